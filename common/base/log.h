@@ -1,0 +1,43 @@
+// Logging to <run directory>/xpurun.log and, at the chosen level, to standard error. Nothing is formatted
+// below the active level. Hides spdlog. Not for messages that are part of the product: those are printed.
+// Thread rule: the supervisor is single-threaded; so is this.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace xpurun::base {
+
+enum class LogLevel { debug, info, warn, error, off };
+
+// Until called, warnings and errors go to standard error.
+void log_to_stderr(LogLevel level);
+// Adds a file sink with every level from debug on. A file that cannot be written is said once, not fatal.
+void log_to_file(const std::string& path);
+
+bool log_enabled(LogLevel level);
+void log_write(LogLevel level, std::string_view text);
+
+template <typename... Args>
+void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(level)) {
+    log_write(level, fmt::format(format, std::forward<Args>(args)...));
+  }
+}
+template <typename... Args>
+void log_debug(fmt::format_string<Args...> format, Args&&... args) {
+  log(LogLevel::debug, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+void log_info(fmt::format_string<Args...> format, Args&&... args) {
+  log(LogLevel::info, format, std::forward<Args>(args)...);
+}
+template <typename... Args>
+void log_warn(fmt::format_string<Args...> format, Args&&... args) {
+  log(LogLevel::warn, format, std::forward<Args>(args)...);
+}
+
+}  // namespace xpurun::base

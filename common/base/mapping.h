@@ -1,0 +1,32 @@
+// Mapping: a read-only private mmap of a whole file. Move-only; unmaps in the destructor. A file truncated by
+// somebody else while mapped raises SIGBUS on access: only helper processes map files they do not own.
+#pragma once
+
+#include "common/base/result.h"
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace xpurun::base {
+
+class Mapping {
+ public:
+  Mapping() = default;
+  ~Mapping();
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  static Result<Mapping> open_file(const std::string& path);
+
+  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
+  size_t size() const { return size_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace xpurun::base

@@ -1,0 +1,77 @@
+// Reading /proc/PID. Every function tolerates a process that vanishes: it returns an error or an empty value,
+// never a half one. All take the proc root so that tests can use a fabricated tree.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::base {
+
+// Fields of /proc/PID/stat (or task/TID/stat), proc(5).
+struct ProcStat {
+  Pid pid = 0;
+  std::string comm;
+  char state = '?';  // R S D T t Z X I
+  Pid ppid = 0;
+  Pid pgrp = 0;
+  Pid session = 0;
+  uint64_t utime_ticks = 0;  // user CPU time in clock ticks (sysconf(_SC_CLK_TCK))
+  uint64_t stime_ticks = 0;  // kernel CPU time in clock ticks
+  int64_t num_threads = 0;
+  uint64_t start_ticks = 0;  // clock ticks after boot; with pid, identifies a process for good
+  uint64_t rss_pages = 0;
+  int exit_code = 0;  // wait status; only readable while a zombie and with ptrace read permission
+};
+
+// Fields of /proc/PID/status that we use.
+struct ProcStatus {
+  std::vector<Pid> ns_pid;  // NSpid: pid in each namespace, outermost first
+  Pid tracer_pid = 0;
+  uint32_t uid = 0;  // real user id
+  uint64_t voluntary_switches = 0;
+  uint64_t involuntary_switches = 0;
+};
+
+// /proc/PID/io; all zero if it may not be read.
+struct ProcIo {
+  uint64_t read_chars = 0;   // bytes passed to read-like calls
+  uint64_t write_chars = 0;  // bytes passed to write-like calls
+};
+
+class ProcFs {
+ public:
+  explicit ProcFs(std::string root = "/proc") : root_(std::move(root)) {}
+
+  Result<ProcStat> stat(Pid pid) const;
+  Result<ProcStat> thread_stat(Pid pid, Tid tid) const;
+  Result<ProcStatus> status(Pid pid) const;
+  Result<ProcStatus> thread_status(Pid pid, Tid tid) const;
+  ProcIo io(Pid pid) const;
+  std::vector<Tid> threads(Pid pid) const;
+  // Children of all threads of pid. Uses task/TID/children where the kernel has it.
+  std::vector<Pid> children(Pid pid) const;
+  // Arguments split at NUL; empty for kernel threads, zombies and the like.
+  std::vector<std::string> cmdline(Pid pid) const;
+  // Environment at exec time, split at the first '='. Empty if unreadable.
+  std::map<std::string, std::string> environ(Pid pid) const;
+  // Target of /proc/PID/exe, or empty.
+  std::string exe(Pid pid) const;
+  // Content of a file below /proc/PID with trailing whitespace removed, or empty: "wchan", "syscall".
+  std::string text(Pid pid, std::string_view name) const;
+
+  std::string path(Pid pid, std::string_view name) const;
+
+ private:
+  std::string root_;
+};
+
+// Parses the content of a stat file; exposed for tests (comm may contain anything, parentheses included).
+Result<ProcStat> parse_proc_stat(std::string_view text);
+
+}  // namespace xpurun::base

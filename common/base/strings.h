@@ -1,0 +1,45 @@
+// Small text routines. Nothing here knows what the text means.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::base {
+
+std::vector<std::string_view> split(std::string_view text, char sep);
+std::string_view trim(std::string_view text);
+std::string join(const std::vector<std::string>& parts, std::string_view sep);
+
+// Whole-string number parsing; nothing on trailing characters or overflow.
+std::optional<int64_t> parse_int(std::string_view text);
+std::optional<uint64_t> parse_hex(std::string_view text);
+// "300", "300s", "5m", "1.5h", "250ms" to seconds. Nothing for anything else, negatives included.
+std::optional<double> parse_duration_s(std::string_view text);
+
+// "0.4 s", "12 s", "3m05s", "1h02m", for sentences.
+std::string human_duration(double seconds);
+// "2026-11-21T02:15:00Z"
+std::string utc_iso8601(int64_t wall_ns);
+// "20261121T021500Z", for file names.
+std::string utc_compact(int64_t wall_ns);
+
+// Terminal columns of UTF-8 text; control characters count 0, broken bytes 1.
+size_t display_width(std::string_view text);
+// Cuts the middle out ("abc…xyz") so that at most `columns` remain.
+std::string elide_middle(std::string_view text, size_t columns);
+// Breaks at spaces to lines of at most `columns`; continuation lines begin with `indent` spaces.
+std::string wrap(std::string_view text, size_t columns, size_t indent);
+
+// Replaces control characters, escapes and bytes that are not UTF-8, so that hostile names cannot drive a
+// terminal or break JSON. Newlines become spaces.
+std::string sanitize(std::string_view text);
+
+// Quotes for a POSIX shell only if needed, so that a printed command can be pasted.
+std::string shell_quote(std::string_view word);
+
+std::string_view base_name(std::string_view path);
+
+}  // namespace xpurun::base

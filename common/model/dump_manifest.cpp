@@ -1,0 +1,148 @@
+#include "common/model/dump_manifest.h"
+
+#include "common/base/io.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace xpurun::model {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+namespace {
+
+ordered_json rank_or_null(base::Rank r) {
+  return r == base::kNoRank ? ordered_json() : ordered_json(r);
+}
+
+base::Rank rank_from(const json& j, const char* key) {
+  const auto it = j.find(key);
+  return it != j.end() && it->is_number() ? it->get<base::Rank>() : base::kNoRank;
+}
+
+ordered_json observation_json(const RankObservation& o) {
+  ordered_json j;
+  j["rank"] = rank_or_null(o.rank);
+  j["pid"] = o.pid;
+  j["host"] = o.host;
+  j["alive"] = o.alive;
+  if (!o.alive) {
+    j["exited_ok"] = o.exited_ok;
+    j["wait_status"] = o.wait_status;
+    j["dead_s"] = o.dead_s;
+  }
+  j["state"] = std::string(1, o.state);
+  j["has_python"] = o.has_python;
+  j["still_s"] = o.still_s;
+  j["cpu_share"] = o.cpu_share;
+  j["main_cpu_share"] = o.main_cpu_share;
+  j["io_bytes_per_s"] = o.io_bytes_per_s;
+  j["window_s"] = o.window_s;
+  j["function"] = o.function;
+  j["file"] = o.file;
+  j["line"] = o.line;
+  return j;
+}
+
+RankObservation observation_from(const json& j) {
+  RankObservation o;
+  o.rank = rank_from(j, "rank");
+  o.pid = j.value("pid", 0);
+  o.host = j.value("host", "");
+  o.alive = j.value("alive", true);
+  o.exited_ok = j.value("exited_ok", false);
+  o.wait_status = j.value("wait_status", 0);
+  o.dead_s = j.value("dead_s", 0.0);
+  const std::string state = j.value("state", "?");
+  o.state = state.empty() ? '?' : state[0];
+  o.has_python = j.value("has_python", false);
+  o.still_s = j.value("still_s", 0.0);
+  o.cpu_share = j.value("cpu_share", 0.0);
+  o.main_cpu_share = j.value("main_cpu_share", 0.0);
+  o.io_bytes_per_s = j.value("io_bytes_per_s", 0.0);
+  o.window_s = j.value("window_s", 0.0);
+  o.function = j.value("function", "");
+  o.file = j.value("file", "");
+  o.line = j.value("line", 0);
+  return o;
+}
+
+}  // namespace
+
+ordered_json to_json(const DumpManifest& d) {
+  ordered_json j;
+  j["schema"] = kDumpSchema;
+  j["n"] = d.n;
+  j["why"] = d.why;
+  j["host"] = d.host;
+  j["wall_ns"] = d.wall_ns;
+  j["at_s"] = d.at_s;
+  j["hang_timeout_s"] = d.hang_timeout_s;
+  j["spread_ns"] = d.spread_ns;
+  j["trigger_rank"] = rank_or_null(d.trigger_rank);
+  auto& processes = j["processes"] = ordered_json::array();
+  for (const DumpedProcess& p : d.processes) {
+    ordered_json e;
+    e["pid"] = p.pid;
+    e["rank"] = rank_or_null(p.rank);
+    e["role"] = p.role;
+    e["status"] = p.status;
+    e["reason"] = p.reason;
+    e["pause_ns"] = p.pause_ns;
+    e["file"] = p.file;
+    processes.push_back(std::move(e));
+  }
+  auto& ranks = j["ranks"] = ordered_json::array();
+  for (const RankObservation& o : d.ranks) {
+    ranks.push_back(observation_json(o));
+  }
+  return j;
+}
+
+base::Result<DumpManifest> dump_manifest_from_json(const json& j) {
+  try {
+    if (j.value("schema", "") != kDumpSchema) {
+      return base::fail(fmt::format("schema is '{}', expected '{}'", j.value("schema", ""), kDumpSchema));
+    }
+    DumpManifest d;
+    d.n = j.value("n", 0);
+    d.why = j.value("why", "");
+    d.host = j.value("host", "");
+    d.wall_ns = j.value("wall_ns", int64_t{0});
+    d.at_s = j.value("at_s", 0.0);
+    d.hang_timeout_s = j.value("hang_timeout_s", 0.0);
+    d.spread_ns = j.value("spread_ns", int64_t{0});
+    d.trigger_rank = rank_from(j, "trigger_rank");
+    for (const json& e : j.value("processes", json::array())) {
+      d.processes.push_back({.pid = e.value("pid", 0),
+                             .rank = rank_from(e, "rank"),
+                             .role = e.value("role", ""),
+                             .status = e.value("status", ""),
+                             .reason = e.value("reason", ""),
+                             .pause_ns = e.value("pause_ns", int64_t{0}),
+                             .file = e.value("file", "")});
+    }
+    for (const json& e : j.value("ranks", json::array())) {
+      d.ranks.push_back(observation_from(e));
+    }
+    return d;
+  } catch (const json::exception& e) {
+    return base::fail(fmt::format("malformed dump manifest: {}", e.what()));
+  }
+}
+
+base::Result<DumpManifest> load_dump_manifest(const std::string& path) {
+  XPURUN_TRY_ASSIGN(const std::string text, base::read_file(path));
+  const json j = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (j.is_discarded()) {
+    return base::fail(fmt::format("{}: not valid JSON (truncated?)", path));
+  }
+  auto d = dump_manifest_from_json(j);
+  if (!d) {
+    return base::fail(std::move(d.error()).context(path));
+  }
+  return d;
+}
+
+}  // namespace xpurun::model

@@ -1,0 +1,71 @@
+// DumpManifest: dumps/<n>-<why>/dump.json, schema "xpurun.dump/1". Which processes were asked for their
+// stacks, what came of it, and what the supervisor had observed of every rank at that moment. Together with
+// the
+// *.stacks.json files beside it, it is everything the diagnosis of a hang needs.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::model {
+
+inline constexpr std::string_view kDumpSchema = "xpurun.dump/1";
+
+// What came of one process's dump. A process without stacks is evidence, not a gap: it is listed with a
+// reason.
+struct DumpedProcess {
+  base::Pid pid = 0;
+  base::Rank rank = base::kNoRank;
+  std::string role;
+  std::string status;  // "ok", "partial", "failed", "timeout"
+  std::string reason;  // why not ok
+  int64_t pause_ns = 0;
+  std::string file;  // "rank-2.stacks.json", empty if none was written
+};
+
+// The watch's view of one rank (dead ones included).
+struct RankObservation {
+  base::Rank rank = base::kNoRank;
+  base::Pid pid = 0;
+  std::string host;
+  bool alive = true;
+  bool exited_ok = false;     // not alive: exit status 0
+  int wait_status = 0;        // not alive: as of waitid; -1 if it could not be read
+  double dead_s = 0;          // not alive: seconds since the death
+  char state = '?';           // proc(5) state of the main thread
+  bool has_python = false;    // position below was read from the interpreter
+  double still_s = 0;         // seconds since the main thread's position last changed
+  double cpu_share = 0;       // CPU seconds per second over the last `window_s` (all threads; 1 = one core)
+  double main_cpu_share = 0;  // the same of the main thread alone
+  double io_bytes_per_s = 0;  // read and written, over the same window
+  double window_s = 0;
+  std::string function;  // innermost Python function of the main thread, if read
+  std::string file;
+  int line = 0;
+};
+
+struct DumpManifest {
+  int n = 0;        // 1, 2, ... within the run
+  std::string why;  // "hang", "crash", "request", "death", "signal", "terminated"
+  std::string host;
+  int64_t wall_ns = 0;
+  double at_s = 0;  // seconds since the run began
+  double hang_timeout_s = 0;
+  int64_t spread_ns = 0;                    // between the first and the last process's stop
+  base::Rank trigger_rank = base::kNoRank;  // crash: who; hang: the rank that was still longest
+  std::vector<DumpedProcess> processes;
+  std::vector<RankObservation> ranks;
+};
+
+nlohmann::ordered_json to_json(const DumpManifest& d);
+base::Result<DumpManifest> dump_manifest_from_json(const nlohmann::json& j);
+base::Result<DumpManifest> load_dump_manifest(const std::string& path);
+
+}  // namespace xpurun::model

@@ -1,0 +1,41 @@
+#include "common/model/frame_text.h"
+
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
+
+namespace xpurun::model {
+
+std::string short_location(const Frame& f) {
+  if (f.file.empty()) {
+    return {};
+  }
+  const auto name = base::base_name(f.file);
+  return f.line > 0 ? fmt::format("{}:{}", name, f.line) : std::string(name);
+}
+
+std::string frame_label(const Frame& f) {
+  const std::string func = base::sanitize(f.func);
+  switch (f.kind) {
+    case FrameKind::python: {
+      const std::string where = base::sanitize(short_location(f));
+      return where.empty() ? func : fmt::format("{} ({})", func, where);
+    }
+    case FrameKind::native:
+      if (f.line > 0) {
+        return fmt::format("{} ({})", func, base::sanitize(short_location(f)));
+      }
+      return f.module.empty() || func.starts_with(f.module)
+                 ? func
+                 : fmt::format("{} ({})", func, base::sanitize(f.module));
+    case FrameKind::kernel:
+      return fmt::format("{} [kernel]", func);
+    case FrameKind::gpu:
+      return fmt::format("{} [gpu]", func);
+    case FrameKind::marker:
+      break;
+  }
+  return fmt::format("[{}]", func);
+}
+
+}  // namespace xpurun::model

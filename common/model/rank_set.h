@@ -1,0 +1,46 @@
+// RankSet: a set of ranks kept as sorted disjoint intervals, so that 10,000 ranks in one node cost one
+// interval. Printed and parsed as "0-1,3".
+#pragma once
+
+#include "common/base/ids.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace xpurun::model {
+
+class RankSet {
+ public:
+  RankSet() = default;
+  RankSet(std::initializer_list<base::Rank> ranks);
+
+  // Nothing on anything but comma-separated numbers and ascending ranges; the empty text is the empty set.
+  static std::optional<RankSet> parse(std::string_view text);
+  // [first, last]
+  static RankSet range(base::Rank first, base::Rank last);
+
+  void insert(base::Rank rank);
+  void insert(const RankSet& other);
+  bool contains(base::Rank rank) const;
+  bool contains(const RankSet& other) const;
+  size_t size() const;
+  bool empty() const { return intervals_.empty(); }
+  base::Rank lowest() const { return intervals_.empty() ? base::kNoRank : intervals_.front().first; }
+
+  RankSet minus(const RankSet& other) const;
+  std::vector<base::Rank> ranks() const;
+  std::string text() const;
+
+  friend bool operator==(const RankSet&, const RankSet&) = default;
+  friend auto operator<=>(const RankSet&, const RankSet&) = default;
+
+ private:
+  // Inclusive bounds, sorted, with a gap of at least one between neighbours.
+  std::vector<std::pair<base::Rank, base::Rank>> intervals_;
+};
+
+}  // namespace xpurun::model

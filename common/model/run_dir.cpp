@@ -1,0 +1,153 @@
+#include "common/model/run_dir.h"
+
+#include "common/base/clock.h"
+#include "common/base/io.h"
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <dirent.h>
+#include <filesystem>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace xpurun::model {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string safe_name(std::string_view name) {
+  std::string out;
+  for (char c : base::base_name(name)) {
+    const bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                    c == '.' || c == '-';
+    out += ok ? c : '_';
+    if (out.size() == 32) {
+      break;
+    }
+  }
+  while (!out.empty() && (out.front() == '.' || out.front() == '-')) {
+    out.erase(0, 1);
+  }
+  return out.empty() ? "run" : out;
+}
+
+uint32_t random_bits() {
+  uint32_t bits = 0;
+  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
+    bits = static_cast<uint32_t>(base::mono_ns());
+  }
+  return bits;
+}
+
+// Losing the race against another run that starts at the same time is fine: both are recent.
+void point_latest(const std::string& parent, const std::string& name) {
+  const std::string tmp = fmt::format("{}/.latest-{}-{:08x}", parent, ::getpid(), random_bits());
+  if (::symlink(name.c_str(), tmp.c_str()) == 0 && ::rename(tmp.c_str(), (parent + "/latest").c_str()) != 0) {
+    ::unlink(tmp.c_str());
+  }
+}
+
+base::Error no_run_dir_hint(base::Error e) {
+  e.id = "E-OUT-DIR";
+  e.hint = "xpurun --out DIR -- CMD..., with a directory that you may write";
+  return e;
+}
+
+}  // namespace
+
+base::Result<RunDir> RunDir::create(const std::string& parent, std::string_view name) {
+  if (auto made = base::make_dirs(parent); !made) {
+    return base::fail(no_run_dir_hint(std::move(made.error())));
+  }
+  for (int attempt = 0; attempt < 16; ++attempt) {
+    const std::string id = fmt::format("{}-{}-{:04x}", base::utc_compact(base::wall_ns()), safe_name(name),
+                                       random_bits() & 0xFFFF);
+    const std::string path = fmt::format("{}/{}", parent, id);
+    if (::mkdir(path.c_str(), 0700) == 0) {
+      point_latest(parent, id);
+      return RunDir(path);
+    }
+    if (errno != EEXIST) {
+      break;
+    }
+  }
+  return base::fail(
+      no_run_dir_hint(base::fail_errno(fmt::format("cannot create a run directory in {}", parent)).value()));
+}
+
+base::Result<RunDir> RunDir::create_at(const std::string& path) {
+  if (auto made = base::make_dirs(path); !made) {
+    return base::fail(no_run_dir_hint(std::move(made.error())));
+  }
+  std::error_code ec;
+  if (!fs::is_empty(path, ec)) {
+    return base::fail(base::Error{.what = fmt::format("{} is not empty", path),
+                                  .id = "E-OUT-DIR",
+                                  .cause = "a run directory is never overwritten",
+                                  .hint = "choose another --out, or remove that directory"});
+  }
+  ::chmod(path.c_str(), 0700);
+  return RunDir(path);
+}
+
+base::Result<RunDir> RunDir::find(const std::string& path) {
+  const std::string given = path == "latest" ? "xpurun-runs/latest" : path;
+  for (const std::string& candidate : {given, given + "/latest"}) {
+    if (base::file_exists(candidate + "/run.json")) {
+      std::error_code ec;
+      const fs::path real = fs::canonical(candidate, ec);
+      return RunDir(ec ? candidate : real.string());
+    }
+  }
+  return base::fail(base::Error{.what = fmt::format("no run directory at {}", given),
+                                .id = "E-NO-RUN",
+                                .cause = "a run directory holds a file run.json",
+                                .hint = "ls -d xpurun-runs/*"});
+}
+
+std::string RunDir::id() const {
+  return std::string(base::base_name(path_));
+}
+
+std::string RunDir::file(std::string_view name) const {
+  return fmt::format("{}/{}", path_, name);
+}
+
+std::string RunDir::rank_dir(base::Rank rank) const {
+  return fmt::format("{}/ranks/{}", path_, rank);
+}
+
+std::string RunDir::dump_name(int n, std::string_view why) {
+  return fmt::format("dumps/{}-{}", n, why);
+}
+
+std::vector<std::string> RunDir::dumps() const {
+  std::vector<std::pair<int64_t, std::string>> found;
+  std::error_code ec;
+  for (const auto& entry : fs::directory_iterator(dumps_dir(), ec)) {
+    const std::string name = entry.path().filename();
+    if (const auto n = base::parse_int(std::string_view(name).substr(0, name.find('-')))) {
+      found.emplace_back(*n, entry.path());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> out;
+  for (auto& [n, p] : found) {
+    out.push_back(std::move(p));
+  }
+  return out;
+}
+
+std::string process_key(base::Rank rank, std::string_view role, std::string_view host, base::Pid pid) {
+  if (role == "rank" && rank != base::kNoRank) {
+    return fmt::format("rank-{}", rank);
+  }
+  return fmt::format("{}-{}", safe_name(host), pid);
+}
+
+}  // namespace xpurun::model

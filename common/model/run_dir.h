@@ -1,0 +1,50 @@
+// RunDir: names of everything inside a run directory, its creation and the "latest" link. docs/rundir.md is
+// the specification for people.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::model {
+
+class RunDir {
+ public:
+  // An existing directory; nothing is checked.
+  explicit RunDir(std::string path) : path_(std::move(path)) {}
+
+  // Creates `<parent>/<UTC>-<name>-<hex>` (0700) and points `<parent>/latest` at it.
+  static base::Result<RunDir> create(const std::string& parent, std::string_view name);
+  // Creates exactly `path`; an existing directory must be empty.
+  static base::Result<RunDir> create_at(const std::string& path);
+  // Accepts a run directory, or "latest" (then below ./xpurun-runs), or a directory holding a "latest" link.
+  static base::Result<RunDir> find(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  std::string id() const;  // last path component
+  std::string file(std::string_view name) const;
+  std::string run_json() const { return file("run.json"); }
+  std::string verdict_json() const { return file("verdict.json"); }
+  std::string report_html() const { return file("report.html"); }
+  std::string report_json() const { return file("report.json"); }
+  std::string log() const { return file("xpurun.log"); }
+  std::string stacks_dir() const { return file("stacks"); }
+  std::string dumps_dir() const { return file("dumps"); }
+  std::string rank_dir(base::Rank rank) const;
+  // "dumps/1-hang", relative to the run directory.
+  static std::string dump_name(int n, std::string_view why);
+  // Directories below dumps/, ordered by number.
+  std::vector<std::string> dumps() const;
+
+ private:
+  std::string path_;
+};
+
+// "rank-2" for ranks, "<host>-<pid>" for other processes: unique when dumps of several hosts are put
+// together.
+std::string process_key(base::Rank rank, std::string_view role, std::string_view host, base::Pid pid);
+
+}  // namespace xpurun::model

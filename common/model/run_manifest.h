@@ -1,0 +1,112 @@
+// RunManifest: run.json, schema "xpurun.run/1". Written atomically by the supervisor whenever something
+// changed, so that it is true at any instant. report/ reads it together with dumps/.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "common/model/verdict.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::model {
+
+inline constexpr std::string_view kRunSchema = "xpurun.run/1";
+
+// How a process ended, as far as it could be learned.
+struct Death {
+  bool happened = false;
+  int order = 0;         // 1 = first death of the run among recorded processes
+  double at_s = 0;       // seconds since the run began
+  int wait_status = -1;  // as of waitid(2); -1 if it could not be read
+  std::string
+      cause_hint;         // "ended by xpurun", "ended by the launcher (SIGTERM from pid N)", empty if its own
+  bool follower = false;  // explained by an earlier event; never the root cause
+};
+
+// A fatal signal that the preload's handler reported before the process died.
+struct CrashNotice {
+  base::Pid pid = 0;
+  base::Tid tid = 0;
+  base::Rank rank = base::kNoRank;
+  int signal = 0;
+  int code = 0;          // si_code
+  uint64_t address = 0;  // si_addr of synchronous signals
+  base::Pid sender = 0;  // si_pid of signals sent by a process
+  double at_s = 0;
+  std::string dump;  // "dumps/1-crash"
+};
+
+struct ProcessRecord {
+  base::Pid pid = 0;
+  base::Pid ppid = 0;
+  uint64_t start_ticks = 0;
+  std::string role;                 // "rank", "worker", "agent", "child", "other"
+  base::Rank rank = base::kNoRank;  // own rank; workers carry their parent's
+  int local_rank = -1;
+  std::string identity;  // "torchrun", "slurm", "openmpi", "pmi", "single", empty
+  std::string comm;
+  std::vector<std::string> cmdline;  // redacted
+  bool python = false;
+  bool preload = false;  // our library is mapped
+  double seen_s = 0;     // seconds since the run began
+  // Last known place of the main thread, for ranks.
+  std::string function;
+  std::string file;
+  int line = 0;
+  double last_progress_s = 0;
+  Death death;
+};
+
+// One stall: raised when a rank was still for the timeout, cleared when progress resumed.
+struct Incident {
+  int n = 0;
+  double at_s = 0;
+  double cleared_s = -1;  // -1: not cleared
+  std::string dump;       // "dumps/1-hang"
+  Verdict verdict;
+};
+
+struct DumpRecord {
+  int n = 0;
+  std::string why;
+  std::string dir;  // relative to the run directory
+  double at_s = 0;
+};
+
+struct RunManifest {
+  std::string version;  // of xpurun
+  std::string id;
+  std::string host;
+  int64_t started_wall_ns = 0;
+  double elapsed_s = 0;              // until the end, or until this was written
+  std::vector<std::string> command;  // redacted
+  std::string cwd;
+  std::map<std::string, std::string> env;  // redacted
+  base::Pid supervisor_pid = 0;
+  base::Pid main_pid = 0;
+  double hang_timeout_s = 0;
+  std::string preload_path;
+  std::string preload_reason;       // why it is off or could not reach the main program; empty if it is on
+  int world_size = 0;               // 0 unknown
+  std::string outcome = "running";  // running, exit, signal, hang, spawn_failed, interrupted
+  int child_status = -1;            // wait status of the command; -1 while it runs
+  int exit_status = -1;             // what xpurun returned
+  std::string control;              // path of the control socket
+  std::vector<ProcessRecord> processes;
+  std::vector<CrashNotice> crashes;
+  std::vector<Incident> incidents;
+  std::vector<DumpRecord> dumps;
+  Verdict verdict;
+};
+
+nlohmann::ordered_json to_json(const RunManifest& r);
+base::Result<RunManifest> run_manifest_from_json(const nlohmann::json& j);
+base::Result<RunManifest> load_run_manifest(const std::string& path);
+
+}  // namespace xpurun::model

@@ -1,0 +1,96 @@
+// ProcessStacks: the symbolised stacks of one process at one moment. Written by xpurun-stackdump as
+// <key>.stacks.json, read by report/. Schema name "xpurun.stacks/1"; readers ignore unknown keys and accept
+// missing ones, so that fields may be added.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::model {
+
+inline constexpr std::string_view kStacksSchema = "xpurun.stacks/1";
+inline constexpr std::string_view kStacksSuffix = ".stacks.json";
+
+enum class FrameKind {
+  python,
+  native,
+  kernel,  // Linux kernel function, from /proc/PID/task/TID/stack
+  gpu,     // running device kernel (innermost frames of the thread that waits for it)
+  marker,  // no frame: says why a stack ends here or that something is missing
+};
+
+struct Frame {
+  FrameKind kind = FrameKind::native;
+  std::string
+      func;  // Python: qualified name; native: demangled and shortened, or "module+0x1f"; marker: text
+  std::string full_func;  // native: full demangled name where it differs from func
+  std::string file;       // source file where known (Python: co_filename)
+  int line = 0;           // 1-based; 0 unknown
+  int column = 0;      // Python >= 3.11: 1-based first column (in UTF-8 bytes) of the instruction; 0 unknown
+  int end_line = 0;    // last line of the same range; 0 unknown
+  int end_column = 0;  // 1-based column after the range; 0 unknown
+  std::string callee;  // Python, innermost frame only: the called expression in the source, e.g. "time.sleep"
+  std::string module;  // native: file name of the mapped object, e.g. "libtorch_cpu.so"
+  std::string build_id;  // native: hexadecimal, empty if unknown
+  uint64_t pc = 0;       // native: address in the process
+  uint64_t offset = 0;   // native: pc relative to the module's load bias
+  bool eval = false;     // native frame that *is* the Python frames just before it (innermost first);
+                         // left out of merged views, shown in native-only ones
+};
+
+enum class GilState { none, holder, waiting };
+
+struct ThreadStack {
+  base::Tid tid = 0;
+  std::string comm;         // kernel thread name
+  std::string python_name;  // threading.Thread.name, if known
+  char state = '?';         // proc(5) state before the stop: R S D T t Z
+  bool main = false;        // thread-group leader
+  bool crashed = false;     // the frames start at the faulting instruction
+  GilState gil = GilState::none;
+  bool gc = false;            // inside garbage collection
+  uint64_t cpu_ms = 0;        // CPU time used so far
+  std::string wchan;          // kernel function it sleeps in, if readable
+  std::string syscall;        // name or number of the system call it is in, if readable
+  std::vector<Frame> frames;  // innermost first
+};
+
+enum class DumpStatus { ok, partial, failed };
+
+struct ProcessStacks {
+  std::string host;
+  base::Pid pid = 0;
+  base::Rank rank = base::kNoRank;
+  int local_rank = -1;
+  std::string role;  // "rank", "worker", "agent", "child", "other"
+  std::string comm;
+  std::vector<std::string> cmdline;  // redacted
+  std::string python_version;        // "3.11.2", empty if the process runs no Python
+  int64_t wall_ns = 0;               // UTC of the stop
+  int64_t mono_ns = 0;               // CLOCK_MONOTONIC of the stop, comparable between processes of one host
+  int64_t pause_ns = 0;              // from the first thread's stop to the last one's resume
+  std::string method;                // "ptrace", "no-stop", "gdb", "kernel"
+  DumpStatus status = DumpStatus::ok;
+  std::string reason;  // why not ok
+  std::vector<std::string> notes;
+  std::vector<ThreadStack> threads;
+
+  const ThreadStack* main_thread() const;
+};
+
+nlohmann::ordered_json to_json(const ProcessStacks& p);
+base::Result<ProcessStacks> process_stacks_from_json(const nlohmann::json& j);
+base::Result<ProcessStacks> load_process_stacks(const std::string& path);
+
+std::string_view name_of(FrameKind kind);
+std::string_view name_of(GilState state);
+std::string_view name_of(DumpStatus status);
+
+}  // namespace xpurun::model

@@ -1,0 +1,55 @@
+// Verdict: the answer of one run, for people (sentence, evidence) and for machines (verdict.json, schema
+// "xpurun.verdict/1"). The words of `kind`, `state` and `id` are a closed vocabulary: docs/rundir.md.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/model/rank_set.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::model {
+
+inline constexpr std::string_view kVerdictSchema = "xpurun.verdict/1";
+
+struct CodeLocation {
+  std::string function;  // qualified
+  std::string file;      // as the interpreter knows it
+  int line = 0;
+  std::string callee;  // what that line calls, e.g. "time.sleep"; empty if unknown
+};
+
+// One group of ranks that wait for the culprit, and where.
+struct Waiting {
+  RankSet ranks;
+  std::string what;    // "all_reduce", "barrier", "store", "lock", ...
+  CodeLocation where;  // call site in the user's code
+};
+
+struct Verdict {
+  std::string id;             // e.g. "hang.stuck", "crash.signal", "exit.early"
+  std::string kind = "none";  // hang, crash, exception, exit, interrupted, none, running
+  std::string level;   // "confirmed" or "suspected" (busy or a long call: may be healthy); empty for none
+  RankSet ranks;       // the culprits
+  std::string state;   // stuck, busy, waiting, dead, stopped, uninterruptible; empty where it has no meaning
+  std::string host;    // of the first culprit
+  int pid = 0;         // of the first culprit
+  int signal = 0;      // crash: signal number
+  int exit_code = -1;  // exit: code
+  CodeLocation where;  // of the first culprit
+  std::vector<Waiting> waiting;
+  double seconds = 0;                 // how long the culprits have been so, or since start for deaths
+  std::string dump;                   // "dumps/1-hang" relative to the run directory, empty if none
+  std::string confidence;             // high, medium, low
+  std::string sentence;               // one sentence, begins with the kind
+  std::vector<std::string> evidence;  // lines, most important first
+  std::string next;                   // what to do next, a command or a change
+};
+
+nlohmann::ordered_json to_json(const Verdict& v);
+base::Result<Verdict> verdict_from_json(const nlohmann::json& j);
+
+}  // namespace xpurun::model

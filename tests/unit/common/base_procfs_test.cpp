@@ -1,0 +1,47 @@
+#include "common/base/procfs.h"
+
+#include <doctest/doctest.h>
+
+#include <unistd.h>
+
+using namespace xpurun::base;
+
+TEST_CASE("a hostile thread name does not shift the fields of stat") {
+  const auto st = parse_proc_stat(
+      "42 (a) R 1 (x) S 7 42 42 0 -1 4194560 1 0 0 0 11 22 0 0 20 0 3 0 99887 1000 250 0 0 0 0 0 0 0 0 0 0 0 "
+      "0 "
+      "0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 139");
+  REQUIRE(st);
+  CHECK(st->comm == "a) R 1 (x");
+  CHECK(st->state == 'S');
+  CHECK(st->ppid == 7);
+  CHECK(st->utime_ticks == 11);
+  CHECK(st->stime_ticks == 22);
+  CHECK(st->num_threads == 3);
+  CHECK(st->start_ticks == 99887);
+  CHECK(st->rss_pages == 250);
+  CHECK_FALSE(parse_proc_stat("42 (short) R 1"));
+  CHECK_FALSE(parse_proc_stat(""));
+  CHECK_FALSE(parse_proc_stat("42 )("));
+}
+
+TEST_CASE("our own process is read from the real /proc") {
+  const ProcFs proc;
+  const auto st = proc.stat(::getpid());
+  REQUIRE(st);
+  CHECK(st->pid == ::getpid());
+  CHECK(st->ppid == ::getppid());
+  CHECK(proc.threads(::getpid()).size() >= 1);
+  REQUIRE(proc.status(::getpid()));
+  CHECK(proc.status(::getpid())->ns_pid.back() == ::getpid());
+  CHECK_FALSE(proc.cmdline(::getpid()).empty());
+}
+
+TEST_CASE("a process that is not there gives errors and empty values") {
+  const ProcFs proc("/nonexistent");
+  CHECK_FALSE(proc.stat(1));
+  CHECK(proc.cmdline(1).empty());
+  CHECK(proc.environ(1).empty());
+  CHECK(proc.children(1).empty());
+  CHECK(proc.io(1).read_chars == 0);
+}

@@ -1,0 +1,62 @@
+#include "common/base/strings.h"
+#include "common/base/suggest.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun::base;
+
+TEST_CASE("durations are parsed with their units and nothing else") {
+  CHECK(parse_duration_s("300") == 300);
+  CHECK(parse_duration_s("250ms") == 0.25);
+  CHECK(parse_duration_s("1.5m") == 90);
+  CHECK(parse_duration_s("2h") == 7200);
+  for (const char* bad : {"", "s", "-3", "3x", "1 s", "nan", "inf", "0x10"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(parse_duration_s(bad));
+  }
+}
+
+TEST_CASE("durations are printed for people") {
+  CHECK(human_duration(0.42) == "0.4 s");
+  CHECK(human_duration(12.4) == "12 s");
+  CHECK(human_duration(185) == "3m05s");
+  CHECK(human_duration(3720) == "1h02m");
+}
+
+TEST_CASE("width counts columns, not bytes") {
+  CHECK(display_width("abc") == 3);
+  CHECK(display_width("é") == 1);
+  CHECK(display_width("列") == 2);
+  CHECK(display_width("\x1b[1m") == 3);
+  CHECK(display_width("\xff\xff") == 2);
+}
+
+TEST_CASE("eliding keeps both ends and never exceeds the width") {
+  CHECK(elide_middle("abcdefghij", 20) == "abcdefghij");
+  CHECK(elide_middle("abcdefghij", 5) == "ab…ij");
+  for (size_t n = 0; n < 12; ++n) {
+    CHECK(display_width(elide_middle("ab列cdé列fghij", n)) <= n);
+  }
+}
+
+TEST_CASE("sanitizing removes what drives a terminal") {
+  CHECK(sanitize("a\x1b[31mb\nc") == "a?[31mb c");
+  CHECK(sanitize("\xC3\x28") == "\xEF\xBF\xBD(");
+  CHECK(sanitize("列é") == "列é");
+}
+
+TEST_CASE("wrapping breaks at spaces and indents what follows") {
+  CHECK(wrap("one two three four", 9, 2) == "one two\n  three\n  four");
+}
+
+TEST_CASE("shell quoting only where needed") {
+  CHECK(shell_quote("--lr=0.1") == "--lr=0.1");
+  CHECK(shell_quote("a b") == "'a b'");
+  CHECK(shell_quote("it's") == "'it'\\''s'");
+  CHECK(shell_quote("") == "''");
+}
+
+TEST_CASE("suggestions are close or absent") {
+  CHECK(closest("--hang-timout", {"--hang-timeout", "--out"}) == "--hang-timeout");
+  CHECK_FALSE(closest("--zzzz", {"--hang-timeout", "--out"}));
+}
