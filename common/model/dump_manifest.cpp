@@ -79,6 +79,7 @@ ordered_json to_json(const DumpManifest& d) {
   j["wall_ns"] = d.wall_ns;
   j["at_s"] = d.at_s;
   j["hang_timeout_s"] = d.hang_timeout_s;
+  j["escalated"] = d.escalated;
   j["spread_ns"] = d.spread_ns;
   j["trigger_rank"] = rank_or_null(d.trigger_rank);
   auto& processes = j["processes"] = ordered_json::array();
@@ -112,6 +113,7 @@ base::Result<DumpManifest> dump_manifest_from_json(const json& j) {
     d.wall_ns = j.value("wall_ns", int64_t{0});
     d.at_s = j.value("at_s", 0.0);
     d.hang_timeout_s = j.value("hang_timeout_s", 0.0);
+    d.escalated = j.value("escalated", false);
     d.spread_ns = j.value("spread_ns", int64_t{0});
     d.trigger_rank = rank_from(j, "trigger_rank");
     for (const json& e : j.value("processes", json::array())) {
