@@ -1,0 +1,26 @@
+// Starts the user's command. Boost.Process forks and reports a failed exec; supervision is ours from then on.
+#pragma once
+
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+
+namespace xpurun::launcher {
+
+struct Command {
+  std::vector<std::string> argv;  // argv[0] as the user typed it
+  std::vector<std::string> env;   // NAME=VALUE
+  sigset_t signal_mask{};         // what the command starts with
+};
+
+// The file that argv[0] means by execvp(3)'s rules. Fails with ENOENT (exit status 127) or EACCES (126).
+base::Result<std::string> resolve_program(const std::string& name);
+
+// Standard streams, working directory, process group and limits are inherited. The child is ours to reap.
+base::Result<base::Pid> spawn_command(const Command& command);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,268 @@
+#include "launcher/stacks/dump_job.h"
+
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "common/base/log.h"
+#include "common/base/strings.h"
+#include "common/model/run_dir.h"
+#include "common/model/stack_snapshot.h"
+#include "launcher/supervise/signals.h"
+
+namespace xpurun::launcher {
+
+namespace {
+// Workers and other company follow after the ranks, so many at a time.
+constexpr size_t kSecondWaveAtOnce = 8;
+}  // namespace
+
+DumpJob::DumpJob(EventLoop& loop, DumpRequest request, HelperStarted started, Done done)
+    : loop_(loop), request_(std::move(request)), started_(std::move(started)), done_(std::move(done)) {
+  for (const DumpTarget& target : request_.targets) {
+    auto e = std::make_unique<Entry>();
+    e->target = target;
+    e->first_wave = target.role == "rank" || target.role == "agent";
+    e->result = {.pid = target.pid, .rank = target.rank, .role = target.role};
+    entries_.push_back(std::move(e));
+  }
+}
+
+DumpJob::~DumpJob() {
+  loop_.cancel(prepare_timer_);
+  loop_.cancel(deadline_timer_);
+  for (const auto& e : entries_) {
+    if (e->output_open) {
+      loop_.remove(e->helper.output());
+    }
+  }
+}
+
+void DumpJob::start() {
+  prepare_timer_ = loop_.after(request_.prepare_s, [this] { release_ready(); });
+  deadline_timer_ = loop_.after(request_.deadline_s, [this] { expire(); });
+  for (const auto& e : entries_) {
+    if (e->first_wave) {
+      start_entry(*e);
+    }
+  }
+  release_if_all_ready();
+  // From the loop, so that the caller has finished setting up.
+  loop_.after(0, [this] { finish_if_done(); });
+}
+
+void DumpJob::start_entry(Entry& e) {
+  const DumpTarget& t = e.target;
+  e.result.file =
+      model::process_key(t.rank, t.role, request_.host, t.pid) + std::string(model::kStacksSuffix);
+  std::vector<std::string> argv = {request_.program, "--pid",  fmt::to_string(t.pid),
+                                   "--out",          fmt::format("{}/{}", request_.directory, e.result.file),
+                                   "--role",         t.role,
+                                   "--host",         request_.host,
+                                   "--barrier"};
+  if (t.rank != base::kNoRank) {
+    argv.insert(argv.end(), {"--rank", fmt::to_string(t.rank)});
+  }
+  if (t.local_rank >= 0) {
+    argv.insert(argv.end(), {"--local-rank", fmt::to_string(t.local_rank)});
+  }
+  if (t.crash_tid != 0) {
+    argv.insert(argv.end(), {"--crash-tid", fmt::to_string(t.crash_tid), "--crash-ucontext",
+                             fmt::format("{:#x}", t.crash_ucontext)});
+  }
+  auto helper = HelperProcess::start(argv, request_.signal_mask, request_.stderr_fd);
+  if (!helper) {
+    finish_entry(e, "failed", base::to_line(helper.error()));
+    e.stage = Stage::finished;
+    return;
+  }
+  e.helper = std::move(*helper);
+  e.stage = Stage::preparing;
+  e.process_open = true;
+  started_(e.helper.pid());
+  if (loop_.add(e.helper.output(), EPOLLIN, [this, entry = &e](uint32_t) { read_output(*entry); })) {
+    e.output_open = true;
+  }
+  if (!e.first_wave) {
+    e.stage = Stage::released;
+    e.helper.close_input();
+  }
+}
+
+void DumpJob::read_output(Entry& e) {
+  char buf[4096];
+  const ssize_t n = ::read(e.helper.output(), buf, sizeof buf);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return;
+  }
+  if (n <= 0) {
+    loop_.remove(e.helper.output());
+    e.output_open = false;
+    settle(e);
+    return;
+  }
+  e.pending.append(buf, static_cast<size_t>(n));
+  for (size_t end = e.pending.find('\n'); end != std::string::npos; end = e.pending.find('\n')) {
+    const std::string line = e.pending.substr(0, end);
+    e.pending.erase(0, end + 1);
+    handle_line(e, line);
+  }
+}
+
+void DumpJob::handle_line(Entry& e, std::string_view line) {
+  if (line == "ready") {
+    if (e.stage == Stage::preparing) {
+      e.stage = Stage::ready;
+      if (released_) {
+        e.stage = Stage::released;
+        e.helper.close_input();
+      } else {
+        release_if_all_ready();
+      }
+    }
+    return;
+  }
+  const auto words = base::split(line, ' ');
+  if (words.size() == 3 && words[0] == "stopped") {
+    e.stopped_at = base::parse_int(words[1]).value_or(0);
+    e.result.pause_ns = base::parse_int(words[2]).value_or(0);
+  } else if (words.size() >= 2 && words[0] == "done") {
+    const size_t reason = line.find(' ', 5);
+    const std::string status(words[1]);
+    finish_entry(e, status == "ok" || status == "partial" ? status.c_str() : "failed",
+                 reason == std::string_view::npos ? "" : std::string(line.substr(reason + 1)));
+  }
+}
+
+void DumpJob::release_if_all_ready() {
+  const bool preparing = std::any_of(entries_.begin(), entries_.end(),
+                                     [](const auto& e) { return e->stage == Stage::preparing; });
+  if (!released_ && !preparing) {
+    release_ready();
+  }
+}
+
+void DumpJob::release_ready() {
+  released_ = true;
+  loop_.cancel(prepare_timer_);
+  for (const auto& e : entries_) {
+    if (e->stage == Stage::ready) {
+      e->stage = Stage::released;
+      e->helper.close_input();
+    }
+  }
+  start_second_wave();
+}
+
+void DumpJob::start_second_wave() {
+  if (!released_) {
+    return;
+  }
+  // The first wave's stops come first; its symbols may still be read meanwhile.
+  size_t running = 0;
+  for (const auto& e : entries_) {
+    const bool stop_pending = e->first_wave && e->stage != Stage::finished && e->stopped_at == 0;
+    if (stop_pending) {
+      return;
+    }
+    running += !e->first_wave && e->process_open ? 1 : 0;
+  }
+  for (const auto& e : entries_) {
+    if (e->stage == Stage::waiting && running < kSecondWaveAtOnce) {
+      start_entry(*e);
+      ++running;
+    }
+  }
+}
+
+void DumpJob::finish_entry(Entry& e, const char* status, std::string reason) {
+  e.has_result = true;
+  e.result.status = status;
+  e.result.reason = std::move(reason);
+}
+
+// The entry is over when the helper has ended and all of its output has been read.
+void DumpJob::settle(Entry& e) {
+  if (!e.output_open && !e.process_open && e.stage != Stage::finished) {
+    e.stage = Stage::finished;
+    e.helper.close_output();
+    release_if_all_ready();
+    start_second_wave();
+    finish_if_done();
+  }
+}
+
+bool DumpJob::helper_ended(base::Pid pid, int wait_status) {
+  for (const auto& e : entries_) {
+    if (!e->process_open || e->helper.pid() != pid) {
+      continue;
+    }
+    e->helper.forget();
+    e->process_open = false;
+    if (e->output_open) {
+      read_output(*e);
+    }
+    if (!e->has_result) {
+      finish_entry(*e, "failed",
+                   WIFSIGNALED(wait_status)
+                       ? fmt::format("the dump helper died of {}", signal_name(WTERMSIG(wait_status)))
+                       : fmt::format("the dump helper exited with status {} and no result",
+                                     WEXITSTATUS(wait_status)));
+    }
+    settle(*e);
+    return true;
+  }
+  return false;
+}
+
+void DumpJob::expire() {
+  base::log_warn("stack dump: {} s are over, ending what is left", request_.deadline_s);
+  for (const auto& e : entries_) {
+    if (e->process_open) {
+      if (!e->has_result) {
+        finish_entry(*e, "timeout", fmt::format("no result within {} s", request_.deadline_s));
+      }
+      e->helper.kill();
+    } else if (e->stage == Stage::waiting) {
+      finish_entry(*e, "timeout", "its turn did not come");
+      e->stage = Stage::finished;
+    }
+  }
+  finish_if_done();
+}
+
+void DumpJob::finish_if_done() {
+  const bool all = std::all_of(entries_.begin(), entries_.end(),
+                               [](const auto& e) { return e->stage == Stage::finished; });
+  if (!all || reported_) {
+    return;
+  }
+  reported_ = true;
+  loop_.cancel(prepare_timer_);
+  loop_.cancel(deadline_timer_);
+  DumpOutcome outcome;
+  int64_t first = 0;
+  int64_t last = 0;
+  for (const auto& e : entries_) {
+    if (e->result.status == "failed" || e->result.status == "timeout") {
+      const std::string path = fmt::format("{}/{}", request_.directory, e->result.file);
+      if (::access(path.c_str(), F_OK) != 0) {
+        e->result.file.clear();
+      }
+    }
+    if (e->first_wave && e->stopped_at != 0) {
+      first = first == 0 ? e->stopped_at : std::min(first, e->stopped_at);
+      last = std::max(last, e->stopped_at);
+    }
+    outcome.processes.push_back(e->result);
+  }
+  outcome.spread_ns = last - first;
+  done_(outcome);
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,98 @@
+// DumpJob: takes the stacks of many processes at one moment. One xpurun-stackdump per process; all prepare
+// first, then all are released together, so that the pictures fit. Nothing here waits: the event loop drives
+// it. A helper that takes too long is killed, which lets its target run on.
+#pragma once
+
+#include <signal.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/model/dump_manifest.h"
+#include "launcher/spawn/helper_process.h"
+#include "launcher/supervise/event_loop.h"
+
+namespace xpurun::launcher {
+
+struct DumpTarget {
+  base::Pid pid = 0;
+  base::Rank rank = base::kNoRank;
+  int local_rank = -1;
+  std::string role;
+  base::Tid crash_tid = 0;      // with crash_ucontext: unwind this thread from there
+  uint64_t crash_ucontext = 0;
+};
+
+struct DumpRequest {
+  std::string program;          // xpurun-stackdump
+  std::string directory;        // exists
+  std::string host;
+  std::vector<DumpTarget> targets;
+  double prepare_s = 2;         // then those that are ready are released
+  double deadline_s = 20;       // then what is left is killed
+  sigset_t signal_mask{};
+  int stderr_fd = -1;           // where helpers complain
+};
+
+struct DumpOutcome {
+  std::vector<model::DumpedProcess> processes;
+  int64_t spread_ns = 0;        // between the first and the last first stop
+};
+
+class DumpJob {
+ public:
+  using Done = std::function<void(const DumpOutcome&)>;
+  // Told about every helper's pid, so that it is not taken for a part of the job.
+  using HelperStarted = std::function<void(base::Pid)>;
+
+  DumpJob(EventLoop& loop, DumpRequest request, HelperStarted started, Done done);
+  ~DumpJob();
+  DumpJob(const DumpJob&) = delete;
+  DumpJob& operator=(const DumpJob&) = delete;
+
+  // Calls `done` later, from the loop, even if nothing could be started.
+  void start();
+  // To be called by the reaper. Returns whether the pid was one of ours.
+  bool helper_ended(base::Pid pid, int wait_status);
+
+ private:
+  enum class Stage { waiting, preparing, ready, released, finished };
+  struct Entry {
+    DumpTarget target;
+    HelperProcess helper;
+    Stage stage = Stage::waiting;
+    bool first_wave = true;
+    bool output_open = false;
+    bool process_open = false;
+    std::string pending;
+    int64_t stopped_at = 0;
+    bool has_result = false;
+    model::DumpedProcess result;
+  };
+
+  void start_entry(Entry& e);
+  void start_second_wave();
+  void read_output(Entry& e);
+  void handle_line(Entry& e, std::string_view line);
+  void release_if_all_ready();
+  void release_ready();
+  void finish_entry(Entry& e, const char* status, std::string reason);
+  void settle(Entry& e);
+  void expire();
+  void finish_if_done();
+
+  EventLoop& loop_;
+  DumpRequest request_;
+  HelperStarted started_;
+  Done done_;
+  std::vector<std::unique_ptr<Entry>> entries_;
+  bool released_ = false;
+  bool reported_ = false;
+  EventLoop::TimerId prepare_timer_ = 0;
+  EventLoop::TimerId deadline_timer_ = 0;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,47 @@
+#include "launcher/supervise/death_ledger.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "launcher/supervise/signals.h"
+
+namespace xpurun::launcher {
+
+void DeathLedger::termination_notice(base::Pid pid, base::Pid sender, bool sender_is_launcher) {
+  terminations_.push_back({pid, sender, sender_is_launcher});
+}
+
+model::Death DeathLedger::record(base::Pid pid, double at_s, int wait_status) {
+  model::Death d{.happened = true, .order = ++order_, .at_s = at_s, .wait_status = wait_status};
+  const bool known = wait_status >= 0;
+  const bool failed = !known || wait_status != 0;
+  const int signal = known && WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+  const auto term = std::find_if(terminations_.begin(), terminations_.end(),
+                                 [&](const Termination& t) { return t.pid == pid; });
+  if (!failed) {
+    return d;
+  }
+  if (ending_) {
+    d.follower = true;
+    d.cause_hint = "ended by xpurun";
+  } else if (term != terminations_.end() && (signal == SIGTERM || signal == SIGKILL) && term->by_launcher) {
+    d.follower = true;
+    d.cause_hint = fmt::format("ended by the launcher (SIGTERM from pid {})", term->sender);
+  } else if (forwarded_ != 0) {
+    d.follower = true;
+    d.cause_hint = fmt::format("after xpurun forwarded {}", signal_name(forwarded_));
+  } else if (failure_seen_ && (signal == SIGTERM || signal == SIGKILL)) {
+    d.follower = true;
+    d.cause_hint = fmt::format("{} after an earlier failure", signal_name(signal));
+  } else if (term != terminations_.end() && signal == SIGTERM) {
+    d.cause_hint = fmt::format("SIGTERM from pid {}", term->sender);
+  }
+  failure_seen_ = failure_seen_ || !d.follower;
+  return d;
+}
+
+}  // namespace xpurun::launcher

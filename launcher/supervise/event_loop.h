@@ -1,0 +1,50 @@
+// EventLoop: the one place of the supervisor that waits. epoll over descriptors, one-shot timers beside it.
+// Handlers run on the calling thread; a handler may add and remove anything, itself included.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "common/base/clock.h"
+#include "common/base/fd.h"
+#include "common/base/result.h"
+
+namespace xpurun::launcher {
+
+class EventLoop {
+ public:
+  using FdHandler = std::function<void(uint32_t epoll_events)>;
+  using TimerHandler = std::function<void()>;
+  using TimerId = uint64_t;
+
+  static base::Result<EventLoop> create();
+
+  // Level-triggered. The descriptor stays the caller's; remove() it before closing.
+  base::Status add(int fd, uint32_t epoll_events, FdHandler handler);
+  void remove(int fd);
+
+  TimerId at(base::MonoNs when, TimerHandler handler);
+  TimerId after(double seconds, TimerHandler handler);
+  // Unknown and past ids are ignored.
+  void cancel(TimerId id);
+
+  // Dispatches until stop() is called from a handler.
+  base::Status run();
+  void stop() { stopped_ = true; }
+
+ private:
+  void run_due_timers();
+  int next_timeout_ms() const;
+
+  base::UniqueFd epoll_;
+  std::map<int, std::shared_ptr<FdHandler>> handlers_;
+  // Ordered by time, then by age, so that equal times fire in the order of their creation.
+  std::map<std::pair<base::MonoNs, TimerId>, TimerHandler> timers_;
+  std::map<TimerId, base::MonoNs> timer_times_;
+  TimerId next_timer_ = 1;
+  bool stopped_ = false;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,78 @@
+#include "launcher/supervise/identity.h"
+
+#include <array>
+
+#include "common/base/strings.h"
+
+namespace xpurun::launcher {
+
+namespace {
+
+// Empty names are not looked up. `required_local`: without it the rank may be that of a pod, not of a process.
+struct Variables {
+  IdentityKind kind;
+  const char* rank;
+  const char* local_rank;
+  const char* world_size;
+  bool local_required;
+};
+
+constexpr std::array kVariables = {
+    Variables{IdentityKind::torchrun, "RANK", "LOCAL_RANK", "WORLD_SIZE", true},
+    Variables{IdentityKind::plain, "RANK", "", "WORLD_SIZE", false},
+    Variables{IdentityKind::slurm, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", false},
+    Variables{IdentityKind::openmpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+              "OMPI_COMM_WORLD_SIZE", false},
+    Variables{IdentityKind::pmi, "PMIX_RANK", "MPI_LOCALRANKID", "PMI_SIZE", false},
+    Variables{IdentityKind::pmi, "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", false},
+    Variables{IdentityKind::pmi, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE", false},
+    Variables{IdentityKind::pmi, "PALS_RANKID", "PALS_LOCAL_RANKID", "", false},
+};
+
+std::optional<int> number(const std::map<std::string, std::string>& env, const char* name) {
+  const auto it = env.find(name);
+  if (it == env.end()) {
+    return std::nullopt;
+  }
+  const auto n = base::parse_int(it->second);
+  if (!n || *n < 0 || *n > INT32_MAX) {
+    return std::nullopt;
+  }
+  return static_cast<int>(*n);
+}
+
+}  // namespace
+
+std::string_view name_of(IdentityKind kind) {
+  switch (kind) {
+    case IdentityKind::torchrun:
+      return "torchrun";
+    case IdentityKind::plain:
+      return "RANK";
+    case IdentityKind::slurm:
+      return "slurm";
+    case IdentityKind::openmpi:
+      return "openmpi";
+    case IdentityKind::pmi:
+      return "pmi";
+    case IdentityKind::single:
+      break;
+  }
+  return "single";
+}
+
+std::optional<Identity> identity_from(const std::map<std::string, std::string>& env) {
+  for (const Variables& v : kVariables) {
+    const auto rank = number(env, v.rank);
+    const auto local = number(env, v.local_rank);
+    const auto world = number(env, v.world_size);
+    if (!rank || (v.local_required && !local) || (v.kind == IdentityKind::plain && !world)) {
+      continue;
+    }
+    return Identity{
+        .kind = v.kind, .rank = *rank, .local_rank = local.value_or(-1), .world_size = world.value_or(0)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace xpurun::launcher

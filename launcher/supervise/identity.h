@@ -1,0 +1,30 @@
+// Which rank a process is, from its environment. Precedence: torchrun, plain RANK, Slurm, Open MPI, PMI.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "common/base/ids.h"
+
+namespace xpurun::launcher {
+
+// In order of precedence: where several kinds are present in one job, only the first counts. A torchrun agent
+// started by srun carries Slurm's variables too, and is no rank.
+enum class IdentityKind { torchrun, plain, slurm, openmpi, pmi, single };
+
+struct Identity {
+  IdentityKind kind = IdentityKind::single;
+  base::Rank rank = 0;
+  int local_rank = -1;  // -1 unknown
+  int world_size = 0;   // 0 unknown
+
+  friend bool operator==(const Identity&, const Identity&) = default;
+};
+
+std::string_view name_of(IdentityKind kind);
+
+// Nothing if no kind's variables are complete and numeric.
+std::optional<Identity> identity_from(const std::map<std::string, std::string>& env);
+
+}  // namespace xpurun::launcher

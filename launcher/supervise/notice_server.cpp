@@ -1,0 +1,114 @@
+#include "launcher/supervise/notice_server.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "common/base/log.h"
+#include "common/base/procfs.h"
+#include "launcher/supervise/unix_socket.h"
+
+namespace xpurun::launcher {
+
+namespace {
+
+// The sender knows its thread by the number of its own PID namespace.
+base::Tid translate_tid(base::Pid pid, base::Tid inner) {
+  const base::ProcFs proc;
+  for (base::Tid tid : proc.threads(pid)) {
+    const auto st = proc.thread_status(pid, tid);
+    if (st && !st->ns_pid.empty() && st->ns_pid.back() == inner) {
+      return tid;
+    }
+  }
+  return pid;
+}
+
+}  // namespace
+
+NoticeServer::~NoticeServer() {
+  for (const auto& [fd, owned] : connections_) {
+    loop_.remove(fd);
+  }
+  if (listener_) {
+    loop_.remove(listener_.get());
+    ::unlink(path_.c_str());
+  }
+}
+
+base::Status NoticeServer::listen(const std::string& path) {
+  XPURUN_TRY_ASSIGN(listener_, listen_unix(path, SOCK_SEQPACKET));
+  path_ = path;
+  return loop_.add(listener_.get(), EPOLLIN, [this](uint32_t) { accept_all(); });
+}
+
+void NoticeServer::accept_all() {
+  for (;;) {
+    const int fd = ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+      return;
+    }
+    connections_.emplace(fd, base::UniqueFd(fd));
+    if (!loop_.add(fd, EPOLLIN, [this, fd](uint32_t) { read_from(fd); })) {
+      connections_.erase(fd);
+    }
+  }
+}
+
+void NoticeServer::read_from(int fd) {
+  wire::Notice notice{};
+  const ssize_t n = ::recv(fd, &notice, sizeof notice, 0);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return;
+  }
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const bool valid = n == static_cast<ssize_t>(sizeof notice) && notice.magic == wire::kNoticeMagic &&
+                     notice.version == wire::kNoticeVersion &&
+                     ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0;
+  if (!valid) {
+    if (n > 0) {
+      base::log_debug("ignored a malformed notice of {} bytes", n);
+    }
+    drop(fd);
+    return;
+  }
+  const bool crash = notice.kind == static_cast<uint16_t>(wire::NoticeKind::crash);
+  const base::Tid tid = crash ? translate_tid(peer.pid, notice.tid) : peer.pid;
+  if (crash) {
+    held_.emplace(peer.pid, fd);
+  } else {
+    drop(fd);
+  }
+  handler_(notice, peer.pid, tid);
+}
+
+void NoticeServer::drop(int fd) {
+  loop_.remove(fd);
+  connections_.erase(fd);
+  std::erase_if(held_, [fd](const auto& entry) { return entry.second == fd; });
+}
+
+void NoticeServer::release(base::Pid pid) {
+  for (auto it = held_.find(pid); it != held_.end(); it = held_.find(pid)) {
+    const int fd = it->second;
+    const char go = 1;
+    // The sender may have run out of patience: no signal, no error.
+    (void)!::send(fd, &go, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    drop(fd);
+  }
+}
+
+void NoticeServer::release_all() {
+  while (!held_.empty()) {
+    release(held_.begin()->first);
+  }
+}
+
+}  // namespace xpurun::launcher

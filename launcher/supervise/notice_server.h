@@ -1,0 +1,45 @@
+// NoticeServer: hears the preload libraries (common/wire/notice.h). A process that reports a crash is held by
+// its open connection until release(), its own deadline, or our end.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "common/base/fd.h"
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "common/wire/notice.h"
+#include "launcher/supervise/event_loop.h"
+
+namespace xpurun::launcher {
+
+class NoticeServer {
+ public:
+  // pid and tid are translated into our PID namespace. Kind crash: call release(pid) when done with it.
+  using Handler = std::function<void(const wire::Notice& notice, base::Pid pid, base::Tid tid)>;
+
+  NoticeServer(EventLoop& loop, Handler handler) : loop_(loop), handler_(std::move(handler)) {}
+  ~NoticeServer();
+  NoticeServer(const NoticeServer&) = delete;
+  NoticeServer& operator=(const NoticeServer&) = delete;
+
+  // `path` at most 107 bytes (sun_path).
+  base::Status listen(const std::string& path);
+  void release(base::Pid pid);
+  void release_all();
+
+ private:
+  void accept_all();
+  void read_from(int fd);
+  void drop(int fd);
+
+  EventLoop& loop_;
+  Handler handler_;
+  base::UniqueFd listener_;
+  std::string path_;
+  std::map<int, base::UniqueFd> connections_;   // by descriptor
+  std::multimap<base::Pid, int> held_;          // crashed processes and the connection each waits on
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,32 @@
+// Pidfd: a handle on one process that a reused pid cannot fool. Readable (epoll) when the process has ended.
+#pragma once
+
+#include "common/base/fd.h"
+#include "common/base/ids.h"
+#include "common/base/result.h"
+
+namespace xpurun::launcher {
+
+class Pidfd {
+ public:
+  Pidfd() = default;
+  // Needs Linux 5.3.
+  static base::Result<Pidfd> open(base::Pid pid);
+
+  int fd() const { return fd_.get(); }
+  base::Pid pid() const { return pid_; }
+  explicit operator bool() const { return fd_.valid(); }
+
+  // Fails with ESRCH once the process has been reaped.
+  base::Status send_signal(int signal) const;
+
+  // Wait status of a process that has ended and is not our child, or -1. Works while its parent has not reaped
+  // it (from the zombie's /proc/PID/stat) and on Linux 6.15 and later afterwards (PIDFD_GET_INFO).
+  int wait_status_of_stranger() const;
+
+ private:
+  base::UniqueFd fd_;
+  base::Pid pid_ = 0;
+};
+
+}  // namespace xpurun::launcher

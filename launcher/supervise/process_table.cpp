@@ -1,0 +1,267 @@
+#include "launcher/supervise/process_table.h"
+
+#include <algorithm>
+
+#include "common/base/strings.h"
+#include "common/model/redact.h"
+
+namespace xpurun::launcher {
+
+using base::Pid;
+
+namespace {
+
+bool looks_like_python(const std::string& exe) { return base::base_name(exe).starts_with("python"); }
+
+bool maps_contain(const base::ProcFs& proc, Pid pid, std::string_view name) {
+  return proc.text(pid, "maps").find(name) != std::string::npos;
+}
+
+}  // namespace
+
+ProcessTable::ProcessTable(Pid supervisor, base::MonoNs started) : supervisor_(supervisor), started_(started) {}
+
+void ProcessTable::walk(Pid pid, std::vector<Pid>& found) const {
+  for (Pid child : proc_.children(pid)) {
+    if (ignored_.count(child) != 0 || std::find(found.begin(), found.end(), child) != found.end()) {
+      continue;
+    }
+    found.push_back(child);
+    walk(child, found);
+  }
+}
+
+void ProcessTable::inspect(TrackedProcess& p) {
+  const Pid pid = p.record.pid;
+  p.record.cmdline = model::redact_argv(proc_.cmdline(pid));
+  p.identity = identity_from(proc_.environ(pid));
+  p.exe = proc_.exe(pid);
+  p.record.python = p.record.python || looks_like_python(p.exe) || maps_contain(proc_, pid, "libpython");
+  p.record.preload = maps_contain(proc_, pid, "libxpurun_preload.so");
+}
+
+void ProcessTable::refresh() {
+  std::vector<Pid> found;
+  walk(supervisor_, found);
+  const base::MonoNs now = base::mono_ns();
+  std::vector<Pid> newcomers;
+  for (Pid pid : found) {
+    const auto st = proc_.stat(pid);
+    if (!st || st->state == 'Z' || st->state == 'X') {
+      continue;
+    }
+    auto it = processes_.find(pid);
+    if (it != processes_.end() && it->second.record.start_ticks != st->start_ticks) {
+      it->second.alive = false;
+      dead_.push_back(std::move(it->second));
+      processes_.erase(it);
+      it = processes_.end();
+    }
+    if (it == processes_.end()) {
+      TrackedProcess p;
+      p.record.pid = pid;
+      p.record.start_ticks = st->start_ticks;
+      p.record.role = "other";
+      p.record.seen_s = base::ns_to_s(now - started_);
+      p.seen = now;
+      if (auto fd = Pidfd::open(pid)) {
+        p.pidfd = std::move(*fd);
+      }
+      it = processes_.emplace(pid, std::move(p)).first;
+      newcomers.push_back(pid);
+    }
+    TrackedProcess& p = it->second;
+    const bool young = now - p.seen < base::s_to_ns(3);
+    // exec changes the thread name nearly always; a young process is looked at until it has settled.
+    const bool changed = p.record.comm != st->comm;
+    p.record.ppid = st->ppid;
+    p.record.comm = st->comm;
+    if (changed || young) {
+      inspect(p);
+    }
+  }
+  assign_roles();
+  for (Pid pid : newcomers) {
+    if (on_found_) {
+      on_found_(processes_.at(pid));
+    }
+  }
+}
+
+bool ProcessTable::descends_from(const TrackedProcess& p, Pid ancestor) const {
+  Pid at = p.record.ppid;
+  for (int depth = 0; depth < 64 && at > 1 && at != supervisor_; ++depth) {
+    if (at == ancestor) {
+      return true;
+    }
+    const auto it = processes_.find(at);
+    if (it == processes_.end()) {
+      return false;
+    }
+    at = it->second.record.ppid;
+  }
+  return false;
+}
+
+void ProcessTable::assign_roles() {
+  for (const auto& [pid, p] : processes_) {
+    if (p.alive && p.identity && (!kind_ || p.identity->kind < *kind_)) {
+      kind_ = p.identity->kind;
+    }
+  }
+  if (!kind_) {
+    assign_single();
+    return;
+  }
+  // Of all processes that carry a rank's variables, the rank is the topmost Python; without one, the topmost.
+  std::map<base::Rank, Pid> chosen;
+  const auto better = [&](const TrackedProcess& a, const TrackedProcess& b) {
+    if (a.record.python != b.record.python) {
+      return a.record.python;
+    }
+    return descends_from(b, a.record.pid);
+  };
+  for (const auto& [pid, p] : processes_) {
+    if (!p.alive || !p.identity || p.identity->kind != *kind_) {
+      continue;
+    }
+    const auto it = chosen.find(p.identity->rank);
+    if (it == chosen.end() || better(p, processes_.at(it->second))) {
+      chosen[p.identity->rank] = pid;
+    }
+  }
+  for (auto& [pid, p] : processes_) {
+    if (!p.alive) {
+      continue;
+    }
+    model::ProcessRecord& r = p.record;
+    const bool carries = p.identity && p.identity->kind == *kind_;
+    if (carries && chosen.at(p.identity->rank) == pid) {
+      r.role = "rank";
+      r.rank = p.identity->rank;
+      r.local_rank = p.identity->local_rank;
+      r.identity = std::string(name_of(*kind_));
+      continue;
+    }
+    r.rank = base::kNoRank;
+    r.local_rank = -1;
+    r.role = "other";
+    for (const auto& [rank, rank_pid] : chosen) {
+      if (descends_from(p, rank_pid)) {
+        r.role = r.python ? "worker" : "child";
+        r.rank = rank;
+      } else if (descends_from(processes_.at(rank_pid), pid)) {
+        r.role = "agent";
+        r.rank = base::kNoRank;
+        break;
+      }
+    }
+  }
+}
+
+// No launcher's variables anywhere: rank 0 is the topmost Python process, else the command itself.
+void ProcessTable::assign_single() {
+  const TrackedProcess* chosen = nullptr;
+  for (const auto& [pid, p] : processes_) {
+    if (p.alive && p.record.python && (chosen == nullptr || descends_from(*chosen, pid))) {
+      chosen = &p;
+    }
+  }
+  if (chosen == nullptr) {
+    const auto it = processes_.find(main_);
+    chosen = it != processes_.end() && it->second.alive ? &it->second : nullptr;
+  }
+  for (auto& [pid, p] : processes_) {
+    if (!p.alive) {
+      continue;
+    }
+    model::ProcessRecord& r = p.record;
+    const bool is_rank = &p == chosen;
+    const bool below = chosen != nullptr && descends_from(p, chosen->record.pid);
+    r.role = is_rank ? "rank" : (below ? (r.python ? "worker" : "child") : "other");
+    r.rank = is_rank || below ? 0 : base::kNoRank;
+    r.local_rank = is_rank ? 0 : -1;
+    r.identity = is_rank ? "single" : "";
+  }
+}
+
+void ProcessTable::mark_dead(Pid pid) {
+  const auto it = processes_.find(pid);
+  if (it != processes_.end()) {
+    it->second.alive = false;
+  }
+}
+
+void ProcessTable::note_python(Pid pid) {
+  const auto it = processes_.find(pid);
+  if (it != processes_.end()) {
+    it->second.record.python = true;
+  }
+}
+
+TrackedProcess* ProcessTable::find(Pid pid) {
+  const auto it = processes_.find(pid);
+  return it == processes_.end() ? nullptr : &it->second;
+}
+
+std::vector<TrackedProcess*> ProcessTable::living() {
+  std::vector<TrackedProcess*> out;
+  for (auto& [pid, p] : processes_) {
+    if (p.alive) {
+      out.push_back(&p);
+    }
+  }
+  return out;
+}
+
+std::vector<TrackedProcess*> ProcessTable::living_ranks() {
+  std::vector<TrackedProcess*> out;
+  for (auto& [pid, p] : processes_) {
+    if (p.alive && p.record.role == "rank") {
+      out.push_back(&p);
+    }
+  }
+  std::sort(out.begin(), out.end(), [](const auto* a, const auto* b) { return a->record.rank < b->record.rank; });
+  return out;
+}
+
+std::vector<model::ProcessRecord> ProcessTable::records() const {
+  std::vector<model::ProcessRecord> out;
+  const auto add = [&](const TrackedProcess& p) {
+    const bool matters = p.record.role != "other" && p.record.role != "child";
+    if (matters || p.record.pid == main_) {
+      out.push_back(p.record);
+    }
+  };
+  for (const TrackedProcess& p : dead_) {
+    add(p);
+  }
+  for (const auto& [pid, p] : processes_) {
+    add(p);
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+    // Ranks first, in order; then the rest as it appeared.
+    const auto key = [](const model::ProcessRecord& r) {
+      return std::tuple(r.role != "rank", r.role == "rank" ? r.rank : 0, r.seen_s, r.pid);
+    };
+    return key(a) < key(b);
+  });
+  return out;
+}
+
+int ProcessTable::world_size() const {
+  int size = 0;
+  for (const auto& [pid, p] : processes_) {
+    if (p.record.role == "rank" && p.identity) {
+      size = std::max({size, p.identity->world_size, p.record.rank + 1});
+    }
+  }
+  return kind_ ? size : 1;
+}
+
+bool ProcessTable::is_descendant_agent(Pid pid) const {
+  const auto it = processes_.find(pid);
+  return it != processes_.end() && it->second.record.role == "agent";
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,82 @@
+// ProcessTable: all descendants of the supervisor, and which of them are ranks, workers, agents. Found by
+// walking /proc/PID/task/TID/children; as the supervisor is a subreaper, a process that lost its parent stays
+// in the walk. The table keeps the dead: they are evidence.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/procfs.h"
+#include "common/model/run_manifest.h"
+#include "launcher/supervise/identity.h"
+#include "launcher/supervise/pidfd.h"
+
+namespace xpurun::launcher {
+
+struct TrackedProcess {
+  model::ProcessRecord record;
+  std::optional<Identity> identity;  // from its environment; says nothing yet about its role
+  Pidfd pidfd;
+  std::string exe;
+  bool alive = true;
+  base::MonoNs seen = 0;
+};
+
+class ProcessTable {
+ public:
+  // `started` is the origin of all times in records.
+  ProcessTable(base::Pid supervisor, base::MonoNs started);
+
+  // Called for each process once it is known; its pidfd is open if the kernel has pidfds.
+  void on_found(std::function<void(const TrackedProcess&)> handler) { on_found_ = std::move(handler); }
+
+  // Our own helpers are no part of the job.
+  void ignore(base::Pid pid) { ignored_.insert(pid); }
+  void unignore(base::Pid pid) { ignored_.erase(pid); }
+
+  // The command itself, which is a child of ours.
+  void set_main(base::Pid pid) { main_ = pid; }
+  base::Pid main() const { return main_; }
+
+  // Walks the tree, records newcomers, notices exec, and assigns roles anew.
+  void refresh();
+  // Marks one process dead; its record stays.
+  void mark_dead(base::Pid pid);
+  // From the preload's hello: true knowledge about a process that may not have been walked to yet.
+  void note_python(base::Pid pid);
+
+  TrackedProcess* find(base::Pid pid);
+  // Living processes with role "rank", by rank.
+  std::vector<TrackedProcess*> living_ranks();
+  std::vector<TrackedProcess*> living();
+  // Every process ever seen that matters for the record: ranks, workers, agents, the command.
+  std::vector<model::ProcessRecord> records() const;
+  int world_size() const;
+  // Whether ranks were identified by a launcher's variables, not merely as the single process of the job.
+  bool multi_process() const { return kind_.has_value(); }
+  bool is_descendant_agent(base::Pid pid) const;
+
+ private:
+  void walk(base::Pid pid, std::vector<base::Pid>& found) const;
+  void inspect(TrackedProcess& p);
+  void assign_roles();
+  void assign_single();
+  bool descends_from(const TrackedProcess& p, base::Pid ancestor) const;
+
+  base::ProcFs proc_;
+  base::Pid supervisor_;
+  base::MonoNs started_;
+  base::Pid main_ = 0;
+  std::set<base::Pid> ignored_;
+  std::map<base::Pid, TrackedProcess> processes_;      // by pid; a reused pid moves the old one to dead_
+  std::vector<TrackedProcess> dead_;
+  std::optional<IdentityKind> kind_;                   // the kind that counts in this job
+  std::function<void(const TrackedProcess&)> on_found_;
+};
+
+}  // namespace xpurun::launcher
