@@ -1,0 +1,60 @@
+// RunOptions: what `xpurun run` was asked to do, after flags, environment and configuration files have been
+// put together. Plain data; launcher/cli fills it, launcher/supervise obeys it. The defaults here are the
+// defaults: launcher/cli/option_table.cpp states them as text and a test compares the two.
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+// Seconds of a wait that never ends ("none" on the command line).
+inline constexpr double kForever = std::numeric_limits<double>::infinity();
+
+enum class OnHang {
+  report,  // dump, tell, go on watching
+  kill,    // dump, tell, TERM, grace, KILL the job's processes; exit status 124
+};
+
+// One option that was set somewhere, and where: for run.json and -v.
+struct OptionOrigin {
+  std::string name;    // "hang-timeout"
+  std::string value;   // as written
+  std::string source;  // "command line", "XPURUN_HANG_TIMEOUT", or the path of a configuration file
+};
+
+struct RunOptions {
+  std::vector<std::string> command;  // argv of the child, byte for byte; never empty when run_job is called
+
+  // Watching
+  double hang_timeout_s = 300;  // a rank still for this long is a hang; 0: no hang detection
+  int busy_timeouts = 3;        // a busy rank that others wait for counts as stuck after so many timeouts
+  OnHang on_hang = OnHang::report;
+  double poll_s = 0;    // seconds between two looks at the ranks; 0: chosen from the hang timeout
+  int dump_signal = 0;  // signal to xpurun that dumps every rank instead of being forwarded; 0: none
+
+  // Dumps and ends
+  double dump_deadline_s = 0.1;  // longest stop of one process for its stacks
+  double crash_wait_s = 5;       // longest wait of a crashing process for its dump; 0: does not wait
+  double grace_s = 30;           // between TERM and KILL when the job is ended; kForever: never KILL
+
+  // The run directory
+  std::string out_dir;                   // exactly this directory; empty: a new one below runs_dir
+  std::string runs_dir = "xpurun-runs";  // parent of the run directories and of `latest`
+  std::string name;                      // of the run; empty: from the command
+  bool report = true;                    // build report.html and stacks/ at the end and on every dump
+
+  // Output
+  bool logs = false;    // relay the command's output through a pipe of ours and keep it in ranks/<rank>/
+  bool prefix = false;  // label relayed lines with their rank; implies logs
+  int verbosity = 0;    // -1 quiet (errors and the verdict only), 0, 1 (-v), 2 (-vv)
+
+  // The library in the training processes
+  bool preload = true;
+  std::string preload_path;  // empty: the one that belongs to this xpurun
+
+  std::vector<OptionOrigin> origins;  // every option that is not at its default
+};
+
+}  // namespace xpurun::launcher
