@@ -1,11 +1,6 @@
 #include "launcher/spawn/command_spawner.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdlib>
-#include <system_error>
+#include "common/base/strings.h"
 
 #include <boost/process/args.hpp>
 #include <boost/process/child.hpp>
@@ -14,7 +9,11 @@
 #include <boost/process/extend.hpp>
 #include <fmt/format.h>
 
-#include "common/base/strings.h"
+#include <cerrno>
+#include <cstdlib>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
 
 namespace xpurun::launcher {
 
@@ -33,9 +32,11 @@ std::vector<char*> c_pointers(const std::vector<std::string>& strings) {
   return out;
 }
 
-// Gives the command exactly our argv, environment and signal mask: Boost would put the resolved path in argv[0].
+// Gives the command exactly our argv, environment and signal mask: Boost would put the resolved path in
+// argv[0].
 struct ExactCommand : bp::extend::handler {
-  ExactCommand(char** argv_in, char** env_in, const sigset_t& mask_in) : argv(argv_in), env(env_in), mask(mask_in) {}
+  ExactCommand(char** argv_in, char** env_in, const sigset_t& mask_in)
+      : argv(argv_in), env(env_in), mask(mask_in) {}
 
   template <typename Executor>
   void on_setup(Executor& exec) const {
@@ -111,7 +112,8 @@ base::Result<base::Pid> spawn_command(const Command& command) {
     std::tie(pid, err) = start("/bin/sh");
   }
   if (err != 0) {
-    base::Error e{.what = fmt::format("cannot run {}", base::shell_quote(command.argv.at(0))), .sys_errno = err};
+    base::Error e{.what = fmt::format("cannot run {}", base::shell_quote(command.argv.at(0))),
+                  .sys_errno = err};
     e.id = err == ENOENT ? "E-NOT-FOUND" : "E-NOT-EXECUTABLE";
     if (err == ENOENT) {
       e.cause = "the file exists, but the interpreter it names does not";

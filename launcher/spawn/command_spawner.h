@@ -1,13 +1,12 @@
 // Starts the user's command. Boost.Process forks and reports a failed exec; supervision is ours from then on.
 #pragma once
 
-#include <signal.h>
-
-#include <string>
-#include <vector>
-
 #include "common/base/ids.h"
 #include "common/base/result.h"
+
+#include <signal.h>
+#include <string>
+#include <vector>
 
 namespace xpurun::launcher {
 

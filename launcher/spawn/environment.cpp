@@ -1,12 +1,11 @@
 #include "launcher/spawn/environment.h"
 
-#include <unistd.h>
-
-#include <algorithm>
+#include "common/base/strings.h"
 
 #include <fmt/format.h>
 
-#include "common/base/strings.h"
+#include <algorithm>
+#include <unistd.h>
 
 namespace xpurun::launcher {
 

@@ -1,19 +1,20 @@
 #include "launcher/spawn/helper_process.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <unistd.h>
-
-#include <utility>
+#include "common/base/scope.h"
 
 #include <fmt/format.h>
 
-#include "common/base/scope.h"
+#include <fcntl.h>
+#include <spawn.h>
+#include <unistd.h>
+#include <utility>
 
 namespace xpurun::launcher {
 
 HelperProcess::HelperProcess(HelperProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, 0)), input_(std::move(other.input_)), output_(std::move(other.output_)) {}
+    : pid_(std::exchange(other.pid_, 0)),
+      input_(std::move(other.input_)),
+      output_(std::move(other.output_)) {}
 
 HelperProcess& HelperProcess::operator=(HelperProcess&& other) noexcept {
   std::swap(pid_, other.pid_);

@@ -2,14 +2,13 @@
 // death is the reaper's business; destroying this object kills it if it still runs.
 #pragma once
 
-#include <signal.h>
-
-#include <string>
-#include <vector>
-
 #include "common/base/fd.h"
 #include "common/base/ids.h"
 #include "common/base/result.h"
+
+#include <signal.h>
+#include <string>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -22,14 +21,15 @@ class HelperProcess {
   HelperProcess(const HelperProcess&) = delete;
   HelperProcess& operator=(const HelperProcess&) = delete;
 
-  // stderr goes to `stderr_fd` (inherited if negative). Own process group, so that the terminal's signals spare it.
+  // stderr goes to `stderr_fd` (inherited if negative). Own process group, so that the terminal's signals
+  // spare it.
   static base::Result<HelperProcess> start(const std::vector<std::string>& argv, const sigset_t& signal_mask,
                                            int stderr_fd);
 
   base::Pid pid() const { return pid_; }
   int output() const { return output_.get(); }  // non-blocking read end of its stdout
   void close_output() { output_.reset(); }
-  void close_input() { input_.reset(); }        // releases a helper that waits at its barrier
+  void close_input() { input_.reset(); }  // releases a helper that waits at its barrier
   // To be called when the reaper has seen it end: the pid may mean somebody else from now on.
   void forget() { pid_ = 0; }
   void kill();

@@ -1,17 +1,18 @@
 #include "launcher/spawn/install_paths.h"
 
-#include <initializer_list>
-#include <string_view>
+#include "common/base/io.h"
 
 #include <fmt/format.h>
 
-#include "common/base/io.h"
+#include <initializer_list>
+#include <string_view>
 
 namespace xpurun::launcher {
 
 namespace {
 
-base::Result<std::string> find_beside(std::string_view what, std::initializer_list<std::string_view> candidates) {
+base::Result<std::string> find_beside(std::string_view what,
+                                      std::initializer_list<std::string_view> candidates) {
   XPURUN_TRY_ASSIGN(const std::string program, own_program());
   const std::string dir = program.substr(0, program.rfind('/'));
   for (std::string_view candidate : candidates) {
@@ -28,7 +29,9 @@ base::Result<std::string> find_beside(std::string_view what, std::initializer_li
 
 }  // namespace
 
-base::Result<std::string> own_program() { return base::read_link("/proc/self/exe"); }
+base::Result<std::string> own_program() {
+  return base::read_link("/proc/self/exe");
+}
 
 base::Result<std::string> preload_library() {
   return find_beside("libxpurun_preload.so",
@@ -36,7 +39,8 @@ base::Result<std::string> preload_library() {
 }
 
 base::Result<std::string> stackdump_program() {
-  return find_beside("xpurun-stackdump", {"../libexec/xpurun/xpurun-stackdump", "../stackdump/xpurun-stackdump"});
+  return find_beside("xpurun-stackdump",
+                     {"../libexec/xpurun/xpurun-stackdump", "../stackdump/xpurun-stackdump"});
 }
 
 }  // namespace xpurun::launcher

@@ -2,9 +2,9 @@
 // Nothing is looked up through the environment.
 #pragma once
 
-#include <string>
-
 #include "common/base/result.h"
+
+#include <string>
 
 namespace xpurun::launcher {
 

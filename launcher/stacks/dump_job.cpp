@@ -1,19 +1,18 @@
 #include "launcher/stacks/dump_job.h"
 
-#include <sys/epoll.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-
-#include <fmt/format.h>
-
 #include "common/base/log.h"
 #include "common/base/strings.h"
 #include "common/model/run_dir.h"
 #include "common/model/stack_snapshot.h"
 #include "launcher/supervise/signals.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace xpurun::launcher {
 
@@ -60,10 +59,15 @@ void DumpJob::start_entry(Entry& e) {
   const DumpTarget& t = e.target;
   e.result.file =
       model::process_key(t.rank, t.role, request_.host, t.pid) + std::string(model::kStacksSuffix);
-  std::vector<std::string> argv = {request_.program, "--pid",  fmt::to_string(t.pid),
-                                   "--out",          fmt::format("{}/{}", request_.directory, e.result.file),
-                                   "--role",         t.role,
-                                   "--host",         request_.host,
+  std::vector<std::string> argv = {request_.program,
+                                   "--pid",
+                                   fmt::to_string(t.pid),
+                                   "--out",
+                                   fmt::format("{}/{}", request_.directory, e.result.file),
+                                   "--role",
+                                   t.role,
+                                   "--host",
+                                   request_.host,
                                    "--barrier"};
   if (t.rank != base::kNoRank) {
     argv.insert(argv.end(), {"--rank", fmt::to_string(t.rank)});
@@ -131,6 +135,7 @@ void DumpJob::handle_line(Entry& e, std::string_view line) {
   if (words.size() == 3 && words[0] == "stopped") {
     e.stopped_at = base::parse_int(words[1]).value_or(0);
     e.result.pause_ns = base::parse_int(words[2]).value_or(0);
+    start_second_wave();
   } else if (words.size() >= 2 && words[0] == "done") {
     const size_t reason = line.find(' ', 5);
     const std::string status(words[1]);
@@ -208,11 +213,11 @@ bool DumpJob::helper_ended(base::Pid pid, int wait_status) {
       read_output(*e);
     }
     if (!e->has_result) {
-      finish_entry(*e, "failed",
-                   WIFSIGNALED(wait_status)
-                       ? fmt::format("the dump helper died of {}", signal_name(WTERMSIG(wait_status)))
-                       : fmt::format("the dump helper exited with status {} and no result",
-                                     WEXITSTATUS(wait_status)));
+      finish_entry(
+          *e, "failed",
+          WIFSIGNALED(wait_status)
+              ? fmt::format("the dump helper died of {}", signal_name(WTERMSIG(wait_status)))
+              : fmt::format("the dump helper exited with status {} and no result", WEXITSTATUS(wait_status)));
     }
     settle(*e);
     return true;

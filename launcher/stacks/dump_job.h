@@ -3,17 +3,16 @@
 // it. A helper that takes too long is killed, which lets its target run on.
 #pragma once
 
-#include <signal.h>
+#include "common/model/dump_manifest.h"
+#include "launcher/spawn/helper_process.h"
+#include "launcher/supervise/event_loop.h"
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <signal.h>
 #include <string>
 #include <vector>
-
-#include "common/model/dump_manifest.h"
-#include "launcher/spawn/helper_process.h"
-#include "launcher/supervise/event_loop.h"
 
 namespace xpurun::launcher {
 
@@ -22,24 +21,25 @@ struct DumpTarget {
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
   std::string role;
-  base::Tid crash_tid = 0;      // with crash_ucontext: unwind this thread from there
+  base::Tid crash_tid = 0;  // with crash_ucontext: unwind this thread from there
   uint64_t crash_ucontext = 0;
 };
 
 struct DumpRequest {
-  std::string program;          // xpurun-stackdump
-  std::string directory;        // exists
+  std::string program;    // xpurun-stackdump
+  std::string directory;  // exists
   std::string host;
   std::vector<DumpTarget> targets;
-  double prepare_s = 2;         // then those that are ready are released
-  double deadline_s = 20;       // then what is left is killed
+  double pause_limit_s = 0.1;  // longest stop of one process
+  double prepare_s = 2;        // then those that are ready are released
+  double deadline_s = 20;      // then what is left is killed
   sigset_t signal_mask{};
-  int stderr_fd = -1;           // where helpers complain
+  int stderr_fd = -1;  // where helpers complain
 };
 
 struct DumpOutcome {
   std::vector<model::DumpedProcess> processes;
-  int64_t spread_ns = 0;        // between the first and the last first stop
+  int64_t spread_ns = 0;  // between the first and the last first stop
 };
 
 class DumpJob {

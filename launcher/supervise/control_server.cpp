@@ -1,14 +1,13 @@
 #include "launcher/supervise/control_server.h"
 
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include "launcher/supervise/unix_socket.h"
 
 #include <nlohmann/json.hpp>
 
-#include "launcher/supervise/unix_socket.h"
+#include <cerrno>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 namespace xpurun::launcher {
 
@@ -24,7 +23,9 @@ void send_reply(int fd, const nlohmann::ordered_json& reply) {
   (void)!::send(fd, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-nlohmann::ordered_json error_reply(const std::string& text) { return {{"ok", false}, {"error", text}}; }
+nlohmann::ordered_json error_reply(const std::string& text) {
+  return {{"ok", false}, {"error", text}};
+}
 
 }  // namespace
 

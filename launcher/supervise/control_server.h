@@ -5,16 +5,16 @@
 // Anything else -> {"ok":false,"error":"..."}. A request changes nothing unless it was understood.
 #pragma once
 
+#include "common/base/fd.h"
+#include "common/base/result.h"
+#include "launcher/supervise/event_loop.h"
+
+#include <nlohmann/json_fwd.hpp>
+
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-
-#include <nlohmann/json_fwd.hpp>
-
-#include "common/base/fd.h"
-#include "common/base/result.h"
-#include "launcher/supervise/event_loop.h"
 
 namespace xpurun::launcher {
 

@@ -1,13 +1,12 @@
 #include "launcher/supervise/death_ledger.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-
-#include <algorithm>
+#include "launcher/supervise/signals.h"
 
 #include <fmt/format.h>
 
-#include "launcher/supervise/signals.h"
+#include <algorithm>
+#include <signal.h>
+#include <sys/wait.h>
 
 namespace xpurun::launcher {
 

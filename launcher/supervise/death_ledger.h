@@ -2,11 +2,11 @@
 // Pure bookkeeping: no process is touched.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "common/base/ids.h"
 #include "common/model/run_manifest.h"
+
+#include <string>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -16,7 +16,8 @@ class DeathLedger {
   void we_are_ending_the_job() { ending_ = true; }
   // ... or what the user's forwarded signal asked for.
   void signal_was_forwarded(int signal) { forwarded_ = signal; }
-  // The preload reported that `sender` sent SIGTERM to `pid`; `sender_is_launcher` if it is an agent of the job.
+  // The preload reported that `sender` sent SIGTERM to `pid`; `sender_is_launcher` if it is an agent of the
+  // job.
   void termination_notice(base::Pid pid, base::Pid sender, bool sender_is_launcher);
 
   // wait_status -1 if unknown.

@@ -1,10 +1,9 @@
 #include "launcher/supervise/event_loop.h"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <sys/epoll.h>
 
 namespace xpurun::launcher {
 
@@ -76,7 +75,8 @@ base::Status EventLoop::run() {
   stopped_ = false;
   std::array<epoll_event, 64> events{};
   while (!stopped_) {
-    const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), next_timeout_ms());
+    const int n =
+        ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), next_timeout_ms());
     if (n < 0 && errno != EINTR) {
       return base::fail_errno("epoll_wait failed");
     }

@@ -2,14 +2,14 @@
 // Handlers run on the calling thread; a handler may add and remove anything, itself included.
 #pragma once
 
+#include "common/base/clock.h"
+#include "common/base/fd.h"
+#include "common/base/result.h"
+
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-
-#include "common/base/clock.h"
-#include "common/base/fd.h"
-#include "common/base/result.h"
 
 namespace xpurun::launcher {
 

@@ -5,12 +5,12 @@
 // ended; only then can a new one be raised.
 #pragma once
 
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+
 #include <optional>
 #include <set>
 #include <vector>
-
-#include "common/base/clock.h"
-#include "common/base/ids.h"
 
 namespace xpurun::launcher {
 

@@ -1,14 +1,15 @@
 #include "launcher/supervise/identity.h"
 
-#include <array>
-
 #include "common/base/strings.h"
+
+#include <array>
 
 namespace xpurun::launcher {
 
 namespace {
 
-// Empty names are not looked up. `required_local`: without it the rank may be that of a pod, not of a process.
+// Empty names are not looked up. `required_local`: without it the rank may be that of a pod, not of a
+// process.
 struct Variables {
   IdentityKind kind;
   const char* rank;
@@ -25,7 +26,8 @@ constexpr std::array kVariables = {
               "OMPI_COMM_WORLD_SIZE", false},
     Variables{IdentityKind::pmi, "PMIX_RANK", "MPI_LOCALRANKID", "PMI_SIZE", false},
     Variables{IdentityKind::pmi, "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", false},
-    Variables{IdentityKind::pmi, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE", false},
+    Variables{IdentityKind::pmi, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE",
+              false},
     Variables{IdentityKind::pmi, "PALS_RANKID", "PALS_LOCAL_RANKID", "", false},
 };
 

@@ -1,11 +1,11 @@
 // Which rank a process is, from its environment. Precedence: torchrun, plain RANK, Slurm, Open MPI, PMI.
 #pragma once
 
+#include "common/base/ids.h"
+
 #include <map>
 #include <optional>
 #include <string>
-
-#include "common/base/ids.h"
 
 namespace xpurun::launcher {
 

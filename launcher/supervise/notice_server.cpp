@@ -1,18 +1,17 @@
 #include "launcher/supervise/notice_server.h"
 
+#include "common/base/log.h"
+#include "common/base/procfs.h"
+#include "launcher/supervise/unix_socket.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-
-#include <fmt/format.h>
-
-#include "common/base/log.h"
-#include "common/base/procfs.h"
-#include "launcher/supervise/unix_socket.h"
 
 namespace xpurun::launcher {
 

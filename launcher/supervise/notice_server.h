@@ -2,15 +2,15 @@
 // its open connection until release(), its own deadline, or our end.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <string>
-
 #include "common/base/fd.h"
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/wire/notice.h"
 #include "launcher/supervise/event_loop.h"
+
+#include <functional>
+#include <map>
+#include <string>
 
 namespace xpurun::launcher {
 
@@ -38,8 +38,8 @@ class NoticeServer {
   Handler handler_;
   base::UniqueFd listener_;
   std::string path_;
-  std::map<int, base::UniqueFd> connections_;   // by descriptor
-  std::multimap<base::Pid, int> held_;          // crashed processes and the connection each waits on
+  std::map<int, base::UniqueFd> connections_;  // by descriptor
+  std::multimap<base::Pid, int> held_;         // crashed processes and the connection each waits on
 };
 
 }  // namespace xpurun::launcher

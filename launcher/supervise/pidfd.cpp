@@ -1,15 +1,14 @@
 #include "launcher/supervise/pidfd.h"
 
-#include <sys/ioctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdint>
+#include "common/base/procfs.h"
 
 #include <fmt/format.h>
 
-#include "common/base/procfs.h"
+#include <cerrno>
+#include <cstdint>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace xpurun::launcher {
 

@@ -20,8 +20,8 @@ class Pidfd {
   // Fails with ESRCH once the process has been reaped.
   base::Status send_signal(int signal) const;
 
-  // Wait status of a process that has ended and is not our child, or -1. Works while its parent has not reaped
-  // it (from the zombie's /proc/PID/stat) and on Linux 6.15 and later afterwards (PIDFD_GET_INFO).
+  // Wait status of a process that has ended and is not our child, or -1. Works while its parent has not
+  // reaped it (from the zombie's /proc/PID/stat) and on Linux 6.15 and later afterwards (PIDFD_GET_INFO).
   int wait_status_of_stranger() const;
 
  private:

@@ -1,9 +1,9 @@
 #include "launcher/supervise/process_table.h"
 
-#include <algorithm>
-
 #include "common/base/strings.h"
 #include "common/model/redact.h"
+
+#include <algorithm>
 
 namespace xpurun::launcher {
 
@@ -11,7 +11,9 @@ using base::Pid;
 
 namespace {
 
-bool looks_like_python(const std::string& exe) { return base::base_name(exe).starts_with("python"); }
+bool looks_like_python(const std::string& exe) {
+  return base::base_name(exe).starts_with("python");
+}
 
 bool maps_contain(const base::ProcFs& proc, Pid pid, std::string_view name) {
   return proc.text(pid, "maps").find(name) != std::string::npos;
@@ -19,7 +21,8 @@ bool maps_contain(const base::ProcFs& proc, Pid pid, std::string_view name) {
 
 }  // namespace
 
-ProcessTable::ProcessTable(Pid supervisor, base::MonoNs started) : supervisor_(supervisor), started_(started) {}
+ProcessTable::ProcessTable(Pid supervisor, base::MonoNs started)
+    : supervisor_(supervisor), started_(started) {}
 
 void ProcessTable::walk(Pid pid, std::vector<Pid>& found) const {
   for (Pid child : proc_.children(pid)) {
@@ -204,9 +207,14 @@ TrackedProcess* ProcessTable::find(Pid pid) {
   return it == processes_.end() ? nullptr : &it->second;
 }
 
-std::vector<TrackedProcess*> ProcessTable::living() {
-  std::vector<TrackedProcess*> out;
-  for (auto& [pid, p] : processes_) {
+const TrackedProcess* ProcessTable::find(Pid pid) const {
+  const auto it = processes_.find(pid);
+  return it == processes_.end() ? nullptr : &it->second;
+}
+
+std::vector<const TrackedProcess*> ProcessTable::living() const {
+  std::vector<const TrackedProcess*> out;
+  for (const auto& [pid, p] : processes_) {
     if (p.alive) {
       out.push_back(&p);
     }
@@ -214,14 +222,15 @@ std::vector<TrackedProcess*> ProcessTable::living() {
   return out;
 }
 
-std::vector<TrackedProcess*> ProcessTable::living_ranks() {
-  std::vector<TrackedProcess*> out;
-  for (auto& [pid, p] : processes_) {
+std::vector<const TrackedProcess*> ProcessTable::living_ranks() const {
+  std::vector<const TrackedProcess*> out;
+  for (const auto& [pid, p] : processes_) {
     if (p.alive && p.record.role == "rank") {
       out.push_back(&p);
     }
   }
-  std::sort(out.begin(), out.end(), [](const auto* a, const auto* b) { return a->record.rank < b->record.rank; });
+  std::sort(out.begin(), out.end(),
+            [](const auto* a, const auto* b) { return a->record.rank < b->record.rank; });
   return out;
 }
 
@@ -257,11 +266,6 @@ int ProcessTable::world_size() const {
     }
   }
   return kind_ ? size : 1;
-}
-
-bool ProcessTable::is_descendant_agent(Pid pid) const {
-  const auto it = processes_.find(pid);
-  return it != processes_.end() && it->second.record.role == "agent";
 }
 
 }  // namespace xpurun::launcher

@@ -3,18 +3,18 @@
 // in the walk. The table keeps the dead: they are evidence.
 #pragma once
 
+#include "common/base/clock.h"
+#include "common/base/procfs.h"
+#include "common/model/run_manifest.h"
+#include "launcher/supervise/identity.h"
+#include "launcher/supervise/pidfd.h"
+
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
-
-#include "common/base/clock.h"
-#include "common/base/procfs.h"
-#include "common/model/run_manifest.h"
-#include "launcher/supervise/identity.h"
-#include "launcher/supervise/pidfd.h"
 
 namespace xpurun::launcher {
 
@@ -51,15 +51,15 @@ class ProcessTable {
   void note_python(base::Pid pid);
 
   TrackedProcess* find(base::Pid pid);
+  const TrackedProcess* find(base::Pid pid) const;
   // Living processes with role "rank", by rank.
-  std::vector<TrackedProcess*> living_ranks();
-  std::vector<TrackedProcess*> living();
+  std::vector<const TrackedProcess*> living_ranks() const;
+  std::vector<const TrackedProcess*> living() const;
   // Every process ever seen that matters for the record: ranks, workers, agents, the command.
   std::vector<model::ProcessRecord> records() const;
   int world_size() const;
   // Whether ranks were identified by a launcher's variables, not merely as the single process of the job.
   bool multi_process() const { return kind_.has_value(); }
-  bool is_descendant_agent(base::Pid pid) const;
 
  private:
   void walk(base::Pid pid, std::vector<base::Pid>& found) const;
@@ -73,9 +73,9 @@ class ProcessTable {
   base::MonoNs started_;
   base::Pid main_ = 0;
   std::set<base::Pid> ignored_;
-  std::map<base::Pid, TrackedProcess> processes_;      // by pid; a reused pid moves the old one to dead_
+  std::map<base::Pid, TrackedProcess> processes_;  // by pid; a reused pid moves the old one to dead_
   std::vector<TrackedProcess> dead_;
-  std::optional<IdentityKind> kind_;                   // the kind that counts in this job
+  std::optional<IdentityKind> kind_;  // the kind that counts in this job
   std::function<void(const TrackedProcess&)> on_found_;
 };
 

@@ -1,11 +1,10 @@
 #include "launcher/supervise/rank_watch.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-
 #include "common/base/log.h"
 #include "common/base/strings.h"
+
+#include <algorithm>
+#include <unistd.h>
 
 namespace xpurun::launcher {
 
@@ -65,7 +64,8 @@ bool RankWatch::sample_position(base::MonoNs now) {
       reader_.emplace(std::move(*opened));
       open_backoff_s_ = 0.2;
     } else {
-      base::log_debug("rank {} (pid {}): no Python position yet: {}", rank_, pid_, base::to_line(opened.error()));
+      base::log_debug("rank {} (pid {}): no Python position yet: {}", rank_, pid_,
+                      base::to_line(opened.error()));
       next_open_ = now + base::s_to_ns(open_backoff_s_);
       open_backoff_s_ = std::min(open_backoff_s_ * 2, kMaxOpenBackoffS);
     }
@@ -115,7 +115,8 @@ model::RankObservation RankWatch::observe(base::MonoNs now) const {
     if (o.window_s > 0) {
       o.cpu_share = (last.cpu_s - first.cpu_s) / o.window_s;
       o.main_cpu_share = (last.main_cpu_s - first.main_cpu_s) / o.window_s;
-      o.io_bytes_per_s = static_cast<double>(last.io_bytes - std::min(first.io_bytes, last.io_bytes)) / o.window_s;
+      o.io_bytes_per_s =
+          static_cast<double>(last.io_bytes - std::min(first.io_bytes, last.io_bytes)) / o.window_s;
     }
   }
   o.function = position_.function;

@@ -3,14 +3,14 @@
 // Python, of its system call and CPU time. One instance per rank process.
 #pragma once
 
-#include <deque>
-#include <optional>
-#include <string>
-
 #include "common/base/clock.h"
 #include "common/base/procfs.h"
 #include "common/model/dump_manifest.h"
 #include "stackdump/position.h"
+
+#include <deque>
+#include <optional>
+#include <string>
 
 namespace xpurun::launcher {
 

@@ -1,14 +1,13 @@
 #include "launcher/supervise/signals.h"
 
-#include <sys/signalfd.h>
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
 
 #include <array>
 #include <cstring>
 #include <string>
-
-#include <fmt/format.h>
-
-#include "common/base/strings.h"
+#include <sys/signalfd.h>
 
 namespace xpurun::launcher {
 

@@ -1,21 +1,20 @@
 // SignalInbox: the signals the supervisor receives, as records read from a signalfd. Blocks them for the
-// process; original_mask() is what children must get back. SIGTSTP, SIGTTIN and SIGTTOU are left alone, so that
-// job control stops us together with the job, as if we were not there.
+// process; original_mask() is what children must get back. SIGTSTP, SIGTTIN and SIGTTOU are left alone, so
+// that job control stops us together with the job, as if we were not there.
 #pragma once
-
-#include <signal.h>
-
-#include <functional>
 
 #include "common/base/fd.h"
 #include "common/base/result.h"
+
+#include <functional>
+#include <signal.h>
 
 namespace xpurun::launcher {
 
 struct ReceivedSignal {
   int number = 0;
-  int code = 0;      // si_code; SI_KERNEL for those of the terminal
-  int sender = 0;    // pid, 0 if the kernel's
+  int code = 0;    // si_code; SI_KERNEL for those of the terminal
+  int sender = 0;  // pid, 0 if the kernel's
 };
 
 class SignalInbox {

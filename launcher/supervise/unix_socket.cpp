@@ -1,14 +1,13 @@
 #include "launcher/supervise/unix_socket.h"
 
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <cstdlib>
-#include <cstring>
-
-#include <fmt/format.h>
 
 namespace xpurun::launcher {
 

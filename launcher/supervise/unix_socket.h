@@ -1,10 +1,10 @@
 // Unix-domain sockets in the file system, private to the user.
 #pragma once
 
-#include <string>
-
 #include "common/base/fd.h"
 #include "common/base/result.h"
+
+#include <string>
 
 namespace xpurun::launcher {
 
@@ -14,8 +14,8 @@ inline constexpr size_t kMaxSocketPath = 107;
 // Non-blocking listener, mode 0600. `type` is SOCK_STREAM or SOCK_SEQPACKET.
 base::Result<base::UniqueFd> listen_unix(const std::string& path, int type);
 
-// A directory for sockets of this run: `preferred` if sockets in it have short enough names, else a new private
-// directory below $XDG_RUNTIME_DIR or /tmp.
+// A directory for sockets of this run: `preferred` if sockets in it have short enough names, else a new
+// private directory below $XDG_RUNTIME_DIR or /tmp.
 base::Result<std::string> socket_dir(const std::string& preferred);
 
 }  // namespace xpurun::launcher

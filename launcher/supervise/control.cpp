@@ -1,0 +1,89 @@
+// Supervisor: what comes from outside while the job runs: signals and requests.
+#include "common/base/log.h"
+#include "launcher/supervise/supervisor.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <signal.h>
+
+namespace xpurun::launcher {
+
+void Supervisor::signal_received(const ReceivedSignal& signal) {
+  if (signal.number == SIGCHLD) {
+    reap();
+    return;
+  }
+  if (signal.number == options_.dump_signal) {
+    wish_dump({.why = "signal"});
+    return;
+  }
+  if (signal.number == SIGINT || signal.number == SIGTERM || signal.number == SIGHUP) {
+    interrupt(signal);
+    return;
+  }
+  // The terminal's SIGQUIT has reached the command already; what a process sent to us is meant for it.
+  const TrackedProcess* main = table_.find(table_.main());
+  if (signal.code != SI_KERNEL && main != nullptr && main->pidfd) {
+    (void)main->pidfd.send_signal(signal.number);
+  }
+}
+
+// First: to the command once, which decides. Second interrupt within the grace time: kill.
+void Supervisor::interrupt(const ReceivedSignal& signal) {
+  const base::MonoNs now = base::mono_ns();
+  const bool again = last_interrupt_ != 0 && now - last_interrupt_ < base::s_to_ns(options_.grace_s);
+  last_interrupt_ = now;
+  if (again && signal.number == SIGINT) {
+    say("interrupted again: killing the job's processes");
+    ledger_.we_are_ending_the_job();
+    shutdown_.kill_now();
+    return;
+  }
+  ledger_.signal_was_forwarded(signal.number);
+  const bool from_terminal = signal.code == SI_KERNEL;
+  const TrackedProcess* main = table_.find(table_.main());
+  if (!from_terminal && main != nullptr && main->pidfd) {
+    base::log_info("forwarding {} from pid {}", signal_name(signal.number), signal.sender);
+    (void)main->pidfd.send_signal(signal.number);
+  }
+  if (from_terminal && table_.multi_process() && options_.verbosity >= 0) {
+    say("interrupted; waiting for the job to end (Ctrl-C again kills it)");
+  }
+}
+
+void Supervisor::control(const nlohmann::json& request, ControlServer::Reply reply) {
+  const auto cmd = request["cmd"].get<std::string>();
+  if (cmd == "dump") {
+    if (finishing_ || shutdown_.active()) {
+      reply({{"ok", false}, {"error", "the job is ending"}});
+      return;
+    }
+    wish_dump({.why = "request", .replies = {std::move(reply)}});
+    return;
+  }
+  if (cmd == "status") {
+    const base::MonoNs now = base::mono_ns();
+    auto ranks = nlohmann::ordered_json::array();
+    for (const auto& [pid, watch] : watches_) {
+      const auto o = watch.observe(now);
+      ranks.push_back({{"rank", o.rank},
+                       {"pid", o.pid},
+                       {"state", std::string(1, o.state)},
+                       {"still_s", o.still_s},
+                       {"cpu_share", o.cpu_share},
+                       {"function", o.function},
+                       {"file", o.file},
+                       {"line", o.line}});
+    }
+    reply({{"ok", true},
+           {"run", journal_.manifest().id},
+           {"elapsed_s", journal_.elapsed_s()},
+           {"world_size", table_.world_size()},
+           {"ranks", ranks}});
+    return;
+  }
+  reply({{"ok", false}, {"error", fmt::format("unknown request '{}'; there are dump and status", cmd)}});
+}
+
+}  // namespace xpurun::launcher

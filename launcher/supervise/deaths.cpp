@@ -1,0 +1,168 @@
+// Supervisor: who has died, in which order, and the end of the run.
+#include "common/base/log.h"
+#include "launcher/cli/exit_status.h"
+#include "launcher/supervise/supervisor.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+namespace xpurun::launcher {
+
+namespace {
+// After the command's own end: for the last deaths, notices and dumps to come in.
+constexpr double kSettleS = 0.05;
+}  // namespace
+
+// The only place that waits for children: the command, our helpers, and orphans that a subreaper inherits.
+void Supervisor::reap() {
+  for (;;) {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
+      return;
+    }
+    const base::Pid pid = info.si_pid;
+    // What it was can still be asked of the zombie; afterwards the pid is free.
+    int status = 0;
+    const bool helper = dump_ != nullptr || reports_.busy();
+    if (pid != table_.main() && table_.find(pid) == nullptr && !helper) {
+      discover();
+    }
+    if (::waitpid(pid, &status, 0) != pid) {
+      return;
+    }
+    if ((dump_ && dump_->helper_ended(pid, status)) || reports_.helper_ended(pid, status)) {
+      table_.unignore(pid);
+      continue;
+    }
+    process_died(pid, status);
+  }
+}
+
+void Supervisor::watch_process(const TrackedProcess& p) {
+  base::log_debug("found pid {} ({}), role {}, rank {}", p.record.pid, p.record.comm, p.record.role,
+                  p.record.rank);
+  journal_.changed();
+  if (!p.pidfd) {
+    return;
+  }
+  const base::Pid pid = p.record.pid;
+  const int fd = p.pidfd.fd();
+  (void)loop_.add(fd, EPOLLIN, [this, pid, fd](uint32_t) {
+    loop_.remove(fd);
+    const TrackedProcess* dead = table_.find(pid);
+    // A child of ours is reaped, which tells its status; a stranger's is read from the zombie it leaves.
+    if (dead == nullptr || !dead->alive) {
+      return;
+    }
+    siginfo_t info{};
+    const bool ours = ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+    if (ours) {
+      reap();
+    } else {
+      process_died(pid, std::nullopt);
+    }
+  });
+}
+
+void Supervisor::process_died(base::Pid pid, std::optional<int> wait_status) {
+  if (TrackedProcess* p = table_.find(pid); p != nullptr && p->alive) {
+    loop_.remove(p->pidfd.fd());
+    const int status = wait_status ? *wait_status : (p->pidfd ? p->pidfd.wait_status_of_stranger() : -1);
+    table_.mark_dead(pid);
+    model::ProcessRecord& record = p->record;
+    const bool counts = record.role == "rank" || record.role == "agent" || record.role == "worker";
+    if (counts || pid == table_.main()) {
+      record.death = ledger_.record(pid, journal_.elapsed_s(), status);
+      base::log_info("pid {} ({} {}) died, wait status {:#x}{}{}", pid, record.role, record.rank, status,
+                     record.death.cause_hint.empty() ? "" : ": ", record.death.cause_hint);
+    }
+    if (const auto watch = watches_.find(pid); watch != watches_.end()) {
+      model::RankObservation last = watch->second.observe(base::mono_ns());
+      last.alive = false;
+      last.wait_status = status;
+      last.exited_ok = status == 0;
+      gone_[pid] = last;
+      watches_.erase(watch);
+    }
+    crashing_.erase(pid);
+    // The first failure of a rank: where were the others? Soon the launcher will end them.
+    const bool failure = record.death.happened && status != 0 && !record.death.follower;
+    if (record.role == "rank" && failure && !shutdown_.active() && !dumped_since(3) && pid != table_.main()) {
+      wish_dump({.why = "death", .trigger = record.rank});
+    }
+    journal_.changed();
+  }
+  if (pid == table_.main() && wait_status) {
+    main_status_ = *wait_status;
+    main_reaped_ = true;
+    main_ended();
+  }
+}
+
+void Supervisor::main_ended() {
+  if (finishing_) {
+    return;
+  }
+  finishing_ = true;
+  loop_.cancel(tick_timer_);
+  loop_.after(kSettleS, [this] { finish(); });
+}
+
+void Supervisor::finish() {
+  if (dump_) {
+    // dump_done() comes back here.
+    return;
+  }
+  if (!finished_) {
+    finished_ = true;
+    notices_.release_all();
+    // Deaths that happened together with the command's: their pidfds may not have been looked at yet.
+    reap();
+    for (const TrackedProcess* p : table_.living()) {
+      if (p->pidfd && !p->pidfd.send_signal(0)) {
+        process_died(p->record.pid, std::nullopt);
+      }
+    }
+    model::RunManifest& m = journal_.manifest();
+    m.child_status = main_status_;
+    m.processes = table_.records();
+    m.world_size = table_.world_size();
+    if (m.outcome == "running") {
+      m.outcome = WIFSIGNALED(main_status_) ? "signal" : "exit";
+      if (last_interrupt_ != 0 && main_status_ != 0) {
+        m.outcome = "interrupted";
+      }
+    }
+    m.exit_status = exit_status();
+    journal_.save_now();
+    if (options_.report) {
+      reports_.request();
+      return;
+    }
+  }
+  if (!reports_.busy()) {
+    loop_.stop();
+  }
+}
+
+int Supervisor::exit_status() const {
+  int root_signal = 0;
+  int first = INT32_MAX;
+  for (const model::ProcessRecord& r : table_.records()) {
+    const model::Death& d = r.death;
+    const bool failed = r.role == "rank" && d.happened && !d.follower && d.wait_status != 0;
+    if (failed && d.order < first) {
+      first = d.order;
+      root_signal = d.wait_status > 0 && WIFSIGNALED(d.wait_status) ? WTERMSIG(d.wait_status) : 0;
+    }
+  }
+  return run_exit_status({.command_wait_status = main_status_,
+                          .ended_by_us_for_hang = journal_.manifest().outcome == "hang",
+                          .root_cause_signal = table_.multi_process() ? root_signal : 0});
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,54 @@
+#include "launcher/supervise/journal.h"
+
+#include "common/base/io.h"
+#include "common/base/log.h"
+
+#include <nlohmann/json.hpp>
+
+namespace xpurun::launcher {
+
+namespace {
+constexpr double kWriteDelayS = 0.3;
+}
+
+Journal::Journal(EventLoop& loop, model::RunDir dir, base::MonoNs started)
+    : loop_(loop), dir_(std::move(dir)), started_(started) {}
+
+void Journal::changed() {
+  if (!scheduled_) {
+    scheduled_ = true;
+    loop_.after(kWriteDelayS, [this] {
+      if (scheduled_) {
+        save_now();
+      }
+    });
+  }
+}
+
+void Journal::save_now() {
+  scheduled_ = false;
+  manifest_.elapsed_s = elapsed_s();
+  const std::string text =
+      to_json(manifest_).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const auto written = base::write_file_atomic(dir_.run_json(), text);
+  if (!written && !complained_) {
+    complained_ = true;
+    base::log_warn("cannot record the run, the job goes on: {}", base::to_line(written.error()));
+  }
+}
+
+model::CrashNotice* Journal::find_crash(base::Pid pid) {
+  for (auto& crash : manifest_.crashes) {
+    if (crash.pid == pid) {
+      return &crash;
+    }
+  }
+  return nullptr;
+}
+
+model::Incident* Journal::open_incident() {
+  auto& all = manifest_.incidents;
+  return !all.empty() && all.back().cleared_s < 0 ? &all.back() : nullptr;
+}
+
+}  // namespace xpurun::launcher

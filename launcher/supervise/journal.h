@@ -1,0 +1,39 @@
+// Journal: owner of run.json. Every change marks it dirty; it is written soon after, atomically, so that the
+// directory is valid at any instant. A full disk is said once and does not stop the job.
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/model/run_dir.h"
+#include "common/model/run_manifest.h"
+#include "launcher/supervise/event_loop.h"
+
+namespace xpurun::launcher {
+
+class Journal {
+ public:
+  Journal(EventLoop& loop, model::RunDir dir, base::MonoNs started);
+
+  const model::RunDir& dir() const { return dir_; }
+  base::MonoNs started() const { return started_; }
+  double elapsed_s() const { return base::ns_to_s(base::mono_ns() - started_); }
+
+  // Read freely; call changed() after writing.
+  model::RunManifest& manifest() { return manifest_; }
+  const model::RunManifest& manifest() const { return manifest_; }
+  void changed();
+  void save_now();
+
+  model::CrashNotice* find_crash(base::Pid pid);
+  // The stall that is open, if any.
+  model::Incident* open_incident();
+
+ private:
+  EventLoop& loop_;
+  model::RunDir dir_;
+  base::MonoNs started_;
+  model::RunManifest manifest_;
+  bool scheduled_ = false;
+  bool complained_ = false;
+};
+
+}  // namespace xpurun::launcher

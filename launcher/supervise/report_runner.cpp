@@ -1,0 +1,66 @@
+#include "launcher/supervise/report_runner.h"
+
+#include "common/base/log.h"
+#include "launcher/spawn/install_paths.h"
+
+namespace xpurun::launcher {
+
+namespace {
+constexpr double kDeadlineS = 60;
+}
+
+ReportRunner::ReportRunner(EventLoop& loop, std::string run_dir, sigset_t mask)
+    : loop_(loop), run_dir_(std::move(run_dir)), mask_(mask) {}
+
+void ReportRunner::set_handlers(std::function<void(base::Pid)> started, std::function<void()> done) {
+  started_ = std::move(started);
+  done_ = std::move(done);
+}
+
+void ReportRunner::request() {
+  if (busy()) {
+    again_ = true;
+  } else {
+    start();
+  }
+}
+
+void ReportRunner::start() {
+  again_ = false;
+  const auto program = own_program();
+  auto helper = program ? HelperProcess::start({*program, "report", run_dir_, "--quiet"}, mask_, stderr_fd_)
+                        : base::Result<HelperProcess>(tl::unexpected(program.error()));
+  if (!helper) {
+    base::log_warn("no report: {}", base::to_line(helper.error()));
+    loop_.after(0, [this] { done_(); });
+    return;
+  }
+  helper_ = std::move(*helper);
+  helper_.close_input();
+  helper_.close_output();
+  started_(helper_.pid());
+  deadline_ = loop_.after(kDeadlineS, [this] {
+    base::log_warn("the report takes longer than {} s: given up; later: xpurun report {}", kDeadlineS,
+                   run_dir_);
+    helper_.kill();
+  });
+}
+
+bool ReportRunner::helper_ended(base::Pid pid, int wait_status) {
+  if (!busy() || pid != helper_.pid()) {
+    return false;
+  }
+  loop_.cancel(deadline_);
+  helper_.forget();
+  if (wait_status != 0) {
+    base::log_warn("the report failed (wait status {:#x}); see xpurun.log in {}", wait_status, run_dir_);
+  }
+  if (again_) {
+    start();
+  } else {
+    done_();
+  }
+  return true;
+}
+
+}  // namespace xpurun::launcher

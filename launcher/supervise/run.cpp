@@ -1,0 +1,60 @@
+#include "launcher/supervise/run.h"
+
+#include "common/base/io.h"
+#include "common/base/log.h"
+#include "common/model/run_dir.h"
+#include "launcher/cli/exit_status.h"
+#include "launcher/spawn/command_spawner.h"
+#include "launcher/supervise/supervisor.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+int status_of_failed_start(const base::Error& e) {
+  return e.id == "E-NOT-FOUND" ? kExitNotFound
+                               : (e.id == "E-NOT-EXECUTABLE" ? kExitNotExecutable : kExitOwnFailure);
+}
+
+int complain(const base::Error& e, int status) {
+  (void)base::write_all(STDERR_FILENO, base::to_text(e));
+  return status;
+}
+
+base::Result<model::RunDir> make_run_dir(const RunOptions& options) {
+  if (!options.out_dir.empty()) {
+    return model::RunDir::create_at(options.out_dir);
+  }
+  return model::RunDir::create(options.runs_dir, options.name.empty() ? options.command.at(0) : options.name);
+}
+
+}  // namespace
+
+int run_job(const RunOptions& options) {
+  // Before anything is created: a mistyped command leaves nothing behind.
+  if (const auto program = resolve_program(options.command.at(0)); !program) {
+    return complain(program.error(), status_of_failed_start(program.error()));
+  }
+  auto dir = make_run_dir(options);
+  if (!dir) {
+    return complain(dir.error(), kExitOwnFailure);
+  }
+  base::log_to_file(dir->log());
+  auto inbox = SignalInbox::open(options.dump_signal);
+  auto loop = EventLoop::create();
+  if (!inbox || !loop) {
+    return complain(inbox ? loop.error() : inbox.error(), kExitOwnFailure);
+  }
+  Supervisor supervisor(*loop, options, std::move(*dir), std::move(*inbox));
+  const auto status = supervisor.run();
+  if (!status) {
+    return complain(status.error(), status_of_failed_start(status.error()));
+  }
+  return *status;
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,48 @@
+#include "launcher/supervise/shutdown.h"
+
+#include "common/base/log.h"
+
+#include <cmath>
+#include <signal.h>
+
+namespace xpurun::launcher {
+
+namespace {
+// Processes forked while we were killing are found in the next round.
+constexpr double kKillRepeatS = 0.2;
+}  // namespace
+
+void Shutdown::signal_all(int signal) {
+  table_.refresh();
+  for (const TrackedProcess* p : table_.living()) {
+    if (!p->pidfd) {
+      continue;
+    }
+    if (auto sent = p->pidfd.send_signal(signal); !sent) {
+      base::log_debug("{}", base::to_line(sent.error()));
+    }
+    if (signal == SIGTERM) {
+      (void)p->pidfd.send_signal(SIGCONT);
+    }
+  }
+}
+
+void Shutdown::terminate(double grace_s) {
+  if (active_) {
+    return;
+  }
+  active_ = true;
+  signal_all(SIGTERM);
+  if (std::isfinite(grace_s)) {
+    timer_ = loop_.after(grace_s, [this] { kill_now(); });
+  }
+}
+
+void Shutdown::kill_now() {
+  active_ = true;
+  loop_.cancel(timer_);
+  signal_all(SIGKILL);
+  timer_ = loop_.after(kKillRepeatS, [this] { kill_now(); });
+}
+
+}  // namespace xpurun::launcher

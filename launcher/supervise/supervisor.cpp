@@ -1,0 +1,146 @@
+// Start and set-up. The other parts of Supervisor: deaths.cpp, watching.cpp, dumping.cpp, verdicts.cpp,
+// control.cpp.
+#include "launcher/supervise/supervisor.h"
+
+#include "common/base/io.h"
+#include "common/base/log.h"
+#include "common/base/strings.h"
+#include "common/model/redact.h"
+#include "launcher/spawn/command_spawner.h"
+#include "launcher/spawn/environment.h"
+#include "launcher/spawn/install_paths.h"
+#include "launcher/spawn/preload_reach.h"
+#include "launcher/supervise/unix_socket.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+std::string host_name() {
+  char buf[256] = {};
+  if (::gethostname(buf, sizeof buf - 1) != 0) {
+    return "localhost";
+  }
+  return buf;
+}
+
+// Waiting that long in a signal handler is as good as for ever, and fits the wire's integer.
+constexpr double kLongestCrashWaitS = 24 * 3600;
+
+}  // namespace
+
+Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir dir, SignalInbox inbox)
+    : loop_(loop),
+      options_(options),
+      inbox_(std::move(inbox)),
+      journal_(loop, std::move(dir), base::mono_ns()),
+      table_(::getpid(), journal_.started()),
+      detector_(options.hang_timeout_s, options.busy_timeouts),
+      notices_(loop, [this](const wire::Notice& n, base::Pid pid, base::Tid tid) { notice(n, pid, tid); }),
+      control_(loop, [this](const nlohmann::json& request,
+                            ControlServer::Reply reply) { control(request, std::move(reply)); }),
+      shutdown_(loop, table_),
+      reports_(loop, journal_.dir().path(), inbox_.original_mask()),
+      host_(host_name()) {
+  helper_stderr_.reset(::open(journal_.dir().log().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  reports_.set_stderr(helper_stderr_.get());
+  reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); }, [this] { report_done(); });
+  table_.on_found([this](const TrackedProcess& p) { watch_process(p); });
+}
+
+void Supervisor::describe_run() {
+  model::RunManifest& m = journal_.manifest();
+  m.version = XPURUN_VERSION;
+  m.id = journal_.dir().id();
+  m.host = host_;
+  m.started_wall_ns = base::wall_ns();
+  m.command = model::redact_argv(options_.command);
+  char cwd[4096];
+  m.cwd = ::getcwd(cwd, sizeof cwd) != nullptr ? cwd : "";
+  std::map<std::string, std::string> env;
+  for (const std::string& entry : current_environment()) {
+    const size_t eq = entry.find('=');
+    env.emplace(entry.substr(0, eq), eq == std::string::npos ? "" : entry.substr(eq + 1));
+  }
+  m.env = model::redact_env(env);
+  m.supervisor_pid = ::getpid();
+  m.hang_timeout_s = options_.hang_timeout_s;
+  m.verdict.kind = "running";
+}
+
+base::Status Supervisor::open_sockets() {
+  XPURUN_TRY_ASSIGN(const std::string dir, socket_dir(journal_.dir().path()));
+  char absolute[4096];
+  const std::string resolved = ::realpath(dir.c_str(), absolute) != nullptr ? absolute : dir;
+  // The ranks may have changed their directory by the time they crash.
+  XPURUN_TRY_ASSIGN(const std::string usable, socket_dir(resolved));
+  notice_path_ = usable + "/notice.sock";
+  XPURUN_TRY(notices_.listen(notice_path_));
+  const std::string control_path = usable + "/control.sock";
+  XPURUN_TRY(control_.listen(control_path));
+  journal_.manifest().control = control_path;
+  return {};
+}
+
+base::Status Supervisor::start_command() {
+  model::RunManifest& m = journal_.manifest();
+  Command command{
+      .argv = options_.command, .env = current_environment(), .signal_mask = inbox_.original_mask()};
+  if (!options_.preload) {
+    m.preload_reason = "switched off by --no-preload";
+  } else {
+    auto library = options_.preload_path.empty() ? preload_library() : options_.preload_path;
+    if (!library) {
+      m.preload_reason = base::to_line(library.error());
+      base::log_warn("{}: crashes will be seen without their stacks", m.preload_reason);
+    } else {
+      m.preload_path = *library;
+      if (const auto program = resolve_program(options_.command.at(0))) {
+        m.preload_reason = preload_obstacle(*program);
+      }
+      const double wait_s = std::min(options_.crash_wait_s, kLongestCrashWaitS);
+      const std::string run = fmt::format("1:{}:{}:{}", ::getpid(), std::lround(wait_s * 1000), notice_path_);
+      command.env = with_variable(with_preload(std::move(command.env), *library), wire::kRunEnv, run);
+    }
+  }
+  XPURUN_TRY_ASSIGN(const base::Pid pid, spawn_command(command));
+  m.main_pid = pid;
+  table_.set_main(pid);
+  return {};
+}
+
+base::Result<int> Supervisor::run() {
+  describe_run();
+  // Descendants whose parents die become ours: they stay visible, and ptrace stays allowed (Yama scope 1).
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+    base::log_warn("cannot become a subreaper; orphaned processes of the job may escape");
+  }
+  if (auto opened = open_sockets(); !opened) {
+    base::log_warn("no sockets: {}", base::to_line(opened.error()));
+  }
+  XPURUN_TRY(loop_.add(inbox_.fd(), EPOLLIN,
+                       [this](uint32_t) { inbox_.drain([this](const auto& s) { signal_received(s); }); }));
+  if (auto started = start_command(); !started) {
+    journal_.manifest().outcome = "spawn_failed";
+    journal_.manifest().verdict.kind = "none";
+    journal_.save_now();
+    return base::fail(std::move(started.error()));
+  }
+  journal_.save_now();
+  discovery_interval_s_ = 0.02;
+  discover();
+  last_tick_ = base::mono_ns();
+  schedule_tick();
+  XPURUN_TRY(loop_.run());
+  return exit_status();
+}
+
+}  // namespace xpurun::launcher

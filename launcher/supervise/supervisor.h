@@ -1,0 +1,127 @@
+// Supervisor: joins the parts: starts the command, learns of every process, watches the ranks, takes dumps,
+// asks for verdicts, ends the job when told to. Single-threaded; everything happens in handlers of the loop.
+#pragma once
+
+#include "common/model/run_dir.h"
+#include "launcher/stacks/dump_job.h"
+#include "launcher/supervise/control_server.h"
+#include "launcher/supervise/death_ledger.h"
+#include "launcher/supervise/event_loop.h"
+#include "launcher/supervise/hang_detector.h"
+#include "launcher/supervise/journal.h"
+#include "launcher/supervise/notice_server.h"
+#include "launcher/supervise/process_table.h"
+#include "launcher/supervise/rank_watch.h"
+#include "launcher/supervise/report_runner.h"
+#include "launcher/supervise/run_options.h"
+#include "launcher/supervise/shutdown.h"
+#include "launcher/supervise/signals.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+class Supervisor {
+ public:
+  Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir dir, SignalInbox inbox);
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  // Runs the command to its end. The error is one of starting it; run.json then says spawn_failed.
+  base::Result<int> run();
+
+ private:
+  // A wish for stacks. Several wishes that arrive together are served by one dump.
+  struct DumpWish {
+    std::string why;
+    base::Rank trigger = base::kNoRank;
+    std::vector<ControlServer::Reply> replies;
+  };
+
+  // supervisor.cpp
+  base::Status open_sockets();
+  base::Status start_command();
+  void describe_run();
+
+  // deaths.cpp
+  void reap();
+  void watch_process(const TrackedProcess& p);
+  void process_died(base::Pid pid, std::optional<int> wait_status);
+  void main_ended();
+  void finish();
+  int exit_status() const;
+
+  // watching.cpp
+  void tick();
+  void schedule_tick();
+  void discover();
+  void stall_raised(base::Rank longest);
+  void stall_escalated();
+  void stall_cleared();
+
+  // dumping.cpp
+  void notice(const wire::Notice& notice, base::Pid pid, base::Tid tid);
+  void crash_notice(const wire::Notice& notice, base::Pid pid, base::Tid tid);
+  void wish_dump(DumpWish wish);
+  void start_dump();
+  void dump_done(const DumpOutcome& outcome);
+  std::vector<DumpTarget> dump_targets() const;
+  std::vector<model::RankObservation> observations() const;
+  bool dumped_since(double seconds) const;
+
+  // verdicts.cpp
+  void report_done();
+  void announce(const model::Verdict& verdict);
+  void act_on(const model::Verdict& verdict);
+  void print_end();
+
+  // control.cpp
+  void signal_received(const ReceivedSignal& signal);
+  void interrupt(const ReceivedSignal& signal);
+  void control(const nlohmann::json& request, ControlServer::Reply reply);
+  void say(const std::string& line) const;
+
+  EventLoop& loop_;
+  const RunOptions& options_;
+  SignalInbox inbox_;
+  Journal journal_;
+  ProcessTable table_;
+  DeathLedger ledger_;
+  HangDetector detector_;
+  NoticeServer notices_;
+  ControlServer control_;
+  Shutdown shutdown_;
+  ReportRunner reports_;
+
+  std::string host_;
+  std::string notice_path_;
+  base::UniqueFd helper_stderr_;
+  std::map<base::Pid, RankWatch> watches_;            // living ranks
+  std::map<base::Pid, model::RankObservation> gone_;  // last word on dead ranks
+  EventLoop::TimerId tick_timer_ = 0;
+  base::MonoNs last_tick_ = 0;
+  double discovery_interval_s_ = 0;
+  base::MonoNs next_discovery_ = 0;
+
+  std::vector<DumpWish> wishes_;
+  std::unique_ptr<DumpJob> dump_;
+  std::vector<DumpWish> serving_;  // wishes of the dump under way
+  model::DumpManifest dump_manifest_;
+  std::string dump_dir_;  // relative
+  base::MonoNs last_dump_ = 0;
+  std::map<base::Pid, std::pair<base::Tid, uint64_t>> crashing_;  // tid and ucontext of held processes
+
+  int main_status_ = -1;
+  bool main_reaped_ = false;
+  bool finishing_ = false;
+  bool finished_ = false;
+  base::MonoNs last_interrupt_ = 0;
+  std::string announced_;  // last sentence printed
+};
+
+}  // namespace xpurun::launcher

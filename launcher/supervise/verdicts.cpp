@@ -1,0 +1,91 @@
+// Supervisor: what is said, and done, once the diagnosis has come back.
+#include "common/base/io.h"
+#include "common/base/log.h"
+#include "common/base/strings.h"
+#include "launcher/supervise/supervisor.h"
+#include "report/diagnosis/diagnose.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+base::Result<model::Verdict> load_verdict(const std::string& path) {
+  XPURUN_TRY_ASSIGN(const std::string text, base::read_file(path));
+  const auto j = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return model::verdict_from_json(j);
+}
+
+// A job that has gone well says nothing, and neither does one whose only process failed by itself: its own
+// output has said what there is.
+bool worth_telling(const model::Verdict& v, bool incidents, bool multi_process) {
+  if (v.kind == "none" || v.kind == "running") {
+    return incidents;
+  }
+  return multi_process || v.kind == "hang" || v.kind == "crash" || incidents;
+}
+
+}  // namespace
+
+void Supervisor::say(const std::string& line) const {
+  (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: {}\n", line));
+}
+
+void Supervisor::report_done() {
+  auto verdict = load_verdict(journal_.dir().verdict_json());
+  if (!verdict) {
+    base::log_warn("no verdict: {}", base::to_line(verdict.error()));
+  } else {
+    journal_.manifest().verdict = *verdict;
+    model::Incident* incident = journal_.open_incident();
+    if (incident != nullptr && !finished_ && verdict->kind == "hang") {
+      incident->verdict = *verdict;
+      announce(*verdict);
+      act_on(*verdict);
+    }
+    journal_.save_now();
+  }
+  if (finished_) {
+    print_end();
+    loop_.stop();
+  }
+}
+
+void Supervisor::announce(const model::Verdict& verdict) {
+  const auto lines = report::verdict_lines(verdict, journal_.manifest());
+  if (lines.empty() || lines.front() == announced_) {
+    return;
+  }
+  announced_ = lines.front();
+  for (const std::string& line : lines) {
+    say(line);
+  }
+  say(fmt::format("open {}", journal_.dir().report_html()));
+}
+
+void Supervisor::act_on(const model::Verdict& verdict) {
+  if (options_.on_hang != OnHang::kill || verdict.level != "confirmed" || shutdown_.active()) {
+    return;
+  }
+  say(fmt::format("ending the job (--on-hang kill): TERM, {} grace, KILL",
+                  base::human_duration(options_.grace_s)));
+  journal_.manifest().outcome = "hang";
+  ledger_.we_are_ending_the_job();
+  journal_.save_now();
+  shutdown_.terminate(options_.grace_s);
+}
+
+void Supervisor::print_end() {
+  const model::RunManifest& m = journal_.manifest();
+  if (options_.verbosity < 0 || !worth_telling(m.verdict, !m.incidents.empty(), table_.multi_process())) {
+    return;
+  }
+  announced_.clear();
+  announce(m.verdict);
+}
+
+}  // namespace xpurun::launcher

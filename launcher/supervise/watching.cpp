@@ -1,0 +1,147 @@
+// Supervisor: looking at the processes and ranks, again and again, without touching them.
+#include "common/base/io.h"
+#include "common/base/log.h"
+#include "common/base/strings.h"
+#include "launcher/supervise/supervisor.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace xpurun::launcher {
+
+namespace {
+// Between two walks over all processes, once the job has settled; the preload's hellos come in between.
+constexpr double kSlowestDiscoveryS = 5;
+// Between two looks at the ranks.
+constexpr double kShortestPollS = 0.1;
+constexpr double kLongestPollS = 2;
+}  // namespace
+
+void Supervisor::discover() {
+  table_.refresh();
+  const base::MonoNs now = base::mono_ns();
+  for (const TrackedProcess* p : table_.living_ranks()) {
+    const bool watchable = p->record.identity != "single" || p->record.python;
+    const auto it = watches_.find(p->record.pid);
+    if (watchable && (it == watches_.end() || it->second.rank() != p->record.rank)) {
+      watches_.insert_or_assign(p->record.pid, RankWatch(p->record.rank, p->record.pid, now));
+      journal_.changed();
+    }
+  }
+  // A process that was taken for the rank until its child turned out to be.
+  std::erase_if(watches_, [&](const auto& entry) {
+    const TrackedProcess* p = table_.find(entry.first);
+    return p == nullptr || !p->alive || p->record.role != "rank";
+  });
+  journal_.manifest().processes = table_.records();
+  journal_.manifest().world_size = table_.world_size();
+}
+
+void Supervisor::schedule_tick() {
+  const double automatic = std::clamp(options_.hang_timeout_s / 20, kShortestPollS, kLongestPollS);
+  const double poll = options_.poll_s > 0 ? options_.poll_s : automatic;
+  base::MonoNs next = base::mono_ns() + base::s_to_ns(std::min(poll, discovery_interval_s_));
+  if (const auto deadline = detector_.next_deadline()) {
+    // Exactly when a rank will have been still for the timeout, not a poll later.
+    next = std::min(next, std::max(*deadline, base::mono_ns() + base::s_to_ns(0.01)));
+  }
+  tick_timer_ = loop_.at(next, [this] { tick(); });
+}
+
+void Supervisor::tick() {
+  const base::MonoNs now = base::mono_ns();
+  const double gap = base::ns_to_s(now - last_tick_);
+  if (gap > kLongestPollS + 3 + options_.poll_s) {
+    base::log_info("not running for {}: stopped or suspended; the ranks' clocks are set forward",
+                   base::human_duration(gap));
+    for (auto& [pid, watch] : watches_) {
+      watch.forgive(now - last_tick_);
+    }
+  }
+  last_tick_ = now;
+  static_assert(kSlowestDiscoveryS > kLongestPollS);
+  if (now >= next_discovery_) {
+    discover();
+    discovery_interval_s_ = std::min(discovery_interval_s_ * 1.6, kSlowestDiscoveryS);
+    next_discovery_ = now + base::s_to_ns(discovery_interval_s_);
+  }
+  std::vector<StillRank> still;
+  for (auto& [pid, watch] : watches_) {
+    watch.sample(now);
+    still.push_back({.rank = watch.rank(), .last_progress = watch.last_progress()});
+    if (TrackedProcess* p = table_.find(pid)) {
+      p->record.function = watch.position().function;
+      p->record.file = watch.position().file;
+      p->record.line = watch.position().line;
+      p->record.last_progress_s = base::ns_to_s(watch.last_progress() - journal_.started());
+    }
+  }
+  const StallEvents events = detector_.update(now, still);
+  if (events.cleared) {
+    stall_cleared();
+  }
+  if (events.raised) {
+    stall_raised(events.longest);
+  }
+  if (events.escalated && !events.raised) {
+    stall_escalated();
+  }
+  journal_.manifest().processes = table_.records();
+  schedule_tick();
+}
+
+void Supervisor::stall_raised(base::Rank longest) {
+  if (shutdown_.active() || finishing_) {
+    return;
+  }
+  auto& incidents = journal_.manifest().incidents;
+  incidents.push_back({.n = static_cast<int>(incidents.size()) + 1, .at_s = journal_.elapsed_s()});
+  base::log_info("rank {} has been still for {}", longest, base::human_duration(options_.hang_timeout_s));
+  journal_.changed();
+  wish_dump({.why = "hang", .trigger = longest});
+}
+
+void Supervisor::stall_escalated() {
+  const model::Incident* incident = journal_.open_incident();
+  if (incident == nullptr || incident->dump.empty() || shutdown_.active()) {
+    return;
+  }
+  const std::string path = journal_.dir().file(incident->dump + "/dump.json");
+  auto manifest = model::load_dump_manifest(path);
+  if (!manifest) {
+    base::log_warn("{}", base::to_line(manifest.error()));
+    return;
+  }
+  manifest->escalated = true;
+  // The stacks are those of the first alarm; how long it has been is told as of now.
+  manifest->at_s = journal_.elapsed_s();
+  manifest->ranks = observations();
+  if (auto written = base::write_file_atomic(path, to_json(*manifest).dump(1)); !written) {
+    base::log_warn("{}", base::to_line(written.error()));
+    return;
+  }
+  reports_.request();
+}
+
+void Supervisor::stall_cleared() {
+  model::Incident* incident = journal_.open_incident();
+  if (incident == nullptr) {
+    return;
+  }
+  incident->cleared_s = journal_.elapsed_s();
+  journal_.manifest().verdict = {};
+  journal_.manifest().verdict.kind = "running";
+  journal_.save_now();
+  if (!announced_.empty() && !shutdown_.active() && !finishing_) {
+    say(fmt::format("progress again after {}",
+                    base::human_duration(incident->cleared_s - incident->at_s + options_.hang_timeout_s)));
+    announced_.clear();
+  }
+  if (options_.report && !finishing_) {
+    reports_.request();
+  }
+}
+
+}  // namespace xpurun::launcher
