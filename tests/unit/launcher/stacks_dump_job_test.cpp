@@ -1,0 +1,112 @@
+#include <doctest/doctest.h>
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <set>
+
+#include "common/base/io.h"
+#include "launcher/stacks/dump_job.h"
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+
+namespace {
+
+// A shell script in the place of xpurun-stackdump: $2 is the pid, $4 the output file.
+std::string helper(const std::string& body) {
+  REQUIRE(base::write_file_atomic("helper", "#!/bin/sh\n" + body));
+  REQUIRE(::chmod("helper", 0700) == 0);
+  return "./helper";
+}
+
+struct Outcome {
+  DumpOutcome dump;
+  double seconds = 0;
+};
+
+Outcome take(DumpRequest request) {
+  auto loop = EventLoop::create();
+  REQUIRE(loop);
+  sigset_t chld;
+  sigemptyset(&chld);
+  request.directory = ".";
+  request.host = "h";
+  sigemptyset(&request.signal_mask);
+  Outcome out;
+  std::set<base::Pid> helpers;
+  const base::MonoNs start = base::mono_ns();
+  DumpJob job(
+      *loop, std::move(request), [&](base::Pid pid) { helpers.insert(pid); },
+      [&](const DumpOutcome& o) {
+        out.dump = o;
+        loop->after(0, [&] { loop->stop(); });
+      });
+  job.start();
+  // Stands for the supervisor's reaper.
+  std::function<void()> reap = [&] {
+    int status = 0;
+    for (base::Pid pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      CHECK(job.helper_ended(pid, status) == (helpers.count(pid) == 1));
+    }
+    loop->after(0.005, reap);
+  };
+  reap();
+  REQUIRE(loop->run());
+  out.seconds = base::ns_to_s(base::mono_ns() - start);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("all helpers prepare before any is released") {
+  const std::string program = helper(
+      "echo $2 >> prepared; echo ready; cat > /dev/null; test $(wc -l < prepared) = 2 || exit 9\n"
+      "echo stopped $2 77; echo '{}' > $4; echo done ok\n");
+  const auto out = take({.program = program,
+                         .targets = {{.pid = 100, .rank = 0, .role = "rank"}, {.pid = 103, .rank = 1, .role = "rank"}}});
+  REQUIRE(out.dump.processes.size() == 2);
+  for (const auto& p : out.dump.processes) {
+    CHECK(p.status == "ok");
+    CHECK(p.pause_ns == 77);
+  }
+  CHECK(out.dump.processes[0].file == "rank-0.stacks.json");
+  CHECK(out.dump.spread_ns == 3);
+}
+
+TEST_CASE("workers come after the ranks have been stopped") {
+  const std::string program = helper("echo $2 >> order; echo ready; cat > /dev/null; echo stopped $2 1; echo done ok\n");
+  const auto out = take({.program = program,
+                         .targets = {{.pid = 7, .role = "worker"}, {.pid = 8, .rank = 0, .role = "rank"}}});
+  CHECK(base::read_file("order").value() == "8\n7\n");
+  CHECK(out.dump.processes[0].status == "ok");
+}
+
+TEST_CASE("a helper that fails, dies or hangs costs its own stacks only, and the reason is kept") {
+  const std::string program = helper(
+      "case $2 in 1) echo ready; echo 'done failed no permission'; exit 1;; 2) kill -9 $$;; 3) sleep 60;;\n"
+      "4) exit 3;; esac; echo ready; cat > /dev/null; echo stopped 5 5; echo done partial one thread; echo x > $4\n");
+  const auto out = take({.program = program,
+                         .targets = {{.pid = 1, .rank = 11, .role = "rank"},
+                                     {.pid = 2, .rank = 12, .role = "rank"},
+                                     {.pid = 3, .rank = 13, .role = "rank"},
+                                     {.pid = 4, .rank = 14, .role = "rank"},
+                                     {.pid = 5, .rank = 15, .role = "rank"}},
+                         .prepare_s = 0.3,
+                         .deadline_s = 0.8});
+  REQUIRE(out.dump.processes.size() == 5);
+  CHECK(out.dump.processes[0].reason == "no permission");
+  CHECK(out.dump.processes[1].reason == "the dump helper died of SIGKILL");
+  CHECK(out.dump.processes[2].status == "timeout");
+  CHECK(out.dump.processes[3].reason.find("status 3") != std::string::npos);
+  CHECK(out.dump.processes[4].status == "partial");
+  CHECK(out.dump.processes[4].file == "rank-15.stacks.json");
+  CHECK(out.dump.processes[0].file.empty());
+}
+
+TEST_CASE("no helper at all, and no target at all, still end the job") {
+  CHECK(take({.program = "./nothing", .targets = {{.pid = 1, .rank = 0, .role = "rank"}}})
+            .dump.processes.at(0)
+            .status == "failed");
+  CHECK(take({.program = "./nothing"}).dump.processes.empty());
+}

@@ -1,0 +1,56 @@
+#include <doctest/doctest.h>
+
+#include <signal.h>
+
+#include "launcher/supervise/death_ledger.h"
+
+using xpurun::launcher::DeathLedger;
+
+namespace {
+constexpr int exited(int code) { return code << 8; }
+}  // namespace
+
+TEST_CASE("the first failure is its own, the launcher's TERMs after it follow") {
+  DeathLedger ledger;
+  const auto first = ledger.record(10, 1.0, SIGSEGV);
+  CHECK(first.order == 1);
+  CHECK_FALSE(first.follower);
+  ledger.termination_notice(11, 5, true);
+  const auto second = ledger.record(11, 1.1, SIGTERM);
+  CHECK(second.follower);
+  CHECK(second.cause_hint == "ended by the launcher (SIGTERM from pid 5)");
+  CHECK(ledger.record(12, 1.2, SIGKILL).follower);
+}
+
+TEST_CASE("a clean exit is no failure and nobody's cause for TERM") {
+  DeathLedger ledger;
+  CHECK_FALSE(ledger.record(10, 1, 0).follower);
+  CHECK_FALSE(ledger.failure_seen());
+  const auto killed = ledger.record(11, 2, SIGKILL);
+  CHECK_FALSE(killed.follower);
+  CHECK(ledger.failure_seen());
+}
+
+TEST_CASE("a TERM from outside is the cause and names its sender") {
+  DeathLedger ledger;
+  ledger.termination_notice(10, 999, false);
+  const auto d = ledger.record(10, 1, SIGTERM);
+  CHECK_FALSE(d.follower);
+  CHECK(d.cause_hint == "SIGTERM from pid 999");
+}
+
+TEST_CASE("what we or the user ended is never a cause") {
+  DeathLedger ours;
+  ours.we_are_ending_the_job();
+  CHECK(ours.record(10, 1, SIGKILL).cause_hint == "ended by xpurun");
+  CHECK_FALSE(ours.failure_seen());
+  DeathLedger users;
+  users.signal_was_forwarded(SIGINT);
+  CHECK(users.record(10, 1, exited(1)).follower);
+}
+
+TEST_CASE("an unknown wait status counts as a failure") {
+  DeathLedger ledger;
+  CHECK_FALSE(ledger.record(10, 1, -1).follower);
+  CHECK(ledger.failure_seen());
+}

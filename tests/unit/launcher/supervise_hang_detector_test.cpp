@@ -1,0 +1,59 @@
+#include <doctest/doctest.h>
+
+#include "launcher/supervise/hang_detector.h"
+
+using namespace xpurun;
+using launcher::HangDetector;
+using launcher::StillRank;
+
+namespace {
+constexpr base::MonoNs kS = 1'000'000'000;
+}
+
+TEST_CASE("a rank that is still for the timeout raises once") {
+  HangDetector d(10, 3);
+  CHECK_FALSE(d.update(9 * kS, {{0, 0}, {1, 5 * kS}}).raised);
+  CHECK(d.next_deadline() == 10 * kS);
+  const auto events = d.update(10 * kS, {{0, 0}, {1, 5 * kS}});
+  CHECK(events.raised);
+  CHECK(events.longest == 0);
+  CHECK(d.open());
+  CHECK_FALSE(d.update(11 * kS, {{0, 0}, {1, 5 * kS}}).raised);
+  SUBCASE("a rank that follows into the same stall raises nothing new") {
+    CHECK_FALSE(d.update(16 * kS, {{0, 0}, {1, 5 * kS}}).raised);
+  }
+  SUBCASE("it is cleared when all of them have moved, and a new stall raises again") {
+    auto e = d.update(20 * kS, {{0, 19 * kS}, {1, 19 * kS}});
+    CHECK(e.cleared);
+    CHECK_FALSE(e.raised);
+    CHECK(d.update(29 * kS, {{0, 19 * kS}, {1, 25 * kS}}).raised);
+  }
+  SUBCASE("one of two moving does not clear it") {
+    d.update(16 * kS, {{0, 0}, {1, 5 * kS}});
+    CHECK_FALSE(d.update(20 * kS, {{0, 19 * kS}, {1, 5 * kS}}).cleared);
+    CHECK(d.update(21 * kS, {{0, 19 * kS}, {1, 20 * kS}}).cleared);
+  }
+  SUBCASE("death of the members clears it") { CHECK(d.update(20 * kS, {{1, 19 * kS}}).cleared); }
+}
+
+TEST_CASE("a stall escalates once after the allowed number of timeouts") {
+  HangDetector d(10, 3);
+  CHECK(d.update(10 * kS, {{0, 0}}).raised);
+  CHECK(d.next_deadline() == 30 * kS);
+  CHECK_FALSE(d.update(29 * kS, {{0, 0}}).escalated);
+  CHECK(d.update(30 * kS, {{0, 0}}).escalated);
+  CHECK_FALSE(d.update(40 * kS, {{0, 0}}).escalated);
+}
+
+TEST_CASE("a timeout of zero never raises") {
+  HangDetector d(0, 3);
+  CHECK_FALSE(d.update(1'000'000 * kS, {{0, 0}}).raised);
+  CHECK_FALSE(d.next_deadline());
+}
+
+TEST_CASE("ranks that keep moving never raise, however long it takes") {
+  HangDetector d(10, 3);
+  for (int t = 0; t < 1000; ++t) {
+    REQUIRE_FALSE(d.update(t * kS, {{0, (t - t % 9) * kS}, {1, t * kS}}).raised);
+  }
+}
