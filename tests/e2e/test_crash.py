@@ -1,0 +1,70 @@
+"""Ranks that die: who was first, of what, and where."""
+
+import json
+import unittest
+
+import xpurun_test
+
+
+@unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+class Crash(xpurun_test.Case):
+    def job(self, fault):
+        result = self.run_xpurun("--hang-timeout", 20, "--",
+                                 *xpurun_test.torchrun(self.dir / "log", "--guilty", 2, "--fault", fault, "--steps",
+                                                       1000))
+        verdict = self.verdict()
+        self.assertEqual(verdict["ranks"], [2], json.dumps(verdict, indent=1) + result.stderr)
+        self.assertIn(verdict["sentence"], result.stderr)
+        return result, verdict
+
+    def test_null_pointer_in_c(self):
+        result, verdict = self.job("segv")
+        self.assertEqual((verdict["kind"], verdict["signal"], result.returncode), ("crash", 11, 139))
+        self.assertEqual(verdict["where"]["function"], "null_pointer")
+        # The crashed thread's own stack begins at the fault, with Python below it.
+        run = self.manifest()
+        crash = [c for c in run["crashes"] if c["rank"] == 2][0]
+        stacks = json.loads((self.out / crash["dump"] / "rank-2.stacks.json").read_text())
+        thread = [t for t in stacks["threads"] if t.get("crashed")][0]
+        self.assertEqual(thread["frames"][0]["kind"], "native")
+        self.assertTrue(any(f["func"] == "null_pointer" for f in thread["frames"]))
+        # The others were dumped too, at the same time.
+        self.assertTrue((self.out / crash["dump"] / "rank-0.stacks.json").exists())
+
+    def test_abort(self):
+        result, verdict = self.job("abort")
+        self.assertEqual((verdict["kind"], verdict["signal"], result.returncode), ("crash", 6, 134))
+
+    def test_sigkill(self):
+        result, verdict = self.job("kill")
+        self.assertEqual((verdict["kind"], verdict["signal"], result.returncode), ("crash", 9, 137))
+        self.assertIn("dead", verdict["state"])
+
+    def test_exception(self):
+        result, verdict = self.job("raise")
+        self.assertIn(verdict["kind"], ("exit", "exception"))
+        self.assertEqual(result.returncode, 1)
+
+    def test_left_early_and_the_peers_fail_for_it(self):
+        _, verdict = self.job("exit0-closed")
+        self.assertEqual((verdict["kind"], verdict["exit_code"]), ("exit", 0))
+
+
+class SingleProcess(xpurun_test.Case):
+    def test_crash_without_any_launcher(self):
+        result = self.run_xpurun("--", xpurun_test.PYTHON, "-c", "import ctypes\ndef boom(): ctypes.string_at(0)\nboom()")
+        self.assertEqual(result.returncode, 139)
+        self.assertEqual(self.verdict()["kind"], "crash")
+        self.assertEqual(self.verdict()["where"]["function"], "boom")
+
+    def test_faulthandler_still_speaks_and_we_too(self):
+        result = self.run_xpurun("--", xpurun_test.PYTHON, "-X", "faulthandler", "-c",
+                                 "import ctypes; ctypes.string_at(0)")
+        self.assertIn("Fatal Python error: Segmentation fault", result.stderr)
+        self.assertEqual(result.returncode, 139)
+        self.assertEqual(self.verdict()["kind"], "crash")
+        self.assertTrue(self.manifest()["crashes"][0]["dump"])
+
+
+if __name__ == "__main__":
+    xpurun_test.main()

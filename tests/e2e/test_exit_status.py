@@ -1,0 +1,80 @@
+"""xpurun's exit status against that of the very same command without it."""
+
+import subprocess
+import unittest
+
+import xpurun_test
+from xpurun_test import PYTHON
+
+# Under a shell, because that is where people see a status: death by signal N becomes 128+N there.
+COMMANDS = [
+    ["true"],
+    ["false"],
+    ["sh", "-c", "exit 3"],
+    ["sh", "-c", "exit 124"],
+    ["sh", "-c", "exit 125"],
+    ["sh", "-c", "exit 255"],
+    ["sh", "-c", "kill -TERM $$"],
+    ["sh", "-c", "kill -KILL $$"],
+    ["sh", "-c", "kill -SEGV $$"],
+    ["sh", "-c", "kill -INT $$"],
+    ["sh", "-c", "kill -USR1 $$"],
+    ["bash", "-c", "true | false"],
+    ["bash", "-c", "false | true"],
+    ["bash", "-c", "set -o pipefail; exit 7 | true"],
+    ["bash", "-c", "sleep 0.1 & exit 4"],
+    [PYTHON, "-c", "import sys; sys.exit(9)"],
+    [PYTHON, "-c", "raise SystemError"],
+    [PYTHON, "-c", "import os; os.abort()"],
+    [PYTHON, "-c", "import ctypes; ctypes.string_at(0)"],
+    [PYTHON, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"],
+    ["no-such-program-at-all"],
+    ["/etc/passwd"],
+]
+
+
+def shell_status(argv):
+    status = subprocess.run(["bash", "-c", '"$@"; exit $?', "bash", *argv], capture_output=True).returncode
+    return status
+
+
+class ExitStatus(xpurun_test.Case):
+    def test_same_as_without_xpurun(self):
+        for i, argv in enumerate(COMMANDS):
+            with self.subTest(argv=argv):
+                self.out = self.dir / f"run{i}"
+                self.assertEqual(self.run_xpurun("--", *argv).returncode, shell_status(argv))
+
+    def test_own_failure_is_125(self):
+        (self.dir / "file").write_text("")
+        result = self.run_xpurun("--out", self.dir / "file" / "sub", "--", "true", out=False)
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("E-OUT-DIR", result.stderr)
+
+    def test_missing_program_says_what_to_try(self):
+        result = self.run_xpurun("--", "no-such-program")
+        self.assertEqual(result.returncode, 127)
+        self.assertIn("no-such-program", result.stderr)
+        self.assertIn("try:", result.stderr)
+        self.assertFalse(self.out.exists(), "a mistyped command leaves nothing behind")
+
+    def test_run_json_has_the_whole_truth(self):
+        self.run_xpurun("--", "sh", "-c", "kill -KILL $$")
+        run = self.manifest()
+        self.assertEqual((run["outcome"], run["child_status"], run["exit_status"]), ("signal", 9, 137))
+
+
+@unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+class Torchrun(xpurun_test.Case):
+    def test_success_and_failures(self):
+        # torchrun turns everything into 1; a rank's death by signal is worth more than that.
+        for fault, expected in (("none", 0), ("raise", 1), ("kill", 137), ("segv", 139), ("abort", 134)):
+            with self.subTest(fault=fault):
+                self.out = self.dir / fault
+                result = self.run_xpurun("--", *xpurun_test.torchrun(self.dir / "log", "--guilty", 1, "--fault",
+                                                                       fault, "--steps", 6, ranks=2))
+                self.assertEqual(result.returncode, expected, result.stderr)
+
+
+if __name__ == "__main__":
+    xpurun_test.main()

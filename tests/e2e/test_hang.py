@@ -1,0 +1,131 @@
+"""Real hangs of a real training run: four ranks of torchrun with gloo, one of them guilty."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import xpurun_test
+from xpurun_test import PROGRAM
+
+TIMEOUT = 3
+
+
+@unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+class Hang(xpurun_test.Case):
+    def job(self, fault, *xpurun_args, guilty=2, steps=1000, seconds=10):
+        return self.run_xpurun("--hang-timeout", TIMEOUT, "--grace", "5s", *xpurun_args, "--",
+                               *xpurun_test.torchrun(self.dir / "log", "--guilty", guilty, "--fault", fault,
+                                                     "--steps", steps, "--seconds", seconds))
+
+    def check(self, result, kind, state, ranks=(2,)):
+        verdict = self.verdict()
+        self.assertEqual((verdict["kind"], verdict["ranks"], verdict["state"]), (kind, list(ranks), state),
+                         json.dumps(verdict, indent=1) + result.stderr)
+        self.assertIn(verdict["sentence"], result.stderr)
+        self.assertTrue((self.out / "report.html").exists())
+        for name in ("python", "native", "merged"):
+            self.assertIn("<svg", (self.out / "stacks" / f"{name}.svg").read_text()[:2000])
+        return verdict
+
+    def test_asleep(self):
+        result = self.job("sleep", "--on-hang", "kill")
+        self.assertEqual(result.returncode, 124, result.stderr)
+        verdict = self.check(result, "hang", "stuck")
+        self.assertEqual(verdict["level"], "confirmed")
+        # Where: the user's own line, and what it calls.
+        self.assertEqual(verdict["where"]["file"].rsplit("/", 1)[-1], "ddp_job.py")
+        self.assertEqual(verdict["where"]["callee"], "time.sleep")
+        self.assertGreaterEqual(verdict["seconds"], TIMEOUT)
+        self.assertLessEqual(verdict["seconds"], TIMEOUT + 3)
+        # Who waits, and in what.
+        self.assertEqual([w["ranks"] for w in verdict["waiting"]], [[0, 1, 3]])
+        self.assertIn("ddp_job.py", verdict["waiting"][0]["where"]["file"])
+        self.assertRegex(result.stderr, r"xpurun: hang: rank 2 \(host \S+, pid \d+\) has been in \w+ "
+                                        r"\(ddp_job.py:\d+: time.sleep\) for \d")
+        dump = json.loads((self.out / verdict["dump"] / "dump.json").read_text())
+        ranks = [p for p in dump["processes"] if p["role"] == "rank"]
+        self.assertEqual([p["status"] for p in ranks], ["ok"] * 4, ranks)
+        self.assertTrue(any(p["role"] == "agent" and p["status"] == "ok" for p in dump["processes"]))
+        self.assertEqual(self.manifest()["outcome"], "hang")
+        self.assertEqual(self.manifest()["world_size"], 4)
+
+    def test_endless_loop(self):
+        result = self.job("spin", "--on-hang", "kill")
+        self.assertEqual(result.returncode, 124, result.stderr)
+        verdict = self.check(result, "hang", "busy")
+        self.assertEqual(verdict["level"], "confirmed")
+        # It was named at once, with the doubt that is due, and ended only after three timeouts.
+        self.assertIn("xpurun: slow: rank 2", result.stderr)
+
+    def test_stopped(self):
+        result = self.job("stop", "--on-hang", "kill")
+        self.assertEqual(result.returncode, 124, result.stderr)
+        self.check(result, "hang", "stopped")
+
+    def test_left_early_with_its_connections_open(self):
+        result = self.job("exit0", "--on-hang", "kill")
+        self.assertEqual(result.returncode, 124, result.stderr)
+        self.check(result, "hang", "dead")
+
+    def test_rank_0_is_not_presumed_innocent(self):
+        result = self.job("sleep", "--on-hang", "kill", guilty=0)
+        self.assertEqual(result.returncode, 124, result.stderr)
+        self.check(result, "hang", "stuck", ranks=[0])
+
+    def test_by_default_it_is_told_and_the_job_goes_on(self):
+        p = self.start_xpurun("--hang-timeout", TIMEOUT, "--",
+                              *xpurun_test.torchrun(self.dir / "log", "--guilty", 1, "--fault", "stop", "--steps", 20))
+        self.wait_for(lambda: (self.out / "verdict.json").exists() and self.verdict()["kind"] == "hang", "verdict",
+                      60)
+        pid = self.rank_pids()[1]
+        self.assertEqual(self.verdict()["pid"], pid)
+        os.kill(pid, signal.SIGCONT)
+        _, stderr = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 0, stderr)
+        run = self.manifest()
+        self.assertEqual(len(run["incidents"]), 1)
+        self.assertEqual(run["incidents"][0]["verdict"]["state"], "stopped")
+        self.assertGreater(run["incidents"][0]["cleared_s"], 0)
+        self.assertEqual(len([d for d in run["dumps"] if d["why"] == "hang"]), 1)
+        self.assertEqual(self.verdict()["kind"], "none")
+        self.assertIn("progress again", stderr)
+
+
+@unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+class NoFalseAlarm(xpurun_test.Case):
+    def job(self, fault, **kwargs):
+        result = self.run_xpurun("--hang-timeout", 2, "--on-hang", "kill", "--busy-timeouts", "10", "--",
+                                 *xpurun_test.torchrun(self.dir / "log", "--guilty", 2, "--fault", fault, "--steps",
+                                                       8, "--seconds", kwargs.get("seconds", 6)))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.verdict()["kind"], "none")
+        self.assertNotIn("xpurun: hang:", result.stderr)
+        return self.manifest()["incidents"], result.stderr
+
+    def test_healthy(self):
+        incidents, stderr = self.job("none")
+        self.assertEqual((incidents, [l for l in stderr.splitlines() if l.startswith("xpurun")]), ([], []))
+
+    def test_one_rank_slow_for_longer_than_the_timeout(self):
+        incidents, stderr = self.job("slow")
+        self.assertEqual([i["verdict"]["state"] for i in incidents], ["busy"])
+        self.assertIn("xpurun: slow: rank 2", stderr)
+
+    def test_long_checkpoint(self):
+        incidents, _ = self.job("checkpoint")
+        self.assertEqual({i["verdict"]["state"] for i in incidents} - {"busy"}, set())
+        self.assertEqual({i["verdict"]["level"] for i in incidents} - {"suspected"}, set())
+
+    def test_long_c_call_on_all_ranks(self):
+        # pbkdf2 with a million rounds takes about a second; two cores serve four ranks.
+        incidents, _ = self.job("longcall", seconds=3)
+        self.assertGreaterEqual(len(incidents), 1)
+        self.assertEqual({i["verdict"]["id"] for i in incidents}, {"hang.long_call"})
+        self.assertEqual({i["verdict"]["level"] for i in incidents}, {"suspected"})
+
+
+if __name__ == "__main__":
+    xpurun_test.main()
