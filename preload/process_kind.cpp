@@ -1,0 +1,66 @@
+#include "preload/process_kind.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+namespace xpurun::preload {
+
+namespace {
+
+// Programs that stand between a launcher and the rank proper, with the rank's environment already set.
+constexpr const char* kWrappers[] = {
+    "ash",  "bash",    "busybox", "csh",     "dash",  "env",    "fish",    "gdb",      "ksh",
+    "mksh", "nice",    "nohup",   "nsys",    "sh",    "stdbuf", "strace",  "setsid",   "sudo",
+    "tcsh", "taskset", "time",    "timeout", "xargs", "zsh",    "numactl", "valgrind",
+};
+
+bool is_set(const char* name) {
+  const char* value = getenv(name);
+  return value != nullptr && value[0] != '\0';
+}
+
+bool has_rank_environment() {
+  return (is_set("RANK") && is_set("LOCAL_RANK")) || is_set("SLURM_PROCID") ||
+         is_set("OMPI_COMM_WORLD_RANK") || is_set("PMI_RANK") || is_set("PMIX_RANK");
+}
+
+bool has_python() {
+  const bool found = dlsym(RTLD_DEFAULT, "Py_GetVersion") != nullptr;
+  if (!found) {
+    dlerror();  // a program that asks for its own last error must not be told of ours
+  }
+  return found;
+}
+
+bool is_wrapper() {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  if (length <= 0) {
+    return false;
+  }
+  path[length] = '\0';
+  const char* slash = strrchr(path, '/');
+  const char* name = slash == nullptr ? path : slash + 1;
+  for (const char* wrapper : kWrappers) {
+    if (strcmp(name, wrapper) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+ProcessKind classify_this_process() {
+  if (is_wrapper()) {
+    return ProcessKind::other;
+  }
+  if (has_python()) {
+    return ProcessKind::python;
+  }
+  return has_rank_environment() ? ProcessKind::rank : ProcessKind::other;
+}
+
+}  // namespace xpurun::preload

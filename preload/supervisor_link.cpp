@@ -1,0 +1,105 @@
+#include "preload/supervisor_link.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace xpurun::preload {
+
+namespace {
+
+constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kNsPerSecond = 1'000'000'000;
+constexpr uint64_t kRetryNs = 2 * kNsPerMs;
+
+// Calls go through syscall(2), which unlike poll(3), close(3) and their kind is no cancellation point: a
+// thread that is being cancelled must not unwind out of a signal handler.
+class Connection {
+ public:
+  Connection() : fd_(syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {}
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  ~Connection() {
+    if (fd_ >= 0) {
+      syscall(SYS_close, fd_);
+    }
+  }
+
+  bool is_open() const { return fd_ >= 0; }
+  bool connect(const sockaddr_un& address) const {
+    return syscall(SYS_connect, fd_, &address, sizeof(address)) == 0;
+  }
+  bool send(const wire::Notice& notice) const {
+    return syscall(SYS_sendto, fd_, &notice, sizeof(notice), MSG_NOSIGNAL | MSG_DONTWAIT, nullptr, 0) ==
+           static_cast<long>(sizeof(notice));
+  }
+  // Until there is a byte or the end to read.
+  void wait_readable(uint64_t deadline_ns) const;
+
+ private:
+  long fd_;
+};
+
+// A deadline as what is left of it, for ppoll.
+timespec time_left(uint64_t deadline_ns) {
+  const uint64_t now = monotonic_ns();
+  const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
+  return {static_cast<time_t>(left / kNsPerSecond), static_cast<long>(left % kNsPerSecond)};
+}
+
+void Connection::wait_readable(uint64_t deadline_ns) const {
+  pollfd entry{static_cast<int>(fd_), POLLIN, 0};
+  for (;;) {
+    timespec left = time_left(deadline_ns);
+    const long ready = syscall(SYS_ppoll, &entry, 1, &left, nullptr, 0);
+    if (ready >= 0 || errno != EINTR) {
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+uint64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * kNsPerSecond + static_cast<uint64_t>(now.tv_nsec);
+}
+
+void sleep_until(uint64_t deadline_ns) {
+  while (monotonic_ns() < deadline_ns) {
+    timespec left = time_left(deadline_ns);
+    if (syscall(SYS_ppoll, nullptr, 0, &left, nullptr, 0) < 0 && errno != EINTR) {
+      return;
+    }
+  }
+}
+
+void send_hello(const sockaddr_un& socket, const wire::Notice& notice) {
+  const Connection connection;
+  if (connection.is_open() && connection.connect(socket)) {
+    connection.send(notice);
+  }
+}
+
+void send_and_wait(const sockaddr_un& socket, const wire::Notice& notice, uint64_t deadline_ns) {
+  const Connection connection;
+  if (!connection.is_open()) {
+    return;
+  }
+  // EAGAIN: all ranks crash at once and the supervisor's queue of connections is full for the moment.
+  while (!connection.connect(socket)) {
+    if (errno != EAGAIN || monotonic_ns() >= deadline_ns) {
+      return;
+    }
+    sleep_until(monotonic_ns() + kRetryNs);
+  }
+  if (connection.send(notice)) {
+    connection.wait_readable(deadline_ns);
+  }
+}
+
+}  // namespace xpurun::preload
