@@ -160,9 +160,10 @@ int Supervisor::exit_status() const {
       root_signal = d.wait_status > 0 && WIFSIGNALED(d.wait_status) ? WTERMSIG(d.wait_status) : 0;
     }
   }
-  return run_exit_status({.command_wait_status = main_status_,
-                          .ended_by_us_for_hang = journal_.manifest().outcome == "hang",
-                          .root_cause_signal = table_.multi_process() ? root_signal : 0});
+  return launcher::exit_status(
+      {.wait_status = main_status_,
+       .end = journal_.manifest().outcome == "hang" ? JobEnd::hang_ended : JobEnd::by_itself,
+       .root_cause_signal = table_.multi_process() ? root_signal : 0});
 }
 
 }  // namespace xpurun::launcher
