@@ -1,8 +1,10 @@
 // The constructor: decides whether this process is worth watching over and if so makes itself known. It never
 // fails, prints nothing, starts no thread and leaves no descriptor open.
 
+#include "common/wire/logs.h"
 #include "preload/crash_handler.h"
 #include "preload/disposition.h"
+#include "preload/log_redirect.h"
 #include "preload/process_kind.h"
 #include "preload/run_env.h"
 #include "preload/supervisor_link.h"
@@ -26,6 +28,7 @@ __attribute__((constructor)) void start() {
   }
   const ProcessKind kind = classify_this_process();
   if (kind != ProcessKind::other) {
+    redirect_output(getenv(wire::kLogsEnv));
     // Without Yama EINVAL, and then nobody needs to be let in.
     prctl(PR_SET_PTRACER, static_cast<unsigned long>(run.supervisor), 0, 0, 0);
     prepare_crash_handler(run, kind);

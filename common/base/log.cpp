@@ -1,14 +1,17 @@
 #include "common/base/log.h"
 
 #include <spdlog/logger.h>
-#include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include <cstdio>
+#include <fcntl.h>
 #include <memory>
 
 namespace xpurun::base {
 
 namespace {
+
+using FileSink = spdlog::sinks::stdout_sink_base<spdlog::details::console_nullmutex>;
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
@@ -51,8 +54,16 @@ void log_to_stderr(LogLevel level) {
 
 void log_to_file(const std::string& path) {
   auto& l = logger();
+  // Opened here, not by spdlog: the command must not inherit it, and others must not read it.
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  FILE* file = fd >= 0 ? ::fdopen(fd, "a") : nullptr;
+  if (file == nullptr) {
+    log_write(LogLevel::warn, fmt::format("no log file {}", path));
+    return;
+  }
   try {
-    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_st>(path);
+    // Lives as long as the process.
+    auto sink = std::make_shared<FileSink>(file);
     sink->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
     l.sinks().push_back(sink);
     l.set_level(spdlog::level::debug);

@@ -120,6 +120,9 @@ void Supervisor::finish() {
   if (!finished_) {
     finished_ = true;
     notices_.release_all();
+    if (relay_) {
+      relay_->finish();
+    }
     // Deaths that happened together with the command's: their pidfds may not have been looked at yet.
     reap();
     for (const TrackedProcess* p : table_.living()) {

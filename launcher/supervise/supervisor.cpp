@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "common/base/strings.h"
 #include "common/model/redact.h"
+#include "common/wire/logs.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/spawn/install_paths.h"
@@ -14,7 +15,9 @@
 
 #include <fmt/format.h>
 
+#include <climits>
 #include <cmath>
+#include <cstdlib>
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -32,8 +35,18 @@ std::string host_name() {
   return buf;
 }
 
-// Waiting that long in a signal handler is as good as for ever, and fits the wire's integer.
-constexpr double kLongestCrashWaitS = 24 * 3600;
+std::string absolute(const std::string& path) {
+  char resolved[PATH_MAX];
+  if (::realpath(path.c_str(), resolved) != nullptr) {
+    return resolved;
+  }
+  char cwd[PATH_MAX];
+  const bool relative = !path.starts_with('/') && ::getcwd(cwd, sizeof cwd) != nullptr;
+  return relative ? fmt::format("{}/{}", cwd, path) : path;
+}
+
+// The most that the preload accepts.
+constexpr double kLongestCrashWaitS = 3600;
 
 }  // namespace
 
@@ -78,16 +91,33 @@ void Supervisor::describe_run() {
 
 base::Status Supervisor::open_sockets() {
   XPURUN_TRY_ASSIGN(const std::string dir, socket_dir(journal_.dir().path()));
-  char absolute[4096];
-  const std::string resolved = ::realpath(dir.c_str(), absolute) != nullptr ? absolute : dir;
   // The ranks may have changed their directory by the time they crash.
-  XPURUN_TRY_ASSIGN(const std::string usable, socket_dir(resolved));
+  XPURUN_TRY_ASSIGN(const std::string usable, socket_dir(absolute(dir)));
   notice_path_ = usable + "/notice.sock";
   XPURUN_TRY(notices_.listen(notice_path_));
   const std::string control_path = usable + "/control.sock";
   XPURUN_TRY(control_.listen(control_path));
   journal_.manifest().control = control_path;
   return {};
+}
+
+// Ranks are told apart by the preload in each of them.
+void Supervisor::arrange_logs(std::vector<std::string>& env) {
+  if (journal_.manifest().preload_path.empty()) {
+    say("no logs of single ranks: they need the preload library");
+    return;
+  }
+  const std::string ranks = absolute(journal_.dir().file("ranks"));
+  const auto variable = logs_variable(ranks);
+  const auto made = base::make_dirs(ranks);
+  if (!variable || !made) {
+    say(fmt::format("no logs of single ranks: {}",
+                    base::to_line(variable ? made.error() : variable.error())));
+    return;
+  }
+  env = with_variable(std::move(env), wire::kLogsEnv, *variable);
+  relay_.emplace(loop_, ranks, options_.prefix ? LinePrefix::rank : LinePrefix::none);
+  relay_->start();
 }
 
 base::Status Supervisor::start_command() {
@@ -110,6 +140,9 @@ base::Status Supervisor::start_command() {
       const std::string run = fmt::format("1:{}:{}:{}", ::getpid(), std::lround(wait_s * 1000), notice_path_);
       command.env = with_variable(with_preload(std::move(command.env), *library), wire::kRunEnv, run);
     }
+  }
+  if (options_.logs || options_.prefix) {
+    arrange_logs(command.env);
   }
   XPURUN_TRY_ASSIGN(const base::Pid pid, spawn_command(command));
   m.main_pid = pid;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/model/run_dir.h"
+#include "launcher/output/log_relay.h"
 #include "launcher/stacks/dump_job.h"
 #include "launcher/supervise/control_server.h"
 #include "launcher/supervise/death_ledger.h"
@@ -46,6 +47,7 @@ class Supervisor {
   // supervisor.cpp
   base::Status open_sockets();
   base::Status start_command();
+  void arrange_logs(std::vector<std::string>& env);
   void describe_run();
 
   // deaths.cpp
@@ -97,6 +99,8 @@ class Supervisor {
   ControlServer control_;
   Shutdown shutdown_;
   ReportRunner reports_;
+
+  std::optional<LogRelay> relay_;
 
   std::string host_;
   std::string notice_path_;
