@@ -58,8 +58,8 @@ struct DumpManifest {
   int64_t wall_ns = 0;
   double at_s = 0;  // seconds since the run began
   double hang_timeout_s = 0;
-  bool escalated = false;      // a suspected stall outlasted --busy-timeouts: treat busy as stuck
-  int64_t spread_ns = 0;                    // between the first and the last process's stop
+  bool escalated = false;  // a suspected stall outlasted --busy-timeouts: treat busy as stuck
+  int64_t spread_ns = 0;   // between the first and the last process's stop
   base::Rank trigger_rank = base::kNoRank;  // crash: who; hang: the rank that was still longest
   std::vector<DumpedProcess> processes;
   std::vector<RankObservation> ranks;

@@ -1,0 +1,74 @@
+"""Compares what the preload library asks of, and adds to, a process with the golden list, and fails on what it
+may never have. The list is tests/golden/preload_abi.txt; changing it is a decision, so nothing rewrites it.
+"""
+
+import difflib
+import pathlib
+import re
+import subprocess
+import sys
+
+
+def readelf(option, path):
+    return subprocess.run(["readelf", "-W", option, path], capture_output=True, check=True, text=True).stdout
+
+
+def symbols(path):
+    """(binding, section, name with version) of every dynamic symbol."""
+    for line in readelf("--dyn-syms", path).splitlines():
+        fields = line.split()
+        if len(fields) >= 8 and fields[0].rstrip(":").isdigit():
+            yield fields[4], fields[6], fields[7]
+
+
+def newest_glibc(path):
+    versions = re.findall(r"GLIBC_(\d+(?:\.\d+)+)", readelf("--version-info", path))
+    return max(versions, key=lambda text: [int(part) for part in text.split(".")])
+
+
+def abi(path):
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("--dynamic", path))
+    exported = sorted(name for _, section, name in symbols(path) if section != "UND")
+    return [*(f"needed {name}" for name in needed), f"newest GLIBC_{newest_glibc(path)}",
+            *(f"export {name}" for name in exported)]
+
+
+def forbidden(path):
+    """Sentences on what is wrong with the library whatever the list says."""
+    dynamic = readelf("--dynamic", path)
+    segments = readelf("--segments", path)
+    if "TEXTREL" in dynamic:
+        yield "it has text relocations"
+    if "BIND_NOW" not in dynamic:
+        yield "it binds lazily, which a signal handler must not"
+    if "GNU_RELRO" not in segments:
+        yield "its relocations stay writable"
+    if "STATIC_TLS" not in dynamic and re.search(r"\bTLS\b", segments):
+        yield "its thread-local storage is not of the initial-exec model"
+    if re.search(r"GNU_STACK.*E\s+0x", segments):
+        yield "it wants an executable stack"
+    if "Build ID" not in readelf("--notes", path):
+        yield "it has no build id"
+    if int(newest_glibc(path).split(".")[1]) > 35:
+        yield "it does not load with glibc 2.35"
+    for binding, section, name in symbols(path):
+        if binding == "UNIQUE":
+            yield f"{name} is GNU_UNIQUE: it would be shared with the program's own"
+        elif binding == "WEAK" and section != "UND":
+            yield f"{name} is weak: the program's own might replace it"
+        elif re.search(r"__(a|ub|t|l|m)san_|_Unwind_|__cxa_(throw|guard)|^_Zn[wa]|^(malloc|calloc|free)\b", name):
+            yield f"{name} has no business in it"
+
+
+def main():
+    library, golden = sys.argv[1:3]
+    found = abi(library)
+    expected = pathlib.Path(golden).read_text().splitlines()
+    wrong = [f"{library}: {what}" for what in forbidden(library)]
+    wrong += difflib.unified_diff(expected, found, golden, library, lineterm="")
+    print("\n".join(wrong or found))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
