@@ -2,6 +2,7 @@
 
 #include "common/base/procfs.h"
 #include "common/base/strings.h"
+#include "stackdump/memory/stack_bounds.h"
 #include "stackdump/ptrace/access.h"
 #include "stackdump/ptrace/traced_process.h"
 #include "stackdump/thread_resolver.h"
@@ -15,9 +16,6 @@
 namespace xpurun::stackdump {
 
 namespace {
-
-constexpr uint64_t kRedZone = 128;                 // below sp, System V ABI
-constexpr uint64_t kMaxStack = uint64_t{1} << 20;  // of one thread
 
 // An Error on one line: what, cause, id.
 std::string reason_text(const base::Error& e) {
@@ -64,23 +62,6 @@ void ProcessDump::list_threads() {
   for (base::Tid tid : base::ProcFs().threads(target_.pid)) {
     threads_.push_back({.tid = tid, .kernel = read_kernel_view(target_.pid, tid)});
   }
-}
-
-AddrRange ProcessDump::stack_range(const Registers& r, const ProcMaps& maps) const {
-  const Addr sp = r.sp();
-  const Mapping* mapping = maps.find(sp);
-  if (mapping == nullptr) {
-    mapping = maps.find(sp + 4096);  // an overflowed stack points into its guard page
-  }
-  if (mapping == nullptr || !mapping->readable) {
-    return {};
-  }
-  AddrRange range{std::max(sp - kRedZone, mapping->lo), std::min(mapping->hi, sp + kMaxStack)};
-  // The thread's control block lies at the very top of a stack made by pthread_create.
-  if (r.fs_base > sp && r.fs_base < range.hi) {
-    range.hi = r.fs_base;
-  }
-  return range.lo < range.hi ? range : AddrRange{};
 }
 
 void ProcessDump::copy_thread_registers(ThreadCopy& thread, std::optional<Registers> registers) {

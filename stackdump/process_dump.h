@@ -56,7 +56,6 @@ class ProcessDump {
   void copy_thread_registers(ThreadCopy& thread, std::optional<Registers> registers);
   void copy_stacks();
   void copy_python(base::MonoNs deadline);
-  AddrRange stack_range(const Registers& registers, const ProcMaps& maps) const;
   const PyThread* python_of(const ThreadCopy& thread) const;
   void fail(base::Error error, model::DumpStatus status);
 

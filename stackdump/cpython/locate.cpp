@@ -42,14 +42,21 @@ std::vector<Candidate> candidates(base::Pid pid, const ProcMaps& maps) {
 }
 
 std::string version_text(uint32_t hex) {
-  constexpr uint32_t kFinal = 0xf;
-  constexpr std::string_view kLevels = "??????????abc???";
-  std::string out = fmt::format("{}.{}.{}", hex >> 24, hex >> 16 & 0xff, hex >> 8 & 0xff);
-  const uint32_t level = hex >> 4 & 0xf;
-  if (level != kFinal) {
-    out += fmt::format("{}{}", level == 0xc ? "rc" : std::string(1, kLevels[level]), hex & 0xf);
+  std::string_view level;
+  switch (hex >> 4 & 0xf) {
+    case 0xa:
+      level = "a";
+      break;
+    case 0xb:
+      level = "b";
+      break;
+    case 0xc:
+      level = "rc";
+      break;
+    default:  // a final release
+      return fmt::format("{}.{}.{}", hex >> 24, hex >> 16 & 0xff, hex >> 8 & 0xff);
   }
-  return out;
+  return fmt::format("{}.{}.{}{}{}", hex >> 24, hex >> 16 & 0xff, hex >> 8 & 0xff, level, hex & 0xf);
 }
 
 // A static layout, or one that the interpreter describes.

@@ -93,8 +93,7 @@ std::string shorten(std::string_view s) {
       i += kAnonymous.size();
     } else if (ends_with_operator(out) && c != ' ') {
       // operator(), operator<<, operator->, operator[]: the brackets belong to the name.
-      const size_t end =
-          s.substr(i).starts_with("()") ? i + 2 : s.find_first_of("(abcdefghijklmnopqrstuvwxyz", i);
+      const size_t end = s.substr(i).starts_with("()") ? i + 2 : s.find_first_not_of("<>=!+-*/%^&|~,[]\"", i);
       out += s.substr(i, std::min(end, s.size()) - i);
       i = std::min(end, s.size());
       if (i == s.size() || s[i] != '(') {
@@ -118,7 +117,9 @@ std::string shorten(std::string_view s) {
           rest.starts_with(" [clone")) {
         break;
       }
-      out.clear();  // what came before was a return type or qualifier
+      if (!rest.starts_with(" <")) {  // "operator<< <int>": the space only keeps the brackets apart
+        out.clear();                  // what came before was a return type or qualifier
+      }
       ++i;
     } else {
       out += c;
