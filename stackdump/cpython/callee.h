@@ -1,0 +1,19 @@
+// What a Python line calls: the dotted name before "(" at the place that an instruction belongs to. No other
+// source text ever leaves the target's files.
+#pragma once
+
+#include "common/base/ids.h"
+#include "stackdump/cpython/line_table.h"
+
+#include <string>
+#include <string_view>
+
+namespace xpurun::stackdump {
+
+// "time.sleep" if the line holds `time.sleep(` at the 1-based byte column; otherwise empty.
+std::string called_name(std::string_view line, int column);
+
+// The same for a file of the target, found through its root (or working) directory. Empty on any doubt.
+std::string callee_at(base::Pid pid, const std::string& filename, const SourceRange& range);
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,175 @@
+#include "stackdump/cpython/debug_offsets.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+namespace xpurun::stackdump {
+
+namespace {
+
+constexpr std::array<char, 8> kCookie = {'x', 'd', 'e', 'b', 'u', 'g', 'p', 'y'};
+constexpr uint64_t kMaxOffset = uint64_t{1} << 22;  // sizeof(PyInterpreterState) is some 400 KiB
+
+// Positions of the entries in the table, counted in 8-byte words.
+struct TableLayout {
+  int minor;
+  size_t words;
+  size_t interpreters_head;
+  size_t interp_next, interp_threads_head, interp_gc, interp_modules, interp_ceval_gil, gil_state, gil_locked,
+      gil_holder;
+  size_t thread_size, thread_next, thread_interp, thread_current_frame, thread_id, thread_native_id,
+      thread_chunk;
+  size_t frame_size, frame_previous, frame_executable, frame_instr, frame_owner;
+  size_t code_size, code_filename, code_qualname, code_linetable, code_firstlineno, code_adaptive;
+  size_t bytes_size, bytes_data, unicode_state, unicode_length, unicode_ascii_size, gc_collecting;
+};
+
+constexpr TableLayout kLayouts[] = {
+    {.minor = 13,
+     .words = 73,
+     .interpreters_head = 5,
+     .interp_next = 8,
+     .interp_threads_head = 9,
+     .interp_gc = 10,
+     .interp_modules = 11,
+     .interp_ceval_gil = 14,
+     .gil_state = 15,
+     .gil_locked = 17,
+     .gil_holder = 18,
+     .thread_size = 19,
+     .thread_next = 21,
+     .thread_interp = 22,
+     .thread_current_frame = 23,
+     .thread_id = 24,
+     .thread_native_id = 25,
+     .thread_chunk = 26,
+     .frame_size = 28,
+     .frame_previous = 29,
+     .frame_executable = 30,
+     .frame_instr = 31,
+     .frame_owner = 33,
+     .code_size = 34,
+     .code_filename = 35,
+     .code_qualname = 37,
+     .code_linetable = 38,
+     .code_firstlineno = 39,
+     .code_adaptive = 43,
+     .bytes_size = 65,
+     .bytes_data = 66,
+     .unicode_state = 68,
+     .unicode_length = 69,
+     .unicode_ascii_size = 70,
+     .gc_collecting = 72},
+    {.minor = 14,
+     .words = 84,
+     .interpreters_head = 5,
+     .interp_next = 8,
+     .interp_threads_head = 9,
+     .interp_gc = 11,
+     .interp_modules = 12,
+     .interp_ceval_gil = 15,
+     .gil_state = 16,
+     .gil_locked = 18,
+     .gil_holder = 19,
+     .thread_size = 22,
+     .thread_next = 24,
+     .thread_interp = 25,
+     .thread_current_frame = 26,
+     .thread_id = 27,
+     .thread_native_id = 28,
+     .thread_chunk = 29,
+     .frame_size = 31,
+     .frame_previous = 32,
+     .frame_executable = 33,
+     .frame_instr = 34,
+     .frame_owner = 36,
+     .code_size = 39,
+     .code_filename = 40,
+     .code_qualname = 42,
+     .code_linetable = 43,
+     .code_firstlineno = 44,
+     .code_adaptive = 48,
+     .bytes_size = 75,
+     .bytes_data = 76,
+     .unicode_state = 78,
+     .unicode_length = 79,
+     .unicode_ascii_size = 80,
+     .gc_collecting = 82},
+};
+
+}  // namespace
+
+std::optional<SelfDescription> read_self_description(RemoteMemory& memory, Addr runtime) {
+  const auto head = memory.value<std::array<uint64_t, 3>>(runtime);
+  if (!head || std::memcmp(head->data(), kCookie.data(), kCookie.size()) != 0) {
+    return std::nullopt;
+  }
+  return SelfDescription{.version = static_cast<uint32_t>((*head)[1]), .free_threaded = (*head)[2] != 0};
+}
+
+base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, const SelfDescription& about) {
+  const int minor = static_cast<int>(about.version >> 16 & 0xff);
+  const TableLayout* layout = nullptr;
+  for (const TableLayout& l : kLayouts) {
+    layout = l.minor == minor ? &l : layout;
+  }
+  if (layout == nullptr || (about.free_threaded && minor >= 14)) {
+    return base::fail(fmt::format("the memory layout of Python 3.{}{} is not known", minor,
+                                  about.free_threaded ? " (free-threaded)" : ""));
+  }
+  const auto bytes = memory.bytes(runtime, layout->words * 8);
+  if (!bytes) {
+    return base::fail("cannot read the table of CPython's offsets");
+  }
+  bool sane = true;
+  const auto at = [&](size_t word) {
+    const uint64_t v = field<uint64_t>(std::as_bytes(std::span(*bytes)), word * 8).value_or(kMaxOffset);
+    sane = sane && v < kMaxOffset;
+    return static_cast<uint32_t>(v);
+  };
+  Offsets o;
+  o.minor = minor;
+  o.runtime_interpreters = at(layout->interpreters_head);
+  o.interp_next = at(layout->interp_next);
+  o.interp_threads = at(layout->interp_threads_head);
+  o.interp_gil = at(layout->interp_ceval_gil);
+  o.interp_gc_collecting = at(layout->interp_gc) + at(layout->gc_collecting);
+  o.interp_modules = at(layout->interp_modules);
+  // These two count from the interpreter, whose own GIL starts at gil_state.
+  o.gil_holder = at(layout->gil_holder) - at(layout->gil_state);
+  o.gil_locked = at(layout->gil_locked) - at(layout->gil_state);
+  o.thread_next = at(layout->thread_next);
+  o.thread_interp = at(layout->thread_interp);
+  o.thread_id = at(layout->thread_id);
+  o.thread_native_id = at(layout->thread_native_id);
+  o.thread_chunk = at(layout->thread_chunk);
+  o.thread_frame = at(layout->thread_current_frame);
+  o.thread_size = at(layout->thread_size);
+  o.frame_previous = at(layout->frame_previous);
+  o.frame_code = at(layout->frame_executable);
+  o.frame_instr = at(layout->frame_instr);
+  o.frame_boundary = at(layout->frame_owner);
+  o.frame_size = at(layout->frame_size);
+  o.code_firstlineno = at(layout->code_firstlineno);
+  o.code_filename = at(layout->code_filename);
+  o.code_name = at(layout->code_qualname);
+  o.code_linetable = at(layout->code_linetable);
+  o.code_instructions = at(layout->code_adaptive);
+  o.code_size = o.code_instructions;
+  o.bytes_size = at(layout->bytes_size);
+  o.bytes_data = at(layout->bytes_data);
+  o.unicode_state = at(layout->unicode_state);
+  o.unicode_length = at(layout->unicode_length);
+  o.unicode_ascii_data = at(layout->unicode_ascii_size);
+  o.unicode_compact_data = o.unicode_ascii_data + 16;  // utf8_length and utf8 follow
+  constexpr uint32_t kMaxRead = 8192;                  // of one object
+  if (!sane || o.thread_size > kMaxRead || o.frame_size > kMaxRead || o.code_size > kMaxRead ||
+      o.bytes_data > kMaxRead || o.unicode_compact_data > kMaxRead) {
+    return base::fail("the table of CPython's offsets makes no sense");
+  }
+  return o;
+}
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,172 @@
+#include "stackdump/cpython/frames.h"
+
+#include <unordered_set>
+
+namespace xpurun::stackdump {
+
+namespace {
+
+constexpr size_t kMaxThreads = 16384;
+constexpr size_t kMaxInterpreters = 256;
+constexpr uint8_t kFirstShimOwner = 3;  // FRAME_OWNED_BY_CSTACK and later kinds: no Python code runs there
+constexpr uint64_t kTagBits = 7;        // tagged references since 3.14; objects are 8-byte aligned
+
+// Follows the frames of one thread whatever it meets: bounded, and a frame seen twice ends the walk.
+class Walker {
+ public:
+  Walker(RemoteMemory& memory, const Offsets& offsets, PyThread& out)
+      : memory_(memory), o_(offsets), out_(out) {}
+
+  void walk(Addr start) {
+    Addr cframe = 0;
+    Addr frame = start;
+    if (o_.chain == FrameChain::cframe_entry || o_.chain == FrameChain::cframe_shim) {
+      cframe = start;
+      frame = pointer(cframe + o_.cframe_current);
+    }
+    FrameGroup group;
+    while (frame != 0) {
+      if (!seen_.insert(frame).second) {
+        out_.cut = "frames form a circle";
+        break;
+      }
+      if (seen_.size() > kMaxPyFrames) {
+        out_.cut = "more frames than are shown";
+        break;
+      }
+      const auto raw = memory_.bytes(frame, o_.frame_size);
+      if (!raw) {
+        out_.cut = "a frame cannot be read";
+        break;
+      }
+      const auto bytes = std::as_bytes(std::span(*raw));
+      const bool shim = shims() && field<uint8_t>(bytes, o_.frame_boundary).value_or(0) >= kFirstShimOwner;
+      if (!shim) {
+        group.frames.push_back(frame_of(bytes));
+      }
+      if (shim) {
+        group.anchor = frame;
+        close(group);
+      } else if (o_.chain == FrameChain::cframe_entry &&
+                 field<uint8_t>(bytes, o_.frame_boundary) != uint8_t{0}) {
+        group.anchor = cframe;
+        close(group);
+        cframe = cframe == 0 ? 0 : pointer(cframe + o_.cframe_previous);
+      } else if (o_.chain == FrameChain::objects) {
+        close(group);
+      }
+      frame = field<uint64_t>(bytes, o_.frame_previous).value_or(0);
+    }
+    close(group);
+  }
+
+ private:
+  bool shims() const { return o_.chain == FrameChain::cframe_shim || o_.chain == FrameChain::shim; }
+  Addr pointer(Addr a) { return memory_.value<uint64_t>(a).value_or(0); }
+
+  RawFrame frame_of(std::span<const std::byte> bytes) const {
+    RawFrame f;
+    f.code = field<uint64_t>(bytes, o_.frame_code).value_or(0) & ~kTagBits;
+    f.instruction = o_.chain == FrameChain::objects
+                        ? field<int32_t>(bytes, o_.frame_instr).value_or(-1)
+                        : static_cast<int64_t>(field<uint64_t>(bytes, o_.frame_instr).value_or(0));
+    return f;
+  }
+
+  void close(FrameGroup& group) {
+    if (!group.frames.empty()) {
+      out_.groups.push_back(std::move(group));
+    }
+    group = {};
+  }
+
+  RemoteMemory& memory_;
+  const Offsets& o_;
+  PyThread& out_;
+  std::unordered_set<Addr> seen_;
+};
+
+// The thread state that holds this interpreter's GIL, 0 if none does.
+Addr gil_holder(RemoteMemory& memory, const PythonRuntime& runtime, Addr interp) {
+  const Offsets& o = runtime.offsets;
+  Addr gil = 0;
+  if (o.runtime_gil != kAbsent) {
+    gil = runtime.address + o.runtime_gil;
+  } else if (o.interp_gil != kAbsent) {
+    gil = memory.value<uint64_t>(interp + o.interp_gil).value_or(0);
+  }
+  if (gil == 0 || memory.value<int32_t>(gil + o.gil_locked).value_or(0) != 1) {
+    return 0;
+  }
+  return memory.value<uint64_t>(gil + o.gil_holder).value_or(0);
+}
+
+bool is_collecting(RemoteMemory& memory, const PythonRuntime& runtime, Addr interp) {
+  const Offsets& o = runtime.offsets;
+  const Addr flag = o.interp_gc_collecting != kAbsent    ? interp + o.interp_gc_collecting
+                    : o.runtime_gc_collecting != kAbsent ? runtime.address + o.runtime_gc_collecting
+                                                         : 0;
+  return flag != 0 && memory.value<int32_t>(flag).value_or(0) == 1;
+}
+
+}  // namespace
+
+PyThread read_py_thread(RemoteMemory& memory, const Offsets& o, Addr thread, std::span<const std::byte> raw) {
+  PyThread out;
+  out.address = thread;
+  out.thread_id = field<uint64_t>(raw, o.thread_id).value_or(0);
+  if (o.thread_native_id != kAbsent) {
+    out.native_id = field<uint64_t>(raw, o.thread_native_id).value_or(0);
+  }
+  Walker(memory, o, out).walk(field<uint64_t>(raw, o.thread_frame).value_or(0));
+  return out;
+}
+
+PySnapshot read_python(RemoteMemory& memory, const PythonRuntime& runtime, base::MonoNs deadline) {
+  const Offsets& o = runtime.offsets;
+  PySnapshot out;
+  std::unordered_set<Addr> seen;
+  std::unordered_set<Addr> tried_code;
+  Addr interp = memory.value<uint64_t>(runtime.address + o.runtime_interpreters).value_or(0);
+  for (size_t i = 0; interp != 0 && i < kMaxInterpreters && seen.insert(interp).second; ++i) {
+    const Addr holder = gil_holder(memory, runtime, interp);
+    const bool collecting = is_collecting(memory, runtime, interp);
+    Addr thread = memory.value<uint64_t>(interp + o.interp_threads).value_or(0);
+    while (thread != 0 && out.threads.size() < kMaxThreads && seen.insert(thread).second) {
+      if (base::mono_ns() >= deadline) {
+        out.complete = false;
+        return out;
+      }
+      const auto raw = memory.bytes(thread, o.thread_size);
+      if (!raw) {
+        break;
+      }
+      const auto bytes = std::as_bytes(std::span(*raw));
+      PyThread t = read_py_thread(memory, o, thread, bytes);
+      t.holds_gil = thread == holder;
+      t.collecting = t.holds_gil && collecting;
+      for (const FrameGroup& group : t.groups) {
+        for (const RawFrame& f : group.frames) {
+          if (tried_code.insert(f.code).second) {
+            if (auto code = read_code_object(memory, f.code, o)) {
+              out.code.emplace(f.code, std::move(*code));
+            }
+          }
+        }
+      }
+      out.threads.push_back(std::move(t));
+      thread = field<uint64_t>(bytes, o.thread_next).value_or(0);
+    }
+    interp = memory.value<uint64_t>(interp + o.interp_next).value_or(0);
+  }
+  return out;
+}
+
+int64_t instruction_index(const RawFrame& frame, const CodeObject& code, const Offsets& o) {
+  if (o.chain == FrameChain::objects) {
+    return frame.instruction;
+  }
+  return (frame.instruction - static_cast<int64_t>(code.instructions)) / 2;
+}
+
+}  // namespace xpurun::stackdump

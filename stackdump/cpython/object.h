@@ -1,0 +1,29 @@
+// Reading CPython objects out of another process: strings and code objects. Lengths are checked before
+// anything is allocated; garbage yields nothing.
+#pragma once
+
+#include "stackdump/cpython/offsets.h"
+#include "stackdump/memory/remote_memory.h"
+
+#include <string>
+
+namespace xpurun::stackdump {
+
+// A str as UTF-8 (all kinds, compact or legacy); lone surrogates become U+FFFD.
+std::optional<std::string> read_unicode(RemoteMemory& memory, Addr object, const Offsets& offsets,
+                                        size_t limit = 4096);
+// The content of a bytes object.
+std::optional<std::string> read_bytes_object(RemoteMemory& memory, Addr object, const Offsets& offsets,
+                                             size_t limit);
+
+struct CodeObject {
+  std::string name;  // qualified where the version has that
+  std::string filename;
+  std::string line_table;
+  int first_line = 0;
+  Addr instructions = 0;  // address of the first one, >= 3.11
+};
+
+std::optional<CodeObject> read_code_object(RemoteMemory& memory, Addr object, const Offsets& offsets);
+
+}  // namespace xpurun::stackdump

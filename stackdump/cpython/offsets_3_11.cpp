@@ -1,0 +1,34 @@
+#include "stackdump/cpython/offsets.h"
+
+namespace xpurun::stackdump {
+
+const Offsets kOffsets311 = {
+    .minor = 11,
+    .chain = FrameChain::cframe_entry,
+    .lines = LineFormat::locations,
+    .runtime_interpreters = 40,
+    .runtime_gil = 368,
+    .interp_next = 0,
+    .interp_threads = 16,
+    .interp_gc_collecting = 848,
+    .interp_modules = 888,
+    .thread_id = 152,
+    .thread_native_id = 160,
+    .thread_chunk = 296,
+    .thread_frame = 56,
+    .thread_size = 360,
+    .cframe_current = 8,
+    .cframe_previous = 16,
+    .frame_previous = 48,
+    .frame_code = 32,
+    .frame_instr = 56,
+    .frame_boundary = 68,
+    .code_firstlineno = 72,
+    .code_filename = 112,
+    .code_name = 128,
+    .code_linetable = 136,
+    .code_instructions = 184,
+    .code_size = 192,
+};
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,34 @@
+// LiveMemory: process_vm_readv on a process of this host, /proc/PID/mem where that call is missing or
+// forbidden. Neither stops the process nor waits for it. Owns at most one file descriptor.
+#pragma once
+
+#include "common/base/fd.h"
+#include "common/base/ids.h"
+#include "stackdump/memory/remote_memory.h"
+
+namespace xpurun::stackdump {
+
+class LiveMemory : public RemoteMemory {
+ public:
+  explicit LiveMemory(base::Pid pid) : pid_(pid) {}
+
+  bool read(Addr addr, std::span<std::byte> into) override;
+
+  // Reads all ranges with as few system calls as possible. out[i] holds the readable beginning of ranges[i]:
+  // shorter, possibly empty, where a page is missing.
+  std::vector<std::vector<std::byte>> read_batch(const std::vector<AddrRange>& ranges);
+
+  // errno of the last failed read: ESRCH says that the process is gone, EPERM that we may not.
+  int last_errno() const { return last_errno_; }
+
+ private:
+  size_t read_some(Addr addr, std::span<std::byte> into);
+  size_t read_mem_file(Addr addr, std::span<std::byte> into);
+
+  base::Pid pid_;
+  base::UniqueFd mem_file_;
+  bool use_mem_file_ = false;
+  int last_errno_ = 0;
+};
+
+}  // namespace xpurun::stackdump

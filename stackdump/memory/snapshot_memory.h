@@ -1,0 +1,43 @@
+// SnapshotMemory: pages and stack ranges of a process as they were while it was stopped. Until freeze() a
+// missing page is fetched from the live process and kept, so walking a structure once copies it; afterwards
+// only what was copied can be read. Bounded: never holds more than kMaxPages fetched pages.
+#pragma once
+
+#include "stackdump/memory/remote_memory.h"
+
+#include <memory>
+#include <unordered_map>
+
+namespace xpurun::stackdump {
+
+class LiveMemory;
+
+class SnapshotMemory : public RemoteMemory {
+ public:
+  static constexpr size_t kPageSize = 4096;
+  static constexpr size_t kMaxPages = 32768;  // 128 MiB
+
+  // `live` must outlive this object or be frozen out before it dies.
+  explicit SnapshotMemory(LiveMemory& live) : live_(&live) {}
+
+  bool read(Addr addr, std::span<std::byte> into) override;
+
+  // Copies the whole pages of these ranges in one go; what cannot be read is left out.
+  void prefetch(const std::vector<AddrRange>& ranges);
+  void freeze() { live_ = nullptr; }
+  // Forgets everything copied but keeps the buffers, for the next round.
+  void clear();
+  size_t page_count() const { return used_; }
+
+ private:
+  using Page = std::unique_ptr<std::byte[]>;
+  const std::byte* page(Addr page_addr);
+  std::byte* new_page(Addr page_addr);
+
+  LiveMemory* live_;
+  std::unordered_map<Addr, size_t> index_;  // page address -> position in pool_; kMissing if unreadable
+  std::vector<Page> pool_;
+  size_t used_ = 0;
+};
+
+}  // namespace xpurun::stackdump

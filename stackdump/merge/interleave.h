@@ -1,0 +1,30 @@
+// Puts the Python frames of a thread between its native ones. Since 3.11 each group of Python frames carries
+// an address inside the native frame that evaluates it, so the group belongs to the frame whose [sp, cfa)
+// holds that address: no symbol names and no counting. Older versions are matched by order. Never fails:
+// what cannot be placed is kept, behind a marker. Pure function.
+#pragma once
+
+#include "stackdump/cpython/frames.h"
+#include "stackdump/native/unwinder.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::stackdump {
+
+struct MergedItem {
+  enum class Kind { native, python, marker };
+  Kind kind = Kind::native;
+  size_t native = 0;  // index into NativeStack::frames
+  size_t group = 0;   // indices into the groups
+  size_t frame = 0;
+  bool eval = false;   // this native frame evaluates the Python frames just before it
+  std::string marker;  // text, without brackets
+};
+
+// `is_eval[i]`: native frame i is known by name to be the evaluation function; used for groups without
+// anchor.
+std::vector<MergedItem> interleave(const NativeStack& native, const std::vector<FrameGroup>& groups,
+                                   const std::vector<bool>& is_eval);
+
+}  // namespace xpurun::stackdump

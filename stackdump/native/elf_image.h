@@ -1,0 +1,62 @@
+// ElfImage: one ELF file, mapped from disk or put together from the memory of a process. Every access is
+// bounds-checked: a truncated or hostile file yields nothing, never a crash. Only 64-bit little-endian.
+#pragma once
+
+#include "common/base/mapping.h"
+#include "common/base/result.h"
+#include "stackdump/memory/remote_memory.h"
+
+#include <elf.h>
+#include <functional>
+#include <string_view>
+
+namespace xpurun::stackdump {
+
+struct ElfSymbol {
+  uint64_t value = 0;  // virtual address in the file
+  uint64_t size = 0;
+  std::string_view name;  // points into the image
+  uint8_t type = 0;       // STT_*
+  uint8_t binding = 0;    // STB_*
+};
+
+class ElfImage {
+ public:
+  static base::Result<ElfImage> from_file(const std::string& path);
+  // `bytes` laid out by file offset, as rebuilt from mappings; there are usually no section headers then.
+  // `bias` is where it was loaded: ld.so has relocated the dynamic section in place.
+  static base::Result<ElfImage> from_bytes(std::vector<std::byte> bytes, uint64_t bias);
+
+  bool fixed_address() const { return header_.e_type == ET_EXEC; }
+  const std::vector<Elf64_Phdr>& segments() const { return segments_; }
+  // The loaded bytes at a virtual address, to the end of the file part of its segment; empty if there are
+  // none.
+  std::span<const std::byte> at_vaddr(uint64_t vaddr) const;
+  // First and last loaded virtual address, rounded to nothing.
+  AddrRange loaded_range() const;
+  std::optional<Elf64_Phdr> segment_of_type(uint32_t type) const;
+  std::optional<Elf64_Shdr> section(std::string_view name) const;
+  std::span<const std::byte> section_bytes(const Elf64_Shdr& section) const;
+  std::string build_id() const;  // hexadecimal, or empty
+
+  // All defined symbols of .symtab and .dynsym, or of the dynamic section where there are no section headers.
+  void for_each_symbol(const std::function<void(const ElfSymbol&)>& visit) const;
+  std::optional<ElfSymbol> find_symbol(std::string_view name) const;
+
+ private:
+  std::span<const std::byte> file() const;
+  std::span<const std::byte> file_part(uint64_t offset, uint64_t size) const;
+  base::Status parse();
+  void visit_table(std::span<const std::byte> symbols, std::span<const std::byte> strings,
+                   const std::function<void(const ElfSymbol&)>& visit) const;
+  void visit_dynamic(const std::function<void(const ElfSymbol&)>& visit) const;
+
+  base::Mapping mapping_;
+  std::vector<std::byte> bytes_;
+  uint64_t bias_ = 0;
+  Elf64_Ehdr header_{};
+  std::vector<Elf64_Phdr> segments_;
+  std::vector<Elf64_Shdr> sections_;
+};
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,123 @@
+#include "stackdump/native/kernel_view.h"
+
+#include "common/base/procfs.h"
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace xpurun::stackdump {
+
+namespace {
+
+struct SyscallName {
+  int64_t number;
+  std::string_view name;
+};
+
+// Calls in which threads of a training job are found waiting; others are shown by number.
+constexpr SyscallName kNames[] = {
+    {SYS_accept, "accept"},
+    {SYS_accept4, "accept4"},
+    {SYS_clock_nanosleep, "clock_nanosleep"},
+    {SYS_clone, "clone"},
+    {SYS_close, "close"},
+    {SYS_connect, "connect"},
+    {SYS_epoll_pwait, "epoll_pwait"},
+    {SYS_epoll_wait, "epoll_wait"},
+    {SYS_exit_group, "exit_group"},
+    {SYS_fcntl, "fcntl"},
+    {SYS_fdatasync, "fdatasync"},
+    {SYS_flock, "flock"},
+    {SYS_fsync, "fsync"},
+    {SYS_ftruncate, "ftruncate"},
+    {SYS_futex, "futex"},
+    {SYS_io_getevents, "io_getevents"},
+    {SYS_io_uring_enter, "io_uring_enter"},
+    {SYS_ioctl, "ioctl"},
+    {SYS_madvise, "madvise"},
+    {SYS_mmap, "mmap"},
+    {SYS_msync, "msync"},
+    {SYS_munmap, "munmap"},
+    {SYS_nanosleep, "nanosleep"},
+    {SYS_newfstatat, "newfstatat"},
+    {SYS_openat, "openat"},
+    {SYS_pause, "pause"},
+    {SYS_poll, "poll"},
+    {SYS_ppoll, "ppoll"},
+    {SYS_pread64, "pread64"},
+    {SYS_pselect6, "pselect6"},
+    {SYS_pwrite64, "pwrite64"},
+    {SYS_read, "read"},
+    {SYS_readv, "readv"},
+    {SYS_recvfrom, "recvfrom"},
+    {SYS_recvmsg, "recvmsg"},
+    {SYS_restart_syscall, "restart_syscall"},
+    {SYS_rt_sigsuspend, "rt_sigsuspend"},
+    {SYS_rt_sigtimedwait, "rt_sigtimedwait"},
+    {SYS_sched_yield, "sched_yield"},
+    {SYS_select, "select"},
+    {SYS_semop, "semop"},
+    {SYS_semtimedop, "semtimedop"},
+    {SYS_sendmsg, "sendmsg"},
+    {SYS_sendto, "sendto"},
+    {SYS_vfork, "vfork"},
+    {SYS_wait4, "wait4"},
+    {SYS_waitid, "waitid"},
+    {SYS_write, "write"},
+    {SYS_writev, "writev"},
+};
+
+}  // namespace
+
+std::string syscall_name(std::string_view text) {
+  const auto words = base::split(base::trim(text), ' ');
+  const auto number = base::parse_int(words.front());
+  if (!number || *number < 0) {
+    return {};
+  }
+  for (const SyscallName& s : kNames) {
+    if (s.number == *number) {
+      return std::string(s.name);
+    }
+  }
+  return fmt::format("#{}", *number);
+}
+
+KernelView read_kernel_view(base::Pid pid, base::Tid tid) {
+  const base::ProcFs proc;
+  KernelView v;
+  if (const auto stat = proc.thread_stat(pid, tid)) {
+    v.comm = base::sanitize(stat->comm);
+    v.state = stat->state;
+    v.cpu_ms = (stat->utime_ticks + stat->stime_ticks) * 1000 / static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
+  }
+  v.wchan = proc.text(pid, fmt::format("task/{}/wchan", tid));
+  if (v.wchan == "0") {
+    v.wchan.clear();
+  }
+  v.syscall_text = proc.text(pid, fmt::format("task/{}/syscall", tid));
+  v.syscall = syscall_name(v.syscall_text);
+  return v;
+}
+
+std::vector<std::string> parse_kernel_stack(std::string_view text) {
+  std::vector<std::string> out;
+  for (std::string_view line : base::split(text, '\n')) {
+    const size_t bracket = line.find("] ");  // "[<0>] futex_wait_queue+0x60/0x90"
+    if (bracket == std::string_view::npos) {
+      continue;
+    }
+    const std::string_view frame = base::trim(line.substr(bracket + 2));
+    out.emplace_back(frame.substr(0, frame.find('+')));
+  }
+  return out;
+}
+
+std::vector<std::string> kernel_stack(base::Pid pid, base::Tid tid) {
+  return parse_kernel_stack(base::ProcFs().text(pid, fmt::format("task/{}/stack", tid)));
+}
+
+}  // namespace xpurun::stackdump

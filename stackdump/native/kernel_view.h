@@ -1,0 +1,32 @@
+// What the kernel tells about a thread without stopping it: state, CPU time, where it sleeps, which system
+// call it is in and, with privilege, its kernel stack.
+#pragma once
+
+#include "common/base/ids.h"
+#include "stackdump/ptrace/registers.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xpurun::stackdump {
+
+struct KernelView {
+  std::string comm;
+  char state = '?';
+  uint64_t cpu_ms = 0;
+  std::string wchan;         // kernel function it sleeps in, or empty
+  std::string syscall;       // name or "#number" of its system call, or empty
+  std::string syscall_text;  // the raw line, for from_syscall_text()
+};
+
+KernelView read_kernel_view(base::Pid pid, base::Tid tid);
+
+// Names of kernel functions, innermost first; empty without the privilege to see them.
+std::vector<std::string> kernel_stack(base::Pid pid, base::Tid tid);
+std::vector<std::string> parse_kernel_stack(std::string_view text);
+
+// The name of a system call from the text of /proc/PID/task/TID/syscall; empty if in none.
+std::string syscall_name(std::string_view syscall_text);
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,30 @@
+// Names for addresses. A name is given only if the address lies in [value, value + size) of that symbol;
+// otherwise the answer is module+0xoffset, never a neighbour. All addresses of one image are answered in a
+// single pass over its symbol table, so nothing is sorted or copied however large it is.
+#pragma once
+
+#include "stackdump/native/modules.h"
+
+#include <unordered_map>
+#include <vector>
+
+namespace xpurun::stackdump {
+
+struct NamedAddress {
+  std::string func;       // demangled and shortened, "libx.so+0x1f", or "[unknown code]"
+  std::string full_func;  // whole demangled name if that differs
+  bool named = false;     // a symbol was found
+  const Module* module = nullptr;
+};
+
+// Shortens a demangled C++ name: no arguments, template arguments, return type or clone suffix.
+// "void a::b<int>(int) const [clone .cold]" -> "a::b".
+std::string shorten(std::string_view demangled);
+// Demangles an Itanium name; anything else comes back as it is.
+std::string demangle(const std::string& symbol);
+
+// The answers for all `addresses`, by address.
+std::unordered_map<Addr, NamedAddress> name_addresses(const std::vector<Addr>& addresses,
+                                                      ModuleList& modules);
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,273 @@
+#include "stackdump/native/unwinder.h"
+
+#include "stackdump/native/caller_guess.h"
+#include "stackdump/native/eh_frame.h"
+
+#include <fmt/format.h>
+#include <libunwind-x86_64.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+
+// Exported by libunwind-x86_64 but in no header: binary search in a table of .eh_frame_hdr's layout that is
+// read through access_mem. Used the same way by Linux's perf.
+// NOLINTNEXTLINE(readability-identifier-naming,bugprone-reserved-identifier)
+extern "C" int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t, unw_word_t, unw_dyn_info_t*,
+                                                  unw_proc_info_t*, int, void*);
+
+namespace xpurun::stackdump {
+
+namespace {
+
+// Tables that we built are handed to libunwind at addresses no process can have.
+constexpr Addr kOwnTables = Addr{1} << 63;
+constexpr Addr kOwnTableStride = Addr{1} << 36;
+constexpr size_t kCacheSize = 4096;  // unwind rows; the default of 128 thrashes
+
+// mov $SYS_rt_sigreturn, %rax; syscall: what a signal handler returns to.
+constexpr std::array<uint8_t, 9> kSigreturn = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+
+}  // namespace
+
+struct NativeUnwinder::Engine {
+  Engine(ModuleList& m, SnapshotMemory& s) : modules(m), memory(s) {}
+  ~Engine() {
+    if (space != nullptr) {
+      unw_destroy_addr_space(space);
+    }
+  }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  ModuleList& modules;
+  SnapshotMemory& memory;
+  unw_addr_space_t space = nullptr;
+  std::map<const ElfImage*, std::optional<UnwindTable>> tables;
+  std::vector<const UnwindTable*> own_tables;  // position -> kOwnTables + position * stride
+  Registers start;                             // of the cursor being initialised
+  Addr start_pc = 0;                           // where its look-up begins
+  bool missing_table = false;                  // set by find_proc_info
+  const Module* last_module = nullptr;         // of the last look-up: table reads come in runs
+
+  bool read_word(Addr a, unw_word_t* value);
+  bool read_image(Addr a, unw_word_t* value);
+  int find_proc_info(Addr pc, unw_proc_info_t* info, int need, void* arg);
+  const UnwindTable* table_of(const Module& module);
+  bool is_sigreturn(Addr pc);
+  bool init(unw_cursor_t* cursor, const Registers& registers, bool exact);
+  Registers current(unw_cursor_t* cursor, const Registers& fallback) const;
+};
+
+bool NativeUnwinder::Engine::read_image(Addr a, unw_word_t* value) {
+  for (const Module* m : {last_module, modules.find(a)}) {
+    if (m != nullptr && m->image != nullptr) {
+      const auto bytes = m->image->at_vaddr(a - m->bias);
+      if (bytes.size() >= sizeof *value) {
+        std::memcpy(value, bytes.data(), sizeof *value);
+        return true;
+      }
+      if (!bytes.empty()) {  // the last bytes of a segment
+        *value = 0;
+        std::memcpy(value, bytes.data(), bytes.size());
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+bool NativeUnwinder::Engine::read_word(Addr a, unw_word_t* value) {
+  if (a >= kOwnTables) {
+    const size_t which = (a - kOwnTables) / kOwnTableStride;
+    const uint64_t at = (a - kOwnTables) % kOwnTableStride;
+    if (which >= own_tables.size()) {
+      return false;
+    }
+    const auto v = field<unw_word_t>(std::as_bytes(std::span(own_tables[which]->own)), at);
+    *value = v.value_or(0);
+    return v.has_value();
+  }
+  if (const auto v = memory.value<unw_word_t>(a)) {
+    *value = *v;
+    return true;
+  }
+  return read_image(a, value);
+}
+
+const UnwindTable* NativeUnwinder::Engine::table_of(const Module& module) {
+  if (module.image == nullptr) {
+    return nullptr;
+  }
+  auto it = tables.find(module.image);
+  if (it == tables.end()) {
+    it = tables.emplace(module.image, find_unwind_table(*module.image)).first;
+    if (it->second && it->second->table_vaddr == 0) {
+      own_tables.push_back(&*it->second);
+    }
+  }
+  return it->second ? &*it->second : nullptr;
+}
+
+int NativeUnwinder::Engine::find_proc_info(Addr pc, unw_proc_info_t* info, int need, void* arg) {
+  missing_table = true;
+  const Module* module = modules.find(pc);
+  const UnwindTable* table = module == nullptr ? nullptr : table_of(*module);
+  if (table == nullptr) {
+    return -UNW_ENOINFO;
+  }
+  last_module = module;
+  unw_dyn_info_t di{};
+  di.format = UNW_INFO_FORMAT_REMOTE_TABLE;
+  di.start_ip = module->range.lo;
+  di.end_ip = module->range.hi;
+  di.u.rti.segbase = module->bias + table->base;
+  di.u.rti.table_len = table->count * sizeof(FdeEntry) / sizeof(unw_word_t);
+  if (table->table_vaddr != 0) {
+    di.u.rti.table_data = module->bias + table->table_vaddr;
+  } else {
+    const auto which = std::find(own_tables.begin(), own_tables.end(), table) - own_tables.begin();
+    di.u.rti.table_data = kOwnTables + static_cast<Addr>(which) * kOwnTableStride;
+  }
+  const int rc = _Ux86_64_dwarf_search_unwind_table(space, pc, &di, info, need, arg);
+  missing_table = rc < 0;
+  return rc;
+}
+
+bool NativeUnwinder::Engine::is_sigreturn(Addr pc) {
+  const Module* m = modules.find(pc);
+  if (m == nullptr || m->image == nullptr) {
+    return false;
+  }
+  const auto code = m->image->at_vaddr(pc - m->bias);
+  return code.size() >= kSigreturn.size() &&
+         std::memcmp(code.data(), kSigreturn.data(), kSigreturn.size()) == 0;
+}
+
+bool NativeUnwinder::Engine::init(unw_cursor_t* cursor, const Registers& registers, bool exact) {
+  start = registers;
+  // libunwind looks the first pc of a cursor up as it is: for a return address that may be the next function.
+  start_pc = exact ? registers.pc() : registers.pc() - 1;
+  return unw_init_remote(cursor, space, this) == 0;
+}
+
+Registers NativeUnwinder::Engine::current(unw_cursor_t* cursor, const Registers& fallback) const {
+  Registers out = fallback;
+  for (size_t i = 0; i < Registers::kCount; ++i) {
+    unw_word_t v = 0;
+    if (unw_get_reg(cursor, static_cast<unw_regnum_t>(i), &v) == 0) {
+      out.r[i] = v;
+    }
+  }
+  return out;
+}
+
+NativeUnwinder::NativeUnwinder(ModuleList& modules, SnapshotMemory& memory)
+    : engine_(std::make_unique<Engine>(modules, memory)) {
+  unw_accessors_t a{};
+  a.find_proc_info = [](unw_addr_space_t, unw_word_t pc, unw_proc_info_t* info, int need, void* arg) {
+    return static_cast<Engine*>(arg)->find_proc_info(pc, info, need, arg);
+  };
+  a.put_unwind_info = [](unw_addr_space_t, unw_proc_info_t*, void*) {};
+  a.get_dyn_info_list_addr = [](unw_addr_space_t, unw_word_t*, void*) { return -UNW_ENOINFO; };
+  a.access_mem = [](unw_addr_space_t, unw_word_t addr, unw_word_t* value, int write, void* arg) {
+    return write == 0 && static_cast<Engine*>(arg)->read_word(addr, value) ? 0 : -UNW_EINVAL;
+  };
+  a.access_reg = [](unw_addr_space_t, unw_regnum_t reg, unw_word_t* value, int write, void* arg) {
+    const auto* e = static_cast<Engine*>(arg);
+    const auto i = static_cast<size_t>(reg);
+    if (write != 0 || reg < 0 || i >= Registers::kCount ||
+        (!e->start.complete && i != Registers::kRsp && i != Registers::kRip)) {
+      return -UNW_EBADREG;
+    }
+    *value = i == Registers::kRip ? e->start_pc : e->start.r[i];
+    return 0;
+  };
+  a.access_fpreg = [](unw_addr_space_t, unw_regnum_t, unw_fpreg_t*, int, void*) { return -UNW_EBADREG; };
+  a.resume = [](unw_addr_space_t, unw_cursor_t*, void*) { return -UNW_EINVAL; };
+  a.get_proc_name = [](unw_addr_space_t, unw_word_t, char*, size_t, unw_word_t*, void*) {
+    return -UNW_ENOINFO;
+  };
+  engine_->space = unw_create_addr_space(&a, 0);
+  if (engine_->space != nullptr) {
+    unw_set_caching_policy(engine_->space, UNW_CACHE_GLOBAL);
+    unw_set_cache_size(engine_->space, kCacheSize, 0);
+  }
+}
+
+NativeUnwinder::~NativeUnwinder() = default;
+
+NativeStack NativeUnwinder::unwind(const Registers& registers, AddrRange stack) {
+  NativeStack out;
+  Engine& e = *engine_;
+  unw_cursor_t cursor;
+  Registers regs = registers;
+  bool exact = true;
+  if (e.space == nullptr || !e.init(&cursor, regs, exact)) {
+    out.stopped = "cannot start the unwinder";
+    return out;
+  }
+  bool fresh = true;  // the cursor was just initialised from `regs`
+  Addr pc = regs.pc();
+  Addr sp = regs.sp();
+  for (;;) {
+    out.frames.push_back({.pc = pc, .sp = sp, .exact = exact});
+    if (out.frames.size() == kMaxFrames) {
+      out.stopped = fmt::format("more than {} frames", kMaxFrames);
+      return out;
+    }
+    unw_cursor_t before = cursor;
+    e.missing_table = false;
+    const bool executable = e.modules.is_executable(exact ? pc : pc - 1);
+    const int rc = executable ? unw_step(&cursor) : -UNW_ENOINFO;
+    if (rc == 0 && !e.missing_table) {
+      return out;  // the table says: outermost
+    }
+    const bool was_sigreturn = e.is_sigreturn(pc);
+    unw_word_t next_pc = 0;
+    unw_word_t next_sp = 0;
+    const bool stepped = rc > 0 && !e.missing_table && unw_get_reg(&cursor, UNW_REG_IP, &next_pc) == 0 &&
+                         unw_get_reg(&cursor, UNW_REG_SP, &next_sp) == 0;
+    if (stepped && next_pc == 0) {
+      return out;
+    }
+    // A signal handler may run on a stack of its own, anywhere; otherwise the stack only ever grows down.
+    if (stepped && (next_sp > sp || was_sigreturn)) {
+      exact = was_sigreturn;
+      fresh = false;
+    } else {
+      const Registers here = fresh ? regs : e.current(&before, regs);
+      Registers callee = here;
+      callee.r[Registers::kRip] = pc;
+      callee.r[Registers::kRsp] = sp;
+      const auto caller = guess_caller(callee, exact, stack, e.modules, e.memory);
+      if (!caller || caller->sp() <= sp) {
+        if (!stack.contains(sp)) {
+          out.stopped = "stack not copied any further";
+        } else if (!executable) {
+          out.stopped = "no code at this address";
+        } else if (e.missing_table || rc == -UNW_ENOINFO) {
+          out.stopped = "no unwind information";
+        } else {
+          out.stopped = stepped ? "stack pointer does not advance" : "caller cannot be computed";
+        }
+        return out;
+      }
+      regs = *caller;
+      exact = false;
+      fresh = true;
+      if (!e.init(&cursor, regs, exact)) {
+        out.stopped = "cannot continue the unwinder";
+        return out;
+      }
+      next_pc = regs.pc();
+      next_sp = regs.sp();
+    }
+    out.frames.back().cfa = next_sp > sp ? next_sp : 0;
+    pc = next_pc;
+    sp = next_sp;
+  }
+}
+
+}  // namespace xpurun::stackdump

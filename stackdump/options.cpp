@@ -1,0 +1,77 @@
+#include "stackdump/options.h"
+
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace xpurun::stackdump {
+
+namespace {
+
+base::Result<int64_t> number(std::string_view option, std::string_view text, int64_t least) {
+  const auto v = base::parse_int(text);
+  if (!v || *v < least || *v > std::numeric_limits<int32_t>::max()) {
+    return base::fail(fmt::format("{}: '{}' is not a valid number", option, text));
+  }
+  return *v;
+}
+
+base::Status set(Options& o, std::string_view name, const std::string& value) {
+  if (name == "--out") {
+    o.out = value;
+  } else if (name == "--role") {
+    o.role = value;
+  } else if (name == "--host") {
+    o.host = value;
+  } else if (name == "--pid") {
+    XPURUN_TRY_ASSIGN(o.target.pid, number(name, value, 1));
+  } else if (name == "--rank") {
+    XPURUN_TRY_ASSIGN(o.rank, number(name, value, -1));
+  } else if (name == "--local-rank") {
+    XPURUN_TRY_ASSIGN(o.local_rank, number(name, value, -1));
+  } else if (name == "--crash-tid") {
+    XPURUN_TRY_ASSIGN(o.target.crash_tid, number(name, value, 1));
+  } else if (name == "--deadline-ms") {
+    XPURUN_TRY_ASSIGN(const int64_t ms, number(name, value, 1));
+    o.target.deadline_ns = ms * 1'000'000;
+  } else if (name == "--crash-ucontext") {
+    const auto address =
+        value.starts_with("0x") ? base::parse_hex(std::string_view(value).substr(2)) : std::nullopt;
+    if (!address) {
+      return base::fail(fmt::format("{}: '{}' is not an address such as 0x7f00", name, value));
+    }
+    o.target.crash_ucontext = *address;
+  } else {
+    return base::fail(fmt::format("unknown option '{}'", name));
+  }
+  return {};
+}
+
+}  // namespace
+
+base::Result<Options> parse_options(const std::vector<std::string>& args) {
+  Options o;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == "--barrier") {
+      o.barrier = true;
+      continue;
+    }
+    const size_t eq = args[i].find('=');
+    const std::string name = args[i].substr(0, eq);
+    if (eq == std::string::npos && i + 1 == args.size()) {
+      return base::fail(fmt::format("{} needs a value", name));
+    }
+    XPURUN_TRY(set(o, name, eq == std::string::npos ? args[++i] : args[i].substr(eq + 1)));
+  }
+  if (o.target.pid == 0 || o.out.empty()) {
+    return base::fail("--pid and --out are required");
+  }
+  if ((o.target.crash_tid == 0) != (o.target.crash_ucontext == 0)) {
+    return base::fail("--crash-tid and --crash-ucontext belong together");
+  }
+  return o;
+}
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,26 @@
+// The command line of xpurun-stackdump. Only the supervisor writes it, so it is strict and terse.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "stackdump/process_dump.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::stackdump {
+
+struct Options {
+  DumpTarget target;
+  std::string out;
+  base::Rank rank = base::kNoRank;
+  int local_rank = -1;
+  std::string role = "other";
+  std::string host;      // empty: this host's name
+  bool barrier = false;  // wait for a byte on standard input before stopping
+};
+
+// Every option but --barrier takes a value: "--pid N" or "--pid=N".
+base::Result<Options> parse_options(const std::vector<std::string>& args);
+
+}  // namespace xpurun::stackdump

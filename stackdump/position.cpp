@@ -1,0 +1,167 @@
+#include "stackdump/position.h"
+
+#include "common/base/procfs.h"
+#include "common/base/strings.h"
+#include "stackdump/cpython/frames.h"
+#include "stackdump/cpython/line_table.h"
+#include "stackdump/memory/live_memory.h"
+#include "stackdump/memory/snapshot_memory.h"
+#include "stackdump/ptrace/access.h"
+
+#include <fmt/format.h>
+
+#include <list>
+
+namespace xpurun::stackdump {
+
+namespace {
+
+constexpr size_t kMaxCodeObjects = 64;  // remembered, for names
+constexpr size_t kMaxThreads = 4096;
+constexpr uint64_t kChunkPrefetch = uint64_t{64} << 10;
+
+uint64_t mix(uint64_t hash, uint64_t v) {
+  hash = (hash ^ v) * 0x9e3779b97f4a7c15;
+  return hash ^ hash >> 32;
+}
+
+}  // namespace
+
+struct PositionReader::State {
+  State(base::Pid p, base::Pid inner) : pid(p), inner_pid(inner), live(p), memory(live) {}
+
+  base::Pid pid;
+  base::Pid inner_pid;  // as the process sees itself
+  LiveMemory live;
+  SnapshotMemory memory;  // pages of one read
+  PythonRuntime runtime;
+  Addr main_thread = 0;
+  std::list<std::pair<Addr, CodeObject>> code;  // most recently used first
+
+  bool is_main(Addr thread, Addr interp);
+  std::optional<Addr> find_main();
+  const CodeObject* code_object(Addr address);
+};
+
+bool PositionReader::State::is_main(Addr thread, Addr interp) {
+  const Offsets& o = runtime.offsets;
+  const auto raw = memory.bytes(thread, o.thread_size);
+  if (thread == 0 || !raw) {
+    return false;
+  }
+  const auto bytes = std::as_bytes(std::span(*raw));
+  return field<uint64_t>(bytes, o.thread_interp) == interp &&
+         (o.thread_native_id == kAbsent ||
+          field<uint64_t>(bytes, o.thread_native_id) == static_cast<uint64_t>(inner_pid));
+}
+
+std::optional<Addr> PositionReader::State::find_main() {
+  const Offsets& o = runtime.offsets;
+  const auto interp = memory.value<uint64_t>(runtime.address + o.runtime_interpreters);
+  if (!interp || *interp == 0) {
+    return std::nullopt;
+  }
+  if (main_thread != 0 && is_main(main_thread, *interp)) {
+    return main_thread;
+  }
+  // New threads are put in front: the main thread is the last of its list, unless a fork from another
+  // thread made that one the main thread.
+  Addr last = 0;
+  Addr thread = memory.value<uint64_t>(*interp + o.interp_threads).value_or(0);
+  for (size_t i = 0; thread != 0 && i < kMaxThreads; ++i) {
+    if (o.thread_native_id != kAbsent && is_main(thread, *interp)) {
+      return thread;
+    }
+    last = thread;
+    thread = memory.value<uint64_t>(thread + o.thread_next).value_or(0);
+  }
+  return last != 0 && o.thread_native_id == kAbsent && is_main(last, *interp) ? std::optional(last)
+                                                                              : std::nullopt;
+}
+
+const CodeObject* PositionReader::State::code_object(Addr address) {
+  for (auto it = code.begin(); it != code.end(); ++it) {
+    if (it->first == address) {
+      code.splice(code.begin(), code, it);
+      return &code.front().second;
+    }
+  }
+  auto object = read_code_object(memory, address, runtime.offsets);
+  if (!object) {
+    return nullptr;
+  }
+  if (code.size() == kMaxCodeObjects) {
+    code.pop_back();
+  }
+  code.emplace_front(address, std::move(*object));
+  return &code.front().second;
+}
+
+PositionReader::PositionReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+PositionReader::PositionReader(PositionReader&&) noexcept = default;
+PositionReader& PositionReader::operator=(PositionReader&&) noexcept = default;
+PositionReader::~PositionReader() = default;
+
+base::Result<PositionReader> PositionReader::open(base::Pid pid) {
+  const auto status = base::ProcFs().status(pid);
+  if (!status) {
+    return base::fail(explain_refusal(pid, ESRCH));
+  }
+  auto state = std::make_unique<State>(pid, status->ns_pid.empty() ? pid : status->ns_pid.back());
+  XPURUN_TRY_ASSIGN(const ProcMaps maps, ProcMaps::read(pid));
+  PythonLookup found = find_python(pid, maps, state->memory);
+  state->memory.clear();
+  if (!found.runtime) {
+    if (state->live.last_errno() == EPERM) {
+      return base::fail(explain_refusal(pid, EPERM));
+    }
+    return base::fail(fmt::format("process {}: {}", pid, found.reason));
+  }
+  state->runtime = std::move(*found.runtime);
+  return PositionReader(std::move(state));
+}
+
+base::Result<Position> PositionReader::read() {
+  State& s = *state_;
+  const Offsets& o = s.runtime.offsets;
+  s.memory.clear();
+  const auto thread = s.find_main();
+  if (!thread) {
+    s.main_thread = 0;
+    return base::fail(explain_refusal(s.pid, s.live.last_errno() == EPERM ? EPERM : ESRCH));
+  }
+  s.main_thread = *thread;
+  const auto raw = s.memory.bytes(*thread, o.thread_size);
+  if (!raw) {
+    return base::fail(explain_refusal(s.pid, ESRCH));
+  }
+  const auto bytes = std::as_bytes(std::span(*raw));
+  if (o.thread_chunk != kAbsent) {
+    // All frames of the thread lie in the used part of this chunk: one read instead of one for each.
+    const Addr chunk = field<uint64_t>(bytes, o.thread_chunk).value_or(0);
+    const Addr top = field<uint64_t>(bytes, o.thread_chunk + 8).value_or(0);
+    if (chunk != 0 && top > chunk && top - chunk <= kChunkPrefetch) {
+      s.memory.prefetch({{chunk, top}});
+    }
+  }
+  const PyThread t = read_py_thread(s.memory, o, *thread, bytes);
+  Position out;
+  for (const FrameGroup& group : t.groups) {
+    for (const RawFrame& f : group.frames) {
+      out.fingerprint = mix(mix(out.fingerprint, f.code), static_cast<uint64_t>(f.instruction));
+    }
+  }
+  out.has_python = !t.groups.empty();
+  if (out.has_python) {
+    const RawFrame& f = t.groups.front().frames.front();
+    if (const CodeObject* code = s.code_object(f.code)) {
+      out.function = base::sanitize(code->name);
+      out.file = base::sanitize(code->filename);
+      out.line =
+          source_range(o.lines, code->line_table, code->first_line, instruction_index(f, *code, o)).line;
+    }
+  }
+  return out;
+}
+
+}  // namespace xpurun::stackdump

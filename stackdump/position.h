@@ -1,0 +1,40 @@
+// PositionReader: where the main thread of a Python process stands, read with process_vm_readv alone. For the
+// supervisor's watch: stops nothing, opens no file of the target, holds bounded memory, survives any content.
+// A running process is read while it moves, so a torn chain is possible; it only ever looks like movement.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace xpurun::stackdump {
+
+struct Position {
+  uint64_t fingerprint = 0;  // of every Python frame's code and instruction; changes when the thread moves
+  std::string function;      // innermost Python frame
+  std::string file;
+  int line = 0;
+  bool has_python = false;  // the main thread has Python frames
+};
+
+class PositionReader {
+ public:
+  // Fails while the process has no initialised Python of a known version; try again later.
+  static base::Result<PositionReader> open(base::Pid pid);
+  PositionReader(PositionReader&&) noexcept;
+  PositionReader& operator=(PositionReader&&) noexcept;
+  ~PositionReader();
+
+  // Fails when the process is gone or runs another program since: open() again.
+  base::Result<Position> read();
+
+ private:
+  struct State;
+  explicit PositionReader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,238 @@
+#include "stackdump/process_dump.h"
+
+#include "common/base/procfs.h"
+#include "common/base/strings.h"
+#include "stackdump/memory/stack_bounds.h"
+#include "stackdump/ptrace/access.h"
+#include "stackdump/ptrace/traced_process.h"
+#include "stackdump/thread_resolver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <unistd.h>
+
+namespace xpurun::stackdump {
+
+namespace {
+
+// An Error on one line: what, cause, id.
+std::string reason_text(const base::Error& e) {
+  std::string out = base::to_line(e);
+  if (!e.cause.empty()) {
+    out += "; " + e.cause;
+  }
+  if (!e.id.empty()) {
+    out += fmt::format(" [{}]", e.id);
+  }
+  return out;
+}
+
+// The thread id as the process itself sees it, when it lives in a PID namespace of its own.
+base::Tid inner_tid(base::Pid pid, base::Tid tid) {
+  const auto status = base::ProcFs().thread_status(pid, tid);
+  return status && !status->ns_pid.empty() ? status->ns_pid.back() : tid;
+}
+
+}  // namespace
+
+ProcessDump::ProcessDump(const DumpTarget& target)
+    : target_(target), live_(target.pid), memory_(live_), modules_(target.pid, ProcMaps(), live_) {}
+
+base::Result<std::unique_ptr<ProcessDump>> ProcessDump::prepare(const DumpTarget& target) {
+  XPURUN_TRY(check_alive(target.pid));
+  std::unique_ptr<ProcessDump> dump(new ProcessDump(target));
+  if (auto maps = ProcMaps::read(target.pid)) {
+    dump->modules_.update(std::move(*maps));
+    dump->python_ = find_python(target.pid, dump->modules_.maps(), dump->live_);
+  }
+  return dump;
+}
+
+void ProcessDump::fail(base::Error error, model::DumpStatus status) {
+  status_ = std::max(status_, status);
+  if (reason_.empty()) {
+    reason_ = reason_text(error);
+  }
+}
+
+void ProcessDump::list_threads() {
+  threads_.clear();
+  for (base::Tid tid : base::ProcFs().threads(target_.pid)) {
+    threads_.push_back({.tid = tid, .kernel = read_kernel_view(target_.pid, tid)});
+  }
+}
+
+void ProcessDump::copy_thread_registers(ThreadCopy& thread, std::optional<Registers> registers) {
+  if (target_.crash_tid == thread.tid && target_.crash_ucontext != 0) {
+    if (auto interrupted = from_ucontext(live_, target_.crash_ucontext)) {
+      interrupted->fs_base = registers ? registers->fs_base : 0;
+      registers = interrupted;
+      thread.crashed = true;
+    } else {
+      notes_.push_back("the crashed thread's signal context cannot be read");
+    }
+  }
+  if (!registers) {  // asleep in the kernel, or already traced: what /proc tells about a waiting thread
+    const auto now = read_kernel_view(target_.pid, thread.tid);
+    registers = from_syscall_text(now.syscall_text);
+    if (!registers) {
+      thread.no_registers = now.state == 'R' ? "running, cannot be stopped" : "no registers";
+    }
+  }
+  thread.registers = registers;
+}
+
+void ProcessDump::copy_stacks() {
+  // Threads that started since prepare() have stacks the old list does not know.
+  const bool unknown = std::any_of(threads_.begin(), threads_.end(), [&](const ThreadCopy& t) {
+    return t.registers && stack_range(*t.registers, modules_.maps()).size() == 0;
+  });
+  if (unknown) {
+    if (auto maps = ProcMaps::read(target_.pid)) {
+      modules_.update(std::move(*maps));
+    }
+  }
+  std::vector<AddrRange> ranges;
+  for (ThreadCopy& t : threads_) {
+    if (t.registers) {
+      t.stack = stack_range(*t.registers, modules_.maps());
+      ranges.push_back(t.stack);
+    }
+  }
+  memory_.prefetch(ranges);
+}
+
+void ProcessDump::copy_python(base::MonoNs deadline) {
+  if (!python_.runtime) {
+    return;
+  }
+  py_ = read_python(memory_, *python_.runtime, deadline);
+  if (!py_.complete) {
+    fail({.what = "the time limit came before all Python frames were copied"}, model::DumpStatus::partial);
+  }
+}
+
+void ProcessDump::copy_stopped() {
+  const base::MonoNs deadline = base::mono_ns() + target_.deadline_ns;
+  auto traced = TracedProcess::stop(target_.pid, deadline);
+  if (!traced) {
+    fail(std::move(traced.error()), model::DumpStatus::failed);
+    return;
+  }
+  stop_ns_ = traced->first_stop_ns();
+  wall_ns_ = base::wall_ns();
+  for (const TracedThread& t : traced->threads()) {
+    auto it =
+        std::find_if(threads_.begin(), threads_.end(), [&](const ThreadCopy& c) { return c.tid == t.tid; });
+    if (it == threads_.end()) {  // started since list_threads(); its state is that of a stopped thread
+      it = threads_.insert(threads_.end(), {.tid = t.tid, .kernel = {.state = 'R'}});
+    }
+    copy_thread_registers(*it, traced->registers(t));
+    if (t.state == StopState::asleep || t.state == StopState::seized) {
+      it->kernel.state = t.state == StopState::asleep ? 'D' : it->kernel.state;
+      it->kernel_stack = kernel_stack(target_.pid, t.tid);
+      notes_.push_back(fmt::format("thread {} could not be stopped ({})", t.tid,
+                                   t.state == StopState::asleep ? "uninterruptible sleep" : "time limit"));
+      if (t.state == StopState::seized) {
+        fail({.what = fmt::format("thread {} did not stop in time", t.tid)}, model::DumpStatus::partial);
+      }
+    }
+  }
+  copy_stacks();
+  copy_python(deadline);
+  traced->resume();
+  pause_ns_ = base::mono_ns() - stop_ns_;
+}
+
+void ProcessDump::copy_running() {
+  method_ = "no-stop";
+  stop_ns_ = base::mono_ns();
+  wall_ns_ = base::wall_ns();
+  fail(explain_refusal(target_.pid, 0), model::DumpStatus::partial);
+  for (ThreadCopy& t : threads_) {
+    copy_thread_registers(t, std::nullopt);
+  }
+  copy_stacks();
+  copy_python(base::mono_ns() + target_.deadline_ns);
+  for (ThreadCopy& t : threads_) {
+    // Copied while running: good only if the thread still waits where it did before.
+    if (t.registers && !t.crashed) {
+      const auto again = from_syscall_text(read_kernel_view(target_.pid, t.tid).syscall_text);
+      if (!again || again->r != t.registers->r) {
+        t.registers.reset();
+        t.no_registers = "moved while being read";
+      }
+    }
+  }
+}
+
+void ProcessDump::copy() {
+  list_threads();
+  if (!python_.runtime) {
+    if (auto maps = ProcMaps::read(target_.pid)) {
+      modules_.update(std::move(*maps));
+      python_ = find_python(target_.pid, modules_.maps(), live_);
+    }
+  }
+  const base::Pid tracer = tracer_of(target_.pid);
+  if (tracer != 0 && tracer != ::getpid()) {
+    copy_running();
+  } else {
+    // A thread of its own: when it ends, the kernel lets go of every thread that would only stop later.
+    std::thread([this] { copy_stopped(); }).join();
+  }
+  memory_.freeze();
+  if (status_ == model::DumpStatus::failed) {
+    method_ = "kernel";
+    for (ThreadCopy& t : threads_) {
+      t.kernel_stack = kernel_stack(target_.pid, t.tid);
+    }
+  }
+  // Libraries loaded since prepare(); nothing that is still mapped can have moved.
+  if (auto maps = ProcMaps::read(target_.pid); maps && !maps->all().empty()) {
+    modules_.update(std::move(*maps));
+  }
+}
+
+const PyThread* ProcessDump::python_of(const ThreadCopy& thread) const {
+  const uint64_t fs_base = thread.registers ? thread.registers->fs_base : 0;
+  const auto native = fs_base == 0 ? static_cast<uint64_t>(inner_tid(target_.pid, thread.tid)) : 0;
+  for (const PyThread& t : py_.threads) {
+    if (fs_base != 0 ? t.thread_id == fs_base : t.native_id == native) {
+      return &t;
+    }
+  }
+  return nullptr;
+}
+
+model::ProcessStacks ProcessDump::resolve() {
+  const base::ProcFs proc;
+  model::ProcessStacks out;
+  out.pid = target_.pid;
+  if (const auto stat = proc.stat(target_.pid)) {
+    out.comm = base::sanitize(stat->comm);
+  }
+  out.cmdline = proc.cmdline(target_.pid);
+  out.wall_ns = wall_ns_ != 0 ? wall_ns_ : base::wall_ns();
+  out.mono_ns = stop_ns_ != 0 ? stop_ns_ : base::mono_ns();
+  out.pause_ns = pause_ns_;
+  out.method = method_;
+  if (python_.runtime) {
+    out.python_version = python_.runtime->version;
+  } else if (python_.why != NoPython::absent) {
+    notes_.push_back("native stacks only: " + python_.reason);
+  }
+  ThreadResolver resolver(target_.pid, modules_, memory_, python_.runtime ? &*python_.runtime : nullptr, py_);
+  for (const ThreadCopy& t : threads_) {
+    resolver.add(t, python_of(t));
+  }
+  out.threads = resolver.resolve();
+  out.status = status_;
+  out.reason = reason_;
+  out.notes = notes_;
+  return out;
+}
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,78 @@
+// ProcessDump: the one door to a snapshot of a process. prepare() looks without touching, copy() stops the
+// process for some milliseconds and copies registers, stacks and Python structures, resolve() unwinds and
+// names offline. Runs in the helper program: resolve() works on hostile data.
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/model/stack_snapshot.h"
+#include "stackdump/cpython/frames.h"
+#include "stackdump/memory/live_memory.h"
+#include "stackdump/memory/snapshot_memory.h"
+#include "stackdump/native/kernel_view.h"
+#include "stackdump/native/modules.h"
+#include "stackdump/native/unwinder.h"
+
+#include <memory>
+#include <optional>
+
+namespace xpurun::stackdump {
+
+struct DumpTarget {
+  base::Pid pid = 0;
+  int64_t deadline_ns = 100'000'000;  // longest time the process may be paused
+  base::Tid crash_tid = 0;            // thread that waits in its crash handler, 0 if none
+  Addr crash_ucontext = 0;            // its interrupted state
+};
+
+struct ThreadCopy {
+  base::Tid tid = 0;
+  KernelView kernel;
+  std::optional<Registers> registers;
+  std::string no_registers;               // why not
+  AddrRange stack;                        // copied part
+  std::vector<std::string> kernel_stack;  // of a thread that could not be stopped
+  bool crashed = false;
+};
+
+class ProcessDump {
+ public:
+  static base::Result<std::unique_ptr<ProcessDump>> prepare(const DumpTarget& target);
+  ProcessDump(const ProcessDump&) = delete;
+  ProcessDump& operator=(const ProcessDump&) = delete;
+
+  // Never fails as a whole: what could not be had is said in the result.
+  void copy();
+  base::MonoNs stop_ns() const { return stop_ns_; }
+  int64_t pause_ns() const { return pause_ns_; }
+
+  // host, rank and role are left to the caller.
+  model::ProcessStacks resolve();
+
+ private:
+  explicit ProcessDump(const DumpTarget& target);
+  void list_threads();
+  void copy_stopped();
+  void copy_running();
+  void copy_thread_registers(ThreadCopy& thread, std::optional<Registers> registers);
+  void copy_stacks();
+  void copy_python(base::MonoNs deadline);
+  const PyThread* python_of(const ThreadCopy& thread) const;
+  void fail(base::Error error, model::DumpStatus status);
+
+  DumpTarget target_;
+  LiveMemory live_;
+  SnapshotMemory memory_;
+  ModuleList modules_;
+  PythonLookup python_;
+  PySnapshot py_;
+  std::vector<ThreadCopy> threads_;
+  base::MonoNs stop_ns_ = 0;
+  int64_t wall_ns_ = 0;
+  int64_t pause_ns_ = 0;
+  std::string method_ = "ptrace";
+  model::DumpStatus status_ = model::DumpStatus::ok;
+  std::string reason_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,82 @@
+#include "stackdump/ptrace/access.h"
+
+#include "common/base/io.h"
+#include "common/base/procfs.h"
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <unistd.h>
+
+namespace xpurun::stackdump {
+
+namespace {
+
+int64_t yama_scope() {
+  const auto text = base::read_file("/proc/sys/kernel/yama/ptrace_scope", 64);
+  return text ? base::parse_int(base::trim(*text)).value_or(0) : 0;
+}
+
+base::Error no_process(base::Pid pid, std::string cause) {
+  return {.what = fmt::format("cannot dump process {}", pid),
+          .sys_errno = ESRCH,
+          .id = "E-NO-PROCESS",
+          .cause = std::move(cause),
+          .hint = "ps -e -o pid,stat,args"};
+}
+
+}  // namespace
+
+base::Status check_alive(base::Pid pid) {
+  const base::ProcFs proc;
+  const auto stat = proc.stat(pid);
+  if (pid <= 0 || !stat) {
+    return base::fail(no_process(pid, "there is no such process (any more) in our PID namespace"));
+  }
+  // A leader that called pthread_exit is a zombie too, but its process lives on in the other threads.
+  if ((stat->state == 'Z' && stat->num_threads <= 1) || stat->state == 'X') {
+    return base::fail(no_process(pid, "it has exited and waits for its parent to collect it (zombie)"));
+  }
+  if (proc.exe(pid).empty() && proc.text(pid, "maps").empty() && proc.cmdline(pid).empty() &&
+      ::geteuid() == 0) {
+    return base::fail(no_process(pid, "it has no memory of its own (kernel thread or exiting)"));
+  }
+  return {};
+}
+
+base::Pid tracer_of(base::Pid pid) {
+  const auto status = base::ProcFs().status(pid);
+  return status ? status->tracer_pid : 0;
+}
+
+base::Error explain_refusal(base::Pid pid, int err) {
+  const base::ProcFs proc;
+  const auto status = proc.status(pid);
+  if (err == ESRCH || !status) {
+    return no_process(pid, "it exited while being dumped");
+  }
+  base::Error e{.what = fmt::format("cannot stop process {}", pid), .sys_errno = err, .id = "E-PTRACE-PERM"};
+  if (status->tracer_pid != 0) {
+    const auto tracer = proc.stat(status->tracer_pid);
+    e.id = "E-PTRACE-TRACED";
+    e.cause = fmt::format("process {} ({}) traces it already", status->tracer_pid,
+                          tracer ? base::sanitize(tracer->comm) : "unknown");
+    e.hint = "detach that debugger or profiler first";
+  } else if (::geteuid() != 0 && status->uid != ::getuid()) {
+    e.cause = fmt::format("it belongs to user {}, we are user {}", status->uid, ::getuid());
+    e.hint = "run as that user or as root";
+  } else if (yama_scope() >= 1 && ::geteuid() != 0) {
+    e.id = "E-PTRACE-YAMA";
+    e.cause = fmt::format("kernel.yama.ptrace_scope is {}: only ancestors may trace, and we are none",
+                          yama_scope());
+    e.hint = yama_scope() == 1 ? "start the job under xpurun, or: sudo sysctl kernel.yama.ptrace_scope=0"
+                               : "sudo sysctl kernel.yama.ptrace_scope=1";
+  } else {
+    e.cause = "the container or a security module forbids ptrace, or the program is not dumpable";
+    e.hint = "docker run --cap-add=SYS_PTRACE";
+  }
+  return e;
+}
+
+}  // namespace xpurun::stackdump

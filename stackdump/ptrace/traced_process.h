@@ -1,0 +1,61 @@
+// TracedProcess: stops every thread of a process without ever blocking on one, and lets all go again in the
+// destructor. Thread rule: ptrace belongs to a thread, so create, use and destroy it in one and the same;
+// when that thread ends (or the program is killed) the kernel resumes whatever is left.
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "stackdump/ptrace/registers.h"
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace xpurun::stackdump {
+
+enum class StopState {
+  seized,   // attached, stop requested, not yet seen stopped
+  stopped,  // registers can be read
+  asleep,   // in uninterruptible sleep: will not stop until that ends
+  gone,     // exited meanwhile
+};
+
+struct TracedThread {
+  base::Tid tid = 0;
+  StopState state = StopState::seized;
+  int pending_signal = 0;  // taken from the thread by our stop, delivered on detach
+};
+
+class TracedProcess {
+ public:
+  // Attaches to all threads and waits until each is stopped, asleep or gone, at most until `deadline`.
+  // Fails only if not a single thread could be attached.
+  static base::Result<TracedProcess> stop(base::Pid pid, base::MonoNs deadline);
+  ~TracedProcess() { resume(); }
+  TracedProcess(TracedProcess&& other) noexcept;
+  TracedProcess& operator=(TracedProcess&&) = delete;
+  TracedProcess(const TracedProcess&) = delete;
+  TracedProcess& operator=(const TracedProcess&) = delete;
+
+  const std::vector<TracedThread>& threads() const { return threads_; }
+  base::MonoNs first_stop_ns() const { return first_stop_ns_; }
+  // Nothing for a thread that is not stopped.
+  std::optional<Registers> registers(const TracedThread& thread) const;
+  void resume();
+
+ private:
+  TracedProcess(base::Pid pid, base::MonoNs deadline) : pid_(pid), deadline_(deadline) {}
+  size_t attach_new();
+  void wait_for_stops();
+  void poll(TracedThread& thread);
+
+  base::Pid pid_;
+  base::MonoNs deadline_;
+  base::MonoNs first_stop_ns_ = 0;
+  int attach_errno_ = 0;
+  std::vector<TracedThread> threads_;
+  std::unordered_map<base::Tid, size_t> index_;
+};
+
+}  // namespace xpurun::stackdump

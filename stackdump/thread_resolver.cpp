@@ -1,0 +1,189 @@
+#include "stackdump/thread_resolver.h"
+
+#include "common/base/strings.h"
+#include "stackdump/cpython/callee.h"
+#include "stackdump/process_dump.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace xpurun::stackdump {
+
+namespace {
+
+constexpr std::string_view kEval = "_PyEval_EvalFrameDefault";
+
+model::Frame marker(std::string_view text) {
+  model::Frame f;
+  f.kind = model::FrameKind::marker;
+  f.func = fmt::format("[{}]", text);
+  return f;
+}
+
+}  // namespace
+
+ThreadResolver::ThreadResolver(base::Pid pid, ModuleList& modules, SnapshotMemory& memory,
+                               const PythonRuntime* runtime, const PySnapshot& python)
+    : pid_(pid), modules_(modules), runtime_(runtime), python_(python), unwinder_(modules, memory) {}
+
+void ThreadResolver::add(const ThreadCopy& thread, const PyThread* python) {
+  Pending p{.thread = &thread, .python = python};
+  if (thread.registers) {
+    p.native = unwinder_.unwind(*thread.registers, thread.stack);
+  } else {
+    p.native.stopped = thread.no_registers;
+  }
+  pending_.push_back(std::move(p));
+}
+
+model::Frame ThreadResolver::native_frame(const NativeFrame& frame, const Names& names) const {
+  model::Frame f;
+  f.kind = model::FrameKind::native;
+  f.pc = frame.pc;
+  const auto it = names.find(frame.lookup_pc());
+  if (it == names.end()) {
+    return f;
+  }
+  const NamedAddress& n = it->second;
+  f.func = n.func;
+  f.full_func = n.full_func;
+  if (n.module != nullptr) {
+    f.module = base::sanitize(n.module->name);
+    f.build_id = n.module->build_id;
+    f.offset = frame.pc - n.module->bias;
+    if (!n.named) {
+      f.func = fmt::format("{}+{:#x}", f.module, f.offset);
+    }
+  }
+  return f;
+}
+
+model::Frame ThreadResolver::python_frame(const RawFrame& frame) const {
+  model::Frame f;
+  f.kind = model::FrameKind::python;
+  const auto it = python_.code.find(frame.code);
+  if (it == python_.code.end() || runtime_ == nullptr) {
+    f.func = "?";
+    return f;
+  }
+  const CodeObject& code = it->second;
+  const auto range = source_range(runtime_->offsets.lines, code.line_table, code.first_line,
+                                  instruction_index(frame, code, runtime_->offsets));
+  f.func = base::sanitize(code.name);
+  f.file = base::sanitize(code.filename);
+  f.line = range.line;
+  f.column = range.column;
+  f.end_line = range.end_line;
+  f.end_column = range.end_column;
+  return f;
+}
+
+bool ThreadResolver::waits_for_gil(const Pending& p, const Names& names) const {
+  if (p.python == nullptr || p.python->holds_gil || runtime_ == nullptr) {
+    return false;
+  }
+  const auto name_of = [&](size_t i) -> const NamedAddress* {
+    const auto it = names.find(p.native.frames[i].lookup_pc());
+    return it == names.end() ? nullptr : &it->second;
+  };
+  for (size_t i = 0; i < p.native.frames.size(); ++i) {
+    const NamedAddress* n = name_of(i);
+    if (n == nullptr) {
+      continue;
+    }
+    if (n->named && n->func == "take_gil") {
+      return true;
+    }
+    if (n->module == nullptr || n->module->path != runtime_->path) {
+      continue;
+    }
+    // The innermost frame of the interpreter. A stripped one has no name for take_gil, but nothing else in
+    // CPython waits on a condition variable with a time limit: its own locks are semaphores.
+    const NamedAddress* inner = i == 0 ? nullptr : name_of(i - 1);
+    return !n->named && inner != nullptr &&
+           (inner->func.find("pthread_cond_timedwait") != std::string::npos ||
+            inner->func.find("pthread_cond_clockwait") != std::string::npos);
+  }
+  return false;
+}
+
+model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& names) const {
+  const ThreadCopy& c = *p.thread;
+  model::ThreadStack out;
+  out.tid = c.tid;
+  out.comm = c.kernel.comm;
+  out.state = c.kernel.state;
+  out.main = c.tid == pid_;
+  out.crashed = c.crashed;
+  out.cpu_ms = c.kernel.cpu_ms;
+  out.wchan = c.kernel.wchan;
+  out.syscall = c.kernel.syscall;
+  if (p.python != nullptr && p.python->holds_gil) {
+    out.gil = model::GilState::holder;
+    out.gc = p.python->collecting;
+  } else if (waits_for_gil(p, names)) {
+    out.gil = model::GilState::waiting;
+  }
+  for (const std::string& function : c.kernel_stack) {
+    model::Frame f;
+    f.kind = model::FrameKind::kernel;
+    f.func = base::sanitize(function);
+    out.frames.push_back(std::move(f));
+  }
+  std::vector<bool> is_eval;
+  for (const NativeFrame& frame : p.native.frames) {
+    const auto it = names.find(frame.lookup_pc());
+    is_eval.push_back(it != names.end() && it->second.named && it->second.func.starts_with(kEval));
+  }
+  static const std::vector<FrameGroup> kNoGroups;
+  const auto& groups = p.python == nullptr ? kNoGroups : p.python->groups;
+  bool innermost = true;  // of the Python frames
+  for (const MergedItem& item : interleave(p.native, groups, is_eval)) {
+    switch (item.kind) {
+      case MergedItem::Kind::native: {
+        out.frames.push_back(native_frame(p.native.frames[item.native], names));
+        out.frames.back().eval = item.eval;
+        break;
+      }
+      case MergedItem::Kind::python: {
+        model::Frame f = python_frame(groups[item.group].frames[item.frame]);
+        if (innermost) {
+          f.callee = base::sanitize(callee_at(pid_, f.file, {.line = f.line, .column = f.column}));
+          innermost = false;
+        }
+        out.frames.push_back(std::move(f));
+        break;
+      }
+      case MergedItem::Kind::marker:
+        out.frames.push_back(marker(item.marker));
+        break;
+    }
+  }
+  if (p.python != nullptr && !p.python->cut.empty()) {
+    out.frames.push_back(marker("Python frames end here: " + p.python->cut));
+  }
+  return out;
+}
+
+std::vector<model::ThreadStack> ThreadResolver::resolve() {
+  std::vector<Addr> addresses;
+  for (const Pending& p : pending_) {
+    for (const NativeFrame& f : p.native.frames) {
+      addresses.push_back(f.lookup_pc());
+    }
+  }
+  std::sort(addresses.begin(), addresses.end());
+  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+  const Names names = name_addresses(addresses, modules_);
+  std::vector<model::ThreadStack> out;
+  for (const Pending& p : pending_) {
+    out.push_back(resolve_one(p, names));
+  }
+  std::sort(out.begin(), out.end(), [](const model::ThreadStack& a, const model::ThreadStack& b) {
+    return a.main != b.main ? a.main : a.tid < b.tid;
+  });
+  return out;
+}
+
+}  // namespace xpurun::stackdump

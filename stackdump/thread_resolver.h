@@ -1,0 +1,47 @@
+// ThreadResolver: from the copies of all threads of a process to frames with names. Unwinds each thread, then
+// names all addresses together (one pass per image), then merges.
+#pragma once
+
+#include "common/model/stack_snapshot.h"
+#include "stackdump/merge/interleave.h"
+#include "stackdump/native/symbolizer.h"
+
+#include <vector>
+
+namespace xpurun::stackdump {
+
+struct ThreadCopy;
+
+class ThreadResolver {
+ public:
+  // `runtime` is null for a process without (known) Python. Everything must outlive this object.
+  ThreadResolver(base::Pid pid, ModuleList& modules, SnapshotMemory& memory, const PythonRuntime* runtime,
+                 const PySnapshot& python);
+
+  // Unwinds the thread; `python` is null if the interpreter does not know it.
+  void add(const ThreadCopy& thread, const PyThread* python);
+  // Main thread first, the others by thread id.
+  std::vector<model::ThreadStack> resolve();
+
+ private:
+  struct Pending {
+    const ThreadCopy* thread = nullptr;
+    const PyThread* python = nullptr;
+    NativeStack native;
+  };
+  using Names = std::unordered_map<Addr, NamedAddress>;
+
+  model::ThreadStack resolve_one(const Pending& p, const Names& names) const;
+  model::Frame native_frame(const NativeFrame& frame, const Names& names) const;
+  model::Frame python_frame(const RawFrame& frame) const;
+  bool waits_for_gil(const Pending& p, const Names& names) const;
+
+  base::Pid pid_;
+  ModuleList& modules_;
+  const PythonRuntime* runtime_;
+  const PySnapshot& python_;
+  NativeUnwinder unwinder_;
+  std::vector<Pending> pending_;
+};
+
+}  // namespace xpurun::stackdump

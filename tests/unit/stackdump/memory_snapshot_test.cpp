@@ -1,0 +1,99 @@
+#include "stackdump/memory/live_memory.h"
+#include "stackdump/memory/snapshot_memory.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace xpurun::stackdump;
+
+namespace {
+
+// Three pages, the middle one unreadable; `last` is filled with 'c', the first with 'a'.
+struct Pages {
+  char* base = static_cast<char*>(
+      ::mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  Pages() {
+    std::memset(base, 'a', 4096);
+    std::memset(base + 8192, 'c', 4096);
+    ::munmap(base + 4096, 4096);
+  }
+  ~Pages() {
+    ::munmap(base, 4096);
+    ::munmap(base + 8192, 4096);
+  }
+  Addr at(size_t offset) const { return reinterpret_cast<Addr>(base) + offset; }
+};
+
+}  // namespace
+
+TEST_CASE("live memory reads what is mapped and refuses the rest") {
+  const Pages pages;
+  LiveMemory live(::getpid());
+  CHECK(live.bytes(pages.at(4090), 6) == "aaaaaa");
+  CHECK_FALSE(live.bytes(pages.at(4090), 7));
+  CHECK_FALSE(live.bytes(0, 1));
+  CHECK_FALSE(live.bytes(~Addr{0} - 3, 8));
+  const auto batch = live.read_batch({{pages.at(4000), pages.at(5000)},
+                                      {pages.at(5000), pages.at(6000)},
+                                      {pages.at(8192), pages.at(8195)},
+                                      {pages.at(0), pages.at(2)}});
+  CHECK(batch[0].size() == 96);
+  CHECK(batch[1].empty());
+  CHECK(batch[2] == std::vector<std::byte>(3, std::byte{'c'}));
+  CHECK(batch[3] == std::vector<std::byte>(2, std::byte{'a'}));
+}
+
+TEST_CASE("more ranges than one system call takes") {
+  const Pages pages;
+  LiveMemory live(::getpid());
+  std::vector<AddrRange> ranges(2500, {pages.at(10), pages.at(12)});
+  ranges[1500] = {pages.at(4096), pages.at(4100)};
+  const auto batch = live.read_batch(ranges);
+  size_t good = 0;
+  for (const auto& bytes : batch) {
+    good += bytes.size() == 2 ? 1 : 0;
+  }
+  CHECK(good == 2499);
+  CHECK(batch[1500].empty());
+}
+
+TEST_CASE("a frozen snapshot keeps what it saw and fetches nothing more") {
+  const Pages pages;
+  LiveMemory live(::getpid());
+  SnapshotMemory memory(live);
+  memory.prefetch({{pages.at(0), pages.at(4096)}, {pages.at(4096), pages.at(4097)}});
+  CHECK(memory.page_count() == 1);
+  memory.freeze();
+  pages.base[0] = 'z';
+  CHECK(memory.bytes(pages.at(0), 2) == "aa");
+  CHECK_FALSE(memory.bytes(pages.at(8192), 1));
+  CHECK_FALSE(memory.bytes(pages.at(4095), 2));
+}
+
+TEST_CASE("a live snapshot fetches each page once, across page borders") {
+  char text[8192];
+  std::memset(text, 'x', sizeof text);
+  LiveMemory live(::getpid());
+  SnapshotMemory memory(live);
+  const Addr a = reinterpret_cast<Addr>(text);
+  CHECK(memory.bytes(a, sizeof text) == std::string(sizeof text, 'x'));
+  const size_t pages = memory.page_count();
+  CHECK(pages <= 3);
+  text[5000] = 'y';
+  CHECK(memory.bytes(a + 5000, 1) == "x");
+  CHECK(memory.page_count() == pages);
+  memory.clear();
+  CHECK(memory.bytes(a + 5000, 1) == "y");
+  CHECK_FALSE(memory.bytes(~Addr{0}, 2));
+}
+
+TEST_CASE("strings end at their NUL or are none") {
+  LiveMemory live(::getpid());
+  const char text[] = "hello";
+  CHECK(live.c_string(reinterpret_cast<Addr>(text)) == "hello");
+  const std::string endless(5000, 'e');
+  CHECK_FALSE(live.c_string(reinterpret_cast<Addr>(endless.data()), 100));
+}
