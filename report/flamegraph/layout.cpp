@@ -200,6 +200,9 @@ std::vector<Plan> plan_panels(const StackForest& forest, Layer layer) {
     plan.panel.total += tree.root().total.weight();
     plan.frames += tree.size() + 1;
   }
+  if (const size_t n = plans[0].panel.total; n > 0) {
+    plans[0].panel.title = n == 1 ? "Main thread of the rank" : fmt::format("Main threads of {} ranks", n);
+  }
   std::erase_if(plans, [](const Plan& p) { return p.roots.empty(); });
   return plans;
 }

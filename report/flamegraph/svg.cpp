@@ -111,7 +111,7 @@ int panels_height(const Layout& layout) {
 
 void put_panels(std::string& out, const Layout& layout, const Palette& palette, int top) {
   for (const Panel& panel : layout.panels) {
-    const std::string heading = fmt::format("{} ({})", panel.title, panel.total);
+    const std::string& heading = panel.title;
     fmt::format_to(
         std::back_inserter(out),
         R"(<g class="panel"><text class="ph" x="{}" y="{}">{}</text><g class="boxes" role="group" aria-label="{}">)"
