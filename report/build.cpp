@@ -64,15 +64,26 @@ std::string ranks_title(const Collected& stacks) {
                 : fmt::format("Stacks of {} rank{}", n, n == 1 ? "" : "s");
 }
 
-// The run's own word where it has one and the directory is there, else the last dump on disk: the supervisor
-// may have been killed between taking a dump and noting it.
-std::string pick_dump(const model::RunDir& dir, const model::RunManifest& run) {
+struct PickedDump {
+  std::string shown;      // whose stacks the report shows, "dumps/1-hang"; empty without any dump
+  bool evidence = false;  // the verdict may rest on it
+};
+
+// The one that the verdict rests on; failing that the last one on disk, which may be a dump on request that
+// says nothing about how the run ended, or one that a killed supervisor had no time to note.
+PickedDump pick_dump(const model::RunDir& dir, const model::RunManifest& run) {
   const std::string named = dump_that_matters(run);
   if (!named.empty() && base::file_exists(dir.file(named))) {
-    return named;
+    return {.shown = named, .evidence = true};
   }
   const std::vector<std::string> on_disk = dir.dumps();
-  return on_disk.empty() ? std::string() : fmt::format("dumps/{}", base::base_name(on_disk.back()));
+  if (on_disk.empty()) {
+    return {};
+  }
+  std::string last = fmt::format("dumps/{}", base::base_name(on_disk.back()));
+  const bool noted = std::any_of(run.dumps.begin(), run.dumps.end(),
+                                 [&last](const model::DumpRecord& d) { return d.dir == last; });
+  return {.shown = std::move(last), .evidence = run.outcome == "running" && !noted};
 }
 
 std::vector<DumpSummary> summarise_dumps(const model::RunDir& dir, const std::string& picked,
@@ -125,7 +136,7 @@ base::Result<model::RunManifest> load_run(const model::RunDir& dir, std::vector<
 base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOptions& options) {
   BuildResult result;
   XPURUN_TRY_ASSIGN(model::RunManifest run, load_run(dir, result.notes));
-  const std::string picked = pick_dump(dir, run);
+  const auto [picked, evidence] = pick_dump(dir, run);
   Collected collected = collect(picked.empty() ? std::vector<std::string>() : std::vector{dir.file(picked)});
   std::vector<DumpSummary> dumps = summarise_dumps(dir, picked, collected);
   std::optional<model::DumpManifest> manifest;
@@ -135,7 +146,12 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
     }
   }
 
-  Facts facts{.run = run, .dump = manifest, .stacks = std::move(collected.stacks), .dump_dir = picked};
+  Facts facts{.run = run};
+  if (evidence) {
+    facts.dump = manifest;
+    facts.stacks = std::move(collected.stacks);
+    facts.dump_dir = picked;
+  }
   result.verdict = diagnose(facts);
   result.notes.insert(result.notes.end(), collected.notes.begin(), collected.notes.end());
 
@@ -171,8 +187,8 @@ base::Result<BuildResult> build_stacks(const std::string& dir, const std::string
   // In a run directory the dump that the verdict rests on is meant.
   if (const model::RunDir run_dir(dir); base::file_exists(run_dir.run_json())) {
     if (const auto run = load_run(run_dir, result.notes)) {
-      if (const std::string picked = pick_dump(run_dir, *run); !picked.empty()) {
-        found.dirs.push_back(run_dir.file(picked));
+      if (const PickedDump picked = pick_dump(run_dir, *run); !picked.shown.empty()) {
+        found.dirs.push_back(run_dir.file(picked.shown));
       }
     }
   } else {

@@ -130,7 +130,7 @@
     });
     var matched = 0;
     Object.keys(ranks).forEach(function (k) { matched += ranks[k]; });
-    self.say(re ? hits + " frames match, " + Math.round(100 * matched / (total || 1)) + " % of the main threads" : "");
+    self.say(re ? hits + (hits === 1 ? " frame matches, " : " frames match, ") + Math.round(100 * matched / (total || 1)) + " % of the main threads" : "");
     this.changed();
   };
 

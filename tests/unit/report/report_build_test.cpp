@@ -1,6 +1,7 @@
 #include "common/base/io.h"
 #include "report/build.h"
 #include "report/collect.h"
+#include "tests/support/golden.h"
 #include "tests/unit/report/sample_stacks.h"
 
 #include <doctest/doctest.h>
@@ -52,8 +53,7 @@ TEST_CASE("dumps of several hosts in nested directories go together") {
   CHECK(read("hosts-out/python.folded") ==
         "rank/main;main (train.py:52);load_batch (train.py:31) 1\n"
         "rank/main;main (train.py:52);step (train.py:44);all_reduce (d.py:9) 3\n");
-  CHECK(read("hosts-out/stacks.txt").find("Rank 2 (1 of 4)\n  clock_nanosleep (libc.so.6)\n") !=
-        std::string::npos);
+  testing::expect_golden("report/stacks.txt", read("hosts-out/stacks.txt"));
 }
 
 TEST_CASE("of several dumps of the same processes the latest is shown") {
@@ -117,6 +117,17 @@ TEST_CASE("a truncated run.json and a dump nobody noted still give stacks") {
   const std::string folded = read("cut/stacks/merged.folded");
   CHECK(folded.find("[no stacks: no answer in 100 ms] 1\n") != std::string::npos);
   CHECK(folded.find("[no stacks: killed by SIGKILL] 1\n") != std::string::npos);
+}
+
+TEST_CASE("a dump on request is shown, but a run that ended well is not judged by it") {
+  put("asked/run.json", R"({"schema":"xpurun.run/1","id":"asked","outcome":"exit","child_status":0,
+      "dumps":[{"n":1,"why":"request","dir":"dumps/1-request","at_s":3}]})");
+  put_stacks("asked/dumps/1-request", testing::sample_rank(0), 1);
+  const auto built = build_report(model::RunDir("asked"), {});
+  REQUIRE(built);
+  CHECK(built->verdict.kind == "none");
+  CHECK(nlohmann::json::parse(read("asked/report.json"))["dump"] == "dumps/1-request");
+  CHECK(base::file_exists("asked/stacks/merged.svg"));
 }
 
 TEST_CASE("files are read in the order of their ranks") {
