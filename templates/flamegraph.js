@@ -122,10 +122,10 @@
         box.hit = hit;
         if (hit) hits++;
         if (pi !== 0) return;
-        if (!box.parent) total += box.w;
+        if (!box.parent) total += box.n;
         // Share of the first panel: boxes below a hit add nothing.
         for (var p = box.parent; p; p = p.parent) if (p.hit) return;
-        if (hit) ranks[box.index] = box.w;
+        if (hit) ranks[box.index] = box.n;
       });
     });
     var matched = 0;

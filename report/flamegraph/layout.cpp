@@ -13,6 +13,8 @@ namespace {
 
 using NodeId = FrameTree::NodeId;
 
+constexpr double kLeastWidth = 0.02;
+
 // A tree that stands in a panel, with or without a box of its own for the thread role.
 struct Root {
   const FrameTree* tree;
@@ -121,43 +123,63 @@ class PanelBuilder {
     panel_.boxes.push_back(std::move(box));
   }
 
-  // Threads of one rank may stand at several places of one role, so that the children's ranks overlap; then
-  // they share the parent's width.
   void add_below(const FrameTree& tree, NodeId id, double x, double width, int depth) {
     const FrameTree::Node& node = tree[id];
-    size_t sum = 0;
-    for (NodeId c : node.children) {
-      sum += tree[c].total.weight();
-    }
-    const double unit = width / static_cast<double>(std::max({sum, node.total.weight(), size_t{1}}));
-    for (NodeId c : node.children) {
+    const std::vector<double> widths = child_widths(tree, node, width);
+    double other = 0;
+    for (size_t i = 0; i < node.children.size(); ++i) {
+      const NodeId c = node.children[i];
       if (!selection_.kept.contains(c)) {
+        other += widths[i];
         continue;
       }
-      const double w = unit * static_cast<double>(tree[c].total.weight());
-      Box box = box_of(tree, frames_, c, x, w, depth);
+      Box box = box_of(tree, frames_, c, x, widths[i], depth);
       box.diverges = box.n < node.total.weight();
       push(std::move(box));
-      add_below(tree, c, x, w, depth + 1);
-      x += w;
+      add_below(tree, c, x, widths[i], depth + 1);
+      x += widths[i];
     }
     if (const auto rest = selection_.folded.find(id); rest != selection_.folded.end()) {
-      push_other(tree, rest->second, x, unit, depth);
+      push_other(tree, rest->second, x, other, depth);
     }
   }
 
-  void push_other(const FrameTree& tree, const std::vector<NodeId>& rest, double x, double unit, int depth) {
+  // By weight. Threads of one rank may stand at several places of one role, so that the children's ranks
+  // overlap: then they share the parent's width. And one rank of a thousand, whom this is all about, would be
+  // a hair's breadth: few children get a least width, at the cost of the wide ones.
+  static std::vector<double> child_widths(const FrameTree& tree, const FrameTree::Node& node, double width) {
+    std::vector<double> weights;
+    double sum = 0;
+    for (NodeId c : node.children) {
+      weights.push_back(static_cast<double>(tree[c].total.weight()));
+      sum += weights.back();
+    }
+    const double unit = width / std::max({sum, static_cast<double>(node.total.weight()), 1.0});
+    double raised = 0;
+    double wide = 0;
+    for (double& w : weights) {
+      w *= unit;
+      (w < kLeastWidth ? raised : wide) += w < kLeastWidth ? kLeastWidth : w;
+    }
+    if (raised == 0 || raised > width / 3 || wide < width / 2) {
+      return weights;
+    }
+    for (double& w : weights) {
+      w = w < kLeastWidth ? kLeastWidth : w * (width - raised) / width;
+    }
+    return weights;
+  }
+
+  void push_other(const FrameTree& tree, const std::vector<NodeId>& rest, double x, double width, int depth) {
     Crowd all;
     size_t frames = 0;
-    double w = 0;
     for (NodeId c : rest) {
       all.add(tree[c].total);
       frames += sizes_[c];
-      w += unit * static_cast<double>(tree[c].total.weight());
     }
     folded_ += frames;
     push({.x = x,
-          .width = w,
+          .width = width,
           .depth = depth,
           .label = fmt::format("(other, {} frame{})", frames, frames == 1 ? "" : "s"),
           .kind = model::FrameKind::marker,

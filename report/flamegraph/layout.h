@@ -1,6 +1,8 @@
 // Layout: which boxes a flame graph has and where they are, as fractions of a panel's width. Knows nothing of
-// SVG. Roots are on top, width is ranks. One panel holds what may be compared with each other: first the main
-// threads of the ranks, then their other threads, then dataloader workers, then launchers and the rest.
+// SVG. Roots are on top, width is ranks (a few lone ones
+// among very many are drawn wider than that, so that they can be seen). One panel holds what may be compared
+// with each other: first the main threads of the ranks, then their other threads, then dataloader workers,
+// then launchers and the rest.
 #pragma once
 
 #include "report/tree/stack_forest.h"

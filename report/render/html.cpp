@@ -325,6 +325,7 @@ void put_tables(data& page, const RunReport& report) {
   }
   put_list(page, "ranks", std::move(ranks));
   page.set("rank_count", fmt::format("{}", report.ranks.size()));
+  page.set("many_ranks", report.ranks.size() > 20);
   page.set("ranks_cut", report.ranks.size() > kMaxRows
                             ? fmt::format("{} more ranks are in report.json.", report.ranks.size() - kMaxRows)
                             : "");

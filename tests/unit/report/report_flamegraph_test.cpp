@@ -90,6 +90,21 @@ TEST_CASE("threads of one rank at several places share its width") {
   CHECK(box_named(layout.panels[1], "pop (libtorch_cpu.so)").width == doctest::Approx(1.0 / 3));
 }
 
+TEST_CASE("one rank of a thousand can be seen") {
+  StackForest forest;
+  for (int rank = 0; rank < 1000; ++rank) {
+    forest.add(rank == 2 ? testing::sample_rank(2)
+                         : testing::process(rank, testing::sample_rank(0).threads[0]));
+  }
+  forest.finish();
+  const Layout layout = lay_out(forest, Layer::merged, {});
+  const Panel& panel = layout.panels[0];
+  check_widths(panel);
+  CHECK(box_named(panel, "load_batch (train.py:31)").width == doctest::Approx(0.02));
+  CHECK(box_named(panel, "load_batch (train.py:31)").n == 1);
+  CHECK(box_named(panel, "step (train.py:44)").width == doctest::Approx(0.98).epsilon(0.002));
+}
+
 TEST_CASE("what does not fit is folded, counted and still shown") {
   StackForest forest;
   for (int rank = 0; rank < 300; ++rank) {
