@@ -29,7 +29,7 @@ struct PythonPattern {
 struct NativePattern {
   std::string_view piece;
   WaitKind kind;
-  std::string_view what;  // empty: see operation_in()
+  std::string_view what;  // empty: see native_name()
 };
 
 constexpr PythonPattern kPython[] = {
@@ -225,6 +225,8 @@ const NativePattern* match_native(const Frame& f) {
   return it == std::end(kModules) ? nullptr : &*it;
 }
 
+constexpr std::string_view kSomeCollective = "collective";
+
 // The collective that native names speak of, e.g. "all_reduce" in gloo::allreduce or ncclAllReduce.
 std::string_view operation_in(std::span<const Frame> frames) {
   struct Word {
@@ -262,11 +264,29 @@ std::string_view operation_in(std::span<const Frame> frames) {
       }
     }
   }
-  return "collective";
+  return kSomeCollective;
 }
 
 std::string python_name(const PythonPattern& p, std::string_view function) {
   return std::string(p.what.empty() ? last_component(function) : p.what);
+}
+
+// Of a generic frame such as Work::wait the operation is told by the frames around it.
+std::string_view native_name(const NativePattern& native, std::span<const Frame> frames) {
+  if (!native.what.empty()) {
+    return native.what;
+  }
+  const std::string_view operation = operation_in(frames);
+  if (operation != kSomeCollective) {
+    return operation;
+  }
+  for (const Frame& f : frames) {
+    const NativePattern* p = match_native(f);
+    if (p != nullptr && p->kind == native.kind && !p->what.empty()) {
+      return p->what;
+    }
+  }
+  return operation;
 }
 
 // "backward" and "DDP forward" say little: which collective is in them?
@@ -325,14 +345,14 @@ std::optional<Wait> find_wait(const std::vector<Frame>& frames, WaitQuery query)
     wait.kind = python->kind;
     wait.what = python_name(*python, function);
     if (native_peers && is_wrapper(wait.what)) {
-      const std::string_view inner = native->what.empty() ? operation_in(called) : native->what;
+      const std::string_view inner = native_name(*native, called);
       wait.kind = native->kind;
       wait.what = fmt::format("{} ({})", wait.what, inner);
     }
     return wait;
   }
   wait.kind = native->kind;
-  wait.what = native->what.empty() ? operation_in(called) : native->what;
+  wait.what = native_name(*native, called);
   return wait;
 }
 
