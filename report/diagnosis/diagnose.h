@@ -1,0 +1,33 @@
+// diagnose(): from everything a run directory says to one verdict. Pure: no clock, no file, no environment,
+// so that a verdict can be made again later and elsewhere. Rules stand in an array, the first that matches
+// decides (rule.h); the words of a verdict are a closed vocabulary (vocabulary.h, docs/verdicts.md).
+#pragma once
+
+#include "common/model/dump_manifest.h"
+#include "common/model/run_manifest.h"
+#include "common/model/stack_snapshot.h"
+#include "common/model/verdict.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+struct Facts {
+  model::RunManifest run;
+  std::optional<model::DumpManifest> dump;   // the one dump_that_matters() names, if it could be read
+  std::vector<model::ProcessStacks> stacks;  // of that dump, all roles
+  std::string dump_dir;                      // "dumps/1-hang", empty without a dump
+};
+
+model::Verdict diagnose(const Facts& facts);
+
+// Which dump of the run its verdict rests on, relative to the run directory; empty if on none.
+std::string dump_that_matters(const model::RunManifest& run);
+
+// What the terminal shows: the sentence, then at most ten lines of evidence. The caller adds where the report
+// is.
+std::vector<std::string> verdict_lines(const model::Verdict& verdict, const model::RunManifest& run);
+
+}  // namespace xpurun::report
