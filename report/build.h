@@ -1,0 +1,36 @@
+// The two things that can be made of a directory: the report of a run, and the merged stacks of any dumps.
+// Both are functions of what the directory holds, whatever is missing or broken in it: that is said in
+// `notes` and the rest is shown. Files are written atomically.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/model/run_dir.h"
+#include "common/model/verdict.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+struct BuildOptions {
+  bool write_html = true;
+  bool write_stacks = true;
+  size_t max_boxes = 2000;  // per picture; the rest is folded into "(other, n frames)"
+};
+
+struct BuildResult {
+  model::Verdict verdict;          // build_stacks: empty
+  std::vector<std::string> notes;  // what could not be read, and why
+  std::vector<std::string> files;  // written, absolute or as the directory was given
+};
+
+// Reads run.json and dumps/, diagnoses, writes verdict.json, report.json, stacks/ and report.html. Fails only
+// if there is no run.json at all or nothing can be written.
+base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOptions& options);
+
+// Merges every *.stacks.json below `dir` into out_dir: {merged,python,native}.{svg,folded} and stacks.txt.
+// Of several dumps of the same processes the latest counts; dumps of several hosts go together.
+base::Result<BuildResult> build_stacks(const std::string& dir, const std::string& out_dir,
+                                       const BuildOptions& options);
+
+}  // namespace xpurun::report

@@ -1,0 +1,54 @@
+// Reads what a directory holds: stack files one by one into trees and classes, and the manifests beside them.
+// Whatever cannot be read becomes a note and, where its rank is known, a rank without stacks.
+#pragma once
+
+#include "common/model/dump_manifest.h"
+#include "common/model/stack_snapshot.h"
+#include "report/tree/stack_classes.h"
+#include "report/tree/stack_forest.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+// One process of a dump, for the table that says how each dump went.
+struct ProcessLine {
+  base::Rank rank = base::kNoRank;
+  base::Pid pid = 0;
+  std::string host;
+  std::string role;
+  std::string status;  // "ok", "partial", "failed", "timeout"
+  std::string reason;
+  int64_t pause_ns = 0;
+  size_t threads = 0;
+};
+
+struct Collected {
+  StackForest forest;
+  ClassBuilder classes;
+  std::vector<model::ProcessStacks>
+      stacks;                          // for the diagnosis; of very large dumps only the telling threads
+  std::vector<ProcessLine> processes;  // ranks first
+  std::vector<std::string> notes;
+};
+
+// *.stacks.json directly in `dir`, in the order of their numbers: rank-2 before rank-10.
+std::vector<std::string> stack_files_in(const std::string& dir);
+
+// Directories at or below `dir` that hold stack files, without those that are older dumps of processes that
+// another one holds too; those are named in `notes`.
+struct DumpDirs {
+  std::vector<std::string> dirs;
+  std::vector<std::string> notes;
+};
+DumpDirs find_dump_dirs(const std::string& dir);
+
+// dump.json of each directory, where there is one, says what is missing.
+Collected collect(const std::vector<std::string>& dump_dirs);
+
+// "exited with status 1", "killed by SIGKILL", from a wait status; "ended" if that is unknown (-1).
+std::string ending_text(int wait_status);
+
+}  // namespace xpurun::report

@@ -1,0 +1,48 @@
+// Layout: which boxes a flame graph has and where they are, as fractions of a panel's width. Knows nothing of
+// SVG. Roots are on top, width is ranks (a few lone ones
+// among very many are drawn wider than that, so that they can be seen). One panel holds what may be compared
+// with each other: first the main threads of the ranks, then their other threads, then dataloader workers,
+// then launchers and the rest.
+#pragma once
+
+#include "report/tree/stack_forest.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+struct Box {
+  double x = 0;      // 0..1 of the panel
+  double width = 0;  // the same; never more than the parent's
+  int depth = 0;
+  std::string label;
+  std::string detail;
+  model::FrameKind kind = model::FrameKind::native;
+  model::RankSet ranks;
+  size_t n = 0;  // ranks, or processes without rank
+  uint32_t threads = 0;
+  std::string states;
+  bool diverges = false;  // its ranks are not all of its parent's: worth a note in the picture
+};
+
+struct Panel {
+  std::string title;
+  std::string unit;        // "ranks" or "processes"
+  size_t total = 0;        // the weight that fills the width
+  int depth = 0;           // rows
+  std::vector<Box> boxes;  // a box stands behind its parent
+};
+
+struct Layout {
+  std::vector<Panel> panels;  // empty ones are left out
+  size_t folded = 0;          // frames that hide in boxes "(other, n frames)"
+};
+
+struct LayoutOptions {
+  size_t max_boxes = 2000;
+};
+
+Layout lay_out(const StackForest& forest, Layer layer, const LayoutOptions& options);
+
+}  // namespace xpurun::report

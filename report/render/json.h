@@ -1,0 +1,20 @@
+// report.json, schema "xpurun.report/1": what report.html says, in the same order, for machines.
+#pragma once
+
+#include "report/run_report.h"
+
+#include <string>
+#include <string_view>
+
+namespace xpurun::report {
+
+inline constexpr std::string_view kReportSchema = "xpurun.report/1";
+
+// Indented when it is a file of its own, on one line inside the page.
+enum class JsonLayout { indented, one_line };
+std::string report_json(const RunReport& report, JsonLayout layout);
+
+// verdict.json
+std::string verdict_json(const model::Verdict& verdict);
+
+}  // namespace xpurun::report

@@ -1,0 +1,109 @@
+#include "report/render/text.h"
+
+#include "common/base/strings.h"
+#include "common/model/frame_text.h"
+#include "report/flamegraph/palette.h"
+
+#include <fmt/format.h>
+
+namespace xpurun::report {
+
+namespace {
+
+// A text tree longer than this is of no use to a reader; the pictures and folded files hold everything.
+constexpr size_t kMaxTreeLines = 4000;
+
+std::string who_text(const Crowd& who) {
+  if (who.ranks.empty()) {
+    return fmt::format("{} process{}", who.unranked.size(), who.unranked.size() == 1 ? "" : "es");
+  }
+  return ranks_text(who.ranks);
+}
+
+class TreeWriter {
+ public:
+  TreeWriter(const FrameTree& tree, const FrameTable& frames) : tree_(tree), frames_(frames) {}
+
+  std::string write() {
+    const auto& roots = tree_.root().children;
+    for (FrameTree::NodeId id : roots) {
+      chain(id, "", "");
+    }
+    if (left_out_ > 0) {
+      out_ += fmt::format("({} more frames)\n", left_out_);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void line(const std::string& prefix, const std::string& text) {
+    if (++lines_ > kMaxTreeLines) {
+      ++left_out_;
+      return;
+    }
+    out_ += prefix + text + '\n';
+  }
+
+  // Writes `id` and its only children in one column; `first` stands before its first line, `rest` before
+  // the others.
+  void chain(FrameTree::NodeId id, const std::string& first, const std::string& rest) {
+    const Crowd& who = tree_[id].total;
+    line(first, fmt::format("{}", who_text(who)));
+    for (;;) {
+      const FrameTree::Node& node = tree_[id];
+      line(rest, fmt::format("  {}", frames_[node.frame].label));
+      const bool goes_on =
+          node.children.size() == 1 && tree_[node.children[0]].total.weight() == who.weight();
+      if (!goes_on) {
+        break;
+      }
+      id = node.children[0];
+    }
+    const auto& children = tree_[id].children;
+    for (size_t i = 0; i < children.size(); ++i) {
+      const bool last = i + 1 == children.size();
+      chain(children[i], rest + (last ? "  └─ " : "  ├─ "), rest + (last ? "     " : "  │  "));
+    }
+  }
+
+  const FrameTree& tree_;
+  const FrameTable& frames_;
+  std::string out_;
+  size_t lines_ = 0;
+  size_t left_out_ = 0;
+};
+
+}  // namespace
+
+std::string class_title(const StackClass& c) {
+  std::string who = ranks_text(c.ranks);
+  who[0] = 'R';
+  return who;
+}
+
+std::string tree_text(const FrameTree& tree, const FrameTable& frames) {
+  return TreeWriter(tree, frames).write();
+}
+
+std::string stacks_text(const std::string& title, const StackForest& forest,
+                        const std::vector<StackClass>& classes) {
+  std::string out = title + "\n\nRanks by where their main thread is, smallest group first\n";
+  for (const StackClass& c : classes) {
+    out += fmt::format("\n{} ({} of {})\n", class_title(c), c.ranks.size(), forest.ranks().size());
+    if (!c.missing.empty()) {
+      out += fmt::format("  no stacks: {}\n", base::sanitize(c.missing));
+    }
+    for (const model::Frame& f : c.frames) {
+      out += fmt::format("  {}\n", model::frame_label(f));
+    }
+  }
+  for (const RoleTree* role : forest.roles()) {
+    if (const FrameTree& tree = role->tree(Layer::merged); !tree.empty()) {
+      out += fmt::format("\n{}: {}, outermost frame first\n{}", role->process, role->thread,
+                         tree_text(tree, forest.frames()));
+    }
+  }
+  return out;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,51 @@
+// RunReport: everything a report of one run says, in the order in which it says it. Filled by build.cpp,
+// written by render/.
+#pragma once
+
+#include "common/model/dump_manifest.h"
+#include "common/model/run_manifest.h"
+#include "common/model/verdict.h"
+#include "report/collect.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+// One line of the rank table.
+struct RankRow {
+  base::Rank rank = base::kNoRank;
+  std::string host;
+  base::Pid pid = 0;
+  bool culprit = false;
+  std::string state;     // "stuck", "waiting: all_reduce", "dead", "running"
+  std::string function;  // where its main thread was last seen
+  std::string place;     // "train.py:31"
+  std::string progress;  // "10 s before the dump", "at 31 s"
+  std::string ending;    // "killed by SIGKILL", empty if it was alive
+};
+
+// One dump of the run; `processes` only of those other than the picked one.
+struct DumpSummary {
+  std::string dir;                              // relative to the run directory
+  std::optional<model::DumpManifest> manifest;  // nothing if it cannot be read
+  std::vector<ProcessLine> processes;
+};
+
+struct RunReport {
+  model::RunManifest run;
+  model::Verdict verdict;
+  std::string dump;  // the one that the stacks below are of, "dumps/1-hang"; empty if there is none
+  std::vector<StackClass> classes;  // smallest first
+  std::vector<RankRow> ranks;       // culprits first
+  StackForest forest;
+  std::vector<DumpSummary> dumps;
+  std::vector<std::string> notes;  // what could not be read
+};
+
+// Puts together what the run manifest, the dump's observations and the verdict say of each rank.
+std::vector<RankRow> rank_rows(const model::RunManifest& run, const model::Verdict& verdict,
+                               const std::optional<model::DumpManifest>& dump, const Collected& collected);
+
+}  // namespace xpurun::report

@@ -1,0 +1,151 @@
+#include "report/tree/frame_tree.h"
+
+#include "common/base/strings.h"
+#include "common/model/frame_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+namespace xpurun::report {
+
+namespace {
+
+std::string detail_of(const model::Frame& f) {
+  switch (f.kind) {
+    case model::FrameKind::python:
+      return base::sanitize(f.file);
+    case model::FrameKind::native:
+      return base::sanitize(f.full_func.empty() ? f.module : fmt::format("{} in {}", f.full_func, f.module));
+    case model::FrameKind::kernel:
+    case model::FrameKind::gpu:
+    case model::FrameKind::marker:
+      break;
+  }
+  return {};
+}
+
+}  // namespace
+
+FrameId FrameTable::intern(const model::Frame& frame) {
+  return intern(
+      TreeFrame{.label = model::frame_label(frame), .kind = frame.kind, .detail = detail_of(frame)});
+}
+
+FrameId FrameTable::intern_marker(const std::string& text) {
+  return intern(
+      TreeFrame{.label = fmt::format("[{}]", base::sanitize(text)), .kind = model::FrameKind::marker});
+}
+
+FrameId FrameTable::intern(TreeFrame frame) {
+  const std::string key =
+      fmt::format("{}{}", static_cast<char>('0' + static_cast<int>(frame.kind)), frame.label);
+  const auto [it, fresh] = by_key_.try_emplace(key, static_cast<FrameId>(frames_.size()));
+  if (fresh) {
+    frames_.push_back(std::move(frame));
+  } else if (frame.detail < frames_[it->second].detail) {
+    // Any of the details will do, but the same one whatever came first.
+    frames_[it->second].detail = std::move(frame.detail);
+  }
+  return it->second;
+}
+
+void StateTally::add(const model::ThreadStack& t) {
+  switch (t.state) {
+    case 'R':
+      ++running;
+      break;
+    case 'S':
+    case 'I':
+      ++sleeping;
+      break;
+    case 'D':
+      ++uninterruptible;
+      break;
+    case 'T':
+    case 't':
+      ++stopped;
+      break;
+    default:
+      ++other;
+  }
+  gil_holder += t.gil == model::GilState::holder;
+  gil_waiting += t.gil == model::GilState::waiting;
+}
+
+void StateTally::add(const StateTally& t) {
+  running += t.running;
+  sleeping += t.sleeping;
+  uninterruptible += t.uninterruptible;
+  stopped += t.stopped;
+  other += t.other;
+  gil_holder += t.gil_holder;
+  gil_waiting += t.gil_waiting;
+}
+
+std::string StateTally::text() const {
+  std::vector<std::string> parts;
+  const auto put = [&parts](uint32_t n, const char* what) {
+    if (n > 0) {
+      parts.push_back(fmt::format("{} {}", n, what));
+    }
+  };
+  put(running, "running");
+  put(sleeping, "sleeping");
+  put(uninterruptible, "uninterruptible");
+  put(stopped, "stopped");
+  put(other, "in an unknown state");
+  put(gil_holder, "holding the GIL");
+  put(gil_waiting, "waiting for the GIL");
+  return base::join(parts, ", ");
+}
+
+void Crowd::add(const Crowd& other) {
+  if (!ranks.contains(other.ranks)) {
+    ranks.insert(other.ranks);
+  }
+  if (!unranked.contains(other.unranked)) {
+    unranked.insert(other.unranked);
+  }
+  threads += other.threads;
+  states.add(other.states);
+}
+
+void FrameTree::add(std::span<const FrameId> path, const Crowd& who) {
+  NodeId at = kRoot;
+  for (FrameId frame : path) {
+    at = child(at, frame);
+  }
+  nodes_[at].self.add(who);
+}
+
+FrameTree::NodeId FrameTree::child(NodeId parent, FrameId frame) {
+  const uint64_t edge = uint64_t{parent} << 32 | frame;
+  const auto [it, fresh] = edges_.try_emplace(edge, static_cast<NodeId>(nodes_.size()));
+  if (fresh) {
+    nodes_.push_back(Node{.frame = frame});
+    nodes_[parent].children.push_back(it->second);
+  }
+  return it->second;
+}
+
+void FrameTree::finish(const FrameTable& frames) {
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    Node& node = nodes_[i];
+    node.total = node.self;
+    for (NodeId c : node.children) {
+      node.total.add(nodes_[c].total);
+    }
+    std::sort(node.children.begin(), node.children.end(), [&](NodeId a, NodeId b) {
+      const auto key = [&](NodeId id) {
+        const Node& n = nodes_[id];
+        return std::tuple(n.total.weight(), n.total.ranks.lowest(), std::string_view(frames[n.frame].label),
+                          frames[n.frame].kind);
+      };
+      return key(a) < key(b);
+    });
+  }
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,21 @@
+// What a process and a thread are for, as far as merging is concerned: threads are only ever merged with
+// threads of the same role. Pure functions.
+#pragma once
+
+#include "common/model/stack_snapshot.h"
+
+#include <string>
+#include <string_view>
+
+namespace xpurun::report {
+
+// "rank", "worker", "agent" or "other".
+std::string process_role(const model::ProcessStacks& p);
+// "main", the Python name, or the kernel name; runs of digits become '#' ("pt_autograd_#").
+std::string thread_role(const model::ThreadStack& t);
+std::string fold_digits(std::string_view text);
+
+// Not the standard library, an installed package or a frozen module: most likely the user's own code.
+bool is_user_code(const model::Frame& f);
+
+}  // namespace xpurun::report

@@ -1,0 +1,16 @@
+// The files of this folder as text; templates.cpp is generated from them by embed.py. CSS and JavaScript hold
+// neither "]]>" nor "</script", so that they can stand in SVG and HTML unchanged (embed.py refuses
+// otherwise).
+#pragma once
+
+#include <string_view>
+
+namespace xpurun::templates {
+
+extern const std::string_view kReportMustache;
+extern const std::string_view kReportCss;
+extern const std::string_view kReportJs;
+extern const std::string_view kFlamegraphCss;
+extern const std::string_view kFlamegraphJs;
+
+}  // namespace xpurun::templates

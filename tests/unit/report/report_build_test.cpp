@@ -1,0 +1,146 @@
+#include "common/base/io.h"
+#include "report/build.h"
+#include "report/collect.h"
+#include "tests/support/golden.h"
+#include "tests/unit/report/sample_stacks.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+
+using namespace xpurun;
+using namespace xpurun::report;
+namespace fs = std::filesystem;
+
+namespace {
+
+void put(const std::string& path, const std::string& text) {
+  REQUIRE(base::make_dirs(fs::path(path).parent_path()));
+  REQUIRE(base::write_file_atomic(path, text));
+}
+
+void put_stacks(const std::string& dir, model::ProcessStacks p, int64_t wall_ns) {
+  p.wall_ns = wall_ns;
+  put(dir + "/rank-" + std::to_string(p.rank) + ".stacks.json", to_json(p).dump());
+}
+
+std::string read(const std::string& path) {
+  auto text = base::read_file(path);
+  REQUIRE(text);
+  return *text;
+}
+
+bool mentions(const std::vector<std::string>& notes, const std::string& text) {
+  for (const std::string& note : notes) {
+    if (note.find(text) != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("dumps of several hosts in nested directories go together") {
+  for (int rank = 0; rank < 4; ++rank) {
+    put_stacks(rank < 2 ? "hosts/a/dumps/1-hang" : "hosts/b/deep/er", testing::sample_rank(rank), 1);
+  }
+  const auto built = build_stacks("hosts", "hosts-out", {});
+  REQUIRE(built);
+  CHECK(built->notes.empty());
+  CHECK(built->files.size() == 7);
+  CHECK(read("hosts-out/python.folded") ==
+        "rank/main;main (train.py:52);load_batch (train.py:31) 1\n"
+        "rank/main;main (train.py:52);step (train.py:44);all_reduce (d.py:9) 3\n");
+  testing::expect_golden("report/stacks.txt", read("hosts-out/stacks.txt"));
+}
+
+TEST_CASE("of several dumps of the same processes the latest is shown") {
+  put_stacks("again/1-hang", testing::sample_rank(0), 1'000);
+  put_stacks("again/1-hang", testing::sample_rank(1), 1'000);
+  put_stacks("again/2-hang", testing::sample_rank(1), 2'000);
+  const auto built = build_stacks("again", "again-out", {});
+  REQUIRE(built);
+  CHECK(mentions(built->notes, "1-hang: left out"));
+  CHECK(read("again-out/python.folded").ends_with(" 1\n"));
+}
+
+TEST_CASE("broken files are named, and the rest is shown") {
+  put_stacks("broken", testing::sample_rank(0), 1);
+  put("broken/rank-1.stacks.json", R"({"schema":"xpurun.stacks/1","thr)");
+  put("broken/rank-2.stacks.json", "");
+  put("broken/rank-3.stacks.json", R"({"schema":"xpurun.stacks/1","rank":2000000000,"role":"rank"})");
+  const auto built = build_stacks("broken", "broken-out", {});
+  REQUIRE(built);
+  CHECK(mentions(built->notes, "rank-1.stacks.json"));
+  CHECK(mentions(built->notes, "rank-2.stacks.json"));
+  CHECK(mentions(built->notes, "2000000000 is not believable"));
+  const std::string folded = read("broken-out/merged.folded");
+  CHECK(folded.find("all_reduce") != std::string::npos);
+  CHECK(folded.find("rank/main;[no stacks: the stacks file cannot be read] 2\n") != std::string::npos);
+}
+
+TEST_CASE("a directory without stacks is an error that says what was looked for") {
+  REQUIRE(base::make_dirs("nothing"));
+  const auto built = build_stacks("nothing", "nothing-out", {});
+  REQUIRE_FALSE(built);
+  CHECK(built.error().cause.find(".stacks.json") != std::string::npos);
+  CHECK_FALSE(base::file_exists("nothing-out"));
+  CHECK_FALSE(build_report(model::RunDir("nothing"), {}));
+}
+
+TEST_CASE("a run whose supervisor was killed, without any dump, still has a report") {
+  put("killed/run.json", R"({"schema":"xpurun.run/1","id":"killed","outcome":"running","elapsed_s":12})");
+  const auto built = build_report(model::RunDir("killed"), {});
+  REQUIRE(built);
+  CHECK(built->verdict.kind == "running");
+  CHECK(base::file_exists("killed/verdict.json"));
+  CHECK(read("killed/report.html").find("Content-Security-Policy") != std::string::npos);
+  CHECK_FALSE(base::file_exists("killed/stacks"));
+}
+
+TEST_CASE("a truncated run.json and a dump nobody noted still give stacks") {
+  put("cut/run.json", R"({"schema":"xpurun.run/1","id":"c)");
+  put_stacks("cut/dumps/1-hang", testing::sample_rank(0), 1);
+  put("cut/dumps/1-hang/dump.json", R"({"schema":"xpurun.dump/1","n":1,"why":"hang","host":"a","processes":[
+      {"pid":100,"rank":0,"role":"rank","status":"ok","file":"rank-0.stacks.json"},
+      {"pid":101,"rank":1,"role":"rank","status":"timeout","reason":"no answer in 100 ms"}],
+      "ranks":[{"rank":2,"pid":102,"alive":false,"wait_status":9}]})");
+  const auto built = build_report(model::RunDir("cut"), {});
+  REQUIRE(built);
+  CHECK(mentions(built->notes, "run.json"));
+  const auto j = nlohmann::json::parse(read("cut/report.json"));
+  CHECK(j["dump"] == "dumps/1-hang");
+  CHECK(j["ranks"].size() == 3);
+  CHECK(j["classes"].size() == 3);
+  const std::string folded = read("cut/stacks/merged.folded");
+  CHECK(folded.find("[no stacks: no answer in 100 ms] 1\n") != std::string::npos);
+  CHECK(folded.find("[no stacks: killed by SIGKILL] 1\n") != std::string::npos);
+}
+
+TEST_CASE("a dump on request is shown, but a run that ended well is not judged by it") {
+  put("asked/run.json", R"({"schema":"xpurun.run/1","id":"asked","outcome":"exit","child_status":0,
+      "dumps":[{"n":1,"why":"request","dir":"dumps/1-request","at_s":3}]})");
+  put_stacks("asked/dumps/1-request", testing::sample_rank(0), 1);
+  const auto built = build_report(model::RunDir("asked"), {});
+  REQUIRE(built);
+  CHECK(built->verdict.kind == "none");
+  CHECK(nlohmann::json::parse(read("asked/report.json"))["dump"] == "dumps/1-request");
+  CHECK(base::file_exists("asked/stacks/merged.svg"));
+}
+
+TEST_CASE("files are read in the order of their ranks") {
+  for (int rank : {10, 9, 100}) {
+    put_stacks("order", testing::process(rank, testing::thread({testing::py("f", 1)})), 1);
+  }
+  CHECK(stack_files_in("order") == std::vector<std::string>{"order/rank-9.stacks.json",
+                                                            "order/rank-10.stacks.json",
+                                                            "order/rank-100.stacks.json"});
+}
+
+TEST_CASE("endings are said in words") {
+  CHECK(ending_text(9) == "killed by SIGKILL");
+  CHECK(ending_text(3 << 8) == "exited with status 3");
+  CHECK(ending_text(-1) == "ended");
+}
