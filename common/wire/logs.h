@@ -9,7 +9,7 @@ namespace xpurun::wire {
 // "<dev>:<ino>:<dev>:<ino>:<directory>": device and inode, decimal, of the standard output and standard error
 // that xpurun was started with, and the absolute directory below which rank N writes N/stdout.log and
 // N/stderr.log. A stream that somebody has redirected already is not the same file any more and left alone.
-inline constexpr char kLogsEnv[] = "XPURUN_LOGS";
+inline constexpr char kLogsEnv[] = "XPURUN_RUN_LOGS";
 inline constexpr char kStdoutLog[] = "stdout.log";
 inline constexpr char kStderrLog[] = "stderr.log";
 

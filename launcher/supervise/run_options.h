@@ -46,9 +46,9 @@ struct RunOptions {
   bool report = true;                    // build report.html and stacks/ at the end and on every dump
 
   // Output
-  bool logs = false;    // relay the command's output through a pipe of ours and keep it in ranks/<rank>/
-  bool prefix = false;  // label relayed lines with their rank; implies logs
-  int verbosity = 0;    // -1 quiet (errors and the verdict only), 0, 1 (-v), 2 (-vv)
+  bool logs = false;    // ranks write to ranks/<rank>/stdout.log and stderr.log, which we repeat
+  bool prefix = false;  // put the rank in front of repeated lines; implies logs
+  int verbosity = 0;    // -1 quiet (errors only), 0, 1 (-v), 2 (-vv)
 
   // The library in the training processes
   bool preload = true;

@@ -1,0 +1,113 @@
+#include "launcher/cli/command_table.h"
+
+#include <algorithm>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr std::string_view kReserved[] = {"ctl", "diff", "doctor", "replay", "runs", "selftest", "timeline"};
+
+std::vector<CommandSpec> make_table() {
+  return {
+      {.name = "run",
+       .group = "Running",
+       .summary = "run a command and supervise it (`run` may be left out)",
+       .synopsis = {"xpurun [OPTION]... [--] COMMAND [ARGUMENT]...",
+                    "xpurun run [OPTION]... [--] COMMAND [ARGUMENT]..."},
+       .description =
+           "Runs COMMAND, watches all its processes, and when it hangs or crashes takes the Python "
+           "and C++ stacks of every rank, names the culprit in one sentence and writes one HTML "
+           "report. Everything from the first word that is not an option, or after --, is COMMAND's "
+           "own, byte for byte.",
+       .options = run_options(),
+       .operands = Operands::program,
+       .examples = {{"xpurun torchrun --nproc-per-node 8 train.py --lr 1e-4", "supervise a training job"},
+                    {"xpurun --hang-timeout 5m --on-hang kill -- torchrun train.py",
+                     "end it when it hangs (exit status 124)"},
+                    {"xpurun --dump-signal USR2 --out /tmp/r1 -- python3 train.py",
+                     "dump its stacks on kill -USR2"}},
+       .manual = "xpurun-run(1)",
+       .usage_status = 125},
+      {.name = "report",
+       .group = "Looking",
+       .summary = "build verdict and HTML report of a run directory again",
+       .synopsis = {"xpurun report [OPTION]... DIR"},
+       .description =
+           "Reads the run directory DIR (or latest), tells who is to blame, and writes verdict.json, "
+           "report.json, report.html and stacks/ into it. Works on runs that were killed or are "
+           "still going on, on any machine.",
+       .options = report_options(),
+       .operands = Operands::directories,
+       .examples = {{"xpurun report latest", "the last run below ./xpurun-runs"},
+                    {"xpurun report --json latest", "the verdict for a program"},
+                    {"xpurun report /mnt/shared/job-17", "a run directory from elsewhere"}},
+       .manual = "xpurun-report(1)"},
+      {.name = "stacks",
+       .group = "Looking",
+       .summary = "merge stack dumps, or dump a run that is going on",
+       .synopsis = {"xpurun stacks [OPTION]... DIR...", "xpurun stacks [OPTION]... --run DIR"},
+       .description =
+           "Merges all stack dumps found below each DIR, which may have been copied together from "
+           "several hosts, into flame graphs and text. With --run, first has the running xpurun dump "
+           "every process of its job. A run directory gives the dump that its verdict rests on.",
+       .options = stacks_options(),
+       .operands = Operands::directories,
+       .examples = {{"xpurun stacks --run latest", "what is every rank doing now?"},
+                    {"xpurun stacks --format text dumps/1-hang", "one dump, as text"},
+                    {"xpurun stacks --out merged host-a host-b", "dumps of two hosts in one picture"}},
+       .manual = "xpurun-stacks(1)"},
+      {.name = "help",
+       .group = "General",
+       .summary = "explain a command",
+       .synopsis = {"xpurun help [COMMAND]"},
+       .description = "Prints the overview, or all options of COMMAND.",
+       .options = plain_options(),
+       .operands = Operands::commands,
+       .examples = {{"xpurun help run", "all options"}},
+       .manual = "xpurun(1)"},
+      {.name = "version",
+       .group = "General",
+       .summary = "print the version and what xpurun was built with",
+       .synopsis = {"xpurun version"},
+       .description = "The first line is `xpurun` and the version; the rest is for bug reports.",
+       .options = plain_options(),
+       .examples = {{"xpurun version", "the version"}},
+       .manual = "xpurun(1)"},
+      {.name = "completions",
+       .group = "General",
+       .summary = "print the completion script for a shell",
+       .synopsis = {"xpurun completions bash|zsh|fish"},
+       .description = "After the command word, the scripts hand over to the command's own completion.",
+       .options = plain_options(),
+       .operands = Operands::shells,
+       .examples = {{"source <(xpurun completions bash)", "for this bash"}},
+       .manual = "xpurun(1)"},
+  };
+}
+
+}  // namespace
+
+const std::vector<CommandSpec>& command_table() {
+  static const std::vector<CommandSpec> table = make_table();
+  return table;
+}
+
+const CommandSpec* find_command(std::string_view name) {
+  for (const CommandSpec& c : command_table()) {
+    if (c.name == name) {
+      return &c;
+    }
+  }
+  return nullptr;
+}
+
+std::span<const std::string_view> reserved_commands() {
+  return kReserved;
+}
+
+bool is_reserved_command(std::string_view name) {
+  return std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved);
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,41 @@
+// What each subcommand is called, takes and is good for, as data for help, completions and argument
+// splitting. What it does is in launcher/commands/.
+#pragma once
+
+#include "launcher/cli/option_table.h"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::launcher {
+
+struct Example {
+  std::string_view command;
+  std::string_view what;
+};
+
+// What completions offer for the words that are not options.
+enum class Operands { none, directories, commands, shells, program };
+
+struct CommandSpec {
+  std::string_view name;
+  std::string_view group;  // heading in the overview
+  std::string_view summary;
+  std::vector<std::string_view> synopsis;
+  std::string_view description;
+  std::span<const OptionSpec> options;
+  Operands operands = Operands::none;
+  std::vector<Example> examples;
+  std::string_view manual;  // "xpurun-run(1)"
+  int usage_status = 2;     // exit status for wrong usage
+};
+
+const std::vector<CommandSpec>& command_table();
+const CommandSpec* find_command(std::string_view name);
+// Names that later versions give a meaning to; a program of that name needs `xpurun -- NAME`.
+std::span<const std::string_view> reserved_commands();
+bool is_reserved_command(std::string_view name);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,131 @@
+#include "common/base/strings.h"
+#include "launcher/cli/command_table.h"
+#include "launcher/cli/completion_shells.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// __xpurun_state prints the subcommand that options belong to, or "child" and then the child's words so far.
+constexpr std::string_view kHead = R"(# fish completion for xpurun, made from its option table
+function __xpurun_state
+    set -l words (commandline -opc)
+    set -e words[1]
+    set -l command run
+    set -l named no
+    while set -q words[1]
+        set -l word $words[1]
+        set -e words[1]
+        if test "$word" = --
+            if test $command = run
+                printf '%s\n' child $words
+                return
+            end
+        else if string match -q -- '-?*' $word
+            if contains -- "$command:$word" $__xpurun_takes_value
+                set -e words[1]
+            end
+        else if test $named = no; and contains -- $word $__xpurun_commands
+            set command $word
+            set named yes
+        else if test $command = run
+            printf '%s\n' child $word $words
+            return
+        end
+    end
+    echo $command
+    echo $named
+end
+function __xpurun_in
+    set -l state (__xpurun_state)
+    test "$state[1]" = $argv[1]
+end
+function __xpurun_first
+    set -l state (__xpurun_state)
+    test "$state[1]" = run; and test "$state[2]" = no
+end
+function __xpurun_child
+    set -l state (__xpurun_state)
+    set -e state[1]
+    __fish_complete_subcommand --commandline $state (commandline -ct)
+end
+complete -c xpurun -f
+complete -c xpurun -n '__xpurun_in child' -a '(__xpurun_child)'
+complete -c xpurun -n '__xpurun_in run' -a '(__fish_complete_command)'
+)";
+
+std::string quoted(std::string_view text) {
+  std::string out = "'";
+  for (char c : text) {
+    if (c == '\'' || c == '\\') {
+      out += '\\';
+    }
+    out += c;
+  }
+  return out + "'";
+}
+
+std::string value_action(const OptionSpec& o) {
+  switch (o.kind) {
+    case ValueKind::directory:
+      return fmt::format(" -x -a '{}{}(__fish_complete_directories)'", o.words, o.words.empty() ? "" : " ");
+    case ValueKind::file:
+      return " -r -F";
+    default:
+      return o.words.empty() ? " -x" : fmt::format(" -x -a '{}'", o.words);
+  }
+}
+
+std::string operands(const CommandSpec& c, const std::string& commands) {
+  switch (c.operands) {
+    case Operands::directories:
+      return "(__fish_complete_directories)";
+    case Operands::commands:
+      return commands;
+    case Operands::shells:
+      return "bash zsh fish";
+    case Operands::none:
+    case Operands::program:
+      return "";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string fish_completion() {
+  std::vector<std::string> names;
+  std::vector<std::string> takes;
+  std::string lines;
+  for (const CommandSpec& c : command_table()) {
+    names.emplace_back(c.name);
+    lines += fmt::format("complete -c xpurun -n __xpurun_first -a {} -d {}\n", c.name, quoted(c.summary));
+  }
+  for (const CommandSpec& c : command_table()) {
+    const std::string condition = fmt::format("complete -c xpurun -n '__xpurun_in {}'", c.name);
+    for (const OptionSpec& o : c.options) {
+      if (takes_value(o)) {
+        takes.push_back(fmt::format("{}:--{}", c.name, o.name));
+        if (o.short_name != 0) {
+          takes.push_back(fmt::format("{}:-{}", c.name, o.short_name));
+        }
+      }
+      lines += fmt::format("{} -l {}{}{} -d {}\n", condition, flag(o).substr(2),
+                           o.short_name != 0 ? fmt::format(" -s {}", o.short_name) : std::string(),
+                           takes_value(o) ? value_action(o) : std::string(), quoted(o.help));
+    }
+    if (const std::string words = operands(c, base::join(names, " ")); !words.empty()) {
+      lines += fmt::format("{} -a {}\n", condition, quoted(words));
+    }
+  }
+  return fmt::format("set -g __xpurun_commands {}\nset -g __xpurun_takes_value {}\n", base::join(names, " "),
+                     base::join(takes, " "))
+             .insert(0, kHead) +
+         lines;
+}
+
+}  // namespace xpurun::launcher

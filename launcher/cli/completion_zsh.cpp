@@ -1,0 +1,99 @@
+#include "common/base/strings.h"
+#include "launcher/cli/command_table.h"
+#include "launcher/cli/completion_shells.h"
+
+#include <fmt/format.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// For a word inside single quotes inside _arguments, where ":" and brackets end a part.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+      continue;
+    }
+    if (c == ':' || c == '[' || c == ']') {
+      out += '\\';
+    }
+    out += c;
+  }
+  return out;
+}
+
+std::string value_action(const OptionSpec& o) {
+  switch (o.kind) {
+    case ValueKind::directory:
+      return "_files -/";
+    case ValueKind::file:
+      return "_files";
+    default:
+      return o.words.empty() ? " " : fmt::format("({})", o.words);
+  }
+}
+
+std::string option_specs(const CommandSpec& c) {
+  std::string out;
+  for (const OptionSpec& o : c.options) {
+    const std::string what = escaped(o.help);
+    const std::string value =
+        takes_value(o) ? fmt::format(":{}:{}", o.metavar, value_action(o)) : std::string();
+    const std::string eq = takes_value(o) ? "=" : "";
+    const std::string_view repeat = o.kind == ValueKind::repeated ? "*" : "";
+    out += fmt::format("    '{}{}{}[{}]{}'\n", repeat, flag(o), eq, what, value);
+    if (o.short_name != 0) {
+      const std::string plus = takes_value(o) ? "+" : "";
+      out += fmt::format("    '{}-{}{}[{}]{}'\n", repeat, o.short_name, plus, what, value);
+    }
+  }
+  return out;
+}
+
+std::string operands(const CommandSpec& c) {
+  switch (c.operands) {
+    case Operands::directories:
+      return " '*:directory:_files -/'";
+    case Operands::commands:
+      return " '1:command:_xpurun_commands'";
+    case Operands::shells:
+      return " '1:shell:(bash zsh fish)'";
+    case Operands::program:
+      return " '(-)1: :_command_names -e' '*:: :_normal'";
+    case Operands::none:
+      return "";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string zsh_completion() {
+  std::string out = "#compdef xpurun\n# zsh completion for xpurun, made from its option table\n";
+  std::string commands;
+  std::string rest;
+  for (const CommandSpec& c : command_table()) {
+    out += fmt::format("_xpurun_options_{}=(\n{})\n", c.name, option_specs(c));
+    commands += fmt::format("    '{}:{}'\n", c.name, escaped(c.summary));
+    // -A: what follows the first operand of run is not ours.
+    const std::string_view ours = c.operands == Operands::program ? " -A '-*'" : "";
+    rest +=
+        fmt::format("    {0}) _arguments -s -S{1} $_xpurun_options_{0}{2} ;;\n", c.name, ours, operands(c));
+  }
+  out +=
+      "_xpurun_commands() {\n  local -a commands=(\n" + commands + "  )\n  _describe command commands\n}\n";
+  out +=
+      "_xpurun_first() {\n  _alternative 'commands:command:_xpurun_commands' "
+      "'programs:program:_command_names -e'\n}\n";
+  out += "_xpurun_rest() {\n  case $words[1] in\n" + rest + "    *) _normal ;;\n  esac\n}\n";
+  out +=
+      "_xpurun() {\n  _arguments -s -S -A '-*' $_xpurun_options_run '(-)1: :_xpurun_first' "
+      "'*:: :_xpurun_rest'\n}\n";
+  // Autoloaded by compinit, the file is the function; sourced, it registers it.
+  out += "if [ \"$funcstack[1]\" = _xpurun ]; then\n  _xpurun \"$@\"\nelse\n  compdef _xpurun xpurun\nfi\n";
+  return out;
+}
+
+}  // namespace xpurun::launcher

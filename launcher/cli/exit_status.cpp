@@ -1,0 +1,30 @@
+#include "launcher/cli/exit_status.h"
+
+#include <cerrno>
+#include <sys/wait.h>
+
+namespace xpurun::launcher {
+
+int exit_status(const JobStatus& job) {
+  // First: like timeout(1), a job that answers our TERM with exit(0) has still not done its work.
+  if (job.end == JobEnd::hang_ended) {
+    return kExitHangEnded;
+  }
+  if (job.wait_status == -1) {
+    return kExitOwnFailure;
+  }
+  if (WIFSIGNALED(job.wait_status)) {
+    return kExitSignalBase + WTERMSIG(job.wait_status);
+  }
+  const int code = WEXITSTATUS(job.wait_status);
+  if (code != 0 && job.root_cause_signal != 0) {
+    return kExitSignalBase + job.root_cause_signal;
+  }
+  return code;
+}
+
+int exec_failure_status(int err) {
+  return err == ENOENT || err == ENOTDIR ? kExitNotFound : kExitNotExecutable;
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,32 @@
+// The table of exit statuses, as pure functions. docs: xpurun-run(1), EXIT STATUS.
+#pragma once
+
+namespace xpurun::launcher {
+
+inline constexpr int kExitFailure = 1;       // ordinary failure of a subcommand other than run
+inline constexpr int kExitUsage = 2;         // wrong usage of a subcommand other than run
+inline constexpr int kExitHangEnded = 124;   // as timeout(1)
+inline constexpr int kExitOwnFailure = 125;  // as env(1), timeout(1); also wrong usage of run
+inline constexpr int kExitNotExecutable = 126;
+inline constexpr int kExitNotFound = 127;
+inline constexpr int kExitSignalBase = 128;
+
+enum class JobEnd {
+  by_itself,   // or by somebody else's signal
+  hang_ended,  // --on-hang kill ended it
+};
+
+struct JobStatus {
+  int wait_status = -1;  // of the command, as of wait(2); -1: it could not be read
+  JobEnd end = JobEnd::by_itself;
+  // Signal that the root-cause rank died of; 0 if it did not, or if the job has no ranks that a launcher
+  // told us apart (identity "single"): then the command's own status says it all.
+  int root_cause_signal = 0;
+};
+
+int exit_status(const JobStatus& job);
+
+// What execve(2) failing with `err` means to a shell: 127 not found, 126 not executable.
+int exec_failure_status(int err);
+
+}  // namespace xpurun::launcher

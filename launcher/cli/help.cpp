@@ -1,0 +1,109 @@
+#include "launcher/cli/help.h"
+
+#include "launcher/output/text_block.h"
+
+#include <fmt/format.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr size_t kOptionColumn = 31;
+constexpr size_t kCommandColumn = 16;
+
+std::string option_help(const OptionSpec& o) {
+  std::string out(o.help);
+  if (!o.default_text.empty() && takes_value(o)) {
+    out += fmt::format(" (default: {})", o.default_text);
+  }
+  if (o.kind == ValueKind::choice) {
+    std::string words(o.words);
+    for (char& c : words) {
+      c = c == ' ' ? '|' : c;
+    }
+    out += fmt::format(" [{}]", words);
+  }
+  return out;
+}
+
+std::string examples(const CommandSpec& command, size_t columns) {
+  std::string out = "Examples:\n";
+  for (const Example& e : command.examples) {
+    out += fmt::format("  {}\n", e.command);
+    out += text_block(e.what, columns, 6);
+  }
+  return out;
+}
+
+enum class Which { all, common };
+
+std::string options(const CommandSpec& command, size_t columns, Which which) {
+  std::string out;
+  std::string_view group;
+  for (const OptionSpec& o : command.options) {
+    if (which == Which::common && !o.common) {
+      continue;
+    }
+    if (which == Which::all && o.group != group) {
+      group = o.group;
+      out += fmt::format("\n{}:\n", group);
+    }
+    out += definition(option_term(o), option_help(o), columns, kOptionColumn);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string option_term(const OptionSpec& o) {
+  std::string out = o.short_name != 0 ? fmt::format("-{}, ", o.short_name) : std::string("    ");
+  out += flag(o);
+  if (takes_value(o)) {
+    out += fmt::format(" {}", o.metavar);
+  }
+  return out;
+}
+
+std::string overview_help(size_t columns) {
+  const CommandSpec& run = *find_command("run");
+  std::string out = text_block(
+      "xpurun runs a distributed training command and tells you which rank is to blame when it hangs or "
+      "crashes, and where.",
+      columns, 0);
+  out += "\nUsage:\n  xpurun [OPTION]... [--] COMMAND...\n\n";
+  out += examples(run, columns);
+  std::string_view group;
+  for (const CommandSpec& c : command_table()) {
+    if (c.group != group) {
+      group = c.group;
+      out += fmt::format("\n{}:\n", group);
+    }
+    out += definition(c.name, c.summary, columns, kCommandColumn);
+  }
+  out += "\nCommon options of run:\n" + options(run, columns, Which::common);
+  out += "\nMore: xpurun help run, man xpurun\n";
+  return out;
+}
+
+std::string command_help(const CommandSpec& command, size_t columns) {
+  std::string out = "Usage:\n";
+  for (std::string_view line : command.synopsis) {
+    out += text_block(line, columns, 2);
+  }
+  out += '\n' + text_block(command.description, columns, 0);
+  out += '\n' + examples(command, columns);
+  out += options(command, columns, Which::all);
+  if (command.name == "run") {
+    out += '\n' + text_block(
+                      "A switch --X can be taken back with --no-X. Every option but those under General and "
+                      "--print-config can also be set in the environment (--hang-timeout: "
+                      "XPURUN_HANG_TIMEOUT) and, but for --preload-library, in ./xpurun.conf or "
+                      "~/.config/xpurun/xpurun.conf (hang-timeout = 5m); the first of these that sets it "
+                      "counts.",
+                      columns, 0);
+  }
+  out += fmt::format("\nMore: {}\n", command.manual);
+  return out;
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,17 @@
+// Help texts from the tables, wrapped to a width. Pure; golden-tested at 80 columns.
+#pragma once
+
+#include "launcher/cli/command_table.h"
+
+#include <string>
+
+namespace xpurun::launcher {
+
+// What `xpurun` alone prints: purpose, examples, commands, the commonest options, where to read more.
+std::string overview_help(size_t columns);
+std::string command_help(const CommandSpec& command, size_t columns);
+
+// "-o, --out DIR", "    --no-report"
+std::string option_term(const OptionSpec& o);
+
+}  // namespace xpurun::launcher

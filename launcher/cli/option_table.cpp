@@ -1,0 +1,239 @@
+#include "launcher/cli/option_table.h"
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr std::string_view kWatching = "Watching";
+constexpr std::string_view kDumps = "Dumps and ends";
+constexpr std::string_view kDirectory = "Run directory";
+constexpr std::string_view kOutput = "Output";
+constexpr std::string_view kPreload = "Library in the training processes";
+constexpr std::string_view kGeneral = "General";
+
+constexpr OptionSpec kHelp{.name = "help", .short_name = 'h', .group = kGeneral, .help = "print this help"};
+
+constexpr OptionSpec kRun[] = {
+    {.name = "hang-timeout",
+     .kind = ValueKind::duration,
+     .metavar = "DURATION",
+     .words = "off",
+     .default_text = "300s",
+     .group = kWatching,
+     .help = "a rank whose main thread has not moved for so long is a hang; 0 or off: no hang detection",
+     .scope = Scope::everywhere,
+     .common = true},
+    {.name = "busy-timeouts",
+     .kind = ValueKind::number,
+     .metavar = "N",
+     .default_text = "3",
+     .group = kWatching,
+     .help = "a rank that is busy while others wait for it counts as stuck after N hang timeouts",
+     .scope = Scope::everywhere},
+    {.name = "on-hang",
+     .kind = ValueKind::choice,
+     .metavar = "ACTION",
+     .words = "report kill",
+     .default_text = "report",
+     .group = kWatching,
+     .help = "report: dump, tell and go on watching; kill: dump, tell, end the job with exit status 124",
+     .scope = Scope::everywhere,
+     .common = true},
+    {.name = "poll",
+     .kind = ValueKind::duration,
+     .metavar = "DURATION",
+     .words = "auto",
+     .default_text = "auto",
+     .group = kWatching,
+     .help = "time between two looks at the ranks; auto: from the hang timeout",
+     .scope = Scope::everywhere},
+    {.name = "dump-signal",
+     .kind = ValueKind::choice,
+     .metavar = "SIGNAL",
+     .words = "none HUP QUIT USR1 USR2",
+     .default_text = "none",
+     .group = kDumps,
+     .help = "this signal to xpurun dumps the stacks of every rank instead of being forwarded",
+     .scope = Scope::everywhere},
+    {.name = "dump-deadline",
+     .kind = ValueKind::duration,
+     .metavar = "DURATION",
+     .default_text = "100ms",
+     .group = kDumps,
+     .help = "longest time for which one process may be stopped to read its stacks",
+     .scope = Scope::everywhere},
+    {.name = "crash-wait",
+     .kind = ValueKind::duration,
+     .metavar = "DURATION",
+     .words = "off",
+     .default_text = "5s",
+     .group = kDumps,
+     .help = "longest time for which a crashing process waits until its stacks are taken; 0 or off: no wait",
+     .scope = Scope::everywhere},
+    {.name = "grace",
+     .kind = ValueKind::duration,
+     .metavar = "DURATION",
+     .words = "none",
+     .default_text = "30s",
+     .group = kDumps,
+     .help = "time between TERM and KILL when the job is ended; none: never KILL",
+     .scope = Scope::everywhere,
+     .common = true},
+    {.name = "out",
+     .short_name = 'o',
+     .kind = ValueKind::directory,
+     .metavar = "DIR",
+     .group = kDirectory,
+     .help = "use exactly this run directory, which must be new or empty",
+     .scope = Scope::everywhere,
+     .common = true},
+    {.name = "runs-dir",
+     .kind = ValueKind::directory,
+     .metavar = "DIR",
+     .default_text = "xpurun-runs",
+     .group = kDirectory,
+     .help = "make the run directory, and the link latest, in this directory",
+     .scope = Scope::everywhere},
+    {.name = "name",
+     .kind = ValueKind::text,
+     .metavar = "NAME",
+     .group = kDirectory,
+     .help = "name of the run in the name of its directory; without it, that of the command",
+     .scope = Scope::everywhere,
+     .common = true},
+    {.name = "report",
+     .kind = ValueKind::on_off,
+     .default_text = "on",
+     .group = kDirectory,
+     .help = "do not build report.html and the merged stacks after every dump and at the end",
+     .scope = Scope::everywhere},
+    {.name = "logs",
+     .kind = ValueKind::on_off,
+     .default_text = "off",
+     .group = kOutput,
+     .help = "keep each rank's output in files of the run directory and repeat it; off: not touched at all",
+     .scope = Scope::everywhere,
+     .common = true},
+    {.name = "prefix",
+     .kind = ValueKind::on_off,
+     .default_text = "off",
+     .group = kOutput,
+     .help = "put the rank in front of each repeated line; includes --logs",
+     .scope = Scope::everywhere},
+    {.name = "quiet",
+     .short_name = 'q',
+     .kind = ValueKind::on_off,
+     .default_text = "off",
+     .group = kOutput,
+     .help = "print nothing but errors; the verdict is in verdict.json",
+     .scope = Scope::everywhere,
+     .common = true},
+    {.name = "verbose",
+     .short_name = 'v',
+     .kind = ValueKind::repeated,
+     .default_text = "0",
+     .group = kOutput,
+     .help = "say more; twice: for debugging xpurun",
+     .scope = Scope::everywhere},
+    {.name = "print-config",
+     .group = kOutput,
+     .help = "print every option, its value and where that was set, and exit"},
+    {.name = "preload",
+     .kind = ValueKind::on_off,
+     .default_text = "on",
+     .group = kPreload,
+     .help = "do not load libxpurun_preload.so, which reports crashes, into the command",
+     .scope = Scope::everywhere},
+    {.name = "preload-library",
+     .kind = ValueKind::file,
+     .metavar = "FILE",
+     .group = kPreload,
+     .help = "load this file instead of the library that belongs to this xpurun",
+     .scope = Scope::environment},
+    kHelp,
+    {.name = "version",
+     .short_name = 'V',
+     .group = kGeneral,
+     .help = "print the version and what xpurun was built with",
+     .common = true},
+};
+
+constexpr OptionSpec kReport[] = {
+    {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print nothing when all went well"},
+    {.name = "json", .group = kOutput, .help = "print verdict.json instead of text for people"},
+    kHelp,
+};
+
+constexpr OptionSpec kStacks[] = {
+    {.name = "run",
+     .kind = ValueKind::directory,
+     .metavar = "DIR",
+     .words = "latest",
+     .group = "Source",
+     .help = "dump the run that is going on in this run directory; latest: in xpurun-runs/latest"},
+    {.name = "out",
+     .short_name = 'o',
+     .kind = ValueKind::directory,
+     .metavar = "DIR",
+     .group = kOutput,
+     .help = "write the merged stacks here; without it, into stacks/ in the directory read"},
+    {.name = "format",
+     .kind = ValueKind::choice,
+     .metavar = "FORMAT",
+     .words = "text folded svg",
+     .default_text = "text",
+     .group = kOutput,
+     .help = "print the merged stacks to standard output in this format"},
+    {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print nothing when all went well"},
+    kHelp,
+};
+
+constexpr OptionSpec kPlain[] = {kHelp};
+
+}  // namespace
+
+std::span<const OptionSpec> run_options() {
+  return kRun;
+}
+std::span<const OptionSpec> report_options() {
+  return kReport;
+}
+std::span<const OptionSpec> stacks_options() {
+  return kStacks;
+}
+std::span<const OptionSpec> plain_options() {
+  return kPlain;
+}
+
+const OptionSpec* find_option(std::span<const OptionSpec> table, std::string_view name) {
+  for (const OptionSpec& o : table) {
+    if (o.name == name) {
+      return &o;
+    }
+  }
+  return nullptr;
+}
+
+const OptionSpec* find_option(std::span<const OptionSpec> table, char short_name) {
+  for (const OptionSpec& o : table) {
+    if (o.short_name != 0 && o.short_name == short_name) {
+      return &o;
+    }
+  }
+  return nullptr;
+}
+
+std::string flag(const OptionSpec& o) {
+  const bool negated = o.kind == ValueKind::on_off && o.default_text == "on";
+  return std::string(negated ? "--no-" : "--") + std::string(o.name);
+}
+
+std::string env_name(const OptionSpec& o) {
+  std::string out = "XPURUN_";
+  for (char c : o.name) {
+    out += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher

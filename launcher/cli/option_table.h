@@ -1,0 +1,60 @@
+// The one table of options. Parsing, --help, environment names, configuration keys, completions and the test
+// against the manual pages are all made from it. Immutable data; any thread.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace xpurun::launcher {
+
+enum class ValueKind {
+  none,      // --help: present or not; command line only
+  on_off,    // --logs and --no-logs; elsewhere on/off, yes/no, true/false, 1/0
+  repeated,  // -v, -vv: counts; elsewhere a number
+  duration,  // 300, 5m, 1.5h, 250ms
+  number,    // positive integer
+  choice,    // one of `words`
+  directory,
+  file,
+  text,
+};
+
+// Where an option may be set besides the command line.
+enum class Scope {
+  command_line,  // nowhere else
+  environment,   // environment, not in configuration files
+  everywhere,
+};
+
+struct OptionSpec {
+  std::string_view name;  // long name without dashes
+  char short_name = 0;    // 0: none
+  ValueKind kind = ValueKind::none;
+  std::string_view metavar;       // "DURATION"; empty if it takes no value
+  std::string_view words;         // space-separated: choices, or the words a duration takes besides numbers
+  std::string_view default_text;  // as a user would write it; empty: no default to speak of
+  std::string_view group;         // heading in --help and in the manual page
+  std::string_view help;          // one or two sentences without final full stop
+  Scope scope = Scope::command_line;
+  bool common = false;  // shown in the overview
+};
+
+std::span<const OptionSpec> run_options();
+std::span<const OptionSpec> report_options();
+std::span<const OptionSpec> stacks_options();
+// -h and nothing else: help, version, completions.
+std::span<const OptionSpec> plain_options();
+
+const OptionSpec* find_option(std::span<const OptionSpec> table, std::string_view name);
+const OptionSpec* find_option(std::span<const OptionSpec> table, char short_name);
+
+inline bool takes_value(const OptionSpec& o) {
+  return !o.metavar.empty();
+}
+// "--hang-timeout"; of a switch that is on by default the form that changes something: "--no-report".
+std::string flag(const OptionSpec& o);
+// "XPURUN_HANG_TIMEOUT"
+std::string env_name(const OptionSpec& o);
+
+}  // namespace xpurun::launcher

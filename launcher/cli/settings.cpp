@@ -1,0 +1,213 @@
+#include "launcher/cli/settings.h"
+
+#include "common/base/io.h"
+#include "common/base/suggest.h"
+#include "launcher/cli/argv_split.h"
+
+#include <boost/program_options.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <sstream>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace po = boost::program_options;
+
+namespace {
+
+po::options_description describe(const CommandSpec& command) {
+  po::options_description out;
+  for (const OptionSpec& o : command.options) {
+    std::string names(o.name);
+    if (o.short_name != 0) {
+      names += fmt::format(",{}", o.short_name);
+    }
+    // Boost owns what it is given.
+    const auto add = [&](const std::string& name) {
+      out.add_options()(name.c_str(), new po::untyped_value(/*zero_tokens=*/!takes_value(o)), "");
+    };
+    add(names);
+    if (o.kind == ValueKind::on_off) {
+      add(fmt::format("no-{}", o.name));
+    }
+  }
+  return out;
+}
+
+base::Error config_error(std::string what) {
+  return {.what = std::move(what), .id = "E-CONFIG", .hint = "man 5 xpurun.conf"};
+}
+
+std::vector<std::string> names_in_files(const CommandSpec& command) {
+  std::vector<std::string> out;
+  for (const OptionSpec& o : command.options) {
+    if (o.scope == Scope::everywhere) {
+      out.emplace_back(o.name);
+    }
+  }
+  return out;
+}
+
+// Variables that we set or read ourselves and that are no options.
+bool is_internal(std::string_view name) {
+  return name == "XPURUN_RUN" || name.starts_with("XPURUN_RUN_") || name.starts_with("XPURUN_TEST_");
+}
+
+}  // namespace
+
+const Setting* Settings::find(std::string_view name) const {
+  const auto it = values_.find(name);
+  return it == values_.end() ? nullptr : &it->second;
+}
+
+base::Result<ParsedWords> parse_words(const CommandSpec& command, const std::vector<std::string>& own) {
+  std::map<std::string, std::string> last;
+  int verbose = 0;
+  ParsedWords out;
+  try {
+    const po::options_description description = describe(command);
+    namespace style = po::command_line_style;
+    const auto parsed = po::command_line_parser(own)
+                            .options(description)
+                            .style(style::unix_style ^ style::allow_guessing)
+                            .run();
+    for (const po::option& option : parsed.options) {
+      if (option.position_key >= 0) {
+        out.operands.insert(out.operands.end(), option.value.begin(), option.value.end());
+        continue;
+      }
+      const std::string& key = option.string_key;
+      const OptionSpec* spec = find_option(command.options, key);
+      if (spec == nullptr) {
+        last[key.substr(sizeof("no-") - 1)] = "off";
+      } else if (spec->kind == ValueKind::repeated) {
+        last[key] = fmt::format("{}", ++verbose);
+      } else {
+        last[key] = takes_value(*spec) && !option.value.empty() ? option.value.front() : "on";
+      }
+    }
+  } catch (const po::error& e) {
+    return base::fail(usage_error(e.what(), command));
+  }
+  for (auto& [name, value] : last) {
+    out.settings.set(name, {.value = std::move(value), .source = "command line"});
+  }
+  return out;
+}
+
+void add_environment(Settings& settings, const CommandSpec& command,
+                     const std::map<std::string, std::string>& env) {
+  for (const OptionSpec& o : command.options) {
+    const std::string name = env_name(o);
+    const auto it = env.find(name);
+    if (o.scope != Scope::command_line && it != env.end() && !it->second.empty()) {
+      settings.set(o.name, {.value = it->second, .source = name, .precedence = 1});
+    }
+  }
+}
+
+std::vector<std::string> misspelt_environment(const std::map<std::string, std::string>& env) {
+  std::vector<std::string> known;
+  for (const OptionSpec& o : run_options()) {
+    if (o.scope != Scope::command_line) {
+      known.push_back(env_name(o));
+    }
+  }
+  std::vector<std::string> out;
+  for (const auto& [name, value] : env) {
+    if (!name.starts_with("XPURUN_") || is_internal(name) ||
+        std::find(known.begin(), known.end(), name) != known.end()) {
+      continue;
+    }
+    // The common beginning would make everything look alike.
+    constexpr size_t kPrefix = sizeof("XPURUN_") - 1;
+    std::vector<std::string> tails;
+    for (const std::string& k : known) {
+      tails.push_back(k.substr(kPrefix));
+    }
+    if (const auto near = base::closest(std::string_view(name).substr(kPrefix), tails)) {
+      out.push_back(fmt::format("{} is not known; did you mean XPURUN_{}?", name, *near));
+    }
+  }
+  return out;
+}
+
+base::Status add_config_text(Settings& settings, const CommandSpec& command, const std::string& text,
+                             const std::string& path, FileLevel level) {
+  po::options_description description;
+  for (const std::string& name : names_in_files(command)) {
+    description.add_options()(name.c_str(), po::value<std::string>(), "");
+  }
+  std::istringstream in(text);
+  try {
+    const auto parsed = po::parse_config_file(in, description, /*allow_unregistered=*/true);
+    std::map<std::string, std::string> values;
+    for (const po::option& option : parsed.options) {
+      const std::string& key = option.string_key;
+      if (option.unregistered) {
+        const OptionSpec* other = find_option(command.options, key);
+        std::string what =
+            fmt::format("{}: {} {}", path, key,
+                        other != nullptr ? "cannot be set in a configuration file" : "is not an option");
+        if (const auto near = base::closest(key, names_in_files(command)); near && other == nullptr) {
+          what += fmt::format("; did you mean {}?", *near);
+        }
+        return base::fail(config_error(std::move(what)));
+      }
+      if (option.value.empty() || option.value.front().empty()) {
+        return base::fail(config_error(fmt::format("{}: {} has no value", path, key)));
+      }
+      if (!values.emplace(key, option.value.front()).second) {
+        return base::fail(config_error(fmt::format("{}: {} is set twice", path, key)));
+      }
+    }
+    for (auto& [name, value] : values) {
+      settings.set(name, {.value = std::move(value), .source = path, .precedence = static_cast<int>(level)});
+    }
+  } catch (const po::error& e) {
+    return base::fail(config_error(fmt::format("{}: {}", path, e.what())));
+  }
+  return {};
+}
+
+base::Status add_config_file(Settings& settings, const CommandSpec& command, const std::string& path,
+                             FileLevel level) {
+  constexpr size_t kLimit = size_t{1} << 20;
+  auto text = base::read_file(path, kLimit);
+  if (!text) {
+    if (text.error().sys_errno == ENOENT || text.error().sys_errno == ENOTDIR) {
+      return {};
+    }
+    return base::fail(config_error(base::to_line(text.error())));
+  }
+  return add_config_text(settings, command, *text, path, level);
+}
+
+std::string user_config_path(const std::map<std::string, std::string>& env) {
+  const auto absolute = [&](const char* name) -> std::string {
+    const auto it = env.find(name);
+    return it != env.end() && it->second.starts_with('/') ? it->second : std::string();
+  };
+  if (const std::string config = absolute("XDG_CONFIG_HOME"); !config.empty()) {
+    return config + "/xpurun/xpurun.conf";
+  }
+  const std::string home = absolute("HOME");
+  return home.empty() ? std::string() : home + "/.config/xpurun/xpurun.conf";
+}
+
+std::map<std::string, std::string> process_environment() {
+  std::map<std::string, std::string> out;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const size_t eq = text.find('=');
+    if (eq != std::string_view::npos) {
+      out.emplace(text.substr(0, eq), text.substr(eq + 1));
+    }
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher

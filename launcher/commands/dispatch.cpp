@@ -1,0 +1,101 @@
+#include "launcher/commands/dispatch.h"
+
+#include "common/base/io.h"
+#include "launcher/cli/exit_status.h"
+#include "launcher/cli/help.h"
+#include "launcher/commands/commands.h"
+#include "launcher/output/text_block.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <exception>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+struct Entry {
+  std::string_view name;
+  int (*run)(const Invocation&);
+};
+
+constexpr Entry kCommands[] = {
+    {"run", run_command},   {"report", report_command},   {"stacks", stacks_command},
+    {"help", help_command}, {"version", version_command}, {"completions", completions_command},
+};
+
+// `xpurun --help` is the overview, `xpurun run --help` everything about run.
+bool names_command(const std::vector<std::string>& words, const CommandSpec& command) {
+  for (const std::string& word : words) {
+    if (word == command.name) {
+      return true;
+    }
+    if (word == "--" || !word.starts_with("-")) {
+      return false;
+    }
+  }
+  return false;
+}
+
+int dispatch_or_throw(const std::vector<std::string>& words) {
+  auto split = split_argv(words);
+  if (!split) {
+    return complain(split.error().error, split.error().command->usage_status);
+  }
+  if (split->command == nullptr) {
+    return print(overview_help(help_columns(STDOUT_FILENO)));
+  }
+  const CommandSpec& command = *split->command;
+  auto parsed = parse_words(command, split->own);
+  if (!parsed) {
+    return complain(parsed.error(), command.usage_status);
+  }
+  const Invocation call{command, std::move(*parsed), std::move(split->child)};
+  if (call.words.settings.has("help")) {
+    const size_t columns = help_columns(STDOUT_FILENO);
+    const bool overview = command.name == "run" && !names_command(words, command);
+    return print(overview ? overview_help(columns) : command_help(command, columns));
+  }
+  for (const Entry& entry : kCommands) {
+    if (entry.name == command.name) {
+      return entry.run(call);
+    }
+  }
+  return complain_usage(call, fmt::format("{} cannot be run", command.name));
+}
+
+}  // namespace
+
+int print(std::string_view text) {
+  const auto written = base::write_all(STDOUT_FILENO, text);
+  if (!written && written.error().sys_errno != EPIPE) {
+    return complain(base::Error(written.error()).context("standard output"), kExitFailure);
+  }
+  return 0;
+}
+
+int complain(const base::Error& error, int status) {
+  (void)base::write_all(STDERR_FILENO, base::to_text(error));
+  return status;
+}
+
+int complain_usage(const Invocation& call, std::string what) {
+  return complain(usage_error(std::move(what), call.command), call.command.usage_status);
+}
+
+int dispatch(const std::vector<std::string>& words) {
+  try {
+    return dispatch_or_throw(words);
+  } catch (const std::exception& e) {
+    // Out of memory, or a bug: a library's exception that its wrapper let through.
+    return complain({.what = fmt::format("unexpected failure: {}", e.what()),
+                     .id = "E-INTERNAL",
+                     .hint = "report it with the command line and the output of `xpurun version`"},
+                    kExitOwnFailure);
+  }
+}
+
+}  // namespace xpurun::launcher

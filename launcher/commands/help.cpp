@@ -1,0 +1,55 @@
+// xpurun help and xpurun completions: texts made from the tables.
+#include "launcher/cli/help.h"
+
+#include "common/base/strings.h"
+#include "common/base/suggest.h"
+#include "launcher/cli/completion.h"
+#include "launcher/commands/commands.h"
+#include "launcher/output/text_block.h"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+int help_command(const Invocation& call) {
+  const size_t columns = help_columns(STDOUT_FILENO);
+  const auto& names = call.words.operands;
+  if (names.empty()) {
+    return print(overview_help(columns));
+  }
+  if (names.size() > 1) {
+    return complain_usage(call, "help explains one command at a time");
+  }
+  if (const CommandSpec* command = find_command(names.front())) {
+    return print(command_help(*command, columns));
+  }
+  std::vector<std::string> known;
+  for (const CommandSpec& c : command_table()) {
+    known.emplace_back(c.name);
+  }
+  std::string what = fmt::format("there is no command {}", base::sanitize(names.front()));
+  if (const auto near = base::closest(names.front(), known)) {
+    what += fmt::format("; did you mean {}?", *near);
+  }
+  return complain_usage(call, std::move(what));
+}
+
+int completions_command(const Invocation& call) {
+  const auto& shells = call.words.operands;
+  if (shells.size() == 1) {
+    if (shells.front() == "bash") {
+      return print(completion_script(Shell::bash));
+    }
+    if (shells.front() == "zsh") {
+      return print(completion_script(Shell::zsh));
+    }
+    if (shells.front() == "fish") {
+      return print(completion_script(Shell::fish));
+    }
+  }
+  return complain_usage(call, "completions needs the name of one shell: bash, zsh or fish");
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,46 @@
+#include "launcher/output/text_block.h"
+
+#include "common/base/strings.h"
+#include "common/base/terminal.h"
+
+#include <algorithm>
+
+namespace xpurun::launcher {
+
+namespace {
+constexpr size_t kNarrow = 60;  // below it, explanations go under their terms
+constexpr size_t kTermIndent = 2;
+constexpr size_t kUnderIndent = 8;  // of explanations under their terms
+}  // namespace
+
+std::string text_block(std::string_view text, size_t columns, size_t indent) {
+  const size_t width = columns > indent ? columns - indent : 1;
+  const std::string wrapped = base::wrap(text, width, 0);
+  std::string out;
+  for (std::string_view line : base::split(wrapped, '\n')) {
+    out.append(indent, ' ');
+    out += line;
+    out += '\n';
+  }
+  return out;
+}
+
+std::string definition(std::string_view term, std::string_view text, size_t columns, size_t column) {
+  std::string out(kTermIndent, ' ');
+  out += term;
+  if (columns < kNarrow) {
+    return out + '\n' + text_block(text, columns, kUnderIndent);
+  }
+  const std::string block = text_block(text, columns, column);
+  const size_t used = base::display_width(out);
+  if (used + 2 > column) {
+    return out + '\n' + block;
+  }
+  return out + block.substr(used);
+}
+
+size_t help_columns(int fd) {
+  return std::clamp<size_t>(base::terminal_columns(fd), 40, 100);
+}
+
+}  // namespace xpurun::launcher
