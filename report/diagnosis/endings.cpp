@@ -77,10 +77,12 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const RunMan
     e.known = true;
     e.exit_code = WEXITSTATUS(status);
   }
-  if (p.death.follower || !p.death.cause_hint.empty()) {
+  if (p.death.follower) {
     // A rank that crashed on its own and was ended a moment later is still its own culprit.
     e.follower = e.follower || notice == nullptr || !is_synchronous(notice->signal);
-    e.cause = p.death.cause_hint.empty() ? e.cause : p.death.cause_hint;
+  }
+  if (e.cause.empty() || p.death.follower) {
+    e.cause = p.death.cause_hint;
   }
   return e;
 }

@@ -173,8 +173,9 @@ void add_dump(const Scene& scene, std::vector<std::string>& out) {
 
 // Stalls that ended by themselves.
 void add_past_incidents(const Scene& scene, std::vector<std::string>& out) {
+  const model::Incident* told = incident_that_matters(scene.facts.run);
   for (const model::Incident& i : scene.facts.run.incidents) {
-    if (i.cleared_s < 0) {
+    if (i.cleared_s < 0 || &i == told) {
       continue;
     }
     const double length = std::max(0.0, i.cleared_s - i.at_s) + i.verdict.seconds;

@@ -178,7 +178,8 @@ std::vector<RankView> rank_views(const Facts& facts) {
   };
   if (facts.dump) {
     for (const model::RankObservation& o : facts.dump->ranks) {
-      if (o.rank >= 0) {
+      // After a restart a rank is listed twice: its dead process and the living one.
+      if (o.rank >= 0 && (view_of(o.rank).seen == nullptr || o.alive)) {
         view_of(o.rank).seen = &o;
       }
     }

@@ -47,6 +47,15 @@ const Ending* first_failure(const std::vector<Ending>& endings, const RunManifes
   return nullptr;
 }
 
+// A stall also counts as cleared when its ranks have died. It passed by itself only if none had failed by
+// then.
+bool passed_by_itself(const Incident& incident, const std::vector<Ending>& endings) {
+  return incident.cleared_s >= 0 && std::none_of(endings.begin(), endings.end(), [&](const Ending& e) {
+           return e.process->role == "rank" && e.failed() && e.at_s >= incident.at_s &&
+                  e.at_s <= incident.cleared_s;
+         });
+}
+
 }  // namespace
 
 const Ending* Scene::root_failure() const {
@@ -61,10 +70,10 @@ const Incident* incident_that_matters(const RunManifest& run) {
   if (run.outcome == "hang") {
     return &last;
   }
-  if (last.cleared_s >= 0) {
+  const auto endings = endings_of(run);
+  if (passed_by_itself(last, endings)) {
     return nullptr;
   }
-  const auto endings = endings_of(run);
   const Ending* failure = first_failure(endings, run);
   if (failure == nullptr) {
     return &last;

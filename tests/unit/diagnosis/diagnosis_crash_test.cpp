@@ -111,6 +111,14 @@ TEST_CASE("SIGTERM from outside is the cause, with its sender") {
   CHECK(v.sentence.find("was killed by SIGTERM (sent by pid 4242)") != std::string::npos);
 }
 
+TEST_CASE("a sender alone does not make a death a consequence") {
+  Job job(2);
+  job.died(1, kTerm, 7);
+  job.record(1).death.cause_hint = "SIGTERM from pid 4242";
+  terminate_others(job, 1, 8);
+  CHECK(diagnose(job.facts).ranks == RankSet{1});
+}
+
 TEST_CASE("a handled SIGTERM is no crash") {
   Job job(1);
   job.notice(0, kTerm, 7, 4242).died(0, exited(0), 9).ended(0);
@@ -234,6 +242,9 @@ TEST_CASE("a stall that the job's own watchdog ended is still a hang") {
   job.facts.dump = dump;  // as it was when taken
   CHECK(diagnose(job.facts).kind == "hang");
   CHECK(diagnose(job.facts).ranks == RankSet{2});
+  // A stall whose ranks have died is cleared for the detector.
+  job.facts.run.incidents[0].cleared_s = 602;
+  CHECK(diagnose(job.facts).kind == "hang");
   // The culprit itself crashing is a crash.
   job.record(2).death.at_s = 599;
   job.record(2).death.wait_status = kSegv;
