@@ -9,12 +9,15 @@ import argparse
 import ctypes
 import os
 import signal
+import stat
 import sys
 import time
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+
+LAUNCHER_PID = os.getppid()
 
 
 def spin():
@@ -43,11 +46,20 @@ def write_checkpoint(seconds):
         os.unlink(path)
 
 
-def leave(keep_sockets):
-    if keep_sockets and os.fork() == 0:
-        # The child holds the connections open, so that the peers see no end of file.
-        time.sleep(600)
-    os._exit(0)
+def hold_sockets():
+    """Leaves a helper behind that has this process's connections open, so that the peers see no end of file and
+    wait, as on a network that does not notice an end. It has no environment: nobody takes it for a rank. It goes
+    when the launcher goes."""
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                os.set_inheritable(fd, True)
+        except OSError:
+            pass  # the directory's own descriptor, closed by now
+    null = [(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1, 2)]
+    script = f"while kill -0 {LAUNCHER_PID}; do sleep 0.2; done"
+    os.posix_spawn("/bin/sh", ["/bin/sh", "-c", script], {}, file_actions=null)
 
 
 def null_pointer():
@@ -70,9 +82,10 @@ def fail(fault, seconds):
     elif fault == "raise":
         raise ValueError("bad batch")
     elif fault == "exit0":
-        leave(keep_sockets=True)
+        hold_sockets()
+        os._exit(0)
     elif fault == "exit0-closed":
-        leave(keep_sockets=False)
+        os._exit(0)
     elif fault == "slow":
         compute(seconds)
     elif fault == "checkpoint":

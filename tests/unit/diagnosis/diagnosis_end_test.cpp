@@ -1,13 +1,158 @@
-#include "report/diagnosis/diagnose.h"
+#include "report/diagnosis/vocabulary.h"
+#include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
 using namespace xpurun;
+using namespace xpurun::report;
+using namespace xpurun::report::testing;
+using model::RankSet;
+using model::Verdict;
 
 TEST_CASE("a run that ended with status 0 has no culprit") {
-  report::Facts facts;
-  facts.run.outcome = "exit";
-  facts.run.child_status = 0;
-  facts.run.elapsed_s = 12;
-  CHECK(report::diagnose(facts).kind == "none");
+  Job job(4);
+  for (base::Rank r = 0; r < 4; ++r) {
+    job.died(r, exited(0), 58 + r * 0.1);
+  }
+  job.agent_died(0, 59).ended(0);
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "none.finished");
+  CHECK(v.kind == "none");
+  CHECK(v.level.empty());
+  CHECK(v.sentence == "none: all 4 ranks finished normally in 60 s");
+  CHECK(dump_that_matters(job.facts.run).empty());
+}
+
+TEST_CASE("stalls that passed are mentioned after a good end") {
+  Job job(4);
+  model::Incident past;
+  past.at_s = 20;
+  past.cleared_s = 22;
+  past.dump = "dumps/1-hang";
+  past.verdict = {.id = "hang.busy", .kind = "hang", .ranks = {2}, .seconds = 10};
+  job.facts.run.incidents.push_back(past);
+  job.ended(0);
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.kind == "none");
+  REQUIRE(v.evidence.size() == 1);
+  CHECK(v.evidence[0] == "at 20 s: rank 2 made the job stand still for about 12 s, then it went on");
+}
+
+TEST_CASE("status 0 of a wrapper does not hide a rank that failed") {
+  Job job(2);
+  job.died(0, exited(1), 3).died(1, kTerm, 4, "ended by the launcher").ended(0);
+  CHECK(diagnose(job.facts).id == "exit.error");
+}
+
+TEST_CASE("an interrupted run, and one interrupted because it hung") {
+  Job job(4);
+  job.facts.run.outcome = "interrupted";
+  job.facts.run.exit_status = 130;
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "interrupted.signal");
+  CHECK(v.sentence == "interrupted: by SIGINT after 60 s");
+  job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
+  v = diagnose(job.facts);
+  CHECK(v.id == "interrupted.while_hung");
+  CHECK(v.kind == "interrupted");
+  CHECK(v.ranks == RankSet{2});
+}
+
+TEST_CASE("a run whose end was not seen") {
+  Job job(4);
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.kind == "running");
+  CHECK(v.id == "running.unfinished");
+  CHECK(diagnose({}).kind == "running");
+}
+
+TEST_CASE("a run that goes on after a stall has no verdict of a hang") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
+  job.facts.run.incidents[0].cleared_s = 61;
+  CHECK(diagnose(job.facts).kind == "running");
+}
+
+TEST_CASE("a crash while the run is still going on") {
+  Job job(4);
+  job.notice(1, kSegv, 12).crash_dump();
+  job.all(in_all_reduce()).rank(1, in_compute());
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "crash.signal");
+  CHECK(v.sentence.ends_with("; ranks 0,2-3 wait for it in all_reduce (train.py:44)"));
+}
+
+TEST_CASE("a command that did not start") {
+  Job job(0);
+  job.facts.run.outcome = "spawn_failed";
+  job.facts.run.exit_status = 127;
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "exit.not_started");
+  CHECK(v.exit_code == 127);
+}
+
+TEST_CASE("which dump a verdict rests on") {
+  Job hang(4);
+  hang.all(in_all_reduce()).hang_dump();
+  CHECK(dump_that_matters(hang.facts.run) == "dumps/1-hang");
+  hang.facts.run.incidents[0].cleared_s = 70;
+  hang.ended(0);
+  CHECK(dump_that_matters(hang.facts.run).empty());
+  Job crash(4);
+  crash.notice(1, kSegv, 12).crash_dump();
+  crash.facts.run.dumps.push_back({.n = 2, .why = "request", .dir = "dumps/2-request"});
+  CHECK(dump_that_matters(crash.facts.run) == "dumps/1-crash");
+}
+
+TEST_CASE("the terminal gets the sentence and at most ten short lines") {
+  Job job(64);
+  job.all(in_all_reduce()).rank(2, in_sleep()).rank(7, in_lock()).rank(9, in_queue()).died(11, kKill, 40);
+  job.unreadable(20, std::string(300, 'x')).worker(2, in_sleep()).worker(7, in_compute()).hang_dump();
+  job.facts.run.incidents.front().verdict.sentence = "x";
+  const Verdict v = diagnose(job.facts);
+  const auto lines = verdict_lines(v, job.facts.run);
+  REQUIRE(lines.size() > 5);
+  CHECK(lines.size() <= 11);
+  CHECK(lines[0] == v.sentence);
+  CHECK(lines.back() == "  next: " + v.next);
+  for (size_t i = 1; i < lines.size(); ++i) {
+    CAPTURE(lines[i]);
+    CHECK(lines[i].size() <= 112);  // an ellipsis is three bytes in one column
+  }
+}
+
+TEST_CASE("hostile names cannot drive the terminal") {
+  Job job(2);
+  job.all(in_all_reduce()).rank(1, {py("f\x1b[2J\n", "/home/u/\x1b]0;x.py", 3, "g\x07")}).hang_dump();
+  for (const std::string& line : verdict_lines(diagnose(job.facts), job.facts.run)) {
+    CHECK(line.find_first_of("\x1b\x07\n") == std::string::npos);
+  }
+}
+
+TEST_CASE("the page of verdicts and the code know the same ids") {
+  const char* root = std::getenv("XPURUN_TEST_SOURCE");
+  REQUIRE(root != nullptr);
+  std::ifstream in(std::string(root) + "/docs/verdicts.md");
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  REQUIRE_FALSE(page.empty());
+  for (const std::string_view id : kVerdictIds) {
+    CAPTURE(id);
+    CHECK(page.find("| `" + std::string(id) + "` |") != std::string::npos);
+  }
+  size_t rows = 0;
+  for (size_t at = page.find("\n| `"); at != std::string::npos; at = page.find("\n| `", at + 1)) {
+    const size_t end = page.find('`', at + 4);
+    const std::string id = page.substr(at + 4, end - at - 4);
+    if (id.find('.') != std::string::npos) {
+      ++rows;
+      CAPTURE(id);
+      CHECK(std::find(kVerdictIds.begin(), kVerdictIds.end(), id) != kVerdictIds.end());
+    }
+  }
+  CHECK(rows == kVerdictIds.size());
 }

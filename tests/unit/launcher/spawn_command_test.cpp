@@ -1,12 +1,12 @@
-#include <doctest/doctest.h>
-
-#include <sys/stat.h>
-#include <sys/wait.h>
-
 #include "common/base/io.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/spawn/preload_reach.h"
+
+#include <doctest/doctest.h>
+
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 using namespace xpurun;
 using namespace xpurun::launcher;
@@ -38,7 +38,8 @@ TEST_CASE("the command gets its argv byte for byte, argv[0] included") {
   CHECK(run({"sh", "-c", "kill -9 $$"}) == 9);
 }
 
-TEST_CASE("a script without an interpreter line is run by the shell, one with a missing interpreter is named") {
+TEST_CASE(
+    "a script without an interpreter line is run by the shell, one with a missing interpreter is named") {
   REQUIRE(base::write_file_atomic("plain", "exit 5\n"));
   REQUIRE(base::write_file_atomic("broken", "#!/no/such/interpreter\n"));
   ::chmod("plain", 0700);

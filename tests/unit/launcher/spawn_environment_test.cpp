@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include "launcher/spawn/environment.h"
+
+#include <doctest/doctest.h>
 
 using namespace xpurun::launcher;
 using Env = std::vector<std::string>;
@@ -13,7 +13,8 @@ TEST_CASE("our library comes first and others keep their order") {
 }
 
 TEST_CASE("xpurun inside xpurun does not preload twice") {
-  CHECK(with_preload(Env{"LD_PRELOAD=/old/libp.so:/a.so"}, "/x/libp.so") == Env{"LD_PRELOAD=/x/libp.so:/a.so"});
+  CHECK(with_preload(Env{"LD_PRELOAD=/old/libp.so:/a.so"}, "/x/libp.so") ==
+        Env{"LD_PRELOAD=/x/libp.so:/a.so"});
 }
 
 TEST_CASE("a variable is replaced, not repeated, and no name is taken for its prefix") {

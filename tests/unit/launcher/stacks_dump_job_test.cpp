@@ -1,12 +1,11 @@
-#include <doctest/doctest.h>
-
-#include <sys/stat.h>
-#include <sys/wait.h>
-
-#include <set>
-
 #include "common/base/io.h"
 #include "launcher/stacks/dump_job.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 using namespace xpurun;
 using namespace xpurun::launcher;
@@ -63,8 +62,9 @@ TEST_CASE("all helpers prepare before any is released") {
   const std::string program = helper(
       "echo $2 >> prepared; echo ready; cat > /dev/null; test $(wc -l < prepared) = 2 || exit 9\n"
       "echo stopped $2 77; echo '{}' > $4; echo done ok\n");
-  const auto out = take({.program = program,
-                         .targets = {{.pid = 100, .rank = 0, .role = "rank"}, {.pid = 103, .rank = 1, .role = "rank"}}});
+  const auto out =
+      take({.program = program,
+            .targets = {{.pid = 100, .rank = 0, .role = "rank"}, {.pid = 103, .rank = 1, .role = "rank"}}});
   REQUIRE(out.dump.processes.size() == 2);
   for (const auto& p : out.dump.processes) {
     CHECK(p.status == "ok");
@@ -75,9 +75,10 @@ TEST_CASE("all helpers prepare before any is released") {
 }
 
 TEST_CASE("workers come after the ranks have been stopped") {
-  const std::string program = helper("echo $2 >> order; echo ready; cat > /dev/null; echo stopped $2 1; echo done ok\n");
-  const auto out = take({.program = program,
-                         .targets = {{.pid = 7, .role = "worker"}, {.pid = 8, .rank = 0, .role = "rank"}}});
+  const std::string program =
+      helper("echo $2 >> order; echo ready; cat > /dev/null; echo stopped $2 1; echo done ok\n");
+  const auto out = take(
+      {.program = program, .targets = {{.pid = 7, .role = "worker"}, {.pid = 8, .rank = 0, .role = "rank"}}});
   CHECK(base::read_file("order").value() == "8\n7\n");
   CHECK(out.dump.processes[0].status == "ok");
 }
@@ -85,7 +86,8 @@ TEST_CASE("workers come after the ranks have been stopped") {
 TEST_CASE("a helper that fails, dies or hangs costs its own stacks only, and the reason is kept") {
   const std::string program = helper(
       "case $2 in 1) echo ready; echo 'done failed no permission'; exit 1;; 2) kill -9 $$;; 3) sleep 60;;\n"
-      "4) exit 3;; esac; echo ready; cat > /dev/null; echo stopped 5 5; echo done partial one thread; echo x > $4\n");
+      "4) exit 3;; esac; echo ready; cat > /dev/null; echo stopped 5 5; echo done partial one thread; echo x "
+      "> $4\n");
   const auto out = take({.program = program,
                          .targets = {{.pid = 1, .rank = 11, .role = "rank"},
                                      {.pid = 2, .rank = 12, .role = "rank"},

@@ -1,13 +1,15 @@
+#include "launcher/supervise/death_ledger.h"
+
 #include <doctest/doctest.h>
 
 #include <signal.h>
 
-#include "launcher/supervise/death_ledger.h"
-
 using xpurun::launcher::DeathLedger;
 
 namespace {
-constexpr int exited(int code) { return code << 8; }
+constexpr int exited(int code) {
+  return code << 8;
+}
 }  // namespace
 
 TEST_CASE("the first failure is its own, the launcher's TERMs after it follow") {

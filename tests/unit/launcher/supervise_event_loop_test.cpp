@@ -1,11 +1,10 @@
+#include "launcher/supervise/event_loop.h"
+
 #include <doctest/doctest.h>
 
+#include <string>
 #include <sys/epoll.h>
 #include <unistd.h>
-
-#include <string>
-
-#include "launcher/supervise/event_loop.h"
 
 using xpurun::launcher::EventLoop;
 

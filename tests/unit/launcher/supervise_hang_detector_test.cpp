@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include "launcher/supervise/hang_detector.h"
+
+#include <doctest/doctest.h>
 
 using namespace xpurun;
 using launcher::HangDetector;
@@ -33,7 +33,9 @@ TEST_CASE("a rank that is still for the timeout raises once") {
     CHECK_FALSE(d.update(20 * kS, {{0, 19 * kS}, {1, 5 * kS}}).cleared);
     CHECK(d.update(21 * kS, {{0, 19 * kS}, {1, 20 * kS}}).cleared);
   }
-  SUBCASE("death of the members clears it") { CHECK(d.update(20 * kS, {{1, 19 * kS}}).cleared); }
+  SUBCASE("death of the members clears it") {
+    CHECK(d.update(20 * kS, {{1, 19 * kS}}).cleared);
+  }
 }
 
 TEST_CASE("a stall escalates once after the allowed number of timeouts") {

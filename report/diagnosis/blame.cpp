@@ -1,0 +1,232 @@
+#include "report/diagnosis/blame.h"
+
+#include "common/base/strings.h"
+#include "report/diagnosis/vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <sys/wait.h>
+
+namespace xpurun::report {
+
+using model::RankSet;
+using model::Verdict;
+
+double longest(const Views& views) {
+  double s = 0;
+  for (const RankView* v : views) {
+    s = std::max(s, v->seconds);
+  }
+  return s;
+}
+
+bool escalated(const Scene& scene) {
+  return scene.facts.dump && scene.facts.dump->escalated;
+}
+
+bool left_in_peace(const Scene& scene, const RankView& v) {
+  const Ending* e = scene.ending_of(v);
+  return (v.seen != nullptr && v.seen->exited_ok) || (e != nullptr && !e->failed());
+}
+
+namespace {
+
+int status_of(const RankView& v) {
+  if (v.seen != nullptr && v.seen->wait_status >= 0) {
+    return v.seen->wait_status;
+  }
+  return v.record != nullptr && v.record->death.happened ? v.record->death.wait_status : -1;
+}
+
+std::string death_words(const Scene& scene, const RankView& v) {
+  if (left_in_peace(scene, v)) {
+    return "left early (exit status 0)";
+  }
+  if (const Ending* e = scene.ending_of(v)) {
+    return how_it_ended(*e);
+  }
+  const int status = status_of(v);
+  Ending e{.known = status >= 0};
+  if (e.known && WIFSIGNALED(status)) {
+    e.signal = WTERMSIG(status);
+  } else if (e.known) {
+    e.exit_code = WEXITSTATUS(status);
+  }
+  return how_it_ended(e);
+}
+
+// "has been in load_batch (train.py:31: time.sleep) for 10 s"
+std::string predicate(const Scene& scene, const Group& group, double waited) {
+  const RankView& v = *group.views.front();
+  const size_t n = group.views.size();
+  const std::string at = place(v.where);
+  const std::string how_long = seconds_words(longest(group.views));
+  switch (group.state) {
+    case RankState::dead:
+      return fmt::format("{} {} ago", death_words(scene, v), how_long);
+    case RankState::stopped:
+      return v.debugged
+                 ? fmt::format("{} held by a debugger in {} for {}", pick({"is", "are"}, n), at, how_long)
+                 : fmt::format("{} stopped (SIGSTOP) in {} for {}", pick({"is", "are"}, n), at, how_long);
+    case RankState::uninterruptible:
+      return fmt::format("{} been blocked in the kernel (uninterruptible) in {} for {}",
+                         pick({"has", "have"}, n), at, how_long);
+    case RankState::silent:
+      return fmt::format("{} no sign of life: {}", pick({"gives", "give"}, n),
+                         v.silent_reason.empty()
+                             ? std::string("no stack could be read")
+                             : fmt::format("no stack could be read ({})", base::sanitize(v.silent_reason)));
+    case RankState::busy:
+      if (escalated(scene)) {
+        return fmt::format("{} been busy in {} for {}", pick({"has", "have"}, n), at, seconds_words(waited));
+      }
+      return fmt::format("{} still working in {} after {}", pick({"is", "are"}, n), at,
+                         seconds_words(waited));
+    case RankState::stuck:
+    case RankState::waiting:
+      break;
+  }
+  if (v.wait) {
+    return fmt::format("{} been waiting for a {} in {} for {}", pick({"has", "have"}, n), v.wait->what, at,
+                       how_long);
+  }
+  return fmt::format("{} been in {} for {}", pick({"has", "have"}, n), at, how_long);
+}
+
+void say(const Scene& scene, Verdict& v, const std::vector<Group>& groups, double waited) {
+  const std::string_view word = v.level == "suspected" ? "slow" : "hang";
+  v.sentence = fmt::format("{}: {}", word, culprit_clauses(scene, groups, waited));
+  const std::string waits = waiting_clause(v.waiting, v.ranks.size());
+  if (!waits.empty()) {
+    v.sentence += "; " + waits;
+  }
+}
+
+std::string advice(const Group& group) {
+  const RankView& v = *group.views.front();
+  switch (group.state) {
+    case RankState::dead:
+      return fmt::format("read the end of rank {}'s log: why did it leave?", v.rank);
+    case RankState::stopped:
+      return v.debugged ? fmt::format("let the debugger of pid {} go on", v.pid)
+                        : fmt::format("kill -CONT {}", v.pid);
+    case RankState::uninterruptible:
+      return fmt::format("check the file system or device that rank {} uses: dmesg | tail", v.rank);
+    case RankState::silent:
+      return fmt::format("gdb -p {} -batch -ex 'thread apply all bt'", v.pid);
+    case RankState::busy:
+      return "if this is as it should be, raise --hang-timeout";
+    case RankState::stuck:
+    case RankState::waiting:
+      break;
+  }
+  return fmt::format("find out why {} does not return on rank {}", place(v.where), v.rank);
+}
+
+Finding finding_of(const Scene& scene, const Group& worst, size_t waiting) {
+  const RankView& v = *worst.views.front();
+  const std::string_view by_stacks = v.stacks != nullptr ? "high" : "medium";
+  switch (worst.state) {
+    case RankState::dead: {
+      const bool peace = std::all_of(worst.views.begin(), worst.views.end(),
+                                     [&](const RankView* d) { return left_in_peace(scene, *d); });
+      // If most have left, the ones that wait may have had too much to do.
+      const bool most_left = worst.views.size() >= waiting;
+      return {.id = peace ? kHangLeftEarly : kHangDead, .confidence = peace && most_left ? "medium" : "high"};
+    }
+    case RankState::stopped:
+      return {.id = kHangStopped};
+    case RankState::uninterruptible:
+      return {.id = kHangUninterruptible};
+    case RankState::silent:
+      return {.id = kHangSilent, .confidence = "low"};
+    case RankState::busy:
+      return {.id = kHangBusy,
+              .level = escalated(scene) ? "confirmed" : "suspected",
+              .confidence = escalated(scene) ? by_stacks : "medium"};
+    case RankState::stuck:
+    case RankState::waiting:
+      break;
+  }
+  return {.id = v.wait ? kHangLock : kHangStuck, .confidence = by_stacks};
+}
+
+}  // namespace
+
+std::vector<Group> group_culprits(const Scene& scene, const Views& culprits) {
+  std::map<std::pair<RankState, std::string>, Group> groups;
+  for (const RankView* v : culprits) {
+    const std::string detail = v->state == RankState::dead ? death_words(scene, *v) : place(v->where);
+    Group& g = groups[{v->state, detail}];
+    g.state = v->state;
+    g.views.push_back(v);
+  }
+  std::vector<Group> out;
+  for (auto& [key, g] : groups) {
+    out.push_back(std::move(g));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Group& a, const Group& b) {
+    return a.state != b.state ? a.state < b.state : a.views.front()->rank < b.views.front()->rank;
+  });
+  return out;
+}
+
+std::string culprit_clauses(const Scene& scene, const std::vector<Group>& groups, double waited) {
+  std::string out;
+  RankSet rest;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (i >= kMostClauses) {
+      rest.insert(ranks_of(groups[i].views));
+      continue;
+    }
+    out += fmt::format("{}{} {}", i == 0 ? "" : ", and ", who(groups[i].views),
+                       predicate(scene, groups[i], waited));
+  }
+  return rest.empty() ? out : fmt::format("{}, and so {} elsewhere", out, rank_words(rest));
+}
+
+Verdict begin_hang(const Scene& scene, const Finding& finding, const std::vector<Group>& groups,
+                   const Views& waiting) {
+  Verdict v;
+  v.id = finding.id;
+  v.kind = "hang";
+  v.level = finding.level;
+  v.confidence = finding.confidence;
+  v.dump = scene.facts.dump_dir;
+  for (const Group& g : groups) {
+    v.ranks.insert(ranks_of(g.views));
+  }
+  if (!groups.empty()) {
+    const RankView& first = *groups.front().views.front();
+    v.state = name_of(first.state);
+    v.host = first.host;
+    v.pid = first.pid;
+    v.where = first.where;
+    v.seconds = longest(groups.front().views);
+    if (first.state == RankState::dead) {
+      const int status = status_of(first);
+      const Ending* e = scene.ending_of(first);
+      v.signal = e != nullptr ? e->signal : status >= 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+      v.exit_code = e != nullptr ? e->exit_code : status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    }
+  }
+  v.waiting = waiting_groups(waiting);
+  return v;
+}
+
+Verdict blame(const Scene& scene, const Views& culprits, const Views& waiting) {
+  const auto groups = group_culprits(scene, culprits);
+  Verdict v = begin_hang(scene, finding_of(scene, groups.front(), waiting.size()), groups, waiting);
+  const double waited = std::max(
+      longest(waiting), groups.front().state == RankState::busy && waiting.empty() ? longest(culprits) : 0.0);
+  if (groups.front().state == RankState::busy) {
+    v.seconds = waited;
+  }
+  say(scene, v, groups, waited);
+  v.next = advice(groups.front());
+  return v;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,143 @@
+#include "report/diagnosis/endings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <sys/wait.h>
+
+namespace xpurun::report {
+
+using model::CrashNotice;
+using model::ProcessRecord;
+using model::RunManifest;
+
+namespace {
+
+// Longest time between a notice and the death it announced: the crash wait and a core dump.
+constexpr double kNoticeToDeathSeconds = 120;
+
+bool is_synchronous(int signal) {
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL || signal == SIGABRT;
+}
+
+// Whether the notice tells of this process's end, and not of a signal that it handled and survived.
+bool announces(const CrashNotice& n, const ProcessRecord& p) {
+  if (n.pid != p.pid || n.at_s + 1e-3 < p.seen_s - 60) {
+    return false;
+  }
+  if (!p.death.happened) {
+    return is_synchronous(n.signal);
+  }
+  const double gap = p.death.at_s - n.at_s;
+  if (gap < -1 || gap > kNoticeToDeathSeconds) {
+    return false;
+  }
+  const int status = p.death.wait_status;
+  if (status < 0 || is_synchronous(n.signal)) {
+    return true;
+  }
+  // SIGTERM may have been handled: only a death of it, or the shell's way of saying so, counts.
+  return (WIFSIGNALED(status) && WTERMSIG(status) == n.signal) ||
+         (WIFEXITED(status) && WEXITSTATUS(status) == 128 + n.signal);
+}
+
+const ProcessRecord* find_process(const RunManifest& run, base::Pid pid) {
+  const auto it = std::find_if(run.processes.rbegin(), run.processes.rend(),
+                               [&](const ProcessRecord& p) { return p.pid == pid; });
+  return it == run.processes.rend() ? nullptr : &*it;
+}
+
+std::string sender_text(const RunManifest& run, base::Pid sender) {
+  const ProcessRecord* p = find_process(run, sender);
+  if (sender == run.supervisor_pid) {
+    return "sent by xpurun";
+  }
+  return p != nullptr && !p->comm.empty() ? fmt::format("sent by pid {} ({})", sender, p->comm)
+                                          : fmt::format("sent by pid {}", sender);
+}
+
+Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const RunManifest& run) {
+  Ending e{.process = &p, .notice = notice, .at_s = p.death.at_s, .dead = p.death.happened};
+  const int status = p.death.happened ? p.death.wait_status : -1;
+  if (notice != nullptr) {
+    e.at_s = p.death.happened ? std::min(notice->at_s, p.death.at_s) : notice->at_s;
+    e.known = true;
+    e.signal = notice->signal;
+    if (notice->sender > 0 && notice->sender != p.pid) {
+      e.cause = sender_text(run, notice->sender);
+      const ProcessRecord* sender = find_process(run, notice->sender);
+      e.follower = notice->sender == run.supervisor_pid || (sender != nullptr && is_launcher(*sender, run));
+    }
+  } else if (status >= 0 && WIFSIGNALED(status)) {
+    e.known = true;
+    e.signal = WTERMSIG(status);
+  } else if (status >= 0 && WIFEXITED(status)) {
+    e.known = true;
+    e.exit_code = WEXITSTATUS(status);
+  }
+  if (p.death.follower) {
+    // A rank that crashed on its own and was ended a moment later is still its own culprit.
+    e.follower = e.follower || notice == nullptr || !is_synchronous(notice->signal);
+  }
+  if (e.cause.empty() || p.death.follower) {
+    e.cause = p.death.cause_hint;
+  }
+  return e;
+}
+
+}  // namespace
+
+std::string signal_name(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
+
+std::string how_it_ended(const Ending& e) {
+  if (!e.known) {
+    return "ended (its status could not be read)";
+  }
+  if (e.signal == 0) {
+    return fmt::format("exited with status {}", e.exit_code);
+  }
+  const bool killed = !is_synchronous(e.signal);
+  return fmt::format("{} {}", killed ? "was killed by" : "died of", signal_name(e.signal));
+}
+
+bool is_launcher(const ProcessRecord& p, const RunManifest& run) {
+  return p.role == "agent" || (p.pid == run.main_pid && p.role != "rank");
+}
+
+std::vector<Ending> endings_of(const RunManifest& run) {
+  std::vector<Ending> out;
+  for (const ProcessRecord& p : run.processes) {
+    const CrashNotice* notice = nullptr;
+    for (const CrashNotice& n : run.crashes) {
+      if (announces(n, p) && (notice == nullptr || n.at_s < notice->at_s)) {
+        notice = &n;
+      }
+    }
+    if (p.death.happened || notice != nullptr) {
+      out.push_back(ending_of(p, notice, run));
+    }
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Ending& a, const Ending& b) {
+    if (a.at_s != b.at_s) {
+      return a.at_s < b.at_s;
+    }
+    return a.process->death.order < b.process->death.order;
+  });
+  // SIGTERM after somebody failed is how launchers clean up, whoever sent it.
+  bool failed = false;
+  for (Ending& e : out) {
+    if (failed && e.signal == SIGTERM) {
+      e.follower = true;
+    }
+    const bool counts = e.process->role == "rank" || is_launcher(*e.process, run);
+    failed = failed || (counts && !e.follower && e.failed());
+  }
+  return out;
+}
+
+}  // namespace xpurun::report

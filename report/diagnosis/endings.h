@@ -1,0 +1,37 @@
+// How processes of the run ended, in order of time: deaths and the fatal signals that the preload reported
+// before them, put together. The first ending that is nobody's consequence is the root cause of a crash.
+#pragma once
+
+#include "common/model/run_manifest.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+struct Ending {
+  const model::ProcessRecord* process = nullptr;
+  const model::CrashNotice* notice = nullptr;  // null if none was sent
+  double at_s = 0;     // of the notice if there is one: a crashed rank is held for its dump
+  bool dead = false;   // false: notice only, the process still exists
+  bool known = false;  // signal or exit_code is known
+  int signal = 0;      // 0: it exited
+  int exit_code = -1;
+  bool follower = false;  // explained by an earlier event
+  std::string cause;      // what explains it, or who sent the signal; may be empty
+
+  bool failed() const { return !known || signal != 0 || exit_code != 0; }
+};
+
+// Endings of every recorded process, earliest first. Followers are marked.
+std::vector<Ending> endings_of(const model::RunManifest& run);
+
+// "SIGSEGV"; "signal 99" for one without a name.
+std::string signal_name(int signal);
+
+// "died of SIGSEGV", "was killed by SIGKILL", "exited with status 1", "ended, its status is unknown".
+std::string how_it_ended(const Ending& e);
+
+bool is_launcher(const model::ProcessRecord& p, const model::RunManifest& run);
+
+}  // namespace xpurun::report

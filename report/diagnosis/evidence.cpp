@@ -1,0 +1,221 @@
+// The lines under the sentence: what every rank was doing, who ended when, how good the dump is.
+#include "common/base/strings.h"
+#include "report/diagnosis/code_place.h"
+#include "report/diagnosis/rule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace xpurun::report {
+
+using model::RankSet;
+using model::Verdict;
+
+namespace {
+
+constexpr size_t kMostEndings = 4;  // groups of deaths
+constexpr size_t kMostClasses = 5;
+constexpr size_t kMostHelpers = 2;
+
+std::string doing(const RankView& v) {
+  switch (v.state) {
+    case RankState::dead:
+      return "gone";
+    case RankState::silent:
+      return v.silent_reason.empty() ? std::string("nothing readable")
+                                     : fmt::format("nothing readable: {}", base::sanitize(v.silent_reason));
+    case RankState::waiting:
+      return "in " + waiting_place(v.wait->what, v.wait->where);
+    default:
+      break;
+  }
+  const std::string at = "in " + place(v.where);
+  return v.wait ? fmt::format("{}, waiting for a {}", at, v.wait->what) : at;
+}
+
+// "stuck: rank 2 (1 of 4) in load_batch (train.py:31: time.sleep), still for 10 s, CPU 0 %"
+void add_classes(const Scene& scene, std::vector<std::string>& out) {
+  struct Class {
+    RankSet ranks;
+    const RankView* first = nullptr;
+    double seconds = 0;
+    double cpu = 0;
+  };
+  std::map<std::pair<RankState, std::string>, Class> classes;
+  for (const RankView& v : scene.ranks) {
+    Class& c = classes[{v.state, doing(v)}];
+    c.ranks.insert(v.rank);
+    c.first = c.first == nullptr ? &v : c.first;
+    c.seconds = std::max(c.seconds, v.seconds);
+    c.cpu = std::max(c.cpu, v.seen != nullptr ? v.seen->main_cpu_share : 0);
+  }
+  std::vector<std::pair<std::pair<RankState, std::string>, Class>> sorted(classes.begin(), classes.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return a.second.ranks.size() < b.second.ranks.size();
+  });
+  size_t shown = 0;
+  for (const auto& [key, c] : sorted) {
+    if (shown++ == kMostClasses) {
+      out.push_back(fmt::format("and {} more classes of ranks", sorted.size() - kMostClasses));
+      break;
+    }
+    std::string line =
+        fmt::format("{}: {} ({} of {}) {}", key.first == RankState::silent ? "silent" : name_of(key.first),
+                    rank_words(c.ranks), c.ranks.size(), scene.ranks.size(), key.second);
+    if (c.first->seen != nullptr && key.first != RankState::dead) {
+      line += fmt::format(", still for {}, CPU {:.0f} %", seconds_words(c.seconds), c.cpu * 100);
+    }
+    out.push_back(std::move(line));
+  }
+}
+
+void add_native_frame(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
+  for (const RankView& v : scene.ranks) {
+    if (!verdict.ranks.contains(v.rank) || v.stacks == nullptr) {
+      continue;
+    }
+    for (const model::ThreadStack& t : v.stacks->threads) {
+      const bool wanted = verdict.kind == "crash" ? t.crashed : &t == v.thread;
+      const std::string native = wanted ? innermost_native(t.frames) : std::string();
+      if (!native.empty()) {
+        out.push_back(fmt::format(
+            "innermost C function of rank {}: {}{}", v.rank, native,
+            t.wchan.empty() || t.wchan == "0" ? std::string() : fmt::format(", in kernel {}", t.wchan)));
+        return;
+      }
+    }
+  }
+}
+
+// Workers and children of the culprits that stand in somebody's code: often the true cause.
+void add_helpers(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
+  size_t shown = 0;
+  for (const model::ProcessStacks& s : scene.facts.stacks) {
+    const bool helper = s.role == "worker" || s.role == "child";
+    const model::ThreadStack* t = s.main_thread();
+    if (!helper || t == nullptr || !verdict.ranks.contains(s.rank) || find_wait(t->frames, {.idle = true})) {
+      continue;
+    }
+    const auto where = place_of(t->frames);
+    if (where.function.empty() || shown++ == kMostHelpers) {
+      continue;
+    }
+    out.push_back(fmt::format("{} of rank {} (pid {}) in {}", s.role, s.rank, s.pid, place(where)));
+  }
+}
+
+void add_endings(const Scene& scene, std::vector<std::string>& out) {
+  struct Line {
+    RankSet ranks;
+    std::string who;
+    std::string how;
+    double at_s = 0;
+  };
+  std::vector<Line> lines;
+  for (const Ending& e : scene.endings) {
+    const bool launcher = is_launcher(*e.process, scene.facts.run);
+    if (e.process->role != "rank" && !(launcher && e.failed())) {
+      continue;
+    }
+    std::string how = how_it_ended(e);
+    if (!e.cause.empty()) {
+      how += fmt::format(" ({})", e.cause);
+    }
+    const std::string name = launcher ? fmt::format("{} (pid {})", e.process->comm, e.process->pid) : "";
+    if (!lines.empty() && lines.back().how == how && lines.back().who.empty() && name.empty()) {
+      lines.back().ranks.insert(e.process->rank);
+      continue;
+    }
+    lines.push_back({.who = name, .how = std::move(how), .at_s = e.at_s});
+    if (!launcher) {
+      lines.back().ranks.insert(e.process->rank);
+    }
+  }
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (i == kMostEndings) {
+      out.push_back(fmt::format("and {} later endings: see run.json", lines.size() - i));
+      break;
+    }
+    const Line& l = lines[i];
+    out.push_back(
+        fmt::format("at {:.2f} s: {} {}", l.at_s, l.who.empty() ? rank_words(l.ranks) : l.who, l.how));
+  }
+}
+
+void add_dump(const Scene& scene, std::vector<std::string>& out) {
+  if (!scene.facts.dump) {
+    return;
+  }
+  const model::DumpManifest& dump = *scene.facts.dump;
+  int64_t longest = 0;
+  size_t good = 0;
+  std::map<std::string, RankSet> bad;
+  for (const model::DumpedProcess& p : dump.processes) {
+    longest = std::max(longest, p.pause_ns);
+    if (p.status == "ok" || p.status == "partial") {
+      ++good;
+    } else if (p.rank >= 0 && p.role == "rank") {
+      bad[p.reason.empty() ? p.status : p.reason].insert(p.rank);
+    }
+  }
+  for (const auto& [reason, ranks] : bad) {
+    out.push_back(fmt::format("no stacks of {}: {}", rank_words(ranks), base::sanitize(reason)));
+  }
+  if (good > 0) {
+    out.push_back(fmt::format("stacks of {} of {} processes in {}; paused {} at most, all stopped within {}",
+                              good, dump.processes.size(), scene.facts.dump_dir, milliseconds_words(longest),
+                              milliseconds_words(dump.spread_ns)));
+  }
+}
+
+// Stalls that ended by themselves.
+void add_past_incidents(const Scene& scene, std::vector<std::string>& out) {
+  const model::Incident* told = incident_that_matters(scene.facts.run);
+  for (const model::Incident& i : scene.facts.run.incidents) {
+    if (i.cleared_s < 0 || &i == told) {
+      continue;
+    }
+    const double length = std::max(0.0, i.cleared_s - i.at_s) + i.verdict.seconds;
+    const std::string subject =
+        i.verdict.ranks.empty() ? std::string("the job") : rank_words(i.verdict.ranks);
+    out.push_back(fmt::format("at {:.0f} s: {} made the job stand still for about {}, then it went on",
+                              i.at_s, subject, seconds_words(length)));
+  }
+}
+
+void add_earlier_attempts(const Scene& scene, std::vector<std::string>& out) {
+  const auto current = current_ranks(scene.facts.run);
+  for (const Ending& e : scene.endings) {
+    const bool latest = std::find(current.begin(), current.end(), e.process) != current.end();
+    if (e.process->role == "rank" && !latest && !e.follower && e.failed()) {
+      out.push_back(
+          fmt::format("at {:.2f} s, before a restart: rank {} {}", e.at_s, e.process->rank, how_it_ended(e)));
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+void add_evidence(const Scene& scene, Verdict& verdict) {
+  std::vector<std::string>& out = verdict.evidence;
+  if (verdict.kind == "crash" || verdict.kind == "exit") {
+    add_endings(scene, out);
+  }
+  if (scene.facts.dump && verdict.kind != "none") {
+    add_native_frame(scene, verdict, out);
+    add_classes(scene, out);
+    add_helpers(scene, verdict, out);
+    add_dump(scene, out);
+  }
+  if (verdict.kind == "hang" || verdict.kind == "interrupted") {
+    add_endings(scene, out);
+  }
+  add_earlier_attempts(scene, out);
+  add_past_incidents(scene, out);
+}
+
+}  // namespace xpurun::report

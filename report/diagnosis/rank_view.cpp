@@ -1,0 +1,229 @@
+#include "report/diagnosis/rank_view.h"
+
+#include "report/diagnosis/code_place.h"
+
+#include <algorithm>
+#include <map>
+
+namespace xpurun::report {
+
+using model::ProcessRecord;
+using model::ThreadStack;
+
+namespace {
+
+constexpr double kBusyCpuShare = 0.5;              // of one core
+constexpr double kBusyIoBytesPerSecond = 1 << 20;  // a checkpoint being written does more, logging less
+// A rank whose position changed within this part of the timeout was working, not still.
+constexpr double kMovedShare = 0.5;
+
+std::string known_or(const std::string& value, const std::string& fallback) {
+  return value.empty() ? fallback : value;
+}
+
+bool uses_cpu(const RankView& v) {
+  return v.seen != nullptr && v.seen->main_cpu_share >= kBusyCpuShare;
+}
+
+bool is_busy(const RankView& v, double timeout_s) {
+  if (v.seen == nullptr) {
+    return v.thread != nullptr && v.thread->state == 'R';
+  }
+  if (uses_cpu(v) || v.seen->io_bytes_per_s >= kBusyIoBytesPerSecond) {
+    return true;
+  }
+  // Waiting for threads of its own that work.
+  if (v.waits_locally() && v.seen->cpu_share >= kBusyCpuShare) {
+    return true;
+  }
+  return v.seen->has_python && timeout_s > 0 && v.seen->still_s < timeout_s * kMovedShare;
+}
+
+char kernel_state(const RankView& v) {
+  const char seen = v.seen != nullptr ? v.seen->state : '?';
+  const char stack = v.thread != nullptr && v.thread->main ? v.thread->state : '?';
+  // D passes quickly in a healthy process: both looks must agree if there are two.
+  if (seen == 'D' && stack != '?' && stack != 'D') {
+    return stack;
+  }
+  return seen == '?' ? stack : seen;
+}
+
+bool is_autograd_thread(const ThreadStack& t) {
+  return t.comm.starts_with("pt_autograd");
+}
+
+// The wait of the thread that does the training. Mostly the main thread; where that one only waits for a
+// thread of its own (a trainer in a thread, the autograd engine), the thread it waits for counts.
+void find_thread_and_wait(RankView& v) {
+  v.thread = v.stacks->main_thread();
+  if (v.thread == nullptr) {
+    return;
+  }
+  const WaitQuery query{.idle = !uses_cpu(v)};
+  v.wait = find_wait(v.thread->frames, query);
+  const bool in_autograd = std::any_of(v.thread->frames.begin(), v.thread->frames.end(), [](const auto& f) {
+    return f.func.starts_with("torch::autograd::Engine") || f.func.starts_with("torch::autograd::python");
+  });
+  if (!in_autograd && !v.waits_locally()) {
+    return;
+  }
+  for (const ThreadStack& t : v.stacks->threads) {
+    const bool candidate = in_autograd ? is_autograd_thread(t) : called_frames(t.frames) < t.frames.size();
+    if (t.main || !candidate) {
+      continue;
+    }
+    std::optional<Wait> wait = find_wait(t.frames, {.idle = false});
+    if (!wait || !waits_for_peers(wait->kind)) {
+      continue;
+    }
+    if (in_autograd) {
+      wait->where = place_of(v.thread->frames);
+      wait->what = "backward (" + wait->what + ")";
+    } else {
+      v.thread = &t;
+    }
+    v.wait = std::move(wait);
+    return;
+  }
+}
+
+void classify(RankView& v, double timeout_s) {
+  if (v.seen != nullptr && !v.seen->alive) {
+    v.state = RankState::dead;
+    v.seconds = v.seen->dead_s;
+    v.where = {.function = v.seen->function, .file = v.seen->file, .line = v.seen->line};
+    return;
+  }
+  if (v.stacks != nullptr) {
+    find_thread_and_wait(v);
+  }
+  if (v.thread != nullptr && !v.thread->frames.empty()) {
+    v.where = v.wait && !v.wait->where.function.empty() ? v.wait->where : place_of(v.thread->frames);
+  } else if (v.seen != nullptr && v.seen->has_python) {
+    v.wait = find_wait_at(v.seen->function, v.seen->file, {.idle = !uses_cpu(v)});
+    v.where = {.function = v.seen->function, .file = v.seen->file, .line = v.seen->line};
+    if (v.wait) {
+      v.where = {};
+    }
+  }
+  v.seconds = v.seen != nullptr ? v.seen->still_s : 0;
+
+  const char kernel = kernel_state(v);
+  const bool writes = v.seen != nullptr && v.seen->io_bytes_per_s >= kBusyIoBytesPerSecond;
+  if (kernel == 'T' || kernel == 't') {
+    v.state = RankState::stopped;
+    v.debugged = kernel == 't';
+  } else if (kernel == 'Z' || kernel == 'X') {
+    v.state = RankState::dead;
+  } else if (v.wait && waits_for_peers(v.wait->kind)) {
+    v.state = RankState::waiting;
+  } else if (kernel == 'D' && !writes && !uses_cpu(v)) {
+    v.state = RankState::uninterruptible;
+  } else if (is_busy(v, timeout_s)) {
+    v.state = RankState::busy;
+  } else if (v.where.function.empty()) {
+    v.state = RankState::silent;
+  } else {
+    v.state = RankState::stuck;
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(RankState state) {
+  switch (state) {
+    case RankState::dead:
+      return "dead";
+    case RankState::stopped:
+      return "stopped";
+    case RankState::uninterruptible:
+      return "uninterruptible";
+    case RankState::stuck:
+    case RankState::silent:
+      return "stuck";
+    case RankState::busy:
+      return "busy";
+    case RankState::waiting:
+      break;
+  }
+  return "waiting";
+}
+
+std::vector<const ProcessRecord*> current_ranks(const model::RunManifest& run) {
+  std::map<base::Rank, const ProcessRecord*> latest;
+  for (const ProcessRecord& p : run.processes) {
+    if (p.role != "rank" || p.rank < 0) {
+      continue;
+    }
+    const ProcessRecord*& slot = latest[p.rank];
+    if (slot == nullptr || p.seen_s >= slot->seen_s) {
+      slot = &p;
+    }
+  }
+  std::vector<const ProcessRecord*> out;
+  out.reserve(latest.size());
+  for (const auto& [rank, record] : latest) {
+    out.push_back(record);
+  }
+  return out;
+}
+
+std::vector<RankView> rank_views(const Facts& facts) {
+  std::map<base::Rank, RankView> views;
+  const auto view_of = [&](base::Rank rank) -> RankView& {
+    RankView& v = views[rank];
+    v.rank = rank;
+    return v;
+  };
+  if (facts.dump) {
+    for (const model::RankObservation& o : facts.dump->ranks) {
+      // After a restart a rank is listed twice: its dead process and the living one.
+      if (o.rank >= 0 && (view_of(o.rank).seen == nullptr || o.alive)) {
+        view_of(o.rank).seen = &o;
+      }
+    }
+  }
+  for (const model::ProcessStacks& s : facts.stacks) {
+    if (s.role == "rank" && s.rank >= 0) {
+      view_of(s.rank).stacks = &s;
+    }
+  }
+  for (const ProcessRecord* p : current_ranks(facts.run)) {
+    view_of(p->rank).record = p;
+  }
+  if (facts.dump) {
+    for (const model::DumpedProcess& p : facts.dump->processes) {
+      if (p.role == "rank" && views.contains(p.rank) && p.status != "ok") {
+        views[p.rank].silent_reason = p.reason.empty() ? p.status : p.reason;
+      }
+    }
+  }
+  double timeout_s = facts.run.hang_timeout_s;
+  std::string host = facts.run.host;
+  if (facts.dump) {
+    timeout_s = facts.dump->hang_timeout_s > 0 ? facts.dump->hang_timeout_s : timeout_s;
+    host = known_or(facts.dump->host, host);
+  }
+  std::vector<RankView> out;
+  out.reserve(views.size());
+  for (auto& [rank, v] : views) {
+    v.host = host;
+    if (v.record != nullptr) {
+      v.pid = v.record->pid;
+    }
+    if (v.stacks != nullptr) {
+      v.pid = v.stacks->pid;
+      v.host = known_or(v.stacks->host, v.host);
+    }
+    if (v.seen != nullptr) {
+      v.pid = v.seen->pid != 0 ? v.seen->pid : v.pid;
+      v.host = known_or(v.seen->host, v.host);
+    }
+    classify(v, timeout_s);
+    out.push_back(std::move(v));
+  }
+  return out;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,51 @@
+// RankView: what is known of one rank at the moment of a dump, put together from the watch's observation, the
+// rank's stacks and its record, and what state that makes it. Views point into the Facts they were made from.
+#pragma once
+
+#include "report/diagnosis/diagnose.h"
+#include "report/diagnosis/wait_patterns.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+// From worst to most harmless: if several ranks keep the others waiting, the first state leads the sentence.
+enum class RankState {
+  dead,
+  stopped,          // by a signal or a debugger
+  uninterruptible,  // in the kernel, D
+  stuck,            // still, no CPU, not waiting for a peer (a lock counts as stuck)
+  silent,           // nothing could be read
+  busy,             // its position moves, it uses the CPU or it reads or writes files
+  waiting,          // for peers
+};
+
+std::string_view name_of(RankState state);
+
+struct RankView {
+  base::Rank rank = base::kNoRank;
+  base::Pid pid = 0;
+  std::string host;
+  RankState state = RankState::silent;
+  std::optional<Wait> wait;   // of any kind, local ones too
+  model::CodeLocation where;  // in the user's code; empty function if unknown
+  double seconds = 0;         // how long it has been so
+  bool debugged = false;      // stopped: by a debugger
+  std::string silent_reason;  // why there are no stacks, if there are none
+  const model::ProcessStacks* stacks = nullptr;
+  const model::ThreadStack* thread = nullptr;  // the one that decided
+  const model::RankObservation* seen = nullptr;
+  const model::ProcessRecord* record = nullptr;
+
+  bool waits_locally() const { return wait && !waits_for_peers(wait->kind); }
+};
+
+// The latest process of every rank of the run (a restarted rank has several), ordered by rank.
+std::vector<const model::ProcessRecord*> current_ranks(const model::RunManifest& run);
+
+// One view per rank that the dump or the run knows, ordered by rank.
+std::vector<RankView> rank_views(const Facts& facts);
+
+}  // namespace xpurun::report

@@ -1,0 +1,320 @@
+// Verdicts of kind crash and exit: who failed first. What follows from it (the launcher's SIGTERMs, peers
+// whose connections broke) is told as consequence.
+#include "common/base/strings.h"
+#include "report/diagnosis/code_place.h"
+#include "report/diagnosis/rule.h"
+#include "report/diagnosis/vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <sys/wait.h>
+
+namespace xpurun::report {
+
+using model::CodeLocation;
+using model::ProcessRecord;
+using model::RankSet;
+using model::RunManifest;
+using model::ThreadStack;
+using model::Verdict;
+
+namespace {
+
+constexpr double kSameMomentSeconds = 0.1;
+
+bool carries_address(int signal) {
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL;
+}
+
+// A signal that the process brought upon itself, as opposed to one that somebody sent.
+bool is_fault(int signal) {
+  return carries_address(signal) || signal == SIGABRT;
+}
+
+const ThreadStack* crashed_thread(const Scene& scene, const Ending& e) {
+  for (const model::ProcessStacks& s : scene.facts.stacks) {
+    if (s.pid != e.process->pid) {
+      continue;
+    }
+    const base::Tid tid = e.notice != nullptr ? e.notice->tid : 0;
+    for (const ThreadStack& t : s.threads) {
+      if (t.crashed || t.tid == tid) {
+        return &t;
+      }
+    }
+    return s.main_thread();
+  }
+  return nullptr;
+}
+
+CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
+  const ThreadStack* t = crashed_thread(scene, e);
+  if (t != nullptr && !t->frames.empty()) {
+    return place_of(t->frames);
+  }
+  return {.function = e.process->function, .file = e.process->file, .line = e.process->line};
+}
+
+// Ranks whose current process ended after this one without success.
+RankSet ended_after(const Scene& scene, const Ending& root) {
+  RankSet out;
+  for (const ProcessRecord* p : current_ranks(scene.facts.run)) {
+    const auto e = std::find_if(scene.endings.begin(), scene.endings.end(),
+                                [&](const Ending& x) { return x.process == p; });
+    if (e != scene.endings.end() && e->process != root.process && e->dead && e->failed() &&
+        (e->at_s >= root.at_s || e->follower)) {
+      out.insert(p->rank);
+    }
+  }
+  return out;
+}
+
+std::string consequence(const Scene& scene, const Ending& root, Verdict& v) {
+  const RankSet after = ended_after(scene, root);
+  if (!after.empty()) {
+    return fmt::format("; {} {} after it", rank_words(after),
+                       pick({"was ended", "were ended"}, after.size()));
+  }
+  const std::string waits = waiting_clause(v.waiting, 1);
+  return waits.empty() ? std::string() : "; " + waits;
+}
+
+Views waiting_views(const Scene& scene) {
+  return scene.facts.dump ? scene.in({RankState::waiting}) : Views{};
+}
+
+// Fields that crash and exit share.
+Verdict begin(const Scene& scene, const Ending& e, std::string_view id) {
+  const RunManifest& run = scene.facts.run;
+  Verdict v;
+  v.id = id;
+  v.kind = e.signal != 0 ? "crash" : "exit";
+  v.level = "confirmed";
+  v.confidence = "high";
+  v.state = e.process->role == "rank" ? "dead" : "";
+  if (e.process->role == "rank") {
+    v.ranks.insert(e.process->rank);
+  }
+  v.host = run.host;
+  v.pid = e.process->pid;
+  v.signal = e.signal;
+  v.exit_code = e.signal != 0 ? -1 : e.exit_code;
+  v.where = where_it_ended(scene, e);
+  Views waiting = waiting_views(scene);
+  waiting.erase(std::remove_if(waiting.begin(), waiting.end(),
+                               [&](const RankView* w) { return w->rank == e.process->rank; }),
+                waiting.end());
+  v.waiting = waiting_groups(waiting);
+  v.seconds = e.at_s;
+  v.dump = scene.facts.dump_dir;
+  return v;
+}
+
+std::string subject(const Scene& scene, const Ending& e) {
+  const std::string& host = scene.facts.run.host;
+  if (e.process->role == "rank") {
+    return who({e.process->rank}, host, {e.process->pid});
+  }
+  const std::string name = e.process->comm.empty() ? "" : " " + base::sanitize(e.process->comm);
+  const std::string_view noun = e.process->role == "agent" ? "the launcher" : "the command";
+  return fmt::format("{}{} (host {}, pid {})", noun, name, base::sanitize(host), e.process->pid);
+}
+
+// " in boom (train.py:20)" or nothing.
+std::string in_place(const CodeLocation& where) {
+  return where.function.empty() ? std::string() : " in " + place(where);
+}
+
+// The id for a rank, or for a command that is alone.
+std::string_view id_alone(const Ending& e) {
+  if (!e.known) {
+    return kExitUnknown;
+  }
+  if (e.signal == 0) {
+    return kExitError;
+  }
+  return is_fault(e.signal) ? kCrashSignal : kCrashKilled;
+}
+
+void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
+  v.id = e.process->role == "rank" ? id_alone(e) : kCrashLauncher;
+  std::string how = how_it_ended(e);
+  if (e.notice != nullptr && carries_address(e.signal)) {
+    how += fmt::format(" (address {:#x})", e.notice->address);
+  } else if (!e.cause.empty()) {
+    how += fmt::format(" ({})", e.cause);
+  }
+  v.sentence = fmt::format("crash: {} {}{} after {}{}", subject(scene, e), how, in_place(v.where),
+                           seconds_words(e.at_s), consequence(scene, e, v));
+  if (e.signal == SIGKILL) {
+    v.next = "if nobody killed it, the kernel ran out of memory: journalctl -k | grep -i 'killed process'";
+  } else if (is_fault(e.signal)) {
+    v.next = fmt::format("see the C++ stack of the crashed thread{}",
+                         v.dump.empty() ? std::string() : " in " + v.dump);
+  } else {
+    v.next = "find out who sent the signal: the scheduler's log, the cluster's limits";
+  }
+}
+
+void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
+  v.id = e.process->role == "rank" || !e.known ? id_alone(e) : kExitLauncher;
+  v.confidence = e.known ? "high" : "low";
+  v.sentence = fmt::format("exit: {} {} after {}{}", subject(scene, e), how_it_ended(e),
+                           seconds_words(e.at_s), consequence(scene, e, v));
+  v.next = e.process->role == "rank"
+               ? fmt::format("read the end of rank {}'s log for the first error", e.process->rank)
+               : std::string("read the launcher's own messages: no rank had failed before it");
+}
+
+Verdict verdict_of(const Scene& scene, const Ending& e) {
+  Verdict v = begin(scene, e, "");
+  if (e.signal != 0) {
+    say_signal(scene, e, v);
+  } else {
+    say_exit(scene, e, v);
+  }
+  return v;
+}
+
+// Ranks that failed by themselves in the same instant as the first: which one was first is then luck.
+RankSet at_the_same_moment(const Scene& scene, const Ending& root) {
+  RankSet out;
+  for (const Ending& e : scene.endings) {
+    if (e.process->role == "rank" && !e.follower && e.failed() && e.signal == root.signal &&
+        e.exit_code == root.exit_code && e.at_s <= root.at_s + kSameMomentSeconds) {
+      out.insert(e.process->rank);
+    }
+  }
+  return out;
+}
+
+const Ending* first_launcher_failure(const Scene& scene) {
+  for (const Ending& e : scene.endings) {
+    if (is_launcher(*e.process, scene.facts.run) && e.failed()) {
+      return &e;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+// A rank left with status 0 while the others were in the middle of it; their failure is the consequence.
+std::optional<Verdict> left_early(const Scene& scene) {
+  const Ending* failure = scene.root_failure();
+  if (failure == nullptr || (failure->signal != 0 && failure->signal != SIGABRT)) {
+    return std::nullopt;
+  }
+  const auto ranks = current_ranks(scene.facts.run);
+  const Ending* first = nullptr;
+  RankSet left;
+  size_t failed = 0;
+  std::vector<base::Pid> pids;
+  for (const Ending& e : scene.endings) {
+    if (std::find(ranks.begin(), ranks.end(), e.process) == ranks.end()) {
+      continue;
+    }
+    if (e.failed()) {
+      ++failed;
+    } else if (e.at_s < failure->at_s) {
+      first = first == nullptr ? &e : first;
+      left.insert(e.process->rank);
+      pids.push_back(e.process->pid);
+    }
+  }
+  // At a normal end most ranks leave, and one that fails afterwards failed by itself.
+  if (first == nullptr || left.size() * 2 > ranks.size() || left.size() + failed < ranks.size()) {
+    return std::nullopt;
+  }
+  Verdict v = begin(scene, *first, kExitLeftEarly);
+  v.ranks = left;
+  v.exit_code = 0;
+  const bool at_once = failure->at_s - first->at_s <= 1;
+  v.confidence = at_once ? "medium" : "low";
+  v.sentence = fmt::format("exit: {} left early (exit status 0) after {}; rank {} {} {} later",
+                           who(left, v.host, pids), seconds_words(first->at_s), failure->process->rank,
+                           how_it_ended(*failure), base::human_duration(failure->at_s - first->at_s));
+  RankSet others = ended_after(scene, *failure);
+  if (!others.empty()) {
+    v.sentence +=
+        fmt::format(", then {} {}", rank_words(others), pick({"was ended", "were ended"}, others.size()));
+  }
+  v.next =
+      fmt::format("find out why rank {} had nothing left to do: uneven data, an early return, sys.exit(0)",
+                  first->process->rank);
+  return v;
+}
+
+// The launcher died by a signal before any rank failed, or failed without one.
+std::optional<Verdict> launcher_ended(const Scene& scene) {
+  const Ending* launcher = first_launcher_failure(scene);
+  const Ending* rank = scene.root_failure();
+  if (launcher == nullptr || current_ranks(scene.facts.run).empty()) {
+    return std::nullopt;
+  }
+  const bool before_ranks = rank == nullptr || (launcher->signal != 0 && launcher->at_s < rank->at_s);
+  if (!before_ranks || launcher->follower) {
+    return std::nullopt;
+  }
+  Verdict v = verdict_of(scene, *launcher);
+  v.sentence += "; no rank had failed before it";
+  return v;
+}
+
+std::optional<Verdict> rank_failed(const Scene& scene) {
+  const Ending* root = scene.root_failure();
+  if (root == nullptr) {
+    return std::nullopt;
+  }
+  Verdict v = verdict_of(scene, *root);
+  const RankSet together = at_the_same_moment(scene, *root);
+  if (together.size() > 1 && root->known) {
+    v.confidence = together.size() == current_ranks(scene.facts.run).size() ? "low" : "medium";
+    v.evidence.push_back(fmt::format("{} {} within {:.0f} ms: probably the same error in each",
+                                     rank_words(together), how_it_ended(*root), kSameMomentSeconds * 1000));
+  }
+  return v;
+}
+
+// No rank is known to have failed: the command itself, or deaths that all follow from something unseen.
+std::optional<Verdict> command_failed(const Scene& scene) {
+  const RunManifest& run = scene.facts.run;
+  if (run.outcome != "exit" && run.outcome != "signal") {
+    return std::nullopt;
+  }
+  for (const Ending& e : scene.endings) {
+    if (e.failed() && (e.process->role == "rank" || is_launcher(*e.process, run))) {
+      Verdict v = verdict_of(scene, e);
+      v.confidence = "low";
+      if (e.process->role != "rank" && current_ranks(run).empty()) {
+        // The command is all there is: it is rank 0.
+        v.ranks = {0};
+        v.id = id_alone(e);
+        v.confidence = "high";
+        v.state = "dead";
+        v.next = "read the command's own messages";
+      }
+      return v;
+    }
+  }
+  ProcessRecord command{.pid = run.main_pid, .rank = 0};
+  command.comm = run.command.empty() ? std::string() : std::string(base::base_name(run.command.front()));
+  command.death = {.happened = true, .at_s = run.elapsed_s, .wait_status = run.child_status};
+  Ending e{.process = &command, .at_s = run.elapsed_s, .dead = true, .known = run.child_status >= 0};
+  if (e.known && WIFSIGNALED(run.child_status)) {
+    e.signal = WTERMSIG(run.child_status);
+  } else if (e.known) {
+    e.exit_code = WEXITSTATUS(run.child_status);
+  }
+  Verdict v = verdict_of(scene, e);
+  if (current_ranks(run).empty()) {
+    v.ranks = {0};
+    v.id = id_alone(e);
+    v.next = "read the command's own messages";
+  }
+  return v;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,237 @@
+// Verdicts of kind hang: who keeps the others waiting. Cheap certainties (dead, stopped) first, then ranks
+// that did not enter, then what only the comparison of all can tell.
+#include "report/diagnosis/blame.h"
+#include "report/diagnosis/rule.h"
+#include "report/diagnosis/vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace xpurun::report {
+
+using model::Verdict;
+
+namespace {
+
+// A death that something else explains is no cause as long as there is one that nothing explains.
+Views without_follower_deaths(const Scene& scene, const Views& views) {
+  Views out;
+  std::copy_if(views.begin(), views.end(), std::back_inserter(out), [&](const RankView* v) {
+    const Ending* e = scene.ending_of(*v);
+    return v->state != RankState::dead || e == nullptr || !e->follower;
+  });
+  return out.empty() ? views : out;
+}
+
+// Some wait for peers and some do not: those who do not are to blame.
+std::optional<Verdict> somebody_is_missing(const Scene& scene) {
+  const Views waiting = scene.in({RankState::waiting});
+  if (waiting.empty()) {
+    return std::nullopt;
+  }
+  Views left;
+  Views sure;
+  for (const RankView* v :
+       scene.in({RankState::dead, RankState::stopped, RankState::uninterruptible, RankState::stuck})) {
+    const bool in_peace = v->state == RankState::dead && left_in_peace(scene, *v);
+    (in_peace ? left : sure).push_back(v);
+  }
+  for (const Views& culprits : {sure, left, scene.in({RankState::busy}), scene.in({RankState::silent})}) {
+    if (!culprits.empty()) {
+      return blame(scene, without_follower_deaths(scene, culprits), waiting);
+    }
+  }
+  return std::nullopt;
+}
+
+bool comparable(const Views& waiting) {
+  return std::none_of(waiting.begin(), waiting.end(), [](const RankView* v) {
+    return v->wait->kind == WaitKind::point_to_point;  // pipeline stages rightly differ
+  });
+}
+
+// Everybody waits, but not in the same call.
+std::optional<Verdict> mismatch(const Scene& scene) {
+  const Views waiting = scene.in({RankState::waiting});
+  const auto groups = waiting_groups(waiting);
+  if (groups.size() < 2 || !comparable(waiting)) {
+    return std::nullopt;
+  }
+  const bool tie = groups[0].ranks.size() == groups[1].ranks.size();
+  const bool on_gpu = std::any_of(waiting.begin(), waiting.end(),
+                                  [](const RankView* v) { return v->wait->kind == WaitKind::gpu; });
+  Views minority;
+  Views majority;
+  for (const RankView* v : waiting) {
+    const bool in_majority = !tie && groups[0].ranks.contains(v->rank);
+    (in_majority ? majority : minority).push_back(v);
+  }
+  const std::string_view confidence = tie || on_gpu || groups.size() > 2 ? "low" : "medium";
+  Verdict v = begin_hang(scene, {.id = kHangMismatch, .confidence = confidence},
+                         {{.state = RankState::waiting, .views = minority}}, tie ? waiting : majority);
+  if (tie) {
+    std::string parts;
+    for (size_t i = 0; i < groups.size() && i < kMostClauses; ++i) {
+      parts += fmt::format("{}{} in {}", i == 0 ? "" : ", ", rank_words(groups[i].ranks),
+                           waiting_place(groups[i].what, groups[i].where));
+    }
+    v.sentence = fmt::format("hang: ranks have waited for each other in different calls for {}: {}",
+                             seconds_words(longest(waiting)), parts);
+  } else {
+    const auto odd = waiting_groups(minority);
+    v.sentence =
+        fmt::format("hang: {} {} in {} for {} while {} {} in {}", who(minority),
+                    pick({"has waited", "have waited"}, minority.size()),
+                    waiting_place(odd.front().what, odd.front().where), seconds_words(longest(minority)),
+                    rank_words(groups[0].ranks), pick({"waits", "wait"}, groups[0].ranks.size()),
+                    waiting_place(groups[0].what, groups[0].where));
+  }
+  v.next =
+      "make all ranks call the same collectives in the same order; look for a branch on the rank or the data";
+  return v;
+}
+
+std::string all_ranks(size_t n, std::string_view after) {
+  return n == 1 ? fmt::format("the one rank{}", after) : fmt::format("all {} ranks{}", n, after);
+}
+
+std::optional<Verdict> all_wait(const Scene& scene) {
+  const Views waiting = scene.in({RankState::waiting});
+  if (waiting.empty()) {
+    return std::nullopt;
+  }
+  const bool others = scene.facts.run.world_size > static_cast<int>(waiting.size());
+  Verdict v = begin_hang(scene, {.id = kHangAllWaiting, .confidence = "low"},
+                         {{.state = RankState::waiting, .views = waiting}}, waiting);
+  const auto& first = v.waiting.front();
+  const std::string elsewhere = v.waiting.size() > 1 ? " and other calls" : "";
+  const size_t n = waiting.size();
+  v.sentence = fmt::format("hang: {} {} in {}{} for {}; {}", all_ranks(n, others ? " seen here" : ""),
+                           pick({"has waited", "have waited"}, n), waiting_place(first.what, first.where),
+                           elsewhere, seconds_words(longest(waiting)),
+                           others ? fmt::format("the others of {} are not on this host or never started",
+                                                scene.facts.run.world_size)
+                                  : std::string("none is missing, which points to the network or a GPU"));
+  v.next = others ? "look at the other hosts' runs: one of their ranks is missing in this call"
+                  : "check network and GPUs: NCCL_DEBUG=INFO, nvidia-smi, dmesg | tail";
+  return v;
+}
+
+// Nobody waits for a peer that we know how to recognise, but a rank died of itself or is held.
+std::optional<Verdict> held_or_dead(const Scene& scene) {
+  Views culprits = scene.in({RankState::stopped, RankState::uninterruptible});
+  for (const RankView* v : scene.in({RankState::dead})) {
+    const Ending* e = scene.ending_of(*v);
+    if (!left_in_peace(scene, *v) && (e == nullptr || !e->follower)) {
+      culprits.push_back(v);
+    }
+  }
+  if (culprits.empty()) {
+    return std::nullopt;
+  }
+  Verdict v = blame(scene, culprits, {});
+  v.confidence = v.state == "dead" ? "medium" : v.confidence;
+  return v;
+}
+
+// Nobody waits for anybody: a job of one process, a long call on all ranks, or ranks that do not use a
+// library that we know.
+std::optional<Verdict> nobody_waits(const Scene& scene) {
+  const Views still = scene.in({RankState::stuck});
+  const Views living = scene.in({RankState::stuck, RankState::busy, RankState::silent});
+  if (living.empty()) {
+    return std::nullopt;
+  }
+  if (living.size() == 1) {
+    return blame(scene, living, {});
+  }
+  std::map<std::string, Views> by_place;
+  for (const RankView* v : living) {
+    by_place[place(v->where)].push_back(v);
+  }
+  const auto largest = std::max_element(by_place.begin(), by_place.end(), [](const auto& a, const auto& b) {
+    return a.second.size() < b.second.size();
+  });
+  const size_t most = largest->second.size();
+  if (most < living.size() && most * 2 > living.size() && !still.empty()) {
+    Views odd;
+    std::copy_if(living.begin(), living.end(), std::back_inserter(odd), [&](const RankView* v) {
+      return v->state == RankState::stuck && place(v->where) != largest->first;
+    });
+    if (!odd.empty()) {
+      Verdict v = blame(scene, odd, {});
+      v.level = "suspected";
+      v.confidence = "low";
+      v.sentence =
+          fmt::format("slow: {}; {} {} in {}", culprit_clauses(scene, group_culprits(scene, odd), 0),
+                      rank_words(ranks_of(largest->second)), pick({"is", "are"}, most), largest->first);
+      return v;
+    }
+  }
+  const bool some_work = std::any_of(living.begin(), living.end(),
+                                     [](const RankView* v) { return v->state == RankState::busy; });
+  if (most < living.size() && !still.empty() && some_work) {
+    Verdict v = blame(scene, still, {});
+    v.level = "suspected";
+    v.confidence = "low";
+    v.sentence = fmt::format("slow: {}; no rank waits for another",
+                             culprit_clauses(scene, group_culprits(scene, still), 0));
+    return v;
+  }
+  const RankState state = some_work ? RankState::busy : RankState::stuck;
+  Verdict v = begin_hang(
+      scene,
+      {.id = kHangLongCall, .level = escalated(scene) ? "confirmed" : "suspected", .confidence = "low"},
+      {{.state = state, .views = living}}, {});
+  v.state = name_of(state);
+  v.sentence = fmt::format("{}: {} have been in {} for {}{}; no rank waits for another",
+                           escalated(scene) ? "hang" : "slow", all_ranks(living.size(), ""),
+                           most == living.size() ? largest->first : "different places",
+                           seconds_words(longest(living)), some_work ? " and are working" : "");
+  v.next = "if this is as it should be, raise --hang-timeout";
+  return v;
+}
+
+// The dump could not be read, or says nothing: what the supervisor recorded, else that alone.
+std::optional<Verdict> recorded(const Scene& scene) {
+  const model::Incident* incident = incident_that_matters(scene.facts.run);
+  if (incident != nullptr && incident->verdict.kind == "hang") {
+    Verdict v = incident->verdict;
+    v.evidence.clear();
+    return v;
+  }
+  Verdict v = begin_hang(scene, {.id = kHangUnknown, .confidence = "low"}, {}, {});
+  v.dump = incident != nullptr ? incident->dump : scene.facts.dump_dir;
+  v.sentence = "hang: no progress for the timeout, and no stack could be read that tells why";
+  v.next = "see xpurun.log in the run directory for why the dump failed; xpurun doctor";
+  return v;
+}
+
+constexpr Rule kHangRules[] = {somebody_is_missing, mismatch, all_wait, held_or_dead, nobody_waits, recorded};
+
+}  // namespace
+
+std::optional<Verdict> hung(const Scene& scene) {
+  const model::RunManifest& run = scene.facts.run;
+  const model::Incident* incident = incident_that_matters(run);
+  const bool dumped = scene.facts.dump && (scene.facts.dump->why == "hang" ||
+                                           (incident != nullptr && incident->dump == scene.facts.dump_dir));
+  // The supervisor may ask between taking the dump and recording the incident.
+  const bool fresh = dumped && run.incidents.empty() && run.outcome == "running";
+  if (incident == nullptr && !fresh) {
+    return run.outcome == "hang" ? recorded(scene) : std::nullopt;
+  }
+  if (!dumped) {
+    return recorded(scene);
+  }
+  for (const Rule rule : kHangRules) {
+    if (auto v = rule(scene)) {
+      return v;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,90 @@
+#include "report/diagnosis/rule.h"
+
+#include <algorithm>
+
+namespace xpurun::report {
+
+using model::Incident;
+using model::RunManifest;
+
+Scene::Scene(const Facts& f) : facts(f), ranks(rank_views(f)), endings(endings_of(f.run)) {}
+
+Views Scene::in(std::initializer_list<RankState> states) const {
+  Views out;
+  for (const RankView& v : ranks) {
+    if (std::find(states.begin(), states.end(), v.state) != states.end()) {
+      out.push_back(&v);
+    }
+  }
+  return out;
+}
+
+Views Scene::all() const {
+  Views out;
+  for (const RankView& v : ranks) {
+    out.push_back(&v);
+  }
+  return out;
+}
+
+const Ending* Scene::ending_of(const RankView& v) const {
+  const auto it = std::find_if(endings.begin(), endings.end(), [&](const Ending& e) {
+    return v.record != nullptr ? e.process == v.record : e.process->pid == v.pid;
+  });
+  return it == endings.end() ? nullptr : &*it;
+}
+
+namespace {
+
+const Ending* first_failure(const std::vector<Ending>& endings, const RunManifest& run) {
+  const auto current = current_ranks(run);
+  for (const Ending& e : endings) {
+    const bool latest = std::find(current.begin(), current.end(), e.process) != current.end();
+    if (latest && !e.follower && e.failed()) {
+      return &e;
+    }
+  }
+  return nullptr;
+}
+
+// A stall also counts as cleared when its ranks have died. It passed by itself only if none had failed by
+// then.
+bool passed_by_itself(const Incident& incident, const std::vector<Ending>& endings) {
+  return incident.cleared_s >= 0 && std::none_of(endings.begin(), endings.end(), [&](const Ending& e) {
+           return e.process->role == "rank" && e.failed() && e.at_s >= incident.at_s &&
+                  e.at_s <= incident.cleared_s;
+         });
+}
+
+}  // namespace
+
+const Ending* Scene::root_failure() const {
+  return first_failure(endings, facts.run);
+}
+
+const Incident* incident_that_matters(const RunManifest& run) {
+  if (run.incidents.empty()) {
+    return nullptr;
+  }
+  const Incident& last = run.incidents.back();
+  if (run.outcome == "hang") {
+    return &last;
+  }
+  const auto endings = endings_of(run);
+  if (passed_by_itself(last, endings)) {
+    return nullptr;
+  }
+  const Ending* failure = first_failure(endings, run);
+  if (failure == nullptr) {
+    return &last;
+  }
+  if (failure->at_s < last.at_s) {
+    // Somebody had died and the others wait: a hang as long as it lasts, then a crash.
+    return run.outcome == "running" ? &last : nullptr;
+  }
+  // The stall never ended: a waiting rank that fails then was timed out by the job itself. A culprit that
+  // fails speaks for itself.
+  return last.verdict.ranks.contains(failure->process->rank) ? nullptr : &last;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,42 @@
+// The closed list of verdict ids. docs/verdicts.md explains each; a unit test holds the two together. An id
+// is never renamed: scripts and dashboards key on it.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace xpurun::report {
+
+inline constexpr std::string_view kHangStuck = "hang.stuck";
+inline constexpr std::string_view kHangLock = "hang.lock";
+inline constexpr std::string_view kHangBusy = "hang.busy";
+inline constexpr std::string_view kHangStopped = "hang.stopped";
+inline constexpr std::string_view kHangUninterruptible = "hang.uninterruptible";
+inline constexpr std::string_view kHangDead = "hang.dead";
+inline constexpr std::string_view kHangLeftEarly = "hang.left_early";
+inline constexpr std::string_view kHangSilent = "hang.silent";
+inline constexpr std::string_view kHangMismatch = "hang.mismatch";
+inline constexpr std::string_view kHangAllWaiting = "hang.all_waiting";
+inline constexpr std::string_view kHangLongCall = "hang.long_call";
+inline constexpr std::string_view kHangUnknown = "hang.unknown";
+inline constexpr std::string_view kCrashSignal = "crash.signal";
+inline constexpr std::string_view kCrashKilled = "crash.killed";
+inline constexpr std::string_view kCrashLauncher = "crash.launcher";
+inline constexpr std::string_view kExitError = "exit.error";
+inline constexpr std::string_view kExitLeftEarly = "exit.left_early";
+inline constexpr std::string_view kExitLauncher = "exit.launcher";
+inline constexpr std::string_view kExitUnknown = "exit.unknown";
+inline constexpr std::string_view kExitNotStarted = "exit.not_started";
+inline constexpr std::string_view kInterrupted = "interrupted.signal";
+inline constexpr std::string_view kInterruptedHung = "interrupted.while_hung";
+inline constexpr std::string_view kNoneFinished = "none.finished";
+inline constexpr std::string_view kRunning = "running.unfinished";
+
+inline constexpr std::array kVerdictIds = {
+    kHangStuck,     kHangLock,       kHangBusy,      kHangStopped,     kHangUninterruptible, kHangDead,
+    kHangLeftEarly, kHangSilent,     kHangMismatch,  kHangAllWaiting,  kHangLongCall,        kHangUnknown,
+    kCrashSignal,   kCrashKilled,    kCrashLauncher, kExitError,       kExitLeftEarly,       kExitLauncher,
+    kExitUnknown,   kExitNotStarted, kInterrupted,   kInterruptedHung, kNoneFinished,        kRunning,
+};
+
+}  // namespace xpurun::report

@@ -1,0 +1,170 @@
+#include "report/diagnosis/wording.h"
+
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+namespace xpurun::report {
+
+using model::CodeLocation;
+using model::RankSet;
+using model::Waiting;
+
+namespace {
+
+constexpr size_t kMostPids = 4;
+constexpr size_t kMostGroups = 2;
+
+}  // namespace
+
+RankSet ranks_of(const Views& views) {
+  RankSet out;
+  for (const RankView* v : views) {
+    out.insert(v->rank);
+  }
+  return out;
+}
+
+std::string rank_words(const RankSet& ranks) {
+  return fmt::format("{} {}", pick({"rank", "ranks"}, ranks.size()), ranks.text());
+}
+
+std::string who(const RankSet& ranks, std::string_view host, const std::vector<base::Pid>& pids) {
+  std::string out = rank_words(ranks);
+  std::string inside = host.empty() ? std::string() : fmt::format("host {}", base::sanitize(host));
+  const bool known = std::all_of(pids.begin(), pids.end(), [](base::Pid pid) { return pid > 0; });
+  if (!pids.empty() && pids.size() <= kMostPids && known) {
+    inside += fmt::format("{}{} {}", inside.empty() ? "" : ", ", pick({"pid", "pids"}, pids.size()),
+                          fmt::join(pids, ", "));
+  }
+  return inside.empty() ? out : fmt::format("{} ({})", out, inside);
+}
+
+std::string who(const Views& views) {
+  std::vector<base::Pid> pids;
+  std::string hosts;
+  size_t n_hosts = 0;
+  for (const RankView* v : views) {
+    pids.push_back(v->pid);
+    if (n_hosts == 0 || hosts != v->host) {
+      ++n_hosts;
+      hosts = v->host;
+    }
+  }
+  return who(ranks_of(views), n_hosts == 1 ? hosts : std::string(), pids);
+}
+
+std::string short_place(const CodeLocation& where) {
+  if (where.file.empty()) {
+    return {};
+  }
+  const std::string name = base::sanitize(base::base_name(where.file));
+  return where.line > 0 ? fmt::format("{}:{}", name, where.line) : name;
+}
+
+std::string place(const CodeLocation& where) {
+  if (where.function.empty()) {
+    return "an unknown place";
+  }
+  const std::string function = base::sanitize(where.function);
+  const std::string at = short_place(where);
+  if (at.empty()) {
+    return function;
+  }
+  return where.callee.empty() ? fmt::format("{} ({})", function, at)
+                              : fmt::format("{} ({}: {})", function, at, base::sanitize(where.callee));
+}
+
+std::string waiting_place(std::string_view what, const CodeLocation& where) {
+  const std::string at = short_place(where);
+  if (at.empty()) {
+    return std::string(what);
+  }
+  return what.ends_with(')') ? fmt::format("{} at {}", what, at) : fmt::format("{} ({})", what, at);
+}
+
+std::string_view pick(Verb verb, size_t n) {
+  return n == 1 ? verb.one : verb.many;
+}
+
+std::string seconds_words(double seconds) {
+  if (seconds < 0) {
+    return "0 s";
+  }
+  return seconds < 1    ? base::human_duration(seconds)
+         : seconds < 10 ? fmt::format("{} s", static_cast<int64_t>(seconds))
+                        : base::human_duration(std::floor(seconds));
+}
+
+std::string milliseconds_words(int64_t ns) {
+  return fmt::format("{:.1f} ms", static_cast<double>(ns) / 1e6);
+}
+
+std::vector<Waiting> waiting_groups(const Views& waiting) {
+  using Key = std::tuple<std::string, std::string, int>;  // operation, file, line
+  std::map<Key, Waiting> by_site;
+  std::map<std::string, RankSet> unknown_site;
+  for (const RankView* v : waiting) {
+    const CodeLocation& where = v->wait->where;
+    if (where.function.empty()) {
+      unknown_site[v->wait->what].insert(v->rank);
+      continue;
+    }
+    Waiting& group = by_site[{v->wait->what, where.file, where.line}];
+    group.what = v->wait->what;
+    group.where = where;
+    group.ranks.insert(v->rank);
+  }
+  std::vector<Waiting> out;
+  for (auto& [key, group] : by_site) {
+    group.where.callee.clear();
+    out.push_back(std::move(group));
+  }
+  const auto larger = [](const Waiting& a, const Waiting& b) {
+    return a.ranks.size() != b.ranks.size() ? a.ranks.size() > b.ranks.size()
+                                            : a.ranks.lowest() < b.ranks.lowest();
+  };
+  std::sort(out.begin(), out.end(), larger);
+  // A rank without stacks is taken to stand where most of the ranks in the same operation stand; "backward"
+  // is the same as "backward (all_reduce)".
+  for (auto& [what, ranks] : unknown_site) {
+    const auto same =
+        std::find_if(out.begin(), out.end(), [&](const Waiting& w) { return w.what.starts_with(what); });
+    if (same != out.end()) {
+      same->ranks.insert(ranks);
+    } else {
+      out.push_back({.ranks = ranks, .what = what, .where = {}});
+    }
+  }
+  std::sort(out.begin(), out.end(), larger);
+  return out;
+}
+
+std::string waiting_clause(const std::vector<Waiting>& groups, size_t culprits) {
+  std::string out;
+  size_t shown = 0;
+  RankSet rest;
+  for (const Waiting& group : groups) {
+    if (shown == kMostGroups) {
+      rest.insert(group.ranks);
+      continue;
+    }
+    const std::string at = waiting_place(group.what, group.where);
+    out += shown == 0
+               ? fmt::format("{} {} for {} in {}", rank_words(group.ranks),
+                             pick({"waits", "wait"}, group.ranks.size()), pick({"it", "them"}, culprits), at)
+               : fmt::format(", {} in {}", rank_words(group.ranks), at);
+    ++shown;
+  }
+  if (!rest.empty()) {
+    out += fmt::format(", {} elsewhere", rank_words(rest));
+  }
+  return out;
+}
+
+}  // namespace xpurun::report

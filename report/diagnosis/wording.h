@@ -1,0 +1,48 @@
+// The words that sentences and evidence are made of.
+#pragma once
+
+#include "common/model/rank_set.h"
+#include "common/model/verdict.h"
+#include "report/diagnosis/rank_view.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::report {
+
+using Views = std::vector<const RankView*>;
+
+model::RankSet ranks_of(const Views& views);
+
+// "rank 2", "ranks 0-1,3"
+std::string rank_words(const model::RankSet& ranks);
+// "rank 2 (host a, pid 4711)", "ranks 1-2 (host a, pids 7, 8)"
+std::string who(const Views& views);
+std::string who(const model::RankSet& ranks, std::string_view host, const std::vector<base::Pid>& pids);
+
+// "load_batch (train.py:31: time.sleep)"; "an unknown place" if nothing is known.
+std::string place(const model::CodeLocation& where);
+// "all_reduce (train.py:44)", "backward (all_reduce) at train.py:44"
+std::string waiting_place(std::string_view what, const model::CodeLocation& where);
+// "train.py:44" or empty
+std::string short_place(const model::CodeLocation& where);
+
+// One verb for one or several.
+struct Verb {
+  std::string_view one;
+  std::string_view many;
+};
+std::string_view pick(Verb verb, size_t n);
+
+// Full seconds above one: "10 s", "0.4 s".
+std::string seconds_words(double seconds);
+std::string milliseconds_words(int64_t ns);
+
+// Groups of ranks that wait, largest first: same operation and same call site, where a site is known.
+std::vector<model::Waiting> waiting_groups(const Views& waiting);
+// "ranks 0-1,3 wait for it in all_reduce (train.py:44)"; `them` for several culprits. Empty if nobody waits.
+std::string waiting_clause(const std::vector<model::Waiting>& groups, size_t culprits);
+
+}  // namespace xpurun::report

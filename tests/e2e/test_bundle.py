@@ -1,0 +1,78 @@
+"""The bundle in dist/ holds what it promises and runs unpacked anywhere with glibc 2.35 or later."""
+
+import os
+import pathlib
+import re
+import subprocess
+import tarfile
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["XPURUN_TEST_SOURCE"])
+OLDEST_GLIBC = (2, 35)
+GLIBC = re.compile(r"^(linux-vdso|/lib64/ld-linux-x86-64|lib(c|m|dl|pthread|rt|util|resolv))\.so\.\d+$")
+PROMISED = [
+    "bin/xpurun",
+    "libexec/xpurun/xpurun-stackdump",
+    "lib/xpurun/libxpurun_preload.so",
+    "share/man/man1/xpurun.1",
+    "share/bash-completion/completions/xpurun",
+    "share/zsh/site-functions/_xpurun",
+    "share/fish/vendor_completions.d/xpurun.fish",
+    "share/doc/xpurun/LICENSE",
+]
+
+
+class BundleTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        archives = list((SOURCE / "dist").glob("xpurun-*-linux-x86_64.tar.gz"))
+        assert len(archives) == 1, f"one bundle expected in dist/, found {archives}"
+        cls.scratch = tempfile.TemporaryDirectory(prefix="xpurun bundle ")  # with a blank in it
+        cls.addClassCleanup(cls.scratch.cleanup)
+        with tarfile.open(archives[0]) as archive:
+            cls.names = archive.getnames()
+            archive.extractall(cls.scratch.name)
+        cls.tree = pathlib.Path(cls.scratch.name, archives[0].name.removesuffix(".tar.gz"))
+        cls.elfs = [path for path in sorted(cls.tree.rglob("*"))
+                    if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
+        cls.env = {"PATH": "/usr/bin:/bin", "HOME": cls.scratch.name, "LC_ALL": "C"}
+
+    def run_in_scratch(self, *command):
+        return subprocess.run(command, env=self.env, cwd=self.scratch.name, capture_output=True, text=True,
+                              check=False, timeout=60)
+
+    def test_all_is_below_one_folder(self):
+        self.assertEqual({name.split("/")[0] for name in self.names}, {self.tree.name})
+
+    def test_what_is_promised_is_there(self):
+        missing = [name for name in PROMISED if not list(self.tree.glob(name + "*"))]
+        self.assertEqual(missing, [])
+
+    def test_no_symbol_is_newer_than_the_promised_glibc(self):
+        self.assertGreaterEqual(len(self.elfs), 3)
+        for path in self.elfs:
+            text = self.run_in_scratch("readelf", "-VW", str(path)).stdout
+            versions = [tuple(map(int, found.split("."))) for found in re.findall(r"\bGLIBC_(\d+(?:\.\d+)+)", text)]
+            self.assertTrue(versions, path)
+            self.assertLessEqual(max(versions)[:2], OLDEST_GLIBC, path)
+
+    def test_every_library_is_glibc_or_inside(self):
+        for path in self.elfs:
+            for line in self.run_in_scratch("ldd", str(path)).stdout.splitlines():
+                fields = line.split()
+                if fields and not GLIBC.match(fields[0]):
+                    self.assertIn(str(self.tree), line, f"{path.relative_to(self.tree)}: {line}")
+
+    def test_the_programs_run(self):
+        xpurun = str(self.tree / "bin/xpurun")
+        version = self.run_in_scratch(xpurun, "--version")
+        self.assertEqual(version.returncode, 0, version.stderr)
+        self.assertIn(self.tree.name.split("-")[1], version.stdout)
+        done = self.run_in_scratch(xpurun, "--", "sh", "-c", "echo $LD_PRELOAD; exit 3")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn(str(self.tree / "lib/xpurun/libxpurun_preload.so"), done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,254 @@
+#include "tests/unit/diagnosis/job.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using namespace xpurun::report;
+using namespace xpurun::report::testing;
+using model::RankSet;
+using model::Verdict;
+
+namespace {
+
+Stack in_boom() {
+  return {native("strlen", "libc.so.6"), native("ffi_call", "libffi.so.8"),
+          py("string_at", "/usr/lib/python3.11/ctypes/__init__.py", 519), py("boom", "/home/u/train.py", 20),
+          py("<module>", "/home/u/train.py", 90)};
+}
+
+// What torchrun does to the others.
+void terminate_others(Job& job, base::Rank culprit, double at_s) {
+  for (base::Rank r = 0; r < job.facts.run.world_size; ++r) {
+    if (r != culprit && !job.record(r).death.happened) {
+      job.died(r, kTerm, at_s, "ended by the launcher (SIGTERM from pid 50)");
+    }
+  }
+  job.agent_died(exited(1), at_s + 0.5).ended(exited(1));
+}
+
+}  // namespace
+
+TEST_CASE("a null pointer in C: signal, address and the Python line that called it") {
+  Job job(4);
+  job.notice(1, kSegv, 12.2).crash_dump();
+  job.rank(1, in_boom()).died(1, kSegv, 12.9);
+  terminate_others(job, 1, 13.5);
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "crash.signal");
+  CHECK(v.kind == "crash");
+  CHECK(v.signal == kSegv);
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.where.function == "boom");
+  CHECK(v.dump == "dumps/1-crash");
+  CHECK(v.sentence ==
+        "crash: rank 1 (host a, pid 101) died of SIGSEGV (address 0x0) in boom (train.py:20: string_at) "
+        "after 12 s; "
+        "ranks 0,2-3 were ended after it");
+  CHECK(std::find(v.evidence.begin(), v.evidence.end(),
+                  "innermost C function of rank 1: strlen (libc.so.6)") != v.evidence.end());
+}
+
+TEST_CASE("the notice counts, not the death that the dump delayed") {
+  Job job(3);
+  job.notice(1, kSegv, 12).crash_dump();
+  job.died(0, exited(1), 12.4).died(1, kSegv, 14).died(2, exited(1), 12.5).ended(exited(1));
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.id == "crash.signal");
+}
+
+TEST_CASE("peers that abort because a connection broke are followers in time") {
+  Job job(4);
+  job.died(2, kKill, 12);
+  for (base::Rank r : {0, 1, 3}) {
+    job.notice(r, kAbrt, 12.1).died(r, kAbrt, 12.3);
+  }
+  job.ended(exited(1));
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "crash.killed");
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.signal == kKill);
+  CHECK(v.next.find("memory") != std::string::npos);
+}
+
+TEST_CASE("an abort") {
+  Job job(2);
+  job.notice(0, kAbrt, 3).died(0, kAbrt, 3.2);
+  terminate_others(job, 0, 4);
+  CHECK(diagnose(job.facts).id == "crash.signal");
+  CHECK(diagnose(job.facts).ranks == RankSet{0});
+}
+
+TEST_CASE("an exception ends one rank with status 1, the launcher ends the others") {
+  Job job(4);
+  job.died(3, exited(1), 8);
+  terminate_others(job, 3, 8.2);
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "exit.error");
+  CHECK(v.kind == "exit");
+  CHECK(v.exit_code == 1);
+  CHECK(v.ranks == RankSet{3});
+  CHECK(v.sentence ==
+        "exit: rank 3 (host a, pid 103) exited with status 1 after 8 s; ranks 0-2 were ended after it");
+}
+
+TEST_CASE("SIGTERM from the launcher is no cause even if its death is seen first") {
+  Job job(3);
+  job.notice(0, kTerm, 7.9, Job::kAgentPid).died(0, kTerm, 7.9).died(1, exited(3), 8).died(2, kTerm, 8.1);
+  job.ended(exited(1));
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.exit_code == 3);
+}
+
+TEST_CASE("SIGTERM from outside is the cause, with its sender") {
+  Job job(2);
+  job.notice(1, kTerm, 7, 4242).died(1, kTerm, 7.1);
+  terminate_others(job, 1, 8);
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "crash.killed");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence.find("was killed by SIGTERM (sent by pid 4242)") != std::string::npos);
+}
+
+TEST_CASE("a sender alone does not make a death a consequence") {
+  Job job(2);
+  job.died(1, kTerm, 7);
+  job.record(1).death.cause_hint = "SIGTERM from pid 4242";
+  terminate_others(job, 1, 8);
+  CHECK(diagnose(job.facts).ranks == RankSet{1});
+}
+
+TEST_CASE("a handled SIGTERM is no crash") {
+  Job job(1);
+  job.notice(0, kTerm, 7, 4242).died(0, exited(0), 9).ended(0);
+  CHECK(diagnose(job.facts).kind == "none");
+}
+
+TEST_CASE("all ranks fail within milliseconds: the earliest, with low confidence") {
+  Job job(4);
+  job.died(2, exited(1), 5.001).died(0, exited(1), 5.004).died(1, exited(1), 5.01).died(3, exited(1), 5.02);
+  job.agent_died(exited(1), 6).ended(exited(1));
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.id == "exit.error");
+  CHECK(v.confidence == "low");
+}
+
+TEST_CASE("a rank that leaves with status 0 is the cause of its peers' connection errors") {
+  Job job(4);
+  job.died(1, exited(0), 5).died(0, exited(1), 5.3);
+  terminate_others(job, 1, 5.6);
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "exit.left_early");
+  CHECK(v.kind == "exit");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.exit_code == 0);
+  CHECK(v.sentence ==
+        "exit: rank 1 (host a, pid 101) left early (exit status 0) after 5 s; rank 0 exited with status 1 "
+        "0.3 s "
+        "later, then ranks 2-3 were ended");
+}
+
+TEST_CASE("most ranks had finished: the one that fails at the end failed by itself") {
+  Job job(4);
+  job.died(0, exited(0), 5)
+      .died(1, exited(0), 5)
+      .died(2, exited(0), 5)
+      .died(3, exited(1), 5.3)
+      .ended(exited(1));
+  CHECK(diagnose(job.facts).ranks == RankSet{3});
+  Job crash(4);
+  crash.died(0, exited(0), 5).died(3, kSegv, 5.3);
+  terminate_others(crash, 3, 5.6);
+  CHECK(diagnose(crash.facts).ranks == RankSet{3});
+}
+
+TEST_CASE("an unreadable status is told as such") {
+  Job job(2);
+  job.died(1, -1, 4);
+  terminate_others(job, 1, 5);
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "exit.unknown");
+  CHECK(v.ranks == RankSet{1});
+}
+
+TEST_CASE("a launcher that dies first is named as such") {
+  Job job(2);
+  job.agent_died(kKill, 3).died(0, exited(1), 3.5).died(1, exited(1), 3.6).ended(kKill);
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "crash.launcher");
+  CHECK(v.ranks.empty());
+  CHECK(v.sentence.starts_with(
+      "crash: the launcher torchrun (host a, pid 50) was killed by SIGKILL after 3 s"));
+}
+
+TEST_CASE("a launcher that was told to stop ends its ranks") {
+  Job job(2);
+  job.died(0, kTerm, 3, "ended by the launcher (SIGTERM from pid 50)")
+      .died(1, kTerm, 3, "ended by the launcher (SIGTERM from pid 50)")
+      .agent_died(exited(1), 3.2)
+      .ended(exited(1));
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "exit.launcher");
+  CHECK(v.ranks.empty());
+}
+
+TEST_CASE("a command without ranks is rank 0") {
+  Job job(0);
+  job.facts.run.processes[0].role = "other";
+  job.facts.run.processes[0].comm = "false";
+  job.agent_died(exited(3), 1).ended(exited(3));
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "exit.error");
+  CHECK(v.exit_code == 3);
+  CHECK(v.ranks == RankSet{0});
+  job.agent_died(kSegv, 1).ended(kSegv);
+  v = diagnose(job.facts);
+  CHECK(v.id == "crash.signal");
+  CHECK(v.kind == "crash");
+  job.facts.run.processes.clear();
+  v = diagnose(job.facts);
+  CHECK(v.id == "crash.signal");
+  CHECK(v.ranks == RankSet{0});
+}
+
+TEST_CASE("after a restart only the last attempt counts") {
+  Job job(2);
+  job.died(0, exited(1), 3);
+  model::ProcessRecord again = job.record(0);
+  again.pid = 300;
+  again.seen_s = 4;
+  again.death = {};
+  job.facts.run.processes.push_back(again);
+  job.died(0, exited(0), 20).died(1, exited(0), 20).agent_died(0, 21).ended(0);
+  Verdict v = diagnose(job.facts);
+  CHECK(v.kind == "none");
+  REQUIRE(v.evidence.size() == 1);
+  CHECK(v.evidence[0] == "at 3.00 s, before a restart: rank 0 exited with status 1");
+  job.died(1, exited(7), 20).ended(exited(1));
+  v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{1});
+}
+
+TEST_CASE("a stall that the job's own watchdog ended is still a hang") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
+  job.facts.dump->why = "hang";
+  job.facts.run.incidents[0].verdict = {.id = "hang.stuck", .kind = "hang", .ranks = {2}};
+  model::DumpManifest dump = *job.facts.dump;
+  job.died(0, kAbrt, 600);
+  terminate_others(job, 0, 601);
+  job.facts.dump = dump;  // as it was when taken
+  CHECK(diagnose(job.facts).kind == "hang");
+  CHECK(diagnose(job.facts).ranks == RankSet{2});
+  // A stall whose ranks have died is cleared for the detector.
+  job.facts.run.incidents[0].cleared_s = 602;
+  CHECK(diagnose(job.facts).kind == "hang");
+  // The culprit itself crashing is a crash.
+  job.record(2).death.at_s = 599;
+  job.record(2).death.wait_status = kSegv;
+  job.record(2).death.cause_hint.clear();
+  job.record(2).death.follower = false;
+  CHECK(diagnose(job.facts).kind == "crash");
+}

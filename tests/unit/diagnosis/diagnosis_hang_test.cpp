@@ -1,0 +1,432 @@
+#include "tests/unit/diagnosis/job.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using namespace xpurun::report;
+using namespace xpurun::report::testing;
+using model::RankSet;
+using model::Verdict;
+
+TEST_CASE("a rank that sleeps while the others are in all_reduce is named with its line") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.sentence ==
+        "hang: rank 2 (host a, pid 102) has been in load_batch (train.py:31: time.sleep) for 10 s; "
+        "ranks 0-1,3 wait for it in all_reduce (train.py:44)");
+  CHECK(v.id == "hang.stuck");
+  CHECK(v.kind == "hang");
+  CHECK(v.level == "confirmed");
+  CHECK(v.state == "stuck");
+  CHECK(v.confidence == "high");
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.pid == 102);
+  CHECK(v.host == "a");
+  CHECK(v.where.function == "load_batch");
+  CHECK(v.where.line == 31);
+  CHECK(v.where.callee == "time.sleep");
+  CHECK(v.seconds == 10);
+  CHECK(v.dump == "dumps/1-hang");
+  CHECK_FALSE(v.next.empty());
+  REQUIRE(v.waiting.size() == 1);
+  CHECK(v.waiting[0].ranks == RankSet{0, 1, 3});
+  CHECK(v.waiting[0].what == "all_reduce");
+  CHECK(v.waiting[0].where.line == 44);
+}
+
+TEST_CASE("rank 0 is as guilty as any other") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(0, in_sleep()).hang_dump();
+  CHECK(diagnose(job.facts).ranks == RankSet{0});
+}
+
+TEST_CASE("a DDP backward pass on gloo is a wait although no Python frame says so") {
+  Job job(4);
+  job.all(in_ddp_backward()).rank(3, in_sleep()).hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{3});
+  REQUIRE(v.waiting.size() == 1);
+  CHECK(v.waiting[0].what == "backward (all_reduce)");
+  CHECK(v.sentence.ends_with("ranks 0-2 wait for it in backward (all_reduce) at train.py:40"));
+}
+
+TEST_CASE("a backward pass without native frames is a wait if it uses no CPU, else work") {
+  Stack backward = in_ddp_backward();
+  std::erase_if(backward, [](const auto& f) { return f.kind == model::FrameKind::native; });
+  Job idle(2);
+  idle.all(backward).rank(1, in_sleep()).hang_dump();
+  CHECK(diagnose(idle.facts).ranks == RankSet{1});
+  Job working(2);
+  working.all(in_all_reduce()).rank(1, backward).cpu(1, 1).hang_dump();
+  CHECK(diagnose(working.facts).id == "hang.busy");
+}
+
+TEST_CASE("two culprits at one place share a clause, at two places each gets its own") {
+  Job same(8);
+  same.all(in_all_reduce()).rank(2, in_sleep()).rank(5, in_sleep()).hang_dump();
+  CHECK(diagnose(same.facts)
+            .sentence.starts_with("hang: ranks 2,5 (host a, pids 102, 105) have been in load_batch"));
+  Job different(8);
+  different.all(in_all_reduce()).rank(2, in_sleep()).rank(5, in_lock()).hang_dump();
+  const Verdict v = diagnose(different.facts);
+  CHECK(v.ranks == RankSet{2, 5});
+  CHECK(v.sentence.find(", and rank 5 (host a, pid 105) has been waiting for a lock in save_state") !=
+        std::string::npos);
+  CHECK(v.sentence.find("wait for them in all_reduce") != std::string::npos);
+}
+
+TEST_CASE("an endless loop is busy: suspected at first, confirmed once the stall was escalated") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(2, in_compute(), 0.1).cpu(2, 1).hang_dump();
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.busy");
+  CHECK(v.kind == "hang");
+  CHECK(v.level == "suspected");
+  CHECK(v.state == "busy");
+  CHECK(v.seconds == 10);
+  CHECK(v.sentence ==
+        "slow: rank 2 (host a, pid 102) is still working in compute (train.py:12) after 10 s; "
+        "ranks 0-1,3 wait for it in all_reduce (train.py:44)");
+  job.facts.dump->escalated = true;
+  v = diagnose(job.facts);
+  CHECK(v.level == "confirmed");
+  CHECK(v.sentence.starts_with(
+      "hang: rank 2 (host a, pid 102) has been busy in compute (train.py:12) for 10 s;"));
+}
+
+TEST_CASE("writing a checkpoint is work, also in uninterruptible sleep") {
+  Job job(4);
+  job.all(in_barrier()).rank(0, in_compute()).io(0, 200e6).kernel_state(0, 'D').hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.busy");
+  CHECK(v.ranks == RankSet{0});
+}
+
+TEST_CASE("a spinning NCCL wait is a wait") {
+  Stack nccl = {native("ncclGroupEnd", "libnccl.so.2"), py("step", "/home/u/train.py", 44)};
+  Job job(2);
+  job.all(nccl).cpu(0, 1).rank(1, in_sleep()).hang_dump();
+  CHECK(diagnose(job.facts).ranks == RankSet{1});
+}
+
+TEST_CASE("a stopped rank, also one stopped inside the collective") {
+  for (const Stack& stack : {in_sleep(), in_all_reduce()}) {
+    Job job(4);
+    job.all(in_all_reduce()).rank(1, stack).kernel_state(1, 'T').hang_dump();
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.id == "hang.stopped");
+    CHECK(v.state == "stopped");
+    CHECK(v.level == "confirmed");
+    CHECK(v.ranks == RankSet{1});
+    CHECK(v.sentence.starts_with("hang: rank 1 (host a, pid 101) is stopped (SIGSTOP) in "));
+    CHECK(v.next == "kill -CONT 101");
+  }
+}
+
+TEST_CASE("a rank in uninterruptible sleep without progress") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(1, in_sleep()).kernel_state(1, 'D').hang_dump();
+  CHECK(diagnose(job.facts).id == "hang.uninterruptible");
+}
+
+TEST_CASE("D that had passed when the stacks were taken does not count") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
+  job.seen(1).state = 'D';
+  CHECK(diagnose(job.facts).id == "hang.stuck");
+}
+
+TEST_CASE("a rank killed while the others wait") {
+  Job job(4);
+  job.all(in_all_reduce()).died(3, kKill, 50).hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.dead");
+  CHECK(v.kind == "hang");
+  CHECK(v.state == "dead");
+  CHECK(v.signal == kKill);
+  CHECK(v.ranks == RankSet{3});
+  CHECK(v.sentence ==
+        "hang: rank 3 (host a, pid 103) was killed by SIGKILL 10 s ago; ranks 0-2 wait for it in all_reduce "
+        "(train.py:44)");
+}
+
+TEST_CASE("a rank that left with status 0 while the others wait") {
+  Job job(4);
+  job.all(in_all_reduce()).died(0, exited(0), 49).ended_as_hang();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.left_early");
+  CHECK(v.state == "dead");
+  CHECK(v.exit_code == 0);
+  CHECK(v.confidence == "high");
+  CHECK(v.sentence.starts_with(
+      "hang: rank 0 (host a, pid 100) left early (exit status 0) 11 s ago; ranks 1-3 wait"));
+}
+
+TEST_CASE("ranks that had left are not to blame for one that is stuck") {
+  Job job(4);
+  job.all(in_all_reduce()).died(0, exited(0), 49).rank(2, in_sleep()).hang_dump();
+  CHECK(diagnose(job.facts).ranks == RankSet{2});
+}
+
+TEST_CASE("a lock, a queue or a dataloader is the rank's own affair") {
+  Job lock(4);
+  lock.all(in_all_reduce()).rank(2, in_lock()).hang_dump();
+  Verdict v = diagnose(lock.facts);
+  CHECK(v.id == "hang.lock");
+  CHECK(v.state == "stuck");
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.where.function == "save_state");
+  Job queue(4);
+  queue.all(in_all_reduce()).rank(2, in_queue()).hang_dump();
+  v = diagnose(queue.facts);
+  CHECK(
+      v.sentence.starts_with("hang: rank 2 (host a, pid 102) has been waiting for a queue in next_item "
+                             "(train.py:70: Queue.get) for 10 s;"));
+  Job loader(4);
+  loader.all(in_all_reduce())
+      .rank(2, in_dataloader())
+      .worker(2, in_sleep())
+      .worker(0, in_sleep())
+      .hang_dump();
+  v = diagnose(loader.facts);
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.sentence.find("waiting for a dataloader worker in batches (train.py:25: ") != std::string::npos);
+  const auto named = std::count_if(v.evidence.begin(), v.evidence.end(), [](const std::string& e) {
+    return e == "worker of rank 2 (pid 902) in load_batch (train.py:31: time.sleep)";
+  });
+  CHECK(named == 1);
+}
+
+TEST_CASE("the training may run in a thread that the main thread joins") {
+  Job job(3);
+  job.all(in_queue());
+  for (base::Rank r : {0, 1}) {
+    model::ThreadStack trainer;
+    trainer.tid = 500 + r;
+    trainer.frames = in_all_reduce();
+    job.stacks_of(r).threads.push_back(trainer);
+  }
+  job.hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.waiting.at(0).what == "all_reduce");
+}
+
+TEST_CASE("on a GPU the wait of a backward pass is in the autograd thread") {
+  Stack main = {native("c10::ivalue::Future::wait", "libtorch_cpu.so"),
+                native("torch::autograd::Engine::execute_with_graph_task", "libtorch_cpu.so"),
+                py("backward", "/opt/lib/python3.11/site-packages/torch/autograd/__init__.py", 200),
+                py("step", "/home/u/train.py", 40)};
+  Job job(2);
+  job.all(main).rank(1, in_sleep());
+  model::ThreadStack autograd;
+  autograd.comm = "pt_autograd_0";
+  autograd.frames = {native("cudaStreamSynchronize", "libcudart.so.12"),
+                     native("c10d::Reducer::sync_bucket_indices", "libtorch_cuda.so")};
+  job.stacks_of(0).threads.push_back(autograd);
+  job.hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.waiting.at(0).where.line == 40);
+}
+
+TEST_CASE("a user's own function named all_reduce is no wait") {
+  const Stack own = {native("clock_nanosleep", "libc.so.6"),
+                     py("all_reduce", "/home/u/comm.py", 7, "time.sleep")};
+  Job job(4);
+  job.all(in_all_reduce()).rank(1, own).hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.where.file == "/home/u/comm.py");
+}
+
+TEST_CASE("user code called from inside DDP or FSDP is the user's") {
+  const std::string packages = "/opt/lib/python3.11/site-packages/torch/";
+  const Stack forward = {native("clock_nanosleep", "libc.so.6"),
+                         py("Net.forward", "/home/u/net.py", 5, "time.sleep"),
+                         py("Module._call_impl", packages + "nn/modules/module.py", 1500),
+                         py("DistributedDataParallel.forward", packages + "nn/parallel/distributed.py", 1000),
+                         py("step", "/home/u/train.py", 38)};
+  Job job(4);
+  job.all(in_all_reduce()).rank(1, forward).hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.where.function == "Net.forward");
+}
+
+TEST_CASE("a rank without stacks is judged by its observed position") {
+  Job waits(4);
+  waits.all(in_all_reduce()).rank(2, in_sleep()).unreadable(0, "permission denied").hang_dump();
+  Verdict v = diagnose(waits.facts);
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.waiting.at(0).ranks == RankSet{0, 1, 3});
+  Job guilty(4);
+  guilty.all(in_all_reduce()).rank(2, in_sleep()).unreadable(2, "permission denied").hang_dump();
+  v = diagnose(guilty.facts);
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.confidence == "medium");
+  CHECK(v.where.function == "load_batch");
+}
+
+TEST_CASE("a rank of which nothing can be read is suspected only if nobody else is") {
+  Job job(4);
+  job.all(in_all_reduce()).unreadable(1, "timeout").no_position(1).hang_dump();
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.silent");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.confidence == "low");
+  CHECK(v.sentence.starts_with(
+      "hang: rank 1 (host a, pid 101) gives no sign of life: no stack could be read (timeout);"));
+  job.rank(3, in_sleep());
+  v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{3});
+}
+
+TEST_CASE("the minority in another collective is named, rank 0 included") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(0, in_barrier()).hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.mismatch");
+  CHECK(v.state == "waiting");
+  CHECK(v.ranks == RankSet{0});
+  CHECK(v.waiting.at(0).ranks == RankSet{1, 2, 3});
+  CHECK(v.sentence ==
+        "hang: rank 0 (host a, pid 100) has waited in barrier (train.py:51) for 10 s while ranks 1-3 wait in "
+        "all_reduce (train.py:44)");
+}
+
+TEST_CASE("the same collective on two lines is a mismatch too") {
+  Job job(4);
+  job.all(in_all_reduce(44)).rank(3, in_all_reduce(46)).hang_dump();
+  CHECK(diagnose(job.facts).ranks == RankSet{3});
+}
+
+TEST_CASE("a tie blames nobody alone") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(0, in_barrier()).rank(1, in_barrier()).hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.mismatch");
+  CHECK(v.confidence == "low");
+  CHECK(v.ranks == RankSet{0, 1, 2, 3});
+  CHECK(v.waiting.size() == 2);
+  CHECK(v.sentence ==
+        "hang: ranks have waited for each other in different calls for 10 s: ranks 0-1 in barrier "
+        "(train.py:51), "
+        "ranks 2-3 in all_reduce (train.py:44)");
+}
+
+TEST_CASE("all ranks in the same collective: network or GPU, or ranks elsewhere") {
+  Job job(4);
+  job.all(in_all_reduce()).hang_dump();
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.all_waiting");
+  CHECK(v.ranks == RankSet{0, 1, 2, 3});
+  CHECK(v.confidence == "low");
+  CHECK(v.sentence ==
+        "hang: all 4 ranks have waited in all_reduce (train.py:44) for 10 s; none is missing, which points "
+        "to the "
+        "network or a GPU");
+  job.facts.run.world_size = 8;
+  v = diagnose(job.facts);
+  CHECK(v.id == "hang.all_waiting");
+  CHECK(v.sentence.find("the others of 8 are not on this host or never started") != std::string::npos);
+}
+
+TEST_CASE("send and recv may differ between pipeline stages") {
+  const std::string c10d = "/opt/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py";
+  const Stack recv = {py("recv", c10d, 1200, "work.wait"), py("stage", "/home/u/train.py", 20)};
+  const Stack send = {py("send", c10d, 1100, "work.wait"), py("stage", "/home/u/train.py", 24)};
+  Job job(4);
+  job.all(recv).rank(0, send).hang_dump();
+  CHECK(diagnose(job.facts).id == "hang.all_waiting");
+}
+
+TEST_CASE("a long C call on all ranks is told as what it is") {
+  Job job(4);
+  job.all(in_compute()).hang_dump();
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.long_call");
+  CHECK(v.level == "suspected");
+  CHECK(v.state == "stuck");
+  CHECK(v.ranks == RankSet{0, 1, 2, 3});
+  CHECK(v.sentence ==
+        "slow: all 4 ranks have been in compute (train.py:12) for 10 s; no rank waits for another");
+  for (base::Rank r = 0; r < 4; ++r) {
+    job.cpu(r, 0.9);
+  }
+  v = diagnose(job.facts);
+  CHECK(v.id == "hang.long_call");
+  CHECK(v.state == "busy");
+}
+
+TEST_CASE("a process alone is its own culprit") {
+  Job stuck(1);
+  stuck.all(in_sleep()).hang_dump();
+  Verdict v = diagnose(stuck.facts);
+  CHECK(v.id == "hang.stuck");
+  CHECK(v.level == "confirmed");
+  CHECK(v.sentence ==
+        "hang: rank 0 (host a, pid 100) has been in load_batch (train.py:31: time.sleep) for 10 s");
+  Job busy(1);
+  busy.all(in_compute()).cpu(0, 1).hang_dump();
+  v = diagnose(busy.facts);
+  CHECK(v.id == "hang.busy");
+  CHECK(v.level == "suspected");
+  CHECK(v.sentence == "slow: rank 0 (host a, pid 100) is still working in compute (train.py:12) after 10 s");
+  Job lock(1);
+  lock.all(in_lock()).hang_dump();
+  CHECK(diagnose(lock.facts).id == "hang.lock");
+}
+
+TEST_CASE("ranks of an unknown library: the odd one out is suspected, no more") {
+  Job job(4);
+  job.all(in_compute()).rank(2, in_sleep()).hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.level == "suspected");
+  CHECK(v.confidence == "low");
+}
+
+TEST_CASE("a death explains a stall of ranks in unknown code") {
+  Job job(4);
+  job.all(in_compute()).died(1, kKill, 50).hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.dead");
+  CHECK(v.ranks == RankSet{1});
+}
+
+TEST_CASE("a dump that could not be read leaves what the supervisor recorded, or the bare fact") {
+  Job job(4);
+  job.all(in_all_reduce()).hang_dump();
+  job.facts.run.outcome = "hang";
+  job.facts.dump.reset();
+  job.facts.stacks.clear();
+  job.facts.dump_dir.clear();
+  CHECK(diagnose(job.facts).id == "hang.unknown");
+  CHECK(diagnose(job.facts).kind == "hang");
+  job.facts.run.incidents[0].verdict = {.id = "hang.stuck", .kind = "hang", .ranks = {2}};
+  CHECK(diagnose(job.facts).ranks == RankSet{2});
+  job.facts.run.incidents.clear();
+  CHECK(diagnose(job.facts).id == "hang.unknown");
+}
+
+TEST_CASE("a thousand ranks are one line each way") {
+  Job job(1024);
+  job.all(in_all_reduce()).rank(777, in_sleep()).hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.ranks == RankSet{777});
+  CHECK(v.sentence.ends_with("; ranks 0-776,778-1023 wait for it in all_reduce (train.py:44)"));
+  CHECK(v.evidence.size() < 10);
+}
+
+TEST_CASE("stacks of agents and workers never stand for a rank") {
+  Job job(2);
+  job.all(in_all_reduce()).rank(1, in_sleep()).worker(0, in_sleep());
+  model::ProcessStacks agent;
+  agent.role = "agent";
+  agent.pid = Job::kAgentPid;
+  job.facts.stacks.push_back(agent);
+  job.hang_dump();
+  CHECK(diagnose(job.facts).ranks == RankSet{1});
+}
