@@ -64,7 +64,7 @@ model::Frame ThreadResolver::python_frame(const RawFrame& frame) const {
   f.kind = model::FrameKind::python;
   const auto it = python_.code.find(frame.code);
   if (it == python_.code.end() || runtime_ == nullptr) {
-    f.func = "?";
+    f.func = '?';
     return f;
   }
   const CodeObject& code = it->second;
