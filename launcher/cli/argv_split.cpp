@@ -34,43 +34,57 @@ std::string unknown_option(std::string_view word, const CommandSpec& command) {
   return what;
 }
 
-// What one option word means for the words after it, or why it is wrong.
+// One option word in long form: "-qo" becomes --quiet and --out, whose value is still to come.
 struct OptionWord {
-  enum class Next { nothing, is_value } next = Next::nothing;
+  std::vector<std::string> plain;          // "--quiet", "--out=dir", one word each
+  std::optional<std::string> needs_value;  // "--out": the next word is its value
   std::optional<std::string> problem;
 };
 
+std::string no_value(std::string_view option) {
+  return fmt::format("option {} needs a value", option);
+}
+
 OptionWord long_option(std::string_view word, const CommandSpec& command) {
   const size_t eq = word.find('=');
-  const std::string_view name = word.substr(2, eq == std::string_view::npos ? eq : eq - 2);
+  const std::string option(word.substr(0, eq));
+  const std::string_view name = std::string_view(option).substr(2);
   const OptionSpec* o = find_option(command.options, name);
   if (o == nullptr && name.starts_with("no-")) {
     o = find_option(command.options, name.substr(3));
     o = o != nullptr && o->kind == ValueKind::on_off ? o : nullptr;
   }
   if (o == nullptr) {
-    return {.problem = unknown_option(word.substr(0, eq), command)};
+    return {.problem = unknown_option(option, command)};
+  }
+  if (eq == std::string_view::npos) {
+    return takes_value(*o) ? OptionWord{.needs_value = option} : OptionWord{.plain = {option}};
   }
   if (!takes_value(*o)) {
-    if (eq != std::string_view::npos) {
-      return {.problem = fmt::format("option --{} takes no value", name)};
-    }
-    return {};
+    return {.problem = fmt::format("option {} takes no value", option)};
   }
-  return {.next = eq == std::string_view::npos ? OptionWord::Next::is_value : OptionWord::Next::nothing};
+  return eq + 1 == word.size() ? OptionWord{.problem = no_value(option)}
+                               : OptionWord{.plain = {std::string(word)}};
 }
 
 OptionWord short_options(std::string_view word, const CommandSpec& command) {
+  OptionWord out;
   for (size_t i = 1; i < word.size(); ++i) {
     const OptionSpec* o = find_option(command.options, word[i]);
     if (o == nullptr) {
       return {.problem = unknown_option(i == 1 ? word : fmt::format("-{} in {}", word[i], word), command)};
     }
-    if (takes_value(*o)) {
-      return {.next = i + 1 == word.size() ? OptionWord::Next::is_value : OptionWord::Next::nothing};
+    const std::string option = fmt::format("--{}", o->name);
+    if (!takes_value(*o)) {
+      out.plain.push_back(option);
+    } else if (i + 1 == word.size()) {
+      out.needs_value = option;
+    } else {
+      out.plain.push_back(fmt::format("{}={}", option, word.substr(i + 1)));
+      break;
     }
   }
-  return {};
+  return out;
 }
 
 tl::unexpected<UsageError> wrong(const CommandSpec& command, std::string what) {
@@ -127,12 +141,12 @@ tl::expected<ArgvSplit, UsageError> split_argv(const std::vector<std::string>& w
     if (option.problem) {
       return wrong(*out.command, *option.problem);
     }
-    out.own.push_back(word);
-    if (option.next == OptionWord::Next::is_value) {
-      if (i + 1 == words.size()) {
-        return wrong(*out.command, fmt::format("option {} needs a value", word));
+    out.own.insert(out.own.end(), option.plain.begin(), option.plain.end());
+    if (option.needs_value) {
+      if (i + 1 == words.size() || words[i + 1].empty()) {
+        return wrong(*out.command, no_value(word));
       }
-      out.own.push_back(words[++i]);
+      out.own.push_back(fmt::format("{}={}", *option.needs_value, words[++i]));
     }
   }
   return out;

@@ -12,7 +12,9 @@ namespace xpurun::launcher {
 
 struct ArgvSplit {
   const CommandSpec* command = nullptr;  // null: nothing was given, not even an option
-  std::vector<std::string> own;          // options, their values and, but for run, operands
+  // Our options in long form, each one word with its value ("--out=dir"), and, but for run, operands. One
+  // word, because Boost takes the value of "--name --" for the end of the options.
+  std::vector<std::string> own;
   std::vector<std::string> child;        // run: argv of the child, untouched; may be empty
 };
 

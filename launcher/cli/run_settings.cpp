@@ -115,7 +115,7 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
   const std::string shown = base::sanitize(value);
   switch (o.kind) {
     case ValueKind::none:
-      return {};
+      break;
     case ValueKind::on_off:
       if (!on_off(value)) {
         return base::fail(fmt::format("'{}' is neither on nor off", shown));
@@ -153,12 +153,9 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
     case ValueKind::directory:
     case ValueKind::file:
     case ValueKind::text:
-      if (value.empty()) {
-        return base::fail("the value is empty");
-      }
-      return {};
+      break;
   }
-  return base::fail("unknown kind of option");
+  return {};
 }
 
 base::Result<RunOptions> to_run_options(const Settings& settings) {

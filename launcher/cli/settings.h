@@ -36,7 +36,7 @@ struct ParsedWords {
   std::vector<std::string> operands;
 };
 
-// Our own words, split off by split_argv. Boost.Program_options reads them: no abbreviations; of an option
+// Our own words, as split_argv gives them. Boost.Program_options reads them: no abbreviations; of an option
 // given twice the last one counts.
 base::Result<ParsedWords> parse_words(const CommandSpec& command, const std::vector<std::string>& own);
 

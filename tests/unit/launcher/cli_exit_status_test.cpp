@@ -1,0 +1,59 @@
+#include "launcher/cli/exit_status.h"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <csignal>
+#include <initializer_list>
+
+using namespace xpurun::launcher;
+
+namespace {
+// Wait statuses as the kernel makes them (wait(2)).
+constexpr int exited(int code) {
+  return code << 8;
+}
+constexpr int killed(int signal) {
+  return signal;
+}
+constexpr int kCoreDumped = 0x80;
+}  // namespace
+
+TEST_CASE("the command's own status passes through") {
+  for (int code : {0, 1, 2, 42, 123, 124, 125, 126, 127, 128, 137, 139, 247, 255}) {
+    CAPTURE(code);
+    CHECK(exit_status({.wait_status = exited(code)}) == code);
+  }
+}
+
+TEST_CASE("a command that died of a signal") {
+  CHECK(exit_status({.wait_status = killed(SIGKILL)}) == 137);
+  CHECK(exit_status({.wait_status = killed(SIGTERM)}) == 143);
+  CHECK(exit_status({.wait_status = killed(SIGSEGV) | kCoreDumped}) == 139);
+  SUBCASE("counts more than a rank's signal: it is what a shell would say") {
+    CHECK(exit_status({.wait_status = killed(SIGINT), .root_cause_signal = SIGKILL}) == 130);
+  }
+}
+
+TEST_CASE("a launcher that hides the signal of its rank") {
+  CHECK(exit_status({.wait_status = exited(1), .root_cause_signal = SIGSEGV}) == 139);
+  CHECK(exit_status({.wait_status = exited(247), .root_cause_signal = SIGKILL}) == 137);
+  SUBCASE("but success stays success: the launcher may have restarted it") {
+    CHECK(exit_status({.wait_status = exited(0), .root_cause_signal = SIGSEGV}) == 0);
+  }
+}
+
+TEST_CASE("a hang that we ended is 124, however the job answered") {
+  for (int status : {exited(0), exited(1), killed(SIGTERM), killed(SIGKILL), -1}) {
+    CHECK(exit_status({.wait_status = status, .end = JobEnd::hang_ended, .root_cause_signal = SIGTERM}) ==
+          124);
+  }
+}
+
+TEST_CASE("our own failures") {
+  CHECK(exit_status({}) == 125);
+  CHECK(exec_failure_status(ENOENT) == 127);
+  CHECK(exec_failure_status(ENOTDIR) == 127);
+  CHECK(exec_failure_status(EACCES) == 126);
+  CHECK(exec_failure_status(ENOEXEC) == 126);
+}

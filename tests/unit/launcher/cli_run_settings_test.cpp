@@ -1,0 +1,130 @@
+#include "launcher/cli/run_settings.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+using namespace xpurun::launcher;
+
+namespace {
+
+xpurun::base::Result<RunOptions> options(const std::vector<std::string>& words) {
+  const auto parsed = parse_words(*find_command("run"), words);
+  REQUIRE(parsed);
+  return to_run_options(parsed->settings);
+}
+
+std::string problem(const std::vector<std::string>& words) {
+  const auto o = options(words);
+  REQUIRE(!o);
+  CHECK(o.error().id == "E-USAGE");
+  return o.error().what;
+}
+
+}  // namespace
+
+TEST_CASE("the defaults of the table are the defaults of RunOptions") {
+  Settings as_text;
+  for (const OptionSpec& o : run_options()) {
+    if (!o.default_text.empty()) {
+      as_text.set(o.name, {.value = std::string(o.default_text), .source = "table"});
+    }
+  }
+  const auto given = to_run_options(as_text);
+  REQUIRE(given);
+  const RunOptions built_in;
+  CHECK(given->hang_timeout_s == built_in.hang_timeout_s);
+  CHECK(given->busy_timeouts == built_in.busy_timeouts);
+  CHECK(given->on_hang == built_in.on_hang);
+  CHECK(given->poll_s == built_in.poll_s);
+  CHECK(given->dump_signal == built_in.dump_signal);
+  CHECK(given->dump_deadline_s == built_in.dump_deadline_s);
+  CHECK(given->crash_wait_s == built_in.crash_wait_s);
+  CHECK(given->grace_s == built_in.grace_s);
+  CHECK(given->runs_dir == built_in.runs_dir);
+  CHECK(given->report == built_in.report);
+  CHECK(given->logs == built_in.logs);
+  CHECK(given->prefix == built_in.prefix);
+  CHECK(given->verbosity == built_in.verbosity);
+  CHECK(given->preload == built_in.preload);
+}
+
+TEST_CASE("every option arrives") {
+  const auto o = options({"--hang-timeout=5m", "--busy-timeouts=7", "--on-hang=kill", "--poll=250ms",
+                          "--dump-signal=USR2", "--dump-deadline=1s", "--crash-wait=2", "--grace=1.5h",
+                          "--out=o", "--runs-dir=r", "--name=n", "--no-report", "--prefix", "-v",
+                          "--no-preload", "--preload-library=l"});
+  REQUIRE(o);
+  CHECK(o->hang_timeout_s == 300);
+  CHECK(o->busy_timeouts == 7);
+  CHECK(o->on_hang == OnHang::kill);
+  CHECK(o->poll_s == 0.25);
+  CHECK(o->dump_signal == SIGUSR2);
+  CHECK(o->dump_deadline_s == 1);
+  CHECK(o->crash_wait_s == 2);
+  CHECK(o->grace_s == 5400);
+  CHECK(o->out_dir == "o");
+  CHECK(o->runs_dir == "r");
+  CHECK(o->name == "n");
+  CHECK_FALSE(o->report);
+  CHECK(o->prefix);
+  CHECK(o->logs);
+  CHECK(o->verbosity == 1);
+  CHECK_FALSE(o->preload);
+  CHECK(o->preload_path == "l");
+  CHECK(o->origins.size() == 16);
+  CHECK(o->origins.front().source == "command line");
+}
+
+TEST_CASE("words instead of durations, and signals") {
+  CHECK(options({"--hang-timeout=off"})->hang_timeout_s == 0);
+  CHECK(options({"--hang-timeout=0"})->hang_timeout_s == 0);
+  CHECK(options({"--crash-wait=off"})->crash_wait_s == 0);
+  CHECK(options({"--grace=none"})->grace_s == kForever);
+  CHECK(options({"--grace=0"})->grace_s == 0);
+  CHECK(options({"--dump-signal=HUP"})->dump_signal == SIGHUP);
+  CHECK(options({"--dump-signal=QUIT"})->dump_signal == SIGQUIT);
+  CHECK(options({"--dump-signal=USR1"})->dump_signal == SIGUSR1);
+}
+
+TEST_CASE("how much to say") {
+  CHECK(options({"-vvvv"})->verbosity == 2);
+  CHECK(options({"-q"})->verbosity == -1);
+  CHECK(options({"-q", "-v"})->verbosity == -1);
+  Settings s = parse_words(*find_command("run"), {"-v"})->settings;
+  add_environment(s, *find_command("run"), {{"XPURUN_QUIET", "1"}});
+  CHECK(to_run_options(s)->verbosity == 1);
+  Settings quiet = parse_words(*find_command("run"), {"-q"})->settings;
+  add_environment(quiet, *find_command("run"), {{"XPURUN_VERBOSE", "2"}});
+  CHECK(to_run_options(quiet)->verbosity == -1);
+}
+
+TEST_CASE("bad values name the option and the place") {
+  CHECK(problem({"--grace=5x"}) ==
+        "--grace: '5x' is not a duration; write 90, 90s, 5m, 1.5h or 250ms, or none");
+  CHECK(problem({"--hang-timeout=-1"}).starts_with("--hang-timeout: '-1' is not a duration"));
+  CHECK(problem({"--hang-timeout=1e9h"}).ends_with("is longer than three years"));
+  CHECK(problem({"--on-hang=stop"}) == "--on-hang: 'stop' is not one of report, kill");
+  CHECK(problem({"--dump-signal=KILL"}).ends_with("is not one of none, HUP, QUIT, USR1, USR2"));
+  CHECK(problem({"--busy-timeouts=0"}).starts_with("--busy-timeouts: '0' is not a number from 1"));
+  CHECK(problem({"--busy-timeouts=99999999999999999999"}).starts_with("--busy-timeouts"));
+  CHECK(problem({"--poll=0"}) == "--poll: must be longer than 0");
+  CHECK(problem({"--dump-deadline=0ms"}) == "--dump-deadline: must be longer than 0");
+  SUBCASE("from the environment and from a file") {
+    Settings env;
+    add_environment(env, *find_command("run"), {{"XPURUN_LOGS", "maybe"}});
+    CHECK(to_run_options(env).error().what == "--logs: 'maybe' is neither on nor off (set in XPURUN_LOGS)");
+    Settings file;
+    REQUIRE(add_config_text(file, *find_command("run"), "grace=soon\n", "a/b.conf", FileLevel::user));
+    CHECK(to_run_options(file).error().what.starts_with("a/b.conf: grace: 'soon' is not a duration"));
+    CHECK(to_run_options(file).error().id == "E-CONFIG");
+  }
+}
+
+TEST_CASE("print_config says where each value comes from") {
+  const auto parsed = parse_words(*find_command("run"), {"--grace=1"});
+  const std::string text = print_config(parsed->settings);
+  CHECK(text.find("grace            1                command line\n") != std::string::npos);
+  CHECK(text.find("hang-timeout     300s             default\n") != std::string::npos);
+  CHECK(text.find("print-config") == std::string::npos);
+}
