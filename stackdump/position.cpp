@@ -64,19 +64,17 @@ std::optional<Addr> PositionReader::State::find_main() {
   if (main_thread != 0 && is_main(main_thread, *interp)) {
     return main_thread;
   }
-  // New threads are put in front: the main thread is the last of its list, unless a fork from another
-  // thread made that one the main thread.
-  Addr last = 0;
+  // New states are put in front, so of several that claim to be the main thread's (until 3.11 those of
+  // threads that it is just starting do) the last is the one. Versions without thread ids: the last of all.
+  Addr found = 0;
   Addr thread = memory.value<uint64_t>(*interp + o.interp_threads).value_or(0);
   for (size_t i = 0; thread != 0 && i < kMaxThreads; ++i) {
-    if (o.thread_native_id != kAbsent && is_main(thread, *interp)) {
-      return thread;
+    if (is_main(thread, *interp)) {
+      found = thread;
     }
-    last = thread;
     thread = memory.value<uint64_t>(thread + o.thread_next).value_or(0);
   }
-  return last != 0 && o.thread_native_id == kAbsent && is_main(last, *interp) ? std::optional(last)
-                                                                              : std::nullopt;
+  return found != 0 ? std::optional(found) : std::nullopt;
 }
 
 const CodeObject* PositionReader::State::code_object(Addr address) {

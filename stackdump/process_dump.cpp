@@ -196,15 +196,29 @@ void ProcessDump::copy() {
   }
 }
 
-const PyThread* ProcessDump::python_of(const ThreadCopy& thread) const {
+std::optional<PyThread> ProcessDump::python_of(const ThreadCopy& thread) const {
   const uint64_t fs_base = thread.registers ? thread.registers->fs_base : 0;
   const auto native = fs_base == 0 ? static_cast<uint64_t>(inner_tid(target_.pid, thread.tid)) : 0;
+  // A thread may have several states: one for each interpreter it entered, and until 3.11 for a moment those
+  // of threads that it is starting. The latter have no frames.
+  std::optional<PyThread> found;
   for (const PyThread& t : py_.threads) {
-    if (fs_base != 0 ? t.thread_id == fs_base : t.native_id == native) {
-      return &t;
+    if (fs_base != 0 ? t.thread_id != fs_base : t.native_id != native) {
+      continue;
+    }
+    if (!found || found->groups.empty()) {
+      const bool holds_gil = found && found->holds_gil;
+      found = t;
+      found->holds_gil |= holds_gil;
+    } else if (!t.groups.empty()) {
+      found->holds_gil |= t.holds_gil;
+      found->collecting |= t.collecting;
+      found->groups.insert(found->groups.end(), t.groups.begin(), t.groups.end());
+      std::stable_sort(found->groups.begin(), found->groups.end(),
+                       [](const FrameGroup& a, const FrameGroup& b) { return a.anchor < b.anchor; });
     }
   }
-  return nullptr;
+  return found;
 }
 
 model::ProcessStacks ProcessDump::resolve() {

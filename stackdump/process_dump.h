@@ -56,7 +56,7 @@ class ProcessDump {
   void copy_thread_registers(ThreadCopy& thread, std::optional<Registers> registers);
   void copy_stacks();
   void copy_python(base::MonoNs deadline);
-  const PyThread* python_of(const ThreadCopy& thread) const;
+  std::optional<PyThread> python_of(const ThreadCopy& thread) const;
   void fail(base::Error error, model::DumpStatus status);
 
   DumpTarget target_;

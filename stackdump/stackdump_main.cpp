@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdio>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace {
@@ -21,6 +22,8 @@ namespace base = xpurun::base;
 namespace model = xpurun::model;
 using xpurun::stackdump::Options;
 using xpurun::stackdump::ProcessDump;
+
+constexpr int kNiceness = -15;
 
 // A reader that went away is no reason to leave a dump unwritten.
 void say(std::string_view line) {
@@ -88,6 +91,8 @@ int main(int argc, char** argv) {
   // A supervisor that dies must not leave us holding its ranks.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);
+  // While we hold a rank we should not queue behind its siblings. Refused without privilege; then we do.
+  ::setpriority(PRIO_PROCESS, 0, kNiceness);
   const auto options = xpurun::stackdump::parse_options({argv + 1, argv + argc});
   if (!options) {
     fmt::print(stderr, "xpurun-stackdump: {}\n", base::to_line(options.error()));

@@ -27,8 +27,8 @@ ThreadResolver::ThreadResolver(base::Pid pid, ModuleList& modules, SnapshotMemor
                                const PythonRuntime* runtime, const PySnapshot& python)
     : pid_(pid), modules_(modules), runtime_(runtime), python_(python), unwinder_(modules, memory) {}
 
-void ThreadResolver::add(const ThreadCopy& thread, const PyThread* python) {
-  Pending p{.thread = &thread, .python = python};
+void ThreadResolver::add(const ThreadCopy& thread, std::optional<PyThread> python) {
+  Pending p{.thread = &thread, .python = std::move(python)};
   if (thread.registers) {
     p.native = unwinder_.unwind(*thread.registers, thread.stack);
   } else {
@@ -64,7 +64,7 @@ model::Frame ThreadResolver::python_frame(const RawFrame& frame) const {
   f.kind = model::FrameKind::python;
   const auto it = python_.code.find(frame.code);
   if (it == python_.code.end() || runtime_ == nullptr) {
-    f.func = "?";
+    f.func = '?';
     return f;
   }
   const CodeObject& code = it->second;
@@ -80,7 +80,7 @@ model::Frame ThreadResolver::python_frame(const RawFrame& frame) const {
 }
 
 bool ThreadResolver::waits_for_gil(const Pending& p, const Names& names) const {
-  if (p.python == nullptr || p.python->holds_gil || runtime_ == nullptr) {
+  if (!p.python || p.python->holds_gil || runtime_ == nullptr) {
     return false;
   }
   const auto name_of = [&](size_t i) -> const NamedAddress* {
@@ -98,12 +98,11 @@ bool ThreadResolver::waits_for_gil(const Pending& p, const Names& names) const {
     if (n->module == nullptr || n->module->path != runtime_->path) {
       continue;
     }
-    // The innermost frame of the interpreter. A stripped one has no name for take_gil, but nothing else in
-    // CPython waits on a condition variable with a time limit: its own locks are semaphores.
+    // The innermost frame of the interpreter. take_gil may be inlined or its name stripped, but nothing else
+    // in CPython waits on a condition variable with a time limit: its own locks are semaphores.
     const NamedAddress* inner = i == 0 ? nullptr : name_of(i - 1);
-    return !n->named && inner != nullptr &&
-           (inner->func.find("pthread_cond_timedwait") != std::string::npos ||
-            inner->func.find("pthread_cond_clockwait") != std::string::npos);
+    return inner != nullptr && (inner->func.find("pthread_cond_timedwait") != std::string::npos ||
+                                inner->func.find("pthread_cond_clockwait") != std::string::npos);
   }
   return false;
 }
@@ -119,7 +118,7 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
   out.cpu_ms = c.kernel.cpu_ms;
   out.wchan = c.kernel.wchan;
   out.syscall = c.kernel.syscall;
-  if (p.python != nullptr && p.python->holds_gil) {
+  if (p.python && p.python->holds_gil) {
     out.gil = model::GilState::holder;
     out.gc = p.python->collecting;
   } else if (waits_for_gil(p, names)) {
@@ -137,7 +136,7 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
     is_eval.push_back(it != names.end() && it->second.named && it->second.func.starts_with(kEval));
   }
   static const std::vector<FrameGroup> kNoGroups;
-  const auto& groups = p.python == nullptr ? kNoGroups : p.python->groups;
+  const auto& groups = !p.python ? kNoGroups : p.python->groups;
   bool innermost = true;  // of the Python frames
   for (const MergedItem& item : interleave(p.native, groups, is_eval)) {
     switch (item.kind) {
@@ -160,7 +159,7 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
         break;
     }
   }
-  if (p.python != nullptr && !p.python->cut.empty()) {
+  if (p.python && !p.python->cut.empty()) {
     out.frames.push_back(marker("Python frames end here: " + p.python->cut));
   }
   return out;

@@ -18,15 +18,15 @@ class ThreadResolver {
   ThreadResolver(base::Pid pid, ModuleList& modules, SnapshotMemory& memory, const PythonRuntime* runtime,
                  const PySnapshot& python);
 
-  // Unwinds the thread; `python` is null if the interpreter does not know it.
-  void add(const ThreadCopy& thread, const PyThread* python);
+  // Unwinds the thread; `python` is missing if the interpreter does not know it.
+  void add(const ThreadCopy& thread, std::optional<PyThread> python);
   // Main thread first, the others by thread id.
   std::vector<model::ThreadStack> resolve();
 
  private:
   struct Pending {
     const ThreadCopy* thread = nullptr;
-    const PyThread* python = nullptr;
+    std::optional<PyThread> python;
     NativeStack native;
   };
   using Names = std::unordered_map<Addr, NamedAddress>;

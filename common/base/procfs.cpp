@@ -82,6 +82,8 @@ Result<ProcStat> parse_proc_stat(std::string_view text) {
   out.ppid = static_cast<Pid>(field(4));
   out.pgrp = static_cast<Pid>(field(5));
   out.session = static_cast<Pid>(field(6));
+  out.minor_faults = static_cast<uint64_t>(field(10));
+  out.major_faults = static_cast<uint64_t>(field(12));
   out.utime_ticks = static_cast<uint64_t>(field(14));
   out.stime_ticks = static_cast<uint64_t>(field(15));
   out.num_threads = field(20);

@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
@@ -154,12 +156,17 @@ void Supervisor::finish() {
 
 int Supervisor::exit_status() const {
   int root_signal = 0;
-  int first = INT32_MAX;
+  double first = std::numeric_limits<double>::infinity();
   for (const model::ProcessRecord& r : table_.records()) {
     const model::Death& d = r.death;
     const bool failed = r.role == "rank" && d.happened && !d.follower && d.wait_status != 0;
-    if (failed && d.order < first) {
-      first = d.order;
+    double at_s = d.at_s;
+    for (const model::CrashNotice& crash : journal_.manifest().crashes) {
+      // A rank that is held for its dump dies later than it crashed.
+      at_s = crash.pid == r.pid ? std::min(at_s, crash.at_s) : at_s;
+    }
+    if (failed && at_s < first) {
+      first = at_s;
       root_signal = d.wait_status > 0 && WIFSIGNALED(d.wait_status) ? WTERMSIG(d.wait_status) : 0;
     }
   }

@@ -13,6 +13,8 @@ namespace {
 constexpr size_t kWindow = 8;
 // Reading or writing files faster than this counts as progress: a checkpoint inside one long C call.
 constexpr double kIoProgressBytesPerS = 1 << 20;
+// A library that is being loaded and relocated faults on every page; a thread that waits or spins on none.
+constexpr double kFaultProgressPerS = 50;
 constexpr double kMaxOpenBackoffS = 5;
 
 double ticks_to_s(uint64_t ticks) {
@@ -42,7 +44,8 @@ void RankWatch::sample_usage(base::MonoNs now) {
   usage_.push_back({.at = now,
                     .cpu_s = ticks_to_s(process->utime_ticks + process->stime_ticks),
                     .main_cpu_s = ticks_to_s(main->utime_ticks + main->stime_ticks),
-                    .io_bytes = io.read_chars + io.write_chars});
+                    .io_bytes = io.read_chars + io.write_chars,
+                    .page_faults = main->minor_faults + main->major_faults});
   while (usage_.size() > kWindow) {
     usage_.pop_front();
   }
@@ -93,7 +96,8 @@ void RankWatch::sample(base::MonoNs now) {
     const Usage& previous = usage_[usage_.size() - 2];
     const double seconds = base::ns_to_s(last.at - previous.at);
     const auto bytes = static_cast<double>(last.io_bytes - std::min(previous.io_bytes, last.io_bytes));
-    progress = progress || (seconds > 0 && bytes / seconds >= kIoProgressBytesPerS);
+    const auto faults = static_cast<double>(last.page_faults - previous.page_faults);
+    progress = progress || bytes >= kIoProgressBytesPerS * seconds || faults >= kFaultProgressPerS * seconds;
   }
   waits_for_terminal_ = !progress && ::isatty(0) == 1 && reads_standard_input(proc_.text(pid_, "syscall"));
   if (progress || waits_for_terminal_) {

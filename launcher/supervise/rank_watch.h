@@ -1,6 +1,7 @@
 // RankWatch: what one rank's main thread has been doing, read from outside without ever stopping it. Progress
-// is a change of the main thread's Python position, or a lot of file input and output; for a process without
-// Python, of its system call and CPU time. One instance per rank process.
+// is a change of the main thread's Python position, a lot of file input and output, or a lot of memory
+// touched for the first time (libraries being loaded); for a process without Python, of its system call and
+// CPU time. One instance per rank process.
 #pragma once
 
 #include "common/base/clock.h"
@@ -39,6 +40,7 @@ class RankWatch {
     double cpu_s = 0;       // whole process
     double main_cpu_s = 0;  // main thread
     uint64_t io_bytes = 0;
+    uint64_t page_faults = 0;  // main thread
   };
 
   void sample_usage(base::MonoNs now);

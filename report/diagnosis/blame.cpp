@@ -164,6 +164,7 @@ std::vector<Group> group_culprits(const Scene& scene, const Views& culprits) {
     g.views.push_back(v);
   }
   std::vector<Group> out;
+  out.reserve(groups.size());
   for (auto& [key, g] : groups) {
     out.push_back(std::move(g));
   }

@@ -71,7 +71,7 @@ std::string place(const CodeLocation& where) {
   if (where.function.empty()) {
     return "an unknown place";
   }
-  const std::string function = base::sanitize(where.function);
+  std::string function = base::sanitize(where.function);
   const std::string at = short_place(where);
   if (at.empty()) {
     return function;
@@ -132,13 +132,13 @@ std::vector<Waiting> waiting_groups(const Views& waiting) {
   std::sort(out.begin(), out.end(), larger);
   // A rank without stacks is taken to stand where most of the ranks in the same operation stand; "backward"
   // is the same as "backward (all_reduce)".
-  for (auto& [what, ranks] : unknown_site) {
-    const auto same =
-        std::find_if(out.begin(), out.end(), [&](const Waiting& w) { return w.what.starts_with(what); });
+  for (const auto& entry : unknown_site) {
+    const auto same = std::find_if(out.begin(), out.end(),
+                                   [&](const Waiting& w) { return w.what.starts_with(entry.first); });
     if (same != out.end()) {
-      same->ranks.insert(ranks);
+      same->ranks.insert(entry.second);
     } else {
-      out.push_back({.ranks = ranks, .what = what, .where = {}});
+      out.push_back({.ranks = entry.second, .what = entry.first, .where = {}});
     }
   }
   std::sort(out.begin(), out.end(), larger);

@@ -38,7 +38,8 @@ class Hang(xpurun_test.Case):
         # Where: the user's own line, and what it calls.
         self.assertEqual(verdict["where"]["file"].rsplit("/", 1)[-1], "ddp_job.py")
         self.assertEqual(verdict["where"]["callee"], "time.sleep")
-        self.assertGreaterEqual(verdict["seconds"], TIMEOUT)
+        # It arrives after its peers have begun to wait, and they are still for the timeout first.
+        self.assertGreaterEqual(verdict["seconds"], TIMEOUT - 1)
         self.assertLessEqual(verdict["seconds"], TIMEOUT + 3)
         # Who waits, and in what.
         self.assertEqual([w["ranks"] for w in verdict["waiting"]], [[0, 1, 3]])
@@ -97,9 +98,9 @@ class Hang(xpurun_test.Case):
 @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
 class NoFalseAlarm(xpurun_test.Case):
     def job(self, fault, **kwargs):
-        result = self.run_xpurun("--hang-timeout", 2, "--on-hang", "kill", "--busy-timeouts", "10", "--",
+        result = self.run_xpurun("--hang-timeout", 3, "--on-hang", "kill", "--busy-timeouts", "10", "--",
                                  *xpurun_test.torchrun(self.dir / "log", "--guilty", 2, "--fault", fault, "--steps",
-                                                       8, "--seconds", kwargs.get("seconds", 6)))
+                                                       8, "--seconds", kwargs.get("seconds", 8)))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.verdict()["kind"], "none")
         self.assertNotIn("xpurun: hang:", result.stderr)
@@ -121,7 +122,7 @@ class NoFalseAlarm(xpurun_test.Case):
 
     def test_long_c_call_on_all_ranks(self):
         # pbkdf2 with a million rounds takes about a second; two cores serve four ranks.
-        incidents, _ = self.job("longcall", seconds=3)
+        incidents, _ = self.job("longcall", seconds=6)
         self.assertGreaterEqual(len(incidents), 1)
         self.assertEqual({i["verdict"]["id"] for i in incidents}, {"hang.long_call"})
         self.assertEqual({i["verdict"]["level"] for i in incidents}, {"suspected"})

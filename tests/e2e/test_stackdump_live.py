@@ -4,11 +4,12 @@ Paths of the programs under test come from the environment (XPURUN_STACKDUMP, XP
 XPURUN_POSITION_PROBE).
 """
 
-import ctypes
+import functools
 import glob
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -54,7 +55,9 @@ class Target:
         self.process = subprocess.Popen([python, self.script], stdout=subprocess.PIPE, stdin=subprocess.PIPE,
                                         text=True, env=env)
         self.pid = self.process.pid
-        self.first_line = self.process.stdout.readline().strip() if wait else ""
+        self.first_line = ""
+        if wait and select.select([self.process.stdout], [], [], 20)[0]:
+            self.first_line = self.process.stdout.readline().strip()
         time.sleep(0.15)
 
     def __enter__(self):
@@ -129,71 +132,75 @@ NESTED = """
 """
 
 
-class EveryInterpreter(unittest.TestCase):
-    def pythons(self):
+def on_every_python(test):
+    """Runs test(self, version, path) for each interpreter as a subtest."""
+
+    @functools.wraps(test)
+    def run(self):
         for version, path in PYTHONS.items():
             with self.subTest(python=version):
                 if path is None:
                     self.skipTest(f"Python {version} is not installed")
-                yield version, path
+                test(self, version, path)
 
-    def test_nested_c_callbacks_merge(self):
-        for version, path in self.pythons():
-            with Target(NESTED, path) as t:
-                d = Dump(t.pid)
-                self.assertEqual((d.rc, d.json["status"]), (0, "ok"), d.stderr)
-                self.assertRegex(d.stdout, r"\Astopped \d+ \d+\ndone ok\n\Z")
-                main = d.main
-                frames = main["frames"]
-                short = [f["func"].split(".")[-1] for f in python_frames(main)]
-                self.assertEqual(short, ["ждать", "key", "part", "gen", "<module>"])
-                self.assertEqual([f["line"] for f in python_frames(main)], [5, 7, 9, 11, 16])
-                self.assertEqual(markers(main), [])
-                # Each C callback is between its Python frames, and evaluation frames stand behind theirs.
-                self.assertEqual(frames[-1]["func"], "_start")
-                for i, f in enumerate(frames):
-                    if f.get("eval"):
-                        self.assertEqual(frames[i - 1]["kind"], "python")
-                # sorted() calls key, partial calls part, list() runs the generator: three ways through C code.
-                is_python = [f["kind"] == "python" for f in frames]
-                runs = sum(1 for a, b in zip(is_python, is_python[1:]) if a and not b)
-                self.assertGreaterEqual(runs, 4)
-                if version != "system":
-                    inside = names(main)
-                    self.assertLess(inside.index("key"), inside.index("builtin_sorted"))
-                    self.assertLess(inside.index("builtin_sorted"), inside.index("part"))
-                other = [x for x in d.json["threads"] if not x["main"]]
-                self.assertEqual(len(other), 1)
-                self.assertEqual(python_frames(other[0])[0]["func"], "worker_naïve")
-                self.assertEqual(markers(other[0]), [])
-                if version == "system" or int(version.split(".")[1]) >= 11:
-                    self.assertEqual(python_frames(main)[0]["callee"], "time.sleep")
-                    self.assertEqual(python_frames(main)[0]["column"], 13 - 4)
-                    self.assertEqual(python_frames(main)[0]["func"], "Дом.ждать")
+    return run
 
-    def test_gil_holder_and_waiters(self):
-        code = """
+
+class EveryInterpreter(unittest.TestCase):
+    @on_every_python
+    def test_nested_c_callbacks_merge(self, version, path):
+        with Target(NESTED, path) as t:
+            d = Dump(t.pid)
+            self.assertEqual((d.rc, d.json["status"]), (0, "ok"), d.stderr)
+            self.assertRegex(d.stdout, r"\Astopped \d+ \d+\ndone ok\n\Z")
+            main = d.main
+            frames = main["frames"]
+            short = [f["func"].split(".")[-1] for f in python_frames(main)]
+            self.assertEqual(short, ["ждать", "key", "part", "gen", "<module>"])
+            self.assertEqual([f["line"] for f in python_frames(main)], [5, 7, 9, 11, 16])
+            self.assertEqual(markers(main), [])
+            # Each C callback is between its Python frames, and evaluation frames stand behind theirs.
+            self.assertEqual(frames[-1]["func"], "_start")
+            for i, f in enumerate(frames):
+                if f.get("eval"):
+                    self.assertEqual(frames[i - 1]["kind"], "python")
+            # sorted() calls key, partial calls part, list() runs the generator: three ways through C code.
+            is_python = [f["kind"] == "python" for f in frames]
+            runs = sum(1 for a, b in zip(is_python, is_python[1:]) if a and not b)
+            self.assertGreaterEqual(runs, 4)
+            if version != "system":
+                inside = names(main)
+                self.assertLess(inside.index("key"), inside.index("builtin_sorted"))
+                self.assertLess(inside.index("builtin_sorted"), inside.index("part"))
+            other = [x for x in d.json["threads"] if not x["main"]]
+            self.assertEqual(len(other), 1)
+            self.assertEqual(python_frames(other[0])[0]["func"], "worker_naïve")
+            self.assertEqual(markers(other[0]), [])
+            if version == "system" or int(version.split(".")[1]) >= 11:
+                self.assertEqual(python_frames(main)[0]["callee"], "time.sleep")
+                self.assertEqual(python_frames(main)[0]["column"], 13 - 4)
+                self.assertEqual(python_frames(main)[0]["func"], "Дом.ждать")
+
+    @on_every_python
+    def test_gil_holder_and_waiters(self, version, path):
+        # With this switch interval the first to get the GIL keeps it: start() waits for ever.
+        with Target("""
             import threading, sys
             sys.setswitchinterval(1000)
             def spin():
-                print("ready", flush=True)
                 while True:
                     pass
-            def wait():
-                while True:
-                    pass
+            print("ready", flush=True)
             threading.Thread(target=spin, daemon=True).start()
-            wait()
-        """
-        for _, path in self.pythons():
-            with Target(code, path) as t:
-                d = Dump(t.pid)
-                self.assertEqual(d.json["status"], "ok")
-                gil = {python_frames(x)[0]["func"]: x.get("gil") for x in d.json["threads"] if python_frames(x)}
-                self.assertEqual(sorted(g or "" for g in gil.values()), ["holder", "waiting"], gil)
-                self.assertTrue(any(g == "holder" and f in ("spin", "wait") for f, g in gil.items()), gil)
+        """, path) as t:
+            d = Dump(t.pid)
+            self.assertEqual(d.json["status"], "ok")
+            spin = [x for x in d.json["threads"] if "spin" in names(x)]
+            self.assertEqual([x.get("gil") for x in spin], ["holder"])
+            self.assertEqual(d.main.get("gil"), "waiting", names(d.main)[:8])
 
-    def test_lines_agree_with_the_interpreter_over_its_stdlib(self):
+    @on_every_python
+    def test_lines_agree_with_the_interpreter_over_its_stdlib(self, version, path):
         # Prints, for each code object, the input of the probe, and on the next line what Python itself says.
         reference = textwrap.dedent(r"""
             import dis, glob, os, sys, types
@@ -238,16 +245,15 @@ class EveryInterpreter(unittest.TestCase):
                     print(fmt, code.co_firstlineno, n, table.hex() or "-")
                     print("".join("%d %d %d %d;" % w for w in want[:n]))
         """)
-        for version, path in self.pythons():
-            lines = subprocess.run([path, "-W", "ignore", "-c", reference], capture_output=True, text=True,
-                                   check=True).stdout.splitlines()
-            given, want = lines[0::2], lines[1::2]
-            got = subprocess.run([LINE_TABLE_PROBE], input="\n".join(given) + "\n", capture_output=True, text=True,
-                                 check=True).stdout.splitlines()
-            self.assertEqual(len(got), len(want))
-            self.assertGreater(sum(int(g.split()[2]) for g in given), 50_000)
-            wrong = [(g, w, x) for g, w, x in zip(given, want, got) if w != x]
-            self.assertEqual(len(wrong), 0, f"{version}: {wrong[:1]}")
+        lines = subprocess.run([path, "-W", "ignore", "-c", reference], capture_output=True, text=True,
+                               check=True).stdout.splitlines()
+        given, want = lines[0::2], lines[1::2]
+        got = subprocess.run([LINE_TABLE_PROBE], input="\n".join(given) + "\n", capture_output=True, text=True,
+                             check=True).stdout.splitlines()
+        self.assertEqual(len(got), len(want))
+        self.assertGreater(sum(int(g.split()[2]) for g in given), 50_000)
+        wrong = [(g, w, x) for g, w, x in zip(given, want, got) if w != x]
+        self.assertEqual(len(wrong), 0, f"{version}: {wrong[:1]}")
 
 
 class Stopping(unittest.TestCase):
@@ -306,7 +312,7 @@ class Stopping(unittest.TestCase):
                 end = time.monotonic() + 0.5
                 while delay and time.monotonic() < end:  # until it traces us
                     with open(f"/proc/{t.pid}/status") as f:
-                        if f"TracerPid:\t{p.pid}\n" in f.read():
+                        if "TracerPid:\t0\n" not in f.read():
                             hit += 1
                             break
                 p.kill()
@@ -359,33 +365,37 @@ class Stopping(unittest.TestCase):
             self.assertEqual(t.state(), "S")
 
     def test_signals_sent_during_dumps_arrive(self):
+        # Python's C handler writes a byte for each signal, so not a single one can get lost unseen.
         with Target("""
-            import signal, sys
+            import os, signal, sys, threading
             count = 0
-            def handler(number, frame):
+            def counter():
                 global count
-                count += 1
-            signal.signal(signal.SIGRTMIN, handler)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGRTMIN])
+                while True:
+                    count += len(os.read(r, 1000))
+            r, w = os.pipe()
+            os.set_blocking(w, False)
+            signal.signal(signal.SIGRTMIN, lambda *args: None)
+            signal.set_wakeup_fd(w)
+            threading.Thread(target=counter, daemon=True).start()
             print("ready", flush=True)
             for line in sys.stdin:
                 print(count, flush=True)
         """) as t, tempfile.TemporaryDirectory() as d:
             sent = 0
-            for i in range(15):
+            for i in range(30):
                 p = subprocess.Popen([STACKDUMP, "--pid", str(t.pid), "--out", f"{d}/{i}"], stdout=subprocess.DEVNULL)
                 while p.poll() is None:
-                    # Python counts a number of pending signals as one: give it time for each.
                     os.kill(t.pid, signal.SIGRTMIN)
                     sent += 1
-                    time.sleep(0.004)
+                    time.sleep(0.0002)
                 self.assertEqual(p.returncode, 0)
-            time.sleep(0.2)
+            time.sleep(0.3)
             t.process.stdin.write("\n")
             t.process.stdin.flush()
             count = int(t.process.stdout.readline())
-            self.assertGreater(sent, 20)
-            self.assertGreaterEqual(count, sent * 0.8)
+            self.assertGreater(sent, 100)
+            self.assertEqual(count, sent)
             # One that is certainly pending while it is stopped must not get lost.
             os.kill(t.pid, signal.SIGSTOP)
             time.sleep(0.1)
@@ -631,23 +641,20 @@ class Watching(unittest.TestCase):
         done = subprocess.run([POSITION_PROBE, str(pid), str(times), str(interval_ms)], capture_output=True, text=True)
         return done.returncode, done.stdout.splitlines()
 
-    def test_every_interpreter(self):
-        for version, path in PYTHONS.items():
-            with self.subTest(python=version):
-                if path is None:
-                    self.skipTest(f"Python {version} is not installed")
-                with Target("""
-                    import threading, time
-                    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
-                    def waits():
-                        print("ready", flush=True)
-                        time.sleep(1000)
-                    waits()
-                """, path) as t:
-                    rc, lines = self.watch(t.pid)
-                    self.assertEqual(rc, 0, lines)
-                    self.assertEqual(len(set(lines[:-1])), 1, lines)
-                    self.assertRegex(lines[0], rf"true waits {re.escape(t.script)} 6$")
+    @on_every_python
+    def test_every_interpreter(self, version, path):
+        with Target("""
+            import threading, time
+            threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+            def waits():
+                print("ready", flush=True)
+                time.sleep(1000)
+            waits()
+        """, path) as t:
+            rc, lines = self.watch(t.pid)
+            self.assertEqual(rc, 0, lines)
+            self.assertEqual(len(set(lines[:-1])), 1, lines)
+            self.assertRegex(lines[0], rf"true waits {re.escape(t.script)} 6$")
 
     def test_loops_move(self):
         for body in ("while True: step(1); step(2)", "while True: x += 1"):

@@ -99,7 +99,7 @@ def load_batch(args, rank, step):
             import hashlib
             hashlib.pbkdf2_hmac("sha256", b"x", b"y", int(args.seconds * 1e6))
     elif rank == args.guilty and step >= args.at_step:
-        if args.fault in ("slow", "checkpoint") and step > args.at_step:
+        if args.fault in ("slow", "checkpoint", "stop") and step > args.at_step:
             return torch.randn(8, 16)
         fail(args.fault, args.seconds)
     return torch.randn(8, 16)

@@ -15,6 +15,7 @@ TEST_CASE("a hostile thread name does not shift the fields of stat") {
   CHECK(st->comm == "a) R 1 (x");
   CHECK(st->state == 'S');
   CHECK(st->ppid == 7);
+  CHECK(st->minor_faults == 1);
   CHECK(st->utime_ticks == 11);
   CHECK(st->stime_ticks == 22);
   CHECK(st->num_threads == 3);
