@@ -8,8 +8,8 @@
 
 namespace xpurun::launcher {
 
-// Seconds of a wait that never ends ("none" on the command line): thirty years. Not infinity, so that it can be
-// added to a clock and given to a timer like any other.
+// Seconds of a wait that never ends ("none" on the command line): thirty years. Not infinity, so that it can
+// be added to a clock and given to a timer like any other.
 inline constexpr double kForever = 1e9;
 
 enum class OnHang {

@@ -121,7 +121,7 @@ def check_schemas(root, man):
 
 
 def main():
-    root, program = pathlib.Path(sys.argv[1]), sys.argv[2]
+    root, program = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
     man = root / "man"
     lint_support.need_tool("mandoc")
     found = [*check_options(man, program), *check_settings(man, program), *check_commands(man, program),

@@ -1,6 +1,5 @@
-#include "launcher/supervise/control_client.h"
-
 #include "common/base/fd.h"
+#include "launcher/supervise/control_client.h"
 
 #include <doctest/doctest.h>
 
