@@ -61,7 +61,7 @@ std::string operands(const CommandSpec& c) {
     case Operands::shells:
       return " '1:shell:(bash zsh fish)'";
     case Operands::program:
-      return " '(-)1: :_command_names -e' '*:: :_normal'";
+      return " '(-)1: :_command_names -e' '*:: :_xpurun_child'";
     case Operands::none:
       return "";
   }
@@ -87,7 +87,11 @@ std::string zsh_completion() {
   out +=
       "_xpurun_first() {\n  _alternative 'commands:command:_xpurun_commands' "
       "'programs:program:_command_names -e'\n}\n";
-  out += "_xpurun_rest() {\n  case $words[1] in\n" + rest + "    *) _normal ;;\n  esac\n}\n";
+  // _arguments leaves a "--" that follows no option in front of the words.
+  out +=
+      "_xpurun_child() {\n  if [[ $words[1] == -- ]]; then\n    shift words\n    (( CURRENT-- ))\n  fi\n"
+      "  _normal\n}\n";
+  out += "_xpurun_rest() {\n  case $words[1] in\n" + rest + "    *) _xpurun_child ;;\n  esac\n}\n";
   out +=
       "_xpurun() {\n  _arguments -s -S -A '-*' $_xpurun_options_run '(-)1: :_xpurun_first' "
       "'*:: :_xpurun_rest'\n}\n";

@@ -3,14 +3,14 @@
 // defaults: launcher/cli/option_table.cpp states them as text and a test compares the two.
 #pragma once
 
-#include <limits>
 #include <string>
 #include <vector>
 
 namespace xpurun::launcher {
 
-// Seconds of a wait that never ends ("none" on the command line).
-inline constexpr double kForever = std::numeric_limits<double>::infinity();
+// Seconds of a wait that never ends ("none" on the command line): thirty years. Not infinity, so that it can be
+// added to a clock and given to a timer like any other.
+inline constexpr double kForever = 1e9;
 
 enum class OnHang {
   report,  // dump, tell, go on watching

@@ -1,0 +1,134 @@
+"""Holds option table, help, manual pages, completions and error ids together: what one of them knows, all do.
+
+Usage: check_docs.py SOURCE_ROOT XPURUN
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import lint_support
+
+WITH_OPTIONS = ["run", "report", "stacks"]
+SHELLS = ["bash", "zsh", "fish"]
+OPTION_LINE = re.compile(r"^ {2}(?:-(?P<short>\w), | {4})--(?P<name>[a-z-]+)(?: (?P<value>[A-Z]+))?(?= |$)")
+MAN_OPTION = re.compile(r"^\.It (?:Fl (?P<short>\w) , )?Fl -(?P<name>[a-z-]+)(?: Ar (?P<value>[A-Z]+))?$")
+ERROR_ID = re.compile(r'"(E-[A-Z-]+)"')
+ROOMS = ["common", "launcher", "preload", "report", "stackdump"]
+
+
+def output_of(program, *args):
+    # A configuration of whoever runs the tests must not matter.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("XPURUN_")}
+    env |= {"COLUMNS": "80", "HOME": "/nonexistent", "XDG_CONFIG_HOME": "/nonexistent"}
+    return subprocess.run([program, *args], env=env, cwd="/", capture_output=True, text=True, check=True).stdout
+
+
+def differences(what, expected, found):
+    for missing in sorted(expected - found):
+        yield f"{what}: {missing} is missing"
+    for extra in sorted(found - expected):
+        yield f"{what}: {extra} is not in the program"
+
+
+def options_in(text, pattern):
+    """{"out": "-o --out DIR"}"""
+    matches = (pattern.match(line) for line in text.splitlines())
+    return {m["name"]: " ".join(filter(None, [m["short"] and "-" + m["short"], "--" + m["name"], m["value"]]))
+            for m in matches if m}
+
+
+def defaults_in_help(text):
+    joined = re.sub(r"\n {20,}", " ", text)
+    return {f"--{name}: {default}"
+            for name, default in re.findall(r"--([a-z-]+) [A-Z]+ .*?\(default: ([^)]+)\)", joined)}
+
+
+def defaults_in_man(text):
+    found = re.findall(r"^\.It (?:Fl \w , )?Fl -([a-z-]+) Ar(?:(?!^\.It)[\s\S])*?^Default: (\S+)\.$", text, re.M)
+    return {f"--{name}: {default}" for name, default in found}
+
+
+def check_options(man, program):
+    for command in WITH_OPTIONS:
+        text = output_of(program, "help", command)
+        options = options_in(text, OPTION_LINE)
+        if len(options) < 2:
+            yield f"help {command}: its options were not recognised"
+        page = (man / f"xpurun-{command}.1").read_text()
+        yield from differences(f"xpurun-{command}(1)", set(options.values()), set(options_in(page, MAN_OPTION).values()))
+        yield from differences(f"xpurun-{command}(1), defaults", defaults_in_help(text), defaults_in_man(page))
+
+
+def check_settings(man, program):
+    keys = {line.split()[0] for line in output_of(program, "--print-config").splitlines()}
+    page = (man / "xpurun-run.1").read_text()
+    variables = {"XPURUN_" + key.upper().replace("-", "_") for key in keys}
+    yield from differences("xpurun-run(1), ENVIRONMENT", variables, set(re.findall(r"^\.It Ev (\S+)$", page, re.M)))
+    conf = (man / "xpurun.conf.5").read_text()
+    yield from differences("xpurun.conf(5)", keys - {"preload-library"}, set(re.findall(r"^\.It Cm (\S+)$", conf, re.M)))
+
+
+def check_commands(man, program):
+    overview = output_of(program, "help").split("Common options")[0]
+    commands = set(re.findall(r"^ {2}([a-z]+) {2,}", overview, re.M))
+    page = (man / "xpurun.1").read_text().split(".Sh OPTIONS")[0]
+    yield from differences("xpurun(1)", commands, set(re.findall(r"^\.It Cm ([a-z]+)", page, re.M)))
+
+
+def check_completions(program):
+    for shell in SHELLS:
+        script = output_of(program, "completions", shell)
+        for command in WITH_OPTIONS:
+            for name in options_in(output_of(program, "help", command), OPTION_LINE):
+                if not re.search(rf"-l {name}\b|--{name}\b", script):
+                    yield f"completions for {shell}: --{name} of {command} is missing"
+
+
+def check_error_ids(root, man):
+    used = set()
+    for room in ROOMS:
+        for path in (root / room).rglob("*"):
+            if path.suffix in (".h", ".cpp"):
+                used |= set(ERROR_ID.findall("\n".join(
+                    line for line in path.read_text().splitlines() if not line.lstrip().startswith("//"))))
+    page = (man / "xpurun-errors.7").read_text()
+    documented = set(re.findall(r"^\.It Sy (E-[A-Z-]+)$", page, re.M))
+    yield from differences("xpurun-errors(7)", used, documented)
+
+
+def check_pages(man):
+    pages = sorted(man.glob("*.[157]"))
+    names = {(page.stem, page.suffix[1:]) for page in pages}
+    for page in pages:
+        for name, section in re.findall(r"^\.Xr (xpurun\S*) (\d)", page.read_text(), re.M):
+            if (name, section) not in names:
+                yield f"{page.name}: there is no {name}({section})"
+    lint = subprocess.run(["mandoc", "-Tlint", *map(str, pages)], capture_output=True, text=True, check=False)
+    # Whether our own pages are installed here says nothing; see above.
+    yield from (line for line in (lint.stdout + lint.stderr).splitlines()
+                if "referenced manual not found: Xr xpurun" not in line)
+
+
+def check_schemas(root, man):
+    used = set()
+    for path in [*(root / "common" / "model").glob("*.h"), root / "report" / "render" / "json.h"]:
+        used |= set(re.findall(r'"(xpurun\.[a-z]+/\d+)"', path.read_text()))
+    for page in (man / "xpurun-rundir.5", root / "docs" / "rundir.md"):
+        yield from differences(page.name, used, set(re.findall(r"xpurun\.[a-z]+/\d+", page.read_text())))
+
+
+def main():
+    root, program = pathlib.Path(sys.argv[1]), sys.argv[2]
+    man = root / "man"
+    lint_support.need_tool("mandoc")
+    found = [*check_options(man, program), *check_settings(man, program), *check_commands(man, program),
+             *check_completions(program), *check_error_ids(root, man), *check_pages(man), *check_schemas(root, man)]
+    print("\n".join(found) or "table, help, manual pages and completions agree")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
