@@ -10,13 +10,11 @@
 
 #include <fmt/format.h>
 
-#include <list>
-
 namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kMaxCodeObjects = 64;  // remembered, for names
+constexpr size_t kMaxPages = 1024;  // of one read: 4 MiB
 constexpr size_t kMaxThreads = 4096;
 constexpr uint64_t kChunkPrefetch = uint64_t{64} << 10;
 
@@ -28,7 +26,7 @@ uint64_t mix(uint64_t hash, uint64_t v) {
 }  // namespace
 
 struct PositionReader::State {
-  State(base::Pid p, base::Pid inner) : pid(p), inner_pid(inner), live(p), memory(live) {}
+  State(base::Pid p, base::Pid inner) : pid(p), inner_pid(inner), live(p), memory(live, kMaxPages) {}
 
   base::Pid pid;
   base::Pid inner_pid;  // as the process sees itself
@@ -36,11 +34,10 @@ struct PositionReader::State {
   SnapshotMemory memory;  // pages of one read
   PythonRuntime runtime;
   Addr main_thread = 0;
-  std::list<std::pair<Addr, CodeObject>> code;  // most recently used first
+  Position last;  // its names hold as long as the fingerprint does
 
   bool is_main(Addr thread, Addr interp);
   std::optional<Addr> find_main();
-  const CodeObject* code_object(Addr address);
 };
 
 bool PositionReader::State::is_main(Addr thread, Addr interp) {
@@ -75,24 +72,6 @@ std::optional<Addr> PositionReader::State::find_main() {
     thread = memory.value<uint64_t>(thread + o.thread_next).value_or(0);
   }
   return found != 0 ? std::optional(found) : std::nullopt;
-}
-
-const CodeObject* PositionReader::State::code_object(Addr address) {
-  for (auto it = code.begin(); it != code.end(); ++it) {
-    if (it->first == address) {
-      code.splice(code.begin(), code, it);
-      return &code.front().second;
-    }
-  }
-  auto object = read_code_object(memory, address, runtime.offsets);
-  if (!object) {
-    return nullptr;
-  }
-  if (code.size() == kMaxCodeObjects) {
-    code.pop_back();
-  }
-  code.emplace_front(address, std::move(*object));
-  return &code.front().second;
 }
 
 PositionReader::PositionReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -150,15 +129,19 @@ base::Result<Position> PositionReader::read() {
     }
   }
   out.has_python = !t.groups.empty();
+  if (out.has_python && out.fingerprint == s.last.fingerprint) {
+    return s.last;
+  }
   if (out.has_python) {
     const RawFrame& f = t.groups.front().frames.front();
-    if (const CodeObject* code = s.code_object(f.code)) {
+    if (const auto code = read_code_object(s.memory, f.code, o)) {
       out.function = base::sanitize(code->name);
       out.file = base::sanitize(code->filename);
       out.line =
           source_range(o.lines, code->line_table, code->first_line, instruction_index(f, *code, o)).line;
     }
   }
+  s.last = out;
   return out;
 }
 

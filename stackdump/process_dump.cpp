@@ -50,7 +50,7 @@ base::Result<std::unique_ptr<ProcessDump>> ProcessDump::prepare(const DumpTarget
   return dump;
 }
 
-void ProcessDump::fail(base::Error error, model::DumpStatus status) {
+void ProcessDump::fail(const base::Error& error, model::DumpStatus status) {
   status_ = std::max(status_, status);
   if (reason_.empty()) {
     reason_ = reason_text(error);
@@ -118,7 +118,7 @@ void ProcessDump::copy_stopped() {
   const base::MonoNs deadline = base::mono_ns() + target_.deadline_ns;
   auto traced = TracedProcess::stop(target_.pid, deadline);
   if (!traced) {
-    fail(std::move(traced.error()), model::DumpStatus::failed);
+    fail(traced.error(), model::DumpStatus::failed);
     return;
   }
   stop_ns_ = traced->first_stop_ns();

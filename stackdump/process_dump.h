@@ -57,7 +57,7 @@ class ProcessDump {
   void copy_stacks();
   void copy_python(base::MonoNs deadline);
   std::optional<PyThread> python_of(const ThreadCopy& thread) const;
-  void fail(base::Error error, model::DumpStatus status);
+  void fail(const base::Error& error, model::DumpStatus status);
 
   DumpTarget target_;
   LiveMemory live_;

@@ -18,7 +18,7 @@ Addr page_of(Addr a) {
 }  // namespace
 
 std::byte* SnapshotMemory::new_page(Addr page_addr) {
-  if (used_ == kMaxPages) {
+  if (used_ == max_pages_) {
     return nullptr;
   }
   if (used_ == pool_.size()) {
@@ -72,7 +72,7 @@ void SnapshotMemory::prefetch(const std::vector<AddrRange>& ranges) {
   }
   std::vector<AddrRange> wanted;
   for (const AddrRange& r : ranges) {
-    if (r.size() == 0 || r.size() > kMaxPages * kPageSize) {
+    if (r.size() == 0 || r.size() > max_pages_ * kPageSize) {
       continue;
     }
     for (Addr a = page_of(r.lo); a < r.hi; a += kPageSize) {
@@ -100,8 +100,12 @@ void SnapshotMemory::prefetch(const std::vector<AddrRange>& ranges) {
 }
 
 void SnapshotMemory::clear() {
+  constexpr size_t kKeptPages = 64;
   index_.clear();
   used_ = 0;
+  if (pool_.size() > kKeptPages) {
+    pool_.resize(kKeptPages);
+  }
 }
 
 }  // namespace xpurun::stackdump

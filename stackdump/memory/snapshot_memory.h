@@ -1,6 +1,6 @@
 // SnapshotMemory: pages and stack ranges of a process as they were while it was stopped. Until freeze() a
 // missing page is fetched from the live process and kept, so walking a structure once copies it; afterwards
-// only what was copied can be read. Bounded: never holds more than kMaxPages fetched pages.
+// only what was copied can be read. Bounded: never holds more than `max_pages` fetched pages.
 #pragma once
 
 #include "stackdump/memory/remote_memory.h"
@@ -18,14 +18,15 @@ class SnapshotMemory : public RemoteMemory {
   static constexpr size_t kMaxPages = 32768;  // 128 MiB
 
   // `live` must outlive this object or be frozen out before it dies.
-  explicit SnapshotMemory(LiveMemory& live) : live_(&live) {}
+  explicit SnapshotMemory(LiveMemory& live, size_t max_pages = kMaxPages)
+      : live_(&live), max_pages_(max_pages) {}
 
   bool read(Addr addr, std::span<std::byte> into) override;
 
   // Copies the whole pages of these ranges in one go; what cannot be read is left out.
   void prefetch(const std::vector<AddrRange>& ranges);
   void freeze() { live_ = nullptr; }
-  // Forgets everything copied but keeps the buffers, for the next round.
+  // Forgets everything copied; a few buffers stay for the next round.
   void clear();
   size_t page_count() const { return used_; }
 
@@ -35,6 +36,7 @@ class SnapshotMemory : public RemoteMemory {
   std::byte* new_page(Addr page_addr);
 
   LiveMemory* live_;
+  size_t max_pages_;
   std::unordered_map<Addr, size_t> index_;  // page address -> position in pool_; kMissing if unreadable
   std::vector<Page> pool_;
   size_t used_ = 0;

@@ -141,8 +141,8 @@ void TracedProcess::resume() {
     }
     if (t.state == StopState::stopped) {
       // NOLINTNEXTLINE(performance-no-int-to-ptr)
-      ::ptrace(PTRACE_DETACH, t.tid, nullptr,
-               reinterpret_cast<void*>(static_cast<intptr_t>(t.pending_signal)));
+      auto* signal = reinterpret_cast<void*>(static_cast<intptr_t>(t.pending_signal));
+      ::ptrace(PTRACE_DETACH, t.tid, nullptr, signal);
     }
   }
   threads_.clear();

@@ -97,3 +97,13 @@ TEST_CASE("strings end at their NUL or are none") {
   const std::string endless(5000, 'e');
   CHECK_FALSE(live.c_string(reinterpret_cast<Addr>(endless.data()), 100));
 }
+
+TEST_CASE("a snapshot holds no more pages than it may") {
+  const std::string text(20 * 4096, 'p');
+  LiveMemory live(::getpid());
+  SnapshotMemory memory(live, 8);
+  CHECK_FALSE(memory.bytes(reinterpret_cast<Addr>(text.data()), text.size()));
+  CHECK(memory.page_count() == 8);
+  memory.clear();
+  CHECK(memory.bytes(reinterpret_cast<Addr>(text.data()), 4096) == text.substr(0, 4096));
+}

@@ -1,0 +1,94 @@
+"""PositionReader: what the supervisor sees of a rank without stopping it."""
+
+import os
+import re
+import subprocess
+import time
+import unittest
+
+from stackdump_live import Target, on_every_python
+
+POSITION_PROBE = os.environ["XPURUN_POSITION_PROBE"]
+
+
+class Watching(unittest.TestCase):
+    def watch(self, pid, times=20, interval_ms=10):
+        done = subprocess.run([POSITION_PROBE, str(pid), str(times), str(interval_ms)], capture_output=True, text=True)
+        return done.returncode, done.stdout.splitlines()
+
+    @on_every_python
+    def test_every_interpreter(self, version, path):
+        with Target("""
+            import threading, time
+            threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+            def waits():
+                print("ready", flush=True)
+                time.sleep(1000)
+            waits()
+        """, path) as t:
+            rc, lines = self.watch(t.pid)
+            self.assertEqual(rc, 0, lines)
+            self.assertEqual(len(set(lines[:-1])), 1, lines)
+            self.assertRegex(lines[0], rf"true waits {re.escape(t.script)} 6$")
+
+    def test_loops_move(self):
+        for body in ("while True: step(1); step(2)", "while True: x += 1"):
+            with self.subTest(body=body), Target(f"""
+                def step(n):
+                    return sum(range(n))
+                print("ready", flush=True)
+                x = 0
+                {body}
+            """) as t:
+                _, lines = self.watch(t.pid, 60, 3)
+                self.assertGreater(len({l.split()[0] for l in lines[:-1]}), 1)
+
+    def test_other_program(self):
+        p = subprocess.Popen(["sleep", "1000"])
+        try:
+            time.sleep(0.1)
+            rc, lines = self.watch(p.pid)
+            self.assertEqual(rc, 1)
+            self.assertIn("no Python", lines[0])
+        finally:
+            p.kill()
+            p.wait()
+
+    def test_exec_and_exit_end_the_watch(self):
+        for how in ("os.execv('/bin/sleep', ['sleep', '1000'])", "os._exit(0)"):
+            with self.subTest(how=how), Target(f"""
+                import os, sys
+                print("ready", flush=True)
+                sys.stdin.readline()
+                {how}
+            """) as t:
+                p = subprocess.Popen([POSITION_PROBE, str(t.pid), "1000", "10"], stdout=subprocess.PIPE, text=True)
+                time.sleep(0.2)
+                t.process.stdin.write("\n")
+                t.process.stdin.flush()
+                out, _ = p.communicate(timeout=20)
+                self.assertEqual(p.returncode, 1)
+                self.assertIn("error", out.splitlines()[-1])
+
+    def test_cost(self):
+        with open(POSITION_PROBE, "rb") as f:
+            if b"__asan_init" in f.read():
+                self.skipTest("AddressSanitizer keeps freed memory")
+        with Target("""
+            import time
+            def deep(n):
+                if n: return sorted([n], key=lambda x: deep(n - 1))
+                time.sleep(1000)
+            print("ready", flush=True)
+            deep(30)
+        """) as t:
+            _, few = self.watch(t.pid, 100, 0)
+            _, many = self.watch(t.pid, 2100, 0)
+            few_us, few_kib = map(int, few[-1].split()[1:])
+            many_us, many_kib = map(int, many[-1].split()[1:])
+            self.assertLess((many_us - few_us) / 2000, 1000)  # microseconds a read
+            self.assertLess(many_kib - few_kib, 1024)         # does not grow
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,119 @@
+"""What the tests of xpurun-stackdump share: targets, dumps and the interpreters of this machine."""
+
+import functools
+import glob
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+
+STACKDUMP = os.environ["XPURUN_STACKDUMP"]
+
+
+def find_pythons():
+    """{"3.11": path, ...} of pyenv, and "system"."""
+    out = {}
+    root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
+    for minor in range(8, 14):
+        found = sorted(glob.glob(f"{root}/versions/3.{minor}.*/bin/python3.{minor}"))
+        out[f"3.{minor}"] = found[-1] if found else None
+    out["system"] = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else None
+    return out
+
+
+PYTHONS = find_pythons()
+ANY_PYTHON = PYTHONS["system"] or sys.executable
+
+
+def need(program):
+    if not shutil.which(program):
+        raise unittest.SkipTest(f"{program} is not installed")
+
+
+class Target:
+    """A Python program that prints a line when it is where we want it."""
+
+    def __init__(self, code, python=ANY_PYTHON, wait=True, env=None):
+        self.dir = tempfile.mkdtemp(prefix="xpurun-live-")
+        self.script = os.path.join(self.dir, "target.py")
+        with open(self.script, "w", encoding="utf-8") as f:
+            f.write(textwrap.dedent(code))
+        self.process = subprocess.Popen([python, self.script], stdout=subprocess.PIPE, stdin=subprocess.PIPE,
+                                        text=True, env=env)
+        self.pid = self.process.pid
+        self.first_line = ""
+        if wait and select.select([self.process.stdout], [], [], 20)[0]:
+            self.first_line = self.process.stdout.readline().strip()
+        time.sleep(0.15)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        try:
+            self.process.kill()
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        self.process.stdout.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def state(self):
+        with open(f"/proc/{self.pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0]
+
+
+class Dump:
+    def __init__(self, pid, *extra, prefix=()):
+        with tempfile.TemporaryDirectory(prefix="xpurun-dump-") as d:
+            out = os.path.join(d, "x.stacks.json")
+            done = subprocess.run([*prefix, STACKDUMP, "--pid", str(pid), "--out", out, "--deadline-ms", "2000", *extra],
+                                  capture_output=True, text=True, timeout=30)
+            self.rc, self.stdout, self.stderr = done.returncode, done.stdout, done.stderr
+            self.json = None
+            if os.path.exists(out):
+                with open(out, encoding="utf-8") as f:
+                    self.json = json.load(f)
+
+    @property
+    def main(self):
+        return next(t for t in self.json["threads"] if t["main"])
+
+    def pause_ms(self):
+        return self.json["pause_ns"] / 1e6
+
+
+def python_frames(thread):
+    return [f for f in thread["frames"] if f["kind"] == "python"]
+
+
+def markers(thread):
+    return [f["func"] for f in thread["frames"] if f["kind"] == "marker"]
+
+
+def names(thread):
+    return [f["func"] for f in thread["frames"]]
+
+
+def on_every_python(test):
+    """Runs test(self, version, path) for each interpreter as a subtest."""
+
+    @functools.wraps(test)
+    def run(self):
+        for version, path in PYTHONS.items():
+            with self.subTest(python=version):
+                if path is None:
+                    self.skipTest(f"Python {version} is not installed")
+                test(self, version, path)
+
+    return run
