@@ -77,7 +77,7 @@ class Reader {
     const Setting* s = settings_.find(name);
     return s == nullptr ? fallback : on_off(s->value) == "on";
   }
-  std::string text(std::string_view name, std::string fallback) const {
+  std::string text(std::string_view name, const std::string& fallback) const {
     const Setting* s = settings_.find(name);
     return s == nullptr ? fallback : s->value;
   }

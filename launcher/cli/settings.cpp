@@ -7,7 +7,6 @@
 #include <boost/program_options.hpp>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <sstream>
 #include <unistd.h>
@@ -110,25 +109,22 @@ void add_environment(Settings& settings, const CommandSpec& command,
 }
 
 std::vector<std::string> misspelt_environment(const std::map<std::string, std::string>& env) {
+  // Without the common beginning, which would make everything look alike.
+  constexpr std::string_view kPrefix = "XPURUN_";
   std::vector<std::string> known;
   for (const OptionSpec& o : run_options()) {
     if (o.scope != Scope::command_line) {
-      known.push_back(env_name(o));
+      known.push_back(env_name(o).substr(kPrefix.size()));
     }
   }
   std::vector<std::string> out;
   for (const auto& [name, value] : env) {
-    if (!name.starts_with("XPURUN_") || is_internal(name) ||
-        std::find(known.begin(), known.end(), name) != known.end()) {
+    if (!name.starts_with(kPrefix) || is_internal(name)) {
       continue;
     }
-    // The common beginning would make everything look alike.
-    constexpr size_t kPrefix = sizeof("XPURUN_") - 1;
-    std::vector<std::string> tails;
-    for (const std::string& k : known) {
-      tails.push_back(k.substr(kPrefix));
-    }
-    if (const auto near = base::closest(std::string_view(name).substr(kPrefix), tails)) {
+    const std::string tail = name.substr(kPrefix.size());
+    const auto near = base::closest(tail, known);
+    if (near && *near != tail) {
       out.push_back(fmt::format("{} is not known; did you mean XPURUN_{}?", name, *near));
     }
   }
