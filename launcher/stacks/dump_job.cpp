@@ -98,17 +98,23 @@ void DumpJob::start_entry(Entry& e) {
   }
 }
 
-void DumpJob::read_output(Entry& e) {
+void DumpJob::close_output(Entry& e) {
+  if (e.output_open) {
+    loop_.remove(e.helper.output());
+    e.output_open = false;
+  }
+}
+
+bool DumpJob::read_output(Entry& e) {
   char buf[4096];
   const ssize_t n = ::read(e.helper.output(), buf, sizeof buf);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-    return;
+    return false;
   }
   if (n <= 0) {
-    loop_.remove(e.helper.output());
-    e.output_open = false;
+    close_output(e);
     settle(e);
-    return;
+    return false;
   }
   e.pending.append(buf, static_cast<size_t>(n));
   for (size_t end = e.pending.find('\n'); end != std::string::npos; end = e.pending.find('\n')) {
@@ -116,6 +122,7 @@ void DumpJob::read_output(Entry& e) {
     e.pending.erase(0, end + 1);
     handle_line(e, line);
   }
+  return true;
 }
 
 void DumpJob::handle_line(Entry& e, std::string_view line) {
@@ -209,9 +216,11 @@ bool DumpJob::helper_ended(base::Pid pid, int wait_status) {
     }
     e->helper.forget();
     e->process_open = false;
-    if (e->output_open) {
-      read_output(*e);
+    // Whatever it wrote is in the pipe by now. Its end of file is not waited for: a process that it started
+    // may hold the other end.
+    while (e->output_open && read_output(*e)) {
     }
+    close_output(*e);
     if (!e->has_result) {
       finish_entry(
           *e, "failed",

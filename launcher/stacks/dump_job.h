@@ -75,7 +75,9 @@ class DumpJob {
 
   void start_entry(Entry& e);
   void start_second_wave();
-  void read_output(Entry& e);
+  // Returns whether there may be more to read at once.
+  bool read_output(Entry& e);
+  void close_output(Entry& e);
   void handle_line(Entry& e, std::string_view line);
   void release_if_all_ready();
   void release_ready();

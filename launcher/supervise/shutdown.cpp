@@ -1,8 +1,8 @@
 #include "launcher/supervise/shutdown.h"
 
 #include "common/base/log.h"
+#include "launcher/supervise/run_options.h"
 
-#include <cmath>
 #include <signal.h>
 
 namespace xpurun::launcher {
@@ -33,7 +33,7 @@ void Shutdown::terminate(double grace_s) {
   }
   active_ = true;
   signal_all(SIGTERM);
-  if (std::isfinite(grace_s)) {
+  if (grace_s < kForever) {
     timer_ = loop_.after(grace_s, [this] { kill_now(); });
   }
 }

@@ -14,7 +14,7 @@ class Shutdown {
   Shutdown(const Shutdown&) = delete;
   Shutdown& operator=(const Shutdown&) = delete;
 
-  // grace_s infinite: never KILL. Stopped processes are continued, or they could not end.
+  // grace_s kForever: never KILL. Stopped processes are continued, or they could not end.
   void terminate(double grace_s);
   void kill_now();
   bool active() const { return active_; }

@@ -71,8 +71,10 @@ void Supervisor::act_on(const model::Verdict& verdict) {
   if (options_.on_hang != OnHang::kill || verdict.level != "confirmed" || shutdown_.active()) {
     return;
   }
-  say(fmt::format("ending the job (--on-hang kill): TERM, {} grace, KILL",
-                  base::human_duration(options_.grace_s)));
+  say(options_.grace_s >= kForever
+          ? std::string("ending the job (--on-hang kill): TERM, and no KILL (--grace none)")
+          : fmt::format("ending the job (--on-hang kill): TERM, {} grace, KILL",
+                        base::human_duration(options_.grace_s)));
   journal_.manifest().outcome = "hang";
   ledger_.we_are_ending_the_job();
   journal_.save_now();
