@@ -85,7 +85,8 @@ TEST_CASE("workers come after the ranks have been stopped") {
 
 TEST_CASE("a helper that fails, dies or hangs costs its own stacks only, and the reason is kept") {
   const std::string program = helper(
-      "case $2 in 1) echo ready; echo 'done failed no permission'; exit 1;; 2) kill -9 $$;; 3) sleep 60;;\n"
+      "case $2 in 1) echo ready; echo 'done failed no permission'; exit 1;; 2) kill -9 $$;; 3) sleep 20 "
+      "2>/dev/null;;\n"
       "4) exit 3;; esac; echo ready; cat > /dev/null; echo stopped 5 5; echo done partial one thread; echo x "
       "> $4\n");
   const auto out = take({.program = program,

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""What watching costs: CPU time and memory of the supervisor while 8 ranks train.
+
+usage: bench/supervisor_cost.py XPURUN [SECONDS]
+
+The ranks are Python processes with a launcher's environment, some depth of stack and a few threads each, moving
+all the time. Prints the supervisor's CPU time as a share of one core, for the default timeout and for a short one
+that makes it look as often as it ever does, and its largest resident size.
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+RANK = r"""
+import threading, time
+for _ in range(15):
+    threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()
+def step(depth):
+    if depth:
+        return step(depth - 1)
+    time.sleep(0.01)
+while True:
+    step(20)
+"""
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_mib(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def measure(xpurun, timeout, seconds):
+    with tempfile.TemporaryDirectory() as work:
+        script = "for r in 0 1 2 3 4 5 6 7; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=8 %s -c '%s' & done; wait" % (
+            sys.executable, RANK)
+        p = subprocess.Popen([xpurun, "--out", f"{work}/run", "--hang-timeout", timeout, "--", "bash", "-c", script],
+                             start_new_session=True, stderr=subprocess.DEVNULL)
+        try:
+            time.sleep(6)  # past the start, when new processes are looked for often
+            before, begun = cpu_seconds(p.pid), time.monotonic()
+            time.sleep(seconds)
+            share = (cpu_seconds(p.pid) - before) / (time.monotonic() - begun)
+            return share, peak_mib(p.pid)
+        finally:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+
+
+def main():
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 30
+    for timeout in ("300s", "5s"):
+        share, peak = measure(sys.argv[1], timeout, seconds)
+        print(f"--hang-timeout {timeout}: {100 * share:.2f} % of one core, {peak:.1f} MiB at most")
+
+
+if __name__ == "__main__":
+    main()
