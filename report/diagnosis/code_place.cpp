@@ -52,8 +52,11 @@ bool names_a_function(const Frame& f) {
 }  // namespace
 
 CodeOwner owner_of(std::string_view file) {
+  if (file == "<string>" || file == "<stdin>") {
+    return CodeOwner::user;  // python -c, or typed in
+  }
   if (file.starts_with('<') || file.empty()) {
-    return CodeOwner::framework;  // <frozen importlib._bootstrap>, <string>
+    return CodeOwner::framework;  // <frozen importlib._bootstrap>
   }
   if (std::any_of(kFrameworkPieces.begin(), kFrameworkPieces.end(),
                   [&](std::string_view piece) { return has(file, piece); })) {

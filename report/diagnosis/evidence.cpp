@@ -139,7 +139,10 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
       out.push_back(fmt::format("and {} later endings: see run.json", lines.size() - i));
       break;
     }
-    const Line& l = lines[i];
+    Line& l = lines[i];
+    if (l.ranks.size() > 1 && l.how.starts_with("was ")) {
+      l.how.replace(0, 3, "were");
+    }
     out.push_back(
         fmt::format("at {:.2f} s: {} {}", l.at_s, l.who.empty() ? rank_words(l.ranks) : l.who, l.how));
   }
