@@ -137,6 +137,7 @@ std::vector<std::string> RunDir::dumps() const {
   }
   std::sort(found.begin(), found.end());
   std::vector<std::string> out;
+  out.reserve(found.size());
   for (auto& [n, p] : found) {
     out.push_back(std::move(p));
   }

@@ -54,6 +54,7 @@ base::Result<HelperProcess> HelperProcess::start(const std::vector<std::string>&
   ::posix_spawnattr_setsigmask(&attributes, &signal_mask);
 
   std::vector<char*> pointers;
+  pointers.reserve(argv.size() + 1);
   for (const std::string& word : argv) {
     pointers.push_back(const_cast<char*>(word.c_str()));
   }

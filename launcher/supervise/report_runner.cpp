@@ -1,7 +1,6 @@
 #include "launcher/supervise/report_runner.h"
 
 #include "common/base/log.h"
-#include "launcher/spawn/install_paths.h"
 
 namespace xpurun::launcher {
 
@@ -27,9 +26,8 @@ void ReportRunner::request() {
 
 void ReportRunner::start() {
   again_ = false;
-  const auto program = own_program();
-  auto helper = program ? HelperProcess::start({*program, "report", run_dir_, "--quiet"}, mask_, stderr_fd_)
-                        : base::Result<HelperProcess>(tl::unexpected(program.error()));
+  // The link, not what it points to: xpurun may have been installed anew since this run began.
+  auto helper = HelperProcess::start({"/proc/self/exe", "report", run_dir_, "--quiet"}, mask_, stderr_fd_);
   if (!helper) {
     base::log_warn("no report: {}", base::to_line(helper.error()));
     loop_.after(0, [this] { done_(); });
