@@ -12,7 +12,7 @@ using model::ThreadStack;
 
 namespace {
 
-constexpr double kBusyCpuShare = 0.5;              // of one core
+constexpr double kBusyCpuShare = 0.1;  // of one core; ranks may share cores, a stuck thread uses none
 constexpr double kBusyIoBytesPerSecond = 1 << 20;  // a checkpoint being written does more, logging less
 // A rank whose position changed within this part of the timeout was working, not still.
 constexpr double kMovedShare = 0.5;

@@ -12,8 +12,8 @@ for r in 0 1; do
   RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 python -c '
 import os, sys
 r = os.environ["RANK"]
-print("out", r)
-print("err", r, file=sys.stderr)
+sys.stdout.write("out " + r + "\n")
+sys.stderr.write("err " + r + "\n")
 sys.stdout.write("unfinished" + r)
 ' & done; wait; echo launcher
 """.replace("python", PYTHON)

@@ -46,7 +46,7 @@ class Forwarding(xpurun_test.Case):
 
     def test_terminate_ends_like_the_command(self):
         p = self.start_xpurun("--", "sleep", "100")
-        self.wait_for(lambda: self.out.exists() and self.manifest()["main_pid"], "main process")
+        self.wait_for(lambda: (self.out / "run.json").exists() and self.manifest()["main_pid"], "main process")
         p.send_signal(signal.SIGTERM)
         self.assertEqual(p.wait(20), 143)
         self.assertEqual(self.manifest()["outcome"], "interrupted")
