@@ -27,9 +27,9 @@ constexpr size_t kMaxClasses = 60;
 constexpr size_t kTellingFrames = 3;
 
 // A list, and "has_<name>" beside it, because an empty list cannot hide its heading.
-void put_list(data& to, const std::string& name, data list) {
+void put_list(data& to, const std::string& name, const data& list) {
   to.set("has_" + name, list.is_non_empty_list());
-  to.set(name, std::move(list));
+  to.set(name, list);
 }
 
 std::string kind_word(const model::Verdict& v) {
@@ -136,7 +136,7 @@ data class_data(const StackClass& c, const RunReport& report) {
   for (const model::Frame& f : c.frames) {
     frames.push_back(frame_data(f));
   }
-  put_list(d, "frames", std::move(frames));
+  put_list(d, "frames", frames);
   d.set("count", fmt::format("{}", c.frames.size()));
   return d;
 }
@@ -187,7 +187,7 @@ data dump_data(const DumpSummary& dump, const RunReport& report) {
   for (size_t i = 0; i < std::min(dump.processes.size(), kMaxRows); ++i) {
     processes.push_back(process_data(dump.processes[i]));
   }
-  put_list(d, "processes", std::move(processes));
+  put_list(d, "processes", processes);
   return d;
 }
 
@@ -251,7 +251,7 @@ data pictures(const RunReport& report, const Palette& palette, size_t max_boxes)
     d.set("svg", svg_fragment(layout, palette, {.layer = layer, .title = "Merged stacks"}));
     d.set("folded",
           layout.folded > 0 ? fmt::format("{} frames are folded into “(other)” here.", layout.folded) : "");
-    out.push_back(std::move(d));
+    out.push_back(d);
   }
   return out;
 }
@@ -266,7 +266,7 @@ data trees(const RunReport& report) {
     data d;
     d.set("role", fmt::format("{}: {}", role->process, role->thread));
     d.set("text", tree_text(tree, report.forest.frames()));
-    out.push_back(std::move(d));
+    out.push_back(d);
   }
   return out;
 }
@@ -279,9 +279,9 @@ void put_stacks(data& page, const RunReport& report, const HtmlOptions& options)
     data d;
     d.set("css", e.css);
     d.set("text", e.text);
-    legend.push_back(std::move(d));
+    legend.push_back(d);
   }
-  put_list(page, "legend", std::move(legend));
+  put_list(page, "legend", legend);
   put_list(
       page, "pictures",
       main_layout.panels.empty() ? data{data::type::list} : pictures(report, palette, options.max_boxes));
@@ -314,7 +314,7 @@ void put_tables(data& page, const RunReport& report) {
   for (size_t i = 0; i < std::min(report.classes.size(), kMaxClasses); ++i) {
     classes.push_back(class_data(report.classes[i], report));
   }
-  put_list(page, "classes", std::move(classes));
+  put_list(page, "classes", classes);
   page.set("classes_cut",
            report.classes.size() > kMaxClasses
                ? fmt::format("{} more groups are in report.json.", report.classes.size() - kMaxClasses)
@@ -323,7 +323,7 @@ void put_tables(data& page, const RunReport& report) {
   for (size_t i = 0; i < std::min(report.ranks.size(), kMaxRows); ++i) {
     ranks.push_back(rank_data(report.ranks[i]));
   }
-  put_list(page, "ranks", std::move(ranks));
+  put_list(page, "ranks", ranks);
   page.set("rank_count", fmt::format("{}", report.ranks.size()));
   page.set("many_ranks", report.ranks.size() > 20);
   page.set("ranks_cut", report.ranks.size() > kMaxRows
@@ -333,12 +333,12 @@ void put_tables(data& page, const RunReport& report) {
   for (const DumpSummary& d : report.dumps) {
     dumps.push_back(dump_data(d, report));
   }
-  put_list(page, "dumps", std::move(dumps));
+  put_list(page, "dumps", dumps);
   data incidents{data::type::list};
   for (const model::Incident& i : report.run.incidents) {
     incidents.push_back(incident_data(i));
   }
-  put_list(page, "incidents", std::move(incidents));
+  put_list(page, "incidents", incidents);
 }
 
 void put_environment(data& page, const RunReport& report) {
@@ -357,7 +357,7 @@ void put_environment(data& page, const RunReport& report) {
   for (const auto& [key, value] : run.env) {
     env.push_back(pair_data(key, value));
   }
-  put_list(page, "env", std::move(env));
+  put_list(page, "env", env);
   put_list(page, "notes", string_list(report.notes));
 }
 
