@@ -21,6 +21,10 @@ from torch.nn.parallel import DistributedDataParallel
 LAUNCHER_PID = os.getppid()
 
 
+def read_shard():
+    time.sleep(10000)
+
+
 def spin():
     x = 0
     while True:
@@ -80,7 +84,7 @@ def null_pointer():
 
 def fail(fault, seconds):
     if fault == "sleep":
-        time.sleep(10000)
+        read_shard()
     elif fault == "spin":
         spin()
     elif fault == "stop":
