@@ -8,6 +8,7 @@ const Offsets kOffsets311 = {
     .lines = LineFormat::locations,
     .runtime_interpreters = 40,
     .runtime_gil = 368,
+    .interp_id = 48,
     .interp_next = 0,
     .interp_threads = 16,
     .interp_gc_collecting = 848,
@@ -23,12 +24,18 @@ const Offsets kOffsets311 = {
     .frame_code = 32,
     .frame_instr = 56,
     .frame_boundary = 68,
+    .frame_locals = 72,
     .code_firstlineno = 72,
     .code_filename = 112,
     .code_name = 128,
     .code_linetable = 136,
     .code_instructions = 184,
     .code_size = 192,
+    .code_local_names = 96,
+    .code_local_kinds = 104,
+    .type_cached_keys = 872,
+    .values_items = 0,
+    .attributes = Attributes::values_before,
 };
 
 }  // namespace xpurun::stackdump
