@@ -45,7 +45,7 @@ base::Result<std::unique_ptr<ProcessDump>> ProcessDump::prepare(const DumpTarget
   std::unique_ptr<ProcessDump> dump(new ProcessDump(target));
   if (auto maps = ProcMaps::read(target.pid)) {
     dump->modules_.update(std::move(*maps));
-    dump->python_ = find_python(target.pid, dump->modules_.maps(), dump->live_);
+    dump->python_ = find_python(target.pid, dump->modules_.maps(), dump->live_, LocateEffort::thorough);
     dump->name_python_threads();
   }
   return dump;
@@ -187,7 +187,7 @@ void ProcessDump::copy() {
   if (!python_.runtime) {
     if (auto maps = ProcMaps::read(target_.pid)) {
       modules_.update(std::move(*maps));
-      python_ = find_python(target_.pid, modules_.maps(), live_);
+      python_ = find_python(target_.pid, modules_.maps(), live_, LocateEffort::thorough);
     }
   }
   const base::Pid tracer = tracer_of(target_.pid);

@@ -18,8 +18,8 @@ struct TableLayout {
   int minor;
   size_t words;
   size_t interpreters_head;
-  size_t interp_id, interp_next, interp_threads_head, interp_gc, interp_modules, interp_ceval_gil, gil_state,
-      gil_locked, gil_holder;
+  size_t interp_id, interp_next, interp_threads_head, interp_gc, interp_modules, interp_sysdict,
+      interp_ceval_gil, gil_state, gil_locked, gil_holder;
   size_t thread_size, thread_next, thread_interp, thread_current_frame, thread_id, thread_native_id,
       thread_chunk;
   size_t frame_size, frame_previous, frame_executable, frame_instr, frame_locals, frame_owner, frame_tlbc;
@@ -39,6 +39,7 @@ constexpr TableLayout kLayouts[] = {
      .interp_threads_head = 9,
      .interp_gc = 10,
      .interp_modules = 11,
+     .interp_sysdict = 12,
      .interp_ceval_gil = 14,
      .gil_state = 15,
      .gil_locked = 17,
@@ -90,6 +91,7 @@ constexpr TableLayout kLayouts[] = {
      .interp_threads_head = 9,
      .interp_gc = 11,
      .interp_modules = 12,
+     .interp_sysdict = 13,
      .interp_ceval_gil = 15,
      .gil_state = 16,
      .gil_locked = 18,
@@ -141,6 +143,7 @@ constexpr TableLayout kLayouts[] = {
      .interp_threads_head = 9,
      .interp_gc = 11,
      .interp_modules = 12,
+     .interp_sysdict = 13,
      .interp_ceval_gil = 15,
      .gil_state = 16,
      .gil_locked = 18,
@@ -224,6 +227,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   o.interp_gil = at(layout->interp_ceval_gil);
   o.interp_gc_collecting = at(layout->interp_gc) + at(layout->gc_collecting);
   o.interp_modules = at(layout->interp_modules);
+  o.interp_sysdict = at(layout->interp_sysdict);
   // These two count from the interpreter, whose own GIL starts at gil_state.
   o.gil_holder = at(layout->gil_holder) - at(layout->gil_state);
   o.gil_locked = at(layout->gil_locked) - at(layout->gil_state);

@@ -44,6 +44,7 @@ struct Offsets {
   uint32_t interp_gil = kAbsent;  // pointer to the GIL, >= 3.12
   uint32_t interp_gc_collecting = kAbsent;
   uint32_t interp_modules = kAbsent;  // sys.modules, a dict
+  uint32_t interp_sysdict = kAbsent;  // what is in the module sys, a dict
   uint32_t gil_holder = 0;
   uint32_t gil_locked = 8;
 

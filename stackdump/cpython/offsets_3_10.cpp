@@ -13,6 +13,7 @@ const Offsets kOffsets310 = {
     .interp_threads = 8,
     .interp_gc_collecting = 816,
     .interp_modules = 856,
+    .interp_sysdict = 872,
     .thread_id = 176,
     .thread_frame = 24,
     .thread_size = 280,

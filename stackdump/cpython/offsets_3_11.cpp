@@ -13,6 +13,7 @@ const Offsets kOffsets311 = {
     .interp_threads = 16,
     .interp_gc_collecting = 848,
     .interp_modules = 888,
+    .interp_sysdict = 904,
     .thread_id = 152,
     .thread_native_id = 160,
     .thread_chunk = 296,

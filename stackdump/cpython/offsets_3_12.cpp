@@ -13,6 +13,7 @@ const Offsets kOffsets312 = {
     .interp_gil = 384,
     .interp_gc_collecting = 312,
     .interp_modules = 944,
+    .interp_sysdict = 352,
     .gil_holder = 8,
     .gil_locked = 16,
     .thread_id = 136,

@@ -13,6 +13,7 @@ const Offsets kOffsets38 = {
     .interp_next = 0,
     .interp_threads = 8,
     .interp_modules = 56,
+    .interp_sysdict = 72,
     .thread_id = 176,
     .thread_frame = 24,
     .thread_size = 264,

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import tempfile
 import unittest
 
-from stackdump_live import Dump, Target, markers, on_every_python, python_frames, scene
+from stackdump_live import ANY_PYTHON, Dump, Target, markers, need, on_every_python, python_frames, scene
 
 
 LINE_TABLE_PROBE = os.environ["XPURUN_LINE_TABLE_PROBE"]
@@ -39,7 +41,7 @@ class Scene(unittest.TestCase):
             told = json.loads(t.first_line)
             d = Dump(t.pid)
         self.assertEqual((d.rc, d.json["status"]), (0, "ok"), d.stderr)
-        self.assertTrue(told["version"].startswith(d.json["python_version"]), d.json["python_version"])
+        self.assertEqual(d.json["python_version"], told["version"])
         by_name = {x.get("python_name"): x for x in d.json["threads"]}
         self.assertEqual(set(by_name) - {None},
                          {"MainThread", "naïve", "глубоко", "too 𐐼eep", "loop", "values", "observer"})
@@ -61,6 +63,65 @@ class Scene(unittest.TestCase):
         self.assertEqual(len(plain), 1)
         self.assertEqual(python_frames(plain[0]), [])
         self.assertEqual(d.json["interpreters"], [{"id": 0}])
+
+
+class Locating(unittest.TestCase):
+    """Interpreters that hide _PyRuntime: its exported name is spoiled in a copy of the image that holds it."""
+
+    PROGRAM = """
+        import threading, time
+        def here():
+            time.sleep(1000)
+        threading.Thread(target=here, daemon=True).start()
+        print("ready", flush=True)
+        time.sleep(1000)
+    """
+
+    def hidden(self, path, folder, keep_sections):
+        """A command that runs `path` with an interpreter that exports nothing."""
+        ask = "import sys; print(sys.base_prefix); print(sys.executable)"
+        prefix, exe = subprocess.run([path, "-c", ask], capture_output=True, text=True, check=True).stdout.split("\n")[:2]
+        program = os.path.join(folder, "trainer")
+        shutil.copy(os.path.realpath(exe), program)
+        linked = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
+        library = re.search(r"(libpython3\.\S+) => (\S+)", linked)
+        if library:
+            shutil.copy(library.group(2), os.path.join(folder, library.group(1)))
+        image = os.path.join(folder, library.group(1)) if library else program
+        if keep_sections:
+            subprocess.run(["strip", image], check=True)
+        with open(image, "r+b") as f:
+            data = f.read()
+            self.assertIn(b"\0_PyRuntime\0", data)
+            f.seek(0)
+            # A name with the same hash, so that the image still finds itself.
+            f.write(data.replace(b"\0_PyRuntime\0", b"\0_PyRuntinD\0"))
+            if not keep_sections:
+                f.seek(0x28)
+                f.write(bytes(8))  # e_shoff
+                f.seek(0x3C)
+                f.write(bytes(4))  # e_shnum, e_shstrndx
+        return program, {**os.environ, "LD_LIBRARY_PATH": folder, "PYTHONHOME": prefix}
+
+    def check(self, version, path, keep_sections):
+        with tempfile.TemporaryDirectory(prefix="xpurun-hidden-") as d:
+            program, env = self.hidden(path, d, keep_sections)
+            with Target(self.PROGRAM, program, env=env) as t:
+                self.assertEqual(t.first_line, "ready")
+                d = Dump(t.pid)
+        self.assertRegex(d.json["python_version"], r"^3\.\d+\.\d+", f"{version}: {d.json.get('notes')}")
+        self.assertEqual(python_frames(d.main)[0]["func"], "<module>")
+        self.assertEqual([python_frames(x)[0]["func"] for x in d.json["threads"] if not x["main"]], ["here"])
+
+    @on_every_python
+    def test_nothing_exported_and_no_sections(self, version, path):
+        need("ldd")
+        need("strip")
+        self.check(version, path, keep_sections=False)
+
+    def test_section(self):
+        need("strip")
+        self.check("system", ANY_PYTHON, keep_sections=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ import contextlib
 import ctypes
 import functools
 import json
+import mmap
+import os
 import sys
 import threading
 import time
@@ -115,6 +117,14 @@ def observe():
     time.sleep(FOREVER)
 
 
+def map_images_again():
+    """As ctypes and others do with the file that holds the interpreter: only one of the copies is alive."""
+    with open("/proc/self/maps") as maps:
+        paths = {line.split(maxsplit=5)[5].strip() for line in maps if "/" in line and "python3" in line}
+    return [mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY)
+            for f in (open(p, "rb") for p in paths | {"/proc/self/exe"} if os.path.isfile(p)) for _ in range(2)]
+
+
 def thread(name, target, *args):
     threading.Thread(target=target, args=args, name=name, daemon=True).start()
 
@@ -127,10 +137,12 @@ def main():
     thread("too 𐐼eep", 𐐨, TOO_DEEP)
     thread("loop", lambda: asyncio.run(outer()))
     thread("values", values)
+    kept = map_images_again()
     libc = ctypes.CDLL(None)
     libc.pthread_create(ctypes.byref(ctypes.c_ulong()), None, libc.sleep, ctypes.c_void_p(FOREVER))
     thread("observer", observe)
     list(gen())
+    del kept
 
 
 main()
