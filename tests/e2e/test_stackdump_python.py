@@ -6,9 +6,10 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
-from stackdump_live import ANY_PYTHON, Dump, Target, markers, need, on_every_python, python_frames, scene
+from stackdump_live import ANY_PYTHON, Dump, Target, markers, names, need, on_every_python, python_frames, scene
 
 
 LINE_TABLE_PROBE = os.environ["XPURUN_LINE_TABLE_PROBE"]
@@ -63,6 +64,91 @@ class Scene(unittest.TestCase):
         self.assertEqual(len(plain), 1)
         self.assertEqual(python_frames(plain[0]), [])
         self.assertEqual(d.json["interpreters"], [{"id": 0}])
+
+
+SUBINTERPRETERS = """
+    import os, sys, threading, time
+    try:
+        import _interpreters as interpreters
+    except ImportError:
+        import _xxsubinterpreters as interpreters
+    sys.setswitchinterval(1000)
+    asleep = "import time\\ndef inside(): time.sleep(1000)\\nlist(map(lambda x: inside(), [1]))"
+    r, w = os.pipe()
+    spinning = "import os\\nos.write(%d, b'x')\\ndef spin():\\n while True: pass\\nspin()" % w
+    def enter(text):
+        interpreters.run_string(interpreters.create(), text)
+    for i in range(2):
+        threading.Thread(target=enter, args=(asleep,), name="asleep-%d" % i, daemon=True).start()
+    time.sleep(0.5)
+    print("ready", flush=True)
+    threading.Thread(target=enter, args=(spinning,), name="spinning", daemon=True).start()
+    os.read(r, 1)
+    def outside():
+        while True:
+            pass
+    outside()
+"""
+
+
+class Interpreters(unittest.TestCase):
+    @on_every_python
+    def test_subinterpreters_and_their_gil(self, version, path):
+        with Target(SUBINTERPRETERS, path) as t:
+            self.assertEqual(t.first_line, "ready")
+            time.sleep(0.5)
+            d = Dump(t.pid)
+        self.assertEqual(d.json["status"], "ok", d.stderr)
+        threads = {x["python_name"]: x for x in d.json["threads"]}
+        for name in ("asleep-0", "asleep-1"):
+            short = [f["func"].split(".")[-1] for f in python_frames(threads[name])]
+            self.assertEqual(short, ["inside", "<lambda>", "<module>", "enter", "run", "_bootstrap_inner", "_bootstrap"])
+            self.assertEqual(markers(threads[name]), [])
+            self.assertNotIn("gil", threads[name])
+            inner, outer = threads[name]["interpreters"]
+            self.assertGreater(inner, 0)
+            self.assertEqual(outer, 0)
+        found = {i["id"]: i for i in d.json["interpreters"]}
+        self.assertEqual(found[0]["gil_holder"] in (d.json["pid"], threads["spinning"]["tid"]), True)
+        minor = int(d.json["python_version"].split(".")[1])
+        if minor >= 12:  # each has its own GIL, so both spin
+            self.assertEqual(len(found), 4)
+            self.assertEqual(found[0]["gil_holder"], d.json["pid"])
+            own = threads["spinning"]["interpreters"][0]
+            self.assertEqual(found[own]["gil_holder"], threads["spinning"]["tid"])
+            self.assertEqual([x.get("gil") for x in (d.main, threads["spinning"])], ["holder", "holder"])
+        else:
+            states = sorted(x.get("gil", "") for x in (d.main, threads["spinning"]))
+            self.assertEqual(states, ["holder", "waiting"])
+            self.assertEqual(len({i["gil_holder"] for i in d.json["interpreters"]}), 1)
+
+    @on_every_python
+    def test_garbage_collection(self, version, path):
+        program = """
+            import gc, threading, time
+            class Holding:
+                def __del__(self):
+                    print("ready", flush=True)
+                    {0}
+            def collect():
+                a = Holding()
+                a.self = a
+                del a
+                gc.collect()
+            gc.disable()
+            threading.Thread(target=collect, name="collector", daemon=True).start()
+            time.sleep(1000)
+        """
+        for label, body in {"with the GIL": "while True: pass", "without": "time.sleep(1000)"}.items():
+            with self.subTest(label), Target(program.format(body), path) as t:
+                self.assertEqual(t.first_line, "ready")
+                d = Dump(t.pid)
+                collector = next(x for x in d.json["threads"] if x["python_name"] == "collector")
+                self.assertEqual([i.get("gc") for i in d.json["interpreters"]], [True])
+                self.assertNotIn("gc", d.main)
+                if label == "with the GIL" or "pyenv" in path:  # else its functions have no names
+                    self.assertTrue(collector.get("gc"), names(collector))
+                self.assertEqual(collector.get("gil"), "holder" if label == "with the GIL" else None)
 
 
 class Locating(unittest.TestCase):
