@@ -2,6 +2,7 @@
 
 #include "common/base/procfs.h"
 #include "common/base/strings.h"
+#include "stackdump/cpython/locals.h"
 #include "stackdump/memory/stack_bounds.h"
 #include "stackdump/ptrace/access.h"
 #include "stackdump/ptrace/traced_process.h"
@@ -125,6 +126,9 @@ void ProcessDump::copy_python(base::MonoNs deadline) {
   py_ = read_python(memory_, *python_.runtime, deadline);
   if (!py_.complete) {
     fail({.what = "the time limit came before all Python frames were copied"}, model::DumpStatus::partial);
+  } else if (target_.locals == LocalVariables::read &&
+             !read_locals(memory_, python_.runtime->offsets, py_, deadline)) {
+    notes_.push_back("the time limit came before all local variables were copied");
   }
 }
 

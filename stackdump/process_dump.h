@@ -18,11 +18,14 @@
 
 namespace xpurun::stackdump {
 
+enum class LocalVariables { leave, read };
+
 struct DumpTarget {
   base::Pid pid = 0;
   int64_t deadline_ns = 100'000'000;  // longest time the process may be paused
-  base::Tid crash_tid = 0;            // thread that waits in its crash handler, 0 if none
-  Addr crash_ucontext = 0;            // its interrupted state
+  LocalVariables locals = LocalVariables::leave;
+  base::Tid crash_tid = 0;  // thread that waits in its crash handler, 0 if none
+  Addr crash_ucontext = 0;  // its interrupted state
 };
 
 struct ThreadCopy {

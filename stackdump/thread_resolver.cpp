@@ -76,6 +76,12 @@ model::Frame ThreadResolver::python_frame(const RawFrame& frame) const {
   f.column = range.column;
   f.end_line = range.end_line;
   f.end_column = range.end_column;
+  if (const auto locals = python_.locals.find(frame.address); locals != python_.locals.end()) {
+    f.locals = locals->second;
+    for (model::Local& l : f.locals) {
+      l = {.name = base::sanitize(l.name), .value = base::sanitize(l.value)};
+    }
+  }
   return f;
 }
 

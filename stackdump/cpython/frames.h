@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/base/clock.h"
+#include "common/model/stack_snapshot.h"
 #include "stackdump/cpython/locate.h"
 #include "stackdump/cpython/object.h"
 
@@ -48,8 +49,9 @@ struct PyInterpreter {
 struct PySnapshot {
   std::vector<PyInterpreter> interpreters;
   std::vector<PyThread> threads;
-  std::unordered_map<Addr, CodeObject> code;  // unreadable ones are missing
-  bool complete = true;                       // false: the deadline came first
+  std::unordered_map<Addr, CodeObject> code;                   // unreadable ones are missing
+  std::unordered_map<Addr, std::vector<model::Local>> locals;  // by RawFrame::address, if asked for
+  bool complete = true;                                        // false: the deadline came first
 };
 
 inline constexpr size_t kMaxPyFrames = 2048;  // of one thread

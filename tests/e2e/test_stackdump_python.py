@@ -210,5 +210,28 @@ class Locating(unittest.TestCase):
         self.check("system", ANY_PYTHON, keep_sections=True)
 
 
+class Locals(unittest.TestCase):
+    @on_every_python
+    def test_only_on_request_short_and_without_secrets(self, version, path):
+        with Target(scene(), path) as t:
+            d = Dump(t.pid)
+            self.assertNotIn('"locals"', json.dumps(d.json))
+            d = Dump(t.pid, "--locals")
+        self.assertNotIn("do-not-show-this", json.dumps(d.json))
+        self.assertNotIn("hidden", json.dumps(d.json))
+        thread = next(x for x in d.json["threads"] if x.get("python_name") == "values")
+        frame = python_frames(thread)[0]
+        have = {x["name"]: x["value"] for x in frame["locals"]}
+        self.assertEqual(have, {
+            "count": "3", "args": "<tuple of 0>", "flag": "True", "options": "<dict of 0>", "number": "42",
+            "negative": "-7", "huge": "<int, large>", "real": "1.5", "text": "'täxt\\n'",
+            "long_text": "'" + 80 * "x" + "'...", "raw": "b'\\x00raw'", "items": "<list of 7>",
+            "pair": "<tuple of 2>", "table": "<dict of 1>", "nothing": "None", "api_token": "****",
+            "url": "'https://****@host/path'", "dom": "<Дом>", "closure": "<function>", "unique": "<set of 2>"})
+        main = python_frames(d.main)
+        self.assertEqual(main[0]["locals"][0], {"name": "self", "value": "<Дом>"})
+        self.assertEqual({x["name"]: x["value"] for x in main[0]["locals"]}["café"], "'naïve'")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -76,6 +76,7 @@ def values(count=3, *args, flag=True, **options):
     api_token = SECRETS["api_token"]
     url = "https://user:hidden@host/path"
     dom = Дом()
+    unique = {1, 2}
     unset = 1
     del unset
 
@@ -83,7 +84,7 @@ def values(count=3, *args, flag=True, **options):
         return number, text
 
     time.sleep(FOREVER)
-    return [negative, huge, real, long_text, raw, items, pair, table, nothing, api_token, url, dom, closure]
+    return [negative, huge, real, long_text, raw, items, pair, table, nothing, api_token, url, dom, unique, closure]
 
 
 def place(frame):
