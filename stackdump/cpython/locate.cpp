@@ -17,19 +17,13 @@ namespace xpurun::stackdump {
 
 namespace {
 
-struct Candidate {
-  Addr image = 0;
-  std::string path;
-  bool is_exe = false;
-};
-
 // Where libpython, the executable and programs named after Python begin, in this order. A file may be mapped
 // several times (ctypes and llvmlite map a static python binary once more): only one of them is alive.
-std::vector<Candidate> candidates(base::Pid pid, const ProcMaps& maps) {
+std::vector<PythonImage> candidates(base::Pid pid, const ProcMaps& maps) {
   constexpr size_t kMax = 32;
   const std::string exe = base::ProcFs().exe(pid);
-  std::vector<Candidate> libraries;
-  std::vector<Candidate> programs;
+  std::vector<PythonImage> libraries;
+  std::vector<PythonImage> programs;
   for (const Mapping& m : maps.all()) {
     if (!m.is_file() || m.offset != 0) {
       continue;
@@ -98,8 +92,42 @@ PythonLookup check(RemoteMemory& memory, PythonRuntime runtime) {
   return {.runtime = std::move(runtime)};
 }
 
-// `minor` is a guess from names, if there is one.
-PythonLookup describe(RemoteMemory& memory, const Candidate& c, Addr runtime, std::optional<int> minor) {
+// Images that export nothing may still have symbols or the section in their file.
+std::optional<Addr> find_in_file(base::Pid pid, const PythonImage& c) {
+  // The executable is open under this name even if its file is gone.
+  const std::string path =
+      c.is_exe ? fmt::format("/proc/{}/exe", pid) : fmt::format("/proc/{}/root{}", pid, c.path);
+  auto image = ElfImage::from_file(path);
+  if (!image) {
+    return std::nullopt;
+  }
+  const Addr bias = image->fixed_address() ? 0 : c.image - (image->loaded_range().lo & ~Addr{4095});
+  if (const auto s = image->section(".PyRuntime")) {
+    return bias + s->sh_addr;
+  }
+  if (const auto s = image->find_symbol("_PyRuntime")) {
+    return bias + s->value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int> minor_from_path(std::string_view path) {
+  std::string_view name = base::base_name(path);
+  for (std::string_view prefix : {"libpython3.", "python3."}) {
+    if (name.starts_with(prefix)) {
+      name.remove_prefix(prefix.size());
+      const size_t end = std::min(name.find_first_not_of("0123456789"), name.size());
+      const auto minor = base::parse_int(name.substr(0, end));
+      return minor ? std::optional(static_cast<int>(*minor)) : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+PythonLookup identify_python(RemoteMemory& memory, const PythonImage& c, Addr runtime,
+                             std::optional<int> minor) {
   PythonRuntime out;
   out.address = runtime;
   out.path = c.path;
@@ -146,44 +174,10 @@ PythonLookup describe(RemoteMemory& memory, const Candidate& c, Addr runtime, st
   return unsupported("the Python version cannot be told");
 }
 
-// Images that export nothing may still have symbols or the section in their file.
-std::optional<Addr> find_in_file(base::Pid pid, const Candidate& c) {
-  // The executable is open under this name even if its file is gone.
-  const std::string path =
-      c.is_exe ? fmt::format("/proc/{}/exe", pid) : fmt::format("/proc/{}/root{}", pid, c.path);
-  auto image = ElfImage::from_file(path);
-  if (!image) {
-    return std::nullopt;
-  }
-  const Addr bias = image->fixed_address() ? 0 : c.image - (image->loaded_range().lo & ~Addr{4095});
-  if (const auto s = image->section(".PyRuntime")) {
-    return bias + s->sh_addr;
-  }
-  if (const auto s = image->find_symbol("_PyRuntime")) {
-    return bias + s->value;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
-std::optional<int> minor_from_path(std::string_view path) {
-  std::string_view name = base::base_name(path);
-  for (std::string_view prefix : {"libpython3.", "python3."}) {
-    if (name.starts_with(prefix)) {
-      name.remove_prefix(prefix.size());
-      const size_t end = std::min(name.find_first_not_of("0123456789"), name.size());
-      const auto minor = base::parse_int(name.substr(0, end));
-      return minor ? std::optional(static_cast<int>(*minor)) : std::nullopt;
-    }
-  }
-  return std::nullopt;
-}
-
 PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memory, LocateEffort effort) {
   const bool thorough = effort == LocateEffort::thorough;
   PythonLookup out{.why = NoPython::absent, .reason = "no Python in this process"};
-  for (const Candidate& c : candidates(pid, maps)) {
+  for (const PythonImage& c : candidates(pid, maps)) {
     std::optional<Addr> runtime;
     if (const auto symbol = find_dynamic_symbol(memory, c.image, "_PyRuntime")) {
       runtime = symbol->address;
@@ -193,7 +187,7 @@ PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memo
     if (!runtime) {
       continue;
     }
-    PythonLookup found = describe(memory, c, *runtime, minor_from_path(c.path));
+    PythonLookup found = identify_python(memory, c, *runtime, minor_from_path(c.path));
     if (found.runtime) {
       return found;
     }
@@ -209,7 +203,7 @@ PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memo
     if (minor && told_version(memory, g.address, *offsets_for_minor(*minor)).empty()) {
       return false;
     }
-    PythonLookup found = describe(memory, {.path = g.path}, g.address, minor);
+    PythonLookup found = identify_python(memory, {.path = g.path}, g.address, minor);
     if (found.runtime) {
       out = std::move(found);
     }

@@ -40,6 +40,18 @@ enum class LocateEffort {
 
 PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memory, LocateEffort effort);
 
+// A mapped file that may hold a runtime.
+struct PythonImage {
+  Addr image = 0;  // where its ELF header is mapped, 0 if that is unknown
+  std::string path;
+  bool is_exe = false;
+};
+
+// Version and layout of the runtime at an address, with proof that they are right. `minor` is a guess from
+// names, if there is one.
+PythonLookup identify_python(RemoteMemory& memory, const PythonImage& image, Addr runtime,
+                             std::optional<int> minor);
+
 // "/usr/lib/libpython3.12.so.1.0" or "/usr/bin/python3.9" -> 12, 9; nothing for other names.
 std::optional<int> minor_from_path(std::string_view path);
 

@@ -14,8 +14,7 @@ import threading
 import time
 
 FOREVER = 100000
-DEEP = 1500
-TOO_DEEP = 2500
+DEEP, TOO_DEEP = map(int, os.environ.get("XPURUN_SCENE_DEPTHS", "1500,2500").split(","))
 SECRETS = {"api_token": "do-not-show-this"}
 
 
@@ -126,6 +125,14 @@ def map_images_again():
             for f in (open(p, "rb") for p in paths | {"/proc/self/exe"} if os.path.isfile(p)) for _ in range(2)]
 
 
+def enter_another():
+    try:
+        import _interpreters as interpreters
+    except ImportError:
+        import _xxsubinterpreters as interpreters
+    interpreters.run_string(interpreters.create(), "import time\ndef inside(): time.sleep(%d)\ninside()" % FOREVER)
+
+
 def thread(name, target, *args):
     threading.Thread(target=target, args=args, name=name, daemon=True).start()
 
@@ -139,6 +146,8 @@ def main():
     thread("loop", lambda: asyncio.run(outer()))
     thread("values", values)
     kept = map_images_again()
+    if os.environ.get("XPURUN_SCENE_INTERPRETERS"):
+        thread("second interpreter", enter_another)
     libc = ctypes.CDLL(None)
     libc.pthread_create(ctypes.byref(ctypes.c_ulong()), None, libc.sleep, ctypes.c_void_p(FOREVER))
     thread("observer", observe)
