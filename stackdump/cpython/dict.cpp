@@ -11,6 +11,7 @@ namespace {
 constexpr uint64_t kManagedDict = uint64_t{1} << 4;   // Py_TPFLAGS_MANAGED_DICT
 constexpr uint64_t kInlineValues = uint64_t{1} << 2;  // Py_TPFLAGS_INLINE_VALUES
 constexpr size_t kMaxKeys = size_t{1} << 24;          // of one table
+constexpr int64_t kTooMany = -4;                      // digits of a negative int
 constexpr size_t kMaxAttributes = 256;                // of one instance
 
 // Where the entries of a key table are.
@@ -157,13 +158,11 @@ std::optional<int64_t> read_int(RemoteMemory& memory, Addr object, const Offsets
   if (!size || object == 0) {
     return std::nullopt;
   }
-  int64_t count = *size < 0 ? -(*size + 1) + 1 : *size;
-  bool negative = *size < 0;
-  if (o.minor >= 12) {
-    count = *size >> 3;
-    negative = (*size & 3) == 2;
-    count = (*size & 3) == 1 ? 0 : count;
-  }
+  const bool tagged = o.minor >= 12;  // the lowest two bits: 0 positive, 1 zero, 2 negative
+  const bool negative = tagged ? (*size & 3) == 2 : *size < 0;
+  const int64_t count = tagged     ? ((*size & 3) == 1 ? 0 : *size >> 3)
+                        : negative ? -std::max(*size, kTooMany)
+                                   : *size;
   if (count < 0 || count > 3) {
     return std::nullopt;
   }
