@@ -117,7 +117,7 @@ class ReportFiles(unittest.TestCase):
         _, plain = self.page("plain")
         self.assertEqual(len(plain.named("script")), 3)
         events = [k for t, attrs in page.tags for k in attrs if k.startswith("on")]
-        self.assertEqual(events, ["onsubmit"])
+        self.assertEqual(events, [])
 
     def test_embedded_data_is_the_report(self):
         for name in self.dirs:
@@ -127,7 +127,7 @@ class ReportFiles(unittest.TestCase):
 
     def test_verdict_comes_first_and_scripts_are_not_needed(self):
         text, page = self.page("plain")
-        order = [text.index(f'id="{s}"') for s in ("verdict", "groups", "ranks", "stacks", "dumps", "environment")]
+        order = [text.index(f'id="{s}"') for s in ("verdict", "findings", "ranks", "groups", "stacks", "dumps", "environment")]
         self.assertEqual(order, sorted(order))
         body = text[:text.index('id="report-data"')]
         self.assertIn("load_batch", body)
