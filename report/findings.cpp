@@ -93,12 +93,12 @@ void add_dump_gaps(const RunReport& report, std::vector<Finding>& out) {
       return p.status != "ok" && p.status != "dead";
     });
     if (bad > 0) {
-      out.push_back(
-          {.severity = Severity::warning,
-           .id = "dump.incomplete",
-           .title = fmt::format("{} of {} processes were not dumped whole", bad, d.processes.size()),
-           .evidence = reasons(d.processes),
-           .next = "the groups and pictures below show what is known of the others"});
+      out.push_back({.severity = Severity::warning,
+                     .id = "dump.incomplete",
+                     .title = fmt::format("{} of {} processes {} not dumped whole", bad, d.processes.size(),
+                                          bad == 1 ? "was" : "were"),
+                     .evidence = reasons(d.processes),
+                     .next = "the groups and pictures show what is known of the others"});
     }
   }
 }

@@ -14,6 +14,10 @@ std::string gzip_base64(std::string_view text);
 // Fails on anything but base64 of one gzip stream, and when more than `limit` bytes come out.
 base::Result<std::string> from_gzip_base64(std::string_view text, size_t limit);
 
+// Of report.json and of the stacks that the page draws.
+inline constexpr std::string_view kReportDataId = "report-data";
+inline constexpr std::string_view kStackDataId = "stack-data";
+
 enum class Packing { automatic, always };
 // The whole element. Automatic: plain JSON up to some size, so that simple tools can read it too.
 std::string data_block(std::string_view id, std::string_view json, Packing packing);

@@ -126,7 +126,7 @@ void put_stacks(data& page, const RunReport& report, const PageLimits& limits) {
     }
   }
   const StackData stacks = stack_data(moments, report.verdict.ranks, limits.nodes);
-  page.set("stack_data", any ? data_block("stack-data", stacks.json, Packing::always) : "");
+  page.set("stack_data", any ? data_block(kStackDataId, stacks.json, Packing::always) : "");
   page.set(
       "left_out",
       stacks.left_out > 0
@@ -184,7 +184,7 @@ std::string render(const RunReport& report, const std::string& json, const PageL
   page.set("css", std::string(templates::kFlamegraphCss) + std::string(templates::kReportCss));
   page.set("scripts", std::string(templates::kStackmodelJs) + std::string(templates::kStackviewJs) +
                           std::string(templates::kReportJs));
-  page.set("report_data", data_block("report-data", json, Packing::automatic));
+  page.set("report_data", data_block(kReportDataId, json, Packing::automatic));
   mustache page_template{std::string(templates::kReportMustache)};
   page_template.set_custom_escape([](const std::string& text) { return escape_attribute(text); });
   return page_template.render(page);

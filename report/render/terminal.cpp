@@ -58,6 +58,9 @@ class Writer {
       out_ += std::string(indent, ' ') + paint(style, std::string(part)) + '\n';
     }
   }
+  const char* pick(const char* utf8, const char* ascii) const {
+    return look_.glyphs == Glyphs::utf8 ? utf8 : ascii;
+  }
   std::string take() { return std::move(out_); }
 
  private:
@@ -71,14 +74,15 @@ class Writer {
 
 struct SeverityLook {
   const char* icon;
+  const char* ascii;
   const char* style;
 };
 
 SeverityLook look_of(const std::string& severity) {
-  return severity == "error"     ? SeverityLook{"✗", "1;31"}
-         : severity == "warning" ? SeverityLook{"▲", "1;33"}
-         : severity == "good"    ? SeverityLook{"✓", "1;32"}
-                                 : SeverityLook{"•", "2"};
+  return severity == "error"     ? SeverityLook{"✗", "x", "1;31"}
+         : severity == "warning" ? SeverityLook{"▲", "!", "1;33"}
+         : severity == "good"    ? SeverityLook{"✓", "+", "1;32"}
+                                 : SeverityLook{"•", "*", "2"};
 }
 
 void put_findings(Writer& w, const json& report) {
@@ -89,7 +93,9 @@ void put_findings(Writer& w, const json& report) {
   for (const json& f : list_of(report, "findings")) {
     const std::string severity = text_of(f, "severity");
     const SeverityLook look = look_of(severity);
-    w.line(2, fmt::format("{} {}: {} [{}]", look.icon, severity, text_of(f, "title"), text_of(f, "id")),
+    w.line(2,
+           fmt::format("{} {}: {} [{}]", w.pick(look.icon, look.ascii), severity, text_of(f, "title"),
+                       text_of(f, "id")),
            look.style);
     for (const json& e : list_of(f, "evidence")) {
       if (e.is_string()) {
@@ -146,7 +152,7 @@ void put_ranks(Writer& w, const json& report) {
     }
     const auto& [key, g] = sorted[i];
     const auto& [innocent, state, where, progress, ending] = key;
-    std::string text = fmt::format("{} {}", innocent ? " " : "▶", ranks_text(g.ranks));
+    std::string text = fmt::format("{} {}", innocent ? " " : w.pick("▶", ">"), ranks_text(g.ranks));
     for (const auto& [before, part] : {std::pair<const char*, const std::string&>{": ", state},
                                        {" in ", where},
                                        {", last progress ", progress},

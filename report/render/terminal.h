@@ -10,10 +10,12 @@
 namespace xpurun::report {
 
 enum class Ink { plain, coloured };
+enum class Glyphs { ascii, utf8 };  // of our own marks; names are what they are
 
 struct TerminalLook {
   size_t columns = 80;
   Ink ink = Ink::plain;
+  Glyphs glyphs = Glyphs::utf8;
 };
 
 // Fails on text that is no report.json of a schema that is known. The text may come from anywhere.
