@@ -125,7 +125,7 @@ std::vector<OtherDump> other_dumps(const model::RunDir& dir, const std::string& 
   for (auto it = on_disk.rbegin(); it != on_disk.rend() && out.size() < kMostOthers; ++it) {
     std::string name = fmt::format("dumps/{}", base::base_name(*it));
     if (name != picked && !stack_files_in(*it).empty()) {
-      out.push_back({.dir = std::move(name), .forest = collect({*it}).forest});
+      out.push_back({.dir = std::move(name), .forest = collect({*it}, Keep::nothing).forest});
     }
   }
   return out;
@@ -226,7 +226,7 @@ base::Result<BuildResult> build_stacks(const std::string& dir, const std::string
                                   .cause = fmt::format("no file there is named *{}", model::kStacksSuffix),
                                   .hint = "xpurun stacks --run latest"});
   }
-  const Collected collected = collect(found.dirs);
+  const Collected collected = collect(found.dirs, Keep::nothing);
   for (const auto& notes : {found.notes, collected.notes}) {
     result.notes.insert(result.notes.end(), notes.begin(), notes.end());
   }

@@ -92,15 +92,15 @@ RoleTree& StackForest::role_of(const std::string& process, const model::ThreadSt
   return role(process, thread_role(t));
 }
 
-PathTree::NodeId StackForest::path_of(const model::ThreadStack& t) {
+template <typename Intern>
+PathTree::NodeId StackForest::path_of(size_t n, Intern&& intern) {
   PathTree::NodeId at = 0;
-  const size_t n = t.frames.size();
   for (size_t i = 0; i < n; ++i) {
     if (n > kMaxDepth && i == kMaxDepth / 2) {
       at = paths_.child(at, frames_.intern_marker("deep stack: frames left out here"));
     }
     if (n <= kMaxDepth || i < kMaxDepth / 2 || i >= n - kMaxDepth / 2) {
-      at = paths_.child(at, frames_.intern(t.frames[n - 1 - i]));
+      at = paths_.child(at, intern(n - 1 - i));
     }
   }
   return at;
@@ -117,6 +117,22 @@ void StackForest::note(const StackKey& key, const model::ProcessStacks& p) {
 }
 
 void StackForest::add(const model::ProcessStacks& p) {
+  add_threads(p, [&](size_t thread) {
+    const auto& frames = p.threads[thread].frames;
+    return path_of(frames.size(), [&](size_t i) { return frames_.intern(frames[i]); });
+  });
+}
+
+void StackForest::add(const model::ProcessStacks& p,
+                      std::span<const std::vector<const model::Frame*>> frames) {
+  add_threads(p, [&](size_t thread) {
+    const auto& refs = frames[thread];
+    return path_of(refs.size(), [&](size_t i) { return frames_.intern_shared(refs[i]); });
+  });
+}
+
+template <typename Path>
+void StackForest::add_threads(const model::ProcessStacks& p, Path&& path) {
   const std::string process = process_role(p);
   if (process == "rank" && p.rank != base::kNoRank) {
     ranks_.insert(p.rank);
@@ -128,8 +144,9 @@ void StackForest::add(const model::ProcessStacks& p) {
   }
   std::vector<StackKey> keys;
   keys.reserve(p.threads.size());
-  for (const model::ThreadStack& t : p.threads) {
-    keys.emplace_back(&role_of(process, t), path_of(t), t.state, t.gil, 1);
+  for (size_t i = 0; i < p.threads.size(); ++i) {
+    const model::ThreadStack& t = p.threads[i];
+    keys.emplace_back(&role_of(process, t), path(i), t.state, t.gil, 1);
   }
   std::sort(keys.begin(), keys.end());
   for (size_t i = 0; i < keys.size();) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -73,6 +74,8 @@ class StackForest {
   StackForest& operator=(StackForest&&) = default;
 
   void add(const model::ProcessStacks& p);
+  // The same for threads whose frames are shared between processes: each of them is looked at once.
+  void add(const model::ProcessStacks& p, std::span<const std::vector<const model::Frame*>> frames);
   // Makes the trees; nothing may be added afterwards.
   void finish();
 
@@ -99,7 +102,10 @@ class StackForest {
 
   RoleTree& role(const std::string& process, const std::string& thread);
   RoleTree& role_of(const std::string& process, const model::ThreadStack& t);
-  PathTree::NodeId path_of(const model::ThreadStack& t);
+  template <typename Intern>
+  PathTree::NodeId path_of(size_t frames, Intern&& intern);
+  template <typename Path>
+  void add_threads(const model::ProcessStacks& p, Path&& path);
   void note(const StackKey& key, const model::ProcessStacks& p);
   void grow_trees(const DistinctStack& stack, RoleTree& role);
 
