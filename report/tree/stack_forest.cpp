@@ -221,8 +221,8 @@ std::vector<DistinctStack> StackForest::stacks() const {
   }
   std::sort(out.begin(), out.end(), [&order](const DistinctStack& a, const DistinctStack& b) {
     const auto key = [&order](const DistinctStack& s) {
-      return std::tuple(order[s.role], std::cref(s.ranks), std::cref(s.unranked), s.path, s.state, s.gil,
-                        s.threads);
+      return std::tuple(order[s.role], s.processes(), std::cref(s.ranks), std::cref(s.unranked), s.path,
+                        s.state, s.gil, s.threads);
     };
     return key(a) < key(b);
   });

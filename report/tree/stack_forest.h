@@ -85,7 +85,7 @@ class StackForest {
   const model::RankSet& ranks() const { return ranks_; }
   // After finish(): the ranks' main threads first, then their other threads, workers, agents, others.
   std::vector<const RoleTree*> roles() const;
-  // After finish(), in the order of roles(), independent of the order of adding but for the node numbers.
+  // In the order of roles(), those of the fewest processes first.
   std::vector<DistinctStack> stacks() const;
 
  private:
