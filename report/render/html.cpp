@@ -111,11 +111,11 @@ void put_stacks(data& page, const RunReport& report, const PageLimits& limits) {
   page.set("has_stacks", any);
   page.set("svg",
            any ? svg_fragment(layout, palette, {.layer = Layer::merged, .title = "Merged stacks"}) : "");
-  page.set("folded", layout.folded > 0
-                         ? fmt::format("{} frames are folded into “(other)” in this picture; the "
-                                       "text below and the files have them.",
-                                       layout.folded)
-                         : "");
+  put_text(page, "folded",
+           layout.folded > 0 ? fmt::format("{} frames are folded into “(other)” in this picture; the "
+                                           "text below and the files have them.",
+                                           layout.folded)
+                             : "");
   put_list(page, "trees", trees(report, limits));
   page.set("patterns", std::string(svg_patterns()));
   std::vector<Moment> moments;
@@ -127,8 +127,8 @@ void put_stacks(data& page, const RunReport& report, const PageLimits& limits) {
   }
   const StackData stacks = stack_data(moments, report.verdict.ranks, limits.nodes);
   page.set("stack_data", any ? data_block(kStackDataId, stacks.json, Packing::always) : "");
-  page.set(
-      "left_out",
+  put_text(
+      page, "left_out",
       stacks.left_out > 0
           ? fmt::format(
                 "The stacks of {} threads did not fit into this page; stacks/merged.folded has them all.",
@@ -148,7 +148,7 @@ void put_verdict(data& page, const RunReport& report) {
   page.set("has_confidence", !v.confidence.empty());
   page.set("level", v.level);
   page.set("has_level", !v.level.empty());
-  page.set("verdict_id", v.id);
+  put_text(page, "verdict_id", v.id);
   page.set("is_running", report.run.outcome == "running");
   page.set("elapsed", base::human_duration(report.run.elapsed_s));
 }
@@ -159,11 +159,11 @@ void put_environment(data& page, const RunReport& report) {
   for (const std::string& word : run.command) {
     words.push_back(base::shell_quote(word));
   }
-  page.set("command", base::join(words, " "));
-  page.set("host", run.host);
+  put_text(page, "command", base::join(words, " "));
+  put_text(page, "host", run.host);
   page.set("id", run.id);
   page.set("version", run.version);
-  page.set("started", run.started_wall_ns > 0 ? base::utc_iso8601(run.started_wall_ns) : "");
+  put_text(page, "started", run.started_wall_ns > 0 ? base::utc_iso8601(run.started_wall_ns) : "");
   put_list(page, "facts", environment(run));
   data env{data::type::list};
   for (const auto& [key, value] : run.env) {
@@ -179,8 +179,8 @@ std::string render(const RunReport& report, const std::string& json, const PageL
   put_tables(page, report, limits);
   put_stacks(page, report, limits);
   put_environment(page, report);
-  page.set("dump", report.dump);
-  page.set("folded_note", folded_note);
+  put_text(page, "dump", report.dump);
+  put_text(page, "folded_note", folded_note);
   page.set("css", std::string(templates::kFlamegraphCss) + std::string(templates::kReportCss));
   page.set("scripts", std::string(templates::kStackmodelJs) + std::string(templates::kStackviewJs) +
                           std::string(templates::kReportJs));

@@ -4,6 +4,7 @@
 #include "common/model/frame_text.h"
 #include "report/collect.h"
 #include "report/findings.h"
+#include "report/flamegraph/palette.h"
 #include "report/render/text.h"
 #include "report/tree/roles.h"
 
@@ -22,6 +23,17 @@ namespace {
 constexpr size_t kListAll = 64;
 // Names of C++ templates can be longer than a page.
 constexpr size_t kLongestName = 240;
+constexpr size_t kLongestTitle = 26;
+
+// "29, 68, 107, …": a browser breaks lines at spaces only.
+std::string spaced(const std::string& ranks) {
+  std::string out;
+  for (char c : ranks.substr(ranks.find(' ') + 1)) {
+    out += c;
+    out += c == ',' ? " " : "";
+  }
+  return out;
+}
 
 std::string more(size_t all, size_t shown, std::string_view what) {
   return all > shown ? fmt::format("{} more {} are in report.json.", all - shown, what) : std::string();
@@ -36,7 +48,7 @@ data frame_data(const StackClass& c, size_t i) {
   d.set("func", base::elide_middle(f.kind == model::FrameKind::python ? f.func : model::frame_label(f),
                                    kLongestName));
   d.set("place", f.kind == model::FrameKind::python ? model::short_location(f) : "");
-  d.set("file", base::elide_middle(f.file, kLongestName));
+  put_text(d, "file", base::elide_middle(f.file, kLongestName));
   d.set("kind", std::string(model::name_of(f.kind)));
   d.set("user", is_user_code(f));
   return d;
@@ -75,8 +87,12 @@ data class_data(const StackClass& c, const RunReport& report, const PageLimits& 
   data d;
   const bool culprit = !v.ranks.empty() && v.ranks.contains(c.ranks);
   const model::Waiting* waiting = culprit ? nullptr : waiting_of(v, c);
-  d.set("title", class_title(c));
-  d.set("share", fmt::format("{} of {}", c.ranks.size(), all));
+  // A long list of ranks is no title.
+  const std::string who = class_title(c);
+  const bool listed = who.size() <= kLongestTitle;
+  d.set("title", listed ? who : fmt::format("{} ranks", c.ranks.size()));
+  put_text(d, "rank_list", listed ? std::string() : spaced(ranks_text(c.ranks)));
+  d.set("share", listed ? fmt::format("{} of {}", c.ranks.size(), all) : fmt::format("of {}", all));
   d.set("culprit", culprit);
   d.set("tag", culprit ? (v.state.empty() ? std::string("culprit") : fmt::format("culprit: {}", v.state))
                        : (waiting != nullptr
@@ -85,7 +101,7 @@ data class_data(const StackClass& c, const RunReport& report, const PageLimits& 
   d.set("has_tag", culprit || waiting != nullptr);
   d.set("missing", c.missing);
   d.set("is_missing", !c.missing.empty());
-  d.set("states", c.states.text());
+  put_text(d, "states", c.states.text());
   const std::string callee = callee_of(c);
   d.set("callee", callee);
   d.set("has_callee", !callee.empty());
@@ -107,11 +123,11 @@ data rank_data(const RankRow& r) {
   d.set("rank", fmt::format("{}", r.rank));
   d.set("culprit", r.culprit);
   d.set("state", r.state);
-  d.set("function", r.function);
+  put_text(d, "function", r.function);
   d.set("place", r.place);
   d.set("progress", r.progress);
   d.set("ending", r.ending);
-  d.set("host", r.host);
+  put_text(d, "host", r.host);
   d.set("pid", r.pid == 0 ? "" : fmt::format("{}", r.pid));
   return d;
 }
@@ -121,7 +137,7 @@ data process_data(const ProcessLine& p) {
   d.set("who", p.role == "rank" ? fmt::format("rank {}", p.rank)
                                 : (p.rank >= 0 ? fmt::format("{} of rank {}", p.role, p.rank) : p.role));
   d.set("pid", fmt::format("{}", p.pid));
-  d.set("host", p.host);
+  put_text(d, "host", p.host);
   d.set("status", p.status);
   d.set("good", p.status == "ok");
   d.set("reason", p.reason);
@@ -154,7 +170,8 @@ data dump_data(const DumpSummary& dump, const RunReport& report, const PageLimit
     }
   }
   put_list(d, "processes", processes);
-  d.set("unlisted", more(dump.processes.size(), listed, bad > listed ? "processes" : "complete processes"));
+  put_text(d, "unlisted",
+           more(dump.processes.size(), listed, bad > listed ? "processes" : "complete processes"));
   return d;
 }
 
@@ -165,7 +182,7 @@ data incident_data(const model::Incident& i) {
   d.set("cleared",
         i.cleared_s < 0 ? "not cleared" : fmt::format("cleared at {}", base::human_duration(i.cleared_s)));
   d.set("sentence", i.verdict.sentence);
-  d.set("dump", i.dump);
+  put_text(d, "dump", i.dump);
   return d;
 }
 
@@ -212,6 +229,10 @@ data pair_data(const std::string& key, const std::string& value) {
   return d;
 }
 
+void put_text(data& to, const std::string& name, const std::string& text) {
+  to.set(name, text.empty() ? data(false) : data(text));
+}
+
 void put_tables(data& page, const RunReport& report, const PageLimits& limits) {
   data findings{data::type::list};
   for (const Finding& f : report.findings) {
@@ -223,7 +244,7 @@ void put_tables(data& page, const RunReport& report, const PageLimits& limits) {
     classes.push_back(class_data(report.classes[i], report, limits));
   }
   put_list(page, "classes", classes);
-  page.set("classes_cut", more(report.classes.size(), limits.classes, "groups"));
+  put_text(page, "classes_cut", more(report.classes.size(), limits.classes, "groups"));
   data ranks{data::type::list};
   for (size_t i = 0; i < std::min(report.ranks.size(), limits.rows); ++i) {
     ranks.push_back(rank_data(report.ranks[i]));
@@ -232,7 +253,7 @@ void put_tables(data& page, const RunReport& report, const PageLimits& limits) {
   page.set("rank_count", fmt::format("{} rank{}{}", report.ranks.size(), report.ranks.size() == 1 ? "" : "s",
                                      report.verdict.ranks.empty() ? "" : ", culprits first"));
   page.set("many_ranks", report.ranks.size() > 20);
-  page.set("ranks_cut", more(report.ranks.size(), limits.rows, "ranks"));
+  put_text(page, "ranks_cut", more(report.ranks.size(), limits.rows, "ranks"));
   data dumps{data::type::list};
   for (const DumpSummary& d : report.dumps) {
     dumps.push_back(dump_data(d, report, limits));

@@ -27,6 +27,9 @@ struct PageLimits {
 
 // A list, and "has_<name>" beside it, because an empty list cannot hide its heading.
 void put_list(PageData& to, const std::string& name, const PageData& list);
+// Text that hides its section when it is empty. Never left unset: a name that is not there is looked for
+// outside of the list.
+void put_text(PageData& to, const std::string& name, const std::string& text);
 PageData string_list(const std::vector<std::string>& lines);
 PageData pair_data(const std::string& key, const std::string& value);
 
