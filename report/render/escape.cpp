@@ -74,6 +74,8 @@ std::string escape_script_json(std::string_view json) {
       out += "\\u003e";
     } else if (json[i] == '&') {
       out += "\\u0026";
+    } else if (json[i] == '\x7f') {
+      out += "\\u007f";
     } else {
       out += json[i];
     }

@@ -11,7 +11,7 @@ namespace xpurun::report {
 std::string escape_text(std::string_view text);
 // Between quotes of either kind as well.
 std::string escape_attribute(std::string_view text);
-// JSON that stands inside <script>: < > & and U+2028, U+2029 as \uXXXX. `json` must be valid JSON, where
+// JSON that stands inside <script>: < > & DEL and U+2028, U+2029 as \uXXXX. `json` must be valid JSON, where
 // those characters occur in strings only.
 std::string escape_script_json(std::string_view json);
 
