@@ -186,9 +186,12 @@ class SnapshotParser {
       }
       walker_.peek();
       pc_begin = walker_.at() - begin;
-      const bool skipped = walker_.skip_value();
+      std::string_view pc;
+      // It is not looked at again, so it must be what a writer writes.
+      const bool hex =
+          walker_.string(pc) && pc.find_first_not_of("0123456789abcdefx") == std::string_view::npos;
       pc_end = walker_.at() - begin;
-      return skipped;
+      return hex;
     });
     const model::Frame* found = understood ? pool_.find(walker_.from(begin), pc_begin, pc_end) : nullptr;
     out_.frames.back().push_back(found);

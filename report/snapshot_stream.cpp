@@ -1,8 +1,11 @@
 // The background of SnapshotStream: a few threads, each with a pool of frames of its own.
 #include "report/snapshot_reader.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -40,12 +43,21 @@ struct SnapshotStream::Shared {
         }
         mine = claimed++;
       }
-      auto snapshot = read_snapshot(paths[mine], pool);
+      auto snapshot = read(paths[mine], pool);
       {
         const std::lock_guard lock(mutex);
         results[mine] = std::move(snapshot);
       }
       changed.notify_all();
+    }
+  }
+
+  // An exception, which can only be a lack of memory, must not end the process from this thread.
+  static base::Result<Snapshot> read(const std::string& path, FramePool& pool) {
+    try {
+      return read_snapshot(path, pool);
+    } catch (const std::exception& e) {
+      return base::fail(fmt::format("{}: {}", path, e.what()));
     }
   }
 

@@ -123,6 +123,17 @@ class CommandLine(xpurun_test.Case):
         self.assertEqual((quiet.returncode, quiet.stdout, quiet.stderr), (0, "", ""))
         verdict = json.loads(self.xpurun("report", "--json", "latest").stdout)
         self.assertEqual((verdict["schema"], verdict["kind"]), ("xpurun.verdict/1", "none"))
+        # The page alone, as if it had come by mail.
+        os.rename(pathlib.Path(self.dir, "xpurun-runs/latest/report.html"), pathlib.Path(self.dir, "mailed.html"))
+        mailed = self.xpurun("report", "--from", "mailed.html")
+        self.assertEqual((mailed.returncode, mailed.stderr), (0, ""))
+        self.assertEqual(mailed.stdout.splitlines(), told.stdout.splitlines()[:-2])
+        data = json.loads(self.xpurun("report", "--from", "mailed.html", "--json").stdout)
+        self.assertEqual((data["schema"], data["id"]), ("xpurun.report/1", before["id"]))
+        no_page = self.xpurun("report", "--from", "xpurun-runs/latest/run.json")
+        self.assertEqual((no_page.returncode, no_page.stdout), (1, ""))
+        self.assertIn("[E-NO-DATA]", no_page.stderr)
+        self.assertEqual(self.xpurun("report", "--from", "mailed.html", "latest").returncode, 2)
 
     def test_stacks_when_xpurun_is_gone(self):
         process = self.start_xpurun("--", PYTHON, "-c", "import time; time.sleep(60)", env=self.clean)

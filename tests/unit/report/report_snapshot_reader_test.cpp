@@ -76,6 +76,8 @@ TEST_CASE("what is unusual or broken is left to the model's reader") {
         R"({"schema":"xpurun.stacks/1","threads":[{"frames":{}}]})",
         R"({"schema":"xpurun.stacks/1","threads":[{"frames":[],"frames":[]}]})",
         R"({"schema":"xpurun.stacks/1","threads":[{"\u0066rames":[{"kind":"python","func":"f"}]}]})",
+        R"({"schema":"xpurun.stacks/1","threads":[{"frames":[{"kind":"native","pc":"0x1\u0001"}]}]})",
+        R"({"schema":"xpurun.stacks/1","threads":[{"frames":[{"kind":"native","pc":12}]}]})",
         R"({"schema":"xpurun.stacks/1","threads":[{"frames":[{"kind":7}]}]})",
         R"({"schema":"xpurun.stacks/2","threads":[]})", R"({"schema":"xpurun.stacks/1"} x)",
         R"({"schema":"xpurun.stacks/1","threads":[{"frames":[{"kind":"python" "func":"f"}]}]})"}) {
