@@ -33,8 +33,8 @@ Finding from_verdict(const RunReport& report) {
 
 void add_incidents(const RunReport& report, std::vector<Finding>& out) {
   for (const model::Incident& i : report.run.incidents) {
-    // The open one is what the verdict is about.
-    if (i.cleared_s < 0 && report.verdict.kind == "hang") {
+    // The one that the verdict is about has been told; it may have ended with the job.
+    if (report.verdict.kind == "hang" && (i.cleared_s < 0 || i.dump == report.verdict.dump)) {
       continue;
     }
     out.push_back(

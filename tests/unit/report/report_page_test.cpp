@@ -58,7 +58,9 @@ RunReport sample_report(int more = 0) {
       {.dir = "dumps/1-hang",
        .processes = {{.rank = 0, .role = "rank", .status = "ok"},
                      {.rank = 1, .role = "rank", .status = "timeout", .reason = "longer than 100 ms"}}});
-  r.run.incidents.push_back({.n = 1, .at_s = 12, .cleared_s = 15});
+  r.verdict.dump = "dumps/1-hang";
+  r.run.incidents.push_back({.n = 1, .at_s = 12, .cleared_s = 15, .dump = "dumps/0-hang"});
+  r.run.incidents.push_back({.n = 2, .at_s = 42, .cleared_s = 43, .dump = "dumps/1-hang"});
   r.notes = {"rank-3.stacks.json: not valid JSON"};
   r.run.preload_reason = "the command is statically linked";
   r.findings = find_findings(r);
