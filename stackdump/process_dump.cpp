@@ -191,7 +191,7 @@ void ProcessDump::copy() {
   if (!python_.runtime) {
     if (auto maps = ProcMaps::read(target_.pid)) {
       modules_.update(std::move(*maps));
-      python_ = find_python(target_.pid, modules_.maps(), live_, LocateEffort::thorough);
+      python_ = find_python(target_.pid, modules_.maps(), live_, LocateEffort::quick);
     }
   }
   const base::Pid tracer = tracer_of(target_.pid);

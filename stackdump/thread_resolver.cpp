@@ -182,7 +182,10 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
       case MergedItem::Kind::python: {
         model::Frame f = python_frame(groups[item.group].frames[item.frame]);
         if (innermost) {
-          f.callee = base::sanitize(callee_at(pid_, f.file, {.line = f.line, .column = f.column}));
+          // Since 3.11 an instruction without columns belongs to no expression.
+          const bool known = f.column > 0 || runtime_ == nullptr || runtime_->offsets.minor < 11;
+          f.callee =
+              !known ? "" : base::sanitize(callee_at(pid_, f.file, {.line = f.line, .column = f.column}));
           innermost = false;
         }
         out.frames.push_back(std::move(f));

@@ -95,6 +95,7 @@ void StateTally::add(char state, model::GilState gil, uint32_t threads) {
   }
   gil_holder += gil == model::GilState::holder ? threads : 0;
   gil_waiting += gil == model::GilState::waiting ? threads : 0;
+  gil_dropping += gil == model::GilState::dropping ? threads : 0;
 }
 
 void StateTally::add(const StateTally& t) {
@@ -105,6 +106,7 @@ void StateTally::add(const StateTally& t) {
   other += t.other;
   gil_holder += t.gil_holder;
   gil_waiting += t.gil_waiting;
+  gil_dropping += t.gil_dropping;
 }
 
 std::string StateTally::text() const {
@@ -121,6 +123,7 @@ std::string StateTally::text() const {
   put(other, "in an unknown state");
   put(gil_holder, "holding the GIL");
   put(gil_waiting, "waiting for the GIL");
+  put(gil_dropping, "giving up the GIL");
   return base::join(parts, ", ");
 }
 

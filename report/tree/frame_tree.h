@@ -54,6 +54,7 @@ struct StateTally {
   uint32_t other = 0;
   uint32_t gil_holder = 0;
   uint32_t gil_waiting = 0;
+  uint32_t gil_dropping = 0;
 
   void add(char state, model::GilState gil, uint32_t threads);
   void add(const StateTally& t);

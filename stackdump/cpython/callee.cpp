@@ -88,12 +88,61 @@ std::string called_name(std::string_view line, int column) {
   return std::string(line.substr(begin, at - begin));
 }
 
+std::string sole_called_name(std::string_view line) {
+  std::string found;
+  char quote = 0;
+  bool defines = false;  // the last word was def or class
+  for (size_t at = 0; at < line.size();) {
+    const char c = line[at];
+    if (quote != 0) {
+      at += c == '\\' ? 2 : 1;
+      quote = c == quote ? 0 : quote;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+      ++at;
+    } else if (c == '#') {
+      break;
+    } else if (starts_name(c)) {
+      const size_t begin = at;
+      while (at < line.size() && (continues_name(line[at]) || line[at] == '.')) {
+        ++at;
+      }
+      const std::string_view word = line.substr(begin, at - begin);
+      const std::string name = called_name(line, static_cast<int>(begin) + 1);
+      const bool call = at < line.size() && line[at] == '(';
+      if (call && !defines && name.empty() &&
+          std::find(kKeywords.begin(), kKeywords.end(), word) == kKeywords.end()) {
+        return {};
+      }
+      if (!name.empty() && !defines) {
+        if (!found.empty()) {
+          return {};
+        }
+        found = name;
+      }
+      defines = word == "def" || word == "class";
+    } else {
+      // What is called by another expression has no name of its own: a[0](x), f()(x), (g or h)(x).
+      if (c == '(' && at > 0 && (line[at - 1] == ')' || line[at - 1] == ']')) {
+        return {};
+      }
+      // As in f().g(x): the call of g has no dotted name.
+      if (c == '.' && at > 0 && (line[at - 1] == ')' || line[at - 1] == ']')) {
+        return {};
+      }
+      ++at;
+    }
+  }
+  return quote == 0 ? found : std::string();
+}
+
 std::string callee_at(base::Pid pid, const std::string& filename, const SourceRange& range) {
-  if (range.line <= 0 || range.column <= 0 || filename.empty() || filename[0] == '<') {
+  if (range.line <= 0 || filename.empty() || filename[0] == '<') {
     return {};
   }
   const char* from = filename[0] == '/' ? "root" : "cwd/";
-  return called_name(line_of(fmt::format("/proc/{}/{}{}", pid, from, filename), range.line), range.column);
+  const std::string line = line_of(fmt::format("/proc/{}/{}{}", pid, from, filename), range.line);
+  return range.column > 0 ? called_name(line, range.column) : sole_called_name(line);
 }
 
 }  // namespace xpurun::stackdump

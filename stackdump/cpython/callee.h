@@ -13,6 +13,10 @@ namespace xpurun::stackdump {
 // "time.sleep" if the line holds `time.sleep(` at the 1-based byte column; otherwise empty.
 std::string called_name(std::string_view line, int column);
 
+// For a line without columns (<= 3.10): the called name if there is only one call on the line; otherwise
+// empty.
+std::string sole_called_name(std::string_view line);
+
 // The same for a file of the target, found through its root (or working) directory. Empty on any doubt.
 std::string callee_at(base::Pid pid, const std::string& filename, const SourceRange& range);
 

@@ -72,7 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       o = *told;
     }
   }
-  const size_t step = std::max<size_t>(8, memory.size() / 16 / 8 * 8);
+  const size_t step = std::max<size_t>(8, memory.size() / 5 / 8 * 8);
   for (Addr at = kBase; at < kBase + memory.size(); at += step) {
     if (const auto text = read_unicode(memory, at, o, 256)) {
       demand(text->size() <= 4 * 256);

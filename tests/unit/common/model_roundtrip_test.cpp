@@ -21,12 +21,20 @@ TEST_CASE("stacks survive writing and reading") {
   p.threads[0].frames.push_back({.kind = FrameKind::python, .func = "f", .file = "/x/t.py", .line = 3});
   p.threads[0].frames.push_back(
       {.func = "poll", .module = "libc.so.6", .pc = 0x7f00deadbeef, .offset = 0x1234});
+  p.threads[0].interpreters = {2, 0};
+  p.threads[0].frames[0].locals = {{.name = "x", .value = "3"}, {.name = "a", .value = "'b'"}};
+  p.threads.push_back({.tid = 43, .python_name = "loader", .gil = GilState::dropping, .gc = true});
+  p.interpreters = {{.id = 2, .gil_holder = 42, .gc = true}, {.id = 0}};
   const std::string text = to_json(p).dump();
   const auto q = process_stacks_from_json(json::parse(text));
   REQUIRE(q);
   CHECK(to_json(*q).dump() == text);
   REQUIRE(q->main_thread() != nullptr);
   CHECK(q->main_thread()->frames[1].pc == 0x7f00deadbeef);
+  CHECK(q->main_thread()->frames[0].locals[1].value == "'b'");
+  CHECK(q->main_thread()->interpreters == std::vector<int64_t>{2, 0});
+  CHECK(q->threads[1].gil == GilState::dropping);
+  CHECK(q->interpreters[0].gil_holder == 42);
 }
 
 TEST_CASE("a wrong schema or type is an error with the reason, never an exception") {

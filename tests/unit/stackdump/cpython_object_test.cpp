@@ -62,6 +62,22 @@ TEST_CASE("hostile strings yield nothing and allocate nothing") {
   CHECK_FALSE(read_code_object(memory, kObject, kOffsets312));
 }
 
+TEST_CASE("without columns the called name is the only one on the line") {
+  CHECK(sole_called_name("    time.sleep(1000)") == "time.sleep");
+  CHECK(sole_called_name("    x = dist.all_reduce(t, group=g)  # f(x)") == "dist.all_reduce");
+  CHECK(sole_called_name("    return self.work.wait('a(b')") == "self.work.wait");
+  CHECK(sole_called_name("    if (a and f(b)):") == "f");
+  CHECK(sole_called_name("    f(g(x))").empty());
+  CHECK(sole_called_name("    f(x)(y)").empty());
+  CHECK(sole_called_name("    f(x).wait(y)").empty());
+  CHECK(sole_called_name("    a[0](y)").empty());
+  CHECK(sole_called_name("def f(x):").empty());
+  CHECK(sole_called_name("class A(f(x)): pass") == "f");
+  CHECK(sole_called_name("    x = 'f(y)").empty());
+  CHECK(sole_called_name("    x = 3").empty());
+  CHECK(sole_called_name("").empty());
+}
+
 TEST_CASE("the called name is a dotted chain before a parenthesis and nothing else") {
   CHECK(called_name("    time.sleep(3)", 5) == "time.sleep");
   CHECK(called_name("x = dist.all_reduce(t, group=g)", 5) == "dist.all_reduce");
