@@ -1,6 +1,7 @@
 #include "stackdump/options.h"
 
 #include "common/base/strings.h"
+#include "stackdump/symbols/symbol_cache.h"
 
 #include <fmt/format.h>
 
@@ -16,6 +17,19 @@ base::Result<int64_t> number(std::string_view option, std::string_view text, int
     return base::fail(fmt::format("{}: '{}' is not a valid number", option, text));
   }
   return *v;
+}
+
+base::Result<UnwinderKind> unwinder_kind(const std::string& value) {
+  if (value == "own" || value == "libunwind") {
+    return UnwinderKind::own;
+  }
+  if (value == "libdw") {
+    return UnwinderKind::libdw;
+  }
+  if (value == "gdb") {
+    return UnwinderKind::gdb;
+  }
+  return base::fail(fmt::format("--unwinder: '{}' is not own, libdw or gdb", value));
 }
 
 base::Status set(Options& o, std::string_view name, const std::string& value) {
@@ -36,6 +50,13 @@ base::Status set(Options& o, std::string_view name, const std::string& value) {
   } else if (name == "--deadline-ms") {
     XPURUN_TRY_ASSIGN(const int64_t ms, number(name, value, 1));
     o.target.deadline_ns = ms * 1'000'000;
+  } else if (name == "--unwinder") {
+    XPURUN_TRY_ASSIGN(o.resolve.unwinder, unwinder_kind(value));
+  } else if (name == "--symbol-cache") {
+    o.resolve.cache_directory = value == "none" ? "" : value;
+  } else if (name == "--lines-ms") {
+    XPURUN_TRY_ASSIGN(const int64_t ms, number(name, value, 0));
+    o.resolve.line_budget_ns = ms * 1'000'000;
   } else if (name == "--crash-ucontext") {
     const auto address =
         value.starts_with("0x") ? base::parse_hex(std::string_view(value).substr(2)) : std::nullopt;
@@ -53,6 +74,7 @@ base::Status set(Options& o, std::string_view name, const std::string& value) {
 
 base::Result<Options> parse_options(const std::vector<std::string>& args) {
   Options o;
+  o.resolve.cache_directory = SymbolCache::default_directory();
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i] == "--barrier") {
       o.barrier = true;

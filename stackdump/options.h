@@ -16,7 +16,8 @@ struct Options {
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
   std::string role = "other";
-  std::string host;      // empty: this host's name
+  std::string host;  // empty: this host's name
+  ResolveSettings resolve;
   bool barrier = false;  // wait for a byte on standard input before stopping
 };
 

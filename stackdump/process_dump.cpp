@@ -102,6 +102,13 @@ void ProcessDump::copy_stacks() {
     }
   }
   memory_.prefetch(ranges);
+  ranges.clear();
+  for (const ThreadCopy& t : threads_) {
+    if (t.registers) {
+      ranges.push_back(interrupted_stack(memory_, *t.registers, t.stack, modules_.maps()));
+    }
+  }
+  memory_.prefetch(ranges);
 }
 
 void ProcessDump::copy_python(base::MonoNs deadline) {
@@ -221,7 +228,7 @@ std::optional<PyThread> ProcessDump::python_of(const ThreadCopy& thread) const {
   return found;
 }
 
-model::ProcessStacks ProcessDump::resolve() {
+model::ProcessStacks ProcessDump::resolve(const ResolveSettings& settings) {
   const base::ProcFs proc;
   model::ProcessStacks out;
   out.pid = target_.pid;
@@ -238,11 +245,13 @@ model::ProcessStacks ProcessDump::resolve() {
   } else if (python_.why != NoPython::absent) {
     notes_.push_back("native stacks only: " + python_.reason);
   }
-  ThreadResolver resolver(target_.pid, modules_, memory_, python_.runtime ? &*python_.runtime : nullptr, py_);
+  ThreadResolver resolver(target_.pid, modules_, memory_, python_.runtime ? &*python_.runtime : nullptr, py_,
+                          settings);
   for (const ThreadCopy& t : threads_) {
     resolver.add(t, python_of(t));
   }
   out.threads = resolver.resolve();
+  notes_.insert(notes_.end(), resolver.notes().begin(), resolver.notes().end());
   out.status = status_;
   out.reason = reason_;
   out.notes = notes_;

@@ -11,6 +11,7 @@
 #include "stackdump/native/kernel_view.h"
 #include "stackdump/native/modules.h"
 #include "stackdump/native/unwinder.h"
+#include "stackdump/resolve_settings.h"
 
 #include <memory>
 #include <optional>
@@ -46,7 +47,7 @@ class ProcessDump {
   int64_t pause_ns() const { return pause_ns_; }
 
   // host, rank and role are left to the caller.
-  model::ProcessStacks resolve();
+  model::ProcessStacks resolve(const ResolveSettings& settings);
 
  private:
   explicit ProcessDump(const DumpTarget& target);

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -67,7 +68,7 @@ int run(const Options& options) {
   }
   (*dump)->copy();
   say(fmt::format("stopped {} {}\n", (*dump)->stop_ns(), (*dump)->pause_ns()));
-  model::ProcessStacks stacks = (*dump)->resolve();
+  model::ProcessStacks stacks = (*dump)->resolve(options.resolve);
   stacks.host = options.host.empty() ? host_name() : options.host;
   stacks.rank = options.rank;
   stacks.local_rank = options.local_rank;
@@ -91,6 +92,7 @@ int main(int argc, char** argv) {
   // A supervisor that dies must not leave us holding its ranks.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);
+  ::unsetenv("DEBUGINFOD_URLS");  // a dump never waits for a server
   // While we hold a rank we should not queue behind its siblings. Refused without privilege; then we do.
   ::setpriority(PRIO_PROCESS, 0, kNiceness);
   const auto options = xpurun::stackdump::parse_options({argv + 1, argv + argc});

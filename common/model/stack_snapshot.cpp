@@ -60,6 +60,9 @@ ordered_json frame_json(const Frame& f) {
   if (f.eval) {
     j["eval"] = true;
   }
+  if (f.inlined) {
+    j["inlined"] = true;
+  }
   return j;
 }
 
@@ -87,6 +90,7 @@ Frame frame_from(const json& j) {
   f.pc = hex_value(j, "pc");
   f.offset = hex_value(j, "offset");
   f.eval = j.value("eval", false);
+  f.inlined = j.value("inlined", false);
   return f;
 }
 

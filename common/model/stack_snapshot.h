@@ -43,6 +43,7 @@ struct Frame {
   uint64_t offset = 0;   // native: pc relative to the module's load bias
   bool eval = false;     // native frame that *is* the Python frames just before it (innermost first);
                          // left out of merged views, shown in native-only ones
+  bool inlined = false;  // native: has no stack frame of its own; the compiler put it into the next one
 };
 
 enum class GilState { none, holder, waiting };
