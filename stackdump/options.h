@@ -18,10 +18,14 @@ struct Options {
   std::string role = "other";
   std::string host;  // empty: this host's name
   ResolveSettings resolve;
-  bool barrier = false;  // wait for a byte on standard input before stopping
+  DebuggerSettings debuggers;
+  std::string snapshot;       // also write what was copied to this file
+  std::string from_snapshot;  // instead of a process
+  ModuleFiles files;          // where to look for ELF files
+  bool barrier = false;       // wait for a byte on standard input before stopping
 };
 
-// Every option but --barrier takes a value: "--pid N" or "--pid=N".
+// Either --pid or --from-snapshot. Every option but --barrier takes a value: "--pid N" or "--pid=N".
 base::Result<Options> parse_options(const std::vector<std::string>& args);
 
 }  // namespace xpurun::stackdump

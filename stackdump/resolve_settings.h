@@ -12,6 +12,21 @@ enum class UnwinderKind {
   gdb,    // attaches once more
 };
 
+enum class GpuStacks {
+  never,
+  automatic,  // if a thread waits for the GPU and cuda-gdb is there
+  always,
+};
+
+// Other debuggers, which attach to the process after us. Each is ended when its time is over.
+struct DebuggerSettings {
+  std::string gdb = "gdb";
+  int64_t gdb_limit_ns = 20'000'000'000;
+  GpuStacks gpu = GpuStacks::never;
+  std::string cuda_gdb = "cuda-gdb";
+  int64_t gpu_limit_ns = 30'000'000'000;
+};
+
 struct ResolveSettings {
   UnwinderKind unwinder = UnwinderKind::own;
   std::string cache_directory;             // of symbols; empty: none

@@ -185,7 +185,8 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
       case MergedItem::Kind::python: {
         model::Frame f = python_frame(groups[item.group].frames[item.frame]);
         if (innermost) {
-          f.callee = base::sanitize(callee_at(pid_, f.file, {.line = f.line, .column = f.column}));
+          f.callee =
+              base::sanitize(callee_at(modules_.files().pid, f.file, {.line = f.line, .column = f.column}));
           innermost = false;
         }
         out.frames.push_back(std::move(f));

@@ -138,6 +138,30 @@ ThreadStack thread_from(const json& j) {
   return t;
 }
 
+ordered_json kernel_json(const GpuKernel& k) {
+  ordered_json j;
+  j["name"] = k.name;
+  put(j, "full_name", k.full_name);
+  j["device"] = k.device;
+  j["grid"] = k.grid;
+  j["grid_dim"] = k.grid_dim;
+  j["block_dim"] = k.block_dim;
+  put(j, "status", k.status);
+  return j;
+}
+
+GpuKernel kernel_from(const json& j) {
+  GpuKernel k;
+  k.name = j.value("name", "");
+  k.full_name = j.value("full_name", "");
+  k.device = j.value("device", -1);
+  k.grid = j.value("grid", int64_t{-1});
+  k.grid_dim = j.value("grid_dim", "");
+  k.block_dim = j.value("block_dim", "");
+  k.status = j.value("status", "");
+  return k;
+}
+
 }  // namespace
 
 std::string_view name_of(FrameKind kind) {
@@ -183,6 +207,9 @@ ordered_json to_json(const ProcessStacks& p) {
   for (const ThreadStack& t : p.threads) {
     threads.push_back(thread_json(t));
   }
+  for (const GpuKernel& k : p.gpu_kernels) {
+    j["gpu_kernels"].push_back(kernel_json(k));
+  }
   return j;
 }
 
@@ -209,6 +236,9 @@ base::Result<ProcessStacks> process_stacks_from_json(const json& j) {
     p.notes = j.value("notes", std::vector<std::string>());
     for (const json& t : j.value("threads", json::array())) {
       p.threads.push_back(thread_from(t));
+    }
+    for (const json& k : j.value("gpu_kernels", json::array())) {
+      p.gpu_kernels.push_back(kernel_from(k));
     }
     return p;
   } catch (const json::exception& e) {

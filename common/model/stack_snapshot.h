@@ -63,6 +63,17 @@ struct ThreadStack {
   std::vector<Frame> frames;  // innermost first
 };
 
+// A kernel that was resident on a GPU of the process, from cuda-gdb.
+struct GpuKernel {
+  std::string name;       // without template arguments and parameters
+  std::string full_name;  // where it differs
+  int device = -1;        // CUDA device number of the process
+  int64_t grid = -1;      // the debugger's number of this launch
+  std::string grid_dim;   // "24,1,1": blocks
+  std::string block_dim;  // "512,1,1": threads of a block
+  std::string status;     // "Active"
+};
+
 enum class DumpStatus { ok, partial, failed };
 
 struct ProcessStacks {
@@ -82,6 +93,7 @@ struct ProcessStacks {
   std::string reason;  // why not ok
   std::vector<std::string> notes;
   std::vector<ThreadStack> threads;
+  std::vector<GpuKernel> gpu_kernels;
 
   const ThreadStack* main_thread() const;
 };

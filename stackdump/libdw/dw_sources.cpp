@@ -77,7 +77,32 @@ class SourceReader {
     if (api_.dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) != nullptr) {
       return text(api_.dwarf_formstring(&attribute));
     }
-    return text(api_.dwarf_diename(die));
+    // A function of internal linkage: its name, after those of the namespaces and classes around its
+    // definition.
+    std::string name = text(api_.dwarf_diename(die));
+    Dwarf_Die origin;
+    if (name.empty() || api_.dwarf_attr(die, DW_AT_abstract_origin, &attribute) == nullptr ||
+        api_.dwarf_formref_die(&attribute, &origin) == nullptr) {
+      return name;
+    }
+    Dwarf_Die declared = origin;
+    if (api_.dwarf_attr(&origin, DW_AT_specification, &attribute) != nullptr &&
+        api_.dwarf_formref_die(&attribute, &declared) == nullptr) {
+      return name;
+    }
+    Dwarf_Die* scopes = nullptr;
+    const int n = api_.dwarf_getscopes_die(&declared, &scopes);
+    for (int i = 1; i < n; ++i) {
+      const int tag = api_.dwarf_tag(&scopes[i]);
+      if (tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type) {
+        const std::string around = text(api_.dwarf_diename(&scopes[i]));
+        name = (around.empty() ? "(anonymous namespace)" : around) + "::" + name;
+      }
+    }
+    if (n > 0) {
+      std::free(scopes);
+    }
+    return name;
   }
 
   // Where the inlined function was called. `place` becomes that.

@@ -31,6 +31,7 @@ struct LibDw {
   X(dwarf_attr_integrate)         \
   X(dwarf_diename)                \
   X(dwarf_filesrc)                \
+  X(dwarf_formref_die)            \
   X(dwarf_formstring)             \
   X(dwarf_formudata)              \
   X(dwarf_getscopes)              \

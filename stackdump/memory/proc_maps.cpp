@@ -92,6 +92,20 @@ ProcMaps ProcMaps::parse(std::string_view text) {
   return ProcMaps(std::move(mappings));
 }
 
+std::string to_text(const ProcMaps& maps) {
+  std::string out;
+  for (const Mapping& m : maps.all()) {
+    std::string path;
+    for (const char c : m.path) {
+      path += c == '\n' ? std::string("\\012") : std::string(1, c);
+    }
+    out += fmt::format("{:x}-{:x} {}{}{}p {:08x} {} {} {}{}\n", m.lo, m.hi, m.readable ? 'r' : '-',
+                       m.writable ? 'w' : '-', m.executable ? 'x' : '-', m.offset, m.device, m.inode, path,
+                       m.deleted ? kDeleted : "");
+  }
+  return out;
+}
+
 const Mapping* ProcMaps::find(Addr a) const {
   const auto it = std::upper_bound(mappings_.begin(), mappings_.end(), a,
                                    [](Addr value, const Mapping& m) { return value < m.hi; });

@@ -157,6 +157,16 @@ const ModuleList::OpenedImage& ModuleList::image_for(const Mapping& mapping) {
   return it->second;
 }
 
+std::vector<std::string> ModuleList::missing() const {
+  std::vector<std::string> out;
+  for (const auto& [key, image] : images_) {
+    if (!image) {
+      out.push_back(base::sanitize(base::to_line(image.error())));
+    }
+  }
+  return out;
+}
+
 const ElfImage* ModuleList::debug_image(const Module& module) {
   if (module.image == nullptr) {
     return nullptr;

@@ -52,6 +52,8 @@ class ModuleList {
   const ElfImage* debug_image(const Module& module);
   // Replaces the list of mappings; images stay open.
   void update(ProcMaps maps);
+  // Images that were wanted and could not be had, a sentence each.
+  std::vector<std::string> missing() const;
   void look_in(ModuleFiles files) { files_ = std::move(files); }
   const ModuleFiles& files() const { return files_; }
 

@@ -2,38 +2,16 @@
 
 import os
 import re
-import select
 import shutil
 import subprocess
 import tempfile
-import time
 import unittest
 
-from stackdump_live import ANY_PYTHON, Dump, Target, markers, names, need
+from stackdump_live import ANY_PYTHON, Dump, Program, Target, markers, names, need
 
 VICTIM = os.path.join(os.environ["XPURUN_TEST_SOURCE"], "tests/e2e/victims/unwind.cpp")
 CHAIN = ["wait_here", "variable_frame", "compare"]
 DEPTH = 13  # Deep<12>::go to Deep<0>::go
-
-
-class Program:
-    """A started program that prints a line when it is ready."""
-
-    def __init__(self, *command, **more):
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **more)
-        self.pid = self.process.pid
-        self.first_line = ""
-        if select.select([self.process.stdout], [], [], 30)[0]:
-            self.first_line = self.process.stdout.readline().strip()
-        time.sleep(0.1)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
 
 
 def native(thread):
@@ -211,8 +189,7 @@ class Places(unittest.TestCase):
 
     def test_vdso(self):
         with Target("""
-            import time
-            print("ready", flush=True)
+                        print("ready", flush=True)
             while True:
                 for _ in range(1000):
                     time.monotonic()
