@@ -127,6 +127,8 @@ std::vector<SymbolRange> answers(const Module& module, ModuleList& modules, Symb
   return known;
 }
 
+constexpr std::string_view kOperatorChars = "<>=!+-*/%^&|~,[]\"";
+
 bool ends_with_operator(std::string_view text) {
   constexpr std::string_view kWord = "operator";
   return text.ends_with(kWord) &&
@@ -162,9 +164,9 @@ std::string shorten(std::string_view s) {
     if (s.substr(i).starts_with(kAnonymous)) {
       out += kAnonymous;
       i += kAnonymous.size();
-    } else if (ends_with_operator(out) && c != ' ') {
+    } else if (ends_with_operator(out) && (c == '(' || kOperatorChars.find(c) != std::string_view::npos)) {
       // operator(), operator<<, operator->, operator[]: the brackets belong to the name.
-      const size_t end = s.substr(i).starts_with("()") ? i + 2 : s.find_first_not_of("<>=!+-*/%^&|~,[]\"", i);
+      const size_t end = s.substr(i).starts_with("()") ? i + 2 : s.find_first_not_of(kOperatorChars, i);
       out += s.substr(i, std::min(end, s.size()) - i);
       i = std::min(end, s.size());
       if (i == s.size() || s[i] != '(') {

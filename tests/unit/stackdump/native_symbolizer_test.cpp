@@ -42,6 +42,9 @@ TEST_CASE("names are shortened to what people say") {
   CHECK(shorten("_PyEval_EvalFrameDefault.cold") == "_PyEval_EvalFrameDefault.cold");
   CHECK(shorten("take_gil [clone .isra.0]") == "take_gil");
   CHECK(shorten("operator new(unsigned long)").starts_with("operator new"));
+  CHECK(shorten("a::operator1(int)") == "a::operator1");
+  CHECK(shorten("A::operator<=>(A const&) const") == "A::operator<=>");
+  CHECK(shorten("operator\"\"_s(char const*)").starts_with("operator\"\""));
   CHECK(shorten("<<<((({{{") == "<<<((({{{");
   CHECK(shorten("").empty());
   CHECK(demangle("_ZN3c104f_xyEv") == "c10::f_xy()");
