@@ -215,7 +215,7 @@ std::vector<model::ThreadStack> ThreadResolver::resolve() {
   SymbolCache cache(settings_.cache_directory);
   const Names names = name_addresses(addresses, modules_, cache);
   if (settings_.line_budget_ns > 0) {
-    auto sources = look_up_sources(addresses, modules_, settings_.line_budget_ns);
+    auto sources = look_up_sources(addresses, modules_, cache, settings_.line_budget_ns);
     sources_ = std::move(sources.places);
     if (!sources.note.empty()) {
       notes_.push_back(std::move(sources.note));

@@ -7,7 +7,7 @@ base::Result<std::unique_ptr<Unwinder>> make_libdw_unwinder(ModuleList&, Snapsho
   return base::fail("this xpurun was built without libdw");
 }
 
-SourceLookup look_up_sources(const std::vector<Addr>&, ModuleList&, int64_t) {
+SourceLookup look_up_sources(const std::vector<Addr>&, ModuleList&, SymbolCache&, int64_t) {
   return {};
 }
 

@@ -5,6 +5,7 @@
 
 #include "common/base/result.h"
 #include "stackdump/native/unwinder.h"
+#include "stackdump/symbols/symbol_cache.h"
 
 #include <memory>
 #include <unordered_map>
@@ -30,6 +31,8 @@ struct SourceLookup {
 };
 
 // Works in a child process that is ended after `budget_ns`: debug information can be huge, or damaged.
-SourceLookup look_up_sources(const std::vector<Addr>& addresses, ModuleList& modules, int64_t budget_ns);
+// What `cache` holds is not looked up again.
+SourceLookup look_up_sources(const std::vector<Addr>& addresses, ModuleList& modules, SymbolCache& cache,
+                             int64_t budget_ns);
 
 }  // namespace xpurun::stackdump

@@ -201,53 +201,73 @@ std::string read_until(int fd, base::MonoNs deadline) {
   }
 }
 
-SourceLookup parse(std::string_view answer) {
-  SourceLookup out;
-  bool whole = false;
+struct Answer {
+  SourceLookup found;
+  bool whole = false;  // the child came to its end: an address without a place has none
+};
+
+// "line<TAB>function<TAB>file"
+std::optional<SourcePlace> place_from(std::span<const std::string_view> fields) {
+  if (fields.size() != 3) {
+    return std::nullopt;
+  }
+  return SourcePlace{std::string(fields[1]), std::string(fields[2]),
+                     static_cast<int>(base::parse_int(fields[0]).value_or(0))};
+}
+
+Answer parse(std::string_view answer) {
+  Answer parsed;
+  SourceLookup& out = parsed.found;
   const size_t end = answer.rfind('\n');
   for (std::string_view line : base::split(answer.substr(0, end == std::string_view::npos ? 0 : end), '\n')) {
     if (line.starts_with('!')) {
       out.note = "no source lines of native frames: " + base::sanitize(line.substr(1));
-      return out;
+      return parsed;
     }
-    whole = whole || line == ".";
+    parsed.whole = parsed.whole || line == ".";
     const auto fields = base::split(line, '\t');
     const auto address = base::parse_hex(fields[0]);
-    if (fields.size() == 4 && address) {
-      out.places[*address].push_back({std::string(fields[2]), std::string(fields[3]),
-                                      static_cast<int>(base::parse_int(fields[1]).value_or(0))});
+    if (auto place = place_from(std::span(fields).subspan(1)); place && address) {
+      out.places[*address].push_back(std::move(*place));
     }
   }
-  if (!whole) {
+  if (!parsed.whole) {
     out.note = "some native frames have no source line: reading debug information took too long or failed";
+  }
+  return parsed;
+}
+
+// What the cache holds for an address: its places, a line each.
+std::string encode(const std::vector<SourcePlace>& places) {
+  std::string out;
+  for (const SourcePlace& p : places) {
+    out += fmt::format("{}\t{}\t{}\n", p.line, p.function, p.file);
   }
   return out;
 }
 
-}  // namespace
-
-SourceLookup look_up_sources(const std::vector<Addr>& addresses, ModuleList& modules, int64_t budget_ns) {
-  const base::MonoNs deadline = base::mono_ns() + budget_ns;
-  std::map<const ElfImage*, bool> has_lines;
-  std::vector<Addr> wanted;
-  for (Addr a : addresses) {
-    const Module* m = modules.find(a);
-    if (m == nullptr || m->image == nullptr) {
-      continue;
-    }
-    const auto [it, is_new] = has_lines.try_emplace(m->image, false);
-    if (is_new) {
-      it->second = has_debug_info(m->image) || has_debug_info(modules.debug_image(*m));
-    }
-    if (it->second) {
-      wanted.push_back(a);
+std::vector<SourcePlace> decode(std::string_view text) {
+  std::vector<SourcePlace> out;
+  for (std::string_view line : base::split(text, '\n')) {
+    if (auto place = place_from(base::split(line, '\t'))) {
+      out.push_back(std::move(*place));
     }
   }
+  return out;
+}
+
+// Places go where names go, in a file of their own.
+SymbolCache::Key key_of(const Module& m, const ElfImage* debug) {
+  return {m.build_id.empty() ? "" : m.build_id + "-lines", m.image->file().size(),
+          debug == nullptr ? 0 : debug->file().size()};
+}
+
+std::string run_child(const std::vector<Addr>& wanted, ModuleList& modules, base::MonoNs deadline) {
   std::array<int, 2> ends{-1, -1};
-  if (wanted.empty() || ::pipe2(ends.data(), O_CLOEXEC) != 0) {
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     return {};
   }
-  base::UniqueFd read_end(ends[0]);
+  const base::UniqueFd read_end(ends[0]);
   base::UniqueFd write_end(ends[1]);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
@@ -264,10 +284,69 @@ SourceLookup look_up_sources(const std::vector<Addr>& addresses, ModuleList& mod
     return {};
   }
   write_end.reset();
-  const std::string text = read_until(read_end.get(), deadline);
+  std::string text = read_until(read_end.get(), deadline);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
-  return parse(text);
+  return text;
+}
+
+}  // namespace
+
+SourceLookup look_up_sources(const std::vector<Addr>& addresses, ModuleList& modules, SymbolCache& cache,
+                             int64_t budget_ns) {
+  const base::MonoNs deadline = base::mono_ns() + budget_ns;
+  struct Known {
+    bool has_lines = false;
+    SymbolCache::Key key;
+    std::vector<SymbolRange> places;
+  };
+  std::map<const ElfImage*, Known> images;
+  SourceLookup out;
+  std::vector<Addr> wanted;
+  for (Addr a : addresses) {
+    const Module* m = modules.find(a);
+    if (m == nullptr || m->image == nullptr) {
+      continue;
+    }
+    const auto [it, is_new] = images.try_emplace(m->image);
+    Known& known = it->second;
+    if (is_new) {
+      const ElfImage* debug = modules.debug_image(*m);
+      known.has_lines = has_debug_info(m->image) || has_debug_info(debug);
+      known.key = key_of(*m, debug);
+      if (known.has_lines && !known.key.build_id.empty()) {
+        known.places = cache.load(known.key);
+      }
+    }
+    if (!known.has_lines) {
+      continue;
+    }
+    const uint64_t vaddr = a - m->bias;
+    const auto place = std::lower_bound(known.places.begin(), known.places.end(), vaddr,
+                                        [](const SymbolRange& r, uint64_t v) { return r.lo < v; });
+    if (place == known.places.end() || place->lo != vaddr) {
+      wanted.push_back(a);
+    } else if (auto places = decode(place->name); !places.empty()) {
+      out.places.emplace(a, std::move(places));
+    }
+  }
+  if (wanted.empty()) {
+    return out;
+  }
+  Answer fresh = parse(run_child(wanted, modules, deadline));
+  for (Addr a : wanted) {
+    const Module* m = modules.find(a);
+    const auto it = fresh.found.places.find(a);
+    const Known& known = images[m->image];
+    std::string text = it == fresh.found.places.end() ? "" : encode(it->second);
+    if (fresh.whole && !known.key.build_id.empty() && text.size() <= SymbolCache::kMaxName) {
+      cache.add(known.key, {{a - m->bias, a - m->bias + 1, std::move(text)}});
+    }
+  }
+  cache.save();
+  out.places.merge(fresh.found.places);
+  out.note = std::move(fresh.found.note);
+  return out;
 }
 
 }  // namespace xpurun::stackdump

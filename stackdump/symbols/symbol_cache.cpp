@@ -23,7 +23,7 @@ namespace {
 
 constexpr char kMagic[8] = {'X', 'P', 'S', 'Y', 'M', '0', '1', '\n'};
 constexpr size_t kMaxFile = size_t{32} << 20;
-constexpr size_t kMaxName = 4096;
+constexpr size_t kMaxName = SymbolCache::kMaxName;
 constexpr time_t kTouchAfterS = 24 * 3600;  // so that files in use are not the oldest
 constexpr std::string_view kSuffix = ".sym";
 

@@ -23,6 +23,7 @@ class SymbolCache {
  public:
   static constexpr uint64_t kMaxBytes = uint64_t{64} << 20;  // of all files together
   static constexpr size_t kMaxRanges = 32768;                // of one image
+  static constexpr size_t kMaxName = 4096;                   // longer ones are cut
 
   // An image, and which symbols there were to be found: the same one may be stripped elsewhere.
   struct Key {
