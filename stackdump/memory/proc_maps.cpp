@@ -44,7 +44,7 @@ std::optional<Mapping> parse_line(std::string_view line) {
   const std::string_view device = next_word(line);
   const auto inode = base::parse_int(next_word(line));
   const size_t dash = range.find('-');
-  if (dash == std::string_view::npos || perms.size() != 4 || !offset || !inode) {
+  if (dash == std::string_view::npos || perms.size() != 4 || !offset || !inode || *inode < 0) {
     return std::nullopt;
   }
   const auto lo = base::parse_hex(range.substr(0, dash));
@@ -73,8 +73,8 @@ std::optional<Mapping> parse_line(std::string_view line) {
 }  // namespace
 
 ProcMaps::ProcMaps(std::vector<Mapping> mappings) : mappings_(std::move(mappings)) {
-  std::sort(mappings_.begin(), mappings_.end(),
-            [](const Mapping& a, const Mapping& b) { return a.lo < b.lo; });
+  std::stable_sort(mappings_.begin(), mappings_.end(),
+                   [](const Mapping& a, const Mapping& b) { return a.lo < b.lo; });
 }
 
 base::Result<ProcMaps> ProcMaps::read(base::Pid pid) {

@@ -101,6 +101,16 @@ ModuleFacts facts_from(const json& j) {
   return out;
 }
 
+// We write integers only, and converting others would be undefined.
+json parse_meta(const std::string& text) {
+  bool fraction = false;
+  json meta = json::parse(text, [&fraction](int, json::parse_event_t event, json& value) {
+    fraction = fraction || (event == json::parse_event_t::value && value.is_number_float());
+    return true;
+  });
+  return fraction ? json() : meta;
+}
+
 // The layout of the interpreter's structures from its version, or its own description of them.
 std::optional<PythonRuntime> runtime_from(const json& j, RemoteMemory& memory) {
   PythonRuntime out;
@@ -130,26 +140,35 @@ bool stops(const model::ThreadStack& t) {
                      [](const model::Frame& f) { return f.kind == model::FrameKind::marker; });
 }
 
-// Fills in what only the host of the process could know.
-void complete(model::ThreadStack& t, const model::ThreadStack& recorded) {
-  t.python_name = recorded.python_name;
+std::vector<model::Frame*> python_frames(std::vector<model::Frame>& frames) {
+  std::vector<model::Frame*> out;
+  for (model::Frame& f : frames) {
+    if (f.kind == model::FrameKind::python) {
+      out.push_back(&f);
+    }
+  }
+  return out;
+}
+
+// The recorded thread, which has what only its host could know, with the frames as they were computed now.
+model::ThreadStack completed(std::vector<model::Frame> frames, model::ThreadStack recorded) {
+  const auto mine = python_frames(frames);
+  const auto theirs = python_frames(recorded.frames);
+  if (std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
+                 [](const model::Frame* a, const model::Frame* b) {
+                   return a->func == b->func && a->file == b->file && a->line == b->line;
+                 })) {
+    for (size_t i = 0; i < mine.size(); ++i) {
+      *mine[i] = *theirs[i];
+    }
+  }
   std::unordered_map<Addr, const model::Frame*> by_pc;
   for (const model::Frame& f : recorded.frames) {
     if (f.kind == model::FrameKind::native && !f.inlined) {
       by_pc.emplace(f.pc, &f);
     }
   }
-  const auto innermost = [](auto& frames) {
-    return std::find_if(frames.begin(), frames.end(),
-                        [](const model::Frame& f) { return f.kind == model::FrameKind::python; });
-  };
-  const auto mine = innermost(t.frames);
-  const auto theirs = innermost(recorded.frames);
-  if (mine != t.frames.end() && theirs != recorded.frames.end() && mine->func == theirs->func &&
-      mine->line == theirs->line && mine->callee.empty()) {
-    mine->callee = theirs->callee;
-  }
-  for (model::Frame& f : t.frames) {
+  for (model::Frame& f : frames) {
     const auto it = by_pc.find(f.pc);
     const bool unnamed = f.func == fmt::format("{}+{:#x}", f.module, f.offset);
     if (f.kind == model::FrameKind::native && unnamed && it != by_pc.end()) {
@@ -157,6 +176,8 @@ void complete(model::ThreadStack& t, const model::ThreadStack& recorded) {
       f.full_func = it->second->full_func;
     }
   }
+  recorded.frames = std::move(frames);
+  return recorded;
 }
 
 }  // namespace
@@ -205,7 +226,7 @@ base::Status ProcessDump::save(const std::string& path, const model::ProcessStac
 base::Result<std::unique_ptr<ProcessDump>> ProcessDump::load(std::string_view file, ModuleFiles files) {
   XPURUN_TRY_ASSIGN(SnapshotContent content, decode_snapshot(file));
   try {
-    const json meta = json::parse(content.meta);
+    const json meta = parse_meta(content.meta);
     XPURUN_TRY_ASSIGN(auto recorded, model::process_stacks_from_json(meta.at("stacks")));
     files.pid = 0;
     for (const json& m : meta.at("modules")) {
@@ -249,9 +270,9 @@ model::ProcessStacks ProcessDump::resolve_recorded(std::vector<model::ThreadStac
     }
     if (stops(t) && !stops(*it) && it->frames.size() > t.frames.size()) {
       ++kept;
-      t.frames = it->frames;
+      t = *it;
     } else {
-      complete(t, *it);
+      t = completed(std::move(t.frames), *it);
     }
   }
   out.threads = std::move(threads);
