@@ -45,8 +45,12 @@ struct DumpDirs {
 };
 DumpDirs find_dump_dirs(const std::string& dir);
 
+enum class Keep {
+  nothing,          // no stacks of single processes
+  telling_threads,  // of very large dumps only the threads that a diagnosis looks at
+};
 // dump.json of each directory, where there is one, says what is missing.
-Collected collect(const std::vector<std::string>& dump_dirs);
+Collected collect(const std::vector<std::string>& dump_dirs, Keep keep = Keep::telling_threads);
 
 // "exited with status 1", "killed by SIGKILL", from a wait status; "ended" if that is unknown (-1).
 std::string ending_text(int wait_status);

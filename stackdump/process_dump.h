@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/model/stack_snapshot.h"
 #include "stackdump/cpython/frames.h"
+#include "stackdump/cpython/thread_names.h"
 #include "stackdump/memory/live_memory.h"
 #include "stackdump/memory/snapshot_memory.h"
 #include "stackdump/native/kernel_view.h"
@@ -18,11 +19,14 @@
 
 namespace xpurun::stackdump {
 
+enum class LocalVariables { leave, read };
+
 struct DumpTarget {
   base::Pid pid = 0;
   int64_t deadline_ns = 100'000'000;  // longest time the process may be paused
-  base::Tid crash_tid = 0;            // thread that waits in its crash handler, 0 if none
-  Addr crash_ucontext = 0;            // its interrupted state
+  LocalVariables locals = LocalVariables::leave;
+  base::Tid crash_tid = 0;  // thread that waits in its crash handler, 0 if none
+  Addr crash_ucontext = 0;  // its interrupted state
 };
 
 struct ThreadCopy {
@@ -69,6 +73,8 @@ class ProcessDump {
   void copy_thread_registers(ThreadCopy& thread, std::optional<Registers> registers);
   void copy_stacks();
   void copy_python(base::MonoNs deadline);
+  void name_python_threads();
+  std::vector<model::Interpreter> interpreters() const;
   std::optional<PyThread> python_of(const ThreadCopy& thread) const;
   void fail(const base::Error& error, model::DumpStatus status);
 
@@ -78,6 +84,8 @@ class ProcessDump {
   ModuleList modules_;
   PythonLookup python_;
   PySnapshot py_;
+  std::vector<Addr> thread_tables_;
+  ThreadNames thread_names_;
   std::vector<ThreadCopy> threads_;
   base::MonoNs stop_ns_ = 0;
   int64_t wall_ns_ = 0;

@@ -40,7 +40,8 @@ class ThreadResolver {
   void append_native(const NativeFrame& frame, bool eval, const Names& names,
                      std::vector<model::Frame>& out) const;
   model::Frame python_frame(const RawFrame& frame) const;
-  bool waits_for_gil(const Pending& p, const Names& names) const;
+  model::GilState gil_state(const Pending& p, const Names& names) const;
+  bool collects(const Pending& p, const Names& names) const;
 
   base::Pid pid_;
   ModuleList& modules_;
