@@ -189,7 +189,8 @@ class Places(unittest.TestCase):
 
     def test_vdso(self):
         with Target("""
-                        print("ready", flush=True)
+            import time
+            print("ready", flush=True)
             while True:
                 for _ in range(1000):
                     time.monotonic()
