@@ -96,7 +96,7 @@ class SourceReader {
       const int tag = api_.dwarf_tag(&scopes[i]);
       if (tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type) {
         const std::string around = text(api_.dwarf_diename(&scopes[i]));
-        name = (around.empty() ? "(anonymous namespace)" : around) + "::" + name;
+        name = fmt::format("{}::{}", around.empty() ? "(anonymous namespace)" : around, name);
       }
     }
     if (n > 0) {

@@ -122,7 +122,7 @@ std::optional<PythonRuntime> runtime_from(const json& j, RemoteMemory& memory) {
     if (!offsets) {
       return std::nullopt;
     }
-    out.offsets = std::move(*offsets);
+    out.offsets = *offsets;
     return out;
   }
   const auto parts = base::split(out.version, '.');
