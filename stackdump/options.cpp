@@ -1,6 +1,7 @@
 #include "stackdump/options.h"
 
 #include "common/base/strings.h"
+#include "stackdump/symbols/symbol_cache.h"
 
 #include <fmt/format.h>
 
@@ -16,6 +17,32 @@ base::Result<int64_t> number(std::string_view option, std::string_view text, int
     return base::fail(fmt::format("{}: '{}' is not a valid number", option, text));
   }
   return *v;
+}
+
+base::Result<UnwinderKind> unwinder_kind(const std::string& value) {
+  if (value == "own" || value == "libunwind") {
+    return UnwinderKind::own;
+  }
+  if (value == "libdw") {
+    return UnwinderKind::libdw;
+  }
+  if (value == "gdb") {
+    return UnwinderKind::gdb;
+  }
+  return base::fail(fmt::format("--unwinder: '{}' is not own, libdw or gdb", value));
+}
+
+base::Result<GpuStacks> gpu_stacks(const std::string& value) {
+  if (value == "never") {
+    return GpuStacks::never;
+  }
+  if (value == "auto") {
+    return GpuStacks::automatic;
+  }
+  if (value == "always") {
+    return GpuStacks::always;
+  }
+  return base::fail(fmt::format("--gpu-stacks: '{}' is not auto, always or never", value));
 }
 
 base::Status set(Options& o, std::string_view name, const std::string& value) {
@@ -36,6 +63,33 @@ base::Status set(Options& o, std::string_view name, const std::string& value) {
   } else if (name == "--deadline-ms") {
     XPURUN_TRY_ASSIGN(const int64_t ms, number(name, value, 1));
     o.target.deadline_ns = ms * 1'000'000;
+  } else if (name == "--snapshot") {
+    o.snapshot = value;
+  } else if (name == "--from-snapshot") {
+    o.from_snapshot = value;
+  } else if (name == "--sysroot") {
+    o.files.sysroot = value == "/" ? "" : value;
+  } else if (name == "--symbols") {
+    o.files.symbols = value;
+  } else if (name == "--unwinder") {
+    XPURUN_TRY_ASSIGN(o.resolve.unwinder, unwinder_kind(value));
+  } else if (name == "--gdb") {
+    o.debuggers.gdb = value;
+  } else if (name == "--gdb-limit-ms") {
+    XPURUN_TRY_ASSIGN(const int64_t ms, number(name, value, 1));
+    o.debuggers.gdb_limit_ns = ms * 1'000'000;
+  } else if (name == "--gpu-stacks") {
+    XPURUN_TRY_ASSIGN(o.debuggers.gpu, gpu_stacks(value));
+  } else if (name == "--cuda-gdb") {
+    o.debuggers.cuda_gdb = value;
+  } else if (name == "--gpu-limit-ms") {
+    XPURUN_TRY_ASSIGN(const int64_t ms, number(name, value, 1));
+    o.debuggers.gpu_limit_ns = ms * 1'000'000;
+  } else if (name == "--symbol-cache") {
+    o.resolve.cache_directory = value == "none" ? "" : value;
+  } else if (name == "--lines-ms") {
+    XPURUN_TRY_ASSIGN(const int64_t ms, number(name, value, 0));
+    o.resolve.line_budget_ns = ms * 1'000'000;
   } else if (name == "--crash-ucontext") {
     const auto address =
         value.starts_with("0x") ? base::parse_hex(std::string_view(value).substr(2)) : std::nullopt;
@@ -53,6 +107,7 @@ base::Status set(Options& o, std::string_view name, const std::string& value) {
 
 base::Result<Options> parse_options(const std::vector<std::string>& args) {
   Options o;
+  o.resolve.cache_directory = SymbolCache::default_directory();
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i] == "--barrier") {
       o.barrier = true;
@@ -69,8 +124,8 @@ base::Result<Options> parse_options(const std::vector<std::string>& args) {
     }
     XPURUN_TRY(set(o, name, eq == std::string::npos ? args[++i] : args[i].substr(eq + 1)));
   }
-  if (o.target.pid == 0 || o.out.empty()) {
-    return base::fail("--pid and --out are required");
+  if (o.out.empty() || (o.target.pid == 0) == o.from_snapshot.empty()) {
+    return base::fail("--out and one of --pid and --from-snapshot are required");
   }
   if ((o.target.crash_tid == 0) != (o.target.crash_ucontext == 0)) {
     return base::fail("--crash-tid and --crash-ucontext belong together");

@@ -16,11 +16,17 @@ struct Options {
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
   std::string role = "other";
-  std::string host;      // empty: this host's name
-  bool barrier = false;  // wait for a byte on standard input before stopping
+  std::string host;  // empty: this host's name
+  ResolveSettings resolve;
+  DebuggerSettings debuggers;
+  std::string snapshot;       // also write what was copied to this file
+  std::string from_snapshot;  // instead of a process
+  ModuleFiles files;          // where to look for ELF files
+  bool barrier = false;       // wait for a byte on standard input before stopping
 };
 
-// Every option but --barrier and --locals takes a value: "--pid N" or "--pid=N".
+// Either --pid or --from-snapshot. Every option but --barrier and --locals takes a value: "--pid N" or
+// "--pid=N".
 base::Result<Options> parse_options(const std::vector<std::string>& args);
 
 }  // namespace xpurun::stackdump

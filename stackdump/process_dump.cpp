@@ -30,16 +30,15 @@ std::string reason_text(const base::Error& e) {
   return out;
 }
 
-// The thread id as the process itself sees it, when it lives in a PID namespace of its own.
-base::Tid inner_tid(base::Pid pid, base::Tid tid) {
-  const auto status = base::ProcFs().thread_status(pid, tid);
-  return status && !status->ns_pid.empty() ? status->ns_pid.back() : tid;
-}
-
 }  // namespace
 
 ProcessDump::ProcessDump(const DumpTarget& target)
     : target_(target), live_(target.pid), memory_(live_), modules_(target.pid, ProcMaps(), live_) {}
+
+ProcessDump::ProcessDump(ModuleFiles files)
+    : live_(0), memory_(live_), modules_(std::move(files), ProcMaps(), memory_) {
+  memory_.freeze();
+}
 
 base::Result<std::unique_ptr<ProcessDump>> ProcessDump::prepare(const DumpTarget& target) {
   XPURUN_TRY(check_alive(target.pid));
@@ -70,6 +69,10 @@ void ProcessDump::fail(const base::Error& error, model::DumpStatus status) {
   if (reason_.empty()) {
     reason_ = reason_text(error);
   }
+}
+
+void ProcessDump::look_for_symbols_in(const std::string& directory) {
+  modules_.look_in({.pid = target_.pid, .symbols = directory});
 }
 
 void ProcessDump::list_threads() {
@@ -114,6 +117,13 @@ void ProcessDump::copy_stacks() {
     if (t.registers) {
       t.stack = stack_range(*t.registers, modules_.maps());
       ranges.push_back(t.stack);
+    }
+  }
+  memory_.prefetch(ranges);
+  ranges.clear();
+  for (const ThreadCopy& t : threads_) {
+    if (t.registers) {
+      ranges.push_back(interrupted_stack(memory_, *t.registers, t.stack, modules_.maps()));
     }
   }
   memory_.prefetch(ranges);
@@ -220,9 +230,18 @@ void ProcessDump::copy() {
   }
 }
 
+// The thread id as the process itself sees it, when it lives in a PID namespace of its own.
+base::Tid ProcessDump::inner_tid_of(const ThreadCopy& thread) const {
+  if (recorded_) {
+    return thread.inner_tid;
+  }
+  const auto status = base::ProcFs().thread_status(target_.pid, thread.tid);
+  return status && !status->ns_pid.empty() ? status->ns_pid.back() : thread.tid;
+}
+
 std::optional<PyThread> ProcessDump::python_of(const ThreadCopy& thread) const {
   const uint64_t fs_base = thread.registers ? thread.registers->fs_base : 0;
-  const auto native = fs_base == 0 ? static_cast<uint64_t>(inner_tid(target_.pid, thread.tid)) : 0;
+  const auto native = fs_base == 0 ? static_cast<uint64_t>(inner_tid_of(thread)) : 0;
   // A thread may have several states: one for each interpreter it entered, and until 3.11 for a moment those
   // of threads that it is starting. The latter have no frames.
   std::optional<PyThread> found;
@@ -262,7 +281,7 @@ std::vector<model::Interpreter> ProcessDump::interpreters() const {
   return out;
 }
 
-model::ProcessStacks ProcessDump::resolve() {
+model::ProcessStacks ProcessDump::describe() const {
   const base::ProcFs proc;
   model::ProcessStacks out;
   out.pid = target_.pid;
@@ -274,16 +293,27 @@ model::ProcessStacks ProcessDump::resolve() {
   out.mono_ns = stop_ns_ != 0 ? stop_ns_ : base::mono_ns();
   out.pause_ns = pause_ns_;
   out.method = method_;
-  if (python_.runtime) {
-    out.python_version = python_.runtime->version;
-  } else if (python_.why != NoPython::absent) {
-    notes_.push_back("native stacks only: " + python_.reason);
-  }
-  ThreadResolver resolver(target_.pid, modules_, memory_, python_.runtime ? &*python_.runtime : nullptr, py_);
+  return out;
+}
+
+model::ProcessStacks ProcessDump::resolve(const ResolveSettings& settings) {
+  ThreadResolver resolver(target_.pid, modules_, memory_, python_.runtime ? &*python_.runtime : nullptr, py_,
+                          settings);
   for (const ThreadCopy& t : threads_) {
     resolver.add(t, python_of(t));
   }
-  out.threads = resolver.resolve();
+  auto threads = resolver.resolve();
+  notes_.insert(notes_.end(), resolver.notes().begin(), resolver.notes().end());
+  if (recorded_) {
+    return resolve_recorded(std::move(threads));
+  }
+  model::ProcessStacks out = describe();
+  if (python_.runtime) {
+    out.python_version = python_.runtime->version;
+  } else if (python_.why != NoPython::absent) {
+    notes_.insert(notes_.begin(), "native stacks only: " + python_.reason);
+  }
+  out.threads = std::move(threads);
   out.interpreters = interpreters();
   out.status = status_;
   out.reason = reason_;

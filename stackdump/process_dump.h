@@ -12,6 +12,7 @@
 #include "stackdump/native/kernel_view.h"
 #include "stackdump/native/modules.h"
 #include "stackdump/native/unwinder.h"
+#include "stackdump/resolve_settings.h"
 
 #include <memory>
 #include <optional>
@@ -30,6 +31,7 @@ struct DumpTarget {
 
 struct ThreadCopy {
   base::Tid tid = 0;
+  base::Tid inner_tid = 0;  // as the process itself sees it; 0: not looked up
   KernelView kernel;
   std::optional<Registers> registers;
   std::string no_registers;               // why not
@@ -44,16 +46,27 @@ class ProcessDump {
   ProcessDump(const ProcessDump&) = delete;
   ProcessDump& operator=(const ProcessDump&) = delete;
 
+  // A directory with ELF files and files of debug information; see ModuleFiles.
+  void look_for_symbols_in(const std::string& directory);
   // Never fails as a whole: what could not be had is said in the result.
   void copy();
   base::MonoNs stop_ns() const { return stop_ns_; }
   int64_t pause_ns() const { return pause_ns_; }
 
-  // host, rank and role are left to the caller.
-  model::ProcessStacks resolve();
+  // host, rank and role are left to the caller, except of a loaded one.
+  model::ProcessStacks resolve(const ResolveSettings& settings);
+
+  // What was copied as a file, from which load() makes the same again. `stacks` is what resolve() gave.
+  base::Status save(const std::string& path, const model::ProcessStacks& stacks);
+  // `file` is the content. ELF files are looked for as `files` says.
+  static base::Result<std::unique_ptr<ProcessDump>> load(std::string_view file, ModuleFiles files);
 
  private:
   explicit ProcessDump(const DumpTarget& target);
+  explicit ProcessDump(ModuleFiles files);
+  model::ProcessStacks describe() const;
+  model::ProcessStacks resolve_recorded(std::vector<model::ThreadStack> threads);
+  base::Tid inner_tid_of(const ThreadCopy& thread) const;
   void list_threads();
   void copy_stopped();
   void copy_running();
@@ -81,6 +94,7 @@ class ProcessDump {
   model::DumpStatus status_ = model::DumpStatus::ok;
   std::string reason_;
   std::vector<std::string> notes_;
+  std::optional<model::ProcessStacks> recorded_;  // loaded from a file: what was resolved at once
 };
 
 }  // namespace xpurun::stackdump

@@ -3,6 +3,8 @@
 #include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/model/redact.h"
+#include "stackdump/debuggers/cuda_gdb.h"
+#include "stackdump/debuggers/gdb_stacks.h"
 #include "stackdump/options.h"
 #include "stackdump/process_dump.h"
 
@@ -12,6 +14,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -57,26 +60,8 @@ std::string host_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
-int run(const Options& options) {
-  auto dump = ProcessDump::prepare(options.target);
-  if (!dump) {
-    return give_up(dump.error());
-  }
-  if (options.barrier) {
-    wait_at_barrier();
-  }
-  (*dump)->copy();
-  say(fmt::format("stopped {} {}\n", (*dump)->stop_ns(), (*dump)->pause_ns()));
-  model::ProcessStacks stacks = (*dump)->resolve();
-  stacks.host = options.host.empty() ? host_name() : options.host;
-  stacks.rank = options.rank;
-  stacks.local_rank = options.local_rank;
-  stacks.role = options.role;
-  stacks.cmdline = model::redact_argv(stacks.cmdline);
-  const auto text = to_json(stacks).dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (auto written = base::write_file_atomic(options.out, text + '\n'); !written) {
-    return give_up(written.error());
-  }
+// Status and reason as the last line, and the exit status.
+int finish(const model::ProcessStacks& stacks) {
   const std::string reason = base::sanitize(stacks.reason);
   if (!reason.empty()) {
     fmt::print(stderr, "xpurun-stackdump: {}\n", reason);
@@ -85,12 +70,82 @@ int run(const Options& options) {
   return stacks.status == model::DumpStatus::failed ? 1 : 0;
 }
 
+base::Status write_stacks(const model::ProcessStacks& stacks, const std::string& path) {
+  const auto text = to_json(stacks).dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return base::write_file_atomic(path, text + '\n');
+}
+
+int run_from_snapshot(const Options& options) {
+  const auto content = base::read_file(options.from_snapshot);
+  if (!content) {
+    return give_up(content.error());
+  }
+  auto dump = ProcessDump::load(*content, options.files);
+  if (!dump) {
+    return give_up(std::move(dump.error()).context(options.from_snapshot));
+  }
+  const model::ProcessStacks stacks = (*dump)->resolve(options.resolve);
+  if (auto written = write_stacks(stacks, options.out); !written) {
+    return give_up(written.error());
+  }
+  return finish(stacks);
+}
+
+// What only other debuggers can tell. The stacks are in their file by then: whoever has no time may end us.
+bool ask_debuggers(model::ProcessStacks& stacks, const Options& options) {
+  namespace sd = xpurun::stackdump;
+  bool changed = false;
+  if (sd::wants_gdb(stacks, options.resolve)) {
+    if (const auto threads = sd::gdb_stacks(stacks.pid, options.debuggers)) {
+      sd::apply_gdb_stacks(stacks, *threads);
+    } else {
+      stacks.notes.push_back("no native frames by gdb: " + base::to_line(threads.error()));
+    }
+    changed = true;
+  }
+  return sd::add_gpu_kernels(stacks, options.debuggers) || changed;
+}
+
+int run(const Options& options) {
+  auto dump = ProcessDump::prepare(options.target);
+  if (!dump) {
+    return give_up(dump.error());
+  }
+  (*dump)->look_for_symbols_in(options.files.symbols);
+  if (options.barrier) {
+    wait_at_barrier();
+  }
+  (*dump)->copy();
+  say(fmt::format("stopped {} {}\n", (*dump)->stop_ns(), (*dump)->pause_ns()));
+  model::ProcessStacks stacks = (*dump)->resolve(options.resolve);
+  stacks.host = options.host.empty() ? host_name() : options.host;
+  stacks.rank = options.rank;
+  stacks.local_rank = options.local_rank;
+  stacks.role = options.role;
+  stacks.cmdline = model::redact_argv(stacks.cmdline);
+  if (auto written = write_stacks(stacks, options.out); !written) {
+    return give_up(written.error());
+  }
+  if (!options.snapshot.empty()) {
+    if (auto saved = (*dump)->save(options.snapshot, stacks); !saved) {
+      fmt::print(stderr, "xpurun-stackdump: {}\n", base::sanitize(base::to_line(saved.error())));
+    }
+  }
+  if (ask_debuggers(stacks, options)) {
+    if (auto written = write_stacks(stacks, options.out); !written) {
+      return give_up(written.error());
+    }
+  }
+  return finish(stacks);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   // A supervisor that dies must not leave us holding its ranks.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);
+  ::unsetenv("DEBUGINFOD_URLS");  // a dump never waits for a server
   // While we hold a rank we should not queue behind its siblings. Refused without privilege; then we do.
   ::setpriority(PRIO_PROCESS, 0, kNiceness);
   const auto options = xpurun::stackdump::parse_options({argv + 1, argv + argc});
@@ -98,5 +153,5 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "xpurun-stackdump: {}\n", base::to_line(options.error()));
     return 125;
   }
-  return run(*options);
+  return options->from_snapshot.empty() ? run(*options) : run_from_snapshot(*options);
 }

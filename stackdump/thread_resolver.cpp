@@ -24,13 +24,25 @@ model::Frame marker(std::string_view text) {
 }  // namespace
 
 ThreadResolver::ThreadResolver(base::Pid pid, ModuleList& modules, SnapshotMemory& memory,
-                               const PythonRuntime* runtime, const PySnapshot& python)
-    : pid_(pid), modules_(modules), runtime_(runtime), python_(python), unwinder_(modules, memory) {}
+                               const PythonRuntime* runtime, const PySnapshot& python,
+                               ResolveSettings settings)
+    : pid_(pid), modules_(modules), runtime_(runtime), python_(python), settings_(std::move(settings)) {
+  if (settings_.unwinder == UnwinderKind::libdw) {
+    if (auto libdw = make_libdw_unwinder(modules, memory)) {
+      unwinder_ = std::move(*libdw);
+    } else {
+      notes_.push_back("unwound without libdw: " + base::to_line(libdw.error()));
+    }
+  }
+  if (unwinder_ == nullptr) {
+    unwinder_ = std::make_unique<NativeUnwinder>(modules, memory);
+  }
+}
 
 void ThreadResolver::add(const ThreadCopy& thread, std::optional<PyThread> python) {
   Pending p{.thread = &thread, .python = std::move(python)};
   if (thread.registers) {
-    p.native = unwinder_.unwind(*thread.registers, thread.stack);
+    p.native = unwinder_->unwind(*thread.registers, thread.stack);
   } else {
     p.native.stopped = thread.no_registers;
   }
@@ -57,6 +69,32 @@ model::Frame ThreadResolver::native_frame(const NativeFrame& frame, const Names&
     }
   }
   return f;
+}
+
+// One frame of the stack, after the functions that were inlined into it.
+void ThreadResolver::append_native(const NativeFrame& frame, bool eval, const Names& names,
+                                   std::vector<model::Frame>& out) const {
+  model::Frame f = native_frame(frame, names);
+  f.eval = eval;
+  const auto it = sources_.find(frame.lookup_pc());
+  if (it != sources_.end()) {
+    for (const SourcePlace& place : it->second) {
+      if (place.function.empty()) {
+        f.file = base::sanitize(place.file);
+        f.line = place.line;
+      } else if (!eval) {  // nothing may stand between an evaluation and its Python frames
+        model::Frame inlined = f;
+        const std::string full = base::sanitize(demangle(place.function));
+        inlined.func = shorten(full);
+        inlined.full_func = inlined.func == full ? "" : full;
+        inlined.file = base::sanitize(place.file);
+        inlined.line = place.line;
+        inlined.inlined = true;
+        out.push_back(std::move(inlined));
+      }
+    }
+  }
+  out.push_back(std::move(f));
 }
 
 model::Frame ThreadResolver::python_frame(const RawFrame& frame) const {
@@ -175,8 +213,7 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
   for (const MergedItem& item : interleave(p.native, groups, is_eval)) {
     switch (item.kind) {
       case MergedItem::Kind::native: {
-        out.frames.push_back(native_frame(p.native.frames[item.native], names));
-        out.frames.back().eval = item.eval;
+        append_native(p.native.frames[item.native], item.eval, names, out.frames);
         break;
       }
       case MergedItem::Kind::python: {
@@ -184,8 +221,9 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
         if (innermost) {
           // Since 3.11 an instruction without columns belongs to no expression.
           const bool known = f.column > 0 || runtime_ == nullptr || runtime_->offsets.minor < 11;
-          f.callee =
-              !known ? "" : base::sanitize(callee_at(pid_, f.file, {.line = f.line, .column = f.column}));
+          f.callee = !known ? ""
+                            : base::sanitize(callee_at(modules_.files().pid, f.file,
+                                                       {.line = f.line, .column = f.column}));
           innermost = false;
         }
         out.frames.push_back(std::move(f));
@@ -211,7 +249,15 @@ std::vector<model::ThreadStack> ThreadResolver::resolve() {
   }
   std::sort(addresses.begin(), addresses.end());
   addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
-  const Names names = name_addresses(addresses, modules_);
+  SymbolCache cache(settings_.cache_directory);
+  const Names names = name_addresses(addresses, modules_, cache);
+  if (settings_.line_budget_ns > 0) {
+    auto sources = look_up_sources(addresses, modules_, cache, settings_.line_budget_ns);
+    sources_ = std::move(sources.places);
+    if (!sources.note.empty()) {
+      notes_.push_back(std::move(sources.note));
+    }
+  }
   std::vector<model::ThreadStack> out;
   for (const Pending& p : pending_) {
     out.push_back(resolve_one(p, names));

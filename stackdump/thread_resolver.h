@@ -3,8 +3,10 @@
 #pragma once
 
 #include "common/model/stack_snapshot.h"
+#include "stackdump/libdw/dw_engine.h"
 #include "stackdump/merge/interleave.h"
 #include "stackdump/native/symbolizer.h"
+#include "stackdump/resolve_settings.h"
 
 #include <vector>
 
@@ -16,12 +18,14 @@ class ThreadResolver {
  public:
   // `runtime` is null for a process without (known) Python. Everything must outlive this object.
   ThreadResolver(base::Pid pid, ModuleList& modules, SnapshotMemory& memory, const PythonRuntime* runtime,
-                 const PySnapshot& python);
+                 const PySnapshot& python, ResolveSettings settings);
 
   // Unwinds the thread; `python` is missing if the interpreter does not know it.
   void add(const ThreadCopy& thread, std::optional<PyThread> python);
   // Main thread first, the others by thread id.
   std::vector<model::ThreadStack> resolve();
+  // What could not be done as asked for.
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   struct Pending {
@@ -33,6 +37,8 @@ class ThreadResolver {
 
   model::ThreadStack resolve_one(const Pending& p, const Names& names) const;
   model::Frame native_frame(const NativeFrame& frame, const Names& names) const;
+  void append_native(const NativeFrame& frame, bool eval, const Names& names,
+                     std::vector<model::Frame>& out) const;
   model::Frame python_frame(const RawFrame& frame) const;
   model::GilState gil_state(const Pending& p, const Names& names) const;
   bool collects(const Pending& p, const Names& names) const;
@@ -41,7 +47,10 @@ class ThreadResolver {
   ModuleList& modules_;
   const PythonRuntime* runtime_;
   const PySnapshot& python_;
-  NativeUnwinder unwinder_;
+  ResolveSettings settings_;
+  std::unique_ptr<Unwinder> unwinder_;
+  SourcePlaces sources_;
+  std::vector<std::string> notes_;
   std::vector<Pending> pending_;
 };
 

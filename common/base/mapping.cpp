@@ -44,4 +44,10 @@ Result<Mapping> Mapping::open_file(const std::string& path) {
   return m;
 }
 
+void Mapping::forget_pages() const {
+  if (data_ != nullptr) {
+    ::madvise(data_, size_, MADV_DONTNEED);
+  }
+}
+
 }  // namespace xpurun::base

@@ -23,6 +23,8 @@ class Mapping {
 
   std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
   size_t size() const { return size_; }
+  // Lets the kernel take the resident pages back; reading faults them in again.
+  void forget_pages() const;
 
  private:
   void* data_ = nullptr;

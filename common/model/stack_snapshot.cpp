@@ -63,6 +63,9 @@ ordered_json frame_json(const Frame& f) {
   if (f.eval) {
     j["eval"] = true;
   }
+  if (f.inlined) {
+    j["inlined"] = true;
+  }
   return j;
 }
 
@@ -93,6 +96,7 @@ Frame frame_from(const json& j) {
     f.locals.push_back({.name = l.value("name", ""), .value = l.value("value", "")});
   }
   f.eval = j.value("eval", false);
+  f.inlined = j.value("inlined", false);
   return f;
 }
 
@@ -142,6 +146,30 @@ ThreadStack thread_from(const json& j) {
     t.frames.push_back(frame_from(f));
   }
   return t;
+}
+
+ordered_json kernel_json(const GpuKernel& k) {
+  ordered_json j;
+  j["name"] = k.name;
+  put(j, "full_name", k.full_name);
+  j["device"] = k.device;
+  j["grid"] = k.grid;
+  j["grid_dim"] = k.grid_dim;
+  j["block_dim"] = k.block_dim;
+  put(j, "status", k.status);
+  return j;
+}
+
+GpuKernel kernel_from(const json& j) {
+  GpuKernel k;
+  k.name = j.value("name", "");
+  k.full_name = j.value("full_name", "");
+  k.device = j.value("device", -1);
+  k.grid = j.value("grid", int64_t{-1});
+  k.grid_dim = j.value("grid_dim", "");
+  k.block_dim = j.value("block_dim", "");
+  k.status = j.value("status", "");
+  return k;
 }
 
 }  // namespace
@@ -197,6 +225,9 @@ ordered_json to_json(const ProcessStacks& p) {
   for (const ThreadStack& t : p.threads) {
     threads.push_back(thread_json(t));
   }
+  for (const GpuKernel& k : p.gpu_kernels) {
+    j["gpu_kernels"].push_back(kernel_json(k));
+  }
   return j;
 }
 
@@ -228,6 +259,9 @@ base::Result<ProcessStacks> process_stacks_from_json(const json& j) {
     }
     for (const json& t : j.value("threads", json::array())) {
       p.threads.push_back(thread_from(t));
+    }
+    for (const json& k : j.value("gpu_kernels", json::array())) {
+      p.gpu_kernels.push_back(kernel_from(k));
     }
     return p;
   } catch (const json::exception& e) {

@@ -49,6 +49,7 @@ struct Frame {
   std::vector<Local> locals;  // Python, only if they were asked for
   bool eval = false;          // native frame that *is* the Python frames just before it (innermost first);
                               // left out of merged views, shown in native-only ones
+  bool inlined = false;       // native: has no stack frame of its own; the compiler put it into the next one
 };
 
 enum class GilState {
@@ -81,6 +82,17 @@ struct ThreadStack {
   std::vector<Frame> frames;          // innermost first
 };
 
+// A kernel that was resident on a GPU of the process, from cuda-gdb.
+struct GpuKernel {
+  std::string name;       // without template arguments and parameters
+  std::string full_name;  // where it differs
+  int device = -1;        // CUDA device number of the process
+  int64_t grid = -1;      // the debugger's number of this launch
+  std::string grid_dim;   // "24,1,1": blocks
+  std::string block_dim;  // "512,1,1": threads of a block
+  std::string status;     // "Active"
+};
+
 enum class DumpStatus { ok, partial, failed };
 
 struct ProcessStacks {
@@ -101,6 +113,7 @@ struct ProcessStacks {
   std::vector<std::string> notes;
   std::vector<Interpreter> interpreters;  // empty if the process runs no Python that we know
   std::vector<ThreadStack> threads;
+  std::vector<GpuKernel> gpu_kernels;
 
   const ThreadStack* main_thread() const;
 };

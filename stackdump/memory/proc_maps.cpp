@@ -44,7 +44,7 @@ std::optional<Mapping> parse_line(std::string_view line) {
   const std::string_view device = next_word(line);
   const auto inode = base::parse_int(next_word(line));
   const size_t dash = range.find('-');
-  if (dash == std::string_view::npos || perms.size() != 4 || !offset || !inode) {
+  if (dash == std::string_view::npos || perms.size() != 4 || !offset || !inode || *inode < 0) {
     return std::nullopt;
   }
   const auto lo = base::parse_hex(range.substr(0, dash));
@@ -73,8 +73,8 @@ std::optional<Mapping> parse_line(std::string_view line) {
 }  // namespace
 
 ProcMaps::ProcMaps(std::vector<Mapping> mappings) : mappings_(std::move(mappings)) {
-  std::sort(mappings_.begin(), mappings_.end(),
-            [](const Mapping& a, const Mapping& b) { return a.lo < b.lo; });
+  std::stable_sort(mappings_.begin(), mappings_.end(),
+                   [](const Mapping& a, const Mapping& b) { return a.lo < b.lo; });
 }
 
 base::Result<ProcMaps> ProcMaps::read(base::Pid pid) {
@@ -90,6 +90,20 @@ ProcMaps ProcMaps::parse(std::string_view text) {
     }
   }
   return ProcMaps(std::move(mappings));
+}
+
+std::string to_text(const ProcMaps& maps) {
+  std::string out;
+  for (const Mapping& m : maps.all()) {
+    std::string path;
+    for (const char c : m.path) {
+      path += c == '\n' ? std::string("\\012") : std::string(1, c);
+    }
+    out += fmt::format("{:x}-{:x} {}{}{}p {:08x} {} {} {}{}\n", m.lo, m.hi, m.readable ? 'r' : '-',
+                       m.writable ? 'w' : '-', m.executable ? 'x' : '-', m.offset, m.device, m.inode, path,
+                       m.deleted ? kDeleted : "");
+  }
+  return out;
 }
 
 const Mapping* ProcMaps::find(Addr a) const {

@@ -41,4 +41,7 @@ class ProcMaps {
   std::vector<Mapping> mappings_;  // ascending
 };
 
+// In the kernel's format, so that parse() gives the same again.
+std::string to_text(const ProcMaps& maps);
+
 }  // namespace xpurun::stackdump

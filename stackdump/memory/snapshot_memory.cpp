@@ -99,6 +99,26 @@ void SnapshotMemory::prefetch(const std::vector<AddrRange>& ranges) {
   }
 }
 
+void SnapshotMemory::put(Addr page_addr, std::span<const std::byte> content) {
+  if (page_addr % kPageSize != 0 || content.size() != kPageSize) {
+    return;
+  }
+  const auto it = index_.find(page_addr);
+  std::byte* data =
+      it != index_.end() && it->second != kMissing ? pool_[it->second].get() : new_page(page_addr);
+  if (data != nullptr) {
+    std::memcpy(data, content.data(), kPageSize);
+  }
+}
+
+void SnapshotMemory::for_each_page(const std::function<void(Addr, std::span<const std::byte>)>& visit) const {
+  for (const auto& [a, position] : index_) {
+    if (position != kMissing) {
+      visit(a, {pool_[position].get(), kPageSize});
+    }
+  }
+}
+
 void SnapshotMemory::clear() {
   constexpr size_t kKeptPages = 64;
   index_.clear();

@@ -5,6 +5,7 @@
 
 #include "stackdump/memory/remote_memory.h"
 
+#include <functional>
 #include <memory>
 #include <unordered_map>
 
@@ -26,6 +27,9 @@ class SnapshotMemory : public RemoteMemory {
   // Copies the whole pages of these ranges in one go; what cannot be read is left out.
   void prefetch(const std::vector<AddrRange>& ranges);
   void freeze() { live_ = nullptr; }
+  // Adds a page that was copied earlier; the last one of an address counts. Dropped if there are too many.
+  void put(Addr page_addr, std::span<const std::byte> content);
+  void for_each_page(const std::function<void(Addr, std::span<const std::byte>)>& visit) const;
   // Forgets everything copied; a few buffers stay for the next round.
   void clear();
   size_t page_count() const { return used_; }

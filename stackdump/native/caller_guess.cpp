@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 namespace xpurun::stackdump {
 
@@ -16,7 +15,8 @@ Code code_at(ModuleList& modules, Addr a) {
   const Module* m = modules.find(a);
   if (m != nullptr && m->image != nullptr) {
     const auto bytes = m->image->at_vaddr(a - m->bias);
-    std::memcpy(out.data(), bytes.data(), std::min(bytes.size(), out.size()));
+    std::transform(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(std::min(bytes.size(), out.size())),
+                   out.begin(), [](std::byte b) { return static_cast<uint8_t>(b); });
   }
   return out;
 }

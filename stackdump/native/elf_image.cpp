@@ -19,10 +19,37 @@ std::string_view string_at(std::span<const std::byte> table, uint64_t offset) {
   return {text, ::strnlen(text, table.size() - offset)};
 }
 
+// Hexadecimal; empty if these notes hold none.
+std::string build_id_in(std::span<const std::byte> notes) {
+  size_t at = 0;
+  while (const auto note = field<Elf64_Nhdr>(notes, at)) {
+    const size_t name_at = at + sizeof(Elf64_Nhdr);
+    const size_t desc_at = name_at + ((size_t{note->n_namesz} + 3) & ~size_t{3});
+    if (desc_at > notes.size() || note->n_descsz > notes.size() - desc_at) {
+      break;
+    }
+    if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
+        std::memcmp(notes.data() + name_at, "GNU", 4) == 0) {
+      std::string hex;
+      for (std::byte b : notes.subspan(desc_at, std::min<size_t>(note->n_descsz, 64))) {
+        hex += fmt::format("{:02x}", static_cast<unsigned>(b));
+      }
+      return hex;
+    }
+    at = desc_at + ((size_t{note->n_descsz} + 3) & ~size_t{3});
+  }
+  return {};
+}
+
 }  // namespace
+
+std::string_view ElfSymbol::name() const {
+  return string_at(strings, name_offset);
+}
 
 base::Result<ElfImage> ElfImage::from_file(const std::string& path) {
   ElfImage image;
+  image.path_ = path;
   XPURUN_TRY_ASSIGN(image.mapping_, base::Mapping::open_file(path));
   if (auto ok = image.parse(); !ok) {
     return base::fail(std::move(ok.error()).context(path));
@@ -36,10 +63,6 @@ base::Result<ElfImage> ElfImage::from_bytes(std::vector<std::byte> bytes, uint64
   image.bias_ = bias;
   XPURUN_TRY(image.parse());
   return image;
-}
-
-std::span<const std::byte> ElfImage::file() const {
-  return bytes_.empty() ? mapping_.bytes() : std::span<const std::byte>(bytes_);
 }
 
 std::span<const std::byte> ElfImage::file_part(uint64_t offset, uint64_t size) const {
@@ -132,30 +155,24 @@ std::optional<Elf64_Shdr> ElfImage::section(std::string_view name) const {
 }
 
 std::string ElfImage::build_id() const {
-  for (const Elf64_Phdr& p : segments_) {
-    if (p.p_type != PT_NOTE) {
-      continue;
+  // In files of debug information the segments describe the original file; sections are right in both.
+  if (const auto own = section(".note.gnu.build-id")) {
+    if (auto id = build_id_in(section_bytes(*own)); !id.empty()) {
+      return id;
     }
-    const auto notes = file_part(p.p_offset, p.p_filesz);
-    size_t at = 0;
-    while (const auto note = field<Elf64_Nhdr>(notes, at)) {
-      const size_t name_at = at + sizeof(Elf64_Nhdr);
-      const size_t desc_at = name_at + ((size_t{note->n_namesz} + 3) & ~size_t{3});
-      if (desc_at > notes.size() || note->n_descsz > notes.size() - desc_at) {
-        break;
+  }
+  for (const Elf64_Phdr& p : segments_) {
+    if (p.p_type == PT_NOTE) {
+      if (auto id = build_id_in(file_part(p.p_offset, p.p_filesz)); !id.empty()) {
+        return id;
       }
-      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
-          std::memcmp(notes.data() + name_at, "GNU", 4) == 0) {
-        std::string hex;
-        for (std::byte b : notes.subspan(desc_at, std::min<size_t>(note->n_descsz, 64))) {
-          hex += fmt::format("{:02x}", static_cast<unsigned>(b));
-        }
-        return hex;
-      }
-      at = desc_at + ((size_t{note->n_descsz} + 3) & ~size_t{3});
     }
   }
   return {};
+}
+
+void ElfImage::forget_pages() const {
+  mapping_.forget_pages();
 }
 
 void ElfImage::visit_table(std::span<const std::byte> symbols, std::span<const std::byte> strings,
@@ -168,9 +185,10 @@ void ElfImage::visit_table(std::span<const std::byte> symbols, std::span<const s
     }
     visit({.value = s.st_value,
            .size = s.st_size,
-           .name = string_at(strings, s.st_name),
            .type = static_cast<uint8_t>(ELF64_ST_TYPE(s.st_info)),
-           .binding = static_cast<uint8_t>(ELF64_ST_BIND(s.st_info))});
+           .binding = static_cast<uint8_t>(ELF64_ST_BIND(s.st_info)),
+           .strings = strings,
+           .name_offset = s.st_name});
   }
 }
 
@@ -225,7 +243,7 @@ void ElfImage::for_each_symbol(const std::function<void(const ElfSymbol&)>& visi
 std::optional<ElfSymbol> ElfImage::find_symbol(std::string_view name) const {
   std::optional<ElfSymbol> found;
   for_each_symbol([&](const ElfSymbol& s) {
-    if (!found && s.name == name) {
+    if (!found && s.name() == name) {
       found = s;
     }
   });

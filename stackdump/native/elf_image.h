@@ -15,9 +15,13 @@ namespace xpurun::stackdump {
 struct ElfSymbol {
   uint64_t value = 0;  // virtual address in the file
   uint64_t size = 0;
-  std::string_view name;  // points into the image
-  uint8_t type = 0;       // STT_*
-  uint8_t binding = 0;    // STB_*
+  uint8_t type = 0;                    // STT_*
+  uint8_t binding = 0;                 // STB_*
+  std::span<const std::byte> strings;  // the table that holds the name, in the image
+  uint32_t name_offset = 0;
+
+  // Read when asked for: the names of a large library are four times the size of its symbol table.
+  std::string_view name() const;
 };
 
 class ElfImage {
@@ -27,6 +31,14 @@ class ElfImage {
   // `bias` is where it was loaded: ld.so has relocated the dynamic section in place.
   static base::Result<ElfImage> from_bytes(std::vector<std::byte> bytes, uint64_t bias);
 
+  // The whole file, or what was put together from memory.
+  std::span<const std::byte> file() const {
+    return bytes_.empty() ? mapping_.bytes() : std::span<const std::byte>(bytes_);
+  }
+  // Where it was opened; empty if its content came from memory.
+  const std::string& path() const { return path_; }
+  // Whether there are section headers: without them only exported symbols are known.
+  bool has_sections() const { return !sections_.empty(); }
   bool fixed_address() const { return header_.e_type == ET_EXEC; }
   const std::vector<Elf64_Phdr>& segments() const { return segments_; }
   // The loaded bytes at a virtual address, to the end of the file part of its segment; empty if there are
@@ -38,19 +50,21 @@ class ElfImage {
   std::optional<Elf64_Shdr> section(std::string_view name) const;
   std::span<const std::byte> section_bytes(const Elf64_Shdr& section) const;
   std::string build_id() const;  // hexadecimal, or empty
+  // Gives the memory of a mapped file back; it is read again when needed. After a pass over a large table.
+  void forget_pages() const;
 
   // All defined symbols of .symtab and .dynsym, or of the dynamic section where there are no section headers.
   void for_each_symbol(const std::function<void(const ElfSymbol&)>& visit) const;
   std::optional<ElfSymbol> find_symbol(std::string_view name) const;
 
  private:
-  std::span<const std::byte> file() const;
   std::span<const std::byte> file_part(uint64_t offset, uint64_t size) const;
   base::Status parse();
   void visit_table(std::span<const std::byte> symbols, std::span<const std::byte> strings,
                    const std::function<void(const ElfSymbol&)>& visit) const;
   void visit_dynamic(const std::function<void(const ElfSymbol&)>& visit) const;
 
+  std::string path_;
   base::Mapping mapping_;
   std::vector<std::byte> bytes_;
   uint64_t bias_ = 0;

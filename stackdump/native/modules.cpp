@@ -1,6 +1,7 @@
 #include "stackdump/native/modules.h"
 
 #include "common/base/strings.h"
+#include "stackdump/native/debug_files.h"
 
 #include <fmt/format.h>
 
@@ -25,9 +26,9 @@ bool has_inode(const std::string& path, uint64_t inode) {
 
 }  // namespace
 
-std::optional<uint64_t> load_bias(const ElfImage& image, const Mapping& mapping) {
+std::optional<uint64_t> load_bias(const std::vector<Elf64_Phdr>& segments, const Mapping& mapping) {
   std::optional<uint64_t> found;
-  for (const Elf64_Phdr& p : image.segments()) {
+  for (const Elf64_Phdr& p : segments) {
     if (p.p_type != PT_LOAD || p.p_filesz == 0) {
       continue;
     }
@@ -48,8 +49,8 @@ std::optional<uint64_t> load_bias(const ElfImage& image, const Mapping& mapping)
   return found;
 }
 
-ModuleList::ModuleList(base::Pid pid, ProcMaps maps, LiveMemory& memory)
-    : pid_(pid), maps_(std::move(maps)), memory_(memory) {}
+ModuleList::ModuleList(ModuleFiles files, ProcMaps maps, RemoteMemory& memory)
+    : files_(std::move(files)), maps_(std::move(maps)), memory_(memory) {}
 
 void ModuleList::update(ProcMaps maps) {
   maps_ = std::move(maps);
@@ -94,13 +95,17 @@ base::Result<ElfImage> ModuleList::image_from_memory(const Mapping& mapping) {
 }
 
 base::Result<ElfImage> ModuleList::open_image(const Mapping& m) {
+  if (files_.pid == 0) {
+    return open_remembered(m);
+  }
   if (m.is_file()) {
-    const std::string in_root = fmt::format("/proc/{}/root{}", pid_, m.path);
+    const std::string in_root = fmt::format("/proc/{}/root{}", files_.pid, m.path);
     if (!m.deleted && has_inode(in_root, m.inode)) {
       return ElfImage::from_file(in_root);
     }
     // The link to the very file that is mapped, whatever became of its name; needs privilege.
-    if (auto image = ElfImage::from_file(fmt::format("/proc/{}/map_files/{:x}-{:x}", pid_, m.lo, m.hi))) {
+    if (auto image =
+            ElfImage::from_file(fmt::format("/proc/{}/map_files/{:x}-{:x}", files_.pid, m.lo, m.hi))) {
       return image;
     }
     if (!m.deleted && has_inode(m.path, m.inode)) {
@@ -110,12 +115,67 @@ base::Result<ElfImage> ModuleList::open_image(const Mapping& m) {
   return image_from_memory(m);
 }
 
-const ElfImage* ModuleList::image_for(const Mapping& mapping) {
+// The file of a process that ran elsewhere or has ended: only the very same one will do.
+base::Result<ElfImage> ModuleList::open_remembered(const Mapping& m) {
+  const auto facts = files_.facts.find(m.path);
+  const std::string id = facts == files_.facts.end() ? "" : facts->second.build_id;
+  if (!m.is_file()) {
+    return image_from_memory(m);
+  }
+  const std::string name(base::base_name(m.path));
+  std::vector<std::string> places{files_.sysroot + m.path};
+  if (!files_.symbols.empty()) {
+    places.push_back(files_.symbols + '/' + name);
+    if (id.size() > 2) {
+      places.push_back(fmt::format("{}/.build-id/{}/{}", files_.symbols, id.substr(0, 2), id.substr(2)));
+    }
+  }
+  bool other = false;
+  for (const std::string& place : places) {
+    auto image = ElfImage::from_file(place);
+    // A file without a build id can only be trusted where somebody said that it is the one.
+    if (image && (id.empty() ? !files_.sysroot.empty() : image->build_id() == id)) {
+      return image;
+    }
+    other = other || image.has_value();
+  }
+  return base::fail(fmt::format("{} {} {}", name,
+                                other ? "is another build here than" : "is not here, wanted",
+                                id.empty() ? "one without build id" : "build id " + id));
+}
+
+const ModuleList::OpenedImage& ModuleList::image_for(const Mapping& mapping) {
   const std::string key = image_key(mapping);
   auto it = images_.find(key);
   if (it == images_.end()) {
     auto image = open_image(mapping);
-    it = images_.emplace(key, image ? std::make_unique<ElfImage>(std::move(*image)) : nullptr).first;
+    it = images_
+             .emplace(key, image ? OpenedImage(std::make_unique<ElfImage>(std::move(*image)))
+                                 : OpenedImage(tl::unexpected(std::move(image.error()))))
+             .first;
+  }
+  return it->second;
+}
+
+std::vector<std::string> ModuleList::missing() const {
+  std::vector<std::string> out;
+  for (const auto& [key, image] : images_) {
+    if (!image) {
+      out.push_back(base::sanitize(base::to_line(image.error())));
+    }
+  }
+  return out;
+}
+
+const ElfImage* ModuleList::debug_image(const Module& module) {
+  if (module.image == nullptr) {
+    return nullptr;
+  }
+  auto it = debug_images_.find(module.image);
+  if (it == debug_images_.end()) {
+    auto found = find_debug_file(files_, module.path, *module.image);
+    it = debug_images_.emplace(module.image, found ? std::make_unique<ElfImage>(std::move(*found)) : nullptr)
+             .first;
   }
   return it->second.get();
 }
@@ -131,14 +191,22 @@ const Module* ModuleList::find(Addr a) {
     module->range = mapping->range();
     module->path = mapping->path;
     module->name = std::string(base::base_name(mapping->path));
-    module->image = image_for(*mapping);
+    const OpenedImage& image = image_for(*mapping);
+    const auto facts = files_.facts.find(mapping->path);
     std::optional<uint64_t> bias;
-    if (module->image != nullptr) {
-      bias = load_bias(*module->image, *mapping);
+    if (image) {
+      module->image = image->get();
+      bias = load_bias(module->image->segments(), *mapping);
       module->build_id = module->image->build_id();
+    } else {
+      module->why_no_image = base::sanitize(base::to_line(image.error()));
+      if (facts != files_.facts.end()) {
+        bias = load_bias(facts->second.segments, *mapping);
+        module->build_id = facts->second.build_id;
+      }
     }
-    if (!bias) {  // a data file, or one that is not what is mapped: addresses then count from the file's
-                  // start
+    if (!bias) {
+      // A data file, or one that is not what is mapped: addresses then count from the file's start.
       module->image = nullptr;
       bias = mapping->lo - mapping->offset;
     }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "common/base/ids.h"
-#include "stackdump/memory/live_memory.h"
 #include "stackdump/memory/proc_maps.h"
 #include "stackdump/native/elf_image.h"
 
@@ -21,33 +20,60 @@ struct Module {
   std::string name;                 // last path component; "[vdso]" for the kernel's
   std::string build_id;             // hexadecimal, or empty
   const ElfImage* image = nullptr;  // null if the file cannot be opened and its memory makes no sense
+  std::string why_no_image;         // for a person, empty if there is one
+};
+
+// What a snapshot remembers of an image whose file may not be there when it is read.
+struct ModuleFacts {
+  std::string build_id;
+  std::vector<Elf64_Phdr> segments;
+};
+
+// Where files of the process are looked for.
+struct ModuleFiles {
+  base::Pid pid = 0;                         // through its root and map_files; 0: it is not running here
+  std::string sysroot;                       // below this first; empty: /
+  std::string symbols;                       // directory of files by name or below .build-id/; may be empty
+  std::map<std::string, ModuleFacts> facts;  // by path; for pid 0 only files that agree are taken
 };
 
 class ModuleList {
  public:
   // `memory` is used for images whose file is gone; it must outlive the list.
-  ModuleList(base::Pid pid, ProcMaps maps, LiveMemory& memory);
+  ModuleList(ModuleFiles files, ProcMaps maps, RemoteMemory& memory);
+  ModuleList(base::Pid pid, ProcMaps maps, RemoteMemory& memory)
+      : ModuleList(ModuleFiles{.pid = pid}, std::move(maps), memory) {}
 
   // The module mapped at an address (executable or not), or null for anonymous memory and holes.
   const Module* find(Addr a);
   bool is_executable(Addr a) const;
   const ProcMaps& maps() const { return maps_; }
+  // The separate file with the debug information of a module, or null; see find_debug_file().
+  const ElfImage* debug_image(const Module& module);
   // Replaces the list of mappings; images stay open.
   void update(ProcMaps maps);
+  // Images that were wanted and could not be had, a sentence each.
+  std::vector<std::string> missing() const;
+  void look_in(ModuleFiles files) { files_ = std::move(files); }
+  const ModuleFiles& files() const { return files_; }
 
  private:
-  const ElfImage* image_for(const Mapping& mapping);
+  using OpenedImage = base::Result<std::unique_ptr<ElfImage>>;
+  const OpenedImage& image_for(const Mapping& mapping);
   base::Result<ElfImage> open_image(const Mapping& mapping);
+  base::Result<ElfImage> open_remembered(const Mapping& mapping);
   base::Result<ElfImage> image_from_memory(const Mapping& mapping);
 
-  base::Pid pid_;
+  ModuleFiles files_;
   ProcMaps maps_;
-  LiveMemory& memory_;
-  std::map<Addr, std::unique_ptr<Module>> modules_;          // by start of the mapping; null: no module
-  std::map<std::string, std::unique_ptr<ElfImage>> images_;  // by device, inode and path; null: unusable
+  RemoteMemory& memory_;
+  std::map<Addr, std::unique_ptr<Module>> modules_;  // by start of the mapping; null: no module
+  std::map<std::string, OpenedImage> images_;        // by device, inode and path
+  std::map<const ElfImage*, std::unique_ptr<ElfImage>> debug_images_;  // null: there is none
 };
 
-// The bias of a mapping of `image` at file offset mapping.offset; nothing if no segment explains it.
-std::optional<uint64_t> load_bias(const ElfImage& image, const Mapping& mapping);
+// The bias of a mapping at file offset mapping.offset of an image with these segments; nothing if none of
+// them explains it.
+std::optional<uint64_t> load_bias(const std::vector<Elf64_Phdr>& segments, const Mapping& mapping);
 
 }  // namespace xpurun::stackdump

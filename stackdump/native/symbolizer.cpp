@@ -16,45 +16,118 @@ namespace {
 
 constexpr size_t kMaxName = 4096;
 
+// An address of one image that waits for its name.
 struct Candidate {
   uint64_t vaddr = 0;
   Addr address = 0;
-  uint64_t value = 0;  // of the best symbol so far
-  bool global = false;
-  std::string_view name;
+  // No symbol begins or ends inside [lo, hi): the answer holds for all of it.
+  uint64_t lo = 0;
+  uint64_t hi = ~uint64_t{0};
+  bool found = false;
+  ElfSymbol symbol{};  // the best so far
 };
+
+bool better(const ElfSymbol& a, const ElfSymbol& b) {
+  return a.value != b.value ? a.value > b.value : a.binding != STB_LOCAL && b.binding == STB_LOCAL;
+}
 
 // Fills in the innermost symbol around each candidate; of equals a global one.
 void look_up(const ElfImage& image, std::vector<Candidate>& sorted) {
+  const auto first_from = [&sorted](uint64_t v) {
+    return std::lower_bound(sorted.begin(), sorted.end(), v,
+                            [](const Candidate& c, uint64_t value) { return c.vaddr < value; });
+  };
   image.for_each_symbol([&](const ElfSymbol& s) {
-    if (s.type != STT_FUNC && s.type != STT_GNU_IFUNC && s.type != STT_NOTYPE) {
+    if ((s.type != STT_FUNC && s.type != STT_GNU_IFUNC && s.type != STT_NOTYPE) || s.size == 0 ||
+        s.name_offset == 0 || s.value + s.size < s.value) {
       return;
     }
-    if (s.size == 0 || s.name.empty()) {
-      return;
+    auto it = first_from(s.value);
+    if (it != sorted.begin()) {
+      (it - 1)->hi = std::min((it - 1)->hi, s.value);
     }
-    auto it = std::lower_bound(sorted.begin(), sorted.end(), s.value,
-                               [](const Candidate& c, uint64_t v) { return c.vaddr < v; });
-    for (; it != sorted.end() && it->vaddr - s.value < s.size; ++it) {
-      const bool global = s.binding != STB_LOCAL;
-      if (it->name.empty() || s.value > it->value || (s.value == it->value && global && !it->global)) {
-        it->value = s.value;
-        it->global = global;
-        it->name = s.name;
+    for (bool first = true; it != sorted.end() && it->vaddr - s.value < s.size; ++it, first = false) {
+      it->lo = first ? std::max(it->lo, s.value) : it->lo;
+      if (!it->found || better(s, it->symbol)) {
+        it->symbol = s;
+        it->found = true;
       }
     }
+    if (it != sorted.begin()) {
+      (it - 1)->hi = (it - 1)->vaddr < s.value ? (it - 1)->hi : std::min((it - 1)->hi, s.value + s.size);
+    }
+    if (it != sorted.end()) {
+      it->lo = std::max(it->lo, s.value + s.size);
+    }
   });
+  // What bounds a candidate bounds its neighbours too.
+  for (size_t i = 1; i < sorted.size(); ++i) {
+    sorted[i].lo = std::max(sorted[i].lo, sorted[i - 1].lo);
+  }
+  for (size_t i = sorted.size(); i-- > 1;) {
+    sorted[i - 1].hi = std::min(sorted[i - 1].hi, sorted[i].hi);
+  }
 }
 
-// Debug symbols that the distribution installed apart from the program.
-std::unique_ptr<ElfImage> separate_symbols(const std::string& build_id) {
-  if (build_id.size() < 3) {
-    return nullptr;
+// Answers all candidates from the image and, where it is stripped, its file of debug information.
+std::vector<SymbolRange> read_symbols(const Module& module, ModuleList& modules,
+                                      std::vector<Candidate>& sorted) {
+  look_up(*module.image, sorted);
+  const ElfImage* debug = nullptr;
+  if (std::any_of(sorted.begin(), sorted.end(), [](const Candidate& c) { return !c.found; })) {
+    debug = modules.debug_image(module);
   }
-  auto image = ElfImage::from_file(
-      fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", build_id.substr(0, 2), build_id.substr(2)));
-  return image ? std::make_unique<ElfImage>(std::move(*image)) : nullptr;
+  if (debug != nullptr) {
+    look_up(*debug, sorted);
+  }
+  std::vector<SymbolRange> out;
+  for (const Candidate& c : sorted) {
+    if (out.empty() || out.back().lo != c.lo) {
+      out.push_back({c.lo, c.hi, c.found ? std::string(c.symbol.name().substr(0, kMaxName)) : ""});
+    }
+  }
+  module.image->forget_pages();
+  if (debug != nullptr) {
+    debug->forget_pages();
+  }
+  return out;
 }
+
+const SymbolRange* range_around(const std::vector<SymbolRange>& ranges, uint64_t vaddr) {
+  const auto it = std::upper_bound(ranges.begin(), ranges.end(), vaddr,
+                                   [](uint64_t v, const SymbolRange& r) { return v < r.lo; });
+  return it != ranges.begin() && vaddr < (it - 1)->hi ? &*(it - 1) : nullptr;
+}
+
+// The cached ranges and those that were looked up now, for all candidates of one image.
+std::vector<SymbolRange> answers(const Module& module, ModuleList& modules, SymbolCache& cache,
+                                 std::vector<Candidate> candidates) {
+  // Without section headers (an image put together from memory) many names are missing: not worth keeping.
+  const bool keep = !module.build_id.empty() && module.image->has_sections();
+  const ElfImage* debug = keep ? modules.debug_image(module) : nullptr;
+  const SymbolCache::Key key{module.build_id, module.image->file().size(),
+                             debug == nullptr ? 0 : debug->file().size()};
+  std::vector<SymbolRange> known;
+  if (keep) {
+    known = cache.load(key);
+    std::erase_if(candidates, [&](const Candidate& c) { return range_around(known, c.vaddr) != nullptr; });
+  }
+  if (candidates.empty()) {
+    return known;
+  }
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Candidate& a, const Candidate& b) { return a.vaddr < b.vaddr; });
+  const auto fresh = read_symbols(module, modules, candidates);
+  if (keep) {
+    cache.add(key, fresh);
+  }
+  known.insert(known.end(), fresh.begin(), fresh.end());
+  std::sort(known.begin(), known.end(),
+            [](const SymbolRange& a, const SymbolRange& b) { return a.lo < b.lo; });
+  return known;
+}
+
+constexpr std::string_view kOperatorChars = "<>=!+-*/%^&|~,[]\"";
 
 bool ends_with_operator(std::string_view text) {
   constexpr std::string_view kWord = "operator";
@@ -91,9 +164,9 @@ std::string shorten(std::string_view s) {
     if (s.substr(i).starts_with(kAnonymous)) {
       out += kAnonymous;
       i += kAnonymous.size();
-    } else if (ends_with_operator(out) && c != ' ') {
+    } else if (ends_with_operator(out) && (c == '(' || kOperatorChars.find(c) != std::string_view::npos)) {
       // operator(), operator<<, operator->, operator[]: the brackets belong to the name.
-      const size_t end = s.substr(i).starts_with("()") ? i + 2 : s.find_first_not_of("<>=!+-*/%^&|~,[]\"", i);
+      const size_t end = s.substr(i).starts_with("()") ? i + 2 : s.find_first_not_of(kOperatorChars, i);
       out += s.substr(i, std::min(end, s.size()) - i);
       i = std::min(end, s.size());
       if (i == s.size() || s[i] != '(') {
@@ -139,8 +212,8 @@ std::string demangle(const std::string& symbol) {
   return status == 0 && text ? std::string(text.get()) : symbol;
 }
 
-std::unordered_map<Addr, NamedAddress> name_addresses(const std::vector<Addr>& addresses,
-                                                      ModuleList& modules) {
+std::unordered_map<Addr, NamedAddress> name_addresses(const std::vector<Addr>& addresses, ModuleList& modules,
+                                                      SymbolCache& cache) {
   std::unordered_map<Addr, NamedAddress> out;
   std::map<const ElfImage*, std::vector<Candidate>> wanted;
   for (Addr a : addresses) {
@@ -155,29 +228,21 @@ std::unordered_map<Addr, NamedAddress> name_addresses(const std::vector<Addr>& a
       wanted[n.module->image].push_back({.vaddr = a - n.module->bias, .address = a});
     }
   }
-  for (auto& [image, candidates] : wanted) {
-    std::sort(candidates.begin(), candidates.end(),
-              [](const Candidate& a, const Candidate& b) { return a.vaddr < b.vaddr; });
-    look_up(*image, candidates);
-    std::unique_ptr<ElfImage> debug;  // must outlive the names in candidates
-    if (std::any_of(candidates.begin(), candidates.end(),
-                    [](const Candidate& c) { return c.name.empty(); })) {
-      debug = separate_symbols(image->build_id());
-      if (debug != nullptr) {
-        look_up(*debug, candidates);
-      }
-    }
+  for (const auto& [image, candidates] : wanted) {
+    const auto ranges = answers(*out[candidates.front().address].module, modules, cache, candidates);
     for (const Candidate& c : candidates) {
-      if (c.name.empty()) {
+      const SymbolRange* range = range_around(ranges, c.vaddr);
+      if (range == nullptr || range->name.empty()) {
         continue;
       }
       NamedAddress& n = out[c.address];
-      const std::string full = base::sanitize(demangle(std::string(c.name.substr(0, kMaxName))));
+      const std::string full = base::sanitize(demangle(range->name));
       n.func = shorten(full);
       n.full_func = n.func == full ? "" : full;
       n.named = true;
     }
   }
+  cache.save();
   return out;
 }
 

@@ -1,9 +1,11 @@
 // Names for addresses. A name is given only if the address lies in [value, value + size) of that symbol;
 // otherwise the answer is module+0xoffset, never a neighbour. All addresses of one image are answered in a
-// single pass over its symbol table, so nothing is sorted or copied however large it is.
+// single pass over its symbol table, so nothing is sorted or copied however large it is; the answers, with
+// the range in which they hold, go to the cache.
 #pragma once
 
 #include "stackdump/native/modules.h"
+#include "stackdump/symbols/symbol_cache.h"
 
 #include <unordered_map>
 #include <vector>
@@ -23,8 +25,9 @@ std::string shorten(std::string_view demangled);
 // Demangles an Itanium name; anything else comes back as it is.
 std::string demangle(const std::string& symbol);
 
-// The answers for all `addresses`, by address.
-std::unordered_map<Addr, NamedAddress> name_addresses(const std::vector<Addr>& addresses,
-                                                      ModuleList& modules);
+// The answers for all `addresses`, by address. What `cache` knows is not looked up, what it does not is
+// added.
+std::unordered_map<Addr, NamedAddress> name_addresses(const std::vector<Addr>& addresses, ModuleList& modules,
+                                                      SymbolCache& cache);
 
 }  // namespace xpurun::stackdump

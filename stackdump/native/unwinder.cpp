@@ -24,7 +24,8 @@ namespace {
 // Tables that we built are handed to libunwind at addresses no process can have.
 constexpr Addr kOwnTables = Addr{1} << 63;
 constexpr Addr kOwnTableStride = Addr{1} << 36;
-constexpr size_t kCacheSize = 4096;  // unwind rows; the default of 128 thrashes
+constexpr uint64_t kMaxVaddr = uint64_t{1} << 31;  // of code that .debug_frame describes
+constexpr size_t kCacheSize = 4096;                // unwind rows; the default of 128 thrashes
 
 // mov $SYS_rt_sigreturn, %rax; syscall: what a signal handler returns to.
 constexpr std::array<uint8_t, 9> kSigreturn = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
@@ -44,17 +45,22 @@ struct NativeUnwinder::Engine {
   ModuleList& modules;
   SnapshotMemory& memory;
   unw_addr_space_t space = nullptr;
-  std::map<const ElfImage*, std::optional<UnwindTable>> tables;
-  std::vector<const UnwindTable*> own_tables;  // position -> kOwnTables + position * stride
-  Registers start;                             // of the cursor being initialised
-  Addr start_pc = 0;                           // where its look-up begins
-  bool missing_table = false;                  // set by find_proc_info
-  const Module* last_module = nullptr;         // of the last look-up: table reads come in runs
+  std::map<const ElfImage*, std::optional<UnwindTable>> eh_tables;
+  std::map<const ElfImage*, std::optional<UnwindTable>> debug_tables;
+  std::vector<std::span<const std::byte>> blobs;  // position -> kOwnTables + position * stride
+  Registers start;                                // of the cursor being initialised
+  Addr start_pc = 0;                              // where its look-up begins
+  bool missing_table = false;                     // set by find_proc_info
+  const Module* last_module = nullptr;            // of the last look-up: table reads come in runs
 
   bool read_word(Addr a, unw_word_t* value);
   bool read_image(Addr a, unw_word_t* value);
   int find_proc_info(Addr pc, unw_proc_info_t* info, int need, void* arg);
-  const UnwindTable* table_of(const Module& module);
+  int search(const UnwindTable& table, const Module& module, Addr pc, unw_proc_info_t* info, int need);
+  const UnwindTable* eh_table_of(const Module& module);
+  const UnwindTable* debug_table_of(const Module& module);
+  void publish(const UnwindTable& table);
+  Addr published(std::span<const std::byte> bytes) const;
   bool is_sigreturn(Addr pc);
   bool init(unw_cursor_t* cursor, const Registers& registers, bool exact);
   Registers current(unw_cursor_t* cursor, const Registers& fallback) const;
@@ -82,10 +88,7 @@ bool NativeUnwinder::Engine::read_word(Addr a, unw_word_t* value) {
   if (a >= kOwnTables) {
     const size_t which = (a - kOwnTables) / kOwnTableStride;
     const uint64_t at = (a - kOwnTables) % kOwnTableStride;
-    if (which >= own_tables.size()) {
-      return false;
-    }
-    const auto v = field<unw_word_t>(std::as_bytes(std::span(own_tables[which]->own)), at);
+    const auto v = which < blobs.size() ? field<unw_word_t>(blobs[which], at) : std::nullopt;
     *value = v.value_or(0);
     return v.has_value();
   }
@@ -96,41 +99,93 @@ bool NativeUnwinder::Engine::read_word(Addr a, unw_word_t* value) {
   return read_image(a, value);
 }
 
-const UnwindTable* NativeUnwinder::Engine::table_of(const Module& module) {
-  if (module.image == nullptr) {
-    return nullptr;
+// Makes the tables that we built readable at an address of their own.
+void NativeUnwinder::Engine::publish(const UnwindTable& table) {
+  for (const auto bytes : {std::as_bytes(std::span(table.own)), std::span<const std::byte>(table.frames)}) {
+    if (!bytes.empty()) {
+      blobs.push_back(bytes);
+    }
   }
-  auto it = tables.find(module.image);
-  if (it == tables.end()) {
-    it = tables.emplace(module.image, find_unwind_table(*module.image)).first;
-    if (it->second && it->second->table_vaddr == 0) {
-      own_tables.push_back(&*it->second);
+}
+
+Addr NativeUnwinder::Engine::published(std::span<const std::byte> bytes) const {
+  const auto it = std::find_if(blobs.begin(), blobs.end(),
+                               [&](std::span<const std::byte> b) { return b.data() == bytes.data(); });
+  return kOwnTables + static_cast<Addr>(it - blobs.begin()) * kOwnTableStride;
+}
+
+const UnwindTable* NativeUnwinder::Engine::eh_table_of(const Module& module) {
+  auto it = eh_tables.find(module.image);
+  if (it == eh_tables.end()) {
+    it = eh_tables.emplace(module.image, find_unwind_table(*module.image)).first;
+    if (it->second) {
+      publish(*it->second);
     }
   }
   return it->second ? &*it->second : nullptr;
 }
 
-int NativeUnwinder::Engine::find_proc_info(Addr pc, unw_proc_info_t* info, int need, void* arg) {
+const UnwindTable* NativeUnwinder::Engine::debug_table_of(const Module& module) {
+  auto it = debug_tables.find(module.image);
+  if (it == debug_tables.end()) {
+    auto table = find_debug_frame(*module.image);
+    if (const ElfImage* debug = table ? nullptr : modules.debug_image(module)) {
+      table = find_debug_frame(*debug);
+    }
+    it = debug_tables.emplace(module.image, std::move(table)).first;
+    if (it->second) {
+      publish(*it->second);
+    }
+  }
+  return it->second ? &*it->second : nullptr;
+}
+
+int NativeUnwinder::Engine::search(const UnwindTable& table, const Module& module, Addr pc,
+                                   unw_proc_info_t* info, int need) {
+  unw_dyn_info_t di{};
+  di.format = UNW_INFO_FORMAT_REMOTE_TABLE;
+  di.u.rti.table_len = table.count * sizeof(FdeEntry) / sizeof(unw_word_t);
+  di.u.rti.table_data = table.table_vaddr != 0 ? module.bias + table.table_vaddr
+                                               : published(std::as_bytes(std::span(table.own)));
+  if (table.frames.empty()) {
+    di.start_ip = module.range.lo;
+    di.end_ip = module.range.hi;
+    di.u.rti.segbase = module.bias + table.base;
+    return _Ux86_64_dwarf_search_unwind_table(space, pc, &di, info, need, this);
+  }
+  // The entries describe code as if it were loaded where the table stands, so ask about that place.
+  const Addr here = published(table.frames);
+  const uint64_t vaddr = pc - module.bias;
+  if (vaddr >= kMaxVaddr) {
+    return -UNW_ENOINFO;
+  }
+  di.start_ip = here;
+  di.end_ip = here + kMaxVaddr;
+  di.u.rti.segbase = here;
+  const int rc = _Ux86_64_dwarf_search_unwind_table(space, here + vaddr, &di, info, need, this);
+  if (rc >= 0) {
+    info->start_ip += module.bias - here;
+    info->end_ip += module.bias - here;
+  }
+  return rc;
+}
+
+int NativeUnwinder::Engine::find_proc_info(Addr pc, unw_proc_info_t* info, int need, void*) {
   missing_table = true;
   const Module* module = modules.find(pc);
-  const UnwindTable* table = module == nullptr ? nullptr : table_of(*module);
-  if (table == nullptr) {
+  if (module == nullptr || module->image == nullptr) {
     return -UNW_ENOINFO;
   }
   last_module = module;
-  unw_dyn_info_t di{};
-  di.format = UNW_INFO_FORMAT_REMOTE_TABLE;
-  di.start_ip = module->range.lo;
-  di.end_ip = module->range.hi;
-  di.u.rti.segbase = module->bias + table->base;
-  di.u.rti.table_len = table->count * sizeof(FdeEntry) / sizeof(unw_word_t);
-  if (table->table_vaddr != 0) {
-    di.u.rti.table_data = module->bias + table->table_vaddr;
-  } else {
-    const auto which = std::find(own_tables.begin(), own_tables.end(), table) - own_tables.begin();
-    di.u.rti.table_data = kOwnTables + static_cast<Addr>(which) * kOwnTableStride;
+  int rc = -UNW_ENOINFO;
+  if (const UnwindTable* table = eh_table_of(*module)) {
+    rc = search(*table, *module, pc, info, need);
   }
-  const int rc = _Ux86_64_dwarf_search_unwind_table(space, pc, &di, info, need, arg);
+  if (rc < 0) {
+    if (const UnwindTable* table = debug_table_of(*module)) {
+      rc = search(*table, *module, pc, info, need);
+    }
+  }
   missing_table = rc < 0;
   return rc;
 }
@@ -248,7 +303,8 @@ NativeStack NativeUnwinder::unwind(const Registers& registers, AddrRange stack) 
         } else if (!executable) {
           out.stopped = "no code at this address";
         } else if (e.missing_table || rc == -UNW_ENOINFO) {
-          out.stopped = "no unwind information";
+          const Module* m = e.modules.find(pc);
+          out.stopped = m != nullptr && !m->why_no_image.empty() ? m->why_no_image : "no unwind information";
         } else {
           out.stopped = stepped ? "stack pointer does not advance" : "caller cannot be computed";
         }

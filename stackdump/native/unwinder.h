@@ -1,6 +1,7 @@
-// NativeUnwinder: the C and C++ frames of one thread from copied registers and copied stack. Nothing is read
-// from the process that can change: code and unwind tables come from its ELF images, the rest from the copy.
-// Engine: libunwind's DWARF interpreter behind our own accessors, with our own look-up of tables.
+// The C and C++ frames of one thread from copied registers and copied stack. Nothing is read from the process
+// that can change: code and unwind tables come from its ELF images, the rest from the copy. NativeUnwinder's
+// engine is libunwind's DWARF interpreter behind our own accessors, with our own look-up of tables; another
+// one is in stackdump/libdw/.
 #pragma once
 
 #include "stackdump/memory/snapshot_memory.h"
@@ -27,17 +28,26 @@ struct NativeStack {
   std::string stopped;              // why the outermost frame was not reached; empty if it was
 };
 
-class NativeUnwinder {
+// What every engine does.
+class Unwinder {
  public:
   static constexpr size_t kMaxFrames = 512;
 
-  NativeUnwinder(ModuleList& modules, SnapshotMemory& memory);
-  ~NativeUnwinder();
-  NativeUnwinder(const NativeUnwinder&) = delete;
-  NativeUnwinder& operator=(const NativeUnwinder&) = delete;
+  Unwinder() = default;
+  Unwinder(const Unwinder&) = delete;
+  Unwinder& operator=(const Unwinder&) = delete;
+  virtual ~Unwinder() = default;
 
   // `stack` is the copied part of the thread's stack.
-  NativeStack unwind(const Registers& registers, AddrRange stack);
+  virtual NativeStack unwind(const Registers& registers, AddrRange stack) = 0;
+};
+
+class NativeUnwinder : public Unwinder {
+ public:
+  NativeUnwinder(ModuleList& modules, SnapshotMemory& memory);
+  ~NativeUnwinder() override;
+
+  NativeStack unwind(const Registers& registers, AddrRange stack) override;
 
  private:
   struct Engine;

@@ -128,7 +128,8 @@ std::optional<Registers> TracedProcess::registers(const TracedThread& thread) co
   user_regs_struct regs{};
   iovec io{&regs, sizeof regs};
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  if (::ptrace(PTRACE_GETREGSET, thread.tid, reinterpret_cast<void*>(NT_PRSTATUS), &io) != 0) {
+  if (::ptrace(PTRACE_GETREGSET, thread.tid, reinterpret_cast<void*>(NT_PRSTATUS), &io) != 0 ||
+      io.iov_len != sizeof regs) {  // a 32-bit thread has fewer
     return std::nullopt;
   }
   return from_user_regs(regs);

@@ -21,7 +21,7 @@ WIRE_SYSTEM = {"stdint.h", "stddef.h", "atomic"}
 # The preload has no C++ standard library to call; these are headers without code in one.
 PRELOAD_SYSTEM = re.compile(
     r"^([a-z0-9_]+|sys/[a-z_]+|linux/[a-z_]+|asm/[a-z_]+)\.h$|^(atomic|type_traits|cstdint|cstddef)$|^(cuda|cublas|nccl)")
-HEAVY = re.compile(r"^(nlohmann/json\.hpp|boost/|spdlog/|kainjow/|libunwind|zstd\.h|zlib\.h)")
+HEAVY = re.compile(r"^(nlohmann/json\.hpp|boost/|spdlog/|kainjow/|libunwind|xxhash|zstd\.h|zlib\.h)")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 

@@ -88,12 +88,32 @@ class Target:
             return f.read().rsplit(")", 1)[1].split()[0]
 
 
+class Program:
+    """A started program that prints a line when it is ready."""
+
+    def __init__(self, *command, **more):
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **more)
+        self.pid = self.process.pid
+        self.first_line = ""
+        if select.select([self.process.stdout], [], [], 30)[0]:
+            self.first_line = self.process.stdout.readline().strip()
+        time.sleep(0.1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
 class Dump:
-    def __init__(self, pid, *extra, prefix=()):
+    def __init__(self, pid, *extra, prefix=(), env=None):
         with tempfile.TemporaryDirectory(prefix="xpurun-dump-") as d:
             out = os.path.join(d, "x.stacks.json")
             done = subprocess.run([*prefix, STACKDUMP, "--pid", str(pid), "--out", out, "--deadline-ms", "2000", *extra],
-                                  capture_output=True, text=True, timeout=30)
+                                  capture_output=True, text=True, timeout=30, env=env)
             self.rc, self.stdout, self.stderr = done.returncode, done.stdout, done.stderr
             self.json = None
             if os.path.exists(out):

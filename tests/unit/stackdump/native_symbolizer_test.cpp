@@ -1,3 +1,4 @@
+#include "stackdump/memory/live_memory.h"
 #include "stackdump/native/dynamic_symbol.h"
 #include "stackdump/native/eh_frame.h"
 #include "stackdump/native/kernel_view.h"
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
+#include <filesystem>
 #include <fstream>
 #include <unistd.h>
 
@@ -18,9 +20,10 @@ namespace {
 struct Self {
   LiveMemory live{::getpid()};
   ModuleList modules{::getpid(), ProcMaps::read(::getpid()).value(), live};
+  SymbolCache cache{""};
 
   Addr libc(const char* name) const { return reinterpret_cast<Addr>(::dlsym(RTLD_DEFAULT, name)); }
-  NamedAddress name(Addr a) { return name_addresses({a}, modules).at(a); }
+  NamedAddress name(Addr a) { return name_addresses({a}, modules, cache).at(a); }
 };
 
 }  // namespace
@@ -39,6 +42,9 @@ TEST_CASE("names are shortened to what people say") {
   CHECK(shorten("_PyEval_EvalFrameDefault.cold") == "_PyEval_EvalFrameDefault.cold");
   CHECK(shorten("take_gil [clone .isra.0]") == "take_gil");
   CHECK(shorten("operator new(unsigned long)").starts_with("operator new"));
+  CHECK(shorten("a::operator1(int)") == "a::operator1");
+  CHECK(shorten("A::operator<=>(A const&) const") == "A::operator<=>");
+  CHECK(shorten("operator\"\"_s(char const*)").starts_with("operator\"\""));
   CHECK(shorten("<<<((({{{") == "<<<((({{{");
   CHECK(shorten("").empty());
   CHECK(demangle("_ZN3c104f_xyEv") == "c10::f_xy()");
@@ -85,6 +91,40 @@ TEST_CASE("a name is given inside a symbol only") {
   CHECK(self.name(reinterpret_cast<Addr>(&self)).func == "[unknown code]");
 }
 
+TEST_CASE("an answer holds for its whole range and nowhere else") {
+  Self self;
+  char folder[] = "/tmp/xpurun-sym-XXXXXX";
+  SymbolCache cache(std::string(::mkdtemp(folder)) + "/sym");
+  const Module* module = self.modules.find(self.libc("getppid"));
+  std::vector<ElfSymbol> functions;
+  module->image->for_each_symbol([&](const ElfSymbol& s) {
+    if (s.type == STT_FUNC && s.size > 0) {
+      functions.push_back(s);
+    }
+  });
+  // Filling the cache with few addresses must not change the names of others.
+  std::vector<Addr> some;
+  std::vector<Addr> all;
+  for (size_t i = 0; i < functions.size(); i += 5) {
+    all.push_back(module->bias + functions[i].value + (i % 3 == 0 ? 0 : functions[i].size));
+    if (i % 25 == 0) {
+      some.push_back(all.back());
+    }
+  }
+  SymbolCache none("");
+  const auto expected = name_addresses(all, self.modules, none);
+  name_addresses(some, self.modules, cache);
+  const auto mixed = name_addresses(all, self.modules, cache);
+  const auto cached = name_addresses(all, self.modules, cache);
+  size_t wrong = 0;
+  for (Addr a : all) {
+    wrong += expected.at(a).func != mixed.at(a).func || expected.at(a).func != cached.at(a).func;
+  }
+  CHECK(all.size() > 300);
+  CHECK(wrong == 0);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("an index built from .eh_frame agrees with the linker's table") {
   Self self;
   const Module* module = self.modules.find(self.libc("getppid"));
@@ -120,7 +160,7 @@ TEST_CASE("damaged ELF data is refused or empty, never fatal") {
     damaged.resize(damaged.size() - step * 1000);
     const auto image = ElfImage::from_bytes(std::move(damaged), 0x1000);
     if (image) {
-      image->for_each_symbol([](const ElfSymbol& s) { CHECK(s.name.size() < (1 << 20)); });
+      image->for_each_symbol([](const ElfSymbol& s) { CHECK(s.name().size() < (1 << 20)); });
       CHECK(image->build_id().size() <= 128);
       CHECK(image->at_vaddr(~Addr{0}).empty());
       find_unwind_table(*image);

@@ -1,0 +1,36 @@
+// DwSession: libdw's view of the modules of one process, reported one by one as addresses in them turn up.
+#pragma once
+
+#include "common/base/fd.h"
+#include "stackdump/libdw/libdw_api.h"
+#include "stackdump/native/modules.h"
+
+#include <map>
+#include <memory>
+
+namespace xpurun::stackdump {
+
+class DwSession {
+ public:
+  static base::Result<std::unique_ptr<DwSession>> open(ModuleList& modules);
+  ~DwSession();
+  DwSession(const DwSession&) = delete;
+  DwSession& operator=(const DwSession&) = delete;
+
+  const LibDw& api() const { return api_; }
+  Dwfl* dwfl() const { return dwfl_; }
+  ModuleList& modules() const { return modules_; }
+  // Makes the module around an address known. False if there is none that libdw can read.
+  bool report(Addr a);
+
+ private:
+  DwSession(const LibDw& api, ModuleList& modules) : api_(api), modules_(modules) {}
+
+  const LibDw& api_;
+  ModuleList& modules_;
+  Dwfl* dwfl_ = nullptr;
+  // By image and bias: whether libdw took it.
+  std::map<std::pair<const ElfImage*, uint64_t>, bool> reported_;
+};
+
+}  // namespace xpurun::stackdump

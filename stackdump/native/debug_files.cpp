@@ -1,0 +1,116 @@
+#include "stackdump/native/debug_files.h"
+
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+namespace xpurun::stackdump {
+
+namespace {
+
+constexpr size_t kMaxChecksummed = size_t{1} << 30;
+constexpr std::string_view kDebugRoot = "/usr/lib/debug";
+
+struct DebugLink {
+  std::string name;
+  uint32_t crc = 0;
+};
+
+std::optional<DebugLink> debug_link(const ElfImage& image) {
+  const auto section = image.section(".gnu_debuglink");
+  if (!section) {
+    return std::nullopt;
+  }
+  const auto bytes = image.section_bytes(*section);
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  const size_t length = bytes.empty() ? 0 : ::strnlen(text, bytes.size());
+  const auto crc = field<uint32_t>(bytes, (length + 4) & ~size_t{3});  // behind the NUL, aligned
+  const std::string name(text, length);
+  if (!crc || name.empty() || name.find('/') != std::string::npos) {
+    return std::nullopt;
+  }
+  return DebugLink{name, *crc};
+}
+
+// Where the file system of the process begins, as seen from here; the own one second.
+std::vector<std::string> roots(const ModuleFiles& files) {
+  std::vector<std::string> out;
+  if (files.pid != 0) {
+    out.push_back(fmt::format("/proc/{}/root", files.pid));
+  } else if (!files.sysroot.empty()) {
+    out.push_back(files.sysroot);
+  }
+  out.emplace_back();
+  return out;
+}
+
+}  // namespace
+
+uint32_t debuglink_crc(std::span<const std::byte> bytes) {
+  static const auto table = [] {
+    std::array<uint32_t, 256> t{};
+    for (uint32_t i = 0; i < t.size(); ++i) {
+      uint32_t c = i;
+      for (int bit = 0; bit < 8; ++bit) {
+        c = (c & 1) != 0 ? 0xedb88320U ^ (c >> 1) : c >> 1;
+      }
+      t[i] = c;
+    }
+    return t;
+  }();
+  uint32_t crc = ~uint32_t{0};
+  for (std::byte b : bytes) {
+    crc = table[(crc ^ static_cast<uint32_t>(b)) & 0xff] ^ (crc >> 8);
+  }
+  return ~crc;
+}
+
+std::optional<ElfImage> find_debug_file(const ModuleFiles& files, const std::string& path,
+                                        const ElfImage& image) {
+  const std::string id = image.build_id();
+  std::vector<std::string> by_id;
+  std::vector<std::string> by_link;
+  const auto link = debug_link(image);
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash);
+  const std::string id_name =
+      id.size() < 3 ? "" : fmt::format(".build-id/{}/{}.debug", id.substr(0, 2), id.substr(2));
+  if (!files.symbols.empty()) {
+    if (!id_name.empty()) {
+      by_id.push_back(files.symbols + '/' + id_name);
+    }
+    by_link.push_back(files.symbols + '/' +
+                      (link ? link->name : std::string(base::base_name(path)) + ".debug"));
+  }
+  for (const std::string& root : roots(files)) {
+    if (!id_name.empty()) {
+      by_id.push_back(fmt::format("{}{}/{}", root, kDebugRoot, id_name));
+    }
+    if (link) {
+      for (const std::string& place : {folder, folder + "/.debug", std::string(kDebugRoot) + folder}) {
+        by_link.push_back(fmt::format("{}{}/{}", root, place, link->name));
+      }
+    }
+  }
+  for (const auto* places : {&by_id, &by_link}) {
+    for (const std::string& place : *places) {
+      auto found = ElfImage::from_file(place);
+      if (!found) {
+        continue;
+      }
+      const std::string its_id = found->build_id();
+      const bool same = !id.empty() && !its_id.empty() ? id == its_id
+                                                       : link && found->file().size() <= kMaxChecksummed &&
+                                                             debuglink_crc(found->file()) == link->crc;
+      if (same) {
+        return std::move(*found);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,17 @@
+// Finds the separate file that holds the debug information of an image: by build id below .build-id/, or by
+// the name in .gnu_debuglink. Only on this host's file systems: no server is ever asked.
+#pragma once
+
+#include "stackdump/native/modules.h"
+
+namespace xpurun::stackdump {
+
+// `path` is the image's name in the process. What is found has the same build id or, without one, the
+// checksum that the link states.
+std::optional<ElfImage> find_debug_file(const ModuleFiles& files, const std::string& path,
+                                        const ElfImage& image);
+
+// CRC-32 as .gnu_debuglink uses it (IEEE 802.3).
+uint32_t debuglink_crc(std::span<const std::byte> bytes);
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,36 @@
+// How a dump is turned into frames with names, once the process runs again.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace xpurun::stackdump {
+
+enum class UnwinderKind {
+  own,    // libunwind's DWARF interpreter
+  libdw,  // elfutils
+  gdb,    // attaches once more
+};
+
+enum class GpuStacks {
+  never,
+  automatic,  // if a thread waits for the GPU and cuda-gdb is there
+  always,
+};
+
+// Other debuggers, which attach to the process after us. Each is ended when its time is over.
+struct DebuggerSettings {
+  std::string gdb = "gdb";
+  int64_t gdb_limit_ns = 20'000'000'000;
+  GpuStacks gpu = GpuStacks::never;
+  std::string cuda_gdb = "cuda-gdb";
+  int64_t gpu_limit_ns = 30'000'000'000;
+};
+
+struct ResolveSettings {
+  UnwinderKind unwinder = UnwinderKind::own;
+  std::string cache_directory;             // of symbols; empty: none
+  int64_t line_budget_ns = 1'000'000'000;  // for source lines and inlined functions; 0: none are looked up
+};
+
+}  // namespace xpurun::stackdump

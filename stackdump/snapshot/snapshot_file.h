@@ -1,0 +1,25 @@
+// The file format of a snapshot: what was copied from a process, to be unwound and named again later or
+// elsewhere. docs/snapshot.md describes it. Reading treats the file as hostile: sizes are checked before
+// anything is allocated, and a checksum covers all of it.
+#pragma once
+
+#include "common/base/result.h"
+#include "stackdump/memory/remote_memory.h"
+
+#include <map>
+#include <string>
+
+namespace xpurun::stackdump {
+
+inline constexpr uint32_t kSnapshotVersion = 1;
+
+struct SnapshotContent {
+  std::string meta;                   // JSON
+  std::map<Addr, std::string> pages;  // each SnapshotMemory::kPageSize bytes, at multiples of that
+};
+
+std::string encode_snapshot(const SnapshotContent& content);
+// `max_size` limits the memory that the content may take, in bytes.
+base::Result<SnapshotContent> decode_snapshot(std::string_view file, size_t max_size = size_t{512} << 20);
+
+}  // namespace xpurun::stackdump

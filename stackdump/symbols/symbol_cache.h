@@ -1,0 +1,64 @@
+// SymbolCache: names that were once found in an image, on disk, so that the other ranks of a host and later
+// dumps need not search its symbol tables again. One small file for each build id, written aside and renamed:
+// any number of processes may use it at once, the last writer wins, and a damaged file counts as none.
+// Nothing here ever fails: without a usable directory everything is looked up.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace xpurun::stackdump {
+
+// The symbol that covers [lo, hi) (virtual addresses in the file), with no other beginning or ending inside.
+struct SymbolRange {
+  uint64_t lo = 0;
+  uint64_t hi = 0;
+  std::string name;  // as in the symbol table; empty: no symbol is there
+  bool operator==(const SymbolRange&) const = default;
+};
+
+class SymbolCache {
+ public:
+  static constexpr uint64_t kMaxBytes = uint64_t{64} << 20;  // of all files together
+  static constexpr size_t kMaxRanges = 32768;                // of one image
+  static constexpr size_t kMaxName = 4096;                   // longer ones are cut
+
+  // An image, and which symbols there were to be found: the same one may be stripped elsewhere.
+  struct Key {
+    std::string build_id;
+    uint64_t image_size = 0;
+    uint64_t debug_size = 0;  // of its separate debug file, 0 if none
+    auto operator<=>(const Key&) const = default;
+  };
+
+  // An empty directory name means no cache.
+  explicit SymbolCache(std::string directory, uint64_t max_bytes = kMaxBytes);
+  // $XDG_CACHE_HOME/xpurun/sym or ~/.cache/xpurun/sym; empty if there is no home.
+  static std::string default_directory();
+
+  // Ascending by lo, not overlapping.
+  std::vector<SymbolRange> load(const Key& key);
+  void add(const Key& key, const std::vector<SymbolRange>& ranges);
+  // Writes what was added, together with what others wrote meanwhile, and drops the oldest files beyond the
+  // limit.
+  void save();
+
+ private:
+  std::string path_of(const Key& key) const;
+  std::vector<SymbolRange> read(const Key& key) const;
+  bool usable();
+  void evict() const;
+
+  std::string directory_;
+  uint64_t max_bytes_;
+  int usable_ = -1;  // not yet known
+  std::map<Key, std::vector<SymbolRange>> added_;
+};
+
+// File content; exposed for tests and fuzzing. An empty result for anything that is not whole and in order.
+std::string encode_symbols(const std::vector<SymbolRange>& ranges, const std::string& build_id);
+std::vector<SymbolRange> decode_symbols(const std::string& content, const std::string& build_id);
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,235 @@
+"""gdb and cuda-gdb behind our own engine: what they print is taken, and what they do wrong is survived."""
+
+import os
+import stat
+import subprocess
+import tempfile
+import textwrap
+import time
+import unittest
+
+from stackdump_live import Dump, Program, Target, markers, names, need, python_frames
+
+# A 32-bit program without libraries: it needs no 32-bit compiler or C library.
+PAUSE_32 = """
+    .globl _start
+    .globl inner
+    .type inner, @function
+inner:
+    .cfi_startproc
+    movl $29, %eax
+    int $0x80
+    jmp inner
+    .cfi_endproc
+    .size inner, .-inner
+    .type _start, @function
+_start:
+    .cfi_startproc
+    .cfi_undefined %eip
+    movl $4, %eax
+    movl $1, %ebx
+    movl $text, %ecx
+    movl $6, %edx
+    int $0x80
+    call inner
+    nop
+    .cfi_endproc
+    .size _start, .-_start
+    .data
+text: .ascii "ready\\n"
+"""
+
+# What cuda-gdb printed for a hung all-reduce, and variations that its versions have.
+KERNELS = """
+  Kernel Parent Dev Grid Status                 SMs Mask     GridDim  BlockDim Invocation
+*      0      -   1    3 Active 0x00000000000000000000000000ffffff (24,1,1) (512,1,1) void ncclDevKernel_AllReduce_Sum_f32_RING_LL<4096ul>(ncclDevKernelArgsStorage<4096ul>)()
+       1      -   1    4 Active 0x00000000000000000000000000000001 (1,1,1) (32,4,1) spin()
+"""
+
+DRIVER = r"""
+#include <stdio.h>
+#include <unistd.h>
+int cuStreamSynchronize(void) { puts("ready"); fflush(stdout); for (;;) pause(); return 0; }
+"""
+CALLER = "int cuStreamSynchronize(void);\nint main(void) { return cuStreamSynchronize() + 1; }\n"
+
+
+def group_members(marker):
+    """Processes whose command line contains the marker."""
+    out = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                if marker.encode() in f.read():
+                    out.append(int(pid))
+        except OSError:
+            pass
+    return out
+
+
+class Tools(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="xpurun-tools-")
+        self.addCleanup(self.folder.cleanup)
+        self.dir = self.folder.name
+
+    def script(self, name, text):
+        path = os.path.join(self.dir, name)
+        with open(path, "w") as f:
+            f.write("#!/bin/sh\n" + textwrap.dedent(text))
+        os.chmod(path, stat.S_IRWXU)
+        return path
+
+    def assert_runs_on(self, process):
+        with open(f"/proc/{process.pid}/stat") as f:
+            self.assertIn(f.read().rsplit(")", 1)[1].split()[0], "SR")
+
+
+class Gdb(Tools):
+    def test_32_bit_process(self):
+        for tool in ("gdb", "as", "ld"):
+            need(tool)
+        source, program = os.path.join(self.dir, "a.s"), os.path.join(self.dir, "pause32")
+        with open(source, "w") as f:
+            f.write(PAUSE_32)
+        subprocess.run(["as", "--32", "-o", source + ".o", source], check=True)
+        subprocess.run(["ld", "-m", "elf_i386", "-o", program, source + ".o"], check=True)
+        try:
+            subprocess.run([program], timeout=0.3, capture_output=True)
+        except OSError:
+            self.skipTest("this kernel runs no 32-bit programs")
+        except subprocess.TimeoutExpired:
+            pass
+        with Program(program) as p:
+            d = Dump(p.pid)
+            self.assert_runs_on(p.process)
+        self.assertEqual(d.rc, 0, d.stderr)
+        self.assertEqual(d.json["method"], "gdb", d.json.get("notes"))
+        self.assertEqual(names(d.main), ["inner", "_start"])
+
+    def test_on_request(self):
+        need("gdb")
+        with Target("import time\nprint('ready', flush=True)\ntime.sleep(1000)") as t:
+            d = Dump(t.pid, "--unwinder", "gdb")
+            self.assert_runs_on(t.process)
+        self.assertEqual(d.json["method"], "gdb", d.json.get("notes"))
+        self.assertEqual([f["func"] for f in python_frames(d.main)], ["<module>"])
+        self.assertGreater(len([f for f in d.main["frames"] if f["kind"] == "native"]), 5)
+
+    def test_not_without_need(self):
+        fake = self.script("gdb", "echo called >&2; exit 1")
+        with Program("sh", "-c", "echo ready; exec sleep 60") as p:
+            d = Dump(p.pid, "--gdb", fake)
+        self.assertEqual(d.json["method"], "ptrace")
+
+    def test_that_hangs(self):
+        marker = f"hanging-{os.getpid()}"
+        fake = self.script("gdb", f"""
+            sh -c 'exec sleep 1000' {marker} &
+            i=0; while [ $i -lt 20000 ]; do echo 'much noise on both pipes, more than they hold'; echo noise >&2; i=$((i+1)); done
+            sh -c 'sleep 1000; true' {marker}
+        """)
+        with Program("sh", "-c", "echo ready; exec sleep 60") as p:
+            begin = time.monotonic()
+            d = Dump(p.pid, "--unwinder", "gdb", "--gdb", fake, "--gdb-limit-ms", "1500")
+            self.assertLess(time.monotonic() - begin, 10)
+            self.assert_runs_on(p.process)
+        self.assertEqual(d.rc, 0, d.stderr)
+        self.assertTrue(any("did not finish" in n for n in d.json["notes"]), d.json["notes"])
+        self.assertTrue(d.main["frames"])
+        time.sleep(0.1)
+        self.assertEqual(group_members(marker), [])
+
+    def test_killed_while_it_holds_the_process(self):
+        need("gdb")
+        fake = self.script("gdb", 'exec gdb "$@" -ex "shell sleep 1000"')
+        with Program("sh", "-c", "echo ready; exec sleep 60") as p:
+            d = Dump(p.pid, "--unwinder", "gdb", "--gdb", fake, "--gdb-limit-ms", "3000")
+            self.assert_runs_on(p.process)
+        self.assertEqual(d.json["method"], "gdb")  # what it had printed by then counts
+
+
+class CudaGdb(Tools):
+    @classmethod
+    def setUpClass(cls):
+        need("cc")
+
+    def waiter(self):
+        """A program that waits in something that looks like the driver."""
+        lib = os.path.join(self.dir, "libcuda.so.1")
+        for name, text in (("driver.c", DRIVER), ("caller.c", CALLER)):
+            with open(os.path.join(self.dir, name), "w") as f:
+                f.write(text)
+        subprocess.run(["cc", "-O1", "-fPIC", "-shared", "-o", lib, f"{self.dir}/driver.c"], check=True)
+        program = os.path.join(self.dir, "caller")
+        subprocess.run(["cc", "-O1", "-o", program, f"{self.dir}/caller.c", lib, f"-Wl,-rpath,{self.dir}"], check=True)
+        return Program(program)
+
+    def fake(self, output=KERNELS, more=""):
+        with open(os.path.join(self.dir, "answer"), "w") as f:
+            f.write(output)
+        return self.script("cuda-gdb", f"echo \"$@\" > {self.dir}/called\ncat {self.dir}/answer\n{more}")
+
+    def called(self):
+        return os.path.exists(os.path.join(self.dir, "called"))
+
+    def test_kernels_of_a_waiting_thread(self):
+        with self.waiter() as p:
+            d = Dump(p.pid, "--gpu-stacks", "auto", "--cuda-gdb", self.fake())
+        self.assertEqual(d.json["gpu_kernels"], [
+            {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+             "full_name": "void ncclDevKernel_AllReduce_Sum_f32_RING_LL<4096ul>(ncclDevKernelArgsStorage<4096ul>)()",
+             "device": 1, "grid": 3, "grid_dim": "24,1,1", "block_dim": "512,1,1", "status": "Active"},
+            {"name": "spin", "full_name": "spin()", "device": 1, "grid": 4, "grid_dim": "1,1,1",
+             "block_dim": "32,4,1", "status": "Active"}])
+        self.assertEqual([f["kind"] for f in d.main["frames"][:3]], ["gpu", "gpu", "native"])
+        self.assertEqual(names(d.main)[:2], ["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "spin"])
+        self.assertIn("cuStreamSynchronize", names(d.main))
+        self.assertEqual(d.main["frames"][0]["module"], "GPU 1")
+
+    def test_only_when_it_helps(self):
+        fake = self.fake()
+        with Program("sh", "-c", "echo ready; exec sleep 60") as p:
+            d = Dump(p.pid, "--gpu-stacks", "auto", "--cuda-gdb", fake)
+            self.assertFalse(self.called())
+            self.assertNotIn("gpu_kernels", d.json)
+            d = Dump(p.pid, "--gpu-stacks", "always", "--cuda-gdb", fake)
+            self.assertTrue(self.called())
+            self.assertEqual(len(d.json["gpu_kernels"]), 2)
+            self.assertEqual(d.main["frames"][0]["kind"], "native")
+            d = Dump(p.pid, "--gpu-stacks", "always", "--cuda-gdb", "/no/such/cuda-gdb")
+            self.assertTrue(any("not installed" in n for n in d.json["notes"]))
+        with self.waiter() as p:
+            os.unlink(os.path.join(self.dir, "called"))
+            Dump(p.pid, "--cuda-gdb", fake)
+            Dump(p.pid, "--gpu-stacks", "never", "--cuda-gdb", fake)
+            self.assertFalse(self.called())
+
+    def test_other_answers(self):
+        with self.waiter() as p:
+            d = Dump(p.pid, "--gpu-stacks", "auto", "--cuda-gdb", self.fake("No CUDA kernels.\n"))
+            self.assertNotIn("notes", d.json)
+            d = Dump(p.pid, "--gpu-stacks", "auto", "--cuda-gdb", self.fake("fatal:  not possible here\n", "exit 1"))
+            self.assertTrue(any("not possible here" in n for n in d.json["notes"]), d.json)
+            d = Dump(p.pid, "--gpu-stacks", "auto", "--cuda-gdb", self.fake("Kernel GridDim\n* ((( 0x\n\n 1 2 3\n"))
+            self.assertEqual(d.rc, 0)
+            self.assertEqual(markers(d.main), [])
+
+    def test_that_hangs_holding_the_process(self):
+        need("gdb")
+        marker = f"gpu-hanging-{os.getpid()}"
+        fake = self.script("cuda-gdb", f"""
+            pid=; for word; do [ "$last" = -p ] && pid=$word; last=$word; done
+            exec gdb -nx -q -batch -p "$pid" -ex 'shell sleep 1000 # {marker}'
+        """)
+        with self.waiter() as p:
+            d = Dump(p.pid, "--gpu-stacks", "auto", "--cuda-gdb", fake, "--gpu-limit-ms", "3000")
+            self.assert_runs_on(p.process)
+        self.assertTrue(any("did not finish" in n for n in d.json["notes"]), d.json)
+        self.assertIn("cuStreamSynchronize", names(d.main))
+        time.sleep(0.1)
+        self.assertEqual(group_members(marker), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
