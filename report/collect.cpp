@@ -92,6 +92,13 @@ model::ProcessStacks absent(base::Rank rank, base::Pid pid, const std::string& h
 
 class Collector {
  public:
+  explicit Collector(Keep keep) : keep_(keep) {}
+
+  void read_process(model::ProcessStacks p) {
+    const std::string status(model::name_of(p.status));
+    add(std::move(p), status);
+  }
+
   void read_dir(const std::string& dir) {
     std::optional<model::DumpManifest> manifest;
     if (const std::string path = dir + "/dump.json"; base::file_exists(path)) {
@@ -196,7 +203,7 @@ class Collector {
     for (const model::ThreadStack& t : p.threads) {
       frames_ += t.frames.size();
     }
-    if (frames_ > kFramesForDiagnosis) {
+    if (keep_ == Keep::telling_threads && frames_ > kFramesForDiagnosis) {
       std::erase_if(p.threads, [](const model::ThreadStack& t) {
         return !t.main && !t.crashed && std::none_of(t.frames.begin(), t.frames.end(), [](const auto& f) {
           return f.kind == model::FrameKind::python;
@@ -206,6 +213,7 @@ class Collector {
     out_.stacks.push_back(std::move(p));
   }
 
+  Keep keep_;
   Collected out_;
   std::set<std::string> seen_;  // file names of the directory being read
   size_t frames_ = 0;
@@ -225,23 +233,26 @@ std::vector<std::string> stack_files_in(const std::string& dir) {
   return out;
 }
 
-DumpDirs find_dump_dirs(const std::string& dir) {
+DumpDirs find_dump_dirs(const std::vector<std::string>& roots) {
   std::vector<std::string> candidates;
   const auto consider = [&](const std::string& path) {
     if (!stack_files_in(path).empty()) {
       candidates.push_back(path);
     }
   };
-  consider(dir);
-  std::error_code ec;
-  // Links are not followed: "latest" would give everything twice.
-  for (auto it = fs::recursive_directory_iterator(dir, fs::directory_options::skip_permission_denied, ec);
-       !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
-    if (it->is_directory(ec) && !it->is_symlink(ec)) {
-      consider(it->path());
+  for (const std::string& dir : roots) {
+    consider(dir);
+    std::error_code ec;
+    // Links are not followed: "latest" would give everything twice.
+    for (auto it = fs::recursive_directory_iterator(dir, fs::directory_options::skip_permission_denied, ec);
+         !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
+      if (it->is_directory(ec) && !it->is_symlink(ec)) {
+        consider(it->path());
+      }
     }
   }
   std::sort(candidates.begin(), candidates.end(), natural_less);
+  candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
   DumpDirs out;
   std::map<std::string, std::string> holder;  // process key -> directory that holds its latest stacks
   for (const std::string& candidate : candidates) {
@@ -270,10 +281,14 @@ DumpDirs find_dump_dirs(const std::string& dir) {
   return out;
 }
 
-Collected collect(const std::vector<std::string>& dump_dirs) {
-  Collector collector;
+Collected collect(const std::vector<std::string>& dump_dirs, Keep keep,
+                  std::vector<model::ProcessStacks> others) {
+  Collector collector(keep);
   for (const std::string& dir : dump_dirs) {
     collector.read_dir(dir);
+  }
+  for (model::ProcessStacks& p : others) {
+    collector.read_process(std::move(p));
   }
   return collector.finish();
 }

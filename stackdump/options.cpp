@@ -58,6 +58,10 @@ base::Result<Options> parse_options(const std::vector<std::string>& args) {
       o.barrier = true;
       continue;
     }
+    if (args[i] == "--no-stop") {
+      o.target.stop = StopMode::never;
+      continue;
+    }
     const size_t eq = args[i].find('=');
     const std::string name = args[i].substr(0, eq);
     if (eq == std::string::npos && i + 1 == args.size()) {

@@ -150,7 +150,9 @@ void ProcessDump::copy_running() {
   method_ = "no-stop";
   stop_ns_ = base::mono_ns();
   wall_ns_ = base::wall_ns();
-  fail(explain_refusal(target_.pid, 0), model::DumpStatus::partial);
+  if (target_.stop == StopMode::if_possible) {
+    fail(explain_refusal(target_.pid, 0), model::DumpStatus::partial);
+  }
   for (ThreadCopy& t : threads_) {
     copy_thread_registers(t, std::nullopt);
   }
@@ -177,7 +179,7 @@ void ProcessDump::copy() {
     }
   }
   const base::Pid tracer = tracer_of(target_.pid);
-  if (tracer != 0 && tracer != ::getpid()) {
+  if (target_.stop == StopMode::never || (tracer != 0 && tracer != ::getpid())) {
     copy_running();
   } else {
     // A thread of its own: when it ends, the kernel lets go of every thread that would only stop later.

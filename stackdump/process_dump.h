@@ -17,11 +17,17 @@
 
 namespace xpurun::stackdump {
 
+enum class StopMode {
+  if_possible,  // a process that is traced already is read while it runs
+  never,        // read while it runs
+};
+
 struct DumpTarget {
   base::Pid pid = 0;
   int64_t deadline_ns = 100'000'000;  // longest time the process may be paused
   base::Tid crash_tid = 0;            // thread that waits in its crash handler, 0 if none
   Addr crash_ucontext = 0;            // its interrupted state
+  StopMode stop = StopMode::if_possible;
 };
 
 struct ThreadCopy {

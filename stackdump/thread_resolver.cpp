@@ -111,6 +111,7 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
   const ThreadCopy& c = *p.thread;
   model::ThreadStack out;
   out.tid = c.tid;
+  out.thread_id = p.python ? p.python->thread_id : (c.registers ? c.registers->fs_base : 0);
   out.comm = c.kernel.comm;
   out.state = c.kernel.state;
   out.main = c.tid == pid_;
@@ -147,6 +148,7 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
       }
       case MergedItem::Kind::python: {
         model::Frame f = python_frame(groups[item.group].frames[item.frame]);
+        f.entry = item.frame + 1 == groups[item.group].frames.size();
         if (innermost) {
           f.callee = base::sanitize(callee_at(pid_, f.file, {.line = f.line, .column = f.column}));
           innermost = false;

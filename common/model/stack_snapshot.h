@@ -43,12 +43,14 @@ struct Frame {
   uint64_t offset = 0;   // native: pc relative to the module's load bias
   bool eval = false;     // native frame that *is* the Python frames just before it (innermost first);
                          // left out of merged views, shown in native-only ones
+  bool entry = false;    // Python: the outermost frame of one call of the native evaluation function
 };
 
 enum class GilState { none, holder, waiting };
 
 struct ThreadStack {
   base::Tid tid = 0;
+  uint64_t thread_id = 0;   // pthread_self(), threading.get_ident(); 0 if unknown
   std::string comm;         // kernel thread name
   std::string python_name;  // threading.Thread.name, if known
   char state = '?';         // proc(5) state before the stop: R S D T t Z
@@ -59,6 +61,7 @@ struct ThreadStack {
   uint64_t cpu_ms = 0;        // CPU time used so far
   std::string wchan;          // kernel function it sleeps in, if readable
   std::string syscall;        // name or number of the system call it is in, if readable
+  std::string motion;         // of several samples: "stuck" or "moving"; empty if there was only one
   std::vector<Frame> frames;  // innermost first
 };
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <sys/epoll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,7 +27,8 @@ DumpJob::DumpJob(EventLoop& loop, DumpRequest request, HelperStarted started, Do
   for (const DumpTarget& target : request_.targets) {
     auto e = std::make_unique<Entry>();
     e->target = target;
-    e->first_wave = target.role == "rank" || target.role == "agent";
+    e->first_wave =
+        request_.order == DumpOrder::all_together || target.role == "rank" || target.role == "agent";
     e->result = {.pid = target.pid, .rank = target.rank, .role = target.role};
     entries_.push_back(std::move(e));
   }
@@ -59,16 +61,20 @@ void DumpJob::start_entry(Entry& e) {
   const DumpTarget& t = e.target;
   e.result.file =
       model::process_key(t.rank, t.role, request_.host, t.pid) + std::string(model::kStacksSuffix);
-  std::vector<std::string> argv = {request_.program,
-                                   "--pid",
-                                   fmt::to_string(t.pid),
-                                   "--out",
-                                   fmt::format("{}/{}", request_.directory, e.result.file),
-                                   "--role",
-                                   t.role,
-                                   "--host",
-                                   request_.host,
-                                   "--barrier"};
+  std::vector<std::string> argv = {
+      request_.program,
+      "--pid",
+      fmt::to_string(t.pid),
+      "--out",
+      fmt::format("{}/{}", request_.directory, e.result.file),
+      "--role",
+      t.role,
+      "--host",
+      request_.host,
+      "--deadline-ms",
+      fmt::to_string(std::max<int64_t>(1, std::llround(request_.pause_limit_s * 1e3))),
+      "--barrier"};
+  argv.insert(argv.end(), request_.helper_options.begin(), request_.helper_options.end());
   if (t.rank != base::kNoRank) {
     argv.insert(argv.end(), {"--rank", fmt::to_string(t.rank)});
   }

@@ -25,6 +25,11 @@ struct DumpTarget {
   uint64_t crash_ucontext = 0;
 };
 
+enum class DumpOrder {
+  ranks_first,   // workers and other company follow after the ranks, some at a time
+  all_together,  // every target is stopped in the same moment
+};
+
 struct DumpRequest {
   std::string program;    // xpurun-stackdump
   std::string directory;  // exists
@@ -35,6 +40,8 @@ struct DumpRequest {
   double deadline_s = 20;      // then what is left is killed
   sigset_t signal_mask{};
   int stderr_fd = -1;  // where helpers complain
+  DumpOrder order = DumpOrder::ranks_first;
+  std::vector<std::string> helper_options;  // further options of xpurun-stackdump, as --no-stop
 };
 
 struct DumpOutcome {
