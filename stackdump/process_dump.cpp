@@ -23,6 +23,9 @@ std::string reason_text(const base::Error& e) {
   if (!e.cause.empty()) {
     out += "; " + e.cause;
   }
+  if (!e.hint.empty()) {
+    out += "; try: " + e.hint;
+  }
   if (!e.id.empty()) {
     out += fmt::format(" [{}]", e.id);
   }

@@ -37,6 +37,9 @@ int give_up(const base::Error& error) {
   if (!error.cause.empty()) {
     line += "; " + error.cause;
   }
+  if (!error.hint.empty()) {
+    line += "; try: " + error.hint;
+  }
   line = base::sanitize(line);
   fmt::print(stderr, "xpurun-stackdump: {}{}\n", line,
              error.id.empty() ? "" : fmt::format(" [{}]", error.id));

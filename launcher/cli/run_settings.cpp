@@ -153,6 +153,7 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
     case ValueKind::directory:
     case ValueKind::file:
     case ValueKind::text:
+    case ValueKind::list:
       break;
   }
   return {};

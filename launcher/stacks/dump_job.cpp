@@ -59,8 +59,7 @@ void DumpJob::start() {
 
 void DumpJob::start_entry(Entry& e) {
   const DumpTarget& t = e.target;
-  e.result.file =
-      model::process_key(t.rank, t.role, request_.host, t.pid) + std::string(model::kStacksSuffix);
+  e.result.file = file_name(e);
   std::vector<std::string> argv = {
       request_.program,
       "--pid",
@@ -102,6 +101,19 @@ void DumpJob::start_entry(Entry& e) {
     e.stage = Stage::released;
     e.helper.close_input();
   }
+}
+
+std::string DumpJob::file_name(const Entry& e) const {
+  const DumpTarget& t = e.target;
+  const auto name = [&](std::string_view role) {
+    return model::process_key(t.rank, role, request_.host, t.pid) + std::string(model::kStacksSuffix);
+  };
+  // Processes of two jobs may have one rank.
+  const std::string wanted = name(t.role);
+  const bool taken = std::any_of(entries_.begin(), entries_.end(), [&](const auto& other) {
+    return other.get() != &e && other->result.file == wanted;
+  });
+  return taken ? name("other") : wanted;
 }
 
 void DumpJob::close_output(Entry& e) {

@@ -81,6 +81,7 @@ class DumpJob {
   };
 
   void start_entry(Entry& e);
+  std::string file_name(const Entry& e) const;
   void start_second_wave();
   // Returns whether there may be more to read at once.
   bool read_output(Entry& e);

@@ -37,10 +37,12 @@ std::string_view state_word(char state) {
 std::string process_heading(const model::ProcessStacks& p) {
   std::vector<std::string> words;
   for (const std::string& word : p.cmdline) {
-    words.push_back(base::shell_quote(word));
+    // What another tool wrote is one word already.
+    words.push_back(p.cmdline.size() == 1 ? word : base::shell_quote(word));
   }
   const std::string command = words.empty() ? base::sanitize(p.comm) : base::sanitize(base::join(words, " "));
-  std::string out = fmt::format("Process {}: {}\n", p.pid, base::elide_middle(command, kMaxCommand));
+  std::string out = fmt::format("Process {}{}{}\n", p.pid, command.empty() ? "" : ": ",
+                                base::elide_middle(command, kMaxCommand));
   std::vector<std::string> facts;
   if (p.rank != base::kNoRank) {
     facts.push_back(p.role == "rank" ? fmt::format("rank {}", p.rank)

@@ -108,12 +108,6 @@ ForeignFormat sniff(std::string_view file_name, std::string_view content) {
     return ForeignFormat::xpu_timer;
   }
   const std::string_view head = content.substr(0, kSniffed);
-  if (const std::string_view text = base::trim(head); text.starts_with('[') || text.starts_with('{')) {
-    const bool threads = text.find("\"frames\"") != std::string_view::npos ||
-                         text.find("\"os_thread_id\"") != std::string_view::npos ||
-                         base::trim(content) == "[]";
-    return threads ? ForeignFormat::pyspy_json : ForeignFormat::unknown;
-  }
   if (head.find("Traceback for thread ") != std::string_view::npos) {
     return ForeignFormat::pystack_text;
   }
@@ -123,6 +117,12 @@ ForeignFormat sniff(std::string_view file_name, std::string_view content) {
   if (head.find("(LWP ") != std::string_view::npos || head.starts_with("#0 ") ||
       head.find("\n#0 ") != std::string_view::npos || head.find("\nTID ") != std::string_view::npos) {
     return ForeignFormat::gdb_text;
+  }
+  if (const std::string_view text = base::trim(head); text.starts_with('[') || text.starts_with('{')) {
+    const bool threads = text.find("\"frames\"") != std::string_view::npos ||
+                         text.find("\"os_thread_id\"") != std::string_view::npos ||
+                         base::trim(content) == "[]";
+    return threads ? ForeignFormat::pyspy_json : ForeignFormat::unknown;
   }
   return looks_folded(head) ? ForeignFormat::folded : ForeignFormat::unknown;
 }
