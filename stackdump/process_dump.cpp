@@ -41,14 +41,18 @@ base::Tid inner_tid(base::Pid pid, base::Tid tid) {
 }  // namespace
 
 ProcessDump::ProcessDump(const DumpTarget& target)
-    : target_(target), live_(target.pid), memory_(live_), modules_(target.pid, ProcMaps(), live_) {}
+    : target_(target),
+      image_(living_thread(target.pid)),
+      live_(image_),
+      memory_(live_),
+      modules_(image_, ProcMaps(), live_) {}
 
 base::Result<std::unique_ptr<ProcessDump>> ProcessDump::prepare(const DumpTarget& target) {
   XPURUN_TRY(check_alive(target.pid));
   std::unique_ptr<ProcessDump> dump(new ProcessDump(target));
-  if (auto maps = ProcMaps::read(target.pid)) {
+  if (auto maps = ProcMaps::read(dump->image_)) {
     dump->modules_.update(std::move(*maps));
-    dump->python_ = find_python(target.pid, dump->modules_.maps(), dump->live_);
+    dump->python_ = find_python(dump->image_, dump->modules_.maps(), dump->live_);
   }
   return dump;
 }
@@ -93,7 +97,7 @@ void ProcessDump::copy_stacks() {
     return t.registers && stack_range(*t.registers, modules_.maps()).size() == 0;
   });
   if (unknown) {
-    if (auto maps = ProcMaps::read(target_.pid)) {
+    if (auto maps = ProcMaps::read(image_)) {
       modules_.update(std::move(*maps));
     }
   }
@@ -176,9 +180,9 @@ void ProcessDump::copy_running() {
 void ProcessDump::copy() {
   list_threads();
   if (!python_.runtime) {
-    if (auto maps = ProcMaps::read(target_.pid)) {
+    if (auto maps = ProcMaps::read(image_)) {
       modules_.update(std::move(*maps));
-      python_ = find_python(target_.pid, modules_.maps(), live_);
+      python_ = find_python(image_, modules_.maps(), live_);
     }
   }
   const base::Pid tracer = tracer_of(target_.pid);
@@ -196,7 +200,7 @@ void ProcessDump::copy() {
     }
   }
   // Libraries loaded since prepare(); nothing that is still mapped can have moved.
-  if (auto maps = ProcMaps::read(target_.pid); maps && !maps->all().empty()) {
+  if (auto maps = ProcMaps::read(image_); maps && !maps->all().empty()) {
     modules_.update(std::move(*maps));
   }
 }
@@ -233,7 +237,7 @@ model::ProcessStacks ProcessDump::resolve() {
   if (const auto stat = proc.stat(target_.pid)) {
     out.comm = base::sanitize(stat->comm);
   }
-  out.cmdline = proc.cmdline(target_.pid);
+  out.cmdline = proc.cmdline(image_);
   out.wall_ns = wall_ns_ != 0 ? wall_ns_ : base::wall_ns();
   out.mono_ns = stop_ns_ != 0 ? stop_ns_ : base::mono_ns();
   out.pause_ns = pause_ns_;

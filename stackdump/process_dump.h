@@ -66,6 +66,7 @@ class ProcessDump {
   void fail(const base::Error& error, model::DumpStatus status);
 
   DumpTarget target_;
+  base::Pid image_;  // the thread through which the process's memory and mappings are read
   LiveMemory live_;
   SnapshotMemory memory_;
   ModuleList modules_;
