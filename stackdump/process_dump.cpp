@@ -10,12 +10,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/prctl.h>
 #include <thread>
 #include <unistd.h>
 
 namespace xpurun::stackdump {
 
 namespace {
+
+constexpr int64_t kRehearsalNs = 50'000'000;
+constexpr int64_t kFreshNs = 200'000'000;   // states of threads are not older than this at the stop
+constexpr uint64_t kUsualStack = 64 << 10;  // used part, of most threads
+constexpr uint64_t kSpareBytes = uint64_t{1} << 20;
+
+// This thread holds a process: it should neither queue nor oversleep. Where that is not allowed, it is done
+// without.
+void hurry() {
+  sched_param lowest{};
+  lowest.sched_priority = ::sched_get_priority_min(SCHED_RR);
+  ::pthread_setschedparam(::pthread_self(), SCHED_RR, &lowest);
+  ::prctl(PR_SET_TIMERSLACK, 1);
+}
 
 // An Error on one line: what, cause, id.
 std::string reason_text(const base::Error& e) {
@@ -54,7 +71,30 @@ base::Result<std::unique_ptr<ProcessDump>> ProcessDump::prepare(const DumpTarget
     dump->modules_.update(std::move(*maps));
     dump->python_ = find_python(dump->image_, dump->modules_.maps(), dump->live_);
   }
+  dump->rehearse();
   return dump;
+}
+
+// Everything that would take time while the process is stopped is done once before: it tells which pages will
+// be wanted, and our own memory for them is there.
+void ProcessDump::rehearse() {
+  if (python_.runtime) {
+    SnapshotMemory trial(live_);
+    (void)read_python(trial, *python_.runtime, base::mono_ns() + kRehearsalNs);
+    python_pages_ = trial.ranges();
+  }
+  list_threads();
+  uint64_t bytes = kSpareBytes;
+  for (const AddrRange& r : python_pages_) {
+    bytes += r.size();
+  }
+  for (const ThreadCopy& t : threads_) {
+    const auto waiting = from_syscall_text(t.kernel.syscall_text);
+    const AddrRange stack = waiting ? stack_range(*waiting, modules_.maps()) : AddrRange{};
+    // Without fs_base the whole rest of the mapping would count.
+    bytes += std::min<uint64_t>(stack.size(), kUsualStack);
+  }
+  memory_.reserve(bytes / SnapshotMemory::kPageSize);
 }
 
 void ProcessDump::fail(const base::Error& error, model::DumpStatus status) {
@@ -65,6 +105,7 @@ void ProcessDump::fail(const base::Error& error, model::DumpStatus status) {
 }
 
 void ProcessDump::list_threads() {
+  listed_ns_ = base::mono_ns();
   threads_.clear();
   for (base::Tid tid : base::ProcFs().threads(target_.pid)) {
     threads_.push_back({.tid = tid, .kernel = read_kernel_view(target_.pid, tid)});
@@ -108,6 +149,7 @@ void ProcessDump::copy_stacks() {
       ranges.push_back(t.stack);
     }
   }
+  ranges.insert(ranges.end(), python_pages_.begin(), python_pages_.end());
   memory_.prefetch(ranges);
 }
 
@@ -178,7 +220,9 @@ void ProcessDump::copy_running() {
 }
 
 void ProcessDump::copy() {
-  list_threads();
+  if (base::mono_ns() - listed_ns_ > kFreshNs) {
+    list_threads();
+  }
   if (!python_.runtime) {
     if (auto maps = ProcMaps::read(image_)) {
       modules_.update(std::move(*maps));
@@ -190,7 +234,10 @@ void ProcessDump::copy() {
     copy_running();
   } else {
     // A thread of its own: when it ends, the kernel lets go of every thread that would only stop later.
-    std::thread([this] { copy_stopped(); }).join();
+    std::thread([this] {
+      hurry();
+      copy_stopped();
+    }).join();
   }
   memory_.freeze();
   if (status_ == model::DumpStatus::failed) {

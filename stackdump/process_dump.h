@@ -56,6 +56,7 @@ class ProcessDump {
 
  private:
   explicit ProcessDump(const DumpTarget& target);
+  void rehearse();
   void list_threads();
   void copy_stopped();
   void copy_running();
@@ -72,7 +73,9 @@ class ProcessDump {
   ModuleList modules_;
   PythonLookup python_;
   PySnapshot py_;
+  std::vector<AddrRange> python_pages_;  // what reading Python's structures touched in the rehearsal
   std::vector<ThreadCopy> threads_;
+  base::MonoNs listed_ns_ = 0;
   base::MonoNs stop_ns_ = 0;
   int64_t wall_ns_ = 0;
   int64_t pause_ns_ = 0;
