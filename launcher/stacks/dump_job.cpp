@@ -233,12 +233,12 @@ bool DumpJob::helper_ended(base::Pid pid, int wait_status) {
       continue;
     }
     e->helper.forget();
-    e->process_open = false;
     // Whatever it wrote is in the pipe by now. Its end of file is not waited for: a process that it started
     // may hold the other end.
     while (e->output_open && read_output(*e)) {
     }
     close_output(*e);
+    e->process_open = false;  // only now: the entry must not be over before it has a result
     if (!e->has_result) {
       finish_entry(
           *e, "failed",

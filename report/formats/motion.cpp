@@ -1,5 +1,7 @@
 #include "report/formats/motion.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -43,8 +45,18 @@ std::vector<model::ProcessStacks> with_motion(std::vector<std::vector<model::Pro
   std::vector<model::ProcessStacks> out;
   for (base::Pid pid : order) {
     auto& entries = history[pid];
+    const size_t taken = entries.size();
+    const auto complete = [](const model::ProcessStacks* p) { return p->status == model::DumpStatus::ok; };
+    if (std::any_of(entries.begin(), entries.end(), complete)) {
+      std::erase_if(entries, [&](const model::ProcessStacks* p) { return !complete(p); });
+    }
+    const size_t left_out = taken - entries.size();
     model::ProcessStacks last = std::move(*entries.back());
     entries.pop_back();
+    if (left_out > 0) {
+      last.notes.push_back(
+          fmt::format("{} of {} samples are incomplete and were not compared", left_out, taken));
+    }
     if (entries.empty()) {
       out.push_back(std::move(last));
       continue;

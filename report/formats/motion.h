@@ -8,8 +8,8 @@
 
 namespace xpurun::report {
 
-// The last sample of each process with ThreadStack::motion filled in. `samples` are in the order of time,
-// each a list of processes; a process missing in some of them is judged by the others.
+// The last complete sample of each process with ThreadStack::motion filled in. `samples` are in the order of
+// time, each a list of processes. Samples that are not complete are not compared, and a note says so.
 std::vector<model::ProcessStacks> with_motion(std::vector<std::vector<model::ProcessStacks>> samples);
 
 }  // namespace xpurun::report
