@@ -21,7 +21,7 @@ namespace xpurun::stackdump {
 namespace {
 
 constexpr int64_t kRehearsalNs = 50'000'000;
-constexpr int64_t kFreshNs = 200'000'000;   // states of threads are not older than this at the stop
+constexpr int64_t kFreshNs = 1'000'000'000;  // states of threads are not older than this at the stop
 constexpr uint64_t kUsualStack = 64 << 10;  // used part, of most threads
 constexpr uint64_t kSpareBytes = uint64_t{1} << 20;
 

@@ -70,6 +70,8 @@ int run(const Options& options) {
     wait_at_barrier();
   }
   (*dump)->copy();
+  // From here on nobody waits for us: what is being trained goes first.
+  ::setpriority(PRIO_PROCESS, 0, 0);
   say(fmt::format("stopped {} {}\n", (*dump)->stop_ns(), (*dump)->pause_ns()));
   model::ProcessStacks stacks = (*dump)->resolve();
   stacks.host = options.host.empty() ? host_name() : options.host;
