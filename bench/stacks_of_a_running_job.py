@@ -39,7 +39,7 @@ class Steps:
 
     def read(self, stream):
         for line in stream:
-            found = re.match(r"step (\d+) loss (\S+)", line)
+            found = re.search(r"step (\d+) loss (\S+)", line)
             if found:
                 self.seen.append((time.perf_counter(), int(found[1])))
 
@@ -59,9 +59,10 @@ def main():
     args = parser.parse_args()
     helper = os.path.abspath(os.path.join(args.build, "stackdump/xpurun-stackdump"))
     quiet = max(args.seconds / 3, 5)
+    logs = tempfile.TemporaryDirectory()  # torch 1.13 under Python 3.11 starts only with teed output
     job = subprocess.Popen([PYTHON, "-m", "torch.distributed.run", "--nproc_per_node", str(args.ranks), "--rdzv_backend",
-                            "c10d", "--rdzv_endpoint", "localhost:0", JOB, "--steps", "1000000000",
-                            "--backend", args.backend], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                            "c10d", "--rdzv_endpoint", "localhost:0", "-r", "1", "-t", "1", "--log_dir", logs.name, JOB,
+                            "--steps", "1000000000", "--backend", args.backend], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         steps = Steps(job.stdout)
         deadline = time.monotonic() + 120
