@@ -46,7 +46,7 @@ class Steps:
     def rate(self, begin, end):
         times = [t for t, _ in self.seen if begin <= t < end]
         gaps = [b - a for a, b in zip(times, times[1:])]
-        return len(times) / (end - begin), statistics.median(gaps) * 1e3 if gaps else float("nan"), max(gaps, default=0) * 1e3
+        return len(times) / (end - begin), max(gaps, default=0) * 1e3
 
 
 def main():
@@ -109,9 +109,9 @@ def main():
         numbers = [n for _, n in steps.seen]
         lost = sum(b != a + 1 for a, b in zip(numbers, numbers[1:]))
         print(f"{args.backend}, {len(pids)} ranks, {args.seconds:.0f} s, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-        for name, (rate, median, worst) in (("before", steps.rate(start, begin)), ("dumping", steps.rate(begin, end)),
-                                            ("after", steps.rate(after, stop))):
-            print(f"{name:8} {rate:7.2f} steps/s, step median {median:.1f} ms, longest {worst:.1f} ms")
+        for name, (rate, worst) in (("before", steps.rate(start, begin)), ("dumping", steps.rate(begin, end)),
+                                    ("after", steps.rate(after, stop))):
+            print(f"{name:8} {rate:7.2f} steps/s, longest time without one {worst:.0f} ms")
         undisturbed = (steps.rate(start, begin)[0] + steps.rate(after, stop)[0]) / 2
         print(f"dumps    {taken / args.seconds:.1f}/s of each rank, {failed} failed, {late} left out because "
               f"{MOST_AT_ONCE} were under way; paused median {statistics.median(pauses):.2f} ms, max {max(pauses):.2f} ms")

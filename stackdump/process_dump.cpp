@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <ctime>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -20,9 +22,11 @@ namespace xpurun::stackdump {
 
 namespace {
 
+constexpr int kRetries = 5;
+constexpr timespec kRetryPause{.tv_nsec = 2'000'000};
 constexpr int64_t kRehearsalNs = 50'000'000;
 constexpr int64_t kFreshNs = 1'000'000'000;  // states of threads are not older than this at the stop
-constexpr uint64_t kUsualStack = 64 << 10;  // used part, of most threads
+constexpr uint64_t kUsualStack = 64 << 10;   // used part, of most threads
 constexpr uint64_t kSpareBytes = uint64_t{1} << 20;
 
 // This thread holds a process: it should neither queue nor oversleep. Where that is not allowed, it is done
@@ -32,6 +36,17 @@ void hurry() {
   lowest.sched_priority = ::sched_get_priority_min(SCHED_RR);
   ::pthread_setschedparam(::pthread_self(), SCHED_RR, &lowest);
   ::prctl(PR_SET_TIMERSLACK, 1);
+}
+
+// Somebody else may be looking just now; others of us hold a process for milliseconds only.
+base::Result<TracedProcess> stop_patiently(const DumpTarget& target) {
+  for (int i = 0;; ++i) {
+    auto traced = TracedProcess::stop(target.pid, base::mono_ns() + target.deadline_ns);
+    if (traced || traced.error().sys_errno != EPERM || i == kRetries) {
+      return traced;
+    }
+    ::nanosleep(&kRetryPause, nullptr);
+  }
 }
 
 // An Error on one line: what, cause, id.
@@ -164,8 +179,11 @@ void ProcessDump::copy_python(base::MonoNs deadline) {
 }
 
 void ProcessDump::copy_stopped() {
-  const base::MonoNs deadline = base::mono_ns() + target_.deadline_ns;
-  auto traced = TracedProcess::stop(target_.pid, deadline);
+  auto traced = stop_patiently(target_);
+  if (!traced && tracer_of(target_.pid) != 0) {
+    copy_running();
+    return;
+  }
   if (!traced) {
     fail(traced.error(), model::DumpStatus::failed);
     return;
@@ -190,7 +208,7 @@ void ProcessDump::copy_stopped() {
     }
   }
   copy_stacks();
-  copy_python(deadline);
+  copy_python(traced->deadline());
   traced->resume();
   pause_ns_ = base::mono_ns() - stop_ns_;
 }

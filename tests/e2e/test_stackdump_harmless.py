@@ -286,23 +286,37 @@ class States(unittest.TestCase):
             target.check_alive(self)
 
     def test_already_traced(self):
-        need = shutil.which("gdb")
-        if not need:
+        if not shutil.which("gdb"):
             self.skipTest("gdb is not installed")
-        with Counter() as target:
+        with Counter() as target, tempfile.TemporaryDirectory() as folder:
+            attached, done = os.path.join(folder, "attached"), os.path.join(folder, "done")
             gdb = subprocess.Popen(["gdb", "-nx", "-q", "-batch", "-iex", "set auto-solib-add off", "-iex",
-                                    "set debuginfod enabled off", "-p", str(target.pid), "-ex", "shell sleep 30"],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+                                    "set debuginfod enabled off", "-p", str(target.pid), "-ex",
+                                    f"shell touch {attached}; while test ! -e {done}; do sleep 0.05; done"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
                 deadline = time.monotonic() + 20
-                while tracer(target.pid) == 0 and time.monotonic() < deadline:
+                while not os.path.exists(attached) and time.monotonic() < deadline:
                     time.sleep(0.02)
                 dump = Dump(target.pid)
                 self.assertEqual((dump.rc, dump.json["method"], dump.json["status"]), (0, "no-stop", "partial"))
                 self.assertIn("traces it already", dump.json["reason"])
             finally:
-                os.killpg(gdb.pid, signal.SIGKILL)
-                gdb.wait()
+                # Not killed: gdb would leave its SIGSTOP behind.
+                with open(done, "w"):
+                    pass
+                gdb.wait(30)
+            target.check_alive(self)
+
+    def test_several_helpers_at_once(self):
+        """One holds it, the others wait for their turn or read without stopping: all of them get stacks."""
+        with Counter() as target, tempfile.TemporaryDirectory() as folder:
+            for n in range(int(3 * TIMES)):
+                helpers = [subprocess.Popen([STACKDUMP, "--pid", str(target.pid), "--out", f"{folder}/{n}-{i}.stacks.json"],
+                                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for i in range(4)]
+                for helper in helpers:
+                    _, errors = helper.communicate(timeout=30)
+                    self.assertEqual(helper.returncode, 0, errors)
             target.check_alive(self)
 
     def test_three_hundred_threads(self):
