@@ -25,6 +25,8 @@ def run_ms(env):
 
 
 def main():
+    if len(sys.argv) < 2 or not os.path.isfile(sys.argv[1]):
+        sys.exit(__doc__.strip())
     library = os.path.abspath(sys.argv[1])
     runs = int(sys.argv[2]) if len(sys.argv) > 2 else 400
     plain_env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}

@@ -2,14 +2,17 @@
 
 #include "common/base/io.h"
 #include "common/base/strings.h"
+#include "common/model/redact.h"
 #include "report/collect.h"
 #include "report/diagnosis/diagnose.h"
+#include "report/findings.h"
 #include "report/flamegraph/svg.h"
 #include "report/picked_dump.h"
 #include "report/render/html.h"
 #include "report/render/json.h"
 #include "report/render/text.h"
 #include "report/run_report.h"
+#include "report/source_lines.h"
 #include "report/stack_set.h"
 #include "report/tree/folded.h"
 
@@ -20,6 +23,8 @@
 namespace xpurun::report {
 
 namespace {
+
+constexpr size_t kMostOthers = 3;
 
 // Writes files and remembers their names.
 class Writer {
@@ -87,6 +92,19 @@ std::vector<DumpSummary> summarise_dumps(const model::RunDir& dir, const std::st
   return out;
 }
 
+// The latest dumps beside the picked one, for comparing; only their stacks are read.
+std::vector<OtherDump> other_dumps(const model::RunDir& dir, const std::string& picked) {
+  std::vector<OtherDump> out;
+  std::vector<std::string> on_disk = dir.dumps();
+  for (auto it = on_disk.rbegin(); it != on_disk.rend() && out.size() < kMostOthers; ++it) {
+    std::string name = fmt::format("dumps/{}", base::base_name(*it));
+    if (name != picked && !stack_files_in(*it).empty()) {
+      out.push_back({.dir = std::move(name), .forest = collect({*it}, Keep::nothing).forest});
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOptions& options) {
@@ -94,6 +112,9 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
   XPURUN_TRY_ASSIGN(LoadedRun loaded, load_run(dir));
   model::RunManifest run = std::move(loaded.run);
   result.notes = std::move(loaded.notes);
+  // The supervisor masks what it writes; a run.json from elsewhere is masked here.
+  run.env = model::redact_env(run.env);
+  run.command = model::redact_argv(run.command);
   const auto [picked, evidence] = pick_dump(dir, run);
   Collected collected = collect(picked.empty() ? std::vector<std::string>() : std::vector{dir.file(picked)});
   std::vector<DumpSummary> dumps = summarise_dumps(dir, picked, collected);
@@ -122,17 +143,22 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
                             {.title = ranks_title(collected), .subtitle = about}, options));
   }
   std::vector<RankRow> rows = rank_rows(run, result.verdict, manifest, collected);
-  const RunReport report{.run = std::move(run),
-                         .verdict = result.verdict,
-                         .dump = picked,
-                         .classes = collected.classes.classes(),
-                         .ranks = std::move(rows),
-                         .forest = std::move(collected.forest),
-                         .dumps = std::move(dumps),
-                         .notes = result.notes};
+  RunReport report{.run = std::move(run),
+                   .verdict = result.verdict,
+                   .dump = picked,
+                   .classes = collected.classes.classes(),
+                   .ranks = std::move(rows),
+                   .forest = std::move(collected.forest),
+                   .others = other_dumps(dir, picked),
+                   .dumps = std::move(dumps),
+                   .notes = result.notes};
+  report.findings = find_findings(report);
+  if (options.source_lines) {
+    add_source_lines(report.classes);
+  }
   XPURUN_TRY(writer.write(dir.report_json(), report_json(report, JsonLayout::indented)));
   if (options.write_html) {
-    XPURUN_TRY(writer.write(dir.report_html(), report_html(report, {.max_boxes = options.max_boxes})));
+    XPURUN_TRY(writer.write(dir.report_html(), report_html(report)));
   }
   result.files = writer.take();
   return result;
@@ -140,7 +166,7 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
 
 base::Result<BuildResult> build_stacks(const std::string& dir, const std::string& out_dir,
                                        const BuildOptions& options) {
-  XPURUN_TRY_ASSIGN(const StackSet set, read_stack_set({dir}));
+  XPURUN_TRY_ASSIGN(const StackSet set, read_stack_set({dir}, Keep::nothing));
   return write_stack_set(set, out_dir, options);
 }
 

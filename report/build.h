@@ -15,7 +15,8 @@ namespace xpurun::report {
 struct BuildOptions {
   bool write_html = true;
   bool write_stacks = true;
-  size_t max_boxes = 2000;  // per picture; the rest is folded into "(other, n frames)"
+  bool source_lines = false;  // put the source lines of the groups' frames into the report
+  size_t max_boxes = 2000;    // per picture; the rest is folded into "(other, n frames)"
 };
 
 struct BuildResult {

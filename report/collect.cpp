@@ -2,6 +2,7 @@
 
 #include "common/base/io.h"
 #include "common/base/strings.h"
+#include "report/snapshot_reader.h"
 #include "report/tree/roles.h"
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sys/wait.h>
@@ -94,11 +96,6 @@ class Collector {
  public:
   explicit Collector(Keep keep) : keep_(keep) {}
 
-  void read_process(model::ProcessStacks p) {
-    const std::string status(model::name_of(p.status));
-    add(std::move(p), status);
-  }
-
   void read_dir(const std::string& dir) {
     std::optional<model::DumpManifest> manifest;
     if (const std::string path = dir + "/dump.json"; base::file_exists(path)) {
@@ -109,11 +106,24 @@ class Collector {
       }
     }
     seen_.clear();
-    for (const std::string& path : stack_files_in(dir)) {
-      read_file(path, manifest);
+    const std::vector<std::string> files = stack_files_in(dir);
+    SnapshotStream stream(files);
+    for (const std::string& path : files) {
+      read_file(path, stream.next(), manifest);
     }
+    // The forest remembers frames by address, so none may take the place of another.
+    std::ranges::move(stream.finish(), std::back_inserter(pools_));
     if (manifest) {
       add_missing(*manifest);
+    }
+  }
+
+  void read_process(model::ProcessStacks p) {
+    out_.forest.add(p);
+    out_.classes.add(p);
+    add_line(p, std::string(model::name_of(p.status)));
+    if (keep_ != Keep::nothing && !nothing_learned(p)) {
+      out_.stacks.push_back(std::move(p));
     }
   }
 
@@ -129,10 +139,10 @@ class Collector {
   }
 
  private:
-  void read_file(const std::string& path, const std::optional<model::DumpManifest>& manifest) {
+  void read_file(const std::string& path, base::Result<Snapshot> loaded,
+                 const std::optional<model::DumpManifest>& manifest) {
     const std::string key = key_of(path);
     seen_.insert(std::string(base::base_name(path)));
-    auto loaded = model::load_process_stacks(path);
     if (!loaded) {
       out_.notes.push_back(base::to_line(loaded.error()));
       const model::DumpedProcess* known = nullptr;
@@ -149,13 +159,22 @@ class Collector {
       }
       return;
     }
-    if (loaded->rank < base::kNoRank || loaded->rank >= kHighestRank) {
-      out_.notes.push_back(fmt::format("{}: rank {} is not believable", path, loaded->rank));
-      loaded->rank = base::kNoRank;
-      loaded->role = loaded->role == "rank" ? "other" : loaded->role;
+    model::ProcessStacks& p = loaded->process;
+    if (p.rank < base::kNoRank || p.rank >= kHighestRank) {
+      out_.notes.push_back(fmt::format("{}: rank {} is not believable", path, p.rank));
+      p.rank = base::kNoRank;
+      p.role = p.role == "rank" ? "other" : p.role;
     }
-    std::string status(model::name_of(loaded->status));
-    add(std::move(*loaded), status);
+    if (keep_ == Keep::everything) {
+      // Shared frames have lost their addresses.
+      if (auto whole = model::load_process_stacks(path)) {
+        whole->rank = p.rank;
+        whole->role = p.role;
+        read_process(std::move(*whole));
+        return;
+      }
+    }
+    add(*loaded, std::string(model::name_of(p.status)));
   }
 
   void add_missing(const model::DumpManifest& manifest) {
@@ -186,9 +205,30 @@ class Collector {
     }
   }
 
+  // One without frames.
   void add(model::ProcessStacks p, const std::string& status) {
-    out_.forest.add(p);
-    out_.classes.add(p);
+    Snapshot s;
+    s.process = std::move(p);
+    add(s, status);
+  }
+
+  void add(const Snapshot& s, const std::string& status) {
+    const model::ProcessStacks& p = s.process;
+    out_.forest.add(p, s.frames);
+    add_line(p, status);
+    model::ProcessStacks kept = with_frames(s, telling(s));
+    out_.classes.add(kept);
+    if (keep_ == Keep::telling_threads && !nothing_learned(p)) {
+      std::erase_if(kept.threads, [this](const auto& t) { return crowded_ && !t.main && t.frames.empty(); });
+      out_.stacks.push_back(std::move(kept));
+    }
+  }
+
+  static bool nothing_learned(const model::ProcessStacks& p) {
+    return p.threads.empty() && p.status == model::DumpStatus::failed;
+  }
+
+  void add_line(const model::ProcessStacks& p, const std::string& status) {
     out_.processes.push_back({.rank = p.rank,
                               .pid = p.pid,
                               .host = p.host,
@@ -197,26 +237,29 @@ class Collector {
                               .reason = p.reason,
                               .pause_ns = p.pause_ns,
                               .threads = p.threads.size()});
-    if (p.threads.empty() && p.status == model::DumpStatus::failed) {
-      return;
-    }
-    for (const model::ThreadStack& t : p.threads) {
-      frames_ += t.frames.size();
-    }
-    if (keep_ == Keep::telling_threads && frames_ > kFramesForDiagnosis) {
-      std::erase_if(p.threads, [](const model::ThreadStack& t) {
-        return !t.main && !t.crashed && std::none_of(t.frames.begin(), t.frames.end(), [](const auto& f) {
-          return f.kind == model::FrameKind::python;
-        });
+  }
+
+  // Which threads' frames are needed one by one.
+  std::vector<bool> telling(const Snapshot& s) {
+    std::vector<bool> out;
+    for (size_t i = 0; i < s.frames.size(); ++i) {
+      const model::ThreadStack& t = s.process.threads[i];
+      const bool python = std::any_of(s.frames[i].begin(), s.frames[i].end(), [](const model::Frame* f) {
+        return f->kind == model::FrameKind::python;
       });
+      out.push_back(t.main || (keep_ == Keep::telling_threads && (!crowded_ || t.crashed || python)));
+      frames_ += out.back() ? s.frames[i].size() : 0;
     }
-    out_.stacks.push_back(std::move(p));
+    crowded_ = frames_ > kFramesForDiagnosis;
+    return out;
   }
 
   Keep keep_;
   Collected out_;
   std::set<std::string> seen_;  // file names of the directory being read
-  size_t frames_ = 0;
+  std::vector<std::unique_ptr<FramePool>> pools_;
+  size_t frames_ = 0;     // kept
+  bool crowded_ = false;  // too many of them to keep those of every thread
 };
 
 }  // namespace

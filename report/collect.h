@@ -46,6 +46,7 @@ struct DumpDirs {
 DumpDirs find_dump_dirs(const std::vector<std::string>& roots);
 
 enum class Keep {
+  nothing,          // no stacks of single processes
   telling_threads,  // of very large dumps only the threads that a diagnosis looks at
   everything,
 };

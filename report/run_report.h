@@ -33,6 +33,23 @@ struct DumpSummary {
   std::vector<ProcessLine> processes;
 };
 
+enum class Severity { error, warning, note, good };
+
+// Severity, evidence and what to do next, for people; `id` for machines.
+struct Finding {
+  Severity severity = Severity::note;
+  std::string id;  // the verdict's id, "dump.incomplete", "input.unreadable", "incident.2", "preload.off"
+  std::string title;
+  std::vector<std::string> evidence;
+  std::string next;
+};
+
+// Another dump of the same run, to compare the shown one with.
+struct OtherDump {
+  std::string dir;
+  StackForest forest;
+};
+
 struct RunReport {
   model::RunManifest run;
   model::Verdict verdict;
@@ -40,8 +57,10 @@ struct RunReport {
   std::vector<StackClass> classes;  // smallest first
   std::vector<RankRow> ranks;       // culprits first
   StackForest forest;
+  std::vector<OtherDump> others;  // latest first
   std::vector<DumpSummary> dumps;
   std::vector<std::string> notes;  // what could not be read
+  std::vector<Finding> findings;   // most important first
 };
 
 // Puts together what the run manifest, the dump's observations and the verdict say of each rank.

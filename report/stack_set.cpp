@@ -103,7 +103,7 @@ std::string ranks_title(const Collected& stacks) {
   return fmt::format("Stacks of {} process{}", processes, processes == 1 ? "" : "es");
 }
 
-base::Result<StackSet> read_stack_set(const std::vector<std::string>& paths) {
+base::Result<StackSet> read_stack_set(const std::vector<std::string>& paths, Keep keep) {
   Sources sources = sort_out(paths);
   const std::string shown =
       paths.size() == 1 ? paths.front() : fmt::format("{} and {} more", paths.front(), paths.size() - 1);
@@ -120,7 +120,7 @@ base::Result<StackSet> read_stack_set(const std::vector<std::string>& paths) {
   }
   StackSet out;
   out.about = base::sanitize(shown);
-  out.collected = collect(sources.dump_dirs, Keep::everything, std::move(sources.foreign));
+  out.collected = collect(sources.dump_dirs, keep, std::move(sources.foreign));
   out.notes = std::move(sources.notes);
   out.notes.insert(out.notes.end(), out.collected.notes.begin(), out.collected.notes.end());
   return out;

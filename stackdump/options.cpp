@@ -62,6 +62,10 @@ base::Result<Options> parse_options(const std::vector<std::string>& args) {
       o.target.stop = StopMode::never;
       continue;
     }
+    if (args[i] == "--locals") {
+      o.target.locals = LocalVariables::read;
+      continue;
+    }
     const size_t eq = args[i].find('=');
     const std::string name = args[i].substr(0, eq);
     if (eq == std::string::npos && i + 1 == args.size()) {

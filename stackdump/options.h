@@ -20,7 +20,7 @@ struct Options {
   bool barrier = false;  // wait for a byte on standard input before stopping
 };
 
-// Every option but --barrier and --no-stop takes a value: "--pid N" or "--pid=N".
+// Every option but --barrier, --locals and --no-stop takes a value: "--pid N" or "--pid=N".
 base::Result<Options> parse_options(const std::vector<std::string>& args);
 
 }  // namespace xpurun::stackdump

@@ -86,7 +86,7 @@ base::Result<PositionReader> PositionReader::open(base::Pid pid) {
   }
   auto state = std::make_unique<State>(pid, status->ns_pid.empty() ? pid : status->ns_pid.back());
   XPURUN_TRY_ASSIGN(const ProcMaps maps, ProcMaps::read(pid));
-  PythonLookup found = find_python(pid, maps, state->memory);
+  PythonLookup found = find_python(pid, maps, state->memory, LocateEffort::quick);
   state->memory.clear();
   if (!found.runtime) {
     if (state->live.last_errno() == EPERM) {

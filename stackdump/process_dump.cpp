@@ -2,6 +2,7 @@
 
 #include "common/base/procfs.h"
 #include "common/base/strings.h"
+#include "stackdump/cpython/locals.h"
 #include "stackdump/memory/stack_bounds.h"
 #include "stackdump/ptrace/access.h"
 #include "stackdump/ptrace/traced_process.h"
@@ -84,7 +85,8 @@ base::Result<std::unique_ptr<ProcessDump>> ProcessDump::prepare(const DumpTarget
   std::unique_ptr<ProcessDump> dump(new ProcessDump(target));
   if (auto maps = ProcMaps::read(dump->image_)) {
     dump->modules_.update(std::move(*maps));
-    dump->python_ = find_python(dump->image_, dump->modules_.maps(), dump->live_);
+    dump->python_ = find_python(dump->image_, dump->modules_.maps(), dump->live_, LocateEffort::thorough);
+    dump->name_python_threads();
   }
   dump->rehearse();
   return dump;
@@ -110,6 +112,19 @@ void ProcessDump::rehearse() {
     bytes += std::min<uint64_t>(stack.size(), kUsualStack);
   }
   memory_.reserve(bytes / SnapshotMemory::kPageSize);
+}
+
+// Not while the process is stopped: names hardly ever change.
+void ProcessDump::name_python_threads() {
+  if (!python_.runtime) {
+    return;
+  }
+  if (thread_tables_.empty()) {
+    thread_tables_ = find_thread_tables(live_, *python_.runtime);
+  }
+  for (auto& [id, name] : read_thread_names(live_, python_.runtime->offsets, thread_tables_)) {
+    thread_names_[id] = std::move(name);
+  }
 }
 
 void ProcessDump::fail(const base::Error& error, model::DumpStatus status) {
@@ -175,6 +190,9 @@ void ProcessDump::copy_python(base::MonoNs deadline) {
   py_ = read_python(memory_, *python_.runtime, deadline);
   if (!py_.complete) {
     fail({.what = "the time limit came before all Python frames were copied"}, model::DumpStatus::partial);
+  } else if (target_.locals == LocalVariables::read &&
+             !read_locals(memory_, python_.runtime->offsets, py_, deadline)) {
+    notes_.push_back("the time limit came before all local variables were copied");
   }
 }
 
@@ -244,7 +262,7 @@ void ProcessDump::copy() {
   if (!python_.runtime) {
     if (auto maps = ProcMaps::read(image_)) {
       modules_.update(std::move(*maps));
-      python_ = find_python(image_, modules_.maps(), live_);
+      python_ = find_python(image_, modules_.maps(), live_, LocateEffort::thorough);
     }
   }
   const base::Pid tracer = tracer_of(target_.pid);
@@ -258,6 +276,12 @@ void ProcessDump::copy() {
     }).join();
   }
   memory_.freeze();
+  name_python_threads();
+  for (PyThread& t : py_.threads) {
+    if (const auto it = thread_names_.find(t.thread_id); it != thread_names_.end()) {
+      t.name = it->second;
+    }
+  }
   if (status_ == model::DumpStatus::failed) {
     method_ = "kernel";
     for (ThreadCopy& t : threads_) {
@@ -281,18 +305,35 @@ std::optional<PyThread> ProcessDump::python_of(const ThreadCopy& thread) const {
       continue;
     }
     if (!found || found->groups.empty()) {
-      const bool holds_gil = found && found->holds_gil;
+      const PyThread earlier = found.value_or(PyThread{});
       found = t;
-      found->holds_gil |= holds_gil;
+      found->holds_gil |= earlier.holds_gil;
+      found->collecting |= earlier.collecting;
     } else if (!t.groups.empty()) {
       found->holds_gil |= t.holds_gil;
       found->collecting |= t.collecting;
+      found->interpreters.insert(found->interpreters.end(), t.interpreters.begin(), t.interpreters.end());
       found->groups.insert(found->groups.end(), t.groups.begin(), t.groups.end());
       std::stable_sort(found->groups.begin(), found->groups.end(),
                        [](const FrameGroup& a, const FrameGroup& b) { return a.anchor < b.anchor; });
     }
   }
   return found;
+}
+
+std::vector<model::Interpreter> ProcessDump::interpreters() const {
+  std::vector<model::Interpreter> out;
+  for (const PyInterpreter& i : py_.interpreters) {
+    base::Tid holder = 0;
+    for (const PyThread& t : py_.threads) {
+      for (const ThreadCopy& c : threads_) {
+        const bool same = c.registers && c.registers->fs_base == t.thread_id;
+        holder = t.address == i.gil_holder && same ? c.tid : holder;
+      }
+    }
+    out.push_back({.id = i.id, .gil_holder = holder, .gc = i.collecting});
+  }
+  return out;
 }
 
 model::ProcessStacks ProcessDump::resolve() {
@@ -317,6 +358,7 @@ model::ProcessStacks ProcessDump::resolve() {
     resolver.add(t, python_of(t));
   }
   out.threads = resolver.resolve();
+  out.interpreters = interpreters();
   out.status = status_;
   out.reason = reason_;
   out.notes = notes_;

@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/model/stack_snapshot.h"
 #include "stackdump/cpython/frames.h"
+#include "stackdump/cpython/thread_names.h"
 #include "stackdump/memory/live_memory.h"
 #include "stackdump/memory/snapshot_memory.h"
 #include "stackdump/native/kernel_view.h"
@@ -22,11 +23,14 @@ enum class StopMode {
   never,        // read while it runs
 };
 
+enum class LocalVariables { leave, read };
+
 struct DumpTarget {
   base::Pid pid = 0;
   int64_t deadline_ns = 100'000'000;  // longest time the process may be paused
-  base::Tid crash_tid = 0;            // thread that waits in its crash handler, 0 if none
-  Addr crash_ucontext = 0;            // its interrupted state
+  LocalVariables locals = LocalVariables::leave;
+  base::Tid crash_tid = 0;  // thread that waits in its crash handler, 0 if none
+  Addr crash_ucontext = 0;  // its interrupted state
   StopMode stop = StopMode::if_possible;
 };
 
@@ -63,6 +67,8 @@ class ProcessDump {
   void copy_thread_registers(ThreadCopy& thread, std::optional<Registers> registers);
   void copy_stacks();
   void copy_python(base::MonoNs deadline);
+  void name_python_threads();
+  std::vector<model::Interpreter> interpreters() const;
   std::optional<PyThread> python_of(const ThreadCopy& thread) const;
   void fail(const base::Error& error, model::DumpStatus status);
 
@@ -74,6 +80,8 @@ class ProcessDump {
   PythonLookup python_;
   PySnapshot py_;
   std::vector<AddrRange> python_pages_;  // what reading Python's structures touched in the rehearsal
+  std::vector<Addr> thread_tables_;
+  ThreadNames thread_names_;
   std::vector<ThreadCopy> threads_;
   base::MonoNs listed_ns_ = 0;
   base::MonoNs stop_ns_ = 0;

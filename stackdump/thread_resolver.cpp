@@ -76,12 +76,21 @@ model::Frame ThreadResolver::python_frame(const RawFrame& frame) const {
   f.column = range.column;
   f.end_line = range.end_line;
   f.end_column = range.end_column;
+  if (const auto locals = python_.locals.find(frame.address); locals != python_.locals.end()) {
+    f.locals = locals->second;
+    for (model::Local& l : f.locals) {
+      l = {.name = base::sanitize(l.name), .value = base::sanitize(l.value)};
+    }
+  }
   return f;
 }
 
-bool ThreadResolver::waits_for_gil(const Pending& p, const Names& names) const {
-  if (!p.python || p.python->holds_gil || runtime_ == nullptr) {
-    return false;
+model::GilState ThreadResolver::gil_state(const Pending& p, const Names& names) const {
+  if (!p.python || runtime_ == nullptr) {
+    return model::GilState::none;
+  }
+  if (p.python->holds_gil) {
+    return model::GilState::holder;
   }
   const auto name_of = [&](size_t i) -> const NamedAddress* {
     const auto it = names.find(p.native.frames[i].lookup_pc());
@@ -92,19 +101,42 @@ bool ThreadResolver::waits_for_gil(const Pending& p, const Names& names) const {
     if (n == nullptr) {
       continue;
     }
-    if (n->named && n->func == "take_gil") {
-      return true;
+    if (n->named && n->func.starts_with("take_gil")) {
+      return model::GilState::waiting;
+    }
+    if (n->named && n->func.starts_with("drop_gil")) {
+      return model::GilState::dropping;
     }
     if (n->module == nullptr || n->module->path != runtime_->path) {
       continue;
     }
-    // The innermost frame of the interpreter. take_gil may be inlined or its name stripped, but nothing else
-    // in CPython waits on a condition variable with a time limit: its own locks are semaphores.
+    // The innermost frame of the interpreter. take_gil and drop_gil may be inlined or their names stripped,
+    // but nothing else in CPython waits on condition variables: its own locks are semaphores. The one waits
+    // with a time limit, the other without.
     const NamedAddress* inner = i == 0 ? nullptr : name_of(i - 1);
-    return inner != nullptr && (inner->func.find("pthread_cond_timedwait") != std::string::npos ||
-                                inner->func.find("pthread_cond_clockwait") != std::string::npos);
+    if (inner == nullptr) {
+      return model::GilState::none;
+    }
+    const auto calls = [inner](std::string_view f) { return inner->func.find(f) != std::string::npos; };
+    return calls("pthread_cond_timedwait") || calls("pthread_cond_clockwait") ? model::GilState::waiting
+           : calls("pthread_cond_wait")                                       ? model::GilState::dropping
+                                                                              : model::GilState::none;
   }
-  return false;
+  return model::GilState::none;
+}
+
+// The collector runs without the GIL when a finalizer gave it up, and always where there is none.
+bool ThreadResolver::collects(const Pending& p, const Names& names) const {
+  if (!p.python || !p.python->may_collect) {
+    return p.python && p.python->collecting;
+  }
+  return std::any_of(p.native.frames.begin(), p.native.frames.end(), [&](const NativeFrame& frame) {
+    const auto it = names.find(frame.lookup_pc());
+    return it != names.end() && it->second.named && it->second.module != nullptr && runtime_ != nullptr &&
+           it->second.module->path == runtime_->path &&
+           (it->second.func.starts_with("gc_collect") || it->second.func.starts_with("collect.") ||
+            it->second.func.starts_with("_PyGC_Collect") || it->second.func == "collect");
+  });
 }
 
 model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& names) const {
@@ -119,11 +151,13 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
   out.cpu_ms = c.kernel.cpu_ms;
   out.wchan = c.kernel.wchan;
   out.syscall = c.kernel.syscall;
-  if (p.python && p.python->holds_gil) {
-    out.gil = model::GilState::holder;
-    out.gc = p.python->collecting;
-  } else if (waits_for_gil(p, names)) {
-    out.gil = model::GilState::waiting;
+  out.gil = gil_state(p, names);
+  out.gc = collects(p, names);
+  if (p.python) {
+    out.python_name = base::sanitize(p.python->name);
+    if (p.python->interpreters != std::vector<int64_t>{0}) {
+      out.interpreters = p.python->interpreters;
+    }
   }
   for (const std::string& function : c.kernel_stack) {
     model::Frame f;

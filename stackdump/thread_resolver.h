@@ -34,7 +34,8 @@ class ThreadResolver {
   model::ThreadStack resolve_one(const Pending& p, const Names& names) const;
   model::Frame native_frame(const NativeFrame& frame, const Names& names) const;
   model::Frame python_frame(const RawFrame& frame) const;
-  bool waits_for_gil(const Pending& p, const Names& names) const;
+  model::GilState gil_state(const Pending& p, const Names& names) const;
+  bool collects(const Pending& p, const Names& names) const;
 
   base::Pid pid_;
   ModuleList& modules_;

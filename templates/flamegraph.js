@@ -1,6 +1,6 @@
 // Zoom, search and keyboard for every svg.fg[data-layer] in the document, be it a page or the SVG file itself. Reads the
 // static picture's own coordinates, so the picture is complete without this. State lives in the URL's hash:
-// #fg=merged&z=<panel>.<box>&q=<regex>&c=layers
+// #fg=merged&z=<panel>.<box>&q=<regex>&c=frames
 (function () {
   "use strict";
   var ROW = 19, CHAR = 6.65, PAD = 5, MARGIN = 12;
@@ -144,7 +144,7 @@
     this.changed();
   };
   Graph.prototype.toggleColors = function () {
-    this.colors(this.svg.getAttribute("data-colors") === "layers" ? "ranks" : "layers");
+    this.colors(this.svg.getAttribute("data-colors") === "frames" ? "ranks" : "frames");
   };
   Graph.prototype.reset = function () {
     this.search("");
@@ -156,7 +156,7 @@
     var parts = ["fg=" + this.layer];
     if (this.zoomed) parts.push("z=" + this.zoomed.panel + "." + this.zoomed.index);
     if (this.query) parts.push("q=" + encodeURIComponent(this.query));
-    if (this.svg.getAttribute("data-colors") === "layers") parts.push("c=layers");
+    if (this.svg.getAttribute("data-colors") === "frames") parts.push("c=frames");
     try { history.replaceState(null, "", "#" + parts.join("&")); } catch (e) { /* no history here */ }
     if (this.onstate) this.onstate();
   };
@@ -167,7 +167,7 @@
     var panel = at && this.panels[+at[1]];
     this.zoom(panel && panel.boxes[+at[2]] || null);
     this.search(state.q || "");
-    this.colors(state.c === "layers" ? "layers" : "ranks");
+    this.colors(state.c === "frames" ? "frames" : "ranks");
     this.restoring = false;
   };
 

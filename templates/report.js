@@ -1,7 +1,6 @@
-// What the page gains from scripts: sortable tables, the flame graphs' tools, a download of the data.
+// What the page gains from scripts beside the stacks: sortable tables, open details on paper, a download of the data.
 (function () {
   "use strict";
-  var graphs = window.xpurunGraphs || {};
   var byId = function (id) { return document.getElementById(id); };
 
   // --- tables
@@ -31,52 +30,6 @@
     });
   });
 
-  // --- flame graphs
-  var tools = byId("tools"), query = byId("query"), colors = byId("colors");
-  function current() {
-    var tab = document.querySelector('input[name="layer"]:checked');
-    return tab && graphs[tab.id.slice(4)];
-  }
-  function fitWidth() {
-    var graph = current(), box = graph && graph.svg.parentElement;
-    if (box && box.clientWidth) graph.resize(Math.max(box.clientWidth, 300));
-  }
-  function showState() {
-    var graph = current();
-    if (!graph) return;
-    if (document.activeElement !== query) query.value = graph.query;
-    colors.setAttribute("aria-pressed", String(graph.svg.getAttribute("data-colors") === "layers"));
-  }
-  if (tools && current()) {
-    tools.hidden = false;
-    Object.keys(graphs).forEach(function (layer) {
-      graphs[layer].found = byId("found");
-      graphs[layer].onstate = showState;
-    });
-    document.querySelectorAll('input[name="layer"]').forEach(function (tab) {
-      tab.addEventListener("change", function () {
-        fitWidth();
-        current().search(query.value);
-        showState();
-      });
-    });
-    query.addEventListener("input", function () { current().search(query.value); });
-    colors.addEventListener("click", function () { current().toggleColors(); });
-    byId("reset").addEventListener("click", function () { query.value = ""; current().reset(); });
-    document.addEventListener("keydown", function (event) {
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
-      var typing = /^(input|textarea|select)$/i.test(event.target.localName) && event.target.type !== "radio";
-      if (event.key === "/" && !typing) { event.preventDefault(); query.focus(); }
-      else if (event.key === "c" && !typing) current().toggleColors();
-      else if (event.key === "Escape") { query.value = ""; current().reset(); }
-    });
-    var wanted = /(?:^#|&)fg=(\w+)/.exec(location.hash), tab = wanted && byId("tab-" + wanted[1]);
-    if (tab) { tab.checked = true; byId("stacks").scrollIntoView(); }
-    fitWidth();
-    showState();
-    window.addEventListener("resize", fitWidth);
-  }
-
   // --- paper: everything open; closed again afterwards
   var opened = [];
   window.addEventListener("beforeprint", function () {
@@ -88,9 +41,13 @@
   });
 
   // --- a mailed page still gives its data
-  var link = byId("download");
-  link.addEventListener("click", function () {
-    var blob = new Blob([byId("report-data").textContent], { type: "application/json" });
-    link.href = URL.createObjectURL(blob);
+  byId("download").addEventListener("click", function (event) {
+    event.preventDefault();
+    window.xpurun.unpack("report-data").then(function (text) {
+      var link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+      link.download = "report.json";
+      link.click();
+    });
   });
 })();

@@ -12,5 +12,7 @@ extern const std::string_view kReportCss;
 extern const std::string_view kReportJs;
 extern const std::string_view kFlamegraphCss;
 extern const std::string_view kFlamegraphJs;
+extern const std::string_view kStackmodelJs;
+extern const std::string_view kStackviewJs;
 
 }  // namespace xpurun::templates

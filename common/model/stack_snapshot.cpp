@@ -15,7 +15,7 @@ using nlohmann::ordered_json;
 namespace {
 
 constexpr std::array<std::string_view, 5> kFrameKinds = {"python", "native", "kernel", "gpu", "marker"};
-constexpr std::array<std::string_view, 3> kGilStates = {"", "holder", "waiting"};
+constexpr std::array<std::string_view, 4> kGilStates = {"", "holder", "waiting", "dropping"};
 constexpr std::array<std::string_view, 3> kStatuses = {"ok", "partial", "failed"};
 
 template <typename E, size_t N>
@@ -57,6 +57,9 @@ ordered_json frame_json(const Frame& f) {
     j["pc"] = fmt::format("{:#x}", f.pc);
     j["offset"] = fmt::format("{:#x}", f.offset);
   }
+  for (const Local& l : f.locals) {
+    j["locals"].push_back({{"name", l.name}, {"value", l.value}});
+  }
   if (f.eval) {
     j["eval"] = true;
   }
@@ -89,6 +92,9 @@ Frame frame_from(const json& j) {
   f.build_id = j.value("build_id", "");
   f.pc = hex_value(j, "pc");
   f.offset = hex_value(j, "offset");
+  for (const json& l : j.value("locals", json::array())) {
+    f.locals.push_back({.name = l.value("name", ""), .value = l.value("value", "")});
+  }
   f.eval = j.value("eval", false);
   f.entry = j.value("entry", false);
   return f;
@@ -110,6 +116,9 @@ ordered_json thread_json(const ThreadStack& t) {
   put(j, "gil", std::string(name_of(t.gil)));
   if (t.gc) {
     j["gc"] = true;
+  }
+  if (!t.interpreters.empty()) {
+    j["interpreters"] = t.interpreters;
   }
   j["cpu_ms"] = t.cpu_ms;
   put(j, "wchan", t.wchan);
@@ -134,6 +143,7 @@ ThreadStack thread_from(const json& j) {
   t.crashed = j.value("crashed", false);
   t.gil = enum_from(kGilStates, j.value("gil", ""), GilState::none);
   t.gc = j.value("gc", false);
+  t.interpreters = j.value("interpreters", std::vector<int64_t>());
   t.cpu_ms = j.value("cpu_ms", uint64_t{0});
   t.wchan = j.value("wchan", "");
   t.syscall = j.value("syscall", "");
@@ -185,6 +195,14 @@ ordered_json to_json(const ProcessStacks& p) {
   if (!p.notes.empty()) {
     j["notes"] = p.notes;
   }
+  for (const Interpreter& i : p.interpreters) {
+    ordered_json entry = {{"id", i.id}};
+    put(entry, "gil_holder", i.gil_holder);
+    if (i.gc) {
+      entry["gc"] = true;
+    }
+    j["interpreters"].push_back(std::move(entry));
+  }
   auto& threads = j["threads"] = ordered_json::array();
   for (const ThreadStack& t : p.threads) {
     threads.push_back(thread_json(t));
@@ -213,6 +231,11 @@ base::Result<ProcessStacks> process_stacks_from_json(const json& j) {
     p.status = enum_from(kStatuses, j.value("status", "failed"), DumpStatus::failed);
     p.reason = j.value("reason", "");
     p.notes = j.value("notes", std::vector<std::string>());
+    for (const json& i : j.value("interpreters", json::array())) {
+      p.interpreters.push_back({.id = i.value("id", int64_t{0}),
+                                .gil_holder = i.value("gil_holder", 0),
+                                .gc = i.value("gc", false)});
+    }
     for (const json& t : j.value("threads", json::array())) {
       p.threads.push_back(thread_from(t));
     }

@@ -26,6 +26,11 @@ enum class FrameKind {
   marker,  // no frame: says why a stack ends here or that something is missing
 };
 
+struct Local {
+  std::string name;
+  std::string value;  // short: 3, 'text', <list of 7>, <torch.Tensor>; "****" if the name looks secret
+};
+
 struct Frame {
   FrameKind kind = FrameKind::native;
   std::string
@@ -38,15 +43,28 @@ struct Frame {
   int end_column = 0;  // 1-based column after the range; 0 unknown
   std::string callee;  // Python, innermost frame only: the called expression in the source, e.g. "time.sleep"
   std::string module;  // native: file name of the mapped object, e.g. "libtorch_cpu.so"
-  std::string build_id;  // native: hexadecimal, empty if unknown
-  uint64_t pc = 0;       // native: address in the process
-  uint64_t offset = 0;   // native: pc relative to the module's load bias
-  bool eval = false;     // native frame that *is* the Python frames just before it (innermost first);
-                         // left out of merged views, shown in native-only ones
-  bool entry = false;    // Python: the outermost frame of one call of the native evaluation function
+  std::string build_id;       // native: hexadecimal, empty if unknown
+  uint64_t pc = 0;            // native: address in the process
+  uint64_t offset = 0;        // native: pc relative to the module's load bias
+  std::vector<Local> locals;  // Python, only if they were asked for
+  bool eval = false;          // native frame that *is* the Python frames just before it (innermost first);
+                              // left out of merged views, shown in native-only ones
+  bool entry = false;         // Python: the outermost frame of one call of the native evaluation function
 };
 
-enum class GilState { none, holder, waiting };
+enum class GilState {
+  none,
+  holder,
+  waiting,   // to get it
+  dropping,  // it gave it up and waits until another thread has taken it
+};
+
+// One Python interpreter of the process. Until 3.11 all share one GIL.
+struct Interpreter {
+  int64_t id = 0;            // 0 is the main one
+  base::Tid gil_holder = 0;  // 0 if nobody has the GIL, or if there is none (free-threaded)
+  bool gc = false;           // garbage is being collected
+};
 
 struct ThreadStack {
   base::Tid tid = 0;
@@ -57,12 +75,13 @@ struct ThreadStack {
   bool main = false;        // thread-group leader
   bool crashed = false;     // the frames start at the faulting instruction
   GilState gil = GilState::none;
-  bool gc = false;            // inside garbage collection
-  uint64_t cpu_ms = 0;        // CPU time used so far
-  std::string wchan;          // kernel function it sleeps in, if readable
-  std::string syscall;        // name or number of the system call it is in, if readable
-  std::string motion;         // of several samples: "stuck" or "moving"; empty if there was only one
-  std::vector<Frame> frames;  // innermost first
+  bool gc = false;                    // inside garbage collection
+  std::vector<int64_t> interpreters;  // sub-interpreters it is in, if other than just the main one
+  uint64_t cpu_ms = 0;                // CPU time used so far
+  std::string wchan;                  // kernel function it sleeps in, if readable
+  std::string syscall;                // name or number of the system call it is in, if readable
+  std::vector<Frame> frames;          // innermost first
+  std::string motion;                 // of several samples: "stuck" or "moving"; empty if there was only one
 };
 
 enum class DumpStatus { ok, partial, failed };
@@ -83,6 +102,7 @@ struct ProcessStacks {
   DumpStatus status = DumpStatus::ok;
   std::string reason;  // why not ok
   std::vector<std::string> notes;
+  std::vector<Interpreter> interpreters;  // empty if the process runs no Python that we know
   std::vector<ThreadStack> threads;
 
   const ThreadStack* main_thread() const;

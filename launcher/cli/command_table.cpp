@@ -32,7 +32,7 @@ std::vector<CommandSpec> make_table() {
       {.name = "report",
        .group = "Looking",
        .summary = "build verdict and HTML report of a run directory again",
-       .synopsis = {"xpurun report [OPTION]... DIR"},
+       .synopsis = {"xpurun report [OPTION]... DIR", "xpurun report --from FILE [--json]"},
        .description =
            "Reads the run directory DIR (or latest), tells who is to blame, and writes verdict.json, "
            "report.json, report.html and stacks/ into it. Works on runs that were killed or are "
@@ -41,7 +41,8 @@ std::vector<CommandSpec> make_table() {
        .operands = Operands::directories,
        .examples = {{"xpurun report latest", "the last run below ./xpurun-runs"},
                     {"xpurun report --json latest", "the verdict for a program"},
-                    {"xpurun report /mnt/shared/job-17", "a run directory from elsewhere"}},
+                    {"xpurun report /mnt/shared/job-17", "a run directory from elsewhere"},
+                    {"xpurun report --from report.html", "what a mailed report says, on the terminal"}},
        .manual = "xpurun-report(1)"},
       {.name = "stacks",
        .group = "Looking",

@@ -159,8 +159,18 @@ constexpr OptionSpec kRun[] = {
 };
 
 constexpr OptionSpec kReport[] = {
+    {.name = "from",
+     .kind = ValueKind::file,
+     .metavar = "FILE",
+     .group = "Source",
+     .help = "read the report back out of this report.html, which may have come by mail; writes nothing"},
+    {.name = "source",
+     .group = "Source",
+     .help = "put the source lines of the groups' frames, as they are on this host, into the report"},
     {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print nothing when all went well"},
-    {.name = "json", .group = kOutput, .help = "print verdict.json instead of text for people"},
+    {.name = "json",
+     .group = kOutput,
+     .help = "print verdict.json, or with --from report.json, instead of text for people"},
     kHelp,
 };
 

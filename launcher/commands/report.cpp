@@ -1,34 +1,92 @@
-// xpurun report DIR: verdict and report of a run directory, made again. The supervisor runs it with --quiet,
-// so that nothing heavy or hostile is parsed in the supervisor.
+// xpurun report DIR | --from FILE: verdict and report of a run directory, made again. The supervisor runs it
+// with --quiet, so that nothing heavy or hostile is parsed in the supervisor.
 #include "common/base/io.h"
 #include "common/base/strings.h"
+#include "common/base/terminal.h"
 #include "launcher/cli/exit_status.h"
 #include "launcher/commands/commands.h"
 #include "report/build.h"
-#include "report/diagnosis/diagnose.h"
+#include "report/render/embed.h"
+#include "report/render/terminal.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
 #include <unistd.h>
 
 namespace xpurun::launcher {
 
 namespace {
 
-std::string for_people(const model::RunDir& dir, const report::BuildResult& built) {
-  std::string out;
-  const auto run = model::load_run_manifest(dir.run_json());
-  for (const std::string& line : report::verdict_lines(built.verdict, run.value_or(model::RunManifest{}))) {
-    out += line + '\n';
+constexpr size_t kLargestPage = size_t{64} << 20;
+
+// As setlocale(3) would decide; a pipe gets what a terminal here would.
+report::Glyphs glyphs_of_locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    if (const char* value = std::getenv(name); value != nullptr && *value != 0) {
+      std::string lower(value);
+      std::transform(lower.begin(), lower.end(), lower.begin(),
+                     [](unsigned char c) { return std::tolower(c); });
+      return lower.find("utf-8") != std::string::npos || lower.find("utf8") != std::string::npos
+                 ? report::Glyphs::utf8
+                 : report::Glyphs::ascii;
+    }
   }
-  return out + fmt::format("open {}\n", base::shell_quote(dir.report_html()));
+  return report::Glyphs::ascii;
+}
+
+report::TerminalLook look_of_stdout() {
+  return {.columns = std::min<size_t>(base::terminal_columns(STDOUT_FILENO), 120),
+          .ink = base::colour_allowed(STDOUT_FILENO) ? report::Ink::coloured : report::Ink::plain,
+          .glyphs = glyphs_of_locale()};
+}
+
+int from_page(const Invocation& call, const std::string& path) {
+  const auto page = base::read_file(path, kLargestPage);
+  if (!page) {
+    return complain(page.error(), kExitFailure);
+  }
+  const auto json = report::read_data_block(*page, report::kReportDataId);
+  if (!json) {
+    return complain(json.error(), kExitFailure);
+  }
+  const auto text = report::terminal_text(*json, look_of_stdout());
+  if (!text) {
+    return complain(text.error(), kExitFailure);
+  }
+  return call.words.settings.has("quiet") ? 0 : call.words.settings.has("json") ? print(*json) : print(*text);
+}
+
+int show(const Invocation& call, const model::RunDir& dir, const report::BuildResult& built) {
+  for (const std::string& note : built.notes) {
+    (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: note: {}\n", base::sanitize(note)));
+  }
+  if (call.words.settings.has("json")) {
+    using Json = nlohmann::ordered_json;
+    return print(to_json(built.verdict).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+  const auto json = base::read_file(dir.report_json());
+  if (!json) {
+    return complain(json.error(), kExitFailure);
+  }
+  const auto text = report::terminal_text(*json, look_of_stdout());
+  if (!text) {
+    return complain(text.error(), kExitFailure);
+  }
+  return print(*text + fmt::format("\nopen {}\n", base::shell_quote(dir.report_html())));
 }
 
 }  // namespace
 
 int report_command(const Invocation& call) {
   const auto& operands = call.words.operands;
+  if (const Setting* from = call.words.settings.find("from")) {
+    return operands.empty() ? from_page(call, from->value)
+                            : complain_usage(call, "report takes --from or a run directory, not both");
+  }
   if (operands.size() != 1) {
     return complain_usage(call, operands.empty() ? "report needs a run directory, or latest"
                                                  : "report takes one run directory");
@@ -37,21 +95,11 @@ int report_command(const Invocation& call) {
   if (!dir) {
     return complain(dir.error(), kExitFailure);
   }
-  const auto built = report::build_report(*dir, {});
+  const auto built = report::build_report(*dir, {.source_lines = call.words.settings.has("source")});
   if (!built) {
     return complain(built.error(), kExitFailure);
   }
-  if (call.words.settings.has("quiet")) {
-    return 0;
-  }
-  for (const std::string& note : built->notes) {
-    (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: note: {}\n", base::sanitize(note)));
-  }
-  if (call.words.settings.has("json")) {
-    using Json = nlohmann::ordered_json;
-    return print(to_json(built->verdict).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-  }
-  return print(for_people(*dir, *built));
+  return call.words.settings.has("quiet") ? 0 : show(call, *dir, *built);
 }
 
 }  // namespace xpurun::launcher

@@ -29,12 +29,13 @@ PathKind kind_of(const std::string& path) {
 }
 
 int merge(const std::vector<std::string>& paths, const StacksTask& task) {
-  const auto set = report::read_stack_set(paths);
+  const bool whole = report::needs_processes(task.chosen_format());
+  auto set = report::read_stack_set(paths, whole ? report::Keep::everything : report::Keep::nothing);
   if (!set) {
     return complain(set.error(), kExitFailure);
   }
   const bool in_place = paths.size() == 1 && kind_of(paths.front()) == PathKind::directory;
-  return show_stacks(*set, task, in_place ? paths.front() + "/stacks" : "");
+  return show_stacks(std::move(*set), task, in_place ? paths.front() + "/stacks" : "");
 }
 
 // Dumps the run now if its xpurun is there; else what it left is what there is.

@@ -141,9 +141,9 @@ int dump_and_show(const StacksTask& task) {
     }
   }
   const bool complete = tell_failures(*taken);
-  const auto set = report::make_stack_set(
+  auto set = report::make_stack_set(
       std::move(processes), fmt::format("{}, {}", own_host_name(), base::utc_iso8601(base::wall_ns())), {});
-  const int status = show_stacks(set, task, "");
+  const int status = show_stacks(std::move(set), task, "");
   return status != 0 || complete ? status : kExitFailure;
 }
 

@@ -18,7 +18,7 @@ void tell(const StacksTask& task, std::string_view text) {
   }
 }
 
-int show_stacks(const report::StackSet& set, const StacksTask& task, const std::string& default_out_dir) {
+int show_stacks(report::StackSet set, const StacksTask& task, const std::string& default_out_dir) {
   const report::Format format = task.chosen_format();
   for (const std::string& note : set.notes) {
     tell(task, fmt::format("note: {}", note));
@@ -31,8 +31,8 @@ int show_stacks(const report::StackSet& set, const StacksTask& task, const std::
     }
   }
   if (!task.out_file.empty()) {
-    const auto written =
-        base::write_file_atomic(task.out_file, report::write_format(format, set, task.chosen_view()));
+    const auto written = base::write_file_atomic(
+        task.out_file, report::write_format(format, std::move(set), task.chosen_view()));
     return written ? 0 : complain(written.error(), kExitFailure);
   }
   if (task.quiet) {
@@ -43,7 +43,7 @@ int show_stacks(const report::StackSet& set, const StacksTask& task, const std::
                      .hint = "xpurun stacks ... --out stacks.pb.gz"},
                     kExitFailure);
   }
-  const int status = print(report::write_format(format, set, task.chosen_view()));
+  const int status = print(report::write_format(format, std::move(set), task.chosen_view()));
   if (!dir.empty()) {
     tell(task, fmt::format("open {}/merged.svg", base::shell_quote(dir)));
   }

@@ -40,7 +40,7 @@ struct StacksTask {
 base::Result<StacksTask> read_stacks_task(const ParsedWords& words);
 
 // Steps of the command; each returns the exit status.
-int show_stacks(const report::StackSet& set, const StacksTask& task, const std::string& default_out_dir);
+int show_stacks(report::StackSet set, const StacksTask& task, const std::string& default_out_dir);
 int dump_and_show(const StacksTask& task);
 int write_xpu_timer_compat(const StacksTask& task);
 // A line on standard error unless --quiet.

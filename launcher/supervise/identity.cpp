@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 
+#include <algorithm>
 #include <array>
 
 namespace xpurun::launcher {
@@ -31,6 +32,12 @@ constexpr std::array kVariables = {
     Variables{IdentityKind::pmi, "PALS_RANKID", "PALS_LOCAL_RANKID", "", false},
 };
 
+constexpr std::array<std::string_view, 5> kLauncherScripts = {"torchrun", "torchx", "accelerate", "deepspeed",
+                                                              "colossalai"};
+constexpr std::array<std::string_view, 5> kLauncherModules = {
+    "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
+    "deepspeed.launcher.launch", "torch.distributed.launcher"};
+
 std::optional<int> number(const std::map<std::string, std::string>& env, const char* name) {
   const auto it = env.find(name);
   if (it == env.end()) {
@@ -41,6 +48,11 @@ std::optional<int> number(const std::map<std::string, std::string>& env, const c
     return std::nullopt;
   }
   return static_cast<int>(*n);
+}
+
+template <size_t N>
+bool contains(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace
@@ -75,6 +87,25 @@ std::optional<Identity> identity_from(const std::map<std::string, std::string>& 
         .kind = v.kind, .rank = *rank, .local_rank = local.value_or(-1), .world_size = world.value_or(0)};
   }
   return std::nullopt;
+}
+
+bool starts_ranks(const std::vector<std::string>& argv) {
+  // python [-uE ...] -m MODULE ..., python [-uE ...] SCRIPT ..., or the script itself by its shebang line.
+  for (size_t i = 0; i < argv.size(); ++i) {
+    const std::string& word = argv[i];
+    if (word == "-m") {
+      return i + 1 < argv.size() && contains(kLauncherModules, argv[i + 1]);
+    }
+    if (i > 0 && word == "-c") {
+      return false;
+    }
+    if (i > 0 && (word == "-W" || word == "-X")) {
+      ++i;
+    } else if (!word.starts_with("-") && (i > 0 || contains(kLauncherScripts, base::base_name(word)))) {
+      return contains(kLauncherScripts, base::base_name(word));
+    }
+  }
+  return false;
 }
 
 }  // namespace xpurun::launcher

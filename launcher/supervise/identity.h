@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -26,5 +28,10 @@ std::string_view name_of(IdentityKind kind);
 
 // Nothing if no kind's variables are complete and numeric.
 std::optional<Identity> identity_from(const std::map<std::string, std::string>& env);
+
+// Whether these are the arguments of a Python program that starts ranks and is none itself (torchrun,
+// accelerate, deepspeed, ...). While it waits for other nodes to join, for as long as that takes, nothing
+// hangs.
+bool starts_ranks(const std::vector<std::string>& argv);
 
 }  // namespace xpurun::launcher

@@ -79,7 +79,8 @@ class Supervisor {
   // verdicts.cpp
   void report_done();
   void announce(const model::Verdict& verdict);
-  void act_on(const model::Verdict& verdict);
+  [[nodiscard]] bool must_end_the_job(const model::Verdict& verdict) const;
+  void end_the_job();
   void print_end();
 
   // control.cpp

@@ -44,8 +44,13 @@ void Supervisor::report_done() {
     model::Incident* incident = journal_.open_incident();
     if (incident != nullptr && !finished_ && verdict->kind == "hang") {
       incident->verdict = *verdict;
-      announce(*verdict);
-      act_on(*verdict);
+      if (must_end_the_job(*verdict)) {
+        // The evidence follows as the last lines, behind whatever the dying job prints.
+        say(verdict->sentence);
+        end_the_job();
+      } else {
+        announce(*verdict);
+      }
     }
     journal_.save_now();
   }
@@ -67,10 +72,11 @@ void Supervisor::announce(const model::Verdict& verdict) {
   say(fmt::format("open {}", journal_.dir().report_html()));
 }
 
-void Supervisor::act_on(const model::Verdict& verdict) {
-  if (options_.on_hang != OnHang::kill || verdict.level != "confirmed" || shutdown_.active()) {
-    return;
-  }
+bool Supervisor::must_end_the_job(const model::Verdict& verdict) const {
+  return options_.on_hang == OnHang::kill && verdict.level == "confirmed" && !shutdown_.active();
+}
+
+void Supervisor::end_the_job() {
   say(options_.grace_s >= kForever
           ? std::string("ending the job (--on-hang kill): TERM, and no KILL (--grace none)")
           : fmt::format("ending the job (--on-hang kill): TERM, {} grace, KILL",

@@ -23,7 +23,8 @@ void Supervisor::discover() {
   table_.refresh();
   const base::MonoNs now = base::mono_ns();
   for (const TrackedProcess* p : table_.living_ranks()) {
-    const bool watchable = p->record.identity != "single" || p->record.python;
+    const bool watchable =
+        (p->record.identity != "single" || p->record.python) && !starts_ranks(p->record.cmdline);
     const auto it = watches_.find(p->record.pid);
     if (watchable && (it == watches_.end() || it->second.rank() != p->record.rank)) {
       watches_.insert_or_assign(p->record.pid, RankWatch(p->record.rank, p->record.pid, now));

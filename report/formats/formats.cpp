@@ -55,21 +55,26 @@ std::vector<const model::Frame*> frames_in(const model::ThreadStack& t, View vie
   return out;
 }
 
-std::string stacks_html(const StackSet& set) {
+bool needs_processes(Format format) {
+  return format != Format::tree && format != Format::folded && format != Format::svg &&
+         format != Format::html;
+}
+
+std::string stacks_html(StackSet set) {
   RunReport page;
   page.run.id = set.about;
   page.run.outcome = "running";
   page.verdict.kind = "running";
   page.verdict.sentence = ranks_title(set.collected) + ".";
   page.classes = set.collected.classes.classes();
-  page.forest = set.collected.forest;
+  page.forest = std::move(set.collected.forest);
   page.dumps = {{.dir = set.about, .processes = set.collected.processes}};
   page.dump = set.about;
   page.notes = set.notes;
-  return report_html(page, {.max_boxes = kMaxBoxes});
+  return report_html(page);
 }
 
-std::string write_format(Format format, const StackSet& set, View view) {
+std::string write_format(Format format, StackSet set, View view) {
   switch (format) {
     case Format::tree:
       return stacks_text(fmt::format("{}. {}", ranks_title(set.collected), set.about), set.collected.forest,
@@ -89,7 +94,7 @@ std::string write_format(Format format, const StackSet& set, View view) {
     case Format::svg:
       return svg_of(set, view);
     case Format::html:
-      return stacks_html(set);
+      return stacks_html(std::move(set));
   }
   return {};
 }

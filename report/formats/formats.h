@@ -22,7 +22,10 @@ inline bool is_binary(Format format) {
   return format == Format::pprof;
 }
 
-std::string write_format(Format format, const StackSet& set, View view);
+// Consumes the set.
+std::string write_format(Format format, StackSet set, View view);
+// Whether single processes are needed, not only what they look like together.
+bool needs_processes(Format format);
 
 // The frames of a thread in a view, innermost first. Markers are in every view.
 std::vector<const model::Frame*> frames_in(const model::ThreadStack& t, View view);
@@ -40,6 +43,6 @@ std::string speedscope_json(const StackSet& set, View view);
 // A gzipped profile.proto: a sample a thread, labels rank, pid, host, thread, tid, state.
 std::string pprof_gz(const StackSet& set, View view);
 // One self-contained page.
-std::string stacks_html(const StackSet& set);
+std::string stacks_html(StackSet set);
 
 }  // namespace xpurun::report

@@ -7,10 +7,9 @@
 
 namespace xpurun::report {
 
-struct HtmlOptions {
-  size_t max_boxes = 2000;  // per picture
-};
+inline constexpr size_t kLargestPage = size_t{8} << 20;
 
-std::string report_html(const RunReport& report, const HtmlOptions& options);
+// A page larger than `max_bytes` is made again with shorter lists until it fits, and says so.
+std::string report_html(const RunReport& report, size_t max_bytes = kLargestPage);
 
 }  // namespace xpurun::report

@@ -1,6 +1,7 @@
 #include "report/render/json.h"
 
 #include "common/model/frame_text.h"
+#include "report/findings.h"
 
 #include <nlohmann/json.hpp>
 
@@ -10,6 +11,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// More merged stacks than this are in the folded files only.
+constexpr size_t kMaxStacks = 2000;
+
 // Text of a traced process may hold any bytes; what is not UTF-8 is replaced.
 std::string dump(const ordered_json& j, JsonLayout layout) {
   const int indent = layout == JsonLayout::indented ? 1 : -1;
@@ -18,13 +22,15 @@ std::string dump(const ordered_json& j, JsonLayout layout) {
 
 ordered_json class_json(const StackClass& c) {
   ordered_json j;
-  j["ranks"] = c.ranks.ranks();
+  j["ranks"] = c.ranks.text();
+  j["count"] = c.ranks.size();
   j["representative"] = c.representative;
   j["host"] = c.host;
   j["pid"] = c.pid;
   if (!c.missing.empty()) {
     j["missing"] = c.missing;
   }
+  j["telling"] = telling_frames(c.frames, kTellingFrames);
   auto& frames = j["frames"] = ordered_json::array();
   for (const model::Frame& f : c.frames) {
     ordered_json frame;
@@ -32,6 +38,12 @@ ordered_json class_json(const StackClass& c) {
     frame["label"] = model::frame_label(f);
     frame["file"] = f.file;
     frame["line"] = f.line;
+    if (!f.callee.empty()) {
+      frame["callee"] = f.callee;
+    }
+    if (const auto it = c.source.find(&f - c.frames.data()); it != c.source.end()) {
+      frame["source"] = it->second;
+    }
     frames.push_back(std::move(frame));
   }
   return j;
@@ -42,12 +54,12 @@ ordered_json rank_json(const RankRow& r) {
   j["rank"] = r.rank;
   j["culprit"] = r.culprit;
   j["state"] = r.state;
+  j["host"] = r.host;
+  j["pid"] = r.pid;
   j["function"] = r.function;
   j["place"] = r.place;
   j["progress"] = r.progress;
   j["ending"] = r.ending;
-  j["host"] = r.host;
-  j["pid"] = r.pid;
   return j;
 }
 
@@ -75,6 +87,89 @@ ordered_json dump_json(const DumpSummary& d) {
   return j;
 }
 
+ordered_json finding_json(const Finding& f) {
+  ordered_json j;
+  j["severity"] = name_of(f.severity);
+  j["id"] = f.id;
+  j["title"] = f.title;
+  j["evidence"] = f.evidence;
+  j["next"] = f.next;
+  return j;
+}
+
+ordered_json incident_json(const model::Incident& i) {
+  ordered_json j;
+  j["n"] = i.n;
+  j["at_s"] = i.at_s;
+  j["cleared_s"] = i.cleared_s;
+  j["dump"] = i.dump;
+  j["sentence"] = i.verdict.sentence;
+  return j;
+}
+
+ordered_json environment_json(const model::RunManifest& run) {
+  ordered_json j;
+  j["host"] = run.host;
+  j["cwd"] = run.cwd;
+  j["command"] = run.command;
+  j["outcome"] = run.outcome;
+  j["started_wall_ns"] = run.started_wall_ns;
+  j["exit_status"] = run.exit_status;
+  j["elapsed_s"] = run.elapsed_s;
+  j["hang_timeout_s"] = run.hang_timeout_s;
+  j["world_size"] = run.world_size;
+  j["variables"] = run.env;
+  return j;
+}
+
+// Where stacks of one role end in the merged tree, with the path to there.
+void add_ends(const RoleTree& role, const FrameTable& frames, ordered_json& list, size_t& left_out) {
+  const FrameTree& tree = role.tree(Layer::merged);
+  std::vector<std::string> path;
+  const auto visit = [&](const auto& self, FrameTree::NodeId id) -> void {
+    const FrameTree::Node& node = tree[id];
+    if (node.self.weight() > 0) {
+      if (list.size() >= kMaxStacks) {
+        ++left_out;
+      } else {
+        ordered_json j;
+        j["process"] = role.process;
+        j["thread"] = role.thread;
+        j["ranks"] = node.self.ranks.text();
+        j["processes"] = node.self.weight();
+        j["threads"] = node.self.threads;
+        j["frames"] = path;
+        list.push_back(std::move(j));
+      }
+    }
+    for (FrameTree::NodeId child : node.children) {
+      path.push_back(frames[tree[child].frame].label);
+      self(self, child);
+      path.pop_back();
+    }
+  };
+  visit(visit, FrameTree::kRoot);
+}
+
+ordered_json stacks_json(const StackForest& forest) {
+  ordered_json j;
+  size_t left_out = 0;
+  auto& list = j["merged"] = ordered_json::array();
+  for (const RoleTree* role : forest.roles()) {
+    add_ends(*role, forest.frames(), list, left_out);
+  }
+  j["left_out"] = left_out;
+  return j;
+}
+
+template <typename T, typename F>
+void put_list(ordered_json& to, const std::vector<T>& from, F&& one) {
+  to = ordered_json::array();
+  for (const T& item : from) {
+    to.push_back(one(item));
+  }
+}
+
 }  // namespace
 
 std::string report_json(const RunReport& report, JsonLayout layout) {
@@ -83,39 +178,14 @@ std::string report_json(const RunReport& report, JsonLayout layout) {
   j["id"] = report.run.id;
   j["version"] = report.run.version;
   j["verdict"] = to_json(report.verdict);
+  put_list(j["findings"], report.findings, finding_json);
+  put_list(j["ranks"], report.ranks, rank_json);
+  put_list(j["classes"], report.classes, class_json);
   j["dump"] = report.dump;
-  auto& classes = j["classes"] = ordered_json::array();
-  for (const StackClass& c : report.classes) {
-    classes.push_back(class_json(c));
-  }
-  auto& ranks = j["ranks"] = ordered_json::array();
-  for (const RankRow& r : report.ranks) {
-    ranks.push_back(rank_json(r));
-  }
-  auto& dumps = j["dumps"] = ordered_json::array();
-  for (const DumpSummary& d : report.dumps) {
-    dumps.push_back(dump_json(d));
-  }
-  auto& incidents = j["incidents"] = ordered_json::array();
-  for (const model::Incident& i : report.run.incidents) {
-    ordered_json entry;
-    entry["n"] = i.n;
-    entry["at_s"] = i.at_s;
-    entry["cleared_s"] = i.cleared_s;
-    entry["dump"] = i.dump;
-    entry["sentence"] = i.verdict.sentence;
-    incidents.push_back(std::move(entry));
-  }
-  auto& environment = j["environment"];
-  environment["host"] = report.run.host;
-  environment["cwd"] = report.run.cwd;
-  environment["command"] = report.run.command;
-  environment["outcome"] = report.run.outcome;
-  environment["exit_status"] = report.run.exit_status;
-  environment["elapsed_s"] = report.run.elapsed_s;
-  environment["hang_timeout_s"] = report.run.hang_timeout_s;
-  environment["world_size"] = report.run.world_size;
-  environment["variables"] = report.run.env;
+  j["stacks"] = stacks_json(report.forest);
+  put_list(j["dumps"], report.dumps, dump_json);
+  put_list(j["incidents"], report.run.incidents, incident_json);
+  j["environment"] = environment_json(report.run);
   j["notes"] = report.notes;
   return dump(j, layout);
 }

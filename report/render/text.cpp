@@ -10,9 +10,6 @@ namespace xpurun::report {
 
 namespace {
 
-// A text tree longer than this is of no use to a reader; the pictures and folded files hold everything.
-constexpr size_t kMaxTreeLines = 4000;
-
 std::string who_text(const Crowd& who) {
   if (who.ranks.empty()) {
     return fmt::format("{} process{}", who.unranked.size(), who.unranked.size() == 1 ? "" : "es");
@@ -22,7 +19,8 @@ std::string who_text(const Crowd& who) {
 
 class TreeWriter {
  public:
-  TreeWriter(const FrameTree& tree, const FrameTable& frames) : tree_(tree), frames_(frames) {}
+  TreeWriter(const FrameTree& tree, const FrameTable& frames, size_t max_lines)
+      : tree_(tree), frames_(frames), max_lines_(max_lines) {}
 
   std::string write() {
     const auto& roots = tree_.root().children;
@@ -37,7 +35,7 @@ class TreeWriter {
 
  private:
   void line(const std::string& prefix, const std::string& text) {
-    if (++lines_ > kMaxTreeLines) {
+    if (++lines_ > max_lines_) {
       ++left_out_;
       return;
     }
@@ -68,6 +66,7 @@ class TreeWriter {
 
   const FrameTree& tree_;
   const FrameTable& frames_;
+  size_t max_lines_;
   std::string out_;
   size_t lines_ = 0;
   size_t left_out_ = 0;
@@ -81,8 +80,8 @@ std::string class_title(const StackClass& c) {
   return who;
 }
 
-std::string tree_text(const FrameTree& tree, const FrameTable& frames) {
-  return TreeWriter(tree, frames).write();
+std::string tree_text(const FrameTree& tree, const FrameTable& frames, size_t max_lines) {
+  return TreeWriter(tree, frames, max_lines).write();
 }
 
 std::string stacks_text(const std::string& title, const StackForest& forest,

@@ -18,7 +18,8 @@ namespace xpurun::report {
 //     │    load_batch (train.py:31)
 //     └─ ranks 0-1,3
 //          train_step (train.py:44)
-std::string tree_text(const FrameTree& tree, const FrameTable& frames);
+// What is beyond `max_lines` is counted in a last line.
+std::string tree_text(const FrameTree& tree, const FrameTable& frames, size_t max_lines = 4000);
 
 // The classes, smallest first, then the trees of every role. `title` is the first line.
 std::string stacks_text(const std::string& title, const StackForest& forest,

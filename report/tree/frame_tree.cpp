@@ -29,8 +29,31 @@ std::string detail_of(const model::Frame& f) {
 }  // namespace
 
 FrameId FrameTable::intern(const model::Frame& frame) {
-  return intern(
-      TreeFrame{.label = model::frame_label(frame), .kind = frame.kind, .detail = detail_of(frame)});
+  source_.clear();
+  source_ += static_cast<char>('0' + static_cast<int>(frame.kind) * 2 + (frame.eval ? 1 : 0));
+  for (const std::string* part : {&frame.func, &frame.file, &frame.module, &frame.full_func}) {
+    source_ += *part;
+    source_ += '\0';
+  }
+  source_.append(reinterpret_cast<const char*>(&frame.line), sizeof frame.line);
+  if (const auto it = by_source_.find(source_); it != by_source_.end()) {
+    return it->second;
+  }
+  const FrameId id = intern(TreeFrame{.label = model::frame_label(frame),
+                                      .kind = frame.kind,
+                                      .detail = detail_of(frame),
+                                      .group = frame_group(frame),
+                                      .eval = frame.eval});
+  by_source_.emplace(source_, id);
+  return id;
+}
+
+FrameId FrameTable::intern_shared(const model::Frame* frame) {
+  const auto [it, fresh] = by_address_.try_emplace(frame, 0);
+  if (fresh) {
+    it->second = intern(*frame);
+  }
+  return it->second;
 }
 
 FrameId FrameTable::intern_marker(const std::string& text) {
@@ -40,7 +63,7 @@ FrameId FrameTable::intern_marker(const std::string& text) {
 
 FrameId FrameTable::intern(TreeFrame frame) {
   const std::string key =
-      fmt::format("{}{}", static_cast<char>('0' + static_cast<int>(frame.kind)), frame.label);
+      fmt::format("{}{}{}", static_cast<int>(frame.kind), frame.eval ? 'e' : ' ', frame.label);
   const auto [it, fresh] = by_key_.try_emplace(key, static_cast<FrameId>(frames_.size()));
   if (fresh) {
     frames_.push_back(std::move(frame));
@@ -51,27 +74,27 @@ FrameId FrameTable::intern(TreeFrame frame) {
   return it->second;
 }
 
-void StateTally::add(const model::ThreadStack& t) {
-  switch (t.state) {
+void StateTally::add(char state, model::GilState gil, uint32_t threads) {
+  switch (state) {
     case 'R':
-      ++running;
+      running += threads;
       break;
     case 'S':
     case 'I':
-      ++sleeping;
+      sleeping += threads;
       break;
     case 'D':
-      ++uninterruptible;
+      uninterruptible += threads;
       break;
     case 'T':
     case 't':
-      ++stopped;
+      stopped += threads;
       break;
     default:
-      ++other;
+      other += threads;
   }
-  gil_holder += t.gil == model::GilState::holder;
-  gil_waiting += t.gil == model::GilState::waiting;
+  gil_holder += gil == model::GilState::holder ? threads : 0;
+  gil_waiting += gil == model::GilState::waiting ? threads : 0;
 }
 
 void StateTally::add(const StateTally& t) {

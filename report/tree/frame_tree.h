@@ -5,6 +5,7 @@
 
 #include "common/model/rank_set.h"
 #include "common/model/stack_snapshot.h"
+#include "report/tree/roles.h"
 
 #include <cstdint>
 #include <span>
@@ -21,11 +22,15 @@ struct TreeFrame {
   std::string label;
   model::FrameKind kind = model::FrameKind::native;
   std::string detail;  // full path or full symbol, where it says more than the label
+  FrameGroup group = FrameGroup::user;
+  bool eval = false;  // native frame that is the Python frames inside it
 };
 
 class FrameTable {
  public:
   FrameId intern(const model::Frame& frame);
+  // The same, remembered by address: for frames that stay where they are as long as frames are interned.
+  FrameId intern_shared(const model::Frame* frame);
   FrameId intern_marker(const std::string& text);
   const TreeFrame& operator[](FrameId id) const { return frames_[id]; }
   size_t size() const { return frames_.size(); }
@@ -34,6 +39,10 @@ class FrameTable {
   FrameId intern(TreeFrame frame);
   std::vector<TreeFrame> frames_;
   std::unordered_map<std::string, FrameId> by_key_;
+  // What the label is made of -> the frame, so that it need not be made for every thread.
+  std::unordered_map<std::string, FrameId> by_source_;
+  std::unordered_map<const model::Frame*, FrameId> by_address_;
+  std::string source_;
 };
 
 // How many threads were in which state of proc(5).
@@ -46,7 +55,7 @@ struct StateTally {
   uint32_t gil_holder = 0;
   uint32_t gil_waiting = 0;
 
-  void add(const model::ThreadStack& t);
+  void add(char state, model::GilState gil, uint32_t threads);
   void add(const StateTally& t);
   // "3 sleeping, 1 running, 1 holds the GIL"
   std::string text() const;

@@ -2,6 +2,9 @@
 
 #include "common/base/strings.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace xpurun::report {
 
 std::string process_role(const model::ProcessStacks& p) {
@@ -29,6 +32,29 @@ std::string thread_role(const model::ThreadStack& t) {
   }
   const std::string& name = t.python_name.empty() ? t.comm : t.python_name;
   return name.empty() ? "unnamed" : base::sanitize(fold_digits(name));
+}
+
+FrameGroup frame_group(const model::Frame& f) {
+  switch (f.kind) {
+    case model::FrameKind::python:
+      return f.file.starts_with("<frozen ") || base::base_name(f.file) == "runpy.py" ? FrameGroup::interpreter
+             : is_user_code(f)                                                       ? FrameGroup::user
+                                                                                     : FrameGroup::library;
+    case model::FrameKind::native: {
+      static constexpr std::string_view kStarters[] = {
+          "_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "clone3"};
+      const bool interpreter =
+          f.eval || f.module.starts_with("python3") || f.module.starts_with("libpython") ||
+          std::find(std::begin(kStarters), std::end(kStarters), f.func) != std::end(kStarters);
+      return interpreter ? FrameGroup::interpreter : FrameGroup::library;
+    }
+    case model::FrameKind::kernel:
+    case model::FrameKind::gpu:
+      return FrameGroup::library;
+    case model::FrameKind::marker:
+      break;
+  }
+  return FrameGroup::user;
 }
 
 bool is_user_code(const model::Frame& f) {

@@ -15,6 +15,10 @@ std::string process_role(const model::ProcessStacks& p);
 std::string thread_role(const model::ThreadStack& t);
 std::string fold_digits(std::string_view text);
 
+// What a frame belongs to. Interpreter: CPython itself and what starts processes and threads.
+enum class FrameGroup { user, library, interpreter };
+FrameGroup frame_group(const model::Frame& f);
+
 // Not the standard library, an installed package or a frozen module: most likely the user's own code.
 bool is_user_code(const model::Frame& f);
 

@@ -57,7 +57,7 @@ void ClassBuilder::add(const model::ProcessStacks& p) {
   c.ranks.insert(p.rank);
   c.missing = missing;
   if (main != nullptr) {
-    c.states.add(*main);
+    c.states.add(main->state, main->gil, 1);
   }
   if (c.representative == base::kNoRank || p.rank < c.representative) {
     c.representative = p.rank;

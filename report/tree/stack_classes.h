@@ -6,6 +6,7 @@
 #include "common/model/stack_snapshot.h"
 #include "report/tree/frame_tree.h"
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ struct StackClass {
   std::vector<model::Frame> frames;  // merged, innermost first
   std::string missing;               // why there are no frames, empty if there are
   StateTally states;                 // of the main threads
+  std::map<std::ptrdiff_t, std::string>
+      source;  // index of a Python frame -> that line of its file; on request
 };
 
 class ClassBuilder {
@@ -40,6 +43,7 @@ std::string class_key(const model::ThreadStack& t);
 
 // The few frames that tell where a stack is: the innermost Python frame, then the user's own. Indices into
 // `frames`, ascending.
+inline constexpr size_t kTellingFrames = 3;
 std::vector<size_t> telling_frames(const std::vector<model::Frame>& frames, size_t at_most);
 
 }  // namespace xpurun::report

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <optional>
+#include <algorithm>
 
 namespace xpurun::report {
 
@@ -13,7 +13,7 @@ namespace {
 // Endless recursion must not make endless pages: of deeper stacks the middle is left out.
 constexpr size_t kMaxDepth = 400;
 
-bool belongs(const model::Frame& f, Layer layer) {
+bool belongs(const TreeFrame& f, Layer layer) {
   switch (layer) {
     case Layer::python:
       return f.kind == model::FrameKind::python;
@@ -23,6 +23,12 @@ bool belongs(const model::Frame& f, Layer layer) {
       break;
   }
   return !f.eval;
+}
+
+const char* nothing_in(Layer layer) {
+  return layer == Layer::python   ? "no Python frames"
+         : layer == Layer::native ? "no native frames"
+                                  : "no frames";
 }
 
 int order_of(const std::string& process, const std::string& thread) {
@@ -46,6 +52,35 @@ std::string_view name_of(Layer layer) {
   return "merged";
 }
 
+PathTree::NodeId PathTree::child(NodeId parent, FrameId frame) {
+  const uint64_t edge = uint64_t{parent} << 32 | frame;
+  const auto [it, fresh] = edges_.try_emplace(edge, static_cast<NodeId>(nodes_.size()));
+  if (fresh) {
+    nodes_.push_back({.parent = parent, .frame = frame});
+  }
+  return it->second;
+}
+
+std::vector<FrameId> PathTree::frames_of(NodeId id) const {
+  std::vector<FrameId> out;
+  for (; id != 0; id = nodes_[id].parent) {
+    out.push_back(nodes_[id].frame);
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+size_t StackForest::StackHash::operator()(const StackKey& key) const {
+  const auto& [role, path, state, gil, threads] = key;
+  size_t h = std::hash<const void*>()(role);
+  for (uint64_t part : {uint64_t{path}, uint64_t{static_cast<unsigned char>(state)},
+                        static_cast<uint64_t>(gil), uint64_t{threads}}) {
+    h = (h ^ part) * 0x9e3779b97f4a7c15u;
+    h ^= h >> 29;
+  }
+  return h;
+}
+
 RoleTree& StackForest::role(const std::string& process, const std::string& thread) {
   RoleTree& r = roles_[{order_of(process, thread), thread}];
   r.process = process;
@@ -53,71 +88,105 @@ RoleTree& StackForest::role(const std::string& process, const std::string& threa
   return r;
 }
 
-Crowd StackForest::crowd_of(const model::ProcessStacks& p) {
-  Crowd who;
+RoleTree& StackForest::role_of(const std::string& process, const model::ThreadStack& t) {
+  return role(process, thread_role(t));
+}
+
+template <typename Intern>
+PathTree::NodeId StackForest::path_of(size_t n, Intern&& intern) {
+  PathTree::NodeId at = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (n > kMaxDepth && i == kMaxDepth / 2) {
+      at = paths_.child(at, frames_.intern_marker("deep stack: frames left out here"));
+    }
+    if (n <= kMaxDepth || i < kMaxDepth / 2 || i >= n - kMaxDepth / 2) {
+      at = paths_.child(at, intern(n - 1 - i));
+    }
+  }
+  return at;
+}
+
+void StackForest::note(const StackKey& key, const model::ProcessStacks& p) {
+  Who& who = stacks_[key];
   if (p.rank != base::kNoRank) {
     who.ranks.insert(p.rank);
   } else {
     const auto next = static_cast<base::Rank>(unranked_.size());
     who.unranked.insert(unranked_.try_emplace({p.host, p.pid}, next).first->second);
   }
-  return who;
 }
 
 void StackForest::add(const model::ProcessStacks& p) {
+  add_threads(p, [&](size_t thread) {
+    const auto& frames = p.threads[thread].frames;
+    return path_of(frames.size(), [&](size_t i) { return frames_.intern(frames[i]); });
+  });
+}
+
+void StackForest::add(const model::ProcessStacks& p,
+                      std::span<const std::vector<const model::Frame*>> frames) {
+  add_threads(p, [&](size_t thread) {
+    const auto& refs = frames[thread];
+    return path_of(refs.size(), [&](size_t i) { return frames_.intern_shared(refs[i]); });
+  });
+}
+
+template <typename Path>
+void StackForest::add_threads(const model::ProcessStacks& p, Path&& path) {
   const std::string process = process_role(p);
-  const Crowd who = crowd_of(p);
-  if (process == "rank") {
-    ranks_.insert(who.ranks);
+  if (process == "rank" && p.rank != base::kNoRank) {
+    ranks_.insert(p.rank);
   }
   if (p.threads.empty()) {
     const FrameId marker =
         frames_.intern_marker(p.reason.empty() ? "no stacks" : fmt::format("no stacks: {}", p.reason));
-    for (FrameTree& tree : role(process, "main").layers) {
-      tree.add({&marker, 1}, who);
-    }
+    note({&role(process, "main"), paths_.child(0, marker), '-', model::GilState::none, 0}, p);
   }
-  for (const model::ThreadStack& t : p.threads) {
-    add_thread(role(process, thread_role(t)), t, who);
+  std::vector<StackKey> keys;
+  keys.reserve(p.threads.size());
+  for (size_t i = 0; i < p.threads.size(); ++i) {
+    const model::ThreadStack& t = p.threads[i];
+    keys.emplace_back(&role_of(process, t), path(i), t.state, t.gil, 1);
+  }
+  std::sort(keys.begin(), keys.end());
+  for (size_t i = 0; i < keys.size();) {
+    size_t end = i + 1;
+    while (end < keys.size() && keys[end] == keys[i]) {
+      ++end;
+    }
+    std::get<4>(keys[i]) = static_cast<uint32_t>(end - i);
+    note(keys[i], p);
+    i = end;
   }
 }
 
-void StackForest::add_thread(RoleTree& role, const model::ThreadStack& t, Crowd who) {
-  who.threads = 1;
-  who.states.add(t);
-  std::vector<std::pair<const model::Frame*, FrameId>> outermost_first;
-  const size_t n = t.frames.size();
-  for (size_t i = 0; i < n; ++i) {
-    const model::Frame& f = t.frames[n - 1 - i];
-    if (n > kMaxDepth && i == kMaxDepth / 2) {
-      static const model::Frame gap{.kind = model::FrameKind::marker};
-      outermost_first.emplace_back(&gap, frames_.intern_marker("deep stack: frames left out here"));
-    }
-    if (n <= kMaxDepth || i < kMaxDepth / 2 || i >= n - kMaxDepth / 2) {
-      outermost_first.emplace_back(&f, frames_.intern(f));
-    }
-  }
+void StackForest::grow_trees(const DistinctStack& stack, RoleTree& role) {
+  Crowd who{.ranks = stack.ranks, .unranked = stack.unranked, .threads = stack.threads * stack.processes()};
+  who.states.add(stack.state, stack.gil, who.threads);
+  const std::vector<FrameId> frames = paths_.frames_of(stack.path);
   for (Layer layer : kLayers) {
     std::vector<FrameId> path;
-    for (const auto& [frame, id] : outermost_first) {
-      if (belongs(*frame, layer)) {
+    for (FrameId id : frames) {
+      // What stands for a process without stacks is shown in every layer.
+      if (stack.threads == 0 || belongs(frames_[id], layer)) {
         path.push_back(id);
       }
     }
     if (path.empty()) {
       // A main thread is shown in every layer, so that no rank goes missing from any picture.
-      if (!t.main && layer != Layer::merged) {
+      if (role.thread != "main" && layer != Layer::merged) {
         continue;
       }
-      path.push_back(frames_.intern_marker(layer == Layer::python   ? "no Python frames"
-                                           : layer == Layer::native ? "no native frames"
-                                                                    : "no frames"));
+      path.push_back(frames_.intern_marker(nothing_in(layer)));
     }
     role.layers[static_cast<size_t>(layer)].add(path, who);
   }
 }
 
 void StackForest::finish() {
+  for (const DistinctStack& stack : stacks()) {
+    grow_trees(stack, *stack.role);
+  }
   for (auto& [key, role] : roles_) {
     for (FrameTree& tree : role.layers) {
       tree.finish(frames_);
@@ -130,6 +199,33 @@ std::vector<const RoleTree*> StackForest::roles() const {
   for (const auto& [key, role] : roles_) {
     out.push_back(&role);
   }
+  return out;
+}
+
+std::vector<DistinctStack> StackForest::stacks() const {
+  std::map<const RoleTree*, size_t> order;
+  for (const RoleTree* role : roles()) {
+    order.emplace(role, order.size());
+  }
+  std::vector<DistinctStack> out;
+  out.reserve(stacks_.size());
+  for (const auto& [key, who] : stacks_) {
+    const auto& [role, path, state, gil, threads] = key;
+    out.push_back({.path = path,
+                   .role = role,
+                   .state = state,
+                   .gil = gil,
+                   .threads = threads,
+                   .ranks = who.ranks,
+                   .unranked = who.unranked});
+  }
+  std::sort(out.begin(), out.end(), [&order](const DistinctStack& a, const DistinctStack& b) {
+    const auto key = [&order](const DistinctStack& s) {
+      return std::tuple(order[s.role], s.processes(), std::cref(s.ranks), std::cref(s.unranked), s.path,
+                        s.state, s.gil, s.threads);
+    };
+    return key(a) < key(b);
+  });
   return out;
 }
 

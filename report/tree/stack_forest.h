@@ -1,5 +1,6 @@
 // StackForest: all stacks of one moment, one prefix tree per process role, thread role and layer. Processes
-// are added one by one, so that a thousand of them never lie in memory together.
+// are added one by one and only distinct stacks are kept, each with the set of ranks that have it, so that
+// memory grows with what differs between ranks and not with their number.
 #pragma once
 
 #include "common/model/stack_snapshot.h"
@@ -7,8 +8,11 @@
 
 #include <array>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 namespace xpurun::report {
@@ -29,24 +33,86 @@ struct RoleTree {
   const FrameTree& tree(Layer layer) const { return layers[static_cast<size_t>(layer)]; }
 };
 
+// Stacks as a prefix tree with nothing but names; node 0 stands for no frame.
+class PathTree {
+ public:
+  using NodeId = uint32_t;
+  struct Node {
+    NodeId parent = 0;
+    FrameId frame = 0;
+  };
+
+  PathTree() : nodes_(1) {}
+  NodeId child(NodeId parent, FrameId frame);
+  const Node& operator[](NodeId id) const { return nodes_[id]; }
+  size_t size() const { return nodes_.size(); }
+  // Outermost first.
+  std::vector<FrameId> frames_of(NodeId id) const;
+
+ private:
+  std::vector<Node> nodes_;
+  std::unordered_map<uint64_t, NodeId> edges_;
+};
+
+// One stack with all its frames, interpreter's included, in one thread role and state, and who has it.
+struct DistinctStack {
+  PathTree::NodeId path = 0;
+  RoleTree* role = nullptr;
+  char state = '?';  // of proc(5)
+  model::GilState gil = model::GilState::none;
+  uint32_t threads = 0;  // that each of the processes has; 0: the path says why there is none
+  model::RankSet ranks;
+  model::RankSet unranked;  // numbers of processes that have no rank
+
+  uint32_t processes() const { return static_cast<uint32_t>(ranks.size() + unranked.size()); }
+};
+
 class StackForest {
  public:
+  StackForest() = default;
+  StackForest(StackForest&&) = default;  // stacks point to their role: no copies
+  StackForest& operator=(StackForest&&) = default;
+
   void add(const model::ProcessStacks& p);
+  // The same for threads whose frames are shared between processes: each of them is looked at once.
+  void add(const model::ProcessStacks& p, std::span<const std::vector<const model::Frame*>> frames);
+  // Makes the trees; nothing may be added afterwards.
   void finish();
 
   const FrameTable& frames() const { return frames_; }
+  const PathTree& paths() const { return paths_; }
   // Every rank that was added in role "rank", those without stacks included.
   const model::RankSet& ranks() const { return ranks_; }
   // After finish(): the ranks' main threads first, then their other threads, workers, agents, others.
   std::vector<const RoleTree*> roles() const;
+  // In the order of roles(), those of the fewest processes first.
+  std::vector<DistinctStack> stacks() const;
 
  private:
+  using RoleKey = std::pair<int, std::string>;
+  // Role, path, state, GIL state, threads of one process.
+  using StackKey = std::tuple<RoleTree*, PathTree::NodeId, char, model::GilState, uint32_t>;
+  struct StackHash {
+    size_t operator()(const StackKey& key) const;
+  };
+  struct Who {
+    model::RankSet ranks;
+    model::RankSet unranked;
+  };
+
   RoleTree& role(const std::string& process, const std::string& thread);
-  void add_thread(RoleTree& role, const model::ThreadStack& t, Crowd who);
-  Crowd crowd_of(const model::ProcessStacks& p);
+  RoleTree& role_of(const std::string& process, const model::ThreadStack& t);
+  template <typename Intern>
+  PathTree::NodeId path_of(size_t frames, Intern&& intern);
+  template <typename Path>
+  void add_threads(const model::ProcessStacks& p, Path&& path);
+  void note(const StackKey& key, const model::ProcessStacks& p);
+  void grow_trees(const DistinctStack& stack, RoleTree& role);
 
   FrameTable frames_;
-  std::map<std::pair<int, std::string>, RoleTree> roles_;
+  PathTree paths_;
+  std::map<RoleKey, RoleTree> roles_;
+  std::unordered_map<StackKey, Who, StackHash> stacks_;
   std::map<std::pair<std::string, base::Pid>, base::Rank> unranked_;
   model::RankSet ranks_;
 };

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kMaxThreads = 16384;
 constexpr size_t kMaxInterpreters = 256;
 constexpr uint8_t kFirstShimOwner = 3;  // FRAME_OWNED_BY_CSTACK and later kinds: no Python code runs there
-constexpr uint64_t kTagBits = 7;        // tagged references since 3.14; objects are 8-byte aligned
+constexpr uint64_t kTagBits = 3;        // of references in frames since 3.14
 
 // Follows the frames of one thread whatever it meets: bounded, and a frame seen twice ends the walk.
 class Walker {
@@ -42,7 +42,7 @@ class Walker {
       const auto bytes = std::as_bytes(std::span(*raw));
       const bool shim = shims() && field<uint8_t>(bytes, o_.frame_boundary).value_or(0) >= kFirstShimOwner;
       if (!shim) {
-        group.frames.push_back(frame_of(bytes));
+        group.frames.push_back(frame_of(frame, bytes));
       }
       if (shim) {
         group.anchor = frame;
@@ -64,12 +64,16 @@ class Walker {
   bool shims() const { return o_.chain == FrameChain::cframe_shim || o_.chain == FrameChain::shim; }
   Addr pointer(Addr a) { return memory_.value<uint64_t>(a).value_or(0); }
 
-  RawFrame frame_of(std::span<const std::byte> bytes) const {
+  RawFrame frame_of(Addr address, std::span<const std::byte> bytes) const {
     RawFrame f;
-    f.code = field<uint64_t>(bytes, o_.frame_code).value_or(0) & ~kTagBits;
+    f.address = address;
+    f.code = field<uint64_t>(bytes, o_.frame_code).value_or(0) & ~(o_.frame_tagged ? kTagBits : 0);
     f.instruction = o_.chain == FrameChain::objects
                         ? field<int32_t>(bytes, o_.frame_instr).value_or(-1)
                         : static_cast<int64_t>(field<uint64_t>(bytes, o_.frame_instr).value_or(0));
+    if (o_.frame_tlbc != kAbsent) {
+      f.copy = field<int32_t>(bytes, o_.frame_tlbc).value_or(0);
+    }
     return f;
   }
 
@@ -131,6 +135,8 @@ PySnapshot read_python(RemoteMemory& memory, const PythonRuntime& runtime, base:
   for (size_t i = 0; interp != 0 && i < kMaxInterpreters && seen.insert(interp).second; ++i) {
     const Addr holder = gil_holder(memory, runtime, interp);
     const bool collecting = is_collecting(memory, runtime, interp);
+    const int64_t id = o.interp_id == kAbsent ? 0 : memory.value<int64_t>(interp + o.interp_id).value_or(0);
+    out.interpreters.push_back({.id = id, .gil_holder = holder, .collecting = collecting});
     Addr thread = memory.value<uint64_t>(interp + o.interp_threads).value_or(0);
     while (thread != 0 && out.threads.size() < kMaxThreads && seen.insert(thread).second) {
       if (base::mono_ns() >= deadline) {
@@ -143,8 +149,10 @@ PySnapshot read_python(RemoteMemory& memory, const PythonRuntime& runtime, base:
       }
       const auto bytes = std::as_bytes(std::span(*raw));
       PyThread t = read_py_thread(memory, o, thread, bytes);
+      t.interpreters = {id};
       t.holds_gil = thread == holder;
       t.collecting = t.holds_gil && collecting;
+      t.may_collect = holder == 0 && collecting;
       for (const FrameGroup& group : t.groups) {
         for (const RawFrame& f : group.frames) {
           if (tried_code.insert(f.code).second) {
@@ -166,7 +174,12 @@ int64_t instruction_index(const RawFrame& frame, const CodeObject& code, const O
   if (o.chain == FrameChain::objects) {
     return frame.instruction;
   }
-  return (frame.instruction - static_cast<int64_t>(code.instructions)) / 2;
+  Addr first = code.instructions;
+  if (frame.copy > 0 && static_cast<size_t>(frame.copy) < code.copies.size()) {
+    first = code.copies[static_cast<size_t>(frame.copy)];
+  }
+  // Unsigned, as both may be garbage; the difference of what is not is small.
+  return static_cast<int64_t>(static_cast<uint64_t>(frame.instruction) - first) / 2;
 }
 
 }  // namespace xpurun::stackdump

@@ -6,6 +6,8 @@ namespace xpurun::stackdump {
 
 namespace {
 
+constexpr int64_t kMaxInstruction = int64_t{1} << 40;  // far behind every code object
+
 // Lines wrap instead of overflowing: tables may be hostile.
 int add(int line, int64_t step) {
   return static_cast<int>(static_cast<uint32_t>(line) + static_cast<uint32_t>(step));
@@ -27,7 +29,7 @@ SourceRange from_lnotab(std::string_view table, int line, int64_t instruction) {
 // 3.10: ranges of addresses in bytes; -128 says that a range has no line, but it still takes up room.
 SourceRange from_linetable(std::string_view table, int line, int64_t instruction) {
   constexpr int8_t kNoLine = -128;
-  const int64_t wanted = instruction * 2;
+  const int64_t wanted = std::min(instruction, kMaxInstruction) * 2;
   int64_t end = 0;
   for (size_t i = 0; i + 1 < table.size(); i += 2) {
     const auto step = static_cast<int8_t>(table[i + 1]);

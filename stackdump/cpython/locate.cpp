@@ -3,6 +3,9 @@
 #include "common/base/procfs.h"
 #include "common/base/strings.h"
 #include "stackdump/cpython/debug_offsets.h"
+#include "stackdump/cpython/dict.h"
+#include "stackdump/cpython/object.h"
+#include "stackdump/cpython/runtime_scan.h"
 #include "stackdump/native/dynamic_symbol.h"
 #include "stackdump/native/elf_image.h"
 
@@ -14,27 +17,23 @@ namespace xpurun::stackdump {
 
 namespace {
 
-struct Candidate {
-  Addr image = 0;
-  std::string path;
-};
-
-// First mappings of libpython and of the executable, in this order. Only the first copy of a file counts:
-// ctypes and llvmlite map a static python binary once more.
-std::vector<Candidate> candidates(base::Pid pid, const ProcMaps& maps) {
+// Where libpython, the executable and programs named after Python begin, in this order. A file may be mapped
+// several times (ctypes and llvmlite map a static python binary once more): only one of them is alive.
+std::vector<PythonImage> candidates(base::Pid pid, const ProcMaps& maps) {
+  constexpr size_t kMax = 32;
   const std::string exe = base::ProcFs().exe(pid);
-  std::vector<Candidate> libraries;
-  std::vector<Candidate> programs;
+  std::vector<PythonImage> libraries;
+  std::vector<PythonImage> programs;
   for (const Mapping& m : maps.all()) {
     if (!m.is_file() || m.offset != 0) {
       continue;
     }
-    const auto known = [&m](const Candidate& c) { return c.path == m.path; };
     const bool library = base::base_name(m.path).starts_with("libpython3.");
     auto& list = library ? libraries : programs;
     const bool is_exe = m.path == exe || exe == m.path + " (deleted)";
-    if ((library || is_exe) && std::none_of(list.begin(), list.end(), known)) {
-      list.push_back({m.lo, m.path});
+    // Started as "ld.so python3.12", the program is not the executable.
+    if ((library || is_exe || minor_from_path(m.path)) && list.size() < kMax) {
+      list.push_back({.image = m.lo, .path = m.path, .is_exe = is_exe});
     }
   }
   libraries.insert(libraries.end(), programs.begin(), programs.end());
@@ -59,34 +58,16 @@ std::string version_text(uint32_t hex) {
   return fmt::format("{}.{}.{}{}{}", hex >> 24, hex >> 16 & 0xff, hex >> 8 & 0xff, level, hex & 0xf);
 }
 
-// A static layout, or one that the interpreter describes.
-base::Result<PythonRuntime> describe(RemoteMemory& memory, const Candidate& c, Addr runtime) {
-  PythonRuntime out;
-  out.address = runtime;
-  out.path = c.path;
-  if (const auto about = read_self_description(memory, runtime)) {
-    out.version = version_text(about->version) + (about->free_threaded ? "t" : "");
-    XPURUN_TRY_ASSIGN(out.offsets, read_debug_offsets(memory, runtime, *about));
-    return out;
+// "3.9.18" out of sys.version, "3.9.18 (main, ...) [GCC ...]"; empty if that is not what is there.
+std::string told_version(RemoteMemory& memory, Addr runtime, const Offsets& o) {
+  const Addr interp = memory.value<uint64_t>(runtime + o.runtime_interpreters).value_or(0);
+  const Addr sys = interp == 0 ? 0 : memory.value<uint64_t>(interp + o.interp_sysdict).value_or(0);
+  const auto text = read_unicode(memory, dict_value(memory, sys, "version", o), o);
+  if (!text || !text->starts_with(fmt::format("3.{}.", o.minor))) {
+    return {};
   }
-  std::optional<int> minor = minor_from_path(c.path);
-  if (minor) {
-    out.version = fmt::format("3.{}", *minor);
-  }
-  if (const auto symbol = find_dynamic_symbol(memory, c.image, "Py_Version")) {
-    const uint64_t hex = memory.value<uint64_t>(symbol->address).value_or(0);
-    if (hex >> 24 == 3) {
-      minor = static_cast<int>(hex >> 16 & 0xff);
-      out.version = version_text(static_cast<uint32_t>(hex));
-    }
-  }
-  const Offsets* offsets = minor ? offsets_for_minor(*minor) : nullptr;
-  if (offsets == nullptr) {
-    return base::fail(minor ? fmt::format("the memory layout of Python 3.{} is not known", *minor)
-                            : "the Python version cannot be told");
-  }
-  out.offsets = *offsets;
-  return out;
+  const std::string version = text->substr(0, text->find(' '));
+  return version.size() < 32 ? version : "";
 }
 
 // The chain runtime -> interpreter -> thread -> interpreter must close; anything else is another layout.
@@ -102,21 +83,30 @@ PythonLookup check(RemoteMemory& memory, PythonRuntime runtime) {
     return {.why = NoPython::unsupported,
             .reason = fmt::format("this build of Python {} keeps its data elsewhere", runtime.version)};
   }
+  if (std::count(runtime.version.begin(), runtime.version.end(), '.') <
+      2) {  // no symbol told the patch level
+    if (const std::string told = told_version(memory, runtime.address, o); !told.empty()) {
+      runtime.version = told;
+    }
+  }
   return {.runtime = std::move(runtime)};
 }
 
-// Images that export nothing (frozen applications) may still have symbols or the section in their file.
-std::optional<Addr> find_in_file(base::Pid pid, const Candidate& c) {
-  auto image = ElfImage::from_file(fmt::format("/proc/{}/root{}", pid, c.path));
+// Images that export nothing may still have symbols or the section in their file.
+std::optional<Addr> find_in_file(base::Pid pid, const PythonImage& c) {
+  // The executable is open under this name even if its file is gone.
+  const std::string path =
+      c.is_exe ? fmt::format("/proc/{}/exe", pid) : fmt::format("/proc/{}/root{}", pid, c.path);
+  auto image = ElfImage::from_file(path);
   if (!image) {
     return std::nullopt;
   }
   const Addr bias = image->fixed_address() ? 0 : c.image - (image->loaded_range().lo & ~Addr{4095});
-  if (const auto s = image->find_symbol("_PyRuntime")) {
-    return bias + s->value;
-  }
   if (const auto s = image->section(".PyRuntime")) {
     return bias + s->sh_addr;
+  }
+  if (const auto s = image->find_symbol("_PyRuntime")) {
+    return bias + s->value;
   }
   return std::nullopt;
 }
@@ -136,23 +126,92 @@ std::optional<int> minor_from_path(std::string_view path) {
   return std::nullopt;
 }
 
-PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memory) {
+PythonLookup identify_python(RemoteMemory& memory, const PythonImage& c, Addr runtime,
+                             std::optional<int> minor) {
+  PythonRuntime out;
+  out.address = runtime;
+  out.path = c.path;
+  const auto unsupported = [](std::string reason) {
+    return PythonLookup{.why = NoPython::unsupported, .reason = std::move(reason)};
+  };
+  if (const auto about = read_self_description(memory, runtime)) {
+    out.version = version_text(about->version) + (about->free_threaded ? "t" : "");
+    auto offsets = read_debug_offsets(memory, runtime, *about);
+    if (!offsets) {
+      return unsupported(base::to_line(offsets.error()));
+    }
+    out.offsets = *offsets;
+    return check(memory, std::move(out));
+  }
+  if (const auto symbol = find_dynamic_symbol(memory, c.image, "Py_Version")) {
+    const uint64_t hex = memory.value<uint64_t>(symbol->address).value_or(0);
+    if (hex >> 24 == 3) {
+      minor = static_cast<int>(hex >> 16 & 0xff);
+      out.version = version_text(static_cast<uint32_t>(hex));
+    }
+  }
+  if (minor) {
+    const Offsets* offsets = offsets_for_minor(*minor);
+    if (offsets == nullptr) {
+      return unsupported(fmt::format("the memory layout of Python 3.{} is not known", *minor));
+    }
+    out.offsets = *offsets;
+    if (out.version.empty()) {
+      out.version = fmt::format("3.{}", *minor);
+    }
+    return check(memory, std::move(out));
+  }
+  for (int guess = 8; const Offsets* offsets = offsets_for_minor(guess); ++guess) {
+    out.offsets = *offsets;
+    out.version = told_version(memory, runtime, *offsets);
+    if (out.version.empty()) {
+      continue;
+    }
+    if (PythonLookup found = check(memory, out); found.runtime) {
+      return found;
+    }
+  }
+  return unsupported("the Python version cannot be told");
+}
+
+PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memory, LocateEffort effort) {
+  const bool thorough = effort == LocateEffort::thorough;
   PythonLookup out{.why = NoPython::absent, .reason = "no Python in this process"};
-  for (const Candidate& c : candidates(pid, maps)) {
+  for (const PythonImage& c : candidates(pid, maps)) {
     std::optional<Addr> runtime;
     if (const auto symbol = find_dynamic_symbol(memory, c.image, "_PyRuntime")) {
       runtime = symbol->address;
-    } else if (minor_from_path(c.path)) {
+    } else if (thorough || minor_from_path(c.path)) {
       runtime = find_in_file(pid, c);
     }
     if (!runtime) {
       continue;
     }
-    auto described = describe(memory, c, *runtime);
-    if (!described) {
-      return {.why = NoPython::unsupported, .reason = base::to_line(described.error())};
+    PythonLookup found = identify_python(memory, c, *runtime, minor_from_path(c.path));
+    if (found.runtime) {
+      return found;
     }
-    return check(memory, std::move(*described));
+    if (out.why == NoPython::absent) {  // of several unusable ones the first is the likelier
+      out = std::move(found);
+    }
+  }
+  if (!thorough || out.why != NoPython::absent) {
+    return out;
+  }
+  const auto accept = [&](const RuntimeGuess& g) {
+    const auto minor = g.minor == 0 ? std::nullopt : std::optional(g.minor);
+    if (minor && told_version(memory, g.address, *offsets_for_minor(*minor)).empty()) {
+      return false;
+    }
+    PythonLookup found = identify_python(memory, {.path = g.path}, g.address, minor);
+    if (found.runtime) {
+      out = std::move(found);
+    }
+    return out.runtime.has_value();
+  };
+  // A program that contains all of Python leaves no other traces.
+  if (!scan_for_runtime(maps, memory, base::ProcFs().exe(pid), accept) && has_traces_of_python(maps)) {
+    scan_for_runtime(maps, memory, "", accept);
   }
   return out;
 }

@@ -1,6 +1,7 @@
 // Finds the CPython runtime in a process: the address of _PyRuntime, the version and the layout. Nothing is
 // stopped, and for interpreters that export _PyRuntime (all that can load extension modules) no file is
-// opened, so that the supervisor may use it too.
+// opened, so that the supervisor may use it too. Else: the section .PyRuntime or the symbol in the file; else
+// the data of the process is looked through.
 #pragma once
 
 #include "common/base/ids.h"
@@ -14,7 +15,7 @@ namespace xpurun::stackdump {
 
 struct PythonRuntime {
   Addr address = 0;     // of _PyRuntime
-  std::string version;  // "3.12.1", or "3.9" where the patch level is not to be had
+  std::string version;  // "3.12.1", "3.14.0t" if free-threaded
   std::string path;     // of the image that holds it: python or libpython
   Offsets offsets;
 };
@@ -32,7 +33,24 @@ struct PythonLookup {
   std::optional<PythonRuntime> runtime;
 };
 
-PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memory);
+enum class LocateEffort {
+  quick,     // exported symbols, and the files of images named after Python
+  thorough,  // the file of any program too, and if Python has left traces, all data of the process
+};
+
+PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memory, LocateEffort effort);
+
+// A mapped file that may hold a runtime.
+struct PythonImage {
+  Addr image = 0;  // where its ELF header is mapped, 0 if that is unknown
+  std::string path;
+  bool is_exe = false;
+};
+
+// Version and layout of the runtime at an address, with proof that they are right. `minor` is a guess from
+// names, if there is one.
+PythonLookup identify_python(RemoteMemory& memory, const PythonImage& image, Addr runtime,
+                             std::optional<int> minor);
 
 // "/usr/lib/libpython3.12.so.1.0" or "/usr/bin/python3.9" -> 12, 9; nothing for other names.
 std::optional<int> minor_from_path(std::string_view path);

@@ -7,6 +7,7 @@ namespace xpurun::stackdump {
 namespace {
 
 constexpr size_t kMaxLineTable = size_t{1} << 20;
+constexpr int64_t kMaxCopies = 16384;  // of a code object's instructions, at most one for each thread
 
 void append_utf8(std::string& out, uint32_t c) {
   if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) {
@@ -30,6 +31,16 @@ void append_utf8(std::string& out, uint32_t c) {
   }
 }
 
+// A pointer to a _PyCodeArray: a count and as many addresses, some of them null.
+std::vector<Addr> read_copies(RemoteMemory& memory, Addr array) {
+  const auto count = array == 0 ? std::nullopt : memory.value<int64_t>(array);
+  if (!count || *count <= 0 || *count > kMaxCopies) {
+    return {};
+  }
+  std::vector<Addr> out(static_cast<size_t>(*count));
+  return memory.read(array + 8, std::as_writable_bytes(std::span(out))) ? out : std::vector<Addr>();
+}
+
 }  // namespace
 
 std::optional<std::string> read_unicode(RemoteMemory& memory, Addr object, const Offsets& o, size_t limit) {
@@ -38,9 +49,10 @@ std::optional<std::string> read_unicode(RemoteMemory& memory, Addr object, const
   if (object == 0 || !length || !state || *length < 0 || static_cast<uint64_t>(*length) > limit) {
     return std::nullopt;
   }
-  const size_t kind = *state >> 2 & 7;  // bytes per character
-  const bool compact = (*state >> 5 & 1) != 0;
-  const bool ascii = (*state >> 6 & 1) != 0;
+  const uint32_t flags = *state >> o.unicode_kind_shift;
+  const size_t kind = flags & 7;  // bytes per character
+  const bool compact = (flags >> 3 & 1) != 0;
+  const bool ascii = (flags >> 4 & 1) != 0;
   if (kind != 1 && kind != 2 && kind != 4) {
     return std::nullopt;
   }
@@ -89,6 +101,9 @@ std::optional<CodeObject> read_code_object(RemoteMemory& memory, Addr object, co
   out.line_table = read_bytes_object(memory, pointer(o.code_linetable), o, kMaxLineTable).value_or("");
   if (o.code_instructions != kAbsent) {
     out.instructions = object + o.code_instructions;
+  }
+  if (o.code_tlbc != kAbsent) {
+    out.copies = read_copies(memory, memory.value<uint64_t>(object + o.code_tlbc).value_or(0));
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include "stackdump/memory/remote_memory.h"
 
 #include <string>
+#include <vector>
 
 namespace xpurun::stackdump {
 
@@ -21,7 +22,8 @@ struct CodeObject {
   std::string filename;
   std::string line_table;
   int first_line = 0;
-  Addr instructions = 0;  // address of the first one, >= 3.11
+  Addr instructions = 0;     // address of the first one, >= 3.11
+  std::vector<Addr> copies;  // without GIL: where the instructions that single threads run begin, by number
 };
 
 std::optional<CodeObject> read_code_object(RemoteMemory& memory, Addr object, const Offsets& offsets);

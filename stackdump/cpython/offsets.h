@@ -16,6 +16,14 @@ enum class FrameChain {
   shim,          // >= 3.13: tstate->current_frame; shim as in 3.12
 };
 
+// Where an object keeps its attributes.
+enum class Attributes {
+  by_offset,      // <= 3.10: a dict at tp_dictoffset
+  values_before,  // 3.11: values four words and a dict three words before the object
+  tagged_before,  // 3.12: three words before the object, a dict or (marked in the lowest bit) values
+  inline_values,  // >= 3.13: values behind the object, valid unless there is a dict before it
+};
+
 enum class LineFormat {
   lnotab,     // <= 3.9: (address step, signed line step)
   linetable,  // 3.10: (address step, signed line step or -128 "no line")
@@ -30,11 +38,13 @@ struct Offsets {
   uint32_t runtime_interpreters = kAbsent;
   uint32_t runtime_gil = kAbsent;            // the GIL itself, <= 3.11
   uint32_t runtime_gc_collecting = kAbsent;  // 3.8
+  uint32_t interp_id = kAbsent;              // int64_t, 0 is the main interpreter
   uint32_t interp_next = kAbsent;
   uint32_t interp_threads = kAbsent;
   uint32_t interp_gil = kAbsent;  // pointer to the GIL, >= 3.12
   uint32_t interp_gc_collecting = kAbsent;
   uint32_t interp_modules = kAbsent;  // sys.modules, a dict
+  uint32_t interp_sysdict = kAbsent;  // what is in the module sys, a dict
   uint32_t gil_holder = 0;
   uint32_t gil_locked = 8;
 
@@ -54,18 +64,50 @@ struct Offsets {
   uint32_t frame_instr = kAbsent;     // pointer, or f_lasti (int) with FrameChain::objects
   uint32_t frame_boundary = kAbsent;  // is_entry (3.11) or owner (>= 3.12)
   uint32_t frame_size = 80;           // as much of it as we read
+  uint32_t frame_locals = kAbsent;    // the local variables, object references
+  uint32_t frame_tlbc = kAbsent;      // which copy of the instructions runs, free-threaded >= 3.14
+  bool frame_tagged = false;          // references carry tags in their lowest two bits, >= 3.14
 
   uint32_t code_firstlineno = kAbsent;
   uint32_t code_filename = kAbsent;
   uint32_t code_name = kAbsent;  // co_qualname where there is one
   uint32_t code_linetable = kAbsent;
   uint32_t code_instructions = kAbsent;  // co_code_adaptive, >= 3.11
+  uint32_t code_tlbc = kAbsent;          // copies of the instructions for single threads, see frame_tlbc
   uint32_t code_size = 208;              // as much of it as we read
+  uint32_t code_local_names = kAbsent;  // tuple: of all local variables, or (<= 3.10) those that are no cells
+  uint32_t code_local_kinds = kAbsent;  // bytes, one for each name, >= 3.11
+  uint32_t code_cell_names = kAbsent;   // tuple, <= 3.10
+  uint32_t code_free_names = kAbsent;   // tuple, <= 3.10
+
+  uint32_t object_type = 8;
+  uint32_t type_name = 24;
+  uint32_t type_basicsize = 32;
+  uint32_t type_flags = 168;
+  uint32_t type_dictoffset = 288;
+  uint32_t type_cached_keys = kAbsent;  // keys of split attribute tables, >= 3.11
+  uint32_t module_dict = 16;
+  uint32_t dict_used = 16;
+  uint32_t dict_keys = 32;
+  uint32_t dict_values = 40;
+  bool dict_log2_keys = true;  // >= 3.11: sizes of key tables are stored as logarithms
+  uint32_t values_items = 8;   // header of a split table's values, 0 before 3.13
+  Attributes attributes = Attributes::inline_values;
+  uint32_t managed_dict = 24;  // how far before the object its dict pointer is
+  uint32_t sequence_size = 16;
+  uint32_t tuple_items = 24;
+  uint32_t list_items = 24;
+  uint32_t set_used = 24;
+  uint32_t float_value = 16;
+  uint32_t long_size = 16;  // signed number of digits, or (>= 3.12) a tag word
+  uint32_t long_digits = 24;
+  uint32_t cell_content = 16;
 
   uint32_t bytes_size = 16;
   uint32_t bytes_data = 32;
   uint32_t unicode_length = 16;
   uint32_t unicode_state = 32;
+  uint32_t unicode_kind_shift = 2;     // in the state; compact and ascii follow the three bits of the kind
   uint32_t unicode_ascii_data = 48;    // behind a compact ASCII string's header
   uint32_t unicode_compact_data = 72;  // behind any other compact string's header
 };

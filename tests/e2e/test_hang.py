@@ -121,11 +121,24 @@ class NoFalseAlarm(xpurun_test.Case):
         self.assertEqual({i["verdict"]["level"] for i in incidents} - {"suspected"}, set())
 
     def test_long_c_call_on_all_ranks(self):
-        # pbkdf2 with a million rounds takes about a second; two cores serve four ranks.
-        incidents, _ = self.job("longcall", seconds=6)
+        incidents, _ = self.job("longcall", seconds=4)
         self.assertGreaterEqual(len(incidents), 1)
         self.assertEqual({i["verdict"]["id"] for i in incidents}, {"hang.long_call"})
         self.assertEqual({i["verdict"]["level"] for i in incidents}, {"suspected"})
+
+    def test_waiting_for_another_node_to_join(self):
+        command = [xpurun_test.PYTHON, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "1",
+                   "--rdzv_backend", "c10d", "--rdzv_endpoint", "127.0.0.1:0", str(xpurun_test.JOB)]
+        p = self.start_xpurun("--hang-timeout", 1, "--on-hang", "kill", "--", *command)
+        in_store = self.wait_for(lambda: [t for t in self.manifest()["processes"] if t["python"]]
+                                 if (self.out / "run.json").exists() else None, "launcher")
+        self.assertEqual(len(in_store), 1)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            p.wait(timeout=8)
+        p.send_signal(signal.SIGTERM)
+        _, stderr = p.communicate(timeout=60)
+        self.assertEqual(self.manifest()["incidents"], [], stderr)
+        self.assertNotIn("hang", stderr)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import textwrap
 import time
 import unittest
 
 from stackdump_live import STACKDUMP, Dump, Target, markers, names, need, on_every_python, python_frames
-
-LINE_TABLE_PROBE = os.environ["XPURUN_LINE_TABLE_PROBE"]
 
 NESTED = """
     import functools, threading, time
@@ -55,7 +52,7 @@ class EveryInterpreter(unittest.TestCase):
             is_python = [f["kind"] == "python" for f in frames]
             runs = sum(1 for a, b in zip(is_python, is_python[1:]) if a and not b)
             self.assertGreaterEqual(runs, 4)
-            if version != "system":
+            if "pyenv" in path:  # others are stripped
                 inside = names(main)
                 self.assertLess(inside.index("key"), inside.index("builtin_sorted"))
                 self.assertLess(inside.index("builtin_sorted"), inside.index("part"))
@@ -63,7 +60,7 @@ class EveryInterpreter(unittest.TestCase):
             self.assertEqual(len(other), 1)
             self.assertEqual(python_frames(other[0])[0]["func"], "worker_naïve")
             self.assertEqual(markers(other[0]), [])
-            if version == "system" or int(version.split(".")[1]) >= 11:
+            if not version.startswith(("3.8", "3.9", "3.10")):
                 self.assertEqual(python_frames(main)[0]["callee"], "time.sleep")
                 self.assertEqual(python_frames(main)[0]["column"], 13 - 4)
                 self.assertEqual(python_frames(main)[0]["func"], "Дом.ждать")
@@ -85,62 +82,6 @@ class EveryInterpreter(unittest.TestCase):
             spin = [x for x in d.json["threads"] if "spin" in names(x)]
             self.assertEqual([x.get("gil") for x in spin], ["holder"])
             self.assertEqual(d.main.get("gil"), "waiting", names(d.main)[:8])
-
-    @on_every_python
-    def test_lines_agree_with_the_interpreter_over_its_stdlib(self, version, path):
-        # Prints, for each code object, the input of the probe, and on the next line what Python itself says.
-        reference = textwrap.dedent(r"""
-            import dis, glob, os, sys, types
-            minor = sys.version_info[1]
-            def walk(code):
-                yield code
-                for c in code.co_consts:
-                    if isinstance(c, types.CodeType):
-                        for inner in walk(c): yield inner
-            root = os.path.dirname(os.__file__)
-            files = sorted(glob.glob(root + "/*.py"))[::3] + sorted(glob.glob(root + "/asyncio/*.py"))
-            for path in files:
-                try:
-                    tree = compile(open(path, "rb").read(), path, "exec")
-                except SyntaxError:
-                    continue
-                for code in walk(tree):
-                    n = len(code.co_code) // 2
-                    if minor >= 11:
-                        fmt, table = "locations", code.co_linetable
-                        want = [(l or 0, e or 0, 0 if c is None else c + 1, 0 if d is None else d + 1)
-                                for l, e, c, d in code.co_positions()]
-                    elif minor == 10:
-                        fmt, table = "linetable", code.co_linetable
-                        want = [(0, 0, 0, 0)] * n
-                        for start, end, line in code.co_lines():
-                            for i in range(start // 2, end // 2):
-                                want[i] = (line or 0, 0, 0, 0)
-                    else:
-                        fmt, table = "lnotab", code.co_lnotab
-                        # As dis.findlinestarts, but with unsigned address and signed line steps spelled out.
-                        want, line, addr = [], code.co_firstlineno, 0
-                        starts = {}
-                        for a, s in zip(table[0::2], table[1::2]):
-                            addr += a
-                            line += s - 256 if s >= 128 else s
-                            starts[addr] = line
-                        line = code.co_firstlineno
-                        for i in range(n):
-                            line = starts.get(i * 2, line)
-                            want.append((line, 0, 0, 0))
-                    print(fmt, code.co_firstlineno, n, table.hex() or "-")
-                    print("".join("%d %d %d %d;" % w for w in want[:n]))
-        """)
-        lines = subprocess.run([path, "-W", "ignore", "-c", reference], capture_output=True, text=True,
-                               check=True).stdout.splitlines()
-        given, want = lines[0::2], lines[1::2]
-        got = subprocess.run([LINE_TABLE_PROBE], input="\n".join(given) + "\n", capture_output=True, text=True,
-                             check=True).stdout.splitlines()
-        self.assertEqual(len(got), len(want))
-        self.assertGreater(sum(int(g.split()[2]) for g in given), 50_000)
-        wrong = [(g, w, x) for g, w, x in zip(given, want, got) if w != x]
-        self.assertEqual(len(wrong), 0, f"{version}: {wrong[:1]}")
 
 
 class Stopping(unittest.TestCase):

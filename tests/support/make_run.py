@@ -1,6 +1,6 @@
 """Makes synthetic run directories: what a supervisor would have written, for any number of ranks.
 
-usage: make_run.py DIR [--ranks 4] [--threads 3] [--culprit 2] [--hostile]
+usage: make_run.py DIR [--ranks 4] [--threads 3] [--culprit 2] [--hostile] [--earlier]
 """
 
 import argparse
@@ -126,6 +126,13 @@ def make(path, options):
     for name, content in files.items():
         (dump / name).write_text(json.dumps(content))
     (dump / "dump.json").write_text(json.dumps(dump_manifest(options, files)))
+    if options.earlier:
+        # An earlier dump on request, when every rank was in the collective.
+        before = path / "dumps" / "0-request"
+        before.mkdir(exist_ok=True)
+        calm = argparse.Namespace(**{**vars(options), "culprit": -1, "hostile": False})
+        for r in range(options.ranks):
+            (before / f"rank-{r}.stacks.json").write_text(json.dumps(stacks(r, calm)))
     (path / "run.json").write_text(json.dumps(run_manifest(options)))
 
 
@@ -136,6 +143,7 @@ def parse(argv=None):
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--culprit", type=int, default=2)
     parser.add_argument("--hostile", action="store_true")
+    parser.add_argument("--earlier", action="store_true")
     return parser.parse_args(argv)
 
 

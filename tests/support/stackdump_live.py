@@ -17,18 +17,32 @@ STACKDUMP = os.environ["XPURUN_STACKDUMP"]
 
 
 def find_pythons():
-    """{"3.11": path, ...} of pyenv, and "system"."""
+    """{"3.11": path or None, ...}: those of pyenv, "system", and those that XPURUN_TEST_PYTHONS lists (separated
+    by colons), which may be of later versions and are named after what they say they are."""
     out = {}
     root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
-    for minor in range(8, 14):
+    for minor in range(8, 15):
         found = sorted(glob.glob(f"{root}/versions/3.{minor}.*/bin/python3.{minor}"))
         out[f"3.{minor}"] = found[-1] if found else None
     out["system"] = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else None
+    ask = "import sys; print('%d.%d' % sys.version_info[:2] + getattr(sys, 'abiflags', ''))"
+    for path in filter(None, os.environ.get("XPURUN_TEST_PYTHONS", "").split(":")):
+        told = subprocess.run([path, "-c", ask], capture_output=True, text=True)
+        if told.returncode != 0:
+            raise RuntimeError(f"XPURUN_TEST_PYTHONS: {path} does not run: {told.stderr}")
+        version = told.stdout.strip()
+        out[version if out.get(version) is None else f"{version} ({path})"] = path
     return out
 
 
 PYTHONS = find_pythons()
 ANY_PYTHON = PYTHONS["system"] or sys.executable
+
+
+def scene():
+    """The source of a process with every kind of Python frame."""
+    with open(os.path.join(os.path.dirname(__file__), "python_scene.py"), encoding="utf-8") as f:
+        return f.read()
 
 
 def need(program):
@@ -39,13 +53,14 @@ def need(program):
 class Target:
     """A Python program that prints a line when it is where we want it."""
 
-    def __init__(self, code, python=ANY_PYTHON, wait=True, env=None):
+    def __init__(self, code, python=ANY_PYTHON, wait=True, env=None, name="target.py"):
         self.dir = tempfile.mkdtemp(prefix="xpurun-live-")
-        self.script = os.path.join(self.dir, "target.py")
+        self.script = os.path.join(self.dir, name)
+        os.makedirs(os.path.dirname(self.script), exist_ok=True)
         with open(self.script, "w", encoding="utf-8") as f:
             f.write(textwrap.dedent(code))
         self.process = subprocess.Popen([python, self.script], stdout=subprocess.PIPE, stdin=subprocess.PIPE,
-                                        text=True, env=env)
+                                        text=True, encoding="utf-8", env=env)
         self.pid = self.process.pid
         self.first_line = ""
         if wait and select.select([self.process.stdout], [], [], 20)[0]:

@@ -29,7 +29,7 @@ def have_torch():
 def torchrun(log_dir, *job_args, ranks=4, job=JOB):
     """The command line of a real run; torch 1.13 under Python 3.11 starts only with redirected, teed output."""
     # --standalone would take a fixed port there, and two tests at a time would meet.
-    return [PYTHON, "-m", "torch.distributed.run", "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0",
+    return [PYTHON, "-m", "torch.distributed.run", "--rdzv_backend", "c10d", "--rdzv_endpoint", "127.0.0.1:0",
             "--nproc_per_node", str(ranks), "-r", "1", "-t", "1", "--log_dir", str(log_dir), str(job),
             *map(str, job_args)]
 

@@ -7,6 +7,7 @@ inside load_batch.
 
 import argparse
 import ctypes
+import hashlib
 import os
 import signal
 import stat
@@ -18,6 +19,10 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 LAUNCHER_PID = os.getppid()
+
+
+def read_shard():
+    time.sleep(10000)
 
 
 def spin():
@@ -62,13 +67,24 @@ def hold_sockets():
     os.posix_spawn("/bin/sh", ["/bin/sh", "-c", script], {}, file_actions=null)
 
 
+def long_call(seconds):
+    """One call into C that computes for so long, by this machine's measure, and shows nobody that it gets on."""
+    def derive(rounds):
+        start = time.thread_time()
+        hashlib.pbkdf2_hmac("sha256", b"x", b"y", int(rounds))
+        return time.thread_time() - start
+
+    trial = 100000
+    derive(seconds * trial / derive(trial))
+
+
 def null_pointer():
     ctypes.string_at(0)
 
 
 def fail(fault, seconds):
     if fault == "sleep":
-        time.sleep(10000)
+        read_shard()
     elif fault == "spin":
         spin()
     elif fault == "stop":
@@ -95,9 +111,7 @@ def fail(fault, seconds):
 def load_batch(args, rank, step):
     if args.fault == "longcall":
         if step == args.at_step:
-            # One C call without an end in sight, in every rank alike.
-            import hashlib
-            hashlib.pbkdf2_hmac("sha256", b"x", b"y", int(args.seconds * 1e6))
+            long_call(args.seconds)
     elif rank == args.guilty and step >= args.at_step:
         if args.fault in ("slow", "checkpoint", "stop") and step > args.at_step:
             return torch.randn(8, 16)

@@ -25,3 +25,16 @@ TEST_CASE("ranks are known by their launcher's variables, in order of precedence
     CHECK_FALSE(identity_from(Env{}));
   }
 }
+
+TEST_CASE("a launcher is no rank, whatever the way it was started") {
+  using Argv = std::vector<std::string>;
+  CHECK(starts_ranks(Argv{"python3", "-m", "torch.distributed.run", "train.py"}));
+  CHECK(starts_ranks(Argv{"/usr/bin/python3", "-u", "-X", "dev", "/opt/venv/bin/torchrun", "train.py"}));
+  CHECK(starts_ranks(Argv{"torchrun", "train.py"}));
+  CHECK(starts_ranks(Argv{"python", "/opt/venv/bin/accelerate", "launch", "train.py"}));
+  CHECK_FALSE(starts_ranks(Argv{"python3", "-u", "train.py", "torchrun"}));
+  CHECK_FALSE(starts_ranks(Argv{"python3", "-m", "train", "-m", "torch.distributed.run"}));
+  CHECK_FALSE(starts_ranks(Argv{"python3", "-c", "torchrun"}));
+  CHECK_FALSE(starts_ranks(Argv{"python3", "-m"}));
+  CHECK_FALSE(starts_ranks(Argv{}));
+}

@@ -173,15 +173,13 @@ TEST_CASE("the five colours of xpu_timer's pictures") {
 }
 
 TEST_CASE("every format gives something for any set, the empty one included") {
-  const StackSet sets[] = {sample_set(), make_stack_set({}, "nothing", {})};
-  for (const StackSet& set : sets) {
-    for (int f = 0; f <= static_cast<int>(Format::html); ++f) {
-      CAPTURE(name_of(static_cast<Format>(f)));
-      CHECK(format_from(name_of(static_cast<Format>(f))) == static_cast<Format>(f));
-      for (View view : {View::merged, View::python, View::native}) {
-        (void)write_format(static_cast<Format>(f), set, view);
-      }
-      CHECK_FALSE(write_format(Format::html, set, View::merged).empty());
+  for (int f = 0; f <= static_cast<int>(Format::html); ++f) {
+    const auto format = static_cast<Format>(f);
+    CAPTURE(name_of(format));
+    CHECK(format_from(name_of(format)) == format);
+    for (View view : {View::merged, View::python, View::native}) {
+      CHECK_FALSE(write_format(format, sample_set(), view).empty());
+      (void)write_format(format, make_stack_set({}, "nothing", {}), view);
     }
   }
   CHECK(pprof_gz(sample_set(), View::merged).starts_with("\x1f\x8b"));

@@ -1,32 +1,60 @@
-// Decodes line tables for tests that compare with an interpreter's own answer. Reads lines
-// "<format> <first line> <instructions> <table in hex or ->" and prints for each instruction
-// "line end_line column end_column;", one line of output for each line of input.
+// Decodes the line tables of a file and compares with what the interpreter that wrote it says. The file holds
+// one record for each code object: int32 format (0 lnotab, 1 linetable, 2 locations), first line, number of
+// instructions, size of the table; the table; for each instruction int32 line, end line, column, end column.
+// Prints the numbers of instructions and of wrong answers, and the first wrong ones.
 #include "stackdump/cpython/line_table.h"
 
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <string>
 
 using namespace xpurun::stackdump;
 
-int main() {
-  std::ios::sync_with_stdio(false);
-  std::string format;
-  std::string hex;
-  int first = 0;
-  long count = 0;
-  while (std::cin >> format >> first >> count >> hex) {
-    const LineFormat f = format == "lnotab"      ? LineFormat::lnotab
-                         : format == "linetable" ? LineFormat::linetable
-                                                 : LineFormat::locations;
-    std::string table;
-    for (size_t i = 0; hex != "-" && i + 1 < hex.size(); i += 2) {
-      table += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-    }
-    for (long i = 0; i < count; ++i) {
-      const auto r = source_range(f, table, first, f == LineFormat::lnotab ? i * 2 : i);
-      std::cout << r.line << ' ' << r.end_line << ' ' << r.column << ' ' << r.end_column << ';';
-    }
-    std::cout << '\n';
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: line_table_probe FILE\n";
+    return 2;
   }
+  std::ifstream in(argv[1], std::ios::binary);
+  const std::string data{std::istreambuf_iterator<char>(in), {}};
+  size_t at = 0;
+  const auto numbers = [&] {
+    std::array<int32_t, 4> out{};
+    if (data.size() - at >= sizeof out) {
+      std::memcpy(out.data(), data.data() + at, sizeof out);
+    }
+    at += sizeof out;
+    return out;
+  };
+  size_t instructions = 0;
+  size_t wrong = 0;
+  while (at < data.size()) {
+    const auto [format, first, count, size] = numbers();
+    if (size < 0 || data.size() - at < static_cast<size_t>(size)) {
+      std::cerr << "line_table_probe: the file ends too early\n";
+      return 2;
+    }
+    const std::string_view table(data.data() + at, static_cast<size_t>(size));
+    at += table.size();
+    for (int32_t i = 0; i < count; ++i) {
+      const auto want = numbers();
+      const auto r = source_range(static_cast<LineFormat>(format), table, first, format == 0 ? i * 2 : i);
+      ++instructions;
+      if (want != std::array<int32_t, 4>{r.line, r.end_line, r.column, r.end_column} && ++wrong <= 5) {
+        std::cerr << "instruction " << i << " of a code object at line " << first << ": want " << want[0]
+                  << '-' << want[1] << ' ' << want[2] << '-' << want[3] << ", have " << r.line << '-'
+                  << r.end_line << ' ' << r.column << '-' << r.end_column << '\n';
+      }
+    }
+  }
+  if (at != data.size()) {
+    std::cerr << "line_table_probe: the file ends too early\n";
+    return 2;
+  }
+  std::cout << instructions << ' ' << wrong << '\n';
   return 0;
 }

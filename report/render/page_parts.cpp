@@ -1,0 +1,269 @@
+#include "report/render/page_parts.h"
+
+#include "common/base/strings.h"
+#include "common/model/frame_text.h"
+#include "report/collect.h"
+#include "report/findings.h"
+#include "report/flamegraph/palette.h"
+#include "report/render/text.h"
+#include "report/tree/roles.h"
+
+#include <fmt/format.h>
+#include <kainjow/mustache.hpp>
+
+#include <algorithm>
+
+namespace xpurun::report {
+
+using kainjow::mustache::data;
+
+namespace {
+
+// Of dumps of more processes than this only the incomplete ones are listed.
+constexpr size_t kListAll = 64;
+// Names of C++ templates can be longer than a page.
+constexpr size_t kLongestName = 240;
+constexpr size_t kLongestTitle = 26;
+
+// "29, 68, 107, …": a browser breaks lines at spaces only.
+std::string spaced(const std::string& ranks) {
+  std::string out;
+  for (char c : ranks.substr(ranks.find(' ') + 1)) {
+    out += c;
+    out += c == ',' ? " " : "";
+  }
+  return out;
+}
+
+std::string more(size_t all, size_t shown, std::string_view what) {
+  return all > shown ? fmt::format("{} more {} are in report.json.", all - shown, what) : std::string();
+}
+
+data frame_data(const StackClass& c, size_t i) {
+  const model::Frame& f = c.frames[i];
+  data d;
+  const auto source = c.source.find(static_cast<std::ptrdiff_t>(i));
+  d.set("has_source", source != c.source.end());
+  d.set("source", source == c.source.end() ? "" : source->second);
+  d.set("func", base::elide_middle(f.kind == model::FrameKind::python ? f.func : model::frame_label(f),
+                                   kLongestName));
+  d.set("place", f.kind == model::FrameKind::python ? model::short_location(f) : "");
+  put_text(d, "file", base::elide_middle(f.file, kLongestName));
+  d.set("kind", std::string(model::name_of(f.kind)));
+  d.set("user", is_user_code(f));
+  return d;
+}
+
+data short_stack(const StackClass& c) {
+  data out{data::type::list};
+  const std::vector<size_t> chosen = telling_frames(c.frames, kTellingFrames);
+  for (size_t i : chosen) {
+    out.push_back(frame_data(c, i));
+  }
+  return out;
+}
+
+std::string callee_of(const StackClass& c) {
+  for (const model::Frame& f : c.frames) {
+    if (f.kind == model::FrameKind::python) {
+      return f.callee;
+    }
+  }
+  return {};
+}
+
+const model::Waiting* waiting_of(const model::Verdict& v, const StackClass& c) {
+  for (const model::Waiting& w : v.waiting) {
+    if (w.ranks.contains(c.ranks)) {
+      return &w;
+    }
+  }
+  return nullptr;
+}
+
+data class_data(const StackClass& c, const RunReport& report, const PageLimits& limits) {
+  const model::Verdict& v = report.verdict;
+  const size_t all = report.forest.ranks().size();
+  data d;
+  const bool culprit = !v.ranks.empty() && v.ranks.contains(c.ranks);
+  const model::Waiting* waiting = culprit ? nullptr : waiting_of(v, c);
+  // A long list of ranks is no title.
+  const std::string who = class_title(c);
+  const bool listed = who.size() <= kLongestTitle;
+  d.set("title", listed ? who : fmt::format("{} ranks", c.ranks.size()));
+  put_text(d, "rank_list", listed ? std::string() : spaced(ranks_text(c.ranks)));
+  d.set("share", listed ? fmt::format("{} of {}", c.ranks.size(), all) : fmt::format("of {}", all));
+  d.set("culprit", culprit);
+  d.set("tag", culprit ? (v.state.empty() ? std::string("culprit") : fmt::format("culprit: {}", v.state))
+                       : (waiting != nullptr
+                              ? fmt::format("waits in {}", waiting->what.empty() ? "a wait" : waiting->what)
+                              : std::string()));
+  d.set("has_tag", culprit || waiting != nullptr);
+  d.set("missing", c.missing);
+  d.set("is_missing", !c.missing.empty());
+  put_text(d, "states", c.states.text());
+  const std::string callee = callee_of(c);
+  d.set("callee", callee);
+  d.set("has_callee", !callee.empty());
+  d.set("who",
+        fmt::format("{}{}pid {}{}", c.host.empty() ? "" : "host " + c.host, c.host.empty() ? "" : ", ", c.pid,
+                    c.ranks.size() > 1 ? fmt::format(", shown for rank {}", c.representative) : ""));
+  put_list(d, "short", short_stack(c));
+  data frames{data::type::list};
+  for (size_t i = 0; i < std::min(c.frames.size(), limits.frames); ++i) {
+    frames.push_back(frame_data(c, i));
+  }
+  put_list(d, "frames", frames);
+  d.set("count", fmt::format("{}", c.frames.size()));
+  return d;
+}
+
+data rank_data(const RankRow& r) {
+  data d;
+  d.set("rank", fmt::format("{}", r.rank));
+  d.set("culprit", r.culprit);
+  d.set("state", r.state);
+  put_text(d, "function", r.function);
+  d.set("place", r.place);
+  d.set("progress", r.progress);
+  d.set("ending", r.ending);
+  put_text(d, "host", r.host);
+  d.set("pid", r.pid == 0 ? "" : fmt::format("{}", r.pid));
+  return d;
+}
+
+data process_data(const ProcessLine& p) {
+  data d;
+  d.set("who", p.role == "rank" ? fmt::format("rank {}", p.rank)
+                                : (p.rank >= 0 ? fmt::format("{} of rank {}", p.role, p.rank) : p.role));
+  d.set("pid", fmt::format("{}", p.pid));
+  put_text(d, "host", p.host);
+  d.set("status", p.status);
+  d.set("good", p.status == "ok");
+  d.set("reason", p.reason);
+  d.set("pause", p.pause_ns > 0 ? fmt::format("{:.2f} ms", static_cast<double>(p.pause_ns) * 1e-6) : "");
+  d.set("threads", p.threads > 0 ? fmt::format("{}", p.threads) : "");
+  return d;
+}
+
+data dump_data(const DumpSummary& dump, const RunReport& report, const PageLimits& limits) {
+  data d;
+  d.set("dir", dump.dir);
+  d.set("shown", dump.dir == report.dump);
+  d.set("about", "");
+  if (dump.manifest) {
+    d.set("about", fmt::format("{} at {}, all within {:.1f} ms", dump.manifest->why,
+                               base::human_duration(dump.manifest->at_s),
+                               static_cast<double>(dump.manifest->spread_ns) * 1e-6));
+  }
+  const auto bad = static_cast<size_t>(std::count_if(dump.processes.begin(), dump.processes.end(),
+                                                     [](const ProcessLine& p) { return p.status != "ok"; }));
+  d.set("tally", bad == 0 ? fmt::format("{} processes, all complete", dump.processes.size())
+                          : fmt::format("{} processes, {} incomplete", dump.processes.size(), bad));
+  data processes{data::type::list};
+  const bool all = dump.processes.size() <= kListAll;
+  size_t listed = 0;
+  for (const ProcessLine& p : dump.processes) {
+    if (listed < limits.rows && (all || p.status != "ok")) {
+      processes.push_back(process_data(p));
+      ++listed;
+    }
+  }
+  put_list(d, "processes", processes);
+  put_text(d, "unlisted",
+           more(dump.processes.size(), listed, bad > listed ? "processes" : "complete processes"));
+  return d;
+}
+
+data incident_data(const model::Incident& i) {
+  data d;
+  d.set("n", fmt::format("{}", i.n));
+  d.set("at", base::human_duration(i.at_s));
+  d.set("cleared",
+        i.cleared_s < 0 ? "not cleared" : fmt::format("cleared at {}", base::human_duration(i.cleared_s)));
+  d.set("sentence", i.verdict.sentence);
+  put_text(d, "dump", i.dump);
+  return d;
+}
+
+data finding_data(const Finding& f) {
+  struct Look {
+    const char* icon;
+    const char* word;
+  };
+  const Look look = f.severity == Severity::error     ? Look{"!", "Error"}
+                    : f.severity == Severity::warning ? Look{"▲", "Warning"}
+                    : f.severity == Severity::good    ? Look{"✓", "Good"}
+                                                      : Look{"i", "Note"};
+  data d;
+  d.set("severity", std::string(name_of(f.severity)));
+  d.set("icon", look.icon);
+  d.set("word", look.word);
+  d.set("id", f.id);
+  d.set("title", f.title);
+  put_list(d, "evidence", string_list(f.evidence));
+  d.set("next", f.next);
+  d.set("has_next", !f.next.empty());
+  return d;
+}
+
+}  // namespace
+
+void put_list(data& to, const std::string& name, const data& list) {
+  to.set("has_" + name, list.is_non_empty_list());
+  to.set(name, list);
+}
+
+data string_list(const std::vector<std::string>& lines) {
+  data out{data::type::list};
+  for (const std::string& line : lines) {
+    out.push_back(line);
+  }
+  return out;
+}
+
+data pair_data(const std::string& key, const std::string& value) {
+  data d;
+  d.set("key", key);
+  d.set("value", value);
+  return d;
+}
+
+void put_text(data& to, const std::string& name, const std::string& text) {
+  to.set(name, text.empty() ? data(false) : data(text));
+}
+
+void put_tables(data& page, const RunReport& report, const PageLimits& limits) {
+  data findings{data::type::list};
+  for (const Finding& f : report.findings) {
+    findings.push_back(finding_data(f));
+  }
+  put_list(page, "findings", findings);
+  data classes{data::type::list};
+  for (size_t i = 0; i < std::min(report.classes.size(), limits.classes); ++i) {
+    classes.push_back(class_data(report.classes[i], report, limits));
+  }
+  put_list(page, "classes", classes);
+  put_text(page, "classes_cut", more(report.classes.size(), limits.classes, "groups"));
+  data ranks{data::type::list};
+  for (size_t i = 0; i < std::min(report.ranks.size(), limits.rows); ++i) {
+    ranks.push_back(rank_data(report.ranks[i]));
+  }
+  put_list(page, "ranks", ranks);
+  page.set("rank_count", fmt::format("{} rank{}{}", report.ranks.size(), report.ranks.size() == 1 ? "" : "s",
+                                     report.verdict.ranks.empty() ? "" : ", culprits first"));
+  page.set("many_ranks", report.ranks.size() > 20);
+  put_text(page, "ranks_cut", more(report.ranks.size(), limits.rows, "ranks"));
+  data dumps{data::type::list};
+  for (const DumpSummary& d : report.dumps) {
+    dumps.push_back(dump_data(d, report, limits));
+  }
+  put_list(page, "dumps", dumps);
+  data incidents{data::type::list};
+  for (const model::Incident& i : report.run.incidents) {
+    incidents.push_back(incident_data(i));
+  }
+  put_list(page, "incidents", incidents);
+}
+
+}  // namespace xpurun::report

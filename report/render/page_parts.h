@@ -1,0 +1,38 @@
+// Fills the lists of templates/report.mustache; html.cpp does the rest of it.
+#pragma once
+
+#include "report/run_report.h"
+
+#include <string>
+#include <vector>
+
+namespace kainjow::mustache {
+template <typename string_type>
+class basic_data;
+}
+
+namespace xpurun::report {
+
+using PageData = kainjow::mustache::basic_data<std::string>;
+
+// How much of each list the page holds; what is cut is counted in the page.
+struct PageLimits {
+  size_t rows = 2000;  // of ranks, and of the processes of a dump
+  size_t classes = 60;
+  size_t frames = 400;       // of one class
+  size_t tree_lines = 2000;  // of one text tree
+  size_t boxes = 700;        // of the static picture
+  size_t nodes = 150'000;    // of the stacks from which scripts draw
+};
+
+// A list, and "has_<name>" beside it, because an empty list cannot hide its heading.
+void put_list(PageData& to, const std::string& name, const PageData& list);
+// Text that hides its section when it is empty. Never left unset: a name that is not there is looked for
+// outside of the list.
+void put_text(PageData& to, const std::string& name, const std::string& text);
+PageData string_list(const std::vector<std::string>& lines);
+PageData pair_data(const std::string& key, const std::string& value);
+
+void put_tables(PageData& page, const RunReport& report, const PageLimits& limits);
+
+}  // namespace xpurun::report

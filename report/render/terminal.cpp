@@ -1,0 +1,238 @@
+#include "report/render/terminal.h"
+
+#include "common/base/strings.h"
+#include "common/model/rank_set.h"
+#include "report/flamegraph/palette.h"
+#include "report/render/json.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace xpurun::report {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMostGroups = 12;  // of ranks
+constexpr size_t kMostClasses = 6;
+constexpr size_t kFramesShown = 3;
+
+// Missing keys and values of another type than expected count as empty: the file may be damaged.
+std::string text_of(const json& j, const char* key) {
+  const auto it = j.is_object() ? j.find(key) : j.end();
+  return j.is_object() && it != j.end() && it->is_string() ? base::sanitize(it->get_ref<const std::string&>())
+                                                           : std::string();
+}
+
+const json& list_of(const json& j, const char* key) {
+  static const json kEmpty = json::array();
+  const auto it = j.is_object() ? j.find(key) : j.end();
+  return j.is_object() && it != j.end() && it->is_array() ? *it : kEmpty;
+}
+
+const json& object_of(const json& j, const char* key) {
+  static const json kEmpty = json::object();
+  const auto it = j.is_object() ? j.find(key) : j.end();
+  return j.is_object() && it != j.end() && it->is_object() ? *it : kEmpty;
+}
+
+int64_t number_of(const json& j, const char* key, int64_t fallback) {
+  const auto it = j.is_object() ? j.find(key) : j.end();
+  return j.is_object() && it != j.end() && it->is_number_integer() ? it->get<int64_t>() : fallback;
+}
+
+class Writer {
+ public:
+  explicit Writer(const TerminalLook& look) : look_(look) {}
+
+  void heading(const std::string& text) { out_ += fmt::format("\n{}\n", paint("1", text)); }
+  void line(size_t indent, const std::string& text, std::string_view style = {}, size_t hang = 2) {
+    const size_t columns = std::max<size_t>(look_.columns, 40) - indent;
+    const std::string wrapped = base::wrap(text, columns, hang);
+    for (std::string_view part : base::split(wrapped, '\n')) {
+      out_ += std::string(indent, ' ') + paint(style, std::string(part)) + '\n';
+    }
+  }
+  const char* pick(const char* utf8, const char* ascii) const {
+    return look_.glyphs == Glyphs::utf8 ? utf8 : ascii;
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string paint(std::string_view style, const std::string& text) const {
+    return style.empty() || look_.ink == Ink::plain ? text : fmt::format("\x1b[{}m{}\x1b[0m", style, text);
+  }
+
+  TerminalLook look_;
+  std::string out_;
+};
+
+struct SeverityLook {
+  const char* icon;
+  const char* ascii;
+  const char* style;
+};
+
+SeverityLook look_of(const std::string& severity) {
+  return severity == "error"     ? SeverityLook{"✗", "x", "1;31"}
+         : severity == "warning" ? SeverityLook{"▲", "!", "1;33"}
+         : severity == "good"    ? SeverityLook{"✓", "+", "1;32"}
+                                 : SeverityLook{"•", "*", "2"};
+}
+
+void put_findings(Writer& w, const json& report) {
+  if (list_of(report, "findings").empty()) {
+    return;
+  }
+  w.heading("Findings");
+  for (const json& f : list_of(report, "findings")) {
+    const std::string severity = text_of(f, "severity");
+    const SeverityLook look = look_of(severity);
+    w.line(2,
+           fmt::format("{} {}: {} [{}]", w.pick(look.icon, look.ascii), severity, text_of(f, "title"),
+                       text_of(f, "id")),
+           look.style);
+    for (const json& e : list_of(f, "evidence")) {
+      if (e.is_string()) {
+        w.line(4, "- " + base::sanitize(e.get_ref<const std::string&>()));
+      }
+    }
+    if (const std::string next = text_of(f, "next"); !next.empty()) {
+      w.line(4, "next: " + next, "", 6);
+    }
+  }
+}
+
+std::string place_text(const json& r) {
+  const std::string function = text_of(r, "function");
+  const std::string place = text_of(r, "place");
+  return function.empty() ? place : place.empty() ? function : fmt::format("{} ({})", function, place);
+}
+
+// Ranks of which the same can be said share a line.
+void put_ranks(Writer& w, const json& report) {
+  const json& ranks = list_of(report, "ranks");
+  if (ranks.empty()) {
+    return;
+  }
+  using Key = std::tuple<bool, std::string, std::string, std::string, std::string>;
+  struct Group {
+    model::RankSet ranks;
+    std::string host;
+    int64_t pid = 0;
+  };
+  std::map<Key, Group> groups;
+  for (const json& r : ranks) {
+    const bool culprit = r.is_object() && r.contains("culprit") && r["culprit"] == json(true);
+    const int64_t rank = number_of(r, "rank", -1);
+    if (rank < 0 || rank > INT32_MAX) {
+      continue;
+    }
+    Group& g =
+        groups[{!culprit, text_of(r, "state"), place_text(r), text_of(r, "progress"), text_of(r, "ending")}];
+    g.ranks.insert(static_cast<base::Rank>(rank));
+    g.host = text_of(r, "host");
+    g.pid = number_of(r, "pid", 0);
+  }
+  std::vector<std::pair<Key, Group>> sorted(groups.begin(), groups.end());
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return std::tuple(std::get<0>(a.first), a.second.ranks.size(), a.second.ranks.lowest()) <
+           std::tuple(std::get<0>(b.first), b.second.ranks.size(), b.second.ranks.lowest());
+  });
+  w.heading(fmt::format("Ranks ({})", ranks.size()));
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    if (i == kMostGroups) {
+      w.line(2, fmt::format("and {} more groups of ranks", sorted.size() - kMostGroups));
+      break;
+    }
+    const auto& [key, g] = sorted[i];
+    const auto& [innocent, state, where, progress, ending] = key;
+    std::string text = fmt::format("{} {}", innocent ? " " : w.pick("▶", ">"), ranks_text(g.ranks));
+    for (const auto& [before, part] : {std::pair<const char*, const std::string&>{": ", state},
+                                       {" in ", where},
+                                       {", last progress ", progress},
+                                       {", ", ending}}) {
+      text += part.empty() ? "" : before + part;
+    }
+    if (g.ranks.size() == 1) {
+      text += g.host.empty() ? fmt::format(" [pid {}]", g.pid) : fmt::format(" [{}, pid {}]", g.host, g.pid);
+    }
+    // wrap() drops leading blanks, so the mark of the innocent is put back as indentation.
+    w.line(innocent ? 4 : 2, text, innocent ? "" : "1;31", innocent ? 2 : 4);
+  }
+}
+
+void put_classes(Writer& w, const json& report) {
+  const json& classes = list_of(report, "classes");
+  if (classes.empty()) {
+    return;
+  }
+  w.heading("Ranks by where they are, smallest group first");
+  size_t shown = 0;
+  for (const json& c : classes) {
+    if (shown++ == kMostClasses) {
+      w.line(2, fmt::format("and {} more groups", classes.size() - kMostClasses));
+      break;
+    }
+    const auto ranks = model::RankSet::parse(text_of(c, "ranks"));
+    w.line(2, fmt::format("{} ({} of {})", ranks_text(ranks.value_or(model::RankSet())),
+                          number_of(c, "count", 0), list_of(report, "ranks").size()));
+    if (const std::string missing = text_of(c, "missing"); !missing.empty()) {
+      w.line(4, "no stacks: " + missing);
+    }
+    size_t left = kFramesShown;
+    for (const json& i : list_of(c, "telling")) {
+      const json& frames = list_of(c, "frames");
+      if (left > 0 && i.is_number_unsigned() && i.get<size_t>() < frames.size()) {
+        --left;
+        w.line(4, text_of(frames[i.get<size_t>()], "label"));
+      }
+    }
+  }
+}
+
+void put_environment(Writer& w, const json& report) {
+  const json& environment = object_of(report, "environment");
+  std::string command;
+  for (const json& word : list_of(environment, "command")) {
+    command +=
+        word.is_string() ? " " + base::shell_quote(base::sanitize(word.get_ref<const std::string&>())) : "";
+  }
+  w.heading("Environment");
+  const std::string host = text_of(environment, "host");
+  w.line(2, fmt::format("run {}{}, xpurun {}", text_of(report, "id"), host.empty() ? "" : " on host " + host,
+                        text_of(report, "version")));
+  w.line(2, "command" + command);
+}
+
+}  // namespace
+
+base::Result<std::string> terminal_text(std::string_view report_json, const TerminalLook& look) {
+  const json report = json::parse(report_json, nullptr, /*allow_exceptions=*/false);
+  if (!report.is_object() || text_of(report, "schema") != kReportSchema) {
+    return base::fail(base::Error{
+        .what = "the data is no report that this xpurun can read",
+        .id = "E-NO-DATA",
+        .cause = report.is_object()
+                     ? fmt::format("its schema is “{}”, not “{}”",
+                                   base::elide_middle(text_of(report, "schema"), 40), kReportSchema)
+                     : std::string("it is not JSON"),
+        .hint = "use the version of xpurun that the page's last lines name"});
+  }
+  Writer w(look);
+  const json& verdict = object_of(report, "verdict");
+  const std::string sentence = text_of(verdict, "sentence");
+  w.line(0, sentence.empty() ? "no verdict" : sentence, "1");
+  put_findings(w, report);
+  put_ranks(w, report);
+  put_classes(w, report);
+  put_environment(w, report);
+  return w.take();
+}
+
+}  // namespace xpurun::report

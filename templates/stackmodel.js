@@ -1,0 +1,371 @@
+// The distinct stacks of the page as a tree for one view of them: layer, filters, order, comparison. No drawing.
+// Columns of the data are described in docs/report.md.
+(function () {
+  "use strict";
+  var xpurun = window.xpurun = window.xpurun || {};
+
+  // Text of a data block: plain, or gzip in base64.
+  xpurun.unpack = function (id) {
+    var at = document.getElementById(id);
+    if (!at) return Promise.reject(new Error("no data"));
+    if (!at.hasAttribute("data-encoding")) return Promise.resolve(at.textContent);
+    if (!window.DecompressionStream) return Promise.reject(new Error("this browser cannot unpack the page's data"));
+    var bytes = Uint8Array.from(atob(at.textContent), function (c) { return c.charCodeAt(0); });
+    var stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).text();
+  };
+
+  // --- sets of ranks
+  // "0-3,7" -> [[0,3],[7,7]]; null on anything else.
+  function parseSet(text) {
+    var out = [];
+    if (text.trim() === "") return out;
+    var parts = text.split(",");
+    for (var i = 0; i < parts.length; i++) {
+      var m = /^\s*(\d+)\s*(?:-\s*(\d+)\s*)?$/.exec(parts[i]);
+      if (!m) return null;
+      out.push([+m[1], m[2] === undefined ? +m[1] : +m[2]]);
+    }
+    return out;
+  }
+  // "0-7,!3": what is wanted, and what is not. {yes, no} or null.
+  xpurun.parseFilter = function (text) {
+    var yes = [], no = [];
+    text.split(",").forEach(function (part) {
+      part = part.trim();
+      if (part[0] === "!") no.push(part.slice(1)); else if (part) yes.push(part);
+    });
+    yes = parseSet(yes.join(","));
+    no = no.some(function (part) { return !part.trim(); }) ? null : parseSet(no.join(","));
+    return yes && no ? { yes: yes, no: no } : null;
+  };
+  function within(intervals, n) {
+    return intervals.some(function (i) { return n >= i[0] && n <= i[1]; });
+  }
+  xpurun.passes = function (filter, rank) {
+    return (!filter.yes.length || within(filter.yes, rank)) && !within(filter.no, rank);
+  };
+  function pop(v) {
+    v -= (v >>> 1) & 0x55555555;
+    v = (v & 0x33333333) + ((v >>> 2) & 0x33333333);
+    return Math.imul((v + (v >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
+  }
+  function count(bits) {
+    var n = 0;
+    for (var i = 0; i < bits.length; i++) n += pop(bits[i]);
+    return n;
+  }
+  xpurun.count = count;
+  function same(a, b) {
+    for (var i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+    return true;
+  }
+  function merge(into, from) {
+    for (var i = 0; i < into.length; i++) into[i] |= from[i];
+  }
+
+  // Numbers of the universe: all ranks in order, then processes that have none.
+  function Universe(data) {
+    var seen = new Set(), processes = 0;
+    this.sets = data.sets.map(function (text) { return parseSet(text) || []; });
+    var used = new Set(data.stacks.ranks || []), self = this;
+    used.forEach(function (s) {
+      self.sets[s].forEach(function (i) { for (var r = i[0]; r <= i[1]; r++) seen.add(r); });
+    });
+    (data.stacks.processes || []).forEach(function (s) {
+      self.sets[s].forEach(function (i) { processes = Math.max(processes, i[1] + 1); });
+    });
+    this.ranks = Array.from(seen).sort(function (a, b) { return a - b; });
+    this.at = new Map(this.ranks.map(function (r, i) { return [r, i]; }));
+    this.size = this.ranks.length + processes;
+    this.words = Math.max(1, Math.ceil(this.size / 32));
+  }
+  Universe.prototype.bits = function (rankSet, processSet, filter) {
+    var bits = new Uint32Array(this.words), self = this;
+    this.sets[rankSet].forEach(function (i) {
+      for (var r = i[0]; r <= i[1]; r++) {
+        if (filter && !xpurun.passes(filter, r)) continue;
+        var n = self.at.get(r);
+        bits[n >>> 5] |= 1 << (n & 31);
+      }
+    });
+    if (filter && filter.yes.length) return bits;
+    this.sets[processSet].forEach(function (i) {
+      for (var p = i[0]; p <= i[1]; p++) {
+        var n = self.ranks.length + p;
+        bits[n >>> 5] |= 1 << (n & 31);
+      }
+    });
+    return bits;
+  };
+  Universe.prototype.of = function (intervals) {
+    var bits = new Uint32Array(this.words), self = this;
+    this.ranks.forEach(function (r, n) { if (within(intervals, r)) bits[n >>> 5] |= 1 << (n & 31); });
+    return bits;
+  };
+  // "0-1,3"; processes without rank are not in it.
+  Universe.prototype.text = function (bits) {
+    var out = [], first = null, last = null;
+    function close() { if (first !== null) out.push(first === last ? "" + first : first + "-" + last); }
+    for (var n = 0; n < this.ranks.length; n++) {
+      if (!(bits[n >>> 5] >>> (n & 31) & 1)) continue;
+      var r = this.ranks[n];
+      if (last !== null && r === last + 1) { last = r; continue; }
+      close();
+      first = last = r;
+    }
+    close();
+    return out.join(",");
+  };
+  xpurun.ranksText = function (text) {
+    if (!text) return "";
+    var one = /^\d+$/.test(text);
+    if (text.length > 40) text = text.slice(0, text.lastIndexOf(",", 40)) + ",…";
+    return (one ? "rank " : "ranks ") + text;
+  };
+
+  // --- trees
+  function Node(parent, frame, label, words, sides) {
+    this.parent = parent;
+    this.frame = frame;  // -1: stands for a thread role or for the panel
+    this.label = label;
+    this.kids = [];
+    this.byFrame = new Map();
+    this.bits = [];
+    this.threads = [];
+    for (var i = 0; i < sides; i++) { this.bits.push(new Uint32Array(words)); this.threads.push(0); }
+    this.states = {};
+    this.depth = parent ? parent.depth + 1 : -1;
+  }
+  Node.prototype.child = function (frame, label) {
+    var key = frame < 0 ? label : frame, kid = this.byFrame.get(key);
+    if (!kid) {
+      kid = new Node(this, frame, label, this.bits[0].length, this.bits.length);
+      this.byFrame.set(key, kid);
+      this.kids.push(kid);
+    }
+    return kid;
+  };
+  Node.prototype.add = function (side, bits, threads, state) {
+    merge(this.bits[side], bits);
+    this.threads[side] += threads;
+    this.states[state] = (this.states[state] || 0) + threads;
+  };
+
+  function Model(data) {
+    this.data = data;
+    this.universe = new Universe(data);
+    this.paths = new Map();
+    this.culprits = this.universe.of(parseSet(data.culprits) || []);
+  }
+  xpurun.Model = Model;
+
+  // Frames of a path, outermost first.
+  Model.prototype.path = function (id) {
+    var out = [];
+    for (var at = id; at > 0; at = this.data.parents[at - 1]) out.push(this.data.frames[at - 1]);
+    return out.reverse();
+  };
+
+  function keeps(kind, layer) {
+    if (layer === "python") return kind === "p";
+    if (layer === "native") return kind !== "p";
+    return kind !== "e";
+  }
+
+  // What of a path is shown in a view.
+  Model.prototype.shown = function (id, view, main, empty) {
+    var data = this.data, whole = this.path(id);
+    if (empty) return whole;
+    var out = whole.filter(function (f) {
+      return keeps(data.kinds[f], view.layer) && !(view.nointerp && data.groups[f] === "i");
+    });
+    if (view.nolib) {
+      // Where a stack ends is always shown.
+      out = out.filter(function (f, i) { return data.groups[f] === "u" || i === out.length - 1; });
+    }
+    return out.length || !(main || view.layer === "merged") ? out : null;
+  };
+
+  function panelOf(role) {
+    if (role[0] === "rank") return role[1] === "main" ? 0 : 1;
+    return role[0] === "worker" ? 2 : 3;
+  }
+  var TITLES = ["Main threads of the ranks", "Other threads of the ranks", "Dataloader workers", "Launcher and other processes"];
+  var NOTHING = { python: "[no Python frames]", native: "[no native frames]", merged: "[no frames]" };
+
+  function hash(seed, text) {
+    var h = seed ^ 0x811c9dc5;
+    for (var i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
+    return h >>> 0;
+  }
+
+  // The sides on which stack `i` counts: [[side, bits]...]. Without a comparison there is one side.
+  Model.prototype.sides = function (i, view, filter, group) {
+    var s = this.data.stacks, bits = this.universe.bits(s.ranks[i], s.processes[i], filter);
+    if (view.compare === "ranks") {
+      if (s.moment[i] !== view.moment) return [];
+      var a = bits.slice(), b = bits.slice();
+      for (var w = 0; w < bits.length; w++) { a[w] &= group[w]; b[w] &= ~group[w]; }
+      return [[0, a], [1, b]];
+    }
+    if (view.compare !== "") {
+      return s.moment[i] === +view.compare ? [[0, bits]] : s.moment[i] === view.moment ? [[1, bits]] : [];
+    }
+    return s.moment[i] === view.moment ? [[0, bits]] : [];
+  };
+
+  // Panels with their trees for a view; `error` says which part of it cannot be understood.
+  Model.prototype.build = function (view) {
+    var data = this.data, s = data.stacks, self = this, words = this.universe.words;
+    var filter = view.ranks ? xpurun.parseFilter(view.ranks) : null;
+    var groupFilter = view.group ? xpurun.parseFilter(view.group) : null;
+    var error = view.ranks && !filter ? "ranks: write 0-7,!3" : view.compare === "ranks" && view.group && !groupFilter ? "group: write 0-7,!3" : "";
+    var group = new Uint32Array(words);
+    if (groupFilter) {
+      this.universe.ranks.forEach(function (r, n) {
+        if (xpurun.passes(groupFilter, r)) group[n >>> 5] |= 1 << (n & 31);
+      });
+    }
+    var compared = view.compare !== "";
+    var panels = TITLES.map(function (title) {
+      return { title: title, root: new Node(null, -1, title, words, compared ? 2 : 1), depth: 0 };
+    });
+    var paths = new Map();
+    for (var i = 0; i < s.path.length; i++) {
+      var role = data.roles[s.role[i]], state = s.state[i];
+      if (view.thread && role[1] !== view.thread || view.process && role[0] !== view.process) continue;
+      if (view.state && (view.state.length > 1 ? state.slice(1) !== view.state.slice(1) : state[0] !== view.state)) continue;
+      var sides = this.sides(i, view, filter, group).filter(function (side) { return count(side[1]) > 0; });
+      if (!sides.length) continue;
+      var key = s.path[i] + (role[1] === "main" ? "m" : "");
+      if (!paths.has(key)) paths.set(key, this.shown(s.path[i], view, role[1] === "main", !s.threads[i]));
+      var path = paths.get(key), at = panelOf(role);
+      if (path && !path.length) continue;
+      sides.forEach(function (side) {
+        var node = panels[at].root, n = s.threads[i] * count(side[1]);
+        node.add(side[0], side[1], n, state);
+        if (at !== 0) {
+          node = node.child(-1, at === 3 ? role[0] + ": " + role[1] : role[1]);
+          node.add(side[0], side[1], n, state);
+        }
+        if (path === null) {
+          node.child(-1, NOTHING[view.layer]).add(side[0], side[1], n, state);
+          return;
+        }
+        for (var k = 0; k < path.length; k++) {
+          var f = path[view.reverse ? path.length - 1 - k : k];
+          node = node.child(f, data.labels[f]);
+          node.add(side[0], side[1], n, state);
+        }
+      });
+    }
+    panels = panels.filter(function (panel) { return panel.root.kids.length; });
+    panels.forEach(function (panel, index) {
+      panel.index = index;
+      self.finish(panel, view);
+    });
+    return { panels: panels, error: error, compared: compared };
+  };
+
+  // Weights, ids and order of the children; prunes what does not differ if that is wanted.
+  Model.prototype.finish = function (panel, view) {
+    var self = this, compared = panel.root.bits.length > 1;
+    panel.nodes = new Map();
+    panel.totals = panel.root.bits.map(function (bits, i) { return view.width === "threads" ? panel.root.threads[i] : count(bits); });
+    function weigh(node, seed, all) {
+      node.n = node.bits.map(count);
+      node.weight = view.width === "threads" ? node.threads.reduce(add, 0) : node.n.reduce(add, 0);
+      node.id = hash(seed, node.label + (node.frame < 0 ? "" : self.data.kinds[node.frame]));
+      node.ranks = self.universe.text(node.bits.length > 1 ? union(node.bits) : node.bits[0]);
+      node.lowest = parseInt(node.ranks, 10) || 0;
+      if (compared) {
+        var share = node.n.map(function (n, i) {
+          return (view.width === "threads" ? node.threads[i] : n) / (panel.totals[i] || 1);
+        });
+        node.delta = share[1] - share[0];
+      }
+      // A thread role's own ranks are "all" for the frames below it.
+      var own = node.parent === panel.root && node.frame < 0 ? node : all;
+      node.kids.forEach(function (kid) { weigh(kid, node.id, own); });
+      if (view.diff) {
+        node.kids = node.kids.filter(function (kid) {
+          return kid.kids.length || (compared ? Math.abs(kid.delta) > 1e-9 : !same(kid.bits[0], own.bits[0]));
+        });
+      }
+      node.kids.sort(function (a, b) {
+        return a.weight - b.weight || a.lowest - b.lowest || (a.label < b.label ? -1 : a.label > b.label ? 1 : 0);
+      });
+      if (node.parent) {
+        panel.nodes.set(node.id, node);
+        node.diverges = node.frame >= 0 && node.ranks !== "" && node.n.reduce(add, 0) < node.parent.n.reduce(add, 0);
+      }
+    }
+    weigh(panel.root, panel.title.length, panel.root);
+    panel.depth = 0;
+    (function deepest(node) {
+      panel.depth = Math.max(panel.depth, node.depth + 1);
+      node.kids.forEach(deepest);
+    })(panel.root);
+    panel.total = panel.root.weight;
+  };
+  function add(a, b) { return a + b; }
+  function union(list) {
+    var out = list[0].slice();
+    list.slice(1).forEach(function (bits) { merge(out, bits); });
+    return out;
+  }
+
+  // Fractions of a panel's width for the children of `node`, which is `width` wide. A few lone ones among very many get
+  // a least width, as in the static picture.
+  var LEAST = 0.02;
+  xpurun.childWidths = function (node, width) {
+    var sum = node.kids.reduce(function (n, kid) { return n + kid.weight; }, 0);
+    var unit = width / Math.max(sum, node.weight, 1), raised = 0, wide = 0;
+    var widths = node.kids.map(function (kid) {
+      var w = kid.weight * unit;
+      if (w < LEAST) raised += LEAST; else wide += w;
+      return w;
+    });
+    if (!raised || raised > width / 3 || wide < width / 2) return widths;
+    return widths.map(function (w) { return w < LEAST ? LEAST : w * (width - raised) / width; });
+  };
+
+  // Which look a set of ranks has: neutral for all, a quiet tint for most, hatched colours for small sets.
+  var COLORS = 7;
+  xpurun.Palette = function (built, model) {
+    var css = new Map(), legend = [], all = "", small = [], large = [], allSeen = false, total = 0;
+    if (built.panels.length) {
+      var everyone = built.panels.map(function (p) { return p.root.bits[0]; }).reduce(function (a, b) { return union([a, b]); });
+      all = model.universe.text(everyone);
+      total = all ? count(model.universe.of(parseSet(all))) : 0;
+    }
+    var culprits = model.universe.text(model.culprits);
+    built.panels.forEach(function (panel) {
+      var here = new Map();
+      panel.nodes.forEach(function (node) {
+        var n = node.n[0];
+        if (node.ranks === all) allSeen = true;
+        else if (node.ranks && n * 2 > total && large.indexOf(node.ranks) < 0) large.push(node.ranks);
+        else if (node.ranks && n * 2 <= total) here.set(node.ranks, node);
+      });
+      Array.from(here.values()).sort(function (a, b) {
+        var x = a.ranks === culprits ? 0 : 1, y = b.ranks === culprits ? 0 : 1;
+        return x - y || a.n[0] - b.n[0] || a.lowest - b.lowest;
+      }).forEach(function (node) {
+        if (small.every(function (s) { return s.ranks !== node.ranks; })) small.push({ ranks: node.ranks, n: node.n[0] });
+      });
+    });
+    css.set(all, "sa");
+    small.forEach(function (set, i) {
+      css.set(set.ranks, i < COLORS ? "s" + (i + 1) : "sx");
+      if (i < COLORS) legend.push([css.get(set.ranks), xpurun.ranksText(set.ranks) + ": " + set.n + " of " + total + (set.ranks === culprits ? ", the culprit" : "")]);
+    });
+    if (small.length > COLORS) legend.push(["sx", "other small sets"]);
+    large.forEach(function (ranks) { css.set(ranks, "sm"); });
+    if (large.length) legend.push(["sm", large.length === 1 ? xpurun.ranksText(large[0]) : "most ranks (" + large.length + " sets)"]);
+    if (allSeen && all) legend.push(["sa", total === 1 ? xpurun.ranksText(all) : "all " + total + " ranks"]);
+    this.legend = legend;
+    this.of = function (node) { return node.ranks === "" ? "sn" : css.get(node.ranks) || "sx"; };
+  };
+})();

@@ -1,0 +1,237 @@
+"""What a dump says about Python, compared with what each interpreter of this machine says about itself."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+from stackdump_live import ANY_PYTHON, Dump, Target, markers, names, need, on_every_python, python_frames, scene
+
+
+LINE_TABLE_PROBE = os.environ["XPURUN_LINE_TABLE_PROBE"]
+REFERENCE = os.path.join(os.environ["XPURUN_TEST_SOURCE"], "tests/support/line_table_reference.py")
+
+
+def place(frame):
+    return [frame["func"], frame.get("file", "")] + [frame.get(k, 0) for k in
+                                                    ("line", "column", "end_line", "end_column")]
+
+
+class LineTables(unittest.TestCase):
+    @on_every_python
+    def test_every_instruction_of_the_standard_library(self, version, path):
+        with tempfile.TemporaryDirectory(prefix="xpurun-lines-") as d:
+            modules = subprocess.run([path, "-W", "ignore", REFERENCE, f"{d}/tables"], capture_output=True, text=True)
+            self.assertEqual(modules.returncode, 0, modules.stderr)
+            self.assertGreater(int(modules.stdout), 150)
+            probe = subprocess.run([LINE_TABLE_PROBE, f"{d}/tables"], capture_output=True, text=True)
+        self.assertEqual(probe.returncode, 0, probe.stderr)
+        instructions, wrong = map(int, probe.stdout.split())
+        self.assertGreater(instructions, 300_000)
+        self.assertEqual(wrong, 0, f"{version}: {probe.stderr}")
+
+
+class Scene(unittest.TestCase):
+    @on_every_python
+    def test_every_thread_stands_where_the_interpreter_says(self, version, path):
+        with Target(scene(), path, name="Пример 𝒟/naïve.py") as t:
+            told = json.loads(t.first_line)
+            d = Dump(t.pid)
+        self.assertEqual((d.rc, d.json["status"]), (0, "ok"), d.stderr)
+        self.assertEqual(d.json["python_version"], told["version"])
+        by_name = {x.get("python_name"): x for x in d.json["threads"]}
+        self.assertEqual(set(by_name) - {None},
+                         {"MainThread", "naïve", "глубоко", "too 𐐼eep", "loop", "values", "observer"})
+        self.assertTrue(by_name["MainThread"]["main"])
+        for want in told["threads"]:
+            with self.subTest(thread=want["name"]):
+                got = by_name[want["name"]]
+                frames = [place(f) for f in python_frames(got)]
+                if want["name"] == "too 𐐼eep":
+                    self.assertEqual(frames, want["frames"][:2048])
+                    self.assertIn("[Python frames end here: more frames than are shown]", markers(got))
+                else:
+                    self.assertEqual(frames, want["frames"])
+                    if want["name"] != "глубоко":  # more native frames than are shown
+                        self.assertEqual(markers(got), [])
+                self.assertNotIn("gil", got)
+        # The one without Python.
+        plain = [x for x in d.json["threads"] if "python_name" not in x]
+        self.assertEqual(len(plain), 1)
+        self.assertEqual(python_frames(plain[0]), [])
+        self.assertEqual(d.json["interpreters"], [{"id": 0}])
+
+
+SUBINTERPRETERS = """
+    import os, sys, threading, time
+    try:
+        import _interpreters as interpreters
+    except ImportError:
+        import _xxsubinterpreters as interpreters
+    sys.setswitchinterval(1000)
+    asleep = "import time\\ndef inside(): time.sleep(1000)\\nlist(map(lambda x: inside(), [1]))"
+    r, w = os.pipe()
+    spinning = "import os\\nos.write(%d, b'x')\\ndef spin():\\n while True: pass\\nspin()" % w
+    def enter(text):
+        interpreters.run_string(interpreters.create(), text)
+    for i in range(2):
+        threading.Thread(target=enter, args=(asleep,), name="asleep-%d" % i, daemon=True).start()
+    time.sleep(0.5)
+    print("ready", flush=True)
+    threading.Thread(target=enter, args=(spinning,), name="spinning", daemon=True).start()
+    os.read(r, 1)
+    def outside():
+        while True:
+            pass
+    outside()
+"""
+
+
+class Interpreters(unittest.TestCase):
+    @on_every_python
+    def test_subinterpreters_and_their_gil(self, version, path):
+        with Target(SUBINTERPRETERS, path) as t:
+            self.assertEqual(t.first_line, "ready")
+            time.sleep(0.5)
+            d = Dump(t.pid)
+        self.assertEqual(d.json["status"], "ok", d.stderr)
+        threads = {x["python_name"]: x for x in d.json["threads"]}
+        for name in ("asleep-0", "asleep-1"):
+            short = [f["func"].split(".")[-1] for f in python_frames(threads[name])]
+            self.assertEqual(short, ["inside", "<lambda>", "<module>", "enter", "run", "_bootstrap_inner", "_bootstrap"])
+            self.assertEqual(markers(threads[name]), [])
+            self.assertNotIn("gil", threads[name])
+            inner, outer = threads[name]["interpreters"]
+            self.assertGreater(inner, 0)
+            self.assertEqual(outer, 0)
+        found = {i["id"]: i for i in d.json["interpreters"]}
+        self.assertEqual(found[0]["gil_holder"] in (d.json["pid"], threads["spinning"]["tid"]), True)
+        minor = int(d.json["python_version"].split(".")[1])
+        if minor >= 12:  # each has its own GIL, so both spin
+            self.assertEqual(len(found), 4)
+            self.assertEqual(found[0]["gil_holder"], d.json["pid"])
+            own = threads["spinning"]["interpreters"][0]
+            self.assertEqual(found[own]["gil_holder"], threads["spinning"]["tid"])
+            self.assertEqual([x.get("gil") for x in (d.main, threads["spinning"])], ["holder", "holder"])
+        else:
+            states = sorted(x.get("gil", "") for x in (d.main, threads["spinning"]))
+            self.assertEqual(states, ["holder", "waiting"])
+            self.assertEqual(len({i["gil_holder"] for i in d.json["interpreters"]}), 1)
+
+    @on_every_python
+    def test_garbage_collection(self, version, path):
+        program = """
+            import gc, threading, time
+            class Holding:
+                def __del__(self):
+                    print("ready", flush=True)
+                    {0}
+            def collect():
+                a = Holding()
+                a.self = a
+                del a
+                gc.collect()
+            gc.disable()
+            threading.Thread(target=collect, name="collector", daemon=True).start()
+            time.sleep(1000)
+        """
+        for label, body in {"with the GIL": "while True: pass", "without": "time.sleep(1000)"}.items():
+            with self.subTest(label), Target(program.format(body), path) as t:
+                self.assertEqual(t.first_line, "ready")
+                d = Dump(t.pid)
+                collector = next(x for x in d.json["threads"] if x["python_name"] == "collector")
+                self.assertEqual([i.get("gc") for i in d.json["interpreters"]], [True])
+                self.assertNotIn("gc", d.main)
+                if label == "with the GIL" or "pyenv" in path:  # else its functions have no names
+                    self.assertTrue(collector.get("gc"), names(collector))
+                self.assertEqual(collector.get("gil"), "holder" if label == "with the GIL" else None)
+
+
+class Locating(unittest.TestCase):
+    """Interpreters that hide _PyRuntime: its exported name is spoiled in a copy of the image that holds it."""
+
+    PROGRAM = """
+        import threading, time
+        def here():
+            time.sleep(1000)
+        threading.Thread(target=here, daemon=True).start()
+        print("ready", flush=True)
+        time.sleep(1000)
+    """
+
+    def hidden(self, path, folder, keep_sections):
+        """A command that runs `path` with an interpreter that exports nothing."""
+        ask = "import sys; print(sys.base_prefix); print(sys.executable)"
+        prefix, exe = subprocess.run([path, "-c", ask], capture_output=True, text=True, check=True).stdout.split("\n")[:2]
+        program = os.path.join(folder, "trainer")
+        shutil.copy(os.path.realpath(exe), program)
+        linked = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
+        library = re.search(r"(libpython3\.\S+) => (\S+)", linked)
+        if library:
+            shutil.copy(library.group(2), os.path.join(folder, library.group(1)))
+        image = os.path.join(folder, library.group(1)) if library else program
+        if keep_sections:
+            subprocess.run(["strip", image], check=True)
+        with open(image, "r+b") as f:
+            data = f.read()
+            self.assertIn(b"\0_PyRuntime\0", data)
+            f.seek(0)
+            # A name with the same hash, so that the image still finds itself.
+            f.write(data.replace(b"\0_PyRuntime\0", b"\0_PyRuntinD\0"))
+            if not keep_sections:
+                f.seek(0x28)
+                f.write(bytes(8))  # e_shoff
+                f.seek(0x3C)
+                f.write(bytes(4))  # e_shnum, e_shstrndx
+        return program, {**os.environ, "LD_LIBRARY_PATH": folder, "PYTHONHOME": prefix}
+
+    def check(self, version, path, keep_sections):
+        with tempfile.TemporaryDirectory(prefix="xpurun-hidden-") as d:
+            program, env = self.hidden(path, d, keep_sections)
+            with Target(self.PROGRAM, program, env=env) as t:
+                self.assertEqual(t.first_line, "ready")
+                d = Dump(t.pid)
+        self.assertRegex(d.json["python_version"], r"^3\.\d+\.\d+", f"{version}: {d.json.get('notes')}")
+        self.assertEqual(python_frames(d.main)[0]["func"], "<module>")
+        self.assertEqual([python_frames(x)[0]["func"] for x in d.json["threads"] if not x["main"]], ["here"])
+
+    @on_every_python
+    def test_nothing_exported_and_no_sections(self, version, path):
+        need("ldd")
+        need("strip")
+        self.check(version, path, keep_sections=False)
+
+    def test_section(self):
+        need("strip")
+        self.check("system", ANY_PYTHON, keep_sections=True)
+
+
+class Locals(unittest.TestCase):
+    @on_every_python
+    def test_only_on_request_short_and_without_secrets(self, version, path):
+        with Target(scene(), path) as t:
+            d = Dump(t.pid)
+            self.assertNotIn('"locals"', json.dumps(d.json))
+            d = Dump(t.pid, "--locals")
+        self.assertNotIn("do-not-show-this", json.dumps(d.json))
+        self.assertNotIn("hidden", json.dumps(d.json))
+        thread = next(x for x in d.json["threads"] if x.get("python_name") == "values")
+        frame = python_frames(thread)[0]
+        have = {x["name"]: x["value"] for x in frame["locals"]}
+        self.assertEqual(have, {
+            "count": "3", "args": "<tuple of 0>", "flag": "True", "options": "<dict of 0>", "number": "42",
+            "negative": "-7", "huge": "<int, large>", "real": "1.5", "text": "'täxt\\n'",
+            "long_text": "'" + 80 * "x" + "'...", "raw": "b'\\x00raw'", "items": "<list of 7>",
+            "pair": "<tuple of 2>", "table": "<dict of 1>", "nothing": "None", "api_token": "****",
+            "url": "'https://****@host/path'", "dom": "<Дом>", "closure": "<function>", "unique": "<set of 2>"})
+        main = python_frames(d.main)
+        self.assertEqual(main[0]["locals"][0], {"name": "self", "value": "<Дом>"})
+        self.assertEqual({x["name"]: x["value"] for x in main[0]["locals"]}["café"], "'naïve'")
+
+
+if __name__ == "__main__":
+    unittest.main()

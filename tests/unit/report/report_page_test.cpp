@@ -1,0 +1,145 @@
+#include "common/base/strings.h"
+#include "report/findings.h"
+#include "report/render/html.h"
+#include "report/render/json.h"
+#include "report/render/stack_data.h"
+#include "report/render/terminal.h"
+#include "tests/support/golden.h"
+#include "tests/unit/report/sample_stacks.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace xpurun;
+using namespace xpurun::report;
+
+namespace {
+
+// The sample job as a report, with `more` ranks of long names.
+RunReport sample_report(int more = 0) {
+  RunReport r;
+  r.run.id = "20261121T021500Z-train-1a2b";
+  r.run.host = "a";
+  r.run.version = "0.1.0";
+  r.run.command = {"torchrun", "train.py", "--name", "two words"};
+  r.verdict.kind = "hang";
+  r.verdict.id = "hang.stuck";
+  r.verdict.level = "confirmed";
+  r.verdict.ranks = {2};
+  r.verdict.state = "stuck";
+  r.verdict.sentence = "hang: rank 2 (host a, pid 102) has been in load_batch (train.py:31) for 10 s";
+  r.verdict.evidence = {"stuck: rank 2 (1 of 4) in load_batch (train.py:31), still for 10 s, CPU 0 %"};
+  r.verdict.next = "find out why load_batch (train.py:31) does not return on rank 2";
+  ClassBuilder classes;
+  for (model::ProcessStacks p : testing::sample_job()) {
+    classes.add(p);
+    r.forest.add(p);
+  }
+  for (int i = 0; i < more; ++i) {
+    const auto p =
+        testing::process(4 + i, testing::thread({testing::py(std::string(200, 'f') + std::to_string(i), i)}));
+    classes.add(p);
+    r.forest.add(p);
+  }
+  r.forest.finish();
+  r.classes = classes.classes();
+  r.dump = "dumps/1-hang";
+  for (int rank = 0; rank < 4 + more; ++rank) {
+    r.ranks.push_back({.rank = rank,
+                       .host = "a",
+                       .pid = 100 + rank,
+                       .culprit = rank == 2,
+                       .state = rank == 2 ? "stuck" : "waiting: all_reduce",
+                       .function = rank == 2 ? "load_batch" : "step",
+                       .place = rank == 2 ? "train.py:31" : "train.py:44",
+                       .progress = "10 s before the dump"});
+  }
+  r.dumps.push_back(
+      {.dir = "dumps/1-hang",
+       .processes = {{.rank = 0, .role = "rank", .status = "ok"},
+                     {.rank = 1, .role = "rank", .status = "timeout", .reason = "longer than 100 ms"}}});
+  r.run.incidents.push_back({.n = 1, .at_s = 12, .cleared_s = 15});
+  r.notes = {"rank-3.stacks.json: not valid JSON"};
+  r.run.preload_reason = "the command is statically linked";
+  r.findings = find_findings(r);
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("findings begin with the verdict and say what is missing") {
+  const auto findings = sample_report().findings;
+  REQUIRE(findings.size() == 5);
+  CHECK(findings[0].title == "Root cause: rank 2 stuck");
+  CHECK(findings[0].severity == Severity::error);
+  CHECK(findings[1].title == "1 of 2 processes was not dumped whole");
+  CHECK(findings[1].evidence == std::vector<std::string>{"rank 1, timeout: longer than 100 ms"});
+  CHECK(findings[2].id == "input.unreadable");
+  CHECK(findings[3].title == "A stall at 12 s cleared by itself after 3.0 s");
+  CHECK(findings[4].id == "preload.off");
+}
+
+TEST_CASE("the terminal says what the page says, at every width") {
+  const std::string json = report_json(sample_report(), JsonLayout::one_line);
+  std::string all;
+  for (size_t columns : {40, 80, 120}) {
+    const auto text =
+        terminal_text(json, {.columns = columns, .glyphs = columns == 40 ? Glyphs::ascii : Glyphs::utf8});
+    REQUIRE(text);
+    for (std::string_view line : base::split(*text, '\n')) {
+      CAPTURE(line);
+      CHECK((base::display_width(line) <= columns || line.find(' ', 12) == std::string_view::npos ||
+             line.starts_with("Ranks by")));
+    }
+    all += "--- " + std::to_string(columns) + " columns\n" + *text;
+  }
+  testing::expect_golden("report/terminal.txt", all);
+}
+
+TEST_CASE("text that is no report is refused, damaged values are left out") {
+  CHECK_FALSE(terminal_text("", {}));
+  CHECK_FALSE(terminal_text("[]", {}));
+  CHECK_FALSE(terminal_text(R"({"schema":"xpurun.report/9"})", {}));
+  const auto text = terminal_text(
+      R"({"schema":"xpurun.report/1","verdict":[],"findings":[1,{"evidence":[2],"title":7}],"ranks":[null,{"rank":"x"},{"rank":-1},{"rank":99999999999}],
+          "classes":[{"ranks":"0-","telling":[9],"frames":[1]}],"environment":{"command":[3]}})",
+      {});
+  REQUIRE(text);
+  CHECK(text->starts_with("no verdict\n"));
+}
+
+TEST_CASE("control characters of a mailed page do not reach the terminal") {
+  const auto text =
+      terminal_text(R"({"schema":"xpurun.report/1","verdict":{"sentence":"a\u001b[31mb\u0007"}})", {});
+  REQUIRE(text);
+  CHECK(text->find('\x1b') == std::string::npos);
+  CHECK(text->find('\a') == std::string::npos);
+}
+
+TEST_CASE("a page that would be too large is folded and says so") {
+  const RunReport report = sample_report(300);
+  const std::string whole = report_html(report);
+  CHECK(whole.find("To keep this page below") == std::string::npos);
+  const size_t limit = size_t{240} << 10;
+  REQUIRE(whole.size() > limit);
+  const std::string folded = report_html(report, limit);
+  CHECK(folded.size() <= limit);
+  CHECK(folded.find("To keep this page below") != std::string::npos);
+  CHECK(folded.find("load_batch") != std::string::npos);
+}
+
+TEST_CASE("the page's stacks name every distinct stack once") {
+  const RunReport report = sample_report();
+  const auto data = nlohmann::json::parse(
+      stack_data({{.name = "now", .forest = &report.forest}, {.name = "then", .forest = &report.forest}}, {2},
+                 1000)
+          .json);
+  CHECK(data["moments"].size() == 2);
+  CHECK(data["stacks"]["path"].size() == 4);
+  // The second moment has the same stacks, so it adds no frames.
+  CHECK(data["parents"].size() == 8);
+  CHECK(data["kinds"].get<std::string>().size() == data["labels"].size());
+  CHECK(data["sets"] == nlohmann::json({"2", "", "0-1,3"}));
+  const StackData cut = stack_data({{.name = "now", .forest = &report.forest}}, {2}, 1);
+  CHECK(cut.left_out == 3);
+}
