@@ -82,6 +82,8 @@ std::string marks_of(const model::ThreadStack& t) {
     marks.emplace_back("holds the GIL");
   } else if (t.gil == model::GilState::waiting) {
     marks.emplace_back("waits for the GIL");
+  } else if (t.gil == model::GilState::dropping) {
+    marks.emplace_back("gives up the GIL");
   }
   if (t.gc) {
     marks.emplace_back("collects garbage");
@@ -130,6 +132,9 @@ std::string frames_text(const model::ThreadStack& t, View view) {
   std::string out;
   for (const model::Frame* f : frames_in(t, view)) {
     out += fmt::format("    {}\n", model::frame_label(*f));
+    for (const model::Local& local : f->locals) {
+      out += fmt::format("        {} = {}\n", base::sanitize(local.name), base::sanitize(local.value));
+    }
   }
   return out;
 }

@@ -87,6 +87,23 @@ Json native_frame(const model::Frame& f) {
   return j;
 }
 
+// Where they were not asked for, null. Addresses are not kept.
+Json locals_of(const model::Frame& f) {
+  if (f.locals.empty()) {
+    return nullptr;
+  }
+  Json out = Json::array();
+  for (const model::Local& local : f.locals) {
+    Json j;
+    j["name"] = local.name;
+    j["addr"] = 0;
+    j["arg"] = false;
+    j["repr"] = local.value;
+    out.push_back(std::move(j));
+  }
+  return out;
+}
+
 Json python_frame(const model::Frame& f, EntryStyle style, bool outermost, ShortNames& names) {
   Json j;
   j["name"] = f.func;
@@ -94,7 +111,7 @@ Json python_frame(const model::Frame& f, EntryStyle style, bool outermost, Short
   j["module"] = nullptr;
   j["short_filename"] = names.of(f.file);
   j["line"] = f.line;
-  j["locals"] = nullptr;
+  j["locals"] = locals_of(f);
   j["is_entry"] = style == EntryStyle::every_frame || (style == EntryStyle::flag && f.entry);
   j["is_shim_entry"] = outermost || (style == EntryStyle::shim && f.entry);
   return j;

@@ -110,7 +110,7 @@ class Live(unittest.TestCase):
         self.assertTrue(text.startswith(f"Process {self.pid}: "))
         self.assertIn(self.target.script, text.splitlines()[0])
         self.assertIn("4 threads, stopped for", text)
-        self.assertRegex(text, rf'Thread {self.pid} ".*", main: \w+\n')
+        self.assertRegex(text, rf'Thread {self.pid} ".*".*, main: \w+\n')
         self.assertRegex(text, r"\n    spin \(target.py:\d+\)")
         self.assertLess(text.index("serve (target.py"), text.index("callback (target.py"))
         self.assertIn("(libc.so.6)", text)
