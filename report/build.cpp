@@ -7,11 +7,13 @@
 #include "report/diagnosis/diagnose.h"
 #include "report/findings.h"
 #include "report/flamegraph/svg.h"
+#include "report/picked_dump.h"
 #include "report/render/html.h"
 #include "report/render/json.h"
 #include "report/render/text.h"
 #include "report/run_report.h"
 #include "report/source_lines.h"
+#include "report/stack_set.h"
 #include "report/tree/folded.h"
 
 #include <fmt/format.h>
@@ -63,34 +65,6 @@ base::Status write_stacks(Writer& writer, const std::string& out_dir, const Coll
                                   stacks.classes.classes()));
 }
 
-std::string ranks_title(const Collected& stacks) {
-  const size_t n = stacks.forest.ranks().size();
-  return n == 0 ? fmt::format("Stacks of {} processes", stacks.processes.size())
-                : fmt::format("Stacks of {} rank{}", n, n == 1 ? "" : "s");
-}
-
-struct PickedDump {
-  std::string shown;      // whose stacks the report shows, "dumps/1-hang"; empty without any dump
-  bool evidence = false;  // the verdict may rest on it
-};
-
-// The one that the verdict rests on; failing that the last one on disk, which may be a dump on request that
-// says nothing about how the run ended, or one that a killed supervisor had no time to note.
-PickedDump pick_dump(const model::RunDir& dir, const model::RunManifest& run) {
-  const std::string named = dump_that_matters(run);
-  if (!named.empty() && base::file_exists(dir.file(named))) {
-    return {.shown = named, .evidence = true};
-  }
-  const std::vector<std::string> on_disk = dir.dumps();
-  if (on_disk.empty()) {
-    return {};
-  }
-  std::string last = fmt::format("dumps/{}", base::base_name(on_disk.back()));
-  const bool noted = std::any_of(run.dumps.begin(), run.dumps.end(),
-                                 [&last](const model::DumpRecord& d) { return d.dir == last; });
-  return {.shown = std::move(last), .evidence = run.outcome == "running" && !noted};
-}
-
 std::vector<DumpSummary> summarise_dumps(const model::RunDir& dir, const std::string& picked,
                                          const Collected& collected) {
   std::vector<DumpSummary> out;
@@ -131,29 +105,13 @@ std::vector<OtherDump> other_dumps(const model::RunDir& dir, const std::string& 
   return out;
 }
 
-// A run.json that was cut off still leaves dumps to report on.
-base::Result<model::RunManifest> load_run(const model::RunDir& dir, std::vector<std::string>& notes) {
-  if (!base::file_exists(dir.run_json())) {
-    return base::fail(base::Error{.what = fmt::format("{} is no run directory", dir.path()),
-                                  .id = "E-NO-RUN",
-                                  .cause = "it holds no file run.json",
-                                  .hint = fmt::format("xpurun stacks {}", base::shell_quote(dir.path()))});
-  }
-  auto run = model::load_run_manifest(dir.run_json());
-  if (run) {
-    return run;
-  }
-  notes.push_back(base::to_line(run.error()));
-  model::RunManifest empty;
-  empty.id = dir.id();
-  return empty;
-}
-
 }  // namespace
 
 base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOptions& options) {
   BuildResult result;
-  XPURUN_TRY_ASSIGN(model::RunManifest run, load_run(dir, result.notes));
+  XPURUN_TRY_ASSIGN(LoadedRun loaded, load_run(dir));
+  model::RunManifest run = std::move(loaded.run);
+  result.notes = std::move(loaded.notes);
   // The supervisor masks what it writes; a run.json from elsewhere is masked here.
   run.env = model::redact_env(run.env);
   run.command = model::redact_argv(run.command);
@@ -208,31 +166,17 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
 
 base::Result<BuildResult> build_stacks(const std::string& dir, const std::string& out_dir,
                                        const BuildOptions& options) {
+  XPURUN_TRY_ASSIGN(const StackSet set, read_stack_set({dir}, Keep::nothing));
+  return write_stack_set(set, out_dir, options);
+}
+
+base::Result<BuildResult> write_stack_set(const StackSet& set, const std::string& out_dir,
+                                          const BuildOptions& options) {
   BuildResult result;
-  DumpDirs found;
-  // In a run directory the dump that the verdict rests on is meant.
-  if (const model::RunDir run_dir(dir); base::file_exists(run_dir.run_json())) {
-    if (const auto run = load_run(run_dir, result.notes)) {
-      if (const PickedDump picked = pick_dump(run_dir, *run); !picked.shown.empty()) {
-        found.dirs.push_back(run_dir.file(picked.shown));
-      }
-    }
-  } else {
-    found = find_dump_dirs(dir);
-  }
-  if (found.dirs.empty()) {
-    return base::fail(base::Error{.what = fmt::format("no stacks below {}", dir),
-                                  .id = "E-NO-STACKS",
-                                  .cause = fmt::format("no file there is named *{}", model::kStacksSuffix),
-                                  .hint = "xpurun stacks --run latest"});
-  }
-  const Collected collected = collect(found.dirs, Keep::nothing);
-  for (const auto& notes : {found.notes, collected.notes}) {
-    result.notes.insert(result.notes.end(), notes.begin(), notes.end());
-  }
+  result.notes = set.notes;
   Writer writer;
-  XPURUN_TRY(write_stacks(writer, out_dir, collected, {},
-                          {.title = ranks_title(collected), .subtitle = base::sanitize(dir)}, options));
+  XPURUN_TRY(write_stacks(writer, out_dir, set.collected, {},
+                          {.title = ranks_title(set.collected), .subtitle = set.about}, options));
   result.files = writer.take();
   return result;
 }

@@ -118,6 +118,15 @@ class Collector {
     }
   }
 
+  void read_process(model::ProcessStacks p) {
+    out_.forest.add(p);
+    out_.classes.add(p);
+    add_line(p, std::string(model::name_of(p.status)));
+    if (keep_ != Keep::nothing && !nothing_learned(p)) {
+      out_.stacks.push_back(std::move(p));
+    }
+  }
+
   Collected finish() {
     out_.forest.finish();
     std::stable_sort(out_.processes.begin(), out_.processes.end(), [](const auto& a, const auto& b) {
@@ -155,6 +164,15 @@ class Collector {
       out_.notes.push_back(fmt::format("{}: rank {} is not believable", path, p.rank));
       p.rank = base::kNoRank;
       p.role = p.role == "rank" ? "other" : p.role;
+    }
+    if (keep_ == Keep::everything) {
+      // Shared frames have lost their addresses.
+      if (auto whole = model::load_process_stacks(path)) {
+        whole->rank = p.rank;
+        whole->role = p.role;
+        read_process(std::move(*whole));
+        return;
+      }
     }
     add(*loaded, std::string(model::name_of(p.status)));
   }
@@ -197,6 +215,20 @@ class Collector {
   void add(const Snapshot& s, const std::string& status) {
     const model::ProcessStacks& p = s.process;
     out_.forest.add(p, s.frames);
+    add_line(p, status);
+    model::ProcessStacks kept = with_frames(s, telling(s));
+    out_.classes.add(kept);
+    if (keep_ == Keep::telling_threads && !nothing_learned(p)) {
+      std::erase_if(kept.threads, [this](const auto& t) { return crowded_ && !t.main && t.frames.empty(); });
+      out_.stacks.push_back(std::move(kept));
+    }
+  }
+
+  static bool nothing_learned(const model::ProcessStacks& p) {
+    return p.threads.empty() && p.status == model::DumpStatus::failed;
+  }
+
+  void add_line(const model::ProcessStacks& p, const std::string& status) {
     out_.processes.push_back({.rank = p.rank,
                               .pid = p.pid,
                               .host = p.host,
@@ -205,12 +237,6 @@ class Collector {
                               .reason = p.reason,
                               .pause_ns = p.pause_ns,
                               .threads = p.threads.size()});
-    model::ProcessStacks kept = with_frames(s, telling(s));
-    out_.classes.add(kept);
-    if (keep_ == Keep::telling_threads && !(p.threads.empty() && p.status == model::DumpStatus::failed)) {
-      std::erase_if(kept.threads, [this](const auto& t) { return crowded_ && !t.main && t.frames.empty(); });
-      out_.stacks.push_back(std::move(kept));
-    }
   }
 
   // Which threads' frames are needed one by one.
@@ -250,23 +276,26 @@ std::vector<std::string> stack_files_in(const std::string& dir) {
   return out;
 }
 
-DumpDirs find_dump_dirs(const std::string& dir) {
+DumpDirs find_dump_dirs(const std::vector<std::string>& roots) {
   std::vector<std::string> candidates;
   const auto consider = [&](const std::string& path) {
     if (!stack_files_in(path).empty()) {
       candidates.push_back(path);
     }
   };
-  consider(dir);
-  std::error_code ec;
-  // Links are not followed: "latest" would give everything twice.
-  for (auto it = fs::recursive_directory_iterator(dir, fs::directory_options::skip_permission_denied, ec);
-       !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
-    if (it->is_directory(ec) && !it->is_symlink(ec)) {
-      consider(it->path());
+  for (const std::string& dir : roots) {
+    consider(dir);
+    std::error_code ec;
+    // Links are not followed: "latest" would give everything twice.
+    for (auto it = fs::recursive_directory_iterator(dir, fs::directory_options::skip_permission_denied, ec);
+         !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
+      if (it->is_directory(ec) && !it->is_symlink(ec)) {
+        consider(it->path());
+      }
     }
   }
   std::sort(candidates.begin(), candidates.end(), natural_less);
+  candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
   DumpDirs out;
   std::map<std::string, std::string> holder;  // process key -> directory that holds its latest stacks
   for (const std::string& candidate : candidates) {
@@ -295,10 +324,14 @@ DumpDirs find_dump_dirs(const std::string& dir) {
   return out;
 }
 
-Collected collect(const std::vector<std::string>& dump_dirs, Keep keep) {
+Collected collect(const std::vector<std::string>& dump_dirs, Keep keep,
+                  std::vector<model::ProcessStacks> others) {
   Collector collector(keep);
   for (const std::string& dir : dump_dirs) {
     collector.read_dir(dir);
+  }
+  for (model::ProcessStacks& p : others) {
+    collector.read_process(std::move(p));
   }
   return collector.finish();
 }

@@ -37,20 +37,23 @@ struct Collected {
 // *.stacks.json directly in `dir`, in the order of their numbers: rank-2 before rank-10.
 std::vector<std::string> stack_files_in(const std::string& dir);
 
-// Directories at or below `dir` that hold stack files, without those that are older dumps of processes that
+// Directories at or below `roots` that hold stack files, without those that are older dumps of processes that
 // another one holds too; those are named in `notes`.
 struct DumpDirs {
   std::vector<std::string> dirs;
   std::vector<std::string> notes;
 };
-DumpDirs find_dump_dirs(const std::string& dir);
+DumpDirs find_dump_dirs(const std::vector<std::string>& roots);
 
 enum class Keep {
   nothing,          // no stacks of single processes
   telling_threads,  // of very large dumps only the threads that a diagnosis looks at
+  everything,
 };
-// dump.json of each directory, where there is one, says what is missing.
-Collected collect(const std::vector<std::string>& dump_dirs, Keep keep = Keep::telling_threads);
+// dump.json of each directory, where there is one, says what is missing. `others` are added to what the
+// directories hold.
+Collected collect(const std::vector<std::string>& dump_dirs, Keep keep = Keep::telling_threads,
+                  std::vector<model::ProcessStacks> others = {});
 
 // "exited with status 1", "killed by SIGKILL", from a wait status; "ended" if that is unknown (-1).
 std::string ending_text(int wait_status);

@@ -113,6 +113,10 @@ base::Result<Options> parse_options(const std::vector<std::string>& args) {
       o.barrier = true;
       continue;
     }
+    if (args[i] == "--no-stop") {
+      o.target.stop = StopMode::never;
+      continue;
+    }
     if (args[i] == "--locals") {
       o.target.locals = LocalVariables::read;
       continue;

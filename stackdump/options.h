@@ -25,7 +25,8 @@ struct Options {
   bool barrier = false;       // wait for a byte on standard input before stopping
 };
 
-// Either --pid or --from-snapshot. Every option but --barrier and --locals takes a value: "--pid N" or
+// Either --pid or --from-snapshot. Every option but --barrier, --locals and --no-stop takes a value: "--pid
+// N" or
 // "--pid=N".
 base::Result<Options> parse_options(const std::vector<std::string>& args);
 

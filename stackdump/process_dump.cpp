@@ -11,6 +11,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/prctl.h>
 #include <thread>
 #include <unistd.h>
 
@@ -18,11 +23,41 @@ namespace xpurun::stackdump {
 
 namespace {
 
+constexpr int kRetries = 5;
+constexpr timespec kRetryPause{.tv_nsec = 2'000'000};
+constexpr int64_t kRehearsalNs = 50'000'000;
+constexpr int64_t kFreshNs = 1'000'000'000;  // states of threads are not older than this at the stop
+constexpr uint64_t kUsualStack = 64 << 10;   // used part, of most threads
+constexpr uint64_t kSpareBytes = uint64_t{1} << 20;
+
+// This thread holds a process: it should neither queue nor oversleep. Where that is not allowed, it is done
+// without.
+void hurry() {
+  sched_param lowest{};
+  lowest.sched_priority = ::sched_get_priority_min(SCHED_RR);
+  ::pthread_setschedparam(::pthread_self(), SCHED_RR, &lowest);
+  ::prctl(PR_SET_TIMERSLACK, 1);
+}
+
+// Somebody else may be looking just now; others of us hold a process for milliseconds only.
+base::Result<TracedProcess> stop_patiently(const DumpTarget& target) {
+  for (int i = 0;; ++i) {
+    auto traced = TracedProcess::stop(target.pid, base::mono_ns() + target.deadline_ns);
+    if (traced || traced.error().sys_errno != EPERM || i == kRetries) {
+      return traced;
+    }
+    ::nanosleep(&kRetryPause, nullptr);
+  }
+}
+
 // An Error on one line: what, cause, id.
 std::string reason_text(const base::Error& e) {
   std::string out = base::to_line(e);
   if (!e.cause.empty()) {
     out += "; " + e.cause;
+  }
+  if (!e.hint.empty()) {
+    out += "; try: " + e.hint;
   }
   if (!e.id.empty()) {
     out += fmt::format(" [{}]", e.id);
@@ -33,22 +68,49 @@ std::string reason_text(const base::Error& e) {
 }  // namespace
 
 ProcessDump::ProcessDump(const DumpTarget& target)
-    : target_(target), live_(target.pid), memory_(live_), modules_(target.pid, ProcMaps(), live_) {}
+    : target_(target),
+      image_(living_thread(target.pid)),
+      live_(image_),
+      memory_(live_),
+      modules_(image_, ProcMaps(), live_) {}
 
 ProcessDump::ProcessDump(ModuleFiles files)
-    : live_(0), memory_(live_), modules_(std::move(files), ProcMaps(), memory_) {
+    : image_(0), live_(0), memory_(live_), modules_(std::move(files), ProcMaps(), memory_) {
   memory_.freeze();
 }
 
 base::Result<std::unique_ptr<ProcessDump>> ProcessDump::prepare(const DumpTarget& target) {
   XPURUN_TRY(check_alive(target.pid));
   std::unique_ptr<ProcessDump> dump(new ProcessDump(target));
-  if (auto maps = ProcMaps::read(target.pid)) {
+  if (auto maps = ProcMaps::read(dump->image_)) {
     dump->modules_.update(std::move(*maps));
-    dump->python_ = find_python(target.pid, dump->modules_.maps(), dump->live_, LocateEffort::thorough);
+    dump->python_ = find_python(dump->image_, dump->modules_.maps(), dump->live_, LocateEffort::thorough);
     dump->name_python_threads();
   }
+  dump->rehearse();
   return dump;
+}
+
+// Everything that would take time while the process is stopped is done once before: it tells which pages will
+// be wanted, and our own memory for them is there.
+void ProcessDump::rehearse() {
+  if (python_.runtime) {
+    SnapshotMemory trial(live_);
+    (void)read_python(trial, *python_.runtime, base::mono_ns() + kRehearsalNs);
+    python_pages_ = trial.ranges();
+  }
+  list_threads();
+  uint64_t bytes = kSpareBytes;
+  for (const AddrRange& r : python_pages_) {
+    bytes += r.size();
+  }
+  for (const ThreadCopy& t : threads_) {
+    const auto waiting = from_syscall_text(t.kernel.syscall_text);
+    const AddrRange stack = waiting ? stack_range(*waiting, modules_.maps()) : AddrRange{};
+    // Without fs_base the whole rest of the mapping would count.
+    bytes += std::min<uint64_t>(stack.size(), kUsualStack);
+  }
+  memory_.reserve(bytes / SnapshotMemory::kPageSize);
 }
 
 // Not while the process is stopped: names hardly ever change.
@@ -76,6 +138,7 @@ void ProcessDump::look_for_symbols_in(const std::string& directory) {
 }
 
 void ProcessDump::list_threads() {
+  listed_ns_ = base::mono_ns();
   threads_.clear();
   for (base::Tid tid : base::ProcFs().threads(target_.pid)) {
     threads_.push_back({.tid = tid, .kernel = read_kernel_view(target_.pid, tid)});
@@ -108,7 +171,7 @@ void ProcessDump::copy_stacks() {
     return t.registers && stack_range(*t.registers, modules_.maps()).size() == 0;
   });
   if (unknown) {
-    if (auto maps = ProcMaps::read(target_.pid)) {
+    if (auto maps = ProcMaps::read(image_)) {
       modules_.update(std::move(*maps));
     }
   }
@@ -119,6 +182,7 @@ void ProcessDump::copy_stacks() {
       ranges.push_back(t.stack);
     }
   }
+  ranges.insert(ranges.end(), python_pages_.begin(), python_pages_.end());
   memory_.prefetch(ranges);
   ranges.clear();
   for (const ThreadCopy& t : threads_) {
@@ -143,8 +207,11 @@ void ProcessDump::copy_python(base::MonoNs deadline) {
 }
 
 void ProcessDump::copy_stopped() {
-  const base::MonoNs deadline = base::mono_ns() + target_.deadline_ns;
-  auto traced = TracedProcess::stop(target_.pid, deadline);
+  auto traced = stop_patiently(target_);
+  if (!traced && tracer_of(target_.pid) != 0) {
+    copy_running();
+    return;
+  }
   if (!traced) {
     fail(traced.error(), model::DumpStatus::failed);
     return;
@@ -169,7 +236,7 @@ void ProcessDump::copy_stopped() {
     }
   }
   copy_stacks();
-  copy_python(deadline);
+  copy_python(traced->deadline());
   traced->resume();
   pause_ns_ = base::mono_ns() - stop_ns_;
 }
@@ -178,7 +245,9 @@ void ProcessDump::copy_running() {
   method_ = "no-stop";
   stop_ns_ = base::mono_ns();
   wall_ns_ = base::wall_ns();
-  fail(explain_refusal(target_.pid, 0), model::DumpStatus::partial);
+  if (target_.stop == StopMode::if_possible) {
+    fail(explain_refusal(target_.pid, 0), model::DumpStatus::partial);
+  }
   for (ThreadCopy& t : threads_) {
     copy_thread_registers(t, std::nullopt);
   }
@@ -197,19 +266,24 @@ void ProcessDump::copy_running() {
 }
 
 void ProcessDump::copy() {
-  list_threads();
+  if (base::mono_ns() - listed_ns_ > kFreshNs) {
+    list_threads();
+  }
   if (!python_.runtime) {
-    if (auto maps = ProcMaps::read(target_.pid)) {
+    if (auto maps = ProcMaps::read(image_)) {
       modules_.update(std::move(*maps));
-      python_ = find_python(target_.pid, modules_.maps(), live_, LocateEffort::quick);
+      python_ = find_python(image_, modules_.maps(), live_, LocateEffort::quick);
     }
   }
   const base::Pid tracer = tracer_of(target_.pid);
-  if (tracer != 0 && tracer != ::getpid()) {
+  if (target_.stop == StopMode::never || (tracer != 0 && tracer != ::getpid())) {
     copy_running();
   } else {
     // A thread of its own: when it ends, the kernel lets go of every thread that would only stop later.
-    std::thread([this] { copy_stopped(); }).join();
+    std::thread([this] {
+      hurry();
+      copy_stopped();
+    }).join();
   }
   memory_.freeze();
   name_python_threads();
@@ -225,7 +299,7 @@ void ProcessDump::copy() {
     }
   }
   // Libraries loaded since prepare(); nothing that is still mapped can have moved.
-  if (auto maps = ProcMaps::read(target_.pid); maps && !maps->all().empty()) {
+  if (auto maps = ProcMaps::read(image_); maps && !maps->all().empty()) {
     modules_.update(std::move(*maps));
   }
 }
@@ -288,7 +362,7 @@ model::ProcessStacks ProcessDump::describe() const {
   if (const auto stat = proc.stat(target_.pid)) {
     out.comm = base::sanitize(stat->comm);
   }
-  out.cmdline = proc.cmdline(target_.pid);
+  out.cmdline = proc.cmdline(image_);
   out.wall_ns = wall_ns_ != 0 ? wall_ns_ : base::wall_ns();
   out.mono_ns = stop_ns_ != 0 ? stop_ns_ : base::mono_ns();
   out.pause_ns = pause_ns_;

@@ -19,6 +19,11 @@
 
 namespace xpurun::stackdump {
 
+enum class StopMode {
+  if_possible,  // a process that is traced already is read while it runs
+  never,        // read while it runs
+};
+
 enum class LocalVariables { leave, read };
 
 struct DumpTarget {
@@ -27,6 +32,7 @@ struct DumpTarget {
   LocalVariables locals = LocalVariables::leave;
   base::Tid crash_tid = 0;  // thread that waits in its crash handler, 0 if none
   Addr crash_ucontext = 0;  // its interrupted state
+  StopMode stop = StopMode::if_possible;
 };
 
 struct ThreadCopy {
@@ -67,6 +73,7 @@ class ProcessDump {
   model::ProcessStacks describe() const;
   model::ProcessStacks resolve_recorded(std::vector<model::ThreadStack> threads);
   base::Tid inner_tid_of(const ThreadCopy& thread) const;
+  void rehearse();
   void list_threads();
   void copy_stopped();
   void copy_running();
@@ -79,14 +86,17 @@ class ProcessDump {
   void fail(const base::Error& error, model::DumpStatus status);
 
   DumpTarget target_;
+  base::Pid image_;  // the thread through which the process's memory and mappings are read
   LiveMemory live_;
   SnapshotMemory memory_;
   ModuleList modules_;
   PythonLookup python_;
   PySnapshot py_;
+  std::vector<AddrRange> python_pages_;  // what reading Python's structures touched in the rehearsal
   std::vector<Addr> thread_tables_;
   ThreadNames thread_names_;
   std::vector<ThreadCopy> threads_;
+  base::MonoNs listed_ns_ = 0;
   base::MonoNs stop_ns_ = 0;
   int64_t wall_ns_ = 0;
   int64_t pause_ns_ = 0;

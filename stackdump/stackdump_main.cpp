@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <malloc.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -39,6 +40,9 @@ int give_up(const base::Error& error) {
   std::string line = base::to_line(error);
   if (!error.cause.empty()) {
     line += "; " + error.cause;
+  }
+  if (!error.hint.empty()) {
+    line += "; try: " + error.hint;
   }
   line = base::sanitize(line);
   fmt::print(stderr, "xpurun-stackdump: {}{}\n", line,
@@ -116,6 +120,8 @@ int run(const Options& options) {
     wait_at_barrier();
   }
   (*dump)->copy();
+  // From here on nobody waits for us: what is being trained goes first.
+  ::setpriority(PRIO_PROCESS, 0, 0);
   say(fmt::format("stopped {} {}\n", (*dump)->stop_ns(), (*dump)->pause_ns()));
   model::ProcessStacks stacks = (*dump)->resolve(options.resolve);
   stacks.host = options.host.empty() ? host_name() : options.host;
@@ -141,7 +147,18 @@ int run(const Options& options) {
 
 }  // namespace
 
+// What is freed stays with us, and threads share one heap: no page fault and no mprotect while a process is
+// stopped.
+void keep_heap() {
+  constexpr int kSpare = 8 << 20;
+  ::mallopt(M_ARENA_MAX, 1);
+  ::mallopt(M_TOP_PAD, kSpare);
+  ::mallopt(M_TRIM_THRESHOLD, kSpare * 8);
+  ::mallopt(M_MMAP_THRESHOLD, kSpare);
+}
+
 int main(int argc, char** argv) {
+  keep_heap();
   // A supervisor that dies must not leave us holding its ranks.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);

@@ -181,6 +181,7 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
   const ThreadCopy& c = *p.thread;
   model::ThreadStack out;
   out.tid = c.tid;
+  out.thread_id = p.python ? p.python->thread_id : (c.registers ? c.registers->fs_base : 0);
   out.comm = c.kernel.comm;
   out.state = c.kernel.state;
   out.main = c.tid == pid_;
@@ -218,6 +219,7 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
       }
       case MergedItem::Kind::python: {
         model::Frame f = python_frame(groups[item.group].frames[item.frame]);
+        f.entry = item.frame + 1 == groups[item.group].frames.size();
         if (innermost) {
           // Since 3.11 an instruction without columns belongs to no expression.
           const bool known = f.column > 0 || runtime_ == nullptr || runtime_->offsets.minor < 11;

@@ -66,6 +66,9 @@ ordered_json frame_json(const Frame& f) {
   if (f.inlined) {
     j["inlined"] = true;
   }
+  if (f.entry) {
+    j["entry"] = true;
+  }
   return j;
 }
 
@@ -97,12 +100,16 @@ Frame frame_from(const json& j) {
   }
   f.eval = j.value("eval", false);
   f.inlined = j.value("inlined", false);
+  f.entry = j.value("entry", false);
   return f;
 }
 
 ordered_json thread_json(const ThreadStack& t) {
   ordered_json j;
   j["tid"] = t.tid;
+  if (t.thread_id != 0) {
+    j["thread_id"] = t.thread_id;
+  }
   j["comm"] = t.comm;
   put(j, "python_name", t.python_name);
   j["state"] = std::string(1, t.state);
@@ -120,6 +127,7 @@ ordered_json thread_json(const ThreadStack& t) {
   j["cpu_ms"] = t.cpu_ms;
   put(j, "wchan", t.wchan);
   put(j, "syscall", t.syscall);
+  put(j, "motion", t.motion);
   auto& frames = j["frames"] = ordered_json::array();
   for (const Frame& f : t.frames) {
     frames.push_back(frame_json(f));
@@ -130,6 +138,7 @@ ordered_json thread_json(const ThreadStack& t) {
 ThreadStack thread_from(const json& j) {
   ThreadStack t;
   t.tid = j.value("tid", 0);
+  t.thread_id = j.value("thread_id", uint64_t{0});
   t.comm = j.value("comm", "");
   t.python_name = j.value("python_name", "");
   const std::string state = j.value("state", "?");
@@ -142,6 +151,7 @@ ThreadStack thread_from(const json& j) {
   t.cpu_ms = j.value("cpu_ms", uint64_t{0});
   t.wchan = j.value("wchan", "");
   t.syscall = j.value("syscall", "");
+  t.motion = j.value("motion", "");
   for (const json& f : j.value("frames", json::array())) {
     t.frames.push_back(frame_from(f));
   }

@@ -17,6 +17,8 @@ namespace xpurun::model {
 
 inline constexpr std::string_view kStacksSchema = "xpurun.stacks/1";
 inline constexpr std::string_view kStacksSuffix = ".stacks.json";
+// What was copied of the process, from which stacks can be made again (docs/snapshot.md).
+inline constexpr std::string_view kSnapshotSuffix = ".snapshot";
 
 enum class FrameKind {
   python,
@@ -50,6 +52,7 @@ struct Frame {
   bool eval = false;          // native frame that *is* the Python frames just before it (innermost first);
                               // left out of merged views, shown in native-only ones
   bool inlined = false;       // native: has no stack frame of its own; the compiler put it into the next one
+  bool entry = false;         // Python: the outermost frame of one call of the native evaluation function
 };
 
 enum class GilState {
@@ -68,6 +71,7 @@ struct Interpreter {
 
 struct ThreadStack {
   base::Tid tid = 0;
+  uint64_t thread_id = 0;   // pthread_self(), threading.get_ident(); 0 if unknown
   std::string comm;         // kernel thread name
   std::string python_name;  // threading.Thread.name, if known
   char state = '?';         // proc(5) state before the stop: R S D T t Z
@@ -80,6 +84,7 @@ struct ThreadStack {
   std::string wchan;                  // kernel function it sleeps in, if readable
   std::string syscall;                // name or number of the system call it is in, if readable
   std::vector<Frame> frames;          // innermost first
+  std::string motion;                 // of several samples: "stuck" or "moving"; empty if there was only one
 };
 
 // A kernel that was resident on a GPU of the process, from cuda-gdb.

@@ -47,15 +47,21 @@ std::vector<CommandSpec> make_table() {
       {.name = "stacks",
        .group = "Looking",
        .summary = "merge stack dumps, or dump a run that is going on",
-       .synopsis = {"xpurun stacks [OPTION]... DIR...", "xpurun stacks [OPTION]... --run DIR"},
+       .synopsis = {"xpurun stacks [OPTION]... PATH...", "xpurun stacks [OPTION]... --run DIR",
+                    "xpurun stacks [OPTION]... --pid PID"},
        .description =
-           "Merges all stack dumps found below each DIR, which may have been copied together from "
-           "several hosts, into flame graphs and text. With --run, first has the running xpurun dump "
-           "every process of its job. A run directory gives the dump that its verdict rests on.",
+           "Merges all stacks found below each PATH, which may have been copied together from several "
+           "hosts, into flame graphs and text: dumps of xpurun, and what py-spy, pystack, gdb, pstack, "
+           "flame graph tools and xpu_timer have written. With --run, first has the running xpurun dump "
+           "every process of its job. With --pid, dumps live processes, all in the same moment, and "
+           "prints their stacks. A run directory gives the dump that its verdict rests on.",
        .options = stacks_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun stacks --run latest", "what is every rank doing now?"},
-                    {"xpurun stacks --format text dumps/1-hang", "one dump, as text"},
+                    {"xpurun stacks --pid 4711 --children", "any live process and its descendants"},
+                    {"xpurun stacks --pid 4711 --samples 3", "which of its threads are stuck?"},
+                    {"xpurun stacks --format speedscope --out job.json dumps/1-hang",
+                     "one dump, for speedscope"},
                     {"xpurun stacks --out merged host-a host-b", "dumps of two hosts in one picture"}},
        .manual = "xpurun-stacks(1)"},
       {.name = "help",

@@ -1,5 +1,6 @@
 #include "launcher/cli/help.h"
 
+#include "common/base/strings.h"
 #include "launcher/output/text_block.h"
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@ namespace {
 
 constexpr size_t kOptionColumn = 31;
 constexpr size_t kCommandColumn = 16;
+constexpr size_t kLongChoices = 30;
 
 std::string option_help(const OptionSpec& o) {
   std::string out(o.help);
@@ -17,11 +19,9 @@ std::string option_help(const OptionSpec& o) {
     out += fmt::format(" (default: {})", o.default_text);
   }
   if (o.kind == ValueKind::choice) {
-    std::string words(o.words);
-    for (char& c : words) {
-      c = c == ' ' ? '|' : c;
-    }
-    out += fmt::format(" [{}]", words);
+    // Long lists can be broken at a blank.
+    const std::string_view between = o.words.size() > kLongChoices ? " | " : "|";
+    out += fmt::format(" [{}]", fmt::join(base::split(o.words, ' '), between));
   }
   return out;
 }

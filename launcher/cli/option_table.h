@@ -18,6 +18,7 @@ enum class ValueKind {
   directory,
   file,
   text,
+  list,  // like text, but may be given several times: the values are joined with commas
 };
 
 // Where an option may be set besides the command line.

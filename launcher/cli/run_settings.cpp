@@ -153,6 +153,7 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
     case ValueKind::directory:
     case ValueKind::file:
     case ValueKind::text:
+    case ValueKind::list:
       break;
   }
   return {};
@@ -181,6 +182,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.on_hang = read.text("on-hang", "report") == "kill" ? OnHang::kill : OnHang::report;
   out.poll_s = read.seconds("poll", out.poll_s, 0);
   out.dump_signal = signal_number(read.text("dump-signal", "none"));
+  out.gpu_stacks = read.text("gpu-stacks", out.gpu_stacks);
   out.dump_deadline_s = read.seconds("dump-deadline", out.dump_deadline_s, out.dump_deadline_s);
   out.crash_wait_s = read.seconds("crash-wait", out.crash_wait_s, 0);
   out.grace_s = read.seconds("grace", out.grace_s, kForever);

@@ -84,6 +84,8 @@ base::Result<ParsedWords> parse_words(const CommandSpec& command, const std::vec
         last[key.substr(sizeof("no-") - 1)] = "off";
       } else if (spec->kind == ValueKind::repeated) {
         last[key] = fmt::format("{}", ++verbose);
+      } else if (spec->kind == ValueKind::list && last.contains(key) && !option.value.empty()) {
+        last[key] += ',' + option.value.front();
       } else {
         last[key] = takes_value(*spec) && !option.value.empty() ? option.value.front() : "on";
       }

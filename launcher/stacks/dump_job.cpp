@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <sys/epoll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,7 +27,8 @@ DumpJob::DumpJob(EventLoop& loop, DumpRequest request, HelperStarted started, Do
   for (const DumpTarget& target : request_.targets) {
     auto e = std::make_unique<Entry>();
     e->target = target;
-    e->first_wave = target.role == "rank" || target.role == "agent";
+    e->first_wave =
+        request_.order == DumpOrder::all_together || target.role == "rank" || target.role == "agent";
     e->result = {.pid = target.pid, .rank = target.rank, .role = target.role};
     entries_.push_back(std::move(e));
   }
@@ -57,18 +59,26 @@ void DumpJob::start() {
 
 void DumpJob::start_entry(Entry& e) {
   const DumpTarget& t = e.target;
-  e.result.file =
-      model::process_key(t.rank, t.role, request_.host, t.pid) + std::string(model::kStacksSuffix);
-  std::vector<std::string> argv = {request_.program,
-                                   "--pid",
-                                   fmt::to_string(t.pid),
-                                   "--out",
-                                   fmt::format("{}/{}", request_.directory, e.result.file),
-                                   "--role",
-                                   t.role,
-                                   "--host",
-                                   request_.host,
-                                   "--barrier"};
+  e.result.file = file_name(e);
+  std::vector<std::string> argv = {
+      request_.program,
+      "--pid",
+      fmt::to_string(t.pid),
+      "--out",
+      fmt::format("{}/{}", request_.directory, e.result.file),
+      "--role",
+      t.role,
+      "--host",
+      request_.host,
+      "--deadline-ms",
+      fmt::to_string(std::max<int64_t>(1, std::llround(request_.pause_limit_s * 1e3))),
+      "--barrier"};
+  argv.insert(argv.end(), request_.helper_options.begin(), request_.helper_options.end());
+  if (request_.keep_snapshots) {
+    const std::string key = e.result.file.substr(0, e.result.file.size() - model::kStacksSuffix.size());
+    argv.insert(argv.end(),
+                {"--snapshot", fmt::format("{}/{}{}", request_.directory, key, model::kSnapshotSuffix)});
+  }
   if (t.rank != base::kNoRank) {
     argv.insert(argv.end(), {"--rank", fmt::to_string(t.rank)});
   }
@@ -96,6 +106,19 @@ void DumpJob::start_entry(Entry& e) {
     e.stage = Stage::released;
     e.helper.close_input();
   }
+}
+
+std::string DumpJob::file_name(const Entry& e) const {
+  const DumpTarget& t = e.target;
+  const auto name = [&](std::string_view role) {
+    return model::process_key(t.rank, role, request_.host, t.pid) + std::string(model::kStacksSuffix);
+  };
+  // Processes of two jobs may have one rank.
+  const std::string wanted = name(t.role);
+  const bool taken = std::any_of(entries_.begin(), entries_.end(), [&](const auto& other) {
+    return other.get() != &e && other->result.file == wanted;
+  });
+  return taken ? name("other") : wanted;
 }
 
 void DumpJob::close_output(Entry& e) {
@@ -215,12 +238,12 @@ bool DumpJob::helper_ended(base::Pid pid, int wait_status) {
       continue;
     }
     e->helper.forget();
-    e->process_open = false;
     // Whatever it wrote is in the pipe by now. Its end of file is not waited for: a process that it started
     // may hold the other end.
     while (e->output_open && read_output(*e)) {
     }
     close_output(*e);
+    e->process_open = false;  // only now: the entry must not be over before it has a result
     if (!e->has_result) {
       finish_entry(
           *e, "failed",

@@ -25,6 +25,15 @@ struct DumpTarget {
   uint64_t crash_ucontext = 0;
 };
 
+// Until what is left of a dump is killed.
+inline constexpr double kDumpS = 20;
+inline constexpr double kDumpWithDebuggersS = 80;  // gdb has 20 s and cuda-gdb 30 s
+
+enum class DumpOrder {
+  ranks_first,   // workers and other company follow after the ranks, some at a time
+  all_together,  // every target is stopped in the same moment
+};
+
 struct DumpRequest {
   std::string program;    // xpurun-stackdump
   std::string directory;  // exists
@@ -32,9 +41,12 @@ struct DumpRequest {
   std::vector<DumpTarget> targets;
   double pause_limit_s = 0.1;  // longest stop of one process
   double prepare_s = 2;        // then those that are ready are released
-  double deadline_s = 20;      // then what is left is killed
+  double deadline_s = kDumpS;  // then what is left is killed
   sigset_t signal_mask{};
   int stderr_fd = -1;  // where helpers complain
+  DumpOrder order = DumpOrder::ranks_first;
+  bool keep_snapshots = false;              // as <key>.snapshot beside the stacks
+  std::vector<std::string> helper_options;  // further options of xpurun-stackdump, as --no-stop
 };
 
 struct DumpOutcome {
@@ -74,6 +86,7 @@ class DumpJob {
   };
 
   void start_entry(Entry& e);
+  std::string file_name(const Entry& e) const;
   void start_second_wave();
   // Returns whether there may be more to read at once.
   bool read_output(Entry& e);

@@ -149,7 +149,12 @@ void Supervisor::start_dump() {
                       .targets = made && program ? dump_targets() : std::vector<DumpTarget>(),
                       .pause_limit_s = options_.dump_deadline_s,
                       .signal_mask = inbox_.original_mask(),
-                      .stderr_fd = helper_stderr_.get()};
+                      .stderr_fd = helper_stderr_.get(),
+                      .keep_snapshots = true};
+  if (serving_.front().why == "hang" && options_.gpu_stacks != "never") {
+    request.deadline_s = kDumpWithDebuggersS;
+    request.helper_options = {"--gpu-stacks", options_.gpu_stacks};
+  }
   journal_.manifest().dumps.push_back(
       {.n = n, .why = serving_.front().why, .dir = dump_dir_, .at_s = journal_.elapsed_s()});
   dump_ = std::make_unique<DumpJob>(

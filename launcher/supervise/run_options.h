@@ -35,9 +35,10 @@ struct RunOptions {
   int dump_signal = 0;  // signal to xpurun that dumps every rank instead of being forwarded; 0: none
 
   // Dumps and ends
-  double dump_deadline_s = 0.1;  // longest stop of one process for its stacks
-  double crash_wait_s = 5;       // longest wait of a crashing process for its dump; 0: does not wait
-  double grace_s = 30;           // between TERM and KILL when the job is ended; kForever: never KILL
+  double dump_deadline_s = 0.1;     // longest stop of one process for its stacks
+  std::string gpu_stacks = "auto";  // on a hang, ask cuda-gdb: auto, always, never
+  double crash_wait_s = 5;          // longest wait of a crashing process for its dump; 0: does not wait
+  double grace_s = 30;              // between TERM and KILL when the job is ended; kForever: never KILL
 
   // The run directory
   std::string out_dir;                   // exactly this directory; empty: a new one below runs_dir

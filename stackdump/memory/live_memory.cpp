@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/uio.h>
@@ -10,8 +11,6 @@
 namespace xpurun::stackdump {
 
 namespace {
-
-constexpr size_t kMaxVectors = 1024;  // IOV_MAX
 
 iovec remote_iovec(Addr addr, size_t n) {
   return {reinterpret_cast<void*>(addr), n};  // NOLINT(performance-no-int-to-ptr)
@@ -63,46 +62,49 @@ bool LiveMemory::read(Addr addr, std::span<std::byte> into) {
   return true;
 }
 
-std::vector<std::vector<std::byte>> LiveMemory::read_batch(const std::vector<AddrRange>& ranges) {
-  std::vector<std::vector<std::byte>> out(ranges.size());
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    out[i].resize(ranges[i].size());
+size_t LiveMemory::read_ranges(std::span<const AddrRange> ranges,
+                               std::span<const std::span<std::byte>> buffers) {
+  if (!use_mem_file_ && ranges.size() <= kMaxRanges && buffers.size() <= kMaxRanges) {
+    std::array<iovec, kMaxRanges> local;
+    std::array<iovec, kMaxRanges> remote;
+    std::transform(buffers.begin(), buffers.end(), local.begin(), [](std::span<std::byte> b) {
+      return iovec{b.data(), b.size()};
+    });
+    std::transform(ranges.begin(), ranges.end(), remote.begin(),
+                   [](const AddrRange& r) { return remote_iovec(r.lo, r.size()); });
+    const ssize_t n = ::process_vm_readv(pid_, local.data(), buffers.size(), remote.data(), ranges.size(), 0);
+    if (n >= 0) {
+      return static_cast<size_t>(n);
+    }
+    last_errno_ = errno;
+    if (errno != ENOSYS && errno != EPERM) {
+      return 0;
+    }
   }
-  size_t next = 0;
-  std::vector<iovec> local;
-  std::vector<iovec> remote;
-  while (next < ranges.size()) {
-    local.clear();
-    remote.clear();
-    const size_t end = std::min(ranges.size(), next + kMaxVectors);
-    for (size_t i = next; i < end; ++i) {
-      local.push_back({out[i].data(), out[i].size()});
-      remote.push_back(remote_iovec(ranges[i].lo, out[i].size()));
-    }
-    ssize_t n = -1;
-    if (!use_mem_file_) {
-      n = ::process_vm_readv(pid_, local.data(), local.size(), remote.data(), remote.size(), 0);
-    }
-    size_t got = n < 0 ? 0 : static_cast<size_t>(n);
-    while (next < end && got >= out[next].size()) {
-      got -= out[next].size();
-      ++next;
-    }
-    if (next < end) {
-      // This one stops at a missing page (or the whole call failed): read it alone, then go on behind it.
-      size_t have = 0;
-      while (have < out[next].size()) {
-        const size_t part = read_some(ranges[next].lo + have, std::span(out[next]).subspan(have));
-        if (part == 0) {
-          break;
-        }
-        have += part;
+  // One range at a time, through whatever read_some() finds to work.
+  size_t done = 0;
+  size_t buffer = 0;
+  size_t at = 0;  // in buffers[buffer]
+  for (const AddrRange& r : ranges) {
+    for (Addr a = r.lo; a < r.hi;) {
+      while (buffer < buffers.size() && at == buffers[buffer].size()) {
+        ++buffer;
+        at = 0;
       }
-      out[next].resize(have);
-      ++next;
+      if (buffer == buffers.size()) {
+        return done;
+      }
+      const size_t wanted = std::min<size_t>(r.hi - a, buffers[buffer].size() - at);
+      const size_t n = read_some(a, buffers[buffer].subspan(at, wanted));
+      if (n == 0) {
+        return done;
+      }
+      a += n;
+      at += n;
+      done += n;
     }
   }
-  return out;
+  return done;
 }
 
 }  // namespace xpurun::stackdump

@@ -14,9 +14,11 @@ class LiveMemory : public RemoteMemory {
 
   bool read(Addr addr, std::span<std::byte> into) override;
 
-  // Reads all ranges with as few system calls as possible. out[i] holds the readable beginning of ranges[i]:
-  // shorter, possibly empty, where a page is missing.
-  std::vector<std::vector<std::byte>> read_batch(const std::vector<AddrRange>& ranges);
+  // Reads the ranges one behind the other into the buffers one behind the other, which are as long together,
+  // with one system call for at most kMaxRanges ranges. Returns the bytes read: it ends before the first page
+  // that is missing.
+  static constexpr size_t kMaxRanges = 1024;  // IOV_MAX
+  size_t read_ranges(std::span<const AddrRange> ranges, std::span<const std::span<std::byte>> buffers);
 
   // errno of the last failed read: ESRCH says that the process is gone, EPERM that we may not.
   int last_errno() const { return last_errno_; }

@@ -26,23 +26,45 @@ class SnapshotMemory : public RemoteMemory {
 
   // Copies the whole pages of these ranges in one go; what cannot be read is left out.
   void prefetch(const std::vector<AddrRange>& ranges);
+  // Has memory for so many pages ready, so that copying them meets no page fault of ours.
+  void reserve(size_t pages);
+  // What was copied, as ranges of whole pages in ascending order.
+  std::vector<AddrRange> ranges() const;
   void freeze() { live_ = nullptr; }
   // Adds a page that was copied earlier; the last one of an address counts. Dropped if there are too many.
   void put(Addr page_addr, std::span<const std::byte> content);
   void for_each_page(const std::function<void(Addr, std::span<const std::byte>)>& visit) const;
   // Forgets everything copied; a few buffers stay for the next round.
   void clear();
+  // Those of unreadable ranges, which hold nothing, included.
   size_t page_count() const { return used_; }
 
  private:
-  using Page = std::unique_ptr<std::byte[]>;
+  // A page of one of the blocks.
+  class Page {
+   public:
+    explicit Page(std::byte* data) : data_(data) {}
+    std::byte* get() const { return data_; }
+
+   private:
+    std::byte* data_;
+  };
+  struct Unmap {
+    size_t size = 0;
+    void operator()(std::byte* block) const;
+  };
+  using Block = std::unique_ptr<std::byte, Unmap>;
+
+  void add_block(size_t pages);
   const std::byte* page(Addr page_addr);
   std::byte* new_page(Addr page_addr);
+  void fetch(std::span<AddrRange> wanted, std::span<std::span<std::byte>> buffers);
 
   LiveMemory* live_;
   size_t max_pages_;
   std::unordered_map<Addr, size_t> index_;  // page address -> position in pool_; kMissing if unreadable
-  std::vector<Page> pool_;
+  std::vector<Block> blocks_;  // of anonymous memory: malloc would fault and lock while the target is stopped
+  std::vector<Page> pool_;     // all pages of all blocks
   size_t used_ = 0;
 };
 

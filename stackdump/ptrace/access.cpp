@@ -38,11 +38,28 @@ base::Status check_alive(base::Pid pid) {
   if ((stat->state == 'Z' && stat->num_threads <= 1) || stat->state == 'X') {
     return base::fail(no_process(pid, "it has exited and waits for its parent to collect it (zombie)"));
   }
-  if (proc.exe(pid).empty() && proc.text(pid, "maps").empty() && proc.cmdline(pid).empty() &&
+  const base::Pid image = living_thread(pid);
+  if (proc.exe(image).empty() && proc.text(image, "maps").empty() && proc.cmdline(image).empty() &&
       ::geteuid() == 0) {
     return base::fail(no_process(pid, "it has no memory of its own (kernel thread or exiting)"));
   }
   return {};
+}
+
+base::Pid living_thread(base::Pid pid) {
+  const base::ProcFs proc;
+  const auto gone = [&](base::Tid tid) {
+    const auto stat = proc.thread_stat(pid, tid);
+    return !stat || stat->state == 'Z' || stat->state == 'X';
+  };
+  if (gone(pid)) {
+    for (const base::Tid tid : proc.threads(pid)) {
+      if (!gone(tid)) {
+        return tid;
+      }
+    }
+  }
+  return pid;
 }
 
 base::Pid tracer_of(base::Pid pid) {

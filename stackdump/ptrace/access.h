@@ -9,6 +9,10 @@ namespace xpurun::stackdump {
 // The process exists, is no zombie and no kernel thread; E-NO-PROCESS otherwise.
 base::Status check_alive(base::Pid pid);
 
+// A thread of the process that still has its memory: the first one, or another if that has ended already
+// (pthread_exit in main). What /proc and process_vm_readv are to be asked about.
+base::Pid living_thread(base::Pid pid);
+
 // The tracer of the process, 0 if none.
 base::Pid tracer_of(base::Pid pid);
 

@@ -39,6 +39,7 @@ class TracedProcess {
   TracedProcess& operator=(const TracedProcess&) = delete;
 
   const std::vector<TracedThread>& threads() const { return threads_; }
+  base::MonoNs deadline() const { return deadline_; }
   base::MonoNs first_stop_ns() const { return first_stop_ns_; }
   // Nothing for a thread that is not stopped.
   std::optional<Registers> registers(const TracedThread& thread) const;

@@ -39,6 +39,7 @@ TEST_CASE("the defaults of the table are the defaults of RunOptions") {
   CHECK(given->poll_s == built_in.poll_s);
   CHECK(given->dump_signal == built_in.dump_signal);
   CHECK(given->dump_deadline_s == built_in.dump_deadline_s);
+  CHECK(given->gpu_stacks == built_in.gpu_stacks);
   CHECK(given->crash_wait_s == built_in.crash_wait_s);
   CHECK(given->grace_s == built_in.grace_s);
   CHECK(given->runs_dir == built_in.runs_dir);
@@ -53,7 +54,7 @@ TEST_CASE("every option arrives") {
   const auto o = options({"--hang-timeout=5m", "--busy-timeouts=7", "--on-hang=kill", "--poll=250ms",
                           "--dump-signal=USR2", "--dump-deadline=1s", "--crash-wait=2", "--grace=1.5h",
                           "--out=o", "--runs-dir=r", "--name=n", "--no-report", "--prefix", "-v",
-                          "--no-preload", "--preload-library=l"});
+                          "--no-preload", "--preload-library=l", "--gpu-stacks=never"});
   REQUIRE(o);
   CHECK(o->hang_timeout_s == 300);
   CHECK(o->busy_timeouts == 7);
@@ -61,6 +62,7 @@ TEST_CASE("every option arrives") {
   CHECK(o->poll_s == 0.25);
   CHECK(o->dump_signal == SIGUSR2);
   CHECK(o->dump_deadline_s == 1);
+  CHECK(o->gpu_stacks == "never");
   CHECK(o->crash_wait_s == 2);
   CHECK(o->grace_s == 5400);
   CHECK(o->out_dir == "o");
@@ -72,7 +74,7 @@ TEST_CASE("every option arrives") {
   CHECK(o->verbosity == 1);
   CHECK_FALSE(o->preload);
   CHECK(o->preload_path == "l");
-  CHECK(o->origins.size() == 16);
+  CHECK(o->origins.size() == 17);
   CHECK(o->origins.front().source == "command line");
 }
 

@@ -1,0 +1,127 @@
+// xpurun stacks --pid: dumps live processes, once or several times, and shows them.
+#include "common/base/io.h"
+#include "common/base/strings.h"
+#include "launcher/cli/exit_status.h"
+#include "launcher/commands/stacks_task.h"
+#include "launcher/commands/temporary_directory.h"
+#include "launcher/stacks/live_dump.h"
+#include "launcher/stacks/live_targets.h"
+#include "report/formats/motion.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <ctime>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+std::vector<std::string> helper_options(const StacksTask& task) {
+  std::vector<std::string> out;
+  if (task.no_stop) {
+    out.emplace_back("--no-stop");
+  }
+  if (task.locals) {
+    out.emplace_back("--locals");
+  }
+  out.insert(out.end(), {"--unwinder", task.unwinder, "--gpu-stacks", task.gpu_stacks});
+  if (!task.symbols.empty()) {
+    out.insert(out.end(), {"--symbols", task.symbols});
+  }
+  return out;
+}
+
+struct Taken {
+  std::vector<std::vector<model::ProcessStacks>> samples;
+  DumpOutcome last;
+  std::string complaints;
+};
+
+base::Result<Taken> take_samples(const StacksTask& task, const std::vector<DumpTarget>& targets,
+                                 const std::string& directory) {
+  Taken out;
+  base::MonoNs next = base::mono_ns();
+  for (int i = 0; i < task.samples; ++i) {
+    if (const base::MonoNs now = base::mono_ns(); now < next) {
+      const timespec pause{.tv_sec = (next - now) / 1'000'000'000, .tv_nsec = (next - now) % 1'000'000'000};
+      ::nanosleep(&pause, nullptr);
+    }
+    next = base::mono_ns() + base::s_to_ns(task.interval_s);
+    const LiveDump dump{.directory = directory,
+                        .pause_limit_s = task.deadline_s,
+                        .debuggers = task.gpu_stacks != "never" || task.unwinder == "gdb",
+                        .keep_snapshots = task.keep_snapshots,
+                        .helper_options = helper_options(task)};
+    XPURUN_TRY_ASSIGN(LiveDumpResult result, dump_live(dump, targets));
+    out.samples.push_back(load_dumped(directory, result.outcome));
+    out.last = std::move(result.outcome);
+    out.complaints = std::move(result.complaints);
+  }
+  return out;
+}
+
+// The files that --out DIR keeps: what the pictures beside them were made of.
+base::Status keep_files(const std::string& directory, const DumpOutcome& outcome,
+                        const std::vector<model::ProcessStacks>& processes) {
+  for (const model::DumpedProcess& dumped : outcome.processes) {
+    for (const model::ProcessStacks& p : processes) {
+      if (p.pid == dumped.pid && !dumped.file.empty()) {
+        const auto text = to_json(p).dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+        XPURUN_TRY(base::write_file_atomic(fmt::format("{}/{}", directory, dumped.file), text + '\n'));
+      }
+    }
+  }
+  return {};
+}
+
+// Whether every process could be dumped.
+bool tell_failures(const Taken& taken) {
+  bool all = true;
+  for (const model::DumpedProcess& p : taken.last.processes) {
+    if (p.status == "failed" || p.status == "timeout") {
+      all = false;
+      std::string text = base::sanitize(p.reason.empty() ? p.status : p.reason);
+      if (text.find(fmt::format("process {}", p.pid)) == std::string::npos) {
+        text = fmt::format("process {}: {}", p.pid, text);
+      }
+      (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: {}\n", text));
+      if (p.reason.find("no result") != std::string::npos) {
+        (void)base::write_all(STDERR_FILENO, taken.complaints);
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+int dump_and_show(const StacksTask& task) {
+  const base::ProcFs proc;
+  const auto pids = task.children ? with_descendants(proc, task.pids, ::getpid()) : task.pids;
+  const std::vector<DumpTarget> targets = identify_targets(proc, pids);
+  TemporaryDirectory temporary;
+  if (auto made = task.out_dir.empty() ? temporary.create("xpurun-stacks") : base::make_dirs(task.out_dir);
+      !made) {
+    return complain(made.error(), kExitFailure);
+  }
+  const std::string directory = task.out_dir.empty() ? temporary.path() : task.out_dir;
+  auto taken = take_samples(task, targets, directory);
+  if (!taken) {
+    return complain(taken.error(), kExitFailure);
+  }
+  auto processes = report::with_motion(std::move(taken->samples));
+  if (task.samples > 1 && !task.out_dir.empty()) {
+    if (auto kept = keep_files(directory, taken->last, processes); !kept) {
+      return complain(kept.error(), kExitFailure);
+    }
+  }
+  const bool complete = tell_failures(*taken);
+  auto set = report::make_stack_set(
+      std::move(processes), fmt::format("{}, {}", own_host_name(), base::utc_iso8601(base::wall_ns())), {});
+  const int status = show_stacks(std::move(set), task, "");
+  return status != 0 || complete ? status : kExitFailure;
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,77 @@
+// xpurun stacks: files and standard output.
+#include "common/base/io.h"
+#include "common/base/strings.h"
+#include "common/base/terminal.h"
+#include "launcher/cli/exit_status.h"
+#include "launcher/commands/stacks_task.h"
+#include "report/formats/xpu_timer_compat.h"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+void tell(const StacksTask& task, std::string_view text) {
+  if (!task.quiet) {
+    (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: {}\n", base::sanitize(text)));
+  }
+}
+
+int show_stacks(report::StackSet set, const StacksTask& task, const std::string& default_out_dir) {
+  const report::Format format = task.chosen_format();
+  for (const std::string& note : set.notes) {
+    tell(task, fmt::format("note: {}", note));
+  }
+  const std::string dir =
+      !task.out_file.empty() ? "" : (task.out_dir.empty() ? default_out_dir : task.out_dir);
+  if (!dir.empty()) {
+    if (const auto written = report::write_stack_set(set, dir, {}); !written) {
+      return complain(written.error(), kExitFailure);
+    }
+  }
+  if (!task.out_file.empty()) {
+    const auto written = base::write_file_atomic(
+        task.out_file, report::write_format(format, std::move(set), task.chosen_view()));
+    return written ? 0 : complain(written.error(), kExitFailure);
+  }
+  if (task.quiet) {
+    return 0;
+  }
+  if (report::is_binary(format) && base::is_terminal(STDOUT_FILENO)) {
+    return complain({.what = fmt::format("{} is nothing for a terminal", report::name_of(format)),
+                     .hint = "xpurun stacks ... --out stacks.pb.gz"},
+                    kExitFailure);
+  }
+  const int status = print(report::write_format(format, std::move(set), task.chosen_view()));
+  if (!dir.empty()) {
+    tell(task, fmt::format("open {}/merged.svg", base::shell_quote(dir)));
+  }
+  return status;
+}
+
+int write_xpu_timer_compat(const StacksTask& task) {
+  const auto merged = report::merge_as_xpu_timer(task.paths);
+  if (!merged) {
+    return complain(merged.error(), kExitFailure);
+  }
+  for (const std::string& note : merged->notes) {
+    tell(task, fmt::format("note: {}", note));
+  }
+  const std::string dir = task.out_dir.empty() ? task.paths.front() : task.out_dir;
+  if (auto made = base::make_dirs(dir); !made) {
+    return complain(made.error(), kExitFailure);
+  }
+  for (const auto& [name, text] :
+       {std::pair{"cpp_stack", &merged->cpp}, std::pair{"py_stack", &merged->py},
+        std::pair{"cpp_stack.svg", &merged->cpp_svg}, std::pair{"py_stack.svg", &merged->py_svg}}) {
+    const std::string path = fmt::format("{}/{}", dir, name);
+    if (auto written = base::write_file_atomic(path, *text); !written) {
+      return complain(written.error(), kExitFailure);
+    }
+    tell(task, fmt::format("wrote {}", base::shell_quote(path)));
+  }
+  return 0;
+}
+
+}  // namespace xpurun::launcher

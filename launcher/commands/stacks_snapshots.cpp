@@ -1,0 +1,126 @@
+// xpurun stacks --sysroot, --symbols, --unwinder: makes the stacks of snapshots again, here and now.
+#include "common/base/clock.h"
+#include "common/base/strings.h"
+#include "common/model/stack_snapshot.h"
+#include "launcher/commands/stacks_task.h"
+#include "launcher/spawn/helper_process.h"
+#include "launcher/spawn/install_paths.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr double kOneSnapshotS = 120;
+
+std::vector<std::string> snapshots_below(const std::vector<std::string>& paths) {
+  std::vector<std::string> out;
+  const auto take = [&](const fs::path& path) {
+    if (path.native().ends_with(model::kSnapshotSuffix)) {
+      out.push_back(path);
+    }
+  };
+  for (const std::string& path : paths) {
+    std::error_code ec;
+    if (!fs::is_directory(path, ec)) {
+      take(path);
+      continue;
+    }
+    for (fs::recursive_directory_iterator it(path, fs::directory_options::skip_permission_denied, ec), end;
+         !ec && it != end; it.increment(ec)) {
+      take(it->path());
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// Until the helper closes its output or the time is over.
+void wait_for_end(const HelperProcess& helper) {
+  const base::MonoNs deadline = base::mono_ns() + base::s_to_ns(kOneSnapshotS);
+  for (;;) {
+    const base::MonoNs left = deadline - base::mono_ns();
+    pollfd p{.fd = helper.output(), .events = POLLIN, .revents = 0};
+    if (left <= 0 || (::poll(&p, 1, static_cast<int>(left / 1'000'000) + 1) < 0 && errno != EINTR)) {
+      return;
+    }
+    char buf[4096];
+    if ((p.revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
+      const ssize_t n = ::read(helper.output(), buf, sizeof buf);
+      if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        return;
+      }
+    }
+  }
+}
+
+base::Status resolve_one(const std::string& program, const StacksTask& task, const std::string& snapshot,
+                         const std::string& out) {
+  std::vector<std::string> argv = {program, "--from-snapshot", snapshot,     "--out",
+                                   out,     "--unwinder",      task.unwinder};
+  if (!task.sysroot.empty()) {
+    argv.insert(argv.end(), {"--sysroot", task.sysroot});
+  }
+  if (!task.symbols.empty()) {
+    argv.insert(argv.end(), {"--symbols", task.symbols});
+  }
+  sigset_t mask;
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+  XPURUN_TRY_ASSIGN(HelperProcess helper, HelperProcess::start(argv, mask, -1));
+  helper.close_input();
+  wait_for_end(helper);
+  const base::Pid pid = helper.pid();
+  helper.kill();
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (::access(out.c_str(), F_OK) != 0) {
+    return base::fail(
+        {.what = fmt::format("cannot make stacks of {}", base::sanitize(snapshot)), .id = "E-NO-STACKS"});
+  }
+  return {};
+}
+
+}  // namespace
+
+base::Status resolve_snapshots(const StacksTask& task, const std::string& directory) {
+  XPURUN_TRY_ASSIGN(const std::string program, stackdump_program());
+  const auto snapshots = snapshots_below(task.paths);
+  if (snapshots.empty()) {
+    return base::fail({.what = fmt::format("there is no snapshot in {}", base::sanitize(task.paths.front())),
+                       .id = "E-NO-STACKS",
+                       .cause = "--symbols, --sysroot and --unwinder make stacks again of *.snapshot files",
+                       .hint = "xpurun stacks without them"});
+  }
+  size_t made = 0;
+  base::Status last;
+  for (size_t i = 0; i < snapshots.size(); ++i) {
+    // Several dumps may have files of one name.
+    const std::string out = fmt::format("{}/{}", directory, i);
+    fs::create_directory(out);
+    const std::string name(base::base_name(snapshots[i]));
+    const std::string stem = name.substr(0, name.size() - model::kSnapshotSuffix.size());
+    auto done =
+        resolve_one(program, task, snapshots[i], fmt::format("{}/{}{}", out, stem, model::kStacksSuffix));
+    if (done) {
+      ++made;
+    } else {
+      tell(task, base::to_line(done.error()));
+      last = std::move(done);
+    }
+  }
+  return made == 0 ? last : base::Status();
+}
+
+}  // namespace xpurun::launcher

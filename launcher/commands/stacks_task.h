@@ -1,0 +1,58 @@
+// What one call of `xpurun stacks` is to do, from its options.
+#pragma once
+
+#include "common/base/result.h"
+#include "launcher/commands/commands.h"
+#include "report/formats/formats.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+struct StacksTask {
+  // Source: one of them.
+  std::vector<std::string> paths;
+  std::string run;
+  std::vector<base::Pid> pids;
+  bool children = false;
+  // Dumping live processes.
+  double deadline_s = 0.1;
+  bool no_stop = false;
+  bool locals = false;
+  int samples = 1;
+  double interval_s = 0.2;
+  bool keep_snapshots = false;
+  std::string gpu_stacks = "never";
+  // Unwinding and naming, of live processes or again of snapshots.
+  std::string unwinder = "own";
+  std::string symbols;
+  std::string sysroot;
+  bool resolve_again = false;  // the snapshots below `paths`, not the stacks that were made of them
+  // Output.
+  std::optional<report::Format> format;  // nothing: the source's default
+  std::optional<report::View> view;
+  bool compat_xpu_timer = false;
+  std::string out_dir;  // at most one of these two
+  std::string out_file;
+  bool quiet = false;
+
+  bool live() const { return !pids.empty(); }
+  report::Format chosen_format() const;
+  report::View chosen_view() const;
+};
+
+// Fails with a sentence for complain_usage().
+base::Result<StacksTask> read_stacks_task(const ParsedWords& words);
+
+// Steps of the command; each returns the exit status.
+int show_stacks(report::StackSet set, const StacksTask& task, const std::string& default_out_dir);
+int dump_and_show(const StacksTask& task);
+int write_xpu_timer_compat(const StacksTask& task);
+// Unwinds and names the snapshots below task.paths again, into `directory`, which exists.
+base::Status resolve_snapshots(const StacksTask& task, const std::string& directory);
+// A line on standard error unless --quiet.
+void tell(const StacksTask& task, std::string_view text);
+
+}  // namespace xpurun::launcher

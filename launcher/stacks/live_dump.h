@@ -1,0 +1,33 @@
+// Dumps live processes together and waits for it, for a command without an event loop of its own.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/model/stack_snapshot.h"
+#include "launcher/stacks/dump_job.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+struct LiveDump {
+  std::string directory;  // exists; gets a file for each process
+  double pause_limit_s = 0.1;
+  bool debuggers = false;       // helpers may call one, which takes long
+  bool keep_snapshots = false;  // beside each process's file
+  std::vector<std::string> helper_options;
+};
+
+struct LiveDumpResult {
+  DumpOutcome outcome;
+  std::string complaints;  // what helpers that ended without a result had to say
+};
+
+base::Result<LiveDumpResult> dump_live(const LiveDump& dump, const std::vector<DumpTarget>& targets);
+
+// Of every process of the outcome; one whose file is missing or unreadable is a failed one.
+std::vector<model::ProcessStacks> load_dumped(const std::string& directory, const DumpOutcome& outcome);
+
+std::string own_host_name();
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,24 @@
+// Which live processes are meant, and what they are: ranks and their workers are told by their environment,
+// as in a supervised run. Reads /proc only.
+#pragma once
+
+#include "common/base/procfs.h"
+#include "common/base/result.h"
+#include "launcher/stacks/dump_job.h"
+
+#include <string_view>
+#include <vector>
+
+namespace xpurun::launcher {
+
+// "12,13 14": numbers with commas, blanks or line breaks between them. Fails on anything else.
+base::Result<std::vector<base::Pid>> parse_pids(std::string_view text);
+
+// The processes themselves, each followed by its descendants; `except` and its descendants are left out.
+std::vector<base::Pid> with_descendants(const base::ProcFs& proc, const std::vector<base::Pid>& pids,
+                                        base::Pid except);
+
+// In the given order, without repetitions. A process that does not exist is a target too: the dump says so.
+std::vector<DumpTarget> identify_targets(const base::ProcFs& proc, const std::vector<base::Pid>& pids);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,33 @@
+#include "report/formats/formats.h"
+
+#include <nlohmann/json.hpp>
+
+namespace xpurun::report {
+
+std::string stack_set_json(const StackSet& set) {
+  using Json = nlohmann::ordered_json;
+  Json j;
+  j["schema"] = kStackSetSchema;
+  j["about"] = set.about;
+  j["notes"] = set.notes;
+  Json& processes = j["processes"] = Json::array();
+  for (const model::ProcessStacks& p : set.processes()) {
+    processes.push_back(to_json(p));
+  }
+  // Named, but without a thread: failed ones, dead ranks.
+  for (const ProcessLine& line : set.collected.processes) {
+    if (line.threads == 0) {
+      model::ProcessStacks p;
+      p.host = line.host;
+      p.pid = line.pid;
+      p.rank = line.rank;
+      p.role = line.role;
+      p.status = model::DumpStatus::failed;
+      p.reason = line.reason.empty() ? line.status : line.reason;
+      processes.push_back(to_json(p));
+    }
+  }
+  return j.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace xpurun::report

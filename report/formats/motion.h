@@ -1,0 +1,15 @@
+// What several samples of the same processes tell: a thread whose frames are the same in all of them is
+// stuck (or waits), any other is moving.
+#pragma once
+
+#include "common/model/stack_snapshot.h"
+
+#include <vector>
+
+namespace xpurun::report {
+
+// The last complete sample of each process with ThreadStack::motion filled in. `samples` are in the order of
+// time, each a list of processes. Samples that are not complete are not compared, and a note says so.
+std::vector<model::ProcessStacks> with_motion(std::vector<std::vector<model::ProcessStacks>> samples);
+
+}  // namespace xpurun::report

@@ -1,0 +1,175 @@
+// py-spy's JSON, field by field as py-spy 0.4 prints it.
+#include "common/base/strings.h"
+#include "report/formats/formats.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+namespace xpurun::report {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+// A file below the outermost package directory it belongs to: "torch/nn/modules/linear.py". Where the file
+// is on this host, packages are what has an __init__.py, as py-spy has it; elsewhere the name tells.
+class ShortNames {
+ public:
+  const std::string& of(const std::string& file) {
+    auto [it, is_new] = known_.try_emplace(file);
+    if (is_new) {
+      it->second = shorten(file);
+    }
+    return it->second;
+  }
+
+ private:
+  static std::string shorten(const std::string& file) {
+    std::error_code ec;
+    const fs::path path(file);
+    if (path.is_absolute() && !fs::exists(path.parent_path(), ec)) {
+      return guess(file);
+    }
+    fs::path root = path.parent_path();
+    while (!root.empty() && fs::exists(root / "__init__.py", ec) && root != root.parent_path()) {
+      root = root.parent_path();
+    }
+    const std::string prefix = root.string();
+    const bool below = !prefix.empty() && file.size() > prefix.size() + 1 && file.starts_with(prefix);
+    return below ? file.substr(prefix.size() + (prefix.back() == '/' ? 0 : 1)) : file;
+  }
+
+  static std::string guess(const std::string& file) {
+    for (const std::string_view part : {"/site-packages/", "/dist-packages/"}) {
+      if (const size_t at = file.rfind(part); at != std::string::npos) {
+        return file.substr(at + part.size());
+      }
+    }
+    const size_t lib = file.rfind("/lib/python3");
+    const size_t slash = lib == std::string::npos ? lib : file.find('/', lib + 5);
+    return slash != std::string::npos ? file.substr(slash + 1) : std::string(base::base_name(file));
+  }
+
+  std::map<std::string, std::string> known_;
+};
+
+// Which calls of the evaluation function CPython marks, by version: until 3.10 every frame is one; 3.11 has a
+// flag in the frame; later a frame of its own below each group.
+enum class EntryStyle { every_frame, flag, shim };
+
+EntryStyle entry_style(const std::string& version) {
+  int minor = 0;
+  if (version.starts_with("3.")) {
+    for (size_t i = 2; i < version.size() && version[i] >= '0' && version[i] <= '9' && minor < 1000; ++i) {
+      minor = minor * 10 + (version[i] - '0');
+    }
+  }
+  return minor >= 12 || minor == 0 ? EntryStyle::shim
+                                   : (minor == 11 ? EntryStyle::flag : EntryStyle::every_frame);
+}
+
+Json native_frame(const model::Frame& f) {
+  const std::string file = f.line > 0 && !f.file.empty() ? f.file : f.module;
+  Json j;
+  j["name"] = f.func;
+  j["filename"] = file;
+  j["module"] = f.module.empty() ? Json() : Json(f.module);
+  j["short_filename"] = base::base_name(file);
+  j["line"] = f.line;
+  j["locals"] = nullptr;
+  j["is_entry"] = true;
+  j["is_shim_entry"] = true;
+  return j;
+}
+
+// Where they were not asked for, null. Addresses are not kept.
+Json locals_of(const model::Frame& f) {
+  if (f.locals.empty()) {
+    return nullptr;
+  }
+  Json out = Json::array();
+  for (const model::Local& local : f.locals) {
+    Json j;
+    j["name"] = local.name;
+    j["addr"] = 0;
+    j["arg"] = false;
+    j["repr"] = local.value;
+    out.push_back(std::move(j));
+  }
+  return out;
+}
+
+Json python_frame(const model::Frame& f, EntryStyle style, bool outermost, ShortNames& names) {
+  Json j;
+  j["name"] = f.func;
+  j["filename"] = f.file;
+  j["module"] = nullptr;
+  j["short_filename"] = names.of(f.file);
+  j["line"] = f.line;
+  j["locals"] = locals_of(f);
+  j["is_entry"] = style == EntryStyle::every_frame || (style == EntryStyle::flag && f.entry);
+  j["is_shim_entry"] = outermost || (style == EntryStyle::shim && f.entry);
+  return j;
+}
+
+Json thread_json(const model::ProcessStacks& p, const model::ThreadStack& t, View view, ShortNames& names) {
+  const EntryStyle style = entry_style(p.python_version);
+  const bool with_native = view != View::python;
+  const model::Frame* outermost = nullptr;
+  for (const model::Frame& f : t.frames) {
+    outermost = f.kind == model::FrameKind::python ? &f : outermost;
+  }
+  Json j;
+  j["pid"] = p.pid;
+  j["thread_id"] = t.thread_id;
+  const std::string name = !t.python_name.empty() ? t.python_name : (t.main ? "MainThread" : "");
+  j["thread_name"] = name.empty() ? Json() : Json(name);
+  j["os_thread_id"] = t.tid == 0 ? Json() : Json(t.tid);
+  j["active"] = t.state == 'R';
+  j["owns_gil"] = t.gil == model::GilState::holder;
+  Json& frames = j["frames"] = Json::array();
+  for (const model::Frame& f : t.frames) {
+    if (f.kind == model::FrameKind::python) {
+      frames.push_back(python_frame(f, style, &f == outermost, names));
+    } else if (with_native && f.kind != model::FrameKind::marker && !f.eval) {
+      frames.push_back(native_frame(f));
+    }
+  }
+  j["process_info"] = nullptr;
+  return j;
+}
+
+bool runs_python(const model::ThreadStack& t) {
+  return std::any_of(t.frames.begin(), t.frames.end(),
+                     [](const model::Frame& f) { return f.kind == model::FrameKind::python; });
+}
+
+}  // namespace
+
+std::string pyspy_json(const StackSet& set, View view) {
+  ShortNames names;
+  Json out = Json::array();
+  for (const model::ProcessStacks& p : set.processes()) {
+    // CPython's list of threads begins with the newest one.
+    std::vector<const model::ThreadStack*> threads;
+    for (const model::ThreadStack& t : p.threads) {
+      if (runs_python(t)) {
+        threads.push_back(&t);
+      }
+    }
+    std::stable_sort(threads.begin(), threads.end(), [](const auto* a, const auto* b) {
+      return a->main != b->main ? b->main : a->tid > b->tid;
+    });
+    for (const model::ThreadStack* t : threads) {
+      out.push_back(thread_json(p, *t, view, names));
+    }
+  }
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace xpurun::report

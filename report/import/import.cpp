@@ -1,0 +1,203 @@
+#include "report/import/import.h"
+
+#include "common/base/io.h"
+#include "common/base/strings.h"
+#include "report/import/readers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+
+namespace xpurun::report {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t kLargestFile = size_t{256} << 20;
+constexpr size_t kMostFiles = 100'000;
+constexpr size_t kSniffed = 8192;
+constexpr base::Rank kHighestRank = 1 << 24;
+
+constexpr std::array<std::string_view, 7> kNames = {"unknown",        "folded stacks", "py-spy JSON",
+                                                    "py-spy text",    "pystack text",  "gdb or pstack text",
+                                                    "xpu_timer stack"};
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+base::Rank leading_number(std::string_view text) {
+  size_t n = 0;
+  while (n < text.size() && is_digit(text[n])) {
+    ++n;
+  }
+  const auto value = base::parse_int(text.substr(0, n));
+  return value && *value < kHighestRank ? static_cast<base::Rank>(*value) : base::kNoRank;
+}
+
+bool is_xpu_timer_name(std::string_view name) {
+  return name.ends_with(".stacktrace");
+}
+
+// Ours, pictures, packed files: nothing to import and nothing to complain about.
+bool is_no_candidate(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kOurs = {"merged.folded", "python.folded", "native.folded",
+                                                     "stacks.txt"};
+  constexpr std::array<std::string_view, 14> kEndings = {".svg", ".html", ".htm",  ".png", ".gz",
+                                                         ".zst", ".tar",  ".zip",  ".pyc", ".so",
+                                                         ".py",  ".xev",  ".snap", ".log"};
+  if (name.starts_with('.') || std::find(kOurs.begin(), kOurs.end(), name) != kOurs.end()) {
+    return true;
+  }
+  return std::any_of(kEndings.begin(), kEndings.end(), [&](auto end) { return name.ends_with(end); });
+}
+
+bool looks_folded(std::string_view content) {
+  size_t good = 0;
+  for (std::string_view line : base::split(content, '\n')) {
+    if (line.empty() || line.front() == '#') {
+      continue;
+    }
+    const size_t space = line.rfind(' ');
+    const bool number =
+        space != std::string_view::npos && base::parse_int(line.substr(space + 1)).has_value();
+    if (!number || line.substr(0, space).find(';') == std::string_view::npos) {
+      // The last line that was looked at may be cut off.
+      return good > 0 && line.data() + line.size() == content.data() + content.size();
+    }
+    ++good;
+  }
+  return good > 0;
+}
+
+}  // namespace
+
+std::string_view name_of(ForeignFormat format) {
+  return kNames[static_cast<size_t>(format)];
+}
+
+ImportHint hint_of(const std::string& path) {
+  ImportHint hint;
+  std::error_code ec;
+  const fs::path absolute = fs::absolute(path, ec);
+  hint.host = base::sanitize(absolute.parent_path().filename().string());
+  const std::string_view name = base::base_name(path);
+  if (is_xpu_timer_name(name) && name.size() > 6 && is_digit(name[0])) {
+    hint.rank = leading_number(name);
+    return hint;
+  }
+  size_t at = name.find("rank");
+  if (at != std::string_view::npos) {
+    at += 4;
+    if (at < name.size() && (name[at] == '-' || name[at] == '_' || name[at] == '.')) {
+      ++at;
+    }
+    if (at < name.size() && is_digit(name[at])) {
+      hint.rank = leading_number(name.substr(at));
+    }
+  }
+  return hint;
+}
+
+ForeignFormat sniff(std::string_view file_name, std::string_view content) {
+  if (is_xpu_timer_name(file_name)) {
+    return ForeignFormat::xpu_timer;
+  }
+  const std::string_view head = content.substr(0, kSniffed);
+  if (head.find("Traceback for thread ") != std::string_view::npos) {
+    return ForeignFormat::pystack_text;
+  }
+  if (head.find("\nPython v") != std::string_view::npos || head.starts_with("Python v")) {
+    return ForeignFormat::pyspy_text;
+  }
+  if (head.find("(LWP ") != std::string_view::npos || head.starts_with("#0 ") ||
+      head.find("\n#0 ") != std::string_view::npos || head.find("\nTID ") != std::string_view::npos) {
+    return ForeignFormat::gdb_text;
+  }
+  if (const std::string_view text = base::trim(head); text.starts_with('[') || text.starts_with('{')) {
+    const bool threads = text.find("\"frames\"") != std::string_view::npos ||
+                         text.find("\"os_thread_id\"") != std::string_view::npos ||
+                         base::trim(content) == "[]";
+    return threads ? ForeignFormat::pyspy_json : ForeignFormat::unknown;
+  }
+  return looks_folded(head) ? ForeignFormat::folded : ForeignFormat::unknown;
+}
+
+base::Result<Imported> import_content(ForeignFormat format, std::string_view content,
+                                      const ImportHint& hint) {
+  switch (format) {
+    case ForeignFormat::folded:
+      return read_folded(content, hint);
+    case ForeignFormat::pyspy_json:
+      return read_pyspy_json(content, hint);
+    case ForeignFormat::pyspy_text:
+      return read_pyspy_text(content, hint);
+    case ForeignFormat::pystack_text:
+      return read_pystack_text(content, hint);
+    case ForeignFormat::gdb_text:
+      return read_gdb_text(content, hint);
+    case ForeignFormat::xpu_timer:
+      return read_xpu_timer(content, hint);
+    case ForeignFormat::unknown:
+      break;
+  }
+  return base::fail("no stacks in a format that can be read");
+}
+
+base::Result<Imported> import_file(const std::string& path) {
+  XPURUN_TRY_ASSIGN(const std::string content, base::read_file(path, kLargestFile));
+  if (content.empty()) {
+    return base::fail(fmt::format("{}: the file is empty", path));
+  }
+  const ForeignFormat format = sniff(base::base_name(path), content);
+  auto imported = import_content(format, content, hint_of(path));
+  if (!imported) {
+    const std::string doing =
+        format == ForeignFormat::unknown ? path : fmt::format("{} ({})", path, name_of(format));
+    return base::fail(std::move(imported.error()).context(doing));
+  }
+  return imported;
+}
+
+ForeignFiles find_foreign_files(const std::string& dir) {
+  ForeignFiles out;
+  std::error_code ec;
+  std::string own_dir;  // the last directory that was found to hold stacks of ours
+  std::string looked_at;
+  const auto is_ours = [&](const fs::path& parent) {
+    if (parent.string() != looked_at) {
+      looked_at = parent.string();
+      std::error_code inner;
+      own_dir.clear();
+      for (const auto& entry : fs::directory_iterator(parent, inner)) {
+        const std::string name = entry.path().filename();
+        if (name.ends_with(model::kStacksSuffix) || name == "run.json" || name == "dump.json") {
+          own_dir = looked_at;
+          break;
+        }
+      }
+    }
+    return own_dir == looked_at;
+  };
+  for (auto it = fs::recursive_directory_iterator(dir, fs::directory_options::skip_permission_denied, ec);
+       !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
+    std::error_code ignored;
+    if (!it->is_regular_file(ignored) || it->is_symlink(ignored) ||
+        is_no_candidate(it->path().filename().string()) || is_ours(it->path().parent_path())) {
+      continue;
+    }
+    if (out.files.size() == kMostFiles) {
+      out.notes.push_back(fmt::format("{}: only the first {} files were looked at", dir, kMostFiles));
+      break;
+    }
+    out.files.push_back(it->path());
+  }
+  std::sort(out.files.begin(), out.files.end());
+  return out;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,99 @@
+// py-spy dump.
+#include "common/base/strings.h"
+#include "report/import/line_notes.h"
+#include "report/import/readers.h"
+
+#include <optional>
+
+namespace xpurun::report {
+
+namespace {
+
+// 'Thread 9822 (idle): "Wörker"', 'Thread 0x7F2E (active+gil)'
+std::optional<model::ThreadStack> thread_header(std::string_view line) {
+  line.remove_prefix(std::string_view("Thread ").size());
+  const size_t open = line.find(" (");
+  if (open == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const std::string_view id = line.substr(0, open);
+  const size_t close = line.find(')', open);
+  if (close == std::string_view::npos) {
+    return std::nullopt;
+  }
+  model::ThreadStack t;
+  if (id.starts_with("0x")) {
+    t.thread_id = base::parse_hex(id.substr(2)).value_or(0);
+  } else if (const auto tid = base::parse_int(id)) {
+    t.tid = static_cast<base::Tid>(*tid);
+  } else {
+    return std::nullopt;
+  }
+  const std::string_view state = line.substr(open + 2, close - open - 2);
+  t.state = state.starts_with("active") ? 'R' : 'S';
+  t.gil = state.find("gil") != std::string_view::npos ? model::GilState::holder : model::GilState::none;
+  const size_t quote = line.find('"', close);
+  if (quote != std::string_view::npos && line.ends_with('"') && quote + 1 < line.size()) {
+    t.python_name = base::sanitize(line.substr(quote + 1, line.size() - quote - 2));
+  }
+  return t;
+}
+
+size_t indent_of(std::string_view line) {
+  return std::min(line.find_first_not_of(' '), line.size());
+}
+
+}  // namespace
+
+base::Result<Imported> read_pyspy_text(std::string_view text, const ImportHint& hint) {
+  constexpr size_t kFrameIndent = 4;  // deeper lines are arguments and locals
+  Imported out;
+  LineNotes notes;
+  size_t line_number = 0;
+  model::ThreadStack* thread = nullptr;
+  for (std::string_view line : base::split(text, '\n')) {
+    ++line_number;
+    if (line.ends_with('\r')) {
+      line.remove_suffix(1);
+    }
+    if (line.starts_with("Process ")) {
+      const size_t colon = std::min(line.find(':'), line.size());
+      const auto pid = base::parse_int(line.substr(8, colon - 8));
+      out.processes.push_back(imported_process(hint));
+      out.processes.back().pid = static_cast<base::Pid>(pid.value_or(0));
+      if (colon + 2 < line.size()) {
+        out.processes.back().cmdline = {base::sanitize(line.substr(colon + 2))};
+      }
+      thread = nullptr;
+    } else if (line.starts_with("Python v") && !out.processes.empty()) {
+      const size_t end = std::min(line.find(' ', 8), line.size());
+      out.processes.back().python_version = base::sanitize(line.substr(8, end - 8));
+    } else if (line.starts_with("Thread ")) {
+      auto header = thread_header(line);
+      if (!header) {
+        notes.add(line_number, "not understood");
+        thread = nullptr;
+        continue;
+      }
+      if (out.processes.empty()) {
+        out.processes.push_back(imported_process(hint));
+      }
+      auto& threads = out.processes.back().threads;
+      threads.push_back(std::move(*header));
+      thread = &threads.back();
+    } else if (indent_of(line) == kFrameIndent && thread != nullptr && kFrameIndent < line.size()) {
+      thread->frames.push_back(frame_from_label(base::sanitize(line)));
+    }
+  }
+  std::erase_if(out.processes, [](const model::ProcessStacks& p) { return p.threads.empty(); });
+  out.notes = notes.take();
+  if (out.processes.empty()) {
+    return base::fail("it holds no threads (truncated?)");
+  }
+  for (model::ProcessStacks& p : out.processes) {
+    choose_main_thread(p);
+  }
+  return out;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,55 @@
+#include "common/base/io.h"
+#include "launcher/commands/stacks_task.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+
+namespace {
+
+base::Result<StacksTask> task(const std::vector<std::string>& words) {
+  const auto parsed = parse_words(*find_command("stacks"), words);
+  REQUIRE(parsed);
+  return read_stacks_task(*parsed);
+}
+
+}  // namespace
+
+TEST_CASE("live processes: repeated, in lists, from files") {
+  REQUIRE(base::write_file_atomic("pids", "7\n8\n"));
+  const auto t = task({"--pid", "1,2", "-p", "3", "--pid-file=pids", "--samples", "3", "--interval", "50ms"});
+  REQUIRE(t);
+  CHECK(t->pids == std::vector<base::Pid>{1, 2, 3, 7, 8});
+  CHECK(t->samples == 3);
+  CHECK(t->interval_s == doctest::Approx(0.05));
+  CHECK(t->chosen_format() == report::Format::text);
+  CHECK_FALSE(task({"--pid", "x"}));
+  CHECK_FALSE(task({"--pid-file", "missing"}));
+}
+
+TEST_CASE("one source, and options only where they mean something") {
+  CHECK_FALSE(task({}));
+  CHECK_FALSE(task({"--pid", "1", "dir"}));
+  CHECK_FALSE(task({"--run", "latest", "dir"}));
+  CHECK_FALSE(task({"--children", "dir"}));
+  CHECK_FALSE(task({"--samples", "2", "dir"}));
+  CHECK_FALSE(task({"a", "b"}));
+  CHECK(task({"a", "b", "--out", "c"}));
+  CHECK_FALSE(task({"--pid", "1", "--deadline", "0"}));
+}
+
+TEST_CASE("where the output goes is told by the name") {
+  CHECK(task({"dir"})->chosen_format() == report::Format::tree);
+  CHECK(task({"dir", "--out", "merged"})->out_dir == "merged");
+  const auto svg = task({"dir", "--out", "x/y.svg"});
+  CHECK(svg->out_file == "x/y.svg");
+  CHECK(svg->chosen_format() == report::Format::svg);
+  CHECK(task({"dir", "-o", "a.pb.gz"})->chosen_format() == report::Format::pprof);
+  CHECK(task({"dir", "-o", "a.json", "--format", "pyspy"})->chosen_format() == report::Format::pyspy);
+  CHECK(task({"dir", "-o", "a.json", "--format", "pyspy"})->chosen_view() == report::View::python);
+  CHECK(task({"dir", "-o", "a.json"})->chosen_view() == report::View::merged);
+  REQUIRE(base::make_dirs("there.d"));
+  CHECK(task({"dir", "-o", "there.d"})->out_dir == "there.d");
+  CHECK(task({"dir", "-o", "new.d/"})->out_dir == "new.d/");
+}

@@ -1,0 +1,49 @@
+#include "launcher/stacks/live_targets.h"
+
+#include <doctest/doctest.h>
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+
+TEST_CASE("process ids come in lists of any shape, and nothing else does") {
+  CHECK(parse_pids("12").value() == std::vector<base::Pid>{12});
+  CHECK(parse_pids(" 12,13\n14\n").value() == std::vector<base::Pid>{12, 13, 14});
+  for (const char* bad : {"", " \n", "0", "-3", "12a", "0x10", "99999999999", "1 two"}) {
+    CHECK_FALSE(parse_pids(bad));
+  }
+}
+
+TEST_CASE("children are found at any depth, without the given one's own tree") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::fork() == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::pause();
+    }
+    ::pause();
+  }
+  const base::ProcFs proc;
+  std::vector<base::Pid> found;
+  for (int i = 0; i < 500 && found.size() < 3; ++i) {
+    found = with_descendants(proc, {::getpid()}, 0);
+    ::usleep(2000);
+  }
+  REQUIRE(found.size() == 3);
+  CHECK(found[0] == ::getpid());
+  CHECK(found[1] == child);
+  CHECK(with_descendants(proc, {::getpid()}, child) == std::vector<base::Pid>{::getpid()});
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("a process is a target once, and one that does not exist stays one") {
+  const auto targets = identify_targets(base::ProcFs(), {::getpid(), 2'000'000'000, ::getpid()});
+  REQUIRE(targets.size() == 2);
+  CHECK(targets[0].role == "other");
+  CHECK(targets[1].pid == 2'000'000'000);
+}

@@ -1,0 +1,230 @@
+#include "common/base/io.h"
+#include "report/formats/protobuf_writer.h"
+#include "report/import/readers.h"
+#include "report/stack_set.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+using namespace xpurun;
+using namespace xpurun::report;
+namespace fs = std::filesystem;
+
+namespace {
+
+void put(const std::string& path, const std::string& text) {
+  REQUIRE(base::make_dirs(fs::path(path).parent_path()));
+  REQUIRE(base::write_file_atomic(path, text));
+}
+
+model::ProcessStacks only(base::Result<Imported> imported) {
+  REQUIRE(imported);
+  REQUIRE(imported->processes.size() == 1);
+  return std::move(imported->processes[0]);
+}
+
+std::string names(const model::ThreadStack& t) {
+  std::string out;
+  for (const model::Frame& f : t.frames) {
+    out += (out.empty() ? "" : " ") + f.func;
+  }
+  return out;
+}
+
+constexpr const char* kPySpy =
+    "Process 9820: /usr/bin/python victim.py\nPython v3.12.1 (/usr/bin/python3.12)\n\n"
+    "Thread 9820 (idle): \"MainThread\"\n    wait (threading.py:355)\n        Locals:\n"
+    "            x: (1, 2)\n    <module> (victim.py:15)\nThread 9824 (active+gil): \"spin (x)\"\n"
+    "    0x7f2e (libc.so.6)\n    spin (victim.py:8)\n";
+
+constexpr const char* kPyStack =
+    "Traceback for thread 9824 (python) [Has the GIL,Garbage collecting] (most recent call last):\n"
+    "    (C) File \"./nptl/x.c\", line 442, in start_thread (/usr/lib/libc.so.6)\n"
+    "    (Python) File \"/t/victim.py\", line 8, in spin\n        while True: pass\n      Locals:\n"
+    "        a: File \"x\"\n\nTraceback for thread 9820 (python) [] (most recent call last):\n"
+    "    (Python) File \"/t/victim.py\", line 15, in <module>\n        e.wait()\n"
+    "    (C) File \"???\", line 0, in poll (/usr/lib/libc.so.6)\n";
+
+constexpr const char* kGdb =
+    "[New LWP 12]\nThread 2 (Thread 0x7f1b (LWP 12) \"pt_main_thread\"):\n"
+    "#0  0x00007f1b in std::function<void ()>::operator()() const (this=0x1, s=\"a) at b:1\") at ./a "
+    "b/f.cpp:57\n"
+    "#1  0x00007f1c in (anonymous namespace)::run (x=<optimized out>) from /opt/lib/libtorch.so\n"
+    "#2  call_function (\n    throwflag=0) at ceval.c:4963\n#3  <signal handler called>\n"
+    "#4  0x0000 in ?? ()\n\nThread 1 (LWP 11):\n#0  main () at m.c:1\n";
+
+std::string xpu_trace() {
+  const auto frame = [](const char* func, const char* file) {
+    ProtobufWriter f;
+    f.bytes(1, func);
+    f.bytes(2, file);
+    return f;
+  };
+  ProtobufWriter native;
+  native.number(1, 7);
+  native.bytes(2, "python");
+  native.message(3, frame("poll", "/lib/libc.so.6"));
+  native.message(3, frame("main", "python.c:3"));
+  ProtobufWriter python;
+  python.bytes(3, "MainThread");
+  python.number(4, 7);
+  python.number(6, 1);
+  python.message(7, frame("step", "/u/train.py:31"));
+  ProtobufWriter all;
+  all.message(1, native);
+  all.message(2, python);
+  all.number(3, 7);
+  all.number(4, 2);
+  all.bytes(11, "S (sleeping)");
+  return all.text();
+}
+
+}  // namespace
+
+TEST_CASE("text of py-spy") {
+  CHECK(sniff("a.txt", kPySpy) == ForeignFormat::pyspy_text);
+  const auto p = only(read_pyspy_text(kPySpy, {.rank = 3}));
+  CHECK(p.rank == 3);
+  CHECK(p.pid == 9820);
+  CHECK(p.python_version == "3.12.1");
+  REQUIRE(p.threads.size() == 2);
+  CHECK(p.threads[0].main);
+  CHECK(names(p.threads[0]) == "wait <module>");
+  CHECK(p.threads[0].frames[1].line == 15);
+  CHECK(p.threads[1].python_name == "spin (x)");
+  CHECK(p.threads[1].gil == model::GilState::holder);
+  CHECK(p.threads[1].frames[0].module == "libc.so.6");
+}
+
+TEST_CASE("text of pystack, outermost first there and innermost first here") {
+  CHECK(sniff("a.txt", kPyStack) == ForeignFormat::pystack_text);
+  const auto p = only(read_pystack_text(kPyStack, {}));
+  REQUIRE(p.threads.size() == 2);
+  CHECK(p.pid == 9820);
+  CHECK(names(p.threads[0]) == "poll <module>");
+  CHECK(p.threads[0].frames[0].kind == model::FrameKind::native);
+  CHECK(p.threads[0].frames[0].file.empty());
+  CHECK(names(p.threads[1]) == "spin start_thread");
+  CHECK(p.threads[1].gil == model::GilState::holder);
+  CHECK(p.threads[1].gc);
+}
+
+TEST_CASE("text of gdb, with names and arguments that look like something else") {
+  CHECK(sniff("a.txt", kGdb) == ForeignFormat::gdb_text);
+  const auto p = only(read_gdb_text(kGdb, {}));
+  REQUIRE(p.threads.size() == 2);
+  CHECK(names(p.threads[0]) == "main");
+  const auto& t = p.threads[1];
+  CHECK(t.comm == "pt_main_thread");
+  REQUIRE(t.frames.size() == 5);
+  CHECK(t.frames[0].func == "std::function<void ()>::operator()() const");
+  CHECK(t.frames[0].file == "./a b/f.cpp");
+  CHECK(t.frames[0].line == 57);
+  CHECK(t.frames[1].func == "(anonymous namespace)::run");
+  CHECK(t.frames[1].module == "libtorch.so");
+  CHECK(t.frames[2].func == "call_function");
+  CHECK(t.frames[2].line == 4963);
+  CHECK(t.frames[3].kind == model::FrameKind::marker);
+  CHECK(t.frames[4].func == "??");
+  const auto eu = only(read_gdb_text("PID 5 - process\nTID 5:\n#0  0x01 poll\n#1  0x02\n", {}));
+  CHECK(eu.pid == 5);
+  CHECK(names(eu.threads[0]) == "poll ??");
+}
+
+TEST_CASE("JSON of py-spy, of several processes") {
+  const char* text =
+      R"([{"pid":1,"thread_id":140,"thread_name":null,"os_thread_id":2,"active":true,"owns_gil":true,"frames":[
+          {"name":"f","filename":"/a.py","module":null,"short_filename":"a.py","line":3,"locals":null,"is_entry":true}]},
+         {"pid":9,"os_thread_id":9,"frames":[{"name":"poll","filename":"/l/libc.so","module":"/l/libc.so","line":0}]},
+         17, {"frames":"no"}])";
+  CHECK(sniff("a.json", text) == ForeignFormat::pyspy_json);
+  const auto imported = read_pyspy_json(text, {});
+  REQUIRE(imported);
+  REQUIRE(imported->processes.size() == 2);
+  CHECK(imported->processes[0].threads[0].thread_id == 140);
+  CHECK(imported->processes[0].threads[0].frames[0].entry);
+  CHECK(imported->processes[1].threads[0].frames[0].module == "libc.so");
+  CHECK(imported->notes.size() == 1);
+  for (const char* bad : {"[", "{}", "[]", "[1]", "null", "[{\"frames\":[]", R"([{"frames":1}])"}) {
+    CHECK_FALSE(read_pyspy_json(bad, {}));
+  }
+}
+
+TEST_CASE("folded stacks") {
+  const char* text = "# comment\n<module> (a.py:1);f (a.py:2);poll (libc.so.6) 7\nx;y;do_poll_[k] 1\n";
+  CHECK(sniff("a", text) == ForeignFormat::folded);
+  CHECK(sniff("a", "words and 7\n") == ForeignFormat::unknown);
+  const auto imported = read_folded(text, {});
+  const auto p = only(read_folded(text, {}));
+  CHECK(imported->notes.size() == 1);
+  REQUIRE(p.threads.size() == 2);
+  CHECK(names(p.threads[0]) == "poll f <module>");
+  CHECK(p.threads[0].frames[1].kind == model::FrameKind::python);
+  CHECK(p.threads[1].frames[0].kind == model::FrameKind::kernel);
+}
+
+TEST_CASE("xpu_timer's protobuf, whole and cut off at every byte") {
+  const std::string bytes = xpu_trace();
+  CHECK(sniff("00002-00004.stacktrace", bytes) == ForeignFormat::xpu_timer);
+  CHECK(hint_of("d/00002-00004.stacktrace").rank == 2);
+  const auto p = only(read_xpu_timer(bytes, {.rank = 2}));
+  REQUIRE(p.threads.size() == 1);
+  CHECK(p.pid == 7);
+  CHECK(names(p.threads[0]) == "poll main step");
+  CHECK(p.threads[0].gil == model::GilState::holder);
+  CHECK(p.threads[0].frames[2].line == 31);
+  for (size_t n = 1; n < bytes.size(); ++n) {
+    const auto part = read_xpu_timer(std::string_view(bytes).substr(0, n), {});
+    CHECK((!part || part->processes.size() == 1));
+  }
+}
+
+TEST_CASE("any text cut off anywhere gives stacks or a reason, and nothing else") {
+  for (const char* whole : {kPySpy, kPyStack, kGdb}) {
+    const std::string_view text(whole);
+    for (size_t n = 0; n < text.size(); ++n) {
+      for (int f = 1; f <= static_cast<int>(ForeignFormat::xpu_timer); ++f) {
+        const auto part = import_content(static_cast<ForeignFormat>(f), text.substr(0, n), {});
+        if (part) {
+          CHECK_FALSE(part->processes.empty());
+        } else {
+          CHECK_FALSE(part.error().what.empty());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank is read from the file's name") {
+  CHECK(hint_of("h/rank-12.txt").rank == 12);
+  CHECK(hint_of("h/pyspy_rank3.json").rank == 3);
+  CHECK(hint_of("h/rank.txt").rank == base::kNoRank);
+  CHECK(hint_of("h/rank-99999999999999999999.txt").rank == base::kNoRank);
+  CHECK(hint_of("host-a/rank_0.txt").host == "host-a");
+}
+
+TEST_CASE("files of all kinds together; broken ones are named, ours and pictures are passed over") {
+  put("mixed/a/rank-0.txt", kPySpy);
+  put("mixed/a/rank-1.txt", kPyStack);
+  put("mixed/b/rank-2.gdb", kGdb);
+  put("mixed/b/rank-3.json", "[{\"pid\":1,\"frames\":[{\"name\":");
+  put("mixed/b/empty.txt", "");
+  put("mixed/b/readme.txt", "nothing of interest");
+  put("mixed/stacks/merged.folded", "a;b 1\n");
+  put("mixed/stacks/merged.svg", "<svg/>");
+  put("mixed/00004-00008.stacktrace", xpu_trace());
+  const auto set = read_stack_set({"mixed"});
+  REQUIRE(set);
+  CHECK(set->collected.forest.ranks() == model::RankSet{0, 1, 2, 4});
+  REQUIRE(set->notes.size() == 3);
+  std::string notes;
+  for (const std::string& n : set->notes) {
+    notes += n + '\n';
+  }
+  CHECK(notes.find("mixed/b/empty.txt: the file is empty") != std::string::npos);
+  CHECK(notes.find("mixed/b/rank-3.json (py-spy JSON): not valid JSON (truncated?)") != std::string::npos);
+  CHECK(notes.find("readme.txt: no stacks in a format") != std::string::npos);
+  CHECK_FALSE(read_stack_set({"mixed/b/readme.txt"}));
+  CHECK(read_stack_set({"mixed/b/rank-2.gdb"}));
+}
