@@ -50,6 +50,7 @@ class Hang(xpurun_test.Case):
         ranks = [p for p in dump["processes"] if p["role"] == "rank"]
         self.assertEqual([p["status"] for p in ranks], ["ok"] * 4, ranks)
         self.assertTrue(any(p["role"] == "agent" and p["status"] == "ok" for p in dump["processes"]))
+        self.assertEqual(len(list((self.out / verdict["dump"]).glob("*.snapshot"))), 5)
         self.assertEqual(self.manifest()["outcome"], "hang")
         self.assertEqual(self.manifest()["world_size"], 4)
 

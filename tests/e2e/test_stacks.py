@@ -113,7 +113,7 @@ class Live(unittest.TestCase):
         self.assertRegex(text, rf'Thread {self.pid} ".*".*, main: \w+\n')
         self.assertRegex(text, r"\n    spin \(target.py:\d+\)")
         self.assertLess(text.index("serve (target.py"), text.index("callback (target.py"))
-        self.assertIn("(libc.so.6)", text)
+        self.assertRegex(text, r"    clock_nanosleep \(\S+\)\n")
         only = text_of(xpurun("--pid", self.pid, "--view", "python"))
         self.assertNotIn("libc.so.6", only)
         self.assertIn("callback", only)
@@ -196,6 +196,28 @@ class Live(unittest.TestCase):
                 self.assertIn(b"callback", dead.stdout)
         folded = text_of(xpurun("-p", self.pid, "--format", "folded", "--view", "python"))
         self.assertRegex(folded, r"(?m)^other/[^;]+;.*callback \(target.py:\d+\);(Worker\.)?serve \(target.py:\d+\) 1$")
+
+    def test_snapshots_are_resolved_again(self):
+        out = self.dir / "snapshots"
+        self.assertEqual(xpurun("-p", self.pid, "-o", out, "--snapshots", "-q").returncode, 0)
+        (snapshot,) = out.glob("*.snapshot")
+
+        def frames(*args):
+            data = json.loads(xpurun("--format", "json", *args).stdout)["processes"][0]
+            return {t["tid"]: [f["func"] for f in t["frames"]] for t in data["threads"]}
+
+        at_once = frames(out)
+        self.assertIn("callback", str(at_once))
+        self.assertEqual(frames(snapshot), at_once)
+        self.assertEqual(frames("--sysroot", "/", out), at_once)
+        # Of a host without any of the files, Python is still there, and native code without names.
+        bare = frames("--sysroot", self.dir, out)
+        self.assertIn("callback", str(bare))
+        nothing = xpurun("--symbols", "/", self.dir / "none-here")
+        self.assertEqual(nothing.returncode, 1)
+        for wrong in (["-p", self.pid, "--snapshots"], ["-p", self.pid, "--sysroot", "/"],
+                      ["--unwinder", "gdb", out], ["--gpu-stacks", "auto", out]):
+            self.assertEqual(xpurun(*wrong).returncode, 2, wrong)
 
     def test_no_stop(self):
         data = json.loads(xpurun("-p", self.pid, "--no-stop", "--format", "json").stdout)["processes"][0]
