@@ -61,7 +61,7 @@ def main():
     quiet = max(args.seconds / 3, 5)
     logs = tempfile.TemporaryDirectory()  # torch 1.13 under Python 3.11 starts only with teed output
     job = subprocess.Popen([PYTHON, "-m", "torch.distributed.run", "--nproc_per_node", str(args.ranks), "--rdzv_backend",
-                            "c10d", "--rdzv_endpoint", "localhost:0", "-r", "1", "-t", "1", "--log_dir", logs.name, JOB,
+                            "c10d", "--rdzv_endpoint", "127.0.0.1:0", "-r", "1", "-t", "1", "--log_dir", logs.name, JOB,
                             "--steps", "1000000000", "--backend", args.backend], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         steps = Steps(job.stdout)
