@@ -150,7 +150,8 @@ Finding finding_of(const Scene& scene, const Group& worst, size_t waiting) {
     case RankState::waiting:
       break;
   }
-  return {.id = v.wait ? kHangLock : kHangStuck, .confidence = by_stacks};
+  const bool lock = v.wait && v.wait->kind != WaitKind::kernel;
+  return {.id = lock ? kHangLock : kHangStuck, .confidence = by_stacks};
 }
 
 }  // namespace

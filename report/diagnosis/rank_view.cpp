@@ -29,6 +29,9 @@ bool is_busy(const RankView& v, double timeout_s) {
   if (v.seen == nullptr) {
     return v.thread != nullptr && v.thread->state == 'R';
   }
+  if (v.wait && v.wait->kind == WaitKind::kernel) {
+    return false;  // CUDA spins while it waits
+  }
   if (uses_cpu(v) || v.seen->io_bytes_per_s >= kBusyIoBytesPerSecond) {
     return true;
   }

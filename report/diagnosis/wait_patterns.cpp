@@ -227,44 +227,66 @@ const NativePattern* match_native(const Frame& f) {
 
 constexpr std::string_view kSomeCollective = "collective";
 
+struct OperationWord {
+  std::string_view piece;
+  std::string_view name;
+};
+
+constexpr OperationWord kOperations[] = {
+    {"allreduce", "all_reduce"},
+    {"reducescatter", "reduce_scatter"},
+    {"reduce_scatter", "reduce_scatter"},
+    {"allgather", "all_gather"},
+    {"all_gather", "all_gather"},
+    {"all_reduce", "all_reduce"},
+    {"alltoall", "all_to_all"},
+    {"sendrecv", "send or recv"},
+    {"broadcast", "broadcast"},
+    {"bcast", "broadcast"},
+    {"barrier", "barrier"},
+    {"scatter", "scatter"},
+    {"gather", "gather"},
+    {"recv", "recv"},
+    {"send", "send"},
+    {"reduce", "reduce"},
+};
+
+bool speaks_of(std::string_view name, const OperationWord& word) {
+  const auto at = std::search(name.begin(), name.end(), word.piece.begin(), word.piece.end(),
+                              [](char a, char b) { return std::tolower(a) == b; });
+  // "Reducer" is DDP's class, not an operation.
+  return at != name.end() && !(word.piece == "reduce" && name.find("Reducer") != std::string_view::npos);
+}
+
 // The collective that native names speak of, e.g. "all_reduce" in gloo::allreduce or ncclAllReduce.
 std::string_view operation_in(std::span<const Frame> frames) {
-  struct Word {
-    std::string_view piece;
-    std::string_view name;
-  };
-  constexpr Word kWords[] = {
-      {"allreduce", "all_reduce"},
-      {"reducescatter", "reduce_scatter"},
-      {"reduce_scatter", "reduce_scatter"},
-      {"allgather", "all_gather"},
-      {"all_gather", "all_gather"},
-      {"all_reduce", "all_reduce"},
-      {"alltoall", "all_to_all"},
-      {"broadcast", "broadcast"},
-      {"bcast", "broadcast"},
-      {"barrier", "barrier"},
-      {"scatter", "scatter"},
-      {"gather", "gather"},
-      {"recv", "recv"},
-      {"send", "send"},
-      {"reduce", "reduce"},
-  };
-  for (const Word& word : kWords) {
+  for (const OperationWord& word : kOperations) {
     for (const Frame& f : frames) {
-      if (f.kind != FrameKind::native || match_native(f) == nullptr) {
-        continue;
-      }
-      const std::string& name = f.full_func.empty() ? f.func : f.full_func;
-      const auto at = std::search(name.begin(), name.end(), word.piece.begin(), word.piece.end(),
-                                  [](char a, char b) { return std::tolower(a) == b; });
-      // "Reducer" is DDP's class, not an operation.
-      if (at != name.end() && !(word.piece == "reduce" && name.find("Reducer") != std::string::npos)) {
+      if (f.kind == FrameKind::native && match_native(f) != nullptr &&
+          speaks_of(f.full_func.empty() ? f.func : f.full_func, word)) {
         return word.name;
       }
     }
   }
   return kSomeCollective;
+}
+
+// What the debugger saw running on the GPU tells whether the host waits for peers or for work of its own.
+void refine_by_kernel(Wait& wait, const std::vector<Frame>& frames) {
+  if (wait.kind != WaitKind::gpu || frames.empty() || frames.front().kind != FrameKind::gpu) {
+    return;
+  }
+  const std::string& kernel = frames.front().func;
+  if (!kernel.starts_with("ncclDevKernel") && !kernel.starts_with("ncclKernel")) {
+    wait.kind = WaitKind::kernel;
+    wait.what = fmt::format("kernel {} on {}", kernel, frames.front().module);
+    return;
+  }
+  const auto word = std::find_if(std::begin(kOperations), std::end(kOperations),
+                                 [&](const OperationWord& w) { return speaks_of(kernel, w); });
+  const bool known = word != std::end(kOperations);
+  wait.kind = known && word->piece == "sendrecv" ? WaitKind::point_to_point : WaitKind::collective;
+  wait.what = fmt::format("{} ({})", wait.what, known ? word->name : kSomeCollective);
 }
 
 std::string python_name(const PythonPattern& p, std::string_view function) {
@@ -349,10 +371,12 @@ std::optional<Wait> find_wait(const std::vector<Frame>& frames, WaitQuery query)
       wait.kind = native->kind;
       wait.what = fmt::format("{} ({})", wait.what, inner);
     }
+    refine_by_kernel(wait, frames);
     return wait;
   }
   wait.kind = native->kind;
   wait.what = native_name(*native, called);
+  refine_by_kernel(wait, frames);
   return wait;
 }
 

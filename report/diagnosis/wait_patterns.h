@@ -17,13 +17,14 @@ enum class WaitKind {
   point_to_point,  // send and recv: ranks may rightly stand in different ones
   store,           // key-value store, rendezvous, start of a process group
   gpu,             // the host waits for device work, which may wait for peers
+  kernel,          // for a kernel of which is known that it waits for no peer
   lock,            // lock, condition, thread or queue of the same process
   helper,          // dataloader worker or child process
 };
 
-// Waits of the first four kinds end when other ranks act; the last two are the rank's own affair.
+// Waits of the first four kinds end when other ranks act; the others are the rank's own affair.
 constexpr bool waits_for_peers(WaitKind kind) {
-  return kind != WaitKind::lock && kind != WaitKind::helper;
+  return kind != WaitKind::lock && kind != WaitKind::helper && kind != WaitKind::kernel;
 }
 
 struct Wait {

@@ -62,6 +62,33 @@ TEST_CASE("a backward pass without native frames is a wait if it uses no CPU, el
   CHECK(diagnose(working.facts).id == "hang.busy");
 }
 
+namespace {
+
+Stack in_kernel(const std::string& name) {
+  model::Frame kernel{.kind = model::FrameKind::gpu, .func = name, .module = "GPU 0"};
+  return {kernel, native("cudaStreamSynchronize", "libcudart.so.13"),
+          py("train", "train.py", 50, "loss.item")};
+}
+
+}  // namespace
+
+TEST_CASE("the kernel on the GPU tells a wait for peers from work without end") {
+  const Stack in_nccl = in_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL");
+  Job peers(3);
+  peers.all(in_nccl).cpu(0, 1).cpu(2, 1).rank(1, in_sleep()).hang_dump();
+  const Verdict v = diagnose(peers.facts);
+  CHECK(v.ranks == RankSet{1});
+  REQUIRE(v.waiting.size() == 1);
+  CHECK(v.waiting[0].what == "GPU synchronize (all_reduce)");
+
+  Job own(3);
+  own.all(in_nccl).rank(1, in_kernel("flash_fwd_kernel")).cpu(1, 1).hang_dump();
+  const Verdict stuck = diagnose(own.facts);
+  CHECK(stuck.ranks == RankSet{1});
+  CHECK(stuck.id == "hang.stuck");
+  CHECK(stuck.sentence.find("waiting for a kernel flash_fwd_kernel on GPU 0 in train") != std::string::npos);
+}
+
 TEST_CASE("two culprits at one place share a clause, at two places each gets its own") {
   Job same(8);
   same.all(in_all_reduce()).rank(2, in_sleep()).rank(5, in_sleep()).hang_dump();
