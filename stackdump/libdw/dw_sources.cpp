@@ -22,6 +22,11 @@ namespace xpurun::stackdump {
 namespace {
 
 constexpr rlim_t kMaxHeap = rlim_t{1} << 30;
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kLimitHeap = false;  // its shadow counts as data
+#else
+constexpr bool kLimitHeap = true;
+#endif
 constexpr size_t kMaxAnswer = size_t{16} << 20;
 
 std::string text(const char* s) {
@@ -273,8 +278,10 @@ std::string run_child(const std::vector<Addr>& wanted, ModuleList& modules, base
   const pid_t child = ::fork();
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const rlimit heap{kMaxHeap, kMaxHeap};
-    ::setrlimit(RLIMIT_DATA, &heap);
+    if constexpr (kLimitHeap) {
+      const rlimit heap{kMaxHeap, kMaxHeap};
+      ::setrlimit(RLIMIT_DATA, &heap);
+    }
     if (::getppid() == parent) {
       answer(wanted, modules, write_end.get());
     }
