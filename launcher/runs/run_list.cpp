@@ -1,5 +1,6 @@
 #include "launcher/runs/run_list.h"
 
+#include "common/base/clock.h"
 #include "common/base/io.h"
 #include "common/base/procfs.h"
 #include "common/base/strings.h"
@@ -10,6 +11,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -41,8 +44,25 @@ uint64_t size_on_disk(const std::string& path) {
   return out;
 }
 
+// The command's own start is not recorded until it was looked at; it started when the run did.
+bool main_lives(const model::RunManifest& run, const base::ProcFs& proc) {
+  constexpr double kSlackS = 60;  // wall clocks are set, too
+  const auto stat = run.main_pid > 0 ? proc.stat(run.main_pid) : base::fail("none");
+  if (!stat || stat->state == 'Z') {
+    return false;
+  }
+  const double age_s = base::ns_to_s(base::wall_ns() - run.started_wall_ns);
+  const double booted_s = base::ns_to_s(base::read_clock_ns(CLOCK_BOOTTIME));
+  const double started_s =
+      static_cast<double>(stat->start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return std::abs(booted_s - age_s - started_s) < kSlackS;
+}
+
 bool job_lives(const model::RunManifest& run) {
   const base::ProcFs proc;
+  if (main_lives(run, proc)) {
+    return true;
+  }
   return std::any_of(run.processes.begin(), run.processes.end(), [&](const model::ProcessRecord& p) {
     const auto stat = proc.stat(p.pid);
     return stat && stat->start_ticks == p.start_ticks && stat->state != 'Z' && stat->state != 'X';
