@@ -1,6 +1,7 @@
 #include "launcher/commands/dispatch.h"
 
 #include "common/base/io.h"
+#include "common/base/progress.h"
 #include "launcher/cli/exit_status.h"
 #include "launcher/cli/help.h"
 #include "launcher/commands/commands.h"
@@ -61,6 +62,9 @@ int dispatch_or_throw(const std::vector<std::string>& words) {
     const size_t columns = help_columns(STDOUT_FILENO);
     const bool overview = command.name == "run" && !names_command(words, command);
     return print(overview ? overview_help(columns) : command_help(command, columns));
+  }
+  if (command.name != "run" && !call.words.settings.has("quiet")) {
+    base::allow_progress(STDERR_FILENO);
   }
   for (const Entry& entry : kCommands) {
     if (entry.name == command.name) {
