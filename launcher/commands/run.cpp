@@ -3,17 +3,40 @@
 
 #include "common/base/io.h"
 #include "common/base/log.h"
+#include "common/base/suggest.h"
+#include "launcher/cli/exit_status.h"
 #include "launcher/cli/run_settings.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
+#include "launcher/spawn/command_spawner.h"
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <unistd.h>
 
 namespace xpurun::launcher {
 
 namespace {
+
+// "xpurun reprot latest" means no program of that name.
+std::optional<base::Error> misspelt_command(const std::string& program) {
+  auto found = resolve_program(program);
+  if (found || found.error().id != "E-NOT-FOUND") {
+    return std::nullopt;
+  }
+  std::vector<std::string> names;
+  for (const CommandSpec& c : command_table()) {
+    names.emplace_back(c.name);
+  }
+  const auto near = base::closest(program, names);
+  if (!near) {
+    return std::nullopt;
+  }
+  found.error().cause = fmt::format("there is no such program; did you mean xpurun {}?", *near);
+  found.error().hint = fmt::format("xpurun help {}", *near);
+  return std::move(found.error());
+}
 
 void say_origins(const RunOptions& options) {
   for (const model::OptionOrigin& origin : options.origins) {
@@ -49,6 +72,9 @@ int run_command(const Invocation& call) {
   }
   if (options->verbosity >= 1) {
     say_origins(*options);
+  }
+  if (const auto misspelt = misspelt_command(call.child.front())) {
+    return complain(*misspelt, kExitNotFound);
   }
   options->command = call.child;
   return run_job(*options);

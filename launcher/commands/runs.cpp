@@ -3,6 +3,7 @@
 
 #include "common/base/io.h"
 #include "common/base/strings.h"
+#include "common/base/suggest.h"
 #include "common/base/terminal.h"
 #include "common/model/run_dir.h"
 #include "launcher/cli/exit_status.h"
@@ -92,10 +93,14 @@ int runs_command(const Invocation& call) {
   if (action == "prune" && words.size() == 1) {
     return prune_runs(call, *runs_dir);
   }
-  return complain_usage(call,
-                        action == "list" || action == "show" || action == "prune"
-                            ? fmt::format("runs {} got too many words", action)
-                            : fmt::format("runs can list, show and prune, not {}", base::sanitize(action)));
+  if (action == "list" || action == "show" || action == "prune") {
+    return complain_usage(call, fmt::format("runs {} got too many words", action));
+  }
+  std::string what = fmt::format("runs can list, show and prune, not {}", base::sanitize(action));
+  if (const auto near = base::closest(action, {"list", "show", "prune"})) {
+    what += fmt::format("; did you mean {}?", *near);
+  }
+  return complain_usage(call, std::move(what));
 }
 
 }  // namespace xpurun::launcher

@@ -79,6 +79,19 @@ std::string progress_text(const LiveStatus& s) {
                      base::human_duration(next));
 }
 
+// For narrow terminals.
+std::string short_progress(const LiveStatus& s) {
+  const auto ranks = living(s);
+  const auto stillest = std::max_element(ranks.begin(), ranks.end(),
+                                         [](const LiveRank& a, const LiveRank& b) { return stiller(b, a); });
+  if (stillest == ranks.end()) {
+    return "no rank yet";
+  }
+  return stillest->still_s < kFreshS
+             ? "all moving"
+             : fmt::format("rank {} still {}", stillest->rank, base::human_duration(stillest->still_s));
+}
+
 }  // namespace
 
 ordered_json to_json(const LiveStatus& s) {
@@ -146,6 +159,9 @@ std::string status_line_text(const LiveStatus& s, size_t columns) {
   const std::string check = fmt::format(" | next check in {}", base::human_duration(s.next_check_s));
   if (base::display_width(out) + check.size() <= columns) {
     out += check;
+  }
+  if (base::display_width(out) > columns) {
+    out = fmt::format("{} | {} | {}", base::human_duration(s.elapsed_s), ranks, short_progress(s));
   }
   return cut_end(out, columns);
 }

@@ -36,8 +36,10 @@ TEST_CASE("the line at the bottom") {
         "2.0 s");
   CHECK(status_line_text(s, 90) ==
         "xpurun 12m04s | 8 ranks | last progress: rank 3 41 s ago, others within 1.0 s ago");
-  CHECK(status_line_text(s, 30) == "xpurun 12m04s | 8 ranks | l...");
+  CHECK(status_line_text(s, 40) == "12m04s | 8 ranks | rank 3 still 41 s");
+  CHECK(status_line_text(s, 20) == "12m04s | 8 ranks ...");
   s.ranks[3].still_s = 0;
+  CHECK(status_line_text(s, 40) == "12m04s | 8 ranks | all moving");
   s.ranks[7].alive = false;
   CHECK(status_line_text(s, 120) ==
         "xpurun 12m04s | 7 of 8 ranks | last progress: all within 1.0 s ago | next check in 2.0 s");
