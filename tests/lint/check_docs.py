@@ -121,6 +121,24 @@ def check_verdicts(root, man):
                            set(re.findall(r"^\.It Cm ([a-z]+)$", page.split(".Ss States")[1], re.M)))
 
 
+def check_readmes(root):
+    """The Chinese page has the parts, commands, table rows and links of the English one."""
+    def skeleton(name):
+        text = (root / name).read_text()
+        blocks = [re.sub(r" +#.*", "", block) for block in re.findall(r"^```\n([\s\S]*?)^```", text, re.M)]
+        links = re.findall(r"\]\(([^)]+)\)", text.split("\n## ", 1)[1])
+        first_cells = re.findall(r"^\| (`[^|]*`|[A-Za-z_.-]+) \|", text, re.M)
+        return {"headings": len(re.findall(r"^## ", text, re.M)), "blocks": blocks, "links": links,
+                "options and commands": sorted(set(re.findall(r"`((?:xpurun|--|\./)[^`…]*)", text))),
+                "rows": len(re.findall(r"^\|", text, re.M)), "first cells": first_cells,
+                "points": len(re.findall(r"^- ", text, re.M))}
+
+    english, chinese = skeleton("README.md"), skeleton("README.zh.md")
+    for part, of_english in english.items():
+        if of_english != chinese[part]:
+            yield f"README.zh.md: its {part} are not those of README.md: {chinese[part]}, {of_english}"
+
+
 def check_pages(man):
     pages = sorted(man.glob("*.[157]"))
     names = {(page.stem, page.suffix[1:]) for page in pages}
@@ -147,7 +165,8 @@ def main():
     man = root / "man"
     lint_support.need_tool("mandoc")
     found = [*check_options(man, program), *check_settings(man, program), *check_commands(man, program),
-             *check_completions(program), *check_error_ids(root, man), *check_pages(man), *check_schemas(root, man), *check_verdicts(root, man)]
+             *check_completions(program), *check_error_ids(root, man), *check_pages(man), *check_schemas(root, man), *check_verdicts(root, man),
+             *check_readmes(root)]
     print("\n".join(found) or "table, help, manual pages and completions agree")
     return 1 if found else 0
 
