@@ -19,7 +19,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// "xpurun reprot latest" means no program of that name.
+// "xpurun doctr" means no program of that name.
 std::optional<base::Error> misspelt_command(const std::string& program) {
   auto found = resolve_program(program);
   if (found || found.error().id != "E-NOT-FOUND") {

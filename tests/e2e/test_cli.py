@@ -73,7 +73,7 @@ class CommandLine(xpurun_test.Case):
         self.assertEqual(list(self.dir.iterdir()), [self.dir / "home"])
 
     def test_misspelt_commands(self):
-        for words in (["reprot", "latest"], ["run", "reprot"]):
+        for words in (["reportt", "latest"], ["run", "reportt"]):
             result = self.xpurun(*words)
             self.assertEqual(result.returncode, 127)
             self.assertIn("did you mean xpurun report?", result.stderr)
