@@ -1,14 +1,31 @@
 """The commands that look after runs and hosts, as a user calls them: doctor, runs, env, version."""
 
+import ctypes
+import errno
 import json
 import os
 import pathlib
 import pty
+import struct
 import subprocess
 import sys
 
 import xpurun_test
 from xpurun_test import PROGRAM, PYTHON
+
+
+def forbid_ptrace():
+    """A seccomp filter as some container runtimes have it: EPERM for ptrace and process_vm_readv (x86-64)."""
+    load_number, jump_if_equal, give_back = 0x20, 0x15, 0x06
+    refuse, allow = 0x00050000 | errno.EPERM, 0x7FFF0000
+    steps = [(load_number, 0, 0, 0), (jump_if_equal, 2, 0, 101), (jump_if_equal, 1, 0, 310),
+             (give_back, 0, 0, allow), (give_back, 0, 0, refuse)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *step) for step in steps))
+    program = struct.pack("<HxxxxxxQ", len(steps), ctypes.addressof(code))
+    libc = ctypes.CDLL(None, use_errno=True)
+    set_seccomp, filter_mode, no_new_privileges = 22, 2, 38
+    if libc.prctl(no_new_privileges, 1, 0, 0, 0) or libc.prctl(set_seccomp, filter_mode, program, 0, 0):
+        os._exit(99)
 
 
 class Tools(xpurun_test.Case):
@@ -67,6 +84,15 @@ class Doctor(Tools):
         pretender.chmod(0o755)
         check = self.checks(pretender, "x.py")
         self.assertEqual(check["command"]["grade"], "ok")
+
+    def test_under_a_filter_that_forbids_it(self):
+        document = json.loads(subprocess.run([PROGRAM, "doctor", "--json"], capture_output=True, env=self.clean,
+                                             cwd=self.dir, timeout=90, preexec_fn=forbid_ptrace).stdout)
+        checks = {check["check"]: check for check in document["checks"]}
+        for name in ("ptrace", "memory", "seccomp"):
+            self.assertEqual(checks[name]["grade"], "fail", checks[name])
+        self.assertIn("SYS_PTRACE", checks["seccomp"]["remedy"])
+        self.assertFalse(document["ok"])
 
     def test_text_and_settings(self):
         (self.dir / "xpurun.conf").write_text("graze = 1\n")
