@@ -23,7 +23,7 @@ std::string verdict_of(const RunEntry& run) {
   return base::sanitize(run.manifest.verdict.sentence);
 }
 
-std::string pad(std::string text, size_t width) {
+std::string pad(const std::string& text, size_t width) {
   const size_t used = base::display_width(text);
   return used < width ? text + std::string(width - used, ' ') : text;
 }

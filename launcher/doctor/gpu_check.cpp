@@ -68,11 +68,14 @@ std::string driver_version() {
 Finding driver() {
   const std::string module = driver_version();
   const Told told = run_function(ask_driver, kDriverLimitS);
-  int version = 0;
-  int devices = 0;
-  int started = 0;
-  const bool answered =
-      told.status == 0 && std::sscanf(told.output.c_str(), "%d %d %d", &version, &devices, &started) == 3;
+  std::vector<int64_t> numbers;
+  for (std::string_view word : base::split(base::trim(told.output), ' ')) {
+    numbers.push_back(base::parse_int(word).value_or(-1));
+  }
+  const bool answered = told.status == 0 && numbers.size() == 3;
+  const int64_t version = answered ? numbers[0] : 0;
+  const int64_t devices = answered ? numbers[1] : 0;
+  const int64_t started = answered ? numbers[2] : 0;
   if (!answered && module.empty() && told.status == 2) {
     return {.check = "cuda",
             .text = "no NVIDIA driver on this host; hangs and crashes are found without one"};
