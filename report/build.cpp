@@ -1,6 +1,7 @@
 #include "report/build.h"
 
 #include "common/base/io.h"
+#include "common/base/progress.h"
 #include "common/base/strings.h"
 #include "common/model/redact.h"
 #include "report/collect.h"
@@ -19,6 +20,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace xpurun::report {
 
@@ -52,6 +54,7 @@ base::Status write_stacks(Writer& writer, const std::string& out_dir, const Coll
   // One palette for all three pictures: a set of ranks looks the same in each.
   const Palette palette(lay_out(stacks.forest, Layer::merged, {.max_boxes = options.max_boxes}),
                         stacks.forest.ranks(), culprits);
+  base::Progress progress("drawing", std::size(kLayers));
   for (Layer layer : kLayers) {
     const Layout layout = lay_out(stacks.forest, layer, {.max_boxes = options.max_boxes});
     const std::string path = fmt::format("{}/{}", out_dir, name_of(layer));
@@ -59,6 +62,7 @@ base::Status write_stacks(Writer& writer, const std::string& out_dir, const Coll
         path + ".svg",
         svg_file(layout, palette, {.layer = layer, .title = titles.title, .subtitle = titles.subtitle})));
     XPURUN_TRY(writer.write(path + ".folded", folded_text(stacks.forest, layer)));
+    progress.advance();
   }
   return writer.write(out_dir + "/stacks.txt",
                       stacks_text(fmt::format("{}. {}", titles.title, titles.subtitle), stacks.forest,

@@ -1,6 +1,7 @@
 #include "report/collect.h"
 
 #include "common/base/io.h"
+#include "common/base/progress.h"
 #include "common/base/strings.h"
 #include "report/snapshot_reader.h"
 #include "report/tree/roles.h"
@@ -108,8 +109,10 @@ class Collector {
     seen_.clear();
     const std::vector<std::string> files = stack_files_in(dir);
     SnapshotStream stream(files);
+    base::Progress progress("reading and merging stacks", files.size());
     for (const std::string& path : files) {
       read_file(path, stream.next(), manifest);
+      progress.advance();
     }
     // The forest remembers frames by address, so none may take the place of another.
     std::ranges::move(stream.finish(), std::back_inserter(pools_));

@@ -135,7 +135,41 @@ std::optional<double> parse_duration_s(std::string_view text) {
   if (unit == "h") {
     return v * 3600;
   }
+  if (unit == "d") {
+    return v * 86400;
+  }
   return std::nullopt;
+}
+
+std::optional<uint64_t> parse_size(std::string_view text) {
+  constexpr double kMost = 1e18;
+  constexpr std::string_view kUnits = "KMGT";
+  double v = 0;
+  const auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), v);
+  if (err != std::errc{} || !std::isfinite(v) || text.starts_with('-')) {
+    return std::nullopt;
+  }
+  std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  if (!unit.empty()) {
+    const size_t power = kUnits.find(unit.front());
+    unit.remove_prefix(1);
+    if (power == std::string_view::npos || !(unit.empty() || unit == "B" || unit == "iB")) {
+      return std::nullopt;
+    }
+    v *= std::pow(1024.0, static_cast<double>(power + 1));
+  }
+  return v <= kMost ? std::optional(static_cast<uint64_t>(v)) : std::nullopt;
+}
+
+std::string human_size(uint64_t bytes) {
+  constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto v = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; v >= 1023.95 && unit + 1 < std::size(kUnits); ++unit) {
+    v /= 1024;
+  }
+  return unit == 0 || v >= 99.95 ? fmt::format("{:.0f} {}", v, kUnits[unit])
+                                 : fmt::format("{:.1f} {}", v, kUnits[unit]);
 }
 
 std::string human_duration(double seconds) {

@@ -16,9 +16,14 @@ std::string join(const std::vector<std::string>& parts, std::string_view sep);
 // Whole-string number parsing; nothing on trailing characters or overflow.
 std::optional<int64_t> parse_int(std::string_view text);
 std::optional<uint64_t> parse_hex(std::string_view text);
-// "300", "300s", "5m", "1.5h", "250ms" to seconds. Nothing for anything else, negatives included.
+// "300", "300s", "5m", "1.5h", "2d", "250ms" to seconds. Nothing for anything else, negatives included.
 std::optional<double> parse_duration_s(std::string_view text);
 
+// "4096", "64K", "500M", "1.5G", "1T" (powers of 1024) to bytes.
+std::optional<uint64_t> parse_size(std::string_view text);
+
+// "512 B", "4.2 MiB", "10 GiB", for tables and sentences.
+std::string human_size(uint64_t bytes);
 // "0.4 s", "12 s", "3m05s", "1h02m", for sentences.
 std::string human_duration(double seconds);
 // "2026-11-21T02:15:00Z"

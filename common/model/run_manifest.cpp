@@ -167,6 +167,10 @@ ordered_json to_json(const RunManifest& r) {
     e["at_s"] = d.at_s;
     dumps.push_back(std::move(e));
   }
+  auto& options = j["options"] = ordered_json::array();
+  for (const auto& o : r.options) {
+    options.push_back({{"name", o.name}, {"value", o.value}, {"source", o.source}});
+  }
   j["env"] = r.env;
   return j;
 }
@@ -185,6 +189,9 @@ base::Result<RunManifest> run_manifest_from_json(const json& j) {
     r.command = j.value("command", std::vector<std::string>());
     r.cwd = j.value("cwd", "");
     r.env = j.value("env", std::map<std::string, std::string>());
+    for (const json& o : j.value("options", json::array())) {
+      r.options.push_back({o.value("name", ""), o.value("value", ""), o.value("source", "")});
+    }
     r.supervisor_pid = j.value("supervisor_pid", 0);
     r.main_pid = j.value("main_pid", 0);
     r.hang_timeout_s = j.value("hang_timeout_s", 0.0);

@@ -79,6 +79,13 @@ struct DumpRecord {
   double at_s = 0;
 };
 
+// One option that was set somewhere, and where.
+struct OptionOrigin {
+  std::string name;    // "hang-timeout"
+  std::string value;   // as written
+  std::string source;  // "command line", "XPURUN_HANG_TIMEOUT", or the path of a configuration file
+};
+
 struct RunManifest {
   std::string version;  // of xpurun
   std::string id;
@@ -88,6 +95,7 @@ struct RunManifest {
   std::vector<std::string> command;  // redacted
   std::string cwd;
   std::map<std::string, std::string> env;  // redacted
+  std::vector<OptionOrigin> options;       // those that are not at their default
   base::Pid supervisor_pid = 0;
   base::Pid main_pid = 0;
   double hang_timeout_s = 0;

@@ -125,7 +125,7 @@ tl::expected<ArgvSplit, UsageError> split_argv(const std::vector<std::string>& w
           continue;
         }
       }
-      if (out.command == &run) {
+      if (out.command->operands == Operands::program) {
         out.child.assign(words.begin() + static_cast<ptrdiff_t>(i + (operand ? 0 : 1)), words.end());
         return out;
       }

@@ -15,7 +15,7 @@ struct ArgvSplit {
   // Our options in long form, each one word with its value ("--out=dir"), and, but for run, operands. One
   // word, because Boost takes the value of "--name --" for the end of the options.
   std::vector<std::string> own;
-  std::vector<std::string> child;  // run: argv of the child, untouched; may be empty
+  std::vector<std::string> child;  // commands about a program: its argv, untouched; may be empty
 };
 
 // Wrong usage: who was meant (for the exit status), and the error to print.

@@ -6,10 +6,10 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr std::string_view kReserved[] = {"ctl", "diff", "doctor", "replay", "runs", "selftest", "timeline"};
+constexpr std::string_view kReserved[] = {"ctl", "diff", "replay", "selftest", "timeline"};
 
 std::vector<CommandSpec> make_table() {
-  return {
+  std::vector<CommandSpec> out{
       {.name = "run",
        .group = "Running",
        .summary = "run a command and supervise it (`run` may be left out)",
@@ -76,10 +76,11 @@ std::vector<CommandSpec> make_table() {
       {.name = "version",
        .group = "General",
        .summary = "print the version and what xpurun was built with",
-       .synopsis = {"xpurun version"},
+       .synopsis = {"xpurun version [OPTION]..."},
        .description = "The first line is `xpurun` and the version; the rest is for bug reports.",
-       .options = plain_options(),
-       .examples = {{"xpurun version", "the version"}},
+       .options = version_options(),
+       .examples = {{"xpurun version", "the version"},
+                    {"xpurun version --verbose", "also its parts, its formats and this host"}},
        .manual = "xpurun(1)"},
       {.name = "completions",
        .group = "General",
@@ -91,6 +92,11 @@ std::vector<CommandSpec> make_table() {
        .examples = {{"source <(xpurun completions bash)", "for this bash"}},
        .manual = "xpurun(1)"},
   };
+  const auto general =
+      std::find_if(out.begin(), out.end(), [](const auto& c) { return c.group == "General"; });
+  const std::vector<CommandSpec> tools = tool_commands();
+  out.insert(general, tools.begin(), tools.end());
+  return out;
 }
 
 }  // namespace

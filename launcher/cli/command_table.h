@@ -17,7 +17,14 @@ struct Example {
 };
 
 // What completions offer for the words that are not options.
-enum class Operands { none, directories, commands, shells, program };
+enum class Operands {
+  none,
+  directories,
+  commands,
+  shells,
+  actions,  // the words of CommandSpec::actions, then directories
+  program,  // a command with its arguments, which are not ours
+};
 
 struct CommandSpec {
   std::string_view name;
@@ -27,12 +34,15 @@ struct CommandSpec {
   std::string_view description;
   std::span<const OptionSpec> options;
   Operands operands = Operands::none;
+  std::string_view actions = {};  // "list show prune"
   std::vector<Example> examples;
   std::string_view manual;  // "xpurun-run(1)"
   int usage_status = 2;     // exit status for wrong usage
 };
 
 const std::vector<CommandSpec>& command_table();
+// Its part about runs and hosts (command_table_tools.cpp).
+std::vector<CommandSpec> tool_commands();
 const CommandSpec* find_command(std::string_view name);
 // Names that later versions give a meaning to; a program of that name needs `xpurun -- NAME`.
 std::span<const std::string_view> reserved_commands();

@@ -37,7 +37,7 @@ constexpr std::string_view kTail = R"(_xpurun() {
   while (( i < COMP_CWORD )); do
     word=${COMP_WORDS[i]}
     if [[ $word == -- ]]; then
-      [[ $command == run ]] && _xpurun_child $(( i + 1 ))
+      _xpurun_starts "$command" && _xpurun_child $(( i + 1 ))
       return
     elif [[ $word == -?* ]]; then
       if [[ $word == --* && ${COMP_WORDS[i + 1]} == = ]]; then
@@ -52,7 +52,7 @@ constexpr std::string_view kTail = R"(_xpurun() {
       fi
     elif [[ -z $named ]] && _xpurun_is_command "$word"; then
       command=$word named=1
-    elif [[ $command == run ]]; then
+    elif _xpurun_starts "$command"; then
       _xpurun_child "$i"
       return
     fi
@@ -60,7 +60,7 @@ constexpr std::string_view kTail = R"(_xpurun() {
   done
   if [[ $cur == -* ]]; then
     _xpurun_options "$command"
-  elif [[ $command == run ]]; then
+  elif _xpurun_starts "$command"; then
     _xpurun_child "$i"
     [[ -z $named ]] && mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$_xpurun_commands" -- "$cur")
   else
@@ -91,6 +91,8 @@ std::string operands(const CommandSpec& c, const std::string& commands) {
       return fmt::format("_xpurun_words '{}'", commands);
     case Operands::shells:
       return "_xpurun_words 'bash zsh fish'";
+    case Operands::actions:
+      return fmt::format("_xpurun_paths -d; COMPREPLY+=($(compgen -W '{}' -- \"$cur\"))", c.actions);
     case Operands::none:
     case Operands::program:
       return "";
@@ -111,12 +113,16 @@ std::string pattern(const CommandSpec& c, const OptionSpec& o) {
 
 std::string bash_completion() {
   std::vector<std::string> names;
+  std::vector<std::string> starters;
   std::string takes;
   std::string values;
   std::string flags;
   std::string rest;
   for (const CommandSpec& c : command_table()) {
     names.emplace_back(c.name);
+    if (c.operands == Operands::program) {
+      starters.emplace_back(c.name);
+    }
   }
   const std::string commands = base::join(names, " ");
   for (const CommandSpec& c : command_table()) {
@@ -136,6 +142,7 @@ std::string bash_completion() {
   std::string out(kHead);
   out += fmt::format("_xpurun_commands='{}'\n", commands);
   out += "_xpurun_is_command() {\n  [[ \" $_xpurun_commands \" == *\" $1 \"* ]]\n}\n";
+  out += fmt::format("_xpurun_starts() {{\n  [[ \" {} \" == *\" $1 \"* ]]\n}}\n", base::join(starters, " "));
   out += "_xpurun_takes_value() {\n  case $1:$2 in\n" + takes + "    *) return 1 ;;\n  esac\n}\n";
   out += "_xpurun_value() {\n  case $1:$2 in\n" + values + "  esac\n}\n";
   out += "_xpurun_options() {\n  case $1 in\n" + flags + "  esac\n}\n";

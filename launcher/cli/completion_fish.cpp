@@ -21,7 +21,7 @@ function __xpurun_state
         set -l word $words[1]
         set -e words[1]
         if test "$word" = --
-            if test $command = run
+            if contains -- $command $__xpurun_starters
                 printf '%s\n' child $words
                 return
             end
@@ -32,7 +32,7 @@ function __xpurun_state
         else if test $named = no; and contains -- $word $__xpurun_commands
             set command $word
             set named yes
-        else if test $command = run
+        else if contains -- $command $__xpurun_starters
             printf '%s\n' child $word $words
             return
         end
@@ -55,7 +55,6 @@ function __xpurun_child
 end
 complete -c xpurun -f
 complete -c xpurun -n '__xpurun_in child' -a '(__xpurun_child)'
-complete -c xpurun -n '__xpurun_in run' -a '(__fish_complete_command)'
 )";
 
 std::string quoted(std::string_view text) {
@@ -88,8 +87,11 @@ std::string operands(const CommandSpec& c, const std::string& commands) {
       return commands;
     case Operands::shells:
       return "bash zsh fish";
-    case Operands::none:
+    case Operands::actions:
+      return fmt::format("{} (__fish_complete_directories)", c.actions);
     case Operands::program:
+      return "(__fish_complete_command)";
+    case Operands::none:
       return "";
   }
   return "";
@@ -99,10 +101,14 @@ std::string operands(const CommandSpec& c, const std::string& commands) {
 
 std::string fish_completion() {
   std::vector<std::string> names;
+  std::vector<std::string> starters;
   std::vector<std::string> takes;
   std::string lines;
   for (const CommandSpec& c : command_table()) {
     names.emplace_back(c.name);
+    if (c.operands == Operands::program) {
+      starters.emplace_back(c.name);
+    }
     lines += fmt::format("complete -c xpurun -n __xpurun_first -a {} -d {}\n", c.name, quoted(c.summary));
   }
   for (const CommandSpec& c : command_table()) {
@@ -122,8 +128,9 @@ std::string fish_completion() {
       lines += fmt::format("{} -a {}\n", condition, quoted(words));
     }
   }
-  return fmt::format("set -g __xpurun_commands {}\nset -g __xpurun_takes_value {}\n", base::join(names, " "),
-                     base::join(takes, " "))
+  return fmt::format(
+             "set -g __xpurun_commands {}\nset -g __xpurun_starters {}\nset -g __xpurun_takes_value {}\n",
+             base::join(names, " "), base::join(starters, " "), base::join(takes, " "))
              .insert(0, kHead) +
          lines;
 }

@@ -60,6 +60,11 @@ std::string operands(const CommandSpec& c) {
       return " '1:command:_xpurun_commands'";
     case Operands::shells:
       return " '1:shell:(bash zsh fish)'";
+    case Operands::actions:
+      return fmt::format(
+          " '1: :_alternative \"actions:action:({})\" \"directories:directory:_files -/\"' "
+          "'*:directory:_files -/'",
+          c.actions);
     case Operands::program:
       return " '(-)1: :_command_names -e' '*:: :_xpurun_child'";
     case Operands::none:

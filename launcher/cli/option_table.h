@@ -14,6 +14,7 @@ enum class ValueKind {
   repeated,  // -v, -vv: counts; elsewhere a number
   duration,  // 300, 5m, 1.5h, 250ms
   number,    // positive integer
+  size,      // 4096, 64K, 500M, 10G
   choice,    // one of `words`
   directory,
   file,
@@ -44,7 +45,13 @@ struct OptionSpec {
 std::span<const OptionSpec> run_options();
 std::span<const OptionSpec> report_options();
 std::span<const OptionSpec> stacks_options();
-// -h and nothing else: help, version, completions.
+// option_table_tools.cpp
+std::span<const OptionSpec> top_options();
+std::span<const OptionSpec> runs_options();
+std::span<const OptionSpec> doctor_options();
+std::span<const OptionSpec> env_options();
+std::span<const OptionSpec> version_options();
+// -h and nothing else: help, completions.
 std::span<const OptionSpec> plain_options();
 
 const OptionSpec* find_option(std::span<const OptionSpec> table, std::string_view name);

@@ -97,6 +97,10 @@ base::Error bad_value(const OptionSpec& option, const Setting& setting, const ba
   return usage_error(fmt::format("--{}: {}{}", option.name, why.what, where), *find_command("run"));
 }
 
+StatusLine status_line(std::string_view word) {
+  return word == "always" ? StatusLine::always : word == "never" ? StatusLine::never : StatusLine::automatic;
+}
+
 int verbosity(const Settings& settings, const Reader& read) {
   const Setting* quiet = settings.find("quiet");
   const Setting* verbose = settings.find("verbose");
@@ -138,13 +142,18 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
       if (!s) {
         const std::string or_word = o.words.empty() ? "" : fmt::format(", or {}", o.words);
         return base::fail(
-            fmt::format("'{}' is not a duration; write 90, 90s, 5m, 1.5h or 250ms{}", shown, or_word));
+            fmt::format("'{}' is not a duration; write 90, 90s, 5m, 1.5h, 2d or 250ms{}", shown, or_word));
       }
       if (*s > kLongestDuration) {
         return base::fail(fmt::format("'{}' is longer than three years", shown));
       }
       return {};
     }
+    case ValueKind::size:
+      if (!base::parse_size(value)) {
+        return base::fail(fmt::format("'{}' is not a size; write 4096, 64K, 500M or 10G", shown));
+      }
+      return {};
     case ValueKind::choice:
       if (!is_word(o, value)) {
         return base::fail(fmt::format("'{}' is not one of {}", shown, base::join(words_of(o), ", ")));
@@ -192,6 +201,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.report = read.is_on("report", out.report);
   out.prefix = read.is_on("prefix", out.prefix);
   out.logs = read.is_on("logs", out.logs) || out.prefix;
+  out.status = status_line(read.text("status", "auto"));
   out.verbosity = verbosity(settings, read);
   out.preload = read.is_on("preload", out.preload);
   out.preload_path = read.text("preload-library", out.preload_path);
@@ -207,7 +217,8 @@ std::string print_config(const Settings& settings) {
     const Setting* s = settings.find(o.name);
     const std::string value = s != nullptr ? s->value : std::string(o.default_text);
     const std::string source = s != nullptr ? s->source : "default";
-    out += fmt::format("{:<16} {:<16} {}\n", o.name, value.empty() ? "-" : value, source);
+    out += fmt::format("{:<16} {:<16} {}\n", o.name, value.empty() ? "-" : base::sanitize(value),
+                       base::sanitize(source));
   }
   return out;
 }

@@ -1,13 +1,16 @@
 #include "launcher/cli/settings.h"
 
 #include "common/base/io.h"
+#include "common/base/strings.h"
 #include "common/base/suggest.h"
 #include "launcher/cli/argv_split.h"
 
 #include <boost/program_options.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <sstream>
 #include <unistd.h>
 
@@ -110,7 +113,14 @@ void add_environment(Settings& settings, const CommandSpec& command,
   }
 }
 
-std::vector<std::string> misspelt_environment(const std::map<std::string, std::string>& env) {
+namespace {
+
+struct UnknownVariable {
+  std::string name;
+  std::optional<std::string> near;
+};
+
+std::vector<UnknownVariable> unknown_variables(const std::map<std::string, std::string>& env) {
   // Without the common beginning, which would make everything look alike.
   constexpr std::string_view kPrefix = "XPURUN_";
   std::vector<std::string> known;
@@ -119,16 +129,40 @@ std::vector<std::string> misspelt_environment(const std::map<std::string, std::s
       known.push_back(env_name(o).substr(kPrefix.size()));
     }
   }
-  std::vector<std::string> out;
+  std::vector<UnknownVariable> out;
   for (const auto& [name, value] : env) {
     if (!name.starts_with(kPrefix) || is_internal(name)) {
       continue;
     }
     const std::string tail = name.substr(kPrefix.size());
-    const auto near = base::closest(tail, known);
-    if (near && *near != tail) {
-      out.push_back(fmt::format("{} is not known; did you mean XPURUN_{}?", name, *near));
+    if (std::find(known.begin(), known.end(), tail) == known.end()) {
+      out.push_back({name, base::closest(tail, known)});
     }
+  }
+  return out;
+}
+
+std::string unknown_text(const UnknownVariable& v) {
+  return base::sanitize(v.near ? fmt::format("{} is not known; did you mean XPURUN_{}?", v.name, *v.near)
+                               : fmt::format("{} is not known", v.name));
+}
+
+}  // namespace
+
+std::vector<std::string> misspelt_environment(const std::map<std::string, std::string>& env) {
+  std::vector<std::string> out;
+  for (const UnknownVariable& v : unknown_variables(env)) {
+    if (v.near) {
+      out.push_back(unknown_text(v));
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> unknown_environment(const std::map<std::string, std::string>& env) {
+  std::vector<std::string> out;
+  for (const UnknownVariable& v : unknown_variables(env)) {
+    out.push_back(unknown_text(v));
   }
   return out;
 }

@@ -40,11 +40,14 @@ struct ParsedWords {
 // given twice the last one counts.
 base::Result<ParsedWords> parse_words(const CommandSpec& command, const std::vector<std::string>& own);
 
+// Every variable XPURUN_* that means nothing to us: "XPURUN_GRAZE is not known", with "; did you mean
+// XPURUN_GRACE?" where one is near. Names of ours that are not options are left alone.
+std::vector<std::string> unknown_environment(const std::map<std::string, std::string>& env);
+
 // XPURUN_<FLAG>. An empty value counts as not set.
 void add_environment(Settings& settings, const CommandSpec& command,
                      const std::map<std::string, std::string>& env);
-// Variables that begin with XPURUN_ and look like a misspelt option: "XPURUN_HANG_TIMOUT is not known; did
-// you mean XPURUN_HANG_TIMEOUT?". Names of ours that are not options are left alone.
+// Of them, those that look like a misspelt option.
 std::vector<std::string> misspelt_environment(const std::map<std::string, std::string>& env);
 
 enum class FileLevel { project = 2, user = 3 };

@@ -11,12 +11,16 @@ namespace xpurun::launcher {
 struct Invocation {
   const CommandSpec& command;
   ParsedWords words;
-  std::vector<std::string> child;  // run: the command to start
+  std::vector<std::string> child;  // run: the command to start; doctor: the one to look at
 };
 
 int run_command(const Invocation& call);
 int report_command(const Invocation& call);
 int stacks_command(const Invocation& call);
+int top_command(const Invocation& call);
+int runs_command(const Invocation& call);
+int doctor_command(const Invocation& call);
+int env_command(const Invocation& call);
 int help_command(const Invocation& call);
 int version_command(const Invocation& call);
 int completions_command(const Invocation& call);

@@ -1,6 +1,7 @@
 #include "launcher/commands/dispatch.h"
 
 #include "common/base/io.h"
+#include "common/base/progress.h"
 #include "launcher/cli/exit_status.h"
 #include "launcher/cli/help.h"
 #include "launcher/commands/commands.h"
@@ -23,8 +24,11 @@ struct Entry {
 };
 
 constexpr Entry kCommands[] = {
-    {"run", run_command},   {"report", report_command},   {"stacks", stacks_command},
-    {"help", help_command}, {"version", version_command}, {"completions", completions_command},
+    {"run", run_command},         {"report", report_command},
+    {"stacks", stacks_command},   {"top", top_command},
+    {"runs", runs_command},       {"doctor", doctor_command},
+    {"env", env_command},         {"help", help_command},
+    {"version", version_command}, {"completions", completions_command},
 };
 
 // `xpurun --help` is the overview, `xpurun run --help` everything about run.
@@ -58,6 +62,9 @@ int dispatch_or_throw(const std::vector<std::string>& words) {
     const size_t columns = help_columns(STDOUT_FILENO);
     const bool overview = command.name == "run" && !names_command(words, command);
     return print(overview ? overview_help(columns) : command_help(command, columns));
+  }
+  if (command.name != "run" && !call.words.settings.has("quiet")) {
+    base::allow_progress(STDERR_FILENO);
   }
   for (const Entry& entry : kCommands) {
     if (entry.name == command.name) {

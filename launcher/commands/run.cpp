@@ -3,29 +3,43 @@
 
 #include "common/base/io.h"
 #include "common/base/log.h"
+#include "common/base/suggest.h"
+#include "launcher/cli/exit_status.h"
 #include "launcher/cli/run_settings.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/run_config.h"
+#include "launcher/spawn/command_spawner.h"
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <unistd.h>
 
 namespace xpurun::launcher {
 
 namespace {
 
-base::Result<Settings> gather(const Invocation& call, const std::map<std::string, std::string>& env) {
-  Settings settings = call.words.settings;
-  add_environment(settings, call.command, env);
-  XPURUN_TRY(add_config_file(settings, call.command, "xpurun.conf", FileLevel::project));
-  if (const std::string path = user_config_path(env); !path.empty()) {
-    XPURUN_TRY(add_config_file(settings, call.command, path, FileLevel::user));
+// "xpurun doctr" means no program of that name.
+std::optional<base::Error> misspelt_command(const std::string& program) {
+  auto found = resolve_program(program);
+  if (found || found.error().id != "E-NOT-FOUND") {
+    return std::nullopt;
   }
-  return settings;
+  std::vector<std::string> names;
+  for (const CommandSpec& c : command_table()) {
+    names.emplace_back(c.name);
+  }
+  const auto near = base::closest(program, names);
+  if (!near) {
+    return std::nullopt;
+  }
+  found.error().cause = fmt::format("there is no such program; did you mean xpurun {}?", *near);
+  found.error().hint = fmt::format("xpurun help {}", *near);
+  return std::move(found.error());
 }
 
 void say_origins(const RunOptions& options) {
-  for (const OptionOrigin& origin : options.origins) {
+  for (const model::OptionOrigin& origin : options.origins) {
     (void)base::write_all(STDERR_FILENO,
                           fmt::format("xpurun: {} = {} ({})\n", origin.name, origin.value, origin.source));
   }
@@ -37,28 +51,30 @@ int run_command(const Invocation& call) {
   if (call.words.settings.has("version")) {
     return version_command(call);
   }
-  const auto env = process_environment();
-  const auto settings = gather(call, env);
-  if (!settings) {
-    return complain(settings.error(), call.command.usage_status);
+  const auto config = run_config(call.words.settings);
+  if (!config) {
+    return complain(config.error(), call.command.usage_status);
   }
-  auto options = to_run_options(*settings);
+  auto options = to_run_options(config->settings);
   if (!options) {
     return complain(options.error(), call.command.usage_status);
   }
   if (options->verbosity >= 0) {
-    for (const std::string& warning : misspelt_environment(env)) {
+    for (const std::string& warning : misspelt_environment(config->env)) {
       (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: warning: {}\n", warning));
     }
   }
   if (call.words.settings.has("print-config")) {
-    return print(print_config(*settings));
+    return print(print_config(config->settings));
   }
   if (call.child.empty()) {
     return complain_usage(call, "no command to run");
   }
   if (options->verbosity >= 1) {
     say_origins(*options);
+  }
+  if (const auto misspelt = misspelt_command(call.child.front())) {
+    return complain(*misspelt, kExitNotFound);
   }
   options->command = call.child;
   return run_job(*options);

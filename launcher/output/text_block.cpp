@@ -39,6 +39,26 @@ std::string definition(std::string_view term, std::string_view text, size_t colu
   return out + block.substr(used);
 }
 
+std::string cut_end(std::string_view text, size_t columns) {
+  constexpr std::string_view kDots = "...";
+  if (base::display_width(text) <= columns) {
+    return std::string(text);
+  }
+  const size_t room = columns > kDots.size() ? columns - kDots.size() : 0;
+  size_t end = 0;
+  for (size_t next = 0; next < text.size(); end = next) {
+    // Whole characters: continuation bytes stay with their first.
+    next = end + 1;
+    while (next < text.size() && (static_cast<unsigned char>(text[next]) & 0xC0) == 0x80) {
+      ++next;
+    }
+    if (base::display_width(text.substr(0, next)) > room) {
+      break;
+    }
+  }
+  return std::string(text.substr(0, end)) + std::string(kDots.substr(0, columns));
+}
+
 size_t help_columns(int fd) {
   return std::clamp<size_t>(base::terminal_columns(fd), 40, 100);
 }

@@ -2,11 +2,13 @@
 
 #include "common/base/fd.h"
 #include "common/base/io.h"
+#include "common/base/progress.h"
 #include "launcher/spawn/install_paths.h"
 #include "launcher/supervise/pidfd.h"
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <map>
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -17,6 +19,8 @@
 namespace xpurun::launcher {
 
 namespace {
+
+constexpr double kProgressS = 0.2;
 
 // Collects helpers as they end.
 class Reaper {
@@ -97,6 +101,14 @@ base::Result<LiveDumpResult> dump_live(const LiveDump& dump, const std::vector<D
         result.outcome = outcome;
         loop.stop();
       });
+  base::Progress progress(
+      fmt::format("reading and symbolising {} process{}", targets.size(), targets.size() == 1 ? "" : "es"),
+      0);
+  const std::function<void()> show = [&] {
+    progress.advance();
+    loop.after(kProgressS, show);
+  };
+  show();
   job->start();
   XPURUN_TRY(loop.run());
   result.complaints = content_of(complaints.get());

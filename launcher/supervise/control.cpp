@@ -14,6 +14,10 @@ void Supervisor::signal_received(const ReceivedSignal& signal) {
     reap();
     return;
   }
+  if (signal.number == SIGTSTP) {
+    stop_with_the_job();
+    return;
+  }
   if (signal.number == options_.dump_signal) {
     wish_dump({.why = "signal"});
     return;
@@ -63,24 +67,9 @@ void Supervisor::control(const nlohmann::json& request, ControlServer::Reply rep
     return;
   }
   if (cmd == "status") {
-    const base::MonoNs now = base::mono_ns();
-    auto ranks = nlohmann::ordered_json::array();
-    for (const auto& [pid, watch] : watches_) {
-      const auto o = watch.observe(now);
-      ranks.push_back({{"rank", o.rank},
-                       {"pid", o.pid},
-                       {"state", std::string(1, o.state)},
-                       {"still_s", o.still_s},
-                       {"cpu_share", o.cpu_share},
-                       {"function", o.function},
-                       {"file", o.file},
-                       {"line", o.line}});
-    }
-    reply({{"ok", true},
-           {"run", journal_.manifest().id},
-           {"elapsed_s", journal_.elapsed_s()},
-           {"world_size", table_.world_size()},
-           {"ranks", ranks}});
+    nlohmann::ordered_json answer{{"ok", true}};
+    answer.update(to_json(live_status()));
+    reply(answer);
     return;
   }
   reply({{"ok", false}, {"error", fmt::format("unknown request '{}'; there are dump and status", cmd)}});

@@ -1,6 +1,6 @@
 // ControlServer: lets other programs of the same user ask a running supervisor. One JSON object a line over a
 // Unix stream socket:
-//   {"cmd":"status"}               -> {"ok":true, "run":"<id>", "elapsed_s":..., "ranks":[...]}
+//   {"cmd":"status"}               -> {"ok":true, "run":"<id>", "ranks":[...], ...}, a LiveStatus
 //   {"cmd":"dump","why":"request"} -> {"ok":true, "dir":"dumps/2-request"} once it is complete
 // Anything else -> {"ok":false,"error":"..."}. A request changes nothing unless it was understood.
 #pragma once

@@ -110,6 +110,7 @@ void Supervisor::main_ended() {
     return;
   }
   finishing_ = true;
+  end_status_line();
   loop_.cancel(tick_timer_);
   loop_.after(kSettleS, [this] { finish(); });
 }

@@ -2,12 +2,15 @@
 
 #include "common/base/io.h"
 #include "common/base/log.h"
+#include "common/base/terminal.h"
 #include "common/model/run_dir.h"
 #include "launcher/cli/exit_status.h"
+#include "launcher/runs/run_lock.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/supervise/supervisor.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <unistd.h>
 
@@ -44,7 +47,14 @@ int run_job(const RunOptions& options) {
     return complain(dir.error(), kExitOwnFailure);
   }
   base::log_to_file(dir->log());
-  auto inbox = SignalInbox::open(options.dump_signal);
+  // Held until we end: `xpurun runs prune` leaves this directory alone.
+  const auto lock = RunLock::take(dir->path());
+  if (!lock) {
+    base::log_info("{}", base::to_line(lock.error()));
+  }
+  // Only a status line has something to put away before a stop.
+  const int stop = options.status == StatusLine::never || !base::is_terminal(STDERR_FILENO) ? 0 : SIGTSTP;
+  auto inbox = SignalInbox::open({options.dump_signal, stop});
   auto loop = EventLoop::create();
   if (!inbox || !loop) {
     return complain(inbox ? loop.error() : inbox.error(), kExitOwnFailure);

@@ -3,6 +3,8 @@
 // defaults: launcher/cli/option_table.cpp states them as text and a test compares the two.
 #pragma once
 
+#include "common/model/run_manifest.h"
+
 #include <string>
 #include <vector>
 
@@ -17,11 +19,10 @@ enum class OnHang {
   kill,    // dump, tell, TERM, grace, KILL the job's processes; exit status 124
 };
 
-// One option that was set somewhere, and where: for run.json and -v.
-struct OptionOrigin {
-  std::string name;    // "hang-timeout"
-  std::string value;   // as written
-  std::string source;  // "command line", "XPURUN_HANG_TIMEOUT", or the path of a configuration file
+enum class StatusLine {
+  automatic,  // on a terminal, for jobs of several ranks
+  always,     // on a terminal
+  never,
 };
 
 struct RunOptions {
@@ -49,13 +50,14 @@ struct RunOptions {
   // Output
   bool logs = false;    // ranks write to ranks/<rank>/stdout.log and stderr.log, which we repeat
   bool prefix = false;  // put the rank in front of repeated lines; implies logs
-  int verbosity = 0;    // -1 quiet (errors only), 0, 1 (-v), 2 (-vv)
+  StatusLine status = StatusLine::automatic;
+  int verbosity = 0;  // -1 quiet (errors only), 0, 1 (-v), 2 (-vv)
 
   // The library in the training processes
   bool preload = true;
   std::string preload_path;  // empty: the one that belongs to this xpurun
 
-  std::vector<OptionOrigin> origins;  // every option that is not at its default
+  std::vector<model::OptionOrigin> origins;  // every option that is not at its default
 };
 
 }  // namespace xpurun::launcher

@@ -15,15 +15,17 @@ namespace {
 constexpr std::array kForwarded = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 }
 
-base::Result<SignalInbox> SignalInbox::open(int extra) {
+base::Result<SignalInbox> SignalInbox::open(std::initializer_list<int> extra) {
   sigset_t set;
   sigemptyset(&set);
   for (int s : kForwarded) {
     sigaddset(&set, s);
   }
   sigaddset(&set, SIGCHLD);
-  if (extra != 0) {
-    sigaddset(&set, extra);
+  for (int s : extra) {
+    if (s != 0) {
+      sigaddset(&set, s);
+    }
   }
   SignalInbox inbox;
   if (::sigprocmask(SIG_BLOCK, &set, &inbox.original_mask_) != 0) {

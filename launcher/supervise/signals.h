@@ -7,6 +7,7 @@
 #include "common/base/result.h"
 
 #include <functional>
+#include <initializer_list>
 #include <signal.h>
 
 namespace xpurun::launcher {
@@ -19,8 +20,8 @@ struct ReceivedSignal {
 
 class SignalInbox {
  public:
-  // Forwarded ones, SIGCHLD and `extra` (0 for none).
-  static base::Result<SignalInbox> open(int extra);
+  // Forwarded ones, SIGCHLD and `extra` (0 among them: none).
+  static base::Result<SignalInbox> open(std::initializer_list<int> extra);
 
   int fd() const { return fd_.get(); }
   const sigset_t& original_mask() const { return original_mask_; }

@@ -86,6 +86,7 @@ void Supervisor::describe_run() {
   m.env = model::redact_env(env);
   m.supervisor_pid = ::getpid();
   m.hang_timeout_s = options_.hang_timeout_s;
+  m.options = options_.origins;
   m.verdict.kind = "running";
 }
 
@@ -172,6 +173,7 @@ base::Result<int> Supervisor::run() {
   discover();
   last_tick_ = base::mono_ns();
   schedule_tick();
+  schedule_status_line();
   XPURUN_TRY(loop_.run());
   return exit_status();
 }

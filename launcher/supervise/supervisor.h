@@ -3,6 +3,8 @@
 #pragma once
 
 #include "common/model/run_dir.h"
+#include "launcher/output/footer.h"
+#include "launcher/output/live_status.h"
 #include "launcher/output/log_relay.h"
 #include "launcher/stacks/dump_job.h"
 #include "launcher/supervise/control_server.h"
@@ -23,6 +25,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace xpurun::launcher {
@@ -83,6 +86,13 @@ class Supervisor {
   void end_the_job();
   void print_end();
 
+  // live.cpp
+  LiveStatus live_status() const;
+  void schedule_status_line();
+  void draw_status_line();
+  void end_status_line();
+  void stop_with_the_job();
+
   // control.cpp
   void signal_received(const ReceivedSignal& signal);
   void interrupt(const ReceivedSignal& signal);
@@ -102,6 +112,8 @@ class Supervisor {
   ReportRunner reports_;
 
   std::optional<LogRelay> relay_;
+  Footer footer_{STDERR_FILENO};
+  EventLoop::TimerId status_timer_ = 0;
 
   std::string host_;
   std::string notice_path_;
@@ -110,6 +122,7 @@ class Supervisor {
   std::map<base::Pid, model::RankObservation> gone_;  // last word on dead ranks
   EventLoop::TimerId tick_timer_ = 0;
   base::MonoNs last_tick_ = 0;
+  base::MonoNs next_tick_ = 0;
   double discovery_interval_s_ = 0;
   base::MonoNs next_discovery_ = 0;
 

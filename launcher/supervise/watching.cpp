@@ -48,6 +48,7 @@ void Supervisor::schedule_tick() {
     // Exactly when a rank will have been still for the timeout, not a poll later.
     next = std::min(next, std::max(*deadline, base::mono_ns() + base::s_to_ns(0.01)));
   }
+  next_tick_ = next;
   tick_timer_ = loop_.at(next, [this] { tick(); });
 }
 

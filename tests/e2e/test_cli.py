@@ -72,6 +72,15 @@ class CommandLine(xpurun_test.Case):
                 self.assertEqual(len(result.stderr.splitlines()), 2, result.stderr)
         self.assertEqual(list(self.dir.iterdir()), [self.dir / "home"])
 
+    def test_misspelt_commands(self):
+        for words in (["reportt", "latest"], ["run", "reportt"]):
+            result = self.xpurun(*words)
+            self.assertEqual(result.returncode, 127)
+            self.assertIn("did you mean xpurun report?", result.stderr)
+        self.assertIn("did you mean prune?", self.xpurun("runs", "prun").stderr)
+        self.assertNotIn("did you mean", self.xpurun("no-such-program-at-all").stderr)
+        self.assertEqual(list(self.dir.iterdir()), [self.dir / "home"])
+
     def test_where_options_come_from(self):
         user = self.dir / "home" / ".config" / "xpurun" / "xpurun.conf"
         user.parent.mkdir(parents=True)

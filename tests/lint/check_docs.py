@@ -11,7 +11,6 @@ import sys
 
 import lint_support
 
-WITH_OPTIONS = ["run", "report", "stacks"]
 SHELLS = ["bash", "zsh", "fish"]
 OPTION_LINE = re.compile(r"^ {2}(?:-(?P<short>\w), | {4})--(?P<name>[a-z-]+)(?: (?P<value>[A-Z]+))?(?= |$)")
 MAN_OPTION = re.compile(r"^\.It (?:Fl (?P<short>\w) , )?Fl -(?P<name>[a-z-]+)(?: Ar (?P<value>[A-Z]+))?$")
@@ -51,13 +50,22 @@ def defaults_in_man(text):
     return {f"--{name}: {default}" for name, default in found}
 
 
+def commands_of(program):
+    overview = output_of(program, "help").split("Common options")[0]
+    return re.findall(r"^ {2}([a-z]+) {2,}", overview, re.M)
+
+
 def check_options(man, program):
-    for command in WITH_OPTIONS:
+    for command in commands_of(program):
         text = output_of(program, "help", command)
         options = options_in(text, OPTION_LINE)
-        if len(options) < 2:
+        if "help" not in options:
             yield f"help {command}: its options were not recognised"
         page = (man / f"xpurun-{command}.1").read_text()
+        if not re.search(rf"^\.Xr xpurun-{command} 1", (man / "xpurun.1").read_text(), re.M):
+            yield f"xpurun(1) does not refer to xpurun-{command}(1)"
+        if len(options) == 1:
+            continue
         yield from differences(f"xpurun-{command}(1)", set(options.values()), set(options_in(page, MAN_OPTION).values()))
         yield from differences(f"xpurun-{command}(1), defaults", defaults_in_help(text), defaults_in_man(page))
 
@@ -72,8 +80,7 @@ def check_settings(man, program):
 
 
 def check_commands(man, program):
-    overview = output_of(program, "help").split("Common options")[0]
-    commands = set(re.findall(r"^ {2}([a-z]+) {2,}", overview, re.M))
+    commands = set(commands_of(program))
     page = (man / "xpurun.1").read_text().split(".Sh OPTIONS")[0]
     yield from differences("xpurun(1)", commands, set(re.findall(r"^\.It Cm ([a-z]+)", page, re.M)))
 
@@ -81,7 +88,9 @@ def check_commands(man, program):
 def check_completions(program):
     for shell in SHELLS:
         script = output_of(program, "completions", shell)
-        for command in WITH_OPTIONS:
+        for command in commands_of(program):
+            if not re.search(rf"\b{command}\b", script):
+                yield f"completions for {shell}: {command} is missing"
             for name in options_in(output_of(program, "help", command), OPTION_LINE):
                 if not re.search(rf"-l {name}\b|--{name}\b", script):
                     yield f"completions for {shell}: --{name} of {command} is missing"
@@ -97,6 +106,37 @@ def check_error_ids(root, man):
     page = (man / "xpurun-errors.7").read_text()
     documented = set(re.findall(r"^\.It Sy (E-[A-Z-]+)$", page, re.M))
     yield from differences("xpurun-errors(7)", used, documented)
+
+
+def check_verdicts(root, man):
+    """Ids and states: in the code that gives them, in docs/verdicts.md and in xpurun-verdicts(7)."""
+    words = r"(?:hang|crash|exit|interrupted|none|running)\.[a-z_]+"
+    used = set(re.findall(rf'"({words})"', (root / "report" / "diagnosis" / "vocabulary.h").read_text()))
+    documented = set(re.findall(rf"^\| `({words})`", (root / "docs" / "verdicts.md").read_text(), re.M))
+    page = (man / "xpurun-verdicts.7").read_text()
+    yield from differences("docs/verdicts.md", used, documented)
+    yield from differences("xpurun-verdicts(7)", used, set(re.findall(rf"^\.It Sy ({words})$", page, re.M)))
+    states = re.search(r"^## States$([\s\S]*?)^## ", (root / "docs" / "verdicts.md").read_text(), re.M)[1]
+    yield from differences("xpurun-verdicts(7), states", set(re.findall(r"^\| `([a-z]+)`", states, re.M)),
+                           set(re.findall(r"^\.It Cm ([a-z]+)$", page.split(".Ss States")[1], re.M)))
+
+
+def check_readmes(root):
+    """The Chinese page has the parts, commands, table rows and links of the English one."""
+    def skeleton(name):
+        text = (root / name).read_text()
+        blocks = [re.sub(r" +#.*", "", block) for block in re.findall(r"^```\n([\s\S]*?)^```", text, re.M)]
+        links = re.findall(r"\]\(([^)]+)\)", text.split("\n## ", 1)[1])
+        first_cells = re.findall(r"^\| (`[^|]*`|[A-Za-z_.-]+) \|", text, re.M)
+        return {"headings": len(re.findall(r"^## ", text, re.M)), "blocks": blocks, "links": links,
+                "options and commands": sorted(set(re.findall(r"`((?:xpurun|--|\./)[^`…]*)", text))),
+                "rows": len(re.findall(r"^\|", text, re.M)), "first cells": first_cells,
+                "points": len(re.findall(r"^- ", text, re.M))}
+
+    english, chinese = skeleton("README.md"), skeleton("README.zh.md")
+    for part, of_english in english.items():
+        if of_english != chinese[part]:
+            yield f"README.zh.md: its {part} are not those of README.md: {chinese[part]}, {of_english}"
 
 
 def check_pages(man):
@@ -125,7 +165,8 @@ def main():
     man = root / "man"
     lint_support.need_tool("mandoc")
     found = [*check_options(man, program), *check_settings(man, program), *check_commands(man, program),
-             *check_completions(program), *check_error_ids(root, man), *check_pages(man), *check_schemas(root, man)]
+             *check_completions(program), *check_error_ids(root, man), *check_pages(man), *check_schemas(root, man), *check_verdicts(root, man),
+             *check_readmes(root)]
     print("\n".join(found) or "table, help, manual pages and completions agree")
     return 1 if found else 0
 

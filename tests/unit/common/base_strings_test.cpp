@@ -5,11 +5,30 @@
 
 using namespace xpurun::base;
 
+TEST_CASE("sizes") {
+  CHECK(parse_size("0") == 0);
+  CHECK(parse_size("4096") == 4096);
+  CHECK(parse_size("64K") == 65536);
+  CHECK(parse_size("1.5G") == uint64_t{3} << 29);
+  CHECK(parse_size("2TiB") == uint64_t{2} << 40);
+  CHECK(parse_size("10MB") == uint64_t{10} << 20);
+  for (const char* bad : {"", "x", "-1", "1X", "1KK", "1e30", "nan", "K", " 1"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(parse_size(bad));
+  }
+  CHECK(human_size(0) == "0 B");
+  CHECK(human_size(1023) == "1023 B");
+  CHECK(human_size(1024) == "1.0 KiB");
+  CHECK(human_size((uint64_t{1} << 20) - 1) == "1.0 MiB");
+  CHECK(human_size(uint64_t{100} << 30) == "100 GiB");
+}
+
 TEST_CASE("durations are parsed with their units and nothing else") {
   CHECK(parse_duration_s("300") == 300);
   CHECK(parse_duration_s("250ms") == 0.25);
   CHECK(parse_duration_s("1.5m") == 90);
   CHECK(parse_duration_s("2h") == 7200);
+  CHECK(parse_duration_s("14d") == 14 * 86400);
   for (const char* bad : {"", "s", "-3", "3x", "1 s", "nan", "inf", "0x10"}) {
     CAPTURE(bad);
     CHECK_FALSE(parse_duration_s(bad));

@@ -95,3 +95,12 @@ TEST_CASE("wrong words are named") {
     CHECK(split_argv({"report", "--nope"}).error().command->usage_status == 2);
   }
 }
+
+TEST_CASE("doctor takes a command too, and its words are not ours") {
+  const auto split = split_argv({"doctor", "--json", "--", "torchrun", "--json", "-x"});
+  REQUIRE(split);
+  CHECK(split->command->name == "doctor");
+  CHECK(split->own == Words{"--json"});
+  CHECK(split->child == Words{"torchrun", "--json", "-x"});
+  CHECK(split_argv({"doctor", "torchrun", "--help"})->child == Words{"torchrun", "--help"});
+}

@@ -46,6 +46,7 @@ TEST_CASE("the defaults of the table are the defaults of RunOptions") {
   CHECK(given->report == built_in.report);
   CHECK(given->logs == built_in.logs);
   CHECK(given->prefix == built_in.prefix);
+  CHECK(given->status == built_in.status);
   CHECK(given->verbosity == built_in.verbosity);
   CHECK(given->preload == built_in.preload);
 }
@@ -53,8 +54,8 @@ TEST_CASE("the defaults of the table are the defaults of RunOptions") {
 TEST_CASE("every option arrives") {
   const auto o = options({"--hang-timeout=5m", "--busy-timeouts=7", "--on-hang=kill", "--poll=250ms",
                           "--dump-signal=USR2", "--dump-deadline=1s", "--crash-wait=2", "--grace=1.5h",
-                          "--out=o", "--runs-dir=r", "--name=n", "--no-report", "--prefix", "-v",
-                          "--no-preload", "--preload-library=l", "--gpu-stacks=never"});
+                          "--out=o", "--status=never", "--runs-dir=r", "--name=n", "--no-report", "--prefix",
+                          "-v", "--no-preload", "--preload-library=l", "--gpu-stacks=never"});
   REQUIRE(o);
   CHECK(o->hang_timeout_s == 300);
   CHECK(o->busy_timeouts == 7);
@@ -71,10 +72,11 @@ TEST_CASE("every option arrives") {
   CHECK_FALSE(o->report);
   CHECK(o->prefix);
   CHECK(o->logs);
+  CHECK(o->status == StatusLine::never);
   CHECK(o->verbosity == 1);
   CHECK_FALSE(o->preload);
   CHECK(o->preload_path == "l");
-  CHECK(o->origins.size() == 17);
+  CHECK(o->origins.size() == 18);
   CHECK(o->origins.front().source == "command line");
 }
 
@@ -103,7 +105,7 @@ TEST_CASE("how much to say") {
 
 TEST_CASE("bad values name the option and the place") {
   CHECK(problem({"--grace=5x"}) ==
-        "--grace: '5x' is not a duration; write 90, 90s, 5m, 1.5h or 250ms, or none");
+        "--grace: '5x' is not a duration; write 90, 90s, 5m, 1.5h, 2d or 250ms, or none");
   CHECK(problem({"--hang-timeout=-1"}).starts_with("--hang-timeout: '-1' is not a duration"));
   CHECK(problem({"--hang-timeout=1e9h"}).ends_with("is longer than three years"));
   CHECK(problem({"--on-hang=stop"}) == "--on-hang: 'stop' is not one of report, kill");

@@ -87,6 +87,10 @@ TEST_CASE("environment") {
                                             {"HANG_TIMEOUT", "1"}});
     CHECK(said ==
           std::vector<std::string>{"XPURUN_HANG_TIMOUT is not known; did you mean XPURUN_HANG_TIMEOUT?"});
+    CHECK(unknown_environment(
+              {{"XPURUN_HANG_TIMOUT", "1"}, {"XPURUN_RUN", "1:2"}, {"XPURUN_ELSE_ENTIRELY", "1"}}) ==
+          std::vector<std::string>{"XPURUN_ELSE_ENTIRELY is not known",
+                                   "XPURUN_HANG_TIMOUT is not known; did you mean XPURUN_HANG_TIMEOUT?"});
   }
 }
 

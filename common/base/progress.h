@@ -1,0 +1,43 @@
+// Progress: a line on the terminal about work that takes longer than a second. Nothing is shown until a
+// program allows it, and then only on a terminal; what is not allowed costs a comparison.
+//   base::Progress progress("reading", files.size());
+//   for (...) { ...; progress.advance(); }
+// Thread rule: one at a time in a process, used by one thread.
+#pragma once
+
+#include "common/base/clock.h"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace xpurun::base {
+
+// Lets work be shown on this stream if it is a terminal. Not called: never.
+void allow_progress(int fd);
+
+class Progress {
+ public:
+  // `total` 0: unknown, only the time is shown.
+  Progress(std::string_view what, size_t total);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void advance(size_t n = 1);
+
+ private:
+  void draw(MonoNs now);
+
+  std::string what_;
+  size_t total_;
+  size_t done_ = 0;
+  MonoNs started_;
+  MonoNs next_draw_;
+  bool shown_ = false;
+};
+
+// "reading [#####...............] 251/1024, 3 s", at most `columns` wide. Pure.
+std::string progress_text(std::string_view what, size_t done, size_t total, double seconds, size_t columns);
+
+}  // namespace xpurun::base

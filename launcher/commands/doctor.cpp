@@ -1,0 +1,50 @@
+// xpurun doctor: every check in turn, told as it comes.
+#include "common/base/io.h"
+#include "launcher/cli/exit_status.h"
+#include "launcher/commands/commands.h"
+#include "launcher/commands/run_config.h"
+#include "launcher/doctor/checks.h"
+#include "launcher/doctor/finding_text.h"
+#include "launcher/output/text_block.h"
+
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+int doctor_command(const Invocation& call) {
+  const bool json = call.words.settings.has("json");
+  DoctorContext context{.command = call.child, .program = program_of(call.child)};
+  Findings all;
+  int printed = 0;
+  const auto tell = [&](const Findings& found) {
+    for (const Finding& finding : found) {
+      if (!json) {
+        printed |= print(finding_text(finding, help_columns(STDOUT_FILENO), Ink::for_stream(STDOUT_FILENO)));
+      }
+      all.push_back(finding);
+    }
+  };
+  if (const auto config = run_config(); !config) {
+    tell({{.check = "settings",
+           .grade = Grade::fail,
+           .text = base::to_line(config.error()),
+           .lost = "xpurun run refuses to start",
+           .remedy = "xpurun env"}});
+  } else if (const Setting* dir = config->settings.find("runs-dir")) {
+    context.runs_dir = dir->value;
+  }
+  for (const auto check : {check_ptrace, check_preload, check_python, check_gpu, check_host, check_place}) {
+    tell(check(context));
+  }
+  if (json) {
+    using Json = nlohmann::ordered_json;
+    printed = print(to_json(all).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  } else {
+    printed |= print(findings_summary(all, help_columns(STDOUT_FILENO), Ink::for_stream(STDOUT_FILENO)));
+  }
+  return any_failed(all) || printed != 0 ? kExitFailure : 0;
+}
+
+}  // namespace xpurun::launcher

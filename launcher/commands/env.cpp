@@ -1,0 +1,76 @@
+// xpurun env: what `xpurun run` would use here, and why.
+#include "common/base/io.h"
+#include "common/base/strings.h"
+#include "launcher/cli/exit_status.h"
+#include "launcher/cli/run_settings.h"
+#include "launcher/commands/commands.h"
+#include "launcher/commands/run_config.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string for_people(const RunConfig& config) {
+  std::string out = print_config(config.settings);
+  out += '\n';
+  for (const ConfigFile& file : config.files) {
+    out += fmt::format("{}: {}\n", base::sanitize(file.path), file.found ? "read" : "not there");
+  }
+  return out;
+}
+
+std::string for_programs(const RunConfig& config, const std::vector<std::string>& warnings) {
+  Json j;
+  j["schema"] = "xpurun.env/1";
+  auto& options = j["options"] = Json::array();
+  for (const OptionSpec& o : run_options()) {
+    if (o.scope == Scope::command_line) {
+      continue;
+    }
+    const Setting* s = config.settings.find(o.name);
+    options.push_back({{"name", o.name},
+                       {"value", s != nullptr ? s->value : std::string(o.default_text)},
+                       {"source", s != nullptr ? s->source : "default"},
+                       {"variable", env_name(o)}});
+  }
+  auto& files = j["files"] = Json::array();
+  for (const ConfigFile& file : config.files) {
+    files.push_back({{"path", file.path}, {"found", file.found}});
+  }
+  j["warnings"] = warnings;
+  return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+int env_command(const Invocation& call) {
+  if (!call.words.operands.empty()) {
+    return complain_usage(call, "env takes no arguments; to run the program env: xpurun -- env ...");
+  }
+  const auto config = run_config();
+  if (!config) {
+    return complain(config.error(), kExitFailure);
+  }
+  const auto warnings = unknown_environment(config->env);
+  const bool json = call.words.settings.has("json");
+  const int printed = print(json ? for_programs(*config, warnings) : for_people(*config));
+  if (!json) {
+    for (const std::string& warning : warnings) {
+      (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: warning: {}\n", warning));
+    }
+  }
+  // A value that run would refuse is an error here too.
+  if (const auto options = to_run_options(config->settings); !options) {
+    return complain(options.error(), kExitFailure);
+  }
+  return printed;
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,103 @@
+// xpurun top: the ranks of a run that is going on, asked from its supervisor again and again.
+#include "common/base/clock.h"
+#include "common/base/fd.h"
+#include "common/base/io.h"
+#include "common/base/strings.h"
+#include "common/base/terminal.h"
+#include "common/model/run_dir.h"
+#include "common/model/run_manifest.h"
+#include "launcher/cli/exit_status.h"
+#include "launcher/cli/run_settings.h"
+#include "launcher/commands/commands.h"
+#include "launcher/output/live_status.h"
+#include "launcher/output/screen.h"
+#include "launcher/supervise/control_client.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr double kAnswerLimitS = 5;
+constexpr size_t kWidest = 200;
+
+base::Result<LiveStatus> ask(const std::string& control) {
+  XPURUN_TRY_ASSIGN(const std::string reply, ControlClient(control).status(kAnswerLimitS));
+  return live_status_from_json(reply);
+}
+
+int ended(const model::RunDir& dir) {
+  const auto run = model::load_run_manifest(dir.run_json());
+  if (!run || run->outcome == "running") {
+    return complain({.what = "the xpurun of this run is gone",
+                     .id = "E-CONTROL",
+                     .hint = fmt::format("xpurun report {}", base::shell_quote(dir.path()))},
+                    kExitFailure);
+  }
+  return print(fmt::format("the run has ended: {}\n", base::sanitize(run->verdict.sentence)));
+}
+
+int watch(const model::RunDir& dir, const std::string& control, double interval_s) {
+  auto screen = Screen::open();
+  if (!screen) {
+    return complain(screen.error(), kExitFailure);
+  }
+  for (;;) {
+    const auto status = ask(control);
+    if (!status) {
+      screen->close();
+      return ended(dir);
+    }
+    screen->show(live_table(*status, screen->columns(), screen->rows(), Ink::for_stream(STDOUT_FILENO)));
+    switch (screen->wait(interval_s)) {
+      case Screen::Event::time:
+      case Screen::Event::redraw:
+        break;
+      case Screen::Event::quit:
+        return 0;
+      case Screen::Event::signal:
+        return kExitSignalBase + screen->signal();
+    }
+  }
+}
+
+}  // namespace
+
+int top_command(const Invocation& call) {
+  const auto& words = call.words.operands;
+  if (words.size() > 1) {
+    return complain_usage(call, "top takes one run directory; to run the program top: xpurun -- top ...");
+  }
+  const Setting* interval = call.words.settings.find("interval");
+  if (interval != nullptr) {
+    if (auto checked = check_value(*find_option(top_options(), "interval"), interval->value); !checked) {
+      return complain_usage(call, fmt::format("--interval: {}", checked.error().what));
+    }
+  }
+  const auto dir = model::RunDir::find(words.empty() ? "latest" : words.front());
+  if (!dir) {
+    return complain(dir.error(), kExitFailure);
+  }
+  const auto run = model::load_run_manifest(dir->run_json());
+  if (!run) {
+    return complain(run.error(), kExitFailure);
+  }
+  if (run->outcome != "running") {
+    return ended(*dir);
+  }
+  if (call.words.settings.has("once") || !base::is_terminal(STDOUT_FILENO) ||
+      !base::is_terminal(STDIN_FILENO)) {
+    const auto status = ask(run->control);
+    const size_t columns = std::min(base::terminal_columns(STDOUT_FILENO), kWidest);
+    return status ? print(live_table(*status, columns, 0, Ink::for_stream(STDOUT_FILENO)))
+                  : complain(status.error(), kExitFailure);
+  }
+  const double seconds = interval != nullptr ? base::parse_duration_s(interval->value).value_or(1) : 1;
+  return watch(*dir, run->control, std::max(seconds, 0.1));
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,155 @@
+#include "launcher/doctor/child.h"
+
+#include "common/base/clock.h"
+#include "launcher/spawn/command_spawner.h"
+#include "launcher/spawn/environment.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// More than any of them prints.
+constexpr size_t kMostOutput = size_t{4} << 20;
+
+int exit_status_of(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+Told tell(base::Result<DoctorChild> child, double timeout_s) {
+  if (!child) {
+    return {};
+  }
+  const auto status = child->finish(timeout_s);
+  return {.status = status.value_or(-1), .output = child->output()};
+}
+
+}  // namespace
+
+DoctorChild::DoctorChild(DoctorChild&& other) noexcept
+    : pid_(std::exchange(other.pid_, 0)),
+      out_(std::move(other.out_)),
+      output_(std::move(other.output_)),
+      taken_(other.taken_) {}
+
+base::Result<DoctorChild> DoctorChild::fork(const std::function<int()>& body) {
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0) {
+    return base::fail_errno("cannot create a pipe");
+  }
+  base::UniqueFd read_end(pipe[0]);
+  base::UniqueFd write_end(pipe[1]);
+  const base::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const base::Pid parent = ::getpid();
+  const base::Pid pid = ::fork();
+  if (pid < 0) {
+    return base::fail_errno("cannot fork");
+  }
+  if (pid == 0) {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const bool wired = ::getppid() == parent && ::dup2(null.get(), STDIN_FILENO) >= 0 &&
+                       ::dup2(write_end.get(), STDOUT_FILENO) >= 0 && ::dup2(null.get(), STDERR_FILENO) >= 0;
+    ::_exit(wired ? body() : 125);
+  }
+  ::setpgid(pid, pid);
+  return DoctorChild(pid, std::move(read_end));
+}
+
+base::Result<DoctorChild> DoctorChild::start(const std::vector<std::string>& argv,
+                                             const std::vector<std::string>& env) {
+  XPURUN_TRY_ASSIGN(const std::string program, resolve_program(argv.at(0)));
+  const auto pointers = [](const std::vector<std::string>& words) {
+    std::vector<char*> out;
+    for (const std::string& word : words) {
+      out.push_back(const_cast<char*>(word.c_str()));
+    }
+    out.push_back(nullptr);
+    return out;
+  };
+  return fork([&] {
+    ::execve(program.c_str(), pointers(argv).data(), pointers(env).data());
+    return 126;
+  });
+}
+
+bool DoctorChild::read_some(double timeout_s) {
+  pollfd waiting{.fd = out_.get(), .events = POLLIN, .revents = 0};
+  const int ms = static_cast<int>(std::max(timeout_s, 0.0) * 1000);
+  if (output_.size() > kMostOutput || ::poll(&waiting, 1, ms) <= 0) {
+    return false;
+  }
+  char buf[16384];
+  const ssize_t n = ::read(out_.get(), buf, sizeof buf);
+  if (n <= 0) {
+    return false;
+  }
+  output_.append(buf, static_cast<size_t>(n));
+  return true;
+}
+
+std::optional<std::string> DoctorChild::line(double timeout_s) {
+  const base::MonoNs end = base::mono_ns() + base::s_to_ns(timeout_s);
+  for (;;) {
+    if (const size_t newline = output_.find('\n', taken_); newline != std::string::npos) {
+      std::string out = output_.substr(taken_, newline - taken_);
+      taken_ = newline + 1;
+      return out;
+    }
+    if (!read_some(base::ns_to_s(end - base::mono_ns()))) {
+      return std::nullopt;
+    }
+  }
+}
+
+std::optional<int> DoctorChild::finish(double timeout_s) {
+  const base::MonoNs end = base::mono_ns() + base::s_to_ns(timeout_s);
+  while (read_some(base::ns_to_s(end - base::mono_ns()))) {
+  }
+  // It may have closed its output and live on.
+  for (;;) {
+    int status = 0;
+    const base::Pid done = ::waitpid(pid_, &status, WNOHANG);
+    if (done == pid_) {
+      ::kill(-pid_, SIGKILL);
+      pid_ = 0;
+      return exit_status_of(status);
+    }
+    if ((done < 0 && errno != EINTR) || base::mono_ns() >= end) {
+      kill();
+      return std::nullopt;
+    }
+    ::usleep(2000);
+  }
+}
+
+void DoctorChild::kill() {
+  if (pid_ > 0) {
+    ::kill(-pid_, SIGKILL);
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+}
+
+Told run_program(const std::vector<std::string>& argv, double timeout_s) {
+  return tell(DoctorChild::start(argv, current_environment()), timeout_s);
+}
+
+Told run_function(const std::function<int()>& body, double timeout_s) {
+  return tell(DoctorChild::fork(body), timeout_s);
+}
+
+std::string find_program(const std::string& name) {
+  return resolve_program(name).value_or(std::string());
+}
+
+}  // namespace xpurun::launcher

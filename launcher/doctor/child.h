@@ -1,0 +1,57 @@
+// Child processes of the doctor: what they print is kept, and at their time limit they and their process
+// group are killed. For single-threaded callers: run_function forks without exec.
+#pragma once
+
+#include "common/base/fd.h"
+#include "common/base/ids.h"
+#include "common/base/result.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+class DoctorChild {
+ public:
+  ~DoctorChild() { kill(); }
+  DoctorChild(DoctorChild&& other) noexcept;
+  DoctorChild& operator=(DoctorChild&&) = delete;
+  DoctorChild(const DoctorChild&) = delete;
+
+  // Standard input from /dev/null, standard error dropped. `env` are NAME=VALUE.
+  static base::Result<DoctorChild> start(const std::vector<std::string>& argv,
+                                         const std::vector<std::string>& env);
+  // Forks; the child's standard output is the pipe; what `body` returns is its exit status.
+  static base::Result<DoctorChild> fork(const std::function<int()>& body);
+
+  base::Pid pid() const { return pid_; }
+  // The next line of its output; nothing at its end or at the time limit.
+  std::optional<std::string> line(double timeout_s);
+  // Reads to the end and waits; nothing if it had to be killed at the time limit.
+  std::optional<int> finish(double timeout_s);
+  const std::string& output() const { return output_; }
+
+ private:
+  DoctorChild(base::Pid pid, base::UniqueFd out) : pid_(pid), out_(std::move(out)) {}
+  bool read_some(double timeout_s);
+  void kill();
+
+  base::Pid pid_ = 0;
+  base::UniqueFd out_;
+  std::string output_;  // all that was read
+  size_t taken_ = 0;    // of it, given out as lines
+};
+
+struct Told {
+  int status = -1;  // exit status; 128+N for a signal; -1: not started, or killed at its time limit
+  std::string output;
+};
+Told run_program(const std::vector<std::string>& argv, double timeout_s);
+Told run_function(const std::function<int()>& body, double timeout_s);
+
+// The file that `name` means on PATH; empty if there is none.
+std::string find_program(const std::string& name);
+
+}  // namespace xpurun::launcher

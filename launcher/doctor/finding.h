@@ -1,0 +1,28 @@
+// What a check of `xpurun doctor` found: a grade, the fact, what is lost by it and what to do. Plain data.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::launcher {
+
+enum class Grade {
+  ok,
+  warn,  // something is lost
+  fail,  // xpurun cannot do its main work here
+};
+
+struct Finding {
+  std::string check;  // "ptrace"
+  Grade grade = Grade::ok;
+  std::string text;    // the fact, one sentence without final full stop
+  std::string lost;    // empty if ok
+  std::string remedy;  // one command or change; empty if there is none
+};
+
+using Findings = std::vector<Finding>;
+
+std::string_view name_of(Grade grade);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,191 @@
+// The GPU side, without ever loading any of it into this process: driver, NCCL, how torch is linked.
+#include "common/base/io.h"
+#include "common/base/strings.h"
+#include "launcher/doctor/checks.h"
+#include "launcher/doctor/child.h"
+#include "launcher/doctor/elf_needed.h"
+#include "launcher/doctor/nccl_versions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr double kDriverLimitS = 30;  // a cold driver initialises for seconds
+constexpr double kLibraryLimitS = 20;
+constexpr double kPythonLimitS = 20;
+
+// In a child: "<driver's CUDA version> <number of devices> <result of cuInit>".
+int ask_driver() {
+  void* cuda = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (cuda == nullptr) {
+    return 2;
+  }
+  const auto version = reinterpret_cast<int (*)(int*)>(::dlsym(cuda, "cuDriverGetVersion"));
+  const auto init = reinterpret_cast<int (*)(unsigned)>(::dlsym(cuda, "cuInit"));
+  const auto count = reinterpret_cast<int (*)(int*)>(::dlsym(cuda, "cuDeviceGetCount"));
+  int number = 0;
+  int devices = 0;
+  if (version == nullptr || init == nullptr || count == nullptr || version(&number) != 0) {
+    return 3;
+  }
+  const int started = init(0);
+  if (started == 0 && count(&devices) != 0) {
+    devices = 0;
+  }
+  std::printf("%d %d %d\n", number, devices, started);
+  return std::fflush(stdout);
+}
+
+// In a child: "<version> <file>" of an NCCL.
+int ask_nccl(const std::string& library) {
+  void* nccl = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  const auto get =
+      nccl != nullptr ? reinterpret_cast<int (*)(int*)>(::dlsym(nccl, "ncclGetVersion")) : nullptr;
+  int version = 0;
+  if (get == nullptr || get(&version) != 0) {
+    return 2;
+  }
+  Dl_info info{};
+  const bool named = ::dladdr(reinterpret_cast<void*>(get), &info) != 0 && info.dli_fname != nullptr;
+  std::printf("%d %s\n", version, named ? info.dli_fname : library.c_str());
+  return std::fflush(stdout);
+}
+
+std::string driver_version() {
+  const auto text = base::read_file("/proc/driver/nvidia/version", 4096);
+  const std::string line = text ? text->substr(0, text->find('\n')) : std::string();
+  const size_t at = line.find("Module  ");
+  return at == std::string::npos ? line : line.substr(at + 8, line.find(' ', at + 8) - at - 8);
+}
+
+Finding driver() {
+  const std::string module = driver_version();
+  const Told told = run_function(ask_driver, kDriverLimitS);
+  std::vector<int64_t> numbers;
+  for (std::string_view word : base::split(base::trim(told.output), ' ')) {
+    numbers.push_back(base::parse_int(word).value_or(-1));
+  }
+  const bool answered = told.status == 0 && numbers.size() == 3;
+  const int64_t version = answered ? numbers[0] : 0;
+  const int64_t devices = answered ? numbers[1] : 0;
+  const int64_t started = answered ? numbers[2] : 0;
+  if (!answered && module.empty() && told.status == 2) {
+    return {.check = "cuda",
+            .text = "no NVIDIA driver on this host; hangs and crashes are found without one"};
+  }
+  if (!answered || started != 0) {
+    return {
+        .check = "cuda",
+        .grade = Grade::warn,
+        .text = told.status == -1  ? fmt::format("the driver did not answer within {:.0f} s", kDriverLimitS)
+                : answered         ? fmt::format("cuInit fails with error {}", started)
+                : told.status == 2 ? fmt::format("driver {} is loaded, but libcuda.so.1 is not found", module)
+                                   : std::string("libcuda.so.1 is there, but does not answer"),
+        .lost = "GPU times; the training itself will hardly run",
+        .remedy = "nvidia-smi; in a container: start it with --gpus all"};
+  }
+  return {.check = "cuda",
+          .text = fmt::format("{} GPU{}, CUDA {}.{}{}", devices, devices == 1 ? "" : "s", version / 1000,
+                              version % 1000 / 10, module.empty() ? "" : ", driver " + module)};
+}
+
+// Where the command's Python keeps torch and the NCCL that comes with it; importing neither.
+struct TorchPlaces {
+  std::string torch;
+  std::string nccl;
+};
+
+TorchPlaces find_torch(const DoctorContext& context) {
+  std::string python = context.program.chain.empty() ? "" : context.program.chain.back();
+  if (base::base_name(python).find("python") == std::string_view::npos) {
+    python = find_program("python3");
+  }
+  if (python.empty()) {
+    return {};
+  }
+  const Told told = run_program({python, "-c",
+                                 "import importlib.util as u\n"
+                                 "def at(name):\n"
+                                 "    try:\n"
+                                 "        s = u.find_spec(name)\n"
+                                 "        return list(s.submodule_search_locations)[0] if s else ''\n"
+                                 "    except Exception:\n"
+                                 "        return ''\n"
+                                 "print(at('torch'))\n"
+                                 "print(at('nvidia.nccl'))\n"},
+                                kPythonLimitS);
+  const auto lines = base::split(told.output, '\n');
+  if (told.status != 0 || lines.size() < 2) {
+    return {};
+  }
+  return {.torch = std::string(lines[0]), .nccl = std::string(lines[1])};
+}
+
+Finding nccl(const TorchPlaces& places, const std::vector<std::string>& linked) {
+  std::vector<std::string> tries;
+  if (!places.nccl.empty()) {
+    tries.push_back(places.nccl + "/lib/libnccl.so.2");
+  }
+  tries.emplace_back("libnccl.so.2");
+  for (const std::string& library : tries) {
+    const Told told = run_function([&] { return ask_nccl(library); }, kLibraryLimitS);
+    const auto words = base::split(base::trim(told.output), ' ');
+    const auto code = base::parse_int(words.front());
+    if (told.status == 0 && words.size() == 2 && code) {
+      return judge_nccl(static_cast<int>(*code), std::string(words[1]));
+    }
+  }
+  const bool dynamic = std::any_of(linked.begin(), linked.end(),
+                                   [](const std::string& name) { return name.starts_with("libnccl.so"); });
+  if (!linked.empty() && !dynamic) {
+    return {.check = "nccl",
+            .grade = Grade::warn,
+            .text = "torch has NCCL linked into itself",
+            .lost = "collectives cannot be told apart; hangs and crashes are found without",
+            .remedy = "use a torch that is linked with libnccl.so.2 (those from PyPI are)"};
+  }
+  return {.check = "nccl", .text = "no NCCL found; gloo and MPI jobs do not need one"};
+}
+
+Finding cublas(const TorchPlaces& places, const std::vector<std::string>& linked) {
+  if (places.torch.empty()) {
+    return {.check = "cublas", .text = "no torch found here to look at"};
+  }
+  if (linked.empty()) {
+    return {.check = "cublas", .text = fmt::format("torch at {} is built without CUDA", places.torch)};
+  }
+  const bool dynamic = std::any_of(linked.begin(), linked.end(),
+                                   [](const std::string& name) { return name.starts_with("libcublas"); });
+  if (dynamic) {
+    return {.check = "cublas", .text = "torch is linked with cuBLAS dynamically: its calls can be timed"};
+  }
+  return {.check = "cublas",
+          .grade = Grade::warn,
+          .text = "torch has cuBLAS linked into itself",
+          .lost = "times of matrix multiplications",
+          .remedy = "use a torch that is linked with libcublas (those from PyPI are)"};
+}
+
+}  // namespace
+
+Findings check_gpu(const DoctorContext& context) {
+  const TorchPlaces places = find_torch(context);
+  const auto linked = places.torch.empty() ? std::vector<std::string>()
+                                           : needed_libraries(places.torch + "/lib/libtorch_cuda.so");
+  Findings out{driver(), nccl(places, linked), cublas(places, linked)};
+  if (const char* plugin = std::getenv("NCCL_PROFILER_PLUGIN"); plugin != nullptr && *plugin != '\0') {
+    out.push_back({.check = "nccl",
+                   .text = fmt::format("NCCL_PROFILER_PLUGIN is set ({}); NCCL loads one plugin a process",
+                                       base::sanitize(plugin))});
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher

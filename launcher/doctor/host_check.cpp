@@ -1,0 +1,145 @@
+// Kernel, container, limits, debuggers.
+#include "common/base/io.h"
+#include "common/base/strings.h"
+#include "launcher/doctor/checks.h"
+#include "launcher/doctor/child.h"
+#include "launcher/supervise/pidfd.h"
+
+#include <fmt/format.h>
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr rlim_t kFewFiles = 4096;
+constexpr double kDebuggerLimitS = 20;
+// Inode of the first PID namespace, PROC_PID_INIT_INO of the kernel.
+constexpr ino_t kInitialPidNamespace = 0xEFFFFFFC;
+
+Finding kernel() {
+  utsname name{};
+  ::uname(&name);
+  const auto self = Pidfd::open(::getpid());
+  if (!self) {
+    return {.check = "kernel",
+            .grade = Grade::fail,
+            .text = fmt::format("Linux {} gives no pidfd", name.release),
+            .lost = "deaths are seen late, and without their order",
+            .remedy = "use Linux 5.3 or later, or a sandbox that has pidfd_open"};
+  }
+  return {.check = "kernel", .text = fmt::format("Linux {} {}", name.release, name.machine)};
+}
+
+std::string container_kind() {
+  if (base::file_exists("/.dockerenv")) {
+    return "Docker";
+  }
+  if (base::file_exists("/run/.containerenv")) {
+    return "Podman";
+  }
+  const auto groups = base::read_file("/proc/1/cgroup", size_t{64} << 10);
+  for (const auto& [word, kind] : {std::pair("kubepods", "Kubernetes"), std::pair("docker", "Docker"),
+                                   std::pair("containerd", "containerd"), std::pair("lxc", "LXC")}) {
+    if (groups && groups->find(word) != std::string::npos) {
+      return kind;
+    }
+  }
+  return {};
+}
+
+Finding container() {
+  struct stat pid_namespace {};
+  const bool own_pids =
+      ::stat("/proc/self/ns/pid", &pid_namespace) == 0 && pid_namespace.st_ino != kInitialPidNamespace;
+  const std::string kind = container_kind();
+  if (kind.empty() && !own_pids) {
+    return {.check = "container", .text = "none"};
+  }
+  return {.check = "container",
+          .text = fmt::format("{}{}", kind.empty() ? "an own PID namespace" : kind,
+                              !kind.empty() && own_pids ? ", with an own PID namespace" : "")};
+}
+
+std::string limit_text(rlim_t limit) {
+  return limit == RLIM_INFINITY ? "unlimited" : fmt::format("{}", limit);
+}
+
+Finding open_files() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  Finding out{.check = "nofile", .text = fmt::format("{} open files", limit_text(limit.rlim_cur))};
+  if (limit.rlim_cur < kFewFiles) {
+    out.grade = Grade::warn;
+    out.lost = "jobs with many ranks and dataloader workers run out of them";
+    out.remedy = fmt::format("ulimit -n {}", limit_text(limit.rlim_max));
+  }
+  return out;
+}
+
+Finding locked_memory() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_MEMLOCK, &limit);
+  const bool unlimited = limit.rlim_cur == RLIM_INFINITY;
+  const std::string amount = unlimited ? "unlimited" : base::human_size(limit.rlim_cur);
+  Finding out{.check = "memlock", .text = amount + " of locked memory"};
+  if (!unlimited && base::file_exists("/sys/class/infiniband")) {
+    out.grade = Grade::warn;
+    out.text += ", and there is InfiniBand";
+    out.lost = "NCCL cannot register memory and falls back to TCP, or fails";
+    out.remedy = "ulimit -l unlimited; in a container: --ulimit memlock=-1";
+  }
+  return out;
+}
+
+Finding core_files() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_CORE, &limit);
+  const auto pattern = base::read_file("/proc/sys/kernel/core_pattern", 4096);
+  const std::string where = pattern ? base::sanitize(base::trim(*pattern)) : "?";
+  if (limit.rlim_cur == 0 && !where.starts_with("|")) {
+    return {.check = "core",
+            .text = "no core files (ulimit -c 0); the stacks of a crash are taken all the same"};
+  }
+  return {.check = "core", .text = fmt::format("core files go to {}", where)};
+}
+
+Finding debugger(const std::string& name, Grade absent, std::string lost) {
+  const std::string path = find_program(name);
+  if (path.empty()) {
+    return {.check = name,
+            .grade = absent,
+            .text = "not found",
+            .lost = absent == Grade::ok ? "" : std::move(lost),
+            .remedy = absent == Grade::ok ? "" : fmt::format("install {}", name)};
+  }
+  const Told told = run_program({path, "--version"}, kDebuggerLimitS);
+  const std::string version = base::sanitize(told.output.substr(0, told.output.find('\n')));
+  if (told.status != 0) {
+    return {.check = name,
+            .grade = Grade::warn,
+            .text = fmt::format("{} --version fails", path),
+            .lost = std::move(lost),
+            .remedy = fmt::format("{} --version", path)};
+  }
+  return {.check = name, .text = fmt::format("{} at {}", version, path)};
+}
+
+}  // namespace
+
+Findings check_host(const DoctorContext& /*context*/) {
+  const bool gpu = base::file_exists("/proc/driver/nvidia/version");
+  return {kernel(),
+          container(),
+          open_files(),
+          locked_memory(),
+          core_files(),
+          debugger("gdb", Grade::warn, "the fallback when a process cannot be unwound by xpurun itself"),
+          debugger("cuda-gdb", gpu ? Grade::warn : Grade::ok, "which kernel a GPU that hangs is running")};
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,144 @@
+// Where a run would live: its directory, its sockets and ports, shared memory, the clock.
+#include "common/base/io.h"
+#include "common/base/strings.h"
+#include "launcher/doctor/checks.h"
+#include "launcher/supervise/unix_socket.h"
+
+#include <fmt/format.h>
+
+#include <arpa/inet.h>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr uint64_t kLittleDisk = uint64_t{1} << 30;
+constexpr uint64_t kNoDisk = uint64_t{64} << 20;
+constexpr uint64_t kLittleSharedMemory = uint64_t{1} << 30;
+constexpr uint16_t kControlPort = 18888;
+constexpr uint16_t kMetricsPort = 18889;
+
+uint64_t free_bytes(const std::string& path) {
+  struct statvfs fs {};
+  return ::statvfs(path.c_str(), &fs) == 0 ? uint64_t{fs.f_bavail} * fs.f_frsize : 0;
+}
+
+// The directory itself, or the nearest one above it that exists.
+std::string nearest_existing(std::string path) {
+  while (!base::file_exists(path)) {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) {
+      return ".";
+    }
+    path.resize(slash == 0 ? 1 : slash);
+  }
+  return path;
+}
+
+Finding sockets(const std::string& dir) {
+  const auto place = socket_dir(dir);
+  const std::string path = place ? *place + "/control.sock" : std::string();
+  const auto listening =
+      place ? listen_unix(path, SOCK_STREAM) : base::Result<base::UniqueFd>(base::fail(place.error()));
+  if (place) {
+    ::unlink(path.c_str());
+    if (*place != dir) {
+      ::rmdir(place->c_str());
+    }
+  }
+  if (!listening) {
+    return {.check = "sockets",
+            .grade = Grade::warn,
+            .text = base::to_line(listening.error()),
+            .lost = "crash notices, `xpurun stacks --run` and `xpurun top`",
+            .remedy = "--runs-dir on another file system, with a shorter name"};
+  }
+  return {.check = "sockets", .text = "Unix sockets work in run directories"};
+}
+
+Findings disk(const std::string& runs_dir) {
+  const std::string parent = nearest_existing(runs_dir);
+  const uint64_t free = free_bytes(parent);
+  std::string probe = parent + "/.xpurun-doctor-XXXXXX";
+  if (::mkdtemp(probe.data()) == nullptr) {
+    return {{.check = "disk",
+             .grade = Grade::fail,
+             .text = fmt::format("no directory can be made in {}: {}", parent, std::strerror(errno)),
+             .lost = "xpurun cannot start: it has nowhere to write a run",
+             .remedy = "xpurun --runs-dir DIR -- COMMAND"}};
+  }
+  Finding room{.check = "disk", .text = fmt::format("{} free for {}", base::human_size(free), runs_dir)};
+  if (free < kLittleDisk) {
+    room.grade = free < kNoDisk ? Grade::fail : Grade::warn;
+    room.lost = "dumps and reports of large jobs";
+    room.remedy = "xpurun runs prune, or --runs-dir elsewhere";
+  }
+  Findings out{room, sockets(probe)};
+  ::rmdir(probe.c_str());
+  return out;
+}
+
+Finding shared_memory() {
+  const uint64_t free = free_bytes("/dev/shm");
+  Finding out{.check = "shm", .text = fmt::format("{} free in /dev/shm", base::human_size(free))};
+  if (free < kLittleSharedMemory) {
+    out.grade = Grade::warn;
+    out.lost = "NCCL and dataloader workers die of SIGBUS when it is full";
+    out.remedy = "docker run --shm-size=16g, or --ipc=host";
+  }
+  return out;
+}
+
+Finding port(uint16_t number, std::string_view what) {
+  const base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(number);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (fd && ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    return {.check = "ports", .text = fmt::format("{} ({}) is free", number, what)};
+  }
+  return {.check = "ports",
+          .grade = Grade::warn,
+          .text = fmt::format("{} ({}) is taken: {}", number, what, std::strerror(errno)),
+          .lost = "the usual number only: another free port is used and printed",
+          .remedy = fmt::format("ss -ltnp 'sport = :{}'", number)};
+}
+
+Finding clock_sync() {
+  timex state{};
+  const int rc = ::adjtimex(&state);
+  if (rc < 0) {
+    return {.check = "clock", .text = "whether it is synchronised cannot be asked here"};
+  }
+  if (rc == TIME_ERROR || (state.status & STA_UNSYNC) != 0) {
+    return {.check = "clock",
+            .grade = Grade::warn,
+            .text = "the kernel does not know the time to be synchronised",
+            .lost = "comparing times of several hosts; on one host nothing",
+            .remedy = "timedatectl set-ntp true, or start chronyd"};
+  }
+  return {.check = "clock",
+          .text = fmt::format("synchronised to within {:.1f} ms", static_cast<double>(state.maxerror) / 1e3)};
+}
+
+}  // namespace
+
+Findings check_place(const DoctorContext& context) {
+  Findings out = disk(context.runs_dir);
+  out.push_back(shared_memory());
+  out.push_back(port(kControlPort, "control"));
+  out.push_back(port(kMetricsPort, "metrics"));
+  out.push_back(clock_sync());
+  return out;
+}
+
+}  // namespace xpurun::launcher

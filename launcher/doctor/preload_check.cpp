@@ -1,0 +1,150 @@
+// Starts a program with the library preloaded and waits for the library to say so, as in a real run.
+#include "common/base/io.h"
+#include "common/base/strings.h"
+#include "common/wire/notice.h"
+#include "launcher/doctor/checks.h"
+#include "launcher/doctor/child.h"
+#include "launcher/spawn/environment.h"
+#include "launcher/spawn/install_paths.h"
+#include "launcher/spawn/preload_reach.h"
+#include "launcher/supervise/unix_socket.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr double kHelloLimitS = 10;
+constexpr std::string_view kNoCrashes = "crashes are seen only by their exit status, without stacks";
+
+Finding bad(std::string check, Grade grade, std::string text, std::string remedy) {
+  return {.check = std::move(check),
+          .grade = grade,
+          .text = std::move(text),
+          .lost = std::string(kNoCrashes),
+          .remedy = std::move(remedy)};
+}
+
+// A private directory with a listening socket in it; both go with the object.
+class Listener {
+ public:
+  static base::Result<Listener> open() {
+    Listener out;
+    std::string name = "/tmp/xpurun-doctor-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) {
+      return base::fail_errno("cannot create a directory in /tmp");
+    }
+    out.dir_ = name;
+    XPURUN_TRY_ASSIGN(out.fd_, listen_unix(out.path(), SOCK_SEQPACKET));
+    return out;
+  }
+  Listener(Listener&& other) noexcept : dir_(std::exchange(other.dir_, {})), fd_(std::move(other.fd_)) {}
+  Listener& operator=(Listener&&) = delete;
+  ~Listener() {
+    if (!dir_.empty()) {
+      ::unlink(path().c_str());
+      ::rmdir(dir_.c_str());
+    }
+  }
+
+  std::string path() const { return dir_ + "/notice.sock"; }
+  bool heard_hello(double timeout_s) const {
+    pollfd waiting{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&waiting, 1, static_cast<int>(timeout_s * 1000)) <= 0) {
+      return false;
+    }
+    const base::UniqueFd from(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    wire::Notice notice{};
+    return from && ::recv(from.get(), &notice, sizeof notice, 0) == static_cast<ssize_t>(sizeof notice) &&
+           notice.magic == wire::kNoticeMagic && notice.version == wire::kNoticeVersion;
+  }
+
+ private:
+  Listener() = default;
+  std::string dir_;
+  base::UniqueFd fd_;
+};
+
+// The library is where it belongs and the loader takes it.
+Finding arrives(const std::string& library) {
+  const std::string cat = find_program("cat");
+  const auto env = with_preload(current_environment(), library);
+  auto child = DoctorChild::start({cat.empty() ? "/bin/cat" : cat, "/proc/self/maps"}, env);
+  const bool ended = child && child->finish(kHelloLimitS).has_value();
+  if (!ended || child->output().find(base::base_name(library)) == std::string::npos) {
+    return bad("preload", Grade::fail, "the loader did not load the library into a program started with it",
+               fmt::format("LD_PRELOAD={} cat /proc/self/maps", base::shell_quote(library)));
+  }
+  return {.check = "preload", .text = "the library arrives in programs that are started with it"};
+}
+
+// And in a Python it speaks to its xpurun.
+Finding speaks(const std::string& library) {
+  const std::string python = find_program("python3");
+  if (python.empty()) {
+    return {.check = "preload", .text = "no python3 on PATH to hear the library from"};
+  }
+  const auto listener = Listener::open();
+  if (!listener) {
+    return bad("preload", Grade::fail, base::to_line(listener.error()), "make /tmp writable");
+  }
+  const std::string run = fmt::format("1:{}:0:{}", ::getpid(), listener->path());
+  auto env = with_variable(with_preload(current_environment(), library), wire::kRunEnv, run);
+  auto child = DoctorChild::start({python, "-c", "pass"}, env);
+  if (!child || !listener->heard_hello(kHelloLimitS)) {
+    return bad("preload", Grade::fail,
+               fmt::format("{} was started with the library, which did not report", python),
+               "look for a wrapper around python3 that clears LD_PRELOAD or XPURUN_RUN");
+  }
+  return {.check = "preload", .text = fmt::format("the library reported from {}", python)};
+}
+
+Finding reaches(const DoctorContext& context) {
+  const ProgramOfCommand& program = context.program;
+  const std::string shown = base::sanitize(context.command.front());
+  if (program.path.empty()) {
+    return {.check = "command",
+            .grade = Grade::fail,
+            .text = fmt::format("there is no program {}", shown),
+            .lost = "xpurun would end with status 127",
+            .remedy = fmt::format("type -a {}", base::shell_quote(shown))};
+  }
+  for (const std::string& link : program.chain) {
+    if (const std::string obstacle = preload_obstacle(link); !obstacle.empty()) {
+      return bad("command", Grade::warn, fmt::format("{}: {}", link, obstacle),
+                 "start the Python program itself under xpurun");
+    }
+  }
+  return {
+      .check = "command",
+      .text = fmt::format(
+          "the library reaches {}{}", program.path,
+          program.chain.size() > 1 ? fmt::format(", a script for {}", program.chain.back()) : std::string())};
+}
+
+}  // namespace
+
+Findings check_preload(const DoctorContext& context) {
+  Findings out;
+  const auto library = preload_library();
+  if (!library) {
+    out.push_back(bad("preload", Grade::fail, base::to_line(library.error()), library.error().hint));
+  } else {
+    out.push_back(arrives(*library));
+    if (out.back().grade == Grade::ok) {
+      out.back() = speaks(*library);
+    }
+  }
+  if (!context.command.empty()) {
+    out.push_back(reaches(context));
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher

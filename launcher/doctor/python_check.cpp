@@ -1,0 +1,191 @@
+// Starts each Python that matters, reads where it stands without stopping it, and dumps it once.
+#include "common/base/clock.h"
+#include "common/base/io.h"
+#include "common/base/strings.h"
+#include "common/model/stack_snapshot.h"
+#include "launcher/doctor/checks.h"
+#include "launcher/doctor/child.h"
+#include "launcher/spawn/environment.h"
+#include "launcher/spawn/install_paths.h"
+#include "stackdump/position.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <climits>
+#include <cstdlib>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr double kStartLimitS = 20;  // a cold file system, a shim in front of it
+constexpr double kReadLimitS = 3;
+constexpr double kDumpLimitS = 20;
+constexpr std::string_view kMarker = "xpurun_doctor_waits";
+
+constexpr std::string_view kProgram =
+    "import sys, time\n"
+    "def xpurun_doctor_waits():\n"
+    "    print(sys.version.split()[0], sys.implementation.name, sys.executable, sep='\\t', flush=True)\n"
+    "    time.sleep(60)\n"
+    "xpurun_doctor_waits()\n";
+
+struct Candidate {
+  std::string program;
+  bool of_command;
+};
+
+bool is_python_name(std::string_view word) {
+  std::string_view name = base::base_name(word);
+  if (!name.starts_with("python") && !name.starts_with("pypy")) {
+    return false;
+  }
+  name.remove_prefix(name.starts_with("python") ? 6 : 4);
+  return std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return std::isdigit(c) != 0 || c == '.' || c == 't'; });
+}
+
+// The command's own first (itself, what a script of it runs on, an argument such as in `srun python3 x.py`),
+// then those on PATH.
+std::vector<Candidate> candidates(const DoctorContext& context) {
+  std::vector<Candidate> out;
+  const auto add = [&](const std::string& program, bool of_command) {
+    const auto same = [&](const Candidate& c) { return c.program == program; };
+    if (!program.empty() && std::none_of(out.begin(), out.end(), same)) {
+      out.push_back({program, of_command});
+    }
+  };
+  for (const std::string& link : context.program.chain) {
+    if (is_python_name(link)) {
+      add(link, true);
+    }
+  }
+  if (out.empty()) {
+    for (const std::string& word : context.command) {
+      if (is_python_name(word)) {
+        add(find_program(word), true);
+        break;
+      }
+    }
+  }
+  for (const char* name : {"python3", "python"}) {
+    add(find_program(name), false);
+  }
+  return out;
+}
+
+// python and python3 are links to one program more often than not.
+std::string real_path(const std::string& path) {
+  char resolved[PATH_MAX];
+  return ::realpath(path.c_str(), resolved) != nullptr ? resolved : path;
+}
+
+base::Result<stackdump::Position> read_position(base::Pid pid) {
+  const base::MonoNs end = base::mono_ns() + base::s_to_ns(kReadLimitS);
+  for (;;) {
+    auto reader = stackdump::PositionReader::open(pid);
+    if (reader) {
+      auto position = reader->read();
+      if (position && position->function.find(kMarker) != std::string::npos) {
+        return position;
+      }
+      if (base::mono_ns() >= end) {
+        return position ? base::Result<stackdump::Position>(base::fail(
+                              fmt::format("its position reads as '{}'", base::sanitize(position->function))))
+                        : position;
+      }
+    } else if (base::mono_ns() >= end) {
+      return base::fail(std::move(reader.error()));
+    }
+    ::usleep(50'000);
+  }
+}
+
+// How long it was stopped, in milliseconds.
+base::Result<double> dump(base::Pid pid) {
+  XPURUN_TRY_ASSIGN(const std::string program, stackdump_program());
+  std::string file = "/tmp/xpurun-doctor-XXXXXX";
+  const base::UniqueFd made(::mkstemp(file.data()));
+  if (!made) {
+    return base::fail_errno("cannot create a file in /tmp");
+  }
+  const Told told = run_program(
+      {program, "--pid", fmt::format("{}", pid), "--out", file, "--deadline-ms", "1000"}, kDumpLimitS);
+  const auto stacks = model::load_process_stacks(file);
+  ::unlink(file.c_str());
+  if (told.status != 0 || !stacks) {
+    return base::fail(told.status == -1 ? fmt::format("no dump within {:.0f} s", kDumpLimitS)
+                                        : fmt::format("the dump failed: {}", base::trim(told.output)));
+  }
+  for (const model::ThreadStack& thread : stacks->threads) {
+    for (const model::Frame& frame : thread.frames) {
+      if (frame.func.find(kMarker) != std::string::npos) {
+        return base::ns_to_s(stacks->pause_ns) * 1e3;
+      }
+    }
+  }
+  return base::fail("the dump has no Python frames");
+}
+
+Finding examine(const Candidate& candidate, std::vector<std::string>& seen) {
+  Finding out{.check = "python"};
+  const std::string_view whose = candidate.of_command ? " (the command's)" : "";
+  const Grade trouble = candidate.of_command ? Grade::fail : Grade::warn;
+  // -I: neither the user's modules nor the current directory have a say.
+  auto child =
+      DoctorChild::start({candidate.program, "-I", "-S", "-c", std::string(kProgram)}, current_environment());
+  const auto line = child ? child->line(kStartLimitS) : std::nullopt;
+  const auto words = base::split(line ? std::string_view(*line) : std::string_view(), '\t');
+  if (words.size() != 3) {
+    out.grade = trouble;
+    out.text = fmt::format("{}{} does not start", candidate.program, whose);
+    out.lost = "unknown: it could not be tried";
+    out.remedy = fmt::format("{} -c pass", base::shell_quote(candidate.program));
+    return out;
+  }
+  const std::string executable = real_path(std::string(words[2]));
+  if (std::find(seen.begin(), seen.end(), executable) != seen.end()) {
+    return {};
+  }
+  seen.push_back(executable);
+  const std::string name = fmt::format("{} {} at {}{}", words[1] == "cpython" ? "CPython" : words[1],
+                                       words[0], base::sanitize(executable), whose);
+  const auto position = read_position(child->pid());
+  const auto paused_ms = dump(child->pid());
+  if (position && paused_ms) {
+    out.text = fmt::format("{}: position read, stacks dumped in a stop of {:.1f} ms", name, *paused_ms);
+    return out;
+  }
+  out.grade = trouble;
+  out.text = fmt::format("{}: {}", name, base::to_line(position ? paused_ms.error() : position.error()));
+  out.lost =
+      position ? "no Python stacks in dumps" : "hangs are found late, by system calls and CPU time alone";
+  out.remedy = "use CPython 3.8 or later, not built for debugging";
+  return out;
+}
+
+}  // namespace
+
+Findings check_python(const DoctorContext& context) {
+  Findings out;
+  std::vector<std::string> seen;
+  for (const Candidate& candidate : candidates(context)) {
+    Finding finding = examine(candidate, seen);
+    if (!finding.text.empty()) {
+      out.push_back(std::move(finding));
+    }
+  }
+  if (out.empty()) {
+    out.push_back({.check = "python",
+                   .grade = Grade::warn,
+                   .text = "no python3 on PATH",
+                   .lost = "nothing, if the command brings its own",
+                   .remedy = "xpurun doctor -- COMMAND"});
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,104 @@
+#include "launcher/output/footer.h"
+
+#include "common/base/terminal.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <fcntl.h>
+#include <poll.h>
+#include <string_view>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr int kFewestRows = 6;
+// A terminal that takes nothing for so long is stopped: better a stale line than a stopped supervisor.
+constexpr int kPatienceMs = 100;
+
+winsize size_of(int fd) {
+  winsize size{};
+  (void)::ioctl(fd, TIOCGWINSZ, &size);
+  return size;
+}
+
+bool understands_escapes() {
+  const char* term = std::getenv("TERM");
+  return term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+}
+
+}  // namespace
+
+Footer::Footer(int fd) {
+  if (base::is_terminal(fd) && understands_escapes()) {
+    // Opened anew: O_NONBLOCK on the stream we share with the ranks would be theirs too.
+    terminal_.reset(
+        ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  }
+}
+
+bool Footer::usable() const {
+  return terminal_ && size_of(terminal_.get()).ws_row >= kFewestRows &&
+         ::tcgetpgrp(terminal_.get()) == ::getpgrp();
+}
+
+size_t Footer::columns() const {
+  // The last column stays free: some terminals wrap when it is written.
+  const size_t columns = terminal_ ? size_of(terminal_.get()).ws_col : 0;
+  return columns > 1 ? columns - 1 : 0;
+}
+
+void Footer::put(const std::string& bytes) const {
+  pollfd waiting{.fd = terminal_.get(), .events = POLLOUT, .revents = 0};
+  if (::poll(&waiting, 1, kPatienceMs) == 1) {
+    // One write, far below what a terminal takes at once.
+    (void)!::write(terminal_.get(), bytes.data(), bytes.size());
+  }
+}
+
+void Footer::show(const std::string& text) {
+  const int rows = terminal_ ? size_of(terminal_.get()).ws_row : 0;
+  if (rows < kFewestRows) {
+    return;
+  }
+  std::string out;
+  if (rows != rows_) {
+    if (rows_ != 0 && rows_ < rows) {
+      out += fmt::format(
+          "\x1b"
+          "7\x1b[r\x1b[{};1H\x1b[2K\x1b"
+          "8",
+          rows_);
+    }
+    // Down and up again, scrolling if need be, so that the cursor is above the last row, in its column.
+    out += fmt::format(
+        "\x1b"
+        "D\x1b[A\x1b"
+        "7\x1b[1;{}r\x1b"
+        "8",
+        rows - 1);
+    rows_ = rows;
+  }
+  out += fmt::format(
+      "\x1b"
+      "7\x1b[{};1H\x1b[2K\x1b[2m{}\x1b[0m\x1b"
+      "8",
+      rows, text);
+  put(out);
+}
+
+void Footer::hide() {
+  if (rows_ != 0) {
+    put(
+        fmt::format("\x1b"
+                    "7\x1b[r\x1b[{};1H\x1b[2K\x1b"
+                    "8",
+                    rows_));
+    rows_ = 0;
+  }
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,209 @@
+#include "launcher/output/live_status.h"
+
+#include "common/base/strings.h"
+#include "launcher/output/text_block.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace xpurun::launcher {
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// Below it, a rank has simply not been looked at again yet.
+constexpr double kFreshS = 5;
+constexpr size_t kNamedRanks = 3;
+constexpr size_t kWideEnoughForPid = 60;
+
+std::string_view state_word(const LiveRank& r) {
+  if (!r.alive) {
+    return "ended";
+  }
+  switch (r.state) {
+    case 'R':
+      return "running";
+    case 'S':
+      return "sleeping";
+    case 'D':
+      return "disk";
+    case 'T':
+      return "stopped";
+    case 't':
+      return "traced";
+    case 'Z':
+      return "zombie";
+    default:
+      return "?";
+  }
+}
+
+std::string place_of(const LiveRank& r) {
+  return r.function.empty()
+             ? "-"
+             : base::sanitize(fmt::format("{} ({}:{})", r.function, base::base_name(r.file), r.line));
+}
+
+std::vector<LiveRank> living(const LiveStatus& s) {
+  std::vector<LiveRank> out;
+  std::copy_if(s.ranks.begin(), s.ranks.end(), std::back_inserter(out),
+               [](const LiveRank& r) { return r.alive; });
+  return out;
+}
+
+bool stiller(const LiveRank& a, const LiveRank& b) {
+  return std::pair(b.still_s, a.rank) < std::pair(a.still_s, b.rank);
+}
+
+std::string progress_text(const LiveStatus& s) {
+  auto ranks = living(s);
+  std::sort(ranks.begin(), ranks.end(), stiller);
+  if (ranks.empty()) {
+    return "no rank yet";
+  }
+  std::string out;
+  size_t named = 0;
+  for (; named < ranks.size() && named < kNamedRanks && ranks[named].still_s >= kFreshS; ++named) {
+    out += fmt::format("{}rank {} {} ago", named == 0 ? "" : ", ", ranks[named].rank,
+                       base::human_duration(ranks[named].still_s));
+  }
+  if (named == ranks.size()) {
+    return "last progress: " + out;
+  }
+  const double next = std::max(ranks[named].still_s, 1.0);
+  return fmt::format("last progress: {}{} {} ago", out, named == 0 ? "all within" : ", others within",
+                     base::human_duration(next));
+}
+
+// For narrow terminals.
+std::string short_progress(const LiveStatus& s) {
+  const auto ranks = living(s);
+  const auto stillest = std::max_element(ranks.begin(), ranks.end(),
+                                         [](const LiveRank& a, const LiveRank& b) { return stiller(b, a); });
+  if (stillest == ranks.end()) {
+    return "no rank yet";
+  }
+  return stillest->still_s < kFreshS
+             ? "all moving"
+             : fmt::format("rank {} still {}", stillest->rank, base::human_duration(stillest->still_s));
+}
+
+}  // namespace
+
+ordered_json to_json(const LiveStatus& s) {
+  ordered_json j;
+  j["run"] = s.run;
+  j["host"] = s.host;
+  j["command"] = s.command;
+  j["elapsed_s"] = s.elapsed_s;
+  j["hang_timeout_s"] = s.hang_timeout_s;
+  j["next_check_s"] = s.next_check_s;
+  j["world_size"] = s.world_size;
+  j["problem"] = s.problem;
+  auto& ranks = j["ranks"] = ordered_json::array();
+  for (const LiveRank& r : s.ranks) {
+    ranks.push_back({{"rank", r.rank},
+                     {"pid", r.pid},
+                     {"state", std::string(1, r.state)},
+                     {"alive", r.alive},
+                     {"still_s", r.still_s},
+                     {"cpu_share", r.cpu_share},
+                     {"function", r.function},
+                     {"file", r.file},
+                     {"line", r.line}});
+  }
+  return j;
+}
+
+base::Result<LiveStatus> live_status_from_json(std::string_view text) {
+  try {
+    const json j = json::parse(text);
+    LiveStatus s;
+    s.run = j.value("run", "");
+    s.host = j.value("host", "");
+    s.command = j.value("command", std::vector<std::string>());
+    s.elapsed_s = j.value("elapsed_s", 0.0);
+    s.hang_timeout_s = j.value("hang_timeout_s", 0.0);
+    s.next_check_s = j.value("next_check_s", 0.0);
+    s.world_size = j.value("world_size", 0);
+    s.problem = j.value("problem", "");
+    for (const json& r : j.value("ranks", json::array())) {
+      const std::string state = r.value("state", "?");
+      s.ranks.push_back({.rank = r.value("rank", base::kNoRank),
+                         .pid = r.value("pid", 0),
+                         .state = state.empty() ? '?' : state.front(),
+                         .alive = r.value("alive", true),
+                         .still_s = r.value("still_s", 0.0),
+                         .cpu_share = r.value("cpu_share", 0.0),
+                         .function = r.value("function", ""),
+                         .file = r.value("file", ""),
+                         .line = r.value("line", 0)});
+    }
+    return s;
+  } catch (const json::exception&) {
+    return base::fail(base::Error{.what = "xpurun gave an answer that cannot be read", .id = "E-CONTROL"});
+  }
+}
+
+std::string status_line_text(const LiveStatus& s, size_t columns) {
+  const size_t alive = living(s).size();
+  const std::string ranks = s.world_size > static_cast<int>(alive)
+                                ? fmt::format("{} of {} ranks", alive, s.world_size)
+                                : fmt::format("{} rank{}", alive, alive == 1 ? "" : "s");
+  std::string out =
+      fmt::format("xpurun {} | {} | {}", base::human_duration(s.elapsed_s), ranks, progress_text(s));
+  const std::string check = fmt::format(" | next check in {}", base::human_duration(s.next_check_s));
+  if (base::display_width(out) + check.size() <= columns) {
+    out += check;
+  }
+  if (base::display_width(out) > columns) {
+    out = fmt::format("{} | {} | {}", base::human_duration(s.elapsed_s), ranks, short_progress(s));
+  }
+  return cut_end(out, columns);
+}
+
+std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const Ink& ink) {
+  const bool wide = columns >= kWideEnoughForPid;
+  std::string out =
+      cut_end(fmt::format("{} on {}, {}, {} rank{}, hang timeout {}", base::sanitize(s.run),
+                          base::sanitize(s.host), base::human_duration(s.elapsed_s), s.ranks.size(),
+                          s.ranks.size() == 1 ? "" : "s",
+                          s.hang_timeout_s > 0 ? base::human_duration(s.hang_timeout_s) : "off"),
+              columns) +
+      '\n';
+  size_t used = 2;
+  if (!s.problem.empty()) {
+    out += ink.paint(Ink::Colour::bad, cut_end(base::sanitize(s.problem), columns)) + '\n';
+    ++used;
+  }
+  out += ink.paint(Ink::Colour::strong, cut_end(wide ? "RANK     PID  STATE       STILL    CPU  WHERE"
+                                                     : "RANK STATE       STILL  WHERE",
+                                                columns)) +
+         '\n';
+  std::vector<LiveRank> ranks = s.ranks;
+  const bool all_fit = rows == 0 || ranks.size() + used <= rows;
+  const size_t shown = all_fit ? ranks.size() : rows > used + 1 ? rows - used - 1 : 0;
+  std::sort(ranks.begin(), ranks.end(), [&](const LiveRank& a, const LiveRank& b) {
+    return all_fit ? std::pair(a.rank, a.pid) < std::pair(b.rank, b.pid) : stiller(a, b);
+  });
+  for (size_t i = 0; i < shown; ++i) {
+    const LiveRank& r = ranks[i];
+    const std::string still = r.alive ? base::human_duration(r.still_s) : "-";
+    const std::string line =
+        wide ? fmt::format("{:>4} {:>7}  {:<8} {:>8} {:>5.0f}%  {}", r.rank, r.pid, state_word(r), still,
+                           r.cpu_share * 100, place_of(r))
+             : fmt::format("{:>4} {:<8} {:>8}  {}", r.rank, state_word(r), still, place_of(r));
+    const bool late = r.alive && s.hang_timeout_s > 0 && r.still_s >= s.hang_timeout_s / 2;
+    out += (late ? ink.paint(Ink::Colour::doubtful, cut_end(line, columns)) : cut_end(line, columns)) + '\n';
+  }
+  if (shown < ranks.size()) {
+    out += fmt::format("... and {} more\n", ranks.size() - shown);
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher

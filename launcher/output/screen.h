@@ -1,0 +1,47 @@
+// Screen: the whole terminal for a while: its other page, single keys without echo. The destructor gives all
+// of it back, and so do the signals that stop or end us. One at a time; single-threaded.
+#pragma once
+
+#include "common/base/fd.h"
+#include "common/base/result.h"
+
+#include <signal.h>
+#include <string>
+#include <termios.h>
+
+namespace xpurun::launcher {
+
+class Screen {
+ public:
+  enum class Event { time, redraw, quit, signal };
+
+  // Standard input and output must be terminals.
+  static base::Result<Screen> open();
+  ~Screen() { close(); }
+  Screen(Screen&& other) noexcept;
+  Screen& operator=(Screen&&) = delete;
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  size_t columns() const;
+  size_t rows() const;
+  void show(const std::string& text);
+  // Until `seconds` are over, the size has changed, q or Ctrl-D was typed, or a signal asks us to end.
+  Event wait(double seconds);
+  int signal() const { return signal_; }
+  void close();
+
+ private:
+  Screen() = default;
+  void enter();
+  void leave() const;
+  void stop();
+
+  bool open_ = false;
+  int signal_ = 0;
+  termios saved_{};
+  sigset_t old_mask_{};
+  base::UniqueFd signals_;
+};
+
+}  // namespace xpurun::launcher

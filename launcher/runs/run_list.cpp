@@ -1,0 +1,166 @@
+#include "launcher/runs/run_list.h"
+
+#include "common/base/clock.h"
+#include "common/base/io.h"
+#include "common/base/procfs.h"
+#include "common/base/strings.h"
+#include "common/model/run_dir.h"
+#include "launcher/runs/run_lock.h"
+#include "launcher/supervise/signals.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_here(const std::string& host) {
+  char buf[256] = {};
+  return ::gethostname(buf, sizeof buf - 1) == 0 && host == buf;
+}
+
+uint64_t blocks_of(const std::string& path) {
+  struct stat st {};
+  return ::lstat(path.c_str(), &st) == 0 ? static_cast<uint64_t>(st.st_blocks) * 512 : 0;
+}
+
+uint64_t size_on_disk(const std::string& path) {
+  uint64_t out = blocks_of(path);
+  std::error_code ec;
+  auto it = fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, ec);
+  for (; !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
+    out += blocks_of(it->path());
+  }
+  return out;
+}
+
+// The command's own start is not recorded until it was looked at; it started when the run did.
+bool main_lives(const model::RunManifest& run, const base::ProcFs& proc) {
+  constexpr double kSlackS = 60;  // wall clocks are set, too
+  const auto stat = run.main_pid > 0 ? proc.stat(run.main_pid) : base::fail("none");
+  if (!stat || stat->state == 'Z') {
+    return false;
+  }
+  const double age_s = base::ns_to_s(base::wall_ns() - run.started_wall_ns);
+  const double booted_s = base::ns_to_s(base::read_clock_ns(CLOCK_BOOTTIME));
+  const double started_s =
+      static_cast<double>(stat->start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return std::abs(booted_s - age_s - started_s) < kSlackS;
+}
+
+bool job_lives(const model::RunManifest& run) {
+  const base::ProcFs proc;
+  if (main_lives(run, proc)) {
+    return true;
+  }
+  return std::any_of(run.processes.begin(), run.processes.end(), [&](const model::ProcessRecord& p) {
+    const auto stat = proc.stat(p.pid);
+    return stat && stat->start_ticks == p.start_ticks && stat->state != 'Z' && stat->state != 'X';
+  });
+}
+
+// A pid alone may be somebody else's by now: the program behind it decides.
+bool supervisor_lives(const model::RunManifest& run) {
+  const base::ProcFs proc;
+  const auto stat = proc.stat(run.supervisor_pid);
+  return stat && stat->state != 'Z' && stat->comm.starts_with("xpurun");
+}
+
+RunLife life_of(const std::string& path, const model::RunManifest& run) {
+  if (RunLock::held(path)) {
+    return RunLife::running;
+  }
+  const bool here = is_here(run.host);
+  if (run.outcome == "running") {
+    if (!here) {
+      return RunLife::unknown;
+    }
+    if (supervisor_lives(run)) {
+      return RunLife::running;
+    }
+  }
+  if (here && job_lives(run)) {
+    return RunLife::left;
+  }
+  return run.outcome == "running" ? RunLife::killed : RunLife::ended;
+}
+
+}  // namespace
+
+base::Result<RunEntry> read_run(const std::string& path) {
+  XPURUN_TRY_ASSIGN(model::RunManifest manifest, model::load_run_manifest(path + "/run.json"));
+  RunEntry out{.name = std::string(base::base_name(path)), .path = path, .manifest = std::move(manifest)};
+  out.life = life_of(path, out.manifest);
+  out.bytes = size_on_disk(path);
+  out.ended_wall_ns = out.manifest.started_wall_ns + static_cast<int64_t>(out.manifest.elapsed_s * 1e9);
+  return out;
+}
+
+base::Result<std::vector<RunEntry>> list_runs(const std::string& runs_dir) {
+  std::error_code ec;
+  std::vector<RunEntry> out;
+  auto it = fs::directory_iterator(runs_dir, ec);
+  if (ec) {
+    base::Error e = base::fail_errno(fmt::format("cannot read {}", runs_dir), ec.value()).value();
+    e.id = "E-NO-RUN";
+    e.hint = "xpurun runs --runs-dir DIR";
+    return base::fail(std::move(e));
+  }
+  for (; !ec && it != fs::directory_iterator(); it.increment(ec)) {
+    struct stat dir {};
+    struct stat file {};
+    const std::string path = it->path();
+    const bool candidate = ::lstat(path.c_str(), &dir) == 0 && S_ISDIR(dir.st_mode) &&
+                           ::lstat((path + "/run.json").c_str(), &file) == 0 && S_ISREG(file.st_mode);
+    if (!candidate) {
+      continue;
+    }
+    auto run = read_run(path);
+    if (run && run->manifest.id == run->name) {
+      out.push_back(std::move(*run));
+    }
+  }
+  std::sort(out.begin(), out.end(), [](const RunEntry& a, const RunEntry& b) {
+    return std::pair(a.manifest.started_wall_ns, a.name) > std::pair(b.manifest.started_wall_ns, b.name);
+  });
+  return out;
+}
+
+bool may_be_removed(RunLife life) {
+  return life == RunLife::ended || life == RunLife::killed;
+}
+
+std::string outcome_text(const RunEntry& run) {
+  switch (run.life) {
+    case RunLife::running:
+      return "running";
+    case RunLife::left:
+      return "left alone";
+    case RunLife::killed:
+      return "killed";
+    case RunLife::unknown:
+      return "unknown";
+    case RunLife::ended:
+      break;
+  }
+  const model::RunManifest& m = run.manifest;
+  if (m.outcome == "exit" && m.child_status >= 0 && WIFEXITED(m.child_status)) {
+    return fmt::format("exit {}", WEXITSTATUS(m.child_status));
+  }
+  if (m.outcome == "signal" && m.child_status >= 0 && WIFSIGNALED(m.child_status)) {
+    return signal_name(WTERMSIG(m.child_status));
+  }
+  return m.outcome == "spawn_failed" ? "not started" : base::sanitize(m.outcome);
+}
+
+}  // namespace xpurun::launcher

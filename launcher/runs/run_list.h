@@ -1,0 +1,40 @@
+// The run directories below one directory, and whether each still lives. Reads only; follows no links.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/model/run_manifest.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+enum class RunLife {
+  ended,
+  killed,   // its xpurun is gone without having written an end, and so are its processes
+  running,  // its xpurun lives
+  left,     // its xpurun is gone, but processes of the job live
+  unknown,  // no end was written, on another host
+};
+
+struct RunEntry {
+  std::string name;  // of its directory
+  std::string path;
+  model::RunManifest manifest;
+  RunLife life = RunLife::ended;
+  uint64_t bytes = 0;  // on the disk
+  int64_t ended_wall_ns = 0;
+};
+
+// Newest first. A directory counts as a run directory if its run.json is one and carries the directory's own
+// name: a copy of that file elsewhere does not make a directory ours. The rest is passed over.
+base::Result<std::vector<RunEntry>> list_runs(const std::string& runs_dir);
+// One run directory, which may have any name.
+base::Result<RunEntry> read_run(const std::string& path);
+
+bool may_be_removed(RunLife life);
+// "exit 0", "SIGSEGV", "hang (ended)", "running", "killed".
+std::string outcome_text(const RunEntry& run);
+
+}  // namespace xpurun::launcher

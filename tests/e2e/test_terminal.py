@@ -1,0 +1,220 @@
+"""On a real terminal (a pty, read by a small terminal emulator): the status line, Ctrl-C, Ctrl-Z, and xpurun top."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import xpurun_test
+from tiny_terminal import Terminal
+from xpurun_test import PROGRAM, PYTHON
+
+# Two ranks by their environment, each printing whole lines to the terminal, and one cut in halves.
+LAUNCHER = """
+import os, subprocess, sys
+ranks = [subprocess.Popen([sys.executable, "-c", os.environ["RANK_CODE"]],
+                          env={**os.environ, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": "2",
+                               "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "x",
+                               "MASTER_ADDR": "localhost", "MASTER_PORT": "1"})
+         for r in range(2)]
+sys.exit(max(r.wait() for r in ranks))
+"""
+STEPS = """
+import os, sys, time
+rank = os.environ["RANK"]
+for step in range(60):
+    os.write(1, f"rank {rank} step {step} done\\n".encode())  # print() may write the line and its end apart
+    time.sleep(0.05)
+"""
+WAITS = """
+import time
+def in_the_loader():
+    time.sleep(60)
+in_the_loader()
+"""
+
+
+class OnTerminal:
+    """A program on a pty of its own, and the screen it makes."""
+
+    def __init__(self, args, rows=24, columns=80, env=None, cwd=None):
+        self.terminal = Terminal(rows, columns)
+        self.raw = ""
+        self.status = None
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            os.chdir(cwd)
+            os.execvpe(args[0], args, {**env, "TERM": "xterm"})
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self, seconds):
+        end = time.monotonic() + seconds
+        while self.status is None and time.monotonic() < end:
+            if select.select([self.master], [], [], 0.05)[0]:
+                try:
+                    data = os.read(self.master, 65536).decode(errors="replace")
+                except OSError:
+                    data = ""
+                if not data:
+                    self.status = os.waitpid(self.pid, 0)[1]
+                self.raw += data
+                self.terminal.feed(data)
+
+    def until(self, condition, what, seconds=30):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if condition():
+                return
+            if self.status is not None:
+                break
+            self.read(0.05)
+        if not condition():
+            raise AssertionError(f"no {what}:\n" + "\n".join(self.terminal.lines()))
+
+    def finish(self, seconds=30):
+        self.read(seconds)
+        if self.status is None:
+            raise AssertionError("still running:\n" + "\n".join(self.terminal.lines()))
+        return os.waitstatus_to_exitcode(self.status)
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def close(self):
+        if self.status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.master)
+
+
+class TerminalCase(xpurun_test.Case):
+    def on_terminal(self, *args, rows=24, columns=80, rank_code=STEPS):
+        session = OnTerminal([PROGRAM, *args], rows, columns, self.env(RANK_CODE=rank_code), self.dir)
+        self.addCleanup(session.close)
+        return session
+
+    def job(self, *options, **kwargs):
+        return self.on_terminal("--out", str(self.out), *options, "--", PYTHON, "-c", LAUNCHER, **kwargs)
+
+
+class StatusLine(TerminalCase):
+    def test_it_stays_below_what_the_ranks_print(self):
+        for columns in (80, 40):
+            with self.subTest(columns=columns):
+                self.out = self.dir / f"run{columns}"
+                session = self.job("--no-report", rows=12, columns=columns)
+                moving = "last progress: all within" if columns == 80 else "2 ranks | all moving"
+                session.until(lambda s=session, m=moving: m in s.terminal.lines()[-1], "status line")
+                self.assertEqual(session.finish(), 0)
+                # Every line of the ranks is whole, and nothing of ours is left between them or below.
+                printed = [line for line in session.terminal.text().split("\n") if line]
+                self.assertEqual(sorted(printed), sorted(f"rank {r} step {s} done" for r in range(2) for s in range(60)))
+                self.assertEqual((session.terminal.top, session.terminal.bottom), (0, 11))
+
+    def test_ctrl_c_is_as_ever(self):
+        session = self.job("--no-report", rank_code=WAITS)
+        session.until(lambda: "2 ranks" in session.terminal.lines()[-1], "status line")
+        session.type("\x03")
+        self.assertNotEqual(session.finish(), 0)
+        self.assertNotIn("ranks |", session.terminal.text())
+        self.assertEqual(self.manifest()["outcome"], "interrupted")
+
+    def test_ctrl_z_gives_the_line_back(self):
+        # A shell in between, as job control needs one.
+        command = f"{PROGRAM} --out {self.out} --no-report -- {PYTHON} -c '{LAUNCHER}'"
+        session = OnTerminal(["bash", "--norc", "--noprofile", "--noediting", "-i"], 24, 80,
+                             self.env(RANK_CODE=STEPS.replace("60", "100"), PS1="$ "), self.dir)
+        self.addCleanup(session.close)
+        session.type("stty -echo\r")
+        session.read(0.5)
+        (self.dir / "job.sh").write_text(command + "\n")
+        session.type("source job.sh\r")
+        session.until(lambda: "2 ranks" in session.terminal.lines()[-1], "status line")
+        session.type("\x1a")
+        session.until(lambda: "Stopped" in session.terminal.text(), "stop")
+        session.read(0.3)
+        self.assertEqual(session.terminal.bottom, 23)
+        self.assertNotIn("2 ranks", "\n".join(session.terminal.lines()))
+        session.type("fg >/dev/null\r")
+        session.until(lambda: "2 ranks" in session.terminal.lines()[-1], "status line again")
+        session.until(lambda: "step 99" in session.terminal.text(), "the end")
+        session.type("exit\r")
+        session.read(5)
+
+    def test_never_where_it_is_not_wanted(self):
+        for options, stream in ((("--status", "never"), None), (("-q",), None), (("--status", "always"), "2>err")):
+            with self.subTest(options=options):
+                self.out = self.dir / ("run" + options[-1].strip("-"))
+                words = [PROGRAM, "--out", str(self.out), "--no-report", *options, "--", PYTHON, "-c", LAUNCHER]
+                if stream:
+                    words = ["sh", "-c", 'exec "$@" 2>err', "sh", *words]
+                session = OnTerminal(words, 24, 80, self.env(RANK_CODE="import time; time.sleep(1.5)"), self.dir)
+                self.addCleanup(session.close)
+                self.assertEqual(session.finish(), 0)
+                self.assertNotIn("\x1b", session.raw)
+        self.assertEqual((self.dir / "err").read_text(), "")
+
+    def test_a_single_process_has_one_only_on_request(self):
+        sleep = [PYTHON, "-c", "import time; time.sleep(2.2)"]
+        plain = self.on_terminal("--out", str(self.dir / "a"), "--no-report", "--", *sleep)
+        self.assertEqual(plain.finish(), 0)
+        self.assertNotIn("\x1b", plain.raw)
+        asked = self.on_terminal("--out", str(self.dir / "b"), "--no-report", "--status", "always", "--", *sleep)
+        asked.until(lambda: "1 rank |" in asked.terminal.lines()[-1], "status line")
+        self.assertEqual(asked.finish(), 0)
+
+
+class Top(TerminalCase):
+    def start(self):
+        job = self.start_xpurun("--no-report", "--", PYTHON, "-c", LAUNCHER, env=self.env(RANK_CODE=WAITS))
+        self.wait_for(lambda: len(self.rank_pids()) == 2, "both ranks")
+        time.sleep(1)
+        return job
+
+    def test_on_a_terminal_and_in_a_pipe(self):
+        job = self.start()
+        once = subprocess.run([PROGRAM, "top", "--once", self.out], capture_output=True, text=True, timeout=30)
+        self.assertEqual((once.returncode, once.stderr), (0, ""))
+        lines = once.stdout.splitlines()
+        self.assertEqual(lines[1].split(), ["RANK", "PID", "STATE", "STILL", "CPU", "WHERE"])
+        self.assertEqual([line.split()[0] for line in lines[2:]], ["0", "1"])
+        self.assertIn("in_the_loader", lines[2])
+        for columns in (80, 40):
+            with self.subTest(columns=columns):
+                session = self.on_terminal("top", "--interval", "0.2", str(self.out), rows=10, columns=columns)
+                session.until(lambda s=session: "in_the_l" in s.terminal.text(), "table")
+                self.assertTrue(session.terminal.cursor_hidden)
+                session.type("q")
+                self.assertEqual(session.finish(), 0)
+                self.assertFalse(session.terminal.cursor_hidden)
+                self.assertEqual([line for line in session.terminal.lines() if line], [])
+        ending = self.on_terminal("top", str(self.out))
+        ending.until(lambda: "in_the_loader" in ending.terminal.text(), "table")
+        job.send_signal(signal.SIGINT)
+        self.assertEqual(ending.finish(), 0)
+        self.assertIn("the run has ended", ending.terminal.text())
+
+    def test_signals_leave_the_terminal_as_it_was(self):
+        job = self.start()
+        for sent, keys in ((signal.SIGTERM, None), (signal.SIGINT, "\x03")):
+            with self.subTest(signal=sent):
+                session = self.on_terminal("top", str(self.out))
+                session.until(lambda s=session: "in_the_loader" in s.terminal.text(), "table")
+                if keys:
+                    session.type(keys)
+                else:
+                    os.kill(session.pid, sent)
+                self.assertEqual(session.finish(), 128 + sent)
+                self.assertFalse(session.terminal.cursor_hidden)
+                self.assertIsNone(session.terminal.main)
+        self.assertIsNone(job.poll())
+
+
+if __name__ == "__main__":
+    sys.exit(xpurun_test.main())

@@ -1,0 +1,89 @@
+#include "common/base/strings.h"
+#include "launcher/output/live_status.h"
+#include "launcher/output/text_block.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <initializer_list>
+
+using namespace xpurun::launcher;
+
+namespace {
+
+LiveStatus eight_ranks() {
+  LiveStatus s{
+      .run = "r", .host = "h", .elapsed_s = 724, .hang_timeout_s = 60, .next_check_s = 2, .world_size = 8};
+  for (int r = 0; r < 8; ++r) {
+    s.ranks.push_back({.rank = r,
+                       .pid = 100 + r,
+                       .state = 'S',
+                       .still_s = r == 3 ? 41.0 : 0.5,
+                       .cpu_share = 1,
+                       .function = "step",
+                       .file = "/x/train.py",
+                       .line = 12});
+  }
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("the line at the bottom") {
+  LiveStatus s = eight_ranks();
+  CHECK(status_line_text(s, 120) ==
+        "xpurun 12m04s | 8 ranks | last progress: rank 3 41 s ago, others within 1.0 s ago | next check in "
+        "2.0 s");
+  CHECK(status_line_text(s, 90) ==
+        "xpurun 12m04s | 8 ranks | last progress: rank 3 41 s ago, others within 1.0 s ago");
+  CHECK(status_line_text(s, 40) == "12m04s | 8 ranks | rank 3 still 41 s");
+  CHECK(status_line_text(s, 20) == "12m04s | 8 ranks ...");
+  s.ranks[3].still_s = 0;
+  CHECK(status_line_text(s, 40) == "12m04s | 8 ranks | all moving");
+  s.ranks[7].alive = false;
+  CHECK(status_line_text(s, 120) ==
+        "xpurun 12m04s | 7 of 8 ranks | last progress: all within 1.0 s ago | next check in 2.0 s");
+  s.ranks.clear();
+  CHECK(status_line_text(s, 120).find("no rank yet") != std::string::npos);
+}
+
+TEST_CASE("the table of top") {
+  LiveStatus s = eight_ranks();
+  s.problem = "hang: rank 3 \x1b[31m";
+  s.ranks[5].function = "evil\x1b]0;name";
+  for (size_t columns : {20, 40, 60, 80}) {
+    const std::string table = live_table(s, columns, 0, Ink::plain());
+    CHECK(table.find('\x1b') == std::string::npos);
+    for (std::string_view line : xpurun::base::split(table, '\n')) {
+      CHECK(xpurun::base::display_width(line) <= columns);
+    }
+  }
+  const std::string all = live_table(s, 80, 24, Ink::plain());
+  CHECK(all.find("   0     100  sleeping    0.5 s   100%  step (train.py:12)\n") != std::string::npos);
+  const std::string few = live_table(s, 80, 6, Ink::plain());
+  CHECK(xpurun::base::split(few, '\n').size() == 7);
+  CHECK(few.find("   3     103") != std::string::npos);
+  CHECK(few.find("... and 6 more\n") != std::string::npos);
+}
+
+TEST_CASE("a status survives the socket") {
+  const LiveStatus s = eight_ranks();
+  const auto back = live_status_from_json(to_json(s).dump());
+  REQUIRE(back);
+  CHECK(live_table(*back, 80, 0, Ink::plain()) == live_table(s, 80, 0, Ink::plain()));
+  CHECK(back->next_check_s == 2);
+  for (const char* broken :
+       {"", "x", "[]", R"({"ranks":3})", R"({"ranks":[{"state":""}],"elapsed_s":"x"})"}) {
+    CHECK_FALSE(live_status_from_json(broken));
+  }
+}
+
+TEST_CASE("cutting the end") {
+  CHECK(cut_end("abc", 3) == "abc");
+  CHECK(cut_end("abcdef", 5) == "ab...");
+  CHECK(cut_end("\xC3\xA4\xC3\xB6\xC3\xBC\xC3\x9F"
+                "x",
+                4) == "\xC3\xA4...");
+  CHECK(cut_end("abcdef", 2) == "..");
+  CHECK(cut_end("abc", 0).empty());
+}
