@@ -5,6 +5,7 @@
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
 #include "launcher/cli/exit_status.h"
+#include "launcher/commands/interrupt_cleanup.h"
 #include "launcher/commands/stacks_task.h"
 #include "launcher/supervise/control_client.h"
 
@@ -44,6 +45,7 @@ int resolve_and_merge(const StacksTask& task) {
   if (!temporary) {
     return complain(temporary.error(), kExitFailure);
   }
+  const InterruptCleanup cleanup(temporary->path());
   if (auto resolved = resolve_snapshots(task, temporary->path()); !resolved) {
     return complain(resolved.error(), kExitFailure);
   }

@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/base/temporary_directory.h"
 #include "launcher/cli/exit_status.h"
+#include "launcher/commands/interrupt_cleanup.h"
 #include "launcher/commands/stacks_task.h"
 #include "launcher/stacks/live_dump.h"
 #include "launcher/stacks/live_targets.h"
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <ctime>
+#include <optional>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -102,12 +104,14 @@ int dump_and_show(const StacksTask& task) {
   const auto pids = task.children ? with_descendants(proc, task.pids, ::getpid()) : task.pids;
   const std::vector<DumpTarget> targets = identify_targets(proc, pids);
   base::TemporaryDirectory temporary;
+  std::optional<InterruptCleanup> cleanup;
   if (task.out_dir.empty()) {
     auto made = base::TemporaryDirectory::create("xpurun-stacks");
     if (!made) {
       return complain(made.error(), kExitFailure);
     }
     temporary = std::move(*made);
+    cleanup.emplace(temporary.path());
   } else if (auto made = base::make_dirs(task.out_dir); !made) {
     return complain(made.error(), kExitFailure);
   }

@@ -35,12 +35,6 @@ struct Header {
   uint32_t id_size;  // the build id stands first
 };
 
-struct Entry {
-  uint64_t lo;
-  uint64_t hi;
-  uint32_t name_size;
-};
-
 // Both ascending; of overlapping ranges the one that was there first stays.
 std::vector<SymbolRange> merge(std::vector<SymbolRange> a, const std::vector<SymbolRange>& b) {
   a.insert(a.end(), b.begin(), b.end());

@@ -218,6 +218,20 @@ class Live(unittest.TestCase):
                       ["--unwinder", "gdb", out], ["--gpu-stacks", "auto", out]):
             self.assertEqual(xpurun(*wrong).returncode, 2, wrong)
 
+    def test_an_interrupt_leaves_nothing_behind(self):
+        place = self.dir / "interrupted"
+        place.mkdir()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with subprocess.Popen([PROGRAM, "stacks", "-p", str(self.pid), "--samples", "100", "--interval", "500ms"],
+                                  env=os.environ | {"TMPDIR": str(place)}, stdout=subprocess.DEVNULL) as p:
+                limit = time.monotonic() + 20
+                while not list(place.glob("xpurun-stacks*/*")) and time.monotonic() < limit:
+                    time.sleep(0.02)
+                self.assertNotEqual(list(place.iterdir()), [])
+                p.send_signal(number)
+                self.assertEqual(p.wait(20), -number)
+            self.assertEqual(list(place.iterdir()), [])
+
     def test_no_stop(self):
         data = json.loads(xpurun("-p", self.pid, "--no-stop", "--format", "json").stdout)["processes"][0]
         self.assertEqual((data["method"], data["pause_ns"]), ("no-stop", 0))

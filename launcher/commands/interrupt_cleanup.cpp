@@ -1,0 +1,79 @@
+#include "launcher/commands/interrupt_cleanup.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <filesystem>
+#include <unistd.h>
+#include <utility>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+
+int handler_fd = -1;  // what a handler can reach
+
+void on_signal(int number) {
+  const int saved = errno;
+  const auto byte = static_cast<unsigned char>(number);
+  (void)!::write(handler_fd, &byte, 1);
+  errno = saved;
+}
+
+}  // namespace
+
+InterruptCleanup::InterruptCleanup(std::string directory) : directory_(std::move(directory)) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return;  // the directory would stay, which is no reason not to work
+  }
+  signalled_.reset(ends[0]);
+  handler_fd = ends[1];
+  thread_ = std::thread([this] { wait(); });
+  for (int s : kSignals) {
+    struct sigaction before {};
+    ::sigaction(s, nullptr, &before);
+    if (before.sa_handler == SIG_DFL) {  // one that is ignored stays so
+      struct sigaction action {};
+      action.sa_handler = on_signal;
+      action.sa_flags = SA_RESTART;
+      ::sigaction(s, &action, nullptr);
+    }
+  }
+}
+
+InterruptCleanup::~InterruptCleanup() {
+  if (!thread_.joinable()) {
+    return;
+  }
+  for (int s : kSignals) {
+    struct sigaction now {};
+    ::sigaction(s, nullptr, &now);
+    if (now.sa_handler == on_signal) {
+      ::signal(s, SIG_DFL);
+    }
+  }
+  on_signal(0);
+  thread_.join();
+  ::close(std::exchange(handler_fd, -1));
+}
+
+void InterruptCleanup::wait() {
+  unsigned char number = 0;
+  ssize_t n = 0;
+  do {
+    n = ::read(signalled_.get(), &number, 1);
+  } while (n < 0 && errno == EINTR);
+  if (n != 1 || number == 0) {
+    return;
+  }
+  std::error_code ec;
+  std::filesystem::remove_all(directory_, ec);
+  ::signal(number, SIG_DFL);
+  ::kill(::getpid(), number);
+}
+
+}  // namespace xpurun::launcher
