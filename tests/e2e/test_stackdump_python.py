@@ -1,5 +1,6 @@
 """What a dump says about Python, compared with what each interpreter of this machine says about itself."""
 
+import glob
 import json
 import os
 import re
@@ -64,6 +65,53 @@ class Scene(unittest.TestCase):
         self.assertEqual(len(plain), 1)
         self.assertEqual(python_frames(plain[0]), [])
         self.assertEqual(d.json["interpreters"], [{"id": 0}])
+
+
+TWO_TEXT_SEGMENTS = "int Py_BytesMain(int, char**); int main(int n, char** v) { return Py_BytesMain(n, v); }"
+
+
+class Builds(unittest.TestCase):
+    @on_every_python
+    def test_the_evaluation_loop_in_a_text_segment_of_its_own(self, version, path):
+        """As optimised builds have it: the distance between file and memory is another one for each segment."""
+        for tool in ("gcc", "ar", "objcopy", "readelf"):
+            need(tool)
+        prefix = os.path.dirname(os.path.dirname(os.path.realpath(path)))
+        found = glob.glob(f"{prefix}/lib/python{version}/config-*/libpython{version}.a")
+        if not found:
+            self.skipTest(f"Python {version} comes without a static library")
+        code = """
+            import time
+            def callback(x):
+                print("ready", flush=True)
+                time.sleep(1000)
+            sorted([1], key=callback)
+        """
+        with tempfile.TemporaryDirectory(prefix="xpurun-two-") as d:
+            def tool(*command):
+                done = subprocess.run(command, cwd=d, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                return done.stdout
+            with open(f"{d}/main.c", "w", encoding="utf-8") as f:
+                f.write(TWO_TEXT_SEGMENTS)
+            tool("ar", "x", found[0], "ceval.o")
+            tool("objcopy", "--rename-section", ".text=.text_far", "ceval.o", "far.o")
+            tool("gcc", "-no-pie", "-rdynamic", "-o", "python", "main.c", "far.o", found[0], "-Wl,-z,muldefs",
+                 "-Wl,--section-start=.text_far=0x10000000", "-lm", "-ldl", "-lutil", "-lpthread", "-lz")
+            segments = [line for line in tool("readelf", "-lW", "python").splitlines() if re.search("LOAD .* R E ", line)]
+            self.assertEqual(len(segments), 2, segments)
+            stacks = []
+            for program in (f"{d}/python", path):
+                with Target(code, program, env=os.environ | {"PYTHONHOME": prefix}) as t:
+                    self.assertEqual(t.first_line, "ready")
+                    dump = Dump(t.pid)
+                self.assertEqual(dump.json["status"], "ok", dump.stderr)
+                self.assertEqual(markers(dump.main), [])
+                stacks.append(names(dump.main))
+        two, usual = stacks
+        self.assertIn("callback", usual)
+        # The interpreter's own main() jumps to Py_BytesMain and leaves no frame.
+        self.assertEqual([n for n in two if n != "main"], [n for n in usual if n != "main"])
 
 
 SUBINTERPRETERS = """
