@@ -7,15 +7,13 @@
 #include "stackdump/ptrace/access.h"
 #include "stackdump/ptrace/traced_process.h"
 #include "stackdump/thread_resolver.h"
+#include "stackdump/urgency.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
-#include <pthread.h>
-#include <sched.h>
-#include <sys/prctl.h>
 #include <thread>
 #include <unistd.h>
 
@@ -29,15 +27,6 @@ constexpr int64_t kRehearsalNs = 50'000'000;
 constexpr int64_t kFreshNs = 1'000'000'000;  // states of threads are not older than this at the stop
 constexpr uint64_t kUsualStack = 64 << 10;   // used part, of most threads
 constexpr uint64_t kSpareBytes = uint64_t{1} << 20;
-
-// This thread holds a process: it should neither queue nor oversleep. Where that is not allowed, it is done
-// without.
-void hurry() {
-  sched_param lowest{};
-  lowest.sched_priority = ::sched_get_priority_min(SCHED_RR);
-  ::pthread_setschedparam(::pthread_self(), SCHED_RR, &lowest);
-  ::prctl(PR_SET_TIMERSLACK, 1);
-}
 
 // Somebody else may be looking just now; others of us hold a process for milliseconds only.
 base::Result<TracedProcess> stop_patiently(const DumpTarget& target) {
@@ -111,6 +100,8 @@ void ProcessDump::rehearse() {
     bytes += std::min<uint64_t>(stack.size(), kUsualStack);
   }
   memory_.reserve(bytes / SnapshotMemory::kPageSize);
+  copier_ = std::make_unique<PageCopier>(image_);
+  memory_.share_work(*copier_);
 }
 
 // Not while the process is stopped: names hardly ever change.
@@ -218,12 +209,17 @@ void ProcessDump::copy_stopped() {
   }
   stop_ns_ = traced->first_stop_ns();
   wall_ns_ = base::wall_ns();
+  size_t next = 0;  // both lists are in the order of /proc, as a rule
   for (const TracedThread& t : traced->threads()) {
-    auto it =
-        std::find_if(threads_.begin(), threads_.end(), [&](const ThreadCopy& c) { return c.tid == t.tid; });
+    const auto is_this = [&](const ThreadCopy& c) { return c.tid == t.tid; };
+    auto it = threads_.begin() + static_cast<ptrdiff_t>(next);
+    if (it == threads_.end() || !is_this(*it)) {
+      it = std::find_if(threads_.begin(), threads_.end(), is_this);
+    }
     if (it == threads_.end()) {  // started since list_threads(); its state is that of a stopped thread
       it = threads_.insert(threads_.end(), {.tid = t.tid, .kernel = {.state = 'R'}});
     }
+    next = static_cast<size_t>(it - threads_.begin()) + 1;
     copy_thread_registers(*it, traced->registers(t));
     if (t.state == StopState::asleep || t.state == StopState::seized) {
       it->kernel.state = t.state == StopState::asleep ? 'D' : it->kernel.state;
@@ -281,11 +277,12 @@ void ProcessDump::copy() {
   } else {
     // A thread of its own: when it ends, the kernel lets go of every thread that would only stop later.
     std::thread([this] {
-      hurry();
+      become_urgent();
       copy_stopped();
     }).join();
   }
   memory_.freeze();
+  copier_.reset();
   name_python_threads();
   for (PyThread& t : py_.threads) {
     if (const auto it = thread_names_.find(t.thread_id); it != thread_names_.end()) {

@@ -88,6 +88,7 @@ class ProcessDump {
   DumpTarget target_;
   base::Pid image_;  // the thread through which the process's memory and mappings are read
   LiveMemory live_;
+  std::unique_ptr<PageCopier> copier_;  // until everything is copied
   SnapshotMemory memory_;
   ModuleList modules_;
   PythonLookup python_;

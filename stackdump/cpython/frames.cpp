@@ -1,6 +1,9 @@
 #include "stackdump/cpython/frames.h"
 
+#include <array>
+#include <memory_resource>
 #include <unordered_set>
+#include <vector>
 
 namespace xpurun::stackdump {
 
@@ -15,7 +18,7 @@ constexpr uint64_t kTagBits = 3;        // of references in frames since 3.14
 class Walker {
  public:
   Walker(RemoteMemory& memory, const Offsets& offsets, PyThread& out)
-      : memory_(memory), o_(offsets), out_(out) {}
+      : memory_(memory), o_(offsets), out_(out), frame_(offsets.frame_size) {}
 
   void walk(Addr start) {
     Addr cframe = 0;
@@ -34,12 +37,11 @@ class Walker {
         out_.cut = "more frames than are shown";
         break;
       }
-      const auto raw = memory_.bytes(frame, o_.frame_size);
-      if (!raw) {
+      const std::span<const std::byte> bytes(frame_);
+      if (!memory_.read(frame, frame_)) {
         out_.cut = "a frame cannot be read";
         break;
       }
-      const auto bytes = std::as_bytes(std::span(*raw));
       const bool shim = shims() && field<uint8_t>(bytes, o_.frame_boundary).value_or(0) >= kFirstShimOwner;
       if (!shim) {
         group.frames.push_back(frame_of(frame, bytes));
@@ -87,7 +89,11 @@ class Walker {
   RemoteMemory& memory_;
   const Offsets& o_;
   PyThread& out_;
-  std::unordered_set<Addr> seen_;
+  // The process stands still while we walk: no allocation for each of thousands of frames.
+  std::vector<std::byte> frame_;
+  std::array<std::byte, 4096> few_;
+  std::pmr::monotonic_buffer_resource room_{few_.data(), few_.size()};
+  std::pmr::unordered_set<Addr> seen_{&room_};
 };
 
 // The thread state that holds this interpreter's GIL, 0 if none does.

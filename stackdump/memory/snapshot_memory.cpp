@@ -1,7 +1,5 @@
 #include "stackdump/memory/snapshot_memory.h"
 
-#include "stackdump/memory/live_memory.h"
-
 #include <algorithm>
 #include <cstring>
 #include <sys/mman.h>
@@ -13,6 +11,8 @@ namespace {
 constexpr size_t kMissing = ~size_t{0};
 constexpr size_t kFirstBlock = 16;     // pages
 constexpr size_t kLargestBlock = 256;  // pages
+constexpr size_t kJobPages = 64;       // copied at a stretch by one of two threads
+static_assert(kJobPages <= LiveMemory::kMaxRanges);
 
 Addr page_of(Addr a) {
   return a & ~Addr{SnapshotMemory::kPageSize - 1};
@@ -61,9 +61,17 @@ std::byte* SnapshotMemory::new_page(Addr page_addr) {
 }
 
 const std::byte* SnapshotMemory::page(Addr page_addr) {
+  if (last_data_ != nullptr && last_page_ == page_addr) {
+    return last_data_;
+  }
   const auto it = index_.find(page_addr);
   if (it != index_.end()) {
-    return it->second == kMissing ? nullptr : pool_[it->second].get();
+    if (it->second == kMissing) {
+      return nullptr;
+    }
+    last_page_ = page_addr;
+    last_data_ = pool_[it->second].get();
+    return last_data_;
   }
   if (live_ == nullptr) {
     return nullptr;
@@ -103,71 +111,57 @@ void SnapshotMemory::prefetch(const std::vector<AddrRange>& ranges) {
     return;
   }
   // Pages that are not here yet, and where they go: neighbours in the target are neighbours here.
-  std::vector<AddrRange> wanted;
-  std::vector<std::span<std::byte>> buffers;
-  const auto flush = [&] {
-    fetch(wanted, buffers);
-    wanted.clear();
-    buffers.clear();
-  };
+  std::vector<CopyJob> jobs;
+  size_t job_pages = kJobPages;  // of the last job
   for (const AddrRange& r : ranges) {
     if (r.size() == 0 || r.size() > max_pages_ * kPageSize) {
       continue;
     }
-    const size_t others = wanted.size();  // those of other ranges stay apart: one may be missing
+    bool apart = true;  // from the range before: one may be missing
     for (Addr a = page_of(r.lo); a < r.hi; a += kPageSize) {
       if (index_.contains(a)) {
         continue;
       }
       std::byte* data = new_page(a);
       if (data == nullptr) {
-        flush();
+        copy(jobs);
         return;
       }
-      if (wanted.size() > others && wanted.back().hi == a) {
+      if (job_pages == kJobPages) {
+        jobs.emplace_back();
+        job_pages = 0;
+      }
+      ++job_pages;
+      auto& [wanted, buffers, missing] = jobs.back();
+      if (!apart && !wanted.empty() && wanted.back().hi == a) {
         wanted.back().hi += kPageSize;
       } else {
         wanted.push_back({a, a + kPageSize});
       }
+      apart = false;
       if (!buffers.empty() && buffers.back().data() + buffers.back().size() == data) {
         buffers.back() = {buffers.back().data(), buffers.back().size() + kPageSize};
       } else {
         buffers.emplace_back(data, kPageSize);
       }
     }
-    if (wanted.size() >= LiveMemory::kMaxRanges - 1) {
-      flush();
-    }
   }
-  flush();
+  copy(jobs);
 }
 
-// The ranges into the buffers. Where a page is missing, the rest of its range is given up.
-void SnapshotMemory::fetch(std::span<AddrRange> wanted, std::span<std::span<std::byte>> buffers) {
-  const auto skip_bytes = [&buffers](size_t n) {
-    while (n > 0 && !buffers.empty()) {
-      const size_t part = std::min(n, buffers.front().size());
-      buffers.front() = buffers.front().subspan(part);
-      n -= part;
-      if (buffers.front().empty()) {
-        buffers = buffers.subspan(1);
-      }
+void SnapshotMemory::copy(std::span<CopyJob> jobs) {
+  if (copier_ != nullptr) {
+    copier_->copy(*live_, jobs);
+  } else {
+    for (CopyJob& job : jobs) {
+      copy_pages(*live_, job);
     }
-  };
-  while (!wanted.empty()) {
-    size_t got = live_->read_ranges(wanted, buffers);
-    skip_bytes(got);
-    while (!wanted.empty() && got >= wanted.front().size()) {
-      got -= wanted.front().size();
-      wanted = wanted.subspan(1);
-    }
-    if (!wanted.empty()) {
-      const Addr missing = page_of(wanted.front().lo + got);
-      skip_bytes(wanted.front().hi - (wanted.front().lo + got));
-      for (Addr a = missing; a < wanted.front().hi; a += kPageSize) {
+  }
+  for (const CopyJob& job : jobs) {
+    for (const AddrRange& r : job.missing) {
+      for (Addr a = page_of(r.lo); a < r.hi; a += kPageSize) {
         index_[a] = kMissing;
       }
-      wanted = wanted.subspan(1);
     }
   }
 }
@@ -214,6 +208,7 @@ void SnapshotMemory::for_each_page(const std::function<void(Addr, std::span<cons
 void SnapshotMemory::clear() {
   constexpr size_t kKeptPages = 64;
   index_.clear();
+  last_data_ = nullptr;
   used_ = 0;
   if (pool_.size() > kKeptPages) {
     pool_.clear();

@@ -3,6 +3,7 @@
 // only what was copied can be read. Bounded: never holds more than `max_pages` fetched pages.
 #pragma once
 
+#include "stackdump/memory/page_copier.h"
 #include "stackdump/memory/remote_memory.h"
 
 #include <functional>
@@ -10,8 +11,6 @@
 #include <unordered_map>
 
 namespace xpurun::stackdump {
-
-class LiveMemory;
 
 class SnapshotMemory : public RemoteMemory {
  public:
@@ -28,9 +27,15 @@ class SnapshotMemory : public RemoteMemory {
   void prefetch(const std::vector<AddrRange>& ranges);
   // Has memory for so many pages ready, so that copying them meets no page fault of ours.
   void reserve(size_t pages);
+  // From now on prefetch() shares its work with this one, which must outlive this object or be frozen out
+  // before.
+  void share_work(PageCopier& copier) { copier_ = &copier; }
   // What was copied, as ranges of whole pages in ascending order.
   std::vector<AddrRange> ranges() const;
-  void freeze() { live_ = nullptr; }
+  void freeze() {
+    live_ = nullptr;
+    copier_ = nullptr;
+  }
   // Adds a page that was copied earlier; the last one of an address counts. Dropped if there are too many.
   void put(Addr page_addr, std::span<const std::byte> content);
   void for_each_page(const std::function<void(Addr, std::span<const std::byte>)>& visit) const;
@@ -58,14 +63,17 @@ class SnapshotMemory : public RemoteMemory {
   void add_block(size_t pages);
   const std::byte* page(Addr page_addr);
   std::byte* new_page(Addr page_addr);
-  void fetch(std::span<AddrRange> wanted, std::span<std::span<std::byte>> buffers);
+  void copy(std::span<CopyJob> jobs);
 
   LiveMemory* live_;
+  PageCopier* copier_ = nullptr;
   size_t max_pages_;
   std::unordered_map<Addr, size_t> index_;  // page address -> position in pool_; kMissing if unreadable
   std::vector<Block> blocks_;  // of anonymous memory: malloc would fault and lock while the target is stopped
   std::vector<Page> pool_;     // all pages of all blocks
   size_t used_ = 0;
+  Addr last_page_ = 0;  // the page read last: most reads are neighbours
+  std::byte* last_data_ = nullptr;
 };
 
 }  // namespace xpurun::stackdump

@@ -63,7 +63,17 @@ TEST_CASE("more ranges than one system call takes, some of them unreadable") {
   ranges[1500] = {pages.at(4096), pages.at(4100)};
   ranges[1501] = {pages.at(8192), pages.at(8200)};
   LiveMemory live(::getpid());
+  PageCopier copier(::getpid());
   SnapshotMemory snapshot(live);
+  SUBCASE("by one thread") {}
+  SUBCASE("by two threads") {
+    snapshot.share_work(copier);
+    for (int i = 0; i < 100; ++i) {  // the second one comes sometimes early, sometimes late
+      snapshot.clear();
+      snapshot.prefetch(ranges);
+    }
+    snapshot.clear();
+  }
   snapshot.reserve(100);  // less than needed
   snapshot.prefetch(ranges);
   snapshot.freeze();

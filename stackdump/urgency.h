@@ -1,0 +1,9 @@
+// For a thread that holds a process still: it should neither queue nor oversleep.
+#pragma once
+
+namespace xpurun::stackdump {
+
+// Real-time scheduling and exact timers for the calling thread, where they are allowed.
+void become_urgent();
+
+}  // namespace xpurun::stackdump
