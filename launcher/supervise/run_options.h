@@ -17,6 +17,11 @@ enum class OnHang {
   kill,    // dump, tell, TERM, grace, KILL the job's processes; exit status 124
 };
 
+enum class Timing { off, light, full };
+
+inline constexpr int kMetricsPort = 18889;
+inline constexpr int kNoPort = -1;
+
 // One option that was set somewhere, and where: for run.json and -v.
 struct OptionOrigin {
   std::string name;    // "hang-timeout"
@@ -54,6 +59,11 @@ struct RunOptions {
   // The library in the training processes
   bool preload = true;
   std::string preload_path;  // empty: the one that belongs to this xpurun
+
+  // Timing
+  Timing timing = Timing::light;
+  double overhead_budget = 0.001;  // most of a thread's time that light timing may cost
+  int metrics_port = 0;            // 0: kMetricsPort, from the first GPU call on; kNoPort: no /metrics at all
 
   std::vector<OptionOrigin> origins;  // every option that is not at its default
 };
