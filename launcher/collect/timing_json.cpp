@@ -1,5 +1,6 @@
 #include "launcher/collect/timing_json.h"
 
+#include "common/model/timing_schema.h"
 #include "launcher/collect/ledger_findings.h"
 #include "launcher/collect/op_names.h"
 
@@ -123,7 +124,7 @@ ordered_json rank_json(const RankTiming& t, base::MonoNs now) {
 
 ordered_json timing_json(const std::vector<RankTiming>& ranks, base::MonoNs now) {
   ordered_json j;
-  j["schema"] = kTimingSchema;
+  j["schema"] = model::kTimingSchema;
   auto& findings = j["findings"] = ordered_json::array();
   for (const LedgerFinding& f : ledger_findings(ranks)) {
     findings.push_back({{"kind", f.kind},

@@ -10,8 +10,6 @@
 
 namespace xpurun::launcher {
 
-inline constexpr std::string_view kTimingSchema = "xpurun.timing/1";
-
 nlohmann::ordered_json timing_json(const std::vector<RankTiming>& ranks, base::MonoNs now);
 
 }  // namespace xpurun::launcher

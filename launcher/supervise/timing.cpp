@@ -18,6 +18,8 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr double kDrainS = 0.1;
+// So many segments, a megabyte each, before those of dead processes are given up.
+constexpr size_t kCrowd = 200;
 
 std::string environment_or(std::initializer_list<const char*> names) {
   for (const char* name : names) {
@@ -51,6 +53,15 @@ void Supervisor::attach_notice(base::Pid pid) {
     return;
   }
   const bool first = collector_.empty();
+  if (collector_.pids().size() >= kCrowd) {
+    // A job that restarts its ranks for days.
+    for (const base::Pid old : collector_.pids()) {
+      const TrackedProcess* p = table_.find(old);
+      if (p == nullptr || !p->alive) {
+        collector_.forget(old);
+      }
+    }
+  }
   const auto descriptor = collector_.attach(pid);
   if (!descriptor) {
     base::log_warn("pid {} is not timed: {}", pid, base::to_line(descriptor.error()));
