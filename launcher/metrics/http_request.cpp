@@ -38,7 +38,7 @@ std::string_view trimmed(std::string_view text) {
 bool parse_request_line(std::string_view line, HttpRequest& request) {
   const size_t first = line.find(' ');
   const size_t last = line.rfind(' ');
-  if (first == std::string_view::npos || first == last || !line.substr(last + 1).starts_with("HTTP/1.")) {
+  if (last == std::string_view::npos || first >= last || !line.substr(last + 1).starts_with("HTTP/1.")) {
     return false;
   }
   const std::string_view target = line.substr(first + 1, last - first - 1);
@@ -63,7 +63,7 @@ const std::string* HttpRequest::header(std::string_view name) const {
 
 HttpParse parse_http(std::string_view input) {
   const size_t end = input.find("\r\n\r\n");
-  if (end == std::string_view::npos || end > kMostHttpHead) {
+  if (end > kMostHttpHead) {  // npos too
     return input.size() > kMostHttpHead ? refused(431) : HttpParse{};
   }
   HttpParse out;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace xpurun::launcher {
 
@@ -30,7 +31,7 @@ Statistics statistics_of(const RecentSeries& series) {
     work += s.work;
   }
   std::sort(us.begin(), us.end());
-  const auto at = static_cast<size_t>(0.99 * static_cast<double>(us.size() - 1) + 0.5);
+  const auto at = static_cast<size_t>(std::lround(0.99 * static_cast<double>(us.size() - 1)));
   return {sum / static_cast<double>(us.size()), us.back(), us[at], us.front(), sum > 0 ? work / sum : 0};
 }
 
