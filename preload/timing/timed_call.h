@@ -1,0 +1,66 @@
+// One hooked call from begin to end: counted exactly, and timed if it is its turn.
+#pragma once
+
+#include "common/wire/segment.h"
+#include "preload/timing/pending.h"
+#include "preload/timing/runtime.h"
+
+#include <stdint.h>
+
+namespace xpurun::preload {
+
+// Zero it first.
+struct CallInfo {
+  wire::OpKey key;
+  uint64_t work;  // FLOP or bytes
+  void* stream;
+};
+
+// What begin_call() has done, for end_call().
+struct Ticket {
+  uint32_t op = kNoOp;
+  uint32_t event = 0xffffffff;  // kNoEvent: counted only
+  int32_t device = -1;
+  uint32_t sequence = 0;
+  uint64_t call_ns = 0;
+  uint64_t begin_cost_ns = 0;
+  uint64_t record_ns = 0;
+};
+
+uint64_t now_ns();
+
+// Before the call. Records the start event if the call is to be timed.
+Ticket begin_call(const CallInfo& info);
+// After it. A call that failed is not counted.
+void end_call(const Ticket& ticket, const CallInfo& info, bool succeeded);
+
+// Calls whose own time on the host is what counts: allocation, blocking copies.
+void count_host_call(const CallInfo& info, uint64_t begin_ns, uint64_t end_ns);
+
+// True if the stream is being captured into a graph: then nothing may be recorded, and nothing has run.
+// Asks CUDA only while some capture is known to go on.
+bool goes_into_a_graph(void* stream);
+void capture_began();
+void capture_ended();
+
+// How many unfinished timed calls a stream may have before it is left alone, and the count of them.
+bool stream_has_room(void* stream);
+void stream_gains(void* stream);
+void stream_loses(void* stream);
+
+// One of so many calls of a kind is timed in level light. Set by the poller.
+void set_period(uint32_t period);
+
+template <typename Function, typename... A>
+int call_timed(Function* real, const CallInfo& info, A... args) {
+  const Ticket ticket = begin_call(info);
+  int result = 0;
+  {
+    const Inside inside;
+    result = real(args...);
+  }
+  end_call(ticket, info, result == 0);
+  return result;
+}
+
+}  // namespace xpurun::preload
