@@ -1,6 +1,7 @@
 #include "common/model/dump_manifest.h"
 
 #include "common/base/io.h"
+#include "common/model/json_fields.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,15 +12,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 namespace {
-
-ordered_json rank_or_null(base::Rank r) {
-  return r == base::kNoRank ? ordered_json() : ordered_json(r);
-}
-
-base::Rank rank_from(const json& j, const char* key) {
-  const auto it = j.find(key);
-  return it != j.end() && it->is_number() ? it->get<base::Rank>() : base::kNoRank;
-}
 
 ordered_json observation_json(const RankObservation& o) {
   ordered_json j;
@@ -47,12 +39,12 @@ ordered_json observation_json(const RankObservation& o) {
 
 RankObservation observation_from(const json& j) {
   RankObservation o;
-  o.rank = rank_from(j, "rank");
-  o.pid = j.value("pid", 0);
+  o.rank = integer(j, "rank", base::kNoRank);
+  o.pid = integer(j, "pid", 0);
   o.host = j.value("host", "");
   o.alive = j.value("alive", true);
   o.exited_ok = j.value("exited_ok", false);
-  o.wait_status = j.value("wait_status", 0);
+  o.wait_status = integer(j, "wait_status", 0);
   o.dead_s = j.value("dead_s", 0.0);
   const std::string state = j.value("state", "?");
   o.state = state.empty() ? '?' : state[0];
@@ -64,7 +56,7 @@ RankObservation observation_from(const json& j) {
   o.window_s = j.value("window_s", 0.0);
   o.function = j.value("function", "");
   o.file = j.value("file", "");
-  o.line = j.value("line", 0);
+  o.line = integer(j, "line", 0);
   return o;
 }
 
@@ -107,22 +99,22 @@ base::Result<DumpManifest> dump_manifest_from_json(const json& j) {
       return base::fail(fmt::format("schema is '{}', expected '{}'", j.value("schema", ""), kDumpSchema));
     }
     DumpManifest d;
-    d.n = j.value("n", 0);
+    d.n = integer(j, "n", 0);
     d.why = j.value("why", "");
     d.host = j.value("host", "");
-    d.wall_ns = j.value("wall_ns", int64_t{0});
+    d.wall_ns = integer(j, "wall_ns", int64_t{0});
     d.at_s = j.value("at_s", 0.0);
     d.hang_timeout_s = j.value("hang_timeout_s", 0.0);
     d.escalated = j.value("escalated", false);
-    d.spread_ns = j.value("spread_ns", int64_t{0});
-    d.trigger_rank = rank_from(j, "trigger_rank");
+    d.spread_ns = integer(j, "spread_ns", int64_t{0});
+    d.trigger_rank = integer(j, "trigger_rank", base::kNoRank);
     for (const json& e : j.value("processes", json::array())) {
-      d.processes.push_back({.pid = e.value("pid", 0),
-                             .rank = rank_from(e, "rank"),
+      d.processes.push_back({.pid = integer(e, "pid", 0),
+                             .rank = integer(e, "rank", base::kNoRank),
                              .role = e.value("role", ""),
                              .status = e.value("status", ""),
                              .reason = e.value("reason", ""),
-                             .pause_ns = e.value("pause_ns", int64_t{0}),
+                             .pause_ns = integer(e, "pause_ns", int64_t{0}),
                              .file = e.value("file", "")});
     }
     for (const json& e : j.value("ranks", json::array())) {

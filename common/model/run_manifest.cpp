@@ -2,6 +2,7 @@
 
 #include "common/base/io.h"
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,15 +13,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 namespace {
-
-ordered_json rank_or_null(base::Rank r) {
-  return r == base::kNoRank ? ordered_json() : ordered_json(r);
-}
-
-base::Rank rank_from(const json& j, const char* key) {
-  const auto it = j.find(key);
-  return it != j.end() && it->is_number() ? it->get<base::Rank>() : base::kNoRank;
-}
 
 ordered_json death_json(const Death& d) {
   ordered_json j;
@@ -34,9 +26,9 @@ ordered_json death_json(const Death& d) {
 
 Death death_from(const json& j) {
   return {.happened = true,
-          .order = j.value("order", 0),
+          .order = integer(j, "order", 0),
           .at_s = j.value("at_s", 0.0),
-          .wait_status = j.value("wait_status", -1),
+          .wait_status = integer(j, "wait_status", -1),
           .cause_hint = j.value("cause_hint", ""),
           .follower = j.value("follower", false)};
 }
@@ -67,12 +59,12 @@ ordered_json process_json(const ProcessRecord& p) {
 
 ProcessRecord process_from(const json& j) {
   ProcessRecord p;
-  p.pid = j.value("pid", 0);
-  p.ppid = j.value("ppid", 0);
-  p.start_ticks = j.value("start_ticks", uint64_t{0});
+  p.pid = integer(j, "pid", 0);
+  p.ppid = integer(j, "ppid", 0);
+  p.start_ticks = integer(j, "start_ticks", uint64_t{0});
   p.role = j.value("role", "");
-  p.rank = rank_from(j, "rank");
-  p.local_rank = j.value("local_rank", -1);
+  p.rank = integer(j, "rank", base::kNoRank);
+  p.local_rank = integer(j, "local_rank", -1);
   p.identity = j.value("identity", "");
   p.comm = j.value("comm", "");
   p.cmdline = j.value("cmdline", std::vector<std::string>());
@@ -81,7 +73,7 @@ ProcessRecord process_from(const json& j) {
   p.seen_s = j.value("seen_s", 0.0);
   p.function = j.value("function", "");
   p.file = j.value("file", "");
-  p.line = j.value("line", 0);
+  p.line = integer(j, "line", 0);
   p.last_progress_s = j.value("last_progress_s", 0.0);
   if (j.contains("death")) {
     p.death = death_from(j["death"]);
@@ -105,13 +97,13 @@ ordered_json crash_json(const CrashNotice& c) {
 
 CrashNotice crash_from(const json& j) {
   CrashNotice c;
-  c.pid = j.value("pid", 0);
-  c.tid = j.value("tid", 0);
-  c.rank = rank_from(j, "rank");
-  c.signal = j.value("signal", 0);
-  c.code = j.value("code", 0);
+  c.pid = integer(j, "pid", 0);
+  c.tid = integer(j, "tid", 0);
+  c.rank = integer(j, "rank", base::kNoRank);
+  c.signal = integer(j, "signal", 0);
+  c.code = integer(j, "code", 0);
   c.address = std::strtoull(j.value("address", "0").c_str(), nullptr, 16);
-  c.sender = j.value("sender", 0);
+  c.sender = integer(j, "sender", 0);
   c.at_s = j.value("at_s", 0.0);
   c.dump = j.value("dump", "");
   return c;
@@ -185,7 +177,7 @@ base::Result<RunManifest> run_manifest_from_json(const json& j) {
     r.version = j.value("version", "");
     r.id = j.value("id", "");
     r.host = j.value("host", "");
-    r.started_wall_ns = j.value("started_wall_ns", int64_t{0});
+    r.started_wall_ns = integer(j, "started_wall_ns", int64_t{0});
     r.elapsed_s = j.value("elapsed_s", 0.0);
     r.command = j.value("command", std::vector<std::string>());
     r.cwd = j.value("cwd", "");
@@ -193,16 +185,16 @@ base::Result<RunManifest> run_manifest_from_json(const json& j) {
     for (const json& o : j.value("options", json::array())) {
       r.options.push_back({o.value("name", ""), o.value("value", ""), o.value("source", "")});
     }
-    r.supervisor_pid = j.value("supervisor_pid", 0);
-    r.main_pid = j.value("main_pid", 0);
+    r.supervisor_pid = integer(j, "supervisor_pid", 0);
+    r.main_pid = integer(j, "main_pid", 0);
     r.hang_timeout_s = j.value("hang_timeout_s", 0.0);
     const json preload = j.value("preload", json::object());
     r.preload_path = preload.value("path", "");
     r.preload_reason = preload.value("reason", "");
-    r.world_size = j.value("world_size", 0);
+    r.world_size = integer(j, "world_size", 0);
     r.outcome = j.value("outcome", "running");
-    r.child_status = j.value("child_status", -1);
-    r.exit_status = j.value("exit_status", -1);
+    r.child_status = integer(j, "child_status", -1);
+    r.exit_status = integer(j, "exit_status", -1);
     r.control = j.value("control", "");
     r.metrics = j.value("metrics", "");
     for (const json& p : j.value("processes", json::array())) {
@@ -212,7 +204,7 @@ base::Result<RunManifest> run_manifest_from_json(const json& j) {
       r.crashes.push_back(crash_from(c));
     }
     for (const json& e : j.value("incidents", json::array())) {
-      Incident i{.n = e.value("n", 0),
+      Incident i{.n = integer(e, "n", 0),
                  .at_s = e.value("at_s", 0.0),
                  .cleared_s = e.value("cleared_s", -1.0),
                  .dump = e.value("dump", "")};
@@ -222,7 +214,7 @@ base::Result<RunManifest> run_manifest_from_json(const json& j) {
       r.incidents.push_back(std::move(i));
     }
     for (const json& e : j.value("dumps", json::array())) {
-      r.dumps.push_back({.n = e.value("n", 0),
+      r.dumps.push_back({.n = integer(e, "n", 0),
                          .why = e.value("why", ""),
                          .dir = e.value("dir", ""),
                          .at_s = e.value("at_s", 0.0)});

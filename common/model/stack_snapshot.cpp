@@ -1,6 +1,7 @@
 #include "common/model/stack_snapshot.h"
 
 #include "common/base/io.h"
+#include "common/model/json_fields.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -86,10 +87,10 @@ Frame frame_from(const json& j) {
   f.func = j.value("func", "");
   f.full_func = j.value("full_func", "");
   f.file = j.value("file", "");
-  f.line = j.value("line", 0);
-  f.column = j.value("column", 0);
-  f.end_line = j.value("end_line", 0);
-  f.end_column = j.value("end_column", 0);
+  f.line = integer(j, "line", 0);
+  f.column = integer(j, "column", 0);
+  f.end_line = integer(j, "end_line", 0);
+  f.end_column = integer(j, "end_column", 0);
   f.callee = j.value("callee", "");
   f.module = j.value("module", "");
   f.build_id = j.value("build_id", "");
@@ -137,8 +138,8 @@ ordered_json thread_json(const ThreadStack& t) {
 
 ThreadStack thread_from(const json& j) {
   ThreadStack t;
-  t.tid = j.value("tid", 0);
-  t.thread_id = j.value("thread_id", uint64_t{0});
+  t.tid = integer(j, "tid", 0);
+  t.thread_id = integer(j, "thread_id", uint64_t{0});
   t.comm = j.value("comm", "");
   t.python_name = j.value("python_name", "");
   const std::string state = j.value("state", "?");
@@ -147,8 +148,10 @@ ThreadStack thread_from(const json& j) {
   t.crashed = j.value("crashed", false);
   t.gil = enum_from(kGilStates, j.value("gil", ""), GilState::none);
   t.gc = j.value("gc", false);
-  t.interpreters = j.value("interpreters", std::vector<int64_t>());
-  t.cpu_ms = j.value("cpu_ms", uint64_t{0});
+  for (const json& i : j.value("interpreters", json::array())) {
+    t.interpreters.push_back(to_integer<int64_t>(i));
+  }
+  t.cpu_ms = integer(j, "cpu_ms", uint64_t{0});
   t.wchan = j.value("wchan", "");
   t.syscall = j.value("syscall", "");
   t.motion = j.value("motion", "");
@@ -174,7 +177,7 @@ GpuKernel kernel_from(const json& j) {
   GpuKernel k;
   k.name = j.value("name", "");
   k.full_name = j.value("full_name", "");
-  k.device = j.value("device", -1);
+  k.device = integer(j, "device", -1);
   k.grid = j.value("grid", int64_t{-1});
   k.grid_dim = j.value("grid_dim", "");
   k.block_dim = j.value("block_dim", "");
@@ -208,7 +211,7 @@ ordered_json to_json(const ProcessStacks& p) {
   j["schema"] = kStacksSchema;
   j["host"] = p.host;
   j["pid"] = p.pid;
-  j["rank"] = p.rank == base::kNoRank ? ordered_json() : ordered_json(p.rank);
+  j["rank"] = rank_or_null(p.rank);
   j["local_rank"] = p.local_rank < 0 ? ordered_json() : ordered_json(p.local_rank);
   j["role"] = p.role;
   j["comm"] = p.comm;
@@ -248,23 +251,23 @@ base::Result<ProcessStacks> process_stacks_from_json(const json& j) {
     }
     ProcessStacks p;
     p.host = j.value("host", "");
-    p.pid = j.value("pid", 0);
-    p.rank = j.contains("rank") && j["rank"].is_number() ? j["rank"].get<base::Rank>() : base::kNoRank;
-    p.local_rank = j.contains("local_rank") && j["local_rank"].is_number() ? j["local_rank"].get<int>() : -1;
+    p.pid = integer(j, "pid", 0);
+    p.rank = integer(j, "rank", base::kNoRank);
+    p.local_rank = integer(j, "local_rank", -1);
     p.role = j.value("role", "other");
     p.comm = j.value("comm", "");
     p.cmdline = j.value("cmdline", std::vector<std::string>());
     p.python_version = j.value("python_version", "");
-    p.wall_ns = j.value("wall_ns", int64_t{0});
-    p.mono_ns = j.value("mono_ns", int64_t{0});
-    p.pause_ns = j.value("pause_ns", int64_t{0});
+    p.wall_ns = integer(j, "wall_ns", int64_t{0});
+    p.mono_ns = integer(j, "mono_ns", int64_t{0});
+    p.pause_ns = integer(j, "pause_ns", int64_t{0});
     p.method = j.value("method", "");
     p.status = enum_from(kStatuses, j.value("status", "failed"), DumpStatus::failed);
     p.reason = j.value("reason", "");
     p.notes = j.value("notes", std::vector<std::string>());
     for (const json& i : j.value("interpreters", json::array())) {
-      p.interpreters.push_back({.id = i.value("id", int64_t{0}),
-                                .gil_holder = i.value("gil_holder", 0),
+      p.interpreters.push_back({.id = integer(i, "id", int64_t{0}),
+                                .gil_holder = integer(i, "gil_holder", 0),
                                 .gc = i.value("gc", false)});
     }
     for (const json& t : j.value("threads", json::array())) {

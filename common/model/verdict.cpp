@@ -1,5 +1,7 @@
 #include "common/model/verdict.h"
 
+#include "common/model/json_fields.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -22,14 +24,14 @@ ordered_json location_json(const CodeLocation& where) {
 CodeLocation location_from(const json& j) {
   return {.function = j.value("function", ""),
           .file = j.value("file", ""),
-          .line = j.value("line", 0),
+          .line = integer(j, "line", 0),
           .callee = j.value("callee", "")};
 }
 
 RankSet ranks_from(const json& j) {
   RankSet out;
   for (const json& r : j) {
-    out.insert(r.get<base::Rank>());
+    out.insert(to_integer<base::Rank>(r));
   }
   return out;
 }
@@ -82,9 +84,9 @@ base::Result<Verdict> verdict_from_json(const json& j) {
     v.ranks = ranks_from(j.value("ranks", json::array()));
     v.state = j.value("state", "");
     v.host = j.value("host", "");
-    v.pid = j.value("pid", 0);
-    v.signal = j.value("signal", 0);
-    v.exit_code = j.value("exit_code", -1);
+    v.pid = integer(j, "pid", 0);
+    v.signal = integer(j, "signal", 0);
+    v.exit_code = integer(j, "exit_code", -1);
     v.sentence = j.value("sentence", "");
     v.where = location_from(j.value("where", json::object()));
     for (const json& w : j.value("waiting", json::array())) {

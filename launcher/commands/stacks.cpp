@@ -1,11 +1,11 @@
 // xpurun stacks: merges dumps, or takes new ones first: of a running xpurun's job or of any live process.
 #include "common/base/io.h"
 #include "common/base/strings.h"
+#include "common/base/temporary_directory.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
 #include "launcher/cli/exit_status.h"
 #include "launcher/commands/stacks_task.h"
-#include "launcher/commands/temporary_directory.h"
 #include "launcher/supervise/control_client.h"
 
 #include <fmt/format.h>
@@ -40,14 +40,14 @@ int merge(const std::vector<std::string>& paths, const StacksTask& task) {
 }
 
 int resolve_and_merge(const StacksTask& task) {
-  TemporaryDirectory temporary;
-  if (auto made = temporary.create("xpurun-stacks"); !made) {
-    return complain(made.error(), kExitFailure);
+  const auto temporary = base::TemporaryDirectory::create("xpurun-stacks");
+  if (!temporary) {
+    return complain(temporary.error(), kExitFailure);
   }
-  if (auto resolved = resolve_snapshots(task, temporary.path()); !resolved) {
+  if (auto resolved = resolve_snapshots(task, temporary->path()); !resolved) {
     return complain(resolved.error(), kExitFailure);
   }
-  auto set = report::read_stack_set({temporary.path()}, report::Keep::everything);
+  auto set = report::read_stack_set({temporary->path()}, report::Keep::everything);
   if (!set) {
     return complain(set.error(), kExitFailure);
   }

@@ -1,9 +1,9 @@
 // xpurun stacks --pid: dumps live processes, once or several times, and shows them.
 #include "common/base/io.h"
 #include "common/base/strings.h"
+#include "common/base/temporary_directory.h"
 #include "launcher/cli/exit_status.h"
 #include "launcher/commands/stacks_task.h"
-#include "launcher/commands/temporary_directory.h"
 #include "launcher/stacks/live_dump.h"
 #include "launcher/stacks/live_targets.h"
 #include "report/formats/motion.h"
@@ -101,9 +101,14 @@ int dump_and_show(const StacksTask& task) {
   const base::ProcFs proc;
   const auto pids = task.children ? with_descendants(proc, task.pids, ::getpid()) : task.pids;
   const std::vector<DumpTarget> targets = identify_targets(proc, pids);
-  TemporaryDirectory temporary;
-  if (auto made = task.out_dir.empty() ? temporary.create("xpurun-stacks") : base::make_dirs(task.out_dir);
-      !made) {
+  base::TemporaryDirectory temporary;
+  if (task.out_dir.empty()) {
+    auto made = base::TemporaryDirectory::create("xpurun-stacks");
+    if (!made) {
+      return complain(made.error(), kExitFailure);
+    }
+    temporary = std::move(*made);
+  } else if (auto made = base::make_dirs(task.out_dir); !made) {
     return complain(made.error(), kExitFailure);
   }
   const std::string directory = task.out_dir.empty() ? temporary.path() : task.out_dir;

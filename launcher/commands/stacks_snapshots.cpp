@@ -1,5 +1,6 @@
 // xpurun stacks --sysroot, --symbols, --unwinder: makes the stacks of snapshots again, here and now.
 #include "common/base/clock.h"
+#include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/model/stack_snapshot.h"
 #include "launcher/commands/stacks_task.h"
@@ -108,7 +109,7 @@ base::Status resolve_snapshots(const StacksTask& task, const std::string& direct
   for (size_t i = 0; i < snapshots.size(); ++i) {
     // Several dumps may have files of one name.
     const std::string out = fmt::format("{}/{}", directory, i);
-    fs::create_directory(out);
+    XPURUN_TRY(base::make_dirs(out));
     const std::string name(base::base_name(snapshots[i]));
     const std::string stem = name.substr(0, name.size() - model::kSnapshotSuffix.size());
     auto done =

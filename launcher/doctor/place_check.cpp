@@ -1,6 +1,7 @@
 // Where a run would live: its directory, its sockets and ports, shared memory, the clock.
 #include "common/base/io.h"
 #include "common/base/strings.h"
+#include "common/base/temporary_directory.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/supervise/unix_socket.h"
 
@@ -67,11 +68,11 @@ Finding sockets(const std::string& dir) {
 Findings disk(const std::string& runs_dir) {
   const std::string parent = nearest_existing(runs_dir);
   const uint64_t free = free_bytes(parent);
-  std::string probe = parent + "/.xpurun-doctor-XXXXXX";
-  if (::mkdtemp(probe.data()) == nullptr) {
+  const auto probe = base::TemporaryDirectory::create_in(parent, ".xpurun-doctor");
+  if (!probe) {
     return {{.check = "disk",
              .grade = Grade::fail,
-             .text = fmt::format("no directory can be made in {}: {}", parent, std::strerror(errno)),
+             .text = base::to_line(probe.error()),
              .lost = "xpurun cannot start: it has nowhere to write a run",
              .remedy = "xpurun --runs-dir DIR -- COMMAND"}};
   }
@@ -81,9 +82,7 @@ Findings disk(const std::string& runs_dir) {
     room.lost = "dumps and reports of large jobs";
     room.remedy = "xpurun runs prune, or --runs-dir elsewhere";
   }
-  Findings out{room, sockets(probe)};
-  ::rmdir(probe.c_str());
-  return out;
+  return {room, sockets(probe->path())};
 }
 
 Finding shared_memory() {

@@ -1,6 +1,7 @@
 // Starts a program with the library preloaded and waits for the library to say so, as in a real run.
 #include "common/base/io.h"
 #include "common/base/strings.h"
+#include "common/base/temporary_directory.h"
 #include "common/wire/notice.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
@@ -36,24 +37,11 @@ class Listener {
  public:
   static base::Result<Listener> open() {
     Listener out;
-    std::string name = "/tmp/xpurun-doctor-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) {
-      return base::fail_errno("cannot create a directory in /tmp");
-    }
-    out.dir_ = name;
+    XPURUN_TRY_ASSIGN(out.dir_, base::TemporaryDirectory::create("xpurun-doctor"));
     XPURUN_TRY_ASSIGN(out.fd_, listen_unix(out.path(), SOCK_SEQPACKET));
     return out;
   }
-  Listener(Listener&& other) noexcept : dir_(std::exchange(other.dir_, {})), fd_(std::move(other.fd_)) {}
-  Listener& operator=(Listener&&) = delete;
-  ~Listener() {
-    if (!dir_.empty()) {
-      ::unlink(path().c_str());
-      ::rmdir(dir_.c_str());
-    }
-  }
-
-  std::string path() const { return dir_ + "/notice.sock"; }
+  std::string path() const { return dir_.path() + "/notice.sock"; }
   bool heard_hello(double timeout_s) const {
     pollfd waiting{.fd = fd_.get(), .events = POLLIN, .revents = 0};
     if (::poll(&waiting, 1, static_cast<int>(timeout_s * 1000)) <= 0) {
@@ -67,7 +55,7 @@ class Listener {
 
  private:
   Listener() = default;
-  std::string dir_;
+  base::TemporaryDirectory dir_;
   base::UniqueFd fd_;
 };
 

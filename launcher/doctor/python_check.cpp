@@ -2,6 +2,7 @@
 #include "common/base/clock.h"
 #include "common/base/io.h"
 #include "common/base/strings.h"
+#include "common/base/temporary_directory.h"
 #include "common/model/stack_snapshot.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
@@ -107,15 +108,11 @@ base::Result<stackdump::Position> read_position(base::Pid pid) {
 // How long it was stopped, in milliseconds.
 base::Result<double> dump(base::Pid pid) {
   XPURUN_TRY_ASSIGN(const std::string program, stackdump_program());
-  std::string file = "/tmp/xpurun-doctor-XXXXXX";
-  const base::UniqueFd made(::mkstemp(file.data()));
-  if (!made) {
-    return base::fail_errno("cannot create a file in /tmp");
-  }
+  XPURUN_TRY_ASSIGN(const auto directory, base::TemporaryDirectory::create("xpurun-doctor"));
+  const std::string file = directory.path() + "/stacks.json";
   const Told told = run_program(
       {program, "--pid", fmt::format("{}", pid), "--out", file, "--deadline-ms", "1000"}, kDumpLimitS);
   const auto stacks = model::load_process_stacks(file);
-  ::unlink(file.c_str());
   if (told.status != 0 || !stacks) {
     return base::fail(told.status == -1 ? fmt::format("no dump within {:.0f} s", kDumpLimitS)
                                         : fmt::format("the dump failed: {}", base::trim(told.output)));

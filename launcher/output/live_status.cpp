@@ -1,6 +1,7 @@
 #include "launcher/output/live_status.h"
 
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
 #include "launcher/output/text_block.h"
 
 #include <fmt/format.h>
@@ -129,19 +130,19 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
     s.elapsed_s = j.value("elapsed_s", 0.0);
     s.hang_timeout_s = j.value("hang_timeout_s", 0.0);
     s.next_check_s = j.value("next_check_s", 0.0);
-    s.world_size = j.value("world_size", 0);
+    s.world_size = model::integer(j, "world_size", 0);
     s.problem = j.value("problem", "");
     for (const json& r : j.value("ranks", json::array())) {
       const std::string state = r.value("state", "?");
-      s.ranks.push_back({.rank = r.value("rank", base::kNoRank),
-                         .pid = r.value("pid", 0),
+      s.ranks.push_back({.rank = model::integer(r, "rank", base::kNoRank),
+                         .pid = model::integer(r, "pid", 0),
                          .state = state.empty() ? '?' : state.front(),
                          .alive = r.value("alive", true),
                          .still_s = r.value("still_s", 0.0),
                          .cpu_share = r.value("cpu_share", 0.0),
                          .function = r.value("function", ""),
                          .file = r.value("file", ""),
-                         .line = r.value("line", 0)});
+                         .line = model::integer(r, "line", 0)});
     }
     return s;
   } catch (const json::exception&) {

@@ -271,17 +271,32 @@ std::string_view operation_in(std::span<const Frame> frames) {
   return kSomeCollective;
 }
 
-// What the debugger saw running on the GPU tells whether the host waits for peers or for work of its own.
+// NCCL's kernels, and what frameworks write themselves to talk to peers. Names such as "reduce_kernel" are no
+// such sign: most reductions stay on the device.
+bool communicates(std::string_view kernel) {
+  constexpr OperationWord kSigns[] = {{"nccl", ""},          {"nvshmem", ""},    {"allreduce", ""},
+                                      {"all_reduce", ""},    {"allgather", ""},  {"all_gather", ""},
+                                      {"alltoall", ""},      {"all_to_all", ""}, {"reducescatter", ""},
+                                      {"reduce_scatter", ""}};
+  return std::any_of(std::begin(kSigns), std::end(kSigns),
+                     [&](const OperationWord& w) { return speaks_of(kernel, w); });
+}
+
+// What the debugger saw running on the GPU tells whether the host waits for peers or for work of its own. As
+// long as anything that runs there talks to peers, it may be that.
 void refine_by_kernel(Wait& wait, const std::vector<Frame>& frames) {
   if (wait.kind != WaitKind::gpu || frames.empty() || frames.front().kind != FrameKind::gpu) {
     return;
   }
-  const std::string& kernel = frames.front().func;
-  if (!kernel.starts_with("ncclDevKernel") && !kernel.starts_with("ncclKernel")) {
+  const auto found = std::find_if(frames.begin(), frames.end(), [](const Frame& f) {
+    return f.kind != FrameKind::gpu || communicates(f.func);
+  });
+  if (found == frames.end() || found->kind != FrameKind::gpu) {
     wait.kind = WaitKind::kernel;
-    wait.what = fmt::format("kernel {} on {}", kernel, frames.front().module);
+    wait.what = fmt::format("kernel {} on {}", frames.front().func, frames.front().module);
     return;
   }
+  const std::string& kernel = found->func;
   const auto word = std::find_if(std::begin(kOperations), std::end(kOperations),
                                  [&](const OperationWord& w) { return speaks_of(kernel, w); });
   const bool known = word != std::end(kOperations);

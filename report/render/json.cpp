@@ -1,6 +1,7 @@
 #include "report/render/json.h"
 
 #include "common/model/frame_text.h"
+#include "common/model/json_fields.h"
 #include "report/findings.h"
 
 #include <nlohmann/json.hpp>
@@ -74,7 +75,7 @@ ordered_json dump_json(const DumpSummary& d) {
   auto& processes = j["processes"] = ordered_json::array();
   for (const ProcessLine& p : d.processes) {
     ordered_json entry;
-    entry["rank"] = p.rank == base::kNoRank ? ordered_json() : ordered_json(p.rank);
+    entry["rank"] = model::rank_or_null(p.rank);
     entry["role"] = p.role;
     entry["host"] = p.host;
     entry["pid"] = p.pid;

@@ -1,5 +1,6 @@
 #include "stackdump/snapshot/snapshot_file.h"
 
+#include "common/base/bytes.h"
 #include "stackdump/memory/snapshot_memory.h"
 
 #include <fmt/format.h>
@@ -27,38 +28,23 @@ struct Header {
   uint64_t checksum;  // XXH3 of what is stored behind the header
 };
 
-template <typename T>
-void append(std::string& out, const T& value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-template <typename T>
-bool take(std::string_view& in, T& out) {
-  if (in.size() < sizeof out) {
-    return false;
-  }
-  std::memcpy(&out, in.data(), sizeof out);
-  in.remove_prefix(sizeof out);
-  return true;
-}
-
 base::Result<SnapshotContent> parse(std::string_view in) {
   SnapshotContent out;
   uint64_t meta_size = 0;
-  if (!take(in, meta_size) || meta_size > in.size()) {
+  if (!base::take_bytes(in, meta_size) || meta_size > in.size()) {
     return base::fail("the snapshot is damaged (description)");
   }
   out.meta = std::string(in.substr(0, meta_size));
   in.remove_prefix(meta_size);
   uint64_t count = 0;
-  if (!take(in, count) || count > in.size() / (sizeof(Addr) + kPage) ||
+  if (!base::take_bytes(in, count) || count > in.size() / (sizeof(Addr) + kPage) ||
       in.size() != count * (sizeof(Addr) + kPage)) {
     return base::fail("the snapshot is damaged (pages)");
   }
   std::string_view data = in.substr(count * sizeof(Addr));
   for (uint64_t i = 0; i < count; ++i) {
     Addr a = 0;
-    take(in, a);
+    base::take_bytes(in, a);
     if (a % kPage != 0) {
       return base::fail("the snapshot is damaged (page address)");
     }
@@ -71,11 +57,11 @@ base::Result<SnapshotContent> parse(std::string_view in) {
 
 std::string encode_snapshot(const SnapshotContent& content) {
   std::string raw;
-  append(raw, uint64_t{content.meta.size()});
+  base::append_bytes(raw, uint64_t{content.meta.size()});
   raw += content.meta;
-  append(raw, uint64_t{content.pages.size()});
+  base::append_bytes(raw, uint64_t{content.pages.size()});
   for (const auto& [a, page] : content.pages) {
-    append(raw, a);
+    base::append_bytes(raw, a);
   }
   for (const auto& [a, page] : content.pages) {
     raw.append(page, 0, kPage);
@@ -95,13 +81,13 @@ std::string encode_snapshot(const SnapshotContent& content) {
   }
   h.checksum = XXH3_64bits(stored.data(), stored.size());
   std::string out;
-  append(out, h);
+  base::append_bytes(out, h);
   return out + stored;
 }
 
 base::Result<SnapshotContent> decode_snapshot(std::string_view file, size_t max_size) {
   Header h{};
-  if (!take(file, h) || std::memcmp(h.magic, kMagic, sizeof kMagic) != 0) {
+  if (!base::take_bytes(file, h) || std::memcmp(h.magic, kMagic, sizeof kMagic) != 0) {
     return base::fail("this is no xpurun snapshot");
   }
   if (h.version != kSnapshotVersion) {

@@ -1,5 +1,6 @@
 #include "stackdump/symbols/symbol_cache.h"
 
+#include "common/base/bytes.h"
 #include "common/base/io.h"
 
 #include <fmt/format.h>
@@ -40,21 +41,6 @@ struct Entry {
   uint32_t name_size;
 };
 
-template <typename T>
-void append(std::string& out, const T& value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-template <typename T>
-bool take(std::string_view& in, T& out) {
-  if (in.size() < sizeof out) {
-    return false;
-  }
-  std::memcpy(&out, in.data(), sizeof out);
-  in.remove_prefix(sizeof out);
-  return true;
-}
-
 // Both ascending; of overlapping ranges the one that was there first stays.
 std::vector<SymbolRange> merge(std::vector<SymbolRange> a, const std::vector<SymbolRange>& b) {
   a.insert(a.end(), b.begin(), b.end());
@@ -75,9 +61,9 @@ std::string encode_symbols(const std::vector<SymbolRange>& ranges, const std::st
   std::string body = build_id;
   for (const SymbolRange& r : ranges) {
     const std::string_view name = std::string_view(r.name).substr(0, kMaxName);
-    append(body, r.lo);
-    append(body, r.hi);
-    append(body, static_cast<uint32_t>(name.size()));
+    base::append_bytes(body, r.lo);
+    base::append_bytes(body, r.hi);
+    base::append_bytes(body, static_cast<uint32_t>(name.size()));
     body += name;
   }
   Header h{};
@@ -86,14 +72,14 @@ std::string encode_symbols(const std::vector<SymbolRange>& ranges, const std::st
   h.count = static_cast<uint32_t>(ranges.size());
   h.id_size = static_cast<uint32_t>(build_id.size());
   std::string out;
-  append(out, h);
+  base::append_bytes(out, h);
   return out + body;
 }
 
 std::vector<SymbolRange> decode_symbols(const std::string& content, const std::string& build_id) {
   std::string_view in = content;
   Header h{};
-  if (!take(in, h) || std::memcmp(h.magic, kMagic, sizeof kMagic) != 0 ||
+  if (!base::take_bytes(in, h) || std::memcmp(h.magic, kMagic, sizeof kMagic) != 0 ||
       h.checksum != XXH3_64bits(in.data(), in.size()) || h.id_size != build_id.size() ||
       !in.starts_with(build_id)) {
     return {};
@@ -103,8 +89,8 @@ std::vector<SymbolRange> decode_symbols(const std::string& content, const std::s
   for (uint32_t i = 0; i < h.count; ++i) {
     SymbolRange r;
     uint32_t size = 0;
-    if (!take(in, r.lo) || !take(in, r.hi) || !take(in, size) || size > in.size() || size > kMaxName ||
-        r.lo >= r.hi || (!out.empty() && r.lo < out.back().hi)) {
+    if (!base::take_bytes(in, r.lo) || !base::take_bytes(in, r.hi) || !base::take_bytes(in, size) ||
+        size > in.size() || size > kMaxName || r.lo >= r.hi || (!out.empty() && r.lo < out.back().hi)) {
       return {};
     }
     r.name = std::string(in.substr(0, size));

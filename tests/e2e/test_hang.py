@@ -96,6 +96,35 @@ class Hang(xpurun_test.Case):
         self.assertIn("progress again", stderr)
 
 
+class GpuStacks(xpurun_test.Case):
+    """A cuda-gdb that only notes that it was asked: what it prints is tested where it is read."""
+
+    def hang(self, *options):
+        fake = self.dir / "bin" / "cuda-gdb"
+        fake.parent.mkdir(exist_ok=True)
+        asked = self.dir / "asked"
+        asked.unlink(missing_ok=True)
+        fake.write_text(f"#!/bin/sh\necho $* > {asked}\n"
+                        "echo ' Kernel Parent Dev Grid Status SMs Mask GridDim BlockDim Invocation'\n"
+                        "echo '*      0      -   0    7 Active 0x1 (1,1,1) (32,1,1) endless()'\n")
+        fake.chmod(0o755)
+        self.out = self.dir / f"run{len(options)}"
+        result = self.run_xpurun("--hang-timeout", 1, "--on-hang", "kill", *options, "--", xpurun_test.PYTHON, "-c",
+                                 "import time; time.sleep(1000)",
+                                 env=self.env(PATH=f"{fake.parent}:{os.environ['PATH']}"))
+        self.assertEqual(result.returncode, 124, result.stderr)
+        (stacks,) = self.out.glob("dumps/1-hang/*.stacks.json")
+        return json.loads(stacks.read_text()), asked.exists()
+
+    def test_cuda_gdb_is_asked_on_a_hang_as_far_as_wanted(self):
+        stacks, asked = self.hang("--gpu-stacks", "always")
+        self.assertTrue(asked)
+        self.assertEqual([k["name"] for k in stacks["gpu_kernels"]], ["endless"])
+        stacks, asked = self.hang()  # no thread waits inside CUDA
+        self.assertFalse(asked)
+        self.assertNotIn("gpu_kernels", stacks)
+
+
 @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
 class NoFalseAlarm(xpurun_test.Case):
     def job(self, fault, **kwargs):

@@ -81,6 +81,13 @@ TEST_CASE("the kernel on the GPU tells a wait for peers from work without end") 
   REQUIRE(v.waiting.size() == 1);
   CHECK(v.waiting[0].what == "GPU synchronize (all_reduce)");
 
+  Stack beside = in_nccl;
+  beside.insert(beside.begin(), in_kernel("elementwise_kernel").front());
+  Job overlapped(3);
+  overlapped.all(beside).rank(1, in_sleep()).hang_dump();
+  CHECK(diagnose(overlapped.facts).ranks == RankSet{1});
+  CHECK(diagnose(overlapped.facts).waiting[0].what == "GPU synchronize (all_reduce)");
+
   Job own(3);
   own.all(in_nccl).rank(1, in_kernel("flash_fwd_kernel")).cpu(1, 1).hang_dump();
   const Verdict stuck = diagnose(own.facts);

@@ -1,0 +1,48 @@
+#include "common/model/json_fields.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <utility>
+
+namespace xpurun::model {
+
+using nlohmann::json;
+
+namespace {
+
+[[noreturn]] void refuse(const json& value) {
+  const std::string what = value.is_number() ? value.dump() : value.type_name();
+  throw json::other_error::create(501, "not an integer in range: " + what, &value);
+}
+
+}  // namespace
+
+int64_t to_int64(const json& value, int64_t lowest, int64_t highest) {
+  // nlohmann calls every integer that is not negative unsigned, unless a program has put a signed one in.
+  const bool fits =
+      value.is_number_unsigned() ? std::in_range<int64_t>(value.get<uint64_t>()) : value.is_number_integer();
+  const int64_t n = fits ? value.get<int64_t>() : 0;
+  if (!fits || n < lowest || n > highest) {
+    refuse(value);
+  }
+  return n;
+}
+
+uint64_t to_uint64(const json& value) {
+  if (!value.is_number_integer() || (!value.is_number_unsigned() && value.get<int64_t>() < 0)) {
+    refuse(value);
+  }
+  return value.get<uint64_t>();
+}
+
+const json* member(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it == object.end() || it->is_null() ? nullptr : &*it;
+}
+
+nlohmann::ordered_json rank_or_null(base::Rank rank) {
+  return rank == base::kNoRank ? nlohmann::ordered_json() : nlohmann::ordered_json(rank);
+}
+
+}  // namespace xpurun::model

@@ -1,0 +1,40 @@
+#include "common/model/json_fields.h"
+#include "common/model/stack_snapshot.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace xpurun::model {
+
+using nlohmann::json;
+
+TEST_CASE("an integer keeps its value or is an error, and never becomes another number") {
+  CHECK(to_integer<int>(json(-7)) == -7);
+  CHECK(to_integer<uint64_t>(json(UINT64_MAX)) == UINT64_MAX);
+  CHECK(to_integer<int64_t>(json(INT64_MIN)) == INT64_MIN);
+  CHECK_THROWS_AS(to_integer<int>(json(int64_t{1} << 32)), json::exception);
+  CHECK_THROWS_AS(to_integer<uint64_t>(json(-1)), json::exception);
+  CHECK_THROWS_AS(to_integer<int64_t>(json(UINT64_MAX)), json::exception);
+  CHECK_THROWS_AS(to_integer<int>(json(1.0)), json::exception);
+  CHECK_THROWS_AS(to_integer<int>(json("1")), json::exception);
+}
+
+TEST_CASE("an absent or null member is the fallback, a wrong one is not") {
+  const json j = json::parse(R"({"line": 3, "rank": null, "pid": 5.5e20})");
+  CHECK(integer(j, "line", 0) == 3);
+  CHECK(integer(j, "rank", -1) == -1);
+  CHECK(integer(j, "nothing", 9) == 9);
+  CHECK_THROWS_AS(integer(j, "pid", 0), json::exception);
+}
+
+TEST_CASE("a stacks file with a number that is none is refused with the reason") {
+  const auto stacks = process_stacks_from_json(json::parse(
+      R"({"schema": "xpurun.stacks/1", "threads": [{"tid": 1, "frames": [{"kind": "python", "line": 5.55556e+20}]}]})"));
+  REQUIRE_FALSE(stacks);
+  CHECK(stacks.error().what.find("not an integer in range") != std::string::npos);
+}
+
+}  // namespace xpurun::model
