@@ -173,7 +173,7 @@ constexpr OptionSpec kRun[] = {
      .kind = ValueKind::choice,
      .metavar = "LEVEL",
      .words = "off light full",
-     .default_text = "light",
+     .default_text = "off",
      .group = kTiming,
      .help =
          "time matmuls, collectives and memory operations of ranks that use a GPU; light: within the budget",

@@ -72,7 +72,7 @@ std::optional<double> share_of(const std::string& value) {
 }
 
 Timing timing_named(std::string_view name) {
-  return name == "off" ? Timing::off : (name == "full" ? Timing::full : Timing::light);
+  return name == "light" ? Timing::light : (name == "full" ? Timing::full : Timing::off);
 }
 
 // Reads values that check_value has passed.
@@ -234,7 +234,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.verbosity = verbosity(settings, read);
   out.preload = read.is_on("preload", out.preload);
   out.preload_path = read.text("preload-library", out.preload_path);
-  out.timing = timing_named(read.text("timing", "light"));
+  out.timing = timing_named(read.text("timing", "off"));
   out.overhead_budget = share_of(read.text("overhead-budget", "0.1%")).value_or(out.overhead_budget);
   const std::string port = read.text("metrics-port", "auto");
   out.metrics_port = port == "off" ? kNoPort : static_cast<int>(base::parse_int(port).value_or(0));

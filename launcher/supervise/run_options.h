@@ -63,7 +63,7 @@ struct RunOptions {
   std::string preload_path;  // empty: the one that belongs to this xpurun
 
   // Timing
-  Timing timing = Timing::light;
+  Timing timing = Timing::off;
   double overhead_budget = 0.001;  // most of a thread's time that light timing may cost
   int metrics_port = 0;            // 0: kMetricsPort, from the first GPU call on; kNoPort: no /metrics at all
 
