@@ -19,7 +19,7 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kSegmentMagic = 0x3147'4553'4e52'5058;  // "XPRNSEG1"
-inline constexpr uint32_t kSegmentVersion = 1;
+inline constexpr uint32_t kSegmentVersion = 2;
 
 inline constexpr uint32_t kOpSlots = 1024;  // a power of two
 inline constexpr uint32_t kCommSlots = 128;
@@ -153,17 +153,20 @@ struct CommEntry {
   std::atomic<uint64_t> last_stream;
   std::atomic<int64_t> last_result;  // of the last call that failed
   std::atomic<uint64_t> parent;      // identity of the communicator this one was split from, else 0
-  uint64_t reserved[10];
+  // The last collective behind which an event was put: beyond it nobody looks for the end, so that of the
+  // collectives after it `done` says nothing.
+  std::atomic<uint64_t> marked;
+  uint64_t reserved[9];
   Signature signatures[kSignatures];  // of sequence s in s % kSignatures
 };
 
 // Counters of the rank's library about itself.
 struct Health {
-  std::atomic<uint64_t> hooked_calls;
+  std::atomic<uint64_t> hooked_calls;  // counted in `ops`, as of about a second ago
   std::atomic<uint64_t> own_ns;  // host time of ours on the program's threads, measured on samples, scaled
   std::atomic<uint64_t> poller_cpu_ns;  // CPU time of our thread
   std::atomic<uint64_t> polls;
-  std::atomic<uint64_t> samples;  // calls with events around them
+  std::atomic<uint64_t> samples;  // calls with timing events around them
   std::atomic<uint64_t> completed;
   std::atomic<uint64_t> no_event;      // wanted a sample, no free event
   std::atomic<uint64_t> stream_full;   // wanted a sample, too many unfinished on that stream
@@ -174,13 +177,18 @@ struct Health {
   std::atomic<uint64_t> cuda_errors;  // of our own calls
   std::atomic<uint64_t> kernel_launches;
   std::atomic<uint64_t> comms_full;
-  std::atomic<uint64_t> event_host_ns;  // of own_ns: inside the CUDA calls that record events
+  std::atomic<uint64_t> event_host_ns;  // of own_ns: around the CUDA calls that record timing events
   std::atomic<uint64_t> heartbeat_ns;   // CLOCK_MONOTONIC, our thread
+  std::atomic<uint64_t> marks;          // events without timing behind collectives
+  std::atomic<uint64_t> mark_host_ns;   // of own_ns: around the CUDA calls that record those
+  std::atomic<uint64_t> gpu_ns;         // GPU time that the events are taken to cost; no measurement
 };
 
 struct ToRank {
   std::atomic<uint32_t> level;       // Level
-  std::atomic<uint32_t> budget_ppm;  // most of a thread's time that light timing may cost
+  std::atomic<uint32_t> budget_ppm;  // most of a step's time that light timing may cost
+  std::atomic<uint32_t> untimed;     // bit 1 << OpClass: calls of that class are counted only
+  std::atomic<uint32_t> poll_us;     // how often the rank looks for what has finished; 0: it decides
 };
 
 struct SegmentHeader {
@@ -193,7 +201,7 @@ struct SegmentHeader {
   alignas(64) std::atomic<uint32_t> state;      // RankState
   std::atomic<uint32_t> off_reason;             // OffReason
   std::atomic<uint32_t> level;                  // in force
-  std::atomic<uint32_t> period;                 // light: one of so many calls is timed
+  std::atomic<uint32_t> period;                 // one of so many calls is timed
   std::atomic<int32_t> pid;                     // as the rank sees itself
   std::atomic<int32_t> device;                  // first device used, as the rank numbers them; -1 none yet
   std::atomic<uint32_t> runtime_version;        // cudaRuntimeGetVersion
@@ -218,9 +226,11 @@ static_assert(sizeof(OpKey) == 64 && offsetof(OpKey, m) == 16 && offsetof(OpKey,
 static_assert(sizeof(OpEntry) == 128 && offsetof(OpEntry, calls) == 72, "wire layout");
 static_assert(sizeof(Event) == 32 && offsetof(Event, op) == 16, "wire layout");
 static_assert(sizeof(Signature) == 32, "wire layout");
-static_assert(sizeof(CommEntry) == 512 && offsetof(CommEntry, called) == 80, "wire layout");
+static_assert(sizeof(CommEntry) == 512 && offsetof(CommEntry, called) == 80 &&
+                  offsetof(CommEntry, marked) == 176,
+              "wire layout");
 static_assert(offsetof(CommEntry, signatures) == 256, "wire layout");
-static_assert(sizeof(Health) == 136, "wire layout");
+static_assert(sizeof(Health) == 160, "wire layout");
 static_assert(offsetof(SegmentHeader, to_rank) == 64 && offsetof(SegmentHeader, ring_tail) == 128,
               "wire layout");
 static_assert(offsetof(SegmentHeader, ring_head) == 192 && offsetof(SegmentHeader, state) == 256,

@@ -209,6 +209,7 @@ void Collector::refresh(Timed& timed) {
                        .launched = comm.launched,
                        .started = comm.started,
                        .done = comm.done,
+                       .marked = comm.marked,
                        .sends = comm.sends,
                        .receives = comm.receives,
                        .last_change_ns = comm.last_change_ns,

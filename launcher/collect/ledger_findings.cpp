@@ -51,6 +51,11 @@ std::string_view have(const std::vector<base::Rank>& ranks) {
   return ranks.size() == 1 ? "has" : "have";
 }
 
+// Something that the rank waits for has not happened. Of what was launched after `marked` nobody knows.
+bool is_unfinished(const CommTotals& c) {
+  return c.done < c.marked || (c.marked == 0 && c.done < c.launched);
+}
+
 template <typename Predicate>
 std::vector<base::Rank> ranks_where(const std::vector<Member>& members, Predicate predicate) {
   std::vector<base::Rank> out;
@@ -102,10 +107,9 @@ void judge(const std::vector<Member>& members, LedgerFinding& f) {
     newest = std::max(newest, m.comm->called);
     finished = std::min(finished, m.comm->done);
   }
-  const auto at_rest = [&](const CommTotals& c) { return c.called == newest && c.done == newest; };
-  if (ranks_where(members, at_rest).size() == members.size()) {
-    return;
-  }
+  const auto at_rest = [&](const CommTotals& c) {
+    return c.called == newest && c.launched == newest && !is_unfinished(c);
+  };
   f.sequence = newest;
   // A difference further back is the cause of what comes after it.
   const uint64_t oldest = newest > wire::kSignatures ? newest - wire::kSignatures + 1 : 1;
@@ -115,6 +119,9 @@ void judge(const std::vector<Member>& members, LedgerFinding& f) {
   }
   if (!f.ranks.empty()) {
     f.kind = "mismatch";
+    return;
+  }
+  if (ranks_where(members, at_rest).size() == members.size()) {
     return;
   }
   f.ranks = ranks_where(members, [&](const CommTotals& c) { return c.called < newest; });
@@ -134,7 +141,7 @@ void judge(const std::vector<Member>& members, LedgerFinding& f) {
   // Where no end was ever seen, there were no events to see it by.
   const auto seen_no_end = [](const CommTotals& c) { return c.done == 0; };
   if (ranks_where(members, seen_no_end).size() < members.size()) {
-    f.ranks = ranks_where(members, [&](const CommTotals& c) { return c.done < newest; });
+    f.ranks = ranks_where(members, is_unfinished);
     f.kind = "not_done";
   }
 }

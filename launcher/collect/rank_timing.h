@@ -77,6 +77,7 @@ struct CommTotals {
   uint64_t launched = 0;
   uint64_t started = 0;
   uint64_t done = 0;
+  uint64_t marked = 0;  // nobody looks for the end of the collectives after this one
   uint64_t sends = 0;
   uint64_t receives = 0;
   uint64_t last_change_ns = 0;

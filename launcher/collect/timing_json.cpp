@@ -76,6 +76,7 @@ ordered_json comm_json(const CommTotals& comm, size_t index, base::MonoNs now) {
   j["launched"] = comm.launched;
   j["started"] = comm.started;
   j["done"] = comm.done;
+  j["marked"] = comm.marked;
   j["sends"] = comm.sends;
   j["receives"] = comm.receives;
   j["unchanged_s"] = base::ns_to_s(now - static_cast<base::MonoNs>(comm.last_change_ns));

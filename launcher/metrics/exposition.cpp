@@ -117,7 +117,7 @@ void add_collectives(const RankTiming& t, const std::string& rank, Families& out
   uint64_t outstanding = 0;
   for (const CommTotals& comm : t.comms) {
     const bool live = comm.state == static_cast<uint32_t>(wire::CommState::live);
-    outstanding += live && comm.launched > comm.done ? comm.launched - comm.done : 0;
+    outstanding += live && comm.marked > comm.done ? comm.launched - comm.done : 0;
   }
   out.add("xpurun_collectives_outstanding", gauge,
           "Collectives handed to the GPU and not known to have finished.", {{"rank", rank}},
@@ -156,7 +156,7 @@ void add_ourselves(const RankTiming& t, const std::string& rank, Families& out) 
   const auto health = [&](const char* name) { return number(t.health.at(name)); };
   out.add("xpurun_timing_level", gauge, "Timing in force: 0 off, 1 light, 2 full.", labels,
           static_cast<double>(t.level));
-  out.add("xpurun_sampling_period", gauge, "In level light, one call of so many is timed.", labels, t.period);
+  out.add("xpurun_sampling_period", gauge, "One call of so many of a kind is timed.", labels, t.period);
   out.add("xpurun_overhead_seconds", counter, "Time that timing has cost the threads of the rank.", labels,
           health("own_ns") * kNs);
   out.add("xpurun_poller_cpu_seconds", counter, "CPU time of the library's own thread.", labels,

@@ -17,7 +17,7 @@ OPS_AT, COMMS_AT, RING_AT = 4096, 4096 + 128 * OPS, 4096 + 128 * OPS + 512 * COM
 BYTES = RING_AT + 32 * RING
 OFF, LIGHT, FULL = 0, 1, 2
 HEALTH = ("hooked_calls own_ns poller_cpu_ns polls samples completed no_event stream_full queue_full ring_dropped "
-          "table_full captured cuda_errors kernel_launches comms_full event_host_ns heartbeat_ns").split()
+          "table_full captured cuda_errors kernel_launches comms_full event_host_ns heartbeat_ns marks mark_host_ns gpu_ns").split()
 COMM_STATES = "free claimed initialising live finalized aborted destroyed failed".split()
 
 
@@ -32,7 +32,7 @@ class Segment:
         self.fd = os.memfd_create("segment", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, BYTES)
         self.memory = mmap.mmap(self.fd, BYTES)
-        self.memory[:16] = struct.pack("<QII", 0x3147_4553_4e52_5058, 1, BYTES)
+        self.memory[:16] = struct.pack("<QII", 0x3147_4553_4e52_5058, 2, BYTES)
         self.memory[64:72] = struct.pack("<II", level, budget_ppm)
         struct.pack_into("<i", self.memory, 276, -1)
         self.names = apis()
@@ -40,11 +40,14 @@ class Segment:
     def set_level(self, level):
         struct.pack_into("<I", self.memory, 64, level)
 
+    def set_untimed(self, classes):
+        struct.pack_into("<I", self.memory, 72, classes)
+
     def word(self, at, kind="<Q"):
         return struct.unpack_from(kind, self.memory, at)[0]
 
     def health(self):
-        return dict(zip(HEALTH, struct.unpack_from("<17Q", self.memory, 448)))
+        return dict(zip(HEALTH, struct.unpack_from("<20Q", self.memory, 448)))
 
     def state(self):
         return struct.unpack_from("<IIIIiiII", self.memory, 256)  # state, reason, level, period, pid, device, versions
@@ -80,10 +83,11 @@ class Segment:
             if state == 0:
                 continue
             counts = struct.unpack_from("<10Q", self.memory, at + 80)
+            marked = self.word(at + 176)
             name = self.memory[at + 40:at + 80].split(b"\0")[0].decode()
             signatures = [struct.unpack_from("<4Q", self.memory, at + 256 + 32 * s) for s in range(8)]
             found.append({"index": i, "state": COMM_STATES[state], "flags": flags, "identity": identity, "rank": rank,
-                          "nranks": nranks, "device": device, "splits": splits, "name": name,
+                          "nranks": nranks, "device": device, "splits": splits, "name": name, "marked": marked,
                           **dict(zip("called launched started done sends receives p2p_launched p2p_done last_change_ns "
                                      "last_stream".split(), counts)),
                           "signatures": {s[0]: s for s in signatures if s[0]}})

@@ -11,11 +11,14 @@ namespace {
 constexpr auto kAllReduce = static_cast<uint16_t>(wire::Api::ncclAllReduce);
 constexpr auto kAllGather = static_cast<uint16_t>(wire::Api::ncclAllGather);
 
+constexpr uint64_t kLaunched = UINT64_MAX;
+
 struct State {
   uint64_t called;
   uint64_t launched;
   uint64_t done;
   uint16_t last_api = kAllReduce;
+  uint64_t marked = kLaunched;
 };
 
 CommTotals comm(uint64_t identity, int rank, const State& s) {
@@ -27,6 +30,7 @@ CommTotals comm(uint64_t identity, int rank, const State& s) {
   c.called = s.called;
   c.launched = s.launched;
   c.done = s.done;
+  c.marked = s.marked == kLaunched ? s.launched : s.marked;
   for (uint64_t n = s.called > 8 ? s.called - 7 : 1; n <= s.called; ++n) {
     c.last.push_back({n, n == s.called ? s.last_api : kAllReduce, 9, 0, -1, 4096});
   }
@@ -90,6 +94,18 @@ TEST_CASE("entered and not launched; launched and not done") {
   REQUIRE(found.size() == 1);
   CHECK(found[0].kind == "not_done");
   CHECK(found[0].ranks == Ranks{1});
+}
+
+TEST_CASE("behind the last mark nobody knows what has finished") {
+  CHECK(ledger_findings(ranks({{9, 9, 7, kAllReduce, 7}, {9, 9, 9}})).empty());
+  auto found = ledger_findings(ranks({{9, 9, 6, kAllReduce, 7}, {9, 9, 9}}));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].kind == "not_done");
+  CHECK(found[0].ranks == Ranks{0});
+  found =
+      ledger_findings(ranks({{9, 9, 8, kAllReduce, 8}, {9, 9, 8, kAllGather, 8}, {9, 9, 8, kAllReduce, 8}}));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].kind == "mismatch");
 }
 
 TEST_CASE("counters that cannot be compared are not") {

@@ -65,6 +65,7 @@ RankTiming sample() {
   comm.nranks = 8;
   comm.launched = 60;
   comm.done = 58;
+  comm.marked = 60;
   t.comms = {comm};
   t.matmul_durations["bf16"].add(0.001);
   t.matmul_durations["bf16"].add(2);
