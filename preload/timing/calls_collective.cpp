@@ -39,6 +39,13 @@ struct Group {
 
 __thread Group t_group;
 __thread uint32_t t_making_entry;
+__thread uint32_t t_calls;
+
+// Our cost on the calls is measured on one of so many.
+constexpr uint32_t kCostEvery = 16;
+
+// By communicator: not known to have been reached.
+constinit std::atomic<uint32_t> g_events_on_their_way[wire::kCommSlots] = {};
 
 wire::CommEntry& comm_at(uint32_t index) {
   return segment()->comms[index];
@@ -84,38 +91,21 @@ CallInfo describe(const Collective& call, uint32_t comm, int nranks) {
   return info;
 }
 
-// Timing events around collectives cost overlap where all streams share a hardware queue.
-bool events_allowed() {
-  static const bool shared_queue = [] {
-    const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-    return connections != nullptr && strcmp(connections, "1") == 0;
-  }();
-  return level() == wire::Level::full && !shared_queue;
-}
-
-// An event of the pool for work on this stream, or kNoEvent: no pool yet, none free, or a capture.
-uint32_t event_for(void* stream, int* device) {
-  if (!load_cuda_api() || error_is_pending() || cuda_api().get_device(device) != 0) {
-    return kNoEvent;
-  }
-  EventPool* pool = event_pool(*device);
-  if (pool == nullptr || pool->state() != EventPool::State::ready) {
-    if (pool != nullptr) {
-      pool->want();
-    }
-    return kNoEvent;
-  }
-  if (!stream_has_room(stream) || is_capturing(stream)) {
-    return kNoEvent;
-  }
-  return pool->take();
+// Whether timing events go around this one. They cost overlap where all streams share a hardware queue. By
+// the number on the communicator, so that all its ranks time the same ones.
+bool is_to_be_timed(const CollectiveTicket& ticket) {
+  const wire::OpEntry& op = segment()->ops[ticket.op];
+  const uint64_t number =
+      ticket.sequence != 0 ? ticket.sequence : op.calls.load(std::memory_order_relaxed) + op.hash;
+  return !streams_share_a_queue() && is_turn_to_time(number, wire::OpClass::collective);
 }
 
 void record_start(CollectiveTicket& ticket) {
-  if (!events_allowed()) {
+  if (!is_to_be_timed(ticket)) {
     return;
   }
-  const uint32_t event = event_for(ticket.info.stream, &ticket.device);
+  const uint64_t before = now_ns();
+  const uint32_t event = take_event(ticket.info.stream, &ticket.device);
   if (event == kNoEvent) {
     return;
   }
@@ -125,53 +115,75 @@ void record_start(CollectiveTicket& ticket) {
     return;
   }
   ticket.event = event;
+  ticket.record_ns = now_ns() - before;
+}
+
+// A communicator with no event on its way gets one in any case, so that a collective that stands still is
+// seen to do so whatever the period.
+bool is_to_be_marked(uint32_t comm, uint64_t launched) {
+  return g_events_on_their_way[comm].load(std::memory_order_relaxed) == 0 || is_turn_to_mark(launched);
+}
+
+// Without timing events the end is when the poller looks: of use only where it looks often.
+bool is_timed_by_queries() {
+  return streams_share_a_queue() && level() == wire::Level::full &&
+         is_turn_to_time(0, wire::OpClass::collective);
 }
 
 // Marks the place on the stream where the work just launched ends; the poller will tell when it is reached.
 void record_end(const CollectiveTicket& ticket, bool single) {
-  wire::Health& health = segment()->header.health;
   const bool timed = ticket.event != kNoEvent;
+  wire::CommEntry& comm = comm_at(ticket.comm);
+  const uint64_t launched = comm.launched.load(std::memory_order_relaxed);
+  const uint64_t point_to_point = comm.point_to_point_launched.load(std::memory_order_relaxed);
+  if (!timed && !is_to_be_marked(ticket.comm, launched + point_to_point)) {
+    return;
+  }
+  const uint64_t before = now_ns();
   int device = ticket.device;
-  const uint32_t event = timed ? ticket.event : event_for(ticket.info.stream, &device);
+  const uint32_t event = timed ? ticket.event : take_event(ticket.info.stream, &device);
   if (event == kNoEvent) {
     return;
   }
   EventPool& pool = *event_pool(device);
-  const uint64_t before = now_ns();
   if (cuda_api().event_record(timed ? pool.stop(event) : pool.done(event), ticket.info.stream) != 0) {
     forget_cuda_error();
     pool.give(event);
     return;
   }
-  const wire::CommEntry& comm = comm_at(ticket.comm);
   Pending pending{};
   pending.stream = ticket.info.stream;
   pending.call_ns = ticket.call_ns;
   pending.launched_ns = before;
   pending.work = ticket.info.work;
-  pending.collective = comm.launched.load();
-  pending.point_to_point = comm.point_to_point_launched.load();
-  pending.op = single ? ticket.op : kNoOp;
+  pending.collective = launched;
+  pending.point_to_point = point_to_point;
+  pending.op = single && (timed || is_timed_by_queries()) ? ticket.op : kNoOp;
   pending.comm = ticket.comm;
   pending.sequence = static_cast<uint32_t>(ticket.sequence);
   pending.event = event;
   pending.device = device;
   pending.timed = timed;
   stream_gains(ticket.info.stream);
+  g_events_on_their_way[ticket.comm].fetch_add(1, std::memory_order_relaxed);
   if (!pending_queue().push(pending)) {
     stream_loses(ticket.info.stream);
+    mark_is_gone(ticket.comm);
     pool.give(event);
-    add(health.queue_full, 1);
+    add(segment()->header.health.queue_full, 1);
     return;
   }
-  add(health.samples, 1);
+  comm.marked.store(launched, std::memory_order_relaxed);
   const uint64_t cost = now_ns() - before;
-  add(health.event_host_ns, cost);
-  add(health.own_ns, cost);
+  timed ? sampled(ticket.record_ns + cost) : marked(cost);
 }
 
 void launched(const CollectiveTicket& ticket, uint64_t collectives, uint64_t point_to_point) {
-  collectives_launched(comm_at(ticket.comm), collectives, point_to_point, ticket.info.stream);
+  const uint64_t begin = now_ns();
+  collectives_launched(comm_at(ticket.comm), collectives, point_to_point, ticket.info.stream, begin);
+  if (ticket.begin_cost_ns != 0) {
+    add(segment()->header.health.own_ns, (ticket.begin_cost_ns + now_ns() - begin) * kCostEvery);
+  }
   record_end(ticket, collectives + point_to_point == 1);
 }
 
@@ -233,12 +245,25 @@ const char* name_in(const NcclConfig* config) {
 
 }  // namespace
 
+bool streams_share_a_queue() {
+  static const bool shared = [] {
+    const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    return connections != nullptr && strcmp(connections, "1") == 0;
+  }();
+  return shared;
+}
+
+void mark_is_gone(uint32_t comm) {
+  g_events_on_their_way[comm].fetch_sub(1, std::memory_order_relaxed);
+}
+
 CollectiveTicket collective_begins(const Collective& call) {
   wire::Segment& shared = *segment();
-  add(shared.header.health.hooked_calls, 1);
+  const bool measure = ++t_calls % kCostEvery == 0;
   CollectiveTicket ticket{};
   ticket.event = kNoEvent;
   ticket.device = -1;
+  ticket.call_ns = now_ns();
   ticket.comm = comm_of(call.comm);
   if (ticket.comm == wire::kNoComm) {
     return ticket;
@@ -247,7 +272,6 @@ CollectiveTicket collective_begins(const Collective& call) {
   ticket.info = describe(call, ticket.comm, comm.nranks.load(std::memory_order_relaxed));
   ticket.op = find_op(shared, ticket.info.key);
   wire::OpEntry& op = shared.ops[ticket.op];
-  ticket.call_ns = now_ns();
   if (goes_into_a_graph(call.stream)) {
     add(op.captured, 1);
     add(shared.header.health.captured, 1);
@@ -255,12 +279,13 @@ CollectiveTicket collective_begins(const Collective& call) {
     return ticket;
   }
   if (is_point_to_point(call.api)) {
-    point_to_point_called(comm, call.api == wire::Api::ncclSend);
+    point_to_point_called(comm, call.api == wire::Api::ncclSend, ticket.call_ns);
   } else {
-    ticket.sequence = collective_called(comm, ticket.info.key);
+    ticket.sequence = collective_called(comm, ticket.info.key, ticket.call_ns);
   }
   add(op.calls, 1);
   add(op.work, ticket.info.work);
+  ticket.begin_cost_ns = measure ? now_ns() - ticket.call_ns : 0;
   if (t_group.depth == 0) {
     record_start(ticket);
   }
@@ -321,7 +346,6 @@ uint64_t identity_of(const NcclUniqueId* ids, int count) {
 }
 
 void comm_began(uint64_t identity, int rank, int nranks, const NcclConfig* config, uint64_t parent, void**) {
-  add(segment()->header.health.hooked_calls, 1);
   note_nccl_version();
   t_making_entry = claim_comm(identity, rank, nranks, name_in(config));
   if (t_making_entry != wire::kNoComm) {

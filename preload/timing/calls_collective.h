@@ -23,9 +23,16 @@ struct CollectiveTicket {
   uint32_t op;
   uint64_t sequence;  // 0: point-to-point
   uint64_t call_ns;
-  uint32_t event;  // with a start recorded, or kNoEvent
+  uint64_t begin_cost_ns;  // ours before the call, if measured
+  uint64_t record_ns;      // of the start event
+  uint32_t event;          // with a start recorded, or kNoEvent
   int32_t device;
 };
+
+// CUDA_DEVICE_MAX_CONNECTIONS=1: what we put on one stream may stand between the work of others.
+bool streams_share_a_queue();
+// An event behind work of this communicator has been reached, or is not waited for any more.
+void mark_is_gone(uint32_t comm);
 
 CollectiveTicket collective_begins(const Collective& call);
 void collective_ends(const CollectiveTicket& ticket, int result);

@@ -35,13 +35,6 @@ Function* library_function(std::atomic<Function*>& cached, const char* library, 
   return found;
 }
 
-void* stream_of(void* handle) {
-  static constinit std::atomic<CublasGetStream*> get{nullptr};
-  CublasGetStream* function = library_function(get, "libcublas.so", "cublasGetStream_v2");
-  void* stream = nullptr;
-  return function != nullptr && function(handle, &stream) == 0 ? stream : nullptr;
-}
-
 // One attribute of a layout or descriptor; what it was initialised with if there is none.
 class Attributes {
  public:
@@ -66,6 +59,14 @@ uint8_t byte(int value) {
 
 }  // namespace
 
+void* blas_stream(void* handle) {
+  static constinit std::atomic<CublasGetStream*> get{nullptr};
+  const Inside inside;
+  CublasGetStream* function = library_function(get, "libcublas.so", "cublasGetStream_v2");
+  void* stream = nullptr;
+  return function != nullptr && function(handle, &stream) == 0 ? stream : nullptr;
+}
+
 CallInfo describe_matmul(wire::Api api, void* handle, const Problem& p) {
   CallInfo info{};
   info.key.api = static_cast<uint16_t>(api);
@@ -83,10 +84,7 @@ CallInfo describe_matmul(wire::Api api, void* handle, const Problem& p) {
   info.key.comm = wire::kNoComm;
   info.key.peer = -1;
   info.work = flop(p.m, p.n, p.k, p.batch, p.type_a);
-  if (handle != nullptr) {
-    const Inside inside;
-    info.stream = stream_of(handle);
-  }
+  info.blas = handle;
   return info;
 }
 

@@ -13,6 +13,9 @@ struct Problem {
   int type_a, type_b, type_c, compute;
 };
 
+// The stream that a cublasHandle_t works on.
+void* blas_stream(void* handle);
+
 // Fills the key and the work of a call; `handle` is a cublasHandle_t.
 CallInfo describe_matmul(wire::Api api, void* handle, const Problem& p);
 

@@ -18,9 +18,10 @@ void EventPool::want() {
   state_.compare_exchange_strong(expected, State::wanted);
 }
 
-void EventPool::fill() {
+void EventPool::fill(uint32_t wanted) {
   const CudaApi& cuda = cuda_api();
-  for (uint32_t i = 0; i < kPoolEvents; ++i) {
+  const uint32_t first = size();
+  for (uint32_t i = first; i < wanted; ++i) {
     if (cuda.event_create(&start_[i], 0) != 0 || cuda.event_create(&stop_[i], 0) != 0 ||
         cuda.event_create(&done_[i], kEventDisableTiming) != 0) {
       forget_cuda_error();
@@ -28,9 +29,10 @@ void EventPool::fill() {
       return;
     }
   }
-  for (uint32_t i = 0; i < kPoolEvents; ++i) {
+  for (uint32_t i = first; i < wanted; ++i) {
     give(i);
   }
+  made_.store(wanted, std::memory_order_relaxed);
   state_.store(State::ready, std::memory_order_release);
 }
 

@@ -8,7 +8,7 @@
 namespace xpurun::preload {
 
 inline constexpr int kMaxDevices = 16;
-inline constexpr uint32_t kPoolEvents = 1024;
+inline constexpr uint32_t kPoolEvents = 4096;
 inline constexpr uint32_t kNoEvent = 0xffffffff;
 
 class EventPool {
@@ -18,8 +18,9 @@ class EventPool {
   State state() const { return state_.load(std::memory_order_acquire); }
   // Any thread: asks the poller for this device's events.
   void want();
-  // Poller, with the device current.
-  void fill();
+  // Poller, with the device current: makes events until there are `wanted`.
+  void fill(uint32_t wanted);
+  uint32_t size() const { return made_.load(std::memory_order_relaxed); }
 
   // An index, or kNoEvent if all are in use.
   uint32_t take();
@@ -31,6 +32,7 @@ class EventPool {
 
  private:
   std::atomic<State> state_{State::none};
+  std::atomic<uint32_t> made_{0};
   std::atomic<uint64_t> free_{kNoEvent};  // changes << 32 | first free index
   std::atomic<uint32_t> next_[kPoolEvents] = {};
   void* start_[kPoolEvents] = {};

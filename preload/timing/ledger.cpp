@@ -48,7 +48,8 @@ uint32_t find_place(wire::Segment& shared) {
 void reset(wire::CommEntry& comm) {
   for (std::atomic<uint64_t>* counter :
        {&comm.handle, &comm.called, &comm.launched, &comm.started, &comm.done, &comm.sends, &comm.receives,
-        &comm.point_to_point_launched, &comm.point_to_point_done, &comm.last_stream, &comm.parent}) {
+        &comm.point_to_point_launched, &comm.point_to_point_done, &comm.last_stream, &comm.parent,
+        &comm.marked}) {
     counter->store(0, std::memory_order_relaxed);
   }
   comm.flags.store(0);
@@ -163,31 +164,34 @@ uint32_t comm_of(void* handle) {
   return found;
 }
 
-uint64_t collective_called(wire::CommEntry& comm, const wire::OpKey& key) {
+uint64_t collective_called(wire::CommEntry& comm, const wire::OpKey& key, uint64_t now) {
   const uint64_t sequence = comm.called.fetch_add(1) + 1;
-  const uint64_t now = now_ns();
   wire::Signature& signature = comm.signatures[sequence % wire::kSignatures];
-  signature.sequence.store(0);
+  signature.sequence.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
   signature.op.store(uint64_t{key.api} | uint64_t{key.dtype[0]} << 16 | uint64_t{key.compute} << 24 |
-                     static_cast<uint64_t>(static_cast<uint32_t>(key.peer)) << 32);
-  signature.count.store(static_cast<uint64_t>(key.k));
-  signature.called_ns.store(now);
-  signature.sequence.store(sequence);
-  comm.last_change_ns.store(now);
+                         static_cast<uint64_t>(static_cast<uint32_t>(key.peer)) << 32,
+                     std::memory_order_relaxed);
+  signature.count.store(static_cast<uint64_t>(key.k), std::memory_order_relaxed);
+  signature.called_ns.store(now, std::memory_order_relaxed);
+  signature.sequence.store(sequence, std::memory_order_release);
+  comm.last_change_ns.store(now, std::memory_order_relaxed);
   return sequence;
 }
 
-void point_to_point_called(wire::CommEntry& comm, bool is_send) {
+void point_to_point_called(wire::CommEntry& comm, bool is_send, uint64_t now) {
   add(is_send ? comm.sends : comm.receives, 1);
-  comm.last_change_ns.store(now_ns());
+  comm.last_change_ns.store(now, std::memory_order_relaxed);
 }
 
-void collectives_launched(wire::CommEntry& comm, uint64_t collectives, uint64_t point_to_point,
-                          void* stream) {
-  comm.launched.fetch_add(collectives);
-  comm.point_to_point_launched.fetch_add(point_to_point);
-  comm.last_stream.store(reinterpret_cast<uintptr_t>(stream));
-  comm.last_change_ns.store(now_ns());
+void collectives_launched(wire::CommEntry& comm, uint64_t collectives, uint64_t point_to_point, void* stream,
+                          uint64_t now) {
+  add(comm.launched, collectives);
+  if (point_to_point != 0) {
+    add(comm.point_to_point_launched, point_to_point);
+  }
+  comm.last_stream.store(reinterpret_cast<uintptr_t>(stream), std::memory_order_relaxed);
+  comm.last_change_ns.store(now, std::memory_order_relaxed);
 }
 
 void collectives_done(wire::CommEntry& comm, uint64_t collectives, uint64_t point_to_point, uint64_t now) {

@@ -21,11 +21,12 @@ uint32_t claim_comm(uint64_t identity, int rank, int nranks, const char* name);
 uint32_t comm_of(void* handle);
 
 // A collective is about to be called. Its number on the communicator, from 1.
-uint64_t collective_called(wire::CommEntry& comm, const wire::OpKey& key);
-void point_to_point_called(wire::CommEntry& comm, bool is_send);
+uint64_t collective_called(wire::CommEntry& comm, const wire::OpKey& key, uint64_t now);
+void point_to_point_called(wire::CommEntry& comm, bool is_send, uint64_t now);
 
 // The GPU has been given so many more.
-void collectives_launched(wire::CommEntry& comm, uint64_t collectives, uint64_t point_to_point, void* stream);
+void collectives_launched(wire::CommEntry& comm, uint64_t collectives, uint64_t point_to_point, void* stream,
+                          uint64_t now);
 // By now so many in all have finished; called by the poller.
 void collectives_done(wire::CommEntry& comm, uint64_t collectives, uint64_t point_to_point, uint64_t now);
 

@@ -11,15 +11,31 @@ namespace {
 constexpr uint32_t kProbes = 64;
 constexpr uint32_t kFirst = 8;  // below: one entry per OpClass for what found no place
 
-uint32_t hash_of(const wire::OpKey& key) {
-  uint64_t words[sizeof(key) / sizeof(uint64_t)];
-  memcpy(words, &key, sizeof(key));
-  uint64_t h = 0x9e3779b97f4a7c15;
-  for (const uint64_t word : words) {
-    h = (h ^ word) * 0xff51afd7ed558ccd;
-    h ^= h >> 32;
+constexpr uint32_t kWords = sizeof(wire::OpKey) / sizeof(uint64_t);
+
+struct Words {
+  explicit Words(const wire::OpKey& key) { memcpy(at, &key, sizeof(key)); }
+  uint64_t at[kWords];
+};
+
+// Sums of products, none of which waits for another.
+uint32_t hash_of(const Words& key) {
+  uint64_t h = 0;
+  uint64_t odd = 0x9e3779b97f4a7c15;
+  for (const uint64_t word : key.at) {
+    h += (word ^ word >> 32) * odd;
+    odd *= 0xd1342543de82ef95;
   }
-  return static_cast<uint32_t>(h);
+  h = (h ^ h >> 29) * 0xff51afd7ed558ccd;
+  return static_cast<uint32_t>(h >> 32);
+}
+
+bool are_equal(const Words& a, const Words& b) {
+  uint64_t differing = 0;
+  for (uint32_t i = 0; i < kWords; ++i) {
+    differing |= a.at[i] ^ b.at[i];
+  }
+  return differing == 0;
 }
 
 bool is_state(const wire::OpEntry& entry, wire::SlotState state) {
@@ -40,12 +56,13 @@ bool enter(wire::OpEntry& entry, const wire::OpKey& key, uint32_t hash) {
 }  // namespace
 
 uint32_t find_op(wire::Segment& segment, const wire::OpKey& key) {
-  const uint32_t hash = hash_of(key);
+  const Words words(key);
+  const uint32_t hash = hash_of(words);
   for (uint32_t i = 0; i < kProbes; ++i) {
     const uint32_t index = kFirst + (hash + i) % (wire::kOpSlots - kFirst);
     wire::OpEntry& entry = segment.ops[index];
     if (is_state(entry, wire::SlotState::ready)) {
-      if (entry.hash == hash && memcmp(&entry.key, &key, sizeof(key)) == 0) {
+      if (entry.hash == hash && are_equal(Words(entry.key), words)) {
         return index;
       }
     } else if (is_state(entry, wire::SlotState::free) && enter(entry, key, hash)) {

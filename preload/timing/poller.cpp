@@ -2,6 +2,7 @@
 
 #include "preload/supervisor_link.h"
 #include "preload/timing/budget.h"
+#include "preload/timing/calls_collective.h"
 #include "preload/timing/cuda_api.h"
 #include "preload/timing/event_pool.h"
 #include "preload/timing/gpu_clock.h"
@@ -11,10 +12,9 @@
 #include "preload/timing/timed_call.h"
 #include "preload/timing/vendor.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -26,28 +26,42 @@ namespace xpurun::preload {
 namespace {
 
 constexpr uint64_t kNsPerMs = 1'000'000;
-constexpr uint64_t kBusyNs = 2 * kNsPerMs;
-constexpr uint64_t kBusyFullNs = kNsPerMs;
-constexpr uint64_t kIdleNs = 10 * kNsPerMs;
-constexpr uint64_t kOffNs = 100 * kNsPerMs;
+// Every look takes locks of CUDA's that the program's threads want as well. Nothing is lost in between: the
+// events keep the times.
+constexpr uint64_t kLightNs = 50 * kNsPerMs;
+constexpr uint64_t kFullNs = 10 * kNsPerMs;
+constexpr uint64_t kSharedQueueNs = 2 * kNsPerMs;  // full, where the end is when we notice it
+constexpr uint64_t kOffNs = 250 * kNsPerMs;
+constexpr uint64_t kCountNs = 1000 * kNsPerMs;
 constexpr uint64_t kFinishNs = 20 * kNsPerMs;
 constexpr int kNice = 10;
+
+constexpr uint32_t kLightEvents = 512;
+// So many unfinished calls of a stream are passed over at once if the last of them has finished.
+constexpr uint32_t kAhead = 64;
+// Light begins with few samples and takes more if they are cheap; of full, all are expected.
+constexpr uint32_t kFirstPeriod = 64;
+// How many times the budget full may cost.
+constexpr uint64_t kFullBudget = 5;
 
 enum class Phase : uint32_t { none, running, leaving, left };
 
 constinit std::atomic<Phase> g_phase{Phase::none};
 constinit StreamQueues g_queues;
 GpuClock g_clocks[kMaxDevices];
-Budget g_budget;
+Budget g_light_budget(kFirstPeriod);
+Budget g_full_budget(1);
+constinit std::atomic<uint32_t> g_wake{0};
+uint64_t g_counted_ns = 0;
 bool g_prepared = false;
-bool g_clock_allowed = true;
+bool g_shared_queue = false;
 
 wire::SegmentHeader& header() {
   return segment()->header;
 }
 
 void prepare_cuda() {
-  if (g_prepared || !load_cuda_api()) {
+  if (g_prepared || !is_timing_on() || !load_cuda_api()) {
     return;
   }
   g_prepared = true;
@@ -64,19 +78,22 @@ void fill_pools() {
   if (!g_prepared) {
     return;
   }
+  const uint32_t wanted = level() == wire::Level::full ? kPoolEvents : kLightEvents;
   for (int device = 0; device < kMaxDevices; ++device) {
     EventPool& pool = *event_pool(device);
-    if (pool.state() == EventPool::State::wanted) {
+    const bool first = pool.state() == EventPool::State::wanted;
+    const bool ready = pool.state() == EventPool::State::ready;
+    if ((first || ready) && pool.size() < wanted) {
       if (cuda_api().set_device(device) != 0) {
         forget_cuda_error();
       }
-      if (g_clock_allowed) {
+      if (first && !g_shared_queue) {
         g_clocks[device].set_up();
       }
-      pool.fill();
+      pool.fill(wanted);
       describe_device(header(), device);
       header().state.store(static_cast<uint32_t>(wire::RankState::timing));
-    } else if (pool.state() == EventPool::State::ready) {
+    } else if (ready && is_timing_on()) {
       g_clocks[device].tick();
     }
   }
@@ -145,24 +162,41 @@ void completed(const Pending& item, uint32_t number, StreamQueues::Stream& strea
   stream.last_end_ns = now;
 }
 
+void forget(const Pending& item) {
+  event_pool(item.device)->give(item.event);
+  stream_loses(item.stream);
+  if (item.comm != wire::kNoComm) {
+    mark_is_gone(item.comm);
+  }
+}
+
+int state_of(const Pending& item) {
+  EventPool& pool = *event_pool(item.device);
+  return cuda_api().event_query(item.timed ? pool.stop(item.event) : pool.done(item.event));
+}
+
 // False once CUDA has given an error that means it is of no more use.
 bool poll_stream(uint32_t number) {
   StreamQueues::Stream& stream = g_queues.stream(number);
-  while (const Pending* item = g_queues.front(stream)) {
-    EventPool& pool = *event_pool(item->device);
-    void* event = item->timed ? pool.stop(item->event) : pool.done(item->event);
-    const int state = cuda_api().event_query(event);
+  uint32_t step = g_queues.is_in_order(stream) ? kAhead : 1;
+  while (step > 0 && g_queues.front(stream) != nullptr) {
+    uint32_t count = step;
+    const int state = state_of(*g_queues.ahead(stream, &count));
     if (state == kCudaErrorNotReady) {
-      return true;
+      step = count / 2;
+      continue;
     }
     if (state != 0) {
       forget_cuda_error();
       return false;
     }
-    completed(*item, number, stream, now_ns());
-    pool.give(item->event);
-    stream_loses(item->stream);
-    g_queues.pop(stream);
+    const uint64_t now = now_ns();
+    for (uint32_t i = 0; i < count; ++i) {
+      const Pending& item = *g_queues.front(stream);
+      completed(item, number, stream, now);
+      forget(item);
+      g_queues.pop(stream);
+    }
   }
   return true;
 }
@@ -171,8 +205,7 @@ bool poll_once() {
   Pending item{};
   while (pending_queue().pop(&item)) {
     if (!g_queues.push(item)) {
-      event_pool(item.device)->give(item.event);
-      stream_loses(item.stream);
+      forget(item);
       add(header().health.queue_full, 1);
     }
   }
@@ -184,31 +217,75 @@ bool poll_once() {
   return true;
 }
 
+// Once a second: nobody needs it sooner, and no hooked call has to pay for it.
+void count_calls(uint64_t now) {
+  if (now - g_counted_ns < kCountNs) {
+    return;
+  }
+  g_counted_ns = now;
+  uint64_t calls = 0;
+  for (const wire::OpEntry& op : segment()->ops) {
+    calls += op.calls.load(std::memory_order_relaxed) + op.captured.load(std::memory_order_relaxed);
+  }
+  header().health.hooked_calls.store(calls);
+}
+
+void keep_to_the_budget(uint64_t now) {
+  const bool full = level() == wire::Level::full;
+  Budget& budget = full ? g_full_budget : g_light_budget;
+  const uint64_t ppm = header().to_rank.budget_ppm.load();
+  const Periods periods = budget.update(now, spent(), full ? ppm * kFullBudget : ppm);
+  set_periods(periods);
+  header().period.store(periods.sample);
+}
+
+void follow_the_level() {
+  const auto wanted = static_cast<wire::Level>(header().to_rank.level.load(std::memory_order_relaxed));
+  if (wanted == level()) {
+    return;
+  }
+  if (wanted == wire::Level::off) {
+    mark_calls_missed(*segment());
+  }
+  g_light_budget.restart();
+  g_full_budget.restart();
+  set_level(wanted);
+}
+
 void keep_books(uint64_t now) {
-  wire::SegmentHeader& h = header();
+  wire::Health& health = header().health;
   timespec cpu{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-  h.health.poller_cpu_ns.store(static_cast<uint64_t>(cpu.tv_sec) * 1'000'000'000 +
-                               static_cast<uint64_t>(cpu.tv_nsec));
-  h.health.heartbeat_ns.store(now);
-  add(h.health.polls, 1);
-  const uint32_t period = g_budget.update(now, h.health.own_ns.load(), h.to_rank.budget_ppm.load());
-  set_period(period);
-  h.period.store(period);
-  const auto wanted = static_cast<wire::Level>(h.to_rank.level.load(std::memory_order_relaxed));
-  if (wanted != level()) {
-    if (wanted == wire::Level::off) {
-      mark_calls_missed(*segment());
-    }
-    set_level(wanted);
+  health.poller_cpu_ns.store(static_cast<uint64_t>(cpu.tv_sec) * 1'000'000'000 +
+                             static_cast<uint64_t>(cpu.tv_nsec));
+  health.heartbeat_ns.store(now);
+  add(health.polls, 1);
+  follow_the_level();
+  if (is_timing_on()) {
+    keep_to_the_budget(now);
+    count_calls(now);
   }
 }
 
 uint64_t pause_ns() {
-  if (!g_queues.empty()) {
-    return level() == wire::Level::full ? kBusyFullNs : kBusyNs;
+  if (!is_timing_on()) {
+    return kOffNs;
   }
-  return is_timing_on() ? kIdleNs : kOffNs;
+  const uint32_t us = header().to_rank.poll_us.load(std::memory_order_relaxed);
+  if (us != 0) {
+    return us * (kNsPerMs / 1000);
+  }
+  if (level() == wire::Level::light) {
+    return kLightNs;
+  }
+  return g_shared_queue ? kSharedQueueNs : kFullNs;
+}
+
+// Until it is time for the next look or the process ends.
+void rest() {
+  const uint64_t pause = pause_ns();
+  const timespec time{static_cast<time_t>(pause / 1'000'000'000), static_cast<long>(pause % 1'000'000'000)};
+  syscall(SYS_futex, &g_wake, FUTEX_WAIT_PRIVATE, 0, &time, nullptr, 0);
 }
 
 void* poll_for_ever(void*) {
@@ -222,10 +299,12 @@ void* poll_for_ever(void*) {
       break;
     }
     keep_books(now_ns());
-    sleep_until(now_ns() + pause_ns());
+    rest();
   }
   if (g_phase.load() == Phase::leaving && g_prepared) {
     poll_once();
+    g_counted_ns = 0;
+    count_calls(now_ns());
   }
   g_phase.store(Phase::left);
   return nullptr;
@@ -234,9 +313,7 @@ void* poll_for_ever(void*) {
 }  // namespace
 
 bool start_poller() {
-  const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-  // One hardware queue for all streams: ours would stand between the program's.
-  g_clock_allowed = connections == nullptr || strcmp(connections, "1") != 0;
+  g_shared_queue = streams_share_a_queue();
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) {
     return false;
@@ -261,6 +338,8 @@ void finish_polling() {
     return;
   }
   const uint64_t deadline = now_ns() + kFinishNs;
+  g_wake.store(1);
+  syscall(SYS_futex, &g_wake, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   while (g_phase.load() != Phase::left && now_ns() < deadline) {
     sleep_until(now_ns() + kNsPerMs / 5);
   }

@@ -13,22 +13,22 @@
 
 namespace xpurun::preload {
 
+constinit State g_state;
+__thread uint32_t t_inside = 0;
+
 namespace {
 
 enum class Phase : uint32_t { disabled, idle, starting, started };
 
 RunEnv g_run;
 constinit std::atomic<Phase> g_phase{Phase::disabled};
-constinit std::atomic<wire::Segment*> g_segment{nullptr};
-constinit std::atomic<wire::Level> g_level{wire::Level::off};
 constinit std::atomic<bool> g_stopped{false};
-__thread uint32_t t_inside = 0;
 
 // A forked child owns neither the poller nor the GPU context; the segment is its parent's.
 void after_fork_in_child() {
   if (g_phase.load() == Phase::started || g_phase.load() == Phase::starting) {
     g_stopped.store(true);
-    g_level.store(wire::Level::off);
+    g_state.level.store(wire::Level::off);
     set_all_hooks(false);
   }
 }
@@ -58,7 +58,7 @@ void start_timing() {
     segment->header.pid.store(getpid());
     segment->header.attached_ns.store(monotonic_ns());
     segment->header.state.store(static_cast<uint32_t>(wire::RankState::attached));
-    g_segment.store(segment);
+    g_state.segment.store(segment);
     set_level(static_cast<wire::Level>(segment->header.to_rank.level.load()));
     pthread_atfork(nullptr, nullptr, after_fork_in_child);
     if (start_poller()) {
@@ -71,27 +71,11 @@ void start_timing() {
   errno = saved_errno;
 }
 
-bool is_timing_on() {
-  return g_level.load(std::memory_order_relaxed) != wire::Level::off;
-}
-
-bool may_record() {
-  return is_timing_on() && t_inside == 0;
-}
-
-wire::Segment* segment() {
-  return g_segment.load(std::memory_order_relaxed);
-}
-
-wire::Level level() {
-  return g_level.load(std::memory_order_relaxed);
-}
-
 void set_level(wire::Level level) {
-  if (g_stopped.load() || level > wire::Level::full || level == g_level.load()) {
+  if (g_stopped.load() || level > wire::Level::full || level == g_state.level.load()) {
     return;
   }
-  g_level.store(level);
+  g_state.level.store(level);
   segment()->header.level.store(static_cast<uint32_t>(level));
   set_all_hooks(level != wire::Level::off);
 }
@@ -100,21 +84,13 @@ void stop_timing(wire::OffReason reason) {
   if (g_stopped.exchange(true)) {
     return;
   }
-  g_level.store(wire::Level::off);
+  g_state.level.store(wire::Level::off);
   set_all_hooks(false);
   if (wire::Segment* shared = segment()) {
     shared->header.off_reason.store(static_cast<uint32_t>(reason));
     shared->header.level.store(0);
     shared->header.state.store(static_cast<uint32_t>(wire::RankState::off));
   }
-}
-
-Inside::Inside() {
-  ++t_inside;
-}
-
-Inside::~Inside() {
-  --t_inside;
 }
 
 }  // namespace xpurun::preload

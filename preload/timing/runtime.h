@@ -4,6 +4,7 @@
 
 #include "common/wire/segment.h"
 
+#include <atomic>
 #include <stdint.h>
 
 namespace xpurun::preload {
@@ -16,18 +17,34 @@ void prepare_timing(const RunEnv& run);
 // Asks the supervisor for the segment and starts the poller, once per process; later calls return at once.
 void start_timing();
 
-bool is_timing_on();
+// What every hooked call looks at; written by runtime.cpp alone.
+struct State {
+  std::atomic<wire::Level> level{wire::Level::off};
+  std::atomic<wire::Segment*> segment{nullptr};
+};
+__attribute__((visibility("hidden"))) extern State g_state;
+__attribute__((visibility("hidden"))) extern __thread uint32_t t_inside;
+
+// Level in force, as the poller last saw it.
+inline wire::Level level() {
+  return g_state.level.load(std::memory_order_relaxed);
+}
+void set_level(wire::Level level);
+
+inline bool is_timing_on() {
+  return level() != wire::Level::off;
+}
 
 // True if the calling thread may count and time: timing is on and the call does not come from inside a hooked
 // function, whose inner calls are its own business.
-bool may_record();
+inline bool may_record() {
+  return is_timing_on() && t_inside == 0;
+}
 
 // nullptr until attached. Valid until the process ends.
-wire::Segment* segment();
-
-// Level in force, as the poller last saw it.
-wire::Level level();
-void set_level(wire::Level level);
+inline wire::Segment* segment() {
+  return g_state.segment.load(std::memory_order_relaxed);
+}
 
 // Gives up: hooks pass everything through from now on.
 void stop_timing(wire::OffReason reason);
@@ -35,10 +52,10 @@ void stop_timing(wire::OffReason reason);
 // Marks the thread as being inside a vendor function.
 class Inside {
  public:
-  Inside();
+  Inside() { ++t_inside; }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
-  ~Inside();
+  ~Inside() { --t_inside; }
 };
 
 inline void add(std::atomic<uint64_t>& counter, uint64_t amount) {

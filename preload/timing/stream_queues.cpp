@@ -2,6 +2,10 @@
 
 namespace xpurun::preload {
 
+namespace {
+void* const kStreamPerThread = reinterpret_cast<void*>(2);  // cudaStreamPerThread
+}
+
 // When a process has more streams than we tell apart, the last queue serves all others.
 uint32_t StreamQueues::number_of(void* handle, int32_t device) {
   for (uint32_t i = 0; i < count_; ++i) {
@@ -45,6 +49,22 @@ bool StreamQueues::push(const Pending& item) {
 
 const Pending* StreamQueues::front(const Stream& stream) const {
   return stream.first == 0 ? nullptr : &item_[stream.first];
+}
+
+const Pending* StreamQueues::ahead(const Stream& stream, uint32_t* number) const {
+  uint32_t place = stream.first;
+  uint32_t at = 1;
+  while (at < *number && next_[place] != 0) {
+    place = next_[place];
+    ++at;
+  }
+  *number = at;
+  return place == 0 ? nullptr : &item_[place];
+}
+
+bool StreamQueues::is_in_order(const Stream& stream) const {
+  const bool shared = count_ == kStreams && &stream == &streams_[kStreams - 1];
+  return !shared && stream.handle != kStreamPerThread;
 }
 
 void StreamQueues::pop(Stream& stream) {

@@ -31,6 +31,10 @@ class StreamQueues {
   Stream& stream(uint32_t number) { return streams_[number]; }
   // The oldest; nullptr if the stream has none.
   const Pending* front(const Stream& stream) const;
+  // The `number`th oldest, from 1, or the newest if there are fewer; `number` becomes which it is.
+  const Pending* ahead(const Stream& stream, uint32_t* number) const;
+  // False if the queue holds the work of several streams, or of one that is another for each thread.
+  bool is_in_order(const Stream& stream) const;
   void pop(Stream& stream);
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/wire/segment.h"
+#include "preload/timing/budget.h"
 #include "preload/timing/pending.h"
 #include "preload/timing/runtime.h"
 
@@ -14,6 +15,7 @@ struct CallInfo {
   wire::OpKey key;
   uint64_t work;  // FLOP or bytes
   void* stream;
+  void* blas;  // cublasHandle_t whose stream it is, where that has not been asked yet
 };
 
 // What begin_call() has done, for end_call().
@@ -21,7 +23,7 @@ struct Ticket {
   uint32_t op = kNoOp;
   uint32_t event = 0xffffffff;  // kNoEvent: counted only
   int32_t device = -1;
-  uint32_t sequence = 0;
+  void* stream = nullptr;  // if there is an event
   uint64_t call_ns = 0;
   uint64_t begin_cost_ns = 0;
   uint64_t record_ns = 0;
@@ -40,16 +42,29 @@ void count_host_call(const CallInfo& info, uint64_t begin_ns, uint64_t end_ns);
 // True if the stream is being captured into a graph: then nothing may be recorded, and nothing has run.
 // Asks CUDA only while some capture is known to go on.
 bool goes_into_a_graph(void* stream);
+bool a_capture_goes_on();
 void capture_began();
 void capture_ended();
 
-// How many unfinished timed calls a stream may have before it is left alone, and the count of them.
-bool stream_has_room(void* stream);
+// The count of unfinished timed calls of a stream.
 void stream_gains(void* stream);
 void stream_loses(void* stream);
 
-// One of so many calls of a kind is timed in level light. Set by the poller.
-void set_period(uint32_t period);
+// One of so many calls is timed, one of so many collectives marked; powers of two. Set by the poller.
+void set_periods(const Periods& periods);
+
+// True if it is the turn of the call with that number among its like.
+bool is_turn_to_time(uint64_t number, wire::OpClass op_class);
+bool is_turn_to_mark(uint64_t number);
+
+// An event of the calling thread's device for work on `stream`, or kNoEvent: no pool yet, none free, or a
+// capture, even one begun behind our back.
+uint32_t take_event(void* stream, int* device);
+
+// Adds to what timing events, or marks, have cost: host time, and what they are taken to cost the GPU.
+void sampled(uint64_t host_ns);
+void marked(uint64_t host_ns);
+Spent spent();
 
 template <typename Function, typename... A>
 int call_timed(Function* real, const CallInfo& info, A... args) {

@@ -11,9 +11,7 @@
 #include <vector>
 
 namespace xpurun::preload {
-wire::Segment* segment() {
-  return nullptr;
-}
+constinit State g_state;
 }  // namespace xpurun::preload
 
 using namespace xpurun;

@@ -17,16 +17,13 @@ xpurun::wire::Segment* g_segment = nullptr;
 
 // What the rest of the preload has for these.
 namespace xpurun::preload {
-wire::Segment* segment() {
-  return g_segment;
-}
+constinit State g_state;
+__thread uint32_t t_inside = 0;
 uint64_t now_ns() {
   timespec t{};
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
 }
-Inside::Inside() = default;
-Inside::~Inside() = default;
 void* find_in_library(const char*, const char*) {
   return nullptr;
 }
@@ -47,9 +44,9 @@ void* call_and_launch(void* number) {
     key.comm = index;
     key.m = key.n = key.k = static_cast<int64_t>(i % 200);
     const uint32_t op = preload::find_op(*g_segment, key);
-    preload::collective_called(comm, key);
+    preload::collective_called(comm, key, preload::now_ns());
     preload::add(g_segment->ops[op].calls, 1);
-    preload::collectives_launched(comm, 1, 0, nullptr);
+    preload::collectives_launched(comm, 1, 0, nullptr, preload::now_ns());
     preload::collectives_done(comm, i, 0, preload::now_ns());
   }
   return nullptr;
@@ -82,6 +79,7 @@ int main(int argc, char** argv) {
     return 98;
   }
   g_segment = static_cast<wire::Segment*>(memory);
+  preload::g_state.segment.store(g_segment);
   pthread_t thread{};
   pthread_create(&thread, nullptr, fill_ring, nullptr);
   pthread_create(&thread, nullptr, call_and_launch, reinterpret_cast<void*>(uintptr_t{1}));

@@ -320,7 +320,7 @@ void last_error() {
 }
 
 void settle() {
-  const timespec pause{0, 60'000'000};
+  const timespec pause{0, 130'000'000};
   nanosleep(&pause, nullptr);
 }
 
