@@ -187,7 +187,7 @@ struct Health {
 struct ToRank {
   std::atomic<uint32_t> level;       // Level
   std::atomic<uint32_t> budget_ppm;  // most of a step's time that light timing may cost
-  std::atomic<uint32_t> untimed;     // bit 1 << OpClass: calls of that class are counted only
+  std::atomic<uint32_t> untimed;     // bit 1 << OpClass: counted, neither timed nor marked
   std::atomic<uint32_t> poll_us;     // how often the rank looks for what has finished; 0: it decides
 };
 

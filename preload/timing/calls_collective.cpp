@@ -93,7 +93,7 @@ CallInfo describe(const Collective& call, uint32_t comm, int nranks) {
 
 // Whether timing events go around this one. They cost overlap where all streams share a hardware queue. By
 // the number on the communicator, so that all its ranks time the same ones.
-bool is_to_be_timed(const CollectiveTicket& ticket) {
+bool is_its_turn(const CollectiveTicket& ticket) {
   const wire::OpEntry& op = segment()->ops[ticket.op];
   const uint64_t number =
       ticket.sequence != 0 ? ticket.sequence : op.calls.load(std::memory_order_relaxed) + op.hash;
@@ -101,7 +101,7 @@ bool is_to_be_timed(const CollectiveTicket& ticket) {
 }
 
 void record_start(CollectiveTicket& ticket) {
-  if (!is_to_be_timed(ticket)) {
+  if (!is_its_turn(ticket)) {
     return;
   }
   const uint64_t before = now_ns();
@@ -121,13 +121,13 @@ void record_start(CollectiveTicket& ticket) {
 // A communicator with no event on its way gets one in any case, so that a collective that stands still is
 // seen to do so whatever the period.
 bool is_to_be_marked(uint32_t comm, uint64_t launched) {
-  return g_events_on_their_way[comm].load(std::memory_order_relaxed) == 0 || is_turn_to_mark(launched);
+  return is_to_be_timed(wire::OpClass::collective) &&
+         (g_events_on_their_way[comm].load(std::memory_order_relaxed) == 0 || is_turn_to_mark(launched));
 }
 
 // Without timing events the end is when the poller looks: of use only where it looks often.
 bool is_timed_by_queries() {
-  return streams_share_a_queue() && level() == wire::Level::full &&
-         is_turn_to_time(0, wire::OpClass::collective);
+  return streams_share_a_queue() && level() == wire::Level::full;
 }
 
 // Marks the place on the stream where the work just launched ends; the poller will tell when it is reached.

@@ -72,10 +72,13 @@ void set_periods(const Periods& periods) {
   g_mark_period.store(periods.mark, std::memory_order_relaxed);
 }
 
-bool is_turn_to_time(uint64_t number, wire::OpClass op_class) {
+bool is_to_be_timed(wire::OpClass op_class) {
   const uint32_t untimed = segment()->header.to_rank.untimed.load(std::memory_order_relaxed);
-  return (number & (g_sample_period.load(std::memory_order_relaxed) - 1)) == 0 &&
-         (untimed >> static_cast<uint32_t>(op_class) & 1) == 0;
+  return (untimed >> static_cast<uint32_t>(op_class) & 1) == 0;
+}
+
+bool is_turn_to_time(uint64_t number, wire::OpClass op_class) {
+  return (number & (g_sample_period.load(std::memory_order_relaxed) - 1)) == 0 && is_to_be_timed(op_class);
 }
 
 bool is_turn_to_mark(uint64_t number) {

@@ -53,6 +53,8 @@ void stream_loses(void* stream);
 // One of so many calls is timed, one of so many collectives marked; powers of two. Set by the poller.
 void set_periods(const Periods& periods);
 
+// False if the class is only to be counted.
+bool is_to_be_timed(wire::OpClass op_class);
 // True if it is the turn of the call with that number among its like.
 bool is_turn_to_time(uint64_t number, wire::OpClass op_class);
 bool is_turn_to_mark(uint64_t number);

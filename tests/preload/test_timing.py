@@ -138,7 +138,7 @@ class Timing(unittest.TestCase):
         _, shared = self.play("memory", "settle", "matmuls", "collectives", "settle", segments=counting)
         self.check_matmuls(shared)
         self.assertEqual({op["timed"] for op in shared.ops() if op["class"] in (1, 2)}, {0})
-        self.assertEqual((shared.op("cudaMemsetAsync")["calls"], shared.comms()[0]["done"]), (1, 9))
+        self.assertEqual((shared.op("cudaMemsetAsync")["calls"], shared.comms()[0]["called"], shared.comms()[0]["marked"]), (1, 9, 0))
 
     def test_groups(self):
         _, shared = self.play("memory", "settle", "collectives", "p2p", "settle")
@@ -210,10 +210,10 @@ class Timing(unittest.TestCase):
         self.assertEqual(len(shared.drain()) + health["ring_dropped"], health["completed"])
 
     def test_budget(self):
-        _, shared = self.play("memory", "settle", "million", budget_ppm=1000, FAKE_GPU_WORK_US="1")
+        _, shared = self.play("memory", "settle", *["million"] * 4, budget_ppm=1000, FAKE_GPU_WORK_US="1")
         health = shared.health()
         # Counting alone costs more than a thousandth of such a program: nearly nothing is left to time.
-        self.assertLess(health["samples"], 40_000)
+        self.assertLess(health["samples"], 100_000)
         self.assertGreaterEqual(shared.state()[3], 64)
 
     def test_off_is_off(self):

@@ -4,6 +4,7 @@ Written from docs/wire.md, not generated from the header: the tests that use it 
 """
 
 import array
+import ctypes
 import mmap
 import os
 import pathlib
@@ -37,8 +38,25 @@ class Segment:
         struct.pack_into("<i", self.memory, 276, -1)
         self.names = apis()
 
+    @classmethod
+    def of_this_process(cls):
+        """The one that the preload in this very process writes to; None if there is none."""
+        for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
+            if "/memfd:xpurun-segment" in line:
+                made = cls.__new__(cls)
+                made.memory = (ctypes.c_char * BYTES).from_address(int(line.split("-")[0], 16))
+                made.names = apis()
+                return made
+        return None
+
     def set_level(self, level):
         struct.pack_into("<I", self.memory, 64, level)
+
+    def set_budget(self, ppm):
+        struct.pack_into("<I", self.memory, 68, ppm)
+
+    def set_poll_us(self, us):
+        struct.pack_into("<I", self.memory, 76, us)
 
     def set_untimed(self, classes):
         struct.pack_into("<I", self.memory, 72, classes)
@@ -93,13 +111,21 @@ class Segment:
                           "signatures": {s[0]: s for s in signatures if s[0]}})
         return found
 
+    def events_between(self, first, end):
+        """Events by number, taken or not, as long as they have not been overwritten."""
+        assert end - first <= RING
+        found = [struct.unpack_from("<QQIIIHBB", self.memory, RING_AT + 32 * (i % RING)) for i in range(first, end)]
+        return [dict(zip("begin_ns duration_ns op sequence delay_us stream source flags".split(), e)) for e in found]
+
+    def ring_head(self):
+        return self.word(192)
+
     def drain(self):
         """The events since the last call; frees their places."""
         tail, head = self.word(128), self.word(192)
-        assert head - tail <= RING, (head, tail)
-        events = [struct.unpack_from("<QQIIIHBB", self.memory, RING_AT + 32 * (i % RING)) for i in range(tail, head)]
+        events = self.events_between(tail, head)
         struct.pack_into("<Q", self.memory, 128, head)
-        return [dict(zip("begin_ns duration_ns op sequence delay_us stream source flags".split(), e)) for e in events]
+        return events
 
 
 class FakeSupervisor:
