@@ -3,7 +3,8 @@
 
 usage: bench/timing_call.py BUILD_DIR [ROUNDS]
 
-The fakes' own work (a lock, a hash of the arguments) is in every row; the differences are the preload's. The
+First, hooked and real function in turn in one process (call_cost.cpp): what is left of the noise of a busy machine is
+small. Then whole processes against each other. The fakes' own work (a lock, a hash of the arguments) is in every row; the differences are the preload's. The
 events of a fake GPU are cheaper than those of a real one, which tests/gpu/timing.py measures.
 """
 
@@ -34,9 +35,27 @@ def one(build, level, budget_ppm):
     return float(re.search(r"([\d.]+) ns a call", out)[1]), next(iter(supervisor.segments.values()), None)
 
 
+def in_turn(build, level, budget_ppm):
+    """Prints what call_cost.cpp does, on the fakes."""
+    fakes = build / "tests" / "fakes"
+    with tempfile.TemporaryDirectory() as directory:
+        program = f"{directory}/call_cost"
+        subprocess.run(["g++", "-O2", "-o", program, ROOT / "bench" / "call_cost.cpp", "-ldl"], check=True)
+        supervisor = segment.FakeSupervisor(directory, lambda: segment.Segment(level, budget_ppm))
+        env = dict(os.environ, FAKE_GPU_WORK_US="1", LD_LIBRARY_PATH=f"{fakes}:{fakes}/cuda13", XPURUN_RUN=supervisor.variable(),
+                   LD_PRELOAD=f"{build}/preload/libxpurun_preload.so")
+        libraries = [fakes / "cuda13" / "libcudart.so.13", fakes / "cuda13" / "libcublas.so.13", fakes / "libnccl.so.2"]
+        print(subprocess.run([program, *libraries], env=env, capture_output=True, text=True, check=True).stdout, end="", flush=True)
+        supervisor.close()
+
+
 def main():
     build, rounds = pathlib.Path(sys.argv[1]).resolve(), int((sys.argv + ["7"])[2])
     rows = {"no preload": (None, 0), "off": (segment.OFF, 1000), "light, 0.1 %": (segment.LIGHT, 1000), "full": (segment.FULL, 1000)}
+    for name, (level, budget_ppm) in rows.items():
+        if level is not None:
+            print(f"{name}:")
+            in_turn(build, level, budget_ppm)
     times, health = {name: [] for name in rows}, {}
     for _ in range(rounds):
         for name, (level, budget_ppm) in rows.items():

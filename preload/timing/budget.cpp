@@ -30,12 +30,11 @@ void Budget::adapt(double sample, double mark, double other, double most) {
   const double all = sample + mark + other;
   if (all > most) {
     const bool can_mark_less = periods_.mark < kLongestMark;
-    if (mark > sample && can_mark_less) {
+    const bool can_sample_less = periods_.sample < kLongestSample;
+    if (can_mark_less && (mark > sample || !can_sample_less)) {
       periods_.mark *= 2;
-    } else if (periods_.sample < kLongestSample) {
+    } else if (can_sample_less) {
       periods_.sample *= 2;
-    } else if (can_mark_less) {
-      periods_.mark *= 2;
     }
   } else if (periods_.mark > 1 && all + mark < most * kRoom) {
     periods_.mark /= 2;

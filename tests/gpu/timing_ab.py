@@ -72,6 +72,8 @@ def agreed(value):
 
 def compare(memory, step, names, rounds, count, deadline):
     """{variant: {"times": [seconds a step], health counters: [a step]}} by round."""
+    gc.collect()
+    gc.freeze()
     found = {name: {"times": [], "period": [], **{key: [] for key in HEALTH}} for name in names}
     # Let the budget find its periods first.
     for name in names[1:]:
@@ -84,9 +86,9 @@ def compare(memory, step, names, rounds, count, deadline):
     for number in range(rounds):
         if agreed(time.monotonic() > deadline):
             break
-        gc.collect()
         shift = number % len(names)
         for name in names[shift:] + names[:shift]:
+            gc.collect()
             apply(memory, name)
             meet()
             before = memory.health()

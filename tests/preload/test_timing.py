@@ -1,6 +1,7 @@
 """The preload's hooks against fake CUDA and NCCL libraries: what they record, and that they change nothing."""
 
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -215,6 +216,15 @@ class Timing(unittest.TestCase):
         # Counting alone costs more than a thousandth of such a program: nearly nothing is left to time.
         self.assertLess(health["samples"], 100_000)
         self.assertGreaterEqual(shared.state()[3], 64)
+
+    def test_off_is_one_jump(self):
+        """Every exported hook, as it is in the library: the landing pad and one jump through memory."""
+        text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", PRELOAD], capture_output=True, text=True, check=True).stdout
+        bodies = {name: body for name, body in re.findall(r"^[0-9a-f]+ <(\w+)>:\n((?:.+\n)+)", text, re.M)}
+        for api in segment.apis():
+            instructions = [line.split("\t")[1].split("#")[0].strip() for line in bodies[api].splitlines()]
+            self.assertEqual(instructions[0], "endbr64", api)
+            self.assertRegex(instructions[1], r"^jmp +\*0x[0-9a-f]+\(%rip\)$", api)
 
     def test_off_is_off(self):
         result, shared = self.play("matmuls", "collectives", level=OFF)
