@@ -55,19 +55,17 @@ def torchrun(arguments):
 
 
 def execute(command, seconds, log, env):
-    """Exit status; -1 if it had to be killed, with all it started."""
+    """Exit status; -1 if it had to be ended: a second SIGINT lets xpurun kill whatever it started, in any session."""
     with log.open("w") as file:
         child = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=env, start_new_session=True)
-        try:
-            return child.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGINT)
+        for patience, next_signal in ((seconds, signal.SIGINT), (4, signal.SIGINT), (8, signal.SIGKILL)):
             try:
-                child.wait(5)
+                status = child.wait(patience)
+                return status if patience == seconds else -1
             except subprocess.TimeoutExpired:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
-            return -1
+                child.send_signal(next_signal)
+        child.wait()
+        return -1
 
 
 def spread(values):
