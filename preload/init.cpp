@@ -8,6 +8,7 @@
 #include "preload/process_kind.h"
 #include "preload/run_env.h"
 #include "preload/supervisor_link.h"
+#include "preload/timing/runtime.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ __attribute__((constructor)) void start() {
     errno = saved_errno;
     return;
   }
+  prepare_timing(run);
   const ProcessKind kind = classify_this_process();
   if (kind != ProcessKind::other) {
     redirect_output(getenv(wire::kLogsEnv));

@@ -29,6 +29,11 @@ class Connection {
   }
 
   bool is_open() const { return fd_ >= 0; }
+  int release() {
+    const int fd = static_cast<int>(fd_);
+    fd_ = -1;
+    return fd;
+  }
   bool connect(const sockaddr_un& address) const {
     return syscall(SYS_connect, fd_, &address, sizeof(address)) == 0;
   }
@@ -85,20 +90,29 @@ void send_hello(const sockaddr_un& socket, const wire::Notice& notice) {
   }
 }
 
-void send_and_wait(const sockaddr_un& socket, const wire::Notice& notice, uint64_t deadline_ns) {
-  const Connection connection;
+int request(const sockaddr_un& socket, const wire::Notice& notice, uint64_t deadline_ns) {
+  Connection connection;
   if (!connection.is_open()) {
-    return;
+    return -1;
   }
-  // EAGAIN: all ranks crash at once and the supervisor's queue of connections is full for the moment.
+  // EAGAIN: all ranks call at once and the supervisor's queue of connections is full for the moment.
   while (!connection.connect(socket)) {
     if (errno != EAGAIN || monotonic_ns() >= deadline_ns) {
-      return;
+      return -1;
     }
     sleep_until(monotonic_ns() + kRetryNs);
   }
-  if (connection.send(notice)) {
-    connection.wait_readable(deadline_ns);
+  if (!connection.send(notice)) {
+    return -1;
+  }
+  connection.wait_readable(deadline_ns);
+  return connection.release();
+}
+
+void send_and_wait(const sockaddr_un& socket, const wire::Notice& notice, uint64_t deadline_ns) {
+  const int connection = request(socket, notice, deadline_ns);
+  if (connection >= 0) {
+    syscall(SYS_close, connection);
   }
 }
 

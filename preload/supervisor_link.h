@@ -21,4 +21,7 @@ void send_hello(const sockaddr_un& socket, const wire::Notice& notice);
 // Returns at once if nobody listens.
 void send_and_wait(const sockaddr_un& socket, const wire::Notice& notice, uint64_t deadline_ns);
 
+// Delivers, then waits until there is an answer to read. The connection, which the caller closes, or -1.
+int request(const sockaddr_un& socket, const wire::Notice& notice, uint64_t deadline_ns);
+
 }  // namespace xpurun::preload

@@ -22,6 +22,9 @@ enum class NoticeKind : uint16_t {
   // A fatal signal is about to end the process. The sender waits for one reply byte, for the end of the
   // connection or for the crash wait to run out, then dies as it would have without us.
   crash = 2,
+  // The first GPU call has been made. The reply is one byte with the descriptor of the process's segment
+  // (segment.h), or the end of the connection if there is none for it.
+  attach = 3,
 };
 
 enum NoticeFlag : uint32_t {

@@ -9,6 +9,7 @@ constexpr std::string_view kDumps = "Dumps and ends";
 constexpr std::string_view kDirectory = "Run directory";
 constexpr std::string_view kOutput = "Output";
 constexpr std::string_view kPreload = "Library in the training processes";
+constexpr std::string_view kTiming = "Timing and metrics";
 constexpr std::string_view kGeneral = "General";
 
 constexpr OptionSpec kHelp{.name = "help", .short_name = 'h', .group = kGeneral, .help = "print this help"};
@@ -168,6 +169,32 @@ constexpr OptionSpec kRun[] = {
      .group = kPreload,
      .help = "load this file instead of the library that belongs to this xpurun",
      .scope = Scope::environment},
+    {.name = "timing",
+     .kind = ValueKind::choice,
+     .metavar = "LEVEL",
+     .words = "off light full",
+     .default_text = "off",
+     .group = kTiming,
+     .help =
+         "time matmuls, collectives and memory operations of ranks that use a GPU; light: within the budget",
+     .scope = Scope::everywhere,
+     .common = true},
+    {.name = "overhead-budget",
+     .kind = ValueKind::share,
+     .metavar = "PERCENT",
+     .default_text = "0.1%",
+     .group = kTiming,
+     .help = "most of a rank's time that light timing may cost",
+     .scope = Scope::everywhere},
+    {.name = "metrics-port",
+     .kind = ValueKind::port,
+     .metavar = "PORT",
+     .words = "off auto",
+     .default_text = "auto",
+     .group = kTiming,
+     .help = "serve /metrics on this port of 127.0.0.1, or the next free one; auto: 18889, once a rank uses "
+             "a GPU",
+     .scope = Scope::everywhere},
     kHelp,
     {.name = "version",
      .short_name = 'V',

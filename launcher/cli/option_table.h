@@ -19,7 +19,9 @@ enum class ValueKind {
   directory,
   file,
   text,
-  list,  // like text, but may be given several times: the values are joined with commas
+  list,   // like text, but may be given several times: the values are joined with commas
+  share,  // 0.1%: more than 0, at most 100
+  port,   // of TCP, or one of `words`
 };
 
 // Where an option may be set besides the command line.

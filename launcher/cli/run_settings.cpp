@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <optional>
 
 namespace xpurun::launcher {
@@ -57,6 +58,21 @@ int signal_number(std::string_view name) {
     return SIGUSR1;
   }
   return name == "USR2" ? SIGUSR2 : 0;
+}
+
+// "0.1%" is 0.001.
+std::optional<double> share_of(const std::string& value) {
+  char* end = nullptr;
+  const double percent = std::strtod(value.c_str(), &end);
+  const bool plain = !value.empty() && value.find_first_not_of("0123456789.%") == std::string::npos;
+  if (!plain || end == value.c_str() || std::string_view(end) != "%" || percent < 0.0001 || percent > 100) {
+    return std::nullopt;
+  }
+  return percent / 100;
+}
+
+Timing timing_named(std::string_view name) {
+  return name == "light" ? Timing::light : (name == "full" ? Timing::full : Timing::off);
 }
 
 // Reads values that check_value has passed.
@@ -159,6 +175,19 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
         return base::fail(fmt::format("'{}' is not one of {}", shown, base::join(words_of(o), ", ")));
       }
       return {};
+    case ValueKind::share:
+      if (!share_of(value)) {
+        return base::fail(fmt::format("'{}' is not a share from 0.0001% to 100%; write 0.1%", shown));
+      }
+      return {};
+    case ValueKind::port: {
+      const auto n = base::parse_int(value);
+      if (!is_word(o, value) && (!n || *n < 1 || *n > 65535)) {
+        const auto words = base::join(words_of(o), ", ");
+        return base::fail(fmt::format("'{}' is not a port from 1 to 65535, nor one of {}", shown, words));
+      }
+      return {};
+    }
     case ValueKind::directory:
     case ValueKind::file:
     case ValueKind::text:
@@ -205,6 +234,10 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.verbosity = verbosity(settings, read);
   out.preload = read.is_on("preload", out.preload);
   out.preload_path = read.text("preload-library", out.preload_path);
+  out.timing = timing_named(read.text("timing", "off"));
+  out.overhead_budget = share_of(read.text("overhead-budget", "0.1%")).value_or(out.overhead_budget);
+  const std::string port = read.text("metrics-port", "auto");
+  out.metrics_port = port == "off" ? kNoPort : static_cast<int>(base::parse_int(port).value_or(0));
   return out;
 }
 

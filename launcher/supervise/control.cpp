@@ -9,6 +9,21 @@
 
 namespace xpurun::launcher {
 
+namespace {
+
+std::optional<wire::Level> timing_level(std::string_view name) {
+  constexpr std::pair<std::string_view, wire::Level> kLevels[] = {
+      {"off", wire::Level::off}, {"light", wire::Level::light}, {"full", wire::Level::full}};
+  for (const auto& [known, level] : kLevels) {
+    if (known == name) {
+      return level;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 void Supervisor::signal_received(const ReceivedSignal& signal) {
   if (signal.number == SIGCHLD) {
     reap();
@@ -72,7 +87,20 @@ void Supervisor::control(const nlohmann::json& request, ControlServer::Reply rep
     reply(answer);
     return;
   }
-  reply({{"ok", false}, {"error", fmt::format("unknown request '{}'; there are dump and status", cmd)}});
+  if (cmd == "timing") {
+    const auto level = request.find("level");
+    const std::string name = level != request.end() && level->is_string() ? level->get<std::string>() : "";
+    const auto known = timing_level(name);
+    if (!known) {
+      reply({{"ok", false}, {"error", "\"level\" must be off, light or full"}});
+      return;
+    }
+    collector_.set_level(*known);
+    reply({{"ok", true}, {"level", name}});
+    return;
+  }
+  reply({{"ok", false},
+         {"error", fmt::format("unknown request '{}'; there are dump, status and timing", cmd)}});
 }
 
 }  // namespace xpurun::launcher

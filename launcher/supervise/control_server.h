@@ -2,6 +2,7 @@
 // Unix stream socket:
 //   {"cmd":"status"}               -> {"ok":true, "run":"<id>", "ranks":[...], ...}, a LiveStatus
 //   {"cmd":"dump","why":"request"} -> {"ok":true, "dir":"dumps/2-request"} once it is complete
+//   {"cmd":"timing","level":"full"} -> {"ok":true,"level":"full"}; off, light or full, from now on
 // Anything else -> {"ok":false,"error":"..."}. A request changes nothing unless it was understood.
 #pragma once
 

@@ -144,6 +144,7 @@ void Supervisor::finish() {
       }
     }
     m.exit_status = exit_status();
+    finish_timing();
     journal_.save_now();
     if (options_.report) {
       reports_.request();

@@ -25,6 +25,8 @@ void Supervisor::notice(const wire::Notice& n, base::Pid pid, base::Tid tid) {
   }
   if (n.kind == static_cast<uint16_t>(wire::NoticeKind::crash)) {
     crash_notice(n, pid, tid);
+  } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::attach)) {
+    attach_notice(pid);
   } else if (!known && !finishing_) {
     discover();
     table_.note_python(pid);
@@ -142,6 +144,9 @@ void Supervisor::start_dump() {
   if (!made || !program) {
     base::log_warn("no stack dump: {}", base::to_line(made ? program.error() : made.error()));
     loop_.after(0, [this] { dump_done({}); });
+  }
+  if (made) {
+    ledger_says_ = save_timing(directory + "/timing.json");
   }
   DumpRequest request{.program = program.value_or(""),
                       .directory = directory,

@@ -82,6 +82,8 @@ void NoticeServer::read_from(int fd) {
   const base::Tid tid = crash ? translate_tid(peer.pid, notice.tid) : peer.pid;
   if (crash) {
     held_.emplace(peer.pid, fd);
+  } else if (notice.kind == static_cast<uint16_t>(wire::NoticeKind::attach)) {
+    attaching_.emplace(peer.pid, fd);
   } else {
     drop(fd);
   }
@@ -92,6 +94,7 @@ void NoticeServer::drop(int fd) {
   loop_.remove(fd);
   connections_.erase(fd);
   std::erase_if(held_, [fd](const auto& entry) { return entry.second == fd; });
+  std::erase_if(attaching_, [fd](const auto& entry) { return entry.second == fd; });
 }
 
 void NoticeServer::release(base::Pid pid) {
@@ -100,6 +103,30 @@ void NoticeServer::release(base::Pid pid) {
     const char go = 1;
     // The sender may have run out of patience: no signal, no error.
     (void)!::send(fd, &go, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    drop(fd);
+  }
+}
+
+void NoticeServer::answer_attach(base::Pid pid, int descriptor) {
+  for (auto it = attaching_.find(pid); it != attaching_.end(); it = attaching_.find(pid)) {
+    const int fd = it->second;
+    if (descriptor >= 0) {
+      char byte = 's';
+      iovec data{&byte, 1};
+      alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+      msghdr message{};
+      message.msg_iov = &data;
+      message.msg_iovlen = 1;
+      message.msg_control = control;
+      message.msg_controllen = sizeof control;
+      cmsghdr* header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(sizeof(int));
+      std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+      // A process that has died meanwhile needs no segment.
+      (void)!::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
     drop(fd);
   }
 }

@@ -28,6 +28,8 @@ class NoticeServer {
   base::Status listen(const std::string& path);
   void release(base::Pid pid);
   void release_all();
+  // Kind attach: gives the process a descriptor, or, with -1, tells it that there is none.
+  void answer_attach(base::Pid pid, int descriptor);
 
  private:
   void accept_all();
@@ -40,6 +42,7 @@ class NoticeServer {
   std::string path_;
   std::map<int, base::UniqueFd> connections_;  // by descriptor
   std::multimap<base::Pid, int> held_;         // crashed processes and the connection each waits on
+  std::multimap<base::Pid, int> attaching_;    // processes that wait for their segment, likewise
 };
 
 }  // namespace xpurun::launcher

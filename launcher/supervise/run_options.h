@@ -25,6 +25,11 @@ enum class StatusLine {
   never,
 };
 
+enum class Timing { off, light, full };
+
+inline constexpr int kMetricsPort = 18889;
+inline constexpr int kNoPort = -1;
+
 struct RunOptions {
   std::vector<std::string> command;  // argv of the child, byte for byte; never empty when run_job is called
 
@@ -56,6 +61,11 @@ struct RunOptions {
   // The library in the training processes
   bool preload = true;
   std::string preload_path;  // empty: the one that belongs to this xpurun
+
+  // Timing
+  Timing timing = Timing::off;
+  double overhead_budget = 0.001;  // most of a thread's time that light timing may cost
+  int metrics_port = 0;            // 0: kMetricsPort, from the first GPU call on; kNoPort: no /metrics at all
 
   std::vector<model::OptionOrigin> origins;  // every option that is not at its default
 };

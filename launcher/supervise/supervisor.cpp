@@ -62,6 +62,8 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir
                             ControlServer::Reply reply) { control(request, std::move(reply)); }),
       shutdown_(loop, table_),
       reports_(loop, journal_.dir().path(), inbox_.original_mask()),
+      collector_(static_cast<wire::Level>(options.timing), budget_ppm()),
+      http_(loop, [this](const HttpRequest& request) { return answer_http(request); }),
       host_(host_name()) {
   helper_stderr_.reset(::open(journal_.dir().log().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   reports_.set_stderr(helper_stderr_.get());
@@ -162,6 +164,9 @@ base::Result<int> Supervisor::run() {
   }
   XPURUN_TRY(loop_.add(inbox_.fd(), EPOLLIN,
                        [this](uint32_t) { inbox_.drain([this](const auto& s) { signal_received(s); }); }));
+  if (options_.metrics_port > 0) {
+    start_metrics();
+  }
   if (auto started = start_command(); !started) {
     journal_.manifest().outcome = "spawn_failed";
     journal_.manifest().verdict.kind = "none";

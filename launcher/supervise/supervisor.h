@@ -3,6 +3,9 @@
 #pragma once
 
 #include "common/model/run_dir.h"
+#include "launcher/collect/collector.h"
+#include "launcher/metrics/exposition.h"
+#include "launcher/metrics/http_server.h"
 #include "launcher/output/footer.h"
 #include "launcher/output/live_status.h"
 #include "launcher/output/log_relay.h"
@@ -99,6 +102,18 @@ class Supervisor {
   void control(const nlohmann::json& request, ControlServer::Reply reply);
   void say(const std::string& line) const;
 
+  // timing.cpp
+  enum class WhichRanks { living, all };
+  void attach_notice(base::Pid pid);
+  void start_metrics();
+  void drain_timing();
+  void finish_timing();
+  // What the ledgers say together, a sentence a communicator.
+  std::vector<std::string> save_timing(const std::string& path);
+  NodeMetrics node_metrics(WhichRanks which);
+  HttpResponse answer_http(const HttpRequest& request);
+  uint32_t budget_ppm() const;
+
   EventLoop& loop_;
   const RunOptions& options_;
   SignalInbox inbox_;
@@ -110,6 +125,8 @@ class Supervisor {
   ControlServer control_;
   Shutdown shutdown_;
   ReportRunner reports_;
+  Collector collector_;
+  HttpServer http_;
 
   std::optional<LogRelay> relay_;
   Footer footer_{STDERR_FILENO};
@@ -139,7 +156,8 @@ class Supervisor {
   bool finishing_ = false;
   bool finished_ = false;
   base::MonoNs last_interrupt_ = 0;
-  std::string announced_;  // last sentence printed
+  std::string announced_;                 // last sentence printed
+  std::vector<std::string> ledger_says_;  // at the time of the last dump
 };
 
 }  // namespace xpurun::launcher

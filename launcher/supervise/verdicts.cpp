@@ -8,11 +8,15 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <unistd.h>
 
 namespace xpurun::launcher {
 
 namespace {
+
+// Of what the ledgers say on the terminal; timing.json has it all.
+constexpr size_t kMostLedgerLines = 3;
 
 base::Result<model::Verdict> load_verdict(const std::string& path) {
   XPURUN_TRY_ASSIGN(const std::string text, base::read_file(path));
@@ -68,6 +72,11 @@ void Supervisor::announce(const model::Verdict& verdict) {
   announced_ = lines.front();
   for (const std::string& line : lines) {
     say(line);
+  }
+  if (verdict.kind == "hang") {
+    for (size_t i = 0; i < std::min(ledger_says_.size(), kMostLedgerLines); ++i) {
+      say(fmt::format("  NCCL: {}", ledger_says_[i]));
+    }
   }
   say(fmt::format("open {}", journal_.dir().report_html()));
 }

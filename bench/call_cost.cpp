@@ -1,0 +1,143 @@
+// What a hooked call costs on the real libraries, under xpurun: the name as the program finds it (the
+// preload's entry) against the library's own function, in turn, in one process.
+//   call_cost LIBCUDART LIBCUBLAS LIBNCCL
+// Built by whoever measures: g++ -O2 call_cost.cpp -ldl.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <dlfcn.h>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+constexpr int kRounds = 41;
+
+double now_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) * 1e9 + static_cast<double>(t.tv_nsec);
+}
+
+struct Two {
+  void* hooked;
+  void* real;
+};
+
+Two find(void* library, const char* name) {
+  return {dlsym(RTLD_DEFAULT, name), dlsym(library, name)};
+}
+
+// Median and extremes of the differences between neighbouring blocks.
+// `rest` is done before each block.
+template <typename Call, typename Rest>
+void compare(const char* what, const Two& two, int calls, Call call, Rest rest) {
+  if (two.hooked == nullptr || two.real == nullptr) {
+    std::printf("%-34s not there\n", what);
+    return;
+  }
+  std::vector<double> more;
+  std::vector<double> alone;
+  for (int round = 0; round < kRounds; ++round) {
+    double ns[2] = {};
+    for (int side = 0; side < 2; ++side) {
+      const int which = (side + round) % 2;
+      void* volatile function = which == 0 ? two.real : two.hooked;
+      for (int i = 0; i < calls / 10; ++i) {
+        call(function);
+      }
+      rest();
+      const double begin = now_ns();
+      for (int i = 0; i < calls; ++i) {
+        call(function);
+      }
+      ns[which] = (now_ns() - begin) / calls;
+    }
+    more.push_back(ns[1] - ns[0]);
+    alone.push_back(ns[0]);
+  }
+  std::sort(more.begin(), more.end());
+  std::sort(alone.begin(), alone.end());
+  std::printf("%-34s %8.1f ns by itself, hooked %+.1f (%+.1f to %+.1f, quartiles %+.1f, %+.1f)%s\n", what,
+              alone[kRounds / 2], more[kRounds / 2], more.front(), more.back(), more[kRounds / 4],
+              more[kRounds * 3 / 4], two.hooked == two.real ? "; NOT HOOKED" : "");
+  std::fflush(stdout);
+}
+
+using Plain = int (*)();
+using Free = int (*)(void*);
+using Gemm = int (*)(void*, int, int, int, int, int, const void*, const void*, int, const void*, int,
+                     const void*, void*, int);
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  void* library[3] = {};
+  for (int i = 0; i < 3 && i + 1 < argc; ++i) {
+    library[i] = dlopen(argv[i + 1], RTLD_NOW | RTLD_GLOBAL);
+    if (library[i] == nullptr) {
+      std::printf("%s\n", dlerror());
+      return 1;
+    }
+  }
+  if (argc != 4) {
+    std::printf("usage: call_cost LIBCUDART LIBCUBLAS LIBNCCL\n");
+    return 2;
+  }
+  const Two free_host = find(library[0], "cudaFreeHost");
+  const auto malloc_device = reinterpret_cast<int (*)(void**, size_t)>(dlsym(RTLD_DEFAULT, "cudaMalloc"));
+  const auto synchronize = reinterpret_cast<int (*)()>(dlsym(library[0], "cudaDeviceSynchronize"));
+  const auto set_to = reinterpret_cast<int (*)(void*, int, size_t)>(dlsym(library[0], "cudaMemset"));
+  void* memory = nullptr;
+  if (malloc_device == nullptr || malloc_device(&memory, 1 << 20) != 0) {
+    std::printf("no GPU memory\n");
+    return 1;
+  }
+  if (set_to != nullptr) {
+    set_to(memory, 0, 1 << 20);
+  }
+  usleep(500'000);  // until timing has made its events
+  compare(
+      "cudaFreeHost(nullptr)", free_host, 200'000, [](void* f) { reinterpret_cast<Free>(f)(nullptr); },
+      [] {});
+  const Two start = find(library[2], "ncclGroupStart");
+  const Two end = find(library[2], "ncclGroupEnd");
+  static void* s_end[2];
+  static void* s_start[2];
+  s_start[0] = start.real;
+  s_start[1] = start.hooked;
+  s_end[0] = end.real;
+  s_end[1] = end.hooked;
+  compare(
+      "ncclGroupStart and ncclGroupEnd", start, 200'000,
+      [](void* f) {
+        reinterpret_cast<Plain>(f)();
+        reinterpret_cast<Plain>(f == s_start[0] ? s_end[0] : s_end[1])();
+      },
+      [] {});
+  const auto create = reinterpret_cast<int (*)(void**)>(dlsym(library[1], "cublasCreate_v2"));
+  static void* s_handle = nullptr;
+  if (create != nullptr && create(&s_handle) != 0) {
+    std::printf("no cuBLAS\n");
+    return 1;
+  }
+  if (create == nullptr) {
+    s_handle = memory;  // a stand-in of cuBLAS
+  }
+  static void* s_memory = memory;
+  static const auto s_synchronize = synchronize;
+  // In bursts that fit the queue of launches, so that the host's time is what is measured.
+  compare(
+      "cublasSgemm 16x16x16", find(library[1], "cublasSgemm_v2"), 200,
+      [](void* f) {
+        static const float one = 1;
+        reinterpret_cast<Gemm>(f)(s_handle, 0, 0, 16, 16, 16, &one, s_memory, 16, s_memory, 16, &one,
+                                  s_memory, 16);
+      },
+      [] {
+        if (s_synchronize != nullptr) {
+          s_synchronize();
+        }
+      });
+}

@@ -1,0 +1,232 @@
+#include "launcher/collect/collector.h"
+
+#include "launcher/collect/op_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// Ranks come and go (restarts); more segments than this are a mistake or an attack on our memory.
+constexpr size_t kMostSegments = 256;
+// A series without a new sample for so long disappears.
+constexpr double kStaleS = 300;
+// What the levels of XPU_TIMER_COLL_KERNEL_* divide: the network card's 400 Gbit/s, in 20 steps.
+constexpr double kNetworkGbps = 400;
+constexpr int kCollectiveLevels = 20;
+constexpr int kMatmulLevels = 10;
+// An unknown device counts as the slowest of its kind that people train on.
+constexpr double kUnknownPeakFlops = 312e12;
+
+bool is_ready(const wire::OpEntry& op) {
+  return op.state.load(std::memory_order_acquire) == static_cast<uint32_t>(wire::SlotState::ready);
+}
+
+std::string text_of(const char* bytes, size_t size) {
+  std::string out(bytes, ::strnlen(bytes, size));
+  std::erase_if(out, [](char c) { return c < ' ' || c > '~'; });
+  return out;
+}
+
+std::string uuid_of(const char (&bytes)[16]) {
+  std::string out = "GPU-";
+  bool any = false;
+  for (size_t i = 0; i < sizeof bytes; ++i) {
+    out += fmt::format("{:02x}", static_cast<unsigned char>(bytes[i]));
+    out += i == 3 || i == 5 || i == 7 || i == 9 ? "-" : "";
+    any = any || bytes[i] != 0;
+  }
+  return any ? out : "";
+}
+
+std::map<std::string, uint64_t> health_of(const wire::Health& h) {
+  return {{"hooked_calls", h.hooked_calls},   {"own_ns", h.own_ns},
+          {"poller_cpu_ns", h.poller_cpu_ns}, {"samples", h.samples},
+          {"completed", h.completed},         {"no_event", h.no_event},
+          {"stream_full", h.stream_full},     {"queue_full", h.queue_full},
+          {"ring_dropped", h.ring_dropped},   {"table_full", h.table_full},
+          {"captured", h.captured},           {"cuda_errors", h.cuda_errors},
+          {"comms_full", h.comms_full},       {"kernel_launches", h.kernel_launches},
+          {"event_host_ns", h.event_host_ns}};
+}
+
+// Those that are not being written right now.
+std::vector<CollectiveSignature> signatures_of(const wire::CommEntry& comm) {
+  std::vector<CollectiveSignature> out;
+  for (const wire::Signature& s : comm.signatures) {
+    const uint64_t before = s.sequence.load(std::memory_order_acquire);
+    const uint64_t op = s.op;
+    const uint64_t count = s.count;
+    if (before != 0 && s.sequence.load() == before) {
+      out.push_back({before, static_cast<uint16_t>(op), static_cast<uint8_t>(op >> 16),
+                     static_cast<uint8_t>(op >> 24), static_cast<int>(static_cast<uint32_t>(op >> 32)),
+                     count});
+    }
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
+  return out;
+}
+
+int level_of(double share, int levels) {
+  return std::clamp(static_cast<int>(share * levels) + 1, 1, levels);
+}
+
+}  // namespace
+
+void Histogram::add(double seconds) {
+  const auto at = std::lower_bound(kBoundsS.begin(), kBoundsS.end(), seconds);
+  ++counts[static_cast<size_t>(at - kBoundsS.begin())];
+  sum_s += seconds;
+}
+
+uint64_t Histogram::total() const {
+  uint64_t sum = 0;
+  for (const uint64_t n : counts) {
+    sum += n;
+  }
+  return sum;
+}
+
+base::Result<int> Collector::attach(base::Pid pid) {
+  if (segments_.size() >= kMostSegments) {
+    return base::fail(fmt::format("more than {} processes use a GPU", kMostSegments));
+  }
+  XPURUN_TRY_ASSIGN(SharedSegment segment, SharedSegment::create(level_, budget_ppm_));
+  segments_.erase(pid);
+  const auto [it, made] = segments_.emplace(pid, Timed{std::move(segment), {}});
+  return it->second.segment.fd();
+}
+
+void Collector::sent(base::Pid pid) {
+  if (const auto it = segments_.find(pid); it != segments_.end()) {
+    it->second.segment.close_fd();
+  }
+}
+
+void Collector::set_level(wire::Level level) {
+  level_ = level;
+  for (auto& [pid, timed] : segments_) {
+    timed.segment.set_level(level);
+  }
+}
+
+std::vector<base::Pid> Collector::pids() const {
+  std::vector<base::Pid> out;
+  for (const auto& [pid, timed] : segments_) {
+    out.push_back(pid);
+  }
+  return out;
+}
+
+void Collector::add_event(Timed& timed, const wire::Event& event, base::MonoNs now) {
+  const wire::Segment& memory = timed.segment.memory();
+  if (event.op >= wire::kOpSlots || !is_ready(memory.ops[event.op])) {
+    return;
+  }
+  RankTiming& t = timed.timing;
+  const wire::OpEntry& op = memory.ops[event.op];
+  const double seconds = static_cast<double>(event.duration_ns) * 1e-9;
+  const uint64_t calls = op.calls.load();
+  // Calls of one entry are alike, so that each has its share of the entry's work.
+  const double work = calls == 0 ? 0 : static_cast<double>(op.work.load()) / static_cast<double>(calls);
+  RecentKey key{.op_class = static_cast<wire::OpClass>(op.key.op_class)};
+  RecentSeries::Sample sample{.at = now, .us = seconds * 1e6, .work = work};
+  RecentSeries labels;
+  if (key.op_class == wire::OpClass::matmul) {
+    labels.dtype = cuda_type_name(op.key.dtype[0]);
+    t.matmul_durations[labels.dtype].add(seconds);
+    const double known = peak_flops(t.device_name, op.key.dtype[0], op.key.compute);
+    const double peak = known > 0 ? known : kUnknownPeakFlops;
+    key.operation = "Matmul";
+    key.level = level_of(seconds > 0 ? work / seconds / peak : 0, kMatmulLevels);
+  } else if (key.op_class == wire::OpClass::collective && op.key.comm < wire::kCommSlots) {
+    const int ranks = memory.comms[op.key.comm].nranks.load();
+    key.operation = collective_name(op.key);
+    labels.dtype = nccl_type_name(op.key.dtype[0]);
+    t.collective_durations[key.operation].add(seconds);
+    sample.work = work * bus_factor(key.operation, ranks) * 8;
+    labels.small = sample.work <= 8192;
+    key.level = level_of(seconds > 0 ? sample.work / seconds / 1e9 / kNetworkGbps : 0, kCollectiveLevels);
+  } else {
+    return;
+  }
+  RecentSeries& series = t.recent[key];
+  series.dtype = labels.dtype;
+  series.small = labels.small;
+  series.samples.push_back(sample);
+  if (series.samples.size() > RecentSeries::kMost) {
+    series.samples.pop_front();
+  }
+}
+
+void Collector::drain(base::MonoNs now) {
+  for (auto& [pid, timed] : segments_) {
+    const wire::SegmentHeader& header = timed.segment.memory().header;
+    timed.timing.device_name = text_of(header.device_name, sizeof header.device_name);
+    for (const wire::Event& event : timed.segment.drain()) {
+      add_event(timed, event, now);
+    }
+    std::erase_if(timed.timing.recent, [now](const auto& entry) {
+      return base::ns_to_s(now - entry.second.samples.back().at) > kStaleS;
+    });
+  }
+}
+
+void Collector::refresh(Timed& timed) {
+  const wire::Segment& memory = timed.segment.memory();
+  const wire::SegmentHeader& header = memory.header;
+  RankTiming& t = timed.timing;
+  t.level = static_cast<wire::Level>(header.level.load());
+  t.period = header.period.load();
+  t.state = static_cast<wire::RankState>(header.state.load());
+  t.off_reason = static_cast<wire::OffReason>(header.off_reason.load());
+  t.device_name = text_of(header.device_name, sizeof header.device_name);
+  t.device_uuid = uuid_of(header.device_uuid);
+  t.pci_bus_id = text_of(header.pci_bus_id, sizeof header.pci_bus_id);
+  t.nccl_version = header.nccl_version.load();
+  t.health = health_of(header.health);
+  t.ops.clear();
+  for (const wire::OpEntry& op : memory.ops) {
+    if (is_ready(op)) {
+      t.ops.push_back({op.key, op.calls, op.work, op.captured, op.timed, op.timed_ns, op.timed_work});
+    }
+  }
+  t.comms.clear();
+  for (const wire::CommEntry& comm : memory.comms) {
+    const uint32_t state = comm.state.load(std::memory_order_acquire);
+    t.comms.push_back({.state = state,
+                       .flags = comm.flags,
+                       .identity = comm.identity,
+                       .rank = comm.rank,
+                       .nranks = comm.nranks,
+                       .name = text_of(comm.name, sizeof comm.name),
+                       .called = comm.called,
+                       .launched = comm.launched,
+                       .started = comm.started,
+                       .done = comm.done,
+                       .marked = comm.marked,
+                       .sends = comm.sends,
+                       .receives = comm.receives,
+                       .last_change_ns = comm.last_change_ns,
+                       .last = signatures_of(comm)});
+  }
+}
+
+const RankTiming* Collector::read(const TimedProcess& process) {
+  const auto it = segments_.find(process.pid);
+  if (it == segments_.end()) {
+    return nullptr;
+  }
+  refresh(it->second);
+  it->second.timing.rank = process.rank;
+  it->second.timing.local_rank = process.local_rank;
+  it->second.timing.pid = process.pid;
+  return &it->second.timing;
+}
+
+}  // namespace xpurun::launcher

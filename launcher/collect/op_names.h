@@ -1,0 +1,28 @@
+// Names and formulas of what a rank has counted: data types, directions, bus bandwidth, peak throughput.
+#pragma once
+
+#include "common/wire/segment.h"
+
+#include <string>
+#include <string_view>
+
+namespace xpurun::launcher {
+
+// "ncclAllReduce", or "other" for what found no place in the table; "unknown" for a number we do not know.
+std::string_view api_name(const wire::OpKey& key);
+// "AllReduce", "SendRecv" of a collective.
+std::string_view collective_name(const wire::OpKey& key);
+// cudaDataType_t: "fp32", "bf16", "fp8_e4m3"; "type<N>" for those without a name.
+std::string cuda_type_name(int type);
+// ncclDataType_t.
+std::string nccl_type_name(int type);
+// "H2D", "D2D", or "" for what is no copy.
+std::string_view copy_direction(const wire::OpKey& key);
+
+// Bus bandwidth is algorithm bandwidth times this, by the conventions of nccl-tests; 0 for a single rank.
+double bus_factor(std::string_view collective, int ranks);
+
+// FLOP/s that a device can do at most with such operands, without sparsity; 0 if it is not in our table.
+double peak_flops(std::string_view device_name, int cuda_type, int compute_type);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,107 @@
+// RankTiming: what one process has counted and timed, as of now: a copy of what its segment says plus the
+// statistics of the single events that were drained from it. Plain data, made by Collector, read by metrics.
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/wire/segment.h"
+
+#include <array>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+// Cumulative histogram of durations.
+struct Histogram {
+  static constexpr std::array<double, 9> kBoundsS = {1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1, 1};
+  std::array<uint64_t, kBoundsS.size() + 1> counts{};  // the last: everything longer
+  double sum_s = 0;
+
+  void add(double seconds);
+  uint64_t total() const;
+};
+
+// The last durations of calls that an XPU_TIMER_* series puts together.
+struct RecentSeries {
+  struct Sample {
+    base::MonoNs at;
+    double us;
+    double work;  // FLOP, or bits on the bus
+  };
+  static constexpr size_t kMost = 512;
+
+  std::deque<Sample> samples;
+  // Labels of the newest sample, which are no part of the key.
+  std::string dtype;
+  bool small = false;
+};
+
+// Which of them: class, then level of throughput, then operation.
+struct RecentKey {
+  wire::OpClass op_class = wire::OpClass::none;
+  int level = 0;
+  std::string operation;
+  auto operator<=>(const RecentKey&) const = default;
+};
+
+struct OpTotals {
+  wire::OpKey key;
+  uint64_t calls = 0;
+  uint64_t work = 0;
+  uint64_t captured = 0;
+  uint64_t timed = 0;
+  uint64_t timed_ns = 0;
+  uint64_t timed_work = 0;
+};
+
+struct CollectiveSignature {
+  uint64_t sequence = 0;
+  uint16_t api = 0;
+  uint8_t type = 0;  // ncclDataType_t
+  uint8_t op = 0;    // ncclRedOp_t
+  int root = -1;
+  uint64_t count = 0;
+};
+
+struct CommTotals {
+  uint32_t state = 0;
+  uint32_t flags = 0;
+  uint64_t identity = 0;
+  int rank = -1;
+  int nranks = 0;
+  std::string name;
+  uint64_t called = 0;
+  uint64_t launched = 0;
+  uint64_t started = 0;
+  uint64_t done = 0;
+  uint64_t marked = 0;  // nobody looks for the end of the collectives after this one
+  uint64_t sends = 0;
+  uint64_t receives = 0;
+  uint64_t last_change_ns = 0;
+  std::vector<CollectiveSignature> last;  // by sequence
+};
+
+struct RankTiming {
+  base::Rank rank = base::kNoRank;
+  int local_rank = -1;
+  base::Pid pid = 0;
+  wire::Level level = wire::Level::off;
+  uint32_t period = 1;
+  wire::RankState state = wire::RankState::none;
+  wire::OffReason off_reason = wire::OffReason::none;
+  std::string device_name;
+  std::string device_uuid;  // "GPU-..." as nvidia-smi writes it; empty if unknown
+  std::string pci_bus_id;
+  uint32_t nccl_version = 0;
+  std::map<std::string, uint64_t> health;  // by the names of docs/wire.md
+  std::vector<OpTotals> ops;
+  std::vector<CommTotals> comms;                          // by index in the segment
+  std::map<std::string, Histogram> matmul_durations;      // by data type
+  std::map<std::string, Histogram> collective_durations;  // by operation
+  std::map<RecentKey, RecentSeries> recent;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,15 @@
+// timing.json, schema "xpurun.timing/1": everything that the ranks' segments say at one moment, and what
+// their ledgers say together. Written with every dump and at the end of a run.
+#pragma once
+
+#include "launcher/collect/rank_timing.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <vector>
+
+namespace xpurun::launcher {
+
+nlohmann::ordered_json timing_json(const std::vector<RankTiming>& ranks, base::MonoNs now);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,211 @@
+#include "launcher/metrics/exposition.h"
+
+#include "launcher/collect/op_names.h"
+#include "launcher/metrics/families.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace xpurun::launcher {
+
+namespace {
+
+using enum FamilyType;
+
+constexpr double kNs = 1e-9;
+constexpr size_t kMatmulHistograms = 1;
+constexpr size_t kCollectiveHistograms = 2;
+
+double number(uint64_t n) {
+  return static_cast<double>(n);
+}
+
+std::string rank_label(base::Rank rank) {
+  return rank == base::kNoRank ? "" : fmt::format("{}", rank);
+}
+
+struct Sums {
+  uint64_t calls = 0;
+  uint64_t captured = 0;
+  double work = 0;
+  double timed_work = 0;  // FLOP, bytes on the bus, or bytes
+  double timed_s = 0;
+  double possible = 0;  // FLOP that the device could have done in the timed seconds; 0: unknown device
+};
+
+void add_to(Sums& s, const OpTotals& op, double factor) {
+  s.calls += op.calls;
+  s.captured += op.captured;
+  s.work += number(op.work);
+  s.timed_work += number(op.timed_work) * factor;
+  s.timed_s += number(op.timed_ns) * kNs;
+}
+
+// Histograms have a dozen series each: the fullest ones, and all others together.
+std::map<std::string, Histogram> fullest(const std::map<std::string, Histogram>& all, size_t most) {
+  std::vector<std::pair<uint64_t, std::string>> order;
+  for (const auto& [name, histogram] : all) {
+    order.emplace_back(histogram.total(), name);
+  }
+  std::sort(order.rbegin(), order.rend());
+  std::map<std::string, Histogram> out;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Histogram& from = all.at(order[i].second);
+    Histogram& into = out[i < most ? order[i].second : "other"];
+    for (size_t bucket = 0; bucket < from.counts.size(); ++bucket) {
+      into.counts[bucket] += from.counts[bucket];
+    }
+    into.sum_s += from.sum_s;
+  }
+  return out;
+}
+
+void add_matmuls(const RankTiming& t, const std::string& rank, Families& out) {
+  std::map<std::string, Sums> by_type;
+  for (const OpTotals& op : t.ops) {
+    if (op.key.op_class == static_cast<uint8_t>(wire::OpClass::matmul)) {
+      Sums& s = by_type[cuda_type_name(op.key.dtype[0])];
+      add_to(s, op, 1);
+      s.possible += peak_flops(t.device_name, op.key.dtype[0], op.key.compute) * number(op.timed_ns) * kNs;
+    }
+  }
+  for (const auto& [type, s] : by_type) {
+    const Labels labels = {{"rank", rank}, {"dtype", type}};
+    out.add("xpurun_matmul_calls", counter, "Matrix multiplications of cuBLAS and cuBLASLt.", labels,
+            number(s.calls));
+    out.add("xpurun_matmul_flops", counter, "Floating-point operations of them.", labels, s.work);
+    out.add("xpurun_matmul_busy_seconds", counter, "GPU time of those that were timed.", labels, s.timed_s);
+    out.add("xpurun_matmul_timed_flops", counter, "Floating-point operations of those that were timed.",
+            labels, s.timed_work);
+    if (s.possible > 0) {
+      out.add("xpurun_matmul_peak_ratio", gauge,
+              "Throughput of those that were timed, as a share of the device's peak.", labels,
+              s.timed_work / s.possible);
+    }
+  }
+  for (const auto& [type, histogram] : fullest(t.matmul_durations, kMatmulHistograms)) {
+    out.add("xpurun_matmul_duration_seconds", "GPU time of single timed matrix multiplications.",
+            {{"rank", rank}, {"dtype", type}}, histogram);
+  }
+}
+
+void add_collectives(const RankTiming& t, const std::string& rank, Families& out) {
+  std::map<std::string, Sums> by_operation;
+  for (const OpTotals& op : t.ops) {
+    if (op.key.op_class == static_cast<uint8_t>(wire::OpClass::collective)) {
+      const std::string operation(collective_name(op.key));
+      const int ranks = op.key.comm < t.comms.size() ? t.comms[op.key.comm].nranks : 0;
+      add_to(by_operation[operation], op, bus_factor(operation, ranks));
+    }
+  }
+  for (const auto& [operation, s] : by_operation) {
+    const Labels labels = {{"rank", rank}, {"operation", operation}};
+    out.add("xpurun_collective_calls", counter, "Collectives and point-to-point operations of NCCL.", labels,
+            number(s.calls));
+    out.add("xpurun_collective_bytes", counter, "Bytes of them, by the conventions of nccl-tests.", labels,
+            s.work);
+    out.add("xpurun_collective_busy_seconds", counter,
+            "Time of those that were timed, waiting for others included.", labels, s.timed_s);
+    out.add("xpurun_collective_timed_bus_bytes", counter, "Bytes on the bus of those that were timed.",
+            labels, s.timed_work);
+  }
+  for (const auto& [operation, histogram] : fullest(t.collective_durations, kCollectiveHistograms)) {
+    out.add("xpurun_collective_duration_seconds", "Time of single timed collectives.",
+            {{"rank", rank}, {"operation", operation}}, histogram);
+  }
+  uint64_t outstanding = 0;
+  for (const CommTotals& comm : t.comms) {
+    const bool live = comm.state == static_cast<uint32_t>(wire::CommState::live);
+    outstanding += live && comm.marked > comm.done ? comm.launched - comm.done : 0;
+  }
+  out.add("xpurun_collectives_outstanding", gauge,
+          "Collectives handed to the GPU and not known to have finished.", {{"rank", rank}},
+          number(outstanding));
+}
+
+void add_memory(const RankTiming& t, const std::string& rank, Families& out) {
+  std::map<std::pair<std::string, std::string>, Sums> by_call;
+  Sums graphs;
+  for (const OpTotals& op : t.ops) {
+    if (op.key.op_class == static_cast<uint8_t>(wire::OpClass::memory)) {
+      add_to(by_call[{std::string(api_name(op.key)), std::string(copy_direction(op.key))}], op, 1);
+    } else if (op.key.op_class == static_cast<uint8_t>(wire::OpClass::graph)) {
+      add_to(graphs, op, 1);
+    }
+  }
+  for (const auto& [call, s] : by_call) {
+    const Labels labels = {{"rank", rank}, {"call", call.first}, {"direction", call.second}};
+    out.add("xpurun_memory_calls", counter, "Allocations, copies and fills.", labels, number(s.calls));
+    if (s.work > 0) {
+      out.add("xpurun_memory_bytes", counter, "Bytes of them.", labels, s.work);
+    }
+    out.add("xpurun_memory_seconds", counter,
+            "Time of those that were timed: on the host if they block, else on the GPU.", labels, s.timed_s);
+  }
+  if (graphs.calls > 0) {
+    out.add("xpurun_graph_launches", counter, "Launches of CUDA graphs.", {{"rank", rank}},
+            number(graphs.calls));
+    out.add("xpurun_graph_busy_seconds", counter, "GPU time of those that were timed.", {{"rank", rank}},
+            graphs.timed_s);
+  }
+}
+
+void add_ourselves(const RankTiming& t, const std::string& rank, Families& out) {
+  const Labels labels = {{"rank", rank}};
+  const auto health = [&](const char* name) { return number(t.health.at(name)); };
+  out.add("xpurun_timing_level", gauge, "Timing in force: 0 off, 1 light, 2 full.", labels,
+          static_cast<double>(t.level));
+  out.add("xpurun_sampling_period", gauge, "One call of so many of a kind is timed.", labels, t.period);
+  out.add("xpurun_overhead_seconds", counter, "Time that timing has cost the threads of the rank.", labels,
+          health("own_ns") * kNs);
+  out.add("xpurun_poller_cpu_seconds", counter, "CPU time of the library's own thread.", labels,
+          health("poller_cpu_ns") * kNs);
+  out.add("xpurun_untraced_kernel_launches", counter,
+          "Kernels that the framework launched by itself: counted, their GPU time is in no number here.",
+          labels, health("kernel_launches"));
+  out.add("xpurun_captured_calls", counter, "Calls that went into a CUDA graph.", labels, health("captured"));
+  out.add("xpurun_own_cuda_errors", counter, "CUDA calls of the library that failed.", labels,
+          health("cuda_errors"));
+  for (const auto& [stage, name] :
+       {std::pair("event_pool", "no_event"), std::pair("stream", "stream_full"),
+        std::pair("queue", "queue_full"), std::pair("ring", "ring_dropped"), std::pair("table", "table_full"),
+        std::pair("communicators", "comms_full")}) {
+    out.add("xpurun_events_dropped", counter, "Durations, or entries, that found no room, by place.",
+            {{"rank", rank}, {"stage", stage}}, health(name));
+  }
+}
+
+}  // namespace
+
+std::string_view content_type(MetricsFormat format) {
+  return format == MetricsFormat::openmetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                                              : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+std::string expose(const NodeMetrics& node, MetricsFormat format) {
+  Families out(format);
+  out.add("xpurun_build", info, "Version of xpurun.", {{"version", node.version}}, 1);
+  for (const RankMetrics& r : node.ranks) {
+    Labels who = {
+        {"rank", rank_label(r.rank)}, {"local_rank", fmt::format("{}", r.local_rank)}, {"host", node.host}};
+    who.insert(who.end(), {{"job", node.job}, {"pod", node.pod}, {"ip", node.ip}});
+    const bool timed = r.timing != nullptr;
+    who.insert(who.end(), {{"gpu_uuid", timed ? r.timing->device_uuid : ""},
+                           {"pci_bus_id", timed ? r.timing->pci_bus_id : ""},
+                           {"gpu", timed ? r.timing->device_name : ""}});
+    out.add("xpurun_rank", info, "Identity of a rank, to join the other families with.", who, 1);
+    out.add("xpurun_hang", gauge, "1 while the rank is part of a hang.", {{"rank", rank_label(r.rank)}},
+            r.hung ? 1 : 0);
+    if (timed) {
+      add_matmuls(*r.timing, rank_label(r.rank), out);
+      add_collectives(*r.timing, rank_label(r.rank), out);
+      add_memory(*r.timing, rank_label(r.rank), out);
+      add_ourselves(*r.timing, rank_label(r.rank), out);
+    }
+  }
+  add_xpu_timer(node, out);
+  return out.text();
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,49 @@
+// Families: the text of an exposition under construction. Samples of one family stand together, whatever the
+// order in which ranks add them, as both formats demand.
+#pragma once
+
+#include "launcher/collect/rank_timing.h"
+#include "launcher/metrics/exposition.h"
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace xpurun::launcher {
+
+// Label values are escaped; names are ours and are not.
+using Labels = std::vector<std::pair<std::string_view, std::string>>;
+
+enum class FamilyType { counter, gauge, histogram, info };
+
+class Families {
+ public:
+  explicit Families(MetricsFormat format) : format_(format) {}
+
+  // `name` without _total, _bucket or _info; counters are given their value, an info family always 1.
+  void add(std::string_view name, FamilyType type, std::string_view help, const Labels& labels, double value);
+  // Prints as an integer, as readers of the XPU_TIMER_* family expect.
+  void add_integer(std::string_view name, std::string_view help, const Labels& labels, uint64_t value);
+  void add(std::string_view name, std::string_view help, const Labels& labels, const Histogram& histogram);
+
+  std::string text() const;
+
+ private:
+  struct Family {
+    FamilyType type;
+    std::string help;
+    std::string samples;
+  };
+  Family& family(std::string_view name, FamilyType type, std::string_view help);
+
+  MetricsFormat format_;
+  std::vector<std::string> order_;
+  std::map<std::string, Family, std::less<>> families_;
+};
+
+// The XPU_TIMER_* family of one node.
+void add_xpu_timer(const NodeMetrics& node, Families& out);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,44 @@
+// One HTTP/1.x request, from bytes that may be anything. Pure; bounded by the caller's buffer.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace xpurun::launcher {
+
+struct HttpRequest {
+  std::string method;
+  std::string path;                                          // without the query
+  std::string query;                                         // behind '?', as sent
+  std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
+  std::string body;
+
+  // The first of that name (in lower case); nullptr if there is none.
+  const std::string* header(std::string_view name) const;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body;
+};
+
+inline constexpr size_t kMostHttpHead = 16 * 1024;
+inline constexpr size_t kMostHttpBody = 64 * 1024;
+
+// What a buffer holds so far.
+struct HttpParse {
+  enum class State { incomplete, complete, refused };
+  State state = State::incomplete;
+  int status = 0;  // refused: the status to answer
+  HttpRequest request;
+};
+HttpParse parse_http(std::string_view input);
+
+// The answer's bytes; the connection ends with it.
+std::string to_bytes(const HttpResponse& response, bool with_body);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,56 @@
+// HttpServer: answers requests on loopback inside the event loop. One request a connection; a client that is
+// slow, huge, malformed or one of too many costs a bounded amount of memory and time, and nobody waits for
+// it.
+#pragma once
+
+#include "common/base/fd.h"
+#include "common/base/result.h"
+#include "launcher/metrics/http_request.h"
+#include "launcher/supervise/event_loop.h"
+
+#include <functional>
+#include <map>
+#include <string>
+
+namespace xpurun::launcher {
+
+class HttpServer {
+ public:
+  using Handler = std::function<HttpResponse(const HttpRequest&)>;
+
+  HttpServer(EventLoop& loop, Handler handler) : loop_(loop), handler_(std::move(handler)) {}
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // On 127.0.0.1; if the port is taken, on the next free one of the following hundred. Once.
+  base::Status listen(int port);
+  // 0 until it listens.
+  int port() const { return port_; }
+
+ private:
+  struct Client {
+    base::UniqueFd fd;
+    std::string input;
+    std::string output;
+    size_t sent = 0;
+    bool answering = false;
+    EventLoop::TimerId deadline = 0;
+  };
+
+  void accept_all();
+  void client_ready(int fd, uint32_t events);
+  // False once the client is gone.
+  bool read_from(int fd, Client& client);
+  void answer(int fd, Client& client, const HttpResponse& response, bool with_body);
+  void write_to(int fd, Client& client);
+  void drop(int fd);
+
+  EventLoop& loop_;
+  Handler handler_;
+  base::UniqueFd listener_;
+  int port_ = 0;
+  std::map<int, Client> clients_;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,117 @@
+// The names, labels and units that DLRover's xpu_timer has, for those who read these: durations in
+// microseconds, bandwidth in Gbit/s on the bus, throughput in TFLOP/s, all gauges. Where its statistics were
+// of averages, ours are of single calls, the last ones of each series.
+#include "launcher/collect/op_names.h"
+#include "launcher/metrics/families.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace xpurun::launcher {
+
+namespace {
+
+struct Statistics {
+  double average = 0;
+  double maximum = 0;
+  double p99 = 0;
+  double minimum = 0;
+  double throughput = 0;  // work a microsecond
+};
+
+Statistics statistics_of(const RecentSeries& series) {
+  std::vector<double> us;
+  double sum = 0;
+  double work = 0;
+  for (const RecentSeries::Sample& s : series.samples) {
+    us.push_back(s.us);
+    sum += s.us;
+    work += s.work;
+  }
+  std::sort(us.begin(), us.end());
+  const auto at = static_cast<size_t>(std::lround(0.99 * static_cast<double>(us.size() - 1)));
+  return {sum / static_cast<double>(us.size()), us.back(), us[at], us.front(), sum > 0 ? work / sum : 0};
+}
+
+Labels common_labels(const NodeMetrics& node, const RankMetrics& rank) {
+  const auto or_unset = [](const std::string& text) { return text.empty() ? std::string("NOT_SET") : text; };
+  return {{"ip", or_unset(node.ip)},
+          {"job_name", or_unset(node.job)},
+          {"local_rank", fmt::format("{}", std::max(rank.local_rank, 0))},
+          {"pod_name", or_unset(node.pod)},
+          {"rank", fmt::format("{}", rank.rank == base::kNoRank ? 0 : rank.rank)}};
+}
+
+// A communicator that has no more ranks than this node can be of this node alone.
+bool within_node(const NodeMetrics& node, const RankTiming& t) {
+  return std::all_of(t.comms.begin(), t.comms.end(), [&](const CommTotals& comm) {
+    return comm.nranks <= static_cast<int>(node.ranks.size());
+  });
+}
+
+void add_recent(const NodeMetrics& node, const RankMetrics& rank, Families& out) {
+  for (const auto& [key, series] : rank.timing->recent) {
+    const bool matmul = key.op_class == wire::OpClass::matmul;
+    Labels labels = common_labels(node, rank);
+    labels.emplace_back("dtype", series.dtype);
+    labels.emplace_back("level", fmt::format("{}", key.level));
+    labels.emplace_back("operation", key.operation);
+    if (!matmul) {
+      labels.emplace_back("algorithm", "NOT_SET");
+      labels.emplace_back("small", series.small ? "1" : "0");
+      labels.emplace_back("transport", within_node(node, *rank.timing) ? "IntraNode" : "InterNode");
+    }
+    const Statistics s = statistics_of(series);
+    const std::string prefix = matmul ? "XPU_TIMER_MM_KERNEL_" : "XPU_TIMER_COLL_KERNEL_";
+    const auto add = [&](const char* name, const char* help, double value) {
+      out.add(prefix + name, FamilyType::gauge, help, labels, value);
+    };
+    add("AVG_LATENCY", "Mean duration in microseconds.", s.average);
+    add("MAX_LATENCY", "Longest duration in microseconds.", s.maximum);
+    add("P99_LATENCY", "99th percentile of the duration in microseconds.", s.p99);
+    add("MIN_LATENCY", "Shortest duration in microseconds.", s.minimum);
+    if (matmul) {
+      add("FLOPS", "Throughput in TFLOP/s.", s.throughput / 1e6);
+    } else {
+      add("BANDWIDTH", "Bus bandwidth in Gbit/s.", s.throughput / 1e3);
+    }
+  }
+}
+
+void add_memory_counters(const NodeMetrics& node, const RankMetrics& rank, Families& out) {
+  std::map<std::pair<std::string, std::string>, uint64_t> calls;
+  for (const OpTotals& op : rank.timing->ops) {
+    if (op.key.op_class == static_cast<uint8_t>(wire::OpClass::memory)) {
+      calls[{std::string(api_name(op.key)), std::string(copy_direction(op.key))}] += op.calls;
+    }
+  }
+  for (const auto& [call, count] : calls) {
+    Labels labels = common_labels(node, rank);
+    labels.emplace_back("operation", call.first);
+    labels.emplace_back("kind", call.second);
+    out.add_integer("XPU_TIMER_MEMORY_COUNTER", "Calls.", labels, count);
+  }
+}
+
+}  // namespace
+
+void add_xpu_timer(const NodeMetrics& node, Families& out) {
+  for (const RankMetrics& rank : node.ranks) {
+    // From the first second, for every rank: without this line readers take a rank for hung.
+    out.add_integer("XPU_TIMER_COMMON_HANG", "1 while the rank is part of a hang.", common_labels(node, rank),
+                    rank.hung ? 1 : 0);
+    if (rank.timing == nullptr) {
+      continue;
+    }
+    const auto health = [&](const char* name) { return rank.timing->health.at(name); };
+    const uint64_t unfinished = health("samples") - std::min(health("samples"), health("completed"));
+    out.add_integer("XPU_TIMER_COMMON_WORK_QUEUE_SIZE", "Timed calls not known to have finished.",
+                    common_labels(node, rank), unfinished);
+    add_recent(node, rank, out);
+    add_memory_counters(node, rank, out);
+  }
+}
+
+}  // namespace xpurun::launcher

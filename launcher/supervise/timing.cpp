@@ -1,0 +1,180 @@
+// Supervisor: timing. Gives ranks their shared memory when they first use a GPU, drains it, and serves what
+// it says. Until a rank uses a GPU nothing of this runs and nothing listens, unless a port was asked for.
+#include "common/base/io.h"
+#include "common/base/log.h"
+#include "launcher/collect/ledger_findings.h"
+#include "launcher/collect/timing_json.h"
+#include "launcher/metrics/exposition.h"
+#include "launcher/supervise/supervisor.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdlib>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr double kDrainS = 0.1;
+// So many segments, a megabyte each, before those of dead processes are given up.
+constexpr size_t kCrowd = 200;
+
+std::string environment_or(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') {
+      return value;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+void Supervisor::start_metrics() {
+  const bool wanted = options_.metrics_port != kNoPort && http_.port() == 0;
+  if (!wanted) {
+    return;
+  }
+  const int port = options_.metrics_port > 0 ? options_.metrics_port : kMetricsPort;
+  if (const auto listening = http_.listen(port); !listening) {
+    base::log_warn("no /metrics: {}", base::to_line(listening.error()));
+    return;
+  }
+  journal_.manifest().metrics = fmt::format("http://127.0.0.1:{}/metrics", http_.port());
+  base::log_info("metrics at {}", journal_.manifest().metrics);
+  journal_.changed();
+}
+
+void Supervisor::attach_notice(base::Pid pid) {
+  if (finishing_) {
+    notices_.answer_attach(pid, -1);
+    return;
+  }
+  const bool first = collector_.empty();
+  if (collector_.pids().size() >= kCrowd) {
+    // A job that restarts its ranks for days.
+    for (const base::Pid old : collector_.pids()) {
+      const TrackedProcess* p = table_.find(old);
+      if (p == nullptr || !p->alive) {
+        collector_.forget(old);
+      }
+    }
+  }
+  const auto descriptor = collector_.attach(pid);
+  if (!descriptor) {
+    base::log_warn("pid {} is not timed: {}", pid, base::to_line(descriptor.error()));
+    notices_.answer_attach(pid, -1);
+    return;
+  }
+  notices_.answer_attach(pid, *descriptor);
+  collector_.sent(pid);
+  base::log_debug("pid {} uses a GPU and is timed from now on", pid);
+  if (first) {
+    start_metrics();
+    drain_timing();
+  }
+}
+
+void Supervisor::drain_timing() {
+  collector_.drain(base::mono_ns());
+  if (!finished_) {
+    loop_.after(kDrainS, [this] { drain_timing(); });
+  }
+}
+
+NodeMetrics Supervisor::node_metrics(WhichRanks which) {
+  NodeMetrics node{.version = XPURUN_VERSION,
+                   .host = host_,
+                   .job = environment_or({"ENV_ARGO_WORKFLOW_NAME", "SLURM_JOB_NAME", "SLURM_JOB_ID"}),
+                   .pod = environment_or({"POD_NAME"}),
+                   .ip = environment_or({"POD_IP"}),
+                   .ranks = {}};
+  const base::MonoNs now = base::mono_ns();
+  std::map<base::Rank, RankMetrics> ranks;
+  const auto add = [&](const TrackedProcess& p) {
+    const auto watch = watches_.find(p.record.pid);
+    const bool still = watch != watches_.end() && options_.hang_timeout_s > 0 &&
+                       watch->second.still_s(now) >= options_.hang_timeout_s;
+    ranks[p.record.rank] = {
+        .rank = p.record.rank,
+        .local_rank = p.record.local_rank,
+        .hung = journal_.open_incident() != nullptr && still,
+        .timing = collector_.read({p.record.pid, p.record.rank, p.record.local_rank, p.alive})};
+  };
+  if (which == WhichRanks::all) {
+    for (const base::Pid pid : collector_.pids()) {
+      const TrackedProcess* p = table_.find(pid);
+      if (p != nullptr && p->record.role == "rank") {
+        add(*p);
+      }
+    }
+  }
+  for (const TrackedProcess* p : table_.living_ranks()) {
+    add(*p);
+  }
+  for (auto& [rank, metrics] : ranks) {
+    node.ranks.push_back(metrics);
+  }
+  return node;
+}
+
+HttpResponse Supervisor::answer_http(const HttpRequest& request) {
+  if (request.method != "GET" && request.method != "HEAD") {
+    return {.status = 405, .body = "GET /metrics or GET /healthz\n"};
+  }
+  if (request.path == "/healthz") {
+    return {.body = "ok\n"};
+  }
+  if (request.path != "/metrics") {
+    return {.status = 404, .body = "there are /metrics and /healthz\n"};
+  }
+  const std::string* accept = request.header("accept");
+  const bool open = accept != nullptr && accept->find("application/openmetrics-text") != std::string::npos;
+  const MetricsFormat format = open ? MetricsFormat::openmetrics : MetricsFormat::prometheus;
+  return {.content_type = std::string(content_type(format)),
+          .body = expose(node_metrics(WhichRanks::living), format)};
+}
+
+// With every dump: what the ranks' ledgers said at that moment.
+std::vector<std::string> Supervisor::save_timing(const std::string& path) {
+  std::vector<std::string> sentences;
+  if (collector_.empty()) {
+    return sentences;
+  }
+  std::vector<RankTiming> ranks;
+  for (const base::Pid pid : collector_.pids()) {
+    const TrackedProcess* p = table_.find(pid);
+    if (p != nullptr && p->record.role == "rank") {
+      ranks.push_back(*collector_.read({pid, p->record.rank, p->record.local_rank, p->alive}));
+    }
+  }
+  const auto text = timing_json(ranks, base::mono_ns()).dump(1);
+  if (auto written = base::write_file_atomic(path, text); !written) {
+    base::log_warn("{}", base::to_line(written.error()));
+  }
+  for (const LedgerFinding& finding : ledger_findings(ranks)) {
+    sentences.push_back(finding.sentence);
+  }
+  return sentences;
+}
+
+// metrics.prom: what a scrape at the very end would have given, of ranks that have ended too.
+void Supervisor::finish_timing() {
+  if (collector_.empty()) {
+    return;
+  }
+  collector_.drain(base::mono_ns());
+  (void)save_timing(journal_.dir().file("timing.json"));
+  const std::string text = expose(node_metrics(WhichRanks::all), MetricsFormat::prometheus);
+  if (auto written = base::write_file_atomic(journal_.dir().file("metrics.prom"), text); !written) {
+    base::log_warn("{}", base::to_line(written.error()));
+  }
+}
+
+uint32_t Supervisor::budget_ppm() const {
+  return static_cast<uint32_t>(std::lround(options_.overhead_budget * 1e6));
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,50 @@
+// Work that the GPU has been given and that is not known to have finished, on its way from the threads that
+// called to the poller: a bounded queue for many producers and one consumer, without locks.
+#pragma once
+
+#include <atomic>
+#include <stdint.h>
+
+namespace xpurun::preload {
+
+struct Pending {
+  void* stream;
+  uint64_t call_ns;
+  uint64_t launched_ns;
+  uint64_t work;
+  uint64_t collective;      // on completion so many collectives of `comm` are done
+  uint64_t point_to_point;  // likewise
+  uint32_t op;              // kNoOp: nothing to time
+  uint32_t comm;            // wire::kNoComm if none
+  uint32_t sequence;
+  uint32_t event;  // index in the pool of `device`
+  int32_t device;
+  bool timed;  // start and stop are recorded; else only done
+};
+
+inline constexpr uint32_t kNoOp = 0xffffffff;
+
+class PendingQueue {
+ public:
+  static constexpr uint32_t kCells = 4096;  // a power of two
+
+  // Any thread. False if the poller is that far behind.
+  bool push(const Pending& item);
+  // One thread.
+  bool pop(Pending* item);
+
+ private:
+  struct Cell {
+    // Relative to the cell's number: even rounds are free, odd ones full.
+    std::atomic<uint64_t> turn{0};
+    Pending item{};
+  };
+
+  Cell cells_[kCells];
+  alignas(64) std::atomic<uint64_t> tail_{0};
+  alignas(64) uint64_t head_ = 0;
+};
+
+PendingQueue& pending_queue();
+
+}  // namespace xpurun::preload

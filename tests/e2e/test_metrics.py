@@ -1,0 +1,149 @@
+"""Timing from end to end: ranks on fake GPUs under xpurun, what /metrics says of them, and clients of every kind."""
+
+import json
+import os
+import re
+import socket
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+import xpurun_test
+
+BUILD = os.environ["XPURUN_TEST_BUILD"]
+# Two ranks as a launcher would start them; they end when the file "end" is there.
+TWO_RANKS = """
+for r in 0 1; do
+  (while ! [ -e end ]; do sleep 0.1; done; echo) | RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 "$@" &
+done
+wait
+"""
+SCENES = ("memory", "settle", "matmuls", "collectives", "settle", "wait")
+SAMPLE = re.compile(r'^[a-zA-Z_:][a-zA-Z0-9_:]*(\{([a-z_]+="([^"\\\\]|\\\\.)*",?)*\})? [0-9.e+-]+$')
+
+
+def get(url, **headers):
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
+        return answer.headers["Content-Type"], answer.read().decode()
+
+
+def raw(port, data):
+    """The first line of the answer."""
+    with socket.create_connection(("127.0.0.1", port), timeout=15) as client:
+        try:
+            client.sendall(data)
+        except OSError:
+            pass  # refused before all of it was read
+        return client.recv(65536).decode().split("\r\n")[0]
+
+
+class Metrics(xpurun_test.Case):
+    def start(self, *args, out=None, scenes=SCENES):
+        self.out = out or self.out
+        return self.start_xpurun(*args, "--", "bash", "-c", TWO_RANKS, "bash",
+                                 f"{BUILD}/tests/preload/timing_victim", f"{BUILD}/tests/preload/libtiming_body13.so", "local",
+                                 *scenes)
+
+    def url_of(self, out):
+        def ready():
+            url = json.loads((out / "run.json").read_text())["metrics"]
+            return url if url and get(url)[1].count("xpurun_matmul_duration_seconds_count") >= 2 else None
+        return self.soon(ready)
+
+    def soon(self, condition, seconds=30):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            try:
+                found = condition()
+                if found:
+                    return found
+            except (OSError, ValueError, KeyError, urllib.error.URLError):
+                pass
+            time.sleep(0.05)
+        self.fail("nothing came of waiting")
+
+    def test_two_jobs_are_scraped(self):
+        first, second = self.dir / "one", self.dir / "two"
+        processes = [self.start("--timing", "full", out=first)]
+        one = self.url_of(first)
+        processes.append(self.start("--timing", "full", out=second))
+        two = self.url_of(second)
+        self.assertNotEqual(one, two)
+        kind, text = get(one)
+        self.assertTrue(kind.startswith("text/plain; version=0.0.4"))
+        for line in text.splitlines():
+            self.assertTrue(line.startswith("# ") or SAMPLE.match(line), line)
+        for rank in (0, 1):
+            self.assertIn(f'xpurun_collective_calls_total{{rank="{rank}",operation="AllReduce"}} 1\n', text)
+            # n = 8 ranks, 1004 elements of two bytes from each.
+            self.assertIn(f'xpurun_collective_bytes_total{{rank="{rank}",operation="AllGather"}} 16064\n', text)
+            self.assertRegex(text, rf'XPU_TIMER_COMMON_HANG{{[^}}]*rank="{rank}"}} 0\n')
+        kind, text = get(two, Accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+        self.assertTrue(kind.startswith("application/openmetrics-text"))
+        self.assertTrue(text.endswith("# EOF\n"))
+        self.check_hostile_clients(int(one.split(":")[2].split("/")[0]), one)
+        (self.dir / "end").touch()
+        for process, out in zip(processes, (first, second)):
+            self.assertEqual(process.wait(30), 0)
+            timing = json.loads((out / "timing.json").read_text())
+            self.assertEqual((timing["schema"], [rank["rank"] for rank in timing["ranks"]]), ("xpurun.timing/1", [0, 1]))
+            comm, = timing["ranks"][1]["communicators"]
+            self.assertEqual([comm[key] for key in "size called launched done".split()], [8, 9, 9, 9])
+            self.assertEqual(timing["findings"], [])
+            # What was known last of ranks that have ended.
+            self.assertIn('xpurun_collective_calls_total{rank="1"', (out / "metrics.prom").read_text())
+
+    def check_hostile_clients(self, port, url):
+        self.assertIn(" 404 ", raw(port, b"GET /../../etc/passwd HTTP/1.1\r\n\r\n"))
+        self.assertIn(" 405 ", raw(port, b"POST /metrics HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"))
+        self.assertIn(" 400 ", raw(port, b"\0\1\2\r\n\r\n"))
+        self.assertIn(" 431 ", raw(port, b"GET /metrics HTTP/1.1\r\nX: " + b"a" * 20000))
+        self.assertIn(" 413 ", raw(port, b"GET /metrics HTTP/1.1\r\nContent-Length: 10000000\r\n\r\n"))
+        slow = socket.create_connection(("127.0.0.1", port), timeout=15)
+        slow.sendall(b"GET /met")
+        gone = socket.create_connection(("127.0.0.1", port), timeout=15)
+        gone.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        gone.close()
+        crowd = [socket.create_connection(("127.0.0.1", port), timeout=15) for _ in range(80)]
+        self.assertIn(b" 503 ", crowd[-1].recv(1000))
+        for client in crowd:
+            client.close()
+        # Beside all of them everybody else is served, and the slow one when it has made up its mind.
+        self.soon(lambda: "# TYPE" in get(url)[1])
+        slow.sendall(b"rics HTTP/1.1\r\n\r\n")
+        self.assertTrue(slow.recv(100).startswith(b"HTTP/1.1 200 OK"))
+        slow.close()
+
+    def test_levels_and_quiet_jobs(self):
+        process = self.start("--timing", "off")
+        self.soon(lambda: json.loads((self.out / "run.json").read_text())["metrics"])
+        with socket.socket(socket.AF_UNIX) as control:
+            control.connect(json.loads((self.out / "run.json").read_text())["control"])
+            answers = control.makefile()
+            for request, ok in (({"cmd": "timing", "level": "everything"}, False), ({"cmd": "timing"}, False),
+                                ({"cmd": "timing", "level": "full"}, True)):
+                control.sendall(json.dumps(request).encode() + b"\n")
+                self.assertEqual(json.loads(answers.readline())["ok"], ok)
+        url = json.loads((self.out / "run.json").read_text())["metrics"]
+        self.soon(lambda: get(url)[1].count("xpurun_timing_level{rank=\"1\"} 2") == 1)
+        (self.dir / "end").touch()
+        self.assertEqual(process.wait(30), 0)
+
+    def test_nothing_listens_without_a_gpu(self):
+        result = self.run_xpurun("--", "true")
+        self.assertEqual(result.returncode, 0)
+        manifest = json.loads((self.out / "run.json").read_text())
+        self.assertEqual(manifest["metrics"], "")
+        self.assertFalse((self.out / "metrics.prom").exists())
+
+    def test_no_metrics(self):
+        (self.dir / "end").touch()
+        process = self.start("--metrics-port", "off", scenes=("matmuls", "settle"))
+        self.assertEqual(process.wait(30), 0)
+        self.assertEqual(json.loads((self.out / "run.json").read_text())["metrics"], "")
+        self.assertTrue((self.out / "metrics.prom").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,135 @@
+// Stand-ins for every function that the preload hooks. Linked into each fake library; that library's version
+// script says which of them it has. Each remembers its arguments (fake_gpu.h), so that a test sees whether
+// they arrived, and gives its stream something to do.
+#include "preload/timing/hook_list.h"
+#include "preload/timing/vendor.h"
+#include "tests/fakes/fake_gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <type_traits>
+#include <unistd.h>
+
+extern "C" {
+void* fake_make_comm(int rank, int nranks);
+int fake_comm_ranks(void* comm);
+int fake_set_capturing(void* stream, int on);
+}
+
+namespace {
+
+using namespace xpurun::preload;
+
+int call_status() {
+  static const int status = getenv("FAKE_CALL_STATUS") != nullptr ? atoi(getenv("FAKE_CALL_STATUS")) : 0;
+  return status;
+}
+
+template <typename... A>
+void* last_of(A... args) {
+  void* last = nullptr;
+  ((last = [](auto value) -> void* {
+     if constexpr (std::is_same_v<decltype(value), void*>) {
+       return value;
+     } else {
+       return nullptr;
+     }
+   }(args)),
+   ...);
+  return last;
+}
+
+int g_allocation = 0;
+
+// What a function does beside being called.
+template <typename First, typename... A>
+void act(const char* name, First first, A... rest) {
+  const bool stream_last = strncmp(name, "nccl", 4) == 0 || strcmp(name, "cublasLtMatmul") == 0 ||
+                           strcmp(name, "cudaGraphLaunch") == 0 || strstr(name, "Async") != nullptr;
+  const bool comm_call = strncmp(name, "ncclComm", 8) == 0;
+  if constexpr (std::is_same_v<First, void*>) {
+    if (strncmp(name, "cublas", 6) == 0 && strcmp(name, "cublasLtMatmul") != 0) {
+      fake_gpu_work(first);
+    }
+    if (strcmp(name, "cudaStreamBeginCapture") == 0 || strcmp(name, "cudaStreamEndCapture") == 0) {
+      fake_set_capturing(first, strcmp(name, "cudaStreamBeginCapture") == 0 ? 1 : 0);
+    }
+  }
+  if constexpr (std::is_same_v<First, void**>) {
+    if (strncmp(name, "cuda", 4) == 0) {
+      *first = &g_allocation;
+    }
+  }
+  if (stream_last && !comm_call) {
+    fake_gpu_work(last_of(first, rest...));
+  }
+}
+
+void make_comm(NcclInit*, void** comm, int nranks, NcclUniqueId, int rank) {
+  *comm = fake_make_comm(rank, nranks);
+}
+void make_comm(NcclInitConfig*, void** comm, int nranks, NcclUniqueId, int rank, NcclConfig*) {
+  *comm = fake_make_comm(rank, nranks);
+}
+void make_comm(NcclInitScalable*, void** comm, int nranks, int rank, int, NcclUniqueId*, NcclConfig*) {
+  *comm = fake_make_comm(rank, nranks);
+}
+void make_comm(NcclInitAll*, void** comms, int count, const int*) {
+  for (int i = 0; i < count; ++i) {
+    comms[i] = fake_make_comm(i, count);
+  }
+}
+void make_comm(NcclSplit*, void* comm, int color, int key, void** made, NcclConfig*) {
+  *made = color < 0 ? nullptr : fake_make_comm(key, fake_comm_ranks(comm));
+}
+
+template <size_t kName, typename F>
+struct Fake;
+
+constexpr const char* kNames[] = {
+#define XPURUN_NAME(name, type, policy) #name,
+    XPURUN_HOOKS(XPURUN_NAME)
+#undef XPURUN_NAME
+};
+
+template <size_t kName, typename... A>
+struct Fake<kName, int(A...)> {
+  static int call(A... args) {
+    const char* name = kNames[kName];
+    fake_set_last_function(name);
+    fake_set_last_arguments(fake::hash(args...));
+    if constexpr (sizeof...(A) > 0) {
+      using Function = int(A...);
+      if constexpr (std::is_same_v<Function, NcclInit> || std::is_same_v<Function, NcclInitConfig> ||
+                    std::is_same_v<Function, NcclInitScalable> || std::is_same_v<Function, NcclInitAll> ||
+                    std::is_same_v<Function, NcclSplit>) {
+        if (strncmp(name, "ncclComm", 8) == 0) {
+          make_comm(static_cast<Function*>(nullptr), args...);
+          return 0;
+        }
+      }
+      act(name, args...);
+      const bool counted = strncmp(name, "cublas", 6) == 0 || strncmp(name, "nccl", 4) == 0;
+      return counted ? call_status() : 0;
+    }
+    return 0;
+  }
+};
+
+enum Number : size_t {
+#define XPURUN_NUMBER(name, type, policy) k_##name,
+  XPURUN_HOOKS(XPURUN_NUMBER)
+#undef XPURUN_NUMBER
+};
+
+}  // namespace
+
+#define XPURUN_FAKE(name, type, policy)                                                            \
+  extern "C" {                                                                                     \
+  __attribute__((visibility("hidden"), used)) type* fake_slot_##name = Fake<k_##name, type>::call; \
+  }                                                                                                \
+                                                                                                   \
+  asm(".pushsection .text\n.globl " #name "\n.type " #name ", @function\n" #name                   \
+      ":\nendbr64\njmp *fake_slot_" #name "(%rip)\n.size " #name ", . - " #name "\n.popsection\n");
+
+XPURUN_HOOKS(XPURUN_FAKE)

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""The preload's timing on real GPUs: what does it cost, is it right, does it disturb? Needs two GPUs and a Python with
+torch and NCCL; about eight minutes.
+
+usage: tests/gpu/timing.py XPURUN OUT_DIR [PART...]
+
+Each part has its own time limit. When it is done, OUT_DIR/report.txt says what it found, and its raw figures
+(PART.RANK.json), output and run directory are in OUT_DIR/raw.tar.gz. Exits 1 if something promised does not hold.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+JOB = HERE / "timing_job.py"
+SECONDS = float(os.environ.get("XPURUN_GPU_SECONDS", "470"))
+# Part: seconds at most, xpurun's options, environment.
+PARTS = {
+    "ab": (255, ("--timing", "light"), {}),
+    "calls": (40, (), {}),
+    "checks": (150, ("--timing", "full", "--overhead-budget", "100%"), {}),
+    "ab-shared-queue": (85, ("--timing", "light"), {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}),
+}
+# What a part needs beside its steps: to start torchrun, torch and NCCL, and to end.
+START = 30
+# Most overhead in percent of light and full timing.
+PROMISED = {"ab ddp": (0.1, 0.5), "ab fsdp": (0.1, 0.5), "ab small": (1.0, None), "ab-shared-queue fsdp": (0.3, None)}
+NOISE = 0.2  # percent: beyond this nothing can be said
+
+
+class Report:
+    def __init__(self, path):
+        self.path, self.good = path, True
+
+    def say(self, line):
+        print(line, flush=True)
+        with self.path.open("a") as file:
+            file.write(line + "\n")
+
+    def check(self, good, line):
+        self.good = self.good and good
+        self.say(f"  {'ok   ' if good else 'WRONG'} {line}")
+
+
+def torchrun(arguments):
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(JOB), *arguments]
+
+
+def execute(command, seconds, log, env):
+    """Exit status; -1 if it had to be ended: a second SIGINT lets xpurun kill whatever it started, in any session."""
+    with log.open("w") as file:
+        child = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=env, start_new_session=True)
+        for patience, next_signal in ((seconds, signal.SIGINT), (4, signal.SIGINT), (8, signal.SIGKILL)):
+            try:
+                status = child.wait(patience)
+                return status if patience == seconds else -1
+            except subprocess.TimeoutExpired:
+                child.send_signal(next_signal)
+        child.wait()
+        return -1
+
+
+def spread(values):
+    return f"{statistics.median(values):+.3f} ({min(values):+.3f} to {max(values):+.3f})"
+
+
+def standard_error(values):
+    """Of the median, taken as of a normal distribution, from quartiles so that a few wild rounds do not decide."""
+    low, _, high = statistics.quantiles(values, n=4)
+    return 1.2533 * (high - low) / 1.349 / len(values) ** 0.5
+
+
+def percents(found, name):
+    """By round: how much longer than the mean of the blocks that were off."""
+    off = [f["times"] for n, f in found.items() if n.startswith("off")]
+    bases = [statistics.mean(times) for times in zip(*off)]
+    return [(t / b - 1) * 100 for t, b in zip(found[name]["times"], bases)]
+
+
+def compare(report, title, result):
+    found, steps = result["variants"], result["steps"]
+    rounds = len(found["off"]["times"])
+    if rounds < 3:
+        report.say(f"{title}: only {rounds} rounds")
+        report.good = report.good and title not in PROMISED
+        return
+    report.say(f"{title}: step {statistics.median(found['off']['times']) * 1e3:.3f} ms when off; {rounds} rounds of {steps} steps")
+    medians = {}
+    for name, f in found.items():
+        if name == "off":
+            continue
+        if name == "off again":
+            # Against the other one, not against a mean that it is part of.
+            over = [(a / b - 1) * 100 for a, b in zip(f["times"], found["off"]["times"])]
+        else:
+            over = percents(found, name)
+        medians[name] = (statistics.median(over), standard_error(over))
+        each = {key: statistics.median(values) for key, values in f.items() if key not in ("times", "period")}
+        paid = (each["own_ns"] + each["poller_cpu_ns"] + each["gpu_ns"]) / statistics.median(found["off"]["times"]) / 1e7
+        per_pair = each["event_host_ns"] / each["samples"] if each["samples"] else 0
+        per_mark = each["mark_host_ns"] / each["marks"] if each["marks"] else 0
+        report.say(f"  {name:30} {spread(over)} % standard error {medians[name][1]:.3f}; a step: {each['samples']:.1f} pairs of {per_pair:.0f} ns, "
+                   f"{each['marks']:.1f} marks of {per_mark:.0f} ns, own {each['own_ns'] / 1e3:.1f} us, poller {each['poller_cpu_ns'] / 1e3:.1f} us, "
+                   f"polls {each['polls']:.2f}, no room {each['no_event'] + each['stream_full'] + each['queue_full']:.1f}, "
+                   f"1 in {statistics.median(f['period']):.0f}; by its own books {paid:.3f} %")
+    if title not in PROMISED:
+        return
+    noise = max(abs(medians["off again"][0]), medians["off again"][1], medians["light"][1])
+    report.check(noise < NOISE, f"{title}: noise {noise:.3f} %, has to be below {NOISE} %; {rounds * steps} steps a side")
+    for level, most in zip(("light", "full"), PROMISED[title]):
+        if most is not None:
+            over, error = medians[level]
+            inside = abs(over) <= 2 * error and noise < NOISE
+            report.check(over <= most or inside, f"{title}: {level} {over:+.3f} %, promised {most} %"
+                         f"{' (inside the noise)' if over > most and inside else ''}")
+
+
+def ab(report, part, results):
+    for name, result in results.items():
+        if "variants" in result:
+            compare(report, f"{part} {name}", result)
+        else:
+            report.say(f"{part} {name}: step {result['with'] * 1e3:.3f} ms instead of {result['without'] * 1e3:.3f} ms: "
+                       f"{(result['with'] / result['without'] - 1) * 100:+.2f} %")
+
+
+def durations(report, kind, rows, least_us):
+    wrong = calls = counts = flops = 0
+    for key, row in rows.items():
+        cupti, ours = row["cupti_us"], row["ours_us"]
+        counts += row["calls"] != row["expected"]
+        flops += "flop" in row and row["work"] != row["flop"] * row["all_calls"]
+        if not cupti or not ours:
+            report.say(f"  {key:26} CUPTI {len(cupti)} of {row['kernels']} kernels, ours {len(ours)}, counted {row['calls']} of {row['expected']}")
+            continue
+        theirs, mine = statistics.median(cupti), statistics.median(ours)
+        pairs = list(zip(ours, cupti)) if len(ours) == len(cupti) else []
+        if theirs >= least_us:
+            calls += len(pairs)
+            wrong += sum(abs(a / b - 1) > 0.05 for a, b in pairs)
+        line = (f"  {key:26} ours {mine:10.1f} us, CUPTI {theirs:10.1f} ({(mine / theirs - 1) * 100:+6.1f} %, {mine - theirs:+.1f} us), "
+                f"{len(ours)} of {row['calls']} timed")
+        if row.get("direct_us"):
+            direct = statistics.median(row["direct_us"])
+            bandwidth = row["bytes"] * row["factor"] / 1e3
+            line += f", back to back {direct:.1f}; bus {bandwidth / mine:.2f} GB/s, directly {bandwidth / direct:.2f}"
+        report.say(line)
+    report.check(counts == 0, f"{kind}: {counts} counts of {len(rows)} wrong")
+    report.check(calls > 0 and wrong <= calls * 0.05, f"{kind} of {least_us} us and more: {wrong} of {calls} durations more than 5 % off CUPTI's")
+    if kind == "matmuls":
+        report.check(flops == 0, f"{kind}: FLOP of {flops} of {len(rows)} wrong")
+
+
+def bandwidth(report, rows):
+    """Against many calls between two events; below 1 MB those are as long as the host takes, not the network."""
+    off = {}
+    for key, row in rows.items():
+        if row["ours_us"] and row["direct_us"]:
+            reference = statistics.median(row["direct_us"]) if row["bytes"] >= 1 << 20 else statistics.median(row["cupti_us"] or row["direct_us"])
+            off[key] = (reference / statistics.median(row["ours_us"]) - 1) * 100
+    far = {key: value for key, value in off.items() if abs(value) > 5}
+    report.check(not far and bool(off), f"bus bandwidth: {len(far)} of {len(off)} more than 5 % off: "
+                 + ", ".join(f"{key} {value:+.1f} %" for key, value in far.items()))
+
+
+def checks(report, _, results):
+    for kind, least in (("matmuls", 20), ("collectives", 50)):
+        if kind in results:
+            report.say(f"{kind}:")
+            durations(report, kind, results[kind], least)
+    if "collectives" in results:
+        bandwidth(report, results["collectives"])
+    for name, result in results.items():
+        if isinstance(result, str):
+            report.check(result == "ok", f"{name}: {result}")
+        elif name not in ("matmuls", "collectives"):
+            report.say(f"  {name}: {result}")
+
+
+def call_costs(report, xpurun, runs, seconds):
+    """bench/call_cost.cpp, built here, against the libraries that torch has loaded."""
+    maps = subprocess.run([sys.executable, "-c", "import torch; print(open('/proc/self/maps').read())"], capture_output=True, text=True,
+                          check=True, timeout=seconds).stdout.split()
+    paths = [next((p for p in maps if f"/{name}.so" in p), None) for name in ("libcudart", "libcublas", "libnccl")]
+    program = runs / "call_cost"
+    subprocess.run(["g++", "-O2", "-o", program, HERE.parents[1] / "bench" / "call_cost.cpp", "-ldl"], check=True, timeout=60)
+    deadline = time.monotonic() + seconds
+    for options in (("--timing", "off"), ("--timing", "light"), ("--timing", "full", "--overhead-budget", "100%")):
+        done = subprocess.run([xpurun, "--out", str(runs / f"calls-{options[1]}"), *options, "--", program, *map(str, paths)],
+                              capture_output=True, text=True, timeout=max(1, deadline - time.monotonic()))
+        report.say(f"calls, {' '.join(options)}: status {done.returncode}")
+        for line in (done.stdout + done.stderr).splitlines():
+            report.say(f"  {line}")
+
+
+def run(report, xpurun, out, runs, part, seconds):
+    _, options, more = PARTS[part]
+    env = {**os.environ, "NCCL_NVLS_ENABLE": "0", "PYTHONUNBUFFERED": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", **more}
+    begun = time.monotonic()
+    if part == "calls":
+        call_costs(report, xpurun, runs, seconds)
+        return
+    arguments = [part, str(out / part), f"{seconds - START:.0f}"]
+    status = execute([xpurun, "--out", str(runs / f"{part}.run"), *options, "--metrics-port", "auto", "--", *torchrun(arguments)], seconds,
+                     out / f"{part}.log", env)
+    report.say(f"{part}: status {status} in {time.monotonic() - begun:.0f} s")
+    if status != 0:
+        report.good = False
+        report.say("\n".join("    " + line for line in (out / f"{part}.log").read_text(errors="replace").splitlines()[-12:]))
+    try:
+        results = json.loads((out / f"{part}.0.json").read_text())
+    except OSError:
+        report.check(False, f"{part}: nothing was measured")
+        return
+    (checks if part == "checks" else ab)(report, part, results)
+
+
+def put_away(out, runs):
+    """Everything but the report into one archive: few files have to be carried."""
+    for path in list(out.iterdir()):
+        if path.name not in ("report.txt", "raw.tar.gz"):
+            shutil.move(path, runs / path.name)
+    subprocess.run(["tar", "--exclude=call_cost", "--exclude=*.sock", "-czf", out / "raw.tar.gz", "-C", runs, "."], check=False)
+
+
+def main():
+    xpurun, out = sys.argv[1], pathlib.Path(sys.argv[2]).absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + SECONDS
+    report = Report(out / "report.txt")
+    with tempfile.TemporaryDirectory() as directory:
+        runs = pathlib.Path(directory)
+        for part in sys.argv[3:] or PARTS:
+            seconds = min(PARTS[part][0], deadline - time.monotonic() - 3)
+            if seconds < (START + 10 if part != "calls" else 5):
+                report.check(False, f"{part}: no time left")
+                continue
+            try:
+                run(report, xpurun, out, runs, part, seconds)
+            except Exception as error:  # the other parts still have something to say
+                report.check(False, f"{part}: {type(error).__name__}: {error}")
+            put_away(out, runs)
+    return 0 if report.good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""Step times with timing at different levels, switched in turn within one process through the words of the shared
+memory that the supervisor would write to. A round has a block of steps of every variant; blocks of one round are
+compared with each other, so that clocks that drift over seconds cancel out. One variant is off twice: what differs
+between the two is noise.
+"""
+
+import gc
+import time
+
+import torch
+import torch.distributed as dist
+
+import segment
+from timing_job import DEVICE, GPU, model_step, small_step, synchronize, meet
+
+ALL = 0x7f
+MATMUL, COLLECTIVE = 1 << 1, 1 << 2
+NO_LIMIT, BUDGET = 1_000_000_000, 1000
+LEVELS = {"off": segment.OFF, "light": segment.LIGHT, "full": segment.FULL}
+# name: level, budget in ppm, classes that are not timed, look every so many µs (0: as it does by itself)
+VARIANTS = {
+    "off": ("off", BUDGET, 0, 0),
+    "off again": ("off", BUDGET, 0, 0),
+    "light": ("light", BUDGET, 0, 0),
+    "full": ("full", BUDGET, 0, 0),
+    # For diagnosis.
+    "counts only": ("light", BUDGET, ALL, 0),
+    "light, looks each ms": ("light", BUDGET, 0, 1000),
+    "every call": ("full", NO_LIMIT, 0, 0),
+    "every matmul": ("full", NO_LIMIT, ALL & ~MATMUL, 0),
+    "every collective": ("full", NO_LIMIT, ALL & ~COLLECTIVE, 0),
+    "every call, looks each ms": ("full", NO_LIMIT, 0, 1000),
+}
+MAIN = ("off", "off again", "light", "full")
+DIAGNOSIS = tuple(name for name in VARIANTS if name not in MAIN)
+WARM = 3
+HEALTH = "own_ns event_host_ns mark_host_ns poller_cpu_ns samples marks gpu_ns polls no_event stream_full queue_full".split()
+
+
+def apply(memory, name):
+    """Sets the variant and waits until the rank follows."""
+    level, budget, untimed, poll_us = VARIANTS[name]
+    memory.set_budget(budget)
+    memory.set_untimed(untimed)
+    memory.set_poll_us(poll_us)
+    memory.set_level(LEVELS[level])
+    deadline = time.monotonic() + 5
+    while GPU and memory.state()[2] != LEVELS[level]:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"the level {level} does not come into force: {memory.state()}")
+        time.sleep(0.002)
+
+
+def block(step, count):
+    """Seconds a step."""
+    for _ in range(WARM):
+        step()
+    synchronize()
+    begin = time.perf_counter()
+    for _ in range(count):
+        step()
+    synchronize()
+    return (time.perf_counter() - begin) / count
+
+
+def agreed(value):
+    """What rank 0 says."""
+    told = torch.tensor([float(value)], device=DEVICE)
+    dist.broadcast(told, 0)
+    return told.item()
+
+
+def compare(memory, step, names, rounds, count, deadline):
+    """{variant: {"times": [seconds a step], health counters: [a step]}} by round."""
+    gc.collect()
+    gc.freeze()
+    found = {name: {"times": [], "period": [], **{key: [] for key in HEALTH}} for name in names}
+    # Let the budget find its periods first.
+    for name in names[1:]:
+        if VARIANTS[name][0] != "off":
+            apply(memory, name)
+            meet()
+            end = time.perf_counter() + (1.5 if GPU else 0.05)
+            while agreed(time.perf_counter() < end):
+                step()
+    for number in range(rounds):
+        if agreed(time.monotonic() > deadline):
+            break
+        shift = number % len(names)
+        for name in names[shift:] + names[:shift]:
+            gc.collect()
+            apply(memory, name)
+            meet()
+            before = memory.health()
+            seconds = block(step, count)
+            after = memory.health()
+            found[name]["times"].append(seconds)
+            found[name]["period"].append(memory.state()[3])
+            for key in HEALTH:
+                found[name][key].append((after[key] - before[key]) / (count + WARM))
+    apply(memory, "off")
+    meet()
+    return {"steps": count, "variants": found}
+
+
+def profiled(step, count):
+    """Seconds a step under torch's profiler, against those without just before."""
+    without = block(step, count)
+    with torch.profiler.profile(activities=list(torch.profiler.supported_activities())):
+        within = block(step, count)
+    return {"without": without, "with": within}
+
+
+def run(mode, memory, writer, deadline):
+    alone = memory is None
+    if alone and GPU:
+        raise RuntimeError("no shared memory: not under xpurun, or no supervisor")
+    memory = memory or segment.Segment()
+    share = 1 if GPU else 0.05
+
+    def within(seconds):
+        return min(deadline, time.monotonic() + seconds * share)
+
+    if mode == "ab-shared-queue":
+        step = model_step("fsdp")
+        block(step, 5)
+        writer.add("fsdp", compare(memory, step, MAIN, 15, 14, within(50)))
+        return
+    ddp = model_step("ddp")
+    block(ddp, 20)
+    writer.add("ddp", compare(memory, ddp, MAIN, 20, 15, within(50)))
+    for name in DIAGNOSIS:
+        writer.add(f"ddp: {name}", compare(memory, ddp, ("off", name), 7, 15, within(9)))
+    small = small_step()
+    block(small, 5)
+    writer.add("small", compare(memory, small, MAIN, 20, 10, within(28)))
+    for name in ("counts only", "every call"):
+        writer.add(f"small: {name}", compare(memory, small, ("off", name), 7, 10, within(7)))
+    fsdp = model_step("fsdp")
+    block(fsdp, 10)
+    writer.add("fsdp", compare(memory, fsdp, MAIN, 15, 14, within(60)))
+    writer.add("fsdp: every call", compare(memory, fsdp, ("off", "every call"), 6, 14, within(13)))
+    # Last, because CUPTI stays once it has come.
+    writer.add("ddp under torch's profiler", profiled(ddp, 20))
+    writer.add("fsdp under torch's profiler", profiled(fsdp, 10))

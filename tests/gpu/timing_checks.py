@@ -1,0 +1,219 @@
+"""Is what the preload says true, and does it leave CUDA graphs alone? Under --timing full with no limit to the cost.
+
+Durations are compared call by call with CUPTI's (torch's profiler), bus bandwidth with events of our own around many
+calls, counts with what was called. Then CUDA graphs, a captured collective, torch.compile and torch's profiler, each
+of which must work as without us.
+"""
+
+import signal
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from timing_job import DEVICE, GPU, WORLD, meet, synchronize
+
+SHAPES = [(1024, 1024, 1024), (4096, 4096, 512), (8192, 2048, 4096), (2048, 8192, 2048), (512, 512, 8192), (4096, 4096, 4096)]
+SIZES = [1 << n for n in (10, 13, 16, 19, 22, 25, 28, 30)] if GPU else [1 << 10]
+REPEATS = 20
+
+
+def kernels(profile, contains=""):
+    """(begin, end) in µs of the GPU's kernels, in order."""
+    found = [(e.time_range.start, e.time_range.end) for e in profile.events()
+             if e.device_type == torch.autograd.DeviceType.CUDA and contains in e.name.lower()
+             and not e.name.startswith(("Mem", "nccl:"))]
+    return sorted(found)
+
+
+def measured(memory, call, repeats, contains=""):
+    """Durations of the calls by CUPTI, and what the preload has recorded of the same calls."""
+    synchronize()
+    time.sleep(0.06)  # so that what came before has been looked at
+    head = memory.ring_head() if memory else 0
+    before = {op["index"]: op["calls"] for op in memory.ops()} if memory else {}
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA] if GPU else None) as profile:
+        for _ in range(repeats):
+            call()
+        synchronize()
+    time.sleep(0.06)
+    spans = kernels(profile, contains)
+    each, rest = divmod(len(spans), repeats)
+    cupti = [] if rest or not each else [spans[i + each - 1][1] - spans[i][0] for i in range(0, len(spans), each)]
+    ours, counted = {}, {}
+    if memory:
+        ops = {op["index"]: op for op in memory.ops()}
+        counted = {i: op["calls"] - before.get(i, 0) for i, op in ops.items() if op["class"] in (1, 2)}
+        for event in memory.events_between(head, memory.ring_head()):
+            if ops[event["op"]]["class"] in (1, 2):
+                ours.setdefault(event["op"], []).append(event["duration_ns"] / 1e3)
+    index = max(ours, key=lambda i: len(ours[i]), default=None)
+    return {"cupti_us": cupti, "ours_us": ours.get(index, []), "kernels": len(spans),
+            "calls": counted.get(index, 0), "expected": repeats, "work": next((ops[i]["work"] for i in ours if i == index), 0) if memory else 0,
+            "all_calls": ops[index]["calls"] if index is not None else 0}
+
+
+def matmuls(memory):
+    found = {}
+    for dtype, name in ((torch.bfloat16, "bf16"), (torch.float32, "fp32")):
+        for m, n, k in SHAPES if GPU else SHAPES[:1]:
+            a, b = torch.randn(m, k, device=DEVICE, dtype=dtype), torch.randn(k, n, device=DEVICE, dtype=dtype)
+            for _ in range(3):
+                torch.mm(a, b)
+            found[f"{name} {m}x{n}x{k}"] = {**measured(memory, lambda: torch.mm(a, b), REPEATS), "flop": 2 * m * n * k}
+    return found
+
+
+def empty_pairs():
+    """µs between two events with nothing between them: behind nothing, and behind work."""
+    a = torch.randn(2048, 2048, device=DEVICE)
+    found = {"idle": [], "busy": []}
+    for name in found:
+        for _ in range(30):
+            first, second = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            if name == "busy":
+                torch.mm(a, a)
+            first.record()
+            second.record()
+            synchronize()
+            found[name].append(first.elapsed_time(second) * 1e3)
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def direct_us(call, repeats):
+    """As nccl-tests do: many calls between two events."""
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    meet()
+    begin.record()
+    for _ in range(repeats):
+        call()
+    end.record()
+    synchronize()
+    return begin.elapsed_time(end) * 1e3 / repeats
+
+
+def collectives(memory):
+    found = {}
+    for size in SIZES:
+        x = torch.ones(size // 4, device=DEVICE)
+        gathered = torch.empty(size // 4 * WORLD, device=DEVICE)
+        calls = {"all_reduce": lambda: dist.all_reduce(x)}
+        if GPU:
+            calls["all_gather"] = lambda: dist.all_gather_into_tensor(gathered, x)
+        for name, call in calls.items():
+            for _ in range(5):
+                call()
+            meet()
+            one = measured(memory, call, REPEATS, "nccl")
+            direct = [direct_us(call, REPEATS) for _ in range(3)] if GPU else []
+            found[f"{name} {size}"] = {**one, "direct_us": direct, "bytes": size if name == "all_reduce" else size * WORLD,
+                                       "factor": 2 * (WORLD - 1) / WORLD if name == "all_reduce" else (WORLD - 1) / WORLD}
+    return found
+
+
+class TooLong(Exception):
+    pass
+
+
+def limited(seconds, part):
+    """"ok", or what went wrong."""
+    def give_up(*_):
+        raise TooLong(f"not done after {seconds} s")
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(seconds)
+    try:
+        part()
+        synchronize()
+        return "ok"
+    except Exception as error:  # whatever torch makes of it is the result
+        return f"{type(error).__name__}: {error}"[:600]
+    finally:
+        signal.alarm(0)
+
+
+def make_layer():
+    """A layer that has run on a side stream first, as torch's documentation asks for before a capture."""
+    x = torch.randn(32, 512, device=DEVICE)
+    layer = nn.Sequential(nn.Linear(512, 2048), nn.ReLU(), nn.Linear(2048, 512)).to(DEVICE)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            layer(x).sum().backward()
+        layer.zero_grad(set_to_none=True)
+        with torch.no_grad():
+            expected = layer(x)
+    torch.cuda.current_stream().wait_stream(side)
+    synchronize()
+    return layer, x, expected
+
+
+def graphed_callable():
+    layer, x, expected = make_layer()
+    graphed = torch.cuda.make_graphed_callables(layer, (x.clone(),))
+    for _ in range(50):
+        got = graphed(x)
+        got.sum().backward()
+    assert torch.allclose(expected, got, atol=1e-2), "another result"
+
+
+def captured_collective():
+    x = torch.randn(32, 512, device=DEVICE)
+    dist.all_reduce(x.clone())
+    synchronize()
+    graph, out = torch.cuda.CUDAGraph(), torch.zeros(32, 32, device=DEVICE)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.mm(x, x.T)
+    side.synchronize()
+    with torch.cuda.graph(graph):
+        out.copy_(torch.mm(x, x.T))
+        dist.all_reduce(out)
+    expected = torch.mm(x, x.T)
+    dist.all_reduce(expected)
+    for _ in range(20):
+        graph.replay()
+    synchronize()
+    assert torch.allclose(out, expected, rtol=1e-2, atol=1), "another result"
+
+
+def profiler_beside():
+    layer, x, _ = make_layer()
+    with torch.profiler.profile(activities=list(torch.profiler.supported_activities())) as profile:
+        for _ in range(10):
+            layer(x)
+        synchronize()
+    assert any("gemm" in e.name.lower() or "addmm" in e.name for e in profile.events()), "the profiler saw no matmul"
+
+
+def compiled():
+    layer, x, expected = make_layer()
+    with torch.no_grad():
+        fast = torch.compile(layer, mode="reduce-overhead")
+        for _ in range(30):
+            torch.compiler.cudagraph_mark_step_begin()
+            got = fast(x)
+        assert torch.allclose(expected, got, atol=1e-2), "another result"
+
+
+def run(memory, writer, deadline):
+    writer.add("matmuls", matmuls(memory))
+    if GPU:
+        writer.add("empty pairs of events, us", empty_pairs())
+    writer.add("collectives", collectives(memory))
+    if not GPU:
+        return
+    before = memory.health() if memory else {}
+    for name, part, seconds in (("make_graphed_callables", graphed_callable, 20), ("captured collective", captured_collective, 20),
+                                ("torch.profiler at the same time", profiler_beside, 20),
+                                ("torch.compile reduce-overhead", compiled, 90)):
+        left = int(deadline - time.monotonic())
+        writer.add(name, limited(min(seconds, left), part) if left > 5 else "no time left")
+    if memory:
+        time.sleep(0.1)
+        after = memory.health()
+        launches = [op for op in memory.ops() if op["class"] == 4]
+        writer.add("graphs", {"captured calls": after["captured"] - before["captured"], "cuda errors": after["cuda_errors"],
+                              "launches": sum(op["calls"] for op in launches), "timed": sum(op["timed"] for op in launches)})

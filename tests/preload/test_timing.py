@@ -1,0 +1,270 @@
+"""The preload's hooks against fake CUDA and NCCL libraries: what they record, and that they change nothing."""
+
+import os
+import re
+import subprocess
+import tempfile
+import time
+import unittest
+
+import segment
+from segment import FULL, LIGHT, OFF, FakeSupervisor, Segment
+
+BUILD = os.environ["XPURUN_TEST_BUILD"]
+PRELOAD = f"{BUILD}/preload/libxpurun_preload.so"
+VICTIM = f"{BUILD}/tests/preload/timing_victim"
+FLOP = {"S": 2, "H": 2, "D": 2, "C": 8, "Z": 8}
+
+
+class Timing(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+
+    def play(self, *scenes, level=LIGHT, budget_ppm=1_000_000_000, scope="global", cuda="13", segments=None, timeout=60, **env):
+        """Runs the scenes; gives their output and the segment, or None if none was asked for."""
+        supervisor = FakeSupervisor(self.directory.name, segments or (lambda: Segment(level, budget_ppm)))
+        try:
+            result = subprocess.run(
+                [VICTIM, f"{BUILD}/tests/preload/libtiming_body{cuda}.so", scope, *scenes], capture_output=True, text=True,
+                timeout=timeout, stdin=subprocess.DEVNULL,
+                env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable(), **env})
+        finally:
+            supervisor.close()
+            os.unlink(supervisor.path)
+        self.assertEqual((result.returncode, result.stderr), (0, result.stderr), result.stdout)
+        self.assertNotIn("WRONG", result.stdout)
+        self.assertRegex(result.stdout, r"wrong 0 violations 0 ")
+        self.assertLessEqual(len(supervisor.segments), 1)
+        return result, next(iter(supervisor.segments.values()), None)
+
+    def check_matmuls(self, shared):
+        plain = [(f"cublas{t}gemm_v2", m) for t, m in zip("SDCZ", range(11, 15))] + [("cublasHgemm", 15)]
+        for api, m in plain:
+            op = shared.op(api, m=m)
+            self.assertEqual((op["n"], op["k"], op["batch"], op["trans"], op["calls"]), (20, 30, 1, 0x10, 1))
+            self.assertEqual(op["work"], FLOP[api[6]] * m * 600)
+        self.assertEqual(shared.op("cublasSgemm_v2_64")["m"], 5_000_000_001)
+        self.assertEqual(shared.op("cublasSgemm_v2_64")["work"], 2 * 5_000_000_001 * 600)
+        for suffix, first, batch, trans in (("Batched", 23, 4, 1), ("StridedBatched", 33, 5, 0x11)):
+            for wide, offset in (("", 0), ("_64", 5)):
+                for i, t in enumerate("SDCZH"):
+                    op = shared.op(f"cublas{t}gemm{suffix}{wide}")
+                    self.assertEqual((op["m"], op["batch"], op["trans"]), (first + offset + i, batch, trans))
+                    self.assertEqual(op["work"], FLOP[t] * op["m"] * 600 * batch)
+        for api, m in (("cublasSgemmEx", 43), ("cublasCgemmEx", 44), ("cublasSgemmEx_64", 45), ("cublasCgemmEx_64", 46)):
+            op = shared.op(api)
+            self.assertEqual((op["m"], op["dtype"], op["trans"]), (m, (2, 3, 8, 8), 0x20))
+        for api, m, batch, trans, dtype in (("cublasGemmEx", 47, 1, 1, (14, 14, 0, 0)), ("cublasGemmBatchedEx", 49, 6, 0x10, (2, 2, 2, 2)),
+                                            ("cublasGemmStridedBatchedEx", 51, 7, 0x10, (2, 2, 2, 2))):
+            for wide in (0, 1):
+                op = shared.op(api + "_64" * wide)
+                self.assertEqual((op["m"], op["batch"], op["trans"], op["dtype"], op["compute"]), (m + wide, batch, trans, dtype, 68))
+
+    def test_every_matmul(self):
+        for cuda, scope in (("13", "global"), ("13", "local"), ("12", "local")):
+            with self.subTest(cuda=cuda, scope=scope):
+                _, shared = self.play("matmuls", "groups", "lt", "settle", cuda=cuda, scope=scope)
+                self.check_matmuls(shared)
+                for api, m0 in (("cublasSgemmGroupedBatched", 60), ("cublasGemmGroupedBatchedEx", 60), ("cublasGemmGroupedBatchedEx_64", 61)):
+                    op = shared.op(api)
+                    self.assertEqual((op["flags"], op["batch"], op["work"]), (8, 2, 2 * (m0 * 1000 * 2 + 24 * 5)))
+                scaled, = [op for op in shared.ops() if op["api"] == "cublasLtMatmul" and op["dtype"][0] == 28]
+                self.assertEqual([scaled[f] for f in "m n k batch trans epilogue flags dtype".split()],
+                                 [500, 600, 700, 3, 1, 4, 1, (28, 28, 14, 14)])
+                self.assertEqual(scaled["work"], 2 * 3 * 500 * 600 * 700)
+                row, = [op for op in shared.ops() if op["api"] == "cublasLtMatmul" and op["dtype"][0] == 14]
+                self.assertEqual((row["m"], row["n"], row["k"], row["flags"]), (500, 600, 700, 4))
+
+    def test_durations_are_the_gpus(self):
+        _, shared = self.play("memory", "settle", "lt", "settle", level=FULL, FAKE_GPU_WORK_US="3000")
+        events = shared.drain()
+        ops = {op["index"]: op["api"] for op in shared.ops()}
+        timed = [e for e in events if ops[e["op"]] == "cublasLtMatmul"]
+        self.assertEqual(len(timed), 2)
+        for event in timed:
+            self.assertEqual(event["source"], 1)
+            self.assertAlmostEqual(event["duration_ns"] / 1e6, 3, delta=0.5)
+        self.assertGreater(timed[1]["begin_ns"], timed[0]["begin_ns"])
+        self.assertEqual(shared.health()["captured"], 0)
+
+    def test_communicators(self):
+        _, one = self.play("communicators", "settle")
+        _, two = self.play("communicators", "settle")
+        comms = {comm["state"] + str(comm["nranks"]): comm for comm in one.comms()}
+        self.assertEqual(sorted(comms), ["aborted2", "destroyed8", "live16", "live8"])
+        self.assertEqual((comms["live8"]["rank"], comms["live8"]["name"]), (3, "tensor parallel"))
+        self.assertEqual(comms["live8"]["splits"], 2)
+        self.assertEqual((comms["live16"]["called"], comms["live16"]["launched"]), (1, 1))
+        # Two processes that were given the same ids agree on who is who, and no two are the same.
+        self.assertEqual([c["identity"] for c in one.comms()], [c["identity"] for c in two.comms()])
+        self.assertEqual(len({c["identity"] for c in one.comms()}), 4)
+        self.assertEqual(one.state()[7], 22809)
+
+    def test_collectives(self):
+        _, shared = self.play("memory", "settle", "collectives", "settle", level=FULL)
+        comm, = shared.comms()
+        self.assertEqual([comm[f] for f in "called launched started done".split()], [9, 9, 9, 9])
+        # The last eight signatures: number, function, count.
+        seen = {n: (shared.names[s[1] & 0xffff], s[2]) for n, s in comm["signatures"].items()}
+        names = "ncclReduce ncclBroadcast ncclBcast ncclAllGather ncclReduceScatter ncclAlltoAll ncclGather ncclScatter".split()
+        self.assertEqual(seen, {n: (name, 999 + n) for n, name in enumerate(names, 2)})
+        self.assertEqual(comm["signatures"][2][1] >> 32, 5)
+        bytes_of = {"ncclAllReduce": 4000, "ncclReduce": 2002, "ncclBroadcast": 2004, "ncclBcast": 2006, "ncclAllGather": 8 * 2008,
+                    "ncclReduceScatter": 8 * 2010, "ncclAlltoAll": 8 * 2012, "ncclGather": 8 * 2014, "ncclScatter": 8 * 2016}
+        for api, expected in bytes_of.items():
+            op = shared.op(api)
+            self.assertEqual((op["work"], op["calls"], op["timed"]), (expected, 1, 1), api)
+        self.assertEqual(shared.op("ncclScatter")["peer"], 2)
+
+    def test_collectives_get_no_timing_events_in_light(self):
+        _, shared = self.play("memory", "settle", "collectives", "settle")
+        indices = {op["index"] for op in shared.ops() if op["class"] == 2}
+        sources = {e["source"] for e in shared.drain() if e["op"] in indices}
+        self.assertEqual(sources, set())
+        self.assertEqual((shared.comms()[0]["marked"], shared.comms()[0]["done"]), (9, 9))
+        health = shared.health()
+        self.assertEqual((health["marks"], health["cuda_errors"]), (9, 0))
+
+    def test_one_hardware_queue_for_all_streams(self):
+        _, shared = self.play("memory", "settle", "collectives", "settle", level=FULL, CUDA_DEVICE_MAX_CONNECTIONS="1")
+        indices = {op["index"] for op in shared.ops() if op["class"] == 2}
+        self.assertEqual({e["source"] for e in shared.drain() if e["op"] in indices}, {2})
+
+    def test_classes_that_are_not_timed(self):
+        def counting():
+            made = Segment(FULL)
+            made.set_untimed(1 << 1 | 1 << 2)
+            return made
+        _, shared = self.play("memory", "settle", "matmuls", "collectives", "settle", segments=counting)
+        self.check_matmuls(shared)
+        self.assertEqual({op["timed"] for op in shared.ops() if op["class"] in (1, 2)}, {0})
+        self.assertEqual((shared.op("cudaMemsetAsync")["calls"], shared.comms()[0]["called"], shared.comms()[0]["marked"]), (1, 9, 0))
+
+    def test_groups(self):
+        _, shared = self.play("memory", "settle", "collectives", "p2p", "settle")
+        comm, = shared.comms()
+        self.assertEqual([comm[f] for f in "called launched done sends receives p2p_launched p2p_done".split()], [10, 10, 10, 5, 4, 9, 9])
+
+    def test_memory(self):
+        _, shared = self.play("memory", "settle", level=FULL)
+        self.assertEqual(shared.op("cudaMalloc")["work"], 1 << 20)
+        self.assertEqual(shared.op("cudaMalloc")["timed"], 1)
+        pageable, pinned = (shared.op("cudaMemcpy", pinned=kind) for kind in (1, 2))
+        self.assertEqual((pageable["copy"], pinned["copy"], pinned["work"]), (1, 1, 1 << 16))
+        self.assertEqual((shared.op("cudaMemcpyAsync")["pinned"], shared.op("cudaMemcpyAsync")["copy"]), (2, 2))
+        self.assertEqual(shared.op("cudaMemcpy2DAsync")["work"], 1000)
+        self.assertEqual(shared.op("cudaGraphLaunch")["class"], 4)
+        self.assertEqual(shared.health()["kernel_launches"], 3)
+        self.assertEqual(sum(op["calls"] for op in shared.ops() if op["class"] == 3), 18)
+
+    def test_capture_is_left_alone(self):
+        _, shared = self.play("memory", "settle", "collectives", "capture", "settle", level=FULL)
+        self.assertEqual([(op["calls"], op["captured"]) for op in shared.ops() if op["m"] == 900], [(0, 1)])
+        self.assertEqual([(op["calls"], op["captured"]) for op in shared.ops() if op["m"] == 901], [(1, 0)])
+        self.assertEqual(shared.comms()[0]["called"], 9)
+        self.assertEqual(shared.health()["captured"], 3)
+
+    def test_what_never_completes_hides_nothing_else(self):
+        _, shared = self.play("memory", "settle", "collectives", "settle", level=FULL, FAKE_GPU_NEVER="9")
+        comm, = shared.comms()
+        self.assertEqual((comm["called"], comm["launched"]), (9, 9))
+        self.assertLess(comm["done"], 9)
+        self.assertNotIn(4, shared.state()[:1], "the rank ended by itself")
+
+    def test_events_that_fail_switch_nothing_but_us_off(self):
+        result, shared = self.play("last-error", "matmuls", "last-error", "settle", level=FULL, FAKE_GPU_FAIL_EVENTS="999")
+        self.assertEqual(result.stdout.count("last error 77"), 2)
+        self.check_matmuls(shared)
+
+    def test_the_programs_last_error_is_left_alone(self):
+        result, _ = self.play("memory", "settle", "last-error", "collectives", "capture", "last-error", level=FULL)
+        self.assertEqual(result.stdout.count("last error 77"), 2)
+
+    def test_a_call_that_fails_is_not_counted(self):
+        _, shared = self.play("lt", FAKE_CALL_STATUS="13")
+        self.assertEqual({op["calls"] for op in shared.ops()}, {0})
+
+    def test_missing_function(self):
+        result, _ = self.play("missing")
+        self.assertIn("missing 801", result.stdout)
+
+    def test_fork(self):
+        result, shared = self.play("memory", "settle", "fork", "settle")
+        self.assertIn("child 0\n", result.stdout)
+        self.assertEqual([op["m"] for op in shared.ops() if op["m"] >= 800], [801])
+
+    def test_threads(self):
+        for level in (LIGHT, FULL):
+            _, shared = self.play("memory", "settle", "threads", "settle", level=level, budget_ppm=1000)
+            self.assertEqual(sum(op["calls"] for op in shared.ops() if op["m"] == 8), 8000)
+            self.assertEqual(sum(op["work"] for op in shared.ops() if op["m"] == 8), 8000 * 1024)
+
+    def test_million_calls(self):
+        """Counts stay exact, nothing leaks, and what did not fit is counted."""
+        _, shared = self.play("memory", "settle", "million", "settle", level=FULL, FAKE_GPU_WORK_US="1")
+        op, = [op for op in shared.ops() if op["m"] == 16]
+        health = shared.health()
+        self.assertEqual((op["calls"], op["work"]), (1_000_000, 8192 * 1_000_000))
+        self.assertGreater(op["timed"], 1000)
+        self.assertEqual(health["samples"], health["completed"])
+        self.assertEqual(len(shared.drain()) + health["ring_dropped"], health["completed"])
+
+    def test_budget(self):
+        _, shared = self.play("memory", "settle", *["million"] * 4, budget_ppm=1000, FAKE_GPU_WORK_US="1")
+        health = shared.health()
+        # Counting alone costs more than a thousandth of such a program: nearly nothing is left to time.
+        self.assertLess(health["samples"], 100_000)
+        self.assertGreaterEqual(shared.state()[3], 64)
+
+    def test_off_is_one_jump(self):
+        """Every exported hook, as it is in the library: the landing pad and one jump through memory."""
+        text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", PRELOAD], capture_output=True, text=True, check=True).stdout
+        bodies = {name: body for name, body in re.findall(r"^[0-9a-f]+ <(\w+)>:\n((?:.+\n)+)", text, re.M)}
+        for api in segment.apis():
+            instructions = [line.split("\t")[1].split("#")[0].strip() for line in bodies[api].splitlines()]
+            self.assertEqual(instructions[0], "endbr64", api)
+            self.assertRegex(instructions[1], r"^jmp +\*0x[0-9a-f]+\(%rip\)$", api)
+
+    def test_off_is_off(self):
+        result, shared = self.play("matmuls", "collectives", level=OFF)
+        self.assertEqual((shared.ops(), shared.comms(), shared.health()["hooked_calls"]), ([], [], 0))
+        self.assertIn("events 0", result.stdout)
+
+    def test_no_supervisor_and_another_version(self):
+        def other():
+            made = Segment()
+            made.memory[8] = 99
+            return made
+        for make in (other, lambda: None):
+            result, _ = self.play("matmuls", "collectives", segments=make)
+            self.assertIn("events 0", result.stdout)
+
+    def test_switched_while_it_runs(self):
+        supervisor = FakeSupervisor(self.directory.name, lambda: Segment(OFF))
+        self.addCleanup(supervisor.close)
+        process = subprocess.Popen(
+            [VICTIM, f"{BUILD}/tests/preload/libtiming_body13.so", "global", "collectives", "wait", "matmuls", "collectives", "wait",
+             "matmuls"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable()})
+        with process:
+            self.assertEqual(process.stdout.readline(), "waiting\n")
+            shared, = supervisor.segments.values()
+            for level, calls in ((LIGHT, 0), (OFF, 1)):
+                shared.set_level(level)
+                deadline = time.monotonic() + 10
+                while shared.state()[2] != level and time.monotonic() < deadline:
+                    time.sleep(0.005)
+                self.assertEqual(sum(op["calls"] for op in shared.ops() if op["api"] == "cublasHgemm"), calls)
+                process.stdin.write("\n")
+                process.stdin.flush()
+                process.stdout.readline()
+            process.wait(20)
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(shared.op("cublasHgemm")["calls"], 1)
+        # Two ranks cannot compare these counters: both ends of the communicator's life were not seen.
+        self.assertEqual([comm["flags"] & 1 for comm in shared.comms()], [1])
+
+
+if __name__ == "__main__":
+    unittest.main()

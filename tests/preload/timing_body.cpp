@@ -1,0 +1,371 @@
+// What a program that uses the GPU does, in small: test_timing.py loads it with timing_victim, globally or
+// with RTLD_LOCAL, against the fakes. Each word of the command line is a scene; every hooked call is checked
+// to have reached the fake with the arguments it was given.
+#include "preload/timing/hook_list.h"
+#include "preload/timing/vendor.h"
+#include "tests/fakes/fake_gpu.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <type_traits>
+#include <unistd.h>
+
+using namespace xpurun::preload;
+
+#define XPURUN_DECLARE(name, type, policy) extern "C" type name;
+XPURUN_HOOKS(XPURUN_DECLARE)
+
+extern "C" {
+int cudaStreamSynchronize(void* stream);
+int cudaGetLastError();
+int fake_set_last_error(int error);
+}
+
+namespace {
+
+int g_wrong = 0;
+int g_streams[8];
+void* const kStream = &g_streams[0];
+void* const kOther = &g_streams[4];
+
+template <typename... P>
+int call(const char* name, int (*function)(P...), std::type_identity_t<P>... args) {
+  const uint64_t before = fake_calls();
+  const int result = function(args...);
+  if (fake_calls() != before + 1 || strcmp(fake_last_function(), name) != 0 ||
+      fake_last_arguments() != fake::hash(args...)) {
+    printf("WRONG %s reached %s after %d calls\n", name, fake_last_function(),
+           static_cast<int>(fake_calls() - before));
+    ++g_wrong;
+  }
+  return result;
+}
+#define CALL(name, ...) call(#name, name __VA_OPT__(, ) __VA_ARGS__)
+
+void* at(uintptr_t value) {
+  return reinterpret_cast<void*>(value);
+}
+const void* const kA = at(0xa0000);
+const void* const kB = at(0xb0000);
+void* const kC = at(0xc0000);
+const void* const* const kAs = static_cast<const void* const*>(at(0xaa000));
+const void* const* const kBs = static_cast<const void* const*>(at(0xbb000));
+void* const* const kCs = static_cast<void* const*>(at(0xcc000));
+const void* const kOne = at(0x11000);
+const void* const kZero = at(0x22000);
+
+#define PLAIN(name, m) CALL(name, kStream, 0, 1, m, 20, 30, kOne, kA, 101, kB, 102, kZero, kC, 103)
+#define BATCHED(name, m) CALL(name, kStream, 1, 0, m, 20, 30, kOne, kAs, 101, kBs, 102, kZero, kCs, 103, 4)
+#define STRIDED(name, m) \
+  CALL(name, kStream, 1, 1, m, 20, 30, kOne, kA, 101, 1001, kB, 102, 1002, kZero, kC, 103, 1003, 5)
+#define TYPED(name, m) CALL(name, kStream, 0, 2, m, 20, 30, kOne, kA, 2, 101, kB, 3, 102, kZero, kC, 8, 103)
+
+void matmuls() {
+  PLAIN(cublasSgemm_v2, 11);
+  PLAIN(cublasDgemm_v2, 12);
+  PLAIN(cublasCgemm_v2, 13);
+  PLAIN(cublasZgemm_v2, 14);
+  PLAIN(cublasHgemm, 15);
+  PLAIN(cublasCgemm3m, 16);
+  PLAIN(cublasZgemm3m, 17);
+  PLAIN(cublasSgemm_v2_64, 5'000'000'001);
+  PLAIN(cublasDgemm_v2_64, 19);
+  PLAIN(cublasCgemm_v2_64, 20);
+  PLAIN(cublasZgemm_v2_64, 21);
+  PLAIN(cublasHgemm_64, 22);
+  BATCHED(cublasSgemmBatched, 23);
+  BATCHED(cublasDgemmBatched, 24);
+  BATCHED(cublasCgemmBatched, 25);
+  BATCHED(cublasZgemmBatched, 26);
+  BATCHED(cublasHgemmBatched, 27);
+  BATCHED(cublasSgemmBatched_64, 28);
+  BATCHED(cublasDgemmBatched_64, 29);
+  BATCHED(cublasCgemmBatched_64, 30);
+  BATCHED(cublasZgemmBatched_64, 31);
+  BATCHED(cublasHgemmBatched_64, 32);
+  STRIDED(cublasSgemmStridedBatched, 33);
+  STRIDED(cublasDgemmStridedBatched, 34);
+  STRIDED(cublasCgemmStridedBatched, 35);
+  STRIDED(cublasZgemmStridedBatched, 36);
+  STRIDED(cublasHgemmStridedBatched, 37);
+  STRIDED(cublasSgemmStridedBatched_64, 38);
+  STRIDED(cublasDgemmStridedBatched_64, 39);
+  STRIDED(cublasCgemmStridedBatched_64, 40);
+  STRIDED(cublasZgemmStridedBatched_64, 41);
+  STRIDED(cublasHgemmStridedBatched_64, 42);
+  TYPED(cublasSgemmEx, 43);
+  TYPED(cublasCgemmEx, 44);
+  TYPED(cublasSgemmEx_64, 45);
+  TYPED(cublasCgemmEx_64, 46);
+  CALL(cublasGemmEx, kStream, 1, 0, 47, 20, 30, kOne, kA, 14, 101, kB, 14, 102, kZero, kC, 0, 103, 68, 99);
+  CALL(cublasGemmEx_64, kStream, 1, 0, 48, 20, 30, kOne, kA, 14, 101, kB, 14, 102, kZero, kC, 0, 103, 68, 99);
+  CALL(cublasGemmBatchedEx, kStream, 0, 1, 49, 20, 30, kOne, kAs, 2, 101, kBs, 2, 102, kZero, kCs, 2, 103, 6,
+       68, -1);
+  CALL(cublasGemmBatchedEx_64, kStream, 0, 1, 50, 20, 30, kOne, kAs, 2, 101, kBs, 2, 102, kZero, kCs, 2, 103,
+       6, 68, -1);
+  CALL(cublasGemmStridedBatchedEx, kStream, 0, 1, 51, 20, 30, kOne, kA, 2, 101, 1001, kB, 2, 102, 1002, kZero,
+       kC, 2, 103, 1003, 7, 68, -1);
+  CALL(cublasGemmStridedBatchedEx_64, kStream, 0, 1, 52, 20, 30, kOne, kA, 2, 101, 1001, kB, 2, 102, 1002,
+       kZero, kC, 2, 103, 1003, 7, 68, -1);
+}
+
+template <typename I, typename F, typename G>
+void grouped(const char* float_name, F* of_float, const char* double_name, F* of_double, const char* ex_name,
+             G* ex, I m0) {
+  const int ta[] = {0, 1};
+  const int tb[] = {1, 0};
+  const I m[] = {m0, 2};
+  const I n[] = {10, 3};
+  const I k[] = {100, 4};
+  const I ld[] = {128, 128};
+  const I sizes[] = {2, 5};
+  call(float_name, of_float, kStream, ta, tb, m, n, k, kOne, kAs, ld, kBs, ld, kZero, kCs, ld, I{2}, sizes);
+  call(double_name, of_double, kStream, ta, tb, m, n, k, kOne, kAs, ld, kBs, ld, kZero, kCs, ld, I{2}, sizes);
+  call(ex_name, ex, kStream, ta, tb, m, n, k, kOne, kAs, 14, ld, kBs, 14, ld, kZero, kCs, 14, ld, I{2}, sizes,
+       68);
+}
+
+void groups() {
+  grouped<int>("cublasSgemmGroupedBatched", cublasSgemmGroupedBatched, "cublasDgemmGroupedBatched",
+               cublasDgemmGroupedBatched, "cublasGemmGroupedBatchedEx", cublasGemmGroupedBatchedEx, 60);
+  grouped<int64_t>("cublasSgemmGroupedBatched_64", cublasSgemmGroupedBatched_64,
+                   "cublasDgemmGroupedBatched_64", cublasDgemmGroupedBatched_64,
+                   "cublasGemmGroupedBatchedEx_64", cublasGemmGroupedBatchedEx_64, 61);
+}
+
+struct Attributes {
+  int64_t value[40] = {};
+  Attributes with(int attribute, int64_t v) const {
+    Attributes out = *this;
+    out.value[attribute] = v;
+    return out;
+  }
+};
+
+Attributes layout(int type, int64_t rows, int64_t cols, int64_t batch) {
+  return Attributes{}.with(0, type).with(2, rows).with(3, cols).with(5, batch);
+}
+
+void lt() {
+  Attributes desc = Attributes{}.with(0, 68).with(3, 1).with(7, 4).with(17, 0x1234);
+  Attributes a = layout(28, 700, 500, 3);  // transposed: k is 700
+  Attributes b = layout(28, 700, 600, 3);
+  Attributes d = layout(14, 500, 600, 3);
+  CALL(cublasLtMatmul, kOther, &desc, kOne, kA, &a, kB, &b, kZero, kC, &d, kC, &d, nullptr, kC, 4096,
+       kStream);
+  desc = Attributes{}.with(0, 68).with(7, 1);
+  a = layout(14, 500, 700, 1);
+  b = layout(14, 700, 600, 1);
+  d = layout(14, 500, 600, 1).with(1, 1);
+  CALL(cublasLtMatmul, kOther, &desc, kOne, kA, &a, kB, &b, kZero, kC, &d, kC, &d, nullptr, kC, 4096,
+       kStream);
+}
+
+NcclUniqueId unique_id(char fill) {
+  NcclUniqueId id;
+  memset(id.internal, fill, sizeof(id.internal));
+  return id;
+}
+
+void* g_comm = nullptr;
+
+void communicators() {
+  NcclConfig config{sizeof(NcclConfig), kNcclConfigMagic, 22809, 1, 0, 0, 0, nullptr, 0, 0,
+                    "tensor parallel"};
+  CALL(ncclCommInitRankConfig, &g_comm, 8, unique_id('x'), 3, &config);
+  void* second = nullptr;
+  CALL(ncclCommInitRank, &second, 2, unique_id('y'), 1);
+  void* split = nullptr;
+  CALL(ncclCommSplit, g_comm, 1, 2, &split, nullptr);
+  void* none = nullptr;
+  CALL(ncclCommSplit, g_comm, kNcclSplitNoColor, 0, &none, nullptr);
+  void* in_group = nullptr;
+  NcclUniqueId ids[2] = {unique_id('p'), unique_id('q')};
+  CALL(ncclGroupStart);
+  CALL(ncclCommInitRankScalable, &in_group, 16, 5, 2, ids, nullptr);
+  CALL(ncclGroupEnd);
+  CALL(ncclAllReduce, in_group, kC, 1, 7, 0, in_group, kStream);
+  CALL(ncclCommAbort, second);
+  CALL(ncclCommFinalize, split);
+  CALL(ncclCommDestroy, split);
+  void* handle = nullptr;
+  CALL(ncclCommRegister, g_comm, kC, 4096, &handle);
+  CALL(ncclCommDeregister, g_comm, handle);
+}
+
+void collectives() {
+  if (g_comm == nullptr) {
+    ncclCommInitRank(&g_comm, 8, unique_id('x'), 3);
+  }
+  CALL(ncclAllReduce, kA, kC, 1000, 7, 0, g_comm, kStream);
+  CALL(ncclReduce, kA, kC, 1001, 6, 2, 5, g_comm, kStream);
+  CALL(ncclBroadcast, kA, kC, 1002, 9, 6, g_comm, kStream);
+  CALL(ncclBcast, kC, 1003, 9, 7, g_comm, kStream);
+  CALL(ncclAllGather, kA, kC, 1004, 9, g_comm, kStream);
+  CALL(ncclReduceScatter, kA, kC, 1005, 9, 0, g_comm, kStream);
+  CALL(ncclAlltoAll, kA, kC, 1006, 9, g_comm, kStream);
+  CALL(ncclGather, kA, kC, 1007, 9, 1, g_comm, kStream);
+  CALL(ncclScatter, kA, kC, 1008, 9, 2, g_comm, kStream);
+}
+
+void point_to_point() {
+  CALL(ncclGroupStart);
+  CALL(ncclGroupStart);
+  for (int peer = 0; peer < 4; ++peer) {
+    CALL(ncclSend, kA, 2000, 7, peer, g_comm, kStream);
+    CALL(ncclRecv, kC, 2000, 7, peer, g_comm, kOther);
+  }
+  CALL(ncclGroupEnd);
+  CALL(ncclAllReduce, kA, kC, 77, 7, 0, g_comm, kStream);
+  CALL(ncclGroupEnd);
+  CALL(ncclSend, kA, 2001, 7, 1, g_comm, kStream);
+}
+
+void memory() {
+  void* p = nullptr;
+  CALL(cudaMalloc, &p, 1 << 20);
+  CALL(cudaMallocManaged, &p, 4096, 1);
+  CALL(cudaMallocAsync, &p, 4096, kStream);
+  CALL(cudaMallocFromPoolAsync, &p, 4096, kOther, kStream);
+  CALL(cudaMallocHost, &p, 4096);
+  CALL(cudaHostAlloc, &p, 4096, 2);
+  CALL(cudaFree, kC);
+  CALL(cudaFreeAsync, kC, kStream);
+  CALL(cudaFreeHost, kC);
+  CALL(cudaMemcpy, kC, kA, 1 << 16, 1);
+  CALL(cudaMemcpy, kC, at(0x1000), 1 << 16, 1);
+  CALL(cudaMemcpyAsync, at(0x1000), kA, 1 << 20, 2, kStream);
+  CALL(cudaMemcpy2D, kC, 128, kA, 256, 100, 10, 3);
+  CALL(cudaMemcpy2DAsync, kC, 128, kA, 256, 100, 10, 3, kStream);
+  CALL(cudaMemcpyPeer, kC, 1, kA, 0, 5000);
+  CALL(cudaMemcpyPeerAsync, kC, 1, kA, 0, 5000, kStream);
+  CALL(cudaMemset, kC, 0, 100);
+  CALL(cudaMemsetAsync, kC, 0, 100, kStream);
+  CALL(cudaGraphLaunch, at(0x77), kStream);
+  CALL(cudaLaunchKernel, kA, Dim3{1, 2, 3}, Dim3{4, 5, 6}, nullptr, 7, kStream);
+  CALL(cudaLaunchKernelExC, kA, kB, nullptr);
+  CALL(__cudaLaunchKernel, kA, Dim3{1, 2, 3}, Dim3{4, 5, 6}, nullptr, 7, kStream);
+}
+
+void capture() {
+  CALL(cudaStreamBeginCapture, kStream, 0);
+  PLAIN(cublasSgemm_v2, 900);
+  CALL(ncclAllReduce, kA, kC, 1000, 7, 0, g_comm, kStream);
+  CALL(cudaMemcpyAsync, kC, kA, 64, 3, kStream);
+  void* graph = nullptr;
+  CALL(cudaStreamEndCapture, kStream, &graph);
+  PLAIN(cublasSgemm_v2, 901);
+}
+
+void missing() {
+  void* symbol = dlsym(RTLD_DEFAULT, "cuMemCreate");
+  unsigned long long handle = 0;
+  printf("missing %d\n",
+         symbol == nullptr ? -1 : reinterpret_cast<CuMemCreate*>(symbol)(&handle, 1, nullptr, 0));
+}
+
+void after_fork() {
+  const pid_t child = fork();
+  if (child == 0) {
+    PLAIN(cublasSgemm_v2, 800);
+    _exit(g_wrong == 0 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  printf("child %d\n", status);
+  PLAIN(cublasSgemm_v2, 801);
+}
+
+void* few_calls(void* stream) {
+  for (int i = 0; i < 1000; ++i) {
+    cublasSgemm_v2(stream, 0, 0, 8, 8, 8, kOne, kA, 8, kB, 8, kZero, kC, 8);
+  }
+  return nullptr;
+}
+
+void threads() {
+  pthread_t thread[8];
+  for (int i = 0; i < 8; ++i) {
+    pthread_create(&thread[i], nullptr, few_calls, &g_streams[i]);
+  }
+  for (pthread_t& t : thread) {
+    pthread_join(t, nullptr);
+  }
+}
+
+void million() {
+  timespec begin{};
+  timespec end{};
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  for (int i = 0; i < 1'000'000; ++i) {
+    cublasSgemm_v2(kStream, 0, 0, 16, 16, 16, kOne, kA, 8, kB, 8, kZero, kC, 8);
+  }
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  cudaStreamSynchronize(kStream);
+  fprintf(stdout, "%.1f ns a call\n",
+          (static_cast<double>(end.tv_sec - begin.tv_sec) * 1e9 +
+           static_cast<double>(end.tv_nsec - begin.tv_nsec)) /
+              1e6);
+}
+
+void last_error() {
+  fake_set_last_error(77);
+  PLAIN(cublasSgemm_v2, 850);
+  printf("last error %d\n", cudaGetLastError());
+}
+
+void settle() {
+  const timespec pause{0, 130'000'000};
+  nanosleep(&pause, nullptr);
+}
+
+void wait_for_line() {
+  char line[64];
+  printf("waiting\n");
+  fflush(stdout);
+  if (fgets(line, sizeof(line), stdin) == nullptr) {
+    settle();
+  }
+}
+
+struct Scene {
+  const char* name;
+  void (*act)();
+};
+const Scene kScenes[] = {
+    {"matmuls", matmuls},
+    {"groups", groups},
+    {"lt", lt},
+    {"communicators", communicators},
+    {"collectives", collectives},
+    {"p2p", point_to_point},
+    {"memory", memory},
+    {"capture", capture},
+    {"missing", missing},
+    {"fork", after_fork},
+    {"threads", threads},
+    {"million", million},
+    {"last-error", last_error},
+    {"settle", settle},
+    {"wait", wait_for_line},
+};
+
+}  // namespace
+
+extern "C" int play(int count, char** names) {
+  for (int i = 0; i < count; ++i) {
+    for (const Scene& scene : kScenes) {
+      if (strcmp(scene.name, names[i]) == 0) {
+        scene.act();
+      }
+    }
+  }
+  printf("wrong %d violations %d events %d\n", g_wrong, fake_violations(), fake_event_calls());
+  fflush(stdout);
+  return g_wrong;
+}

@@ -1,0 +1,106 @@
+#include "launcher/collect/collector.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace xpurun::launcher;
+namespace base = xpurun::base;
+namespace wire = xpurun::wire;
+
+namespace {
+
+// The rank's end.
+wire::Segment* map(int fd) {
+  void* memory = ::mmap(nullptr, sizeof(wire::Segment), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  REQUIRE(memory != MAP_FAILED);
+  return static_cast<wire::Segment*>(memory);
+}
+
+void make_op(wire::Segment& rank, uint32_t index, uint64_t calls, uint64_t work_each) {
+  wire::OpEntry& op = rank.ops[index];
+  op.key.op_class = static_cast<uint8_t>(wire::OpClass::matmul);
+  op.key.dtype[0] = 14;
+  op.calls = calls;
+  op.work = calls * work_each;
+  op.state = static_cast<uint32_t>(wire::SlotState::ready);
+}
+
+void write_event(wire::Segment& rank, uint32_t op, uint64_t duration_ns) {
+  const uint64_t head = rank.header.ring_head;
+  wire::Event& event = rank.ring[head % wire::kRingSlots];
+  event.op = op;
+  event.duration_ns = duration_ns;
+  rank.header.ring_head = head + 1;
+}
+
+}  // namespace
+
+TEST_CASE("what a rank writes is read, also when it is gone") {
+  Collector collector(wire::Level::light, 1000);
+  const auto fd = collector.attach(42);
+  REQUIRE(fd);
+  wire::Segment* rank = map(*fd);
+  CHECK(rank->header.magic == wire::kSegmentMagic);
+  CHECK(rank->header.to_rank.level == 1);
+  CHECK(rank->header.to_rank.budget_ppm == 1000);
+  // Nothing the rank does to its size can reach us.
+  CHECK(::ftruncate(*fd, 0) != 0);
+  CHECK(::ftruncate(*fd, 1 << 24) != 0);
+  std::strcpy(rank->header.device_name, "NVIDIA H200");
+  make_op(*rank, 9, 2, 989'400'000'000);
+  write_event(*rank, 9, 1'000'000);  // 1 ms at the peak
+  write_event(*rank, 9, 3'000'000);
+  write_event(*rank, 5, 1);     // an entry that is not ready
+  write_event(*rank, 5000, 1);  // and one that does not exist
+  ::munmap(rank, sizeof(wire::Segment));
+  collector.sent(42);
+
+  collector.drain(base::s_to_ns(1));
+  const RankTiming* t = collector.read({.pid = 42, .rank = 7, .local_rank = 1, .alive = false});
+  REQUIRE(t != nullptr);
+  CHECK(t->rank == 7);
+  CHECK(t->device_name == "NVIDIA H200");
+  REQUIRE(t->ops.size() == 1);
+  CHECK(t->ops[0].calls == 2);
+  CHECK(t->matmul_durations.at("bf16").total() == 2);
+  REQUIRE(t->recent.size() == 2);
+  CHECK(t->recent.begin()->first.level == 4);
+  CHECK(t->recent.rbegin()->first.level == 10);
+  CHECK(collector.read({.pid = 43}) == nullptr);
+
+  collector.drain(base::s_to_ns(302));
+  CHECK(collector.read({.pid = 42})->recent.empty());
+  CHECK(collector.read({.pid = 42})->matmul_durations.at("bf16").total() == 2);
+}
+
+TEST_CASE("a ring whose head is nonsense") {
+  Collector collector(wire::Level::full, 1000);
+  const auto fd = collector.attach(42);
+  REQUIRE(fd);
+  wire::Segment* rank = map(*fd);
+  rank->header.ring_head = UINT64_MAX - 3;
+  collector.drain(0);
+  rank->header.ring_head = 5;
+  collector.drain(0);
+  CHECK(rank->header.ring_tail == 5);
+  ::munmap(rank, sizeof(wire::Segment));
+}
+
+TEST_CASE("the level goes to all") {
+  Collector collector(wire::Level::light, 1000);
+  const auto fd = collector.attach(42);
+  REQUIRE(fd);
+  wire::Segment* rank = map(*fd);
+  collector.set_level(wire::Level::off);
+  CHECK(rank->header.to_rank.level == 0);
+  const auto later = collector.attach(43);
+  REQUIRE(later);
+  wire::Segment* other = map(*later);
+  CHECK(other->header.to_rank.level == 0);
+  ::munmap(rank, sizeof(wire::Segment));
+  ::munmap(other, sizeof(wire::Segment));
+}

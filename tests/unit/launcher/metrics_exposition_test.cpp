@@ -1,0 +1,148 @@
+#include "launcher/collect/op_names.h"
+#include "launcher/metrics/exposition.h"
+#include "tests/support/golden.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <sstream>
+
+using namespace xpurun::launcher;
+using xpurun::testing::expect_golden;
+namespace base = xpurun::base;
+namespace wire = xpurun::wire;
+
+namespace {
+
+OpTotals op(wire::Api api, wire::OpClass op_class, int type, uint64_t calls, uint64_t work,
+            uint64_t timed_ns) {
+  OpTotals out{};
+  out.key.api = static_cast<uint16_t>(api);
+  out.key.op_class = static_cast<uint8_t>(op_class);
+  out.key.dtype[0] = static_cast<uint8_t>(type);
+  out.key.compute = 68;
+  out.key.comm = op_class == wire::OpClass::collective ? 0 : wire::kNoComm;
+  out.calls = calls;
+  out.work = calls * work;
+  out.timed = calls / 2;
+  out.timed_work = out.timed * work;
+  out.timed_ns = timed_ns;
+  return out;
+}
+
+// A rank of a sharded training job: two data types, four kinds of collective, the usual memory calls.
+RankTiming sample() {
+  RankTiming t;
+  t.rank = 3;
+  t.local_rank = 3;
+  t.level = wire::Level::light;
+  t.period = 4;
+  t.device_name = "NVIDIA H200";
+  t.device_uuid = "GPU-01020304-0506-0708-090a-0b0c0d0e0f10";
+  t.pci_bus_id = "0000:1B:00.0";
+  for (const char* name : {"hooked_calls", "own_ns", "poller_cpu_ns", "samples", "completed", "no_event",
+                           "stream_full", "queue_full", "ring_dropped", "table_full", "captured",
+                           "cuda_errors", "comms_full", "kernel_launches", "event_host_ns"}) {
+    t.health[name] = 7;
+  }
+  t.health["samples"] = 9;
+  t.ops = {op(wire::Api::cublasGemmEx, wire::OpClass::matmul, 14, 100, 1'000'000'000'000, 100'000'000),
+           op(wire::Api::cublasLtMatmul, wire::OpClass::matmul, 0, 10, 1'000'000, 50'000)};
+  for (const auto api : {wire::Api::ncclAllGather, wire::Api::ncclReduceScatter, wire::Api::ncclAllReduce,
+                         wire::Api::ncclSend}) {
+    t.ops.push_back(op(api, wire::OpClass::collective, 9, 20, 1 << 30, 30'000'000));
+  }
+  for (const auto api :
+       {wire::Api::cudaMalloc, wire::Api::cudaFree, wire::Api::cudaHostAlloc, wire::Api::cudaMemsetAsync}) {
+    t.ops.push_back(op(api, wire::OpClass::memory, 0, 5, api == wire::Api::cudaFree ? 0 : 4096, 1'000));
+  }
+  for (const uint8_t direction : {uint8_t{1}, uint8_t{2}, uint8_t{3}}) {
+    t.ops.push_back(op(wire::Api::cudaMemcpyAsync, wire::OpClass::memory, 0, 5, 4096, 1'000));
+    t.ops.back().key.copy = direction;
+  }
+  CommTotals comm{};
+  comm.state = static_cast<uint32_t>(wire::CommState::live);
+  comm.nranks = 8;
+  comm.launched = 60;
+  comm.done = 58;
+  comm.marked = 60;
+  t.comms = {comm};
+  t.matmul_durations["bf16"].add(0.001);
+  t.matmul_durations["bf16"].add(2);
+  t.matmul_durations["fp32"].add(5e-6);
+  for (const char* name : {"AllGather", "ReduceScatter", "AllReduce", "SendRecv"}) {
+    t.collective_durations[name].add(0.003);
+  }
+  RecentSeries& matmuls = t.recent[{wire::OpClass::matmul, 10, "Matmul"}];
+  matmuls.dtype = "bf16";
+  matmuls.samples = {{0, 451, 2.0 * 1024 * 1024 * 1024}, {0, 1175, 6.0 * 1024 * 1024 * 1024}};
+  RecentSeries& collectives = t.recent[{wire::OpClass::collective, 20, "AllGather"}];
+  collectives.dtype = "bf16";
+  collectives.samples = {{0, 100, 4e7}};
+  return t;
+}
+
+NodeMetrics node_of(const RankTiming& timing) {
+  NodeMetrics node{
+      .version = "1.2.3", .host = "a", .job = "train #1 \"x\"\\", .pod = "", .ip = "10.0.0.1", .ranks = {}};
+  node.ranks.push_back({.rank = 2, .local_rank = 2, .hung = true, .timing = nullptr});
+  node.ranks.push_back({.rank = 3, .local_rank = 3, .hung = false, .timing = &timing});
+  return node;
+}
+
+}  // namespace
+
+TEST_CASE("both formats, to the letter") {
+  const RankTiming timing = sample();
+  expect_golden("metrics/prometheus.txt", expose(node_of(timing), MetricsFormat::prometheus));
+  expect_golden("metrics/openmetrics.txt", expose(node_of(timing), MetricsFormat::openmetrics));
+}
+
+TEST_CASE("what readers of the older names rely on") {
+  const RankTiming timing = sample();
+  std::istringstream lines(expose(node_of(timing), MetricsFormat::prometheus));
+  int hang_lines = 0;
+  int series_of_ours = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("#")) {
+      continue;
+    }
+    // They drop every line with one of these anywhere in it.
+    CHECK(line.find('#') == std::string::npos);
+    CHECK(line.find("exposer") == std::string::npos);
+    if (line.starts_with("XPU_TIMER_COMMON_HANG")) {
+      ++hang_lines;
+      CHECK(line.starts_with("XPU_TIMER_COMMON_HANG{"));
+      CHECK((line.ends_with(" 1") || line.ends_with(" 0")));
+    }
+    series_of_ours += line.starts_with("xpurun_") && line.find("rank=\"3\"") != std::string::npos ? 1 : 0;
+  }
+  CHECK(hang_lines == 2);
+  CHECK(series_of_ours <= 150);
+  const std::string text = expose(node_of(timing), MetricsFormat::prometheus);
+  // (2 + 6) * 1024^3 FLOP in 1626 us.
+  CHECK(text.find("XPU_TIMER_MM_KERNEL_FLOPS{ip=\"10.0.0.1\"") != std::string::npos);
+  CHECK(text.find(" 5.28") != std::string::npos);
+}
+
+TEST_CASE("formulas") {
+  CHECK(bus_factor("AllReduce", 8) == doctest::Approx(1.75));
+  CHECK(bus_factor("AllGather", 8) == doctest::Approx(0.875));
+  CHECK(bus_factor("Broadcast", 8) == 1);
+  CHECK(bus_factor("AllReduce", 1) == 0);
+  CHECK(peak_flops("NVIDIA H200", 14, 68) == doctest::Approx(989.4e12));
+  CHECK(peak_flops("NVIDIA H20", 14, 68) == doctest::Approx(148e12));
+  CHECK(peak_flops("NVIDIA H100 PCIe", 14, 68) == doctest::Approx(756e12));
+  CHECK(peak_flops("NVIDIA H200", 0, 77) > peak_flops("NVIDIA H200", 0, 68));
+  CHECK(peak_flops("Something else", 14, 68) == 0);
+}
+
+TEST_CASE("histograms are cumulative when shown and exact at their bounds") {
+  Histogram h;
+  h.add(1e-5);
+  h.add(1.1e-5);
+  h.add(5);
+  CHECK(h.counts.front() == 1);
+  CHECK(h.counts.back() == 1);
+  CHECK(h.total() == 3);
+}
