@@ -103,7 +103,7 @@ void Supervisor::control(const nlohmann::json& request, ControlServer::Reply rep
     if (finishing_) {
       reply({{"ok", false}, {"code", "ending"}, {"error", "the job is ending"}});
     } else if (cmd == "trace") {
-      control_trace(request, std::move(reply));
+      control_trace(request, reply);
     } else {
       control_kernel_trace(request, reply);
     }

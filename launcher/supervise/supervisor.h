@@ -135,7 +135,7 @@ class Supervisor {
   void begin_trace();
   void look_after_trace();
   void end_trace(std::string_view how);
-  void control_trace(const nlohmann::json& request, ControlServer::Reply reply);
+  void control_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
   void control_kernel_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
   void start_control_http();
   void answer_control_http(const HttpRequest& request, const HttpServer::Reply& reply);

@@ -44,6 +44,10 @@ void Supervisor::start_metrics() {
   }
   journal_.manifest().metrics = fmt::format("http://127.0.0.1:{}/metrics", http_.port());
   base::log_info("metrics at {}", journal_.manifest().metrics);
+  // Where everybody would look for it, nobody need be told.
+  if (options_.verbosity >= 0 && (options_.metrics_port > 0 || http_.port() != kMetricsPort)) {
+    say(fmt::format("metrics at {}", journal_.manifest().metrics));
+  }
   journal_.changed();
 }
 

@@ -116,8 +116,9 @@ base::Status no_upload(const json& j) {
   if (upload == nullptr) {
     return {};
   }
-  const bool empty = upload->is_object() && std::all_of(upload->begin(), upload->end(),
-                                                        [](const json& v) { return v.is_null() || v == ""; });
+  const bool empty = upload->is_object() && std::all_of(upload->begin(), upload->end(), [](const json& v) {
+                       return v.is_null() || (v.is_string() && v.get_ref<const std::string&>().empty());
+                     });
   return empty ? base::Status() : base::fail("nothing is uploaded here: leave \"oss_args\" out");
 }
 

@@ -122,7 +122,7 @@ void Supervisor::end_trace(std::string_view how) {
   }
 }
 
-void Supervisor::control_trace(const nlohmann::json& request, ControlServer::Reply reply) {
+void Supervisor::control_trace(const nlohmann::json& request, const ControlServer::Reply& reply) {
   auto wanted = trace_request_from(request, base::wall_ns());
   if (!wanted) {
     reply({{"ok", false}, {"code", "bad_request"}, {"error", wanted.error().what}});
@@ -198,7 +198,11 @@ void Supervisor::start_control_http() {
   const std::string how = options_.control_token
                               ? "the token is in " + journal_.dir().file(kTokenFile)
                               : std::string("without a token: every user of this host may ask");
-  say(fmt::format("control at {}, {}", journal_.manifest().control_url, how));
+  const std::string told = fmt::format("control at {}, {}", journal_.manifest().control_url, how);
+  base::log_info("{}", told);
+  if (options_.verbosity >= 0) {
+    say(told);
+  }
 }
 
 void Supervisor::answer_control_http(const HttpRequest& request, const HttpServer::Reply& reply) {

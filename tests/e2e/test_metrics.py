@@ -191,10 +191,11 @@ class Metrics(xpurun_test.Case):
     def test_without_gpu_and_timing(self):
         process = self.start_xpurun("--metrics-port", "18900", "--", "bash", "-c", "while ! [ -e end ]; do sleep 0.1; done")
         url = self.soon(lambda: json.loads((self.out / "run.json").read_text())["metrics"])
-        text = self.soon(lambda: "xpurun_hang" in get(url)[1] and get(url)[1])
+        text = self.soon(lambda: "XPU_TIMER_COMMON_HANG" in get(url)[1] and get(url)[1])
         self.assertRegex(text, r'(?m)^XPU_TIMER_COMMON_HANG\{[^}]*rank="0"\} 0$')
         (self.dir / "end").touch()
         self.assertEqual(process.wait(30), 0)
+        self.assertIn(f"xpurun: metrics at {url}\n", process.stderr.read())
 
     def test_promtool_has_nothing_to_say(self):
         promtool = shutil.which("promtool")
