@@ -208,13 +208,13 @@ void Collector::mark(Timed& timed, base::MonoNs now) const {
   timed.timing.rates = {
       .flops_per_s = (last.flop - first.flop) / seconds,
       .collectives_per_s = static_cast<double>(last.collectives - first.collectives) / seconds};
+  const auto calls_in = [](const Mark& m, const ShapeKey& shape) {
+    const auto it = m.shape_calls.find(shape);
+    return it == m.shape_calls.end() ? 0 : it->second;
+  };
   for (auto& [shape, series] : timed.timing.shapes) {
-    const auto calls_in = [&](const Mark& m) {
-      const auto it = m.shape_calls.find(shape);
-      return it == m.shape_calls.end() ? 0 : it->second;
-    };
-    series.calls = calls_in(last);
-    series.calls_per_s = static_cast<double>(series.calls - calls_in(first)) / seconds;
+    series.calls = calls_in(last, shape);
+    series.calls_per_s = static_cast<double>(series.calls - calls_in(first, shape)) / seconds;
   }
 }
 
