@@ -131,6 +131,7 @@ ordered_json to_json(const RunManifest& r) {
   j["child_status"] = r.child_status;
   j["exit_status"] = r.exit_status;
   j["control"] = r.control;
+  j["control_url"] = r.control_url;
   j["metrics"] = r.metrics;
   j["verdict"] = to_json(r.verdict);
   auto& processes = j["processes"] = ordered_json::array();
@@ -196,6 +197,7 @@ base::Result<RunManifest> run_manifest_from_json(const json& j) {
     r.child_status = integer(j, "child_status", -1);
     r.exit_status = integer(j, "exit_status", -1);
     r.control = j.value("control", "");
+    r.control_url = j.value("control_url", "");
     r.metrics = j.value("metrics", "");
     for (const json& p : j.value("processes", json::array())) {
       r.processes.push_back(process_from(p));

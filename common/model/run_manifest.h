@@ -106,6 +106,7 @@ struct RunManifest {
   int child_status = -1;            // wait status of the command; -1 while it runs
   int exit_status = -1;             // what xpurun returned
   std::string control;              // path of the control socket
+  std::string control_url;          // the same over HTTP; empty if nothing listened
   std::string metrics;              // URL of /metrics; empty if nothing listened
   std::vector<ProcessRecord> processes;
   std::vector<CrashNotice> crashes;

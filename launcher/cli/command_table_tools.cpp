@@ -19,6 +19,24 @@ std::vector<CommandSpec> tool_commands() {
        .examples = {{"xpurun top", "the last run below ./xpurun-runs"},
                     {"xpurun top --once /mnt/job-17", "one table, for a pipe"}},
        .manual = "xpurun-top(1)"},
+      {.name = "ctl",
+       .group = "Looking after",
+       .summary = "ask the xpurun of a run that is going on",
+       .synopsis = {"xpurun ctl [OPTION]... [status]", "xpurun ctl [OPTION]... timing off|light|full",
+                    "xpurun ctl [OPTION]... dump", "xpurun ctl [OPTION]... trace",
+                    "xpurun ctl [OPTION]... reset"},
+       .description =
+           "status: the ranks, as in top. timing: how much ranks that use a GPU time from now on. dump: the "
+           "stacks of every process. trace: the next timed calls of every rank, from one moment on, into "
+           "event files; timing is full meanwhile. reset: ends a trace and puts the level of timing back to "
+           "that of the command line.",
+       .options = ctl_options(),
+       .operands = Operands::actions,
+       .actions = "status timing dump trace reset off light full",
+       .examples = {{"xpurun ctl timing full", "time every call of the last run below ./xpurun-runs"},
+                    {"xpurun ctl trace --count 5000 --at +10s", "five thousand calls of each rank"},
+                    {"xpurun ctl dump --run /mnt/job-17", "where is everybody?"}},
+       .manual = "xpurun-ctl(1)"},
       {.name = "runs",
        .group = "Looking after",
        .summary = "list, show and remove run directories",

@@ -9,7 +9,7 @@ constexpr std::string_view kDumps = "Dumps and ends";
 constexpr std::string_view kDirectory = "Run directory";
 constexpr std::string_view kOutput = "Output";
 constexpr std::string_view kPreload = "Library in the training processes";
-constexpr std::string_view kTiming = "Timing and metrics";
+constexpr std::string_view kTiming = "Timing, metrics and control";
 constexpr std::string_view kGeneral = "General";
 
 constexpr OptionSpec kHelp{.name = "help", .short_name = 'h', .group = kGeneral, .help = "print this help"};
@@ -194,6 +194,38 @@ constexpr OptionSpec kRun[] = {
      .group = kTiming,
      .help = "serve /metrics on this port of 127.0.0.1, or the next free one; auto: 18889, once a rank uses "
              "a GPU",
+     .scope = Scope::everywhere},
+    {.name = "shape-metrics",
+     .kind = ValueKind::on_off,
+     .default_text = "off",
+     .group = kTiming,
+     .help = "also serve the older atorch_* names: five families for each shape of a matrix multiplication",
+     .scope = Scope::everywhere},
+    {.name = "events",
+     .kind = ValueKind::size,
+     .metavar = "SIZE",
+     .words = "off",
+     .default_text = "64M",
+     .group = kTiming,
+     .help = "keep so much of every rank's newest timed calls in event files; 0 or off: none",
+     .scope = Scope::everywhere},
+    {.name = "control-port",
+     .kind = ValueKind::port,
+     .metavar = "PORT",
+     .words = "off auto",
+     .default_text = "off",
+     .group = kTiming,
+     .help = "take requests over HTTP too, on this port of 127.0.0.1, or the next free one; auto: 18888",
+     .scope = Scope::everywhere},
+    {.name = "control-auth",
+     .kind = ValueKind::choice,
+     .metavar = "HOW",
+     .words = "token none",
+     .default_text = "token",
+     .group = kTiming,
+     .help =
+         "what an HTTP request must bring: the token in control.token; none: nothing, for scripts written "
+         "for xpu_timer",
      .scope = Scope::everywhere},
     kHelp,
     {.name = "version",

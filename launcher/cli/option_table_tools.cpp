@@ -1,4 +1,4 @@
-// Options of the commands that look after runs and hosts: top, runs, doctor, env, version.
+// Options of the commands that look after runs and hosts: top, ctl, runs, doctor, env, version.
 #include "launcher/cli/option_table.h"
 
 namespace xpurun::launcher {
@@ -20,6 +20,49 @@ constexpr OptionSpec kTop[] = {
      .group = kOutput,
      .help = "time between two looks"},
     {.name = "once", .group = kOutput, .help = "print the table once, as it does where there is no terminal"},
+    kHelp,
+};
+
+constexpr std::string_view kTracing = "Tracing (trace)";
+
+constexpr OptionSpec kCtl[] = {
+    {.name = "run",
+     .kind = ValueKind::directory,
+     .metavar = "DIR",
+     .words = "latest",
+     .default_text = "latest",
+     .group = kWhich,
+     .help = "the run directory; latest: in xpurun-runs"},
+    {.name = "count",
+     .kind = ValueKind::number,
+     .metavar = "N",
+     .default_text = "1000",
+     .group = kTracing,
+     .help = "so many timed calls of every rank"},
+    {.name = "at",
+     .kind = ValueKind::text,
+     .metavar = "TIME",
+     .group = kTracing,
+     .help =
+         "begin at this second since 1970 (UTC), the same on all hosts, or after +DURATION; without it, now"},
+    {.name = "kinds",
+     .kind = ValueKind::list,
+     .metavar = "LIST",
+     .group = kTracing,
+     .help = "only these, with commas: matmul, collective, memory, host; without it, all"},
+    {.name = "timeout",
+     .kind = ValueKind::duration,
+     .metavar = "DURATION",
+     .default_text = "60s",
+     .group = kTracing,
+     .help = "end with what there is so long after the beginning"},
+    {.name = "name",
+     .kind = ValueKind::text,
+     .metavar = "NAME",
+     .group = kTracing,
+     .help = "last part of the name of the trace's directory"},
+    {.name = "background", .group = kTracing, .help = "come back at once, not when the trace is finished"},
+    {.name = "json", .group = kOutput, .help = "print the answer as it came, one line of JSON"},
     kHelp,
 };
 
@@ -67,6 +110,9 @@ constexpr OptionSpec kVersion[] = {
 
 std::span<const OptionSpec> top_options() {
   return kTop;
+}
+std::span<const OptionSpec> ctl_options() {
+  return kCtl;
 }
 std::span<const OptionSpec> runs_options() {
   return kRuns;

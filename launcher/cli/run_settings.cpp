@@ -16,6 +16,8 @@ namespace {
 
 // About three years: beyond it, nanoseconds in 64 bits and milliseconds in timers come into reach.
 constexpr double kLongestDuration = 1e8;
+// Event files: each of their eight parts must hold a few blocks.
+constexpr uint64_t kSmallestSize = uint64_t{1} << 20;
 constexpr int64_t kLargestNumber = 1'000'000;
 
 std::vector<std::string> words_of(const OptionSpec& o) {
@@ -88,6 +90,10 @@ class Reader {
   int number(std::string_view name, int fallback) const {
     const Setting* s = settings_.find(name);
     return s == nullptr ? fallback : static_cast<int>(base::parse_int(s->value).value_or(fallback));
+  }
+  uint64_t size(std::string_view name, uint64_t fallback, uint64_t of_word) const {
+    const Setting* s = settings_.find(name);
+    return s == nullptr ? fallback : base::parse_size(s->value).value_or(of_word);
   }
   bool is_on(std::string_view name, bool fallback) const {
     const Setting* s = settings_.find(name);
@@ -166,7 +172,7 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
       return {};
     }
     case ValueKind::size:
-      if (!base::parse_size(value)) {
+      if (!base::parse_size(value) && !is_word(o, value)) {
         return base::fail(fmt::format("'{}' is not a size; write 4096, 64K, 500M or 10G", shown));
       }
       return {};
@@ -209,6 +215,10 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
     if (checked && must_be_positive && base::parse_duration_s(s->value) == 0.0) {
       checked = base::fail("must be longer than 0");
     }
+    const uint64_t size = o.kind == ValueKind::size ? base::parse_size(s->value).value_or(0) : 0;
+    if (checked && size > 0 && size < kSmallestSize) {
+      checked = base::fail("must be 0 or at least 1M");
+    }
     if (!checked) {
       return base::fail(bad_value(o, *s, checked.error()));
     }
@@ -238,6 +248,11 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.overhead_budget = share_of(read.text("overhead-budget", "0.1%")).value_or(out.overhead_budget);
   const std::string port = read.text("metrics-port", "auto");
   out.metrics_port = port == "off" ? kNoPort : static_cast<int>(base::parse_int(port).value_or(0));
+  out.shape_metrics = read.is_on("shape-metrics", out.shape_metrics);
+  out.event_bytes = read.size("events", out.event_bytes, 0);
+  const std::string control = read.text("control-port", "off");
+  out.control_port = control == "off" ? kNoPort : static_cast<int>(base::parse_int(control).value_or(0));
+  out.control_token = read.text("control-auth", "token") == "token";
   return out;
 }
 

@@ -16,6 +16,9 @@ namespace {
 constexpr size_t kMostSegments = 256;
 // A series without a new sample for so long disappears.
 constexpr double kStaleS = 300;
+// Rates are over so many marks, so far apart.
+constexpr double kMarkS = 1;
+constexpr size_t kMarks = 11;
 // What the levels of XPU_TIMER_COLL_KERNEL_* divide: the network card's 400 Gbit/s, in 20 steps.
 constexpr double kNetworkGbps = 400;
 constexpr int kCollectiveLevels = 20;
@@ -72,6 +75,17 @@ std::vector<CollectiveSignature> signatures_of(const wire::CommEntry& comm) {
   return out;
 }
 
+ShapeKey shape_of(const wire::OpKey& key) {
+  return {key.batch, key.m, key.n, key.k};
+}
+
+void add_sample(std::deque<RecentSeries::Sample>& samples, const RecentSeries::Sample& sample) {
+  samples.push_back(sample);
+  if (samples.size() > RecentSeries::kMost) {
+    samples.pop_front();
+  }
+}
+
 int level_of(double share, int levels) {
   return std::clamp(static_cast<int>(share * levels) + 1, 1, levels);
 }
@@ -98,7 +112,7 @@ base::Result<int> Collector::attach(base::Pid pid) {
   }
   XPURUN_TRY_ASSIGN(SharedSegment segment, SharedSegment::create(level_, budget_ppm_));
   segments_.erase(pid);
-  const auto [it, made] = segments_.emplace(pid, Timed{std::move(segment), {}});
+  const auto [it, made] = segments_.emplace(pid, Timed{std::move(segment), {}, {}});
   return it->second.segment.fd();
 }
 
@@ -123,11 +137,8 @@ std::vector<base::Pid> Collector::pids() const {
   return out;
 }
 
-void Collector::add_event(Timed& timed, const wire::Event& event, base::MonoNs now) {
+void Collector::add_event(Timed& timed, const wire::Event& event, base::MonoNs now) const {
   const wire::Segment& memory = timed.segment.memory();
-  if (event.op >= wire::kOpSlots || !is_ready(memory.ops[event.op])) {
-    return;
-  }
   RankTiming& t = timed.timing;
   const wire::OpEntry& op = memory.ops[event.op];
   const double seconds = static_cast<double>(event.duration_ns) * 1e-9;
@@ -142,6 +153,9 @@ void Collector::add_event(Timed& timed, const wire::Event& event, base::MonoNs n
     t.matmul_durations[labels.dtype].add(seconds);
     const double known = peak_flops(t.device_name, op.key.dtype[0], op.key.compute);
     const double peak = known > 0 ? known : kUnknownPeakFlops;
+    if (keep_shapes_) {
+      add_sample(t.shapes[shape_of(op.key)].samples, sample);
+    }
     key.operation = "Matmul";
     key.level = level_of(seconds > 0 ? work / seconds / peak : 0, kMatmulLevels);
   } else if (key.op_class == wire::OpClass::collective && op.key.comm < wire::kCommSlots) {
@@ -158,26 +172,89 @@ void Collector::add_event(Timed& timed, const wire::Event& event, base::MonoNs n
   RecentSeries& series = t.recent[key];
   series.dtype = labels.dtype;
   series.small = labels.small;
-  series.samples.push_back(sample);
-  if (series.samples.size() > RecentSeries::kMost) {
-    series.samples.pop_front();
+  add_sample(series.samples, sample);
+}
+
+// Rates are of the time between the oldest and the newest mark.
+void Collector::mark(Timed& timed, base::MonoNs now) const {
+  if (!timed.marks.empty() && base::ns_to_s(now - timed.marks.back().at) < kMarkS) {
+    return;
+  }
+  Mark mark{.at = now};
+  for (const wire::OpEntry& op : timed.segment.memory().ops) {
+    const auto op_class = static_cast<wire::OpClass>(op.key.op_class);
+    if (!is_ready(op)) {
+      continue;
+    }
+    if (op_class == wire::OpClass::collective) {
+      mark.collectives += op.calls.load();
+    } else if (op_class == wire::OpClass::matmul) {
+      mark.flop += static_cast<double>(op.work.load());
+      if (keep_shapes_) {
+        mark.shape_calls[shape_of(op.key)] += op.calls.load();
+      }
+    }
+  }
+  timed.marks.push_back(std::move(mark));
+  if (timed.marks.size() > kMarks) {
+    timed.marks.pop_front();
+  }
+  const Mark& first = timed.marks.front();
+  const Mark& last = timed.marks.back();
+  const double seconds = base::ns_to_s(last.at - first.at);
+  if (seconds <= 0) {
+    return;
+  }
+  timed.timing.rates = {
+      .flops_per_s = (last.flop - first.flop) / seconds,
+      .collectives_per_s = static_cast<double>(last.collectives - first.collectives) / seconds};
+  const auto calls_in = [](const Mark& m, const ShapeKey& shape) {
+    const auto it = m.shape_calls.find(shape);
+    return it == m.shape_calls.end() ? 0 : it->second;
+  };
+  for (auto& [shape, series] : timed.timing.shapes) {
+    series.calls = calls_in(last, shape);
+    series.calls_per_s = static_cast<double>(series.calls - calls_in(first, shape)) / seconds;
   }
 }
 
 void Collector::drain(base::MonoNs now) {
   for (auto& [pid, timed] : segments_) {
-    const wire::SegmentHeader& header = timed.segment.memory().header;
-    timed.timing.device_name = text_of(header.device_name, sizeof header.device_name);
-    for (const wire::Event& event : timed.segment.drain()) {
+    const wire::Segment& memory = timed.segment.memory();
+    std::vector<wire::Event> events = timed.segment.drain();
+    std::erase_if(events, [&](const wire::Event& event) {
+      return event.op >= wire::kOpSlots || !is_ready(memory.ops[event.op]);
+    });
+    if (!events.empty()) {
+      refresh_identity(timed);
+    }
+    for (const wire::Event& event : events) {
       add_event(timed, event, now);
     }
+    if (on_events_ && !events.empty()) {
+      on_events_(pid, timed.timing, events, memory);
+    }
+    mark(timed, now);
+    std::erase_if(timed.timing.shapes, [now](const auto& entry) {
+      return base::ns_to_s(now - entry.second.samples.back().at) > kStaleS;
+    });
     std::erase_if(timed.timing.recent, [now](const auto& entry) {
       return base::ns_to_s(now - entry.second.samples.back().at) > kStaleS;
     });
   }
 }
 
+void Collector::refresh_identity(Timed& timed) {
+  const wire::SegmentHeader& header = timed.segment.memory().header;
+  RankTiming& t = timed.timing;
+  t.device_name = text_of(header.device_name, sizeof header.device_name);
+  t.device_uuid = uuid_of(header.device_uuid);
+  t.pci_bus_id = text_of(header.pci_bus_id, sizeof header.pci_bus_id);
+  t.health = health_of(header.health);
+}
+
 void Collector::refresh(Timed& timed) {
+  refresh_identity(timed);
   const wire::Segment& memory = timed.segment.memory();
   const wire::SegmentHeader& header = memory.header;
   RankTiming& t = timed.timing;
@@ -185,11 +262,7 @@ void Collector::refresh(Timed& timed) {
   t.period = header.period.load();
   t.state = static_cast<wire::RankState>(header.state.load());
   t.off_reason = static_cast<wire::OffReason>(header.off_reason.load());
-  t.device_name = text_of(header.device_name, sizeof header.device_name);
-  t.device_uuid = uuid_of(header.device_uuid);
-  t.pci_bus_id = text_of(header.pci_bus_id, sizeof header.pci_bus_id);
   t.nccl_version = header.nccl_version.load();
-  t.health = health_of(header.health);
   t.ops.clear();
   for (const wire::OpEntry& op : memory.ops) {
     if (is_ready(op)) {

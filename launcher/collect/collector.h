@@ -6,7 +6,10 @@
 #include "launcher/collect/rank_timing.h"
 #include "launcher/collect/shared_segment.h"
 
+#include <deque>
+#include <functional>
 #include <map>
+#include <span>
 #include <vector>
 
 namespace xpurun::launcher {
@@ -28,8 +31,16 @@ class Collector {
   void sent(base::Pid pid);
   bool empty() const { return segments_.empty(); }
 
+  // From now on also single shapes are told apart.
+  void keep_shapes() { keep_shapes_ = true; }
+
   void set_level(wire::Level level);
   wire::Level level() const { return level_; }
+
+  // What drain() finds: events of one process, whose entries are ready. `timing` has its GPU and health only.
+  using EventHandler = std::function<void(base::Pid pid, const RankTiming& timing,
+                                          std::span<const wire::Event>, const wire::Segment& memory)>;
+  void on_events(EventHandler handler) { on_events_ = std::move(handler); }
 
   // Takes what has come since the last call.
   void drain(base::MonoNs now);
@@ -40,17 +51,29 @@ class Collector {
   std::vector<base::Pid> pids() const;
 
  private:
+  // Counts at one moment, for rates.
+  struct Mark {
+    base::MonoNs at = 0;
+    double flop = 0;
+    uint64_t collectives = 0;
+    std::map<ShapeKey, uint64_t> shape_calls;
+  };
   struct Timed {
     SharedSegment segment;
     RankTiming timing;
+    std::deque<Mark> marks;  // a second apart, oldest first
   };
 
-  static void add_event(Timed& timed, const wire::Event& event, base::MonoNs now);
+  void add_event(Timed& timed, const wire::Event& event, base::MonoNs now) const;
+  void mark(Timed& timed, base::MonoNs now) const;
+  static void refresh_identity(Timed& timed);
   static void refresh(Timed& timed);
 
   wire::Level level_;
   uint32_t budget_ppm_;
   std::map<base::Pid, Timed> segments_;
+  EventHandler on_events_;
+  bool keep_shapes_ = false;
 };
 
 }  // namespace xpurun::launcher

@@ -77,6 +77,12 @@ double of_type(const Peak& peak, int type, int compute) {
 
 }  // namespace
 
+std::string_view level_name(wire::Level level) {
+  constexpr std::array<std::string_view, 3> kNames = {"off", "light", "full"};
+  const auto index = static_cast<size_t>(level);
+  return index < kNames.size() ? kNames[index] : "unknown";
+}
+
 std::string_view api_name(const wire::OpKey& key) {
   if ((key.flags & wire::kOpOther) != 0) {
     return "other";

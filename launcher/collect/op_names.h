@@ -8,6 +8,8 @@
 
 namespace xpurun::launcher {
 
+// "off", "light", "full"
+std::string_view level_name(wire::Level level);
 // "ncclAllReduce", or "other" for what found no place in the table; "unknown" for a number we do not know.
 std::string_view api_name(const wire::OpKey& key);
 // "AllReduce", "SendRecv" of a collective.

@@ -47,6 +47,26 @@ struct RecentKey {
   auto operator<=>(const RecentKey&) const = default;
 };
 
+// What XPU_TIMER's first generation kept of each shape of a matrix multiplication.
+struct ShapeKey {
+  uint32_t batch = 0;  // up to 1: none
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  auto operator<=>(const ShapeKey&) const = default;
+};
+struct ShapeSeries {
+  std::deque<RecentSeries::Sample> samples;
+  uint64_t calls = 0;  // so far
+  double calls_per_s = 0;
+};
+
+// Over the last ten seconds or so, of exact counts.
+struct Rates {
+  double flops_per_s = 0;  // of matrix multiplications
+  double collectives_per_s = 0;
+};
+
 struct OpTotals {
   wire::OpKey key;
   uint64_t calls = 0;
@@ -102,6 +122,8 @@ struct RankTiming {
   std::map<std::string, Histogram> matmul_durations;      // by data type
   std::map<std::string, Histogram> collective_durations;  // by operation
   std::map<RecentKey, RecentSeries> recent;
+  std::map<ShapeKey, ShapeSeries> shapes;  // only if they were asked for
+  Rates rates;
 };
 
 }  // namespace xpurun::launcher

@@ -17,6 +17,7 @@ struct Invocation {
 int run_command(const Invocation& call);
 int report_command(const Invocation& call);
 int stacks_command(const Invocation& call);
+int ctl_command(const Invocation& call);
 int top_command(const Invocation& call);
 int runs_command(const Invocation& call);
 int doctor_command(const Invocation& call);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace xpurun::launcher {
 
@@ -14,8 +15,31 @@ namespace {
 using enum FamilyType;
 
 constexpr double kNs = 1e-9;
-constexpr size_t kMatmulHistograms = 1;
-constexpr size_t kCollectiveHistograms = 2;
+// These have series of their own; all others of their kind are summed as "other". Fixed, so that no counter
+// ever falls. Together with what else there is: at most 150 series a rank.
+constexpr std::array<std::string_view, 4> kTypes = {"bf16", "fp16", "fp32", "fp8_e4m3"};
+constexpr std::array<std::string_view, 6> kCollectives = {"AllReduce", "AllGather", "ReduceScatter",
+                                                          "SendRecv",  "Broadcast", "AlltoAll"};
+constexpr std::array<std::string_view, 2> kCollectiveHistograms = {"AllReduce", "AllGather"};
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kMemoryCalls = {
+    {{"cudaMalloc", ""},
+     {"cudaFree", ""},
+     {"cudaMemcpyAsync", "H2D"},
+     {"cudaMemcpyAsync", "D2H"},
+     {"cudaMemcpyAsync", "D2D"},
+     {"cudaMemsetAsync", ""}}};
+
+template <size_t kSize>
+std::string own_or_other(const std::array<std::string_view, kSize>& own, const std::string& name) {
+  return std::find(own.begin(), own.end(), name) != own.end() ? name : "other";
+}
+
+std::pair<std::string, std::string> memory_call(const wire::OpKey& key) {
+  const std::pair<std::string_view, std::string_view> call(api_name(key), copy_direction(key));
+  const bool own = std::find(kMemoryCalls.begin(), kMemoryCalls.end(), call) != kMemoryCalls.end();
+  return own ? std::pair(std::string(call.first), std::string(call.second))
+             : std::pair(std::string("other"), std::string());
+}
 
 double number(uint64_t n) {
   return static_cast<double>(n);
@@ -42,30 +66,18 @@ void add_to(Sums& s, const OpTotals& op, double factor) {
   s.timed_s += number(op.timed_ns) * kNs;
 }
 
-// Histograms have a dozen series each: the fullest ones, and all others together.
-std::map<std::string, Histogram> fullest(const std::map<std::string, Histogram>& all, size_t most) {
-  std::vector<std::pair<uint64_t, std::string>> order;
-  for (const auto& [name, histogram] : all) {
-    order.emplace_back(histogram.total(), name);
+void add_to(Histogram& into, const Histogram& from) {
+  for (size_t bucket = 0; bucket < from.counts.size(); ++bucket) {
+    into.counts[bucket] += from.counts[bucket];
   }
-  std::sort(order.rbegin(), order.rend());
-  std::map<std::string, Histogram> out;
-  for (size_t i = 0; i < order.size(); ++i) {
-    const Histogram& from = all.at(order[i].second);
-    Histogram& into = out[i < most ? order[i].second : "other"];
-    for (size_t bucket = 0; bucket < from.counts.size(); ++bucket) {
-      into.counts[bucket] += from.counts[bucket];
-    }
-    into.sum_s += from.sum_s;
-  }
-  return out;
+  into.sum_s += from.sum_s;
 }
 
 void add_matmuls(const RankTiming& t, const std::string& rank, Families& out) {
   std::map<std::string, Sums> by_type;
   for (const OpTotals& op : t.ops) {
     if (op.key.op_class == static_cast<uint8_t>(wire::OpClass::matmul)) {
-      Sums& s = by_type[cuda_type_name(op.key.dtype[0])];
+      Sums& s = by_type[own_or_other(kTypes, cuda_type_name(op.key.dtype[0]))];
       add_to(s, op, 1);
       s.possible += peak_flops(t.device_name, op.key.dtype[0], op.key.compute) * number(op.timed_ns) * kNs;
     }
@@ -84,9 +96,13 @@ void add_matmuls(const RankTiming& t, const std::string& rank, Families& out) {
               s.timed_work / s.possible);
     }
   }
-  for (const auto& [type, histogram] : fullest(t.matmul_durations, kMatmulHistograms)) {
+  Histogram durations;
+  for (const auto& [type, histogram] : t.matmul_durations) {
+    add_to(durations, histogram);
+  }
+  if (durations.total() > 0) {
     out.add("xpurun_matmul_duration_seconds", "GPU time of single timed matrix multiplications.",
-            {{"rank", rank}, {"dtype", type}}, histogram);
+            {{"rank", rank}}, durations);
   }
 }
 
@@ -96,7 +112,7 @@ void add_collectives(const RankTiming& t, const std::string& rank, Families& out
     if (op.key.op_class == static_cast<uint8_t>(wire::OpClass::collective)) {
       const std::string operation(collective_name(op.key));
       const int ranks = op.key.comm < t.comms.size() ? t.comms[op.key.comm].nranks : 0;
-      add_to(by_operation[operation], op, bus_factor(operation, ranks));
+      add_to(by_operation[own_or_other(kCollectives, operation)], op, bus_factor(operation, ranks));
     }
   }
   for (const auto& [operation, s] : by_operation) {
@@ -110,7 +126,11 @@ void add_collectives(const RankTiming& t, const std::string& rank, Families& out
     out.add("xpurun_collective_timed_bus_bytes", counter, "Bytes on the bus of those that were timed.",
             labels, s.timed_work);
   }
-  for (const auto& [operation, histogram] : fullest(t.collective_durations, kCollectiveHistograms)) {
+  std::map<std::string, Histogram> durations;
+  for (const auto& [operation, histogram] : t.collective_durations) {
+    add_to(durations[own_or_other(kCollectiveHistograms, operation)], histogram);
+  }
+  for (const auto& [operation, histogram] : durations) {
     out.add("xpurun_collective_duration_seconds", "Time of single timed collectives.",
             {{"rank", rank}, {"operation", operation}}, histogram);
   }
@@ -129,7 +149,7 @@ void add_memory(const RankTiming& t, const std::string& rank, Families& out) {
   Sums graphs;
   for (const OpTotals& op : t.ops) {
     if (op.key.op_class == static_cast<uint8_t>(wire::OpClass::memory)) {
-      add_to(by_call[{std::string(api_name(op.key)), std::string(copy_direction(op.key))}], op, 1);
+      add_to(by_call[memory_call(op.key)], op, 1);
     } else if (op.key.op_class == static_cast<uint8_t>(wire::OpClass::graph)) {
       add_to(graphs, op, 1);
     }
@@ -151,7 +171,8 @@ void add_memory(const RankTiming& t, const std::string& rank, Families& out) {
   }
 }
 
-void add_ourselves(const RankTiming& t, const std::string& rank, Families& out) {
+void add_ourselves(const RankMetrics& r, const std::string& rank, Families& out) {
+  const RankTiming& t = *r.timing;
   const Labels labels = {{"rank", rank}};
   const auto health = [&](const char* name) { return number(t.health.at(name)); };
   out.add("xpurun_timing_level", gauge, "Timing in force: 0 off, 1 light, 2 full.", labels,
@@ -174,6 +195,8 @@ void add_ourselves(const RankTiming& t, const std::string& rank, Families& out) 
     out.add("xpurun_events_dropped", counter, "Durations, or entries, that found no room, by place.",
             {{"rank", rank}, {"stage", stage}}, health(name));
   }
+  out.add("xpurun_events_dropped", counter, "", {{"rank", rank}, {"stage", "file"}},
+          number(r.events_unwritten));
 }
 
 }  // namespace
@@ -197,14 +220,21 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
     out.add("xpurun_rank", info, "Identity of a rank, to join the other families with.", who, 1);
     out.add("xpurun_hang", gauge, "1 while the rank is part of a hang.", {{"rank", rank_label(r.rank)}},
             r.hung ? 1 : 0);
+    if (r.still_s >= 0) {
+      out.add("xpurun_still_seconds", gauge, "Time since the rank's main thread was last seen to move.",
+              {{"rank", rank_label(r.rank)}}, r.still_s);
+    }
     if (timed) {
       add_matmuls(*r.timing, rank_label(r.rank), out);
       add_collectives(*r.timing, rank_label(r.rank), out);
       add_memory(*r.timing, rank_label(r.rank), out);
-      add_ourselves(*r.timing, rank_label(r.rank), out);
+      add_ourselves(r, rank_label(r.rank), out);
     }
   }
   add_xpu_timer(node, out);
+  if (node.shapes) {
+    add_atorch(node, out);
+  }
   return out.text();
 }
 

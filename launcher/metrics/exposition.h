@@ -18,6 +18,8 @@ struct RankMetrics {
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
   bool hung = false;
+  double still_s = -1;                 // since the main thread was last seen to move; negative: not watched
+  uint64_t events_unwritten = 0;       // that no event file could take
   const RankTiming* timing = nullptr;  // nullptr: no GPU call yet
 };
 
@@ -27,6 +29,9 @@ struct NodeMetrics {
   std::string job;  // labels of the XPU_TIMER_* family and of xpurun_rank_info; empty: unknown
   std::string pod;
   std::string ip;
+  bool dumping = false;    // stacks are being taken
+  double last_dump_s = 0;  // how long the last dump took; 0: none yet
+  bool shapes = false;     // the atorch_* names too
   std::vector<RankMetrics> ranks;
 };
 

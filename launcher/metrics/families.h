@@ -45,5 +45,7 @@ class Families {
 
 // The XPU_TIMER_* family of one node.
 void add_xpu_timer(const NodeMetrics& node, Families& out);
+// The atorch_* families: five for each shape of a matrix multiplication.
+void add_atorch(const NodeMetrics& node, Families& out);
 
 }  // namespace xpurun::launcher

@@ -112,9 +112,12 @@ std::string to_bytes(const HttpResponse& response, bool with_body) {
   constexpr std::pair<int, std::string_view> kReasons[] = {
       {200, "OK"},
       {400, "Bad Request"},
+      {401, "Unauthorized"},
+      {403, "Forbidden"},
       {404, "Not Found"},
       {405, "Method Not Allowed"},
       {408, "Request Timeout"},
+      {409, "Conflict"},
       {413, "Content Too Large"},
       {431, "Request Header Fields Too Large"},
       {501, "Not Implemented"},
@@ -123,9 +126,10 @@ std::string to_bytes(const HttpResponse& response, bool with_body) {
   const auto* reason = std::find_if(std::begin(kReasons), std::end(kReasons),
                                     [&](const auto& entry) { return entry.first == response.status; });
   return fmt::format(
-      "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
+      "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}Connection: close\r\n\r\n{}",
       response.status, reason != std::end(kReasons) ? reason->second : "Error", response.content_type,
-      response.body.size(), with_body ? response.body : "");
+      response.body.size(), response.status == 401 ? "WWW-Authenticate: Bearer\r\n" : "",
+      with_body ? response.body : "");
 }
 
 }  // namespace xpurun::launcher

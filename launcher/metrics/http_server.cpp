@@ -13,7 +13,10 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr size_t kMostClients = 64;
+// For a request to arrive, and for its answer to be taken.
 constexpr double kPatienceS = 10;
+// For an answer to be found: dumps take their time.
+constexpr double kLongestAnswerS = 7200;
 constexpr int kPortsToTry = 100;
 
 base::Result<base::UniqueFd> bind_to(int port) {
@@ -60,7 +63,8 @@ base::Status HttpServer::listen(int port) {
 }
 
 void HttpServer::accept_all() {
-  for (;;) {
+  // At most so many in a row: the loop has other things to do.
+  for (size_t i = 0; i < kMostClients; ++i) {
     base::UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       return;
@@ -71,22 +75,24 @@ void HttpServer::accept_all() {
       continue;
     }
     const int number = fd.get();
-    Client& client = clients_[number];
-    client.fd = std::move(fd);
-    client.deadline = loop_.after(kPatienceS, [this, number] {
-      clients_.at(number).deadline = 0;
-      drop(number);
-    });
+    const auto client = clients_[number] = std::make_shared<Client>();
+    client->fd = std::move(fd);
+    allow(number, *client, kPatienceS);
     if (!loop_.add(number, EPOLLIN, [this, number](uint32_t events) { client_ready(number, events); })) {
       drop(number);
     }
   }
 }
 
+void HttpServer::allow(int fd, Client& client, double seconds) {
+  loop_.cancel(client.deadline);
+  client.deadline = loop_.after(seconds, [this, fd] { drop(fd); });
+}
+
 void HttpServer::drop(int fd) {
   loop_.remove(fd);
   if (const auto it = clients_.find(fd); it != clients_.end()) {
-    loop_.cancel(it->second.deadline);
+    loop_.cancel(it->second->deadline);
     clients_.erase(it);
   }
 }
@@ -96,25 +102,43 @@ void HttpServer::client_ready(int fd, uint32_t events) {
   if (it == clients_.end()) {
     return;
   }
-  Client& client = it->second;
-  if (client.answering) {
+  const std::shared_ptr<Client> client = it->second;
+  if (client->state == Client::State::answering) {
     if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
       drop(fd);
     } else {
-      write_to(fd, client);
+      write_to(fd, *client);
     }
     return;
   }
-  if (!read_from(fd, client)) {
+  if (!read_from(fd, *client)) {
     return;
   }
-  const HttpParse parsed = parse_http(client.input);
-  if (parsed.state == HttpParse::State::refused) {
-    answer(fd, client, {.status = parsed.status, .body = "this is no request that is understood here\n"},
-           true);
-  } else if (parsed.state == HttpParse::State::complete) {
-    answer(fd, client, handler_(parsed.request), parsed.request.method != "HEAD");
+  if (client->state == Client::State::waiting) {
+    // One request a connection.
+    client->input.clear();
+    return;
   }
+  const HttpParse parsed = parse_http(client->input);
+  if (parsed.state == HttpParse::State::refused) {
+    answer(fd, *client, {.status = parsed.status, .body = "this is no request that is understood here\n"});
+  } else if (parsed.state == HttpParse::State::complete) {
+    handle(fd, client, parsed.request);
+  }
+}
+
+void HttpServer::handle(int fd, const std::shared_ptr<Client>& client, const HttpRequest& request) {
+  client->state = Client::State::waiting;
+  client->with_body = request.method != "HEAD";
+  client->input.clear();
+  allow(fd, *client, kLongestAnswerS);
+  // A late answer must not reach another client that was given the same descriptor.
+  handler_(request, [this, fd, weak = std::weak_ptr<Client>(client)](const HttpResponse& response) {
+    const auto there = weak.lock();
+    if (there && there->state == Client::State::waiting) {
+      answer(fd, *there, response);
+    }
+  });
 }
 
 bool HttpServer::read_from(int fd, Client& client) {
@@ -131,10 +155,11 @@ bool HttpServer::read_from(int fd, Client& client) {
   return true;
 }
 
-void HttpServer::answer(int fd, Client& client, const HttpResponse& response, bool with_body) {
-  client.answering = true;
-  client.output = to_bytes(response, with_body);
+void HttpServer::answer(int fd, Client& client, const HttpResponse& response) {
+  client.state = Client::State::answering;
+  client.output = to_bytes(response, client.with_body);
   client.input.clear();
+  allow(fd, client, kPatienceS);
   write_to(fd, client);
 }
 

@@ -10,13 +10,16 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
 namespace xpurun::launcher {
 
 class HttpServer {
  public:
-  using Handler = std::function<HttpResponse(const HttpRequest&)>;
+  // Answers one request, now or later; a second answer is ignored, as is one to a client that has gone.
+  using Reply = std::function<void(const HttpResponse&)>;
+  using Handler = std::function<void(const HttpRequest&, const Reply&)>;
 
   HttpServer(EventLoop& loop, Handler handler) : loop_(loop), handler_(std::move(handler)) {}
   ~HttpServer();
@@ -34,15 +37,19 @@ class HttpServer {
     std::string input;
     std::string output;
     size_t sent = 0;
-    bool answering = false;
+    enum class State { reading, waiting, answering } state = State::reading;
+    bool with_body = true;
     EventLoop::TimerId deadline = 0;
   };
 
   void accept_all();
   void client_ready(int fd, uint32_t events);
+  // It is dropped unless something more comes of it within so long.
+  void allow(int fd, Client& client, double seconds);
   // False once the client is gone.
   bool read_from(int fd, Client& client);
-  void answer(int fd, Client& client, const HttpResponse& response, bool with_body);
+  void handle(int fd, const std::shared_ptr<Client>& client, const HttpRequest& request);
+  void answer(int fd, Client& client, const HttpResponse& response);
   void write_to(int fd, Client& client);
   void drop(int fd);
 
@@ -50,7 +57,7 @@ class HttpServer {
   Handler handler_;
   base::UniqueFd listener_;
   int port_ = 0;
-  std::map<int, Client> clients_;
+  std::map<int, std::shared_ptr<Client>> clients_;
 };
 
 }  // namespace xpurun::launcher

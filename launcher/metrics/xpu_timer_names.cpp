@@ -17,22 +17,30 @@ struct Statistics {
   double average = 0;
   double maximum = 0;
   double p99 = 0;
+  double p9999 = 0;
   double minimum = 0;
   double throughput = 0;  // work a microsecond
 };
 
-Statistics statistics_of(const RecentSeries& series) {
+Statistics statistics_of(const std::deque<RecentSeries::Sample>& samples) {
   std::vector<double> us;
   double sum = 0;
   double work = 0;
-  for (const RecentSeries::Sample& s : series.samples) {
+  for (const RecentSeries::Sample& s : samples) {
     us.push_back(s.us);
     sum += s.us;
     work += s.work;
   }
   std::sort(us.begin(), us.end());
-  const auto at = static_cast<size_t>(std::lround(0.99 * static_cast<double>(us.size() - 1)));
-  return {sum / static_cast<double>(us.size()), us.back(), us[at], us.front(), sum > 0 ? work / sum : 0};
+  const auto at = [&](double share) {
+    return us[static_cast<size_t>(std::lround(share * static_cast<double>(us.size() - 1)))];
+  };
+  return {sum / static_cast<double>(us.size()),
+          us.back(),
+          at(0.99),
+          at(0.9999),
+          us.front(),
+          sum > 0 ? work / sum : 0};
 }
 
 Labels common_labels(const NodeMetrics& node, const RankMetrics& rank) {
@@ -63,7 +71,7 @@ void add_recent(const NodeMetrics& node, const RankMetrics& rank, Families& out)
       labels.emplace_back("small", series.small ? "1" : "0");
       labels.emplace_back("transport", within_node(node, *rank.timing) ? "IntraNode" : "InterNode");
     }
-    const Statistics s = statistics_of(series);
+    const Statistics s = statistics_of(series.samples);
     const std::string prefix = matmul ? "XPU_TIMER_MM_KERNEL_" : "XPU_TIMER_COLL_KERNEL_";
     const auto add = [&](const char* name, const char* help, double value) {
       out.add(prefix + name, FamilyType::gauge, help, labels, value);
@@ -95,13 +103,67 @@ void add_memory_counters(const NodeMetrics& node, const RankMetrics& rank, Famil
   }
 }
 
+void add_common(const NodeMetrics& node, const RankMetrics& rank, Families& out) {
+  const Labels labels = common_labels(node, rank);
+  out.add_integer("XPU_TIMER_COMMON_HANG", "1 while the rank is part of a hang.", labels, rank.hung ? 1 : 0);
+  out.add_integer("XPU_TIMER_COMMON_START_DUMP", "1 while stacks are taken.", labels, node.dumping ? 1 : 0);
+  out.add("XPU_TIMER_COMMON_END_DUMP", FamilyType::gauge, "Seconds that the last dump took.", labels,
+          node.last_dump_s);
+}
+
+// The shapes with the most calls; each is five families, whose names are made of it.
+constexpr size_t kMostShapes = 64;
+
+std::vector<const std::pair<const ShapeKey, ShapeSeries>*> commonest_shapes(const RankTiming& t) {
+  std::vector<const std::pair<const ShapeKey, ShapeSeries>*> out;
+  for (const auto& entry : t.shapes) {
+    out.push_back(&entry);
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto* a, const auto* b) { return a->second.calls > b->second.calls; });
+  out.resize(std::min(out.size(), kMostShapes));
+  return out;
+}
+
 }  // namespace
 
-void add_xpu_timer(const NodeMetrics& node, Families& out) {
+void add_atorch(const NodeMetrics& node, Families& out) {
+  const auto or_unknown = [](const std::string& text) { return text.empty() ? "unknown" : text; };
   for (const RankMetrics& rank : node.ranks) {
-    // From the first second, for every rank: without this line readers take a rank for hung.
-    out.add_integer("XPU_TIMER_COMMON_HANG", "1 while the rank is part of a hang.", common_labels(node, rank),
-                    rank.hung ? 1 : 0);
+    if (rank.timing == nullptr) {
+      continue;
+    }
+    for (const auto* entry : commonest_shapes(*rank.timing)) {
+      const auto& [shape, series] = *entry;
+      const bool batched = shape.batch > 1;
+      const std::string name =
+          batched ? fmt::format("atorch_bmm_bmnk_{}_{}_{}_{}", shape.batch, shape.m, shape.n, shape.k)
+                  : fmt::format("atorch_mm_mnk_{}_{}_{}", shape.m, shape.n, shape.k);
+      const Labels labels = {{"host_name", or_unknown(node.host)},
+                             {"job_name", or_unknown(node.job)},
+                             {"pod_name", or_unknown(node.pod)},
+                             {"rank", fmt::format("{}", std::max(rank.rank, 0))},
+                             {"type", batched ? "bmm" : "mm"}};
+      const Statistics s = statistics_of(series.samples);
+      const auto add = [&](const char* suffix, const char* help, double value) {
+        out.add(name + suffix, FamilyType::gauge, help, labels, value);
+      };
+      add("_qps", "Calls a second.", series.calls_per_s);
+      add("_avg_latency", "Mean duration in microseconds.", s.average);
+      add("_max_latency", "Longest duration in microseconds.", s.maximum);
+      add("_p99_latency", "99th percentile of the duration in microseconds.", s.p99);
+      add("_p9999_latency", "99.99th percentile of the duration in microseconds.", s.p9999);
+    }
+  }
+}
+
+void add_xpu_timer(const NodeMetrics& node, Families& out) {
+  if (node.ranks.empty()) {
+    // Readers take a job without such a line for hung. Until its ranks are known, one stands for all.
+    add_common(node, {.rank = 0, .local_rank = 0}, out);
+  }
+  for (const RankMetrics& rank : node.ranks) {
+    add_common(node, rank, out);
     if (rank.timing == nullptr) {
       continue;
     }

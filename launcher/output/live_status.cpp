@@ -20,6 +20,7 @@ using nlohmann::ordered_json;
 constexpr double kFreshS = 5;
 constexpr size_t kNamedRanks = 3;
 constexpr size_t kWideEnoughForPid = 60;
+constexpr size_t kWideEnoughForRates = 90;
 
 std::string_view state_word(const LiveRank& r) {
   if (!r.alive) {
@@ -47,6 +48,15 @@ std::string place_of(const LiveRank& r) {
   return r.function.empty()
              ? "-"
              : base::sanitize(fmt::format("{} ({}:{})", r.function, base::base_name(r.file), r.line));
+}
+
+bool uses_gpu(const LiveRank& r) {
+  return r.flops_per_s > 0 || r.collectives_per_s > 0 || !r.last_collective.empty();
+}
+
+std::string rates_of(const LiveRank& r) {
+  return fmt::format("{:>7.1f} {:>7.0f}  {:<20}  ", r.flops_per_s / 1e12, r.collectives_per_s,
+                     cut_end(base::sanitize(r.last_collective), 20));
 }
 
 std::vector<LiveRank> living(const LiveStatus& s) {
@@ -104,6 +114,8 @@ ordered_json to_json(const LiveStatus& s) {
   j["hang_timeout_s"] = s.hang_timeout_s;
   j["next_check_s"] = s.next_check_s;
   j["world_size"] = s.world_size;
+  j["timing"] = s.timing;
+  j["trace"] = s.trace;
   j["problem"] = s.problem;
   auto& ranks = j["ranks"] = ordered_json::array();
   for (const LiveRank& r : s.ranks) {
@@ -115,7 +127,12 @@ ordered_json to_json(const LiveStatus& s) {
                      {"cpu_share", r.cpu_share},
                      {"function", r.function},
                      {"file", r.file},
-                     {"line", r.line}});
+                     {"line", r.line},
+                     {"flops_per_s", r.flops_per_s},
+                     {"collectives_per_s", r.collectives_per_s},
+                     {"outstanding", r.outstanding},
+                     {"last_collective", r.last_collective},
+                     {"dropped", r.dropped}});
   }
   return j;
 }
@@ -131,6 +148,8 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
     s.hang_timeout_s = j.value("hang_timeout_s", 0.0);
     s.next_check_s = j.value("next_check_s", 0.0);
     s.world_size = model::integer(j, "world_size", 0);
+    s.timing = j.value("timing", "");
+    s.trace = j.value("trace", "");
     s.problem = j.value("problem", "");
     for (const json& r : j.value("ranks", json::array())) {
       const std::string state = r.value("state", "?");
@@ -142,7 +161,12 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
                          .cpu_share = r.value("cpu_share", 0.0),
                          .function = r.value("function", ""),
                          .file = r.value("file", ""),
-                         .line = model::integer(r, "line", 0)});
+                         .line = model::integer(r, "line", 0),
+                         .flops_per_s = r.value("flops_per_s", 0.0),
+                         .collectives_per_s = r.value("collectives_per_s", 0.0),
+                         .outstanding = model::integer(r, "outstanding", uint64_t{0}),
+                         .last_collective = r.value("last_collective", ""),
+                         .dropped = model::integer(r, "dropped", uint64_t{0})});
     }
     return s;
   } catch (const json::exception&) {
@@ -181,10 +205,11 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
     out += ink.paint(Ink::Colour::bad, cut_end(base::sanitize(s.problem), columns)) + '\n';
     ++used;
   }
-  out += ink.paint(Ink::Colour::strong, cut_end(wide ? "RANK     PID  STATE       STILL    CPU  WHERE"
-                                                     : "RANK STATE       STILL  WHERE",
-                                                columns)) +
-         '\n';
+  const bool rates = columns >= kWideEnoughForRates && std::any_of(s.ranks.begin(), s.ranks.end(), uses_gpu);
+  const std::string head = !wide ? "RANK STATE       STILL  WHERE"
+                                 : fmt::format("RANK     PID  STATE       STILL    CPU  {}WHERE",
+                                               rates ? "TFLOP/S  COLL/S  LAST COLLECTIVE       " : "");
+  out += ink.paint(Ink::Colour::strong, cut_end(head, columns)) + '\n';
   std::vector<LiveRank> ranks = s.ranks;
   const bool all_fit = rows == 0 || ranks.size() + used <= rows;
   const size_t shown = all_fit ? ranks.size() : rows > used + 1 ? rows - used - 1 : 0;
@@ -195,8 +220,8 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
     const LiveRank& r = ranks[i];
     const std::string still = r.alive ? base::human_duration(r.still_s) : "-";
     const std::string line =
-        wide ? fmt::format("{:>4} {:>7}  {:<8} {:>8} {:>5.0f}%  {}", r.rank, r.pid, state_word(r), still,
-                           r.cpu_share * 100, place_of(r))
+        wide ? fmt::format("{:>4} {:>7}  {:<8} {:>8} {:>5.0f}%  {}{}", r.rank, r.pid, state_word(r), still,
+                           r.cpu_share * 100, rates ? rates_of(r) : "", place_of(r))
              : fmt::format("{:>4} {:<8} {:>8}  {}", r.rank, state_word(r), still, place_of(r));
     const bool late = r.alive && s.hang_timeout_s > 0 && r.still_s >= s.hang_timeout_s / 2;
     out += (late ? ink.paint(Ink::Colour::doubtful, cut_end(line, columns)) : cut_end(line, columns)) + '\n';

@@ -24,6 +24,12 @@ struct LiveRank {
   std::string function;  // innermost Python frame; empty without Python
   std::string file;
   int line = 0;
+  // Of ranks that use a GPU; all 0 for others.
+  double flops_per_s = 0;
+  double collectives_per_s = 0;
+  uint64_t outstanding = 0;     // collectives handed to the GPU, not known to have finished
+  std::string last_collective;  // "AllReduce 812 of dp", newest call; empty: none
+  uint64_t dropped = 0;         // timed calls that found no room in the ring
 };
 
 struct LiveStatus {
@@ -34,6 +40,8 @@ struct LiveStatus {
   double hang_timeout_s = 0;
   double next_check_s = 0;  // until the ranks are looked at again
   int world_size = 0;
+  std::string timing;   // level: off, light, full
+  std::string trace;    // directory of a trace that is not finished; else empty
   std::string problem;  // the verdict on a stall that is open; empty while all is well
   std::vector<LiveRank> ranks;
 };

@@ -1,5 +1,7 @@
 // Supervisor: what comes from outside while the job runs: signals and requests.
 #include "common/base/log.h"
+#include "common/base/strings.h"
+#include "launcher/collect/op_names.h"
 #include "launcher/supervise/supervisor.h"
 
 #include <fmt/format.h>
@@ -12,10 +14,8 @@ namespace xpurun::launcher {
 namespace {
 
 std::optional<wire::Level> timing_level(std::string_view name) {
-  constexpr std::pair<std::string_view, wire::Level> kLevels[] = {
-      {"off", wire::Level::off}, {"light", wire::Level::light}, {"full", wire::Level::full}};
-  for (const auto& [known, level] : kLevels) {
-    if (known == name) {
+  for (const wire::Level level : {wire::Level::off, wire::Level::light, wire::Level::full}) {
+    if (level_name(level) == name) {
       return level;
     }
   }
@@ -75,7 +75,7 @@ void Supervisor::control(const nlohmann::json& request, ControlServer::Reply rep
   const auto cmd = request["cmd"].get<std::string>();
   if (cmd == "dump") {
     if (finishing_ || shutdown_.active()) {
-      reply({{"ok", false}, {"error", "the job is ending"}});
+      reply({{"ok", false}, {"code", "ending"}, {"error", "the job is ending"}});
       return;
     }
     wish_dump({.why = "request", .replies = {std::move(reply)}});
@@ -92,15 +92,33 @@ void Supervisor::control(const nlohmann::json& request, ControlServer::Reply rep
     const std::string name = level != request.end() && level->is_string() ? level->get<std::string>() : "";
     const auto known = timing_level(name);
     if (!known) {
-      reply({{"ok", false}, {"error", "\"level\" must be off, light or full"}});
+      reply({{"ok", false}, {"code", "bad_request"}, {"error", "\"level\" must be off, light or full"}});
       return;
     }
-    collector_.set_level(*known);
+    set_level(*known);
     reply({{"ok", true}, {"level", name}});
     return;
   }
+  if (cmd == "trace" || cmd == "DumpKernelTrace") {
+    if (finishing_) {
+      reply({{"ok", false}, {"code", "ending"}, {"error", "the job is ending"}});
+    } else if (cmd == "trace") {
+      control_trace(request, reply);
+    } else {
+      control_kernel_trace(request, reply);
+    }
+    return;
+  }
+  if (cmd == "reset") {
+    end_trace("reset");
+    set_level(static_cast<wire::Level>(options_.timing));
+    reply({{"ok", true}, {"level", level_name(level_)}});
+    return;
+  }
   reply({{"ok", false},
-         {"error", fmt::format("unknown request '{}'; there are dump, status and timing", cmd)}});
+         {"code", "bad_request"},
+         {"error", fmt::format("unknown request '{}'; there are status, timing, dump, trace and reset",
+                               base::sanitize(cmd))}});
 }
 
 }  // namespace xpurun::launcher

@@ -15,13 +15,13 @@ class ControlClient {
 
   // Has every process dumped; the directory, relative to the run directory: "dumps/2-request".
   base::Result<std::string> dump(double timeout_s) const;
-  // The supervisor's one-line JSON answer to "status".
+  // The supervisor's one-line JSON answer to any request, itself one line of JSON. A refusal is an error, as
+  // is E-CONTROL if nobody listens: the supervisor has ended or was killed.
+  base::Result<std::string> ask(const std::string& request, double timeout_s) const;
+  // Its answer to "status".
   base::Result<std::string> status(double timeout_s) const;
 
  private:
-  // E-CONTROL if nobody listens: the supervisor has ended or was killed.
-  base::Result<std::string> ask(const std::string& request, double timeout_s) const;
-
   std::string path_;
 };
 

@@ -15,23 +15,23 @@ namespace {
 
 constexpr size_t kMaxRequest = 64 * 1024;
 constexpr size_t kMaxClients = 32;
+// Of one client, at a time: dumps and traces take theirs.
+constexpr size_t kMaxUnanswered = 16;
+constexpr double kIdleS = 30;
 
-void send_reply(int fd, const nlohmann::ordered_json& reply) {
-  const std::string line =
-      reply.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  // Replies are far smaller than a socket buffer; a client that does not read loses its answer, not our time.
-  (void)!::send(fd, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+std::string line_of(const nlohmann::ordered_json& reply) {
+  return reply.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-nlohmann::ordered_json error_reply(const std::string& text) {
-  return {{"ok", false}, {"error", text}};
+nlohmann::ordered_json error_reply(const char* code, const std::string& text) {
+  return {{"ok", false}, {"code", code}, {"error", text}};
 }
 
 }  // namespace
 
 ControlServer::~ControlServer() {
-  for (const auto& [fd, client] : clients_) {
-    loop_.remove(fd);
+  while (!clients_.empty()) {
+    drop(clients_.begin()->first);
   }
   if (listener_) {
     loop_.remove(listener_.get());
@@ -46,26 +46,43 @@ base::Status ControlServer::listen(const std::string& path) {
 }
 
 void ControlServer::accept_all() {
-  for (;;) {
+  // At most so many in a row: the loop has other things to do.
+  for (size_t i = 0; i < kMaxClients; ++i) {
     base::UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       return;
     }
     if (clients_.size() >= kMaxClients) {
-      send_reply(fd.get(), error_reply("too many clients"));
+      const std::string busy = line_of(error_reply("busy", "too many clients"));
+      (void)!::send(fd.get(), busy.data(), busy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       continue;
     }
     const int number = fd.get();
-    clients_[number] = std::make_shared<Client>(Client{std::move(fd), {}});
+    const auto client = clients_[number] = std::make_shared<Client>();
+    client->fd = std::move(fd);
+    await_request(number, *client);
     if (!loop_.add(number, EPOLLIN, [this, number](uint32_t) { read_from(number); })) {
-      clients_.erase(number);
+      drop(number);
     }
   }
 }
 
+void ControlServer::await_request(int fd, Client& client) {
+  loop_.cancel(client.deadline);
+  client.deadline = loop_.after(kIdleS, [this, fd] { drop(fd); });
+}
+
+bool ControlServer::known(int fd, const std::shared_ptr<Client>& client) const {
+  const auto it = clients_.find(fd);
+  return it != clients_.end() && it->second == client;
+}
+
 void ControlServer::drop(int fd) {
   loop_.remove(fd);
-  clients_.erase(fd);
+  if (const auto it = clients_.find(fd); it != clients_.end()) {
+    loop_.cancel(it->second->deadline);
+    clients_.erase(it);
+  }
 }
 
 void ControlServer::read_from(int fd) {
@@ -80,30 +97,57 @@ void ControlServer::read_from(int fd) {
     return;
   }
   client->input.append(buf, static_cast<size_t>(n));
-  for (size_t end = client->input.find('\n'); end != std::string::npos; end = client->input.find('\n')) {
-    const std::string line = client->input.substr(0, end);
-    client->input.erase(0, end + 1);
-    answer(fd, line);
-  }
-  if (client->input.size() > kMaxRequest) {
-    send_reply(fd, error_reply("request too long"));
+  handle_lines(fd, client);
+  if (known(fd, client) && client->input.size() > kMaxRequest) {
+    send(fd, *client, error_reply("bad_request", "request too long"));
     drop(fd);
   }
 }
 
-void ControlServer::answer(int fd, const std::string& line) {
+void ControlServer::handle_lines(int fd, const std::shared_ptr<Client>& client) {
+  size_t begin = 0;
+  size_t end = 0;
+  while (known(fd, client) && (end = client->input.find('\n', begin)) != std::string::npos) {
+    handle(fd, client, client->input.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  client->input.erase(0, begin);
+}
+
+void ControlServer::handle(int fd, const std::shared_ptr<Client>& client, const std::string& line) {
   const auto request = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!request.is_object() || !request.contains("cmd") || !request["cmd"].is_string()) {
-    send_reply(fd, error_reply("expected one JSON object with \"cmd\""));
+    send(fd, *client, error_reply("bad_request", "expected one JSON object with \"cmd\""));
     return;
   }
+  if (client->unanswered >= kMaxUnanswered) {
+    send(fd, *client, error_reply("busy", "too many requests at a time"));
+    return;
+  }
+  ++client->unanswered;
+  loop_.cancel(client->deadline);
   // A late answer must not reach another client that was given the same descriptor.
-  std::weak_ptr<Client> weak = clients_.at(fd);
-  handler_(request, [weak](const nlohmann::ordered_json& reply) {
-    if (const auto client = weak.lock()) {
-      send_reply(client->fd.get(), reply);
+  handler_(request, [this, fd, weak = std::weak_ptr<Client>(client)](const nlohmann::ordered_json& reply) {
+    const auto there = weak.lock();
+    if (!there || !known(fd, there)) {
+      return;
     }
+    --there->unanswered;
+    if (there->unanswered == 0) {
+      await_request(fd, *there);
+    }
+    send(fd, *there, reply);
   });
+}
+
+void ControlServer::send(int fd, Client& client, const nlohmann::ordered_json& reply) {
+  const std::string line = line_of(reply);
+  // Replies are far smaller than a socket buffer. A client that does not read loses its connection, not our
+  // time: half a line would spoil all that follow.
+  const ssize_t n = ::send(client.fd.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n != static_cast<ssize_t>(line.size())) {
+    drop(fd);
+  }
 }
 
 }  // namespace xpurun::launcher

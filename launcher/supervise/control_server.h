@@ -1,9 +1,9 @@
 // ControlServer: lets other programs of the same user ask a running supervisor. One JSON object a line over a
 // Unix stream socket:
-//   {"cmd":"status"}               -> {"ok":true, "run":"<id>", "ranks":[...], ...}, a LiveStatus
-//   {"cmd":"dump","why":"request"} -> {"ok":true, "dir":"dumps/2-request"} once it is complete
-//   {"cmd":"timing","level":"full"} -> {"ok":true,"level":"full"}; off, light or full, from now on
-// Anything else -> {"ok":false,"error":"..."}. A request changes nothing unless it was understood.
+//   {"cmd":"status"} -> {"ok":true, "run":"<id>", "ranks":[...], ...}, a LiveStatus
+// docs/control.md has the others. What is not understood -> {"ok":false,"code":"bad_request","error":"..."},
+// and changes nothing. Clients that are slow, huge, many or never read cost a bounded amount of memory, and
+// nobody waits for them.
 #pragma once
 
 #include "common/base/fd.h"
@@ -36,11 +36,18 @@ class ControlServer {
   struct Client {
     base::UniqueFd fd;
     std::string input;
+    size_t unanswered = 0;
+    EventLoop::TimerId deadline = 0;
   };
 
   void accept_all();
   void read_from(int fd);
-  void answer(int fd, const std::string& line);
+  void handle_lines(int fd, const std::shared_ptr<Client>& client);
+  void handle(int fd, const std::shared_ptr<Client>& client, const std::string& line);
+  void send(int fd, Client& client, const nlohmann::ordered_json& reply);
+  // It is dropped if it asks for nothing within a while.
+  void await_request(int fd, Client& client);
+  bool known(int fd, const std::shared_ptr<Client>& client) const;
   void drop(int fd);
 
   EventLoop& loop_;

@@ -127,6 +127,7 @@ std::vector<model::RankObservation> Supervisor::observations() const {
 
 void Supervisor::start_dump() {
   discover();
+  dump_begun_ = base::mono_ns();
   serving_ = std::exchange(wishes_, {});
   const auto program = stackdump_program();
   const int n = static_cast<int>(journal_.manifest().dumps.size()) + 1;
@@ -147,6 +148,7 @@ void Supervisor::start_dump() {
   }
   if (made) {
     ledger_says_ = save_timing(directory + "/timing.json");
+    event_files_.flush_all();
   }
   DumpRequest request{.program = program.value_or(""),
                       .directory = directory,
@@ -174,6 +176,7 @@ void Supervisor::start_dump() {
 void Supervisor::dump_done(const DumpOutcome& outcome) {
   dump_.reset();
   last_dump_ = base::mono_ns();
+  last_dump_s_ = base::ns_to_s(last_dump_ - dump_begun_);
   dump_manifest_.processes = outcome.processes;
   dump_manifest_.spread_ns = outcome.spread_ns;
   const auto written =

@@ -1,6 +1,9 @@
 // Supervisor: what it shows while the job runs: the line at the bottom of the terminal, the answer to
 // "status".
+#include "launcher/collect/op_names.h"
 #include "launcher/supervise/supervisor.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,9 +16,33 @@ namespace {
 constexpr double kRedrawS = 0.5;
 // A job that ends at once shows no line.
 constexpr double kFirstDrawS = 1;
+
+// "AllReduce 812 of tp"
+std::string collective_text(const CommTotals& comm) {
+  const CollectiveSignature& last = comm.last.back();
+  wire::OpKey key{};
+  key.api = last.api;
+  return fmt::format("{} {}{}{}", collective_name(key), last.sequence, comm.name.empty() ? "" : " of ",
+                     comm.name);
+}
+
+void add_timing(const RankTiming& timing, LiveRank& r) {
+  r.flops_per_s = timing.rates.flops_per_s;
+  r.collectives_per_s = timing.rates.collectives_per_s;
+  r.dropped = timing.health.at("ring_dropped");
+  uint64_t newest = 0;
+  for (const CommTotals& comm : timing.comms) {
+    const bool live = comm.state == static_cast<uint32_t>(wire::CommState::live);
+    r.outstanding += live && comm.launched > comm.done ? comm.launched - comm.done : 0;
+    if (!comm.last.empty() && comm.last_change_ns >= newest) {
+      newest = comm.last_change_ns;
+      r.last_collective = collective_text(comm);
+    }
+  }
+}
 }  // namespace
 
-LiveStatus Supervisor::live_status() const {
+LiveStatus Supervisor::live_status() {
   const base::MonoNs now = base::mono_ns();
   const model::RunManifest& m = journal_.manifest();
   LiveStatus out{.run = m.id,
@@ -24,20 +51,27 @@ LiveStatus Supervisor::live_status() const {
                  .elapsed_s = journal_.elapsed_s(),
                  .hang_timeout_s = options_.hang_timeout_s,
                  .next_check_s = std::max(0.0, base::ns_to_s(next_tick_ - now)),
-                 .world_size = table_.world_size()};
+                 .world_size = table_.world_size(),
+                 .timing = std::string(level_name(level_)),
+                 .trace = tracing_ ? tracing_->dir : ""};
   if (!m.incidents.empty() && m.incidents.back().cleared_s < 0) {
     out.problem = m.incidents.back().verdict.sentence;
   }
   const auto add = [&](const model::RankObservation& o, bool alive) {
-    out.ranks.push_back({.rank = o.rank,
-                         .pid = o.pid,
-                         .state = o.state,
-                         .alive = alive,
-                         .still_s = o.still_s,
-                         .cpu_share = o.cpu_share,
-                         .function = o.function,
-                         .file = o.file,
-                         .line = o.line});
+    const RankTiming* timing = collector_.read({o.pid, o.rank, -1, alive});
+    LiveRank& r = out.ranks.emplace_back();
+    r.rank = o.rank;
+    r.pid = o.pid;
+    r.state = o.state;
+    r.alive = alive;
+    r.still_s = o.still_s;
+    r.cpu_share = o.cpu_share;
+    r.function = o.function;
+    r.file = o.file;
+    r.line = o.line;
+    if (timing != nullptr) {
+      add_timing(*timing, r);
+    }
   };
   for (const auto& [pid, watch] : watches_) {
     add(watch.observe(now), true);

@@ -28,6 +28,7 @@ enum class StatusLine {
 enum class Timing { off, light, full };
 
 inline constexpr int kMetricsPort = 18889;
+inline constexpr int kControlPort = 18888;
 inline constexpr int kNoPort = -1;
 
 struct RunOptions {
@@ -66,6 +67,13 @@ struct RunOptions {
   Timing timing = Timing::off;
   double overhead_budget = 0.001;  // most of a thread's time that light timing may cost
   int metrics_port = 0;            // 0: kMetricsPort, from the first GPU call on; kNoPort: no /metrics at all
+
+  bool shape_metrics = false;                 // the older atorch_* names too, one family a shape
+  uint64_t event_bytes = uint64_t{64} << 20;  // of each rank's event files; 0: none
+
+  // Control over HTTP, beside the socket in the run directory
+  int control_port = kNoPort;  // 0: kControlPort
+  bool control_token = true;   // asked for
 
   std::vector<model::OptionOrigin> origins;  // every option that is not at its default
 };

@@ -63,11 +63,21 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir
       shutdown_(loop, table_),
       reports_(loop, journal_.dir().path(), inbox_.original_mask()),
       collector_(static_cast<wire::Level>(options.timing), budget_ppm()),
-      http_(loop, [this](const HttpRequest& request) { return answer_http(request); }),
-      host_(host_name()) {
+      event_files_(journal_.dir().file("ranks"), options.event_bytes),
+      http_(loop, [this](const HttpRequest& request,
+                         const HttpServer::Reply& reply) { reply(answer_http(request)); }),
+      control_http_(loop, [this](const HttpRequest& request,
+                                 const HttpServer::Reply& reply) { answer_control_http(request, reply); }),
+      host_(host_name()),
+      level_(static_cast<wire::Level>(options.timing)) {
   helper_stderr_.reset(::open(journal_.dir().log().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   reports_.set_stderr(helper_stderr_.get());
   reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); }, [this] { report_done(); });
+  collector_.on_events([this](base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
+                              const wire::Segment& memory) { events_arrived(pid, timing, events, memory); });
+  if (options_.shape_metrics) {
+    collector_.keep_shapes();
+  }
   table_.on_found([this](const TrackedProcess& p) { watch_process(p); });
 }
 
@@ -167,6 +177,7 @@ base::Result<int> Supervisor::run() {
   if (options_.metrics_port > 0) {
     start_metrics();
   }
+  start_control_http();
   if (auto started = start_command(); !started) {
     journal_.manifest().outcome = "spawn_failed";
     journal_.manifest().verdict.kind = "none";

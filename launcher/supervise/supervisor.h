@@ -4,6 +4,8 @@
 
 #include "common/model/run_dir.h"
 #include "launcher/collect/collector.h"
+#include "launcher/collect/event_files.h"
+#include "launcher/collect/trace.h"
 #include "launcher/metrics/exposition.h"
 #include "launcher/metrics/http_server.h"
 #include "launcher/output/footer.h"
@@ -50,6 +52,16 @@ class Supervisor {
     std::vector<ControlServer::Reply> replies;
   };
 
+  // A trace that waits for its moment or gathers.
+  struct Tracing {
+    Trace trace;
+    std::string dir;      // relative
+    bool raised = false;  // the level of timing is full for it
+    bool begun = false;
+    EventLoop::TimerId timer = 0;
+    ControlServer::Reply when_done;
+  };
+
   // supervisor.cpp
   base::Status open_sockets();
   base::Status start_command();
@@ -90,7 +102,7 @@ class Supervisor {
   void print_end();
 
   // live.cpp
-  LiveStatus live_status() const;
+  LiveStatus live_status();
   void schedule_status_line();
   void draw_status_line();
   void end_status_line();
@@ -114,6 +126,20 @@ class Supervisor {
   HttpResponse answer_http(const HttpRequest& request);
   uint32_t budget_ppm() const;
 
+  // tracing.cpp
+  void events_arrived(base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
+                      const wire::Segment& memory);
+  void set_level(wire::Level level);
+  base::Result<std::string> start_trace(TraceRequest request, ControlServer::Reply when_done);
+  void raise_for_trace();
+  void begin_trace();
+  void look_after_trace();
+  void end_trace(std::string_view how);
+  void control_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
+  void control_kernel_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
+  void start_control_http();
+  void answer_control_http(const HttpRequest& request, const HttpServer::Reply& reply);
+
   EventLoop& loop_;
   const RunOptions& options_;
   SignalInbox inbox_;
@@ -126,7 +152,9 @@ class Supervisor {
   Shutdown shutdown_;
   ReportRunner reports_;
   Collector collector_;
+  EventFiles event_files_;
   HttpServer http_;
+  HttpServer control_http_;
 
   std::optional<LogRelay> relay_;
   Footer footer_{STDERR_FILENO};
@@ -143,12 +171,19 @@ class Supervisor {
   double discovery_interval_s_ = 0;
   base::MonoNs next_discovery_ = 0;
 
+  wire::Level level_;  // as asked for; a trace raises it
+  std::optional<Tracing> tracing_;
+  int traces_ = 0;
+  std::string control_token_;  // empty: none is asked for
+
   std::vector<DumpWish> wishes_;
   std::unique_ptr<DumpJob> dump_;
   std::vector<DumpWish> serving_;  // wishes of the dump under way
   model::DumpManifest dump_manifest_;
   std::string dump_dir_;  // relative
   base::MonoNs last_dump_ = 0;
+  base::MonoNs dump_begun_ = 0;
+  double last_dump_s_ = 0;                                        // how long it took
   std::map<base::Pid, std::pair<base::Tid, uint64_t>> crashing_;  // tid and ucontext of held processes
 
   int main_status_ = -1;

@@ -44,6 +44,10 @@ void Supervisor::start_metrics() {
   }
   journal_.manifest().metrics = fmt::format("http://127.0.0.1:{}/metrics", http_.port());
   base::log_info("metrics at {}", journal_.manifest().metrics);
+  // Where everybody would look for it, nobody need be told.
+  if (options_.verbosity >= 0 && (options_.metrics_port > 0 || http_.port() != kMetricsPort)) {
+    say(fmt::format("metrics at {}", journal_.manifest().metrics));
+  }
   journal_.changed();
 }
 
@@ -71,6 +75,9 @@ void Supervisor::attach_notice(base::Pid pid) {
   notices_.answer_attach(pid, *descriptor);
   collector_.sent(pid);
   base::log_debug("pid {} uses a GPU and is timed from now on", pid);
+  if (table_.find(pid) == nullptr) {
+    discover();
+  }
   if (first) {
     start_metrics();
     drain_timing();
@@ -78,7 +85,10 @@ void Supervisor::attach_notice(base::Pid pid) {
 }
 
 void Supervisor::drain_timing() {
-  collector_.drain(base::mono_ns());
+  const base::MonoNs now = base::mono_ns();
+  collector_.drain(now);
+  event_files_.flush(now);
+  look_after_trace();
   if (!finished_) {
     loop_.after(kDrainS, [this] { drain_timing(); });
   }
@@ -90,6 +100,9 @@ NodeMetrics Supervisor::node_metrics(WhichRanks which) {
                    .job = environment_or({"ENV_ARGO_WORKFLOW_NAME", "SLURM_JOB_NAME", "SLURM_JOB_ID"}),
                    .pod = environment_or({"POD_NAME"}),
                    .ip = environment_or({"POD_IP"}),
+                   .dumping = dump_ != nullptr,
+                   .last_dump_s = last_dump_s_,
+                   .shapes = options_.shape_metrics,
                    .ranks = {}};
   const base::MonoNs now = base::mono_ns();
   std::map<base::Rank, RankMetrics> ranks;
@@ -101,6 +114,8 @@ NodeMetrics Supervisor::node_metrics(WhichRanks which) {
         .rank = p.record.rank,
         .local_rank = p.record.local_rank,
         .hung = journal_.open_incident() != nullptr && still,
+        .still_s = watch != watches_.end() ? watch->second.still_s(now) : -1,
+        .events_unwritten = event_files_.failed(p.record.rank),
         .timing = collector_.read({p.record.pid, p.record.rank, p.record.local_rank, p.alive})};
   };
   if (which == WhichRanks::all) {
@@ -163,9 +178,12 @@ std::vector<std::string> Supervisor::save_timing(const std::string& path) {
 // metrics.prom: what a scrape at the very end would have given, of ranks that have ended too.
 void Supervisor::finish_timing() {
   if (collector_.empty()) {
+    end_trace("end of the run");
     return;
   }
   collector_.drain(base::mono_ns());
+  end_trace("end of the run");
+  event_files_.flush_all();
   (void)save_timing(journal_.dir().file("timing.json"));
   const std::string text = expose(node_metrics(WhichRanks::all), MetricsFormat::prometheus);
   if (auto written = base::write_file_atomic(journal_.dir().file("metrics.prom"), text); !written) {

@@ -3,12 +3,15 @@
 import json
 import os
 import re
+import shutil
 import socket
+import subprocess
 import time
 import unittest
 import urllib.error
 import urllib.request
 
+import event_file
 import xpurun_test
 
 BUILD = os.environ["XPURUN_TEST_BUILD"]
@@ -129,6 +132,83 @@ class Metrics(xpurun_test.Case):
         self.soon(lambda: get(url)[1].count("xpurun_timing_level{rank=\"1\"} 2") == 1)
         (self.dir / "end").touch()
         self.assertEqual(process.wait(30), 0)
+
+    def test_single_calls_are_kept_and_traced(self):
+        process = self.start("--timing", "full", "--shape-metrics", "--control-port", "off",
+                             scenes=("memory", "settle", "matmuls", "collectives", "settle", "wait", "threads", "memory", "settle", "wait"))
+        url = self.url_of(self.out)
+        program = xpurun_test.PROGRAM
+        trace = subprocess.Popen([program, "ctl", "--run", self.out, "trace", "--count", "15", "--name", "later"], text=True,
+                                 stdout=subprocess.PIPE)
+        control = json.loads((self.out / "run.json").read_text())["control"]
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.connect(control)
+            answers = asking.makefile()
+
+            def traces():
+                asking.sendall(b'{"cmd":"status"}\n')
+                return json.loads(answers.readline())["trace"] == "traces/1-later"
+            self.soon(traces)
+        time.sleep(0.3)  # until it has begun
+        (self.dir / "end").touch()
+        output, _ = trace.communicate(timeout=30)
+        self.assertTrue(output.endswith("traces/1-later\n"), output)
+        self.assertIn("atorch_mm_mnk_", get(url)[1] if process.poll() is None else "atorch_mm_mnk_")
+        self.assertEqual(process.wait(30), 0)
+        told = json.loads((self.out / "traces/1-later/trace.json").read_text())
+        self.assertEqual([(rank["rank"], rank["events"]) for rank in told["ranks"]], [(0, 15), (1, 15)])
+        text = (self.out / "metrics.prom").read_text()
+        for rank in (0, 1):
+            file = event_file.load(self.out / f"traces/1-later/rank-{rank}.xev")
+            self.assertEqual((len(file["events"]), file["complete"]), (15, True))
+            self.assertTrue(all(event["begin_ns"] >= told["start_mono_ns"] for event in file["events"]))
+            whole = event_file.load(self.out / f"ranks/{rank}/events-1.xev")
+            self.assertTrue(whole["complete"])
+            self.assertEqual((whole["header"]["rank"], whole["header"]["host"]), (rank, socket.gethostname()))
+            # Every timed call is there.
+            timed = sum(op["timed"] for op in json.loads((self.out / "timing.json").read_text())["ranks"][rank]["ops"]
+                        if op["class"] != "memory")
+            # Blocking calls, most of those of memory, are only counted.
+            memory = [op for op, entry in whole["ops"].items() if entry["key"][2] == 3]
+            kept = sum(event["op"] not in memory for event in whole["events"])
+            dropped = int(re.search(rf'events_dropped_total{{rank="{rank}",stage="ring"}} (\d+)', text)[1])
+            self.assertEqual(kept + dropped, timed)
+            self.assertLessEqual(whole["bytes"], 16 * len(whole["events"]) + 1000)
+            self.assertEqual({comm["nranks"] for comm in whole["communicators"]}, {8})
+
+    def test_what_was_written_survives_a_kill(self):
+        process = self.start("--timing", "full")
+        self.url_of(self.out)
+        path = self.out / "ranks/1/events-1.xev"
+        self.soon(lambda: len(event_file.load(path)["events"]) > 5)
+        process.kill()
+        process.wait()
+        file = event_file.load(path)
+        self.assertTrue(file["complete"])
+        self.assertGreater(len(file["events"]), 5)
+        (self.dir / "end").touch()
+
+    def test_without_gpu_and_timing(self):
+        process = self.start_xpurun("--metrics-port", "18900", "--", "bash", "-c", "while ! [ -e end ]; do sleep 0.1; done")
+        url = self.soon(lambda: json.loads((self.out / "run.json").read_text())["metrics"])
+        text = self.soon(lambda: "XPU_TIMER_COMMON_HANG" in get(url)[1] and get(url)[1])
+        self.assertRegex(text, r'(?m)^XPU_TIMER_COMMON_HANG\{[^}]*rank="0"\} 0$')
+        (self.dir / "end").touch()
+        self.assertEqual(process.wait(30), 0)
+        self.assertIn(f"xpurun: metrics at {url}\n", process.stderr.read())
+
+    def test_promtool_has_nothing_to_say(self):
+        promtool = shutil.which("promtool")
+        if promtool is None:
+            self.skipTest("promtool (of Debian's prometheus) is not installed")
+        (self.dir / "end").touch()
+        process = self.start("--timing", "full", "--shape-metrics", scenes=SCENES[:-1])
+        self.assertEqual(process.wait(30), 0)
+        result = subprocess.run([promtool, "check", "metrics"], input=(self.out / "metrics.prom").read_text(),
+                                capture_output=True, text=True)
+        # That name is xpu_timer's.
+        said = [line for line in (result.stdout + result.stderr).splitlines() if not line.startswith("XPU_TIMER_MEMORY_COUNTER ")]
+        self.assertEqual(said, [])
 
     def test_nothing_listens_without_a_gpu(self):
         result = self.run_xpurun("--", "true")

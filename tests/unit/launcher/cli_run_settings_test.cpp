@@ -49,6 +49,30 @@ TEST_CASE("the defaults of the table are the defaults of RunOptions") {
   CHECK(given->status == built_in.status);
   CHECK(given->verbosity == built_in.verbosity);
   CHECK(given->preload == built_in.preload);
+  CHECK(given->timing == built_in.timing);
+  CHECK(given->overhead_budget == built_in.overhead_budget);
+  CHECK(given->metrics_port == built_in.metrics_port);
+  CHECK(given->shape_metrics == built_in.shape_metrics);
+  CHECK(given->event_bytes == built_in.event_bytes);
+  CHECK(given->control_port == built_in.control_port);
+  CHECK(given->control_token == built_in.control_token);
+}
+
+TEST_CASE("metrics, events and control") {
+  const auto o = options({"--metrics-port=9999", "--shape-metrics", "--events=8M", "--control-port=auto",
+                          "--control-auth=none"});
+  REQUIRE(o);
+  CHECK(o->metrics_port == 9999);
+  CHECK(o->shape_metrics);
+  CHECK(o->event_bytes == 8 << 20);
+  CHECK(o->control_port == 0);
+  CHECK_FALSE(o->control_token);
+  CHECK(options({"--events=off"})->event_bytes == 0);
+  CHECK(options({"--events=0"})->event_bytes == 0);
+  CHECK(options({"--metrics-port=off"})->metrics_port == kNoPort);
+  CHECK(problem({"--events=1000"}) == "--events: must be 0 or at least 1M");
+  CHECK_FALSE(options({"--control-port=65536"}));
+  CHECK_FALSE(options({"--control-auth=maybe"}));
 }
 
 TEST_CASE("every option arrives") {

@@ -90,6 +90,41 @@ TEST_CASE("a ring whose head is nonsense") {
   ::munmap(rank, sizeof(wire::Segment));
 }
 
+TEST_CASE("events are handed on, and rates are of exact counts") {
+  Collector collector(wire::Level::light, 1000);
+  collector.keep_shapes();
+  size_t handed = 0;
+  collector.on_events([&](base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
+                          const wire::Segment& memory) {
+    CHECK(pid == 42);
+    CHECK(timing.health.at("ring_dropped") == 5);
+    CHECK(memory.ops[9].calls.load() == 2);
+    handed += events.size();
+  });
+  const auto fd = collector.attach(42);
+  REQUIRE(fd);
+  wire::Segment* rank = map(*fd);
+  rank->header.health.ring_dropped = 5;
+  make_op(*rank, 9, 2, 1000);
+  rank->ops[9].key.m = 64;
+  write_event(*rank, 9, 1'000);
+  write_event(*rank, 5, 1);     // an entry that is not ready
+  write_event(*rank, 5000, 1);  // and one that does not exist
+  collector.drain(base::s_to_ns(1));
+  CHECK(handed == 1);
+  rank->ops[9].calls = 22;
+  rank->ops[9].work = 22'000;
+  collector.drain(base::s_to_ns(1.5));  // too early for a new mark
+  collector.drain(base::s_to_ns(5));
+  const RankTiming* t = collector.read({.pid = 42});
+  CHECK(t->rates.flops_per_s == doctest::Approx(5000));
+  const ShapeSeries& shape = t->shapes.at({.batch = 0, .m = 64, .n = 0, .k = 0});
+  CHECK(shape.calls == 22);
+  CHECK(shape.calls_per_s == doctest::Approx(5));
+  CHECK(shape.samples.size() == 1);
+  ::munmap(rank, sizeof(wire::Segment));
+}
+
 TEST_CASE("the level goes to all") {
   Collector collector(wire::Level::light, 1000);
   const auto fd = collector.attach(42);

@@ -125,6 +125,71 @@ TEST_CASE("what readers of the older names rely on") {
   CHECK(text.find(" 5.28") != std::string::npos);
 }
 
+TEST_CASE("however many kinds of calls there are, a rank has 150 series of ours at most") {
+  RankTiming t = sample();
+  t.ops.clear();
+  for (int type = 0; type < 40; ++type) {
+    t.ops.push_back(op(wire::Api::cublasGemmEx, wire::OpClass::matmul, type, 100, 1'000'000, 100'000));
+    t.matmul_durations["type" + std::to_string(type)].add(0.001);
+  }
+  for (size_t api = 0; api < wire::kApiCount; ++api) {
+    const auto op_class = wire::kApis[api].op_class;
+    for (uint8_t copy = 0; copy < 5; ++copy) {
+      t.ops.push_back(op(static_cast<wire::Api>(api), op_class, 0, 100 + api, 4096, 1'000));
+      t.ops.back().key.copy = copy;
+    }
+    if (op_class == wire::OpClass::collective) {
+      t.collective_durations[wire::kApis[api].name].add(0.003);
+    }
+  }
+  NodeMetrics node = node_of(t);
+  node.ranks[1].still_s = 3;
+  std::istringstream lines(expose(node, MetricsFormat::prometheus));
+  int series = 0;
+  double calls = 0;
+  for (std::string line; std::getline(lines, line);) {
+    series += line.starts_with("xpurun_") && line.find("rank=\"3\"") != std::string::npos ? 1 : 0;
+    calls += line.starts_with("xpurun_matmul_calls_total{rank=\"3\"")
+                 ? std::stod(line.substr(line.find("} ") + 2))
+                 : 0;
+  }
+  CHECK(series <= 150);
+  CHECK(series > 100);
+  double expected = 0;
+  for (const OpTotals& o : t.ops) {
+    expected +=
+        o.key.op_class == static_cast<uint8_t>(wire::OpClass::matmul) ? static_cast<double>(o.calls) : 0;
+  }
+  CHECK(calls == expected);
+}
+
+TEST_CASE("before any rank is known, one line says that nothing hangs") {
+  const std::string text = expose({.version = "1", .host = "a"}, MetricsFormat::prometheus);
+  CHECK(text.find(
+            "XPU_TIMER_COMMON_HANG{ip=\"NOT_SET\",job_name=\"NOT_SET\",local_rank=\"0\",pod_name=\"NOT_SET\","
+            "rank=\"0\"} 0\n") != std::string::npos);
+}
+
+TEST_CASE("the names of the first generation, if asked for") {
+  RankTiming t = sample();
+  t.shapes[{.batch = 1, .m = 1024, .n = 1024, .k = 1024}] = {
+      .samples = {{0, 776, 0}, {0, 813, 0}}, .calls = 9, .calls_per_s = 335};
+  t.shapes[{.batch = 3, .m = 8, .n = 4, .k = 2}] = {.samples = {{0, 2, 0}}, .calls = 3, .calls_per_s = 1};
+  NodeMetrics node = node_of(t);
+  CHECK(expose(node, MetricsFormat::prometheus).find("atorch") == std::string::npos);
+  node.shapes = true;
+  const std::string text = expose(node, MetricsFormat::prometheus);
+  const std::string labels =
+      "{host_name=\"a\",job_name=\"train 1 \\\"x\\\"\\\\\",pod_name=\"unknown\",rank=\"3\",type=";
+  for (const auto& [name, value] :
+       {std::pair("qps", "335"), std::pair("avg_latency", "794.5"), std::pair("max_latency", "813"),
+        std::pair("p99_latency", "813"), std::pair("p9999_latency", "813")}) {
+    CHECK(text.find("atorch_mm_mnk_1024_1024_1024_" + std::string(name) + labels + "\"mm\"} " + value +
+                    "\n") != std::string::npos);
+  }
+  CHECK(text.find("atorch_bmm_bmnk_3_8_4_2_qps" + labels + "\"bmm\"} 1\n") != std::string::npos);
+}
+
 TEST_CASE("formulas") {
   CHECK(bus_factor("AllReduce", 8) == doctest::Approx(1.75));
   CHECK(bus_factor("AllGather", 8) == doctest::Approx(0.875));

@@ -1,0 +1,131 @@
+#include "launcher/collect/event_files.h"
+
+#include "common/base/io.h"
+#include "common/base/log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+// A rank's share of the disk is divided into so many files: what is removed at once.
+constexpr uint64_t kFiles = 8;
+// Written when so much has gathered, or after so long: a block costs eight bytes beside its events.
+constexpr size_t kBlockBytes = 4 * 1024;
+constexpr double kLongestWaitS = 3;
+}  // namespace
+
+void EventFiles::add(const Source& who, std::span<const wire::Event> events, const wire::Segment& memory,
+                     uint64_t dropped) {
+  if (most_bytes_ == 0 || events.empty() || who.rank == base::kNoRank) {
+    return;
+  }
+  RankFiles& files = ranks_[who.rank];
+  if (!ready(files, who)) {
+    files.failed += events.size();
+    return;
+  }
+  if (dropped > files.dropped) {
+    files.open->lost(dropped - files.dropped);
+  }
+  files.dropped = dropped;
+  for (const wire::Event& event : events) {
+    files.open->add(event, memory);
+    if (files.open->pending() >= kBlockBytes) {
+      write(files, base::mono_ns());
+      if (!ready(files, who)) {
+        return;
+      }
+    }
+  }
+}
+
+// Whether there is an open file for this process; makes one, and room for it.
+bool EventFiles::ready(RankFiles& files, const Source& who) {
+  if (files.broken) {
+    return false;
+  }
+  if (files.open && files.pid != who.pid) {
+    write(files, base::mono_ns());
+    close(files);
+  }
+  if (files.open && files.open->bytes() + 2 * kBlockBytes <= most_bytes_ / kFiles) {
+    return true;
+  }
+  if (files.open) {
+    write(files, base::mono_ns());
+    close(files);
+  }
+  if (files.pid != who.pid) {
+    files.pid = who.pid;
+    files.dropped = 0;
+  }
+  while (files.closed.size() >= kFiles - 1) {
+    (void)::unlink(files.closed.front().path.c_str());
+    files.closed.pop_front();
+  }
+  const std::string dir = fmt::format("{}/{}", ranks_dir_, who.rank);
+  if (const auto made = base::make_dirs(dir); !made) {
+    complain(files, made.error());
+    return false;
+  }
+  files.open_path = fmt::format("{}/events-{}.xev", dir, files.next++);
+  auto opened = EventWriter::create(files.open_path, {.rank = who.rank,
+                                                      .local_rank = who.local_rank,
+                                                      .pid = who.pid,
+                                                      .host = who.host,
+                                                      .gpu = who.gpu,
+                                                      .gpu_uuid = who.gpu_uuid,
+                                                      .mono_ns = base::mono_ns(),
+                                                      .wall_ns = base::wall_ns()});
+  if (!opened) {
+    complain(files, opened.error());
+    return false;
+  }
+  files.open.emplace(std::move(*opened));
+  files.flushed = base::mono_ns();
+  return true;
+}
+
+void EventFiles::write(RankFiles& files, base::MonoNs now) {
+  files.flushed = now;
+  if (auto written = files.open->flush(); !written) {
+    complain(files, written.error());
+  }
+}
+
+void EventFiles::close(RankFiles& files) {
+  files.closed.push_back({files.open_path, files.open->bytes()});
+  files.open.reset();
+}
+
+void EventFiles::complain(RankFiles& files, const base::Error& why) {
+  base::log_warn("no more event files: {}", base::to_line(why));
+  files.broken = true;
+}
+
+void EventFiles::flush(base::MonoNs now) {
+  for (auto& [rank, files] : ranks_) {
+    if (files.open && files.open->pending() > 0 && base::ns_to_s(now - files.flushed) >= kLongestWaitS) {
+      write(files, now);
+    }
+  }
+}
+
+void EventFiles::flush_all() {
+  for (auto& [rank, files] : ranks_) {
+    if (files.open) {
+      write(files, base::mono_ns());
+    }
+  }
+}
+
+uint64_t EventFiles::failed(base::Rank rank) const {
+  const auto it = ranks_.find(rank);
+  return it == ranks_.end() ? 0 : it->second.failed;
+}
+
+}  // namespace xpurun::launcher

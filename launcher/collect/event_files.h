@@ -1,0 +1,68 @@
+// EventFiles: the event files of all ranks, ranks/<rank>/events-<n>.xev: bounded for each rank, the oldest
+// removed as new ones begin. The event loop's thread only.
+#pragma once
+
+#include "launcher/collect/event_writer.h"
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace xpurun::launcher {
+
+class EventFiles {
+ public:
+  // `ranks_dir`: parent of the ranks' directories. `most_bytes`: of one rank, all its files together; 0: none
+  // are written.
+  EventFiles(std::string ranks_dir, uint64_t most_bytes)
+      : ranks_dir_(std::move(ranks_dir)), most_bytes_(most_bytes) {}
+
+  struct Source {
+    base::Pid pid = 0;
+    base::Rank rank = base::kNoRank;
+    int local_rank = -1;
+    std::string host;
+    std::string gpu;
+    std::string gpu_uuid;
+  };
+  // `dropped`: events that the process has found no room for, so far. Entries of all events are ready. A
+  // process that is no rank has no files.
+  void add(const Source& who, std::span<const wire::Event> events, const wire::Segment& memory,
+           uint64_t dropped);
+  // Writes what has waited long enough.
+  void flush(base::MonoNs now);
+  // Writes everything.
+  void flush_all();
+  // Events that were not written because a file could not be.
+  uint64_t failed(base::Rank rank) const;
+
+ private:
+  struct File {
+    std::string path;
+    uint64_t bytes;
+  };
+  struct RankFiles {
+    std::deque<File> closed;  // oldest first
+    int next = 1;
+    base::Pid pid = 0;  // whose events the open file has
+    std::optional<EventWriter> open;
+    std::string open_path;
+    base::MonoNs flushed = 0;
+    uint64_t dropped = 0;  // of that process, as last told
+    uint64_t failed = 0;
+    bool broken = false;  // files cannot be written; said once
+  };
+
+  bool ready(RankFiles& files, const Source& who);
+  void write(RankFiles& files, base::MonoNs now);
+  static void close(RankFiles& files);
+  void complain(RankFiles& files, const base::Error& why);
+
+  std::string ranks_dir_;
+  uint64_t most_bytes_;
+  std::map<base::Rank, RankFiles> ranks_;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,141 @@
+#include "launcher/collect/trace.h"
+
+#include "common/base/io.h"
+#include "common/model/trace_schema.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, uint32_t>, 4> kKinds = {{{"matmul", kTraceMatmul},
+                                                                          {"collective", kTraceCollective},
+                                                                          {"memory", kTraceMemory},
+                                                                          {"host", kTraceHost}}};
+
+}  // namespace
+
+uint32_t trace_kind(std::string_view word) {
+  const auto* found =
+      std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& kind) { return kind.first == word; });
+  return found == kKinds.end() ? 0 : found->second;
+}
+
+bool Trace::wanted(const wire::Event& event, const wire::Segment& memory) const {
+  if (event.begin_ns < static_cast<uint64_t>(start_)) {
+    return false;
+  }
+  const auto source = static_cast<wire::Source>(event.source);
+  const bool by_host = source == wire::Source::host_call || source == wire::Source::host_query;
+  if (by_host && (request_.kinds & kTraceHost) != 0) {
+    return true;
+  }
+  switch (static_cast<wire::OpClass>(memory.ops[event.op].key.op_class)) {
+    case wire::OpClass::matmul:
+    case wire::OpClass::graph:
+      return (request_.kinds & kTraceMatmul) != 0;
+    case wire::OpClass::collective:
+      return (request_.kinds & kTraceCollective) != 0;
+    case wire::OpClass::memory:
+      return (request_.kinds & kTraceMemory) != 0;
+    default:
+      return request_.kinds == kTraceAll;
+  }
+}
+
+void Trace::open(RankTrace& rank, const EventFiles::Source& who) {
+  auto opened =
+      EventWriter::create(fmt::format("{}/rank-{}.xev", directory_, who.rank), {.rank = who.rank,
+                                                                                .local_rank = who.local_rank,
+                                                                                .pid = who.pid,
+                                                                                .host = who.host,
+                                                                                .gpu = who.gpu,
+                                                                                .gpu_uuid = who.gpu_uuid,
+                                                                                .mono_ns = base::mono_ns(),
+                                                                                .wall_ns = base::wall_ns()});
+  if (!opened) {
+    rank.problem = base::to_line(opened.error());
+    return;
+  }
+  rank.file.emplace(std::move(*opened));
+  rank.pid = who.pid;
+}
+
+void Trace::add(const EventFiles::Source& who, std::span<const wire::Event> events,
+                const wire::Segment& memory) {
+  RankTrace& rank = ranks_[who.rank];
+  for (const wire::Event& event : events) {
+    if (rank.events >= request_.count || !rank.problem.empty()) {
+      return;
+    }
+    if (!wanted(event, memory)) {
+      continue;
+    }
+    if (!rank.file) {
+      open(rank, who);
+      if (!rank.file) {
+        return;
+      }
+    }
+    if (rank.pid != who.pid) {
+      // Its entries are others.
+      rank.problem = "the rank was started again";
+      return;
+    }
+    rank.file->add(event, memory);
+    ++rank.events;
+  }
+  if (rank.file) {
+    if (auto written = rank.file->flush(); !written) {
+      rank.problem = base::to_line(written.error());
+    }
+  }
+}
+
+bool Trace::complete(const std::set<base::Rank>& living) const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
+    return entry.second.events >= request_.count || !entry.second.problem.empty() ||
+           living.count(entry.first) == 0;
+  });
+}
+
+base::Status Trace::finish(std::string_view ended) {
+  nlohmann::ordered_json j;
+  j["schema"] = model::kTraceSchema;
+  j["ended"] = ended;
+  j["count"] = request_.count;
+  j["start_wall_ns"] = request_.start_wall_ns;
+  j["start_mono_ns"] = start_;
+  auto& kinds = j["kinds"] = nlohmann::ordered_json::array();
+  for (const auto& [word, bit] : kKinds) {
+    if ((request_.kinds & bit) != 0) {
+      kinds.push_back(word);
+    }
+  }
+  auto& ranks = j["ranks"] = nlohmann::ordered_json::array();
+  for (auto& [number, rank] : ranks_) {
+    if (rank.file) {
+      if (auto written = rank.file->flush(); !written && rank.problem.empty()) {
+        rank.problem = base::to_line(written.error());
+      }
+    }
+    nlohmann::ordered_json r = {{"rank", number}, {"events", rank.events}};
+    if (rank.file) {
+      r["file"] = fmt::format("rank-{}.xev", number);
+    }
+    if (!rank.problem.empty()) {
+      r["problem"] = rank.problem;
+    }
+    ranks.push_back(std::move(r));
+    rank.file.reset();
+  }
+  return base::write_file_atomic(directory_ + "/trace.json",
+                                 j.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,79 @@
+// Trace: the next so many calls of every rank from one moment on, asked for while the job runs: a file of
+// events for each rank in a directory of its own, traces/<n>-<name>/, and trace.json beside them that says
+// what was asked and what came of it. The event loop's thread only; who makes it also raises the level of
+// timing.
+#pragma once
+
+#include "launcher/collect/event_files.h"
+#include "launcher/collect/event_writer.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace xpurun::launcher {
+
+// Which events; the first three as xpu_timer numbers them.
+enum TraceKind : uint32_t {
+  kTraceMatmul = 1u << 0,  // graph launches too: work of the GPU's
+  kTraceCollective = 1u << 1,
+  kTraceMemory = 1u << 2,
+  kTraceHost = 1u << 3,  // of any class: measured by the host's clock
+};
+inline constexpr uint32_t kTraceAll = kTraceMatmul | kTraceCollective | kTraceMemory | kTraceHost;
+
+struct TraceRequest {
+  uint32_t count = 1000;       // events of each rank
+  int64_t start_wall_ns = 0;   // 0: now
+  uint32_t kinds = kTraceAll;  // TraceKind
+  double timeout_s = 60;       // from the start on; then it ends with what it has
+  std::string name;            // last part of the directory's name
+};
+
+inline constexpr uint32_t kMostTraceEvents = 1'000'000;
+inline constexpr double kLongestTraceWaitS = 86'400;
+inline constexpr double kLongestTraceS = 3'600;
+
+// The words of `kinds` in messages and options: "matmul", ...; 0 for none of them.
+uint32_t trace_kind(std::string_view word);
+
+class Trace {
+ public:
+  // `directory` exists.
+  Trace(TraceRequest request, std::string directory, base::MonoNs start)
+      : request_(std::move(request)), directory_(std::move(directory)), start_(start) {}
+
+  // Ranks from which events are expected.
+  void expect(base::Rank rank) { ranks_[rank]; }
+  void add(const EventFiles::Source& who, std::span<const wire::Event> events, const wire::Segment& memory);
+  // Every expected rank that still lives has as many as asked for.
+  bool complete(const std::set<base::Rank>& living) const;
+  // Closes the files and writes trace.json. `ended`: "complete", "timeout", "reset", "end of the run".
+  base::Status finish(std::string_view ended);
+
+  const TraceRequest& request() const { return request_; }
+  base::MonoNs start() const { return start_; }
+
+ private:
+  struct RankTrace {
+    std::optional<EventWriter> file;
+    base::Pid pid = 0;
+    uint64_t events = 0;
+    std::string problem;
+  };
+
+  bool wanted(const wire::Event& event, const wire::Segment& memory) const;
+  void open(RankTrace& rank, const EventFiles::Source& who);
+
+  TraceRequest request_;
+  std::string directory_;
+  base::MonoNs start_;
+  std::map<base::Rank, RankTrace> ranks_;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,166 @@
+// xpurun ctl: asks the xpurun of a run that is going on to do something, through its control socket.
+#include "common/base/clock.h"
+#include "common/base/strings.h"
+#include "common/base/suggest.h"
+#include "common/base/terminal.h"
+#include "common/model/run_dir.h"
+#include "common/model/run_manifest.h"
+#include "launcher/cli/exit_status.h"
+#include "launcher/cli/run_settings.h"
+#include "launcher/commands/commands.h"
+#include "launcher/output/live_status.h"
+#include "launcher/supervise/control_client.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr double kAnswerLimitS = 10;
+// Beside what a dump or a trace may take by itself.
+constexpr double kDumpLimitS = 300;
+constexpr size_t kWidest = 200;
+
+struct Question {
+  ordered_json request;
+  double limit_s = kAnswerLimitS;
+};
+
+// "1763721600", or "+30s": from now.
+std::optional<double> moment(const std::string& text) {
+  if (text.starts_with('+')) {
+    const auto from_now = base::parse_duration_s(text.substr(1));
+    return from_now ? std::optional(base::ns_to_s(base::wall_ns()) + *from_now) : std::nullopt;
+  }
+  const auto seconds = base::parse_int(text);
+  return seconds ? std::optional(static_cast<double>(*seconds)) : std::nullopt;
+}
+
+base::Result<Question> trace_question(const Settings& set) {
+  Question out{.request = {{"cmd", "trace"}, {"wait", !set.has("background")}}};
+  double timeout_s = 60;
+  double start_s = 0;
+  if (const Setting* count = set.find("count")) {
+    out.request["count"] = base::parse_int(count->value).value_or(0);
+  }
+  if (const Setting* at = set.find("at")) {
+    const auto when = moment(at->value);
+    if (!when) {
+      return base::fail(fmt::format("--at: '{}' is neither seconds since 1970 nor a time from now, +30s",
+                                    base::sanitize(at->value)));
+    }
+    out.request["at"] = *when;
+    start_s = std::max(0.0, *when - base::ns_to_s(base::wall_ns()));
+  }
+  if (const Setting* kinds = set.find("kinds")) {
+    out.request["kinds"] = base::split(kinds->value, ',');
+  }
+  if (const Setting* timeout = set.find("timeout")) {
+    timeout_s = base::parse_duration_s(timeout->value).value_or(timeout_s);
+    out.request["timeout_s"] = timeout_s;
+  }
+  if (const Setting* name = set.find("name")) {
+    out.request["name"] = name->value;
+  }
+  if (!set.has("background")) {
+    out.limit_s += start_s + timeout_s;
+  }
+  return out;
+}
+
+base::Result<Question> question(const std::string& action, const std::vector<std::string>& rest,
+                                const Settings& set) {
+  if (action == "timing") {
+    if (rest.size() != 1) {
+      return base::fail("ctl timing takes one level: off, light or full");
+    }
+    return Question{.request = {{"cmd", "timing"}, {"level", rest.front()}}};
+  }
+  if (!rest.empty()) {
+    return base::fail(fmt::format("ctl {} takes no more words", action));
+  }
+  if (action == "trace") {
+    return trace_question(set);
+  }
+  if (action == "dump") {
+    return Question{.request = {{"cmd", "dump"}, {"why", "request"}}, .limit_s = kDumpLimitS};
+  }
+  if (action == "status" || action == "reset") {
+    return Question{.request = {{"cmd", action}}};
+  }
+  std::string what =
+      fmt::format("ctl can ask for status, timing, dump, trace and reset, not {}", base::sanitize(action));
+  if (const auto near = base::closest(action, {"status", "timing", "dump", "trace", "reset"})) {
+    what += fmt::format("; did you mean {}?", *near);
+  }
+  return base::fail(std::move(what));
+}
+
+std::string text_of(const std::string& action, const std::string& reply, const model::RunDir& dir) {
+  const auto j = nlohmann::json::parse(reply, nullptr, /*allow_exceptions=*/false);
+  const auto field = [&](const char* key) {
+    return j.contains(key) && j[key].is_string() ? base::sanitize(j[key].get<std::string>()) : std::string();
+  };
+  if (action == "status") {
+    const auto status = live_status_from_json(reply);
+    if (!status) {
+      return base::to_text(status.error());
+    }
+    const std::string trace = status->trace.empty() ? "" : ", not finished: " + base::sanitize(status->trace);
+    return live_table(*status, std::min(base::terminal_columns(STDOUT_FILENO), kWidest), 0,
+                      Ink::for_stream(STDOUT_FILENO)) +
+           fmt::format("timing {}{}\n", base::sanitize(status->timing), trace);
+  }
+  if (action == "timing" || action == "reset") {
+    return fmt::format("timing is {}\n", field("level"));
+  }
+  const std::string ended = field("ended");
+  return fmt::format("{}/{}{}\n", base::sanitize(dir.path()), field("dir"),
+                     ended.empty() || ended == "complete" ? "" : fmt::format(" ({})", ended));
+}
+
+}  // namespace
+
+int ctl_command(const Invocation& call) {
+  for (const auto& [name, setting] : call.words.settings.all()) {
+    if (auto checked = check_value(*find_option(ctl_options(), name), setting.value); !checked) {
+      return complain_usage(call, fmt::format("--{}: {}", name, checked.error().what));
+    }
+  }
+  std::vector<std::string> words = call.words.operands;
+  const std::string action = words.empty() ? "status" : words.front();
+  words.erase(words.begin(), words.begin() + (words.empty() ? 0 : 1));
+  const auto asked = question(action, words, call.words.settings);
+  if (!asked) {
+    return complain_usage(call, asked.error().what);
+  }
+  const Setting* named = call.words.settings.find("run");
+  const auto dir = model::RunDir::find(named == nullptr ? "latest" : named->value);
+  if (!dir) {
+    return complain(dir.error(), kExitFailure);
+  }
+  const auto run = model::load_run_manifest(dir->run_json());
+  if (!run) {
+    return complain(run.error(), kExitFailure);
+  }
+  if (run->outcome != "running") {
+    return complain(
+        {.what = fmt::format("the run in {} has ended", base::sanitize(dir->path())), .id = "E-CONTROL"},
+        kExitFailure);
+  }
+  const auto reply = ControlClient(run->control).ask(asked->request.dump(), asked->limit_s);
+  if (!reply) {
+    return complain(reply.error(), kExitFailure);
+  }
+  return print(call.words.settings.has("json") ? *reply + "\n" : text_of(action, *reply, *dir));
+}
+
+}  // namespace xpurun::launcher

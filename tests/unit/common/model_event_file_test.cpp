@@ -1,0 +1,176 @@
+#include "common/model/event_file.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <random>
+
+using namespace xpurun::model;
+namespace wire = xpurun::wire;
+
+namespace {
+
+wire::OpKey key_of(wire::OpClass op_class, uint32_t comm) {
+  wire::OpKey key{};
+  key.op_class = static_cast<uint8_t>(op_class);
+  key.comm = comm;
+  return key;
+}
+
+bool same(const wire::Event& a, const wire::Event& b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+// As a training step makes them: on average 300 us apart, some overlapping, on three streams.
+std::vector<wire::Event> training(size_t count) {
+  std::mt19937 random(7);
+  const auto below = [&](uint64_t n) { return random() % n; };
+  std::vector<wire::Event> out;
+  std::vector<uint32_t> sequence(40);
+  uint64_t now = 86'400'000'000'000;
+  while (out.size() < count) {
+    now += 100'000 + below(400'000);
+    const auto op = static_cast<uint32_t>(below(40));
+    out.push_back({.begin_ns = now - below(500'000),
+                   .duration_ns = 20'000 + below(3'000'000),
+                   .op = op,
+                   .sequence = sequence[op] += 1 + static_cast<uint32_t>(below(3)) / 2,
+                   .delay_us = static_cast<uint32_t>(below(3'000)),
+                   .stream = static_cast<uint16_t>(op % 3),
+                   .source = static_cast<uint8_t>(1 + op % 4),
+                   .flags = static_cast<uint8_t>(op % 2)});
+  }
+  return out;
+}
+
+std::string file_of(const std::vector<wire::Event>& events, size_t events_a_block) {
+  EventEncoder encoder;
+  std::string out = EventEncoder::header({.rank = 3,
+                                          .local_rank = 1,
+                                          .pid = 77,
+                                          .host = "a\"b",
+                                          .gpu = "H200",
+                                          .gpu_uuid = "GPU-1",
+                                          .mono_ns = 5,
+                                          .wall_ns = 6});
+  for (size_t i = 0; i < events.size(); ++i) {
+    const uint32_t op = events[i].op;
+    if (!encoder.knows(op)) {
+      encoder.define(op, key_of(wire::OpClass::matmul, wire::kNoComm), 1000 + op);
+    }
+    encoder.add(events[i]);
+    if (i % events_a_block == events_a_block - 1) {
+      out += encoder.take_block();
+    }
+  }
+  return out + encoder.take_block();
+}
+
+}  // namespace
+
+TEST_CASE("events come back as they were, in twelve bytes or so") {
+  const auto events = training(20'000);
+  const std::string bytes = file_of(events, 100);
+  CHECK(bytes.size() <= 16 * events.size());
+  const auto file = parse_event_file(bytes);
+  REQUIRE(file);
+  CHECK(file->complete);
+  CHECK(file->header.rank == 3);
+  CHECK(file->header.host == "a\"b");
+  REQUIRE(file->events.size() == events.size());
+  size_t different = 0;
+  for (size_t i = 0; i < events.size(); ++i) {
+    different += same(file->events[i].event, events[i]) ? 0 : 1;
+  }
+  CHECK(different == 0);
+  CHECK(file->ops.at(39).work == 1039);
+}
+
+TEST_CASE("extreme numbers") {
+  std::vector<wire::Event> events = {
+      {UINT64_MAX, UINT64_MAX, 1023, UINT32_MAX, UINT32_MAX, UINT16_MAX, 7, 1},
+      {0, 0, 1023, 0, 0, 0, 0, 0},
+      {1, 1, 0, 1, 1, 1, 1, 0},
+      {uint64_t{1} << 63, 1, 0, uint32_t{1} << 31, 1, 1, 1, 0},
+  };
+  const auto file = parse_event_file(file_of(events, 1));
+  REQUIRE(file);
+  REQUIRE(file->events.size() == events.size());
+  for (size_t i = 0; i < events.size(); ++i) {
+    CHECK(same(file->events[i].event, events[i]));
+  }
+}
+
+TEST_CASE("communicators, losses and clocks") {
+  EventEncoder encoder;
+  std::string bytes = EventEncoder::header({});
+  const EventCommunicator first{.slot = 2, .identity = 11, .rank = 1, .nranks = 8, .name = "tp"};
+  EventCommunicator second = first;
+  second.identity = 12;
+  encoder.define(first);
+  const size_t one = encoder.pending();
+  encoder.define(first);
+  CHECK(encoder.pending() == one);
+  encoder.define(9, key_of(wire::OpClass::collective, 2), 4096);
+  encoder.add({.begin_ns = 1, .op = 9});
+  encoder.define(second);
+  encoder.add({.begin_ns = 2, .op = 9});
+  encoder.lost(300);
+  encoder.clocks(1000, -5);
+  bytes += encoder.take_block();
+  CHECK(encoder.take_block().empty());
+  const auto file = parse_event_file(bytes);
+  REQUIRE(file);
+  REQUIRE(file->communicators.size() == 2);
+  CHECK(file->communicators[1] == second);
+  REQUIRE(file->events.size() == 2);
+  CHECK(file->events[0].communicator == 0);
+  CHECK(file->events[1].communicator == 1);
+  CHECK(file->lost == 300);
+  REQUIRE(file->clocks.size() == 2);
+  CHECK(file->clocks[1].mono_ns == 1000);
+  CHECK(file->clocks[1].wall_ns == -5);
+}
+
+TEST_CASE("a file torn off anywhere is readable up to there") {
+  const auto events = training(200);
+  const std::string whole = file_of(events, 10);
+  const size_t head = EventEncoder::header({.rank = 3,
+                                            .local_rank = 1,
+                                            .pid = 77,
+                                            .host = "a\"b",
+                                            .gpu = "H200",
+                                            .gpu_uuid = "GPU-1",
+                                            .mono_ns = 5,
+                                            .wall_ns = 6})
+                          .size();
+  size_t most = 0;
+  for (size_t size = head; size < whole.size(); ++size) {
+    const auto file = parse_event_file(std::string_view(whole).substr(0, size));
+    REQUIRE(file);
+    REQUIRE(file->events.size() >= most);
+    REQUIRE(file->events.size() % 10 == 0);
+    most = file->events.size();
+  }
+  CHECK(most == 190);
+}
+
+TEST_CASE("what is damaged ends the reading, without harm") {
+  const std::string whole = file_of(training(200), 10);
+  const size_t head = whole.find('\n', whole.find('\n') + 1) + 1;
+  size_t unharmed = 0;
+  for (size_t at = head; at < whole.size(); at += 3) {
+    std::string bytes = whole;
+    bytes[at] = static_cast<char>(bytes[at] ^ 0x55);
+    const auto file = parse_event_file(bytes);
+    REQUIRE(file);
+    unharmed += file->complete ? 1 : 0;
+  }
+  CHECK(unharmed == 0);
+  for (const char* bad : {"", "xpurun.events/2\n{}\n", "xpurun.events/1", "xpurun.events/1\n{", "\xff\n"}) {
+    CHECK_FALSE(parse_event_file(bad));
+  }
+  CHECK_FALSE(parse_event_file("xpurun.events/1\n{\"rank\":1e99}\n"));
+  CHECK_FALSE(parse_event_file("xpurun.events/1\n{\"segment_version\":99}\n"));
+  CHECK(parse_event_file(EventEncoder::header({})));
+}
