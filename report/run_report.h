@@ -41,7 +41,8 @@ struct Finding {
   std::string id;  // the verdict's id, "dump.incomplete", "input.unreadable", "incident.2", "preload.off"
   std::string title;
   std::vector<std::string> evidence;
-  std::string next;
+  std::string next;     // in words
+  std::string command;  // to be typed, where there is one
 };
 
 // Another dump of the same run, to compare the shown one with.
@@ -51,6 +52,8 @@ struct OtherDump {
 };
 
 struct RunReport {
+  std::string dir;          // as one would type it; for commands only
+  std::string culprit_log;  // what the first culprit wrote, relative to the directory; empty: not kept
   model::RunManifest run;
   model::Verdict verdict;
   std::string dump;  // the one that the stacks below are of, "dumps/1-hang"; empty if there is none
