@@ -21,7 +21,7 @@ CODE = """
 import threading, time
 
 class Worker:
-    def serve(self):
+    def serve(self, batch=17, api_token="do-not-show-this"):
         time.sleep(1000)
 
 def callback(x):
@@ -120,6 +120,18 @@ class Live(unittest.TestCase):
         native = text_of(xpurun("--pid", self.pid, "--view", "native"))
         self.assertIn("_PyEval_EvalFrameDefault", native)
         self.assertNotIn("target.py:", native)
+
+    def test_locals_only_on_request_and_without_secrets(self):
+        for view in ("text", "json", "html", "pyspy"):
+            plain = text_of(xpurun("--pid", self.pid, "--format", view))
+            asked = text_of(xpurun("--pid", self.pid, "--format", view, "--locals"))
+            for text in (plain, asked):
+                self.assertNotIn("do-not-show-this", text, view)
+            self.assertNotIn("api_token", plain, view)
+            self.assertEqual("api_token" in asked, view in ("text", "json", "pyspy"), view)
+        text = text_of(xpurun("--pid", self.pid, "--locals"))
+        self.assertIn("api_token = ****", text)
+        self.assertIn("batch = 17", text)
 
     def test_samples_tell_stuck_from_moving(self):
         done = xpurun("--pid", self.pid, "--samples", "8", "--interval", "20ms", "--format", "json")

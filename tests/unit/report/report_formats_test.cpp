@@ -45,6 +45,17 @@ TEST_CASE("equal threads are together in the text, with a heading that names the
   CHECK(processes_text(make_stack_set({p}, "x", {}), View::native).find("_PyEval") != std::string::npos);
 }
 
+TEST_CASE("what a thread does with the GIL, in words") {
+  using model::GilState;
+  for (const auto& [gil, words] : {std::pair{GilState::holder, "holds the GIL"},
+                                   {GilState::waiting, "waits for the GIL"},
+                                   {GilState::dropping, "gives up the GIL"}}) {
+    auto p = testing::process(0, testing::thread({testing::py("f", 1)}));
+    p.threads[0].gil = gil;
+    CHECK(processes_text(make_stack_set({p}, "x", {}), View::merged).find(words) != std::string::npos);
+  }
+}
+
 TEST_CASE("JSON of a set holds every process, also one without stacks") {
   model::ProcessStacks failed;
   failed.pid = 5;
