@@ -178,13 +178,17 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
                    .dumps = std::move(dumps),
                    .notes = result.notes};
   report.findings = find_findings(report);
+  base::Progress progress("writing the report", 3);
   if (options.source_lines) {
     add_source_lines(report.classes);
   }
+  progress.advance();
   XPURUN_TRY(writer.write(dir.report_json(), report_json(report, JsonLayout::indented)));
+  progress.advance();
   if (options.write_html) {
     XPURUN_TRY(writer.write(dir.report_html(), report_html(report)));
   }
+  progress.advance();
   result.files = writer.take();
   return result;
 }
