@@ -138,7 +138,7 @@ TEST_CASE("motion: stuck only if the same in every complete sample") {
 }
 
 TEST_CASE("xpu_timer's grammar, byte for byte") {
-  std::map<int, XpuStacktrace> ranks;
+  std::multimap<int, XpuStacktrace> ranks;
   const XpuFrame main{"main", "/u/train.py:1"};
   const XpuFrame load{"load", "/u/train.py:9"};
   const XpuFrame wait{"wait", "/t/python3.8/torch/d.py:7"};
@@ -157,7 +157,7 @@ TEST_CASE("xpu_timer's grammar, byte for byte") {
 }
 
 TEST_CASE("every rank has the frame: nothing behind the bar") {
-  std::map<int, XpuStacktrace> ranks;
+  std::multimap<int, XpuStacktrace> ranks;
   for (int r = 0; r < 8; ++r) {
     ranks.emplace(r, trace("S", {}));
   }
