@@ -51,7 +51,11 @@ struct OtherDump {
   StackForest forest;
 };
 
+// What a page is about: a run with its verdict, or stacks from anywhere, of which nothing else is known.
+enum class Subject { run, stacks };
+
 struct RunReport {
+  Subject subject = Subject::run;
   std::string dir;          // as one would type it; for commands only
   std::string culprit_log;  // what the first culprit wrote, relative to the directory; empty: not kept
   model::RunManifest run;
