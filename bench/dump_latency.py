@@ -15,25 +15,9 @@ import sys
 import tempfile
 import time
 
-MOST_MS = 20.0
-PYTHON = os.environ.get("XPURUN_BENCH_PYTHON", "/usr/bin/python3")
+from bench_support import PYTHON, target_text
 
-TARGET = """
-import sys, threading, time
-try:
-    import torch
-except ImportError:
-    torch = None
-def work(n):
-    if n:
-        return sorted([n], key=lambda x: work(n - 1)) if n % 10 == 0 else work(n - 1)
-    time.sleep(10000)
-for i in range(int(sys.argv[1])):
-    threading.Thread(target=work, args=(25,), daemon=True).start()
-time.sleep(1)
-print("torch " + torch.__version__ if torch else "no torch", flush=True)
-time.sleep(10000)
-"""
+MOST_MS = 20.0
 
 
 def line(name, values):
@@ -46,7 +30,7 @@ def main():
     program = os.path.abspath(sys.argv[1])
     dumps = int(sys.argv[2]) if len(sys.argv) > 2 else 20
     threads = int(sys.argv[3]) if len(sys.argv) > 3 else 150
-    target = subprocess.Popen([PYTHON, "-c", TARGET, str(threads)], stdout=subprocess.PIPE, text=True)
+    target = subprocess.Popen([PYTHON, "-c", target_text(), str(threads)], stdout=subprocess.PIPE, text=True)
     try:
         what = target.stdout.readline().strip()
         pauses, totals = [], []

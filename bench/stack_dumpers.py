@@ -9,7 +9,6 @@ microseconds; the pause is the longest gap between two notes during the dump, le
 without a dump. --install makes a virtual environment with py-spy and pystack from PyPI in --peers first.
 """
 
-import argparse
 import os
 import shutil
 import signal
@@ -17,10 +16,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 
-PYTHON = os.environ.get("XPURUN_BENCH_PYTHON", "/usr/bin/python3")
+from bench_support import PYTHON, arguments, target_text
 
 TICKER = """
 #define _GNU_SOURCE
@@ -57,23 +55,7 @@ int start_ticking(const char *file) {
 }
 """
 
-TARGET = """
-import ctypes, sys, threading, time
-try:
-    import torch
-except ImportError:
-    torch = None
-def work(n):
-    if n:
-        return sorted([n], key=lambda x: work(n - 1)) if n % 10 == 0 else work(n - 1)
-    time.sleep(100000)
-for i in range(int(sys.argv[1])):
-    threading.Thread(target=work, args=(25,), daemon=True).start()
-ctypes.CDLL(sys.argv[2]).start_ticking(sys.argv[3].encode())
-time.sleep(1)
-print("torch " + torch.__version__ if torch else "no torch", flush=True)
-time.sleep(100000)
-"""
+TARGET = target_text("import ctypes; ctypes.CDLL(sys.argv[2]).start_ticking(sys.argv[3].encode())")
 
 
 class Ticks:
@@ -126,8 +108,7 @@ def spread(values):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build")
+    parser = arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=150)
     parser.add_argument("--install", action="store_true")
@@ -141,7 +122,7 @@ def main():
         with open(page, "wb") as f:
             f.write(bytes(4096))
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-pthread", "-o", library, ticker], check=True)
-        target = subprocess.Popen([PYTHON, "-c", textwrap.dedent(TARGET), str(args.threads), library, page],
+        target = subprocess.Popen([PYTHON, "-c", TARGET, str(args.threads), library, page],
                                   stdout=subprocess.PIPE, text=True)
         try:
             what = target.stdout.readline().strip()

@@ -8,7 +8,6 @@ Runs tests/e2e/jobs/ddp_job.py under torchrun, lets it run undisturbed, dumps ev
 names when the next is due goes on beside it.
 """
 
-import argparse
 import os
 import re
 import statistics
@@ -18,7 +17,8 @@ import tempfile
 import threading
 import time
 
-PYTHON = os.environ.get("XPURUN_BENCH_PYTHON", "/usr/bin/python3")
+from bench_support import PYTHON, arguments, helper_of
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 JOB = os.path.join(HERE, "..", "tests", "e2e", "jobs", "ddp_job.py")
 MOST_AT_ONCE = 16  # helpers; more would only measure a pile-up
@@ -50,14 +50,13 @@ class Steps:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build")
+    parser = arguments(__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--rate", type=float, default=20)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--backend", default="gloo")
     args = parser.parse_args()
-    helper = os.path.abspath(os.path.join(args.build, "stackdump/xpurun-stackdump"))
+    helper = helper_of(args)
     quiet = max(args.seconds / 3, 5)
     logs = tempfile.TemporaryDirectory()  # torch 1.13 under Python 3.11 starts only with teed output
     job = subprocess.Popen([PYTHON, "-m", "torch.distributed.run", "--nproc_per_node", str(args.ranks), "--rdzv_backend",

@@ -8,24 +8,17 @@ Warm: the second and later rounds. Cold: a fresh symbol cache for each round; wi
 is empty as well.
 """
 
-import argparse
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-from dump_latency import PYTHON, TARGET
+from bench_support import PYTHON, arguments, helper_of, program_of, spread, target_text
 
 SPREAD_MS, WARM_S, COLD_S, HELPER_MIB = 20, 1.0, 3.0, 200
-
-
-def text(values, unit):
-    values = sorted(values)
-    return f"median {statistics.median(values):.2f} {unit}, min {values[0]:.2f}, max {values[-1]:.2f} ({len(values)} times)"
 
 
 def dump(program, pids, out, cache):
@@ -45,16 +38,14 @@ def dump(program, pids, out, cache):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build")
+    parser = arguments(__doc__)
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--threads", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--drop-caches", action="store_true")
     args = parser.parse_args()
-    program = os.path.abspath(os.path.join(args.build, "launcher/xpurun"))
-    helper = os.path.abspath(os.path.join(args.build, "stackdump/xpurun-stackdump"))
-    targets = [subprocess.Popen([PYTHON, "-c", TARGET, str(args.threads - 1)], stdout=subprocess.PIPE, text=True)
+    program, helper = program_of(args), helper_of(args)
+    targets = [subprocess.Popen([PYTHON, "-c", target_text(), str(args.threads - 1)], stdout=subprocess.PIPE, text=True)
                for _ in range(args.processes)]
     try:
         what = [t.stdout.readline().strip() for t in targets][0]
@@ -76,10 +67,10 @@ def main():
                                      stdout=subprocess.DEVNULL, env={**os.environ, "XDG_CACHE_HOME": cache})
             memory = os.wait4(child.pid, 0)[2].ru_maxrss / 1024
         print(f"frames             {warm[0][3]}")
-        print(f"between the stops  {text([w[1] for w in warm], 'ms')}, goal {SPREAD_MS}")
-        print(f"paused             {text([p for w in warm for p in w[2]], 'ms')}")
-        print(f"everything, warm   {text([w[0] for w in warm], 's')}, goal {WARM_S}")
-        print(f"everything, cold   {text(colds, 's')}, goal {COLD_S}")
+        print(f"between the stops  {spread([w[1] for w in warm], 'ms')}, goal {SPREAD_MS}")
+        print(f"paused             {spread([p for w in warm for p in w[2]], 'ms')}")
+        print(f"everything, warm   {spread([w[0] for w in warm], 's')}, goal {WARM_S}")
+        print(f"everything, cold   {spread(colds, 's')}, goal {COLD_S}")
         print(f"helper's memory    {memory:.0f} MiB, goal {HELPER_MIB}")
     finally:
         for t in targets:

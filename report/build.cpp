@@ -8,6 +8,7 @@
 #include "report/diagnosis/diagnose.h"
 #include "report/findings.h"
 #include "report/flamegraph/svg.h"
+#include "report/next_command.h"
 #include "report/picked_dump.h"
 #include "report/render/html.h"
 #include "report/render/json.h"
@@ -20,6 +21,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 
 namespace xpurun::report {
@@ -109,6 +111,22 @@ std::vector<OtherDump> other_dumps(const model::RunDir& dir, const std::string& 
   return out;
 }
 
+// What the first culprit wrote last, relative to the run directory; nothing unless --logs kept it.
+std::string culprit_log(const model::RunDir& dir, const model::Verdict& verdict) {
+  if (verdict.ranks.empty()) {
+    return "";
+  }
+  const std::string folder = fmt::format("ranks/{}", verdict.ranks.ranks().front());
+  for (const char* name : {"stderr.log", "stdout.log"}) {
+    std::error_code ec;
+    std::string log = fmt::format("{}/{}", folder, name);
+    if (const auto size = std::filesystem::file_size(dir.file(log), ec); !ec && size > 0) {
+      return log;
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOptions& options) {
@@ -147,7 +165,10 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
                             {.title = ranks_title(collected), .subtitle = about}, options));
   }
   std::vector<RankRow> rows = rank_rows(run, result.verdict, manifest, collected);
-  RunReport report{.run = std::move(run),
+  std::string log = culprit_log(dir, result.verdict);
+  RunReport report{.dir = typed_path(dir.path(), run.cwd),
+                   .culprit_log = std::move(log),
+                   .run = std::move(run),
                    .verdict = result.verdict,
                    .dump = picked,
                    .classes = collected.classes.classes(),
@@ -157,13 +178,17 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
                    .dumps = std::move(dumps),
                    .notes = result.notes};
   report.findings = find_findings(report);
+  base::Progress progress("writing the report", 3);
   if (options.source_lines) {
     add_source_lines(report.classes);
   }
+  progress.advance();
   XPURUN_TRY(writer.write(dir.report_json(), report_json(report, JsonLayout::indented)));
+  progress.advance();
   if (options.write_html) {
     XPURUN_TRY(writer.write(dir.report_html(), report_html(report)));
   }
+  progress.advance();
   result.files = writer.take();
   return result;
 }

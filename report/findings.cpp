@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "report/flamegraph/palette.h"
+#include "report/next_command.h"
 
 #include <fmt/format.h>
 
@@ -23,7 +24,12 @@ Finding from_verdict(const RunReport& report) {
                                                  : Severity::error,
             .id = v.id.empty() ? "verdict" : v.id,
             .evidence = v.evidence,
-            .next = v.next};
+            .next = v.next,
+            .command = verdict_command(report)};
+  if (!f.command.empty() && f.next.ends_with(f.command)) {  // "...: dmesg | tail"
+    f.next.resize(f.next.size() - f.command.size());
+    f.next.erase(f.next.find_last_not_of(": ") + 1);
+  }
   f.title = quiet ? (v.kind == "none" ? "Nothing went wrong" : "The run goes on") : "Root cause";
   if (!quiet && !v.ranks.empty()) {
     f.title += fmt::format(": {}{}", ranks_text(v.ranks), v.state.empty() ? "" : fmt::format(" {}", v.state));
@@ -45,7 +51,8 @@ void add_incidents(const RunReport& report, std::vector<Finding>& out) {
                       : fmt::format("A stall at {} cleared by itself after {}", base::human_duration(i.at_s),
                                     base::human_duration(i.cleared_s - i.at_s)),
          .evidence = i.verdict.sentence.empty() ? std::vector<std::string>()
-                                                : std::vector<std::string>{i.verdict.sentence}});
+                                                : std::vector<std::string>{i.verdict.sentence},
+         .command = dump_command(report, i.dump)});
   }
 }
 
@@ -98,7 +105,8 @@ void add_dump_gaps(const RunReport& report, std::vector<Finding>& out) {
                      .title = fmt::format("{} of {} processes {} not dumped whole", bad, d.processes.size(),
                                           bad == 1 ? "was" : "were"),
                      .evidence = reasons(d.processes),
-                     .next = "the groups and pictures show what is known of the others"});
+                     .next = "the groups and pictures show what is known of the others",
+                     .command = "xpurun doctor"});
     }
   }
 }
@@ -135,7 +143,8 @@ std::vector<Finding> find_findings(const RunReport& report) {
                    .id = "preload.off",
                    .title = "The library in the training processes was not in use",
                    .evidence = {report.run.preload_reason},
-                   .next = "without it the stack of a crash is read after the fact or not at all"});
+                   .next = "without it the stack of a crash is read after the fact or not at all",
+                   .command = doctor_command(report)});
   }
   return out;
 }

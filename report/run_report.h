@@ -41,7 +41,8 @@ struct Finding {
   std::string id;  // the verdict's id, "dump.incomplete", "input.unreadable", "incident.2", "preload.off"
   std::string title;
   std::vector<std::string> evidence;
-  std::string next;
+  std::string next;     // in words
+  std::string command;  // to be typed, where there is one
 };
 
 // Another dump of the same run, to compare the shown one with.
@@ -50,7 +51,13 @@ struct OtherDump {
   StackForest forest;
 };
 
+// What a page is about: a run with its verdict, or stacks from anywhere, of which nothing else is known.
+enum class Subject { run, stacks };
+
 struct RunReport {
+  Subject subject = Subject::run;
+  std::string dir;          // as one would type it; for commands only
+  std::string culprit_log;  // what the first culprit wrote, relative to the directory; empty: not kept
   model::RunManifest run;
   model::Verdict verdict;
   std::string dump;  // the one that the stacks below are of, "dumps/1-hang"; empty if there is none

@@ -2,6 +2,7 @@
 
 #include "common/base/io.h"
 #include "common/base/strings.h"
+#include "common/model/redact.h"
 
 #include <filesystem>
 #include <map>
@@ -35,7 +36,7 @@ std::string line_of(const std::string& text, int line) {
     ++at;
   }
   const std::string_view found = std::string_view(text).substr(at, text.find('\n', at) - at);
-  return base::elide_middle(base::sanitize(base::trim(found)), kLongestLine);
+  return base::elide_middle(model::redact_source(base::sanitize(base::trim(found))), kLongestLine);
 }
 
 }  // namespace

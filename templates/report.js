@@ -41,7 +41,7 @@
   });
 
   // --- a mailed page still gives its data
-  byId("download").addEventListener("click", function (event) {
+  if (byId("download")) byId("download").addEventListener("click", function (event) {
     event.preventDefault();
     window.xpurun.unpack("report-data").then(function (text) {
       var link = document.createElement("a");

@@ -13,6 +13,7 @@
     layer: "merged", width: "ranks", ranks: "", thread: "", process: "", state: "", compare: "", group: "", colors: "ranks",
     q: "", zoom: "", diff: false, reverse: false, flame: false, nointerp: false, nolib: false, text: false
   };
+  var GIL = { h: "holding the GIL", w: "waiting for the GIL", d: "giving up the GIL" };
   var view = Object.assign({ moment: 0 }, DEFAULTS), model, built, palette, focused = null, pattern = null, badPattern = false;
 
   // --- URL
@@ -69,7 +70,7 @@
       var word = words[key[0]] || "in an unknown state";
       sums[word] = (sums[word] || 0) + states[key];
       if (key[1]) {
-        word = key[1] === "h" ? "holding the GIL" : "waiting for the GIL";
+        word = GIL[key[1]] || "in an unknown state";
         sums[word] = (sums[word] || 0) + states[key];
       }
     });
@@ -278,8 +279,9 @@
     fill(form.elements.thread, unique(data.roles.map(function (r) { return r[1]; })).sort().map(function (t) { return [t, t]; }));
     fill(form.elements.process, unique(data.roles.map(function (r) { return r[0]; })).map(function (p) { return [p, p]; }));
     var seen = unique((data.stacks.state || []).map(function (s) { return s[0]; })).filter(function (s) { return states[s]; }).map(function (s) { return [s, states[s]]; });
-    if (data.stacks.state.some(function (s) { return s[1] === "h"; })) seen.push(["*h", "holding the GIL"]);
-    if (data.stacks.state.some(function (s) { return s[1] === "w"; })) seen.push(["*w", "waiting for the GIL"]);
+    Object.keys(GIL).forEach(function (letter) {
+      if (data.stacks.state.some(function (s) { return s[1] === letter; })) seen.push(["*" + letter, GIL[letter]]);
+    });
     fill(form.elements.state, seen);
     var others = data.moments.map(function (m, i) { return ["" + i, "with " + m.name]; }).slice(1);
     fill(form.elements.compare, [["ranks", "a group of ranks with the others"]].concat(others), true);

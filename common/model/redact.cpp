@@ -1,5 +1,6 @@
 #include "common/model/redact.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 
@@ -41,6 +42,68 @@ std::string redact_urls(std::string_view text) {
     }
     text.remove_prefix(authority + host.size());
   }
+}
+
+namespace {
+
+bool is_name_char(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+std::string_view last_name(std::string_view text) {
+  size_t begin = text.size();
+  while (begin > 0 && is_name_char(text[begin - 1])) {
+    --begin;
+  }
+  return text.substr(begin);
+}
+
+// Whether the literal that follows is given to a name that looks secret: between the two stands nothing but
+// = : , and brackets or quotes that close, or the type of "name: type = ".
+bool is_given_to_secret(std::string_view before) {
+  for (int i = 0; i < 2 && !before.empty() && is_name_char(before.back()); ++i) {
+    before.remove_suffix(1);  // f"", rb""
+  }
+  const size_t last = before.find_last_not_of(" \t\"'])=:,");
+  if (last == before.npos || before.find_first_of("=:,", last) == before.npos) {
+    return false;
+  }
+  before = before.substr(0, last + 1);
+  const std::string_view name = last_name(before);
+  before.remove_suffix(name.size());
+  before = before.substr(0, before.find_last_not_of(' ') + 1);
+  return is_secret_name(name) ||
+         (before.ends_with(':') && is_secret_name(last_name(before.substr(0, before.size() - 1))));
+}
+
+}  // namespace
+
+std::string redact_source(std::string_view line) {
+  std::string out;
+  size_t at = 0;
+  while (at < line.size()) {
+    const size_t open = line.find_first_of("\"'", at);
+    if (open == line.npos) {
+      break;
+    }
+    size_t close = open + 1;
+    while (close < line.size() && line[close] != line[open]) {
+      close += line[close] == '\\' ? 2 : 1;
+    }
+    close = std::min(close, line.size());
+    out += line.substr(at, open + 1 - at);
+    out += close > open + 1 && is_given_to_secret(line.substr(0, open))
+               ? kMask
+               : line.substr(open + 1, close - open - 1);
+    if (close < line.size()) {
+      out += line[close];
+    }
+    at = close + 1;
+  }
+  if (at < line.size()) {
+    out += line.substr(at);
+  }
+  return redact_urls(out);
 }
 
 std::vector<std::string> redact_argv(const std::vector<std::string>& argv) {

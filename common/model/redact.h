@@ -15,6 +15,9 @@ inline constexpr std::string_view kMask = "****";
 bool is_secret_name(std::string_view name);
 // scheme://user:password@host -> scheme://****@host
 std::string redact_urls(std::string_view text);
+// A line of source: the text that is given to a name that looks secret, password = "...", {"api_key": '...'},
+// setenv("HF_TOKEN", "...").
+std::string redact_source(std::string_view line);
 std::vector<std::string> redact_argv(const std::vector<std::string>& argv);
 std::map<std::string, std::string> redact_env(const std::map<std::string, std::string>& env);
 

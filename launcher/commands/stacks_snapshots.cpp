@@ -1,6 +1,7 @@
 // xpurun stacks --sysroot, --symbols, --unwinder: makes the stacks of snapshots again, here and now.
 #include "common/base/clock.h"
 #include "common/base/io.h"
+#include "common/base/progress.h"
 #include "common/base/strings.h"
 #include "common/model/stack_snapshot.h"
 #include "launcher/commands/stacks_task.h"
@@ -24,6 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kOneSnapshotS = 120;
+constexpr int kRedrawMs = 200;
 
 std::vector<std::string> snapshots_below(const std::vector<std::string>& paths) {
   std::vector<std::string> out;
@@ -48,14 +50,16 @@ std::vector<std::string> snapshots_below(const std::vector<std::string>& paths) 
 }
 
 // Until the helper closes its output or the time is over.
-void wait_for_end(const HelperProcess& helper) {
+void wait_for_end(const HelperProcess& helper, base::Progress& progress) {
   const base::MonoNs deadline = base::mono_ns() + base::s_to_ns(kOneSnapshotS);
   for (;;) {
     const base::MonoNs left = deadline - base::mono_ns();
     pollfd p{.fd = helper.output(), .events = POLLIN, .revents = 0};
-    if (left <= 0 || (::poll(&p, 1, static_cast<int>(left / 1'000'000) + 1) < 0 && errno != EINTR)) {
+    const int wait_ms = std::min(static_cast<int>(left / 1'000'000) + 1, kRedrawMs);
+    if (left <= 0 || (::poll(&p, 1, wait_ms) < 0 && errno != EINTR)) {
       return;
     }
+    progress.advance(0);
     char buf[4096];
     if ((p.revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
       const ssize_t n = ::read(helper.output(), buf, sizeof buf);
@@ -67,7 +71,7 @@ void wait_for_end(const HelperProcess& helper) {
 }
 
 base::Status resolve_one(const std::string& program, const StacksTask& task, const std::string& snapshot,
-                         const std::string& out) {
+                         const std::string& out, base::Progress& progress) {
   std::vector<std::string> argv = {program, "--from-snapshot", snapshot,     "--out",
                                    out,     "--unwinder",      task.unwinder};
   if (!task.sysroot.empty()) {
@@ -80,7 +84,7 @@ base::Status resolve_one(const std::string& program, const StacksTask& task, con
   ::pthread_sigmask(SIG_BLOCK, nullptr, &mask);
   XPURUN_TRY_ASSIGN(HelperProcess helper, HelperProcess::start(argv, mask, -1));
   helper.close_input();
-  wait_for_end(helper);
+  wait_for_end(helper, progress);
   const base::Pid pid = helper.pid();
   helper.kill();
   int status = 0;
@@ -106,14 +110,16 @@ base::Status resolve_snapshots(const StacksTask& task, const std::string& direct
   }
   size_t made = 0;
   base::Status last;
+  base::Progress progress("symbolising snapshots", snapshots.size());
   for (size_t i = 0; i < snapshots.size(); ++i) {
     // Several dumps may have files of one name.
     const std::string out = fmt::format("{}/{}", directory, i);
     XPURUN_TRY(base::make_dirs(out));
     const std::string name(base::base_name(snapshots[i]));
     const std::string stem = name.substr(0, name.size() - model::kSnapshotSuffix.size());
-    auto done =
-        resolve_one(program, task, snapshots[i], fmt::format("{}/{}{}", out, stem, model::kStacksSuffix));
+    auto done = resolve_one(program, task, snapshots[i],
+                            fmt::format("{}/{}{}", out, stem, model::kStacksSuffix), progress);
+    progress.advance();
     if (done) {
       ++made;
     } else {

@@ -14,7 +14,8 @@ std::string preload_obstacle(const std::string& program) {
   if (::stat(program.c_str(), &st) != 0) {
     return {};
   }
-  if ((st.st_mode & (S_ISUID | S_ISGID)) != 0 && st.st_uid != ::geteuid()) {
+  if (((st.st_mode & S_ISUID) != 0 && st.st_uid != ::geteuid()) ||
+      ((st.st_mode & S_ISGID) != 0 && st.st_gid != ::getegid())) {
     return "set-user-id or set-group-id program: the loader ignores LD_PRELOAD";
   }
   const auto fd = base::open_read(program);

@@ -61,16 +61,20 @@ bool needs_processes(Format format) {
 }
 
 std::string stacks_html(StackSet set) {
-  RunReport page;
+  RunReport page{.subject = Subject::stacks};
   page.run.id = set.about;
-  page.run.outcome = "running";
-  page.verdict.kind = "running";
-  page.verdict.sentence = ranks_title(set.collected) + ".";
+  page.run.version = XPURUN_VERSION;
+  page.verdict.sentence = ranks_title(set.collected);
   page.classes = set.collected.classes.classes();
   page.forest = std::move(set.collected.forest);
   page.dumps = {{.dir = set.about, .processes = set.collected.processes}};
   page.dump = set.about;
-  page.notes = set.notes;
+  if (!set.notes.empty()) {
+    page.findings.push_back({.severity = Severity::warning,
+                             .id = "input.unreadable",
+                             .title = "Not everything could be read",
+                             .evidence = set.notes});
+  }
   return report_html(page);
 }
 

@@ -186,7 +186,7 @@ int number_in(std::string_view name, size_t at) {
 }
 
 struct Files {
-  std::map<int, XpuStacktrace> ranks;
+  std::multimap<int, XpuStacktrace> ranks;
   int world_size = 0;
   std::vector<std::string> notes;
 };
@@ -196,7 +196,7 @@ Files read_files(const std::string& dir) {
   std::error_code ec;
   for (const auto& entry : fs::directory_iterator(dir, ec)) {
     const std::string name = entry.path().filename();
-    if (name.ends_with(".stacktrace")) {
+    if (name.ends_with("stacktrace")) {
       names.push_back(name);
     }
   }
@@ -225,7 +225,7 @@ Files read_files(const std::string& dir) {
 
 }  // namespace
 
-XpuTimerMerge merge_xpu_stacktraces(const std::map<int, XpuStacktrace>& ranks, int world_size) {
+XpuTimerMerge merge_xpu_stacktraces(const std::multimap<int, XpuStacktrace>& ranks, int world_size) {
   Trie cpp(world_size);
   Trie py(world_size);
   for (const auto& [rank, trace] : ranks) {

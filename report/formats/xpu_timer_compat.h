@@ -20,10 +20,10 @@ struct XpuTimerMerge {
   std::vector<std::string> notes;
 };
 
-// Pure: by rank, in ascending order.
-XpuTimerMerge merge_xpu_stacktraces(const std::map<int, XpuStacktrace>& ranks, int world_size);
+// Pure: by rank, in ascending order; of a rank with several files all count.
+XpuTimerMerge merge_xpu_stacktraces(const std::multimap<int, XpuStacktrace>& ranks, int world_size);
 
-// The RRRRR-WWWWW.stacktrace files directly in the directory, as xpu_timer takes them; where there are none,
+// The RRRRR-WWWWW*stacktrace files directly in the directory, as xpu_timer takes them; where there are none,
 // any stacks that read_stack_set() finds, in its words.
 base::Result<XpuTimerMerge> merge_as_xpu_timer(const std::vector<std::string>& paths);
 

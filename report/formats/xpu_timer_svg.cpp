@@ -26,6 +26,14 @@ struct Box {
   size_t depth = 0;
 };
 
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+  }
+  return out;
+}
+
 bool is_place(std::string_view name, std::string_view before, std::string_view ending) {
   // before ... ending ":" digit
   for (size_t at = name.find(ending); at != std::string_view::npos; at = name.find(ending, at + 1)) {
@@ -38,20 +46,16 @@ bool is_place(std::string_view name, std::string_view before, std::string_view e
   return false;
 }
 
-bool has_nccl(std::string_view name) {
-  constexpr std::string_view kWord = "nccl";
-  return std::search(name.begin(), name.end(), kWord.begin(), kWord.end(),
-                     [](char a, char b) { return (a | 0x20) == b; }) != name.end();
-}
-
 std::string_view colour_class(std::string_view name) {
-  if (name.find("/torch") != std::string_view::npos || has_nccl(name)) {
+  const std::string any_case = lower(name);
+  if (name.find("/torch") != std::string_view::npos || any_case.find("nccl") != std::string::npos) {
     return "green";
   }
   if (name.find("::") != std::string_view::npos) {
     return "yellow";
   }
-  if (is_place(name, "python", ".c:") || is_place(name, "python", ".h:") || is_place(name, "", ".py:")) {
+  if (is_place(any_case, "python", ".c:") || is_place(any_case, "python", ".h:") ||
+      is_place(name, "", ".py:")) {
     return "aqua";
   }
   return name.find("State@") != std::string_view::npos ? "purple" : "red";

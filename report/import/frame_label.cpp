@@ -87,4 +87,15 @@ void choose_main_thread(model::ProcessStacks& p) {
   std::rotate(p.threads.begin(), main, main + 1);
 }
 
+base::Result<Imported> only_process(model::ProcessStacks process, std::vector<std::string> notes) {
+  if (process.threads.empty()) {
+    return base::fail(notes.empty() ? "it holds no threads" : notes.front());
+  }
+  choose_main_thread(process);
+  Imported out;
+  out.notes = std::move(notes);
+  out.processes.push_back(std::move(process));
+  return out;
+}
+
 }  // namespace xpurun::report

@@ -163,7 +163,6 @@ std::vector<std::string> whole_lines(std::string_view text) {
 }  // namespace
 
 base::Result<Imported> read_gdb_text(std::string_view text, const ImportHint& hint) {
-  Imported out;
   LineNotes notes;
   model::ProcessStacks process = imported_process(hint);
   size_t line_number = 0;
@@ -188,13 +187,7 @@ base::Result<Imported> read_gdb_text(std::string_view text, const ImportHint& hi
       }
     }
   }
-  out.notes = notes.take();
-  if (process.threads.empty()) {
-    return base::fail(out.notes.empty() ? "it holds no threads" : out.notes.front());
-  }
-  choose_main_thread(process);
-  out.processes.push_back(std::move(process));
-  return out;
+  return only_process(std::move(process), notes.take());
 }
 
 }  // namespace xpurun::report

@@ -72,7 +72,6 @@ std::optional<model::Frame> frame_line(std::string_view line) {
 }  // namespace
 
 base::Result<Imported> read_pystack_text(std::string_view text, const ImportHint& hint) {
-  Imported out;
   LineNotes notes;
   model::ProcessStacks process = imported_process(hint);
   size_t line_number = 0;
@@ -96,16 +95,10 @@ base::Result<Imported> read_pystack_text(std::string_view text, const ImportHint
       }
     }
   }
-  out.notes = notes.take();
-  if (process.threads.empty()) {
-    return base::fail(out.notes.empty() ? "it holds no threads" : out.notes.front());
-  }
   for (model::ThreadStack& t : process.threads) {
     std::reverse(t.frames.begin(), t.frames.end());
   }
-  choose_main_thread(process);
-  out.processes.push_back(std::move(process));
-  return out;
+  return only_process(std::move(process), notes.take());
 }
 
 }  // namespace xpurun::report

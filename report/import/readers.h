@@ -25,5 +25,7 @@ model::ProcessStacks imported_process(const ImportHint& hint);
 model::Frame frame_from_label(std::string_view label);
 // The thread whose id is the process's, or else the one with the lowest id, is the main one.
 void choose_main_thread(model::ProcessStacks& process);
+// What a reader of one process gives back: an error, the first of the notes, if it has no thread.
+base::Result<Imported> only_process(model::ProcessStacks process, std::vector<std::string> notes);
 
 }  // namespace xpurun::report

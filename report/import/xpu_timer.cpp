@@ -124,10 +124,14 @@ XpuStacktrace parse_xpu_stacktrace(std::string_view bytes) {
   while (r.next()) {
     switch (r.number()) {
       case 1:
-        out.native.push_back(parse_native_thread(r.bytes()));
+        if (r.is_bytes()) {
+          out.native.push_back(parse_native_thread(r.bytes()));
+        }
         break;
       case 2:
-        out.python.push_back(parse_python_thread(r.bytes()));
+        if (r.is_bytes()) {
+          out.python.push_back(parse_python_thread(r.bytes()));
+        }
         break;
       case 3:
         out.pid = static_cast<int32_t>(r.value());
@@ -140,7 +144,7 @@ XpuStacktrace parse_xpu_stacktrace(std::string_view bytes) {
         out.errors += r.bytes();
         break;
       case 11:
-        out.state = r.bytes();
+        out.state = r.is_bytes() ? std::string(r.bytes()) : out.state;
         break;
       default:
         break;

@@ -23,7 +23,11 @@ namespace {
 using kainjow::mustache::data;
 using kainjow::mustache::mustache;
 
-std::string kind_word(const model::Verdict& v) {
+std::string kind_word(const RunReport& report) {
+  if (report.subject == Subject::stacks) {
+    return "Stacks";
+  }
+  const model::Verdict& v = report.verdict;
   const std::string_view kinds[][2] = {{"hang", "Hang"},
                                        {"crash", "Crash"},
                                        {"exception", "Exception"},
@@ -39,7 +43,11 @@ std::string kind_word(const model::Verdict& v) {
 }
 
 // Shape as well as colour: nothing is told by colour alone.
-std::string kind_icon(const model::Verdict& v) {
+std::string kind_icon(const RunReport& report) {
+  if (report.subject == Subject::stacks) {
+    return "≡";
+  }
+  const model::Verdict& v = report.verdict;
   if (v.kind == "none") {
     return "✓";
   }
@@ -138,10 +146,13 @@ void put_stacks(data& page, const RunReport& report, const PageLimits& limits) {
 
 void put_verdict(data& page, const RunReport& report) {
   const model::Verdict& v = report.verdict;
-  page.set("kind", kind_word(v));
-  page.set("tone",
-           v.kind == "none" || v.kind == "running" ? v.kind : (v.level == "suspected" ? "suspected" : "bad"));
-  page.set("icon", kind_icon(v));
+  page.set("kind", kind_word(report));
+  page.set("is_run", report.subject == Subject::run);
+  page.set("tone", report.subject == Subject::stacks         ? "running"
+                   : v.kind == "none" || v.kind == "running" ? v.kind
+                   : v.level == "suspected"                  ? "suspected"
+                                                             : "bad");
+  page.set("icon", kind_icon(report));
   page.set("headline", headline(v));
   page.set("sentence", v.sentence);
   page.set("confidence", v.confidence);
@@ -184,7 +195,8 @@ std::string render(const RunReport& report, const std::string& json, const PageL
   page.set("css", std::string(templates::kFlamegraphCss) + std::string(templates::kReportCss));
   page.set("scripts", std::string(templates::kStackmodelJs) + std::string(templates::kStackviewJs) +
                           std::string(templates::kReportJs));
-  page.set("report_data", data_block(kReportDataId, json, Packing::automatic));
+  page.set("report_data",
+           report.subject == Subject::run ? data_block(kReportDataId, json, Packing::automatic) : "");
   mustache page_template{std::string(templates::kReportMustache)};
   page_template.set_custom_escape([](const std::string& text) { return escape_attribute(text); });
   return page_template.render(page);

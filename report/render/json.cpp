@@ -95,6 +95,7 @@ ordered_json finding_json(const Finding& f) {
   j["title"] = f.title;
   j["evidence"] = f.evidence;
   j["next"] = f.next;
+  j["command"] = f.command;
   return j;
 }
 

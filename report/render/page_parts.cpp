@@ -203,7 +203,9 @@ data finding_data(const Finding& f) {
   d.set("title", f.title);
   put_list(d, "evidence", string_list(f.evidence));
   d.set("next", f.next);
-  d.set("has_next", !f.next.empty());
+  d.set("has_next", !f.next.empty() || !f.command.empty());
+  d.set("next_command", f.command);
+  d.set("has_command", !f.command.empty());
   return d;
 }
 

@@ -39,7 +39,10 @@ char letter_of(FrameGroup group) {
 
 std::string state_of(const DistinctStack& s) {
   std::string out(1, s.state);
-  out += s.gil == model::GilState::holder ? "h" : s.gil == model::GilState::waiting ? "w" : "";
+  out += s.gil == model::GilState::holder     ? "h"
+         : s.gil == model::GilState::waiting  ? "w"
+         : s.gil == model::GilState::dropping ? "d"
+                                              : "";
   return out;
 }
 

@@ -58,6 +58,8 @@ class Writer {
       out_ += std::string(indent, ' ') + paint(style, std::string(part)) + '\n';
     }
   }
+  // To be copied: the terminal may break it, we do not.
+  void unbroken(size_t indent, const std::string& text) { out_ += std::string(indent, ' ') + text + '\n'; }
   const char* pick(const char* utf8, const char* ascii) const {
     return look_.glyphs == Glyphs::utf8 ? utf8 : ascii;
   }
@@ -104,6 +106,9 @@ void put_findings(Writer& w, const json& report) {
     }
     if (const std::string next = text_of(f, "next"); !next.empty()) {
       w.line(4, "next: " + next, "", 6);
+    }
+    if (const std::string command = text_of(f, "command"); !command.empty()) {
+      w.unbroken(4, "$ " + command);
     }
   }
 }

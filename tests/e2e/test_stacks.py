@@ -21,7 +21,7 @@ CODE = """
 import threading, time
 
 class Worker:
-    def serve(self):
+    def serve(self, batch=17, api_token="do-not-show-this"):
         time.sleep(1000)
 
 def callback(x):
@@ -121,6 +121,18 @@ class Live(unittest.TestCase):
         self.assertIn("_PyEval_EvalFrameDefault", native)
         self.assertNotIn("target.py:", native)
 
+    def test_locals_only_on_request_and_without_secrets(self):
+        for view in ("text", "json", "html", "pyspy"):
+            plain = text_of(xpurun("--pid", self.pid, "--format", view))
+            asked = text_of(xpurun("--pid", self.pid, "--format", view, "--locals"))
+            for text in (plain, asked):
+                self.assertNotIn("do-not-show-this", text, view)
+            self.assertNotIn("api_token", plain, view)
+            self.assertEqual("api_token" in asked, view in ("text", "json", "pyspy"), view)
+        text = text_of(xpurun("--pid", self.pid, "--locals"))
+        self.assertIn("api_token = ****", text)
+        self.assertIn("batch = 17", text)
+
     def test_samples_tell_stuck_from_moving(self):
         done = xpurun("--pid", self.pid, "--samples", "8", "--interval", "20ms", "--format", "json")
         (process,) = json.loads(done.stdout)["processes"]
@@ -194,6 +206,13 @@ class Live(unittest.TestCase):
                 self.assertEqual((live.returncode, dead.returncode), (0, 0))
                 self.assertIn(b"callback", live.stdout)
                 self.assertIn(b"callback", dead.stdout)
+        (out / "from-another-host").mkdir()
+        (out / "from-another-host" / "rank-9.json").write_text('[{"pid":1,"frames":[{"name":')
+        page = text_of(xpurun(out, "--format", "html"))
+        self.assertRegex(page, r"<title>Stacks of [^<]* – xpurun</title>")
+        self.assertIn("rank-9.json", page.split('id="findings"')[1].split("</section>")[0])
+        for word in ("Running", "Ran for", 'href="#environment"', "report.json", 'href="stacks/merged.svg"'):
+            self.assertNotIn(word, page.split("<style>")[0] + page.split("</style>")[1].split("<script")[0])
         folded = text_of(xpurun("-p", self.pid, "--format", "folded", "--view", "python"))
         self.assertRegex(folded, r"(?m)^other/[^;]+;.*callback \(target.py:\d+\);(Worker\.)?serve \(target.py:\d+\) 1$")
 

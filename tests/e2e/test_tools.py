@@ -6,10 +6,14 @@ import json
 import os
 import pathlib
 import pty
+import shutil
 import struct
 import subprocess
 import sys
+import unittest
+import unittest.mock
 
+import make_run
 import xpurun_test
 from xpurun_test import PROGRAM, PYTHON
 
@@ -85,6 +89,48 @@ class Doctor(Tools):
         check = self.checks(pretender, "x.py")
         self.assertEqual(check["command"]["grade"], "ok")
 
+    def library(self, path, code="", *link):
+        """A shared library made on the spot."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-x", "none", "-o", path, f"-Wl,-soname,{path.name}",
+                        "-Wl,--no-as-needed", *link], input=code, text=True, check=True)
+        return path
+
+    @unittest.skipUnless(shutil.which("cc"), "needs a C compiler")
+    def test_how_torch_is_linked(self):
+        site = self.dir / "site"
+        (site / "torch").mkdir(parents=True)
+        (site / "torch" / "__init__.py").write_text("raise SystemExit('imported')")
+        env = {"PYTHONPATH": str(site)}
+        self.assertIn("without CUDA", self.checks(PYTHON, "x.py", **env)["cublas"]["text"])
+        torch = self.library(site / "torch/lib/libtorch_cuda.so")
+        checks = self.checks(PYTHON, "x.py", **env)
+        self.assertEqual(checks["cublas"]["grade"], "warn")
+        self.assertEqual(checks["cublas"]["text"], "torch has cuBLAS linked into itself")
+        if "NCCL linked" not in checks["nccl"]["text"]:
+            self.assertIn("libnccl", checks["nccl"]["text"])  # the host has one besides
+        libraries = [self.library(self.dir / "lib" / name) for name in ("libcublas.so.12", "libcublasLt.so.12")]
+        version = "int ncclGetVersion(int* v) { *v = %d; return 0; }"
+        nccl = self.library(site / "nvidia/nccl/lib/libnccl.so.2", version % 22809)
+        (nccl.parent.parent / "__init__.py").touch()
+        self.library(torch, "", *libraries, nccl)
+        checks = self.checks(PYTHON, "x.py", **env)
+        self.assertEqual(checks["cublas"]["grade"], "ok")
+        self.assertEqual(checks["nccl"]["grade"], "ok")
+        self.assertIn("2.28.9", checks["nccl"]["text"])
+        self.library(nccl, version % 23003)
+        self.assertEqual(self.checks(PYTHON, "x.py", **env)["nccl"]["grade"], "warn")
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give a file away")
+    def test_a_command_that_belongs_to_another_user(self):
+        path = self.dir / "helper"
+        shutil.copy("/bin/true", path)
+        os.chown(path, 12345, 12345)
+        path.chmod(0o4755)
+        check = self.checks(path)["command"]
+        self.assertEqual(check["grade"], "warn")
+        self.assertIn("set-user-id", check["text"])
+
     def test_under_a_filter_that_forbids_it(self):
         document = json.loads(subprocess.run([PROGRAM, "doctor", "--json"], capture_output=True, env=self.clean,
                                              cwd=self.dir, timeout=90, preexec_fn=forbid_ptrace).stdout)
@@ -101,6 +147,28 @@ class Doctor(Tools):
         self.assertIn("fail  settings\n", result.stdout)
         self.assertIn("did you mean grace?", result.stdout)
         self.assertRegex(result.stdout, r"\n\d+ ok, \d+ warn, [1-9] fail\n")
+
+
+class Source(Tools):
+    def test_lines_only_on_request_escaped_and_without_secrets(self):
+        script = self.dir / "train.py"
+        lines = [""] * 60
+        lines[30] = "    batch = load('<b>&', api_key='do-not-show-this')  # a & b"
+        script.write_text("\n".join(lines))
+        run = self.dir / "run"
+        with unittest.mock.patch.object(make_run, "TRAIN", str(script)):
+            make_run.make(run, make_run.parse([str(run)]))
+        for options, shown in (([], False), (["--source"], True), ([], False)):
+            self.assertEqual(self.xpurun("report", run, "--quiet", *options).returncode, 0)
+            text = "".join((run / name).read_text() for name in ("report.html", "report.json", "verdict.json"))
+            self.assertNotIn("do-not-show-this", text)
+            self.assertNotIn("'<b>", text.split("</style>")[1].split("<script")[0])
+            self.assertEqual("api_key=" in text, shown)
+            classes = json.loads((run / "report.json").read_text())["classes"]
+            source = [f["source"] for c in classes for f in c["frames"] if "source" in f and f["file"] == str(script)]
+            self.assertEqual(source, ["batch = load('<b>&', api_key='****')  # a & b"] if shown else [])
+            if shown:
+                self.assertIn("&lt;b&gt;&amp;", text)
 
 
 class Runs(Tools):

@@ -139,6 +139,31 @@ def check_readmes(root):
             yield f"README.zh.md: its {part} are not those of README.md: {chinese[part]}, {of_english}"
 
 
+def check_recipes(root, program):
+    """Every command line in the READMEs and in docs/ names options that its command has."""
+    options = {}
+    for command in commands_of(program):
+        options[command] = {f"--{name}" for name in options_in(output_of(program, "help", command), OPTION_LINE)}
+    known = set().union(*options.values())
+    for path in [root / "README.md", root / "README.zh.md", *sorted((root / "docs").glob("*.md"))]:
+        text = path.read_text()
+        lines = [line for block in re.findall(r"^```\w*\n([\s\S]*?)^```", text, re.M)
+                 for line in re.sub(r"\\\\\n", " ", block).splitlines()] + re.findall(r"`([^`\n]+)`", text)
+        for line in lines:
+            for ours in re.findall(r"(?:^|[\s/])xpurun(?=\s)((?:(?! -- |\|).)*)", line):
+                words = re.sub(r"\s#.*", "", ours).split()
+                command = words[0] if words and words[0] in options else "run"
+                for word in words:
+                    name = word.split("=")[0].rstrip("`,.")
+                    if name.startswith("--") and len(name) > 2 and name not in options[command] | {"--help"}:
+                        yield f"{path.name}: xpurun {command} has no {name}: {line.strip()}"
+        # Options that are spoken of alone: those of ours, of some command.
+        if path.name.startswith("README"):
+            for name in re.findall(r"`(--[a-z-]+)[^`]*`", text):
+                if name not in known:
+                    yield f"{path.name}: there is no option {name}"
+
+
 def check_pages(man):
     pages = sorted(man.glob("*.[157]"))
     names = {(page.stem, page.suffix[1:]) for page in pages}
@@ -166,7 +191,7 @@ def main():
     lint_support.need_tool("mandoc")
     found = [*check_options(man, program), *check_settings(man, program), *check_commands(man, program),
              *check_completions(program), *check_error_ids(root, man), *check_pages(man), *check_schemas(root, man), *check_verdicts(root, man),
-             *check_readmes(root)]
+             *check_readmes(root), *check_recipes(root, program)]
     print("\n".join(found) or "table, help, manual pages and completions agree")
     return 1 if found else 0
 

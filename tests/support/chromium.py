@@ -135,6 +135,11 @@ class Page:
         return [e["params"]["exceptionDetails"].get("exception", {}).get("description", "?")
                 for e in self.browser.events if e.get("method") == "Runtime.exceptionThrown" and e.get("sessionId") == self.session]
 
+    def picture(self, clip=None):
+        """PNG bytes of what the window shows, or of a box of the page."""
+        more = {"clip": clip, "captureBeyondViewport": True} if clip else {}
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png", **more)["data"])
+
     def screenshot(self, path, whole=True):
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
         with open(path, "wb") as f:

@@ -60,7 +60,7 @@ def stacks(rank, options):
     bad = rank == options.culprit
     pid = 4709 + rank
     threads = [{"tid": pid, "comm": "python3", "state": "S", "main": True, "cpu_ms": 812,
-                "frames": culprit_frames() if bad else waiting_frames()}]
+                "frames": culprit_frames() if bad else waiting_frames(), **({"gil": "dropping"} if bad else {})}]
     threads += [other_thread(i, pid + 1000 + i) for i in range(options.threads - 1)]
     if options.hostile and bad:
         threads[0]["frames"].insert(0, native(HOSTILE, "lib<x>.so"))

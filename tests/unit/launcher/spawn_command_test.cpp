@@ -7,6 +7,8 @@
 
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <tuple>
+#include <unistd.h>
 
 using namespace xpurun;
 using namespace xpurun::launcher;
@@ -55,4 +57,19 @@ TEST_CASE("what LD_PRELOAD cannot reach is said, with the reason") {
   CHECK(preload_obstacle("/bin/sh").empty());
   CHECK(preload_obstacle("/proc/self/exe").empty());
   CHECK(preload_obstacle("/no/such/file").empty());
+  // A set-user-id program of ours changes nothing; one of somebody else does.
+  REQUIRE(base::write_file_atomic("mine", "x"));
+  REQUIRE(::chmod("mine", 06700) == 0);
+  CHECK(preload_obstacle("mine").empty());
+  if (::geteuid() == 0) {
+    for (const auto& [uid, gid, mode] : {std::tuple{12345, 0, 04755}, {0, 12345, 02755}}) {
+      REQUIRE(::chown("mine", uid, gid) == 0);
+      REQUIRE(::chmod("mine", mode) == 0);
+      CHECK(preload_obstacle("mine").find("set-user-id") == 0);
+      REQUIRE(::chmod("mine", 0755) == 0);
+      CHECK(preload_obstacle("mine").empty());
+    }
+  } else {
+    CHECK(preload_obstacle("/usr/bin/su").find("set-user-id") == 0);
+  }
 }

@@ -83,6 +83,10 @@ class ReportFiles(unittest.TestCase):
                     self.assertEqual({s.tag for s in root.iter(SVG + "script")}, {SVG + "script"})
                     self.assertEqual(len(list(root.iter(SVG + "script"))), 1)
 
+    def test_what_a_thread_does_with_the_gil_is_said(self):
+        self.assertIn("giving up the GIL", (self.dirs["plain"] / "stacks" / "merged.svg").read_text(encoding="utf-8"))
+        self.assertIn("1 giving up the GIL", self.page("plain")[0])
+
     def test_svg_names_nothing_outside(self):
         for layer in ("merged", "python", "native"):
             text = (self.dirs["hostile"] / "stacks" / f"{layer}.svg").read_text(encoding="utf-8")

@@ -45,6 +45,17 @@ TEST_CASE("equal threads are together in the text, with a heading that names the
   CHECK(processes_text(make_stack_set({p}, "x", {}), View::native).find("_PyEval") != std::string::npos);
 }
 
+TEST_CASE("what a thread does with the GIL, in words") {
+  using model::GilState;
+  for (const auto& [gil, words] : {std::pair{GilState::holder, "holds the GIL"},
+                                   {GilState::waiting, "waits for the GIL"},
+                                   {GilState::dropping, "gives up the GIL"}}) {
+    auto p = testing::process(0, testing::thread({testing::py("f", 1)}));
+    p.threads[0].gil = gil;
+    CHECK(processes_text(make_stack_set({p}, "x", {}), View::merged).find(words) != std::string::npos);
+  }
+}
+
 TEST_CASE("JSON of a set holds every process, also one without stacks") {
   model::ProcessStacks failed;
   failed.pid = 5;
@@ -127,7 +138,7 @@ TEST_CASE("motion: stuck only if the same in every complete sample") {
 }
 
 TEST_CASE("xpu_timer's grammar, byte for byte") {
-  std::map<int, XpuStacktrace> ranks;
+  std::multimap<int, XpuStacktrace> ranks;
   const XpuFrame main{"main", "/u/train.py:1"};
   const XpuFrame load{"load", "/u/train.py:9"};
   const XpuFrame wait{"wait", "/t/python3.8/torch/d.py:7"};
@@ -146,7 +157,7 @@ TEST_CASE("xpu_timer's grammar, byte for byte") {
 }
 
 TEST_CASE("every rank has the frame: nothing behind the bar") {
-  std::map<int, XpuStacktrace> ranks;
+  std::multimap<int, XpuStacktrace> ranks;
   for (int r = 0; r < 8; ++r) {
     ranks.emplace(r, trace("S", {}));
   }

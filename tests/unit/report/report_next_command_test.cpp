@@ -1,0 +1,76 @@
+#include "report/findings.h"
+#include "report/next_command.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+using namespace xpurun;
+using namespace xpurun::report;
+
+namespace {
+
+RunReport hung(std::string_view id) {
+  RunReport r{.dir = "xpurun-runs/r 1"};
+  r.run.command = {"torchrun", "train me.py"};
+  r.run.outcome = "hang";
+  r.verdict = {
+      .id = std::string(id), .kind = "hang", .ranks = {2}, .host = "a", .pid = 102, .dump = "dumps/1-hang"};
+  return r;
+}
+
+RunReport living(std::string_view id) {
+  RunReport r = hung(id);
+  r.run.outcome = "running";
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("after a hang: the process while it lives, its record afterwards") {
+  CHECK(verdict_command(living("hang.stuck")) == "xpurun stacks --pid 102 --locals");
+  CHECK(verdict_command(hung("hang.stuck")) ==
+        "xpurun stacks --format text 'xpurun-runs/r 1/dumps/1-hang/rank-2.stacks.json'");
+  CHECK(verdict_command(living("hang.busy")) == "xpurun stacks --pid 102 --samples 3");
+  CHECK(verdict_command(living("hang.mismatch")) == "xpurun stacks --run 'xpurun-runs/r 1'");
+  CHECK(verdict_command(hung("hang.mismatch")) ==
+        "xpurun stacks --format tree 'xpurun-runs/r 1/dumps/1-hang'");
+  CHECK(verdict_command(hung("hang.unknown")) == "tail 'xpurun-runs/r 1/xpurun.log'");
+  CHECK(verdict_command(living("running.unfinished")) == "xpurun stacks --run 'xpurun-runs/r 1'");
+  CHECK(verdict_command(hung("none.finished")).empty());
+}
+
+TEST_CASE("a command in the advice is not said twice") {
+  RunReport r = living("hang.stopped");
+  r.verdict.next = "kill -CONT 102";
+  CHECK(find_findings(r)[0].command == "kill -CONT 102");
+  CHECK(find_findings(r)[0].next.empty());
+  r.run.outcome = "hang";
+  CHECK(verdict_command(r).empty());
+  r.verdict.id = "crash.killed";
+  r.verdict.signal = SIGKILL;
+  r.verdict.next = "if so, the kernel ran out of memory: journalctl -k | grep -i 'killed process'";
+  CHECK(find_findings(r)[0].command == "journalctl -k | grep -i 'killed process'");
+  CHECK(find_findings(r)[0].next == "if so, the kernel ran out of memory");
+  r.verdict.signal = SIGTERM;
+  CHECK(verdict_command(r).empty());
+}
+
+TEST_CASE("the end of a log that was kept, else how to keep it; never with a masked word") {
+  RunReport r = hung("exit.error");
+  CHECK(verdict_command(r) == "xpurun --logs -- torchrun 'train me.py'");
+  r.culprit_log = "ranks/2/stderr.log";
+  CHECK(verdict_command(r) == "tail -n 50 'xpurun-runs/r 1/ranks/2/stderr.log'");
+  r.culprit_log.clear();
+  r.run.command.emplace_back("--api-key=****");
+  CHECK(verdict_command(r).empty());
+  CHECK(doctor_command(r) == "xpurun doctor");
+}
+
+TEST_CASE("paths as one types them where the run was started") {
+  CHECK(typed_path("/home/u/xpurun-runs/r", "/home/u") == "xpurun-runs/r");
+  CHECK(typed_path("/data/r", "/home/u") == "/data/r");
+  CHECK(typed_path("/home/user/r", "/home/u") == "/home/user/r");
+  CHECK(typed_path("out", "/home/u") == "out");
+  CHECK(typed_path("/r", "") == "/r");
+}
