@@ -1,5 +1,6 @@
 #include "launcher/supervise/control_server.h"
 
+#include "common/model/json_fields.h"
 #include "launcher/supervise/unix_socket.h"
 
 #include <nlohmann/json.hpp>
@@ -92,7 +93,7 @@ void ControlServer::read_from(int fd) {
 }
 
 void ControlServer::answer(int fd, const std::string& line) {
-  const auto request = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto request = model::parse_json(line);
   if (!request.is_object() || !request.contains("cmd") || !request["cmd"].is_string()) {
     send_reply(fd, error_reply("expected one JSON object with \"cmd\""));
     return;
