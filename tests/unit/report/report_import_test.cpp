@@ -127,6 +127,11 @@ TEST_CASE("text of gdb, with names and arguments that look like something else")
   CHECK(t.frames[2].line == 4963);
   CHECK(t.frames[3].kind == model::FrameKind::marker);
   CHECK(t.frames[4].func == "??");
+  std::string endless = "#0  f";
+  for (int i = 0; i < 300'000; ++i) {
+    endless += " (";
+  }
+  CHECK(only(read_gdb_text(endless + "\n#1  g () at a.c:1\n", {})).threads[0].frames.size() == 1);  // at once
   const auto eu = only(read_gdb_text("PID 5 - process\nTID 5:\n#0  0x01 poll\n#1  0x02\n", {}));
   CHECK(eu.pid == 5);
   CHECK(names(eu.threads[0]) == "poll ??");
