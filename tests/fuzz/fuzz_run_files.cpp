@@ -80,7 +80,10 @@ void judge(std::string_view text) {
   const auto shown = report::terminal_text(out, {});
   require(shown.has_value());
   check_bytes(*shown);
-  check_bytes(report::report_html(r));
+  // The page has a target of its own, and takes longer than all the rest.
+  if (text.size() % 16 == 0) {
+    check_bytes(report::report_html(r));
+  }
 }
 
 void show(std::string_view text) {

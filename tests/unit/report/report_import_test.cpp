@@ -167,6 +167,8 @@ TEST_CASE("folded stacks") {
   CHECK(names(p.threads[0]) == "poll f <module>");
   CHECK(p.threads[0].frames[1].kind == model::FrameKind::python);
   CHECK(p.threads[1].frames[0].kind == model::FrameKind::kernel);
+  // Nothing that a terminal would obey.
+  CHECK(names(only(read_folded("a\x7f;b\x1b[2J 1\n", {})).threads[0]) == "b?[2J a?");
 }
 
 TEST_CASE("xpu_timer's protobuf, whole and cut off at every byte") {
