@@ -81,6 +81,10 @@ base::Result<ElfImage> ModuleList::image_from_memory(const Mapping& mapping) {
     if (!base || m.offset > kMaxImageFromMemory || m.range().size() > kMaxImageFromMemory - m.offset) {
       continue;
     }
+    // Not there: known before memory for all of it is taken.
+    if (!memory_.value<std::byte>(m.lo) || !memory_.value<std::byte>(m.hi - 1)) {
+      return base::fail(fmt::format("cannot read {} from memory", m.path));
+    }
     const uint64_t end = m.offset + m.range().size();
     if (bytes.size() < end) {
       bytes.resize(end);
