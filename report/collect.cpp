@@ -83,11 +83,12 @@ int64_t taken_at(const std::string& dir) {
 // A process that should be there and is not.
 model::ProcessStacks absent(base::Rank rank, base::Pid pid, const std::string& host, const std::string& role,
                             const std::string& reason) {
+  const bool believable = rank >= base::kNoRank && rank < kHighestRank;
   model::ProcessStacks p;
-  p.rank = rank;
+  p.rank = believable ? rank : base::kNoRank;
   p.pid = pid;
   p.host = host;
-  p.role = role;
+  p.role = believable || role != "rank" ? role : "other";
   p.status = model::DumpStatus::failed;
   p.reason = reason;
   return p;

@@ -1,6 +1,7 @@
 #include "report/snapshot_reader.h"
 
 #include "common/base/io.h"
+#include "common/model/json_fields.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -136,7 +137,7 @@ class SnapshotParser {
     }
     skeleton_ += text_.substr(copied_);
     // What is left, without the frames, is small.
-    const json j = json::parse(skeleton_, nullptr, /*allow_exceptions=*/false);
+    const json j = model::parse_json(skeleton_);
     if (j.is_discarded()) {
       return std::nullopt;
     }
@@ -208,7 +209,7 @@ class SnapshotParser {
 
 // By the model's own reader.
 std::optional<model::Frame> parse_frame(std::string_view text) {
-  json frame = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json frame = model::parse_json(text);
   if (!frame.is_object()) {
     return std::nullopt;
   }

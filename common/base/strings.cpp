@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <ctime>
@@ -173,6 +174,8 @@ std::string human_size(uint64_t bytes) {
 }
 
 std::string human_duration(double seconds) {
+  constexpr double kMost = 1e12;  // numbers out of files may be anything
+  seconds = std::isnan(seconds) ? 0 : std::clamp(seconds, -kMost, kMost);
   if (seconds < 10) {
     return fmt::format("{:.1f} s", seconds);
   }
@@ -232,13 +235,11 @@ std::string elide_middle(std::string_view text, size_t columns) {
     used += width_of(d);
     head += d.bytes;
   }
-  size_t tail = text.size();
-  for (size_t i = 0; i < text.size();) {
-    if (display_width(text.substr(i)) <= tail_columns) {
-      tail = i;
-      break;
-    }
-    i += decode_utf8(text.substr(i)).bytes;
+  size_t tail = 0;
+  for (size_t left = display_width(text); left > tail_columns;) {
+    const Decoded d = decode_utf8(text.substr(tail));
+    left -= width_of(d);
+    tail += d.bytes;
   }
   return fmt::format("{}…{}", text.substr(0, head), text.substr(tail));
 }

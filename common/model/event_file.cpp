@@ -301,7 +301,7 @@ base::Result<EventFile> parse_event_file(std::string_view bytes) {
   }
   EventFile out;
   try {
-    const auto header = nlohmann::json::parse(take_line(bytes));
+    const auto header = parse_json(take_line(bytes));
     if (integer(header, "segment_version", uint32_t{0}) != wire::kSegmentVersion) {
       return base::fail("the entries in the event file are those of another version of xpurun");
     }

@@ -18,6 +18,26 @@ namespace {
 
 }  // namespace
 
+json parse_json(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (quoted) {
+      i += c == '\\' ? 1 : 0;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kDeepestJson) {
+        return json(json::value_t::discarded);
+      }
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
 int64_t to_int64(const json& value, int64_t lowest, int64_t highest) {
   // nlohmann calls every integer that is not negative unsigned, unless a program has put a signed one in.
   const bool fits =

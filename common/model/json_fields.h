@@ -10,8 +10,14 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 
 namespace xpurun::model {
+
+// The value, or a discarded one if it is no JSON or nested deeper than anything of ours: to copy or to print
+// a value takes stack for each level.
+nlohmann::json parse_json(std::string_view text);
+inline constexpr int kDeepestJson = 100;
 
 int64_t to_int64(const nlohmann::json& value, int64_t lowest, int64_t highest);
 uint64_t to_uint64(const nlohmann::json& value);

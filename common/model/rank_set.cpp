@@ -44,7 +44,7 @@ std::optional<RankSet> RankSet::parse(std::string_view text) {
 
 void RankSet::insert(Rank rank) {
   // The common case by far: ranks arrive in ascending order.
-  if (!intervals_.empty() && intervals_.back().second + 1 == rank) {
+  if (!intervals_.empty() && int64_t{intervals_.back().second} + 1 == rank) {
     intervals_.back().second = rank;
     return;
   }
@@ -82,7 +82,7 @@ bool RankSet::contains(const RankSet& other) const {
 size_t RankSet::size() const {
   size_t n = 0;
   for (const auto& [first, last] : intervals_) {
-    n += static_cast<size_t>(last - first) + 1;
+    n += static_cast<size_t>(int64_t{last} - first) + 1;
   }
   return n;
 }
@@ -94,13 +94,15 @@ RankSet RankSet::minus(const RankSet& other) const {
     while (cut != other.intervals_.end() && cut->second < first) {
       ++cut;
     }
-    for (auto c = cut; c != other.intervals_.end() && c->first <= last && first <= last; ++c) {
+    bool left = true;  // of [first, last]
+    for (auto c = cut; left && c != other.intervals_.end() && c->first <= last; ++c) {
       if (c->first > first) {
         out.intervals_.emplace_back(first, c->first - 1);
       }
-      first = c->second + 1;
+      left = c->second < last;
+      first = left ? c->second + 1 : last;
     }
-    if (first <= last) {
+    if (left) {
       out.intervals_.emplace_back(first, last);
     }
   }
@@ -111,8 +113,8 @@ std::vector<Rank> RankSet::ranks() const {
   std::vector<Rank> out;
   out.reserve(size());
   for (const auto& [first, last] : intervals_) {
-    for (Rank r = first; r <= last; ++r) {
-      out.push_back(r);
+    for (int64_t r = first; r <= last; ++r) {
+      out.push_back(static_cast<Rank>(r));
     }
   }
   return out;

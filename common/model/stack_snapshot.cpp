@@ -178,7 +178,7 @@ GpuKernel kernel_from(const json& j) {
   k.name = j.value("name", "");
   k.full_name = j.value("full_name", "");
   k.device = integer(j, "device", -1);
-  k.grid = j.value("grid", int64_t{-1});
+  k.grid = integer(j, "grid", int64_t{-1});
   k.grid_dim = j.value("grid_dim", "");
   k.block_dim = j.value("block_dim", "");
   k.status = j.value("status", "");
@@ -284,7 +284,7 @@ base::Result<ProcessStacks> process_stacks_from_json(const json& j) {
 
 base::Result<ProcessStacks> load_process_stacks(const std::string& path) {
   XPURUN_TRY_ASSIGN(const std::string text, base::read_file(path));
-  const json j = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json j = parse_json(text);
   if (j.is_discarded()) {
     return base::fail(fmt::format("{}: not valid JSON (truncated?)", path));
   }

@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
 #include "common/base/terminal.h"
+#include "common/model/json_fields.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
 #include "launcher/cli/exit_status.h"
@@ -105,7 +106,7 @@ base::Result<Question> question(const std::string& action, const std::vector<std
 }
 
 std::string text_of(const std::string& action, const std::string& reply, const model::RunDir& dir) {
-  const auto j = nlohmann::json::parse(reply, nullptr, /*allow_exceptions=*/false);
+  const auto j = model::parse_json(reply);
   const auto field = [&](const char* key) {
     return j.contains(key) && j[key].is_string() ? base::sanitize(j[key].get<std::string>()) : std::string();
   };

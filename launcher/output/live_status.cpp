@@ -139,7 +139,7 @@ ordered_json to_json(const LiveStatus& s) {
 
 base::Result<LiveStatus> live_status_from_json(std::string_view text) {
   try {
-    const json j = json::parse(text);
+    const json j = model::parse_json(text);
     LiveStatus s;
     s.run = j.value("run", "");
     s.host = j.value("host", "");

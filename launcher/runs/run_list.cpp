@@ -24,6 +24,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr double kLongestRunS = 1e9;  // that is believed
+
 bool is_here(const std::string& host) {
   char buf[256] = {};
   return ::gethostname(buf, sizeof buf - 1) == 0 && host == buf;
@@ -51,7 +53,7 @@ bool main_lives(const model::RunManifest& run, const base::ProcFs& proc) {
   if (!stat || stat->state == 'Z') {
     return false;
   }
-  const double age_s = base::ns_to_s(base::wall_ns() - run.started_wall_ns);
+  const double age_s = base::ns_to_s(base::wall_ns()) - base::ns_to_s(run.started_wall_ns);
   const double booted_s = base::ns_to_s(base::read_clock_ns(CLOCK_BOOTTIME));
   const double started_s =
       static_cast<double>(stat->start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
@@ -102,7 +104,10 @@ base::Result<RunEntry> read_run(const std::string& path) {
   RunEntry out{.name = std::string(base::base_name(path)), .path = path, .manifest = std::move(manifest)};
   out.life = life_of(path, out.manifest);
   out.bytes = size_on_disk(path);
-  out.ended_wall_ns = out.manifest.started_wall_ns + static_cast<int64_t>(out.manifest.elapsed_s * 1e9);
+  // Whatever the file says, the sum is a number.
+  const int64_t elapsed_ns = base::s_to_ns(std::clamp(out.manifest.elapsed_s, 0.0, kLongestRunS));
+  out.ended_wall_ns =
+      std::clamp<int64_t>(out.manifest.started_wall_ns, 0, INT64_MAX - elapsed_ns) + elapsed_ns;
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -86,7 +87,7 @@ base::Result<std::string> ControlClient::ask(const std::string& request, double 
     return base::fail(nobody_there(base::fail_errno("cannot send the request").value()));
   }
   XPURUN_TRY_ASSIGN(std::string reply, read_line(fd.get(), timeout_s));
-  const auto json = nlohmann::json::parse(reply, nullptr, /*allow_exceptions=*/false);
+  const auto json = model::parse_json(reply);
   if (!json.is_object() || !json.contains("ok") || !json["ok"].is_boolean()) {
     return base::fail(base::Error{.what = "xpurun gave an answer that is none", .id = "E-CONTROL"});
   }
@@ -102,7 +103,7 @@ base::Result<std::string> ControlClient::ask(const std::string& request, double 
 
 base::Result<std::string> ControlClient::dump(double timeout_s) const {
   XPURUN_TRY_ASSIGN(const std::string reply, ask(R"({"cmd":"dump","why":"request"})", timeout_s));
-  const auto json = nlohmann::json::parse(reply);
+  const auto json = model::parse_json(reply);
   const auto dir = json.find("dir");
   if (dir == json.end() || !dir->is_string()) {
     return base::fail(base::Error{.what = "xpurun did not say where the dump is", .id = "E-CONTROL"});

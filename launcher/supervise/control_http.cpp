@@ -1,6 +1,7 @@
 #include "launcher/supervise/control_http.h"
 
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -92,9 +93,7 @@ ControlCall control_call(const HttpRequest& request, const std::string& token) {
   if (!fits) {
     return {.refused = refusal(405, status ? "GET /status" : "use POST"), .request = nullptr};
   }
-  json fields = request.body.empty() || status
-                    ? json::object()
-                    : json::parse(request.body, nullptr, /*allow_exceptions=*/false);
+  json fields = request.body.empty() || status ? json::object() : model::parse_json(request.body);
   if (!fields.is_object() || fields.contains("cmd")) {
     return {.refused = refusal(400, "the body must be a JSON object with the request's fields"),
             .request = nullptr};

@@ -1,5 +1,6 @@
 #include "launcher/supervise/control_server.h"
 
+#include "common/model/json_fields.h"
 #include "launcher/supervise/unix_socket.h"
 
 #include <nlohmann/json.hpp>
@@ -115,7 +116,7 @@ void ControlServer::handle_lines(int fd, const std::shared_ptr<Client>& client) 
 }
 
 void ControlServer::handle(int fd, const std::shared_ptr<Client>& client, const std::string& line) {
-  const auto request = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto request = model::parse_json(line);
   if (!request.is_object() || !request.contains("cmd") || !request["cmd"].is_string()) {
     send(fd, *client, error_reply("bad_request", "expected one JSON object with \"cmd\""));
     return;

@@ -2,6 +2,7 @@
 #include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
 #include "launcher/supervise/supervisor.h"
 #include "report/diagnosis/diagnose.h"
 
@@ -20,7 +21,7 @@ constexpr size_t kMostLedgerLines = 3;
 
 base::Result<model::Verdict> load_verdict(const std::string& path) {
   XPURUN_TRY_ASSIGN(const std::string text, base::read_file(path));
-  const auto j = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto j = model::parse_json(text);
   return model::verdict_from_json(j);
 }
 

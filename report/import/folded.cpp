@@ -41,7 +41,7 @@ base::Result<Imported> read_folded(std::string_view text, const ImportHint& hint
     t.main = true;  // nothing tells the threads apart
     for (std::string_view word : words) {
       if (!word.empty()) {
-        t.frames.push_back(frame_from_label(word));
+        t.frames.push_back(frame_from_label(base::sanitize(word)));
       }
     }
     std::reverse(t.frames.begin(), t.frames.end());

@@ -11,6 +11,8 @@ namespace xpurun::report {
 
 namespace {
 
+constexpr size_t kMostCandidates = 64;  // parentheses of a name that are tried
+
 // Where the parenthesis at `open` is closed, quotes respected; npos if never.
 size_t closing(std::string_view text, size_t open) {
   int depth = 0;
@@ -43,10 +45,10 @@ struct Call {
 // "std::function<void ()>::operator()() const": the arguments are the group behind which nothing or a place
 // stands.
 std::optional<Call> split_call(std::string_view text) {
-  for (size_t at = text.find('('); at != std::string_view::npos; at = text.find('(', at + 1)) {
-    if (at == 0 || text[at - 1] != ' ') {
-      continue;
-    }
+  size_t tried = 0;
+  for (size_t at = text.find(" ("); at != std::string_view::npos && tried < kMostCandidates;
+       at = text.find(" (", at), ++tried) {
+    ++at;
     const size_t end = closing(text, at);
     if (end == std::string_view::npos) {
       continue;

@@ -1,5 +1,6 @@
 // py-spy dump -j: a list of threads.
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
 #include "report/import/readers.h"
 
 #include <fmt/format.h>
@@ -53,7 +54,7 @@ model::Frame frame_from(const json& j) {
 }  // namespace
 
 base::Result<Imported> read_pyspy_json(std::string_view text, const ImportHint& hint) {
-  const json list = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json list = model::parse_json(text);
   if (list.is_discarded()) {
     return base::fail("not valid JSON (truncated?)");
   }

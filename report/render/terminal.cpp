@@ -1,6 +1,7 @@
 #include "report/render/terminal.h"
 
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
 #include "common/model/rank_set.h"
 #include "report/flamegraph/palette.h"
 #include "report/render/json.h"
@@ -218,7 +219,7 @@ void put_environment(Writer& w, const json& report) {
 }  // namespace
 
 base::Result<std::string> terminal_text(std::string_view report_json, const TerminalLook& look) {
-  const json report = json::parse(report_json, nullptr, /*allow_exceptions=*/false);
+  const json report = model::parse_json(report_json);
   if (!report.is_object() || text_of(report, "schema") != kReportSchema) {
     return base::fail(base::Error{
         .what = "the data is no report that this xpurun can read",

@@ -77,10 +77,15 @@ base::Result<ElfImage> ModuleList::image_from_memory(const Mapping& mapping) {
       base = m.lo;
       bytes.clear();
     }
-    const uint64_t end = m.offset + m.range().size();
-    if (!base || end > kMaxImageFromMemory) {
+    // Of a snapshot from elsewhere, offset and size may be anything.
+    if (!base || m.offset > kMaxImageFromMemory || m.range().size() > kMaxImageFromMemory - m.offset) {
       continue;
     }
+    // Not there: known before memory for all of it is taken.
+    if (!memory_.value<std::byte>(m.lo) || !memory_.value<std::byte>(m.hi - 1)) {
+      return base::fail(fmt::format("cannot read {} from memory", m.path));
+    }
+    const uint64_t end = m.offset + m.range().size();
     if (bytes.size() < end) {
       bytes.resize(end);
     }

@@ -2,6 +2,7 @@
 // names of the host) is taken from the stacks as they were resolved at once, which the file contains too.
 #include "common/base/io.h"
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
 #include "stackdump/cpython/debug_offsets.h"
 #include "stackdump/process_dump.h"
 #include "stackdump/snapshot/snapshot_file.h"
@@ -101,14 +102,15 @@ ModuleFacts facts_from(const json& j) {
   return out;
 }
 
-// We write integers only, and converting others would be undefined.
+// We write integers only, and converting others would be undefined; nested too deep, to copy it would be.
 json parse_meta(const std::string& text) {
-  bool fraction = false;
-  json meta = json::parse(text, [&fraction](int, json::parse_event_t event, json& value) {
-    fraction = fraction || (event == json::parse_event_t::value && value.is_number_float());
+  bool strange = false;
+  json meta = json::parse(text, [&strange](int depth, json::parse_event_t event, json& value) {
+    strange = strange || depth > model::kDeepestJson ||
+              (event == json::parse_event_t::value && value.is_number_float());
     return true;
   });
-  return fraction ? json() : meta;
+  return strange ? json() : meta;
 }
 
 // The layout of the interpreter's structures from its version, or its own description of them.

@@ -55,7 +55,7 @@ base::Result<SnapshotContent> parse(std::string_view in) {
 
 }  // namespace
 
-std::string encode_snapshot(const SnapshotContent& content) {
+std::string encode_snapshot(const SnapshotContent& content, SnapshotStorage storage) {
   std::string raw;
   base::append_bytes(raw, uint64_t{content.meta.size()});
   raw += content.meta;
@@ -71,13 +71,16 @@ std::string encode_snapshot(const SnapshotContent& content) {
   std::memcpy(h.magic, kMagic, sizeof kMagic);
   h.version = kSnapshotVersion;
   h.size = raw.size();
-  std::string stored(ZSTD_compressBound(raw.size()), '\0');
-  const size_t n = ZSTD_compress(stored.data(), stored.size(), raw.data(), raw.size(), kLevel);
-  if (ZSTD_isError(n) == 0) {
-    h.flags = kCompressed;
-    stored.resize(n);
-  } else {
+  std::string stored;
+  if (storage == SnapshotStorage::compressed) {
+    stored.resize(ZSTD_compressBound(raw.size()));
+    const size_t n = ZSTD_compress(stored.data(), stored.size(), raw.data(), raw.size(), kLevel);
+    stored.resize(ZSTD_isError(n) == 0 ? n : 0);
+  }
+  if (stored.empty()) {
     stored = std::move(raw);
+  } else {
+    h.flags = kCompressed;
   }
   h.checksum = XXH3_64bits(stored.data(), stored.size());
   std::string out;

@@ -18,7 +18,9 @@ struct SnapshotContent {
   std::map<Addr, std::string> pages;  // each SnapshotMemory::kPageSize bytes, at multiples of that
 };
 
-std::string encode_snapshot(const SnapshotContent& content);
+enum class SnapshotStorage { compressed, plain };  // plain: for tests, and where compression fails
+std::string encode_snapshot(const SnapshotContent& content,
+                            SnapshotStorage storage = SnapshotStorage::compressed);
 // `max_size` limits the memory that the content may take, in bytes.
 base::Result<SnapshotContent> decode_snapshot(std::string_view file, size_t max_size = size_t{512} << 20);
 

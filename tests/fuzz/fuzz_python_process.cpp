@@ -1,10 +1,10 @@
-// Input: one byte selects a recorded process, then patches of 12 bytes: where (counted over all recorded
-// bytes) and what to put there; small values stand for addresses of recorded ranges. Everything is read from
-// the patched process.
+// Input: one byte selects a recorded process, then patches of 12 bytes: where (a recorded range and a
+// place in it) and what to put there; small values stand for addresses of recorded ranges. Everything is read
+// from the patched process.
 #include "common/base/io.h"
 #include "tests/support/python_image.h"
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -14,9 +14,15 @@ using namespace xpurun::stackdump;
 
 namespace {
 
+struct Range {
+  Addr begin = 0;
+  char* bytes = nullptr;
+  size_t size = 0;
+};
+
 struct Recorded {
   MemoryImage image;
-  std::vector<Addr> starts;
+  std::vector<Range> ranges;  // of the image, ascending
 };
 
 const Recorded& recorded(size_t index) {
@@ -31,8 +37,10 @@ const Recorded& recorded(size_t index) {
         std::abort();  // XPURUN_TEST_SOURCE must name the source directory
       }
       out.push_back({.image = std::move(*image)});
-      for (const auto& [addr, bytes] : out.back().image.ranges) {
-        out.back().starts.push_back(addr);
+    }
+    for (Recorded& r : out) {
+      for (auto& [addr, bytes] : r.image.ranges) {
+        r.ranges.push_back({.begin = addr, .bytes = bytes.data(), .size = bytes.size()});
       }
     }
     return out;
@@ -40,41 +48,54 @@ const Recorded& recorded(size_t index) {
   return all[index % all.size()];
 }
 
-// The recorded bytes with patches over them.
+// The recorded bytes with patches in them as long as this lives.
 class PatchedMemory : public RemoteMemory {
  public:
-  PatchedMemory(const Recorded& r, const uint8_t* data, size_t size) : plain_(r.image) {
+  PatchedMemory(const Recorded& r, const uint8_t* data, size_t size) : recorded_(r) {
     for (; size >= 12 && patches_.size() < 64; data += 12, size -= 12) {
       uint32_t where = 0;
       uint64_t what = 0;
       std::memcpy(&where, data, 4);
       std::memcpy(&what, data + 4, 8);
       if (what < 65536 && what >= 256) {
-        what = r.starts[what % r.starts.size()] + what % 3 * 8;
+        what = r.ranges[what % r.ranges.size()].begin + what % 3 * 8;
       }
-      patches_.emplace_back(r.starts[where % r.starts.size()] + where / 65536 % 512 * 8, what);
+      const Range& range = r.ranges[where % r.ranges.size()];
+      if (const size_t at = where / 65536 % 512 * 8; range.size >= 8 && at <= range.size - 8) {
+        patches_.emplace_back(range.bytes + at, 0);
+        std::memcpy(&patches_.back().second, range.bytes + at, 8);
+        std::memcpy(range.bytes + at, &what, 8);
+      }
+    }
+  }
+  PatchedMemory(const PatchedMemory&) = delete;
+  PatchedMemory& operator=(const PatchedMemory&) = delete;
+  ~PatchedMemory() override {
+    for (; !patches_.empty(); patches_.pop_back()) {
+      std::memcpy(patches_.back().first, &patches_.back().second, 8);
     }
   }
   bool read(Addr addr, std::span<std::byte> into) override {
     if (++reads_ > 4'000'000) {
       std::abort();  // not bounded
     }
-    if (!plain_.read(addr, into)) {
+    const auto next = std::upper_bound(recorded_.ranges.begin(), recorded_.ranges.end(), addr,
+                                       [](Addr a, const Range& r) { return a < r.begin; });
+    if (next == recorded_.ranges.begin()) {
       return false;
     }
-    for (const auto& [at, what] : patches_) {
-      for (size_t i = 0; i < 8; ++i) {
-        if (at + i >= addr && at + i - addr < into.size()) {
-          into[at + i - addr] = static_cast<std::byte>(what >> 8 * i & 0xff);
-        }
-      }
+    const Range& r = *std::prev(next);
+    const size_t at = addr - r.begin;
+    if (at > r.size || into.size() > r.size - at) {
+      return false;
     }
+    std::memcpy(into.data(), r.bytes + at, into.size());
     return true;
   }
 
  private:
-  ImageMemory plain_;
-  std::vector<std::pair<Addr, uint64_t>> patches_;
+  const Recorded& recorded_;
+  std::vector<std::pair<char*, uint64_t>> patches_;  // where, and what was there
   size_t reads_ = 0;
 };
 

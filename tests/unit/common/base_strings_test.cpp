@@ -40,6 +40,8 @@ TEST_CASE("durations are printed for people") {
   CHECK(human_duration(12.4) == "12 s");
   CHECK(human_duration(185) == "3m05s");
   CHECK(human_duration(3720) == "1h02m");
+  CHECK(human_duration(1e300) == "277777777h46m");
+  CHECK(human_duration(-1e300) == human_duration(-1e12));
 }
 
 TEST_CASE("width counts columns, not bytes") {
@@ -56,6 +58,7 @@ TEST_CASE("eliding keeps both ends and never exceeds the width") {
   for (size_t n = 0; n < 12; ++n) {
     CHECK(display_width(elide_middle("ab列cdé列fghij", n)) <= n);
   }
+  CHECK(elide_middle(std::string(4'000'000, 'x'), 5) == "xx…xx");  // at once
 }
 
 TEST_CASE("sanitizing removes what drives a terminal") {

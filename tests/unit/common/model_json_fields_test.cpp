@@ -30,11 +30,24 @@ TEST_CASE("an absent or null member is the fallback, a wrong one is not") {
   CHECK_THROWS_AS(integer(j, "pid", 0), json::exception);
 }
 
+TEST_CASE("what is nested too deep is no JSON, and neither is what is cut off") {
+  CHECK(parse_json(R"({"a": ["[[\\", "\"{"]})").is_object());
+  const auto nested = [](size_t n) { return std::string(n, '[') + std::string(n, ']'); };
+  CHECK(parse_json(nested(kDeepestJson)).is_array());
+  CHECK(parse_json(nested(kDeepestJson + 1)).is_discarded());
+  CHECK(parse_json("[1, 2").is_discarded());
+  // To copy or print this would take more stack than there is.
+  CHECK(
+      parse_json(R"({"schema": "xpurun.stacks/1", "threads": [)" + nested(1'000'000) + "]}").is_discarded());
+}
+
 TEST_CASE("a stacks file with a number that is none is refused with the reason") {
   const auto stacks = process_stacks_from_json(json::parse(
       R"({"schema": "xpurun.stacks/1", "threads": [{"tid": 1, "frames": [{"kind": "python", "line": 5.55556e+20}]}]})"));
   REQUIRE_FALSE(stacks);
   CHECK(stacks.error().what.find("not an integer in range") != std::string::npos);
+  CHECK_FALSE(process_stacks_from_json(
+      json::parse(R"({"schema": "xpurun.stacks/1", "gpu_kernels": [{"name": "k", "grid": 1e300}]})")));
 }
 
 }  // namespace xpurun::model

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <climits>
 #include <set>
 
 using xpurun::model::RankSet;
@@ -46,4 +47,15 @@ TEST_CASE("rank sets obey the laws of sets") {
       CHECK(a.contains(r) == (a_ref.count(r) == 1));
     }
   }
+}
+
+TEST_CASE("rank sets hold the first and the last of all numbers") {
+  RankSet s{INT_MAX};
+  s.insert(5);
+  s.insert(INT_MAX);
+  s.insert(INT_MIN);
+  CHECK(s.ranks() == std::vector<int>{INT_MIN, 5, INT_MAX});
+  CHECK(s.minus(RankSet{INT_MAX}).ranks() == std::vector<int>{INT_MIN, 5});
+  CHECK(RankSet::range(0, INT_MAX).minus(RankSet::range(1, INT_MAX)) == RankSet{0});
+  CHECK(RankSet::range(INT_MIN, INT_MAX).size() == size_t{1} << 32);
 }

@@ -71,6 +71,8 @@ TEST_CASE("broken files are named, and the rest is shown") {
   put("broken/rank-1.stacks.json", R"({"schema":"xpurun.stacks/1","thr)");
   put("broken/rank-2.stacks.json", "");
   put("broken/rank-3.stacks.json", R"({"schema":"xpurun.stacks/1","rank":2000000000,"role":"rank"})");
+  put("broken/dump.json", R"({"schema":"xpurun.dump/1","processes":[
+      {"pid":7,"rank":2147483647,"role":"rank","status":"timeout"}]})");
   const auto built = build_stacks("broken", "broken-out", {});
   REQUIRE(built);
   CHECK(mentions(built->notes, "rank-1.stacks.json"));
@@ -79,6 +81,7 @@ TEST_CASE("broken files are named, and the rest is shown") {
   const std::string folded = read("broken-out/merged.folded");
   CHECK(folded.find("all_reduce") != std::string::npos);
   CHECK(folded.find("rank/main;[no stacks: the stacks file cannot be read] 2\n") != std::string::npos);
+  CHECK(collect({"broken"}).forest.ranks().ranks() == std::vector<base::Rank>{0, 1, 2});
 }
 
 TEST_CASE("a directory without stacks is an error that says what was looked for") {

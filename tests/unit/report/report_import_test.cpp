@@ -127,6 +127,11 @@ TEST_CASE("text of gdb, with names and arguments that look like something else")
   CHECK(t.frames[2].line == 4963);
   CHECK(t.frames[3].kind == model::FrameKind::marker);
   CHECK(t.frames[4].func == "??");
+  std::string endless = "#0  f";
+  for (int i = 0; i < 300'000; ++i) {
+    endless += " (";
+  }
+  CHECK(only(read_gdb_text(endless + "\n#1  g () at a.c:1\n", {})).threads[0].frames.size() == 1);  // at once
   const auto eu = only(read_gdb_text("PID 5 - process\nTID 5:\n#0  0x01 poll\n#1  0x02\n", {}));
   CHECK(eu.pid == 5);
   CHECK(names(eu.threads[0]) == "poll ??");
@@ -162,6 +167,8 @@ TEST_CASE("folded stacks") {
   CHECK(names(p.threads[0]) == "poll f <module>");
   CHECK(p.threads[0].frames[1].kind == model::FrameKind::python);
   CHECK(p.threads[1].frames[0].kind == model::FrameKind::kernel);
+  // Nothing that a terminal would obey.
+  CHECK(names(only(read_folded("a\x7f;b\x1b[2J 1\n", {})).threads[0]) == "b?[2J a?");
 }
 
 TEST_CASE("xpu_timer's protobuf, whole and cut off at every byte") {
