@@ -21,18 +21,20 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 JOB = HERE / "timing_job.py"
-SECONDS = float(os.environ.get("XPURUN_GPU_SECONDS", "470"))
+SECONDS = float(os.environ.get("XPURUN_GPU_SECONDS", "770"))
 # Part: seconds at most, xpurun's options, environment.
 PARTS = {
-    "ab": (255, ("--timing", "light"), {}),
+    "ab": (210, ("--timing", "light"), {}),
     "calls": (40, (), {}),
     "checks": (150, ("--timing", "full", "--overhead-budget", "100%"), {}),
-    "ab-shared-queue": (85, ("--timing", "light"), {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}),
+    "ab-shared-queue": (120, ("--timing", "light"), {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}),
+    "ab-small": (125, ("--timing", "light"), {}),
+    "ab-causes": (120, ("--timing", "light"), {}),
 }
 # What a part needs beside its steps: to start torchrun, torch and NCCL, and to end.
 START = 30
 # Most overhead in percent of light and full timing.
-PROMISED = {"ab ddp": (0.1, 0.5), "ab fsdp": (0.1, 0.5), "ab small": (1.0, None), "ab-shared-queue fsdp": (0.3, None)}
+PROMISED = {"ab ddp": (0.1, 0.5), "ab fsdp": (0.1, 0.5), "ab-small small": (1.0, None), "ab-shared-queue fsdp": (0.3, None)}
 NOISE = 0.2  # percent: beyond this nothing can be said
 
 
