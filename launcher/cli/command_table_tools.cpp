@@ -33,7 +33,7 @@ std::vector<CommandSpec> tool_commands() {
        .options = ctl_options(),
        .operands = Operands::actions,
        .actions = "status timing dump trace reset off light full",
-       .examples = {{"xpurun ctl timing full", "time every call of the last run below ./xpurun-runs"},
+       .examples = {{"xpurun ctl timing full", "time more calls of the last run below ./xpurun-runs"},
                     {"xpurun ctl trace --count 5000 --at +10s", "five thousand calls of each rank"},
                     {"xpurun ctl dump --run /mnt/job-17", "where is everybody?"}},
        .manual = "xpurun-ctl(1)"},
