@@ -39,6 +39,7 @@ class Tools(xpurun_test.Case):
         self.clean = {k: v for k, v in self.env().items() if not k.startswith("XPURUN_") or k == "XPURUN_E2E"}
         self.clean |= {"HOME": str(self.dir / "home"), "COLUMNS": "100"}
         self.clean.pop("XDG_CONFIG_HOME", None)
+        self.clean.pop("LD_LIBRARY_PATH", None)  # the build's own, with fake vendor libraries for other tests
 
     def xpurun(self, *args, **env):
         return self.run_xpurun(*args, out=False, env={**self.clean, **env}, stdin=subprocess.DEVNULL)
