@@ -82,7 +82,7 @@ std::string write_format(Format format, StackSet set, View view) {
   switch (format) {
     case Format::tree:
       return stacks_text(fmt::format("{}. {}", ranks_title(set.collected), set.about), set.collected.forest,
-                         set.collected.classes.classes());
+                         set.collected.classes.classes(), view);
     case Format::text:
       return processes_text(set, view);
     case Format::json:

@@ -85,7 +85,7 @@ std::string tree_text(const FrameTree& tree, const FrameTable& frames, size_t ma
 }
 
 std::string stacks_text(const std::string& title, const StackForest& forest,
-                        const std::vector<StackClass>& classes) {
+                        const std::vector<StackClass>& classes, Layer layer) {
   std::string out = title + "\n\nRanks by where their main thread is, smallest group first\n";
   for (const StackClass& c : classes) {
     out += fmt::format("\n{} ({} of {})\n", class_title(c), c.ranks.size(), forest.ranks().size());
@@ -93,11 +93,14 @@ std::string stacks_text(const std::string& title, const StackForest& forest,
       out += fmt::format("  no stacks: {}\n", base::sanitize(c.missing));
     }
     for (const model::Frame& f : c.frames) {
-      out += fmt::format("  {}\n", model::frame_label(f));
+      if (f.kind == model::FrameKind::marker || layer == Layer::merged ||
+          (f.kind == model::FrameKind::python) == (layer == Layer::python)) {
+        out += fmt::format("  {}\n", model::frame_label(f));
+      }
     }
   }
   for (const RoleTree* role : forest.roles()) {
-    if (const FrameTree& tree = role->tree(Layer::merged); !tree.empty()) {
+    if (const FrameTree& tree = role->tree(layer); !tree.empty()) {
       out += fmt::format("\n{}: {}, outermost frame first\n{}", role->process, role->thread,
                          tree_text(tree, forest.frames()));
     }

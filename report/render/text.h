@@ -21,9 +21,10 @@ namespace xpurun::report {
 // What is beyond `max_lines` is counted in a last line.
 std::string tree_text(const FrameTree& tree, const FrameTable& frames, size_t max_lines = 4000);
 
-// The classes, smallest first, then the trees of every role. `title` is the first line.
+// The classes, smallest first, then the trees of every role, with the frames of one layer. `title` is the
+// first line.
 std::string stacks_text(const std::string& title, const StackForest& forest,
-                        const std::vector<StackClass>& classes);
+                        const std::vector<StackClass>& classes, Layer layer = Layer::merged);
 
 // "Rank 2", "Ranks 0-1,3", with how many of how many.
 std::string class_title(const StackClass& c);

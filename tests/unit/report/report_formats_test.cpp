@@ -45,6 +45,23 @@ TEST_CASE("equal threads are together in the text, with a heading that names the
   CHECK(processes_text(make_stack_set({p}, "x", {}), View::native).find("_PyEval") != std::string::npos);
 }
 
+TEST_CASE("the tree shows the frames of its view, in the groups as below them") {
+  const auto tree = [](View view) { return write_format(Format::tree, sample_set(), view); };
+  const auto count = [](const std::string& text, std::string_view what) {
+    size_t n = 0;
+    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) {
+      ++n;
+    }
+    return n;
+  };
+  CHECK(count(tree(View::merged), "poll (libc.so.6)") >= 2);
+  CHECK(count(tree(View::merged), "train.py") >= 2);
+  CHECK(count(tree(View::python), "libc.so.6") == 0);
+  CHECK(count(tree(View::python), "train.py") == count(tree(View::merged), "train.py"));
+  CHECK(count(tree(View::native), "train.py") == 0);
+  CHECK(count(tree(View::native), "poll (libc.so.6)") >= 2);
+}
+
 TEST_CASE("what a thread does with the GIL, in words") {
   using model::GilState;
   for (const auto& [gil, words] : {std::pair{GilState::holder, "holds the GIL"},

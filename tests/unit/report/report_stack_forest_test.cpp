@@ -24,8 +24,9 @@ StackForest forest_of(const std::vector<model::ProcessStacks>& processes) {
 
 // Everything that is shown of a forest.
 std::string shown(const StackForest& forest) {
-  std::string out = stacks_text("t", forest, {});
+  std::string out;
   for (Layer layer : kLayers) {
+    out += stacks_text("t", forest, {}, layer);
     out += folded_text(forest, layer);
   }
   return out;
