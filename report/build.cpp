@@ -166,7 +166,8 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
   }
   std::vector<RankRow> rows = rank_rows(run, result.verdict, manifest, collected);
   std::string log = culprit_log(dir, result.verdict);
-  RunReport report{.dir = typed_path(dir.path(), run.cwd),
+  std::string typed = typed_path(dir.path(), run.cwd);
+  RunReport report{.dir = std::move(typed),
                    .culprit_log = std::move(log),
                    .run = std::move(run),
                    .verdict = result.verdict,
