@@ -11,8 +11,10 @@ constexpr double kDeadlineS = 60;
 ReportRunner::ReportRunner(EventLoop& loop, std::string run_dir, sigset_t mask)
     : loop_(loop), run_dir_(std::move(run_dir)), mask_(mask) {}
 
-void ReportRunner::set_handlers(std::function<void(base::Pid)> started, std::function<void()> done) {
+void ReportRunner::set_handlers(std::function<void(base::Pid)> started, std::function<void()> ended,
+                                std::function<void()> done) {
   started_ = std::move(started);
+  ended_ = std::move(ended);
   done_ = std::move(done);
 }
 
@@ -30,7 +32,10 @@ void ReportRunner::start() {
   auto helper = HelperProcess::start({"/proc/self/exe", "report", run_dir_, "--quiet"}, mask_, stderr_fd_);
   if (!helper) {
     base::log_warn("no report: {}", base::to_line(helper.error()));
-    loop_.after(0, [this] { done_(); });
+    loop_.after(0, [this] {
+      ended_();
+      done_();
+    });
     return;
   }
   helper_ = std::move(*helper);
@@ -53,6 +58,7 @@ bool ReportRunner::helper_ended(base::Pid pid, int wait_status) {
   if (wait_status != 0) {
     base::log_warn("the report failed (wait status {:#x}); see xpurun.log in {}", wait_status, run_dir_);
   }
+  ended_();
   if (again_) {
     start();
   } else {

@@ -18,8 +18,10 @@ class ReportRunner {
   ReportRunner(const ReportRunner&) = delete;
   ReportRunner& operator=(const ReportRunner&) = delete;
 
-  // `started` is told the pid; `done` is called after each run, successful or not.
-  void set_handlers(std::function<void(base::Pid)> started, std::function<void()> done);
+  // `started` is told the pid; `ended` is called after each run, successful or not, and `done` after it if no
+  // more are asked for.
+  void set_handlers(std::function<void(base::Pid)> started, std::function<void()> ended,
+                    std::function<void()> done);
   void set_stderr(int fd) { stderr_fd_ = fd; }
   void request();
   bool busy() const { return helper_.pid() > 0; }
@@ -37,6 +39,7 @@ class ReportRunner {
   bool again_ = false;
   EventLoop::TimerId deadline_ = 0;
   std::function<void(base::Pid)> started_;
+  std::function<void()> ended_;
   std::function<void()> done_;
 };
 

@@ -72,7 +72,8 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir
       level_(static_cast<wire::Level>(options.timing)) {
   helper_stderr_.reset(::open(journal_.dir().log().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   reports_.set_stderr(helper_stderr_.get());
-  reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); }, [this] { report_done(); });
+  reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); }, [this] { take_verdict(); },
+                        [this] { reports_done(); });
   collector_.on_events([this](base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
                               const wire::Segment& memory) { events_arrived(pid, timing, events, memory); });
   if (options_.shape_metrics) {

@@ -95,7 +95,8 @@ class Supervisor {
   bool dumped_since(double seconds) const;
 
   // verdicts.cpp
-  void report_done();
+  void take_verdict();
+  void reports_done();
   void announce(const model::Verdict& verdict);
   [[nodiscard]] bool must_end_the_job(const model::Verdict& verdict) const;
   void end_the_job();

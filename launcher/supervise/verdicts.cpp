@@ -40,15 +40,22 @@ void Supervisor::say(const std::string& line) const {
   (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: {}\n", line));
 }
 
-void Supervisor::report_done() {
-  auto verdict = load_verdict(journal_.dir().verdict_json());
+void Supervisor::take_verdict() {
+  const auto verdict = load_verdict(journal_.dir().verdict_json());
   if (!verdict) {
     base::log_warn("no verdict: {}", base::to_line(verdict.error()));
-  } else {
-    journal_.manifest().verdict = *verdict;
-    model::Incident* incident = journal_.open_incident();
-    if (incident != nullptr && !finished_ && verdict->kind == "hang") {
-      incident->verdict = *verdict;
+    return;
+  }
+  journal_.manifest().verdict = *verdict;
+  if (verdict->kind == "hang") {
+    // Meanwhile the ranks may have moved again, or the job may have ended: it is the verdict on that stall
+    // all the same.
+    for (model::Incident& incident : journal_.manifest().incidents) {
+      if (incident.dump == verdict->dump) {
+        incident.verdict = *verdict;
+      }
+    }
+    if (journal_.open_incident() != nullptr && !finished_) {
       if (must_end_the_job(*verdict)) {
         // The evidence follows as the last lines, behind whatever the dying job prints.
         say(verdict->sentence);
@@ -57,8 +64,11 @@ void Supervisor::report_done() {
         announce(*verdict);
       }
     }
-    journal_.save_now();
   }
+  journal_.save_now();
+}
+
+void Supervisor::reports_done() {
   if (finished_) {
     print_end();
     loop_.stop();
