@@ -2,8 +2,11 @@
 
 #include "common/base/procfs.h"
 #include "stackdump/ptrace/access.h"
+#include "stackdump/ptrace/wait_alarm.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <elf.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
@@ -15,8 +18,10 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr int kMaxRounds = 16;                // rescans for threads that appeared meanwhile
-constexpr int64_t kSleepCheckNs = 2'000'000;  // a thread silent for so long is looked at in /proc
+constexpr int kMaxRounds = 16;  // rescans for threads that appeared meanwhile
+constexpr std::chrono::nanoseconds kSleepCheck{
+    2'000'000};  // a thread silent for so long is looked at in /proc
+constexpr std::chrono::nanoseconds kPollFor{300'000};
 constexpr timespec kPollPause{.tv_nsec = 100'000};
 
 }  // namespace
@@ -71,10 +76,10 @@ size_t TracedProcess::attach_new() {
   return threads_.size() - first_new;
 }
 
-void TracedProcess::poll(TracedThread& thread) {
+void TracedProcess::look_at(TracedThread& thread, int wait_options) {
   int status = 0;
-  const pid_t got = ::waitpid(thread.tid, &status, __WALL | WNOHANG);
-  if (got == 0) {
+  const pid_t got = ::waitpid(thread.tid, &status, __WALL | wait_options);
+  if (got == 0 || (got < 0 && errno == EINTR)) {
     return;
   }
   if (got < 0 || !WIFSTOPPED(status)) {
@@ -89,35 +94,50 @@ void TracedProcess::poll(TracedThread& thread) {
   }
 }
 
+// Whether the thread needs no more waiting for.
+bool TracedProcess::set_aside(TracedThread& thread) {
+  const auto stat = base::ProcFs().thread_stat(pid_, thread.tid);
+  if (!stat || stat->state == 'Z' || stat->state == 'X') {
+    thread.state = StopState::gone;
+  } else if (stat->state == 'D') {
+    thread.state = StopState::asleep;
+  }
+  return thread.state != StopState::seized;
+}
+
+// One thread after the other, asleep until it has stopped. Whatever we did meanwhile, urgent as we are, would
+// keep the processor from the threads that still have to run into their stop.
 void TracedProcess::wait_for_stops() {
-  const base::ProcFs proc;
-  base::MonoNs check_sleep_at = base::mono_ns() + kSleepCheckNs;
-  for (;;) {
-    size_t waiting = 0;
-    for (TracedThread& t : threads_) {
-      if (t.state == StopState::seized) {
-        poll(t);
-        waiting += t.state == StopState::seized ? 1 : 0;
+  const WaitAlarm alarm(kSleepCheck);
+  base::MonoNs begun = base::mono_ns();
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    TracedThread& t = threads_[i];
+    if (t.state == StopState::seized) {
+      look_at(t, WNOHANG);
+    }
+    while (t.state == StopState::seized) {
+      const base::MonoNs now = base::mono_ns();
+      if (now >= deadline_) {
+        return;
+      }
+      if (now - begun >= kSleepCheck.count() && set_aside(t)) {
+        // They sleep in crowds: one file system that does not answer, and the others need not be waited for.
+        std::for_each(threads_.begin() + static_cast<ptrdiff_t>(i), threads_.end(),
+                      [this](TracedThread& other) {
+                        if (other.state == StopState::seized) {
+                          set_aside(other);
+                        }
+                      });
+        break;
+      }
+      // An idle processor stops many in one pause, and to be woken by each would take longer.
+      if (alarm.armed() && now - begun >= kPollFor.count()) {
+        look_at(t, 0);
+      } else {
+        ::nanosleep(&kPollPause, nullptr);
+        look_at(t, WNOHANG);
       }
     }
-    const base::MonoNs now = base::mono_ns();
-    if (waiting == 0 || now >= deadline_) {
-      return;
-    }
-    if (now >= check_sleep_at) {
-      check_sleep_at = now + kSleepCheckNs;
-      for (TracedThread& t : threads_) {
-        if (t.state == StopState::seized) {
-          const auto stat = proc.thread_stat(pid_, t.tid);
-          if (!stat || stat->state == 'Z' || stat->state == 'X') {
-            t.state = StopState::gone;
-          } else if (stat->state == 'D') {
-            t.state = StopState::asleep;
-          }
-        }
-      }
-    }
-    ::nanosleep(&kPollPause, nullptr);
   }
 }
 
@@ -138,7 +158,7 @@ std::optional<Registers> TracedProcess::registers(const TracedThread& thread) co
 void TracedProcess::resume() {
   for (TracedThread& t : threads_) {
     if (t.state == StopState::seized || t.state == StopState::asleep) {
-      poll(t);  // it may have stopped at the last moment
+      look_at(t, WNOHANG);  // it may have stopped at the last moment
     }
     if (t.state == StopState::stopped) {
       // NOLINTNEXTLINE(performance-no-int-to-ptr)

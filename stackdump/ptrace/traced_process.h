@@ -1,5 +1,5 @@
-// TracedProcess: stops every thread of a process without ever blocking on one, and lets all go again in the
-// destructor. Thread rule: ptrace belongs to a thread, so create, use and destroy it in one and the same;
+// TracedProcess: stops every thread of a process without ever being stuck with one, and lets all go again in
+// the destructor. Thread rule: ptrace belongs to a thread, so create, use and destroy it in one and the same;
 // when that thread ends (or the program is killed) the kernel resumes whatever is left.
 #pragma once
 
@@ -49,7 +49,8 @@ class TracedProcess {
   TracedProcess(base::Pid pid, base::MonoNs deadline) : pid_(pid), deadline_(deadline) {}
   size_t attach_new();
   void wait_for_stops();
-  void poll(TracedThread& thread);
+  void look_at(TracedThread& thread, int wait_options);
+  bool set_aside(TracedThread& thread);
 
   base::Pid pid_;
   base::MonoNs deadline_;
