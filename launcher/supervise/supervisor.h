@@ -96,6 +96,8 @@ class Supervisor {
 
   // verdicts.cpp
   void take_verdict();
+  void take_hang(const model::Verdict& verdict);
+  void say_progress_again(const model::Incident& incident);
   void reports_done();
   void announce(const model::Verdict& verdict);
   [[nodiscard]] bool must_end_the_job(const model::Verdict& verdict) const;

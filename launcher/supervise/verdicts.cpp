@@ -48,24 +48,41 @@ void Supervisor::take_verdict() {
   }
   journal_.manifest().verdict = *verdict;
   if (verdict->kind == "hang") {
-    // Meanwhile the ranks may have moved again, or the job may have ended: it is the verdict on that stall
-    // all the same.
-    for (model::Incident& incident : journal_.manifest().incidents) {
-      if (incident.dump == verdict->dump) {
-        incident.verdict = *verdict;
-      }
-    }
-    if (journal_.open_incident() != nullptr && !finished_) {
-      if (must_end_the_job(*verdict)) {
-        // The evidence follows as the last lines, behind whatever the dying job prints.
-        say(verdict->sentence);
-        end_the_job();
-      } else {
-        announce(*verdict);
+    take_hang(*verdict);
+  }
+  journal_.save_now();
+}
+
+// Meanwhile the ranks may have moved again, or the job may have ended: it is the verdict on that stall all
+// the same.
+void Supervisor::take_hang(const model::Verdict& verdict) {
+  for (model::Incident& incident : journal_.manifest().incidents) {
+    if (incident.dump == verdict.dump) {
+      const bool first = incident.verdict.kind != verdict.kind;
+      incident.verdict = verdict;
+      if (first && incident.cleared_s >= 0 && !finished_) {
+        announce(verdict);
+        say_progress_again(incident);
       }
     }
   }
-  journal_.save_now();
+  if (journal_.open_incident() != nullptr && !finished_) {
+    if (must_end_the_job(verdict)) {
+      // The evidence follows as the last lines, behind whatever the dying job prints.
+      say(verdict.sentence);
+      end_the_job();
+    } else {
+      announce(verdict);
+    }
+  }
+}
+
+void Supervisor::say_progress_again(const model::Incident& incident) {
+  if (!announced_.empty() && !shutdown_.active() && !finishing_) {
+    say(fmt::format("progress again after {}",
+                    base::human_duration(incident.cleared_s - incident.at_s + options_.hang_timeout_s)));
+    announced_.clear();
+  }
 }
 
 void Supervisor::reports_done() {

@@ -136,11 +136,7 @@ void Supervisor::stall_cleared() {
   journal_.manifest().verdict = {};
   journal_.manifest().verdict.kind = "running";
   journal_.save_now();
-  if (!announced_.empty() && !shutdown_.active() && !finishing_) {
-    say(fmt::format("progress again after {}",
-                    base::human_duration(incident->cleared_s - incident->at_s + options_.hang_timeout_s)));
-    announced_.clear();
-  }
+  say_progress_again(*incident);
   if (options_.report && !finishing_) {
     reports_.request();
   }

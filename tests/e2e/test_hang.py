@@ -79,7 +79,7 @@ class Hang(xpurun_test.Case):
 
     def test_by_default_it_is_told_and_the_job_goes_on(self):
         p = self.start_xpurun("--hang-timeout", TIMEOUT, "--",
-                              *xpurun_test.torchrun(self.dir / "log", "--guilty", 1, "--fault", "stop", "--steps", 20))
+                              *xpurun_test.torchrun(self.dir / "log", "--guilty", 1, "--fault", "stop", "--steps", 60))
         self.wait_for(lambda: (self.out / "verdict.json").exists() and self.verdict()["kind"] == "hang", "verdict",
                       60)
         pid = self.rank_pids()[1]
