@@ -5,6 +5,9 @@ namespace xpurun::preload {
 namespace {
 // More is taken up only if it then stays this far below the budget, so that nothing swings.
 constexpr double kRoom = 0.8;
+// What counting and polling cost does not become less by timing less: this share of the budget goes to
+// samples whatever they cost, or a program of many small calls would never learn how long any takes.
+constexpr double kKeptForSamples = 0.2;
 }  // namespace
 
 Periods Budget::update(uint64_t now_ns, const Spent& spent, uint64_t ppm) {
@@ -27,18 +30,26 @@ Periods Budget::update(uint64_t now_ns, const Spent& spent, uint64_t ppm) {
 }
 
 void Budget::adapt(double sample, double mark, double other, double most) {
+  const double left = most - mark - other;
+  const double kept = most * kKeptForSamples;
+  const double for_samples = left > kept ? left : kept;
   const double all = sample + mark + other;
   if (all > most) {
     const bool can_mark_less = periods_.mark < kLongestMark;
-    const bool can_sample_less = periods_.sample < kLongestSample;
+    const bool can_sample_less = sample > for_samples && periods_.sample < kLongestSample;
     if (can_mark_less && (mark > sample || !can_sample_less)) {
       periods_.mark *= 2;
-    } else if (can_sample_less) {
+      return;
+    }
+    if (can_sample_less) {
       periods_.sample *= 2;
+      return;
     }
   } else if (periods_.mark > 1 && all + mark < most * kRoom) {
     periods_.mark /= 2;
-  } else if (periods_.sample > 1 && all + sample < most * kRoom) {
+    return;
+  }
+  if (periods_.sample > 1 && 2 * sample < for_samples * kRoom) {
     periods_.sample /= 2;
   }
 }

@@ -1,7 +1,7 @@
 // Keeps the cost of timing below the budget. The cost of a while is what our code took on the program's
 // threads, our own thread's CPU time, and what the events are taken to cost the GPU; while it is above the
 // budget, one in twice as many calls is timed, or one in twice as many collectives gets a mark, whichever
-// costs more. The poller's alone.
+// costs more; a fifth of the budget is for timing in any case. The poller's alone.
 #pragma once
 
 #include <stdint.h>
