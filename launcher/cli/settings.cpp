@@ -53,6 +53,30 @@ std::vector<std::string> names_in_files(const CommandSpec& command) {
   return out;
 }
 
+// Boost writes the user's words into its message where that says %option%, until it says so no more: endless
+// if the words say it themselves. So they are parsed `again` with another character for the percent sign.
+constexpr char kPercent = '\x01';
+
+std::string without_percent(std::string text) {
+  std::replace(text.begin(), text.end(), '%', kPercent);
+  return text;
+}
+
+template <typename Again>
+std::string message_of(const po::error& error, bool has_percent, const Again& again) {
+  if (!has_percent) {
+    return error.what();
+  }
+  try {
+    again();
+  } catch (const po::error& harmless) {
+    std::string message = harmless.what();
+    std::replace(message.begin(), message.end(), kPercent, '%');
+    return message;
+  }
+  return "cannot be understood";
+}
+
 // Variables that we set or read ourselves and that are no options.
 bool is_internal(std::string_view name) {
   return name == "XPURUN_RUN" || name.starts_with("XPURUN_RUN_") || name.starts_with("XPURUN_TEST_");
@@ -69,13 +93,16 @@ base::Result<ParsedWords> parse_words(const CommandSpec& command, const std::vec
   std::map<std::string, std::string> last;
   int verbose = 0;
   ParsedWords out;
-  try {
-    const po::options_description description = describe(command);
+  const po::options_description description = describe(command);
+  const auto parse = [&description](const std::vector<std::string>& words) {
     namespace style = po::command_line_style;
-    const auto parsed = po::command_line_parser(own)
-                            .options(description)
-                            .style(style::unix_style ^ style::allow_guessing)
-                            .run();
+    return po::command_line_parser(words)
+        .options(description)
+        .style(style::unix_style ^ style::allow_guessing)
+        .run();
+  };
+  try {
+    const auto parsed = parse(own);
     for (const po::option& option : parsed.options) {
       if (option.position_key >= 0) {
         out.operands.insert(out.operands.end(), option.value.begin(), option.value.end());
@@ -94,7 +121,9 @@ base::Result<ParsedWords> parse_words(const CommandSpec& command, const std::vec
       }
     }
   } catch (const po::error& e) {
-    return base::fail(usage_error(e.what(), command));
+    std::vector<std::string> harmless = own;
+    std::transform(own.begin(), own.end(), harmless.begin(), without_percent);
+    return base::fail(usage_error(message_of(e, harmless != own, [&] { parse(harmless); }), command));
   }
   for (auto& [name, value] : last) {
     out.settings.set(name, {.value = std::move(value), .source = "command line"});
@@ -173,9 +202,12 @@ base::Status add_config_text(Settings& settings, const CommandSpec& command, con
   for (const std::string& name : names_in_files(command)) {
     description.add_options()(name.c_str(), po::value<std::string>(), "");
   }
-  std::istringstream in(text);
+  const auto parse = [&description](const std::string& lines) {
+    std::istringstream in(lines);
+    return po::parse_config_file(in, description, /*allow_unregistered=*/true);
+  };
   try {
-    const auto parsed = po::parse_config_file(in, description, /*allow_unregistered=*/true);
+    const auto parsed = parse(text);
     std::map<std::string, std::string> values;
     for (const po::option& option : parsed.options) {
       const std::string& key = option.string_key;
@@ -200,7 +232,9 @@ base::Status add_config_text(Settings& settings, const CommandSpec& command, con
       settings.set(name, {.value = std::move(value), .source = path, .precedence = static_cast<int>(level)});
     }
   } catch (const po::error& e) {
-    return base::fail(config_error(fmt::format("{}: {}", path, e.what())));
+    const std::string harmless = without_percent(text);
+    return base::fail(
+        config_error(fmt::format("{}: {}", path, message_of(e, harmless != text, [&] { parse(harmless); }))));
   }
   return {};
 }

@@ -56,6 +56,17 @@ TEST_CASE("words of the command line") {
   SUBCASE("unknown and abbreviated options fail here too") {
     CHECK_FALSE(parse_words(run(), {"--hang", "3"}));
     CHECK_FALSE(parse_words(run(), {"--nope"}));
+    for (const char* placeholder :
+         {"%canonical_option%", "%option%", "%value%", "%original_token%", "%prefix%"}) {
+      const std::string text(placeholder);
+      for (const std::string& word :
+           {"--" + text, "--quiet=" + text, "--no-" + text, "-" + text, "-q" + text}) {
+        const auto words = parse_words(run(), {word});
+        CAPTURE(word);
+        REQUIRE_FALSE(words);
+        CHECK(words.error().what.find('\x01') == std::string::npos);
+      }
+    }
   }
 }
 
@@ -103,6 +114,8 @@ TEST_CASE("configuration files") {
   CHECK(config_problem("grace = 1\ngrace = 2") == "x.conf: grace is set twice");
   CHECK(config_problem("grace =") == "x.conf: grace has no value");
   CHECK(config_problem("just words").starts_with("x.conf: "));
+  // Boost would put the line into itself for ever.
+  CHECK(config_problem("words with %invalid_line%").ends_with("'words with %invalid_line%'"));
   CHECK(config_problem("[run]\ngrace = 2").starts_with("x.conf: run.grace is not an option"));
   SUBCASE("files") {
     Settings s;
