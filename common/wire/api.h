@@ -111,7 +111,9 @@ enum class OpClass : uint8_t { none, matmul, collective, memory, graph, kernel, 
   X(cudaStreamEndCapture, control)         \
   X(cudaLaunchKernel, kernel)              \
   X(cudaLaunchKernelExC, kernel)           \
-  X(__cudaLaunchKernel, kernel)
+  X(__cudaLaunchKernel, kernel)            \
+  X(cuLaunchKernel, kernel)                \
+  X(cuLaunchKernelEx, kernel)
 
 enum class Api : uint16_t {
 #define XPURUN_API_ENUM(name, op_class) name,

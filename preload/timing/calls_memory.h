@@ -1,4 +1,4 @@
-// Allocations, copies, fills, graph launches, captures and kernel launches, from their arguments. What only
+// Allocations, copies, fills, graph launches and captures, from their arguments. What only
 // queues work on a stream is timed there; what keeps the host waiting is timed on the host.
 #pragma once
 
@@ -91,15 +91,6 @@ struct CaptureCall {
       capture_ended();
     }
     return result;
-  }
-};
-
-// Only counted: what these kernels do, and for how long, is not known to us.
-struct KernelCall {
-  template <wire::Api kApi, typename... A>
-  static int call(int (*real)(A...), A... args) {
-    add(segment()->header.health.kernel_launches, 1);
-    return real(args...);
   }
 };
 

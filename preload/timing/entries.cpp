@@ -2,6 +2,7 @@
 // the caller made them, whatever the function's type.
 
 #include "preload/timing/calls_collective.h"
+#include "preload/timing/calls_kernel.h"
 #include "preload/timing/calls_matmul.h"
 #include "preload/timing/calls_memory.h"
 #include "preload/timing/hook.h"

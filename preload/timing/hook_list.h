@@ -1,5 +1,5 @@
 // Every hooked function: its name, its type, and the policy that describes a call (matmul.h, collectives.h,
-// memory.h). Adding one: common/wire/api.h, here, preload/exports.map, tests/golden/preload_abi.txt.
+// memory.h, kernel.h). Adding one: common/wire/api.h, here, preload/exports.map, tests/golden/preload_abi.txt.
 #pragma once
 
 // clang-format off
@@ -102,5 +102,7 @@
   X(cudaStreamEndCapture, CudaEndCapture, CaptureCall)                                        \
   X(cudaLaunchKernel, CudaLaunchKernel, KernelCall)                                           \
   X(cudaLaunchKernelExC, CudaLaunchKernelEx, KernelCall)                                      \
-  X(__cudaLaunchKernel, CudaLaunchKernel, KernelCall)
+  X(__cudaLaunchKernel, CudaLaunchKernel, KernelCall)                                         \
+  X(cuLaunchKernel, CuLaunchKernel, KernelCall)                                               \
+  X(cuLaunchKernelEx, CuLaunchKernelEx, KernelCall)
 // clang-format on

@@ -18,6 +18,8 @@ constexpr uint64_t kPairGpuNs = 7000;
 // No time is written, and the work before was the last of its kind anyway.
 constexpr uint64_t kMarkGpuNs = 500;
 constexpr uint32_t kStreamSlots = 64;
+// There are some ten times as many launches of kernels as matmuls, and one tells less. A power of two.
+constexpr uint64_t kKernelsRarer = 8;
 
 constinit std::atomic<uint32_t> g_sample_period{1};
 constinit std::atomic<uint32_t> g_mark_period{1};
@@ -39,13 +41,13 @@ bool stream_has_room(void* stream, const EventPool& pool) {
   return unfinished(stream).load(std::memory_order_relaxed) < pool.size() / 4;
 }
 
-void* stream_of(const CallInfo& info) {
-  return info.blas != nullptr ? blas_stream(info.blas) : info.stream;
+void* stream_of(const Counted& call) {
+  return call.blas != nullptr ? blas_stream(call.blas) : call.stream;
 }
 
-void begin_timing(Ticket& ticket, const CallInfo& info) {
+void begin_timing(Ticket& ticket, const Counted& call) {
   const uint64_t before = now_ns();
-  ticket.stream = stream_of(info);
+  ticket.stream = stream_of(call);
   ticket.event = take_event(ticket.stream, &ticket.device);
   if (ticket.event == kNoEvent) {
     return;
@@ -78,7 +80,9 @@ bool is_to_be_timed(wire::OpClass op_class) {
 }
 
 bool is_turn_to_time(uint64_t number, wire::OpClass op_class) {
-  return (number & (g_sample_period.load(std::memory_order_relaxed) - 1)) == 0 && is_to_be_timed(op_class);
+  const uint64_t rarer = op_class == wire::OpClass::kernel ? kKernelsRarer : 1;
+  const uint64_t period = g_sample_period.load(std::memory_order_relaxed) * rarer;
+  return (number & (period - 1)) == 0 && is_to_be_timed(op_class);
 }
 
 bool is_turn_to_mark(uint64_t number) {
@@ -158,40 +162,49 @@ void stream_loses(void* stream) {
   unfinished(stream).fetch_sub(1, std::memory_order_relaxed);
 }
 
+uint64_t cost_begins() {
+  return ++t_calls % kCostEvery == 0 ? now_ns() : 0;
+}
+
 Ticket begin_call(const CallInfo& info) {
-  wire::Segment& shared = *segment();
+  const uint64_t begin = cost_begins();
+  const uint32_t entry = find_op(*segment(), info.key);
+  const wire::OpEntry& op = segment()->ops[entry];
+  // Not all kinds at the same call number: their turns are spread by their hashes.
+  const bool turn = is_turn_to_time(op.calls.load(std::memory_order_relaxed) + op.hash,
+                                    static_cast<wire::OpClass>(info.key.op_class));
+  return begin_counted({entry, info.stream, info.blas}, turn ? Turn::time : Turn::count, begin);
+}
+
+Ticket begin_counted(const Counted& call, Turn turn, uint64_t cost_began_ns) {
   Ticket ticket;
-  const bool measure = ++t_calls % kCostEvery == 0;
-  const uint64_t begin = measure ? now_ns() : 0;
-  ticket.op = find_op(shared, info.key);
-  wire::OpEntry& op = shared.ops[ticket.op];
-  if (a_capture_goes_on() && goes_into_a_graph(stream_of(info))) {
-    add(op.captured, 1);
+  ticket.op = call.op;
+  if (a_capture_goes_on() && goes_into_a_graph(stream_of(call))) {
+    add(segment()->ops[call.op].captured, 1);
     add(health().captured, 1);
     ticket.op = kNoOp;
     return ticket;
   }
-  // Not all kinds at the same call number: their turns are spread by their hashes.
-  if (is_turn_to_time(op.calls.load(std::memory_order_relaxed) + op.hash,
-                      static_cast<wire::OpClass>(info.key.op_class))) {
-    begin_timing(ticket, info);
+  if (turn == Turn::time) {
+    begin_timing(ticket, call);
   }
-  if (measure && ticket.event == kNoEvent) {
-    ticket.begin_cost_ns = now_ns() - begin;
+  if (cost_began_ns != 0 && ticket.event == kNoEvent) {
+    ticket.begin_cost_ns = now_ns() - cost_began_ns;
   }
   return ticket;
 }
 
-void end_call(const Ticket& ticket, const CallInfo& info, bool succeeded) {
+void end_call(const Ticket& ticket, uint64_t work, Outcome outcome) {
   if (ticket.op == kNoOp || !is_timing_on()) {
     return;
   }
   wire::OpEntry& op = segment()->ops[ticket.op];
   const bool timed = ticket.event != kNoEvent;
+  const bool succeeded = outcome == Outcome::accepted;
   const uint64_t returned = timed || ticket.begin_cost_ns != 0 ? now_ns() : 0;
   const uint64_t number = succeeded ? op.calls.fetch_add(1, std::memory_order_relaxed) : 0;
   if (succeeded) {
-    add(op.work, info.work);
+    add(op.work, work);
   }
   if (!timed) {
     if (returned != 0) {
@@ -211,7 +224,7 @@ void end_call(const Ticket& ticket, const CallInfo& info, bool succeeded) {
   pending.stream = ticket.stream;
   pending.call_ns = ticket.call_ns;
   pending.launched_ns = returned;
-  pending.work = info.work;
+  pending.work = work;
   pending.op = ticket.op;
   pending.comm = wire::kNoComm;
   pending.sequence = static_cast<uint32_t>(number);

@@ -31,10 +31,27 @@ struct Ticket {
 
 uint64_t now_ns();
 
+enum class Turn { count, time };
+enum class Outcome { accepted, failed };
+
+inline Outcome outcome_of(int result) {
+  return result == 0 ? Outcome::accepted : Outcome::failed;
+}
+
 // Before the call. Records the start event if the call is to be timed.
 Ticket begin_call(const CallInfo& info);
-// After it. A call that failed is not counted.
-void end_call(const Ticket& ticket, const CallInfo& info, bool succeeded);
+// After it; `work`: FLOP or bytes. A call that failed is not counted.
+void end_call(const Ticket& ticket, uint64_t work, Outcome outcome);
+
+// The same for those who find the entry themselves.
+struct Counted {
+  uint32_t op;
+  void* stream;
+  void* blas;  // as in CallInfo
+};
+// What our cost on calls that are not timed is measured from: now on one call of so many, else 0.
+uint64_t cost_begins();
+Ticket begin_counted(const Counted& call, Turn turn, uint64_t cost_began_ns);
 
 // Calls whose own time on the host is what counts: allocation, blocking copies.
 void count_host_call(const CallInfo& info, uint64_t begin_ns, uint64_t end_ns);
@@ -76,7 +93,7 @@ int call_timed(Function* real, const CallInfo& info, A... args) {
     const Inside inside;
     result = real(args...);
   }
-  end_call(ticket, info, result == 0);
+  end_call(ticket, info.work, outcome_of(result));
   return result;
 }
 

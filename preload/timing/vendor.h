@@ -146,7 +146,18 @@ struct Dim3 {
 };
 using CudaLaunchKernel = int(const void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared, void* stream);
 using CudaLaunchKernelEx = int(const void* config, const void* function, void** arguments);
+using CuLaunchKernel = int(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                           unsigned block_z, unsigned shared, void* stream, void** arguments, void** extra);
+using CuLaunchKernelEx = int(const void* config, void* function, void** arguments, void** extra);
 // clang-format on
+
+// The head of cudaLaunchConfig_t, and of CUlaunchConfig, whose shared memory is 4 bytes and 4 of padding.
+struct LaunchConfig {
+  Dim3 grid;
+  Dim3 block;
+  size_t shared;
+  void* stream;
+};
 
 // cudaMemcpyKind
 inline constexpr int kHostToDevice = 1;

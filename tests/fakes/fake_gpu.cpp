@@ -45,6 +45,12 @@ uint64_t g_pieces = 0;
 thread_local int t_last_error = 0;
 thread_local int t_device = 0;
 
+void work_for(Stream& s, uint64_t duration) {
+  if (s.busy_until < kNever) {
+    s.busy_until = (s.busy_until > now() ? s.busy_until : now()) + duration;
+  }
+}
+
 int failed(int error) {
   t_last_error = error;
   return error;
@@ -85,8 +91,17 @@ EXPORT void fake_gpu_work(void* stream) {
   }
   if (never != 0 && ++g_pieces >= never) {
     s.busy_until = kNever;
-  } else if (s.busy_until < kNever) {
-    s.busy_until = (s.busy_until > now() ? s.busy_until : now()) + duration;
+  } else {
+    work_for(s, duration);
+  }
+}
+
+EXPORT void fake_gpu_kernel(void* stream) {
+  static const auto duration = static_cast<uint64_t>(number("FAKE_GPU_KERNEL_US", 20)) * 1000;
+  const std::lock_guard lock(g_mutex);
+  Stream& s = g_streams[stream];
+  if (!s.capturing) {
+    work_for(s, duration);
   }
 }
 

@@ -1,9 +1,11 @@
 // A GPU that exists on the clock only: work on a stream takes the time it is said to take, events complete
 // when it has passed. Shared by all fake vendor libraries of a process. Programmed by the environment:
 //   FAKE_GPU_WORK_US     how long each matmul, collective, copy and graph takes (default 50)
+//   FAKE_GPU_KERNEL_US   how long each kernel takes that the program launches itself (default 20)
 //   FAKE_GPU_NEVER       from the N-th piece of work on, a stream never gets on
 //   FAKE_GPU_FAIL_EVENTS every event call fails with that error
 //   FAKE_CALL_STATUS     what every matmul and collective returns
+//   FAKE_CALL_KERNELS    every matmul launches a kernel through the runtime's exported name
 #pragma once
 
 #include <stddef.h>
@@ -11,6 +13,7 @@
 
 extern "C" {
 void fake_gpu_work(void* stream);
+void fake_gpu_kernel(void* stream);
 // The arguments of the last call of a fake, as fake_hash() of them.
 uint64_t fake_last_arguments();
 void fake_set_last_arguments(uint64_t hash);

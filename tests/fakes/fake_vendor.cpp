@@ -5,6 +5,7 @@
 #include "preload/timing/vendor.h"
 #include "tests/fakes/fake_gpu.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <type_traits>
@@ -41,6 +42,24 @@ void* last_of(A... args) {
 
 int g_allocation = 0;
 
+// As a library that was linked with the runtime does.
+void launch_kernels_too(void* stream) {
+  static const auto launch = reinterpret_cast<CudaLaunchKernel*>(
+      getenv("FAKE_CALL_KERNELS") != nullptr ? dlsym(RTLD_DEFAULT, "cudaLaunchKernel") : nullptr);
+  if (launch != nullptr) {
+    launch(&g_allocation, {1, 1, 1}, {1, 1, 1}, nullptr, 0, stream);
+  }
+}
+
+template <typename First>
+void* stream_in(First first) {
+  if constexpr (std::is_same_v<First, const void*>) {
+    return static_cast<const LaunchConfig*>(first)->stream;
+  } else {
+    return nullptr;
+  }
+}
+
 // What a function does beside being called.
 template <typename First, typename... A>
 void act(const char* name, First first, A... rest) {
@@ -49,6 +68,7 @@ void act(const char* name, First first, A... rest) {
   const bool comm_call = strncmp(name, "ncclComm", 8) == 0;
   if constexpr (std::is_same_v<First, void*>) {
     if (strncmp(name, "cublas", 6) == 0 && strcmp(name, "cublasLtMatmul") != 0) {
+      launch_kernels_too(first);
       fake_gpu_work(first);
     }
     if (strcmp(name, "cudaStreamBeginCapture") == 0 || strcmp(name, "cudaStreamEndCapture") == 0) {
@@ -59,6 +79,11 @@ void act(const char* name, First first, A... rest) {
     if (strncmp(name, "cuda", 4) == 0) {
       *first = &g_allocation;
     }
+  }
+  if (strstr(name, "LaunchKernelEx") != nullptr) {
+    fake_gpu_kernel(stream_in(first));
+  } else if (strstr(name, "LaunchKernel") != nullptr) {
+    fake_gpu_kernel(last_of(rest...));
   }
   if (stream_last && !comm_call) {
     fake_gpu_work(last_of(first, rest...));

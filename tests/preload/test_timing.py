@@ -159,6 +159,44 @@ class Timing(unittest.TestCase):
         self.assertEqual(shared.health()["kernel_launches"], 3)
         self.assertEqual(sum(op["calls"] for op in shared.ops() if op["class"] == 3), 18)
 
+    def test_kernels_are_counted_and_sampled(self):
+        _, shared = self.play("memory", "settle", "kernels", "settle", level=FULL, FAKE_GPU_KERNEL_US="200", FAKE_GPU_WORK_US="1")
+        found = {op["calls"]: op for op in shared.ops() if op["class"] == 5 and op["calls"] >= 1000}
+        self.assertEqual(sorted(found), [1000, 3000])
+        for calls, op in found.items():
+            # One in eight, drawn: six standard deviations.
+            self.assertAlmostEqual(op["timed"], calls / 8, delta=6 * (calls * 7 / 64) ** 0.5)
+            self.assertAlmostEqual(op["timed_ns"] / op["timed"] / 1e3, 200, delta=20)
+        self.assertEqual(shared.health()["kernel_launches"], 3 + 4001)
+        self.assertEqual(sum(op["calls"] for op in shared.ops() if op["class"] == 5), 3 + 4001)
+        # The first of a kind may wait for its code to be loaded.
+        self.assertEqual({op["timed"] for op in shared.ops() if op["class"] == 5 and op["calls"] == 1}, {0})
+
+    def test_kernels_of_a_library_call_are_its_own(self):
+        _, shared = self.play("memory", "settle", "threads", "settle", FAKE_CALL_KERNELS="1")
+        self.assertEqual(sum(op["calls"] for op in shared.ops() if op["m"] == 8), 8000)
+        self.assertEqual((shared.health()["kernel_launches"], sum(op["calls"] for op in shared.ops() if op["class"] == 5)), (3, 3))
+
+    def test_kernels_in_a_capture(self):
+        _, shared = self.play("memory", "settle", "capture-kernels", "settle", level=FULL)
+        self.assertEqual([(op["calls"], op["timed"]) for op in shared.ops() if op["class"] == 5 and op["captured"] == 100], [(0, 0)])
+        self.assertEqual((shared.health()["kernel_launches"], shared.health()["captured"]), (3, 100))
+
+    def test_kernels_that_the_driver_launches(self):
+        _, shared = self.play("memory", "settle", "driver", "settle")
+        self.assertEqual([shared.op(api)["calls"] for api in ("cuLaunchKernel", "cuLaunchKernelEx")], [1, 1])
+        result, shared = self.play("missing", "driver", level=OFF)
+        self.assertEqual(shared.health()["kernel_launches"], 0)
+
+    def test_classes_without_kernels(self):
+        def counting():
+            made = Segment(FULL)
+            made.set_untimed(1 << 5)
+            return made
+        _, shared = self.play("memory", "settle", "kernels", "settle", segments=counting)
+        self.assertEqual({op["timed"] for op in shared.ops() if op["class"] == 5}, {0})
+        self.assertEqual(shared.health()["kernel_launches"], 3 + 4001)
+
     def test_capture_is_left_alone(self):
         _, shared = self.play("memory", "settle", "collectives", "capture", "settle", level=FULL)
         self.assertEqual([(op["calls"], op["captured"]) for op in shared.ops() if op["m"] == 900], [(0, 1)])

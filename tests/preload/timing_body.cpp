@@ -248,8 +248,47 @@ void memory() {
   CALL(cudaMemsetAsync, kC, 0, 100, kStream);
   CALL(cudaGraphLaunch, at(0x77), kStream);
   CALL(cudaLaunchKernel, kA, Dim3{1, 2, 3}, Dim3{4, 5, 6}, nullptr, 7, kStream);
-  CALL(cudaLaunchKernelExC, kA, kB, nullptr);
+  const LaunchConfig config{{2, 2, 2}, {4, 5, 6}, 7, kStream};
+  CALL(cudaLaunchKernelExC, &config, kB, nullptr);
   CALL(__cudaLaunchKernel, kA, Dim3{1, 2, 3}, Dim3{4, 5, 6}, nullptr, 7, kStream);
+}
+
+// Two kinds of kernels and one that was launched once, on two streams.
+void kernels() {
+  const LaunchConfig config{{16, 16, 1}, {4, 5, 6}, 7, kOther};
+  for (int i = 0; i < 3000; ++i) {
+    cudaLaunchKernel(kA, Dim3{1024, 1, 1}, Dim3{128, 1, 1}, nullptr, 0, kStream);
+    if (i % 3 == 0) {
+      cudaLaunchKernelExC(&config, kB, nullptr);
+    }
+    if (i % 500 == 0) {
+      cudaStreamSynchronize(kStream);
+    }
+  }
+  CALL(__cudaLaunchKernel, kC, Dim3{1, 1, 1}, Dim3{4, 5, 6}, nullptr, 7, kStream);
+}
+
+// What a program does that has the driver's functions from the loader; and one that asks the library itself.
+void driver() {
+  char path[4096];
+  snprintf(path, sizeof(path), "%s/tests/fakes/driver/libcuda.so.1", getenv("XPURUN_TEST_BUILD"));
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  const LaunchConfig config{{2, 2, 2}, {4, 5, 6}, 7, kStream};
+  const auto launch = reinterpret_cast<CuLaunchKernel*>(dlsym(RTLD_DEFAULT, "cuLaunchKernel"));
+  const auto launch_ex = reinterpret_cast<CuLaunchKernelEx*>(dlsym(RTLD_DEFAULT, "cuLaunchKernelEx"));
+  call("cuLaunchKernel", launch, kC, 8, 2, 1, 128, 1, 1, 0, kStream, nullptr, nullptr);
+  call("cuLaunchKernelEx", launch_ex, &config, kC, nullptr, nullptr);
+  call("cuLaunchKernelEx", reinterpret_cast<CuLaunchKernelEx*>(dlsym(library, "cuLaunchKernelEx")), &config,
+       kC, nullptr, nullptr);
+}
+
+void capture_kernels() {
+  CALL(cudaStreamBeginCapture, kStream, 0);
+  for (int i = 0; i < 100; ++i) {
+    cudaLaunchKernel(kA, Dim3{1024, 1, 1}, Dim3{128, 1, 1}, nullptr, 0, kStream);
+  }
+  void* graph = nullptr;
+  CALL(cudaStreamEndCapture, kStream, &graph);
 }
 
 void capture() {
@@ -346,6 +385,9 @@ const Scene kScenes[] = {
     {"p2p", point_to_point},
     {"memory", memory},
     {"capture", capture},
+    {"kernels", kernels},
+    {"driver", driver},
+    {"capture-kernels", capture_kernels},
     {"missing", missing},
     {"fork", after_fork},
     {"threads", threads},

@@ -113,6 +113,10 @@ static_assert(kSame<NcclQuery, decltype(ncclCommCount)> && kSame<NcclQuery, decl
 static_assert(kSame<NcclQuery, decltype(ncclCommCuDevice)> && kSame<NcclVersion, decltype(ncclGetVersion)>);
 
 static_assert(sizeof(NcclUniqueId) == sizeof(ncclUniqueId) && sizeof(Dim3) == sizeof(dim3));
+static_assert(offsetof(LaunchConfig, stream) == offsetof(cudaLaunchConfig_t, stream));
+static_assert(offsetof(LaunchConfig, stream) == offsetof(CUlaunchConfig, hStream));
+static_assert(offsetof(LaunchConfig, grid) == offsetof(cudaLaunchConfig_t, gridDim) &&
+              offsetof(LaunchConfig, grid) == offsetof(CUlaunchConfig, gridDimX));
 static_assert(offsetof(NcclConfig, magic) == offsetof(ncclConfig_t, magic));
 static_assert(offsetof(NcclConfig, comm_name) == offsetof(ncclConfig_t, commName));
 static_assert(kNcclInProgress == ncclInProgress && kNcclSplitNoColor == NCCL_SPLIT_NOCOLOR);
