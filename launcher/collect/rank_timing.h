@@ -16,7 +16,7 @@ namespace xpurun::launcher {
 
 // Cumulative histogram of durations.
 struct Histogram {
-  static constexpr std::array<double, 9> kBoundsS = {1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1, 1};
+  static constexpr std::array<double, 8> kBoundsS = {3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1, 1};
   std::array<uint64_t, kBoundsS.size() + 1> counts{};  // the last: everything longer
   double sum_s = 0;
 

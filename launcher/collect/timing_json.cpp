@@ -1,6 +1,7 @@
 #include "launcher/collect/timing_json.h"
 
 #include "common/model/timing_schema.h"
+#include "launcher/collect/gpu_time.h"
 #include "launcher/collect/ledger_findings.h"
 #include "launcher/collect/op_names.h"
 
@@ -94,6 +95,18 @@ ordered_json comm_json(const CommTotals& comm, size_t index, base::MonoNs now) {
   return j;
 }
 
+// null: no call of that kind has been timed.
+ordered_json gpu_time_json(const GpuTime& time) {
+  ordered_json j;
+  for (const KindOfWork& kind : time.kinds) {
+    const ordered_json seconds = kind.samples > 0 ? ordered_json(kind.seconds) : ordered_json();
+    j[std::string(kind.name)] = {{"calls", kind.calls}, {"samples", kind.samples}, {"estimated_s", seconds}};
+  }
+  const double share = time.untraced_share();
+  j["untraced_share"] = share >= 0 ? ordered_json(share) : ordered_json();
+  return j;
+}
+
 ordered_json rank_json(const RankTiming& t, base::MonoNs now) {
   ordered_json j;
   j["rank"] = t.rank == base::kNoRank ? ordered_json() : ordered_json(t.rank);
@@ -108,6 +121,7 @@ ordered_json rank_json(const RankTiming& t, base::MonoNs now) {
   j["pci_bus_id"] = t.pci_bus_id;
   j["nccl_version"] = t.nccl_version;
   j["health"] = t.health;
+  j["gpu_time"] = gpu_time_json(estimate_gpu_time(t.ops));
   auto& ops = j["ops"] = ordered_json::array();
   for (const OpTotals& op : t.ops) {
     ops.push_back(op_json(op));

@@ -100,6 +100,7 @@ Finding driver() {
 struct TorchPlaces {
   std::string torch;
   std::string nccl;
+  std::string triton;
 };
 
 TorchPlaces find_torch(const DoctorContext& context) {
@@ -119,13 +120,14 @@ TorchPlaces find_torch(const DoctorContext& context) {
                                  "    except Exception:\n"
                                  "        return ''\n"
                                  "print(at('torch'))\n"
-                                 "print(at('nvidia.nccl'))\n"},
+                                 "print(at('nvidia.nccl'))\n"
+                                 "print(at('triton'))\n"},
                                 kPythonLimitS);
   const auto lines = base::split(told.output, '\n');
-  if (told.status != 0 || lines.size() < 2) {
+  if (told.status != 0 || lines.size() < 3) {
     return {};
   }
-  return {.torch = std::string(lines[0]), .nccl = std::string(lines[1])};
+  return {.torch = std::string(lines[0]), .nccl = std::string(lines[1]), .triton = std::string(lines[2])};
 }
 
 Finding nccl(const TorchPlaces& places, const std::vector<std::string>& linked) {
@@ -173,6 +175,14 @@ Finding cublas(const TorchPlaces& places, const std::vector<std::string>& linked
           .remedy = "use a torch that is linked with libcublas (those from PyPI are)"};
 }
 
+// Its launcher has cuLaunchKernelEx from dlsym() on libcuda's handle, past every preloaded name.
+Finding triton() {
+  return {.check = "triton",
+          .text =
+              "kernels that Triton launches itself are neither counted nor timed: it takes the driver's "
+              "functions from libcuda's handle; those that torch.compile launches are"};
+}
+
 }  // namespace
 
 Findings check_gpu(const DoctorContext& context) {
@@ -180,6 +190,9 @@ Findings check_gpu(const DoctorContext& context) {
   const auto linked = places.torch.empty() ? std::vector<std::string>()
                                            : needed_libraries(places.torch + "/lib/libtorch_cuda.so");
   Findings out{driver(), nccl(places, linked), cublas(places, linked)};
+  if (!places.triton.empty()) {
+    out.push_back(triton());
+  }
   if (const char* plugin = std::getenv("NCCL_PROFILER_PLUGIN"); plugin != nullptr && *plugin != '\0') {
     out.push_back({.check = "nccl",
                    .text = fmt::format("NCCL_PROFILER_PLUGIN is set ({}); NCCL loads one plugin a process",

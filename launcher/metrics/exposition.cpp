@@ -1,5 +1,6 @@
 #include "launcher/metrics/exposition.h"
 
+#include "launcher/collect/gpu_time.h"
 #include "launcher/collect/op_names.h"
 #include "launcher/metrics/families.h"
 
@@ -171,6 +172,23 @@ void add_memory(const RankTiming& t, const std::string& rank, Families& out) {
   }
 }
 
+void add_gpu_time(const RankTiming& t, const std::string& rank, Families& out) {
+  const GpuTime time = estimate_gpu_time(t.ops);
+  for (const KindOfWork& kind : time.kinds) {
+    if (kind.samples > 0) {
+      const Labels labels = {{"rank", rank}, {"kind", std::string(kind.name)}};
+      out.add("xpurun_gpu_time_estimated_seconds", gauge,
+              "GPU time of all calls of a kind, estimated from those that were timed.", labels, kind.seconds);
+      out.add("xpurun_gpu_time_samples", counter, "Calls that were timed, from which it is estimated.",
+              labels, number(kind.samples));
+    }
+  }
+  if (const double share = time.untraced_share(); share >= 0) {
+    out.add("xpurun_gpu_time_untraced_ratio", gauge,
+            "Estimated share of GPU time in kernels without a library call.", {{"rank", rank}}, share);
+  }
+}
+
 void add_ourselves(const RankMetrics& r, const std::string& rank, Families& out) {
   const RankTiming& t = *r.timing;
   const Labels labels = {{"rank", rank}};
@@ -183,7 +201,7 @@ void add_ourselves(const RankMetrics& r, const std::string& rank, Families& out)
   out.add("xpurun_poller_cpu_seconds", counter, "CPU time of the library's own thread.", labels,
           health("poller_cpu_ns") * kNs);
   out.add("xpurun_untraced_kernel_launches", counter,
-          "Kernels that the framework launched by itself: counted, their GPU time is in no number here.",
+          "Kernels that the framework launched by itself: of their GPU time there is an estimate only.",
           labels, health("kernel_launches"));
   out.add("xpurun_captured_calls", counter, "Calls that went into a CUDA graph.", labels, health("captured"));
   out.add("xpurun_own_cuda_errors", counter, "CUDA calls of the library that failed.", labels,
@@ -228,6 +246,7 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
       add_matmuls(*r.timing, rank_label(r.rank), out);
       add_collectives(*r.timing, rank_label(r.rank), out);
       add_memory(*r.timing, rank_label(r.rank), out);
+      add_gpu_time(*r.timing, rank_label(r.rank), out);
       add_ourselves(r, rank_label(r.rank), out);
     }
   }

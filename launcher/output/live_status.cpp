@@ -20,7 +20,7 @@ using nlohmann::ordered_json;
 constexpr double kFreshS = 5;
 constexpr size_t kNamedRanks = 3;
 constexpr size_t kWideEnoughForPid = 60;
-constexpr size_t kWideEnoughForRates = 90;
+constexpr size_t kWideEnoughForRates = 100;
 
 std::string_view state_word(const LiveRank& r) {
   if (!r.alive) {
@@ -55,8 +55,9 @@ bool uses_gpu(const LiveRank& r) {
 }
 
 std::string rates_of(const LiveRank& r) {
-  return fmt::format("{:>7.1f} {:>7.0f}  {:<20}  ", r.flops_per_s / 1e12, r.collectives_per_s,
-                     cut_end(base::sanitize(r.last_collective), 20));
+  const std::string untraced = r.untraced_share < 0 ? "-" : fmt::format("{:.0f}%", r.untraced_share * 100);
+  return fmt::format("{:>7.1f} {:>7.0f}  {:>8}  {:<20}  ", r.flops_per_s / 1e12, r.collectives_per_s,
+                     untraced, cut_end(base::sanitize(r.last_collective), 20));
 }
 
 std::vector<LiveRank> living(const LiveStatus& s) {
@@ -132,6 +133,7 @@ ordered_json to_json(const LiveStatus& s) {
                      {"collectives_per_s", r.collectives_per_s},
                      {"outstanding", r.outstanding},
                      {"last_collective", r.last_collective},
+                     {"untraced_share", r.untraced_share},
                      {"dropped", r.dropped}});
   }
   return j;
@@ -166,6 +168,7 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
                          .collectives_per_s = r.value("collectives_per_s", 0.0),
                          .outstanding = model::integer(r, "outstanding", uint64_t{0}),
                          .last_collective = r.value("last_collective", ""),
+                         .untraced_share = r.value("untraced_share", -1.0),
                          .dropped = model::integer(r, "dropped", uint64_t{0})});
     }
     return s;
@@ -206,9 +209,10 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
     ++used;
   }
   const bool rates = columns >= kWideEnoughForRates && std::any_of(s.ranks.begin(), s.ranks.end(), uses_gpu);
-  const std::string head = !wide ? "RANK STATE       STILL  WHERE"
-                                 : fmt::format("RANK     PID  STATE       STILL    CPU  {}WHERE",
-                                               rates ? "TFLOP/S  COLL/S  LAST COLLECTIVE       " : "");
+  const std::string head =
+      !wide ? "RANK STATE       STILL  WHERE"
+            : fmt::format("RANK     PID  STATE       STILL    CPU  {}WHERE",
+                          rates ? "TFLOP/S  COLL/S  UNTRACED  LAST COLLECTIVE       " : "");
   out += ink.paint(Ink::Colour::strong, cut_end(head, columns)) + '\n';
   std::vector<LiveRank> ranks = s.ranks;
   const bool all_fit = rows == 0 || ranks.size() + used <= rows;

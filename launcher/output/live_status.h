@@ -29,6 +29,7 @@ struct LiveRank {
   double collectives_per_s = 0;
   uint64_t outstanding = 0;     // collectives handed to the GPU, not known to have finished
   std::string last_collective;  // "AllReduce 812 of dp", newest call; empty: none
+  double untraced_share = -1;   // of the GPU's time, estimated; negative: not known
   uint64_t dropped = 0;         // timed calls that found no room in the ring
 };
 

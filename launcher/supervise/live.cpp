@@ -1,5 +1,6 @@
 // Supervisor: what it shows while the job runs: the line at the bottom of the terminal, the answer to
 // "status".
+#include "launcher/collect/gpu_time.h"
 #include "launcher/collect/op_names.h"
 #include "launcher/supervise/supervisor.h"
 
@@ -30,6 +31,7 @@ void add_timing(const RankTiming& timing, LiveRank& r) {
   r.flops_per_s = timing.rates.flops_per_s;
   r.collectives_per_s = timing.rates.collectives_per_s;
   r.dropped = timing.health.at("ring_dropped");
+  r.untraced_share = estimate_gpu_time(timing.ops).untraced_share();
   uint64_t newest = 0;
   for (const CommTotals& comm : timing.comms) {
     const bool live = comm.state == static_cast<uint32_t>(wire::CommState::live);

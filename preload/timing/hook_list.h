@@ -1,5 +1,6 @@
 // Every hooked function: its name, its type, and the policy that describes a call (matmul.h, collectives.h,
-// memory.h, kernel.h). Adding one: common/wire/api.h, here, preload/exports.map, tests/golden/preload_abi.txt.
+// memory.h, kernel.h). Adding one: common/wire/api.h, here, preload/exports.map,
+// tests/golden/preload_abi.txt.
 #pragma once
 
 // clang-format off

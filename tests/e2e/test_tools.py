@@ -119,6 +119,10 @@ class Doctor(Tools):
         self.assertEqual(checks["cublas"]["grade"], "ok")
         self.assertEqual(checks["nccl"]["grade"], "ok")
         self.assertIn("2.28.9", checks["nccl"]["text"])
+        self.assertNotIn("triton", checks)
+        (site / "triton").mkdir()
+        (site / "triton" / "__init__.py").write_text("raise SystemExit('imported')")
+        self.assertIn("neither counted nor timed", self.checks(PYTHON, "x.py", **env)["triton"]["text"])
         self.library(nccl, version % 23003)
         self.assertEqual(self.checks(PYTHON, "x.py", **env)["nccl"]["grade"], "warn")
 

@@ -27,6 +27,7 @@ PARTS = {
     "ab": (210, ("--timing", "light"), {}),
     "calls": (40, (), {}),
     "checks": (150, ("--timing", "full", "--overhead-budget", "100%"), {}),
+    "gpu-time": (75, ("--timing", "full", "--overhead-budget", "100%"), {}),
     "ab-shared-queue": (120, ("--timing", "light"), {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}),
     "ab-small": (125, ("--timing", "light"), {}),
     "ab-causes": (120, ("--timing", "light"), {}),
@@ -176,6 +177,22 @@ def bandwidth(report, rows):
                  + ", ".join(f"{key} {value:+.1f} %" for key, value in far.items()))
 
 
+def gpu_time(report, result):
+    """Seconds by kind; what is promised is the share of kernels without a library call."""
+    ours, cupti = result["ours"], result["cupti"]
+    for kind, our in ours.items():
+        their = cupti.get(kind, {"seconds": 0, "kernels": 0})
+        off = f"{(our['seconds'] / their['seconds'] - 1) * 100:+.1f} %" if their["seconds"] else "-"
+        report.say(f"  {kind:10} ours {our['seconds'] * 1e3:9.2f} ms of {our['calls']} calls, {our['samples']} of them timed; "
+                   f"CUPTI {their['seconds'] * 1e3:9.2f} ms of {their['kernels']} kernels ({off})")
+    shares = [found.get("untraced", {"seconds": 0})["seconds"] / max(sum(k["seconds"] for k in found.values()), 1e-9)
+              for found in (ours, cupti)]
+    report.check(bool(ours) and abs(shares[0] - shares[1]) <= 0.05,
+                 f"untraced share {shares[0] * 100:.1f} %, by CUPTI {shares[1] * 100:.1f} %, may be 5 points apart")
+    launches, kernels = ours.get("untraced", {}).get("calls", 0), cupti.get("untraced", {}).get("kernels", 0)
+    report.check(abs(launches - kernels) <= kernels * 0.01, f"untraced kernels: {launches} counted, {kernels} by CUPTI")
+
+
 def checks(report, _, results):
     for kind, least in (("matmuls", 20), ("collectives", 50)):
         if kind in results:
@@ -183,10 +200,13 @@ def checks(report, _, results):
             durations(report, kind, results[kind], least, results.get("empty pairs of events, us", {}).get("idle", 0))
     if "collectives" in results:
         bandwidth(report, results["collectives"])
+    if "GPU time" in results:
+        report.say("GPU time by kind, estimated from a sample:")
+        gpu_time(report, results["GPU time"])
     for name, result in results.items():
         if isinstance(result, str):
             report.check(result == "ok", f"{name}: {result}")
-        elif name not in ("matmuls", "collectives"):
+        elif name not in ("matmuls", "collectives", "GPU time"):
             report.say(f"  {name}: {result}")
 
 
@@ -225,7 +245,7 @@ def run(report, xpurun, out, runs, part, seconds):
     except OSError:
         report.check(False, f"{part}: nothing was measured")
         return
-    (checks if part == "checks" else ab)(report, part, results)
+    (checks if part in ("checks", "gpu-time") else ab)(report, part, results)
 
 
 def put_away(out, runs):

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from timing_job import DEVICE, GPU, WORLD, meet, synchronize
+from timing_job import Block, DEVICE, GPU, WORLD, meet, synchronize
 
 SHAPES = [(1024, 1024, 1024), (4096, 4096, 512), (8192, 2048, 4096), (2048, 8192, 2048), (512, 512, 8192), (4096, 4096, 4096)]
 SIZES = [1 << n for n in (10, 13, 16, 19, 22, 25, 28, 30)] if GPU else [1 << 10]
@@ -113,6 +113,76 @@ def collectives(memory):
     return found
 
 
+KINDS = {1: "matmul", 2: "collective", 3: "memory", 4: "graph", 5: "untraced"}
+ON_STREAM = ("cudaMemcpyAsync", "cudaMemcpy2DAsync", "cudaMemcpyPeerAsync", "cudaMemsetAsync")
+STEPS = 40 if GPU else 2
+
+
+def kind_of_kernel(name):
+    name = name.lower()
+    if name.startswith(("memcpy", "memset")):
+        return "memory"
+    if "nccl" in name:
+        return "collective"
+    library = any(word in name for word in ("gemm", "nvjet", "cublas", "splitk", "xmma", "cutlass_80", "cutlass_90"))
+    return "matmul" if library and "fmha" not in name and "flash" not in name else "untraced"
+
+
+def estimated(before, after):
+    """What launcher/collect/gpu_time.cpp makes of the calls between two readings: seconds, samples, calls by kind."""
+    fields = ("calls", "work", "timed", "timed_ns", "timed_work")
+    known = {op["index"]: op for op in before}
+    entries = [{**op, **{f: op[f] - known.get(op["index"], {}).get(f, 0) for f in fields}} for op in after]
+    found = {}
+    for number, kind in KINDS.items():
+        ops = [op for op in entries if op["class"] == number and op["calls"] and (number != 3 or op["api"] in ON_STREAM)]
+        total = {f: sum(op[f] for op in ops) for f in fields}
+        ns = 0
+        for op in ops:
+            if op["timed"]:
+                ns += op["calls"] * op["timed_ns"] / op["timed"]
+            elif total["timed_work"]:
+                ns += op["work"] * total["timed_ns"] / total["timed_work"]
+            elif total["timed"]:
+                ns += op["calls"] * total["timed_ns"] / total["timed"]
+        found[kind] = {"seconds": ns / 1e9, "samples": total["timed"], "calls": total["calls"]}
+    return found
+
+
+def gpu_time(memory):
+    """A small transformer, trained: GPU time by kind as we estimate it and as CUPTI adds it up."""
+    torch.manual_seed(0)
+    width = 2048 if GPU else 32
+    model = nn.Sequential(*[Block(width, 16) for _ in range(3)]).to(DEVICE).to(torch.bfloat16 if GPU else torch.float32)
+    model = nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    x = torch.randn(4, 1024 if GPU else 8, width, device=DEVICE, dtype=torch.bfloat16 if GPU else torch.float32)
+
+    def step():
+        model(x).float().square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    for _ in range(5):
+        step()
+    synchronize()
+    time.sleep(0.06)
+    before = memory.ops() if memory else []
+    theirs = {}
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA] if GPU else None) as profile:
+        for _ in range(STEPS):
+            step()
+        synchronize()
+    time.sleep(0.06)
+    ours = estimated(before, memory.ops()) if memory else {}
+    for e in profile.events():
+        if e.device_type == torch.autograd.DeviceType.CUDA and not e.name.startswith("nccl:"):
+            kind = theirs.setdefault(kind_of_kernel(e.name), {"seconds": 0, "kernels": 0})
+            kind["seconds"] += (e.time_range.end - e.time_range.start) / 1e6
+            kind["kernels"] += 1
+    return {"ours": ours, "cupti": theirs}
+
+
 class TooLong(Exception):
     pass
 
@@ -198,11 +268,15 @@ def compiled():
         assert torch.allclose(expected, got, atol=1e-2), "another result"
 
 
-def run(memory, writer, deadline):
+def run(mode, memory, writer, deadline):
+    if mode == "gpu-time":
+        writer.add("GPU time", gpu_time(memory))
+        return
     writer.add("matmuls", matmuls(memory))
     if GPU:
         writer.add("empty pairs of events, us", empty_pairs())
     writer.add("collectives", collectives(memory))
+    writer.add("GPU time", gpu_time(memory))
     if not GPU:
         return
     before = memory.health() if memory else {}

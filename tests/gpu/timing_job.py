@@ -119,7 +119,7 @@ def main():
         timing_ab.run(mode, segment.Segment.of_this_process(), writer, deadline)
     else:
         import timing_checks
-        timing_checks.run(segment.Segment.of_this_process(), writer, deadline)
+        timing_checks.run(mode, segment.Segment.of_this_process(), writer, deadline)
     meet()
     # The poller's last look must find everything done.
     time.sleep(0.3)

@@ -60,6 +60,7 @@ RankTiming sample() {
     t.ops.push_back(op(wire::Api::cudaMemcpyAsync, wire::OpClass::memory, 0, 5, 4096, 1'000));
     t.ops.back().key.copy = direction;
   }
+  t.ops.push_back(op(wire::Api::cudaLaunchKernel, wire::OpClass::kernel, 0, 5000, 0, 25'000'000));
   CommTotals comm{};
   comm.state = static_cast<uint32_t>(wire::CommState::live);
   comm.nranks = 8;
@@ -204,8 +205,8 @@ TEST_CASE("formulas") {
 
 TEST_CASE("histograms are cumulative when shown and exact at their bounds") {
   Histogram h;
-  h.add(1e-5);
-  h.add(1.1e-5);
+  h.add(3e-5);
+  h.add(3.1e-5);
   h.add(5);
   CHECK(h.counts.front() == 1);
   CHECK(h.counts.back() == 1);

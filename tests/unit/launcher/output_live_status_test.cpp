@@ -71,15 +71,22 @@ TEST_CASE("the table of top, of ranks that time what their GPUs do") {
   s.ranks[0].flops_per_s = 4.125e14;
   s.ranks[0].collectives_per_s = 310;
   s.ranks[0].last_collective = "AllReduce 812 of tensor";
+  s.ranks[0].untraced_share = 0.312;
+  s.ranks[1].collectives_per_s = 310;
   const std::string wide = live_table(s, 120, 0, Ink::plain());
-  CHECK(wide.find("CPU  TFLOP/S  COLL/S  LAST COLLECTIVE       WHERE\n") != std::string::npos);
-  CHECK(wide.find("100%    412.5     310  AllReduce 812 of ...  step (train.py:12)\n") != std::string::npos);
+  CHECK(wide.find("CPU  TFLOP/S  COLL/S  UNTRACED  LAST COLLECTIVE       WHERE\n") != std::string::npos);
+  CHECK(wide.find("100%    412.5     310       31%  AllReduce 812 of ...  step (train.py:12)\n") !=
+        std::string::npos);
+  CHECK(wide.find("100%      0.0     310         -                        step (train.py:12)\n") !=
+        std::string::npos);
   CHECK(live_table(s, 80, 0, Ink::plain()).find("TFLOP") == std::string::npos);
   CHECK(live_table(eight_ranks(), 120, 0, Ink::plain()).find("TFLOP") == std::string::npos);
   const auto back = live_status_from_json(to_json(s).dump());
   REQUIRE(back);
   CHECK(back->ranks[0].last_collective == s.ranks[0].last_collective);
   CHECK(back->ranks[0].flops_per_s == s.ranks[0].flops_per_s);
+  CHECK(back->ranks[0].untraced_share == s.ranks[0].untraced_share);
+  CHECK(back->ranks[1].untraced_share < 0);
 }
 
 TEST_CASE("a status survives the socket") {
