@@ -186,6 +186,14 @@ constexpr OptionSpec kRun[] = {
      .group = kTiming,
      .help = "most of a rank's time that light timing may cost",
      .scope = Scope::everywhere},
+    {.name = "peak",
+     .kind = ValueKind::text,
+     .metavar = "FLOPS",
+     .group = kTiming,
+     .help =
+         "what the GPU can do at most, in FLOP/s: 989T, or by type: bf16=989T,fp8=1979T; without it, by our "
+         "table of GPUs",
+     .scope = Scope::everywhere},
     {.name = "metrics-port",
      .kind = ValueKind::port,
      .metavar = "PORT",

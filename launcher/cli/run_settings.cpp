@@ -219,6 +219,11 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
     if (checked && size > 0 && size < kSmallestSize) {
       checked = base::fail("must be 0 or at least 1M");
     }
+    if (checked && o.name == "peak" && !s->value.empty()) {
+      if (const auto peaks = Peaks::parse(s->value); !peaks) {
+        checked = base::fail(peaks.error());
+      }
+    }
     if (!checked) {
       return base::fail(bad_value(o, *s, checked.error()));
     }
@@ -246,6 +251,9 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.preload_path = read.text("preload-library", out.preload_path);
   out.timing = timing_named(read.text("timing", "off"));
   out.overhead_budget = share_of(read.text("overhead-budget", "0.1%")).value_or(out.overhead_budget);
+  if (const std::string peak = read.text("peak", ""); !peak.empty()) {
+    XPURUN_TRY_ASSIGN(out.peaks, Peaks::parse(peak));
+  }
   const std::string port = read.text("metrics-port", "auto");
   out.metrics_port = port == "off" ? kNoPort : static_cast<int>(base::parse_int(port).value_or(0));
   out.shape_metrics = read.is_on("shape-metrics", out.shape_metrics);

@@ -25,6 +25,8 @@ constexpr int kCollectiveLevels = 20;
 constexpr int kMatmulLevels = 10;
 // An unknown device counts as the slowest of its kind that people train on.
 constexpr double kUnknownPeakFlops = 312e12;
+// Of shorter calls, the events' own time is too large a part.
+constexpr double kShortestForBestS = 100e-6;
 
 bool is_ready(const wire::OpEntry& op) {
   return op.state.load(std::memory_order_acquire) == static_cast<uint32_t>(wire::SlotState::ready);
@@ -151,8 +153,12 @@ void Collector::add_event(Timed& timed, const wire::Event& event, base::MonoNs n
   if (key.op_class == wire::OpClass::matmul) {
     labels.dtype = cuda_type_name(op.key.dtype[0]);
     t.matmul_durations[labels.dtype].add(seconds);
-    const double known = peak_flops(t.device_name, op.key.dtype[0], op.key.compute);
+    const double known = peaks_.of(t.device_name, op.key.dtype[0], op.key.compute);
     const double peak = known > 0 ? known : kUnknownPeakFlops;
+    if (seconds >= kShortestForBestS) {
+      double& best = t.best_flops[labels.dtype];
+      best = std::max(best, work / seconds);
+    }
     if (keep_shapes_) {
       add_sample(t.shapes[shape_of(op.key)].samples, sample);
     }

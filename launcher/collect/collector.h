@@ -3,6 +3,7 @@
 // loop's thread only.
 #pragma once
 
+#include "launcher/collect/peaks.h"
 #include "launcher/collect/rank_timing.h"
 #include "launcher/collect/shared_segment.h"
 
@@ -31,6 +32,8 @@ class Collector {
   void sent(base::Pid pid);
   bool empty() const { return segments_.empty(); }
 
+  // What devices can do, for the levels of XPU_TIMER's series.
+  void use_peaks(Peaks peaks) { peaks_ = std::move(peaks); }
   // From now on also single shapes are told apart.
   void keep_shapes() { keep_shapes_ = true; }
 
@@ -73,6 +76,7 @@ class Collector {
   uint32_t budget_ppm_;
   std::map<base::Pid, Timed> segments_;
   EventHandler on_events_;
+  Peaks peaks_;
   bool keep_shapes_ = false;
 };
 

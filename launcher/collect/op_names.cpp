@@ -18,63 +18,6 @@ constexpr int kC64F = 5;
 constexpr int kR16BF = 14;
 constexpr int kE4M3 = 28;
 constexpr int kE5M2 = 29;
-// cublasComputeType_t: fp32 data may go through the tensor cores as TF32 or 16 bits.
-constexpr int kCompute32FFast16F = 74;
-constexpr int kCompute32FFast16BF = 75;
-constexpr int kCompute32FFastTF32 = 77;
-
-struct Peak {
-  std::string_view device;  // part of its name; the first that fits counts
-  double half;              // fp16 and bf16, in TFLOP/s
-  double fp8;               // 0: it has none
-  double tf32;
-  double fp32;
-  double fp64;
-  double int8;
-};
-
-// Dense figures of the vendor's data sheets.
-constexpr Peak kPeaks[] = {
-    {"GB200", 2500, 5000, 1250, 80, 40, 5000},
-    {"B200", 2250, 4500, 1125, 75, 37, 4500},
-    {"H200", 989.4, 1978.9, 494.7, 66.9, 66.9, 1978.9},
-    {"H800", 989.4, 1978.9, 494.7, 66.9, 1, 1978.9},
-    {"H100 PCIe", 756, 1513, 378, 51, 51, 1513},
-    {"H100", 989.4, 1978.9, 494.7, 66.9, 66.9, 1978.9},
-    {"GH200", 989.4, 1978.9, 494.7, 66.9, 66.9, 1978.9},
-    {"H20", 148, 296, 74, 44, 1, 296},
-    {"L40S", 362, 733, 183, 91.6, 1.4, 733},
-    {"L40", 181, 362, 90.5, 90.5, 1.4, 362},
-    {"L20", 119.5, 239, 59.8, 59.8, 0.9, 239},
-    {"A800", 312, 0, 156, 19.5, 19.5, 624},
-    {"A100", 312, 0, 156, 19.5, 19.5, 624},
-    {"A10", 125, 0, 62.5, 31.2, 1, 250},
-    {"V100", 125, 0, 15.7, 15.7, 7.8, 62},
-};
-
-double of_type(const Peak& peak, int type, int compute) {
-  switch (type) {
-    case kR16F:
-    case kR16BF:
-      return peak.half;
-    case kE4M3:
-    case kE5M2:
-      return peak.fp8;
-    case kR8I:
-      return peak.int8;
-    case kR64F:
-    case kC64F:
-      return peak.fp64;
-    case kR32F:
-    case kC32F:
-      return compute == kCompute32FFastTF32                                    ? peak.tf32
-             : compute == kCompute32FFast16F || compute == kCompute32FFast16BF ? peak.half
-                                                                               : peak.fp32;
-    default:
-      return 0;
-  }
-}
-
 }  // namespace
 
 std::string_view level_name(wire::Level level) {
@@ -157,15 +100,6 @@ double bus_factor(std::string_view collective, int ranks) {
   const bool shared = collective == "AllGather" || collective == "ReduceScatter" ||
                       collective == "AlltoAll" || collective == "Gather" || collective == "Scatter";
   return shared ? (n - 1) / n : 1;
-}
-
-double peak_flops(std::string_view device_name, int cuda_type, int compute_type) {
-  for (const Peak& peak : kPeaks) {
-    if (device_name.find(peak.device) != std::string_view::npos) {
-      return of_type(peak, cuda_type, compute_type) * 1e12;
-    }
-  }
-  return 0;
 }
 
 }  // namespace xpurun::launcher

@@ -1,4 +1,4 @@
-// Names and formulas of what a rank has counted: data types, directions, bus bandwidth, peak throughput.
+// Names and formulas of what a rank has counted: data types, directions, bus bandwidth.
 #pragma once
 
 #include "common/wire/segment.h"
@@ -23,8 +23,5 @@ std::string_view copy_direction(const wire::OpKey& key);
 
 // Bus bandwidth is algorithm bandwidth times this, by the conventions of nccl-tests; 0 for a single rank.
 double bus_factor(std::string_view collective, int ranks);
-
-// FLOP/s that a device can do at most with such operands, without sparsity; 0 if it is not in our table.
-double peak_flops(std::string_view device_name, int cuda_type, int compute_type);
 
 }  // namespace xpurun::launcher

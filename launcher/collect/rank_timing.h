@@ -120,6 +120,7 @@ struct RankTiming {
   std::vector<OpTotals> ops;
   std::vector<CommTotals> comms;                          // by index in the segment
   std::map<std::string, Histogram> matmul_durations;      // by data type
+  std::map<std::string, double> best_flops;               // highest FLOP/s of a timed call, by data type
   std::map<std::string, Histogram> collective_durations;  // by operation
   std::map<RecentKey, RecentSeries> recent;
   std::map<ShapeKey, ShapeSeries> shapes;  // only if they were asked for

@@ -56,7 +56,8 @@ struct Sums {
   double work = 0;
   double timed_work = 0;  // FLOP, bytes on the bus, or bytes
   double timed_s = 0;
-  double possible = 0;  // FLOP that the device could have done in the timed seconds; 0: unknown device
+  double possible = 0;    // FLOP that the device could have done in the timed seconds; 0: not known
+  std::string_view peak;  // how that is known
 };
 
 void add_to(Sums& s, const OpTotals& op, double factor) {
@@ -74,13 +75,38 @@ void add_to(Histogram& into, const Histogram& from) {
   into.sum_s += from.sum_s;
 }
 
-void add_matmuls(const RankTiming& t, const std::string& rank, Families& out) {
+struct KnownPeak {
+  double flops = 0;
+  std::string_view how;
+};
+
+// What nobody has told us is what has been seen of it.
+KnownPeak peak_of(const RankTiming& t, const wire::OpKey& key, const Peaks& peaks) {
+  if (const double flops = peaks.of(t.device_name, key.dtype[0], key.compute); flops > 0) {
+    return {flops, peaks.is_given(key.dtype[0], key.compute) ? "option" : "table"};
+  }
+  const auto best = t.best_flops.find(cuda_type_name(key.dtype[0]));
+  return best == t.best_flops.end() ? KnownPeak{} : KnownPeak{best->second, "measured"};
+}
+
+// One measured among others makes all of it measured.
+void add_possible(Sums& s, const OpTotals& op, const KnownPeak& peak) {
+  if (op.timed == 0) {
+    return;
+  }
+  const bool first = s.peak.empty();
+  const bool known = peak.flops > 0 && (first || s.possible > 0);
+  s.possible = known ? s.possible + peak.flops * number(op.timed_ns) * kNs : 0;
+  s.peak = first || peak.how == "measured" || !known ? (known ? peak.how : "unknown") : s.peak;
+}
+
+void add_matmuls(const RankTiming& t, const std::string& rank, const Peaks& peaks, Families& out) {
   std::map<std::string, Sums> by_type;
   for (const OpTotals& op : t.ops) {
     if (op.key.op_class == static_cast<uint8_t>(wire::OpClass::matmul)) {
       Sums& s = by_type[own_or_other(kTypes, cuda_type_name(op.key.dtype[0]))];
       add_to(s, op, 1);
-      s.possible += peak_flops(t.device_name, op.key.dtype[0], op.key.compute) * number(op.timed_ns) * kNs;
+      add_possible(s, op, peak_of(t, op.key, peaks));
     }
   }
   for (const auto& [type, s] : by_type) {
@@ -93,8 +119,8 @@ void add_matmuls(const RankTiming& t, const std::string& rank, Families& out) {
             labels, s.timed_work);
     if (s.possible > 0) {
       out.add("xpurun_matmul_peak_ratio", gauge,
-              "Throughput of those that were timed, as a share of the device's peak.", labels,
-              s.timed_work / s.possible);
+              "Throughput of those that were timed, as a share of the device's peak.",
+              {{"rank", rank}, {"dtype", type}, {"peak", std::string(s.peak)}}, s.timed_work / s.possible);
     }
   }
   Histogram durations;
@@ -243,7 +269,7 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
               {{"rank", rank_label(r.rank)}}, r.still_s);
     }
     if (timed) {
-      add_matmuls(*r.timing, rank_label(r.rank), out);
+      add_matmuls(*r.timing, rank_label(r.rank), node.peaks, out);
       add_collectives(*r.timing, rank_label(r.rank), out);
       add_memory(*r.timing, rank_label(r.rank), out);
       add_gpu_time(*r.timing, rank_label(r.rank), out);

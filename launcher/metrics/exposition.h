@@ -3,6 +3,7 @@
 // which existing dashboards read. docs/metrics.md lists all of them.
 #pragma once
 
+#include "launcher/collect/peaks.h"
 #include "launcher/collect/rank_timing.h"
 
 #include <string>
@@ -32,6 +33,7 @@ struct NodeMetrics {
   bool dumping = false;    // stacks are being taken
   double last_dump_s = 0;  // how long the last dump took; 0: none yet
   bool shapes = false;     // the atorch_* names too
+  Peaks peaks;
   std::vector<RankMetrics> ranks;
 };
 

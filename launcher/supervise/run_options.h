@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/model/run_manifest.h"
+#include "launcher/collect/peaks.h"
 
 #include <string>
 #include <vector>
@@ -66,6 +67,7 @@ struct RunOptions {
   // Timing
   Timing timing = Timing::off;
   double overhead_budget = 0.001;  // most of a thread's time that light timing may cost
+  Peaks peaks;                     // what devices can do
   int metrics_port = 0;            // 0: kMetricsPort, from the first GPU call on; kNoPort: no /metrics at all
 
   bool shape_metrics = false;                 // the older atorch_* names too, one family a shape

@@ -76,6 +76,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir
                         [this] { reports_done(); });
   collector_.on_events([this](base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
                               const wire::Segment& memory) { events_arrived(pid, timing, events, memory); });
+  collector_.use_peaks(options_.peaks);
   if (options_.shape_metrics) {
     collector_.keep_shapes();
   }

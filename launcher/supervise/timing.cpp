@@ -103,6 +103,7 @@ NodeMetrics Supervisor::node_metrics(WhichRanks which) {
                    .dumping = dump_ != nullptr,
                    .last_dump_s = last_dump_s_,
                    .shapes = options_.shape_metrics,
+                   .peaks = options_.peaks,
                    .ranks = {}};
   const base::MonoNs now = base::mono_ns();
   std::map<base::Rank, RankMetrics> ranks;

@@ -191,16 +191,42 @@ TEST_CASE("the names of the first generation, if asked for") {
   CHECK(text.find("atorch_bmm_bmnk_3_8_4_2_qps" + labels + "\"bmm\"} 1\n") != std::string::npos);
 }
 
+TEST_CASE("a share of whose peak") {
+  RankTiming t = sample();
+  NodeMetrics node = node_of(t);
+  const auto ratio = [&](const std::string& dtype) {
+    const std::string text = expose(node, MetricsFormat::prometheus);
+    const size_t at = text.find("xpurun_matmul_peak_ratio{rank=\"3\",dtype=\"" + dtype + "\",");
+    const size_t begin = text.find("peak=", at);
+    return at == std::string::npos ? "" : text.substr(begin, text.find('\n', at) - begin);
+  };
+  // 50 calls of 1e12 FLOP in 0.1 s.
+  CHECK(ratio("bf16").starts_with("peak=\"table\"} 0.505"));
+  node.peaks = *Peaks::parse("bf16=1P");
+  CHECK(ratio("bf16") == "peak=\"option\"} 0.5");
+  CHECK(ratio("fp32").starts_with("peak=\"table\"} "));
+  node.peaks = {};
+  t.device_name = "Something else";
+  CHECK(ratio("bf16") == "");
+  t.best_flops["bf16"] = 625e12;
+  CHECK(ratio("bf16") == "peak=\"measured\"} 0.8");
+  CHECK(ratio("fp32") == "");
+  // Of those that are put together, all must be known.
+  for (const int type : {3, 29}) {
+    t.ops.push_back(
+        op(wire::Api::cublasGemmEx, wire::OpClass::matmul, type, 100, 1'000'000'000'000, 100'000'000));
+  }
+  t.best_flops["int8"] = 1e15;
+  CHECK(ratio("other") == "");
+  t.best_flops["fp8_e5m2"] = 1e15;
+  CHECK(ratio("other") == "peak=\"measured\"} 0.5");
+}
+
 TEST_CASE("formulas") {
   CHECK(bus_factor("AllReduce", 8) == doctest::Approx(1.75));
   CHECK(bus_factor("AllGather", 8) == doctest::Approx(0.875));
   CHECK(bus_factor("Broadcast", 8) == 1);
   CHECK(bus_factor("AllReduce", 1) == 0);
-  CHECK(peak_flops("NVIDIA H200", 14, 68) == doctest::Approx(989.4e12));
-  CHECK(peak_flops("NVIDIA H20", 14, 68) == doctest::Approx(148e12));
-  CHECK(peak_flops("NVIDIA H100 PCIe", 14, 68) == doctest::Approx(756e12));
-  CHECK(peak_flops("NVIDIA H200", 0, 77) > peak_flops("NVIDIA H200", 0, 68));
-  CHECK(peak_flops("Something else", 14, 68) == 0);
 }
 
 TEST_CASE("histograms are cumulative when shown and exact at their bounds") {

@@ -1,0 +1,31 @@
+// Peaks: the FLOP/s that a device can do at most, without sparsity: as the user says (--peak), else by the
+// vendor's data sheets. A value; any thread.
+#pragma once
+
+#include "common/base/result.h"
+
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace xpurun::launcher {
+
+class Peaks {
+ public:
+  // "989e12" or "989T" for all types, "bf16=989T,fp8=1979T" for some; both with a comma between them.
+  static base::Result<Peaks> parse(std::string_view text);
+
+  // With operands of such a type (cudaDataType_t) and such a compute type (cublasComputeType_t); 0: unknown.
+  double of(std::string_view device_name, int cuda_type, int compute_type) const;
+  // The user has said something of that type, whatever the device.
+  bool is_given(int cuda_type, int compute_type) const { return given(cuda_type, compute_type) > 0; }
+
+  bool operator==(const Peaks&) const = default;
+
+ private:
+  double given(int cuda_type, int compute_type) const;
+
+  std::map<std::string, double, std::less<>> given_;  // by our names of types; "": of all others
+};
+
+}  // namespace xpurun::launcher
