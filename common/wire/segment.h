@@ -211,6 +211,10 @@ struct SegmentHeader {
   char device_uuid[16];
   char pci_bus_id[32];
   alignas(64) Health health;
+  // What a pair of events with nothing between them is apart on the rank's first device, at least; 0: not
+  // known. Taken off every duration of source `events` if that is on.
+  std::atomic<uint64_t> event_overhead_ns;
+  std::atomic<uint64_t> event_overhead_is_off;  // 1: taken off
 };
 
 inline constexpr uint32_t kHeaderBytes = 4096;
@@ -235,6 +239,7 @@ static_assert(offsetof(SegmentHeader, to_rank) == 64 && offsetof(SegmentHeader, 
               "wire layout");
 static_assert(offsetof(SegmentHeader, ring_head) == 192 && offsetof(SegmentHeader, state) == 256,
               "wire layout");
+static_assert(offsetof(SegmentHeader, event_overhead_ns) == 608, "wire layout");
 static_assert(offsetof(SegmentHeader, health) == 448 && sizeof(SegmentHeader) <= kHeaderBytes, "wire layout");
 static_assert(offsetof(Segment, ops) == 4096, "wire layout");
 static_assert(offsetof(Segment, comms) == 4096 + 128 * 1024, "wire layout");

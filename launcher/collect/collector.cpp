@@ -269,6 +269,8 @@ void Collector::refresh(Timed& timed) {
   t.state = static_cast<wire::RankState>(header.state.load());
   t.off_reason = static_cast<wire::OffReason>(header.off_reason.load());
   t.nccl_version = header.nccl_version.load();
+  t.event_overhead_ns = header.event_overhead_ns.load();
+  t.event_overhead_is_off = header.event_overhead_is_off.load() != 0;
   t.ops.clear();
   for (const wire::OpEntry& op : memory.ops) {
     if (is_ready(op)) {

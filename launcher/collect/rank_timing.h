@@ -116,6 +116,8 @@ struct RankTiming {
   std::string device_uuid;  // "GPU-..." as nvidia-smi writes it; empty if unknown
   std::string pci_bus_id;
   uint32_t nccl_version = 0;
+  uint64_t event_overhead_ns = 0;          // of a pair of events; 0: not known
+  bool event_overhead_is_off = false;      // taken off durations
   std::map<std::string, uint64_t> health;  // by the names of docs/wire.md
   std::vector<OpTotals> ops;
   std::vector<CommTotals> comms;                          // by index in the segment

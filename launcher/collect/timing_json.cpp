@@ -120,6 +120,8 @@ ordered_json rank_json(const RankTiming& t, base::MonoNs now) {
   j["gpu_uuid"] = t.device_uuid;
   j["pci_bus_id"] = t.pci_bus_id;
   j["nccl_version"] = t.nccl_version;
+  j["event_overhead_ns"] = t.event_overhead_ns;
+  j["event_overhead_is_off"] = t.event_overhead_is_off;
   j["health"] = t.health;
   j["gpu_time"] = gpu_time_json(estimate_gpu_time(t.ops));
   auto& ops = j["ops"] = ordered_json::array();

@@ -4,6 +4,7 @@
 #include "preload/timing/budget.h"
 #include "preload/timing/calls_collective.h"
 #include "preload/timing/cuda_api.h"
+#include "preload/timing/event_overhead.h"
 #include "preload/timing/event_pool.h"
 #include "preload/timing/gpu_clock.h"
 #include "preload/timing/gpu_identity.h"
@@ -49,12 +50,14 @@ enum class Phase : uint32_t { none, running, leaving, left };
 constinit std::atomic<Phase> g_phase{Phase::none};
 constinit StreamQueues g_queues;
 GpuClock g_clocks[kMaxDevices];
+EventOverhead g_overheads[kMaxDevices];
 Budget g_light_budget(kFirstPeriod);
 Budget g_full_budget(1);
 constinit std::atomic<uint32_t> g_wake{0};
 uint64_t g_counted_ns = 0;
 bool g_prepared = false;
 bool g_shared_queue = false;
+bool g_correct = false;
 
 wire::SegmentHeader& header() {
   return segment()->header;
@@ -89,12 +92,17 @@ void fill_pools() {
       }
       if (first && !g_shared_queue) {
         g_clocks[device].set_up();
+        g_overheads[device].begin();
       }
       pool.fill(wanted);
       describe_device(header(), device);
       header().state.store(static_cast<uint32_t>(wire::RankState::timing));
     } else if (ready && is_timing_on()) {
       g_clocks[device].tick();
+      if (g_overheads[device].finish() && header().device.load() == device) {
+        header().event_overhead_ns.store(g_overheads[device].ns());
+        header().event_overhead_is_off.store(g_correct ? 1 : 0);
+      }
     }
   }
 }
@@ -132,6 +140,10 @@ bool measure(const Pending& item, const StreamQueues::Stream& stream, uint64_t n
   }
   event->source = static_cast<uint8_t>(wire::Source::events);
   event->duration_ns = ms > 0 ? static_cast<uint64_t>(static_cast<double>(ms) * 1e6) : 0;
+  if (g_correct) {
+    const uint64_t own = g_overheads[item.device].ns();
+    event->duration_ns -= event->duration_ns < own ? event->duration_ns : own;
+  }
   event->begin_ns = g_clocks[item.device].host_time_of(pool.start(item.event));
   // The clocks may be some microseconds apart; milliseconds are a mistake.
   if (event->begin_ns + kNsPerMs < item.call_ns || event->begin_ns > now + kNsPerMs) {
@@ -314,6 +326,7 @@ void* poll_for_ever(void*) {
 
 bool start_poller() {
   g_shared_queue = streams_share_a_queue();
+  g_correct = events_are_corrected();
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) {
     return false;

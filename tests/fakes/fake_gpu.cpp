@@ -131,6 +131,8 @@ EXPORT int cudaEventRecord(void* event, void* stream) {
     ++g_violations;
     return failed(900);
   }
+  static const auto own = static_cast<uint64_t>(number("FAKE_GPU_EVENT_US", 0)) * 1000;
+  work_for(s, own);
   static_cast<Event*>(event)->at = s.busy_until > now() ? s.busy_until : now();
   return 0;
 }

@@ -2,6 +2,7 @@
 // when it has passed. Shared by all fake vendor libraries of a process. Programmed by the environment:
 //   FAKE_GPU_WORK_US     how long each matmul, collective, copy and graph takes (default 50)
 //   FAKE_GPU_KERNEL_US   how long each kernel takes that the program launches itself (default 20)
+//   FAKE_GPU_EVENT_US    how long an event keeps its stream (default 0)
 //   FAKE_GPU_NEVER       from the N-th piece of work on, a stream never gets on
 //   FAKE_GPU_FAIL_EVENTS every event call fails with that error
 //   FAKE_CALL_STATUS     what every matmul and collective returns

@@ -89,6 +89,29 @@ class Timing(unittest.TestCase):
         self.assertGreater(timed[1]["begin_ns"], timed[0]["begin_ns"])
         self.assertEqual(shared.health()["captured"], 0)
 
+    def test_the_events_own_time(self):
+        # An event here keeps its stream for 2 ms, which the second one of a pair adds to a duration.
+        for switch, expected in ((None, 5), ("1", 3), ("yes", 5)):
+            more = {} if switch is None else {"XPURUN_RUN_EVENT_CORRECTION": switch}
+            _, shared = self.play("memory", *["settle"] * 3, "lt", "settle", level=FULL, FAKE_GPU_WORK_US="3000", FAKE_GPU_EVENT_US="2000", **more)
+            own, is_off = shared.event_overhead()
+            self.assertAlmostEqual(own / 1e6, 2, delta=0.2)
+            self.assertEqual(is_off, int(switch == "1"))
+            ops = {op["index"]: op["api"] for op in shared.ops()}
+            timed = [e["duration_ns"] / 1e6 for e in shared.drain() if ops[e["op"]] == "cublasLtMatmul"]
+            self.assertEqual(len(timed), 2)
+            for duration in timed:
+                self.assertAlmostEqual(duration, expected, delta=0.5)
+
+    def test_what_is_shorter_than_the_events_takes_no_time(self):
+        _, shared = self.play("memory", *["settle"] * 3, "threads", "settle", level=FULL, FAKE_GPU_WORK_US="0", FAKE_GPU_EVENT_US="50",
+                              XPURUN_RUN_EVENT_CORRECTION="1")
+        ops = {op["index"] for op in shared.ops() if op["m"] == 8}
+        durations = [e["duration_ns"] for e in shared.drain() if e["op"] in ops]
+        self.assertGreater(len(durations), 10)
+        self.assertLess(sorted(durations)[len(durations) // 2], 20_000)
+        self.assertLess(max(durations), 10**9, "went below nothing")
+
     def test_communicators(self):
         _, one = self.play("communicators", "settle")
         _, two = self.play("communicators", "settle")
@@ -212,7 +235,9 @@ class Timing(unittest.TestCase):
         self.assertNotIn(4, shared.state()[:1], "the rank ended by itself")
 
     def test_events_that_fail_switch_nothing_but_us_off(self):
-        result, shared = self.play("last-error", "matmuls", "last-error", "settle", level=FULL, FAKE_GPU_FAIL_EVENTS="999")
+        result, shared = self.play("memory", "settle", "last-error", "matmuls", "last-error", "settle", level=FULL, FAKE_GPU_FAIL_EVENTS="999",
+                                   XPURUN_RUN_EVENT_CORRECTION="1")
+        self.assertEqual(shared.event_overhead(), (0, 0))
         self.assertEqual(result.stdout.count("last error 77"), 2)
         self.check_matmuls(shared)
 

@@ -67,6 +67,10 @@ class Segment:
     def health(self):
         return dict(zip(HEALTH, struct.unpack_from("<20Q", self.memory, 448)))
 
+    def event_overhead(self):
+        """Nanoseconds between two events with nothing between them, and whether they are taken off."""
+        return self.word(608), self.word(616)
+
     def state(self):
         return struct.unpack_from("<IIIIiiII", self.memory, 256)  # state, reason, level, period, pid, device, versions
 
