@@ -9,7 +9,8 @@
 
 namespace xpurun::wire {
 
-enum class OpClass : uint8_t { none, matmul, collective, memory, graph, kernel, control };
+// `host` has no function of its own: it is what single calls of any function took on the host.
+enum class OpClass : uint8_t { none, matmul, collective, memory, graph, kernel, control, host };
 
 // X(function, class)
 #define XPURUN_APIS(X)                     \

@@ -185,10 +185,11 @@ struct Health {
 };
 
 struct ToRank {
-  std::atomic<uint32_t> level;       // Level
-  std::atomic<uint32_t> budget_ppm;  // most of a step's time that light timing may cost
-  std::atomic<uint32_t> untimed;     // bit 1 << OpClass: counted, neither timed nor marked
-  std::atomic<uint32_t> poll_us;     // how often the rank looks for what has finished; 0: it decides
+  std::atomic<uint32_t> level;        // Level
+  std::atomic<uint32_t> budget_ppm;   // most of a step's time that light timing may cost
+  std::atomic<uint32_t> untimed;      // bit 1 << OpClass: counted, neither timed nor marked
+  std::atomic<uint32_t> poll_us;      // how often the rank looks for what has finished; 0: it decides
+  std::atomic<uint32_t> host_events;  // 1: what each hooked call takes on the host is an event as well
 };
 
 struct SegmentHeader {

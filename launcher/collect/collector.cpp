@@ -113,6 +113,7 @@ base::Result<int> Collector::attach(base::Pid pid) {
     return base::fail(fmt::format("more than {} processes use a GPU", kMostSegments));
   }
   XPURUN_TRY_ASSIGN(SharedSegment segment, SharedSegment::create(level_, budget_ppm_));
+  segment.set_host_events(host_events_);
   segments_.erase(pid);
   const auto [it, made] = segments_.emplace(pid, Timed{std::move(segment), {}, {}});
   return it->second.segment.fd();
@@ -128,6 +129,13 @@ void Collector::set_level(wire::Level level) {
   level_ = level;
   for (auto& [pid, timed] : segments_) {
     timed.segment.set_level(level);
+  }
+}
+
+void Collector::set_host_events(HostEvents wanted) {
+  host_events_ = wanted;
+  for (auto& [pid, timed] : segments_) {
+    timed.segment.set_host_events(wanted);
   }
 }
 

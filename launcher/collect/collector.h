@@ -39,6 +39,8 @@ class Collector {
 
   void set_level(wire::Level level);
   wire::Level level() const { return level_; }
+  // Of processes that come later too.
+  void set_host_events(HostEvents wanted);
 
   // What drain() finds: events of one process, whose entries are ready. `timing` has its GPU and health only.
   using EventHandler = std::function<void(base::Pid pid, const RankTiming& timing,
@@ -74,6 +76,7 @@ class Collector {
 
   wire::Level level_;
   uint32_t budget_ppm_;
+  HostEvents host_events_ = HostEvents::no;
   std::map<base::Pid, Timed> segments_;
   EventHandler on_events_;
   Peaks peaks_;

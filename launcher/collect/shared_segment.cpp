@@ -46,6 +46,10 @@ void SharedSegment::set_level(wire::Level level) {
   memory_->header.to_rank.level.store(static_cast<uint32_t>(level));
 }
 
+void SharedSegment::set_host_events(HostEvents wanted) {
+  memory_->header.to_rank.host_events.store(static_cast<uint32_t>(wanted));
+}
+
 std::vector<wire::Event> SharedSegment::drain() {
   wire::SegmentHeader& header = memory_->header;
   const uint64_t head = header.ring_head.load(std::memory_order_acquire);

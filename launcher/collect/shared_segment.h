@@ -10,6 +10,9 @@
 
 namespace xpurun::launcher {
 
+// Whether what each hooked call takes on the host is to be an event too.
+enum class HostEvents : uint32_t { no, yes };
+
 class SharedSegment {
  public:
   static base::Result<SharedSegment> create(wire::Level level, uint32_t budget_ppm);
@@ -24,6 +27,7 @@ class SharedSegment {
   void close_fd() { fd_.reset(); }
 
   void set_level(wire::Level level);
+  void set_host_events(HostEvents wanted);
   const wire::Segment& memory() const { return *memory_; }
   // Events since the last call, at most as many as the ring holds; frees their places.
   std::vector<wire::Event> drain();

@@ -21,8 +21,8 @@ std::string_view name_at(const std::array<std::string_view, kSize>& names, size_
   return index < kSize ? names[index] : "unknown";
 }
 
-constexpr std::array<std::string_view, 7> kClasses = {"none",  "matmul", "collective", "memory",
-                                                      "graph", "kernel", "control"};
+constexpr std::array<std::string_view, 8> kClasses = {"none",  "matmul", "collective", "memory",
+                                                      "graph", "kernel", "control",    "host"};
 constexpr std::array<std::string_view, 3> kLevels = {"off", "light", "full"};
 constexpr std::array<std::string_view, 4> kStates = {"none", "attached", "timing", "off"};
 constexpr std::array<std::string_view, 5> kReasons = {"", "no_runtime", "no_thread", "cuda_errors",

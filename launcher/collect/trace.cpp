@@ -43,8 +43,10 @@ bool Trace::wanted(const wire::Event& event, const wire::Segment& memory) const 
       return (request_.kinds & kTraceCollective) != 0;
     case wire::OpClass::memory:
       return (request_.kinds & kTraceMemory) != 0;
+    case wire::OpClass::host:
+      return (request_.kinds & kTraceHost) != 0;
     default:
-      return request_.kinds == kTraceAll;
+      return (request_.kinds & kTraceGpu) == kTraceGpu;
   }
 }
 

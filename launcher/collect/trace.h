@@ -23,14 +23,17 @@ enum TraceKind : uint32_t {
   kTraceMatmul = 1u << 0,  // graph launches too: work of the GPU's
   kTraceCollective = 1u << 1,
   kTraceMemory = 1u << 2,
-  kTraceHost = 1u << 3,  // of any class: measured by the host's clock
+  // What hooked calls took on the host, and whatever else was measured by its clock. Ranks make the former
+  // only while they are asked for.
+  kTraceHost = 1u << 3,
 };
-inline constexpr uint32_t kTraceAll = kTraceMatmul | kTraceCollective | kTraceMemory | kTraceHost;
+// What there is without asking; with all of them, kernels without a library call too.
+inline constexpr uint32_t kTraceGpu = kTraceMatmul | kTraceCollective | kTraceMemory;
 
 struct TraceRequest {
   uint32_t count = 1000;       // events of each rank
   int64_t start_wall_ns = 0;   // 0: now
-  uint32_t kinds = kTraceAll;  // TraceKind
+  uint32_t kinds = kTraceGpu;  // TraceKind
   double timeout_s = 60;       // from the start on; then it ends with what it has
   std::string name;            // last part of the directory's name
 };

@@ -69,7 +69,7 @@ bool fit_for_a_name(std::string_view text) {
 base::Result<uint32_t> kinds_of(const json& j) {
   const json* value = model::member(j, "kinds");
   if (value == nullptr) {
-    return kTraceAll;
+    return kTraceGpu;
   }
   uint32_t kinds = 0;
   for (const json& word : value->is_array() ? *value : json::array()) {
@@ -167,7 +167,7 @@ base::Result<KernelTraceRequest> kernel_trace_request_from(const json& j, int64_
       return base::fail("\"dump_kernel_type\" must be 0 or a sum of 1 (matmul), 2 (collectives), 4 (memory)");
     }
     const auto bits = static_cast<uint32_t>(kinds->get<uint64_t>());
-    out.trace.kinds = bits == 0 ? kTraceAll : bits;
+    out.trace.kinds = bits == 0 ? kTraceGpu : bits;
   }
   return out;
 }

@@ -69,6 +69,8 @@ base::Result<std::string> Supervisor::start_trace(TraceRequest request, ControlS
 void Supervisor::raise_for_trace() {
   tracing_->raised = true;
   set_level(level_);
+  const bool host = (tracing_->trace.request().kinds & kTraceHost) != 0;
+  collector_.set_host_events(host ? HostEvents::yes : HostEvents::no);
   tracing_->timer = loop_.at(tracing_->trace.start(), [this] { begin_trace(); });
 }
 
@@ -112,6 +114,7 @@ void Supervisor::end_trace(std::string_view how) {
   Tracing done = std::move(*tracing_);
   tracing_.reset();
   set_level(level_);
+  collector_.set_host_events(HostEvents::no);
   const auto written = done.trace.finish(how);
   if (!written) {
     base::log_warn("{}", base::to_line(written.error()));

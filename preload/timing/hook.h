@@ -7,6 +7,7 @@
 #pragma once
 
 #include "common/wire/api.h"
+#include "preload/timing/host_span.h"
 #include "preload/timing/runtime.h"
 
 #include <atomic>
@@ -45,6 +46,7 @@ struct Hook<kApi, int(A...), Policy, kSlot> {
     if (!may_record()) {
       return real(args...);
     }
+    const HostSpan span(kApi);
     return Policy::template call<kApi>(real, args...);
   }
 

@@ -8,6 +8,7 @@
 #include "preload/timing/event_pool.h"
 #include "preload/timing/gpu_clock.h"
 #include "preload/timing/gpu_identity.h"
+#include "preload/timing/host_span.h"
 #include "preload/timing/ledger.h"
 #include "preload/timing/stream_queues.h"
 #include "preload/timing/timed_call.h"
@@ -229,6 +230,25 @@ bool poll_once() {
   return true;
 }
 
+// Those of calls on the host, as they came.
+void take_host_spans() {
+  Pending span{};
+  while (host_spans().pop(&span)) {
+    wire::OpEntry& op = segment()->ops[span.op];
+    wire::Event event{};
+    event.begin_ns = span.call_ns;
+    event.duration_ns = span.launched_ns - span.call_ns;
+    event.op = span.op;
+    event.sequence = static_cast<uint32_t>(op.timed.load(std::memory_order_relaxed));
+    event.delay_us = span.sequence;
+    event.source = static_cast<uint8_t>(wire::Source::host_call);
+    event.flags = wire::kEventHostBegin;
+    add(op.timed, 1);
+    add(op.timed_ns, event.duration_ns);
+    write_event(event);
+  }
+}
+
 // Once a second: nobody needs it sooner, and no hooked call has to pay for it.
 void count_calls(uint64_t now) {
   if (now - g_counted_ns < kCountNs) {
@@ -273,6 +293,7 @@ void keep_books(uint64_t now) {
   health.heartbeat_ns.store(now);
   add(health.polls, 1);
   follow_the_level();
+  g_state.host_events.store(header().to_rank.host_events.load(std::memory_order_relaxed) != 0);
   if (is_timing_on()) {
     keep_to_the_budget(now);
     count_calls(now);
@@ -310,11 +331,13 @@ void* poll_for_ever(void*) {
       stop_timing(wire::OffReason::cuda_errors);
       break;
     }
+    take_host_spans();
     keep_books(now_ns());
     rest();
   }
   if (g_phase.load() == Phase::leaving && g_prepared) {
     poll_once();
+    take_host_spans();
     g_counted_ns = 0;
     count_calls(now_ns());
   }

@@ -21,6 +21,7 @@ void start_timing();
 struct State {
   std::atomic<wire::Level> level{wire::Level::off};
   std::atomic<wire::Segment*> segment{nullptr};
+  std::atomic<bool> host_events{false};
 };
 __attribute__((visibility("hidden"))) extern State g_state;
 __attribute__((visibility("hidden"))) extern __thread uint32_t t_inside;
@@ -33,6 +34,11 @@ void set_level(wire::Level level);
 
 inline bool is_timing_on() {
   return level() != wire::Level::off;
+}
+
+// What calls take on the host is to be kept; as the poller last saw it.
+inline bool are_host_events_wanted() {
+  return g_state.host_events.load(std::memory_order_relaxed);
 }
 
 // True if the calling thread may count and time: timing is on and the call does not come from inside a hooked

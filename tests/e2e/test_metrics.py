@@ -176,6 +176,33 @@ class Metrics(xpurun_test.Case):
             self.assertLessEqual(whole["bytes"], 16 * len(whole["events"]) + 1000)
             self.assertEqual({comm["nranks"] for comm in whole["communicators"]}, {8})
 
+    def test_calls_on_the_host_are_traced(self):
+        process = self.start(scenes=("memory", "settle", "wait", "memory", "settle", "threads", "settle", "wait"))
+        self.soon(lambda: self.manifest()["metrics"])
+        trace = subprocess.Popen([xpurun_test.PROGRAM, "ctl", "--run", self.out, "trace", "--kinds", "host", "--count", "100000", "--timeout",
+                                  "3s"], text=True, stdout=subprocess.PIPE)
+        time.sleep(1)
+        (self.dir / "end").touch()
+        trace.communicate(timeout=30)
+        self.assertEqual(process.wait(30), 0)
+        self.assertEqual(json.loads((self.out / "traces/1/trace.json").read_text())["kinds"], ["host"])
+        apis = xpurun_test.SOURCE / "common/wire/api.h"
+        names = re.findall(r"^  X\((\w+), \w+\)", apis.read_text(), re.M)
+        for rank in (0, 1):
+            file = event_file.load(self.out / f"traces/1/rank-{rank}.xev")
+            found = {}
+            for event in file["events"]:
+                key = file["ops"][event["op"]]["key"]
+                self.assertEqual((key[2], event["source"]), (7, 3))
+                found.setdefault(names[key[0] | key[1] << 8], []).append(event)
+            # The main thread's and the others', blocking calls among them.
+            self.assertEqual(len(found["cudaMalloc"]), 1)
+            self.assertGreater(len(found["cublasSgemm_v2"]), 1000)
+            self.assertNotEqual({e["delay_us"] for e in found["cudaMalloc"]}, {e["delay_us"] for e in found["cublasSgemm_v2"]})
+        # Nothing of it goes on afterwards.
+        text = (self.out / "metrics.prom").read_text()
+        self.assertIn('xpurun_timing_level{rank="0"} 0\n', text)
+
     def test_what_was_written_survives_a_kill(self):
         process = self.start("--timing", "full")
         self.url_of(self.out)

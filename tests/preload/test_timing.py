@@ -220,6 +220,48 @@ class Timing(unittest.TestCase):
         self.assertEqual({op["timed"] for op in shared.ops() if op["class"] == 5}, {0})
         self.assertEqual(shared.health()["kernel_launches"], 3 + 4001)
 
+    def host_spans(self, *scenes, on=1, **env):
+        def traced():
+            made = Segment(FULL)
+            made.set_untimed(0x7f)
+            made.set_host_events(on)
+            return made
+        _, shared = self.play("memory", "settle", *scenes, "settle", segments=traced, **env)
+        apis = {op["index"]: op["api"] for op in shared.ops() if op["class"] == 7}
+        spans = {}
+        for event in shared.drain():
+            if event["op"] in apis:
+                spans.setdefault(apis[event["op"]], []).append(event)
+        return spans, shared
+
+    def test_calls_on_the_host(self):
+        spans, shared = self.host_spans("threads", "collectives")
+        calls = spans["cublasSgemm_v2"]
+        self.assertEqual(len(calls) + shared.health()["queue_full"] + shared.health()["ring_dropped"], 8000)
+        self.assertGreater(len(calls), 1000)
+        self.assertEqual([c["sequence"] for c in calls], list(range(len(calls))))
+        self.assertEqual({(c["source"], c["flags"], c["stream"]) for c in calls}, {(3, 1, 0)})
+        threads = {}
+        for call in calls:
+            threads.setdefault(call["delay_us"], []).append(call)
+        self.assertLessEqual(len(threads), 8)
+        for own in threads.values():
+            for one, next_one in zip(own, own[1:]):
+                self.assertGreaterEqual(next_one["begin_ns"], one["begin_ns"] + one["duration_ns"])
+        self.assertEqual([len(spans[api]) for api in ("ncclAllReduce", "ncclReduce", "ncclCommInitRank")], [1, 1, 1])
+        # They are counted where calls are, once.
+        self.assertEqual(sum(op["calls"] for op in shared.ops() if op["api"] == "cublasSgemm_v2"), 8000)
+        self.assertEqual({op["calls"] for op in shared.ops() if op["class"] == 7}, {0})
+
+    def test_calls_on_the_host_that_the_program_made(self):
+        spans, _ = self.host_spans("kernels", "threads", FAKE_CALL_KERNELS="1")
+        self.assertLessEqual(len(spans["cudaLaunchKernel"]), 3000)
+        self.assertGreater(len(spans["cudaLaunchKernel"]), 100)
+
+    def test_calls_on_the_host_are_no_events_unless_asked_for(self):
+        spans, shared = self.host_spans("threads", on=0)
+        self.assertEqual((spans, [op for op in shared.ops() if op["class"] == 7]), ({}, []))
+
     def test_capture_is_left_alone(self):
         _, shared = self.play("memory", "settle", "collectives", "capture", "settle", level=FULL)
         self.assertEqual([(op["calls"], op["captured"]) for op in shared.ops() if op["m"] == 900], [(0, 1)])

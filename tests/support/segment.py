@@ -61,6 +61,9 @@ class Segment:
     def set_untimed(self, classes):
         struct.pack_into("<I", self.memory, 72, classes)
 
+    def set_host_events(self, on):
+        struct.pack_into("<I", self.memory, 80, on)
+
     def word(self, at, kind="<Q"):
         return struct.unpack_from(kind, self.memory, at)[0]
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 using namespace xpurun::launcher;
 namespace base = xpurun::base;
@@ -182,6 +183,35 @@ TEST_CASE("a trace takes what it was asked for") {
   CHECK(json["ranks"][1]["events"] == 2);
   CHECK(json["ranks"][2]["events"] == 0);
   CHECK_FALSE(json["ranks"][2].contains("file"));
+}
+
+TEST_CASE("calls on the host are in a trace that asks for them, kernels in one of all that the GPU does") {
+  const auto memory = segment();
+  memory->ops[0].key.op_class = static_cast<uint8_t>(wire::OpClass::host);
+  memory->ops[2].key.op_class = static_cast<uint8_t>(wire::OpClass::kernel);
+  std::vector<wire::Event> some = events(0, 30);
+  for (wire::Event& event : some) {
+    event.source = static_cast<uint8_t>(event.op == 0 ? wire::Source::host_call : wire::Source::events);
+    event.delay_us = event.op == 0 ? 4711 : 20;
+  }
+  const auto ops_in = [&](uint32_t kinds) {
+    const std::string dir = make_dir();
+    Trace trace({.kinds = kinds}, dir, 0);
+    trace.add({.pid = 7, .rank = 0}, some, *memory);
+    REQUIRE(trace.finish("timeout"));
+    std::set<uint32_t> out;
+    if (const auto file = model::load_event_file(dir + "/rank-0.xev")) {
+      for (const auto& entry : file->events) {
+        out.insert(entry.event.op);
+        CHECK(entry.event.delay_us == (entry.event.op == 0 ? 4711 : 20));
+      }
+    }
+    return out;
+  };
+  CHECK(ops_in(kTraceHost) == std::set<uint32_t>{0});
+  CHECK(ops_in(TraceRequest().kinds) == std::set<uint32_t>{1, 2});
+  CHECK(ops_in(kTraceCollective | kTraceHost) == std::set<uint32_t>{0, 1});
+  CHECK(ops_in(kTraceMatmul | kTraceMemory).empty());
 }
 
 TEST_CASE("a rank that is started again ends its part of a trace") {

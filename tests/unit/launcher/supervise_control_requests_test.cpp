@@ -31,7 +31,7 @@ TEST_CASE("requests for a trace") {
   REQUIRE(plain);
   CHECK(plain->count == 1000);
   CHECK(plain->start_wall_ns == 0);
-  CHECK(plain->kinds == kTraceAll);
+  CHECK(plain->kinds == kTraceGpu);
   const auto full = trace_request_from(
       json::parse(
           R"({"count":7,"at":1763721660,"kinds":["memory","host"],"timeout_s":2.5,"name":"x-1","wait":true})"),
@@ -82,7 +82,7 @@ TEST_CASE("xpu_timer's request") {
   CHECK(all->trace.kinds == (kTraceMatmul | kTraceCollective));
   CHECK_FALSE(all->reset);
   CHECK(kernel_trace_request_from(json::parse(R"({"reset":true})"), kNow)->reset);
-  CHECK(kernel_trace_request_from(json::parse(R"({"dump_kernel_type":0})"), kNow)->trace.kinds == kTraceAll);
+  CHECK(kernel_trace_request_from(json::parse(R"({"dump_kernel_type":0})"), kNow)->trace.kinds == kTraceGpu);
   for (const char* bad :
        {R"({"dump_path":"/a/../../etc/cron.d"})", R"({"dump_path":".."})", R"({"dump_path":3})",
         R"({"dump_path":"a b"})", R"({"dump_path":"a\u0000b"})", R"({"dump_count":0})",
