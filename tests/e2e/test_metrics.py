@@ -4,10 +4,12 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
 import unittest
+import unittest.mock
 import urllib.error
 import urllib.request
 
@@ -175,6 +177,30 @@ class Metrics(xpurun_test.Case):
             self.assertEqual(kept + dropped, timed)
             self.assertLessEqual(whole["bytes"], 16 * len(whole["events"]) + 1000)
             self.assertEqual({comm["nranks"] for comm in whole["communicators"]}, {8})
+
+    def test_a_supervisor_that_does_not_read_loses_events_and_says_so(self):
+        with unittest.mock.patch.dict(os.environ, FAKE_GPU_WORK_US="0"):
+            process = self.start("--timing", "full", "--overhead-budget", "100%",
+                                 scenes=("memory", "settle", "wait", *["million"] * 4, "settle"))
+        self.soon(lambda: self.manifest()["metrics"])
+        ranks = self.wait_for(lambda: len(self.rank_pids()) == 2 and self.rank_pids(), "two ranks").values()
+        process.send_signal(signal.SIGSTOP)
+        (self.dir / "end").touch()
+        self.soon(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in ranks), 60)
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual(process.wait(60), 0)
+        text = (self.out / "metrics.prom").read_text()
+        timing = json.loads((self.out / "timing.json").read_text())
+        for rank in (0, 1):
+            dropped = int(re.search(rf'events_dropped_total{{rank="{rank}",stage="ring"}} (\d+)', text)[1])
+            self.assertGreater(dropped, 1000)
+            # No count suffers from it, and what is missing is noted in the file.
+            ops = timing["ranks"][rank]["ops"]
+            self.assertEqual(sum(op["calls"] for op in ops if op["class"] == "matmul"), 4_000_000)
+            file = event_file.load(self.out / f"ranks/{rank}/events-1.xev")
+            self.assertEqual(file["lost"], dropped)
+            timed = sum(op["timed"] for op in ops if op["class"] != "memory")
+            self.assertAlmostEqual(len(file["events"]) + dropped, timed, delta=20)
 
     def test_calls_on_the_host_are_traced(self):
         process = self.start(scenes=("memory", "settle", "wait", "memory", "settle", "threads", "settle", "wait"))

@@ -372,6 +372,25 @@ void wait_for_line() {
   }
 }
 
+// A training job in small, until the file "end" is there: every 20 ms the calls of a step, no two of whose
+// collectives are alike.
+void steps() {
+  collectives();
+  while (access("end", F_OK) != 0) {
+    for (int i = 0; i < 72; ++i) {
+      cublasSgemm_v2(kStream, 0, 0, 16 << i % 4, 16, 16, kOne, kA, 8, kB, 8, kZero, kC, 8);
+      for (int k = 0; k < 3; ++k) {
+        cudaLaunchKernel(kA, Dim3{64U << k, 1, 1}, Dim3{128, 1, 1}, nullptr, 0, kStream);
+      }
+      if (i % 6 == 0) {
+        ncclAllReduce(kA, kC, 1000 + static_cast<size_t>(i), 7, 0, g_comm, kOther);
+      }
+    }
+    const timespec pause{0, 20'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
 struct Scene {
   const char* name;
   void (*act)();
@@ -393,6 +412,7 @@ const Scene kScenes[] = {
     {"threads", threads},
     {"million", million},
     {"last-error", last_error},
+    {"steps", steps},
     {"settle", settle},
     {"wait", wait_for_line},
 };
