@@ -69,6 +69,10 @@ using Plain = int (*)();
 using Free = int (*)(void*);
 using Gemm = int (*)(void*, int, int, int, int, int, const void*, const void*, int, const void*, int,
                      const void*, void*, int);
+struct Dim3 {
+  unsigned x, y, z;
+};
+using Launch = int (*)(const void*, Dim3, Dim3, void**, size_t, void*);
 
 }  // namespace
 
@@ -140,4 +144,12 @@ int main(int argc, char** argv) {
           s_synchronize();
         }
       });
+  if (create == nullptr) {  // a real runtime would want a real kernel
+    compare(
+        "cudaLaunchKernel", find(library[0], "cudaLaunchKernel"), 20'000,
+        [](void* f) {
+          reinterpret_cast<Launch>(f)(s_memory, {64, 1, 1}, {128, 1, 1}, nullptr, 0, nullptr);
+        },
+        [] {});
+  }
 }

@@ -235,7 +235,7 @@ class Timing(unittest.TestCase):
         return spans, shared
 
     def test_calls_on_the_host(self):
-        spans, shared = self.host_spans("threads", "collectives")
+        spans, shared = self.host_spans("threads", "settle", "collectives")
         calls = spans["cublasSgemm_v2"]
         self.assertEqual(len(calls) + shared.health()["queue_full"] + shared.health()["ring_dropped"], 8000)
         self.assertGreater(len(calls), 1000)
