@@ -20,6 +20,11 @@ inline constexpr char kProfilerAlways[] = "always:";
 // NCCL keeps a plugin's name in so many bytes, the end included.
 inline constexpr uint32_t kNcclPluginNameBytes = 255;
 
+// NCCL's proxy makes room in /dev/shm the first time that it has something to do, also for a profiler alone,
+// and crashes where it finds none (NVIDIA/nccl pull request 2326). For every rank of the node; it was 40 MB
+// in 2.28.
+inline constexpr uint64_t kProfilerShmBytes = uint64_t{64} << 20;
+
 struct BadNccl {
   int minor;  // of NCCL 2
   int patch;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/model/run_manifest.h"
+#include "launcher/spawn/environment.h"
 
 #include <string>
 #include <vector>
@@ -65,6 +66,7 @@ struct RunOptions {
 
   // Timing
   Timing timing = Timing::off;
+  NcclProfiler nccl_profiler = NcclProfiler::automatic;
   double overhead_budget = 0.001;  // most of a thread's time that light timing may cost
   int metrics_port = 0;            // 0: kMetricsPort, from the first GPU call on; kNoPort: no /metrics at all
 

@@ -17,9 +17,6 @@ namespace xpurun::preload {
 
 namespace {
 
-// NCCL's proxy makes room in /dev/shm the first time that it has something to do, also for a profiler alone;
-// where it finds none it crashes (NVIDIA/nccl pull request 2326). By rank of the node; 40 MB in 2.28.
-constexpr uint64_t kShmBytes = 64u << 20;
 constexpr int kUnknownLocalRanks = 8;
 constexpr uint64_t kNsPerMs = 1'000'000;
 // A collective can have less channels than announced: those that came, if no other comes for so long.
@@ -56,7 +53,7 @@ bool shared_memory_is_large_enough(const Communicator& comm) {
     return false;
   }
   const int local = comm.nodes > 0 ? (comm.ranks + comm.nodes - 1) / comm.nodes : kUnknownLocalRanks;
-  return uint64_t{shm.f_bavail} * shm.f_frsize >= kShmBytes * static_cast<uint64_t>(local);
+  return uint64_t{shm.f_bavail} * shm.f_frsize >= wire::kProfilerShmBytes * static_cast<uint64_t>(local);
 }
 
 wire::ProfilerState decide(bool always, int version, const Communicator& comm) {
