@@ -26,7 +26,7 @@ constexpr uint64_t kLateNs = 2000 * kNsPerMs;
 // So much may the host's and the GPU's clock seem to differ.
 constexpr uint64_t kClockNs = kNsPerMs;
 // So many collectives without any time, one after another: nothing will come.
-constexpr uint32_t kSilent = 64;
+constexpr uint32_t kSilent = 16;
 
 constinit std::atomic<wire::ProfilerState> g_profiler{wire::ProfilerState::none};
 constinit std::atomic<int> g_version{0};
@@ -112,10 +112,10 @@ bool measure(const Record& record, uint64_t now, ProfiledCollective* out) {
   out->source = timer != nullptr ? wire::Source::nccl_profiler : wire::Source::nccl_profiler_host;
   out->duration_ns = end - begin;
   out->begin_ns = begin + (timer != nullptr ? static_cast<uint64_t>(timer->offset_ns.load()) : 0);
-  out->begin_is_known = out->begin_ns + kClockNs >= called && out->begin_ns <= now + kClockNs;
-  if (!out->begin_is_known || out->begin_ns < called) {
-    out->begin_ns = called;
+  if (out->begin_ns + kClockNs < called || out->begin_ns > now + kClockNs) {
+    return false;  // the times of something else
   }
+  out->begin_ns = out->begin_ns < called ? called : out->begin_ns;
   return true;
 }
 

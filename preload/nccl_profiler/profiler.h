@@ -54,7 +54,6 @@ struct ProfiledCollective {
   wire::Source source;
   uint64_t begin_ns;
   uint64_t duration_ns;
-  bool begin_is_known;
 };
 
 // The poller: the next one that is over, if there is one. Begin with *at = 0.

@@ -2,6 +2,8 @@
 
 #include "preload/timing/runtime.h"
 
+#include <string.h>
+
 namespace xpurun::preload {
 
 namespace {
@@ -56,7 +58,9 @@ void* handle_of(const Record& record, int channel) {
   const uint64_t generation = record.generation.load(std::memory_order_relaxed) % kGenerations;
   const uint64_t bits = kTag << 48 | generation << 24 | uint64_t{place_of(record)} << 8 |
                         static_cast<uint64_t>(static_cast<uint32_t>(channel + 1));
-  return reinterpret_cast<void*>(bits);
+  void* handle = nullptr;
+  memcpy(&handle, &bits, sizeof(handle));
+  return handle;
 }
 
 Handle look_up(void* handle) {

@@ -114,19 +114,39 @@ bool is_its_turn(const CollectiveTicket& ticket) {
   return is_turn_to_time(number, wire::OpClass::collective);
 }
 
-bool nccl_times(wire::Api api) {
-  return profiler_use() == ProfilerUse::times && !is_an_exchange(api);
+// By communicator: the identity of the one that has calls in a graph.
+constinit std::atomic<uint64_t> g_in_graphs[wire::kCommSlots] = {};
+
+// NCCL counts the work of a kernel on the GPU and on the host, and looks for times where the host's count
+// says. The host's count stays behind when a graph with collectives that were not asked about is launched;
+// then NCCL's proxy finds stale times, or waits for ever. So every call of the communicator's life must have
+// been seen, and none captured.
+bool counts_agree(uint32_t index) {
+  const wire::CommEntry& comm = comm_at(index);
+  return (comm.flags.load(std::memory_order_relaxed) & wire::kCommMissedCalls) == 0 &&
+         g_in_graphs[index].load(std::memory_order_relaxed) != comm.identity.load(std::memory_order_relaxed);
+}
+
+bool is_captured(void* stream) {
+  const bool asks = profiler_use() == ProfilerUse::times && load_cuda_api() && !error_is_pending();
+  return asks ? is_capturing(stream) : goes_into_a_graph(stream);
 }
 
 wire::Api api_of(const CollectiveTicket& ticket) {
   return static_cast<wire::Api>(ticket.info.key.api);
 }
 
+bool nccl_times(const CollectiveTicket& ticket) {
+  return profiler_use() == ProfilerUse::times && !is_an_exchange(api_of(ticket)) &&
+         counts_agree(ticket.comm) && load_cuda_api();
+}
+
 // NCCL is asked to time this one, or to say how it carries it out.
 void ask_nccl(CollectiveTicket& ticket, const Collective& call) {
   const bool alone = comm_at(ticket.comm).nranks.load(std::memory_order_relaxed) == 1;
+  const bool describes = profiler_use() == ProfilerUse::describes && t_group.depth == 0;
   if (is_an_exchange(call.api) || alone || call.count == 0 || !is_its_turn(ticket) ||
-      (profiler_use() != ProfilerUse::times && (profiler_use() == ProfilerUse::none || t_group.depth > 0))) {
+      !(describes || nccl_times(ticket))) {
     return;
   }
   ticket.asked = true;
@@ -143,7 +163,7 @@ void ask_nccl(CollectiveTicket& ticket, const Collective& call) {
 }
 
 void record_start(CollectiveTicket& ticket) {
-  if (streams_share_a_queue() || nccl_times(api_of(ticket)) || !is_its_turn(ticket)) {
+  if (streams_share_a_queue() || nccl_times(ticket) || !is_its_turn(ticket)) {
     return;
   }
   const uint64_t before = now_ns();
@@ -168,8 +188,8 @@ bool is_to_be_marked(uint32_t comm, uint64_t launched) {
 }
 
 // Without timing events the end is when the poller looks: of use only where it looks often.
-bool is_timed_by_queries(wire::Api api) {
-  return streams_share_a_queue() && level() == wire::Level::full && !nccl_times(api);
+bool is_timed_by_queries(const CollectiveTicket& ticket) {
+  return streams_share_a_queue() && level() == wire::Level::full && !nccl_times(ticket);
 }
 
 // Marks the place on the stream where the work just launched ends; the poller will tell when it is reached.
@@ -200,7 +220,7 @@ void record_end(const CollectiveTicket& ticket, bool single) {
   pending.work = ticket.info.work;
   pending.collective = launched;
   pending.point_to_point = point_to_point;
-  pending.op = single && (timed || is_timed_by_queries(api_of(ticket))) ? ticket.op : kNoOp;
+  pending.op = single && (timed || is_timed_by_queries(ticket)) ? ticket.op : kNoOp;
   pending.comm = ticket.comm;
   pending.sequence = static_cast<uint32_t>(ticket.sequence);
   pending.event = event;
@@ -320,7 +340,8 @@ CollectiveTicket collective_begins(const Collective& call) {
   ticket.info = describe(call, ticket.comm, comm.nranks.load(std::memory_order_relaxed));
   ticket.op = find_op(shared, ticket.info.key);
   wire::OpEntry& op = shared.ops[ticket.op];
-  if (goes_into_a_graph(call.stream)) {
+  if (is_captured(call.stream)) {
+    g_in_graphs[ticket.comm].store(comm.identity.load());
     add(op.captured, 1);
     add(shared.header.health.captured, 1);
     ticket.comm = wire::kNoComm;

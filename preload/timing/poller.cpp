@@ -181,7 +181,6 @@ void take_profiled(uint64_t now) {
     event.delay_us = to_us(e.call_ns, done.begin_ns);
     event.stream = static_cast<uint16_t>(g_queues.number_of(e.stream, shared.comms[e.comm].device.load()));
     event.source = static_cast<uint8_t>(done.source);
-    event.flags = done.begin_is_known ? 0 : wire::kEventHostBegin;
     event.how = done.how;
     add_to_totals(shared.ops[e.op], done.duration_ns, e.work);
     write_event(event);

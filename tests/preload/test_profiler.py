@@ -193,7 +193,8 @@ class Profiler(unittest.TestCase):
         supervisor = FakeSupervisor(self.directory.name, lambda: Segment(OFF))
         self.addCleanup(supervisor.close)
         process = subprocess.Popen(
-            [VICTIM, BODY, "global", "collectives", "wait", "memory", "settle", "collectives", "settle", "settle"],
+            [VICTIM, BODY, "global", "collectives", "wait", "memory", "settle", "collectives", "settle", "another", "collectives", "settle",
+             "settle"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable(), "NCCL_PROFILER_PLUGIN": PRELOAD,
                  "FAKE_GPU_WORK_US": "1000"})
@@ -208,7 +209,9 @@ class Profiler(unittest.TestCase):
             process.stdin.flush()
             process.stdout.read()
             process.wait(20)
-        self.assertEqual([e["duration_ns"] for api, e in self.events(shared) if api in WHOLE], [1_000_000] * 6)
+        # A communicator whose calls were not all seen is not asked about: some may be in a graph.
+        sources = [e["source"] for api, e in self.events(shared) if api in WHOLE]
+        self.assertEqual([sources.count(source) for source in (EVENTS, NCCL)], [6, 6])
 
     def test_fork(self):
         result, shared = self.play("memory", "settle", "collectives", "fork", "collectives", "settle")
@@ -216,8 +219,10 @@ class Profiler(unittest.TestCase):
         self.check_whole(shared, NCCL, calls=2)
 
     def test_capture(self):
-        _, shared = self.play("memory", "settle", "collectives", "capture", "settle")
-        self.check_whole(shared, NCCL)
+        """NCCL loses count of a communicator with calls in a graph; from then on it is not asked about that one."""
+        _, shared = self.play("memory", "settle", "collectives", "settle", "capture", "collectives", "another", "collectives", "settle")
+        sources = [e["source"] for api, e in self.events(shared) if api in WHOLE]
+        self.assertEqual([sources.count(source) for source in (EVENTS, NCCL)], [6, 12])
 
     def test_not_under_an_xpurun(self):
         result, _ = self.play("collectives", "mask", segments=lambda: None)
@@ -238,7 +243,7 @@ class Profiler(unittest.TestCase):
     def test_a_plugin_of_the_program(self):
         for version, theirs in ((3, 3), (4, 4), (5, 5), (6, 5), (6, 4), (5, 4)):
             with self.subTest(version=version, theirs=theirs):
-                _, shared, told = self.chained("memory", "settle", "communicators", "collectives", "settle", mask=1 | 2 | 64,
+                _, shared, told = self.chained("memory", "settle", "communicators", "collectives", *["settle"] * 3, mask=1 | 2 | 64,
                                                plugin=self.plugin(theirs), FAKE_NCCL_PROFILER=str(version))
                 self.assertEqual(shared.profiler()[2:4], (FORWARDED, theirs))
                 # communicators() makes four of them, one collective, and destroys one.
@@ -262,7 +267,7 @@ class Profiler(unittest.TestCase):
         everything = 1 | 2 | 4 | 64
         seen = []
         for level in (OFF, FULL):
-            _, _, told = self.chained("memory", "settle", "collectives", "p2p", "settle", "settle", mask=everything, plugin=self.plugin(5), level=level)
+            _, _, told = self.chained("memory", "settle", "collectives", "p2p", *["settle"] * 3, mask=everything, plugin=self.plugin(5), level=level)
             seen.append(told)
         self.assertEqual(seen[0], seen[1])
         self.assertEqual(seen[0]["wrong"], 0)

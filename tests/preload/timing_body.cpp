@@ -227,6 +227,11 @@ void point_to_point() {
   CALL(ncclSend, kA, 2001, 7, 1, g_comm, kStream);
 }
 
+// From here on the calls are on a new communicator.
+void another() {
+  CALL(ncclCommInitRank, &g_comm, 8, unique_id('z'), 3);
+}
+
 // Groups of collectives without anything else.
 void grouped() {
   for (int i = 0; i < 4; ++i) {
@@ -394,6 +399,7 @@ const Scene kScenes[] = {
     {"communicators", communicators},
     {"collectives", collectives},
     {"p2p", point_to_point},
+    {"another", another},
     {"grouped", grouped},
     {"race", race},
     {"mask", mask},
