@@ -40,7 +40,7 @@ def collectives(memory):
             meet()
             time.sleep(0.06)
             head = memory.ring_head() if memory else 0
-            row = measured(memory, call, REPEATS, "nccl")
+            row = measured(memory, call, REPEATS, "nccl", rest=0.3)
             found[f"{name} {size}"] = {**row, **(ways(memory, head) if memory else {"way": [], "sources": []})}
     return found
 
