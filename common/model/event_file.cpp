@@ -23,6 +23,7 @@ constexpr uint8_t kOpRecord = 0x80;
 constexpr uint8_t kCommRecord = 0x81;
 constexpr uint8_t kLostRecord = 0x82;
 constexpr uint8_t kClocksRecord = 0x83;
+constexpr uint8_t kHowRecord = 0x84;
 
 constexpr size_t kLongestHeader = 64 * 1024;
 constexpr size_t kLargestFile = size_t{1} << 30;
@@ -81,6 +82,7 @@ class Parser {
                         : tag == kCommRecord   ? communicator(payload)
                         : tag == kLostRecord   ? lost(payload)
                         : tag == kClocksRecord ? clocks(payload)
+                        : tag == kHowRecord    ? how(payload)
                                                : false;
       if (!good) {
         return false;
@@ -93,6 +95,7 @@ class Parser {
   struct Last {
     uint16_t stream = 0;
     uint32_t sequence = 0;
+    wire::CollectiveHow how{};
   };
 
   bool event(uint8_t tag, std::string_view& in) {
@@ -120,6 +123,7 @@ class Parser {
                                      .delay_us = static_cast<uint32_t>(delay),
                                      .stream = last.stream,
                                      .source = static_cast<uint8_t>(tag & kSourceMask)}};
+    entry.event.how = last.how;
     if ((tag & kHostBegin) != 0) {
       entry.event.flags = wire::kEventHostBegin;
     }
@@ -138,6 +142,16 @@ class Parser {
       return false;
     }
     out_.ops[static_cast<uint32_t>(index)] = op;
+    return true;
+  }
+
+  bool how(std::string_view& in) {
+    uint64_t index = 0;
+    wire::CollectiveHow how{};
+    if (!take_varint(in, index) || index >= wire::kOpSlots || !base::take_bytes(in, how)) {
+      return false;
+    }
+    last_[static_cast<uint32_t>(index)].how = how;
     return true;
   }
 
@@ -260,6 +274,14 @@ void EventEncoder::clocks(base::MonoNs mono_ns, int64_t wall_ns) {
 
 void EventEncoder::add(const wire::Event& event) {
   Op& op = ops_[event.op];
+  const wire::CollectiveHow& how = event.how;
+  if (how.algorithm != op.how.algorithm || how.protocol != op.how.protocol ||
+      how.channels != op.how.channels) {
+    payload_ += static_cast<char>(kHowRecord);
+    put_varint(payload_, event.op);
+    base::append_bytes(payload_, how);
+    op.how = how;
+  }
   const bool same_stream = event.stream == op.stream;
   const bool next = event.sequence == op.sequence + 1;
   payload_ += static_cast<char>((event.source & kSourceMask) |

@@ -68,6 +68,7 @@ class EventEncoder {
     bool defined = false;
     uint16_t stream = 0;
     uint32_t sequence = 0;
+    wire::CollectiveHow how{};
   };
 
   std::vector<Op> ops_;

@@ -19,7 +19,7 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kSegmentMagic = 0x3147'4553'4e52'5058;  // "XPRNSEG1"
-inline constexpr uint32_t kSegmentVersion = 2;
+inline constexpr uint32_t kSegmentVersion = 3;
 
 inline constexpr uint32_t kOpSlots = 1024;  // a power of two
 inline constexpr uint32_t kCommSlots = 128;
@@ -36,6 +36,17 @@ enum class Source : uint8_t {
   host_query,     // launch (or the end of what ran before on the stream) to the moment the end was noticed
   host_call,      // how long the call itself kept the host
   nccl_profiler,  // GPU clock, by NCCL's own profiler interface
+  nccl_profiler_host,  // by the same interface of NCCL 2.26, whose times are those of NCCL's proxy thread
+};
+
+// How NCCL carried a collective out, as its profiler interface tells. Zero is unknown.
+enum class Algorithm : uint8_t { unknown, tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat };
+enum class Protocol : uint8_t { unknown, ll, ll128, simple };
+
+struct CollectiveHow {
+  uint8_t algorithm;  // Algorithm
+  uint8_t protocol;   // Protocol
+  uint8_t channels;
 };
 
 enum class RankState : uint32_t {
@@ -106,6 +117,8 @@ struct Event {
   uint16_t stream;    // number of the stream in the process, in order of appearance
   uint8_t source;     // Source
   uint8_t flags;      // EventFlag
+  CollectiveHow how;
+  uint8_t reserved[5];
 };
 
 enum EventFlag : uint8_t {
@@ -177,11 +190,35 @@ struct Health {
   std::atomic<uint64_t> cuda_errors;  // of our own calls
   std::atomic<uint64_t> kernel_launches;
   std::atomic<uint64_t> comms_full;
-  std::atomic<uint64_t> event_host_ns;  // of own_ns: around the CUDA calls that record timing events
-  std::atomic<uint64_t> heartbeat_ns;   // CLOCK_MONOTONIC, our thread
-  std::atomic<uint64_t> marks;          // events without timing behind collectives
-  std::atomic<uint64_t> mark_host_ns;   // of own_ns: around the CUDA calls that record those
-  std::atomic<uint64_t> gpu_ns;         // GPU time that the events are taken to cost; no measurement
+  std::atomic<uint64_t> event_host_ns;     // of own_ns: around the CUDA calls that record timing events
+  std::atomic<uint64_t> heartbeat_ns;      // CLOCK_MONOTONIC, our thread
+  std::atomic<uint64_t> marks;             // events without timing behind collectives
+  std::atomic<uint64_t> mark_host_ns;      // of own_ns: around the CUDA calls that record those
+  std::atomic<uint64_t> gpu_ns;            // GPU time that the events are taken to cost; no measurement
+  std::atomic<uint64_t> profiler_samples;  // collectives that NCCL's profiler interface was asked to time
+  std::atomic<uint64_t> profiler_host_ns;  // of own_ns: for those
+  std::atomic<uint64_t> profiler_lost;     // of those: no (complete) times came
+  std::atomic<uint64_t> profiler_full;     // wanted such a sample, too many unfinished
+};
+
+// What became of NCCL's profiler interface in this rank.
+enum class ProfilerState : uint32_t {
+  none,       // NCCL has not loaded us: older than 2.23, or another plugin is set
+  ready,      // device times of collectives come from there
+  no_times,   // NCCL before 2.26: it tells algorithm and protocol, no times
+  known_bad,  // this version of NCCL is known for trouble with any plugin
+  no_memory,  // /dev/shm is too small for what NCCL would need
+  silent,     // nothing came; times by events instead
+};
+
+// The program's own profiler plugin, which NCCL would have loaded in our place.
+enum class ChainState : uint32_t { none, forwarded, other_version, not_found };
+
+struct ProfilerInfo {
+  std::atomic<uint32_t> state;          // ProfilerState
+  std::atomic<uint32_t> version;        // of the interface, 1 to 6
+  std::atomic<uint32_t> chain;          // ChainState
+  std::atomic<uint32_t> chain_version;  // of the program's own plugin
 };
 
 struct ToRank {
@@ -212,8 +249,9 @@ struct SegmentHeader {
   char device_uuid[16];
   char pci_bus_id[32];
   alignas(64) Health health;
+  alignas(64) ProfilerInfo profiler;
   // What a pair of events with nothing between them is apart on the rank's first device, at least; 0: not
-  // known. Taken off every duration of source `events` if that is on.
+  // known. Taken off durations of source `events`, but not those of kernels, if that is on.
   std::atomic<uint64_t> event_overhead_ns;
   std::atomic<uint64_t> event_overhead_is_off;  // 1: taken off
 };
@@ -229,23 +267,25 @@ struct Segment {
 
 static_assert(sizeof(OpKey) == 64 && offsetof(OpKey, m) == 16 && offsetof(OpKey, comm) == 40, "wire layout");
 static_assert(sizeof(OpEntry) == 128 && offsetof(OpEntry, calls) == 72, "wire layout");
-static_assert(sizeof(Event) == 32 && offsetof(Event, op) == 16, "wire layout");
+static_assert(sizeof(Event) == 40 && offsetof(Event, op) == 16 && offsetof(Event, how) == 32, "wire layout");
 static_assert(sizeof(Signature) == 32, "wire layout");
 static_assert(sizeof(CommEntry) == 512 && offsetof(CommEntry, called) == 80 &&
                   offsetof(CommEntry, marked) == 176,
               "wire layout");
 static_assert(offsetof(CommEntry, signatures) == 256, "wire layout");
-static_assert(sizeof(Health) == 160, "wire layout");
+static_assert(sizeof(Health) == 192, "wire layout");
 static_assert(offsetof(SegmentHeader, to_rank) == 64 && offsetof(SegmentHeader, ring_tail) == 128,
               "wire layout");
 static_assert(offsetof(SegmentHeader, ring_head) == 192 && offsetof(SegmentHeader, state) == 256,
               "wire layout");
-static_assert(offsetof(SegmentHeader, event_overhead_ns) == 608, "wire layout");
-static_assert(offsetof(SegmentHeader, health) == 448 && sizeof(SegmentHeader) <= kHeaderBytes, "wire layout");
+static_assert(offsetof(SegmentHeader, event_overhead_ns) == 656, "wire layout");
+static_assert(offsetof(SegmentHeader, health) == 448 && offsetof(SegmentHeader, profiler) == 640 &&
+                  sizeof(SegmentHeader) <= kHeaderBytes,
+              "wire layout");
 static_assert(offsetof(Segment, ops) == 4096, "wire layout");
 static_assert(offsetof(Segment, comms) == 4096 + 128 * 1024, "wire layout");
 static_assert(offsetof(Segment, ring) == 4096 + 128 * 1024 + 64 * 1024, "wire layout");
-static_assert(sizeof(Segment) == 4096 + 128 * 1024 + 64 * 1024 + 1024 * 1024, "wire layout");
+static_assert(sizeof(Segment) == 4096 + 128 * 1024 + 64 * 1024 + 1280 * 1024, "wire layout");
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(std::atomic<uint64_t>) == 8,
               "wire layout");
 

@@ -194,6 +194,15 @@ constexpr OptionSpec kRun[] = {
          "what the GPU can do at most, in FLOP/s: 989T, or by type: bf16=989T,fp8=1979T; without it, by our "
          "table of GPUs",
      .scope = Scope::everywhere},
+    {.name = "nccl-profiler",
+     .kind = ValueKind::choice,
+     .metavar = "WHEN",
+     .words = "auto always never",
+     .default_text = "auto",
+     .group = kTiming,
+     .help = "time collectives through NCCL's profiler interface; auto: with --timing light or full, but for "
+             "releases of NCCL known to be bad at it",
+     .scope = Scope::everywhere},
     {.name = "metrics-port",
      .kind = ValueKind::port,
      .metavar = "PORT",

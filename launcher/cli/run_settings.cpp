@@ -77,6 +77,11 @@ Timing timing_named(std::string_view name) {
   return name == "light" ? Timing::light : (name == "full" ? Timing::full : Timing::off);
 }
 
+NcclProfiler profiler_named(std::string_view name) {
+  return name == "always" ? NcclProfiler::always
+                          : (name == "never" ? NcclProfiler::never : NcclProfiler::automatic);
+}
+
 // Reads values that check_value has passed.
 class Reader {
  public:
@@ -250,6 +255,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.preload = read.is_on("preload", out.preload);
   out.preload_path = read.text("preload-library", out.preload_path);
   out.timing = timing_named(read.text("timing", "off"));
+  out.nccl_profiler = profiler_named(read.text("nccl-profiler", "auto"));
   out.overhead_budget = share_of(read.text("overhead-budget", "0.1%")).value_or(out.overhead_budget);
   if (const std::string peak = read.text("peak", ""); !peak.empty()) {
     XPURUN_TRY_ASSIGN(out.peaks, Peaks::parse(peak));

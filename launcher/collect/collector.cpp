@@ -50,14 +50,25 @@ std::string uuid_of(const char (&bytes)[16]) {
 }
 
 std::map<std::string, uint64_t> health_of(const wire::Health& h) {
-  return {{"hooked_calls", h.hooked_calls},   {"own_ns", h.own_ns},
-          {"poller_cpu_ns", h.poller_cpu_ns}, {"samples", h.samples},
-          {"completed", h.completed},         {"no_event", h.no_event},
-          {"stream_full", h.stream_full},     {"queue_full", h.queue_full},
-          {"ring_dropped", h.ring_dropped},   {"table_full", h.table_full},
-          {"captured", h.captured},           {"cuda_errors", h.cuda_errors},
-          {"comms_full", h.comms_full},       {"kernel_launches", h.kernel_launches},
-          {"event_host_ns", h.event_host_ns}};
+  return {{"hooked_calls", h.hooked_calls},
+          {"own_ns", h.own_ns},
+          {"poller_cpu_ns", h.poller_cpu_ns},
+          {"samples", h.samples},
+          {"completed", h.completed},
+          {"no_event", h.no_event},
+          {"stream_full", h.stream_full},
+          {"queue_full", h.queue_full},
+          {"ring_dropped", h.ring_dropped},
+          {"table_full", h.table_full},
+          {"captured", h.captured},
+          {"cuda_errors", h.cuda_errors},
+          {"comms_full", h.comms_full},
+          {"kernel_launches", h.kernel_launches},
+          {"event_host_ns", h.event_host_ns},
+          {"profiler_samples", h.profiler_samples},
+          {"profiler_host_ns", h.profiler_host_ns},
+          {"profiler_lost", h.profiler_lost},
+          {"profiler_full", h.profiler_full}};
 }
 
 // Those that are not being written right now.
@@ -177,6 +188,13 @@ void Collector::add_event(Timed& timed, const wire::Event& event, base::MonoNs n
     key.operation = collective_name(op.key);
     labels.dtype = nccl_type_name(op.key.dtype[0]);
     t.collective_durations[key.operation].add(seconds);
+    WayTotals& way = t.collective_ways[{event.source, event.how.algorithm, event.how.protocol}];
+    ++way.calls;
+    way.channels += event.how.channels;
+    if (event.how.algorithm != 0) {
+      t.how_by_op[event.op] = event.how;
+      labels.how = event.how;
+    }
     sample.work = work * bus_factor(key.operation, ranks) * 8;
     labels.small = sample.work <= 8192;
     key.level = level_of(seconds > 0 ? sample.work / seconds / 1e9 / kNetworkGbps : 0, kCollectiveLevels);
@@ -186,6 +204,7 @@ void Collector::add_event(Timed& timed, const wire::Event& event, base::MonoNs n
   RecentSeries& series = t.recent[key];
   series.dtype = labels.dtype;
   series.small = labels.small;
+  series.how = labels.how;
   add_sample(series.samples, sample);
 }
 
@@ -279,10 +298,16 @@ void Collector::refresh(Timed& timed) {
   t.nccl_version = header.nccl_version.load();
   t.event_overhead_ns = header.event_overhead_ns.load();
   t.event_overhead_is_off = header.event_overhead_is_off.load() != 0;
+  t.profiler = static_cast<wire::ProfilerState>(header.profiler.state.load());
+  t.profiler_version = header.profiler.version.load();
+  t.profiler_chain = static_cast<wire::ChainState>(header.profiler.chain.load());
   t.ops.clear();
-  for (const wire::OpEntry& op : memory.ops) {
+  for (uint32_t i = 0; i < wire::kOpSlots; ++i) {
+    const wire::OpEntry& op = memory.ops[i];
     if (is_ready(op)) {
-      t.ops.push_back({op.key, op.calls, op.work, op.captured, op.timed, op.timed_ns, op.timed_work});
+      const auto how = t.how_by_op.find(i);
+      t.ops.push_back({op.key, op.calls, op.work, op.captured, op.timed, op.timed_ns, op.timed_work,
+                       how == t.how_by_op.end() ? wire::CollectiveHow{} : how->second});
     }
   }
   t.comms.clear();

@@ -89,6 +89,23 @@ std::string_view copy_direction(const wire::OpKey& key) {
   return key.copy < kDirections.size() ? kDirections[key.copy] : "unknown";
 }
 
+std::string_view source_name(uint8_t source) {
+  constexpr std::array<std::string_view, 6> kNames = {"none",      "events",        "host_query",
+                                                      "host_call", "nccl_profiler", "nccl_profiler_host"};
+  return source < kNames.size() ? kNames[source] : "none";
+}
+
+std::string_view algorithm_name(uint8_t algorithm) {
+  constexpr std::array<std::string_view, 8> kNames = {"unknown",       "tree", "ring",      "collnet_direct",
+                                                      "collnet_chain", "nvls", "nvls_tree", "pat"};
+  return algorithm < kNames.size() ? kNames[algorithm] : kNames[0];
+}
+
+std::string_view protocol_name(uint8_t protocol) {
+  constexpr std::array<std::string_view, 4> kNames = {"unknown", "LL", "LL128", "simple"};
+  return protocol < kNames.size() ? kNames[protocol] : kNames[0];
+}
+
 double bus_factor(std::string_view collective, int ranks) {
   if (ranks <= 1) {
     return 0;

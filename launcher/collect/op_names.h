@@ -21,6 +21,11 @@ std::string nccl_type_name(int type);
 // "H2D", "D2D", or "" for what is no copy.
 std::string_view copy_direction(const wire::OpKey& key);
 
+// "events", "nccl_profiler"; "ring", "LL128"; "unknown" for what NCCL has not told.
+std::string_view source_name(uint8_t source);
+std::string_view algorithm_name(uint8_t algorithm);
+std::string_view protocol_name(uint8_t protocol);
+
 // Bus bandwidth is algorithm bandwidth times this, by the conventions of nccl-tests; 0 for a single rank.
 double bus_factor(std::string_view collective, int ranks);
 

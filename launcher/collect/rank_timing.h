@@ -16,7 +16,7 @@ namespace xpurun::launcher {
 
 // Cumulative histogram of durations.
 struct Histogram {
-  static constexpr std::array<double, 8> kBoundsS = {3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1, 1};
+  static constexpr std::array<double, 6> kBoundsS = {1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1};
   std::array<uint64_t, kBoundsS.size() + 1> counts{};  // the last: everything longer
   double sum_s = 0;
 
@@ -37,6 +37,7 @@ struct RecentSeries {
   // Labels of the newest sample, which are no part of the key.
   std::string dtype;
   bool small = false;
+  wire::CollectiveHow how{};
 };
 
 // Which of them: class, then level of throughput, then operation.
@@ -75,6 +76,19 @@ struct OpTotals {
   uint64_t timed = 0;
   uint64_t timed_ns = 0;
   uint64_t timed_work = 0;
+  wire::CollectiveHow how{};  // of the last timed one, if NCCL has told
+};
+
+// Timed collectives by what measured them and by how NCCL carried them out.
+struct CollectiveWay {
+  uint8_t source = 0;     // wire::Source
+  uint8_t algorithm = 0;  // wire::Algorithm
+  uint8_t protocol = 0;   // wire::Protocol
+  auto operator<=>(const CollectiveWay&) const = default;
+};
+struct WayTotals {
+  uint64_t calls = 0;
+  uint64_t channels = 0;  // sum over them
 };
 
 struct CollectiveSignature {
@@ -116,14 +130,19 @@ struct RankTiming {
   std::string device_uuid;  // "GPU-..." as nvidia-smi writes it; empty if unknown
   std::string pci_bus_id;
   uint32_t nccl_version = 0;
-  uint64_t event_overhead_ns = 0;          // of a pair of events; 0: not known
-  bool event_overhead_is_off = false;      // taken off durations
+  uint64_t event_overhead_ns = 0;      // of a pair of events; 0: not known
+  bool event_overhead_is_off = false;  // taken off durations
+  wire::ProfilerState profiler = wire::ProfilerState::none;
+  uint32_t profiler_version = 0;
+  wire::ChainState profiler_chain = wire::ChainState::none;
   std::map<std::string, uint64_t> health;  // by the names of docs/wire.md
   std::vector<OpTotals> ops;
   std::vector<CommTotals> comms;                          // by index in the segment
   std::map<std::string, Histogram> matmul_durations;      // by data type
   std::map<std::string, double> best_flops;               // highest FLOP/s of a timed call, by data type
   std::map<std::string, Histogram> collective_durations;  // by operation
+  std::map<CollectiveWay, WayTotals> collective_ways;
+  std::map<uint32_t, wire::CollectiveHow> how_by_op;  // by index in the segment
   std::map<RecentKey, RecentSeries> recent;
   std::map<ShapeKey, ShapeSeries> shapes;  // only if they were asked for
   Rates rates;

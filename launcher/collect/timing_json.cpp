@@ -29,6 +29,9 @@ constexpr std::array<std::string_view, 5> kReasons = {"", "no_runtime", "no_thre
                                                       "process_end"};
 constexpr std::array<std::string_view, 8> kCommStates = {"free",      "claimed", "initialising", "live",
                                                          "finalized", "aborted", "destroyed",    "failed"};
+constexpr std::array<std::string_view, 6> kProfilerStates = {"none",      "ready",     "no_times",
+                                                             "known_bad", "no_memory", "silent"};
+constexpr std::array<std::string_view, 4> kChainStates = {"none", "forwarded", "other_version", "not_found"};
 
 ordered_json op_json(const OpTotals& op) {
   const auto op_class = static_cast<wire::OpClass>(op.key.op_class);
@@ -50,6 +53,9 @@ ordered_json op_json(const OpTotals& op) {
     j["dtype"] = nccl_type_name(op.key.dtype[0]);
     j["communicator"] = op.key.comm;
     j["peer"] = op.key.peer;
+    j["algorithm"] = algorithm_name(op.how.algorithm);
+    j["protocol"] = protocol_name(op.how.protocol);
+    j["channels"] = op.how.channels;
   } else if (op_class == wire::OpClass::memory) {
     j["direction"] = copy_direction(op.key);
     j["pinned"] = op.key.pinned;
@@ -122,6 +128,17 @@ ordered_json rank_json(const RankTiming& t, base::MonoNs now) {
   j["nccl_version"] = t.nccl_version;
   j["event_overhead_ns"] = t.event_overhead_ns;
   j["event_overhead_is_off"] = t.event_overhead_is_off;
+  j["nccl_profiler"] = {{"state", name_at(kProfilerStates, static_cast<size_t>(t.profiler))},
+                        {"version", t.profiler_version},
+                        {"users_plugin", name_at(kChainStates, static_cast<size_t>(t.profiler_chain))}};
+  auto& ways = j["collectives_timed"] = ordered_json::array();
+  for (const auto& [way, totals] : t.collective_ways) {
+    ways.push_back({{"source", source_name(way.source)},
+                    {"algorithm", algorithm_name(way.algorithm)},
+                    {"protocol", protocol_name(way.protocol)},
+                    {"calls", totals.calls},
+                    {"channels", totals.channels}});
+  }
   j["health"] = t.health;
   j["gpu_time"] = gpu_time_json(estimate_gpu_time(t.ops));
   auto& ops = j["ops"] = ordered_json::array();

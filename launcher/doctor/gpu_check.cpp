@@ -1,6 +1,7 @@
 // The GPU side, without ever loading any of it into this process: driver, NCCL, how torch is linked.
 #include "common/base/io.h"
 #include "common/base/strings.h"
+#include "common/wire/nccl_profiler.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
 #include "launcher/doctor/elf_needed.h"
@@ -12,6 +13,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <optional>
+#include <strings.h>
+#include <sys/statvfs.h>
 
 namespace xpurun::launcher {
 
@@ -183,6 +187,35 @@ Finding triton() {
               "functions from libcuda's handle; those that torch.compile launches are"};
 }
 
+// NCCL loads one profiler plugin a process.
+std::optional<Finding> own_plugin() {
+  const char* plugin = std::getenv(wire::kNcclPluginEnv);
+  if (plugin == nullptr || *plugin == '\0') {
+    return std::nullopt;
+  }
+  const bool none = ::strcasecmp(plugin, "none") == 0;
+  return Finding{.check = "nccl",
+                 .text = fmt::format("{} is set ({}): {}", wire::kNcclPluginEnv, base::sanitize(plugin),
+                                     none ? "collectives are timed by events on their streams"
+                                          : "with --timing, that plugin gets its events through xpurun's")};
+}
+
+// Where there is too little, the library does not ask NCCL for times: NCCL would crash.
+std::optional<Finding> room_for_profiler() {
+  struct statvfs shm {};
+  const uint64_t free = ::statvfs("/dev/shm", &shm) == 0 ? uint64_t{shm.f_bavail} * shm.f_frsize : 0;
+  if (free >= wire::kProfilerShmBytes * 8) {
+    return std::nullopt;
+  }
+  return Finding{
+      .check = "nccl",
+      .grade = Grade::warn,
+      .text = fmt::format("/dev/shm has {} MiB left; NCCL's profiler interface needs {} MiB a rank",
+                          free >> 20, wire::kProfilerShmBytes >> 20),
+      .lost = "times of collectives without events on their streams, if there are too many ranks",
+      .remedy = "give the container more: --shm-size 1g, or --ipc host"};
+}
+
 }  // namespace
 
 Findings check_gpu(const DoctorContext& context) {
@@ -193,10 +226,11 @@ Findings check_gpu(const DoctorContext& context) {
   if (!places.triton.empty()) {
     out.push_back(triton());
   }
-  if (const char* plugin = std::getenv("NCCL_PROFILER_PLUGIN"); plugin != nullptr && *plugin != '\0') {
-    out.push_back({.check = "nccl",
-                   .text = fmt::format("NCCL_PROFILER_PLUGIN is set ({}); NCCL loads one plugin a process",
-                                       base::sanitize(plugin))});
+  if (auto plugin = own_plugin()) {
+    out.push_back(std::move(*plugin));
+  }
+  if (auto shm = room_for_profiler()) {
+    out.push_back(std::move(*shm));
   }
   return out;
 }

@@ -1,5 +1,7 @@
 #include "launcher/doctor/nccl_versions.h"
 
+#include "common/wire/nccl_profiler.h"
+
 #include <fmt/format.h>
 
 namespace xpurun::launcher {
@@ -17,18 +19,6 @@ Version split(int code) {
                       : Version{code / 10000, code / 100 % 100, code % 100};
 }
 
-struct Known {
-  int minor;
-  int patch;
-  std::string_view trouble;
-};
-
-// Of NCCL 2.
-constexpr Known kBad[] = {
-    {30, 3, "its profiler interface is known to crash (NVIDIA/nccl issue 2112)"},
-    {31, 2, "its profiler costs 4 to 13 % on messages of 128 KiB to 4 MiB (NVIDIA/nccl issue 2355)"},
-};
-
 }  // namespace
 
 std::string nccl_version_text(int code) {
@@ -39,7 +29,8 @@ std::string nccl_version_text(int code) {
 Finding judge_nccl(int code, const std::string& where) {
   const Version v = split(code);
   const std::string name = fmt::format("NCCL {} at {}", nccl_version_text(code), where);
-  const std::string lost = "device times of collectives; hangs and crashes are found without them";
+  const std::string lost =
+      "times of collectives without events on their streams; hangs and crashes are found without them";
   if (v.major != 2) {
     return {.check = "nccl",
             .grade = Grade::warn,
@@ -47,32 +38,30 @@ Finding judge_nccl(int code, const std::string& where) {
             .lost = lost,
             .remedy = "use a later xpurun"};
   }
-  for (const Known& bad : kBad) {
-    if (v.minor == bad.minor && v.patch == bad.patch) {
-      return {.check = "nccl",
-              .grade = Grade::warn,
-              .text = fmt::format("{}: {}", name, bad.trouble),
-              .lost = lost,
-              .remedy = "use another release of NCCL"};
-    }
+  if (const char* trouble = wire::trouble_of_nccl(code)) {
+    return {.check = "nccl",
+            .grade = Grade::warn,
+            .text = fmt::format("{}: {}; --nccl-profiler auto does not use it", name, trouble),
+            .lost = lost,
+            .remedy = "use another release of NCCL"};
   }
   if (v.minor < 23) {
     return {.check = "nccl",
             .grade = Grade::warn,
-            .text = name + ": it has no profiler plugin (2.23 has the first)",
+            .text = name + ": it has no profiler interface (2.23 has the first)",
             .lost = lost,
             .remedy = "use NCCL 2.27 or later"};
   }
   if (v.minor < 27) {
     return {.check = "nccl",
             .grade = Grade::warn,
-            .text = fmt::format("{}: its profiler plugin {}", name,
+            .text = fmt::format("{}: its profiler interface {}", name,
                                 v.minor < 26 ? "does not tell when kernels run"
                                              : "tells when kernels run by host clocks only"),
             .lost = lost,
             .remedy = "use NCCL 2.27 or later"};
   }
-  return {.check = "nccl", .text = name + ": its profiler plugin is usable"};
+  return {.check = "nccl", .text = name + ": collectives can be timed by its profiler interface"};
 }
 
 }  // namespace xpurun::launcher

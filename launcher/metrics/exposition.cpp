@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -21,6 +22,7 @@ constexpr double kNs = 1e-9;
 constexpr std::array<std::string_view, 4> kTypes = {"bf16", "fp16", "fp32", "fp8_e4m3"};
 constexpr std::array<std::string_view, 6> kCollectives = {"AllReduce", "AllGather", "ReduceScatter",
                                                           "SendRecv",  "Broadcast", "AlltoAll"};
+constexpr std::array<std::string_view, 3> kAlgorithms = {"ring", "tree", "nvls"};
 constexpr std::array<std::string_view, 2> kCollectiveHistograms = {"AllReduce", "AllGather"};
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kMemoryCalls = {
     {{"cudaMalloc", ""},
@@ -133,6 +135,47 @@ void add_matmuls(const RankTiming& t, const std::string& rank, const Peaks& peak
   }
 }
 
+using WaysByName = std::map<std::pair<std::string, std::string>, WayTotals>;  // by source and algorithm
+
+// Few of the possible pairs occur: a rank has one source for collectives and another for exchanges. Beyond
+// four of them, which is not to be expected, the rarest are put together.
+WaysByName most_of(WaysByName ways) {
+  constexpr size_t kMost = 4;
+  WayTotals rest;
+  while (ways.size() > (rest.calls > 0 ? kMost - 1 : kMost)) {
+    const auto rarest = std::min_element(ways.begin(), ways.end(), [](const auto& a, const auto& b) {
+      return a.second.calls < b.second.calls;
+    });
+    rest.calls += rarest->second.calls;
+    rest.channels += rarest->second.channels;
+    ways.erase(rarest);
+  }
+  if (rest.calls > 0) {
+    ways[{"other", "other"}] = rest;
+  }
+  return ways;
+}
+
+void add_ways(const RankTiming& t, const std::string& rank, Families& out) {
+  WaysByName totals;
+  for (const auto& [way, seen] : t.collective_ways) {
+    const std::string name(algorithm_name(way.algorithm));
+    WayTotals& sum = totals[{std::string(source_name(way.source)),
+                             name == "unknown" ? name : own_or_other(kAlgorithms, name)}];
+    sum.calls += seen.calls;
+    sum.channels += seen.channels;
+  }
+  for (const auto& [way, sum] : most_of(std::move(totals))) {
+    const Labels labels = {{"rank", rank}, {"source", way.first}, {"algorithm", way.second}};
+    out.add("xpurun_collective_timed_calls", counter, "Collectives that were timed, by what measured them.",
+            labels, number(sum.calls));
+    if (sum.channels > 0) {
+      out.add("xpurun_collective_channels", counter, "Channels of NCCL that those used, added up.", labels,
+              number(sum.channels));
+    }
+  }
+}
+
 void add_collectives(const RankTiming& t, const std::string& rank, Families& out) {
   std::map<std::string, Sums> by_operation;
   for (const OpTotals& op : t.ops) {
@@ -161,6 +204,7 @@ void add_collectives(const RankTiming& t, const std::string& rank, Families& out
     out.add("xpurun_collective_duration_seconds", "Time of single timed collectives.",
             {{"rank", rank}, {"operation", operation}}, histogram);
   }
+  add_ways(t, rank, out);
   uint64_t outstanding = 0;
   for (const CommTotals& comm : t.comms) {
     const bool live = comm.state == static_cast<uint32_t>(wire::CommState::live);
@@ -235,7 +279,8 @@ void add_ourselves(const RankMetrics& r, const std::string& rank, Families& out)
   for (const auto& [stage, name] :
        {std::pair("event_pool", "no_event"), std::pair("stream", "stream_full"),
         std::pair("queue", "queue_full"), std::pair("ring", "ring_dropped"), std::pair("table", "table_full"),
-        std::pair("communicators", "comms_full")}) {
+        std::pair("communicators", "comms_full"), std::pair("profiler", "profiler_full"),
+        std::pair("profiler_lost", "profiler_lost")}) {
     out.add("xpurun_events_dropped", counter, "Durations, or entries, that found no room, by place.",
             {{"rank", rank}, {"stage", stage}}, health(name));
   }

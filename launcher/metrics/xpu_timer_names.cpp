@@ -67,7 +67,9 @@ void add_recent(const NodeMetrics& node, const RankMetrics& rank, Families& out)
     labels.emplace_back("level", fmt::format("{}", key.level));
     labels.emplace_back("operation", key.operation);
     if (!matmul) {
-      labels.emplace_back("algorithm", "NOT_SET");
+      labels.emplace_back("algorithm", series.how.algorithm == 0
+                                           ? std::string("NOT_SET")
+                                           : std::string(algorithm_name(series.how.algorithm)));
       labels.emplace_back("small", series.small ? "1" : "0");
       labels.emplace_back("transport", within_node(node, *rank.timing) ? "IntraNode" : "InterNode");
     }

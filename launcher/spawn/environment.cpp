@@ -1,10 +1,14 @@
 #include "launcher/spawn/environment.h"
 
+#include "common/base/io.h"
 #include "common/base/strings.h"
+#include "common/wire/nccl_profiler.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <strings.h>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -42,6 +46,87 @@ std::vector<std::string> with_preload(std::vector<std::string> env, const std::s
     break;
   }
   return with_variable(std::move(env), "LD_PRELOAD", value);
+}
+
+namespace {
+
+constexpr size_t kLargestConf = 1 << 20;
+
+std::optional<std::string> value_in(const std::vector<std::string>& env, std::string_view name) {
+  for (const std::string& entry : env) {
+    if (entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name)) {
+      return entry.substr(name.size() + 1);
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> without(std::vector<std::string> env, std::string_view name) {
+  std::erase_if(env, [&](const std::string& entry) {
+    return entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name);
+  });
+  return env;
+}
+
+// NCCL takes what the environment does not say from these files, the first that says it.
+std::optional<std::string> plugin_in_files(const std::vector<std::string>& env) {
+  std::vector<std::string> paths = {"/etc/nccl.conf"};
+  if (const auto file = value_in(env, "NCCL_CONF_FILE")) {
+    paths.insert(paths.begin(), *file);
+  } else if (const auto home = value_in(env, "HOME")) {
+    paths.insert(paths.begin(), *home + "/.nccl.conf");
+  }
+  for (const std::string& path : paths) {
+    const auto text = base::read_file(path, kLargestConf);
+    if (!text) {
+      continue;
+    }
+    for (const std::string_view line : base::split(*text, '\n')) {
+      if (line.starts_with(wire::kNcclPluginEnv) &&
+          line.substr(std::size(wire::kNcclPluginEnv) - 1).starts_with('=')) {
+        return std::string(line.substr(std::size(wire::kNcclPluginEnv)));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// What an outer xpurun has remembered.
+std::string remembered(const std::string& value) {
+  for (const std::string_view mode : {wire::kProfilerAuto, wire::kProfilerAlways}) {
+    if (value.starts_with(mode)) {
+      return value.substr(mode.size());
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> with_nccl_profiler(std::vector<std::string> env, const std::string& library,
+                                            NcclProfiler when, Timed timing) {
+  auto users = value_in(env, wire::kNcclPluginEnv);
+  if (users && base::base_name(*users) == base::base_name(library)) {
+    const std::string before = remembered(value_in(env, wire::kProfilerEnv).value_or(""));
+    env = without(std::move(env), wire::kNcclPluginEnv);
+    users.reset();
+    if (!before.empty()) {
+      env = with_variable(std::move(env), wire::kNcclPluginEnv, before);
+      users = before;
+    }
+  }
+  env = without(std::move(env), wire::kProfilerEnv);
+  if (!users) {
+    users = plugin_in_files(env);
+  }
+  const bool none = users && ::strcasecmp(users->c_str(), "none") == 0;
+  const bool unwanted = when == NcclProfiler::automatic && (timing == Timed::no || none);
+  if (when == NcclProfiler::never || unwanted || library.size() >= wire::kNcclPluginNameBytes) {
+    return env;
+  }
+  const char* mode = when == NcclProfiler::always ? wire::kProfilerAlways : wire::kProfilerAuto;
+  env = with_variable(std::move(env), wire::kProfilerEnv, mode + users.value_or(""));
+  return with_variable(std::move(env), wire::kNcclPluginEnv, library);
 }
 
 }  // namespace xpurun::launcher

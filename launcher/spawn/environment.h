@@ -1,4 +1,5 @@
-// The environment of the command: ours, plus one variable of ours and one LD_PRELOAD entry before the others.
+// The environment of the command: ours, plus our variables, one LD_PRELOAD entry before the others, and,
+// where collectives are to be timed by it, our library as NCCL's profiler plugin.
 #pragma once
 
 #include <string>
@@ -13,5 +14,15 @@ std::vector<std::string> current_environment();
 std::vector<std::string> with_preload(std::vector<std::string> env, const std::string& library);
 std::vector<std::string> with_variable(std::vector<std::string> env, const std::string& name,
                                        const std::string& value);
+
+// When our library stands in for NCCL's profiler plugin.
+enum class NcclProfiler { automatic, always, never };
+
+// Makes `library` NCCL's profiler plugin, and remembers the one that would have been loaded, for the library
+// to hand on to. `automatic`: if `timing`, and unless the user has asked NCCL for none at all. What an outer
+// xpurun has put there is taken back first.
+enum class Timed { no, yes };
+std::vector<std::string> with_nccl_profiler(std::vector<std::string> env, const std::string& library,
+                                            NcclProfiler when, Timed timing);
 
 }  // namespace xpurun::launcher

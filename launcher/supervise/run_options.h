@@ -5,6 +5,7 @@
 
 #include "common/model/run_manifest.h"
 #include "launcher/collect/peaks.h"
+#include "launcher/spawn/environment.h"
 
 #include <string>
 #include <vector>
@@ -66,6 +67,7 @@ struct RunOptions {
 
   // Timing
   Timing timing = Timing::off;
+  NcclProfiler nccl_profiler = NcclProfiler::automatic;
   double overhead_budget = 0.001;  // most of a thread's time that light timing may cost
   Peaks peaks;                     // what devices can do
   int metrics_port = 0;            // 0: kMetricsPort, from the first GPU call on; kNoPort: no /metrics at all

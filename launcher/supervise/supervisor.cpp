@@ -154,6 +154,8 @@ base::Status Supervisor::start_command() {
       const double wait_s = std::min(options_.crash_wait_s, kLongestCrashWaitS);
       const std::string run = fmt::format("1:{}:{}:{}", ::getpid(), std::lround(wait_s * 1000), notice_path_);
       command.env = with_variable(with_preload(std::move(command.env), *library), wire::kRunEnv, run);
+      command.env = with_nccl_profiler(std::move(command.env), absolute(*library), options_.nccl_profiler,
+                                       options_.timing == Timing::off ? Timed::no : Timed::yes);
     }
   }
   if (options_.logs || options_.prefix) {

@@ -1,5 +1,6 @@
 #include "preload/timing/calls_collective.h"
 
+#include "preload/nccl_profiler/profiler.h"
 #include "preload/timing/cuda_api.h"
 #include "preload/timing/event_pool.h"
 #include "preload/timing/hook.h"
@@ -31,6 +32,7 @@ struct Making {
 // A thread's open group. Zero is none.
 struct Group {
   uint32_t depth;
+  uint32_t times_off;  // times_switched_off() when it was opened
   uint32_t target_count;
   uint32_t making_count;
   GroupTarget target[kGroupTargets];
@@ -38,6 +40,18 @@ struct Group {
 };
 
 __thread Group t_group;
+
+// A group that was open when timing went off has ended unseen.
+Group& group_here() {
+  if (t_group.times_off != times_switched_off()) {
+    t_group.depth = 0;
+    t_group.target_count = 0;
+    t_group.making_count = 0;
+    t_group.times_off = times_switched_off();
+  }
+  return t_group;
+}
+
 __thread uint32_t t_making_entry;
 __thread uint32_t t_calls;
 
@@ -97,11 +111,59 @@ bool is_its_turn(const CollectiveTicket& ticket) {
   const wire::OpEntry& op = segment()->ops[ticket.op];
   const uint64_t number =
       ticket.sequence != 0 ? ticket.sequence : op.calls.load(std::memory_order_relaxed) + op.hash;
-  return !streams_share_a_queue() && is_turn_to_time(number, wire::OpClass::collective);
+  return is_turn_to_time(number, wire::OpClass::collective);
+}
+
+// By communicator: the identity of the one that has calls in a graph.
+constinit std::atomic<uint64_t> g_in_graphs[wire::kCommSlots] = {};
+
+// NCCL counts the work of a kernel on the GPU and on the host, and looks for times where the host's count
+// says. The host's count stays behind when a graph with collectives that were not asked about is launched;
+// then NCCL's proxy finds stale times, or waits for ever. So every call of the communicator's life must have
+// been seen, and none captured.
+bool counts_agree(uint32_t index) {
+  const wire::CommEntry& comm = comm_at(index);
+  return (comm.flags.load(std::memory_order_relaxed) & wire::kCommMissedCalls) == 0 &&
+         g_in_graphs[index].load(std::memory_order_relaxed) != comm.identity.load(std::memory_order_relaxed);
+}
+
+bool is_captured(void* stream) {
+  const bool asks = profiler_use() == ProfilerUse::times && load_cuda_api() && !error_is_pending();
+  return asks ? is_capturing(stream) : goes_into_a_graph(stream);
+}
+
+wire::Api api_of(const CollectiveTicket& ticket) {
+  return static_cast<wire::Api>(ticket.info.key.api);
+}
+
+bool nccl_times(const CollectiveTicket& ticket) {
+  return profiler_use() == ProfilerUse::times && !is_an_exchange(api_of(ticket)) &&
+         counts_agree(ticket.comm) && load_cuda_api();
+}
+
+// NCCL is asked to time this one, or to say how it carries it out.
+void ask_nccl(CollectiveTicket& ticket, const Collective& call) {
+  const bool alone = comm_at(ticket.comm).nranks.load(std::memory_order_relaxed) == 1;
+  const bool describes = profiler_use() == ProfilerUse::describes && t_group.depth == 0;
+  if (is_an_exchange(call.api) || alone || call.count == 0 || !is_its_turn(ticket) ||
+      !(describes || nccl_times(ticket))) {
+    return;
+  }
+  ticket.asked = true;
+  const Expected expected{.op = ticket.op,
+                          .comm = ticket.comm,
+                          .sequence = ticket.sequence,
+                          .call_ns = ticket.call_ns,
+                          .work = ticket.info.work,
+                          .stream = call.stream,
+                          .send = call.send,
+                          .receive = call.receive,
+                          .root = call.peer};
+  ticket.record = expect_collective(expected);
 }
 
 void record_start(CollectiveTicket& ticket) {
-  if (!is_its_turn(ticket)) {
+  if (streams_share_a_queue() || nccl_times(ticket) || !is_its_turn(ticket)) {
     return;
   }
   const uint64_t before = now_ns();
@@ -126,8 +188,8 @@ bool is_to_be_marked(uint32_t comm, uint64_t launched) {
 }
 
 // Without timing events the end is when the poller looks: of use only where it looks often.
-bool is_timed_by_queries() {
-  return streams_share_a_queue() && level() == wire::Level::full;
+bool is_timed_by_queries(const CollectiveTicket& ticket) {
+  return streams_share_a_queue() && level() == wire::Level::full && !nccl_times(ticket);
 }
 
 // Marks the place on the stream where the work just launched ends; the poller will tell when it is reached.
@@ -158,10 +220,11 @@ void record_end(const CollectiveTicket& ticket, bool single) {
   pending.work = ticket.info.work;
   pending.collective = launched;
   pending.point_to_point = point_to_point;
-  pending.op = single && (timed || is_timed_by_queries()) ? ticket.op : kNoOp;
+  pending.op = single && (timed || is_timed_by_queries(ticket)) ? ticket.op : kNoOp;
   pending.comm = ticket.comm;
   pending.sequence = static_cast<uint32_t>(ticket.sequence);
   pending.event = event;
+  pending.how = ticket.how;
   pending.device = device;
   pending.timed = timed;
   stream_gains(ticket.info.stream);
@@ -189,7 +252,7 @@ void launched(const CollectiveTicket& ticket, uint64_t collectives, uint64_t poi
 
 // False if the group is on more communicators and streams than we remember.
 bool join_group(const CollectiveTicket& ticket) {
-  Group& group = t_group;
+  Group& group = group_here();
   uint32_t at = 0;
   while (at < group.target_count && (group.target[at].first.comm != ticket.comm ||
                                      group.target[at].first.info.stream != ticket.info.stream)) {
@@ -261,7 +324,12 @@ CollectiveTicket collective_begins(const Collective& call) {
   wire::Segment& shared = *segment();
   const bool measure = ++t_calls % kCostEvery == 0;
   CollectiveTicket ticket{};
+  Group& group = group_here();
+  if (is_an_exchange(call.api)) {
+    point_to_point_begins();
+  }
   ticket.event = kNoEvent;
+  ticket.record = kNoRecord;
   ticket.device = -1;
   ticket.call_ns = now_ns();
   ticket.comm = comm_of(call.comm);
@@ -272,7 +340,8 @@ CollectiveTicket collective_begins(const Collective& call) {
   ticket.info = describe(call, ticket.comm, comm.nranks.load(std::memory_order_relaxed));
   ticket.op = find_op(shared, ticket.info.key);
   wire::OpEntry& op = shared.ops[ticket.op];
-  if (goes_into_a_graph(call.stream)) {
+  if (is_captured(call.stream)) {
+    g_in_graphs[ticket.comm].store(comm.identity.load());
     add(op.captured, 1);
     add(shared.header.health.captured, 1);
     ticket.comm = wire::kNoComm;
@@ -286,13 +355,26 @@ CollectiveTicket collective_begins(const Collective& call) {
   add(op.calls, 1);
   add(op.work, ticket.info.work);
   ticket.begin_cost_ns = measure ? now_ns() - ticket.call_ns : 0;
-  if (t_group.depth == 0) {
+  if (group.depth == 0) {
     record_start(ticket);
   }
+  ask_nccl(ticket, call);
   return ticket;
 }
 
-void collective_ends(const CollectiveTicket& ticket, int result) {
+Launched launched_when(int result) {
+  return result == kNcclInProgress ? Launched::later : Launched::now;
+}
+
+void collective_ends(CollectiveTicket& ticket, int result) {
+  if (ticket.asked) {
+    ask_no_more();
+  }
+  if (ticket.record != kNoRecord && profiler_use() == ProfilerUse::describes) {
+    ticket.how = take_description(ticket.record);
+  } else if (ticket.asked && t_group.depth == 0) {
+    expected_are_launched(launched_when(result));
+  }
   if (ticket.comm == wire::kNoComm || !is_timing_on()) {
     return;
   }
@@ -308,12 +390,18 @@ void collective_ends(const CollectiveTicket& ticket, int result) {
   }
 }
 
+void exchange_called() {
+  if (t_group.depth == 0) {
+    point_to_point_ends();
+  }
+}
+
 void group_begins() {
-  ++t_group.depth;
+  ++group_here().depth;
 }
 
 void group_ends() {
-  Group& group = t_group;
+  Group& group = group_here();
   // A group of one is a call like any other.
   if (group.depth == 1 && group.target_count == 1 &&
       group.target[0].collectives + group.target[0].point_to_point == 1) {
@@ -322,8 +410,13 @@ void group_ends() {
 }
 
 void group_ended(int result) {
-  Group& group = t_group;
-  if (group.depth == 0 || --group.depth > 0 || !is_timing_on()) {
+  Group& group = group_here();
+  if (group.depth == 0 || --group.depth > 0) {
+    return;
+  }
+  expected_are_launched(launched_when(result));
+  point_to_point_ends();
+  if (!is_timing_on()) {
     return;
   }
   for (uint32_t i = 0; i < group.making_count; ++i) {
@@ -358,7 +451,7 @@ void comm_made(int result, void** place) {
   if (entry == wire::kNoComm || !is_timing_on()) {
     return;
   }
-  Group& group = t_group;
+  Group& group = group_here();
   // In a group, NCCL may write the handle only at the group's end.
   if (group.depth > 0 && is_accepted(result) && group.making_count < kGroupComms) {
     group.making[group.making_count++] = {entry, place};

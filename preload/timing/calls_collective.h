@@ -14,6 +14,8 @@ struct Collective {
   int peer = -1;  // root or peer
   void* comm = nullptr;
   void* stream = nullptr;
+  const void* send = nullptr;
+  const void* receive = nullptr;
 };
 
 // What collective_begins() found out, for collective_ends().
@@ -26,7 +28,10 @@ struct CollectiveTicket {
   uint64_t begin_cost_ns;  // ours before the call, if measured
   uint64_t record_ns;      // of the start event
   uint32_t event;          // with a start recorded, or kNoEvent
+  uint32_t record;         // that NCCL is asked about, or kNoRecord
   int32_t device;
+  bool asked;               // ask_no_more() is due
+  wire::CollectiveHow how;  // as NCCL told during the call
 };
 
 // CUDA_DEVICE_MAX_CONNECTIONS=1: what we put on one stream may stand between the work of others.
@@ -35,7 +40,7 @@ bool streams_share_a_queue();
 void mark_is_gone(uint32_t comm);
 
 CollectiveTicket collective_begins(const Collective& call);
-void collective_ends(const CollectiveTicket& ticket, int result);
+void collective_ends(CollectiveTicket& ticket, int result);
 
 void group_begins();
 // `ends` before the real ncclGroupEnd, `ended` after.
@@ -51,38 +56,49 @@ uint64_t split_identity(void* comm, int color);
 void comm_changed(void* comm, wire::CommState state);
 void comm_failed(void* comm, int result);
 
+// What NCCL carries out as sends and receives, of which its profiler interface does not tell as a whole.
+constexpr bool is_an_exchange(wire::Api api) {
+  return api == wire::Api::ncclSend || api == wire::Api::ncclRecv || api == wire::Api::ncclAlltoAll ||
+         api == wire::Api::ncclGather || api == wire::Api::ncclScatter;
+}
+// After the call.
+void exchange_called();
+
 // clang-format off
 // ncclAllReduce and ncclReduceScatter have an operation where the others of this prototype have a root.
 constexpr bool has_root(wire::Api api) {
   return api == wire::Api::ncclBroadcast || api == wire::Api::ncclGather || api == wire::Api::ncclScatter;
 }
-inline Collective collective_of(NcclReduceAll*, wire::Api api, const void*, void*, size_t count, int type, int op, void* comm, void* stream) {
-  return {api, count, type, has_root(api) ? 0 : op, has_root(api) ? op : -1, comm, stream};
+inline Collective collective_of(NcclReduceAll*, wire::Api api, const void* send, void* receive, size_t count, int type, int op, void* comm, void* stream) {
+  return {api, count, type, has_root(api) ? 0 : op, has_root(api) ? op : -1, comm, stream, send, receive};
 }
-inline Collective collective_of(NcclReduce*, wire::Api api, const void*, void*, size_t count, int type, int op, int root, void* comm, void* stream) {
-  return {api, count, type, op, root, comm, stream};
+inline Collective collective_of(NcclReduce*, wire::Api api, const void* send, void* receive, size_t count, int type, int op, int root, void* comm, void* stream) {
+  return {api, count, type, op, root, comm, stream, send, receive};
 }
-inline Collective collective_of(NcclInPlace*, wire::Api api, void*, size_t count, int type, int root, void* comm, void* stream) {
-  return {api, count, type, 0, root, comm, stream};
+inline Collective collective_of(NcclInPlace*, wire::Api api, void* buffer, size_t count, int type, int root, void* comm, void* stream) {
+  return {api, count, type, 0, root, comm, stream, buffer, buffer};
 }
-inline Collective collective_of(NcclPlain*, wire::Api api, const void*, void*, size_t count, int type, void* comm, void* stream) {
-  return {api, count, type, 0, -1, comm, stream};
+inline Collective collective_of(NcclPlain*, wire::Api api, const void* send, void* receive, size_t count, int type, void* comm, void* stream) {
+  return {api, count, type, 0, -1, comm, stream, send, receive};
 }
 inline Collective collective_of(NcclSendTo*, wire::Api api, const void*, size_t count, int type, int peer, void* comm, void* stream) {
-  return {api, count, type, 0, peer, comm, stream};
+  return {api, count, type, 0, peer, comm, stream, nullptr, nullptr};
 }
 // clang-format on
 
 struct CollectiveCall {
   template <wire::Api kApi, typename... A>
   static int call(int (*real)(A...), A... args) {
-    const CollectiveTicket ticket = collective_begins(collective_of(real, kApi, args...));
+    CollectiveTicket ticket = collective_begins(collective_of(real, kApi, args...));
     int result = 0;
     {
       const Inside inside;
       result = real(args...);
     }
     collective_ends(ticket, result);
+    if (is_an_exchange(kApi)) {
+      exchange_called();
+    }
     return result;
   }
 };

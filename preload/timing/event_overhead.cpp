@@ -8,13 +8,13 @@
 namespace xpurun::preload {
 
 namespace {
-// "1": on. Begins as the variables do that xpurun leaves alone.
+// "0": off. Begins as the variables do that xpurun leaves alone.
 constexpr char kEventCorrectionEnv[] = "XPURUN_RUN_EVENT_CORRECTION";
 }  // namespace
 
 bool events_are_corrected() {
   const char* value = getenv(kEventCorrectionEnv);
-  return value != nullptr && value[0] == '1' && value[1] == '\0';
+  return value == nullptr || value[0] != '0' || value[1] != '\0';
 }
 
 void EventOverhead::begin() {

@@ -23,7 +23,7 @@ class EventOverhead {
   uint64_t ns_ = 0;
 };
 
-// Whether it is to be taken off durations (an experiment: kEventCorrectionEnv).
+// Whether it is to be taken off durations: unless kEventCorrectionEnv says no.
 bool events_are_corrected();
 
 }  // namespace xpurun::preload

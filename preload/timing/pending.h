@@ -2,6 +2,8 @@
 // called to the poller: a bounded queue for many producers and one consumer, without locks.
 #pragma once
 
+#include "common/wire/segment.h"
+
 #include <atomic>
 #include <stdint.h>
 
@@ -19,7 +21,8 @@ struct Pending {
   uint32_t sequence;
   uint32_t event;  // index in the pool of `device`
   int32_t device;
-  bool timed;  // start and stop are recorded; else only done
+  wire::CollectiveHow how;  // if NCCL told
+  bool timed;               // start and stop are recorded; else only done
 };
 
 inline constexpr uint32_t kNoOp = 0xffffffff;

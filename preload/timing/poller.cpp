@@ -1,5 +1,6 @@
 #include "preload/timing/poller.h"
 
+#include "preload/nccl_profiler/profiler.h"
 #include "preload/supervisor_link.h"
 #include "preload/timing/budget.h"
 #include "preload/timing/calls_collective.h"
@@ -140,8 +141,11 @@ bool measure(const Pending& item, const StreamQueues::Stream& stream, uint64_t n
     return false;
   }
   event->source = static_cast<uint8_t>(wire::Source::events);
+  event->how = item.how;
   event->duration_ns = ms > 0 ? static_cast<uint64_t>(static_cast<double>(ms) * 1e6) : 0;
-  if (g_correct) {
+  // Kernels mostly follow each other so closely that the events' own time is hidden.
+  const bool is_kernel = segment()->ops[item.op].key.op_class == static_cast<uint8_t>(wire::OpClass::kernel);
+  if (g_correct && !is_kernel) {
     const uint64_t own = g_overheads[item.device].ns();
     event->duration_ns -= event->duration_ns < own ? event->duration_ns : own;
   }
@@ -152,6 +156,12 @@ bool measure(const Pending& item, const StreamQueues::Stream& stream, uint64_t n
     event->flags = wire::kEventHostBegin;
   }
   return true;
+}
+
+void add_to_totals(wire::OpEntry& op, uint64_t duration_ns, uint64_t work) {
+  add(op.timed, 1);
+  add(op.timed_ns, duration_ns);
+  add(op.timed_work, work);
 }
 
 void completed(const Pending& item, uint32_t number, StreamQueues::Stream& stream, uint64_t now) {
@@ -166,13 +176,30 @@ void completed(const Pending& item, uint32_t number, StreamQueues::Stream& strea
     event.sequence = item.sequence;
     event.stream = static_cast<uint16_t>(number);
     event.delay_us = to_us(item.call_ns, event.begin_ns);
-    wire::OpEntry& op = shared.ops[item.op];
-    add(op.timed, 1);
-    add(op.timed_ns, event.duration_ns);
-    add(op.timed_work, item.work);
+    add_to_totals(shared.ops[item.op], event.duration_ns, item.work);
     write_event(event);
   }
   stream.last_end_ns = now;
+}
+
+// What NCCL itself has timed.
+void take_profiled(uint64_t now) {
+  wire::Segment& shared = *segment();
+  ProfiledCollective done{};
+  for (uint32_t at = 0; next_profiled(now, &at, &done);) {
+    const Expected& e = done.expected;
+    wire::Event event{};
+    event.begin_ns = done.begin_ns;
+    event.duration_ns = done.duration_ns;
+    event.op = e.op;
+    event.sequence = static_cast<uint32_t>(e.sequence);
+    event.delay_us = to_us(e.call_ns, done.begin_ns);
+    event.stream = static_cast<uint16_t>(g_queues.number_of(e.stream, shared.comms[e.comm].device.load()));
+    event.source = static_cast<uint8_t>(done.source);
+    event.how = done.how;
+    add_to_totals(shared.ops[e.op], done.duration_ns, e.work);
+    write_event(event);
+  }
 }
 
 void forget(const Pending& item) {
@@ -281,6 +308,9 @@ void follow_the_level() {
   }
   g_light_budget.restart();
   g_full_budget.restart();
+  if (wanted != wire::Level::off) {
+    keep_profiler_books();  // while it is off still: exchanges of before are forgotten
+  }
   set_level(wanted);
 }
 
@@ -294,6 +324,7 @@ void keep_books(uint64_t now) {
   add(health.polls, 1);
   follow_the_level();
   g_state.host_events.store(header().to_rank.host_events.load(std::memory_order_relaxed) != 0);
+  keep_profiler_books();
   if (is_timing_on()) {
     keep_to_the_budget(now);
     count_calls(now);
@@ -332,12 +363,14 @@ void* poll_for_ever(void*) {
       break;
     }
     take_host_spans();
+    take_profiled(now_ns());
     keep_books(now_ns());
     rest();
   }
   if (g_phase.load() == Phase::leaving && g_prepared) {
     poll_once();
     take_host_spans();
+    take_profiled(now_ns());
     g_counted_ns = 0;
     count_calls(now_ns());
   }

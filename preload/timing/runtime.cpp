@@ -1,5 +1,6 @@
 #include "preload/timing/runtime.h"
 
+#include "preload/nccl_profiler/profiler.h"
 #include "preload/run_env.h"
 #include "preload/supervisor_link.h"
 #include "preload/timing/attach.h"
@@ -23,6 +24,7 @@ enum class Phase : uint32_t { disabled, idle, starting, started };
 RunEnv g_run;
 constinit std::atomic<Phase> g_phase{Phase::disabled};
 constinit std::atomic<bool> g_stopped{false};
+constinit std::atomic<uint32_t> g_times_off{0};
 
 // A forked child owns neither the poller nor the GPU context; the segment is its parent's.
 void after_fork_in_child() {
@@ -30,6 +32,7 @@ void after_fork_in_child() {
     g_stopped.store(true);
     g_state.level.store(wire::Level::off);
     set_all_hooks(false);
+    forget_profiler();
   }
 }
 
@@ -75,15 +78,23 @@ void set_level(wire::Level level) {
   if (g_stopped.load() || level > wire::Level::full || level == g_state.level.load()) {
     return;
   }
+  if (level == wire::Level::off) {
+    g_times_off.fetch_add(1);
+  }
   g_state.level.store(level);
   segment()->header.level.store(static_cast<uint32_t>(level));
   set_all_hooks(level != wire::Level::off);
+}
+
+uint32_t times_switched_off() {
+  return g_times_off.load(std::memory_order_relaxed);
 }
 
 void stop_timing(wire::OffReason reason) {
   if (g_stopped.exchange(true)) {
     return;
   }
+  g_times_off.fetch_add(1);
   g_state.level.store(wire::Level::off);
   set_all_hooks(false);
   if (wire::Segment* shared = segment()) {

@@ -31,6 +31,8 @@ inline wire::Level level() {
   return g_state.level.load(std::memory_order_relaxed);
 }
 void set_level(wire::Level level);
+// How often it has gone off: what a thread has begun before, it will not be seen to end.
+uint32_t times_switched_off();
 
 inline bool is_timing_on() {
   return level() != wire::Level::off;

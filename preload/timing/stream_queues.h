@@ -36,9 +36,9 @@ class StreamQueues {
   // False if the queue holds the work of several streams, or of one that is another for each thread.
   bool is_in_order(const Stream& stream) const;
   void pop(Stream& stream);
+  uint32_t number_of(void* handle, int32_t device);
 
  private:
-  uint32_t number_of(void* handle, int32_t device);
   uint32_t free_place();
 
   Stream streams_[kStreams] = {};

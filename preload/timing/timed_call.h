@@ -83,6 +83,8 @@ uint32_t take_event(void* stream, int* device);
 // Adds to what timing events, or marks, have cost: host time, and what they are taken to cost the GPU.
 void sampled(uint64_t host_ns);
 void marked(uint64_t host_ns);
+// Likewise for a collective that NCCL times.
+void profiled(uint64_t host_ns);
 Spent spent();
 
 template <typename Function, typename... A>

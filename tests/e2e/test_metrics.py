@@ -68,6 +68,26 @@ class Metrics(xpurun_test.Case):
             time.sleep(0.05)
         self.fail("nothing came of waiting")
 
+    def test_collectives_by_nccls_profiler_interface(self):
+        for when, source, state in (("auto", "nccl_profiler", "ready"), ("never", "events", "none")):
+            with self.subTest(when=when):
+                self.out, end = self.dir / when, self.dir / "end"
+                end.unlink(missing_ok=True)
+                process = self.start("--timing", "full", "--overhead-budget", "100%", "--nccl-profiler", when)
+                url = self.url_of(self.out)
+                algorithm = "ring" if when == "auto" else "unknown"
+                line = f'xpurun_collective_timed_calls_total{{rank="1",source="{source}",algorithm="{algorithm}"}} '
+                text = self.soon(lambda: text if line in (text := get(url)[1]) else None)
+                self.assertIn(line + ("6" if when == "auto" else "9"), text)
+                end.touch()
+                self.assertEqual(process.wait(30), 0)
+                for rank in json.loads((self.out / "timing.json").read_text())["ranks"]:
+                    self.assertEqual(rank["nccl_profiler"]["state"], state)
+                    ways = {(way["source"], way["algorithm"], way["protocol"], way["channels"]) for way in rank["collectives_timed"]}
+                    self.assertIn((source, "ring", "LL128", 18) if when == "auto" else (source, "unknown", "unknown", 0), ways)
+                events = event_file.load(self.out / "ranks/0/events-1.xev")["events"]
+                self.assertEqual(sum(e["algorithm"] == 2 and e["source"] == 4 for e in events), 6 if when == "auto" else 0)
+
     def test_two_jobs_are_scraped(self):
         first, second = self.dir / "one", self.dir / "two"
         processes = [self.start("--timing", "full", out=first)]

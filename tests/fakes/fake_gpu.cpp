@@ -1,8 +1,11 @@
 #include "tests/fakes/fake_gpu.h"
 
+#include "tests/fakes/fake_profiler.h"
+
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,6 +29,7 @@ long number(const char* name, long otherwise) {
 
 struct Stream {
   uint64_t busy_until = 0;
+  uint64_t busy_from = 0;  // the last piece of work
   bool capturing = false;
 };
 
@@ -91,8 +95,9 @@ EXPORT void fake_gpu_work(void* stream) {
   }
   if (never != 0 && ++g_pieces >= never) {
     s.busy_until = kNever;
-  } else {
+  } else if (s.busy_until < kNever) {
     work_for(s, duration);
+    s.busy_from = s.busy_until - duration;
   }
 }
 
@@ -103,6 +108,20 @@ EXPORT void fake_gpu_kernel(void* stream) {
   if (!s.capturing) {
     work_for(s, duration);
   }
+}
+
+EXPORT void fake_gpu_interval(void* stream, uint64_t* begin, uint64_t* end) {
+  const std::lock_guard lock(g_mutex);
+  *begin = g_streams[stream].busy_from;
+  *end = g_streams[stream].busy_until;
+}
+EXPORT int fake_is_capturing(void* stream) {
+  const std::lock_guard lock(g_mutex);
+  return g_streams[stream].capturing ? 1 : 0;
+}
+EXPORT void fake_violation(const char* what) {
+  printf("VIOLATION %s\n", what);
+  ++g_violations;
 }
 
 // --- the runtime's own bookkeeping, exported by the fake libcudart only
@@ -234,7 +253,7 @@ struct FakeComm {
   int nranks;
 };
 EXPORT int ncclGetVersion(int* version) {
-  *version = 22809;
+  *version = fake_nccl_version();
   return 0;
 }
 EXPORT int ncclCommCount(void* comm, int* value) {
@@ -250,7 +269,9 @@ EXPORT int ncclCommCuDevice(void*, int* value) {
   return 0;
 }
 EXPORT void* fake_make_comm(int rank, int nranks) {
-  return new FakeComm{rank, nranks};
+  auto* comm = new FakeComm{rank, nranks};
+  fake_profiler_open(comm, rank, nranks);
+  return comm;
 }
 EXPORT int fake_comm_ranks(void* comm) {
   return static_cast<FakeComm*>(comm)->nranks;

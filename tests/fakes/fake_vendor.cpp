@@ -4,6 +4,7 @@
 #include "preload/timing/hook_list.h"
 #include "preload/timing/vendor.h"
 #include "tests/fakes/fake_gpu.h"
+#include "tests/fakes/fake_profiler.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -108,6 +109,44 @@ void make_comm(NcclSplit*, void* comm, int color, int key, void** made, NcclConf
   *made = color < 0 ? nullptr : fake_make_comm(key, fake_comm_ranks(comm));
 }
 
+// NCCL's calls as its profiler sees them; what they return.
+template <typename Function, typename... A>
+int profile(Function*, const char*, A...) {
+  return 0;
+}
+bool has_root(const char* name) {
+  return strcmp(name, "ncclBroadcast") == 0 || strcmp(name, "ncclGather") == 0 ||
+         strcmp(name, "ncclScatter") == 0;
+}
+int profile_task(const char* name, const void* send, void* receive, size_t count, int root, void* comm,
+                 void* stream) {
+  const bool exchange = strcmp(name, "ncclSend") == 0 || strcmp(name, "ncclRecv") == 0 ||
+                        strcmp(name, "ncclAlltoAll") == 0 || strcmp(name, "ncclGather") == 0 ||
+                        strcmp(name, "ncclScatter") == 0;
+  const FakeTask task{name + 4, send, receive, count, root, comm, stream, exchange ? 1 : 0};
+  return fake_profiler_task(&task);
+}
+int profile(NcclReduceAll*, const char* name, const void* send, void* receive, size_t count, int, int op,
+            void* comm, void* stream) {
+  return profile_task(name, send, receive, count, has_root(name) ? op : 0, comm, stream);
+}
+int profile(NcclReduce*, const char* name, const void* send, void* receive, size_t count, int, int, int root,
+            void* comm, void* stream) {
+  return profile_task(name, send, receive, count, root, comm, stream);
+}
+int profile(NcclInPlace*, const char* name, void* buffer, size_t count, int, int root, void* comm,
+            void* stream) {
+  return profile_task(name, buffer, buffer, count, root, comm, stream);
+}
+int profile(NcclPlain*, const char* name, const void* send, void* receive, size_t count, int, void* comm,
+            void* stream) {
+  return profile_task(name, send, receive, count, 0, comm, stream);
+}
+int profile(NcclSendTo*, const char* name, const void* buffer, size_t count, int, int peer, void* comm,
+            void* stream) {
+  return profile_task(name, nullptr, const_cast<void*>(buffer), count, peer, comm, stream);
+}
+
 template <size_t kName, typename F>
 struct Fake;
 
@@ -134,8 +173,23 @@ struct Fake<kName, int(A...)> {
         }
       }
       act(name, args...);
+      if (strncmp(name, "nccl", 4) == 0 && strncmp(name, "ncclComm", 8) != 0) {
+        if (const int status = profile(static_cast<Function*>(nullptr), name, args...); status != 0) {
+          return status;
+        }
+      }
+      if constexpr (std::is_same_v<Function, NcclOnComm>) {
+        if (strcmp(name, "ncclCommDestroy") == 0) {
+          fake_profiler_close(args...);
+        }
+      }
       const bool counted = strncmp(name, "cublas", 6) == 0 || strncmp(name, "nccl", 4) == 0;
       return counted ? call_status() : 0;
+    }
+    if (strcmp(name, "ncclGroupStart") == 0) {
+      fake_profiler_group_start();
+    } else if (strcmp(name, "ncclGroupEnd") == 0) {
+      fake_profiler_group_end();
     }
     return 0;
   }

@@ -28,7 +28,7 @@ def kernels(profile, contains=""):
     return sorted(found)
 
 
-def measured(memory, call, repeats, contains=""):
+def measured(memory, call, repeats, contains="", rest=0.06):
     """Durations of the calls by CUPTI, and what the preload has recorded of the same calls."""
     synchronize()
     time.sleep(0.06)  # so that what came before has been looked at
@@ -38,7 +38,7 @@ def measured(memory, call, repeats, contains=""):
         for _ in range(repeats):
             call()
         synchronize()
-    time.sleep(0.06)
+    time.sleep(rest)
     spans = kernels(profile, contains)
     each, rest = divmod(len(spans), repeats)
     cupti = [] if rest or not each else [spans[i + each - 1][1] - spans[i][0] for i in range(0, len(spans), each)]

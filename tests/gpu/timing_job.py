@@ -114,7 +114,10 @@ def main():
     meet()
     writer = Writer(result)
     gc.disable()
-    if mode.startswith("ab"):
+    if mode.startswith("profiler"):
+        import timing_profiler
+        timing_profiler.run(mode, segment.Segment.of_this_process(), writer, deadline)
+    elif mode.startswith("ab"):
         import timing_ab
         timing_ab.run(mode, segment.Segment.of_this_process(), writer, deadline)
     else:

@@ -24,6 +24,7 @@ extern "C" {
 int cudaStreamSynchronize(void* stream);
 int cudaGetLastError();
 int fake_set_last_error(int error);
+int fake_profiler_mask();
 }
 
 namespace {
@@ -226,6 +227,60 @@ void point_to_point() {
   CALL(ncclSend, kA, 2001, 7, 1, g_comm, kStream);
 }
 
+// From here on the calls are on a new communicator.
+void another() {
+  CALL(ncclCommInitRank, &g_comm, 8, unique_id('z'), 3);
+}
+
+// Groups of collectives without anything else.
+void grouped() {
+  for (int i = 0; i < 4; ++i) {
+    CALL(ncclGroupStart);
+    CALL(ncclReduceScatter, at(0x10000), at(0x20000), 500, 9, 0, g_comm, kStream);
+    CALL(ncclReduceScatter, at(0x30000), at(0x40000), 500, 9, 0, g_comm, kStream);
+    CALL(ncclGroupEnd);
+  }
+}
+
+constexpr int kRaces = 2000;
+
+void* collectives_in_a_row(void* stream) {
+  for (int i = 0; i < kRaces; ++i) {
+    ncclAllReduce(stream, stream, 64, 7, 0, g_comm, stream);
+  }
+  return nullptr;
+}
+
+void* exchanges_in_a_row(void* stream) {
+  for (int i = 0; i < kRaces; ++i) {
+    ncclGroupStart();
+    ncclSend(kA, 64, 7, 1, g_comm, stream);
+    ncclRecv(kC, 64, 7, 1, g_comm, stream);
+    ncclSend(kA, 64, 7, 2, g_comm, stream);
+    ncclRecv(kC, 64, 7, 2, g_comm, stream);
+    ncclGroupEnd();
+  }
+  return nullptr;
+}
+
+void race() {
+  if (g_comm == nullptr) {
+    ncclCommInitRank(&g_comm, 8, unique_id('x'), 3);
+  }
+  pthread_t thread[8];
+  for (int i = 0; i < 8; ++i) {
+    pthread_create(&thread[i], nullptr, i < 4 ? collectives_in_a_row : exchanges_in_a_row, &g_streams[i]);
+  }
+  for (pthread_t& t : thread) {
+    pthread_join(t, nullptr);
+  }
+}
+
+// What NCCL is asked for now.
+void mask() {
+  printf("mask %d\n", fake_profiler_mask());
+}
+
 void memory() {
   void* p = nullptr;
   CALL(cudaMalloc, &p, 1 << 20);
@@ -402,6 +457,10 @@ const Scene kScenes[] = {
     {"communicators", communicators},
     {"collectives", collectives},
     {"p2p", point_to_point},
+    {"another", another},
+    {"grouped", grouped},
+    {"race", race},
+    {"mask", mask},
     {"memory", memory},
     {"capture", capture},
     {"kernels", kernels},

@@ -43,7 +43,7 @@ def load(path):
     assert schema == b"xpurun.events/1", schema
     out = {"header": json.loads(header), "events": [], "ops": {}, "communicators": [], "lost": 0, "complete": True,
            "bytes": len(data)}
-    begin, last = 0, {}
+    begin, last, how = 0, {}, {}
     while rest:
         size, checksum = struct.unpack("=II", rest[:8]) if len(rest) >= 8 else (len(rest), 0)
         payload, rest = rest[8:8 + size], rest[8 + size:]
@@ -62,7 +62,8 @@ def load(path):
                 stream = stream if tag & SAME_STREAM else records.varint()
                 last[op] = (stream, sequence & 0xffffffff)
                 out["events"].append({"op": op, "begin_ns": begin, "duration_ns": duration, "sequence": sequence, "stream": stream,
-                                      "delay_us": records.varint(), "source": tag & SOURCE, "host_begin": bool(tag & HOST_BEGIN)})
+                                      "delay_us": records.varint(), "source": tag & SOURCE, "host_begin": bool(tag & HOST_BEGIN),
+                                      **how.get(op, {"algorithm": 0, "protocol": 0, "channels": 0})})
                 assert op in out["ops"]
             elif tag == 0x80:
                 op = records.varint()
@@ -72,6 +73,9 @@ def load(path):
                         "nranks": records.signed()}
                 comm["name"] = records.take(records.varint()).decode()
                 out["communicators"].append(comm)
+            elif tag == 0x84:
+                op = records.varint()
+                how[op] = dict(zip(("algorithm", "protocol", "channels"), records.take(3)))
             elif tag == 0x82:
                 out["lost"] += records.varint()
             else:

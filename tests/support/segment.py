@@ -15,10 +15,12 @@ import threading
 
 OPS, COMMS, RING = 1024, 128, 32768
 OPS_AT, COMMS_AT, RING_AT = 4096, 4096 + 128 * OPS, 4096 + 128 * OPS + 512 * COMMS
-BYTES = RING_AT + 32 * RING
+EVENT = struct.Struct("<QQIIIHBBBBB5x")
+BYTES = RING_AT + EVENT.size * RING
 OFF, LIGHT, FULL = 0, 1, 2
 HEALTH = ("hooked_calls own_ns poller_cpu_ns polls samples completed no_event stream_full queue_full ring_dropped "
-          "table_full captured cuda_errors kernel_launches comms_full event_host_ns heartbeat_ns marks mark_host_ns gpu_ns").split()
+          "table_full captured cuda_errors kernel_launches comms_full event_host_ns heartbeat_ns marks mark_host_ns gpu_ns "
+          "profiler_samples profiler_host_ns profiler_lost profiler_full").split()
 COMM_STATES = "free claimed initialising live finalized aborted destroyed failed".split()
 
 
@@ -33,7 +35,7 @@ class Segment:
         self.fd = os.memfd_create("segment", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, BYTES)
         self.memory = mmap.mmap(self.fd, BYTES)
-        self.memory[:16] = struct.pack("<QII", 0x3147_4553_4e52_5058, 2, BYTES)
+        self.memory[:16] = struct.pack("<QII", 0x3147_4553_4e52_5058, 3, BYTES)
         self.memory[64:72] = struct.pack("<II", level, budget_ppm)
         struct.pack_into("<i", self.memory, 276, -1)
         self.names = apis()
@@ -68,14 +70,18 @@ class Segment:
         return struct.unpack_from(kind, self.memory, at)[0]
 
     def health(self):
-        return dict(zip(HEALTH, struct.unpack_from("<20Q", self.memory, 448)))
+        return dict(zip(HEALTH, struct.unpack_from("<24Q", self.memory, 448)))
 
     def event_overhead(self):
         """Nanoseconds between two events with nothing between them, and whether they are taken off."""
-        return self.word(608), self.word(616)
+        return self.word(656), self.word(664)
 
     def state(self):
         return struct.unpack_from("<IIIIiiII", self.memory, 256)  # state, reason, level, period, pid, device, versions
+
+    def profiler(self):
+        """State, version of the interface, state and version of the program's own plugin."""
+        return struct.unpack_from("<IIII", self.memory, 640)
 
     def ops(self):
         found = []
@@ -121,8 +127,9 @@ class Segment:
     def events_between(self, first, end):
         """Events by number, taken or not, as long as they have not been overwritten."""
         assert end - first <= RING
-        found = [struct.unpack_from("<QQIIIHBB", self.memory, RING_AT + 32 * (i % RING)) for i in range(first, end)]
-        return [dict(zip("begin_ns duration_ns op sequence delay_us stream source flags".split(), e)) for e in found]
+        found = [EVENT.unpack_from(self.memory, RING_AT + EVENT.size * (i % RING)) for i in range(first, end)]
+        names = "begin_ns duration_ns op sequence delay_us stream source flags algorithm protocol channels".split()
+        return [dict(zip(names, e)) for e in found]
 
     def ring_head(self):
         return self.word(192)

@@ -31,14 +31,16 @@ std::vector<wire::Event> training(size_t count) {
   while (out.size() < count) {
     now += 100'000 + below(400'000);
     const auto op = static_cast<uint32_t>(below(40));
-    out.push_back({.begin_ns = now - below(500'000),
-                   .duration_ns = 20'000 + below(3'000'000),
-                   .op = op,
-                   .sequence = sequence[op] += 1 + static_cast<uint32_t>(below(3)) / 2,
-                   .delay_us = static_cast<uint32_t>(below(3'000)),
-                   .stream = static_cast<uint16_t>(op % 3),
-                   .source = static_cast<uint8_t>(1 + op % 4),
-                   .flags = static_cast<uint8_t>(op % 2)});
+    out.push_back(
+        {.begin_ns = now - below(500'000),
+         .duration_ns = 20'000 + below(3'000'000),
+         .op = op,
+         .sequence = sequence[op] += 1 + static_cast<uint32_t>(below(3)) / 2,
+         .delay_us = static_cast<uint32_t>(below(3'000)),
+         .stream = static_cast<uint16_t>(op % 3),
+         .source = static_cast<uint8_t>(1 + op % 4),
+         .flags = static_cast<uint8_t>(op % 2),
+         .how = {static_cast<uint8_t>(op % 3), static_cast<uint8_t>(op % 2 + below(200) / 199), 8}});
   }
   return out;
 }

@@ -40,9 +40,10 @@ RankTiming sample() {
   t.device_name = "NVIDIA H200";
   t.device_uuid = "GPU-01020304-0506-0708-090a-0b0c0d0e0f10";
   t.pci_bus_id = "0000:1B:00.0";
-  for (const char* name : {"hooked_calls", "own_ns", "poller_cpu_ns", "samples", "completed", "no_event",
-                           "stream_full", "queue_full", "ring_dropped", "table_full", "captured",
-                           "cuda_errors", "comms_full", "kernel_launches", "event_host_ns"}) {
+  for (const char* name :
+       {"hooked_calls", "own_ns", "poller_cpu_ns", "samples", "completed", "no_event", "stream_full",
+        "queue_full", "ring_dropped", "table_full", "captured", "cuda_errors", "comms_full",
+        "kernel_launches", "event_host_ns", "profiler_full", "profiler_lost"}) {
     t.health[name] = 7;
   }
   t.health["samples"] = 9;
@@ -74,11 +75,16 @@ RankTiming sample() {
   for (const char* name : {"AllGather", "ReduceScatter", "AllReduce", "SendRecv"}) {
     t.collective_durations[name].add(0.003);
   }
+  t.collective_ways[{4, 2, 2}] = {.calls = 30, .channels = 240};
+  t.collective_ways[{4, 2, 3}] = {.calls = 10, .channels = 160};
+  t.collective_ways[{4, 7, 3}] = {.calls = 2, .channels = 2};
+  t.collective_ways[{1, 0, 0}] = {.calls = 5, .channels = 0};
   RecentSeries& matmuls = t.recent[{wire::OpClass::matmul, 10, "Matmul"}];
   matmuls.dtype = "bf16";
   matmuls.samples = {{0, 451, 2.0 * 1024 * 1024 * 1024}, {0, 1175, 6.0 * 1024 * 1024 * 1024}};
   RecentSeries& collectives = t.recent[{wire::OpClass::collective, 20, "AllGather"}];
   collectives.dtype = "bf16";
+  collectives.how = {2, 3, 16};
   collectives.samples = {{0, 100, 4e7}};
   return t;
 }
@@ -141,6 +147,11 @@ TEST_CASE("however many kinds of calls there are, a rank has 150 series of ours 
     }
     if (op_class == wire::OpClass::collective) {
       t.collective_durations[wire::kApis[api].name].add(0.003);
+    }
+  }
+  for (uint8_t source = 1; source <= 5; ++source) {
+    for (uint8_t algorithm = 0; algorithm <= 7; ++algorithm) {
+      t.collective_ways[{source, algorithm, 1}] = {.calls = 1, .channels = 2};
     }
   }
   NodeMetrics node = node_of(t);
@@ -231,8 +242,8 @@ TEST_CASE("formulas") {
 
 TEST_CASE("histograms are cumulative when shown and exact at their bounds") {
   Histogram h;
-  h.add(3e-5);
-  h.add(3.1e-5);
+  h.add(1e-4);
+  h.add(1.1e-4);
   h.add(5);
   CHECK(h.counts.front() == 1);
   CHECK(h.counts.back() == 1);

@@ -1,9 +1,58 @@
+#include "common/base/io.h"
+#include "common/base/temporary_directory.h"
 #include "launcher/spawn/environment.h"
 
 #include <doctest/doctest.h>
 
 using namespace xpurun::launcher;
 using Env = std::vector<std::string>;
+
+namespace {
+
+constexpr auto kAuto = NcclProfiler::automatic;
+constexpr auto kAlways = NcclProfiler::always;
+constexpr auto kNever = NcclProfiler::never;
+const std::string kLibrary = "/x/libxpurun_preload.so";
+// No file of this host's may have a say.
+const std::string kNoHome = "NCCL_CONF_FILE=/nonexistent";
+
+}  // namespace
+
+TEST_CASE("NCCL's profiler plugin") {
+  const auto with = [](const Env& env, NcclProfiler when, Timed timing) {
+    return with_nccl_profiler(env, kLibrary, when, timing);
+  };
+  const Env plain = {kNoHome};
+  const Env ours = {kNoHome, "XPURUN_RUN_PROFILER=auto:", "NCCL_PROFILER_PLUGIN=" + kLibrary};
+  CHECK(with(plain, kAuto, Timed::no) == plain);
+  CHECK(with(plain, kAuto, Timed::yes) == ours);
+  CHECK(with(plain, kNever, Timed::yes) == plain);
+  CHECK(with(plain, kAlways, Timed::no) ==
+        Env{kNoHome, "XPURUN_RUN_PROFILER=always:", "NCCL_PROFILER_PLUGIN=" + kLibrary});
+  CHECK(with_nccl_profiler(plain, "/" + std::string(300, 'x'), kAuto, Timed::yes) == plain);
+
+  const Env theirs = {kNoHome, "NCCL_PROFILER_PLUGIN=inspector"};
+  const Env both = {kNoHome, "XPURUN_RUN_PROFILER=auto:inspector", "NCCL_PROFILER_PLUGIN=" + kLibrary};
+  CHECK(with(theirs, kAuto, Timed::no) == theirs);
+  CHECK(with(theirs, kAuto, Timed::yes) == both);
+  const Env none = {kNoHome, "NCCL_PROFILER_PLUGIN=None"};
+  CHECK(with(none, kAuto, Timed::yes) == none);
+  CHECK(with(none, kAlways, Timed::yes).at(1) == "XPURUN_RUN_PROFILER=always:None");
+
+  // Under another xpurun: what that has put there is undone, not chained.
+  CHECK(with(both, kAuto, Timed::yes) == both);
+  CHECK(with(both, kNever, Timed::yes) == theirs);
+  CHECK(with(ours, kNever, Timed::yes) == plain);
+}
+
+TEST_CASE("NCCL's profiler plugin, set in NCCL's own file") {
+  const auto dir = xpurun::base::TemporaryDirectory::create("nccl-conf");
+  REQUIRE(dir);
+  const std::string path = dir->path() + "/nccl.conf";
+  REQUIRE(xpurun::base::write_file_atomic(path, "# a comment\nNCCL_DEBUG=WARN\nNCCL_PROFILER_PLUGIN=mine\n"));
+  const Env env = {"NCCL_CONF_FILE=" + path};
+  CHECK(with_nccl_profiler(env, kLibrary, kAuto, Timed::yes).at(1) == "XPURUN_RUN_PROFILER=auto:mine");
+}
 
 TEST_CASE("our library comes first and others keep their order") {
   CHECK(with_preload(Env{"A=1"}, "/x/libp.so") == Env{"A=1", "LD_PRELOAD=/x/libp.so"});
