@@ -38,10 +38,13 @@ std::optional<Pipe> make_pipe() {
   return Pipe{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
 }
 
-// In the child; never returns.
-[[noreturn]] void become(const std::vector<std::string>& argv, int out, int err) {
+// In the child; never returns. A parent that died before the signal was asked for sends none.
+[[noreturn]] void become(pid_t parent, const std::vector<std::string>& argv, int out, int err) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) {
+    ::_exit(127);
+  }
   ::signal(SIGPIPE, SIG_DFL);
   const int null = ::open("/dev/null", O_RDONLY);
   ::dup2(null, STDIN_FILENO);
@@ -75,12 +78,13 @@ base::Result<ToolOutput> run_tool(const std::vector<std::string>& argv, int64_t 
   if (argv.empty() || !out || !err) {
     return base::fail_errno("cannot create a pipe");
   }
+  const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) {
     return base::fail_errno(fmt::format("cannot start {}", argv[0]));
   }
   if (child == 0) {
-    become(argv, out->write_end.get(), err->write_end.get());
+    become(parent, argv, out->write_end.get(), err->write_end.get());
   }
   ::setpgid(child, child);  // whoever of us comes first
   out->write_end.reset();

@@ -3,13 +3,19 @@
 #include <doctest/doctest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <unistd.h>
 
 int main(int argc, char** argv) {
   namespace fs = std::filesystem;
-  const fs::path dir = fs::temp_directory_path() / ("xpurun-test-" + std::to_string(::getpid()));
-  fs::create_directories(dir);
+  std::string name = fs::temp_directory_path() / "xpurun-test-XXXXXX";
+  if (::mkdtemp(name.data()) == nullptr) {
+    std::perror(name.c_str());
+    return 1;
+  }
+  const fs::path dir = name;
   fs::current_path(dir);
   doctest::Context context(argc, argv);
   const int rc = context.run();

@@ -17,15 +17,28 @@ TEST_CASE("process ids come in lists of any shape, and nothing else does") {
   }
 }
 
-TEST_CASE("children are found at any depth, without the given one's own tree") {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::fork() == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      ::pause();
-    }
+namespace {
+
+// For a child: sleeps until `parent` dies. A parent that died before the signal was asked for sends none.
+[[noreturn]] void sleep_with(base::Pid parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  while (::getppid() == parent) {
     ::pause();
+  }
+  ::_exit(0);
+}
+
+}  // namespace
+
+TEST_CASE("children are found at any depth, without the given one's own tree") {
+  const base::Pid self = ::getpid();
+  const base::Pid child = ::fork();
+  if (child == 0) {
+    const base::Pid parent = ::getpid();
+    if (::fork() == 0) {
+      sleep_with(parent);
+    }
+    sleep_with(self);
   }
   const base::ProcFs proc;
   std::vector<base::Pid> found;
