@@ -32,7 +32,7 @@ PARTS = {
     "ab-shared-queue": (120, ("--timing", "light"), {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}),
     "ab-small": (125, ("--timing", "light"), {}),
     "ab-causes": (120, ("--timing", "light"), {}),
-    "profiler": (80, ("--timing", "full", "--overhead-budget", "100%"), {}),
+    "profiler": (100, ("--timing", "full", "--overhead-budget", "100%"), {}),
     "profiler-shared-queue": (70, ("--timing", "full", "--overhead-budget", "100%"), {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}),
 }
 # What a part needs beside its steps: to start torchrun, torch and NCCL, and to end.
@@ -86,42 +86,42 @@ def standard_error(values):
     return 1.2533 * (high - low) / 1.349 / len(values) ** 0.5
 
 
-def percents(found, name):
-    """By round: how much longer than the mean of the blocks that were off."""
-    off = [f["times"] for n, f in found.items() if n.startswith("off")]
+def percents(found, base, name):
+    """By round: how much longer than the mean of the base's blocks."""
+    off = [f["times"] for n, f in found.items() if n.startswith(base)]
     bases = [statistics.mean(times) for times in zip(*off)]
     return [(t / b - 1) * 100 for t, b in zip(found[name]["times"], bases)]
 
 
 def compare(report, title, result):
-    found, steps = result["variants"], result["steps"]
-    rounds = len(found["off"]["times"])
+    found, base, steps = result["variants"], result["base"], result["steps"]
+    rounds = len(found[base]["times"])
     if rounds < 3:
         report.say(f"{title}: only {rounds} rounds")
         report.good = report.good and title not in PROMISED
         return
-    report.say(f"{title}: step {statistics.median(found['off']['times']) * 1e3:.3f} ms when off; {rounds} rounds of {steps} steps")
+    report.say(f"{title}: step {statistics.median(found[base]['times']) * 1e3:.3f} ms when {base}; {rounds} rounds of {steps} steps")
     medians = {}
     for name, f in found.items():
-        if name == "off":
+        if name == base:
             continue
-        if name == "off again":
+        if name == f"{base} again":
             # Against the other one, not against a mean that it is part of.
-            over = [(a / b - 1) * 100 for a, b in zip(f["times"], found["off"]["times"])]
+            over = [(a / b - 1) * 100 for a, b in zip(f["times"], found[base]["times"])]
         else:
-            over = percents(found, name)
+            over = percents(found, base, name)
         medians[name] = (statistics.median(over), standard_error(over))
         each = {key: statistics.median(values) for key, values in f.items() if key not in ("times", "period")}
-        paid = (each["own_ns"] + each["poller_cpu_ns"] + each["gpu_ns"]) / statistics.median(found["off"]["times"]) / 1e7
+        paid = (each["own_ns"] + each["poller_cpu_ns"] + each["gpu_ns"]) / statistics.median(found[base]["times"]) / 1e7
         per_pair = each["event_host_ns"] / each["samples"] if each["samples"] else 0
         per_mark = each["mark_host_ns"] / each["marks"] if each["marks"] else 0
         report.say(f"  {name:30} {spread(over)} % standard error {medians[name][1]:.3f}; a step: {each['samples']:.1f} pairs of {per_pair:.0f} ns, "
-                   f"{each['marks']:.1f} marks of {per_mark:.0f} ns, {each['profiler_samples']:.1f} timed by NCCL, own {each['own_ns'] / 1e3:.1f} us, poller {each['poller_cpu_ns'] / 1e3:.1f} us, "
+                   f"{each['marks']:.1f} marks of {per_mark:.0f} ns, {each['profiler_samples']:.1f} timed by NCCL, {each['kernel_launches']:.0f} launches, own {each['own_ns'] / 1e3:.1f} us, poller {each['poller_cpu_ns'] / 1e3:.1f} us, "
                    f"polls {each['polls']:.2f}, no room {each['no_event'] + each['stream_full'] + each['queue_full']:.1f}, "
                    f"1 in {statistics.median(f['period']):.0f}; by its own books {paid:.3f} %")
     if title not in PROMISED:
         return
-    noise = max(abs(medians["off again"][0]), medians["off again"][1], medians[next(iter(PROMISED[title]))][1])
+    noise = max(abs(medians[f"{base} again"][0]), medians[f"{base} again"][1], medians[next(iter(PROMISED[title]))][1])
     report.check(noise < NOISE, f"{title}: noise {noise:.3f} %, has to be below {NOISE} %; {rounds * steps} steps a side")
     for name, most in PROMISED[title].items():
         over, error = medians[name]

@@ -31,13 +31,17 @@ VARIANTS = {
     "every call": ("full", NO_LIMIT, 0, 0),
     "every matmul": ("full", NO_LIMIT, ALL & ~MATMUL, 0),
     "every collective": ("full", NO_LIMIT, ALL & ~COLLECTIVE, 0),
+    # What "every collective" differs from in nothing but that: NCCL keeps timing only communicators of which
+    # every call has been seen, so the level may not change.
+    "no collective": ("full", NO_LIMIT, ALL, 0),
+    "no collective again": ("full", NO_LIMIT, ALL, 0),
     "every call, looks each ms": ("full", NO_LIMIT, 0, 1000),
 }
 MAIN = ("off", "off again", "light", "full")
-DIAGNOSIS = tuple(name for name in VARIANTS if name not in MAIN)
+DIAGNOSIS = tuple(name for name in VARIANTS if name not in MAIN and not name.startswith("no "))
 WARM = 3
 SETTLE = 0.45  # seconds: the preload looks for a new level four times a second
-HEALTH = "own_ns event_host_ns mark_host_ns poller_cpu_ns samples marks gpu_ns polls no_event stream_full queue_full profiler_samples".split()
+HEALTH = "own_ns event_host_ns mark_host_ns poller_cpu_ns samples marks gpu_ns polls no_event stream_full queue_full profiler_samples kernel_launches".split()
 
 
 def ask(memory, name):
@@ -69,7 +73,7 @@ def agreed(value):
 
 
 def compare(memory, step, names, rounds, count, deadline):
-    """{variant: {"times": [seconds a step], health counters: [a step]}} by round."""
+    """{variant: {"times": [seconds a step], health counters: [a step]}} by round, against the first of `names`."""
     gc.collect()
     gc.freeze()
     found = {name: {"times": [], "period": [], **{key: [] for key in HEALTH}} for name in names}
@@ -100,9 +104,9 @@ def compare(memory, step, names, rounds, count, deadline):
             found[name]["period"].append(memory.state()[3])
             for key in HEALTH:
                 found[name][key].append((after[key] - before[key]) / (count + WARM))
-    ask(memory, "off")
+    ask(memory, names[0])
     meet()
-    return {"steps": count, "variants": found}
+    return {"steps": count, "base": names[0], "variants": found}
 
 
 def profiled(step, count):
