@@ -68,6 +68,12 @@ void begin_timing(Ticket& ticket, const Counted& call) {
   ticket.record_ns = ticket.call_ns - before;
 }
 
+// Without what the first look after other work takes.
+uint64_t warm_now_ns() {
+  now_ns();
+  return now_ns();
+}
+
 // What a look at the clock takes, at the least. Any thread may find it out, once.
 uint64_t clock_ns() {
   uint64_t least = g_clock_ns.load(std::memory_order_relaxed);
@@ -199,7 +205,7 @@ void stream_loses(void* stream) {
 }
 
 uint64_t cost_begins() {
-  return ++t_calls % kCostEvery == 0 ? now_ns() : 0;
+  return ++t_calls % kCostEvery == 0 ? warm_now_ns() : 0;
 }
 
 Ticket begin_call(const CallInfo& info) {
@@ -237,13 +243,14 @@ void end_call(const Ticket& ticket, uint64_t work, Outcome outcome) {
   wire::OpEntry& op = segment()->ops[ticket.op];
   const bool timed = ticket.event != kNoEvent;
   const bool succeeded = outcome == Outcome::accepted;
-  const uint64_t returned = timed || ticket.begin_cost_ns != 0 ? now_ns() : 0;
+  const bool measured = ticket.begin_cost_ns != 0;
+  const uint64_t returned = timed ? now_ns() : measured ? warm_now_ns() : 0;
   const uint64_t number = succeeded ? op.calls.fetch_add(1, std::memory_order_relaxed) : 0;
   if (succeeded) {
     add(op.work, work);
   }
   if (!timed) {
-    if (returned != 0) {
+    if (measured) {
       counted(ticket.begin_cost_ns + now_ns() - returned);
     }
     return;

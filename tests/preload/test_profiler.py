@@ -18,6 +18,8 @@ EVENTS, QUERIES, NCCL, NCCL_HOST = 1, 2, 4, 5
 NONE, READY, NO_TIMES, KNOWN_BAD, NO_MEMORY, SILENT = range(6)
 FORWARDED, OTHER_VERSION, NOT_FOUND = 1, 2, 3
 RING, LL128 = 2, 2
+# What the fake's channels write, and what the kernel takes around them.
+BY_THE_GPU = 2_000_000 + 3_000
 # Of the scene "collectives": carried out as collectives, and as sends and receives.
 WHOLE = "ncclAllReduce ncclReduce ncclBroadcast ncclBcast ncclAllGather ncclReduceScatter".split()
 EXCHANGES = "ncclAlltoAll ncclGather ncclScatter".split()
@@ -73,7 +75,7 @@ class Profiler(unittest.TestCase):
                 found = self.check_whole(shared, NCCL)
                 for api, event in found:
                     if api in WHOLE:
-                        self.assertEqual(event["duration_ns"], 2_000_000)
+                        self.assertEqual(event["duration_ns"], BY_THE_GPU)
                         self.assertEqual(event["flags"], 0)
                 whole = [e for api, e in found if api in WHOLE]
                 # One after the other on one stream, on the host's clock.
@@ -117,7 +119,7 @@ class Profiler(unittest.TestCase):
     def test_groups(self):
         _, shared = self.play("memory", "settle", "collectives", "p2p", "grouped", "settle", timeout=30)
         found = [(api, e) for api, e in self.events(shared) if e["source"] == NCCL]
-        self.assertEqual([e["duration_ns"] for api, e in found if api == "ncclReduceScatter"], [2_000_000] * 9)
+        self.assertEqual([e["duration_ns"] for api, e in found if api == "ncclReduceScatter"], [BY_THE_GPU] * 9)
         # The one in a group with sends and receives is left alone.
         self.assertEqual([shared.op("ncclAllReduce", k=77)[key] for key in ("calls", "timed")], [1, 0])
         self.assertEqual(shared.health()["profiler_lost"], 0)
@@ -150,12 +152,17 @@ class Profiler(unittest.TestCase):
                 self.assertEqual(health["profiler_samples"], 6)
                 self.assertEqual(health["profiler_lost"], 6 if lost else 0)
                 for event in found:
-                    self.assertEqual(event["duration_ns"], 2_000_000)
+                    self.assertEqual(event["duration_ns"], BY_THE_GPU)
 
     def test_fewer_channels_than_announced(self):
         _, shared = self.play("memory", "settle", "collectives", *["settle"] * 4, FAKE_NCCL_ANNOUNCES="1")
         found = [e for api, e in self.events(shared) if api in WHOLE]
-        self.assertEqual([(e["duration_ns"], e["channels"]) for e in found], [(2_000_000, 4)] * 6)
+        self.assertEqual([(e["duration_ns"], e["channels"]) for e in found], [(BY_THE_GPU, 4)] * 6)
+
+    def test_times_as_nccl_writes_them(self):
+        _, shared = self.play("memory", "settle", "collectives", *["settle"] * 4, XPURUN_RUN_EVENT_CORRECTION="0")
+        found = [e["duration_ns"] for api, e in self.events(shared) if api in WHOLE]
+        self.assertEqual(found, [2_000_000] * 6)
 
     def test_full_pool_is_counted(self):
         _, shared = self.play("memory", "settle", *["collectives"] * 250, level=FULL, work_us=20_000, FAKE_NCCL_BEHAVIOUR="never-stops")
