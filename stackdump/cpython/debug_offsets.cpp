@@ -23,8 +23,8 @@ struct TableLayout {
   size_t thread_size, thread_next, thread_interp, thread_current_frame, thread_id, thread_native_id,
       thread_chunk;
   size_t frame_size, frame_previous, frame_executable, frame_instr, frame_locals, frame_owner, frame_tlbc;
-  size_t code_size, code_filename, code_qualname, code_linetable, code_firstlineno, code_local_names,
-      code_local_kinds, code_adaptive, code_tlbc;
+  size_t code_filename, code_qualname, code_linetable, code_firstlineno, code_local_names, code_local_kinds,
+      code_adaptive, code_tlbc;
   size_t object_type, type_name, type_flags, tuple_items, list_items, dict_keys, dict_values, float_value,
       long_tag, long_digits;
   size_t bytes_size, bytes_data, unicode_state, unicode_length, unicode_ascii_size, gc_collecting;
@@ -58,7 +58,6 @@ constexpr TableLayout kLayouts[] = {
      .frame_locals = 32,
      .frame_owner = 33,
      .frame_tlbc = 0,
-     .code_size = 34,
      .code_filename = 35,
      .code_qualname = 37,
      .code_linetable = 38,
@@ -110,7 +109,6 @@ constexpr TableLayout kLayouts[] = {
      .frame_locals = 35,
      .frame_owner = 36,
      .frame_tlbc = 38,
-     .code_size = 39,
      .code_filename = 40,
      .code_qualname = 42,
      .code_linetable = 43,
@@ -162,7 +160,6 @@ constexpr TableLayout kLayouts[] = {
      .frame_locals = 43,
      .frame_owner = 44,
      .frame_tlbc = 46,
-     .code_size = 47,
      .code_filename = 48,
      .code_qualname = 50,
      .code_linetable = 51,
@@ -284,7 +281,8 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
     o.unicode_kind_shift = minor >= 14 ? 8 : 2;
   }
   constexpr uint32_t kMaxRead = 8192;  // of one object
-  if (!sane || o.thread_size > kMaxRead || o.frame_size > kMaxRead || o.code_size > kMaxRead ||
+  const auto is_size = [](uint32_t bytes) { return bytes > 0 && bytes <= kMaxRead; };
+  if (!sane || !is_size(o.thread_size) || !is_size(o.frame_size) || !is_size(o.code_size) ||
       o.bytes_data > kMaxRead || o.unicode_compact_data > kMaxRead) {
     return base::fail("the table of CPython's offsets makes no sense");
   }

@@ -79,6 +79,9 @@ TEST_CASE("3.13 without GIL has the string flags of 3.13 and one copy of the ins
   memory.put<uint64_t>(kRuntime, 0x7970677562656478);
   memory.put<uint64_t>(kRuntime + 8, 0x030d00f0);
   memory.put<uint64_t>(kRuntime + 16, 1);
+  for (const Addr size : {19, 28, 43}) {  // of a thread state, a frame, a code object
+    memory.put<uint64_t>(kRuntime + size * 8, 200);
+  }
   const Offsets o = offsets_of(memory);
   CHECK(o.unicode_kind_shift == 2);
   CHECK(o.frame_tlbc == kAbsent);
@@ -94,9 +97,13 @@ TEST_CASE("unknown versions and senseless tables are refused") {
   REQUIRE(about);
   CHECK_FALSE(read_debug_offsets(memory, kRuntime, *about));
   memory.put<uint64_t>(kRuntime + 8, 0x030e00f0);
-  memory.put<uint64_t>(kRuntime + 22 * 8, uint64_t{1} << 40);  // size of a thread state
   about = read_self_description(memory, kRuntime);
-  CHECK_FALSE(read_debug_offsets(memory, kRuntime, *about));
+  CHECK(read_debug_offsets(memory, kRuntime, *about));
+  for (const uint64_t size_of_thread : {uint64_t{1} << 40, uint64_t{0}}) {
+    memory.put<uint64_t>(kRuntime + 22 * 8, size_of_thread);
+    about = read_self_description(memory, kRuntime);
+    CHECK_FALSE(read_debug_offsets(memory, kRuntime, *about));
+  }
   memory.put<uint64_t>(kRuntime, 0);
   CHECK_FALSE(read_self_description(memory, kRuntime));
 }
