@@ -38,6 +38,7 @@ struct PositionReader::State {
 
   bool is_main(Addr thread, Addr interp);
   std::optional<Addr> find_main();
+  base::Result<PyThread> read_main();
 };
 
 bool PositionReader::State::is_main(Addr thread, Addr interp) {
@@ -74,6 +75,31 @@ std::optional<Addr> PositionReader::State::find_main() {
   return found != 0 ? std::optional(found) : std::nullopt;
 }
 
+base::Result<PyThread> PositionReader::State::read_main() {
+  const Offsets& o = runtime.offsets;
+  memory.clear();
+  const auto thread = find_main();
+  if (!thread) {
+    main_thread = 0;
+    return base::fail(explain_refusal(pid, live.last_errno() == EPERM ? EPERM : ESRCH));
+  }
+  main_thread = *thread;
+  const auto raw = memory.bytes(*thread, o.thread_size);
+  if (!raw) {
+    return base::fail(explain_refusal(pid, ESRCH));
+  }
+  const auto bytes = std::as_bytes(std::span(*raw));
+  if (o.thread_chunk != kAbsent) {
+    // All frames of the thread lie in the used part of this chunk: one read instead of one for each.
+    const Addr chunk = field<uint64_t>(bytes, o.thread_chunk).value_or(0);
+    const Addr top = field<uint64_t>(bytes, o.thread_chunk + 8).value_or(0);
+    if (chunk != 0 && top > chunk && top - chunk <= kChunkPrefetch) {
+      memory.prefetch({{chunk, top}});
+    }
+  }
+  return read_py_thread(memory, o, *thread, bytes);
+}
+
 PositionReader::PositionReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 PositionReader::PositionReader(PositionReader&&) noexcept = default;
 PositionReader& PositionReader::operator=(PositionReader&&) noexcept = default;
@@ -101,27 +127,7 @@ base::Result<PositionReader> PositionReader::open(base::Pid pid) {
 base::Result<Position> PositionReader::read() {
   State& s = *state_;
   const Offsets& o = s.runtime.offsets;
-  s.memory.clear();
-  const auto thread = s.find_main();
-  if (!thread) {
-    s.main_thread = 0;
-    return base::fail(explain_refusal(s.pid, s.live.last_errno() == EPERM ? EPERM : ESRCH));
-  }
-  s.main_thread = *thread;
-  const auto raw = s.memory.bytes(*thread, o.thread_size);
-  if (!raw) {
-    return base::fail(explain_refusal(s.pid, ESRCH));
-  }
-  const auto bytes = std::as_bytes(std::span(*raw));
-  if (o.thread_chunk != kAbsent) {
-    // All frames of the thread lie in the used part of this chunk: one read instead of one for each.
-    const Addr chunk = field<uint64_t>(bytes, o.thread_chunk).value_or(0);
-    const Addr top = field<uint64_t>(bytes, o.thread_chunk + 8).value_or(0);
-    if (chunk != 0 && top > chunk && top - chunk <= kChunkPrefetch) {
-      s.memory.prefetch({{chunk, top}});
-    }
-  }
-  const PyThread t = read_py_thread(s.memory, o, *thread, bytes);
+  XPURUN_TRY_ASSIGN(const PyThread t, s.read_main());
   Position out;
   for (const FrameGroup& group : t.groups) {
     for (const RawFrame& f : group.frames) {
@@ -142,6 +148,23 @@ base::Result<Position> PositionReader::read() {
     }
   }
   s.last = out;
+  return out;
+}
+
+base::Result<std::vector<CodeName>> PositionReader::innermost(size_t most) {
+  State& s = *state_;
+  XPURUN_TRY_ASSIGN(const PyThread t, s.read_main());
+  std::vector<CodeName> out;
+  for (const FrameGroup& group : t.groups) {
+    for (const RawFrame& f : group.frames) {
+      if (out.size() == most) {
+        return out;
+      }
+      if (const auto code = read_code_object(s.memory, f.code, s.runtime.offsets)) {
+        out.push_back({code->name, code->filename});
+      }
+    }
+  }
   return out;
 }
 

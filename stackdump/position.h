@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace xpurun::stackdump {
 
@@ -18,6 +19,12 @@ struct Position {
   std::string file;
   int line = 0;
   bool has_python = false;  // the main thread has Python frames
+};
+
+// A Python function as its code object names it: qualified from 3.11 on.
+struct CodeName {
+  std::string function;
+  std::string file;
 };
 
 class PositionReader {
@@ -30,6 +37,8 @@ class PositionReader {
 
   // Fails when the process is gone or runs another program since: open() again.
   base::Result<Position> read();
+  // The main thread's innermost Python frames, innermost first, at most so many. Fails as read() does.
+  base::Result<std::vector<CodeName>> innermost(size_t most);
 
  private:
   struct State;

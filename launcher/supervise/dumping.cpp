@@ -118,6 +118,20 @@ std::vector<model::RankObservation> Supervisor::observations() const {
       out.back().dead_s = journal_.elapsed_s() - p->record.death.at_s;
     }
   }
+  // Ranks that died before they were known to be ranks.
+  for (const TrackedProcess* p : table_.dead_ranks()) {
+    const model::ProcessRecord& r = p->record;
+    if (r.death.happened && gone_.count(r.pid) == 0) {
+      model::RankObservation o;
+      o.rank = r.rank;
+      o.pid = r.pid;
+      o.alive = false;
+      o.wait_status = r.death.wait_status;
+      o.exited_ok = r.death.wait_status == 0;
+      o.dead_s = journal_.elapsed_s() - r.death.at_s;
+      out.push_back(o);
+    }
+  }
   for (auto& o : out) {
     o.host = host_;
   }

@@ -108,4 +108,16 @@ bool starts_ranks(const std::vector<std::string>& argv) {
   return false;
 }
 
+MultiprocessingPart multiprocessing_part(const std::vector<std::string>& argv) {
+  for (const std::string& word : argv) {
+    if (word.starts_with("from multiprocessing.resource_tracker import")) {
+      return MultiprocessingPart::resource_tracker;
+    }
+    if (word.starts_with("from multiprocessing.forkserver import")) {
+      return MultiprocessingPart::fork_server;
+    }
+  }
+  return MultiprocessingPart::none;
+}
+
 }  // namespace xpurun::launcher

@@ -34,4 +34,9 @@ std::optional<Identity> identity_from(const std::map<std::string, std::string>& 
 // hangs.
 bool starts_ranks(const std::vector<std::string>& argv);
 
+// Whose arguments these are: the resource tracker of Python's multiprocessing, or its server that forks the
+// processes of the program, which keep its arguments.
+enum class MultiprocessingPart { none, resource_tracker, fork_server };
+MultiprocessingPart multiprocessing_part(const std::vector<std::string>& argv);
+
 }  // namespace xpurun::launcher

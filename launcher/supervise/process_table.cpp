@@ -113,7 +113,7 @@ void ProcessTable::assign_roles() {
     }
   }
   if (!kind_) {
-    assign_single();
+    assign_by_parents();
     return;
   }
   // Of all processes that carry a rank's variables, the rank is the topmost Python; without one, the topmost.
@@ -162,30 +162,130 @@ void ProcessTable::assign_roles() {
   }
 }
 
-// No launcher's variables anywhere: rank 0 is the topmost Python process, else the command itself.
-void ProcessTable::assign_single() {
+const TrackedProcess* ProcessTable::topmost_python() const {
   const TrackedProcess* chosen = nullptr;
   for (const auto& [pid, p] : processes_) {
     if (p.alive && p.record.python && (chosen == nullptr || descends_from(*chosen, pid))) {
       chosen = &p;
     }
   }
-  if (chosen == nullptr) {
-    const auto it = processes_.find(main_);
-    chosen = it != processes_.end() && it->second.alive ? &it->second : nullptr;
+  return chosen;
+}
+
+// The processes that a fork server has forked look like it.
+bool ProcessTable::is_helper(const TrackedProcess& p) const {
+  const TrackedProcess* parent = find(p.record.ppid);
+  switch (multiprocessing_part(p.record.cmdline)) {
+    case MultiprocessingPart::none:
+      return false;
+    case MultiprocessingPart::fork_server:
+      return parent == nullptr ||
+             multiprocessing_part(parent->record.cmdline) != MultiprocessingPart::fork_server;
+    case MultiprocessingPart::resource_tracker:
+      break;
   }
+  return true;
+}
+
+std::vector<TrackedProcess*> ProcessTable::started_by(base::Pid ancestor) {
+  std::vector<TrackedProcess*> out;
   for (auto& [pid, p] : processes_) {
-    if (!p.alive) {
+    // One that failed before its parent was seen to wait for it counts as well.
+    const bool failed = !p.alive && p.record.death.happened && p.record.death.wait_status != 0;
+    if (!(p.alive || failed) || !p.record.python || !descends_from(p, ancestor) || is_helper(p)) {
       continue;
     }
-    model::ProcessRecord& r = p.record;
-    const bool is_rank = &p == chosen;
-    const bool below = chosen != nullptr && descends_from(p, chosen->record.pid);
-    r.role = is_rank ? "rank" : (below ? (r.python ? "worker" : "child") : "other");
-    r.rank = is_rank || below ? 0 : base::kNoRank;
-    r.local_rank = is_rank ? 0 : -1;
-    r.identity = is_rank ? "single" : "";
+    const TrackedProcess* between = find(p.record.ppid);
+    while (between != nullptr && between->record.pid != ancestor &&
+           (!between->record.python || is_helper(*between))) {
+      between = find(between->record.ppid);
+    }
+    if (between != nullptr && between->record.pid == ancestor) {
+      out.push_back(&p);
+    }
   }
+  return out;
+}
+
+void ProcessTable::find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>& ranks) {
+  if (spawners_.count(p.record.pid) == 0) {
+    ranks.push_back(&p);
+    return;
+  }
+  p.spawned = false;
+  for (TrackedProcess* child : started_by(p.record.pid)) {
+    child->spawned = true;
+    find_spawned(*child, ranks);
+  }
+}
+
+// In the order of their start; the dead keep their numbers.
+void ProcessTable::number_spawned() {
+  std::vector<TrackedProcess*> all;
+  for (TrackedProcess& p : dead_) {
+    all.push_back(&p);
+  }
+  for (auto& [pid, p] : processes_) {
+    all.push_back(&p);
+  }
+  std::erase_if(all, [](const TrackedProcess* p) { return !p->spawned; });
+  std::sort(all.begin(), all.end(), [](const TrackedProcess* a, const TrackedProcess* b) {
+    return std::pair(a->record.start_ticks, a->record.pid) < std::pair(b->record.start_ticks, b->record.pid);
+  });
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i]->record.rank = static_cast<base::Rank>(i);
+    all[i]->record.local_rank = static_cast<int>(i);
+  }
+}
+
+// No launcher's variables anywhere: rank 0 is the topmost Python process, or the ranks are those that it only
+// waits for; without Python, the command itself.
+void ProcessTable::assign_by_parents() {
+  std::vector<TrackedProcess*> ranks;
+  if (const TrackedProcess* top = topmost_python()) {
+    find_spawned(*find(top->record.pid), ranks);
+  } else if (TrackedProcess* command = find(main_); command != nullptr && command->alive) {
+    ranks.push_back(command);
+  }
+  for (auto& [pid, p] : processes_) {
+    if (p.alive) {
+      p.record.role = spawners_.count(pid) != 0 ? "agent" : "other";
+      p.record.rank = base::kNoRank;
+      p.record.local_rank = -1;
+      p.record.identity.clear();
+    }
+  }
+  for (TrackedProcess* rank : ranks) {
+    rank->record.role = "rank";
+    rank->record.identity = rank->spawned ? "spawned" : "single";
+    rank->record.rank = 0;
+    rank->record.local_rank = 0;
+  }
+  number_spawned();
+  for (auto& [pid, p] : processes_) {
+    for (const TrackedProcess* rank : ranks) {
+      if (p.alive && descends_from(p, rank->record.pid)) {
+        p.record.role = p.record.python ? "worker" : "child";
+        p.record.rank = rank->record.rank;
+      }
+    }
+  }
+}
+
+std::vector<base::Pid> ProcessTable::possible_spawners() const {
+  std::vector<base::Pid> out;
+  for (const auto& [pid, p] : processes_) {
+    const bool candidate =
+        p.alive && p.record.python && (p.record.role == "rank" || spawners_.count(pid) != 0);
+    const bool has_children =
+        candidate && !kind_ && std::any_of(processes_.begin(), processes_.end(), [&](const auto& other) {
+          return other.second.alive && other.second.record.python && descends_from(other.second, pid);
+        });
+    if (has_children || (candidate && spawners_.count(pid) != 0)) {
+      out.push_back(pid);
+    }
+  }
+  return out;
 }
 
 void ProcessTable::mark_dead(Pid pid) {
@@ -234,6 +334,16 @@ std::vector<const TrackedProcess*> ProcessTable::living_ranks() const {
   return out;
 }
 
+std::vector<const TrackedProcess*> ProcessTable::dead_ranks() const {
+  std::vector<const TrackedProcess*> out;
+  for (const auto& [pid, p] : processes_) {
+    if (!p.alive && p.record.role == "rank") {
+      out.push_back(&p);
+    }
+  }
+  return out;
+}
+
 std::vector<model::ProcessRecord> ProcessTable::records() const {
   std::vector<model::ProcessRecord> out;
   const auto add = [&](const TrackedProcess& p) {
@@ -261,11 +371,11 @@ std::vector<model::ProcessRecord> ProcessTable::records() const {
 int ProcessTable::world_size() const {
   int size = 0;
   for (const auto& [pid, p] : processes_) {
-    if (p.record.role == "rank" && p.identity) {
-      size = std::max({size, p.identity->world_size, p.record.rank + 1});
+    if (p.record.role == "rank") {
+      size = std::max({size, kind_ && p.identity ? p.identity->world_size : 0, p.record.rank + 1});
     }
   }
-  return kind_ ? size : 1;
+  return std::max(size, 1);
 }
 
 }  // namespace xpurun::launcher

@@ -24,6 +24,7 @@ struct TrackedProcess {
   Pidfd pidfd;
   std::string exe;
   bool alive = true;
+  bool spawned = false;  // a rank because the Python process that started it only waits for it
   base::MonoNs seen = 0;
 };
 
@@ -47,6 +48,15 @@ class ProcessTable {
   void refresh();
   // Marks one process dead; its record stays.
   void mark_dead(base::Pid pid);
+  // Python processes that only wait for processes which they have started: where no launcher's variables tell
+  // the ranks apart, they are launchers, and those processes the ranks, numbered in the order of their start.
+  // Takes effect with the next refresh().
+  void set_spawners(std::set<base::Pid> pids) { spawners_ = std::move(pids); }
+  const std::set<base::Pid>& spawners() const { return spawners_; }
+  // Those that could be such: Python processes taken for ranks or launchers that have started others. None
+  // where a launcher's variables tell.
+  std::vector<base::Pid> possible_spawners() const;
+
   // From the preload's hello: true knowledge about a process that may not have been walked to yet.
   void note_python(base::Pid pid);
 
@@ -55,17 +65,25 @@ class ProcessTable {
   // Living processes with role "rank", by rank.
   std::vector<const TrackedProcess*> living_ranks() const;
   std::vector<const TrackedProcess*> living() const;
+  std::vector<const TrackedProcess*> dead_ranks() const;
   // Every process ever seen that matters for the record: ranks, workers, agents, the command.
   std::vector<model::ProcessRecord> records() const;
   int world_size() const;
-  // Whether ranks were identified by a launcher's variables, not merely as the single process of the job.
-  bool multi_process() const { return kind_.has_value(); }
+  // Whether ranks were told apart, not merely one taken for the single process of the job.
+  bool multi_process() const { return kind_.has_value() || world_size() > 1; }
 
  private:
   void walk(base::Pid pid, std::vector<base::Pid>& found) const;
   void inspect(TrackedProcess& p);
   void assign_roles();
-  void assign_single();
+  void assign_by_parents();
+  const TrackedProcess* topmost_python() const;
+  // A process that Python's multiprocessing keeps for itself.
+  bool is_helper(const TrackedProcess& p) const;
+  // The nearest Python processes below one, multiprocessing's own helpers left out.
+  std::vector<TrackedProcess*> started_by(base::Pid pid);
+  void find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>& ranks);
+  void number_spawned();
   bool descends_from(const TrackedProcess& p, base::Pid ancestor) const;
 
   base::ProcFs proc_;
@@ -76,6 +94,7 @@ class ProcessTable {
   std::map<base::Pid, TrackedProcess> processes_;  // by pid; a reused pid moves the old one to dead_
   std::vector<TrackedProcess> dead_;
   std::optional<IdentityKind> kind_;  // the kind that counts in this job
+  std::set<base::Pid> spawners_;
   std::function<void(const TrackedProcess&)> on_found_;
 };
 

@@ -48,6 +48,12 @@ std::string absolute(const std::string& path) {
 // The most that the preload accepts.
 constexpr double kLongestCrashWaitS = 3600;
 
+// Longer than torch's loader of data waits for each of its workers to end, and less than a stall.
+double patience_with_waits(const RunOptions& options) {
+  constexpr double kPatienceS = 6;
+  return options.hang_timeout_s > 0 ? std::min(kPatienceS, options.hang_timeout_s / 2) : kPatienceS;
+}
+
 }  // namespace
 
 Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir dir, SignalInbox inbox)
@@ -56,6 +62,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir
       inbox_(std::move(inbox)),
       journal_(loop, std::move(dir), base::mono_ns()),
       table_(::getpid(), journal_.started()),
+      child_waits_(patience_with_waits(options)),
       detector_(options.hang_timeout_s, options.busy_timeouts),
       notices_(loop, [this](const wire::Notice& n, base::Pid pid, base::Tid tid) { notice(n, pid, tid); }),
       control_(loop, [this](const nlohmann::json& request,

@@ -12,6 +12,7 @@
 #include "launcher/output/live_status.h"
 #include "launcher/output/log_relay.h"
 #include "launcher/stacks/dump_job.h"
+#include "launcher/supervise/child_waits.h"
 #include "launcher/supervise/control_server.h"
 #include "launcher/supervise/death_ledger.h"
 #include "launcher/supervise/event_loop.h"
@@ -148,6 +149,7 @@ class Supervisor {
   SignalInbox inbox_;
   Journal journal_;
   ProcessTable table_;
+  ChildWaits child_waits_;
   DeathLedger ledger_;
   HangDetector detector_;
   NoticeServer notices_;

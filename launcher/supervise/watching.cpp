@@ -64,7 +64,10 @@ void Supervisor::tick() {
   }
   last_tick_ = now;
   static_assert(kSlowestDiscoveryS > kLongestPollS);
-  if (now >= next_discovery_) {
+  auto spawners = child_waits_.look(table_.possible_spawners(), now);
+  const bool other_spawners = spawners != table_.spawners();
+  table_.set_spawners(std::move(spawners));
+  if (now >= next_discovery_ || other_spawners) {
     discover();
     discovery_interval_s_ = std::min(discovery_interval_s_ * 1.6, kSlowestDiscoveryS);
     next_discovery_ = now + base::s_to_ns(discovery_interval_s_);

@@ -68,6 +68,8 @@ constexpr PythonPattern kPython[] = {
     {"torch/_tensor.py", "backward", WaitKind::collective, "backward", true},
     {"torch/cuda/", "synchronize", WaitKind::gpu, "GPU synchronize"},
     {"torch/xpu/", "synchronize", WaitKind::gpu, "GPU synchronize"},
+    // Between processes, unlike threading's.
+    {"multiprocessing/synchronize.py", "wait wait_for", WaitKind::collective, "multiprocessing wait"},
     // jax
     {"jax/experimental/multihost_utils.py", "*", WaitKind::collective, ""},
     {"jax/_src/distributed.py", "*", WaitKind::store, "jax.distributed"},

@@ -1,7 +1,9 @@
+#include "launcher/supervise/child_waits.h"
 #include "launcher/supervise/identity.h"
 
 #include <doctest/doctest.h>
 
+using namespace xpurun;
 using namespace xpurun::launcher;
 
 TEST_CASE("ranks are known by their launcher's variables, in order of precedence") {
@@ -37,4 +39,43 @@ TEST_CASE("a launcher is no rank, whatever the way it was started") {
   CHECK_FALSE(starts_ranks(Argv{"python3", "-c", "torchrun"}));
   CHECK_FALSE(starts_ranks(Argv{"python3", "-m"}));
   CHECK_FALSE(starts_ranks(Argv{}));
+}
+
+TEST_CASE("what multiprocessing keeps for itself is no rank") {
+  using Argv = std::vector<std::string>;
+  CHECK(multiprocessing_part(
+            Argv{"python3", "-s", "-c", "from multiprocessing.resource_tracker import main;main(4)"}) ==
+        MultiprocessingPart::resource_tracker);
+  CHECK(multiprocessing_part(
+            Argv{"python3", "-c", "from multiprocessing.forkserver import main; main(6, 7, ['__main__'])"}) ==
+        MultiprocessingPart::fork_server);
+  CHECK(
+      multiprocessing_part(Argv{"python3", "-c", "from multiprocessing.spawn import spawn_main; spawn_main()",
+                                "--multiprocessing-fork"}) == MultiprocessingPart::none);
+  CHECK(multiprocessing_part(Argv{}) == MultiprocessingPart::none);
+}
+
+TEST_CASE("who waits for a process that it has started") {
+  const std::string lib = "/usr/lib/python3.11/";
+  const stackdump::CodeName select{"_PollLikeSelector.select", lib + "selectors.py"};
+  CHECK(process_wait({select,
+                      {"wait", lib + "multiprocessing/connection.py"},
+                      {"ProcessContext.join", "/x/torch/multiprocessing/spawn.py"}}) ==
+        ProcessWait::launcher);
+  CHECK(process_wait({{"Popen.poll", lib + "multiprocessing/popen_fork.py"},
+                      {"Popen.wait", lib + "multiprocessing/popen_fork.py"},
+                      {"BaseProcess.join", lib + "multiprocessing/process.py"},
+                      {"<module>", "train.py"}}) == ProcessWait::perhaps);
+  // As Python up to 3.10 names them.
+  CHECK(process_wait({{"_try_wait", lib + "subprocess.py"}, {"_wait", lib + "subprocess.py"}}) ==
+        ProcessWait::perhaps);
+  CHECK(process_wait({select,
+                      {"Connection.poll", lib + "multiprocessing/connection.py"},
+                      {"_MultiProcessingDataLoaderIter._try_get_data",
+                       "/x/torch/utils/data/dataloader.py"}}) == ProcessWait::none);
+  // The bottom of every spawned process's stack.
+  CHECK(process_wait({{"BaseProcess.run", lib + "multiprocessing/process.py"},
+                      {"BaseProcess._bootstrap", lib + "multiprocessing/process.py"},
+                      {"spawn_main", lib + "multiprocessing/spawn.py"}}) == ProcessWait::none);
+  CHECK(process_wait({}) == ProcessWait::none);
 }

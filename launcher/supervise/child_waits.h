@@ -1,0 +1,48 @@
+// ChildWaits: which Python processes do nothing but wait for processes that they have started: in
+// multiprocessing's join(), torch.multiprocessing.spawn() or subprocess's wait() and the like. Such a process
+// is no rank, however still it is; what it waits for may be. Read from outside, without stopping anything.
+#pragma once
+
+#include "common/base/clock.h"
+#include "stackdump/position.h"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::launcher {
+
+// Whether a main thread whose innermost Python frames are these waits for a process. `launcher`: in
+// torch.multiprocessing.spawn(), which does nothing else; `perhaps`: torch's loader of data, among others,
+// ends its workers with the same join().
+enum class ProcessWait { none, perhaps, launcher };
+ProcessWait process_wait(const std::vector<stackdump::CodeName>& innermost_first);
+
+class ChildWaits {
+ public:
+  // `patience_s`: so long it has to wait before it counts, as a loader of data ends its workers with a join()
+  // too.
+  explicit ChildWaits(double patience_s) : patience_(base::s_to_ns(patience_s)) {}
+
+  // Looks at these and forgets all others. Returns those that count. One that counted goes on doing so for
+  // half a minute after it was last seen waiting.
+  std::set<base::Pid> look(const std::vector<base::Pid>& pids, base::MonoNs now);
+
+ private:
+  struct Watched {
+    std::optional<stackdump::PositionReader> reader;
+    base::MonoNs next_open = 0;
+    base::MonoNs since = 0;  // 0: it does not wait
+    base::MonoNs last = 0;   // seen waiting
+    bool counts = false;
+  };
+
+  static ProcessWait wait_of(base::Pid pid, Watched& watched, base::MonoNs now);
+
+  base::MonoNs patience_;
+  std::map<base::Pid, Watched> watched_;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,77 @@
+"""Jobs that start their own processes: those are the ranks, and the process that waits for them is not."""
+
+import json
+import sys
+import unittest
+
+import xpurun_test
+from xpurun_test import PYTHON
+
+JOB = xpurun_test.JOB.with_name("spawn_job.py")
+TIMEOUT = 4
+
+
+class Spawned(xpurun_test.Case):
+    def job(self, way, fault, seconds, *more):
+        return self.run_xpurun("--hang-timeout", TIMEOUT, "--grace", "2s", *more, "--", PYTHON, JOB, way, fault, seconds)
+
+    def ranks(self):
+        return {p["rank"]: p for p in self.manifest()["processes"] if p["role"] == "rank"}
+
+    def check_hang(self, way, ranks, guilty):
+        result = self.job(way, "sleep", 1000, "--on-hang", "kill")
+        verdict = self.verdict()
+        detail = json.dumps(verdict, indent=1) + result.stderr
+        self.assertEqual(result.returncode, 124, detail)
+        self.assertEqual((verdict["kind"], verdict["ranks"], verdict["state"]), ("hang", [guilty], "stuck"), detail)
+        self.assertEqual(verdict["where"]["function"], "read_shard", detail)
+        self.assertEqual({rank: p["identity"] for rank, p in self.ranks().items()}, {n: "spawned" for n in range(ranks)})
+        self.assertEqual(self.manifest()["world_size"], ranks)
+        return verdict
+
+    def test_hangs(self):
+        for way in ("spawn", "fork", "forkserver"):
+            with self.subTest(way=way):
+                self.out = self.dir / way
+                verdict = self.check_hang(way, 3, 1)
+                self.assertEqual([w["ranks"] for w in verdict["waiting"]], [[0, 2]])
+
+    def test_hang_of_a_program_started_by_a_program(self):
+        self.check_hang("subprocess", 1, 0)
+
+    @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+    def test_torch(self):
+        self.check_hang("torch", 3, 1)
+        # There the launcher ends the others.
+        self.out = self.dir / "crash"
+        result = self.job("torch", "segv", 1000)
+        verdict = self.verdict()
+        detail = json.dumps(verdict, indent=1) + result.stderr
+        self.assertEqual((verdict["kind"], verdict["ranks"], verdict["signal"]), ("crash", [1], 11), detail)
+        self.assertEqual(result.returncode, 139, detail)
+        self.assertEqual(self.ranks()[1]["identity"], "spawned")
+
+    def test_waiting_for_processes_that_get_on_is_no_hang(self):
+        for way in ("spawn", "subprocess"):
+            with self.subTest(way=way):
+                self.out = self.dir / way
+                result = self.job(way, "none", 3 * TIMEOUT)
+                self.assertEqual((result.returncode, self.verdict()["kind"]), (0, "none"), result.stderr)
+                self.assertEqual(self.manifest()["incidents"], [])
+
+    def test_crash(self):
+        """Before and after its parent has been seen to wait for it. The others are left at the barrier."""
+        for fault in ("segv", "late-segv"):
+            with self.subTest(fault=fault):
+                self.out = self.dir / fault
+                result = self.job("fork", fault, 1000, "--on-hang", "kill")
+                verdict = self.verdict()
+                detail = json.dumps(verdict, indent=1) + result.stderr
+                self.assertEqual((verdict["kind"], verdict["ranks"], verdict["state"]), ("hang", [1], "dead"), detail)
+                self.assertIn("died of SIGSEGV", verdict["sentence"], detail)
+                self.assertEqual([w["ranks"] for w in verdict["waiting"]], [[0, 2]], detail)
+                self.assertEqual(result.returncode, 124, detail)
+
+
+if __name__ == "__main__":
+    sys.exit(xpurun_test.main())
