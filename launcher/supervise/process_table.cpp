@@ -272,16 +272,19 @@ void ProcessTable::assign_by_parents() {
   }
 }
 
+bool ProcessTable::has_python_below(Pid ancestor) const {
+  return std::any_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
+    const TrackedProcess& p = entry.second;
+    return p.alive && p.record.python && descends_from(p, ancestor);
+  });
+}
+
 std::vector<base::Pid> ProcessTable::possible_spawners() const {
   std::vector<base::Pid> out;
   for (const auto& [pid, p] : processes_) {
-    const bool candidate =
-        p.alive && p.record.python && (p.record.role == "rank" || spawners_.count(pid) != 0);
-    const bool has_children =
-        candidate && !kind_ && std::any_of(processes_.begin(), processes_.end(), [&](const auto& other) {
-          return other.second.alive && other.second.record.python && descends_from(other.second, pid);
-        });
-    if (has_children || (candidate && spawners_.count(pid) != 0)) {
+    const bool is_one = spawners_.count(pid) != 0;
+    const bool could_be = !kind_ && p.record.role == "rank" && p.record.python;
+    if (p.alive && (is_one || (could_be && has_python_below(pid)))) {
       out.push_back(pid);
     }
   }

@@ -78,6 +78,7 @@ class ProcessTable {
   void assign_roles();
   void assign_by_parents();
   const TrackedProcess* topmost_python() const;
+  bool has_python_below(base::Pid ancestor) const;
   // A process that Python's multiprocessing keeps for itself.
   bool is_helper(const TrackedProcess& p) const;
   // The nearest Python processes below one, multiprocessing's own helpers left out.
