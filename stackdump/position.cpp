@@ -4,6 +4,7 @@
 #include "common/base/strings.h"
 #include "stackdump/cpython/frames.h"
 #include "stackdump/cpython/line_table.h"
+#include "stackdump/cpython/variable_motion.h"
 #include "stackdump/memory/live_memory.h"
 #include "stackdump/memory/snapshot_memory.h"
 #include "stackdump/ptrace/access.h"
@@ -33,6 +34,7 @@ struct PositionReader::State {
   LiveMemory live;
   SnapshotMemory memory;  // pages of one read
   PythonRuntime runtime;
+  VariableMotion variables;
   Addr main_thread = 0;
   Position last;  // its names hold as long as the fingerprint does
 
@@ -135,6 +137,9 @@ base::Result<Position> PositionReader::read() {
     }
   }
   out.has_python = !t.groups.empty();
+  if (out.has_python) {
+    out.fingerprint = mix(out.fingerprint, s.variables.fingerprint(s.memory, t, o));
+  }
   if (out.has_python && out.fingerprint == s.last.fingerprint) {
     return s.last;
   }

@@ -14,8 +14,10 @@
 namespace xpurun::stackdump {
 
 struct Position {
-  uint64_t fingerprint = 0;  // of every Python frame's code and instruction; changes when the thread moves
-  std::string function;      // innermost Python frame
+  // Of every Python frame's code, instruction and, but for those of waiting library functions, variables:
+  // changes when the thread moves.
+  uint64_t fingerprint = 0;
+  std::string function;  // innermost Python frame
   std::string file;
   int line = 0;
   bool has_python = false;  // the main thread has Python frames

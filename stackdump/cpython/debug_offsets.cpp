@@ -281,7 +281,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
     o.unicode_kind_shift = minor >= 14 ? 8 : 2;
   }
   constexpr uint32_t kMaxRead = 8192;  // of one object
-  const auto is_size = [](uint32_t bytes) { return bytes > 0 && bytes <= kMaxRead; };
+  const auto is_size = [](uint32_t size) { return size > 0 && size <= kMaxRead; };
   if (!sane || !is_size(o.thread_size) || !is_size(o.frame_size) || !is_size(o.code_size) ||
       o.bytes_data > kMaxRead || o.unicode_compact_data > kMaxRead) {
     return base::fail("the table of CPython's offsets makes no sense");

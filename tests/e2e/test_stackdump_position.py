@@ -43,6 +43,70 @@ class Watching(unittest.TestCase):
                 _, lines = self.watch(t.pid, 60, 3)
                 self.assertGreater(len({l.split()[0] for l in lines[:-1]}), 1)
 
+    @on_every_python
+    def test_a_loop_in_one_call_moves(self, version, path):
+        """It is in the same call whenever one looks, as if it waited for a GPU; its counter tells."""
+        with Target("""
+            import time
+            def train():
+                step = 1000
+                print("ready", flush=True)
+                while True:
+                    time.sleep(0.02)
+                    step += 1
+            train()
+        """, path) as t:
+            rc, lines = self.watch(t.pid, 30, 30)
+            self.assertEqual(rc, 0, lines)
+            self.assertGreater(len({l.split()[0] for l in lines[:-1]}), 10, lines)
+
+    @on_every_python
+    def test_what_others_do_is_no_movement(self, version, path):
+        """Another thread changes what the variables of the one that stands still refer to."""
+        with Target("""
+            import threading, time
+            def waits(step=4711, loss=0.5):
+                seen, counts, beats, name = [], {}, 1000, "x" * 10
+                def work():
+                    nonlocal beats
+                    while True:
+                        beats += 1
+                        seen.append(beats)
+                        counts["n"] = counts[beats] = beats
+                        time.sleep(0.001)
+                threading.Thread(target=work, daemon=True).start()
+                while not seen:
+                    time.sleep(0.01)
+                held = threading.Lock()
+                held.acquire()
+                print("ready", flush=True)
+                held.acquire()
+            waits()
+        """, path) as t:
+            time.sleep(0.2)
+            rc, lines = self.watch(t.pid, 100, 5)
+            self.assertEqual(rc, 0, lines)
+            self.assertEqual(len(set(lines[:-1])), 1, lines)
+
+    def test_waiting_by_the_clock_is_no_movement(self):
+        with Target("""
+            import queue
+            empty = queue.Queue()
+            def waits():
+                print("ready", flush=True)
+                while True:
+                    try:
+                        empty.get(timeout=0.01)
+                    except queue.Empty:
+                        pass
+            waits()
+        """) as t:
+            rc, lines = self.watch(t.pid, 60, 7)
+            self.assertEqual(rc, 0, lines)
+            # Most looks find it in the same place.
+            places = [l.split()[0] for l in lines[:-1]]
+            self.assertGreater(max(places.count(p) for p in places), len(places) // 2, lines)
+
     def test_other_program(self):
         p = subprocess.Popen(["sleep", "1000"])
         try:

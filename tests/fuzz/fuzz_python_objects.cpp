@@ -6,6 +6,7 @@
 #include "stackdump/cpython/dict.h"
 #include "stackdump/cpython/locals.h"
 #include "stackdump/cpython/object.h"
+#include "stackdump/cpython/variable_motion.h"
 
 #include <algorithm>
 #include <array>
@@ -96,6 +97,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         frames += g.frames.size();
       }
       demand(frames <= kMaxPyFrames);
+      VariableMotion variables;
+      demand(variables.fingerprint(memory, t, o) == variables.fingerprint(memory, t, o));
     }
   }
   return 0;

@@ -1,0 +1,115 @@
+#include "stackdump/cpython/variable_motion.h"
+
+#include "stackdump/cpython/object.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+namespace xpurun::stackdump {
+
+namespace {
+
+constexpr size_t kMaxFrames = 64;    // outermost ones: a loop is further out than what it calls
+constexpr uint32_t kMaxSlots = 64;   // of one frame
+constexpr size_t kMaxKnown = 4096;   // code objects and types
+constexpr size_t kMaxTypeName = 16;  // longer than any that is looked for
+constexpr uint64_t kTagBits = 3;     // of references in frames, >= 3.14
+
+constexpr std::array<std::string_view, 3> kWaiting = {"/torch/utils/data/", "/torch/distributed/",
+                                                      "/torch/multiprocessing/"};
+
+bool contains(std::string_view text, std::string_view piece) {
+  return text.find(piece) != std::string_view::npos;
+}
+
+bool is_left_out(std::string_view file) {
+  const bool standard = contains(file, "/lib/python3.") && !contains(file, "-packages/");
+  return standard || file.starts_with("<frozen") ||
+         std::any_of(kWaiting.begin(), kWaiting.end(),
+                     [&](std::string_view piece) { return contains(file, piece); });
+}
+
+uint64_t mix(uint64_t hash, uint64_t v) {
+  hash = (hash ^ v) * 0x9e3779b97f4a7c15;
+  return hash ^ hash >> 32;
+}
+
+}  // namespace
+
+uint32_t VariableMotion::slots_of(RemoteMemory& memory, Addr code, const Offsets& o) {
+  if (const auto known = slots_.find(code); known != slots_.end()) {
+    return known->second;
+  }
+  uint32_t slots = 0;
+  const auto file = read_unicode(memory, memory.value<uint64_t>(code + o.code_filename).value_or(0), o);
+  if (file && !is_left_out(*file)) {
+    for (const uint32_t at : {o.code_local_names, o.code_cell_names, o.code_free_names}) {
+      const Addr names = at == kAbsent ? 0 : memory.value<uint64_t>(code + at).value_or(0);
+      const int64_t size = names == 0 ? 0 : memory.value<int64_t>(names + o.sequence_size).value_or(0);
+      slots += static_cast<uint32_t>(std::clamp<int64_t>(size, 0, kMaxSlots));
+    }
+  }
+  if (slots_.size() >= kMaxKnown) {
+    slots_.clear();
+  }
+  return slots_[code] = std::min(slots, kMaxSlots);
+}
+
+VariableMotion::Kind VariableMotion::kind_of(RemoteMemory& memory, Addr type, const Offsets& o) {
+  if (const auto known = kinds_.find(type); known != kinds_.end()) {
+    return known->second;
+  }
+  const auto name = memory.c_string(memory.value<uint64_t>(type + o.type_name).value_or(0), kMaxTypeName);
+  Kind kind = Kind::other;
+  if (name == "int") {
+    kind = Kind::integer;
+  } else if (name == "float") {
+    kind = Kind::real;
+  }
+  if (kinds_.size() >= kMaxKnown) {
+    kinds_.clear();
+  }
+  return kinds_[type] = kind;
+}
+
+// A new number may lie where the last one was, and none ever changes. What is in other objects, cells
+// of closures among them, other threads may change.
+uint64_t VariableMotion::value_of(RemoteMemory& memory, uint64_t slot, const Offsets& o) {
+  const Addr object = o.frame_tagged ? slot & ~kTagBits : slot;
+  const Addr type = object == 0 ? 0 : memory.value<uint64_t>(object + o.object_type).value_or(0);
+  if (type == 0) {
+    return slot;
+  }
+  switch (kind_of(memory, type, o)) {
+    case Kind::integer:
+      return mix(mix(object, memory.value<uint64_t>(object + o.long_size).value_or(0)),
+                 memory.value<uint32_t>(object + o.long_digits).value_or(0));
+    case Kind::real:
+      return mix(object, memory.value<uint64_t>(object + o.float_value).value_or(0));
+    case Kind::other:
+      break;
+  }
+  return object;
+}
+
+uint64_t VariableMotion::fingerprint(RemoteMemory& memory, const PyThread& thread, const Offsets& o) {
+  uint64_t out = 0;
+  size_t frames = 0;
+  std::array<uint64_t, kMaxSlots> slots{};
+  for (auto group = thread.groups.rbegin(); group != thread.groups.rend(); ++group) {
+    for (auto frame = group->frames.rbegin(); frame != group->frames.rend() && frames < kMaxFrames; ++frame) {
+      ++frames;
+      const auto here = std::span(slots).first(slots_of(memory, frame->code, o));
+      if (here.empty() || !memory.read(frame->address + o.frame_locals, std::as_writable_bytes(here))) {
+        continue;
+      }
+      for (const uint64_t slot : here) {
+        out = mix(out, value_of(memory, slot, o));
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,30 @@
+// VariableMotion: whether the variables of a thread's Python functions change from one look to the next. A
+// loop that spends nearly all of its time in one call, as in waiting for a GPU, is found at the same
+// instructions again and again; its counter tells that it gets on. Only the thread itself binds its
+// variables, so those of one that stands still do not change.
+#pragma once
+
+#include "stackdump/cpython/frames.h"
+
+#include <unordered_map>
+
+namespace xpurun::stackdump {
+
+class VariableMotion {
+ public:
+  // A number that differs when a variable is bound to another object, or to another number. Functions of
+  // the standard library and of torch's that wait are left out: they look at the clock while they do.
+  uint64_t fingerprint(RemoteMemory& memory, const PyThread& thread, const Offsets& offsets);
+
+ private:
+  enum class Kind : uint8_t { integer, real, other };
+
+  uint32_t slots_of(RemoteMemory& memory, Addr code, const Offsets& offsets);
+  Kind kind_of(RemoteMemory& memory, Addr type, const Offsets& offsets);
+  uint64_t value_of(RemoteMemory& memory, uint64_t slot, const Offsets& offsets);
+
+  std::unordered_map<Addr, uint32_t> slots_;  // by code object; 0: left out
+  std::unordered_map<Addr, Kind> kinds_;      // by type
+};
+
+}  // namespace xpurun::stackdump
