@@ -255,7 +255,9 @@ class Timing(unittest.TestCase):
 
     def test_calls_on_the_host_that_the_program_made(self):
         spans, _ = self.host_spans("kernels", "threads", FAKE_CALL_KERNELS="1")
-        self.assertLessEqual(len(spans["cudaLaunchKernel"]), 3000)
+        # The program makes 3001, the first of them perhaps too early to be seen; what the library launches inside its own
+        # calls is none of them.
+        self.assertLessEqual(len(spans["cudaLaunchKernel"]), 3001)
         self.assertGreater(len(spans["cudaLaunchKernel"]), 100)
 
     def test_calls_on_the_host_are_no_events_unless_asked_for(self):
