@@ -112,7 +112,19 @@ void Supervisor::main_ended() {
   finishing_ = true;
   end_status_line();
   loop_.cancel(tick_timer_);
-  loop_.after(kSettleS, [this] { finish(); });
+  loop_.after(kSettleS, [this] { finish_when_ended(); });
+}
+
+// What we are ending may outlive the command: nothing of it may stay behind.
+void Supervisor::finish_when_ended() {
+  if (shutdown_.active()) {
+    table_.refresh();
+  }
+  if (shutdown_.has_work(base::mono_ns())) {
+    loop_.after(kSettleS, [this] { finish_when_ended(); });
+    return;
+  }
+  finish();
 }
 
 void Supervisor::finish() {

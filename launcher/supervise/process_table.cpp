@@ -247,6 +247,16 @@ void ProcessTable::assign_by_parents() {
   } else if (TrackedProcess* command = find(main_); command != nullptr && command->alive) {
     ranks.push_back(command);
   }
+  // Those whose parent has ended are what they were.
+  for (auto& [pid, p] : processes_) {
+    const auto above = [&, found = &p](const TrackedProcess* rank) {
+      return rank == found || descends_from(*found, rank->record.pid);
+    };
+    if (p.alive && p.spawned && spawners_.count(p.record.pid) == 0 &&
+        std::none_of(ranks.begin(), ranks.end(), above)) {
+      ranks.push_back(&p);
+    }
+  }
   for (auto& [pid, p] : processes_) {
     if (p.alive) {
       p.record.role = spawners_.count(pid) != 0 ? "agent" : "other";

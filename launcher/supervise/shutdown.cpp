@@ -10,6 +10,8 @@ namespace xpurun::launcher {
 namespace {
 // Processes forked while we were killing are found in the next round.
 constexpr double kKillRepeatS = 0.2;
+// So long a killed process may take to go: a GPU's driver cleans up behind it.
+constexpr double kLastWaitS = 10;
 }  // namespace
 
 void Shutdown::signal_all(int signal) {
@@ -41,8 +43,14 @@ void Shutdown::terminate(double grace_s) {
 void Shutdown::kill_now() {
   active_ = true;
   loop_.cancel(timer_);
+  killed_at_ = killed_at_ != 0 ? killed_at_ : base::mono_ns();
   signal_all(SIGKILL);
   timer_ = loop_.after(kKillRepeatS, [this] { kill_now(); });
+}
+
+bool Shutdown::has_work(base::MonoNs now) const {
+  const bool given_up = killed_at_ != 0 && now - killed_at_ > base::s_to_ns(kLastWaitS);
+  return active_ && timer_ != 0 && !given_up && !table_.living().empty();
 }
 
 }  // namespace xpurun::launcher

@@ -18,6 +18,9 @@ class Shutdown {
   void terminate(double grace_s);
   void kill_now();
   bool active() const { return active_; }
+  // Whether it is worth waiting for what is left: it will be killed, or has just been. What the kernel does
+  // not let go, as of a file system that is gone, is not waited for.
+  bool has_work(base::MonoNs now) const;
 
  private:
   void signal_all(int signal);
@@ -26,6 +29,7 @@ class Shutdown {
   ProcessTable& table_;
   EventLoop::TimerId timer_ = 0;
   bool active_ = false;
+  base::MonoNs killed_at_ = 0;  // 0: not yet
 };
 
 }  // namespace xpurun::launcher

@@ -74,6 +74,7 @@ class Supervisor {
   void watch_process(const TrackedProcess& p);
   void process_died(base::Pid pid, std::optional<int> wait_status);
   void main_ended();
+  void finish_when_ended();
   void finish();
   int exit_status() const;
 

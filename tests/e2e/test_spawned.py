@@ -51,6 +51,12 @@ class Spawned(xpurun_test.Case):
         self.assertEqual(result.returncode, 139, detail)
         self.assertEqual(self.ranks()[1]["identity"], "spawned")
 
+    def test_what_ignores_its_end_does_not_stay(self):
+        result = self.job("fork", "stubborn", 1000, "--on-hang", "kill")
+        self.assertEqual(result.returncode, 124, result.stderr)
+        self.assertEqual(list(self.strays()), [])
+        self.assertEqual([p["death"]["wait_status"] for p in self.ranks().values()], [9, 9, 9])
+
     def test_waiting_for_processes_that_get_on_is_no_hang(self):
         for way in ("spawn", "subprocess"):
             with self.subTest(way=way):

@@ -21,7 +21,7 @@ def read_shard():
 
 def load_batch(step, guilty, fault):
     if guilty and step == (100 if fault == "late-segv" else 5):
-        if fault == "sleep":
+        if fault in ("sleep", "stubborn"):
             read_shard()
         elif fault == "raise":
             raise RuntimeError("bad shard")
@@ -31,6 +31,8 @@ def load_batch(step, guilty, fault):
 
 
 def train(rank, barrier, guilty, fault, seconds):
+    if fault == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     end = time.monotonic() + seconds
     step = 0
     while time.monotonic() < end if barrier is None else step < seconds / 0.05:
