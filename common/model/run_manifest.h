@@ -49,7 +49,7 @@ struct ProcessRecord {
   std::string role;                 // "rank", "worker", "agent", "child", "other"
   base::Rank rank = base::kNoRank;  // own rank; workers carry their parent's
   int local_rank = -1;
-  std::string identity;  // "torchrun", "slurm", "openmpi", "pmi", "spawned", "single", empty
+  std::string identity;  // "torchrun", "RANK", "slurm", "openmpi", "pmi", "spawned", "single", empty
   std::string comm;
   std::vector<std::string> cmdline;  // redacted
   bool python = false;

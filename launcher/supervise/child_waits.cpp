@@ -7,8 +7,8 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr size_t kFrames =
-    8;  // those of the standard library, from the system call out to the call of the user's
+// Those of the standard library, from the system call out to the user's call.
+constexpr size_t kFrames = 8;
 constexpr base::MonoNs kOpenAgain = 1'000'000'000;
 constexpr base::MonoNs kLinger = 30'000'000'000;
 

@@ -213,9 +213,17 @@ void ProcessTable::find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>&
     return;
   }
   p.spawned = false;
-  for (TrackedProcess* child : started_by(p.record.pid)) {
-    child->spawned = true;
-    find_spawned(*child, ranks);
+  const std::vector<TrackedProcess*> children = started_by(p.record.pid);
+  for (TrackedProcess* child : children) {
+    // One that was over before the others began, as a trial of whether something can be imported, is none.
+    const bool belongs =
+        child->alive || std::any_of(children.begin(), children.end(), [&](const auto* other) {
+          return other->alive && other->record.seen_s <= child->record.death.at_s;
+        });
+    if (belongs) {
+      child->spawned = true;
+      find_spawned(*child, ranks);
+    }
   }
 }
 

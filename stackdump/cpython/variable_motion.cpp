@@ -10,11 +10,11 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kMaxFrames = 64;    // outermost ones: a loop is further out than what it calls
-constexpr uint32_t kMaxSlots = 64;   // of one frame
-constexpr size_t kMaxKnown = 4096;   // code objects and types
-constexpr size_t kMaxTypeName = 16;  // longer than any that is looked for
-constexpr uint64_t kTagBits = 3;     // of references in frames, >= 3.14
+constexpr size_t kMaxVariables = 400;  // of the outermost frames: a loop is further out than what it calls
+constexpr uint32_t kMaxSlots = 64;     // of one frame
+constexpr size_t kMaxKnown = 4096;     // code objects and types
+constexpr size_t kMaxTypeName = 16;    // longer than any that is looked for
+constexpr uint64_t kTagBits = 3;       // of references in frames, >= 3.14
 
 constexpr std::array<std::string_view, 3> kWaiting = {"/torch/utils/data/", "/torch/distributed/",
                                                       "/torch/multiprocessing/"};
@@ -74,7 +74,7 @@ VariableMotion::Kind VariableMotion::kind_of(RemoteMemory& memory, Addr type, co
 }
 
 // A new number may lie where the last one was, and none ever changes. What is in other objects, cells
-// of closures among them, other threads may change.
+// of closures among them, other threads may change. Floats are what a loop that waits reads from the clock.
 uint64_t VariableMotion::value_of(RemoteMemory& memory, uint64_t slot, const Offsets& o) {
   const Addr object = o.frame_tagged ? slot & ~kTagBits : slot;
   const Addr type = object == 0 ? 0 : memory.value<uint64_t>(object + o.object_type).value_or(0);
@@ -86,7 +86,7 @@ uint64_t VariableMotion::value_of(RemoteMemory& memory, uint64_t slot, const Off
       return mix(mix(object, memory.value<uint64_t>(object + o.long_size).value_or(0)),
                  memory.value<uint32_t>(object + o.long_digits).value_or(0));
     case Kind::real:
-      return mix(object, memory.value<uint64_t>(object + o.float_value).value_or(0));
+      return 0;
     case Kind::other:
       break;
   }
@@ -95,15 +95,16 @@ uint64_t VariableMotion::value_of(RemoteMemory& memory, uint64_t slot, const Off
 
 uint64_t VariableMotion::fingerprint(RemoteMemory& memory, const PyThread& thread, const Offsets& o) {
   uint64_t out = 0;
-  size_t frames = 0;
+  size_t variables = 0;
   std::array<uint64_t, kMaxSlots> slots{};
   for (auto group = thread.groups.rbegin(); group != thread.groups.rend(); ++group) {
-    for (auto frame = group->frames.rbegin(); frame != group->frames.rend() && frames < kMaxFrames; ++frame) {
-      ++frames;
+    for (auto frame = group->frames.rbegin(); frame != group->frames.rend() && variables < kMaxVariables;
+         ++frame) {
       const auto here = std::span(slots).first(slots_of(memory, frame->code, o));
       if (here.empty() || !memory.read(frame->address + o.frame_locals, std::as_writable_bytes(here))) {
         continue;
       }
+      variables += here.size();
       for (const uint64_t slot : here) {
         out = mix(out, value_of(memory, slot, o));
       }

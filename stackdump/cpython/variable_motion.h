@@ -12,8 +12,8 @@ namespace xpurun::stackdump {
 
 class VariableMotion {
  public:
-  // A number that differs when a variable is bound to another object, or to another number. Functions of
-  // the standard library and of torch's that wait are left out: they look at the clock while they do.
+  // A number that differs when a variable is bound to another object, or to another integer. Floats and the
+  // functions of the standard library and of torch's that wait are left out: who waits looks at the clock.
   uint64_t fingerprint(RemoteMemory& memory, const PyThread& thread, const Offsets& offsets);
 
  private:

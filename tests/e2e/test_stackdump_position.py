@@ -89,23 +89,26 @@ class Watching(unittest.TestCase):
             self.assertEqual(len(set(lines[:-1])), 1, lines)
 
     def test_waiting_by_the_clock_is_no_movement(self):
-        with Target("""
-            import queue
-            empty = queue.Queue()
-            def waits():
-                print("ready", flush=True)
-                while True:
-                    try:
-                        empty.get(timeout=0.01)
-                    except queue.Empty:
-                        pass
-            waits()
-        """) as t:
-            rc, lines = self.watch(t.pid, 60, 7)
-            self.assertEqual(rc, 0, lines)
-            # Most looks find it in the same place.
-            places = [l.split()[0] for l in lines[:-1]]
-            self.assertGreater(max(places.count(p) for p in places), len(places) // 2, lines)
+        """In the standard library, and in a function of the program's own."""
+        bodies = ("try: empty.get(timeout=0.01)\n        except queue.Empty: pass",
+                  "left = end - time.monotonic(); time.sleep(0.01)")
+        for body in bodies:
+            with self.subTest(body=body), Target(f"""
+                import queue, time
+                empty = queue.Queue()
+                def waits():
+                    end = time.monotonic() + 1000
+                    left = 0.0
+                    print("ready", flush=True)
+                    while True:
+                        {body.replace(chr(10), chr(10) + " " * 16)}
+                waits()
+            """) as t:
+                rc, lines = self.watch(t.pid, 60, 7)
+                self.assertEqual(rc, 0, lines)
+                # Most looks find it in the same place.
+                places = [line.split()[0] for line in lines[:-1]]
+                self.assertGreater(max(places.count(p) for p in places), len(places) // 2, lines)
 
     def test_other_program(self):
         p = subprocess.Popen(["sleep", "1000"])

@@ -47,6 +47,8 @@ def main():
     if way == "alone":
         train(0, None, 0, fault, seconds)
     elif way == "subprocess":
+        # As programs try out what can be imported: it fails, and is no rank.
+        subprocess.run([sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit(3)"])
         subprocess.run([sys.executable, __file__, "alone", fault, str(seconds)], check=True)
     elif way == "torch":
         import torch.multiprocessing
