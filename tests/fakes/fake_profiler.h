@@ -29,6 +29,8 @@ int fake_profiler_task(const struct FakeTask* task);
 void fake_profiler_group_start();
 void fake_profiler_group_end();
 int fake_nccl_version();
+// Whether the plugin was told of everything that was called so far.
+int fake_profiler_told_all();
 // fake_gpu.cpp
 void fake_gpu_interval(void* stream, uint64_t* begin, uint64_t* end);
 int fake_is_capturing(void* stream);
