@@ -251,7 +251,8 @@ struct SegmentHeader {
   alignas(64) Health health;
   alignas(64) ProfilerInfo profiler;
   // What a pair of events with nothing between them is apart on the rank's first device, at least; 0: not
-  // known. Taken off durations of source `events`, but not those of kernels, if that is on.
+  // known. Taken off durations of source `events`, but not those of kernels, if that is on; more of matmuls
+  // (docs/metrics.md).
   std::atomic<uint64_t> event_overhead_ns;
   std::atomic<uint64_t> event_overhead_is_off;  // 1: taken off
 };

@@ -32,6 +32,7 @@ bool fill(CudaApi& api) {
          set(api.runtime_version, "cudaRuntimeGetVersion") &&
          set(api.stream_create, "cudaStreamCreateWithFlags") &&
          set(api.pci_bus_id, "cudaDeviceGetPCIBusId") &&
+         set(api.device_attribute, "cudaDeviceGetAttribute") &&
          set(api.pointer_attributes, "cudaPointerGetAttributes");
 }
 

@@ -18,6 +18,7 @@ struct CudaApi {
   int (*runtime_version)(int*);
   int (*stream_create)(void** stream, unsigned flags);
   int (*pci_bus_id)(char* text, int length, int device);
+  int (*device_attribute)(int* value, int attribute, int device);
   int (*pointer_attributes)(void* attributes, const void* pointer);
 };
 

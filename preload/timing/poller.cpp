@@ -10,6 +10,7 @@
 #include "preload/timing/gpu_clock.h"
 #include "preload/timing/gpu_identity.h"
 #include "preload/timing/host_span.h"
+#include "preload/timing/launch_gap.h"
 #include "preload/timing/ledger.h"
 #include "preload/timing/stream_queues.h"
 #include "preload/timing/timed_call.h"
@@ -53,6 +54,7 @@ constinit std::atomic<Phase> g_phase{Phase::none};
 constinit StreamQueues g_queues;
 GpuClock g_clocks[kMaxDevices];
 EventOverhead g_overheads[kMaxDevices];
+LaunchGap g_launch_gaps[kMaxDevices];
 Budget g_light_budget(kFirstPeriod);
 Budget g_full_budget(1);
 constinit std::atomic<uint32_t> g_wake{0};
@@ -95,6 +97,7 @@ void fill_pools() {
       if (first && !g_shared_queue) {
         g_clocks[device].set_up();
         g_overheads[device].begin();
+        g_launch_gaps[device].set_up(device);
       }
       pool.fill(wanted);
       describe_device(header(), device);
@@ -125,6 +128,18 @@ uint32_t to_us(uint64_t from_ns, uint64_t to_ns) {
   return us > 0xffffffff ? 0xffffffff : static_cast<uint32_t>(us);
 }
 
+// What the events add to the duration of what is between them.
+uint64_t own_time_of_events(const Pending& item) {
+  const wire::OpKey& key = segment()->ops[item.op].key;
+  // Kernels mostly follow each other so closely that it is hidden.
+  if (!g_correct || key.op_class == static_cast<uint8_t>(wire::OpClass::kernel)) {
+    return 0;
+  }
+  const uint64_t own = g_overheads[item.device].ns();
+  const uint64_t gap = g_launch_gaps[item.device].ns(key);
+  return own > gap ? own : gap;
+}
+
 // Begin and duration by the events, or, where they were recorded without timing, by what the host saw.
 bool measure(const Pending& item, const StreamQueues::Stream& stream, uint64_t now, wire::Event* event) {
   if (!item.timed) {
@@ -143,12 +158,8 @@ bool measure(const Pending& item, const StreamQueues::Stream& stream, uint64_t n
   event->source = static_cast<uint8_t>(wire::Source::events);
   event->how = item.how;
   event->duration_ns = ms > 0 ? static_cast<uint64_t>(static_cast<double>(ms) * 1e6) : 0;
-  // Kernels mostly follow each other so closely that the events' own time is hidden.
-  const bool is_kernel = segment()->ops[item.op].key.op_class == static_cast<uint8_t>(wire::OpClass::kernel);
-  if (g_correct && !is_kernel) {
-    const uint64_t own = g_overheads[item.device].ns();
-    event->duration_ns -= event->duration_ns < own ? event->duration_ns : own;
-  }
+  const uint64_t own = own_time_of_events(item);
+  event->duration_ns -= event->duration_ns < own ? event->duration_ns : own;
   event->begin_ns = g_clocks[item.device].host_time_of(pool.start(item.event));
   // The clocks may be some microseconds apart; milliseconds are a mistake.
   if (event->begin_ns + kNsPerMs < item.call_ns || event->begin_ns > now + kNsPerMs) {

@@ -72,6 +72,11 @@ inline constexpr int kR64F = 1;
 inline constexpr int kR16F = 2;
 inline constexpr int kC32F = 4;
 inline constexpr int kC64F = 5;
+inline constexpr int kR16BF = 14;
+inline constexpr int kR8FE4M3 = 28;
+inline constexpr int kR8FE5M2 = 29;
+// cudaDeviceAttr
+inline constexpr int kAttributeComputeMajor = 75;
 // cublasComputeType_t
 inline constexpr int kCompute16F = 64;
 inline constexpr int kCompute32F = 68;

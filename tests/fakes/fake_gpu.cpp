@@ -206,6 +206,10 @@ EXPORT int cudaDeviceGetPCIBusId(char* text, int length, int) {
   strncpy(text, "0000:1B:00.0", static_cast<size_t>(length));
   return 0;
 }
+EXPORT int cudaDeviceGetAttribute(int* value, int attribute, int) {
+  *value = attribute == 75 ? static_cast<int>(number("FAKE_GPU_COMPUTE_MAJOR", 8)) : 0;
+  return 0;
+}
 EXPORT int cudaPointerGetAttributes(void* attributes, const void* pointer) {
   *static_cast<int*>(attributes) = reinterpret_cast<uintptr_t>(pointer) == 0x1000 ? 1 : 0;
   return 0;

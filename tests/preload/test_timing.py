@@ -103,6 +103,22 @@ class Timing(unittest.TestCase):
             for duration in timed:
                 self.assertAlmostEqual(duration, expected, delta=0.5)
 
+    def test_what_events_add_to_a_matmul(self):
+        """On a Hopper GPU, where that was measured: more than to nothing, and more for matmuls of 16 bits."""
+        for major, switch, narrow, others in (("9", "1", 6900, 4000), ("9", "0", 0, 0), ("8", "1", 0, 0)):
+            with self.subTest(major=major, switch=switch):
+                _, shared = self.play("memory", *["settle"] * 3, "matmuls", "settle", level=FULL, FAKE_GPU_WORK_US="3000", FAKE_GPU_COMPUTE_MAJOR=major,
+                                      XPURUN_RUN_EVENT_CORRECTION=switch)
+                ops = {op["index"]: op for op in shared.ops() if op["class"] == 1}
+                seen = {}
+                for event in sorted((e for e in shared.drain() if e["op"] in ops), key=lambda e: e["begin_ns"])[1:]:
+                    seen.setdefault(ops[event["op"]]["dtype"][0] in (2, 14), []).append(3_000_000 - event["duration_ns"])
+                own = shared.event_overhead()[0] if switch == "1" else 0
+                for is_narrow, expected in ((True, narrow), (False, others)):
+                    self.assertGreater(len(seen[is_narrow]), 2)
+                    for off in seen[is_narrow]:
+                        self.assertAlmostEqual(off, max(expected, own), delta=2)
+
     def test_what_is_shorter_than_the_events_takes_no_time(self):
         _, shared = self.play("memory", *["settle"] * 3, "threads", "settle", level=FULL, FAKE_GPU_WORK_US="0", FAKE_GPU_EVENT_US="50",
                               XPURUN_RUN_EVENT_CORRECTION="1")
