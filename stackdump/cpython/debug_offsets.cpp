@@ -239,6 +239,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   o.frame_code = at(layout->frame_executable);
   o.frame_instr = at(layout->frame_instr);
   o.frame_locals = at(layout->frame_locals);
+  o.frame_globals = o.frame_code + 24;  // not in the table: the function and the frame before come in between
   o.frame_boundary = at(layout->frame_owner);
   o.frame_size = at(layout->frame_size);
   o.frame_tagged = minor >= 14;
@@ -273,8 +274,9 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   o.type_cached_keys = minor >= 15 ? 888 : 880;
   if (about.free_threaded) {
     // Not in the table, but moved by what is larger: the head that all objects have in common.
-    for (uint32_t* offset : {&o.type_basicsize, &o.type_dictoffset, &o.type_cached_keys, &o.module_dict,
-                             &o.dict_used, &o.sequence_size, &o.set_used, &o.cell_content}) {
+    for (uint32_t* offset :
+         {&o.type_basicsize, &o.type_dictoffset, &o.type_cached_keys, &o.module_dict, &o.dict_used,
+          &o.sequence_size, &o.set_used, &o.cell_content, &o.code_constants, &o.code_names}) {
       *offset += kFreeThreadedHead;
     }
     o.managed_dict = 8;

@@ -153,6 +153,16 @@ Addr attribute(RemoteMemory& memory, Addr object, std::string_view name, const O
   return find(memory, read_dict(memory, dict, o, kMaxAttributes), name, o);
 }
 
+std::vector<Addr> read_tuple(RemoteMemory& memory, Addr tuple, const Offsets& o, size_t limit) {
+  const auto size = tuple == 0 ? std::nullopt : memory.value<int64_t>(tuple + o.sequence_size);
+  if (!size || *size <= 0) {
+    return {};
+  }
+  std::vector<Addr> out(std::min(static_cast<size_t>(*size), limit));
+  return memory.read(tuple + o.tuple_items, std::as_writable_bytes(std::span(out))) ? out
+                                                                                    : std::vector<Addr>();
+}
+
 std::optional<int64_t> read_int(RemoteMemory& memory, Addr object, const Offsets& o) {
   const auto size = memory.value<int64_t>(object + o.long_size);
   if (!size || object == 0) {

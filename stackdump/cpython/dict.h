@@ -1,5 +1,5 @@
-// Reading containers out of another process: dicts in all their shapes, attributes of instances, small ints.
-// Pointers and counts are hostile; a container that makes no sense looks empty.
+// Reading containers out of another process: dicts in all their shapes, attributes of instances, tuples,
+// small ints. Pointers and counts are hostile; a container that makes no sense looks empty.
 #pragma once
 
 #include "stackdump/cpython/offsets.h"
@@ -25,6 +25,9 @@ std::vector<DictItem> read_dict(RemoteMemory& memory, Addr dict, const Offsets& 
 Addr dict_value(RemoteMemory& memory, Addr dict, std::string_view key, const Offsets& offsets);
 // An attribute that the object itself holds (not its class), 0 if there is none.
 Addr attribute(RemoteMemory& memory, Addr object, std::string_view name, const Offsets& offsets);
+
+// The first items, at most `limit`.
+std::vector<Addr> read_tuple(RemoteMemory& memory, Addr tuple, const Offsets& offsets, size_t limit);
 
 // The value of an int that fits.
 std::optional<int64_t> read_int(RemoteMemory& memory, Addr object, const Offsets& offsets);

@@ -83,16 +83,6 @@ std::string text_repr(RemoteMemory& memory, Addr object, const TypeView& type, c
   return quoted(is_bytes ? "b" : "", *text);
 }
 
-std::vector<Addr> tuple_items(RemoteMemory& memory, Addr tuple, const Offsets& o, size_t limit) {
-  const auto size = tuple == 0 ? std::nullopt : memory.value<int64_t>(tuple + o.sequence_size);
-  if (!size || *size <= 0) {
-    return {};
-  }
-  std::vector<Addr> out(std::min(static_cast<uint64_t>(*size), static_cast<uint64_t>(limit)));
-  return memory.read(tuple + o.tuple_items, std::as_writable_bytes(std::span(out))) ? out
-                                                                                    : std::vector<Addr>();
-}
-
 // Names of the variables in the order of the frame's slots, and whether a slot may hold a cell.
 struct Slots {
   std::vector<Addr> names;
@@ -101,7 +91,7 @@ struct Slots {
 
 Slots slots_of(RemoteMemory& memory, Addr code, const Offsets& o) {
   const auto names = [&](uint32_t at) {
-    return tuple_items(memory, memory.value<uint64_t>(code + at).value_or(0), o, kMaxLocals);
+    return read_tuple(memory, memory.value<uint64_t>(code + at).value_or(0), o, kMaxLocals);
   };
   Slots out{.names = names(o.code_local_names), .cells = {}};
   if (o.code_local_kinds != kAbsent) {

@@ -65,6 +65,7 @@ struct Offsets {
   uint32_t frame_boundary = kAbsent;  // is_entry (3.11) or owner (>= 3.12)
   uint32_t frame_size = 80;           // as much of it as we read
   uint32_t frame_locals = kAbsent;    // the local variables, object references
+  uint32_t frame_globals = kAbsent;   // the dict of the module
   uint32_t frame_tlbc = kAbsent;      // which copy of the instructions runs, free-threaded >= 3.14
   bool frame_tagged = false;          // references carry tags in their lowest two bits, >= 3.14
 
@@ -75,6 +76,8 @@ struct Offsets {
   uint32_t code_instructions = kAbsent;  // co_code_adaptive, >= 3.11
   uint32_t code_tlbc = kAbsent;          // copies of the instructions for single threads, see frame_tlbc
   uint32_t code_size = 208;              // as much of it as we read
+  uint32_t code_constants = 24;          // tuple: code objects of inner functions among them
+  uint32_t code_names = 32;              // tuple: of globals and attributes
   uint32_t code_local_names = kAbsent;  // tuple: of all local variables, or (<= 3.10) those that are no cells
   uint32_t code_local_kinds = kAbsent;  // bytes, one for each name, >= 3.11
   uint32_t code_cell_names = kAbsent;   // tuple, <= 3.10

@@ -26,6 +26,7 @@ const Offsets kOffsets311 = {
     .frame_instr = 56,
     .frame_boundary = 68,
     .frame_locals = 72,
+    .frame_globals = 8,
     .code_firstlineno = 72,
     .code_filename = 112,
     .code_name = 128,

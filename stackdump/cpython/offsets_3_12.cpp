@@ -28,6 +28,7 @@ const Offsets kOffsets312 = {
     .frame_instr = 56,
     .frame_boundary = 70,
     .frame_locals = 72,
+    .frame_globals = 24,
     .code_firstlineno = 68,
     .code_filename = 112,
     .code_name = 128,

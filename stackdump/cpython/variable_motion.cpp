@@ -11,6 +11,7 @@ namespace xpurun::stackdump {
 namespace {
 
 constexpr size_t kMaxVariables = 400;  // of the outermost frames: a loop is further out than what it calls
+constexpr size_t kMaxGlobals = 400;    // of scripts, the youngest first
 constexpr uint32_t kMaxSlots = 64;     // of one frame
 constexpr size_t kMaxKnown = 4096;     // code objects and types
 constexpr size_t kMaxTypeName = 16;    // longer than any that is looked for
@@ -37,23 +38,25 @@ uint64_t mix(uint64_t hash, uint64_t v) {
 
 }  // namespace
 
-uint32_t VariableMotion::slots_of(RemoteMemory& memory, Addr code, const Offsets& o) {
-  if (const auto known = slots_.find(code); known != slots_.end()) {
+VariableMotion::Code VariableMotion::code_at(RemoteMemory& memory, Addr code, const Offsets& o) {
+  if (const auto known = codes_.find(code); known != codes_.end()) {
     return known->second;
   }
-  uint32_t slots = 0;
+  Code out;
   const auto file = read_unicode(memory, memory.value<uint64_t>(code + o.code_filename).value_or(0), o);
   if (file && !is_left_out(*file)) {
+    out.is_left_out = false;
     for (const uint32_t at : {o.code_local_names, o.code_cell_names, o.code_free_names}) {
       const Addr names = at == kAbsent ? 0 : memory.value<uint64_t>(code + at).value_or(0);
       const int64_t size = names == 0 ? 0 : memory.value<int64_t>(names + o.sequence_size).value_or(0);
-      slots += static_cast<uint32_t>(std::clamp<int64_t>(size, 0, kMaxSlots));
+      out.slots += static_cast<uint32_t>(std::clamp<int64_t>(size, 0, kMaxSlots));
     }
+    out.slots = std::min(out.slots, kMaxSlots);
   }
-  if (slots_.size() >= kMaxKnown) {
-    slots_.clear();
+  if (codes_.size() >= kMaxKnown) {
+    codes_.clear();
   }
-  return slots_[code] = std::min(slots, kMaxSlots);
+  return codes_[code] = out;
 }
 
 VariableMotion::Kind VariableMotion::kind_of(RemoteMemory& memory, Addr type, const Offsets& o) {
@@ -96,12 +99,25 @@ uint64_t VariableMotion::value_of(RemoteMemory& memory, uint64_t slot, const Off
 uint64_t VariableMotion::fingerprint(RemoteMemory& memory, const PyThread& thread, const Offsets& o) {
   uint64_t out = 0;
   size_t variables = 0;
+  size_t globals = 0;
   std::array<uint64_t, kMaxSlots> slots{};
   for (auto group = thread.groups.rbegin(); group != thread.groups.rend(); ++group) {
     for (auto frame = group->frames.rbegin(); frame != group->frames.rend() && variables < kMaxVariables;
          ++frame) {
-      const auto here = std::span(slots).first(slots_of(memory, frame->code, o));
-      if (here.empty() || !memory.read(frame->address + o.frame_locals, std::as_writable_bytes(here))) {
+      const Code code = code_at(memory, frame->code, o);
+      const auto here = std::span(slots).first(code.slots);
+      if (code.is_left_out) {
+        continue;
+      }
+      if (here.empty()) {
+        const auto objects = modules_.values(memory, *frame, o, kMaxGlobals - globals);
+        globals += objects.size();
+        for (const Addr object : objects) {
+          out = mix(out, value_of(memory, object, o));
+        }
+        continue;
+      }
+      if (!memory.read(frame->address + o.frame_locals, std::as_writable_bytes(here))) {
         continue;
       }
       variables += here.size();

@@ -61,6 +61,54 @@ class Watching(unittest.TestCase):
             self.assertGreater(len({l.split()[0] for l in lines[:-1]}), 10, lines)
 
     @on_every_python
+    def test_a_loop_outside_of_functions_moves(self, version, path):
+        """A script without a main function, and with more variables than are looked at."""
+        with Target("""
+            import time
+            for n in range(1000):
+                globals()[f"constant_{n}"] = n
+            print("ready", flush=True)
+            for step in range(1000, 10**9):
+                time.sleep(0.02)
+        """, path) as t:
+            rc, lines = self.watch(t.pid, 30, 30)
+            self.assertEqual(rc, 0, lines)
+            self.assertGreater(len({l.split()[0] for l in lines[:-1]}), 10, lines)
+
+    @on_every_python
+    def test_what_others_do_with_a_scripts_variables_is_no_movement(self, version, path):
+        """Functions, methods and functions inside of them, run by other threads."""
+        with Target("""
+            import threading, time
+            beats, rounds, latest, started = 1000, 1000, None, 0
+            def forever(beat):
+                while True:
+                    beat()
+                    time.sleep(0.001)
+            def beat():
+                global beats
+                beats += 1
+            class Watch:
+                def beat(self):
+                    def inside():
+                        global rounds, latest
+                        rounds += 1
+                        latest = object()
+                    inside()
+            for what in (beat, Watch().beat):
+                threading.Thread(target=forever, args=(what,), daemon=True).start()
+                started += 1
+            held = threading.Lock()
+            held.acquire()
+            print("ready", flush=True)
+            held.acquire()
+        """, path) as t:
+            time.sleep(0.2)
+            rc, lines = self.watch(t.pid, 100, 5)
+            self.assertEqual(rc, 0, lines)
+            self.assertEqual(len(set(lines[:-1])), 1, lines)
+
+    @on_every_python
     def test_what_others_do_is_no_movement(self, version, path):
         """Another thread changes what the variables of the one that stands still refer to."""
         with Target("""

@@ -55,6 +55,9 @@ TEST_CASE("what the table leaves out is moved with the larger object head") {
   CHECK(o.minor == 14);
   CHECK(o.runtime_interpreters == 808);
   CHECK(o.thread_size == 832);
+  CHECK(o.frame_globals == 24);
+  CHECK(o.code_constants == 40);
+  CHECK(o.code_names == 48);
   CHECK(o.gil_locked == 24);
   CHECK(o.gil_holder == 16);
   CHECK(o.interp_gc_collecting == 7600);
