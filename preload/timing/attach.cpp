@@ -12,8 +12,9 @@ namespace xpurun::preload {
 
 namespace {
 
-// The first GPU call of a process takes longer than this anyway, and a busy supervisor answers in less.
-constexpr uint64_t kPatienceNs = 500'000'000;
+// A supervisor that is gone refuses at once; one on a machine full of work answers late, and a rank that
+// gives up is not timed at all.
+constexpr uint64_t kPatienceNs = 3'000'000'000;
 
 // The descriptor that came with the answer, or -1.
 int receive_descriptor(int connection) {

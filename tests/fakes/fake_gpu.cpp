@@ -39,7 +39,8 @@ struct Event {
 };
 
 std::mutex g_mutex;
-std::map<void*, Stream> g_streams;
+// Never destroyed: threads use it while the process ends.
+std::map<void*, Stream>& g_streams = *new std::map<void*, Stream>;
 std::atomic<uint64_t> g_last{0};
 std::atomic<const char*> g_function{""};
 std::atomic<uint64_t> g_calls{0};

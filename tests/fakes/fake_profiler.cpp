@@ -38,9 +38,8 @@ long number(const char* name, long otherwise) {
 }
 
 bool behaves(const char* how) {
-  static const std::string behaviour =
-      getenv("FAKE_NCCL_BEHAVIOUR") == nullptr ? "" : getenv("FAKE_NCCL_BEHAVIOUR");
-  return behaviour == how;
+  static const char* const behaviour = getenv("FAKE_NCCL_BEHAVIOUR");
+  return behaviour != nullptr && strcmp(behaviour, how) == 0;
 }
 
 struct Table {
@@ -56,7 +55,8 @@ Table* g_table = nullptr;
 int g_version = 0;
 int g_mask = 0;
 std::mutex g_mutex;
-std::map<void*, void*> g_contexts;
+// What the proxy uses is never destroyed: it runs on while the process ends.
+std::map<void*, void*>& g_contexts = *new std::map<void*, void*>;
 
 // A descriptor as bytes: where fields are was measured on NCCL's headers
 // src/include/plugin/profiler/profiler_v*.h.
@@ -96,8 +96,8 @@ struct Queued {
 };
 
 std::mutex g_kernels_mutex;
-std::deque<Kernel> g_kernels;
-std::deque<Queued> g_later;
+std::deque<Kernel>& g_kernels = *new std::deque<Kernel>;
+std::deque<Queued>& g_later = *new std::deque<Queued>;
 std::atomic<bool> g_proxy{false};
 std::atomic<size_t> g_untold{0};  // kernels and tasks that the proxy has in hand or before it
 thread_local int t_depth = 0;

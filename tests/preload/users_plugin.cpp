@@ -13,8 +13,9 @@
 namespace {
 
 std::mutex g_mutex;
-std::set<void*> g_open;
-std::set<void*> g_contexts;
+// Never destroyed: NCCL's proxy calls while the process ends.
+std::set<void*>& g_open = *new std::set<void*>;
+std::set<void*>& g_contexts = *new std::set<void*>;
 int g_started[16];
 int g_stopped = 0;
 int g_states = 0;
