@@ -86,6 +86,13 @@ EXPORT int fake_event_calls() {
   return g_event_calls.load();
 }
 
+EXPORT void fake_gpu_lock() {
+  g_mutex.lock();
+}
+EXPORT void fake_gpu_unlock() {
+  g_mutex.unlock();
+}
+
 EXPORT void fake_gpu_work(void* stream) {
   static const auto duration = static_cast<uint64_t>(number("FAKE_GPU_WORK_US", 50)) * 1000;
   static const auto never = static_cast<uint64_t>(number("FAKE_GPU_NEVER", 0));

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,6 +297,23 @@ void load() {
       return;
     }
   }
+}
+
+// A forked child must not find locked what the proxy has just locked.
+void lock_everything() {
+  g_mutex.lock();
+  g_kernels_mutex.lock();
+  fake_gpu_lock();
+}
+
+void unlock_everything() {
+  fake_gpu_unlock();
+  g_kernels_mutex.unlock();
+  g_mutex.unlock();
+}
+
+__attribute__((constructor)) void prepare_for_forks() {
+  pthread_atfork(lock_everything, unlock_everything, unlock_everything);
 }
 
 void logger(int, unsigned long, const char*, int, const char*, ...) {}

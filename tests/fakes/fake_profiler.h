@@ -34,5 +34,7 @@ int fake_profiler_told_all();
 // fake_gpu.cpp
 void fake_gpu_interval(void* stream, uint64_t* begin, uint64_t* end);
 int fake_is_capturing(void* stream);
+void fake_gpu_lock();
+void fake_gpu_unlock();
 void fake_violation(const char* what);
 }

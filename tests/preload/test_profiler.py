@@ -102,19 +102,21 @@ class Profiler(unittest.TestCase):
                 self.check_whole(shared, EVENTS)
 
     def test_no_timing_events_around_collectives(self):
-        plain, _ = self.play("memory", "settle", "collectives", "settle", NCCL_PROFILER_PLUGIN="none")
-        ours, shared = self.play("memory", "settle", "collectives", "settle")
-        self.assertEqual(shared.health()["marks"], 6)
-
-        def count(result):
-            return int(result.stdout.rsplit("events ", 1)[1])
-        self.assertEqual(count(plain) - count(ours), 6)
+        others = []
+        for plugin, marks in (("none", 0), (PRELOAD, 6)):
+            result, shared = self.play("memory", "settle", "collectives", "settle", NCCL_PROFILER_PLUGIN=plugin)
+            health = shared.health()
+            self.assertEqual(health["marks"], marks)
+            recorded = int(result.stdout.rsplit("events ", 1)[1])
+            others.append(recorded - 2 * health["samples"] - health["marks"])
+        # Of the clock and such; one of them is renewed now and then.
+        self.assertAlmostEqual(others[0], others[1], delta=2)
 
     def test_one_hardware_queue_for_all_streams(self):
         _, shared = self.play("memory", "settle", "collectives", "settle", CUDA_DEVICE_MAX_CONNECTIONS="1")
         found = self.check_whole(shared, NCCL)
         self.assertEqual({e["source"] for api, e in found if api in EXCHANGES}, {QUERIES})
-        self.assertEqual(shared.health()["samples"], 0)
+        self.assertEqual({e["source"] for api, e in found}, {NCCL, QUERIES})
 
     def test_groups(self):
         _, shared = self.play("memory", "settle", "collectives", "p2p", "grouped", "settle", timeout=30)

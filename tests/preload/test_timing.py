@@ -85,7 +85,9 @@ class Timing(unittest.TestCase):
         self.assertEqual(len(timed), 2)
         for event in timed:
             self.assertEqual(event["source"], 1)
-            self.assertAlmostEqual(event["duration_ns"] / 1e6, 3, delta=0.5)
+            self.assertGreater(event["duration_ns"] / 1e6, 2.99)
+        # A host that is held up between event and call adds to it, but hardly twice.
+        self.assertLess(min(e["duration_ns"] for e in timed) / 1e6, 3.1)
         self.assertGreater(timed[1]["begin_ns"], timed[0]["begin_ns"])
         self.assertEqual(shared.health()["captured"], 0)
 
@@ -100,8 +102,8 @@ class Timing(unittest.TestCase):
             ops = {op["index"]: op["api"] for op in shared.ops()}
             timed = [e["duration_ns"] / 1e6 for e in shared.drain() if ops[e["op"]] == "cublasLtMatmul"]
             self.assertEqual(len(timed), 2)
-            for duration in timed:
-                self.assertAlmostEqual(duration, expected, delta=0.5)
+            # The first may wait for its host as well.
+            self.assertAlmostEqual(min(timed), expected, delta=0.5)
 
     def test_what_events_add_to_a_matmul(self):
         """On a Hopper GPU, where that was measured: more than to nothing, and more for matmuls of 16 bits."""
