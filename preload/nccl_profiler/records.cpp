@@ -142,14 +142,21 @@ Record* join(const OwnRecords& own, const void* send, const void* receive, int r
       }
     }
   }
-  for (uint32_t at = 0; g_adrift.load(std::memory_order_relaxed) > 0 && at < kRecords; ++at) {
+  // A thread of NCCL's own may be quicker than the return of the call that it works for.
+  const bool is_nccls = t_inside == 0;
+  for (uint32_t at = 0; (is_nccls || g_adrift.load(std::memory_order_relaxed) > 0) && at < kRecords; ++at) {
     Record& record = g_records[at];
-    if (record.state.load(std::memory_order_acquire) == RecordState::adrift &&
-        matches(record, send, receive, root)) {
-      if (Record* joined = run(record, RecordState::adrift)) {
-        g_adrift.fetch_sub(1);
-        return joined;
-      }
+    const RecordState state = record.state.load(std::memory_order_acquire);
+    const bool in_question = state == RecordState::adrift || (is_nccls && state == RecordState::expected);
+    if (!in_question || !matches(record, send, receive, root)) {
+      continue;
+    }
+    if (is_nccls && run(record, RecordState::expected) != nullptr) {
+      return &record;
+    }
+    if (run(record, RecordState::adrift) != nullptr) {
+      g_adrift.fetch_sub(1);
+      return &record;
     }
   }
   return nullptr;

@@ -83,8 +83,8 @@ struct OwnRecords {
   Record* at(uint32_t index) const;
 };
 
-// The one that a call with these buffers has made, first of the thread's own, then of those adrift; now
-// running. nullptr: none.
+// The one that a call with these buffers has made, first of the thread's own, then of those adrift, on a
+// thread of NCCL's of all; now running. nullptr: none.
 Record* join(const OwnRecords& own, const void* send, const void* receive, int root);
 
 void channel_began(Record& record, int channel, uint64_t time);

@@ -94,6 +94,8 @@ struct Kernel {
 struct Queued {
   FakeTask task;
   int mask;
+  uint64_t begin = 0;  // of its kernel
+  uint64_t end = 0;
 };
 
 std::mutex g_kernels_mutex;
@@ -261,14 +263,12 @@ void tell(const Queued& queued) {
     g_table->start(context, &handle, d.bytes);
   }
   if ((queued.mask & kKernelCh) != 0 && g_version >= 3 && !behaves("silent")) {
-    uint64_t begin = 0;
-    uint64_t end = 0;
-    fake_gpu_interval(t.stream, &begin, &end);
     const std::lock_guard lock(g_kernels_mutex);
     g_untold += static_cast<size_t>(channels);
     for (int c = 0; c < channels; ++c) {
       const auto at = static_cast<uint64_t>(c);
-      g_kernels.push_back({context, handle, c, begin + at, end - static_cast<uint64_t>(channels - 1) + at});
+      g_kernels.push_back(
+          {context, handle, c, queued.begin + at, queued.end - static_cast<uint64_t>(channels - 1) + at});
     }
     if (!g_proxy.exchange(true)) {
       std::thread(proxy).detach();
@@ -372,7 +372,8 @@ EXPORT int fake_profiler_task(const FakeTask* task) {
   if (g_table == nullptr || fake_is_capturing(task->stream) != 0) {
     return 0;
   }
-  const Queued queued{*task, __atomic_load_n(&g_mask, __ATOMIC_RELAXED)};
+  Queued queued{*task, __atomic_load_n(&g_mask, __ATOMIC_RELAXED)};
+  fake_gpu_interval(task->stream, &queued.begin, &queued.end);
   if (t_depth > 0) {
     t_queue.push_back(queued);
     return 0;
