@@ -137,13 +137,16 @@ class Profiler(unittest.TestCase):
 
     def test_threads_and_exchanges(self):
         """Sends and receives of one thread while another's collectives are timed: what NCCL is asked for stays."""
-        _, shared = self.play("memory", "settle", "race", "settle", work_us=1, timeout=100)
-        health = shared.health()
-        timed = sum(op["timed"] for op in shared.ops() if op["api"] == "ncclAllReduce")
-        self.assertEqual(sum(op["calls"] for op in shared.ops() if op["api"] == "ncclAllReduce"), 8000)
-        if shared.profiler()[0] != SILENT:  # the proxy got no processor for seconds
-            self.assertGreater(timed, 100)
-        self.assertEqual(health["profiler_samples"], timed + health["profiler_lost"])
+        for _ in range(6):
+            _, shared = self.play("memory", "settle", "race", "settle", work_us=1, timeout=100)
+            health = shared.health()
+            timed = sum(op["timed"] for op in shared.ops() if op["api"] == "ncclAllReduce")
+            self.assertEqual(sum(op["calls"] for op in shared.ops() if op["api"] == "ncclAllReduce"), 8000)
+            self.assertEqual(health["profiler_samples"], timed + health["profiler_lost"])
+            # None are where a thread loses its processor in an exchange until all collectives are over.
+            if timed > 100:
+                return
+        self.fail("no collective was timed")
 
     def test_strange_orders(self):
         """Nothing crashes, nothing false is written, and what is lost is counted."""
