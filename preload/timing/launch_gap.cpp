@@ -11,12 +11,8 @@ namespace {
 // bf16, 3.9 to 4.2 us for fp32, whatever the shape and whatever an empty pair took (2.0 to 2.5 us). See
 // bench/RESULTS.md.
 constexpr int kHopper = 9;
-constexpr uint64_t kTensorCoreNs = 6900;
-constexpr uint64_t kOtherNs = 4000;
-
-bool is_narrow(int dtype) {
-  return dtype == kR16F || dtype == kR16BF || dtype == kR8FE4M3 || dtype == kR8FE5M2;
-}
+constexpr uint64_t kBf16Ns = 6900;
+constexpr uint64_t kFp32Ns = 4000;
 
 }  // namespace
 
@@ -33,7 +29,14 @@ uint64_t LaunchGap::ns(const wire::OpKey& key) const {
   if (compute_major_ != kHopper || key.op_class != static_cast<uint8_t>(wire::OpClass::matmul)) {
     return 0;
   }
-  return is_narrow(key.dtype[0]) ? kTensorCoreNs : kOtherNs;
+  switch (key.dtype[0]) {
+    case kR16BF:
+      return kBf16Ns;
+    case kR32F:
+      return kFp32Ns;
+    default:
+      return 0;
+  }
 }
 
 }  // namespace xpurun::preload

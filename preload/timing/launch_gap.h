@@ -12,7 +12,7 @@ class LaunchGap {
  public:
   // Asks CUDA what kind of GPU it is. The poller's alone; never waits.
   void set_up(int device);
-  // 0: not known for this kind of GPU, or the call is no matmul.
+  // 0: not known for this kind of GPU and matrices, or the call is no matmul.
   uint64_t ns(const wire::OpKey& key) const;
 
  private:

@@ -73,8 +73,6 @@ inline constexpr int kR16F = 2;
 inline constexpr int kC32F = 4;
 inline constexpr int kC64F = 5;
 inline constexpr int kR16BF = 14;
-inline constexpr int kR8FE4M3 = 28;
-inline constexpr int kR8FE5M2 = 29;
 // cudaDeviceAttr
 inline constexpr int kAttributeComputeMajor = 75;
 // cublasComputeType_t

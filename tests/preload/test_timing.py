@@ -77,17 +77,22 @@ class Timing(unittest.TestCase):
                 row, = [op for op in shared.ops() if op["api"] == "cublasLtMatmul" and op["dtype"][0] == 14]
                 self.assertEqual((row["m"], row["n"], row["k"], row["flags"]), (500, 600, 700, 4))
 
+    def test_a_supervisor_that_does_not_answer_is_waited_for_once(self):
+        began = time.monotonic()
+        _, shared = self.play("matmuls", "collectives", "memory", segments=lambda: time.sleep(50))
+        self.assertIsNone(shared)
+        self.assertLess(time.monotonic() - began, 20)
+
     def test_durations_are_the_gpus(self):
-        _, shared = self.play("memory", "settle", "lt", "settle", level=FULL, FAKE_GPU_WORK_US="3000")
+        # Behind other work, where the host's time is hidden.
+        _, shared = self.play("memory", "settle", "matmuls", "lt", *["settle"] * 4, level=FULL, FAKE_GPU_WORK_US="5000")
         events = shared.drain()
         ops = {op["index"]: op["api"] for op in shared.ops()}
         timed = [e for e in events if ops[e["op"]] == "cublasLtMatmul"]
         self.assertEqual(len(timed), 2)
         for event in timed:
             self.assertEqual(event["source"], 1)
-            self.assertGreater(event["duration_ns"] / 1e6, 2.99)
-        # A host that is held up between event and call adds to it, but hardly twice.
-        self.assertLess(min(e["duration_ns"] for e in timed) / 1e6, 3.1)
+            self.assertAlmostEqual(event["duration_ns"] / 1e6, 5, delta=0.01)
         self.assertGreater(timed[1]["begin_ns"], timed[0]["begin_ns"])
         self.assertEqual(shared.health()["captured"], 0)
 
@@ -95,31 +100,32 @@ class Timing(unittest.TestCase):
         # An event here keeps its stream for 2 ms, which the second one of a pair adds to a duration.
         for switch, expected in ((None, 3), ("0", 5), ("1", 3)):
             more = {} if switch is None else {"XPURUN_RUN_EVENT_CORRECTION": switch}
-            _, shared = self.play("memory", *["settle"] * 3, "lt", "settle", level=FULL, FAKE_GPU_WORK_US="3000", FAKE_GPU_EVENT_US="2000", **more)
+            _, shared = self.play("memory", *["settle"] * 3, "matmuls", "lt", *["settle"] * 6, level=FULL, FAKE_GPU_WORK_US="3000",
+                                  FAKE_GPU_EVENT_US="2000", **more)
             own, is_off = shared.event_overhead()
             self.assertAlmostEqual(own / 1e6, 2, delta=0.2)
             self.assertEqual(is_off, int(switch != "0"))
             ops = {op["index"]: op["api"] for op in shared.ops()}
             timed = [e["duration_ns"] / 1e6 for e in shared.drain() if ops[e["op"]] == "cublasLtMatmul"]
             self.assertEqual(len(timed), 2)
-            # The first may wait for its host as well.
-            self.assertAlmostEqual(min(timed), expected, delta=0.5)
+            for duration in timed:
+                self.assertAlmostEqual(duration, expected, delta=0.2)
 
     def test_what_events_add_to_a_matmul(self):
-        """On a Hopper GPU, where that was measured: more than to nothing, and more for matmuls of 16 bits."""
-        for major, switch, narrow, others in (("9", "1", 6900, 4000), ("9", "0", 0, 0), ("8", "1", 0, 0)):
+        """On a Hopper GPU, where that was measured, to matmuls of bf16 and fp32: more than to nothing."""
+        for major, switch, bf16, fp32 in (("9", "1", 6900, 4000), ("9", "0", 0, 0), ("8", "1", 0, 0)):
             with self.subTest(major=major, switch=switch):
-                _, shared = self.play("memory", *["settle"] * 3, "matmuls", "settle", level=FULL, FAKE_GPU_WORK_US="3000", FAKE_GPU_COMPUTE_MAJOR=major,
-                                      XPURUN_RUN_EVENT_CORRECTION=switch)
+                _, shared = self.play("memory", *["settle"] * 3, "matmuls", *["settle"] * 12, level=FULL, FAKE_GPU_WORK_US="20000",
+                                      FAKE_GPU_COMPUTE_MAJOR=major, XPURUN_RUN_EVENT_CORRECTION=switch)
                 ops = {op["index"]: op for op in shared.ops() if op["class"] == 1}
-                seen = {}
+                off = {0: [], 1: [], 2: [], 14: []}  # fp32, fp64, fp16, bf16
                 for event in sorted((e for e in shared.drain() if e["op"] in ops), key=lambda e: e["begin_ns"])[1:]:
-                    seen.setdefault(ops[event["op"]]["dtype"][0] in (2, 14), []).append(3_000_000 - event["duration_ns"])
+                    off.setdefault(ops[event["op"]]["dtype"][0], []).append(20_000_000 - event["duration_ns"])
                 own = shared.event_overhead()[0] if switch == "1" else 0
-                for is_narrow, expected in ((True, narrow), (False, others)):
-                    self.assertGreater(len(seen[is_narrow]), 2)
-                    for off in seen[is_narrow]:
-                        self.assertAlmostEqual(off, max(expected, own), delta=2)
+                for dtype, found in off.items():
+                    self.assertGreaterEqual(len(found), 2, dtype)
+                    for ns in found:
+                        self.assertAlmostEqual(ns, max({14: bf16, 0: fp32}.get(dtype, 0), own), delta=2, msg=dtype)
 
     def test_what_is_shorter_than_the_events_takes_no_time(self):
         _, shared = self.play("memory", *["settle"] * 3, "threads", "settle", level=FULL, FAKE_GPU_WORK_US="0", FAKE_GPU_EVENT_US="50",

@@ -130,7 +130,6 @@ static_assert(kDescScaleA == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER);
 static_assert(kDescScaleB == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
 static_assert(kR32F == CUDA_R_32F && kR64F == CUDA_R_64F && kR16F == CUDA_R_16F);
 static_assert(kC32F == CUDA_C_32F && kC64F == CUDA_C_64F && kR16BF == CUDA_R_16BF);
-static_assert(kR8FE4M3 == CUDA_R_8F_E4M3 && kR8FE5M2 == CUDA_R_8F_E5M2);
 static_assert(kAttributeComputeMajor == cudaDevAttrComputeCapabilityMajor);
 static_assert(kCompute16F == CUBLAS_COMPUTE_16F && kCompute32F == CUBLAS_COMPUTE_32F);
 static_assert(kCompute64F == CUBLAS_COMPUTE_64F);
