@@ -16,6 +16,17 @@ class Watching(unittest.TestCase):
         done = subprocess.run([POSITION_PROBE, str(pid), str(times), str(interval_ms)], capture_output=True, text=True)
         return done.returncode, done.stdout.splitlines()
 
+    def check_moves(self, target):
+        rc, lines = self.watch(target.pid, 30, 30)
+        self.assertEqual(rc, 0, lines)
+        self.assertGreater(len({line.split()[0] for line in lines[:-1]}), 10, lines)
+
+    def check_stands_still(self, target):
+        time.sleep(0.2)
+        rc, lines = self.watch(target.pid, 100, 5)
+        self.assertEqual(rc, 0, lines)
+        self.assertEqual(len(set(lines[:-1])), 1, lines)
+
     @on_every_python
     def test_every_interpreter(self, version, path):
         with Target("""
@@ -56,9 +67,7 @@ class Watching(unittest.TestCase):
                     step += 1
             train()
         """, path) as t:
-            rc, lines = self.watch(t.pid, 30, 30)
-            self.assertEqual(rc, 0, lines)
-            self.assertGreater(len({l.split()[0] for l in lines[:-1]}), 10, lines)
+            self.check_moves(t)
 
     @on_every_python
     def test_a_loop_outside_of_functions_moves(self, version, path):
@@ -71,9 +80,7 @@ class Watching(unittest.TestCase):
             for step in range(1000, 10**9):
                 time.sleep(0.02)
         """, path) as t:
-            rc, lines = self.watch(t.pid, 30, 30)
-            self.assertEqual(rc, 0, lines)
-            self.assertGreater(len({l.split()[0] for l in lines[:-1]}), 10, lines)
+            self.check_moves(t)
 
     @on_every_python
     def test_what_others_do_with_a_scripts_variables_is_no_movement(self, version, path):
@@ -103,10 +110,7 @@ class Watching(unittest.TestCase):
             print("ready", flush=True)
             held.acquire()
         """, path) as t:
-            time.sleep(0.2)
-            rc, lines = self.watch(t.pid, 100, 5)
-            self.assertEqual(rc, 0, lines)
-            self.assertEqual(len(set(lines[:-1])), 1, lines)
+            self.check_stands_still(t)
 
     @on_every_python
     def test_what_others_do_is_no_movement(self, version, path):
@@ -131,10 +135,7 @@ class Watching(unittest.TestCase):
                 held.acquire()
             waits()
         """, path) as t:
-            time.sleep(0.2)
-            rc, lines = self.watch(t.pid, 100, 5)
-            self.assertEqual(rc, 0, lines)
-            self.assertEqual(len(set(lines[:-1])), 1, lines)
+            self.check_stands_still(t)
 
     def test_waiting_by_the_clock_is_no_movement(self):
         """In the standard library, and in a function of the program's own."""

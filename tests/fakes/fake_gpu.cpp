@@ -31,6 +31,7 @@ struct Stream {
   uint64_t busy_until = 0;
   uint64_t busy_from = 0;  // the last piece of work
   bool capturing = false;
+  bool made = false;  // by cudaStreamCreateWithFlags
 };
 
 struct Event {
@@ -45,7 +46,7 @@ std::atomic<uint64_t> g_last{0};
 std::atomic<const char*> g_function{""};
 std::atomic<uint64_t> g_calls{0};
 std::atomic<int> g_violations{0};
-std::atomic<int> g_event_calls{0};
+std::atomic<int> g_event_calls{0};  // on streams that nobody made: the program's are just addresses
 uint64_t g_pieces = 0;
 thread_local int t_last_error = 0;
 thread_local int t_device = 0;
@@ -148,12 +149,12 @@ EXPORT int cudaEventCreateWithFlags(void** event, unsigned flags) {
 }
 EXPORT int cudaEventRecord(void* event, void* stream) {
   static const int error = static_cast<int>(number("FAKE_GPU_FAIL_EVENTS", 0));
-  ++g_event_calls;
   if (error != 0) {
     return failed(error);
   }
   const std::lock_guard lock(g_mutex);
   Stream& s = g_streams[stream];
+  g_event_calls += s.made ? 0 : 1;
   if (s.capturing) {
     ++g_violations;
     return failed(900);
@@ -208,6 +209,8 @@ EXPORT int cudaRuntimeGetVersion(int* version) {
 }
 EXPORT int cudaStreamCreateWithFlags(void** stream, unsigned) {
   *stream = new int;
+  const std::lock_guard lock(g_mutex);
+  g_streams[*stream].made = true;
   return 0;
 }
 EXPORT int cudaDeviceGetPCIBusId(char* text, int length, int) {

@@ -31,6 +31,8 @@ void fake_profiler_group_end();
 int fake_nccl_version();
 // Whether the plugin was told of everything that was called so far.
 int fake_profiler_told_all();
+// How late at most it was told that a channel began or ended.
+int fake_profiler_late_us();
 // fake_gpu.cpp
 void fake_gpu_interval(void* stream, uint64_t* begin, uint64_t* end);
 int fake_is_capturing(void* stream);

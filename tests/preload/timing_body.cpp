@@ -26,6 +26,7 @@ int cudaGetLastError();
 int fake_set_last_error(int error);
 int fake_profiler_mask();
 int fake_profiler_told_all();
+int fake_profiler_late_us();
 }
 
 namespace {
@@ -243,23 +244,39 @@ void grouped() {
   }
 }
 
-constexpr int kRaces = 2000;
+constexpr int kRounds = 10;
+constexpr int kRaces = 150;       // of each round, beside the exchanges
+constexpr int kUndisturbed = 50;  // and when no thread is in one
+pthread_barrier_t g_round;
+
+void all_reduces(void* stream, int count) {
+  for (int i = 0; i < count; ++i) {
+    ncclAllReduce(stream, stream, 64, 7, 0, g_comm, stream);
+  }
+}
 
 void* collectives_in_a_row(void* stream) {
-  for (int i = 0; i < kRaces; ++i) {
-    ncclAllReduce(stream, stream, 64, 7, 0, g_comm, stream);
+  for (int round = 0; round < kRounds; ++round) {
+    all_reduces(stream, kRaces);
+    pthread_barrier_wait(&g_round);
+    all_reduces(stream, kUndisturbed);
+    pthread_barrier_wait(&g_round);
   }
   return nullptr;
 }
 
 void* exchanges_in_a_row(void* stream) {
-  for (int i = 0; i < kRaces; ++i) {
-    ncclGroupStart();
-    ncclSend(kA, 64, 7, 1, g_comm, stream);
-    ncclRecv(kC, 64, 7, 1, g_comm, stream);
-    ncclSend(kA, 64, 7, 2, g_comm, stream);
-    ncclRecv(kC, 64, 7, 2, g_comm, stream);
-    ncclGroupEnd();
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < kRaces; ++i) {
+      ncclGroupStart();
+      ncclSend(kA, 64, 7, 1, g_comm, stream);
+      ncclRecv(kC, 64, 7, 1, g_comm, stream);
+      ncclSend(kA, 64, 7, 2, g_comm, stream);
+      ncclRecv(kC, 64, 7, 2, g_comm, stream);
+      ncclGroupEnd();
+    }
+    pthread_barrier_wait(&g_round);
+    pthread_barrier_wait(&g_round);
   }
   return nullptr;
 }
@@ -269,6 +286,7 @@ void race() {
     ncclCommInitRank(&g_comm, 8, unique_id('x'), 3);
   }
   pthread_t thread[8];
+  pthread_barrier_init(&g_round, nullptr, 8);
   for (int i = 0; i < 8; ++i) {
     pthread_create(&thread[i], nullptr, i < 4 ? collectives_in_a_row : exchanges_in_a_row, &g_streams[i]);
   }
@@ -493,7 +511,8 @@ extern "C" int play(int count, char** names) {
       }
     }
   }
-  printf("wrong %d violations %d events %d\n", g_wrong, fake_violations(), fake_event_calls());
+  printf("wrong %d violations %d late %d us events %d\n", g_wrong, fake_violations(), fake_profiler_late_us(),
+         fake_event_calls());
   fflush(stdout);
   return g_wrong;
 }

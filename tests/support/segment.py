@@ -106,6 +106,9 @@ class Segment:
         assert len(matching) == 1, (api, more, matching)
         return matching[0]
 
+    def class_of(self, index):
+        return self.word(OPS_AT + 128 * index + 10, "<B")
+
     def comms(self):
         found = []
         for i in range(COMMS):
