@@ -25,12 +25,14 @@ constexpr uint64_t kQuietNs = 200 * kNsPerMs;
 constexpr uint64_t kLateNs = 2000 * kNsPerMs;
 // So much may the host's and the GPU's clock seem to differ.
 constexpr uint64_t kClockNs = kNsPerMs;
-// So many collectives without any time, one after another: nothing will come.
+// So many looks of the poller, one after another, at which collectives were given up and none had times:
+// nothing will come. A process that stood still gives up many, but at one look.
 constexpr uint32_t kSilent = 16;
 
 constinit std::atomic<wire::ProfilerState> g_profiler{wire::ProfilerState::none};
 constinit std::atomic<int> g_version{0};
-constinit std::atomic<uint32_t> g_lost_in_a_row{0};
+constinit std::atomic<uint32_t> g_losses_in_a_row{0};
+constinit std::atomic<uint64_t> g_last_loss{UINT64_MAX};  // which look
 constinit std::atomic<uint32_t> g_in_use{0};
 
 __thread OwnRecords t_expected;
@@ -79,19 +81,25 @@ int bits_of(uint64_t set) {
   return count;
 }
 
-bool is_over(const Record& record, uint64_t now) {
+// The clock is looked at after `time` was, and again for each: the thread may stand still for long in
+// between.
+uint64_t since(uint64_t time) {
+  return now_ns() - time;
+}
+
+bool is_over(const Record& record) {
   const uint64_t started = record.started.load(std::memory_order_acquire);
   if (started == 0 || !record.queued.load(std::memory_order_acquire) ||
       record.stopped.load(std::memory_order_acquire) != started) {
     return false;
   }
-  return bits_of(started) >= record.how.channels || now - record.last_stop_ns.load() > kQuietNs;
+  return bits_of(started) >= record.how.channels || since(record.last_stop_ns.load()) > kQuietNs;
 }
 
 // Its communicator's ledger says that the GPU is beyond it, or the communicator is gone.
-bool is_late(const Record& record, uint64_t now) {
+bool is_late(const Record& record) {
   const wire::CommEntry& comm = segment()->comms[record.expected.comm];
-  if (now - record.joined_ns < kLateNs) {
+  if (since(record.joined_ns) < kLateNs) {
     return false;
   }
   const auto state = static_cast<wire::CommState>(comm.state.load());
@@ -99,7 +107,9 @@ bool is_late(const Record& record, uint64_t now) {
          state == wire::CommState::destroyed || state == wire::CommState::failed;
 }
 
-bool measure(const Record& record, uint64_t now, ProfiledCollective* out) {
+// Of one that is over.
+bool measure(const Record& record, ProfiledCollective* out) {
+  const uint64_t now = now_ns();
   const uint64_t begin = record.begin.load();
   const uint64_t end = record.end.load();
   const uint64_t called = record.expected.call_ns;
@@ -125,8 +135,10 @@ void give_back(Record& record) {
 }
 
 void lose(Record& record) {
-  add(segment()->header.health.profiler_lost, 1);
-  if (g_lost_in_a_row.fetch_add(1) + 1 == kSilent) {
+  wire::Health& health = segment()->header.health;
+  add(health.profiler_lost, 1);
+  const uint64_t look = health.polls.load(std::memory_order_relaxed);
+  if (g_last_loss.exchange(look) != look && g_losses_in_a_row.fetch_add(1) + 1 == kSilent) {
     wire::ProfilerState ready = wire::ProfilerState::ready;
     if (g_profiler.compare_exchange_strong(ready, wire::ProfilerState::silent)) {
       set_own_events(0);
@@ -237,7 +249,7 @@ void point_to_point_ends() {
   t_exchange = 0;
 }
 
-bool next_profiled(uint64_t now, uint32_t* at, ProfiledCollective* out) {
+bool next_profiled(uint32_t* at, ProfiledCollective* out) {
   if (g_in_use.load(std::memory_order_relaxed) == 0) {
     return false;
   }
@@ -245,16 +257,16 @@ bool next_profiled(uint64_t now, uint32_t* at, ProfiledCollective* out) {
     Record& record = record_at((*at)++);
     const RecordState state = record.state.load(std::memory_order_acquire);
     if (state == RecordState::running && g_profiler.load() != wire::ProfilerState::no_times) {
-      const bool over = is_over(record, now);
-      if (over && measure(record, now, out)) {
-        g_lost_in_a_row.store(0);
+      const bool over = is_over(record);
+      if (over && measure(record, out)) {
+        g_losses_in_a_row.store(0);
         give_back(record);
         return true;
       }
-      if (over || is_late(record, now)) {
+      if (over || is_late(record)) {
         lose(record);
       }
-    } else if (state == RecordState::adrift && now - record.expected_ns > kLateNs * 15) {
+    } else if (state == RecordState::adrift && since(record.expected_ns) > kLateNs * 15) {
       lose(record);
     }
   }

@@ -57,7 +57,7 @@ struct ProfiledCollective {
 };
 
 // The poller: the next one that is over, if there is one. Begin with *at = 0.
-bool next_profiled(uint64_t now, uint32_t* at, ProfiledCollective* out);
+bool next_profiled(uint32_t* at, ProfiledCollective* out);
 // The poller, at every look and whenever the level has changed.
 void keep_profiler_books();
 

@@ -198,10 +198,10 @@ void completed(const Pending& item, uint32_t number, StreamQueues::Stream& strea
 constexpr uint64_t kAroundChannelsNs = 3000;
 
 // What NCCL itself has timed.
-void take_profiled(uint64_t now) {
+void take_profiled() {
   wire::Segment& shared = *segment();
   ProfiledCollective done{};
-  for (uint32_t at = 0; next_profiled(now, &at, &done);) {
+  for (uint32_t at = 0; next_profiled(&at, &done);) {
     const Expected& e = done.expected;
     wire::Event event{};
     const bool lacks_ends = g_correct && done.source == wire::Source::nccl_profiler;
@@ -379,14 +379,14 @@ void* poll_for_ever(void*) {
       break;
     }
     take_host_spans();
-    take_profiled(now_ns());
+    take_profiled();
     keep_books(now_ns());
     rest();
   }
   if (g_phase.load() == Phase::leaving && g_prepared) {
     poll_once();
     take_host_spans();
-    take_profiled(now_ns());
+    take_profiled();
     g_counted_ns = 0;
     count_calls(now_ns());
   }

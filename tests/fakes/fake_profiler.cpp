@@ -102,6 +102,7 @@ std::mutex g_kernels_mutex;
 std::deque<Kernel>& g_kernels = *new std::deque<Kernel>;
 std::deque<Queued>& g_later = *new std::deque<Queued>;
 std::atomic<bool> g_proxy{false};
+std::atomic<bool> g_stood_still{false};
 std::atomic<size_t> g_untold{0};     // kernels and tasks that the proxy has in hand or before it
 std::atomic<uint64_t> g_late_ns{0};  // written by the proxy alone
 thread_local int t_depth = 0;
@@ -168,6 +169,10 @@ void proxy() {
       const std::lock_guard lock(g_kernels_mutex);
       kernels.swap(g_kernels);
       later.swap(g_later);
+    }
+    if (!kernels.empty() && behaves("stands-still") && !g_stood_still.exchange(true)) {
+      const timespec longer_than_is_waited_for{3, 500'000'000};
+      nanosleep(&longer_than_is_waited_for, nullptr);
     }
     for (const Queued& queued : later) {
       tell(queued);

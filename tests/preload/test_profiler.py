@@ -142,6 +142,7 @@ class Profiler(unittest.TestCase):
         _, shared = self.play("memory", "settle", "race", "settle", work_us=1, timeout=100)
         health = shared.health()
         timed = sum(op["timed"] for op in shared.ops() if op["api"] == "ncclAllReduce")
+        self.assertEqual(shared.profiler()[0], READY)
         self.assertEqual(sum(op["calls"] for op in shared.ops() if op["api"] == "ncclAllReduce"), 8000)
         self.assertGreater(timed, 100)
         self.assertEqual(health["profiler_samples"], timed + health["profiler_lost"])
@@ -178,10 +179,19 @@ class Profiler(unittest.TestCase):
 
     def test_silent_for_good(self):
         """Where nothing ever comes, times by events again."""
-        _, shared = self.play("memory", "settle", *["collectives"] * 20, *["settle"] * 20, "collectives", "settle", work_us=20,
-                              FAKE_NCCL_BEHAVIOUR="silent")
+        _, shared = self.play("memory", "settle", *["collectives", "settle"] * 20, *["settle"] * 16, "collectives", "settle",
+                              work_us=20, FAKE_NCCL_BEHAVIOUR="silent")
         self.assertEqual(shared.profiler()[0], SILENT)
         self.assertEqual(sum(e["source"] == EVENTS for api, e in self.events(shared) if api in WHOLE), 6)
+
+    def test_stood_still(self):
+        """What was not told for long is given up, at once; what follows is timed as before."""
+        _, shared = self.play("memory", "settle", *["collectives"] * 4, *["settle"] * 2, "collectives", "settle", work_us=20,
+                              FAKE_NCCL_BEHAVIOUR="stands-still")
+        self.assertEqual(shared.profiler()[0], READY)
+        self.assertEqual(shared.health()["profiler_lost"], 24)
+        found = [e for api, e in self.events(shared) if api in WHOLE]
+        self.assertEqual([(e["source"], e["duration_ns"]) for e in found], [(NCCL, 20_000 + 3000)] * 6)
 
     def test_known_bad(self):
         for version, mode, state in (("23003", "auto", KNOWN_BAD), ("23102", "auto", KNOWN_BAD), ("23003", "always", READY)):

@@ -1,0 +1,196 @@
+// The poller's look at what NCCL has told, with a clock of our own: each time that it is read, the reader
+// stands still for some milliseconds, as on a busy machine, and NCCL's proxy goes on. Nothing is lost and no
+// time is taken too early.
+#include "preload/nccl_profiler/abi.h"
+#include "preload/nccl_profiler/profiler.h"
+#include "preload/timing/hook.h"
+#include "preload/timing/timed_call.h"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+using namespace xpurun;
+
+extern "C" const preload::ProfilerTableV5 ncclProfiler_v5;
+
+namespace {
+
+constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kGpuClock = 1'700'000'000'000'000'000;
+constexpr int kSkipped = 77;
+constexpr int kChannels = 3;
+
+uint64_t g_now = 1000 * kMs;
+std::function<void()> g_meanwhile;
+void* g_context = nullptr;
+
+int g_wrong = 0;
+
+void expect(bool good, const char* what) {
+  if (!good) {
+    std::printf("wrong: %s\n", what);
+    ++g_wrong;
+  }
+}
+
+}  // namespace
+
+namespace xpurun::preload {
+
+constinit State g_state;
+__thread uint32_t t_inside;
+
+uint64_t now_ns() {
+  const uint64_t now = g_now;
+  if (const std::function<void()> meanwhile = std::exchange(g_meanwhile, nullptr)) {
+    meanwhile();
+    g_meanwhile = meanwhile;
+  }
+  return now;
+}
+
+void* find_in_library(const char*, const char*) {
+  return nullptr;
+}
+
+uint32_t times_switched_off() {
+  return 0;
+}
+
+void profiled(uint64_t) {}
+
+}  // namespace xpurun::preload
+
+namespace {
+
+// One that has been called and launched, as NCCL tells of it.
+class Collective {
+ public:
+  explicit Collective(uint64_t number) {
+    static char buffers[4096];
+    char* const buffer = &buffers[number % sizeof(buffers)];
+    preload::Expected expected{};
+    expected.sequence = number;
+    expected.call_ns = g_now;
+    expected.send = buffer;
+    expected.receive = buffer;
+    expected.root = -1;
+    expect(preload::expect_collective(expected) != preload::kNoRecord, "NCCL is asked");
+    preload::CollV5 told{};
+    told.head.type = preload::kEventColl;
+    told.send = buffer;
+    told.receive = buffer;
+    told.channels = kChannels;
+    ncclProfiler_v5.start(g_context, &self_, &told);
+    ncclProfiler_v5.stop(self_);
+    preload::ask_no_more();
+    preload::expected_are_launched(preload::Launched::now);
+  }
+
+  void begin(uint8_t channel) {
+    preload::KernelChV4 told{};
+    told.head.type = preload::kEventKernelCh;
+    told.head.parent = self_;
+    told.channel = channel;
+    told.timer = g_now + kGpuClock;
+    ncclProfiler_v5.start(g_context, &channels_.at(channel), &told);
+  }
+
+  void end(uint8_t channel) {
+    preload::KernelChStop told{g_now + kGpuClock};
+    ncclProfiler_v5.record(channels_.at(channel), preload::kStateKernelChStop, &told);
+    ncclProfiler_v5.stop(channels_.at(channel));
+  }
+
+ private:
+  void* self_ = nullptr;
+  std::array<void*, kChannels> channels_{};
+};
+
+std::vector<preload::ProfiledCollective> look() {
+  std::vector<preload::ProfiledCollective> found;
+  preload::ProfiledCollective one{};
+  for (uint32_t at = 0; preload::next_profiled(&at, &one);) {
+    found.push_back(one);
+  }
+  return found;
+}
+
+// While the poller looks, one after the other is carried out.
+void one_after_the_other() {
+  constexpr size_t kCount = 64;
+  std::vector<Collective> launched;
+  for (size_t i = 0; i < kCount; ++i) {
+    launched.emplace_back(i + 1);
+  }
+  size_t next = 0;
+  g_meanwhile = [&] {
+    g_now += 5 * kMs;
+    if (next < kCount) {
+      for (uint8_t c = 0; c < kChannels; ++c) {
+        launched[next].begin(c);
+      }
+      g_now += kMs;
+      for (uint8_t c = 0; c < kChannels; ++c) {
+        launched[next].end(c);
+      }
+      ++next;
+    }
+  };
+  size_t found = 0;
+  for (size_t looks = 0; looks < kCount && found < kCount; ++looks) {
+    for (const preload::ProfiledCollective& one : look()) {
+      ++found;
+      expect(one.duration_ns == kMs, "a duration");
+    }
+  }
+  g_meanwhile = nullptr;
+  expect(found == kCount, "all are found");
+}
+
+// While the poller looks, the first channel is done, and the others are about to begin.
+void channel_by_channel() {
+  Collective launched(100);
+  uint8_t next = 0;
+  g_meanwhile = [&] {
+    g_now += 5 * kMs;
+    if (next < kChannels) {
+      launched.begin(next);
+      g_now += kMs;
+      launched.end(next++);
+    }
+  };
+  std::vector<preload::ProfiledCollective> found;
+  for (int looks = 0; looks < 10 && found.empty(); ++looks) {
+    found = look();
+  }
+  g_meanwhile = nullptr;
+  expect(found.size() == 1 && found[0].duration_ns == 13 * kMs, "not before the last channel");
+}
+
+}  // namespace
+
+int main() {
+  setenv("XPURUN_RUN_PROFILER", "always:none", 1);
+  const auto shared = std::make_unique<wire::Segment>();
+  preload::g_state.segment.store(shared.get());
+  preload::g_state.level.store(wire::Level::full);
+  // The ledger says that the GPU is beyond whatever NCCL has not told about.
+  shared->comms[0].done.store(1000);
+  int mask = 0;
+  ncclProfiler_v5.init(&g_context, 1, &mask, nullptr, 8, 8, 0, nullptr);
+  if (preload::profiler_use() != preload::ProfilerUse::times) {
+    std::printf("skipped: no room in /dev/shm\n");
+    return kSkipped;
+  }
+  one_after_the_other();
+  channel_by_channel();
+  expect(shared->header.health.profiler_lost.load() == 0, "none is lost");
+  expect(preload::profiler_use() == preload::ProfilerUse::times, "NCCL goes on being asked");
+  return g_wrong == 0 ? 0 : 1;
+}
