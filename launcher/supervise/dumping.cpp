@@ -14,6 +14,8 @@
 namespace xpurun::launcher {
 
 namespace {
+// A dump that takes longer is a debugger's, which holds its process for as long.
+constexpr double kLongDumpS = 1;
 // A dump this young answers for a crash that comes right after it: the pictures would be the same.
 constexpr double kFreshS = 2;
 }  // namespace
@@ -152,6 +154,7 @@ void Supervisor::start_dump() {
                     .wall_ns = base::wall_ns(),
                     .at_s = journal_.elapsed_s(),
                     .hang_timeout_s = options_.hang_timeout_s,
+                    .escalated = serving_.front().why == "hang" && !is_doubted(),
                     .trigger_rank = serving_.front().trigger,
                     .ranks = observations()};
   const std::string directory = journal_.dir().file(dump_dir_);
@@ -191,6 +194,15 @@ void Supervisor::dump_done(const DumpOutcome& outcome) {
   dump_.reset();
   last_dump_ = base::mono_ns();
   last_dump_s_ = base::ns_to_s(last_dump_ - dump_begun_);
+  base::MonoNs held_up = last_dump_ - dump_begun_;
+  if (last_dump_s_ > kLongDumpS) {
+    // What the ranks use is to be seen anew before more is said.
+    for (auto& [pid, watch] : watches_) {
+      watch.forget_usage();
+    }
+    held_up += base::s_to_ns(options_.hang_timeout_s / 2);
+  }
+  detector_.held_up(held_up);
   dump_manifest_.processes = outcome.processes;
   dump_manifest_.spread_ns = outcome.spread_ns;
   const auto written =

@@ -47,15 +47,17 @@ StallEvents HangDetector::update(base::MonoNs now, const std::vector<StillRank>&
       members_.insert({r.rank, r.last_progress});
     }
   }
-  open_ = open_ || events.raised;
+  if (events.raised) {
+    open_ = true;
+    held_up_ = 0;
+  }
   for (const Member& m : members_) {
     oldest_member = std::min(oldest_member, m.last_progress);
   }
   if (open_ && !escalated_) {
-    const base::MonoNs escalation = oldest_member + timeout_ * busy_timeouts_;
-    if (now >= escalation) {
+    const base::MonoNs escalation = oldest_member + timeout_ * busy_timeouts_ + held_up_;
+    if (now >= escalation && !events.raised) {
       escalated_ = true;
-      // With a single timeout allowed, the stall is beyond doubt as it is raised.
       events.escalated = true;
     } else {
       next_deadline_ = std::min(next_deadline_.value_or(INT64_MAX), escalation);

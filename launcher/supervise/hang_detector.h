@@ -21,7 +21,7 @@ struct StillRank {
 
 struct StallEvents {
   bool raised = false;     // take a dump and say who
-  bool escalated = false;  // a suspected stall has outlasted busy_timeouts x timeout
+  bool escalated = false;  // a suspected stall has outlasted busy_timeouts x timeout; never with `raised`
   bool cleared = false;
   base::Rank longest = base::kNoRank;  // raised: the rank that has been still longest
 };
@@ -33,6 +33,10 @@ class HangDetector {
 
   // Ranks that have died are simply absent. `cleared` may come together with a new `raised`.
   StallEvents update(base::MonoNs now, const std::vector<StillRank>& ranks);
+
+  // For so long the ranks were held up by us, so that it says nothing of them that they did not move: an open
+  // stall is doubted for longer.
+  void held_up(base::MonoNs duration) { held_up_ += duration; }
 
   bool open() const { return open_; }
   // When update() should be called again at the latest, given what was last seen; nothing if never.
@@ -50,6 +54,7 @@ class HangDetector {
   int busy_timeouts_;
   bool open_ = false;
   bool escalated_ = false;
+  base::MonoNs held_up_ = 0;  // since the stall is open
   std::set<Member> members_;
   std::optional<base::MonoNs> next_deadline_;
 };

@@ -80,10 +80,13 @@ class Supervisor {
 
   // watching.cpp
   void tick();
+  void watch_ranks(base::MonoNs now);
   void schedule_tick();
   void discover();
   void stall_raised(base::Rank longest);
   void stall_escalated();
+  // Whether a busy rank is given more than one timeout.
+  bool is_doubted() const { return options_.busy_timeouts > 1; }
   void stall_cleared();
 
   // dumping.cpp

@@ -72,6 +72,15 @@ void Supervisor::tick() {
     discovery_interval_s_ = std::min(discovery_interval_s_ * 1.6, kSlowestDiscoveryS);
     next_discovery_ = now + base::s_to_ns(discovery_interval_s_);
   }
+  if (dump_ == nullptr) {
+    watch_ranks(now);
+  }
+  journal_.manifest().processes = table_.records();
+  schedule_tick();
+}
+
+// Not while stacks are being taken: a debugger may hold the ranks for many seconds.
+void Supervisor::watch_ranks(base::MonoNs now) {
   std::vector<StillRank> still;
   for (auto& [pid, watch] : watches_) {
     watch.sample(now);
@@ -90,11 +99,9 @@ void Supervisor::tick() {
   if (events.raised) {
     stall_raised(events.longest);
   }
-  if (events.escalated && !events.raised) {
+  if (events.escalated && is_doubted()) {
     stall_escalated();
   }
-  journal_.manifest().processes = table_.records();
-  schedule_tick();
 }
 
 void Supervisor::stall_raised(base::Rank longest) {

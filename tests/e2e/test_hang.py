@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -13,12 +14,21 @@ from xpurun_test import PROGRAM
 TIMEOUT = 3
 
 
+def fake_cuda_gdb(directory, body):
+    """The environment's PATH with it."""
+    path = directory / "bin" / "cuda-gdb"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return f"{path.parent}:{os.environ['PATH']}"
+
+
 @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
 class Hang(xpurun_test.Case):
-    def job(self, fault, *xpurun_args, guilty=2, steps=1000, seconds=10):
+    def job(self, fault, *xpurun_args, guilty=2, steps=1000, seconds=10, **kwargs):
         return self.run_xpurun("--hang-timeout", TIMEOUT, "--grace", "5s", *xpurun_args, "--",
                                *xpurun_test.torchrun(self.dir / "log", "--guilty", guilty, "--fault", fault,
-                                                     "--steps", steps, "--seconds", seconds))
+                                                     "--steps", steps, "--seconds", seconds), **kwargs)
 
     def check(self, result, kind, state, ranks=(2,)):
         verdict = self.verdict()
@@ -62,6 +72,24 @@ class Hang(xpurun_test.Case):
         # It was named at once, with the doubt that is due, and ended only after three timeouts.
         self.assertIn("xpurun: slow: rank 2", result.stderr)
 
+    def test_endless_loop_and_a_debugger_that_takes_longer_than_the_doubt(self):
+        """cuda-gdb holds every rank, and three timeouts have passed before it lets go."""
+        path = fake_cuda_gdb(self.dir, f"exec {sys.executable} {xpurun_test.SOURCE}/tests/e2e/jobs/hold.py {4 * TIMEOUT} $*")
+        result = self.job("spin", "--on-hang", "kill", "--gpu-stacks", "always",
+                          env=self.env(PATH=path))
+        self.assertEqual(result.returncode, 124, result.stderr)
+        verdict = self.check(result, "hang", "busy")
+        self.assertEqual(verdict["level"], "confirmed")
+        # Held for four timeouts, which do not count.
+        self.assertGreaterEqual(verdict["seconds"], 7 * TIMEOUT)
+        self.assertEqual([w["ranks"] for w in verdict["waiting"]], [[0, 1, 3]])
+
+    def test_endless_loop_without_doubt(self):
+        result = self.job("spin", "--on-hang", "kill", "--busy-timeouts", 1)
+        self.assertEqual(result.returncode, 124, result.stderr)
+        self.assertEqual(self.check(result, "hang", "busy")["level"], "confirmed")
+        self.assertNotIn("xpurun: slow", result.stderr)
+
     def test_stopped(self):
         result = self.job("stop", "--on-hang", "kill")
         self.assertEqual(result.returncode, 124, result.stderr)
@@ -101,18 +129,15 @@ class GpuStacks(xpurun_test.Case):
     """A cuda-gdb that only notes that it was asked: what it prints is tested where it is read."""
 
     def hang(self, *options):
-        fake = self.dir / "bin" / "cuda-gdb"
-        fake.parent.mkdir(exist_ok=True)
         asked = self.dir / "asked"
         asked.unlink(missing_ok=True)
-        fake.write_text(f"#!/bin/sh\necho $* > {asked}\n"
-                        "echo ' Kernel Parent Dev Grid Status SMs Mask GridDim BlockDim Invocation'\n"
-                        "echo '*      0      -   0    7 Active 0x1 (1,1,1) (32,1,1) endless()'\n")
-        fake.chmod(0o755)
+        path = fake_cuda_gdb(self.dir, f"echo $* > {asked}\n"
+                             "echo ' Kernel Parent Dev Grid Status SMs Mask GridDim BlockDim Invocation'\n"
+                             "echo '*      0      -   0    7 Active 0x1 (1,1,1) (32,1,1) endless()'")
         self.out = self.dir / f"run{len(options)}"
         result = self.run_xpurun("--hang-timeout", 1, "--on-hang", "kill", *options, "--", xpurun_test.PYTHON, "-c",
                                  "import time; time.sleep(1000)",
-                                 env=self.env(PATH=f"{fake.parent}:{os.environ['PATH']}"))
+                                 env=self.env(PATH=path))
         self.assertEqual(result.returncode, 124, result.stderr)
         (stacks,) = self.out.glob("dumps/1-hang/*.stacks.json")
         return json.loads(stacks.read_text()), asked.exists()

@@ -47,6 +47,31 @@ TEST_CASE("a stall escalates once after the allowed number of timeouts") {
   CHECK_FALSE(d.update(40 * kS, {{0, 0}}).escalated);
 }
 
+TEST_CASE("a stall without doubt escalates at the look after the one that raised it") {
+  HangDetector d(10, 1);
+  const auto events = d.update(10 * kS, {{0, 0}});
+  CHECK(events.raised);
+  CHECK_FALSE(events.escalated);
+  CHECK(d.update(10 * kS + 1, {{0, 0}}).escalated);
+}
+
+TEST_CASE("time for which we held the ranks up does not count against them") {
+  HangDetector d(10, 3);
+  d.held_up(100 * kS);  // no stall is open: of no account
+  CHECK(d.update(10 * kS, {{0, 0}}).raised);
+  d.held_up(7 * kS);
+  CHECK_FALSE(d.update(36 * kS, {{0, 0}}).escalated);
+  CHECK(d.next_deadline() == 37 * kS);
+  SUBCASE("once") {
+    CHECK(d.update(37 * kS, {{0, 0}}).escalated);
+  }
+  SUBCASE("a new stall begins anew") {
+    CHECK(d.update(38 * kS, {{0, 37 * kS}}).cleared);
+    CHECK(d.update(47 * kS, {{0, 37 * kS}}).raised);
+    CHECK(d.update(67 * kS, {{0, 37 * kS}}).escalated);
+  }
+}
+
 TEST_CASE("a timeout of zero never raises") {
   HangDetector d(0, 3);
   CHECK_FALSE(d.update(1'000'000 * kS, {{0, 0}}).raised);
