@@ -3,6 +3,9 @@
 #include "preload/timing/cuda_api.h"
 #include "preload/timing/vendor.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 namespace xpurun::preload {
 
 namespace {
@@ -13,8 +16,16 @@ namespace {
 constexpr int kHopper = 9;
 constexpr uint64_t kBf16Ns = 6900;
 constexpr uint64_t kFp32Ns = 4000;
+// On an idle stream, six H200: medians of 3.4 to 6.1 us after the return of calls that launch one kernel, 3
+// us before to 2 us after that of calls that launch two.
+constexpr uint64_t kAfterReturnNs = 4000;
 
 }  // namespace
+
+bool launches_return_at_once() {
+  const char* blocking = getenv("CUDA_LAUNCH_BLOCKING");
+  return blocking == nullptr || strcmp(blocking, "0") == 0;
+}
 
 void LaunchGap::set_up(int device) {
   int major = 0;
@@ -23,6 +34,10 @@ void LaunchGap::set_up(int device) {
   } else {
     forget_cuda_error();
   }
+}
+
+uint64_t LaunchGap::after_return_ns() const {
+  return compute_major_ == kHopper ? kAfterReturnNs : 0;
 }
 
 uint64_t LaunchGap::ns(const wire::OpKey& key) const {

@@ -6,6 +6,7 @@
 //   FAKE_GPU_NEVER       from the N-th piece of work on, a stream never gets on
 //   FAKE_GPU_FAIL_EVENTS every event call fails with that error
 //   FAKE_CALL_STATUS     what every matmul and collective returns
+//   FAKE_CALL_US         what every matmul takes on the host before the GPU gets it
 //   FAKE_CALL_KERNELS    every matmul launches a kernel through the runtime's exported name
 #pragma once
 

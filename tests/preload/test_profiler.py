@@ -20,7 +20,7 @@ NONE, READY, NO_TIMES, KNOWN_BAD, NO_MEMORY, SILENT = range(6)
 FORWARDED, OTHER_VERSION, NOT_FOUND = 1, 2, 3
 RING, LL128 = 2, 2
 # What the fake's channels write, and what the kernel takes around them.
-BY_THE_GPU = 2_000_000 + 3_000
+BY_THE_GPU = 2_000_000 + 2_850
 # Of the scene "collectives": carried out as collectives, and as sends and receives.
 WHOLE = "ncclAllReduce ncclReduce ncclBroadcast ncclBcast ncclAllGather ncclReduceScatter".split()
 EXCHANGES = "ncclAlltoAll ncclGather ncclScatter".split()
@@ -191,7 +191,7 @@ class Profiler(unittest.TestCase):
         self.assertEqual(shared.profiler()[0], READY)
         self.assertEqual(shared.health()["profiler_lost"], 24)
         found = [e for api, e in self.events(shared) if api in WHOLE]
-        self.assertEqual([(e["source"], e["duration_ns"]) for e in found], [(NCCL, 20_000 + 3000)] * 6)
+        self.assertEqual([(e["source"], e["duration_ns"]) for e in found], [(NCCL, BY_THE_GPU - 2_000_000 + 20_000)] * 6)
 
     def test_known_bad(self):
         for version, mode, state in (("23003", "auto", KNOWN_BAD), ("23102", "auto", KNOWN_BAD), ("23003", "always", READY)):

@@ -136,6 +136,21 @@ class Timing(unittest.TestCase):
         self.assertLess(sorted(durations)[len(durations) // 2], 20_000)
         self.assertLess(max(durations), 10**9, "went below nothing")
 
+    def test_the_hosts_time_is_left_out(self):
+        """A GPU that waits for the host to hand over a matmul is not busy with it."""
+        for switch, blocking, least, most in (("1", "0", 0.1, 0.21), ("0", "0", 0.29, 0.51), ("1", "1", 0.29, 0.51)):
+            # What is in the streams already is over before.
+            _, shared = self.play("memory", *["settle"] * 16, "lt", *["settle"] * 4, level=FULL, FAKE_GPU_WORK_US="200000",
+                                  FAKE_CALL_US="300000", XPURUN_RUN_EVENT_CORRECTION=switch, CUDA_LAUNCH_BLOCKING=blocking)
+            ops = {op["index"]: op["api"] for op in shared.ops()}
+            timed = sorted((e["begin_ns"], e["duration_ns"] / 1e9) for e in shared.drain() if ops[e["op"]] == "cublasLtMatmul")
+            self.assertEqual(len(timed), 2)
+            for _, duration in timed:
+                self.assertGreater(duration, least, (switch, blocking))
+                self.assertLess(duration, most, (switch, blocking))
+            if (switch, blocking) == ("1", "0"):
+                self.assertAlmostEqual((timed[1][0] - timed[0][0]) / 1e9, 0.3, delta=0.1)
+
     def test_communicators(self):
         _, one = self.play("communicators", "settle")
         _, two = self.play("communicators", "settle")
