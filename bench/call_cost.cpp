@@ -65,6 +65,72 @@ void compare(const char* what, const Two& two, int calls, Call call, Rest rest) 
   std::fflush(stdout);
 }
 
+// The CUDA calls that timing a matmul takes, by themselves: four questions and two events.
+class CallsOfATimedMatmul {
+ public:
+  CallsOfATimedMatmul(void* runtime, void* blas, void* handle) : handle_(handle) {
+    find(runtime, "cudaPeekAtLastError", &peek_);
+    find(runtime, "cudaGetDevice", &device_);
+    find(runtime, "cudaStreamIsCapturing", &capturing_);
+    find(runtime, "cudaEventRecord", &record_);
+    find(blas, "cublasGetStream_v2", &stream_);
+    int (*create)(void**, unsigned) = nullptr;
+    find(runtime, "cudaEventCreateWithFlags", &create);
+    there_ = there_ && create(&start_, 0) == 0 && create(&stop_, 0) == 0;
+  }
+
+  // Median over the rounds, ns. `rest` is done before each burst.
+  template <typename Rest>
+  void measure(int calls, Rest rest) const {
+    constexpr const char* kWhat = "CUDA calls of a timed one";
+    if (!there_) {
+      std::printf("%-34s not there\n", kWhat);
+      return;
+    }
+    std::vector<double> took;
+    for (int round = 0; round < kRounds; ++round) {
+      rest();
+      const double begin = now_ns();
+      for (int i = 0; i < calls; ++i) {
+        act();
+      }
+      took.push_back((now_ns() - begin) / calls);
+    }
+    std::sort(took.begin(), took.end());
+    std::printf("%-34s %8.1f ns (%.1f to %.1f, quartiles %.1f, %.1f)\n", kWhat, took[kRounds / 2],
+                took.front(), took.back(), took[kRounds / 4], took[kRounds * 3 / 4]);
+  }
+
+ private:
+  template <typename Function>
+  void find(void* library, const char* name, Function* out) {
+    *out = reinterpret_cast<Function>(dlsym(library, name));
+    there_ = there_ && *out != nullptr;
+  }
+
+  void act() const {
+    void* stream = nullptr;
+    int device = 0;
+    int status = 0;
+    stream_(handle_, &stream);
+    peek_();
+    device_(&device);
+    capturing_(stream, &status);
+    record_(start_, stream);
+    record_(stop_, stream);
+  }
+
+  void* handle_;
+  int (*peek_)() = nullptr;
+  int (*device_)(int*) = nullptr;
+  int (*capturing_)(void*, int*) = nullptr;
+  int (*record_)(void*, void*) = nullptr;
+  int (*stream_)(void*, void**) = nullptr;
+  void* start_ = nullptr;
+  void* stop_ = nullptr;
+  bool there_ = true;
+};
+
 using Plain = int (*)();
 using Free = int (*)(void*);
 using Gemm = int (*)(void*, int, int, int, int, int, const void*, const void*, int, const void*, int,
@@ -144,6 +210,11 @@ int main(int argc, char** argv) {
           s_synchronize();
         }
       });
+  CallsOfATimedMatmul(library[0], library[1], s_handle).measure(200, [] {
+    if (s_synchronize != nullptr) {
+      s_synchronize();
+    }
+  });
   if (create == nullptr) {  // a real runtime would want a real kernel
     compare(
         "cudaLaunchKernel", find(library[0], "cudaLaunchKernel"), 20'000,
