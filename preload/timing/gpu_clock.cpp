@@ -18,8 +18,8 @@ constexpr uint32_t kFirst = 6;
 constexpr uint64_t kOldNs = 2'000'000'000;
 // Recording takes some us, with CUPTI some tens of us; when it takes longer, something else has run.
 constexpr uint64_t kRecordNs = 60'000;
-// An event that waited for something of the GPU's seems to say that the host's clock is slow. So much it may
-// seem, and so much of the time that has passed, while the rate is not known and when it is.
+// By an event that had to wait, more time has passed on the GPU than on the host. So much more may have, and
+// so much of the time that has passed: while the rate is not known, and when it is.
 constexpr double kJitterNs = 3'000;
 constexpr double kUnknownRate = 50e-6;
 constexpr double kRateError = 5e-6;

@@ -42,7 +42,7 @@ class GpuClock {
   bool was_early_ = false;
   uint64_t first_ns_ = 0;
   uint64_t next_ns_ = 0;
-  // By how much of it a second of the GPU's is longer than the host's, and from when on that is measured.
+  // What passes on the host in a second of the GPU's, less 1; and from when on it is measured anew.
   double rate_ = 0;
   bool is_rate_known_ = false;
   uint64_t rate_host_ns_ = 0;
