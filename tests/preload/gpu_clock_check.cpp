@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <deque>
 #include <random>
 
 using namespace xpurun::preload;
@@ -30,6 +31,7 @@ struct Event {
 };
 
 World g_world;
+std::deque<Event> g_events;
 std::mt19937 g_random{1};
 double g_now = 100 * kSecond;
 
@@ -42,7 +44,7 @@ double gpu_clock(double host_ns) {
 }
 
 int create_event(void** event, unsigned) {
-  *event = new Event;
+  *event = &g_events.emplace_back();
   return 0;
 }
 
