@@ -224,8 +224,9 @@ class Restless(unittest.TestCase):
             print("ready", flush=True)
             for line in sys.stdin:
                 time.sleep(0.01)  # CPython runs the handler between two instructions
-                print(len(got), flush=True)
-                got.clear()
+                count = len(got)
+                got.clear()  # before the answer, behind which the next signal comes
+                print(count, flush=True)
         """) as target:
             for _ in range(int(10 * TIMES)):
                 # Stopped, so that the signal is pending when the dump comes.
