@@ -65,20 +65,6 @@ def block(step, count, warm=WARM):
     return (time.perf_counter() - begin) / count
 
 
-def undisturbed_block(step, count, warm=WARM):
-    """Seconds of a step of the fastest quarter: of steps bound by the host, others only make them longer."""
-    for _ in range(warm):
-        step()
-    synchronize()
-    times = []
-    for _ in range(count):
-        begin = time.perf_counter()
-        step()
-        synchronize()
-        times.append(time.perf_counter() - begin)
-    return sorted(times)[count // 4]
-
-
 def agreed(value):
     """What rank 0 says."""
     told = torch.tensor([float(value)], device=DEVICE)
@@ -86,7 +72,7 @@ def agreed(value):
     return told.item()
 
 
-def compare(memory, step, names, rounds, count, deadline, measure=block):
+def compare(memory, step, names, rounds, count, deadline):
     """{variant: {"times": [seconds a step], health counters: [a step]}} by round, against the first of `names`."""
     gc.collect()
     gc.freeze()
@@ -112,7 +98,7 @@ def compare(memory, step, names, rounds, count, deadline, measure=block):
             if GPU and memory.state()[2] != LEVELS[VARIANTS[name][0]]:
                 raise RuntimeError(f"the level of {name} does not come into force: {memory.state()}")
             before = memory.health()
-            seconds = measure(step, count)
+            seconds = block(step, count)
             after = memory.health()
             found[name]["times"].append(seconds)
             found[name]["period"].append(memory.state()[3])
@@ -144,7 +130,9 @@ def run(mode, memory, writer, deadline):
     if mode == "ab-small":
         small = small_step()
         block(small, 5)
-        writer.add("small", compare(memory, small, MAIN, 40, 12, within(120), undisturbed_block))
+        writer.add("small", compare(memory, small, MAIN, 20, 10, within(65)))
+        for name in ("counts only", "every call"):
+            writer.add(f"small: {name}", compare(memory, small, ("off", name), 7, 10, within(13)))
         return
     if mode == "ab-shared-queue":
         fsdp = model_step("fsdp")
