@@ -14,8 +14,6 @@
 namespace xpurun::launcher {
 
 namespace {
-// A dump that takes longer is a debugger's, which holds its process for as long.
-constexpr double kLongDumpS = 1;
 // A dump this young answers for a crash that comes right after it: the pictures would be the same.
 constexpr double kFreshS = 2;
 }  // namespace
@@ -194,15 +192,7 @@ void Supervisor::dump_done(const DumpOutcome& outcome) {
   dump_.reset();
   last_dump_ = base::mono_ns();
   last_dump_s_ = base::ns_to_s(last_dump_ - dump_begun_);
-  base::MonoNs held_up = last_dump_ - dump_begun_;
-  if (last_dump_s_ > kLongDumpS) {
-    // What the ranks use is to be seen anew before more is said.
-    for (auto& [pid, watch] : watches_) {
-      watch.forget_usage();
-    }
-    held_up += base::s_to_ns(options_.hang_timeout_s / 2);
-  }
-  detector_.held_up(held_up);
+  detector_.held_up(last_dump_ - dump_begun_);
   dump_manifest_.processes = outcome.processes;
   dump_manifest_.spread_ns = outcome.spread_ns;
   const auto written =

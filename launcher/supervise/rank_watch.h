@@ -24,9 +24,6 @@ class RankWatch {
   // We were not running ourselves (stopped, suspended host): nobody could have made progress that we saw.
   void forgive(base::MonoNs gap) { last_progress_ += gap; }
 
-  // What it used before says nothing of it any more.
-  void forget_usage() { usage_.clear(); }
-
   base::Rank rank() const { return rank_; }
   base::Pid pid() const { return pid_; }
   base::MonoNs last_progress() const { return last_progress_; }
