@@ -81,14 +81,14 @@ int64_t taken_at(const std::string& dir) {
 }
 
 // A process that should be there and is not.
-model::ProcessStacks absent(base::Rank rank, base::Pid pid, const std::string& host, const std::string& role,
+model::ProcessStacks absent(base::Rank rank, base::Pid pid, const std::string& host, model::ProcessRole role,
                             const std::string& reason) {
   const bool believable = rank >= base::kNoRank && rank < kHighestRank;
   model::ProcessStacks p;
   p.rank = believable ? rank : base::kNoRank;
   p.pid = pid;
   p.host = host;
-  p.role = believable || role != "rank" ? role : "other";
+  p.role = believable || role != model::ProcessRole::rank ? role : model::ProcessRole::other;
   p.status = model::DumpStatus::failed;
   p.reason = reason;
   return p;
@@ -125,7 +125,7 @@ class Collector {
   void read_process(model::ProcessStacks p) {
     out_.forest.add(p);
     out_.classes.add(p);
-    add_line(p, std::string(model::name_of(p.status)));
+    add_line(p, p.status);
     if (keep_ != Keep::nothing && !nothing_learned(p)) {
       out_.stacks.push_back(std::move(p));
     }
@@ -135,7 +135,7 @@ class Collector {
     out_.forest.finish();
     std::stable_sort(out_.processes.begin(), out_.processes.end(), [](const auto& a, const auto& b) {
       const auto order = [](const ProcessLine& p) {
-        return std::tuple(p.role != "rank", p.rank == base::kNoRank, p.rank, p.pid);
+        return std::tuple(p.role != model::ProcessRole::rank, p.rank == base::kNoRank, p.rank, p.pid);
       };
       return order(a) < order(b);
     });
@@ -158,8 +158,8 @@ class Collector {
       const base::Rank rank = known != nullptr ? known->rank : rank_in_key(key);
       if (known != nullptr || rank != base::kNoRank) {
         add(absent(rank, known != nullptr ? known->pid : 0, manifest ? manifest->host : "",
-                   known != nullptr ? known->role : "rank", "the stacks file cannot be read"),
-            {});
+                   known != nullptr ? known->role : model::ProcessRole::rank, "the stacks file cannot be read"),
+            model::DumpStatus::failed);
       }
       return;
     }
@@ -167,7 +167,7 @@ class Collector {
     if (p.rank < base::kNoRank || p.rank >= kHighestRank) {
       out_.notes.push_back(fmt::format("{}: rank {} is not believable", path, p.rank));
       p.rank = base::kNoRank;
-      p.role = p.role == "rank" ? "other" : p.role;
+      p.role = p.role == model::ProcessRole::rank ? model::ProcessRole::other : p.role;
     }
     if (keep_ == Keep::everything) {
       // Shared frames have lost their addresses.
@@ -178,13 +178,13 @@ class Collector {
         return;
       }
     }
-    add(*loaded, std::string(model::name_of(p.status)));
+    add(*loaded, p.status);
   }
 
   void add_missing(const model::DumpManifest& manifest) {
     std::set<base::Rank> ranks;
     for (const ProcessLine& p : out_.processes) {
-      if (p.role == "rank") {
+      if (p.role == model::ProcessRole::rank) {
         ranks.insert(p.rank);
       }
     }
@@ -192,31 +192,32 @@ class Collector {
       if (!p.file.empty() && seen_.contains(p.file)) {
         continue;
       }
-      const std::string reason = !p.reason.empty()                      ? p.reason
-                                 : p.status.empty() || p.status == "ok" ? "its stacks file is missing"
-                                                                        : p.status;
-      add(absent(p.rank, p.pid, manifest.host, p.role, reason), p.status == "ok" ? "failed" : p.status);
-      if (p.role == "rank") {
+      const bool claimed = p.status == model::DumpStatus::ok;
+      const std::string reason = !p.reason.empty() ? p.reason
+                                 : claimed         ? "its stacks file is missing"
+                                                   : std::string(name_of(p.status));
+      add(absent(p.rank, p.pid, manifest.host, p.role, reason), claimed ? model::DumpStatus::failed : p.status);
+      if (p.role == model::ProcessRole::rank) {
         ranks.insert(p.rank);
       }
     }
     for (const model::RankObservation& o : manifest.ranks) {
       if (!ranks.contains(o.rank) && o.rank >= 0 && o.rank < kHighestRank) {
-        add(absent(o.rank, o.pid, o.host.empty() ? manifest.host : o.host, "rank",
-                   o.alive ? "it was not dumped" : ending_text(o.wait_status)),
-            o.alive ? "failed" : "dead");
+        add(absent(o.rank, o.pid, o.host.empty() ? manifest.host : o.host, model::ProcessRole::rank,
+                   o.alive ? "it was not dumped" : o.wait_status.text()),
+            o.alive ? model::DumpStatus::failed : model::DumpStatus::dead);
       }
     }
   }
 
   // One without frames.
-  void add(model::ProcessStacks p, const std::string& status) {
+  void add(model::ProcessStacks p, model::DumpStatus status) {
     Snapshot s;
     s.process = std::move(p);
     add(s, status);
   }
 
-  void add(const Snapshot& s, const std::string& status) {
+  void add(const Snapshot& s, model::DumpStatus status) {
     const model::ProcessStacks& p = s.process;
     out_.forest.add(p, s.frames);
     add_line(p, status);
@@ -232,12 +233,12 @@ class Collector {
     return p.threads.empty() && p.status == model::DumpStatus::failed;
   }
 
-  void add_line(const model::ProcessStacks& p, const std::string& status) {
+  void add_line(const model::ProcessStacks& p, model::DumpStatus status) {
     out_.processes.push_back({.rank = p.rank,
                               .pid = p.pid,
                               .host = p.host,
                               .role = process_role(p),
-                              .status = status.empty() ? std::string(model::name_of(p.status)) : status,
+                              .status = status,
                               .reason = p.reason,
                               .pause_ns = p.pause_ns,
                               .threads = p.threads.size()});
@@ -338,18 +339,6 @@ Collected collect(const std::vector<std::string>& dump_dirs, Keep keep,
     collector.read_process(std::move(p));
   }
   return collector.finish();
-}
-
-std::string ending_text(int wait_status) {
-  if (wait_status < 0) {
-    return "ended";
-  }
-  if (WIFSIGNALED(wait_status)) {
-    const char* name = ::sigabbrev_np(WTERMSIG(wait_status));
-    return name != nullptr ? fmt::format("killed by SIG{}", name)
-                           : fmt::format("killed by signal {}", WTERMSIG(wait_status));
-  }
-  return fmt::format("exited with status {}", WEXITSTATUS(wait_status));
 }
 
 }  // namespace xpurun::report

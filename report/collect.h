@@ -18,8 +18,8 @@ struct ProcessLine {
   base::Rank rank = base::kNoRank;
   base::Pid pid = 0;
   std::string host;
-  std::string role;
-  std::string status;  // "ok", "partial", "failed", "timeout"
+  model::ProcessRole role = model::ProcessRole::other;
+  model::DumpStatus status = model::DumpStatus::ok;
   std::string reason;
   int64_t pause_ns = 0;
   size_t threads = 0;
@@ -55,7 +55,5 @@ enum class Keep {
 Collected collect(const std::vector<std::string>& dump_dirs, Keep keep = Keep::telling_threads,
                   std::vector<model::ProcessStacks> others = {});
 
-// "exited with status 1", "killed by SIGKILL", from a wait status; "ended" if that is unknown (-1).
-std::string ending_text(int wait_status);
 
 }  // namespace xpurun::report

@@ -64,12 +64,12 @@ std::vector<std::string> reasons(const std::vector<ProcessLine>& processes) {
   };
   std::map<std::string, Who> by_reason;
   for (const ProcessLine& p : processes) {
-    if (p.status == "ok") {
+    if (p.status == model::DumpStatus::ok) {
       continue;
     }
     Who& who =
-        by_reason[fmt::format("{}: {}", p.status, p.reason.empty() ? "no reason was given" : p.reason)];
-    if (p.role == "rank" && p.rank >= 0) {
+        by_reason[fmt::format("{}: {}", name_of(p.status), p.reason.empty() ? "no reason was given" : p.reason)];
+    if (p.role == model::ProcessRole::rank && p.rank >= 0) {
       who.ranks.insert(p.rank);
     } else {
       ++who.others;
@@ -97,7 +97,7 @@ void add_dump_gaps(const RunReport& report, std::vector<Finding>& out) {
       continue;
     }
     const auto bad = std::count_if(d.processes.begin(), d.processes.end(), [](const ProcessLine& p) {
-      return p.status != "ok" && p.status != "dead";
+      return p.status != model::DumpStatus::ok && p.status != model::DumpStatus::dead;
     });
     if (bad > 0) {
       out.push_back({.severity = Severity::warning,

@@ -74,7 +74,7 @@ std::string while_running(const RunReport& report) {
 
 std::string verdict_command(const RunReport& report) {
   const model::Verdict& v = report.verdict;
-  if (report.run.outcome == "running") {
+  if (report.run.outcome == model::RunOutcome::running) {
     if (std::string command = while_running(report); !command.empty()) {
       return command;
     }

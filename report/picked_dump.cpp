@@ -22,7 +22,7 @@ PickedDump pick_dump(const model::RunDir& dir, const model::RunManifest& run) {
   std::string last = fmt::format("dumps/{}", base::base_name(on_disk.back()));
   const bool noted = std::any_of(run.dumps.begin(), run.dumps.end(),
                                  [&last](const model::DumpRecord& d) { return d.dir == last; });
-  return {.shown = std::move(last), .evidence = run.outcome == "running" && !noted};
+  return {.shown = std::move(last), .evidence = run.outcome == model::RunOutcome::running && !noted};
 }
 
 base::Result<LoadedRun> load_run(const model::RunDir& dir) {

@@ -25,7 +25,7 @@ std::string place_text(const std::string& file, int line) {
 
 void add_run(Rows& rows, const model::RunManifest& run) {
   for (const model::ProcessRecord& p : run.processes) {
-    if (p.role != "rank" || p.rank < 0) {
+    if (p.role != model::ProcessRole::rank || p.rank < 0) {
       continue;
     }
     // A rank that was started again: the later process overwrites the earlier one.
@@ -38,7 +38,7 @@ void add_run(Rows& rows, const model::RunManifest& run) {
     r.state = "running";
     if (p.death.happened) {
       r.state = "ended";
-      r.ending = ending_text(p.death.wait_status);
+      r.ending = p.death.wait_status.text();
       if (!p.death.cause_hint.empty()) {
         r.ending += fmt::format(" ({})", p.death.cause_hint);
       }
@@ -48,7 +48,7 @@ void add_run(Rows& rows, const model::RunManifest& run) {
 
 std::string observed_state(const model::RankObservation& o) {
   if (!o.alive) {
-    return o.exited_ok ? "exited" : "dead";
+    return o.wait_status.succeeded() ? "exited" : "dead";
   }
   switch (o.state) {
     case 'T':
@@ -82,7 +82,7 @@ void add_observations(Rows& rows, const model::DumpManifest& dump) {
                                  : fmt::format("{} before the dump", base::human_duration(o.still_s));
     }
     if (!o.alive && r.ending.empty()) {
-      r.ending = ending_text(o.wait_status);
+      r.ending = o.wait_status.text();
     }
   }
 }
@@ -116,7 +116,7 @@ std::vector<RankRow> rank_rows(const model::RunManifest& run, const model::Verdi
   Rows rows;
   add_run(rows, run);
   for (const ProcessLine& p : collected.processes) {
-    if (p.role == "rank" && p.rank >= 0) {
+    if (p.role == model::ProcessRole::rank && p.rank >= 0) {
       RankRow& r = row(rows, p.rank);
       r.host = r.host.empty() ? p.host : r.host;
       r.pid = r.pid == 0 ? p.pid : r.pid;

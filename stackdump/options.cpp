@@ -49,7 +49,11 @@ base::Status set(Options& o, std::string_view name, const std::string& value) {
   if (name == "--out") {
     o.out = value;
   } else if (name == "--role") {
-    o.role = value;
+    const auto role = model::from_name<model::ProcessRole>(value);
+    if (!role) {
+      return base::fail(fmt::format("--role: '{}' is not a role", value));
+    }
+    o.role = *role;
   } else if (name == "--host") {
     o.host = value;
   } else if (name == "--pid") {

@@ -15,7 +15,7 @@ struct Options {
   std::string out;
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
-  std::string role = "other";
+  model::ProcessRole role = model::ProcessRole::other;
   std::string host;  // empty: this host's name
   ResolveSettings resolve;
   DebuggerSettings debuggers;

@@ -1,142 +1,70 @@
 #include "common/model/dump_manifest.h"
 
-#include "common/base/io.h"
-#include "common/model/json_fields.h"
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include "common/model/json_visitors.h"
 
 namespace xpurun::model {
 
-using nlohmann::json;
-using nlohmann::ordered_json;
-
-namespace {
-
-ordered_json observation_json(const RankObservation& o) {
-  ordered_json j;
-  j["rank"] = rank_or_null(o.rank);
-  j["pid"] = o.pid;
-  j["host"] = o.host;
-  j["alive"] = o.alive;
-  if (!o.alive) {
-    j["exited_ok"] = o.exited_ok;
-    j["wait_status"] = o.wait_status;
-    j["dead_s"] = o.dead_s;
-  }
-  j["state"] = std::string(1, o.state);
-  j["has_python"] = o.has_python;
-  j["still_s"] = o.still_s;
-  j["cpu_share"] = o.cpu_share;
-  j["main_cpu_share"] = o.main_cpu_share;
-  j["io_bytes_per_s"] = o.io_bytes_per_s;
-  j["window_s"] = o.window_s;
-  j["function"] = o.function;
-  j["file"] = o.file;
-  j["line"] = o.line;
-  return j;
+template <typename V, Self<DumpedProcess> P>
+void fields(V& visit, P& p) {
+  visit("pid", p.pid);
+  visit.rank("rank", p.rank);
+  visit("role", p.role);
+  visit("status", p.status);
+  visit("reason", p.reason);
+  visit("pause_ns", p.pause_ns);
+  visit("file", p.file);
 }
 
-RankObservation observation_from(const json& j) {
-  RankObservation o;
-  o.rank = integer(j, "rank", base::kNoRank);
-  o.pid = integer(j, "pid", 0);
-  o.host = j.value("host", "");
-  o.alive = j.value("alive", true);
-  o.exited_ok = j.value("exited_ok", false);
-  o.wait_status = integer(j, "wait_status", 0);
-  o.dead_s = j.value("dead_s", 0.0);
-  const std::string state = j.value("state", "?");
-  o.state = state.empty() ? '?' : state[0];
-  o.has_python = j.value("has_python", false);
-  o.still_s = j.value("still_s", 0.0);
-  o.cpu_share = j.value("cpu_share", 0.0);
-  o.main_cpu_share = j.value("main_cpu_share", 0.0);
-  o.io_bytes_per_s = j.value("io_bytes_per_s", 0.0);
-  o.window_s = j.value("window_s", 0.0);
-  o.function = j.value("function", "");
-  o.file = j.value("file", "");
-  o.line = integer(j, "line", 0);
-  return o;
+template <typename V, Self<RankObservation> O>
+void fields(V& visit, O& o) {
+  visit.rank("rank", o.rank);
+  visit("pid", o.pid);
+  visit("host", o.host);
+  visit("alive", o.alive);
+  visit.derived("exited_ok", !o.alive && o.wait_status.succeeded());
+  visit("wait_status", o.wait_status);
+  visit("dead_s", o.dead_s);
+  visit("state", o.state);
+  visit("has_python", o.has_python);
+  visit("still_s", o.still_s);
+  visit("cpu_share", o.cpu_share);
+  visit("main_cpu_share", o.main_cpu_share);
+  visit("io_bytes_per_s", o.io_bytes_per_s);
+  visit("window_s", o.window_s);
+  visit("function", o.function);
+  visit("file", o.file);
+  visit("line", o.line);
 }
 
-}  // namespace
-
-ordered_json to_json(const DumpManifest& d) {
-  ordered_json j;
-  j["schema"] = kDumpSchema;
-  j["n"] = d.n;
-  j["why"] = d.why;
-  j["host"] = d.host;
-  j["wall_ns"] = d.wall_ns;
-  j["at_s"] = d.at_s;
-  j["hang_timeout_s"] = d.hang_timeout_s;
-  j["escalated"] = d.escalated;
-  j["spread_ns"] = d.spread_ns;
-  j["trigger_rank"] = rank_or_null(d.trigger_rank);
-  auto& processes = j["processes"] = ordered_json::array();
-  for (const DumpedProcess& p : d.processes) {
-    ordered_json e;
-    e["pid"] = p.pid;
-    e["rank"] = rank_or_null(p.rank);
-    e["role"] = p.role;
-    e["status"] = p.status;
-    e["reason"] = p.reason;
-    e["pause_ns"] = p.pause_ns;
-    e["file"] = p.file;
-    processes.push_back(std::move(e));
-  }
-  auto& ranks = j["ranks"] = ordered_json::array();
-  for (const RankObservation& o : d.ranks) {
-    ranks.push_back(observation_json(o));
-  }
-  return j;
+template <typename V, Self<DumpManifest> D>
+void fields(V& visit, D& d) {
+  visit("n", d.n);
+  visit("why", d.why);
+  visit("host", d.host);
+  visit("wall_ns", d.wall_ns);
+  visit("at_s", d.at_s);
+  visit("hang_timeout_s", d.hang_timeout_s);
+  visit("escalated", d.escalated);
+  visit("spread_ns", d.spread_ns);
+  visit.rank("trigger_rank", d.trigger_rank);
+  visit("processes", d.processes);
+  visit("ranks", d.ranks);
 }
 
-base::Result<DumpManifest> dump_manifest_from_json(const json& j) {
-  try {
-    if (j.value("schema", "") != kDumpSchema) {
-      return base::fail(fmt::format("schema is '{}', expected '{}'", j.value("schema", ""), kDumpSchema));
-    }
-    DumpManifest d;
-    d.n = integer(j, "n", 0);
-    d.why = j.value("why", "");
-    d.host = j.value("host", "");
-    d.wall_ns = integer(j, "wall_ns", int64_t{0});
-    d.at_s = j.value("at_s", 0.0);
-    d.hang_timeout_s = j.value("hang_timeout_s", 0.0);
-    d.escalated = j.value("escalated", false);
-    d.spread_ns = integer(j, "spread_ns", int64_t{0});
-    d.trigger_rank = integer(j, "trigger_rank", base::kNoRank);
-    for (const json& e : j.value("processes", json::array())) {
-      d.processes.push_back({.pid = integer(e, "pid", 0),
-                             .rank = integer(e, "rank", base::kNoRank),
-                             .role = e.value("role", ""),
-                             .status = e.value("status", ""),
-                             .reason = e.value("reason", ""),
-                             .pause_ns = integer(e, "pause_ns", int64_t{0}),
-                             .file = e.value("file", "")});
-    }
-    for (const json& e : j.value("ranks", json::array())) {
-      d.ranks.push_back(observation_from(e));
-    }
-    return d;
-  } catch (const json::exception& e) {
-    return base::fail(fmt::format("malformed dump manifest: {}", e.what()));
-  }
+std::string reason_or_status(const std::string& reason, DumpStatus status) {
+  return reason.empty() ? std::string(name_of(status)) : reason;
+}
+
+nlohmann::ordered_json to_json(const DumpManifest& d) {
+  return write_object(kDumpSchema, d);
+}
+
+base::Result<DumpManifest> dump_manifest_from_json(const nlohmann::json& j) {
+  return read_object<DumpManifest>(kDumpSchema, "dump manifest", j);
 }
 
 base::Result<DumpManifest> load_dump_manifest(const std::string& path) {
-  XPURUN_TRY_ASSIGN(const std::string text, base::read_file(path));
-  const json j = parse_json(text);
-  if (j.is_discarded()) {
-    return base::fail(fmt::format("{}: not valid JSON (truncated?)", path));
-  }
-  auto d = dump_manifest_from_json(j);
-  if (!d) {
-    return base::fail(std::move(d.error()).context(path));
-  }
-  return d;
+  return load_object(path, dump_manifest_from_json);
 }
 
 }  // namespace xpurun::model

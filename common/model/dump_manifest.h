@@ -1,11 +1,12 @@
 // DumpManifest: dumps/<n>-<why>/dump.json, schema "xpurun.dump/1". Which processes were asked for their
-// stacks, what came of it, and what the supervisor had observed of every rank at that moment. Together with
-// the
+// stacks, what came of it, and what the supervisor had observed of every rank at that moment. Together with the
 // *.stacks.json files beside it, it is everything the diagnosis of a hang needs.
 #pragma once
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "common/base/wait_status.h"
+#include "common/model/vocabulary.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -23,8 +24,8 @@ inline constexpr std::string_view kDumpSchema = "xpurun.dump/1";
 struct DumpedProcess {
   base::Pid pid = 0;
   base::Rank rank = base::kNoRank;
-  std::string role;
-  std::string status;  // "ok", "partial", "failed", "timeout"
+  ProcessRole role = ProcessRole::other;
+  DumpStatus status = DumpStatus::ok;
   std::string reason;  // why not ok
   int64_t pause_ns = 0;
   std::string file;  // "rank-2.stacks.json", empty if none was written
@@ -36,8 +37,7 @@ struct RankObservation {
   base::Pid pid = 0;
   std::string host;
   bool alive = true;
-  bool exited_ok = false;     // not alive: exit status 0
-  int wait_status = 0;        // not alive: as of waitid; -1 if it could not be read
+  base::WaitStatus wait_status;  // not alive: how the rank ended
   double dead_s = 0;          // not alive: seconds since the death
   char state = '?';           // proc(5) state of the main thread
   bool has_python = false;    // position below was read from the interpreter
@@ -53,7 +53,7 @@ struct RankObservation {
 
 struct DumpManifest {
   int n = 0;        // 1, 2, ... within the run
-  std::string why;  // "hang", "crash", "request", "death", "signal", "terminated"
+  DumpReason why = DumpReason::request;
   std::string host;
   int64_t wall_ns = 0;
   double at_s = 0;  // seconds since the run began
@@ -64,6 +64,9 @@ struct DumpManifest {
   std::vector<DumpedProcess> processes;
   std::vector<RankObservation> ranks;
 };
+
+// The reason if one was given, else the name of the status.
+std::string reason_or_status(const std::string& reason, DumpStatus status);
 
 nlohmann::ordered_json to_json(const DumpManifest& d);
 base::Result<DumpManifest> dump_manifest_from_json(const nlohmann::json& j);

@@ -4,7 +4,9 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "common/base/wait_status.h"
 #include "common/model/verdict.h"
+#include "common/model/vocabulary.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -23,7 +25,7 @@ struct Death {
   bool happened = false;
   int order = 0;         // 1 = first death of the run among recorded processes
   double at_s = 0;       // seconds since the run began
-  int wait_status = -1;  // as of waitid(2); -1 if it could not be read
+  base::WaitStatus wait_status;
   std::string
       cause_hint;         // "ended by xpurun", "ended by the launcher (SIGTERM from pid N)", empty if its own
   bool follower = false;  // explained by an earlier event; never the root cause
@@ -46,7 +48,7 @@ struct ProcessRecord {
   base::Pid pid = 0;
   base::Pid ppid = 0;
   uint64_t start_ticks = 0;
-  std::string role;                 // "rank", "worker", "agent", "child", "other"
+  ProcessRole role = ProcessRole::other;
   base::Rank rank = base::kNoRank;  // own rank; workers carry their parent's
   int local_rank = -1;
   std::string identity;  // "torchrun", "RANK", "slurm", "openmpi", "pmi", "spawned", "single", empty
@@ -74,7 +76,7 @@ struct Incident {
 
 struct DumpRecord {
   int n = 0;
-  std::string why;
+  DumpReason why = DumpReason::request;
   std::string dir;  // relative to the run directory
   double at_s = 0;
 };
@@ -102,8 +104,8 @@ struct RunManifest {
   std::string preload_path;
   std::string preload_reason;       // why it is off or could not reach the main program; empty if it is on
   int world_size = 0;               // 0 unknown
-  std::string outcome = "running";  // running, exit, signal, hang, spawn_failed, interrupted
-  int child_status = -1;            // wait status of the command; -1 while it runs
+  RunOutcome outcome = RunOutcome::running;
+  base::WaitStatus child_status;    // of the command; unknown while it runs
   int exit_status = -1;             // what xpurun returned
   std::string control;              // path of the control socket
   std::string control_url;          // the same over HTTP; empty if nothing listened

@@ -5,6 +5,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "common/model/vocabulary.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -27,6 +28,10 @@ enum class FrameKind {
   gpu,     // running device kernel (innermost frames of the thread that waits for it)
   marker,  // no frame: says why a stack ends here or that something is missing
 };
+
+template <>
+inline constexpr std::array<std::string_view, 5> kNames<FrameKind> = {"python", "native", "kernel", "gpu",
+                                                                     "marker"};
 
 struct Local {
   std::string name;
@@ -61,6 +66,8 @@ enum class GilState {
   waiting,   // to get it
   dropping,  // it gave it up and waits until another thread has taken it
 };
+template <>
+inline constexpr std::array<std::string_view, 4> kNames<GilState> = {"", "holder", "waiting", "dropping"};
 
 // One Python interpreter of the process. Until 3.11 all share one GIL.
 struct Interpreter {
@@ -84,7 +91,7 @@ struct ThreadStack {
   std::string wchan;                  // kernel function it sleeps in, if readable
   std::string syscall;                // name or number of the system call it is in, if readable
   std::vector<Frame> frames;          // innermost first
-  std::string motion;                 // of several samples: "stuck" or "moving"; empty if there was only one
+  Motion motion = Motion::unknown;    // of several samples
 };
 
 // A kernel that was resident on a GPU of the process, from cuda-gdb.
@@ -98,14 +105,12 @@ struct GpuKernel {
   std::string status;     // "Active"
 };
 
-enum class DumpStatus { ok, partial, failed };
-
 struct ProcessStacks {
   std::string host;
   base::Pid pid = 0;
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
-  std::string role;  // "rank", "worker", "agent", "child", "other"
+  ProcessRole role = ProcessRole::other;
   std::string comm;
   std::vector<std::string> cmdline;  // redacted
   std::string python_version;        // "3.11.2", empty if the process runs no Python
@@ -126,9 +131,5 @@ struct ProcessStacks {
 nlohmann::ordered_json to_json(const ProcessStacks& p);
 base::Result<ProcessStacks> process_stacks_from_json(const nlohmann::json& j);
 base::Result<ProcessStacks> load_process_stacks(const std::string& path);
-
-std::string_view name_of(FrameKind kind);
-std::string_view name_of(GilState state);
-std::string_view name_of(DumpStatus status);
 
 }  // namespace xpurun::model

@@ -10,13 +10,13 @@ int exit_status(const JobStatus& job) {
   if (job.end == JobEnd::hang_ended) {
     return kExitHangEnded;
   }
-  if (job.wait_status == -1) {
+  if (!job.wait_status.known()) {
     return kExitOwnFailure;
   }
-  if (WIFSIGNALED(job.wait_status)) {
-    return kExitSignalBase + WTERMSIG(job.wait_status);
+  if (job.wait_status.signaled()) {
+    return kExitSignalBase + job.wait_status.signal();
   }
-  const int code = WEXITSTATUS(job.wait_status);
+  const int code = job.wait_status.exit_code();
   if (code != 0 && job.root_cause_signal != 0) {
     return kExitSignalBase + job.root_cause_signal;
   }

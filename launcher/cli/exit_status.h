@@ -1,6 +1,8 @@
 // The table of exit statuses, as pure functions. docs: xpurun-run(1), EXIT STATUS.
 #pragma once
 
+#include "common/base/wait_status.h"
+
 namespace xpurun::launcher {
 
 inline constexpr int kExitFailure = 1;       // ordinary failure of a subcommand other than run
@@ -17,7 +19,7 @@ enum class JobEnd {
 };
 
 struct JobStatus {
-  int wait_status = -1;  // of the command, as of wait(2); -1: it could not be read
+  base::WaitStatus wait_status;  // of the command
   JobEnd end = JobEnd::by_itself;
   // Signal that the root-cause rank died of; 0 if it did not, or if the job has no ranks that a launcher
   // told us apart (identity "single"): then the command's own status says it all.

@@ -152,7 +152,7 @@ int ctl_command(const Invocation& call) {
   if (!run) {
     return complain(run.error(), kExitFailure);
   }
-  if (run->outcome != "running") {
+  if (run->outcome != model::RunOutcome::running) {
     return complain(
         {.what = fmt::format("the run in {} has ended", base::sanitize(dir->path())), .id = "E-CONTROL"},
         kExitFailure);

@@ -126,7 +126,7 @@ std::string run_details(const RunEntry& run, size_t columns) {
   out += label("ranks", m.world_size > 0 ? fmt::format("{}", m.world_size) : "", columns);
   size_t shown = 0;
   for (const model::ProcessRecord& p : m.processes) {
-    if (p.role == "rank" && shown < kShownProcesses) {
+    if (p.role == model::ProcessRole::rank && shown < kShownProcesses) {
       out += label("", place(p), columns);
       ++shown;
     }

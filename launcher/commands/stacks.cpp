@@ -67,8 +67,8 @@ int dump_and_merge(const StacksTask& task) {
   if (!run) {
     return complain(run.error(), kExitFailure);
   }
-  if (run->outcome != "running") {
-    tell(task, fmt::format("the run has ended ({}): these are the stacks it left", run->outcome));
+  if (run->outcome != model::RunOutcome::running) {
+    tell(task, fmt::format("the run has ended ({}): these are the stacks it left", name_of(run->outcome)));
     return merge({dir->path()}, task);
   }
   const auto dumped = ControlClient(run->control).dump(kDumpTimeoutS);

@@ -82,9 +82,9 @@ base::Status keep_files(const std::string& directory, const DumpOutcome& outcome
 bool tell_failures(const Taken& taken) {
   bool all = true;
   for (const model::DumpedProcess& p : taken.last.processes) {
-    if (p.status == "failed" || p.status == "timeout") {
+    if (p.status == model::DumpStatus::failed || p.status == model::DumpStatus::timeout) {
       all = false;
-      std::string text = base::sanitize(p.reason.empty() ? p.status : p.reason);
+      std::string text = base::sanitize(model::reason_or_status(p.reason, p.status));
       if (text.find(fmt::format("process {}", p.pid)) == std::string::npos) {
         text = fmt::format("process {}: {}", p.pid, text);
       }

@@ -32,7 +32,7 @@ base::Result<LiveStatus> ask(const std::string& control) {
 
 int ended(const model::RunDir& dir) {
   const auto run = model::load_run_manifest(dir.run_json());
-  if (!run || run->outcome == "running") {
+  if (!run || run->outcome == model::RunOutcome::running) {
     return complain({.what = "the xpurun of this run is gone",
                      .id = "E-CONTROL",
                      .hint = fmt::format("xpurun report {}", base::shell_quote(dir.path()))},
@@ -86,7 +86,7 @@ int top_command(const Invocation& call) {
   if (!run) {
     return complain(run.error(), kExitFailure);
   }
-  if (run->outcome != "running") {
+  if (run->outcome != model::RunOutcome::running) {
     return ended(*dir);
   }
   if (call.words.settings.has("once") || !base::is_terminal(STDOUT_FILENO) ||

@@ -83,7 +83,7 @@ RunLife life_of(const std::string& path, const model::RunManifest& run) {
     return RunLife::running;
   }
   const bool here = is_here(run.host);
-  if (run.outcome == "running") {
+  if (run.outcome == model::RunOutcome::running) {
     if (!here) {
       return RunLife::unknown;
     }
@@ -94,7 +94,7 @@ RunLife life_of(const std::string& path, const model::RunManifest& run) {
   if (here && job_lives(run)) {
     return RunLife::left;
   }
-  return run.outcome == "running" ? RunLife::killed : RunLife::ended;
+  return run.outcome == model::RunOutcome::running ? RunLife::killed : RunLife::ended;
 }
 
 }  // namespace
@@ -159,13 +159,13 @@ std::string outcome_text(const RunEntry& run) {
       break;
   }
   const model::RunManifest& m = run.manifest;
-  if (m.outcome == "exit" && m.child_status >= 0 && WIFEXITED(m.child_status)) {
-    return fmt::format("exit {}", WEXITSTATUS(m.child_status));
+  if (m.outcome == model::RunOutcome::exit && m.child_status.exited()) {
+    return fmt::format("exit {}", m.child_status.exit_code());
   }
-  if (m.outcome == "signal" && m.child_status >= 0 && WIFSIGNALED(m.child_status)) {
-    return signal_name(WTERMSIG(m.child_status));
+  if (m.outcome == model::RunOutcome::signal && m.child_status.signaled()) {
+    return signal_name(m.child_status.signal());
   }
-  return m.outcome == "spawn_failed" ? "not started" : base::sanitize(m.outcome);
+  return m.outcome == model::RunOutcome::spawn_failed ? "not started" : std::string(name_of(m.outcome));
 }
 
 }  // namespace xpurun::launcher

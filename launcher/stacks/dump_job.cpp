@@ -28,7 +28,7 @@ DumpJob::DumpJob(EventLoop& loop, DumpRequest request, HelperStarted started, Do
     auto e = std::make_unique<Entry>();
     e->target = target;
     e->first_wave =
-        request_.order == DumpOrder::all_together || target.role == "rank" || target.role == "agent";
+        request_.order == DumpOrder::all_together || target.role == model::ProcessRole::rank || target.role == model::ProcessRole::agent;
     e->result = {.pid = target.pid, .rank = target.rank, .role = target.role};
     entries_.push_back(std::move(e));
   }
@@ -67,7 +67,7 @@ void DumpJob::start_entry(Entry& e) {
       "--out",
       fmt::format("{}/{}", request_.directory, e.result.file),
       "--role",
-      t.role,
+      std::string(name_of(t.role)),
       "--host",
       request_.host,
       "--deadline-ms",
@@ -91,7 +91,7 @@ void DumpJob::start_entry(Entry& e) {
   }
   auto helper = HelperProcess::start(argv, request_.signal_mask, request_.stderr_fd);
   if (!helper) {
-    finish_entry(e, "failed", base::to_line(helper.error()));
+    finish_entry(e, model::DumpStatus::failed, base::to_line(helper.error()));
     e.stage = Stage::finished;
     return;
   }
@@ -110,15 +110,15 @@ void DumpJob::start_entry(Entry& e) {
 
 std::string DumpJob::file_name(const Entry& e) const {
   const DumpTarget& t = e.target;
-  const auto name = [&](std::string_view role) {
-    return model::process_key(t.rank, role, request_.host, t.pid) + std::string(model::kStacksSuffix);
+  const auto name = [&](model::ProcessRole role) {
+    return model::process_key(t.rank, name_of(role), request_.host, t.pid) + std::string(model::kStacksSuffix);
   };
   // Processes of two jobs may have one rank.
   const std::string wanted = name(t.role);
   const bool taken = std::any_of(entries_.begin(), entries_.end(), [&](const auto& other) {
     return other.get() != &e && other->result.file == wanted;
   });
-  return taken ? name("other") : wanted;
+  return taken ? name(model::ProcessRole::other) : wanted;
 }
 
 void DumpJob::close_output(Entry& e) {
@@ -168,8 +168,9 @@ void DumpJob::handle_line(Entry& e, std::string_view line) {
     start_second_wave();
   } else if (words.size() >= 2 && words[0] == "done") {
     const size_t reason = line.find(' ', 5);
-    const std::string status(words[1]);
-    finish_entry(e, status == "ok" || status == "partial" ? status.c_str() : "failed",
+    const auto status = model::from_name<model::DumpStatus>(words[1]);
+    const bool taken = status == model::DumpStatus::ok || status == model::DumpStatus::partial;
+    finish_entry(e, taken ? *status : model::DumpStatus::failed,
                  reason == std::string_view::npos ? "" : std::string(line.substr(reason + 1)));
   }
 }
@@ -215,7 +216,7 @@ void DumpJob::start_second_wave() {
   }
 }
 
-void DumpJob::finish_entry(Entry& e, const char* status, std::string reason) {
+void DumpJob::finish_entry(Entry& e, model::DumpStatus status, std::string reason) {
   e.has_result = true;
   e.result.status = status;
   e.result.reason = std::move(reason);
@@ -232,7 +233,7 @@ void DumpJob::settle(Entry& e) {
   }
 }
 
-bool DumpJob::helper_ended(base::Pid pid, int wait_status) {
+bool DumpJob::helper_ended(base::Pid pid, base::WaitStatus status) {
   for (const auto& e : entries_) {
     if (!e->process_open || e->helper.pid() != pid) {
       continue;
@@ -246,10 +247,10 @@ bool DumpJob::helper_ended(base::Pid pid, int wait_status) {
     e->process_open = false;  // only now: the entry must not be over before it has a result
     if (!e->has_result) {
       finish_entry(
-          *e, "failed",
-          WIFSIGNALED(wait_status)
-              ? fmt::format("the dump helper died of {}", signal_name(WTERMSIG(wait_status)))
-              : fmt::format("the dump helper exited with status {} and no result", WEXITSTATUS(wait_status)));
+          *e, model::DumpStatus::failed,
+          status.signaled()
+              ? fmt::format("the dump helper died of {}", signal_name(status.signal()))
+              : fmt::format("the dump helper exited with status {} and no result", status.exit_code()));
     }
     settle(*e);
     return true;
@@ -262,11 +263,11 @@ void DumpJob::expire() {
   for (const auto& e : entries_) {
     if (e->process_open) {
       if (!e->has_result) {
-        finish_entry(*e, "timeout", fmt::format("no result within {} s", request_.deadline_s));
+        finish_entry(*e, model::DumpStatus::timeout, fmt::format("no result within {} s", request_.deadline_s));
       }
       e->helper.kill();
     } else if (e->stage == Stage::waiting) {
-      finish_entry(*e, "timeout", "its turn did not come");
+      finish_entry(*e, model::DumpStatus::timeout, "its turn did not come");
       e->stage = Stage::finished;
     }
   }
@@ -286,7 +287,7 @@ void DumpJob::finish_if_done() {
   int64_t first = 0;
   int64_t last = 0;
   for (const auto& e : entries_) {
-    if (e->result.status == "failed" || e->result.status == "timeout") {
+    if (e->result.status == model::DumpStatus::failed || e->result.status == model::DumpStatus::timeout) {
       const std::string path = fmt::format("{}/{}", request_.directory, e->result.file);
       if (::access(path.c_str(), F_OK) != 0) {
         e->result.file.clear();

@@ -20,7 +20,7 @@ struct DumpTarget {
   base::Pid pid = 0;
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
-  std::string role;
+  model::ProcessRole role = model::ProcessRole::other;
   base::Tid crash_tid = 0;  // with crash_ucontext: unwind this thread from there
   uint64_t crash_ucontext = 0;
 };
@@ -68,7 +68,7 @@ class DumpJob {
   // Calls `done` later, from the loop, even if nothing could be started.
   void start();
   // To be called by the reaper. Returns whether the pid was one of ours.
-  bool helper_ended(base::Pid pid, int wait_status);
+  bool helper_ended(base::Pid pid, base::WaitStatus status);
 
  private:
   enum class Stage { waiting, preparing, ready, released, finished };
@@ -94,7 +94,7 @@ class DumpJob {
   void handle_line(Entry& e, std::string_view line);
   void release_if_all_ready();
   void release_ready();
-  void finish_entry(Entry& e, const char* status, std::string reason);
+  void finish_entry(Entry& e, model::DumpStatus status, std::string reason);
   void settle(Entry& e);
   void expire();
   void finish_if_done();

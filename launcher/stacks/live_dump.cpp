@@ -53,7 +53,7 @@ class Reaper {
     const auto it = helpers_.find(pid);
     loop_.remove(it->second.fd());
     helpers_.erase(it);
-    job.helper_ended(pid, status);
+    job.helper_ended(pid, base::WaitStatus(status));
   }
 
   EventLoop& loop_;
@@ -118,14 +118,14 @@ base::Result<LiveDumpResult> dump_live(const LiveDump& dump, const std::vector<D
 std::vector<model::ProcessStacks> load_dumped(const std::string& directory, const DumpOutcome& outcome) {
   std::vector<model::ProcessStacks> out;
   for (const model::DumpedProcess& p : outcome.processes) {
-    std::string why = p.reason.empty() ? p.status : p.reason;
+    std::string why = model::reason_or_status(p.reason, p.status);
     if (!p.file.empty()) {
       auto loaded = model::load_process_stacks(fmt::format("{}/{}", directory, p.file));
       if (loaded) {
         out.push_back(std::move(*loaded));
         continue;
       }
-      why = why.empty() || p.status == "ok" ? base::to_line(loaded.error()) : why;
+      why = why.empty() || p.status == model::DumpStatus::ok ? base::to_line(loaded.error()) : why;
     }
     model::ProcessStacks failed;
     failed.host = own_host_name();

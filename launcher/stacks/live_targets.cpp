@@ -90,11 +90,11 @@ std::vector<DumpTarget> identify_targets(const base::ProcFs& proc, const std::ve
     if (!seen.insert(pid).second) {
       continue;
     }
-    DumpTarget t{.pid = pid, .role = "other"};
+    DumpTarget t{.pid = pid, .role = model::ProcessRole::other};
     if (const auto identity = identity_of(proc, pid); identity && runs_python(proc, pid)) {
       t.rank = identity->rank;
       t.local_rank = identity->local_rank;
-      t.role = has_python_ancestor(proc, pid, *identity) ? "worker" : "rank";
+      t.role = has_python_ancestor(proc, pid, *identity) ? model::ProcessRole::worker : model::ProcessRole::rank;
     }
     out.push_back(std::move(t));
   }

@@ -34,7 +34,7 @@ void Supervisor::signal_received(const ReceivedSignal& signal) {
     return;
   }
   if (signal.number == options_.dump_signal) {
-    wish_dump({.why = "signal"});
+    wish_dump({.why = model::DumpReason::signal});
     return;
   }
   if (signal.number == SIGINT || signal.number == SIGTERM || signal.number == SIGHUP) {
@@ -78,7 +78,7 @@ void Supervisor::control(const nlohmann::json& request, ControlServer::Reply rep
       reply({{"ok", false}, {"code", "ending"}, {"error", "the job is ending"}});
       return;
     }
-    wish_dump({.why = "request", .replies = {std::move(reply)}});
+    wish_dump({.why = model::DumpReason::request, .replies = {std::move(reply)}});
     return;
   }
   if (cmd == "status") {

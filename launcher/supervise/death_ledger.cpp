@@ -14,11 +14,10 @@ void DeathLedger::termination_notice(base::Pid pid, base::Pid sender, bool sende
   terminations_.push_back({pid, sender, sender_is_launcher});
 }
 
-model::Death DeathLedger::record(base::Pid pid, double at_s, int wait_status) {
-  model::Death d{.happened = true, .order = ++order_, .at_s = at_s, .wait_status = wait_status};
-  const bool known = wait_status >= 0;
-  const bool failed = !known || wait_status != 0;
-  const int signal = known && WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+model::Death DeathLedger::record(base::Pid pid, double at_s, base::WaitStatus status) {
+  model::Death d{.happened = true, .order = ++order_, .at_s = at_s, .wait_status = status};
+  const bool failed = !status.succeeded();
+  const int signal = status.signal();
   const auto term = std::find_if(terminations_.begin(), terminations_.end(),
                                  [&](const Termination& t) { return t.pid == pid; });
   if (!failed) {

@@ -20,8 +20,7 @@ class DeathLedger {
   // job.
   void termination_notice(base::Pid pid, base::Pid sender, bool sender_is_launcher);
 
-  // wait_status -1 if unknown.
-  model::Death record(base::Pid pid, double at_s, int wait_status);
+  model::Death record(base::Pid pid, double at_s, base::WaitStatus status);
 
   // A process has already died of its own failure (nonzero status or signal).
   bool failure_seen() const { return failure_seen_; }

@@ -28,14 +28,15 @@ void Supervisor::reap() {
     }
     const base::Pid pid = info.si_pid;
     // What it was can still be asked of the zombie; afterwards the pid is free.
-    int status = 0;
+    int raw = 0;
     const bool helper = dump_ != nullptr || reports_.busy();
     if (pid != table_.main() && table_.find(pid) == nullptr && !helper) {
       discover();
     }
-    if (::waitpid(pid, &status, 0) != pid) {
+    if (::waitpid(pid, &raw, 0) != pid) {
       return;
     }
+    const base::WaitStatus status(raw);
     if ((dump_ && dump_->helper_ended(pid, status)) || reports_.helper_ended(pid, status)) {
       table_.unignore(pid);
       continue;
@@ -45,7 +46,7 @@ void Supervisor::reap() {
 }
 
 void Supervisor::watch_process(const TrackedProcess& p) {
-  base::log_debug("found pid {} ({}), role {}, rank {}", p.record.pid, p.record.comm, p.record.role,
+  base::log_debug("found pid {} ({}), role {}, rank {}", p.record.pid, p.record.comm, name_of(p.record.role),
                   p.record.rank);
   journal_.changed();
   if (!p.pidfd) {
@@ -70,36 +71,36 @@ void Supervisor::watch_process(const TrackedProcess& p) {
   });
 }
 
-void Supervisor::process_died(base::Pid pid, std::optional<int> wait_status) {
+void Supervisor::process_died(base::Pid pid, std::optional<base::WaitStatus> status) {
   if (TrackedProcess* p = table_.find(pid); p != nullptr && p->alive) {
     loop_.remove(p->pidfd.fd());
-    const int status = wait_status ? *wait_status : (p->pidfd ? p->pidfd.wait_status_of_stranger() : -1);
+    const bool readable = !status && p->pidfd;
+    const base::WaitStatus end = readable ? p->pidfd.wait_status_of_stranger() : status.value_or(base::WaitStatus());
     table_.mark_dead(pid);
     model::ProcessRecord& record = p->record;
-    const bool counts = record.role == "rank" || record.role == "agent" || record.role == "worker";
+    const bool counts = model::takes_part(record.role);
     if (counts || pid == table_.main()) {
-      record.death = ledger_.record(pid, journal_.elapsed_s(), status);
-      base::log_info("pid {} ({} {}) died, wait status {:#x}{}{}", pid, record.role, record.rank, status,
+      record.death = ledger_.record(pid, journal_.elapsed_s(), end);
+      base::log_info("pid {} ({} {}) {}{}{}", pid, name_of(record.role), record.rank, end.text(),
                      record.death.cause_hint.empty() ? "" : ": ", record.death.cause_hint);
     }
     if (const auto watch = watches_.find(pid); watch != watches_.end()) {
       model::RankObservation last = watch->second.observe(base::mono_ns());
       last.alive = false;
-      last.wait_status = status;
-      last.exited_ok = status == 0;
+      last.wait_status = end;
       gone_[pid] = last;
       watches_.erase(watch);
     }
     crashing_.erase(pid);
     // The first failure of a rank: where were the others? Soon the launcher will end them.
-    const bool failure = record.death.happened && status != 0 && !record.death.follower;
-    if (record.role == "rank" && failure && !shutdown_.active() && !dumped_since(3) && pid != table_.main()) {
-      wish_dump({.why = "death", .trigger = record.rank});
+    const bool failure = record.death.happened && !end.succeeded() && !record.death.follower;
+    if (record.role == model::ProcessRole::rank && failure && !shutdown_.active() && !dumped_since(3) && pid != table_.main()) {
+      wish_dump({.why = model::DumpReason::death, .trigger = record.rank});
     }
     journal_.changed();
   }
-  if (pid == table_.main() && wait_status) {
-    main_status_ = *wait_status;
+  if (pid == table_.main() && status) {
+    main_status_ = *status;
     main_reaped_ = true;
     main_ended();
   }
@@ -149,10 +150,10 @@ void Supervisor::finish() {
     m.child_status = main_status_;
     m.processes = table_.records();
     m.world_size = table_.world_size();
-    if (m.outcome == "running") {
-      m.outcome = WIFSIGNALED(main_status_) ? "signal" : "exit";
-      if (last_interrupt_ != 0 && main_status_ != 0) {
-        m.outcome = "interrupted";
+    if (m.outcome == model::RunOutcome::running) {
+      m.outcome = main_status_.signaled() ? model::RunOutcome::signal : model::RunOutcome::exit;
+      if (last_interrupt_ != 0 && !main_status_.succeeded()) {
+        m.outcome = model::RunOutcome::interrupted;
       }
     }
     m.exit_status = exit_status();
@@ -173,7 +174,7 @@ int Supervisor::exit_status() const {
   double first = std::numeric_limits<double>::infinity();
   for (const model::ProcessRecord& r : table_.records()) {
     const model::Death& d = r.death;
-    const bool failed = r.role == "rank" && d.happened && !d.follower && d.wait_status != 0;
+    const bool failed = r.role == model::ProcessRole::rank && d.happened && !d.follower && !d.wait_status.succeeded();
     double at_s = d.at_s;
     for (const model::CrashNotice& crash : journal_.manifest().crashes) {
       // A rank that is held for its dump dies later than it crashed.
@@ -181,12 +182,12 @@ int Supervisor::exit_status() const {
     }
     if (failed && at_s < first) {
       first = at_s;
-      root_signal = d.wait_status > 0 && WIFSIGNALED(d.wait_status) ? WTERMSIG(d.wait_status) : 0;
+      root_signal = d.wait_status.signal();
     }
   }
   return launcher::exit_status(
       {.wait_status = main_status_,
-       .end = journal_.manifest().outcome == "hang" ? JobEnd::hang_ended : JobEnd::by_itself,
+       .end = journal_.manifest().outcome == model::RunOutcome::hang ? JobEnd::hang_ended : JobEnd::by_itself,
        .root_cause_signal = table_.multi_process() ? root_signal : 0});
 }
 

@@ -36,10 +36,10 @@ void Supervisor::notice(const wire::Notice& n, base::Pid pid, base::Tid tid) {
 void Supervisor::crash_notice(const wire::Notice& n, base::Pid pid, base::Tid tid) {
   discover();
   const TrackedProcess* p = table_.find(pid);
-  const std::string role = p != nullptr ? p->record.role : "other";
+  const model::ProcessRole role = p != nullptr ? p->record.role : model::ProcessRole::other;
   const TrackedProcess* sender = n.sender_pid > 0 ? table_.find(n.sender_pid) : nullptr;
-  const bool from_launcher = sender != nullptr && sender->record.role == "agent";
-  base::log_info("pid {} ({}) reports {} (code {}, address {:#x}, sender {})", pid, role,
+  const bool from_launcher = sender != nullptr && sender->record.role == model::ProcessRole::agent;
+  base::log_info("pid {} ({}) reports {} (code {}, address {:#x}, sender {})", pid, name_of(role),
                  signal_name(n.signal), n.code, n.address, n.sender_pid);
   if (n.signal == SIGTERM) {
     ledger_.termination_notice(pid, n.sender_pid, from_launcher);
@@ -53,7 +53,7 @@ void Supervisor::crash_notice(const wire::Notice& n, base::Pid pid, base::Tid ti
                                          .sender = n.sender_pid,
                                          .at_s = journal_.elapsed_s()});
   journal_.changed();
-  const bool concerns_us = role == "rank" || role == "worker" || role == "agent";
+  const bool concerns_us = model::takes_part(role);
   const bool aftermath =
       n.signal == SIGTERM && (from_launcher || ledger_.failure_seen() || last_interrupt_ != 0);
   if (!concerns_us || aftermath || shutdown_.active() || (finishing_ && !dump_)) {
@@ -67,7 +67,7 @@ void Supervisor::crash_notice(const wire::Notice& n, base::Pid pid, base::Tid ti
     notices_.release(pid);
     return;
   }
-  wish_dump({.why = n.signal == SIGTERM ? "terminated" : "crash",
+  wish_dump({.why = n.signal == SIGTERM ? model::DumpReason::terminated : model::DumpReason::crash,
              .trigger = p != nullptr ? p->record.rank : base::kNoRank});
 }
 
@@ -89,8 +89,7 @@ std::vector<DumpTarget> Supervisor::dump_targets() const {
   std::vector<DumpTarget> targets;
   for (const TrackedProcess* p : table_.living()) {
     const model::ProcessRecord& r = p->record;
-    const bool wanted = r.role == "rank" || r.role == "worker" || r.role == "agent";
-    if (!wanted) {
+    if (!model::takes_part(r.role)) {
       continue;
     }
     DumpTarget t{.pid = r.pid, .rank = r.rank, .local_rank = r.local_rank, .role = r.role};
@@ -101,7 +100,7 @@ std::vector<DumpTarget> Supervisor::dump_targets() const {
     targets.push_back(std::move(t));
   }
   // Ranks first: their stops shall be closest together.
-  std::stable_partition(targets.begin(), targets.end(), [](const DumpTarget& t) { return t.role == "rank"; });
+  std::stable_partition(targets.begin(), targets.end(), [](const DumpTarget& t) { return t.role == model::ProcessRole::rank; });
   return targets;
 }
 
@@ -127,7 +126,6 @@ std::vector<model::RankObservation> Supervisor::observations() const {
       o.pid = r.pid;
       o.alive = false;
       o.wait_status = r.death.wait_status;
-      o.exited_ok = r.death.wait_status == 0;
       o.dead_s = journal_.elapsed_s() - r.death.at_s;
       out.push_back(o);
     }
@@ -145,14 +143,14 @@ void Supervisor::start_dump() {
   serving_ = std::exchange(wishes_, {});
   const auto program = stackdump_program();
   const int n = static_cast<int>(journal_.manifest().dumps.size()) + 1;
-  dump_dir_ = model::RunDir::dump_name(n, serving_.front().why);
+  dump_dir_ = model::RunDir::dump_name(n, name_of(serving_.front().why));
   dump_manifest_ = {.n = n,
                     .why = serving_.front().why,
                     .host = host_,
                     .wall_ns = base::wall_ns(),
                     .at_s = journal_.elapsed_s(),
                     .hang_timeout_s = options_.hang_timeout_s,
-                    .escalated = serving_.front().why == "hang" && !is_doubted(),
+                    .escalated = serving_.front().why == model::DumpReason::hang && !is_doubted(),
                     .trigger_rank = serving_.front().trigger,
                     .ranks = observations()};
   const std::string directory = journal_.dir().file(dump_dir_);
@@ -173,7 +171,7 @@ void Supervisor::start_dump() {
                       .signal_mask = inbox_.original_mask(),
                       .stderr_fd = helper_stderr_.get(),
                       .keep_snapshots = true};
-  if (serving_.front().why == "hang" && options_.gpu_stacks != "never") {
+  if (serving_.front().why == model::DumpReason::hang && options_.gpu_stacks != "never") {
     request.deadline_s = kDumpWithDebuggersS;
     request.helper_options = {"--gpu-stacks", options_.gpu_stacks};
   }
@@ -209,13 +207,13 @@ void Supervisor::dump_done(const DumpOutcome& outcome) {
   crashing_.clear();
   bool diagnose = false;
   for (const DumpWish& wish : serving_) {
-    if (wish.why == "hang") {
+    if (wish.why == model::DumpReason::hang) {
       if (model::Incident* incident = journal_.open_incident()) {
         incident->dump = dump_dir_;
         diagnose = true;
       }
     }
-    if (wish.why == "signal") {
+    if (wish.why == model::DumpReason::signal) {
       say(fmt::format("stacks of {} processes are in {}", outcome.processes.size(),
                       journal_.dir().file(dump_dir_)));
     }

@@ -48,17 +48,17 @@ base::Status Pidfd::send_signal(int signal) const {
   return {};
 }
 
-int Pidfd::wait_status_of_stranger() const {
+base::WaitStatus Pidfd::wait_status_of_stranger() const {
   const auto st = base::ProcFs().stat(pid_);
   if (st && st->state == 'Z') {
-    return st->exit_code;
+    return base::WaitStatus(st->exit_code);
   }
   PidfdInfo info{};
   info.mask = kPidfdInfoExit;
   if (::ioctl(fd_.get(), kPidfdGetInfo, &info) == 0 && (info.mask & kPidfdInfoExit) != 0) {
-    return info.exit_code;
+    return base::WaitStatus(info.exit_code);
   }
-  return -1;
+  return {};
 }
 
 }  // namespace xpurun::launcher

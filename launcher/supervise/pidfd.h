@@ -4,6 +4,7 @@
 #include "common/base/fd.h"
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "common/base/wait_status.h"
 
 namespace xpurun::launcher {
 
@@ -22,7 +23,7 @@ class Pidfd {
 
   // Wait status of a process that has ended and is not our child, or -1. Works while its parent has not
   // reaped it (from the zombie's /proc/PID/stat) and on Linux 6.15 and later afterwards (PIDFD_GET_INFO).
-  int wait_status_of_stranger() const;
+  base::WaitStatus wait_status_of_stranger() const;
 
  private:
   base::UniqueFd fd_;

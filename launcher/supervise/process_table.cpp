@@ -64,7 +64,7 @@ void ProcessTable::refresh() {
       TrackedProcess p;
       p.record.pid = pid;
       p.record.start_ticks = st->start_ticks;
-      p.record.role = "other";
+      p.record.role = model::ProcessRole::other;
       p.record.seen_s = base::ns_to_s(now - started_);
       p.seen = now;
       if (auto fd = Pidfd::open(pid)) {
@@ -140,7 +140,7 @@ void ProcessTable::assign_roles() {
     model::ProcessRecord& r = p.record;
     const bool carries = p.identity && p.identity->kind == *kind_;
     if (carries && chosen.at(p.identity->rank) == pid) {
-      r.role = "rank";
+      r.role = model::ProcessRole::rank;
       r.rank = p.identity->rank;
       r.local_rank = p.identity->local_rank;
       r.identity = std::string(name_of(*kind_));
@@ -148,13 +148,13 @@ void ProcessTable::assign_roles() {
     }
     r.rank = base::kNoRank;
     r.local_rank = -1;
-    r.role = "other";
+    r.role = model::ProcessRole::other;
     for (const auto& [rank, rank_pid] : chosen) {
       if (descends_from(p, rank_pid)) {
-        r.role = r.python ? "worker" : "child";
+        r.role = r.python ? model::ProcessRole::worker : model::ProcessRole::child;
         r.rank = rank;
       } else if (descends_from(processes_.at(rank_pid), pid)) {
-        r.role = "agent";
+        r.role = model::ProcessRole::agent;
         r.rank = base::kNoRank;
         break;
       }
@@ -191,7 +191,7 @@ std::vector<TrackedProcess*> ProcessTable::started_by(base::Pid ancestor) {
   std::vector<TrackedProcess*> out;
   for (auto& [pid, p] : processes_) {
     // One that failed before its parent was seen to wait for it counts as well.
-    const bool failed = !p.alive && p.record.death.happened && p.record.death.wait_status != 0;
+    const bool failed = !p.alive && p.record.death.happened && !p.record.death.wait_status.succeeded();
     if (!(p.alive || failed) || !p.record.python || !descends_from(p, ancestor) || is_helper(p)) {
       continue;
     }
@@ -267,14 +267,14 @@ void ProcessTable::assign_by_parents() {
   }
   for (auto& [pid, p] : processes_) {
     if (p.alive) {
-      p.record.role = spawners_.count(pid) != 0 ? "agent" : "other";
+      p.record.role = spawners_.count(pid) != 0 ? model::ProcessRole::agent : model::ProcessRole::other;
       p.record.rank = base::kNoRank;
       p.record.local_rank = -1;
       p.record.identity.clear();
     }
   }
   for (TrackedProcess* rank : ranks) {
-    rank->record.role = "rank";
+    rank->record.role = model::ProcessRole::rank;
     rank->record.identity = rank->spawned ? "spawned" : "single";
     rank->record.rank = 0;
     rank->record.local_rank = 0;
@@ -283,7 +283,7 @@ void ProcessTable::assign_by_parents() {
   for (auto& [pid, p] : processes_) {
     for (const TrackedProcess* rank : ranks) {
       if (p.alive && descends_from(p, rank->record.pid)) {
-        p.record.role = p.record.python ? "worker" : "child";
+        p.record.role = p.record.python ? model::ProcessRole::worker : model::ProcessRole::child;
         p.record.rank = rank->record.rank;
       }
     }
@@ -301,7 +301,7 @@ std::vector<base::Pid> ProcessTable::possible_spawners() const {
   std::vector<base::Pid> out;
   for (const auto& [pid, p] : processes_) {
     const bool is_one = spawners_.count(pid) != 0;
-    const bool could_be = !kind_ && p.record.role == "rank" && p.record.python;
+    const bool could_be = !kind_ && p.record.role == model::ProcessRole::rank && p.record.python;
     if (p.alive && (is_one || (could_be && has_python_below(pid)))) {
       out.push_back(pid);
     }
@@ -346,7 +346,7 @@ std::vector<const TrackedProcess*> ProcessTable::living() const {
 std::vector<const TrackedProcess*> ProcessTable::living_ranks() const {
   std::vector<const TrackedProcess*> out;
   for (const auto& [pid, p] : processes_) {
-    if (p.alive && p.record.role == "rank") {
+    if (p.alive && p.record.role == model::ProcessRole::rank) {
       out.push_back(&p);
     }
   }
@@ -358,7 +358,7 @@ std::vector<const TrackedProcess*> ProcessTable::living_ranks() const {
 std::vector<const TrackedProcess*> ProcessTable::dead_ranks() const {
   std::vector<const TrackedProcess*> out;
   for (const auto& [pid, p] : processes_) {
-    if (!p.alive && p.record.role == "rank") {
+    if (!p.alive && p.record.role == model::ProcessRole::rank) {
       out.push_back(&p);
     }
   }
@@ -368,7 +368,7 @@ std::vector<const TrackedProcess*> ProcessTable::dead_ranks() const {
 std::vector<model::ProcessRecord> ProcessTable::records() const {
   std::vector<model::ProcessRecord> out;
   const auto add = [&](const TrackedProcess& p) {
-    const bool matters = p.record.role != "other" && p.record.role != "child";
+    const bool matters = p.record.role != model::ProcessRole::other && p.record.role != model::ProcessRole::child;
     if (matters || p.record.pid == main_) {
       out.push_back(p.record);
     }
@@ -382,7 +382,7 @@ std::vector<model::ProcessRecord> ProcessTable::records() const {
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
     // Ranks first, in order; then the rest as it appeared.
     const auto key = [](const model::ProcessRecord& r) {
-      return std::tuple(r.role != "rank", r.role == "rank" ? r.rank : 0, r.seen_s, r.pid);
+      return std::tuple(r.role != model::ProcessRole::rank, r.role == model::ProcessRole::rank ? r.rank : 0, r.seen_s, r.pid);
     };
     return key(a) < key(b);
   });
@@ -392,7 +392,7 @@ std::vector<model::ProcessRecord> ProcessTable::records() const {
 int ProcessTable::world_size() const {
   int size = 0;
   for (const auto& [pid, p] : processes_) {
-    if (p.record.role == "rank") {
+    if (p.record.role == model::ProcessRole::rank) {
       size = std::max({size, kind_ && p.identity ? p.identity->world_size : 0, p.record.rank + 1});
     }
   }

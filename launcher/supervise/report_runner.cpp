@@ -49,14 +49,14 @@ void ReportRunner::start() {
   });
 }
 
-bool ReportRunner::helper_ended(base::Pid pid, int wait_status) {
+bool ReportRunner::helper_ended(base::Pid pid, base::WaitStatus status) {
   if (!busy() || pid != helper_.pid()) {
     return false;
   }
   loop_.cancel(deadline_);
   helper_.forget();
-  if (wait_status != 0) {
-    base::log_warn("the report failed (wait status {:#x}); see xpurun.log in {}", wait_status, run_dir_);
+  if (!status.succeeded()) {
+    base::log_warn("the report failed ({}); see xpurun.log in {}", status.text(), run_dir_);
   }
   ended_();
   if (again_) {

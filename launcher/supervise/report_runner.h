@@ -2,6 +2,7 @@
 // heavy or hostile is parsed in the supervisor. One at a time; a request during a run leads to one more run.
 #pragma once
 
+#include "common/base/wait_status.h"
 #include "launcher/spawn/helper_process.h"
 #include "launcher/supervise/event_loop.h"
 
@@ -26,7 +27,7 @@ class ReportRunner {
   void request();
   bool busy() const { return helper_.pid() > 0; }
   // To be called by the reaper. Returns whether the pid was ours.
-  bool helper_ended(base::Pid pid, int wait_status);
+  bool helper_ended(base::Pid pid, base::WaitStatus status);
 
  private:
   void start();

@@ -190,7 +190,7 @@ base::Result<int> Supervisor::run() {
   }
   start_control_http();
   if (auto started = start_command(); !started) {
-    journal_.manifest().outcome = "spawn_failed";
+    journal_.manifest().outcome = model::RunOutcome::spawn_failed;
     journal_.manifest().verdict.kind = "none";
     journal_.save_now();
     return base::fail(std::move(started.error()));

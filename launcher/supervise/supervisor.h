@@ -48,7 +48,7 @@ class Supervisor {
  private:
   // A wish for stacks. Several wishes that arrive together are served by one dump.
   struct DumpWish {
-    std::string why;
+    model::DumpReason why = model::DumpReason::request;
     base::Rank trigger = base::kNoRank;
     std::vector<ControlServer::Reply> replies;
   };
@@ -72,7 +72,8 @@ class Supervisor {
   // deaths.cpp
   void reap();
   void watch_process(const TrackedProcess& p);
-  void process_died(base::Pid pid, std::optional<int> wait_status);
+  // `status` is nothing where somebody else reaps the process.
+  void process_died(base::Pid pid, std::optional<base::WaitStatus> status);
   void main_ended();
   void finish_when_ended();
   void finish();
@@ -195,7 +196,7 @@ class Supervisor {
   double last_dump_s_ = 0;                                        // how long it took
   std::map<base::Pid, std::pair<base::Tid, uint64_t>> crashing_;  // tid and ucontext of held processes
 
-  int main_status_ = -1;
+  base::WaitStatus main_status_;
   bool main_reaped_ = false;
   bool finishing_ = false;
   bool finished_ = false;

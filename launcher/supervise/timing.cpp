@@ -122,7 +122,7 @@ NodeMetrics Supervisor::node_metrics(WhichRanks which) {
   if (which == WhichRanks::all) {
     for (const base::Pid pid : collector_.pids()) {
       const TrackedProcess* p = table_.find(pid);
-      if (p != nullptr && p->record.role == "rank") {
+      if (p != nullptr && p->record.role == model::ProcessRole::rank) {
         add(*p);
       }
     }
@@ -162,7 +162,7 @@ std::vector<std::string> Supervisor::save_timing(const std::string& path) {
   std::vector<RankTiming> ranks;
   for (const base::Pid pid : collector_.pids()) {
     const TrackedProcess* p = table_.find(pid);
-    if (p != nullptr && p->record.role == "rank") {
+    if (p != nullptr && p->record.role == model::ProcessRole::rank) {
       ranks.push_back(*collector_.read({pid, p->record.rank, p->record.local_rank, p->alive}));
     }
   }

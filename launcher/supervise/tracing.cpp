@@ -25,7 +25,7 @@ constexpr std::string_view kTokenFile = "control.token";
 void Supervisor::events_arrived(base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
                                 const wire::Segment& memory) {
   const TrackedProcess* p = table_.find(pid);
-  if (p == nullptr || p->record.role != "rank") {
+  if (p == nullptr || p->record.role != model::ProcessRole::rank) {
     return;
   }
   const EventFiles::Source who{.pid = pid,

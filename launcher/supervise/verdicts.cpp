@@ -118,7 +118,7 @@ void Supervisor::end_the_job() {
           ? std::string("ending the job (--on-hang kill): TERM, and no KILL (--grace none)")
           : fmt::format("ending the job (--on-hang kill): TERM, {} grace, KILL",
                         base::human_duration(options_.grace_s)));
-  journal_.manifest().outcome = "hang";
+  journal_.manifest().outcome = model::RunOutcome::hang;
   ledger_.we_are_ending_the_job();
   journal_.save_now();
   shutdown_.terminate(options_.grace_s);

@@ -34,7 +34,7 @@ void Supervisor::discover() {
   // A process that was taken for the rank until its child turned out to be.
   std::erase_if(watches_, [&](const auto& entry) {
     const TrackedProcess* p = table_.find(entry.first);
-    return p == nullptr || !p->alive || p->record.role != "rank";
+    return p == nullptr || !p->alive || p->record.role != model::ProcessRole::rank;
   });
   journal_.manifest().processes = table_.records();
   journal_.manifest().world_size = table_.world_size();
@@ -112,7 +112,7 @@ void Supervisor::stall_raised(base::Rank longest) {
   incidents.push_back({.n = static_cast<int>(incidents.size()) + 1, .at_s = journal_.elapsed_s()});
   base::log_info("rank {} has been still for {}", longest, base::human_duration(options_.hang_timeout_s));
   journal_.changed();
-  wish_dump({.why = "hang", .trigger = longest});
+  wish_dump({.why = model::DumpReason::hang, .trigger = longest});
 }
 
 void Supervisor::stall_escalated() {

@@ -28,16 +28,16 @@ bool escalated(const Scene& scene) {
 
 bool left_in_peace(const Scene& scene, const RankView& v) {
   const Ending* e = scene.ending_of(v);
-  return (v.seen != nullptr && v.seen->exited_ok) || (e != nullptr && !e->failed());
+  return (v.seen != nullptr && !v.seen->alive && v.seen->wait_status.succeeded()) || (e != nullptr && !e->failed());
 }
 
 namespace {
 
-int status_of(const RankView& v) {
-  if (v.seen != nullptr && v.seen->wait_status >= 0) {
+base::WaitStatus status_of(const RankView& v) {
+  if (v.seen != nullptr && v.seen->wait_status.known()) {
     return v.seen->wait_status;
   }
-  return v.record != nullptr && v.record->death.happened ? v.record->death.wait_status : -1;
+  return v.record != nullptr && v.record->death.happened ? v.record->death.wait_status : base::WaitStatus();
 }
 
 std::string death_words(const Scene& scene, const RankView& v) {
@@ -47,13 +47,10 @@ std::string death_words(const Scene& scene, const RankView& v) {
   if (const Ending* e = scene.ending_of(v)) {
     return how_it_ended(*e);
   }
-  const int status = status_of(v);
-  Ending e{.known = status >= 0};
-  if (e.known && WIFSIGNALED(status)) {
-    e.signal = WTERMSIG(status);
-  } else if (e.known) {
-    e.exit_code = WEXITSTATUS(status);
-  }
+  const base::WaitStatus status = status_of(v);
+  Ending e{.known = status.known()};
+  e.signal = status.signal();
+  e.exit_code = status.exited() ? status.exit_code() : e.exit_code;
   return how_it_ended(e);
 }
 
@@ -208,10 +205,10 @@ Verdict begin_hang(const Scene& scene, const Finding& finding, const std::vector
     v.where = first.where;
     v.seconds = longest(groups.front().views);
     if (first.state == RankState::dead) {
-      const int status = status_of(first);
+      const base::WaitStatus status = status_of(first);
       const Ending* e = scene.ending_of(first);
-      v.signal = e != nullptr ? e->signal : status >= 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-      v.exit_code = e != nullptr ? e->exit_code : status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+      v.signal = e != nullptr ? e->signal : status.signal();
+      v.exit_code = e != nullptr ? e->exit_code : status.exit_code();
     }
   }
   v.waiting = waiting_groups(waiting);

@@ -46,7 +46,7 @@ std::string dump_that_matters(const RunManifest& run) {
   if (const model::Incident* incident = incident_that_matters(run)) {
     return incident->dump;
   }
-  if (run.outcome == "exit" && run.child_status == 0) {
+  if (run.outcome == model::RunOutcome::exit && run.child_status.succeeded()) {
     return {};
   }
   Facts facts;
@@ -58,13 +58,13 @@ std::string dump_that_matters(const RunManifest& run) {
   }
   // The stacks of the others at a death show who waited for whom.
   const auto told = std::find_if(run.dumps.begin(), run.dumps.end(), [&](const model::DumpRecord& d) {
-    return root != nullptr && (d.why == "death" || d.why == "crash") && d.at_s + 1 >= root->at_s;
+    return root != nullptr && (d.why == model::DumpReason::death || d.why == model::DumpReason::crash) && d.at_s + 1 >= root->at_s;
   });
   if (told != run.dumps.end()) {
     return told->dir;
   }
-  const bool fresh = run.outcome == "running" && run.incidents.empty() && !run.dumps.empty();
-  return fresh && run.dumps.back().why == "hang" ? run.dumps.back().dir : std::string();
+  const bool fresh = run.outcome == model::RunOutcome::running && run.incidents.empty() && !run.dumps.empty();
+  return fresh && run.dumps.back().why == model::DumpReason::hang ? run.dumps.back().dir : std::string();
 }
 
 std::vector<std::string> verdict_lines(const Verdict& verdict, const RunManifest&) {

@@ -34,13 +34,12 @@ bool announces(const CrashNotice& n, const ProcessRecord& p) {
   if (gap < -1 || gap > kNoticeToDeathSeconds) {
     return false;
   }
-  const int status = p.death.wait_status;
-  if (status < 0 || is_synchronous(n.signal)) {
+  const base::WaitStatus status = p.death.wait_status;
+  if (!status.known() || is_synchronous(n.signal)) {
     return true;
   }
   // SIGTERM may have been handled: only a death of it, or the shell's way of saying so, counts.
-  return (WIFSIGNALED(status) && WTERMSIG(status) == n.signal) ||
-         (WIFEXITED(status) && WEXITSTATUS(status) == 128 + n.signal);
+  return status.signal() == n.signal || status.exit_code() == 128 + n.signal;
 }
 
 const ProcessRecord* find_process(const RunManifest& run, base::Pid pid) {
@@ -60,7 +59,7 @@ std::string sender_text(const RunManifest& run, base::Pid sender) {
 
 Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const RunManifest& run) {
   Ending e{.process = &p, .notice = notice, .at_s = p.death.at_s, .dead = p.death.happened};
-  const int status = p.death.happened ? p.death.wait_status : -1;
+  const base::WaitStatus status = p.death.happened ? p.death.wait_status : base::WaitStatus();
   if (notice != nullptr) {
     e.at_s = p.death.happened ? std::min(notice->at_s, p.death.at_s) : notice->at_s;
     e.known = true;
@@ -70,12 +69,12 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const RunMan
       const ProcessRecord* sender = find_process(run, notice->sender);
       e.follower = notice->sender == run.supervisor_pid || (sender != nullptr && is_launcher(*sender, run));
     }
-  } else if (status >= 0 && WIFSIGNALED(status)) {
+  } else if (status.signaled()) {
     e.known = true;
-    e.signal = WTERMSIG(status);
-  } else if (status >= 0 && WIFEXITED(status)) {
+    e.signal = status.signal();
+  } else if (status.exited()) {
     e.known = true;
-    e.exit_code = WEXITSTATUS(status);
+    e.exit_code = status.exit_code();
   }
   if (p.death.follower) {
     // A rank that crashed on its own and was ended a moment later is still its own culprit.
@@ -106,7 +105,7 @@ std::string how_it_ended(const Ending& e) {
 }
 
 bool is_launcher(const ProcessRecord& p, const RunManifest& run) {
-  return p.role == "agent" || (p.pid == run.main_pid && p.role != "rank");
+  return p.role == model::ProcessRole::agent || (p.pid == run.main_pid && p.role != model::ProcessRole::rank);
 }
 
 std::vector<Ending> endings_of(const RunManifest& run) {
@@ -134,7 +133,7 @@ std::vector<Ending> endings_of(const RunManifest& run) {
     if (failed && e.signal == SIGTERM) {
       e.follower = true;
     }
-    const bool counts = e.process->role == "rank" || is_launcher(*e.process, run);
+    const bool counts = e.process->role == model::ProcessRole::rank || is_launcher(*e.process, run);
     failed = failed || (counts && !e.follower && e.failed());
   }
   return out;

@@ -94,7 +94,7 @@ void add_native_frame(const Scene& scene, const Verdict& verdict, std::vector<st
 void add_helpers(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
   size_t shown = 0;
   for (const model::ProcessStacks& s : scene.facts.stacks) {
-    const bool helper = s.role == "worker" || s.role == "child";
+    const bool helper = s.role == model::ProcessRole::worker || s.role == model::ProcessRole::child;
     const model::ThreadStack* t = s.main_thread();
     if (!helper || t == nullptr || !verdict.ranks.contains(s.rank) || find_wait(t->frames, {.idle = true})) {
       continue;
@@ -103,7 +103,7 @@ void add_helpers(const Scene& scene, const Verdict& verdict, std::vector<std::st
     if (where.function.empty() || shown++ == kMostHelpers) {
       continue;
     }
-    out.push_back(fmt::format("{} of rank {} (pid {}) in {}", s.role, s.rank, s.pid, place(where)));
+    out.push_back(fmt::format("{} of rank {} (pid {}) in {}", name_of(s.role), s.rank, s.pid, place(where)));
   }
 }
 
@@ -117,7 +117,7 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
   std::vector<Line> lines;
   for (const Ending& e : scene.endings) {
     const bool launcher = is_launcher(*e.process, scene.facts.run);
-    if (e.process->role != "rank" && !(launcher && e.failed())) {
+    if (e.process->role != model::ProcessRole::rank && !(launcher && e.failed())) {
       continue;
     }
     std::string how = how_it_ended(e);
@@ -158,10 +158,10 @@ void add_dump(const Scene& scene, std::vector<std::string>& out) {
   std::map<std::string, RankSet> bad;
   for (const model::DumpedProcess& p : dump.processes) {
     longest = std::max(longest, p.pause_ns);
-    if (p.status == "ok" || p.status == "partial") {
+    if (p.status == model::DumpStatus::ok || p.status == model::DumpStatus::partial) {
       ++good;
-    } else if (p.rank >= 0 && p.role == "rank") {
-      bad[p.reason.empty() ? p.status : p.reason].insert(p.rank);
+    } else if (p.rank >= 0 && p.role == model::ProcessRole::rank) {
+      bad[model::reason_or_status(p.reason, p.status)].insert(p.rank);
     }
   }
   for (const auto& [reason, ranks] : bad) {
@@ -193,7 +193,7 @@ void add_earlier_attempts(const Scene& scene, std::vector<std::string>& out) {
   const auto current = current_ranks(scene.facts.run);
   for (const Ending& e : scene.endings) {
     const bool latest = std::find(current.begin(), current.end(), e.process) != current.end();
-    if (e.process->role == "rank" && !latest && !e.follower && e.failed()) {
+    if (e.process->role == model::ProcessRole::rank && !latest && !e.follower && e.failed()) {
       out.push_back(
           fmt::format("at {:.2f} s, before a restart: rank {} {}", e.at_s, e.process->rank, how_it_ended(e)));
       return;

@@ -156,7 +156,7 @@ std::string_view name_of(RankState state) {
 std::vector<const ProcessRecord*> current_ranks(const model::RunManifest& run) {
   std::map<base::Rank, const ProcessRecord*> latest;
   for (const ProcessRecord& p : run.processes) {
-    if (p.role != "rank" || p.rank < 0) {
+    if (p.role != model::ProcessRole::rank || p.rank < 0) {
       continue;
     }
     const ProcessRecord*& slot = latest[p.rank];
@@ -188,7 +188,7 @@ std::vector<RankView> rank_views(const Facts& facts) {
     }
   }
   for (const model::ProcessStacks& s : facts.stacks) {
-    if (s.role == "rank" && s.rank >= 0) {
+    if (s.role == model::ProcessRole::rank && s.rank >= 0) {
       view_of(s.rank).stacks = &s;
     }
   }
@@ -197,8 +197,8 @@ std::vector<RankView> rank_views(const Facts& facts) {
   }
   if (facts.dump) {
     for (const model::DumpedProcess& p : facts.dump->processes) {
-      if (p.role == "rank" && views.contains(p.rank) && p.status != "ok") {
-        views[p.rank].silent_reason = p.reason.empty() ? p.status : p.reason;
+      if (p.role == model::ProcessRole::rank && views.contains(p.rank) && p.status != model::DumpStatus::ok) {
+        views[p.rank].silent_reason = model::reason_or_status(p.reason, p.status);
       }
     }
   }

@@ -93,8 +93,8 @@ Verdict begin(const Scene& scene, const Ending& e, std::string_view id) {
   v.kind = e.signal != 0 ? "crash" : "exit";
   v.level = "confirmed";
   v.confidence = "high";
-  v.state = e.process->role == "rank" ? "dead" : "";
-  if (e.process->role == "rank") {
+  v.state = e.process->role == model::ProcessRole::rank ? "dead" : "";
+  if (e.process->role == model::ProcessRole::rank) {
     v.ranks.insert(e.process->rank);
   }
   v.host = run.host;
@@ -114,11 +114,11 @@ Verdict begin(const Scene& scene, const Ending& e, std::string_view id) {
 
 std::string subject(const Scene& scene, const Ending& e) {
   const std::string& host = scene.facts.run.host;
-  if (e.process->role == "rank") {
+  if (e.process->role == model::ProcessRole::rank) {
     return who({e.process->rank}, host, {e.process->pid});
   }
   const std::string name = e.process->comm.empty() ? "" : " " + base::sanitize(e.process->comm);
-  const std::string_view noun = e.process->role == "agent" ? "the launcher" : "the command";
+  const std::string_view noun = e.process->role == model::ProcessRole::agent ? "the launcher" : "the command";
   return fmt::format("{}{} (host {}, pid {})", noun, name, base::sanitize(host), e.process->pid);
 }
 
@@ -139,7 +139,7 @@ std::string_view id_alone(const Ending& e) {
 }
 
 void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
-  v.id = e.process->role == "rank" ? id_alone(e) : kCrashLauncher;
+  v.id = e.process->role == model::ProcessRole::rank ? id_alone(e) : kCrashLauncher;
   std::string how = how_it_ended(e);
   if (e.notice != nullptr && carries_address(e.signal)) {
     how += fmt::format(" (address {:#x})", e.notice->address);
@@ -159,11 +159,11 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
 }
 
 void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
-  v.id = e.process->role == "rank" || !e.known ? id_alone(e) : kExitLauncher;
+  v.id = e.process->role == model::ProcessRole::rank || !e.known ? id_alone(e) : kExitLauncher;
   v.confidence = e.known ? "high" : "low";
   v.sentence = fmt::format("exit: {} {} after {}{}", subject(scene, e), how_it_ended(e),
                            seconds_words(e.at_s), consequence(scene, e, v));
-  v.next = e.process->role == "rank"
+  v.next = e.process->role == model::ProcessRole::rank
                ? fmt::format("read the end of rank {}'s log for the first error", e.process->rank)
                : std::string("read the launcher's own messages: no rank had failed before it");
 }
@@ -182,7 +182,7 @@ Verdict verdict_of(const Scene& scene, const Ending& e) {
 RankSet at_the_same_moment(const Scene& scene, const Ending& root) {
   RankSet out;
   for (const Ending& e : scene.endings) {
-    if (e.process->role == "rank" && !e.follower && e.failed() && e.signal == root.signal &&
+    if (e.process->role == model::ProcessRole::rank && !e.follower && e.failed() && e.signal == root.signal &&
         e.exit_code == root.exit_code && e.at_s <= root.at_s + kSameMomentSeconds) {
       out.insert(e.process->rank);
     }
@@ -281,14 +281,14 @@ std::optional<Verdict> rank_failed(const Scene& scene) {
 // No rank is known to have failed: the command itself, or deaths that all follow from something unseen.
 std::optional<Verdict> command_failed(const Scene& scene) {
   const RunManifest& run = scene.facts.run;
-  if (run.outcome != "exit" && run.outcome != "signal") {
+  if (run.outcome != model::RunOutcome::exit && run.outcome != model::RunOutcome::signal) {
     return std::nullopt;
   }
   for (const Ending& e : scene.endings) {
-    if (e.failed() && (e.process->role == "rank" || is_launcher(*e.process, run))) {
+    if (e.failed() && (e.process->role == model::ProcessRole::rank || is_launcher(*e.process, run))) {
       Verdict v = verdict_of(scene, e);
       v.confidence = "low";
-      if (e.process->role != "rank" && current_ranks(run).empty()) {
+      if (e.process->role != model::ProcessRole::rank && current_ranks(run).empty()) {
         // The command is all there is: it is rank 0.
         v.ranks = {0};
         v.id = id_alone(e);
@@ -302,12 +302,9 @@ std::optional<Verdict> command_failed(const Scene& scene) {
   ProcessRecord command{.pid = run.main_pid, .rank = 0};
   command.comm = run.command.empty() ? std::string() : std::string(base::base_name(run.command.front()));
   command.death = {.happened = true, .at_s = run.elapsed_s, .wait_status = run.child_status};
-  Ending e{.process = &command, .at_s = run.elapsed_s, .dead = true, .known = run.child_status >= 0};
-  if (e.known && WIFSIGNALED(run.child_status)) {
-    e.signal = WTERMSIG(run.child_status);
-  } else if (e.known) {
-    e.exit_code = WEXITSTATUS(run.child_status);
-  }
+  Ending e{.process = &command, .at_s = run.elapsed_s, .dead = true, .known = run.child_status.known()};
+  e.signal = run.child_status.signal();
+  e.exit_code = run.child_status.exited() ? run.child_status.exit_code() : e.exit_code;
   Verdict v = verdict_of(scene, e);
   if (current_ranks(run).empty()) {
     v.ranks = {0};

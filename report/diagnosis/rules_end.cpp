@@ -28,14 +28,14 @@ int ending_signal(const RunManifest& run) {
   if (run.exit_status > 128 && run.exit_status < 128 + NSIG) {
     return run.exit_status - 128;
   }
-  return run.child_status >= 0 && WIFSIGNALED(run.child_status) ? WTERMSIG(run.child_status) : 0;
+  return run.child_status.signal();
 }
 
 }  // namespace
 
 std::optional<Verdict> not_started(const Scene& scene) {
   const RunManifest& run = scene.facts.run;
-  if (run.outcome != "spawn_failed") {
+  if (run.outcome != model::RunOutcome::spawn_failed) {
     return std::nullopt;
   }
   Verdict v{.id = std::string(kExitNotStarted), .kind = "exit", .confidence = "high"};
@@ -50,7 +50,7 @@ std::optional<Verdict> not_started(const Scene& scene) {
 
 std::optional<Verdict> interrupted(const Scene& scene) {
   const RunManifest& run = scene.facts.run;
-  if (run.outcome != "interrupted") {
+  if (run.outcome != model::RunOutcome::interrupted) {
     return std::nullopt;
   }
   const int signal = ending_signal(run);
@@ -74,7 +74,7 @@ std::optional<Verdict> interrupted(const Scene& scene) {
 
 std::optional<Verdict> finished(const Scene& scene) {
   const RunManifest& run = scene.facts.run;
-  if (run.outcome != "exit" || run.child_status != 0) {
+  if (run.outcome != model::RunOutcome::exit || !run.child_status.succeeded()) {
     return std::nullopt;
   }
   // A wrapper may hide a failure ("torchrun ...; true"). Unknown statuses are no failure if all ended well.

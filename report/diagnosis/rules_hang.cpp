@@ -216,12 +216,12 @@ constexpr Rule kHangRules[] = {somebody_is_missing, mismatch, all_wait, held_or_
 std::optional<Verdict> hung(const Scene& scene) {
   const model::RunManifest& run = scene.facts.run;
   const model::Incident* incident = incident_that_matters(run);
-  const bool dumped = scene.facts.dump && (scene.facts.dump->why == "hang" ||
+  const bool dumped = scene.facts.dump && (scene.facts.dump->why == model::DumpReason::hang ||
                                            (incident != nullptr && incident->dump == scene.facts.dump_dir));
   // The supervisor may ask between taking the dump and recording the incident.
-  const bool fresh = dumped && run.incidents.empty() && run.outcome == "running";
+  const bool fresh = dumped && run.incidents.empty() && run.outcome == model::RunOutcome::running;
   if (incident == nullptr && !fresh) {
-    return run.outcome == "hang" ? recorded(scene) : std::nullopt;
+    return run.outcome == model::RunOutcome::hang ? recorded(scene) : std::nullopt;
   }
   if (!dumped) {
     return recorded(scene);

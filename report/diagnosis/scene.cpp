@@ -51,7 +51,7 @@ const Ending* first_failure(const std::vector<Ending>& endings, const RunManifes
 // then.
 bool passed_by_itself(const Incident& incident, const std::vector<Ending>& endings) {
   return incident.cleared_s >= 0 && std::none_of(endings.begin(), endings.end(), [&](const Ending& e) {
-           return e.process->role == "rank" && e.failed() && e.at_s >= incident.at_s &&
+           return e.process->role == model::ProcessRole::rank && e.failed() && e.at_s >= incident.at_s &&
                   e.at_s <= incident.cleared_s;
          });
 }
@@ -67,7 +67,7 @@ const Incident* incident_that_matters(const RunManifest& run) {
     return nullptr;
   }
   const Incident& last = run.incidents.back();
-  if (run.outcome == "hang") {
+  if (run.outcome == model::RunOutcome::hang) {
     return &last;
   }
   const auto endings = endings_of(run);
@@ -80,7 +80,7 @@ const Incident* incident_that_matters(const RunManifest& run) {
   }
   if (failure->at_s < last.at_s) {
     // Somebody had died and the others wait: a hang as long as it lasts, then a crash.
-    return run.outcome == "running" ? &last : nullptr;
+    return run.outcome == model::RunOutcome::running ? &last : nullptr;
   }
   // The stall never ended: a waiting rank that fails then was timed out by the job itself. A culprit that
   // fails speaks for itself.

@@ -213,12 +213,12 @@ std::vector<Plan> plan_panels(const StackForest& forest, Layer layer) {
     if (tree.empty()) {
       continue;
     }
-    const bool main_of_rank = role->process == "rank" && role->thread == "main";
-    Plan& plan = plans[main_of_rank ? 0 : role->process == "rank" ? 1 : role->process == "worker" ? 2 : 3];
-    const bool named = role->process == "agent" || role->process == "other";
+    const bool main_of_rank = role->process == model::ProcessRole::rank && role->thread == "main";
+    Plan& plan = plans[main_of_rank ? 0 : role->process == model::ProcessRole::rank ? 1 : role->process == model::ProcessRole::worker ? 2 : 3];
+    const bool named = role->process == model::ProcessRole::agent || role->process == model::ProcessRole::other;
     plan.roots.push_back(
         {&tree,
-         main_of_rank ? "" : (named ? fmt::format("{}: {}", role->process, role->thread) : role->thread)});
+         main_of_rank ? "" : (named ? fmt::format("{}: {}", name_of(role->process), role->thread) : role->thread)});
     plan.panel.total += tree.root().total.weight();
     plan.frames += tree.size() + 1;
   }

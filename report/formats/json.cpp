@@ -23,7 +23,7 @@ std::string stack_set_json(const StackSet& set) {
       p.rank = line.rank;
       p.role = line.role;
       p.status = model::DumpStatus::failed;
-      p.reason = line.reason.empty() ? line.status : line.reason;
+      p.reason = model::reason_or_status(line.reason, line.status);
       processes.push_back(to_json(p));
     }
   }

@@ -67,7 +67,7 @@ std::vector<model::ProcessStacks> with_motion(std::vector<std::vector<model::Pro
             const model::ThreadStack* before = find_thread(*earlier, t.tid);
             return before != nullptr && same_stack(*before, t);
           });
-      t.motion = stuck ? "stuck" : "moving";
+      t.motion = stuck ? model::Motion::stuck : model::Motion::moving;
     }
     out.push_back(std::move(last));
   }

@@ -50,14 +50,14 @@ class ProfileBuilder {
     if (p.rank != base::kNoRank) {
       label(sample, "rank", fmt::to_string(p.rank));
     }
-    label(sample, "role", p.role);
+    label(sample, "role", std::string(name_of(p.role)));
     label(sample, "host", p.host);
     label(sample, "pid", fmt::to_string(p.pid));
     label(sample, "thread", t.main ? "MainThread" : (t.python_name.empty() ? t.comm : t.python_name));
     label(sample, "tid", fmt::to_string(t.tid));
     label(sample, "state", std::string(1, t.state));
     label(sample, "gil", std::string(name_of(t.gil)));
-    label(sample, "motion", t.motion);
+    label(sample, "motion", std::string(name_of(t.motion)));
     samples_.message(2, sample);
     first_wall_ns_ = first_wall_ns_ == 0 ? p.wall_ns : std::min(first_wall_ns_, p.wall_ns);
   }

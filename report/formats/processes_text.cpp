@@ -45,8 +45,8 @@ std::string process_heading(const model::ProcessStacks& p) {
                                 base::elide_middle(command, kMaxCommand));
   std::vector<std::string> facts;
   if (p.rank != base::kNoRank) {
-    facts.push_back(p.role == "rank" ? fmt::format("rank {}", p.rank)
-                                     : fmt::format("{} of rank {}", p.role, p.rank));
+    facts.push_back(p.role == model::ProcessRole::rank ? fmt::format("rank {}", p.rank)
+                                     : fmt::format("{} of rank {}", name_of(p.role), p.rank));
   }
   if (!p.host.empty()) {
     facts.push_back("host " + base::sanitize(p.host));
@@ -88,8 +88,8 @@ std::string marks_of(const model::ThreadStack& t) {
   if (t.gc) {
     marks.emplace_back("collects garbage");
   }
-  if (!t.motion.empty()) {
-    marks.push_back(t.motion);
+  if (t.motion != model::Motion::unknown) {
+    marks.emplace_back(name_of(t.motion));
   }
   if (t.state == 'D' && !t.wchan.empty()) {
     marks.push_back("in " + base::sanitize(t.wchan));
@@ -184,7 +184,7 @@ std::string processes_text(const StackSet& set, View view) {
     if (line.threads == 0) {
       out += fmt::format("{}Process {}{}: no stacks: {}\n", out.empty() ? "" : "\n", line.pid,
                          line.rank == base::kNoRank ? "" : fmt::format(" (rank {})", line.rank),
-                         base::sanitize(line.reason.empty() ? line.status : line.reason));
+                         base::sanitize(model::reason_or_status(line.reason, line.status)));
     }
   }
   return out;

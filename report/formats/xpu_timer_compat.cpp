@@ -248,7 +248,7 @@ base::Result<XpuTimerMerge> merge_as_xpu_timer(const std::vector<std::string>& p
     XPURUN_TRY_ASSIGN(const StackSet set, read_stack_set(paths));
     files.notes.insert(files.notes.end(), set.notes.begin(), set.notes.end());
     for (const model::ProcessStacks& p : set.processes()) {
-      if (p.role == "rank" && p.rank >= 0 && p.rank < kLargestWorld) {
+      if (p.role == model::ProcessRole::rank && p.rank >= 0 && p.rank < kLargestWorld) {
         files.ranks.emplace(p.rank, from_model(p));
       }
     }

@@ -63,7 +63,7 @@ model::ProcessStacks imported_process(const ImportHint& hint) {
   model::ProcessStacks p;
   p.host = hint.host;
   p.rank = hint.rank;
-  p.role = hint.rank == base::kNoRank ? "other" : "rank";
+  p.role = hint.rank == base::kNoRank ? model::ProcessRole::other : model::ProcessRole::rank;
   p.method = "imported";
   return p;
 }

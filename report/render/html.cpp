@@ -80,8 +80,8 @@ data environment(const model::RunManifest& run) {
   put("Working directory", run.cwd);
   put("Started", run.started_wall_ns > 0 ? base::utc_iso8601(run.started_wall_ns) + " (UTC)" : "");
   put("Elapsed", base::human_duration(run.elapsed_s));
-  put("Outcome", run.outcome);
-  put("Command", run.child_status >= 0 ? ending_text(run.child_status) : "");
+  put("Outcome", std::string(name_of(run.outcome)));
+  put("Command", run.child_status.known() ? run.child_status.text() : "");
   put("xpurun's exit status", run.exit_status >= 0 ? fmt::format("{}", run.exit_status) : "");
   put("Ranks", run.world_size > 0 ? fmt::format("{}", run.world_size) : "");
   put("Hang timeout", run.hang_timeout_s > 0 ? base::human_duration(run.hang_timeout_s) : "off");
@@ -97,7 +97,7 @@ data trees(const RunReport& report, const PageLimits& limits) {
       continue;
     }
     data d;
-    d.set("role", fmt::format("{}: {}", role->process, role->thread));
+    d.set("role", fmt::format("{}: {}", name_of(role->process), role->thread));
     d.set("text", tree_text(tree, report.forest.frames(), limits.tree_lines));
     out.push_back(d);
   }
@@ -160,7 +160,7 @@ void put_verdict(data& page, const RunReport& report) {
   page.set("level", v.level);
   page.set("has_level", !v.level.empty());
   put_text(page, "verdict_id", v.id);
-  page.set("is_running", report.run.outcome == "running");
+  page.set("is_running", report.run.outcome == model::RunOutcome::running);
   page.set("elapsed", base::human_duration(report.run.elapsed_s));
 }
 

@@ -68,7 +68,7 @@ ordered_json dump_json(const DumpSummary& d) {
   ordered_json j;
   j["dir"] = d.dir;
   if (d.manifest) {
-    j["why"] = d.manifest->why;
+    j["why"] = std::string(name_of(d.manifest->why));
     j["at_s"] = d.manifest->at_s;
     j["spread_ns"] = d.manifest->spread_ns;
   }
@@ -76,10 +76,10 @@ ordered_json dump_json(const DumpSummary& d) {
   for (const ProcessLine& p : d.processes) {
     ordered_json entry;
     entry["rank"] = model::rank_or_null(p.rank);
-    entry["role"] = p.role;
+    entry["role"] = std::string(name_of(p.role));
     entry["host"] = p.host;
     entry["pid"] = p.pid;
-    entry["status"] = p.status;
+    entry["status"] = std::string(name_of(p.status));
     entry["reason"] = p.reason;
     entry["pause_ns"] = p.pause_ns;
     entry["threads"] = p.threads;
@@ -114,7 +114,7 @@ ordered_json environment_json(const model::RunManifest& run) {
   j["host"] = run.host;
   j["cwd"] = run.cwd;
   j["command"] = run.command;
-  j["outcome"] = run.outcome;
+  j["outcome"] = std::string(name_of(run.outcome));
   j["started_wall_ns"] = run.started_wall_ns;
   j["exit_status"] = run.exit_status;
   j["elapsed_s"] = run.elapsed_s;
@@ -135,7 +135,7 @@ void add_ends(const RoleTree& role, const FrameTable& frames, ordered_json& list
         ++left_out;
       } else {
         ordered_json j;
-        j["process"] = role.process;
+        j["process"] = std::string(name_of(role.process));
         j["thread"] = role.thread;
         j["ranks"] = node.self.ranks.text();
         j["processes"] = node.self.weight();

@@ -134,12 +134,12 @@ data rank_data(const RankRow& r) {
 
 data process_data(const ProcessLine& p) {
   data d;
-  d.set("who", p.role == "rank" ? fmt::format("rank {}", p.rank)
-                                : (p.rank >= 0 ? fmt::format("{} of rank {}", p.role, p.rank) : p.role));
+  d.set("who", p.role == model::ProcessRole::rank ? fmt::format("rank {}", p.rank)
+                                : (p.rank >= 0 ? fmt::format("{} of rank {}", name_of(p.role), p.rank) : std::string(name_of(p.role))));
   d.set("pid", fmt::format("{}", p.pid));
   put_text(d, "host", p.host);
-  d.set("status", p.status);
-  d.set("good", p.status == "ok");
+  d.set("status", std::string(name_of(p.status)));
+  d.set("good", p.status == model::DumpStatus::ok);
   d.set("reason", p.reason);
   d.set("pause", p.pause_ns > 0 ? fmt::format("{:.2f} ms", static_cast<double>(p.pause_ns) * 1e-6) : "");
   d.set("threads", p.threads > 0 ? fmt::format("{}", p.threads) : "");
@@ -152,19 +152,19 @@ data dump_data(const DumpSummary& dump, const RunReport& report, const PageLimit
   d.set("shown", dump.dir == report.dump);
   d.set("about", "");
   if (dump.manifest) {
-    d.set("about", fmt::format("{} at {}, all within {:.1f} ms", dump.manifest->why,
+    d.set("about", fmt::format("{} at {}, all within {:.1f} ms", name_of(dump.manifest->why),
                                base::human_duration(dump.manifest->at_s),
                                static_cast<double>(dump.manifest->spread_ns) * 1e-6));
   }
   const auto bad = static_cast<size_t>(std::count_if(dump.processes.begin(), dump.processes.end(),
-                                                     [](const ProcessLine& p) { return p.status != "ok"; }));
+                                                     [](const ProcessLine& p) { return p.status != model::DumpStatus::ok; }));
   d.set("tally", bad == 0 ? fmt::format("{} processes, all complete", dump.processes.size())
                           : fmt::format("{} processes, {} incomplete", dump.processes.size(), bad));
   data processes{data::type::list};
   const bool all = dump.processes.size() <= kListAll;
   size_t listed = 0;
   for (const ProcessLine& p : dump.processes) {
-    if (listed < limits.rows && (all || p.status != "ok")) {
+    if (listed < limits.rows && (all || p.status != model::DumpStatus::ok)) {
       processes.push_back(process_data(p));
       ++listed;
     }

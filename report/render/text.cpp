@@ -101,7 +101,7 @@ std::string stacks_text(const std::string& title, const StackForest& forest,
   }
   for (const RoleTree* role : forest.roles()) {
     if (const FrameTree& tree = role->tree(layer); !tree.empty()) {
-      out += fmt::format("\n{}: {}, outermost frame first\n{}", role->process, role->thread,
+      out += fmt::format("\n{}: {}, outermost frame first\n{}", name_of(role->process), role->thread,
                          tree_text(tree, forest.frames()));
     }
   }

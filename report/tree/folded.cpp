@@ -39,7 +39,7 @@ std::string folded_name(std::string_view label) {
 std::string folded_text(const StackForest& forest, Layer layer) {
   std::string out;
   for (const RoleTree* role : forest.roles()) {
-    std::string prefix = folded_name(fmt::format("{}/{}", role->process, role->thread));
+    std::string prefix = folded_name(fmt::format("{}/{}", name_of(role->process), role->thread));
     write_below(role->tree(layer), forest.frames(), FrameTree::kRoot, prefix, out);
   }
   return out;

@@ -7,8 +7,8 @@
 
 namespace xpurun::report {
 
-std::string process_role(const model::ProcessStacks& p) {
-  return p.role == "rank" || p.role == "worker" || p.role == "agent" ? p.role : "other";
+model::ProcessRole process_role(const model::ProcessStacks& p) {
+  return model::takes_part(p.role) ? p.role : model::ProcessRole::other;
 }
 
 std::string fold_digits(std::string_view text) {

@@ -9,8 +9,8 @@
 
 namespace xpurun::report {
 
-// "rank", "worker", "agent" or "other".
-std::string process_role(const model::ProcessStacks& p);
+// The role, with `other` for all that does not take part in the job.
+model::ProcessRole process_role(const model::ProcessStacks& p);
 // "main", the Python name, or the kernel name; runs of digits become '#' ("pt_autograd_#").
 std::string thread_role(const model::ThreadStack& t);
 std::string fold_digits(std::string_view text);

@@ -46,7 +46,7 @@ std::string class_key(const model::ThreadStack& t) {
 }
 
 void ClassBuilder::add(const model::ProcessStacks& p) {
-  if (process_role(p) != "rank" || p.rank == base::kNoRank) {
+  if (process_role(p) != model::ProcessRole::rank || p.rank == base::kNoRank) {
     return;
   }
   const model::ThreadStack* main = p.main_thread();

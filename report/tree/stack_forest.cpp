@@ -31,11 +31,11 @@ const char* nothing_in(Layer layer) {
                                   : "no frames";
 }
 
-int order_of(const std::string& process, const std::string& thread) {
-  if (process == "rank") {
+int order_of(model::ProcessRole process, const std::string& thread) {
+  if (process == model::ProcessRole::rank) {
     return thread == "main" ? 0 : 1;
   }
-  return process == "worker" ? 2 : process == "agent" ? 3 : 4;
+  return process == model::ProcessRole::worker ? 2 : process == model::ProcessRole::agent ? 3 : 4;
 }
 
 }  // namespace
@@ -81,14 +81,14 @@ size_t StackForest::StackHash::operator()(const StackKey& key) const {
   return h;
 }
 
-RoleTree& StackForest::role(const std::string& process, const std::string& thread) {
+RoleTree& StackForest::role(model::ProcessRole process, const std::string& thread) {
   RoleTree& r = roles_[{order_of(process, thread), thread}];
   r.process = process;
   r.thread = thread;
   return r;
 }
 
-RoleTree& StackForest::role_of(const std::string& process, const model::ThreadStack& t) {
+RoleTree& StackForest::role_of(model::ProcessRole process, const model::ThreadStack& t) {
   return role(process, thread_role(t));
 }
 
@@ -133,8 +133,8 @@ void StackForest::add(const model::ProcessStacks& p,
 
 template <typename Path>
 void StackForest::add_threads(const model::ProcessStacks& p, Path&& path) {
-  const std::string process = process_role(p);
-  if (process == "rank" && p.rank != base::kNoRank) {
+  const model::ProcessRole process = process_role(p);
+  if (process == model::ProcessRole::rank && p.rank != base::kNoRank) {
     ranks_.insert(p.rank);
   }
   if (p.threads.empty()) {

@@ -26,7 +26,7 @@ inline constexpr std::array<Layer, 3> kLayers = {Layer::merged, Layer::python, L
 std::string_view name_of(Layer layer);
 
 struct RoleTree {
-  std::string process;  // "rank", "worker", "agent", "other"
+  model::ProcessRole process = model::ProcessRole::other;
   std::string thread;   // "main", "pt_autograd_#"
   std::array<FrameTree, 3> layers;
 
@@ -100,8 +100,8 @@ class StackForest {
     model::RankSet unranked;
   };
 
-  RoleTree& role(const std::string& process, const std::string& thread);
-  RoleTree& role_of(const std::string& process, const model::ThreadStack& t);
+  RoleTree& role(model::ProcessRole process, const std::string& thread);
+  RoleTree& role_of(model::ProcessRole process, const model::ThreadStack& t);
   template <typename Intern>
   PathTree::NodeId path_of(size_t frames, Intern&& intern);
   template <typename Path>

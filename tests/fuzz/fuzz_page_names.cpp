@@ -51,7 +51,7 @@ RunReport report_of(Names& names) {
     p.host = names.next();
     p.pid = 1 + rank;
     p.rank = rank;
-    p.role = "rank";
+    p.role = model::ProcessRole::rank;
     p.reason = names.next();
     for (bool main : {true, false}) {
       model::ThreadStack t{.tid = 1, .comm = names.next(), .python_name = names.next(), .main = main};
@@ -92,8 +92,8 @@ RunReport report_of(Names& names) {
   r.dumps.push_back({.dir = r.dump,
                      .processes = {{.rank = 0,
                                     .host = names.next(),
-                                    .role = names.next(),
-                                    .status = names.next(),
+                                    .role = model::ProcessRole::rank,
+                                    .status = model::DumpStatus::failed,
                                     .reason = names.next()}}});
   r.notes = {names.next()};
   r.findings = find_findings(r);

@@ -196,7 +196,7 @@ TEST_CASE("a launcher that was told to stop ends its ranks") {
 
 TEST_CASE("a command without ranks is rank 0") {
   Job job(0);
-  job.facts.run.processes[0].role = "other";
+  job.facts.run.processes[0].role = model::ProcessRole::other;
   job.facts.run.processes[0].comm = "false";
   job.agent_died(exited(3), 1).ended(exited(3));
   Verdict v = diagnose(job.facts);
@@ -234,7 +234,7 @@ TEST_CASE("after a restart only the last attempt counts") {
 TEST_CASE("a stall that the job's own watchdog ended is still a hang") {
   Job job(4);
   job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
-  job.facts.dump->why = "hang";
+  job.facts.dump->why = model::DumpReason::hang;
   job.facts.run.incidents[0].verdict = {.id = "hang.stuck", .kind = "hang", .ranks = {2}};
   model::DumpManifest dump = *job.facts.dump;
   job.died(0, kAbrt, 600);
@@ -247,7 +247,7 @@ TEST_CASE("a stall that the job's own watchdog ended is still a hang") {
   CHECK(diagnose(job.facts).kind == "hang");
   // The culprit itself crashing is a crash.
   job.record(2).death.at_s = 599;
-  job.record(2).death.wait_status = kSegv;
+  job.record(2).death.wait_status = base::WaitStatus(kSegv);
   job.record(2).death.cause_hint.clear();
   job.record(2).death.follower = false;
   CHECK(diagnose(job.facts).kind == "crash");

@@ -51,7 +51,7 @@ TEST_CASE("status 0 of a wrapper does not hide a rank that failed") {
 
 TEST_CASE("an interrupted run, and one interrupted because it hung") {
   Job job(4);
-  job.facts.run.outcome = "interrupted";
+  job.facts.run.outcome = model::RunOutcome::interrupted;
   job.facts.run.exit_status = 130;
   Verdict v = diagnose(job.facts);
   CHECK(v.id == "interrupted.signal");
@@ -89,7 +89,7 @@ TEST_CASE("a crash while the run is still going on") {
 
 TEST_CASE("a command that did not start") {
   Job job(0);
-  job.facts.run.outcome = "spawn_failed";
+  job.facts.run.outcome = model::RunOutcome::spawn_failed;
   job.facts.run.exit_status = 127;
   const Verdict v = diagnose(job.facts);
   CHECK(v.id == "exit.not_started");
@@ -105,7 +105,7 @@ TEST_CASE("which dump a verdict rests on") {
   CHECK(dump_that_matters(hang.facts.run).empty());
   Job crash(4);
   crash.notice(1, kSegv, 12).crash_dump();
-  crash.facts.run.dumps.push_back({.n = 2, .why = "request", .dir = "dumps/2-request"});
+  crash.facts.run.dumps.push_back({.n = 2, .why = model::DumpReason::request, .dir = "dumps/2-request"});
   CHECK(dump_that_matters(crash.facts.run) == "dumps/1-crash");
 }
 

@@ -433,7 +433,7 @@ TEST_CASE("a death explains a stall of ranks in unknown code") {
 TEST_CASE("a dump that could not be read leaves what the supervisor recorded, or the bare fact") {
   Job job(4);
   job.all(in_all_reduce()).hang_dump();
-  job.facts.run.outcome = "hang";
+  job.facts.run.outcome = model::RunOutcome::hang;
   job.facts.dump.reset();
   job.facts.stacks.clear();
   job.facts.dump_dir.clear();
@@ -458,7 +458,7 @@ TEST_CASE("stacks of agents and workers never stand for a rank") {
   Job job(2);
   job.all(in_all_reduce()).rank(1, in_sleep()).worker(0, in_sleep());
   model::ProcessStacks agent;
-  agent.role = "agent";
+  agent.role = model::ProcessRole::agent;
   agent.pid = Job::kAgentPid;
   job.facts.stacks.push_back(agent);
   job.hang_dump();

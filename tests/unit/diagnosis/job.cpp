@@ -98,14 +98,14 @@ Job::Job(int ranks) {
   facts.run.command = {"torchrun", "train.py"};
   model::ProcessRecord agent;
   agent.pid = kAgentPid;
-  agent.role = "agent";
+  agent.role = model::ProcessRole::agent;
   agent.comm = "torchrun";
   facts.run.processes.push_back(agent);
   for (base::Rank r = 0; r < ranks; ++r) {
     model::ProcessRecord p;
     p.pid = pid_of(r);
     p.ppid = kAgentPid;
-    p.role = "rank";
+    p.role = model::ProcessRole::rank;
     p.rank = r;
     p.comm = "python3";
     p.python = true;
@@ -121,7 +121,7 @@ Job& Job::all(const Stack& stack, double seconds) {
   return *this;
 }
 
-void Job::dump(const std::string& why) {
+void Job::dump(model::DumpReason why) {
   if (!facts.dump) {
     facts.dump.emplace();
     facts.dump->host = "a";
@@ -130,11 +130,11 @@ void Job::dump(const std::string& why) {
     facts.dump->n = 1;
   }
   facts.dump->why = why;
-  facts.dump_dir = "dumps/1-" + why;
+  facts.dump_dir = "dumps/1-" + std::string(name_of(why));
 }
 
 model::RankObservation& Job::seen(base::Rank r) {
-  dump(facts.dump ? facts.dump->why : "hang");
+  dump(facts.dump ? facts.dump->why : model::DumpReason::hang);
   auto& ranks = facts.dump->ranks;
   const auto it = std::find_if(ranks.begin(), ranks.end(), [&](const auto& o) { return o.rank == r; });
   if (it != ranks.end()) {
@@ -152,7 +152,7 @@ model::RankObservation& Job::seen(base::Rank r) {
 
 model::ProcessStacks& Job::stacks_of(base::Rank r) {
   const auto it = std::find_if(facts.stacks.begin(), facts.stacks.end(),
-                               [&](const auto& s) { return s.rank == r && s.role == "rank"; });
+                               [&](const auto& s) { return s.rank == r && s.role == model::ProcessRole::rank; });
   if (it != facts.stacks.end()) {
     return *it;
   }
@@ -160,7 +160,7 @@ model::ProcessStacks& Job::stacks_of(base::Rank r) {
   s.host = "a";
   s.pid = pid_of(r);
   s.rank = r;
-  s.role = "rank";
+  s.role = model::ProcessRole::rank;
   s.pause_ns = 1'200'000;
   model::ThreadStack t;
   t.tid = s.pid;
@@ -173,7 +173,7 @@ model::ProcessStacks& Job::stacks_of(base::Rank r) {
 
 model::ProcessRecord& Job::record(base::Rank r) {
   return *std::find_if(facts.run.processes.rbegin(), facts.run.processes.rend(),
-                       [&](const auto& p) { return p.role == "rank" && p.rank == r; });
+                       [&](const auto& p) { return p.role == model::ProcessRole::rank && p.rank == r; });
 }
 
 Job& Job::rank(base::Rank r, const Stack& stack, double seconds) {
@@ -192,8 +192,8 @@ Job& Job::rank(base::Rank r, const Stack& stack, double seconds) {
   if (std::none_of(listed.begin(), listed.end(), [&](const auto& p) { return p.rank == r; })) {
     listed.push_back({.pid = pid_of(r),
                       .rank = r,
-                      .role = "rank",
-                      .status = "ok",
+                      .role = model::ProcessRole::rank,
+                      .status = model::DumpStatus::ok,
                       .reason = "",
                       .pause_ns = 1'200'000,
                       .file = ""});
@@ -222,7 +222,7 @@ Job& Job::unreadable(base::Rank r, const std::string& reason) {
   std::erase_if(facts.stacks, [&](const auto& s) { return s.rank == r; });
   for (auto& p : facts.dump->processes) {
     if (p.rank == r) {
-      p.status = "failed";
+      p.status = model::DumpStatus::failed;
       p.reason = reason;
     }
   }
@@ -242,14 +242,13 @@ Job& Job::died(base::Rank r, int wait_status, double at_s, const std::string& ca
   record(r).death = {.happened = true,
                      .order = static_cast<int>(deaths) + 1,
                      .at_s = at_s,
-                     .wait_status = wait_status,
+                     .wait_status = base::WaitStatus(wait_status),
                      .cause_hint = cause_hint,
                      .follower = !cause_hint.empty()};
-  if (facts.dump && facts.dump->why == "hang") {
+  if (facts.dump && facts.dump->why == model::DumpReason::hang) {
     model::RankObservation& o = seen(r);
     o.alive = false;
-    o.exited_ok = wait_status == 0;
-    o.wait_status = wait_status;
+    o.wait_status = base::WaitStatus(wait_status);
     o.dead_s = kNow - at_s;
     std::erase_if(facts.stacks, [&](const auto& s) { return s.rank == r; });
   }
@@ -270,7 +269,7 @@ Job& Job::notice(base::Rank r, int signal, double at_s, base::Pid sender, uint64
 }
 
 Job& Job::agent_died(int wait_status, double at_s) {
-  facts.run.processes.front().death = {.happened = true, .at_s = at_s, .wait_status = wait_status};
+  facts.run.processes.front().death = {.happened = true, .at_s = at_s, .wait_status = base::WaitStatus(wait_status)};
   return *this;
 }
 
@@ -278,7 +277,7 @@ Job& Job::worker(base::Rank r, const Stack& stack) {
   model::ProcessStacks s;
   s.pid = 900 + r;
   s.rank = r;
-  s.role = "worker";
+  s.role = model::ProcessRole::worker;
   model::ThreadStack t;
   t.main = true;
   t.frames = stack;
@@ -288,13 +287,13 @@ Job& Job::worker(base::Rank r, const Stack& stack) {
 }
 
 Job& Job::hang_dump() {
-  dump("hang");
+  dump(model::DumpReason::hang);
   model::Incident i;
   i.n = 1;
   i.at_s = kNow;
   i.dump = facts.dump_dir;
   facts.run.incidents.push_back(i);
-  facts.run.dumps.push_back({.n = 1, .why = "hang", .dir = facts.dump_dir, .at_s = kNow});
+  facts.run.dumps.push_back({.n = 1, .why = model::DumpReason::hang, .dir = facts.dump_dir, .at_s = kNow});
   return *this;
 }
 
@@ -306,24 +305,24 @@ Job& Job::hang_dump_escalated() {
 
 Job& Job::ended_as_hang() {
   hang_dump();
-  facts.run.outcome = "hang";
+  facts.run.outcome = model::RunOutcome::hang;
   facts.run.exit_status = 124;
   return *this;
 }
 
 Job& Job::ended(int child_status) {
-  facts.run.child_status = child_status;
-  facts.run.outcome = child_status >= 0 && (child_status & 0x7f) != 0 ? "signal" : "exit";
+  facts.run.child_status = base::WaitStatus(child_status);
+  facts.run.outcome = facts.run.child_status.signaled() ? model::RunOutcome::signal : model::RunOutcome::exit;
   return *this;
 }
 
 Job& Job::crash_dump() {
-  dump("crash");
+  dump(model::DumpReason::crash);
   for (auto& n : facts.run.crashes) {
     n.dump = facts.dump_dir;
   }
   facts.run.dumps.push_back(
-      {.n = 1, .why = "crash", .dir = facts.dump_dir, .at_s = facts.run.crashes.front().at_s});
+      {.n = 1, .why = model::DumpReason::crash, .dir = facts.dump_dir, .at_s = facts.run.crashes.front().at_s});
   auto& frames = stacks_of(facts.run.crashes.front().rank).threads.front();
   frames.crashed = true;
   return *this;

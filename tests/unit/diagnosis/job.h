@@ -68,7 +68,7 @@ class Job {
   static constexpr base::Pid kAgentPid = 50;
 
  private:
-  void dump(const std::string& why);
+  void dump(model::DumpReason why);
 };
 
 }  // namespace xpurun::report::testing

@@ -10,11 +10,12 @@ using namespace xpurun::launcher;
 
 namespace {
 // Wait statuses as the kernel makes them (wait(2)).
-constexpr int exited(int code) {
-  return code << 8;
+using xpurun::base::WaitStatus;
+constexpr WaitStatus exited(int code) {
+  return WaitStatus::of_exit(code);
 }
-constexpr int killed(int signal) {
-  return signal;
+constexpr WaitStatus killed(int signal) {
+  return WaitStatus::of_signal(signal);
 }
 constexpr int kCoreDumped = 0x80;
 }  // namespace
@@ -29,7 +30,7 @@ TEST_CASE("the command's own status passes through") {
 TEST_CASE("a command that died of a signal") {
   CHECK(exit_status({.wait_status = killed(SIGKILL)}) == 137);
   CHECK(exit_status({.wait_status = killed(SIGTERM)}) == 143);
-  CHECK(exit_status({.wait_status = killed(SIGSEGV) | kCoreDumped}) == 139);
+  CHECK(exit_status({.wait_status = WaitStatus(SIGSEGV | kCoreDumped)}) == 139);
   SUBCASE("counts more than a rank's signal: it is what a shell would say") {
     CHECK(exit_status({.wait_status = killed(SIGINT), .root_cause_signal = SIGKILL}) == 130);
   }
@@ -44,7 +45,7 @@ TEST_CASE("a launcher that hides the signal of its rank") {
 }
 
 TEST_CASE("a hang that we ended is 124, however the job answered") {
-  for (int status : {exited(0), exited(1), killed(SIGTERM), killed(SIGKILL), -1}) {
+  for (WaitStatus status : {exited(0), exited(1), killed(SIGTERM), killed(SIGKILL), WaitStatus()}) {
     CHECK(exit_status({.wait_status = status, .end = JobEnd::hang_ended, .root_cause_signal = SIGTERM}) ==
           124);
   }

@@ -23,14 +23,14 @@ std::string host() {
 }
 
 void make_run(const std::string& dir, const std::string& id, int64_t started,
-              const std::string& outcome = "exit", const std::string& on = host()) {
+              model::RunOutcome outcome = model::RunOutcome::exit, const std::string& on = host()) {
   fs::create_directories(dir + "/dumps/1-hang");
   std::ofstream(dir + "/dumps/1-hang/dump.json") << "{}";
   model::RunManifest m;
   m.id = id;
   m.host = on;
   m.outcome = outcome;
-  m.child_status = 0;
+  m.child_status = base::WaitStatus(0);
   m.started_wall_ns = started;
   std::ofstream(dir + "/run.json") << to_json(m).dump();
 }
@@ -78,8 +78,8 @@ TEST_CASE("what counts as a run directory") {
   fs::create_directories("runs/project");
   std::ofstream("runs/project/run.json") << R"({"schema":"other/1"})";
   std::ofstream("runs/file") << "";
-  make_run("runs/going", "going", 5, "running", "another-host");
-  make_run("runs/killed", "killed", 6, "running");
+  make_run("runs/going", "going", 5, model::RunOutcome::running, "another-host");
+  make_run("runs/killed", "killed", 6, model::RunOutcome::running);
   const auto runs = list_runs("runs");
   REQUIRE(runs);
   REQUIRE(runs->size() == 4);

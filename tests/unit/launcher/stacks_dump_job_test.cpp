@@ -46,7 +46,7 @@ Outcome take(DumpRequest request) {
   std::function<void()> reap = [&] {
     int status = 0;
     for (base::Pid pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-      CHECK(job.helper_ended(pid, status) == (helpers.count(pid) == 1));
+      CHECK(job.helper_ended(pid, base::WaitStatus(status)) == (helpers.count(pid) == 1));
     }
     loop->after(0.005, reap);
   };
@@ -64,10 +64,10 @@ TEST_CASE("all helpers prepare before any is released") {
       "echo stopped $2 77; echo '{}' > $4; echo done ok\n");
   const auto out =
       take({.program = program,
-            .targets = {{.pid = 100, .rank = 0, .role = "rank"}, {.pid = 103, .rank = 1, .role = "rank"}}});
+            .targets = {{.pid = 100, .rank = 0, .role = model::ProcessRole::rank}, {.pid = 103, .rank = 1, .role = model::ProcessRole::rank}}});
   REQUIRE(out.dump.processes.size() == 2);
   for (const auto& p : out.dump.processes) {
-    CHECK(p.status == "ok");
+    CHECK(p.status == model::DumpStatus::ok);
     CHECK(p.pause_ns == 77);
   }
   CHECK(out.dump.processes[0].file == "rank-0.stacks.json");
@@ -78,9 +78,9 @@ TEST_CASE("workers come after the ranks have been stopped") {
   const std::string program =
       helper("echo $2 >> order; echo ready; cat > /dev/null; echo stopped $2 1; echo done ok\n");
   const auto out = take(
-      {.program = program, .targets = {{.pid = 7, .role = "worker"}, {.pid = 8, .rank = 0, .role = "rank"}}});
+      {.program = program, .targets = {{.pid = 7, .role = model::ProcessRole::worker}, {.pid = 8, .rank = 0, .role = model::ProcessRole::rank}}});
   CHECK(base::read_file("order").value() == "8\n7\n");
-  CHECK(out.dump.processes[0].status == "ok");
+  CHECK(out.dump.processes[0].status == model::DumpStatus::ok);
 }
 
 TEST_CASE("a helper that fails, dies or hangs costs its own stacks only, and the reason is kept") {
@@ -90,25 +90,25 @@ TEST_CASE("a helper that fails, dies or hangs costs its own stacks only, and the
       "4) exit 3;; esac; echo ready; cat > /dev/null; echo stopped 5 5; echo done partial one thread; echo x "
       "> $4\n");
   const auto out = take({.program = program,
-                         .targets = {{.pid = 1, .rank = 11, .role = "rank"},
-                                     {.pid = 2, .rank = 12, .role = "rank"},
-                                     {.pid = 3, .rank = 13, .role = "rank"},
-                                     {.pid = 4, .rank = 14, .role = "rank"},
-                                     {.pid = 5, .rank = 15, .role = "rank"}},
+                         .targets = {{.pid = 1, .rank = 11, .role = model::ProcessRole::rank},
+                                     {.pid = 2, .rank = 12, .role = model::ProcessRole::rank},
+                                     {.pid = 3, .rank = 13, .role = model::ProcessRole::rank},
+                                     {.pid = 4, .rank = 14, .role = model::ProcessRole::rank},
+                                     {.pid = 5, .rank = 15, .role = model::ProcessRole::rank}},
                          .prepare_s = 0.3,
                          .deadline_s = 0.8});
   REQUIRE(out.dump.processes.size() == 5);
   CHECK(out.dump.processes[0].reason == "no permission");
   CHECK(out.dump.processes[1].reason == "the dump helper died of SIGKILL");
-  CHECK(out.dump.processes[2].status == "timeout");
+  CHECK(out.dump.processes[2].status == model::DumpStatus::timeout);
   CHECK(out.dump.processes[3].reason.find("status 3") != std::string::npos);
-  CHECK(out.dump.processes[4].status == "partial");
+  CHECK(out.dump.processes[4].status == model::DumpStatus::partial);
   CHECK(out.dump.processes[4].file == "rank-15.stacks.json");
   CHECK(out.dump.processes[0].file.empty());
 }
 
 TEST_CASE("no helper at all, and no target at all, still end the job") {
-  CHECK(take({.program = "./nothing", .targets = {{.pid = 1, .rank = 0, .role = "rank"}}})
+  CHECK(take({.program = "./nothing", .targets = {{.pid = 1, .rank = 0, .role = model::ProcessRole::rank}}})
             .dump.processes.at(0)
             .status == "failed");
   CHECK(take({.program = "./nothing"}).dump.processes.empty());

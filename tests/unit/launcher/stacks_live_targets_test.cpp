@@ -57,6 +57,6 @@ TEST_CASE("children are found at any depth, without the given one's own tree") {
 TEST_CASE("a process is a target once, and one that does not exist stays one") {
   const auto targets = identify_targets(base::ProcFs(), {::getpid(), 2'000'000'000, ::getpid()});
   REQUIRE(targets.size() == 2);
-  CHECK(targets[0].role == "other");
+  CHECK(targets[0].role == model::ProcessRole::other);
   CHECK(targets[1].pid == 2'000'000'000);
 }

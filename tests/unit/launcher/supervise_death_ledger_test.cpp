@@ -4,31 +4,36 @@
 
 #include <signal.h>
 
+using xpurun::base::WaitStatus;
 using xpurun::launcher::DeathLedger;
 
 namespace {
-constexpr int exited(int code) {
-  return code << 8;
+constexpr WaitStatus kUnknown;
+constexpr WaitStatus exited(int code) {
+  return WaitStatus::of_exit(code);
+}
+constexpr WaitStatus killed(int signal) {
+  return WaitStatus::of_signal(signal);
 }
 }  // namespace
 
 TEST_CASE("the first failure is its own, the launcher's TERMs after it follow") {
   DeathLedger ledger;
-  const auto first = ledger.record(10, 1.0, SIGSEGV);
+  const auto first = ledger.record(10, 1.0, killed(SIGSEGV));
   CHECK(first.order == 1);
   CHECK_FALSE(first.follower);
   ledger.termination_notice(11, 5, true);
-  const auto second = ledger.record(11, 1.1, SIGTERM);
+  const auto second = ledger.record(11, 1.1, killed(SIGTERM));
   CHECK(second.follower);
   CHECK(second.cause_hint == "ended by the launcher (SIGTERM from pid 5)");
-  CHECK(ledger.record(12, 1.2, SIGKILL).follower);
+  CHECK(ledger.record(12, 1.2, killed(SIGKILL)).follower);
 }
 
 TEST_CASE("a clean exit is no failure and nobody's cause for TERM") {
   DeathLedger ledger;
-  CHECK_FALSE(ledger.record(10, 1, 0).follower);
+  CHECK_FALSE(ledger.record(10, 1, exited(0)).follower);
   CHECK_FALSE(ledger.failure_seen());
-  const auto killed = ledger.record(11, 2, SIGKILL);
+  const auto killed = ledger.record(11, 2, killed(SIGKILL));
   CHECK_FALSE(killed.follower);
   CHECK(ledger.failure_seen());
 }
@@ -36,7 +41,7 @@ TEST_CASE("a clean exit is no failure and nobody's cause for TERM") {
 TEST_CASE("a TERM from outside is the cause and names its sender") {
   DeathLedger ledger;
   ledger.termination_notice(10, 999, false);
-  const auto d = ledger.record(10, 1, SIGTERM);
+  const auto d = ledger.record(10, 1, killed(SIGTERM));
   CHECK_FALSE(d.follower);
   CHECK(d.cause_hint == "SIGTERM from pid 999");
 }
@@ -44,7 +49,7 @@ TEST_CASE("a TERM from outside is the cause and names its sender") {
 TEST_CASE("what we or the user ended is never a cause") {
   DeathLedger ours;
   ours.we_are_ending_the_job();
-  CHECK(ours.record(10, 1, SIGKILL).cause_hint == "ended by xpurun");
+  CHECK(ours.record(10, 1, killed(SIGKILL)).cause_hint == "ended by xpurun");
   CHECK_FALSE(ours.failure_seen());
   DeathLedger users;
   users.signal_was_forwarded(SIGINT);
@@ -53,6 +58,6 @@ TEST_CASE("what we or the user ended is never a cause") {
 
 TEST_CASE("an unknown wait status counts as a failure") {
   DeathLedger ledger;
-  CHECK_FALSE(ledger.record(10, 1, -1).follower);
+  CHECK_FALSE(ledger.record(10, 1, kUnknown).follower);
   CHECK(ledger.failure_seen());
 }

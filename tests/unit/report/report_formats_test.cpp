@@ -146,10 +146,10 @@ TEST_CASE("motion: stuck only if the same in every complete sample") {
   const auto ok = model::DumpStatus::ok;
   const auto moved = with_motion({sample(1, ok), sample(2, ok), sample(1, ok)});
   REQUIRE(moved.size() == 1);
-  CHECK(moved[0].threads[0].motion == "moving");
-  CHECK(moved[0].threads[1].motion == "stuck");
+  CHECK(moved[0].threads[0].motion == model::Motion::moving);
+  CHECK(moved[0].threads[1].motion == model::Motion::stuck);
   const auto cut = with_motion({sample(1, ok), sample(9, model::DumpStatus::partial), sample(1, ok)});
-  CHECK(cut[0].threads[0].motion == "stuck");
+  CHECK(cut[0].threads[0].motion == model::Motion::stuck);
   CHECK(cut[0].notes.size() == 1);
   CHECK(with_motion({sample(1, ok)})[0].threads[0].motion.empty());
 }

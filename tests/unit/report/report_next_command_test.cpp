@@ -13,7 +13,7 @@ namespace {
 RunReport hung(std::string_view id) {
   RunReport r{.dir = "xpurun-runs/r 1"};
   r.run.command = {"torchrun", "train me.py"};
-  r.run.outcome = "hang";
+  r.run.outcome = model::RunOutcome::hang;
   r.verdict = {
       .id = std::string(id), .kind = "hang", .ranks = {2}, .host = "a", .pid = 102, .dump = "dumps/1-hang"};
   return r;
@@ -21,7 +21,7 @@ RunReport hung(std::string_view id) {
 
 RunReport living(std::string_view id) {
   RunReport r = hung(id);
-  r.run.outcome = "running";
+  r.run.outcome = model::RunOutcome::running;
   return r;
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("a command in the advice is not said twice") {
   r.verdict.next = "kill -CONT 102";
   CHECK(find_findings(r)[0].command == "kill -CONT 102");
   CHECK(find_findings(r)[0].next.empty());
-  r.run.outcome = "hang";
+  r.run.outcome = model::RunOutcome::hang;
   CHECK(verdict_command(r).empty());
   r.verdict.id = "crash.killed";
   r.verdict.signal = SIGKILL;

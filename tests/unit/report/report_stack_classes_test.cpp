@@ -42,10 +42,10 @@ TEST_CASE("another line is another class, another address in the C library is no
 
 TEST_CASE("ranks without stacks form a class of their own; other processes none") {
   auto worker = testing::sample_rank(0);
-  worker.role = "worker";
+  worker.role = model::ProcessRole::worker;
   model::ProcessStacks dead;
   dead.rank = 7;
-  dead.role = "rank";
+  dead.role = model::ProcessRole::rank;
   dead.reason = "exited with status 0";
   const auto classes = classes_of({worker, dead});
   REQUIRE(classes.size() == 1);

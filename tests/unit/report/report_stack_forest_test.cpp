@@ -4,6 +4,7 @@
 #include "tests/unit/report/sample_stacks.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -89,14 +90,14 @@ TEST_CASE("threads are merged with threads of the same role only, ranks' main th
   }
   auto agent = testing::sample_rank(1);
   agent.rank = base::kNoRank;
-  agent.role = "agent";
+  agent.role = model::ProcessRole::agent;
   auto child = agent;
-  child.role = "child";
+  child.role = model::ProcessRole::child;
   child.pid = 5;
   const StackForest forest = forest_of({child, agent, rank});
   std::vector<std::string> names;
   for (const RoleTree* role : forest.roles()) {
-    names.push_back(role->process + "/" + role->thread);
+    names.push_back(fmt::format("{}/{}", name_of(role->process), role->thread));
   }
   CHECK(names == std::vector<std::string>{"rank/main", "rank/pt_autograd_#", "agent/main", "other/main"});
   const Crowd& autograd = forest.roles()[1]->tree(Layer::native).root().total;
@@ -110,7 +111,7 @@ TEST_CASE("threads are merged with threads of the same role only, ranks' main th
 TEST_CASE("a rank without stacks stays in every layer, with the reason") {
   model::ProcessStacks dead;
   dead.rank = 5;
-  dead.role = "rank";
+  dead.role = model::ProcessRole::rank;
   dead.reason = "killed by SIGKILL";
   const StackForest forest = forest_of({dead});
   for (Layer layer : kLayers) {

@@ -26,7 +26,7 @@ inline model::ProcessStacks process(int rank, model::ThreadStack main) {
   p.host = "a";
   p.pid = 100 + rank;
   p.rank = rank;
-  p.role = "rank";
+  p.role = model::ProcessRole::rank;
   p.wall_ns = 1;
   p.threads.push_back(std::move(main));
   return p;

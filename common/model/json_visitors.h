@@ -1,0 +1,261 @@
+// One field list per struct drives to_json(), from_json() and the round-trip test. A struct joins with a
+// function template in its .cpp:
+//
+//   template <typename V, Self<Death> D>
+//   void fields(V& visit, D& d) { visit("order", d.order); ... }
+//
+// fields() stands in xpurun::model itself, not in an unnamed namespace: argument-dependent lookup must find it.
+////
+// JsonWriter takes D = const Death, JsonReader D = Death. A missing member leaves the field at its default; a
+// member of a wrong type throws json::exception, which read_object() turns into an error. Heavy header: for
+// .cpp files of common/model only.
+#pragma once
+
+#include "common/base/io.h"
+#include "common/base/result.h"
+#include "common/base/wait_status.h"
+#include "common/model/json_fields.h"
+#include "common/model/names.h"
+#include "common/model/rank_set.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <concepts>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace xpurun::model {
+
+template <typename A, typename T>
+concept Self = std::same_as<std::remove_const_t<A>, T>;
+
+// Whether a field that has its type's empty value (0, false, "", no element) is written.
+enum class WhenEmpty { write, omit };
+
+class JsonWriter;
+class JsonReader;
+
+template <typename T>
+concept HasFields = requires(const T& value, JsonWriter& visit) { fields(visit, value); };
+
+class JsonWriter {
+ public:
+  explicit JsonWriter(nlohmann::ordered_json& object) : object_(object) {}
+
+  template <typename T>
+  void operator()(const char* key, const T& value, WhenEmpty empty = WhenEmpty::write) {
+    if (empty == WhenEmpty::write || !is_empty(value)) {
+      object_[key] = to_value(value);
+    }
+  }
+  // A rank, null for a process without a rank.
+  void rank(const char* key, base::Rank value) { object_[key] = rank_or_null(value); }
+  // An index, null if negative.
+  void index(const char* key, int value) {
+    object_[key] = value < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
+  }
+  // An address as "0x7f00": a JSON number would lose digits in JavaScript.
+  void hex(const char* key, uint64_t value, WhenEmpty empty = WhenEmpty::write) {
+    if (empty == WhenEmpty::write || value != 0) {
+      object_[key] = fmt::format("{:#x}", value);
+    }
+  }
+  // A code or an index that is absent while negative.
+  void optional(const char* key, int value) {
+    if (value >= 0) {
+      object_[key] = value;
+    }
+  }
+  // A struct that is absent as a whole unless `present`.
+  template <typename T>
+  void optional(const char* key, const T& value, bool present) {
+    if (present) {
+      object_[key] = to_value(value);
+    }
+  }
+  // A member that only the writer knows: a second form of another field, for people.
+  template <typename T>
+  void derived(const char* key, const T& value) {
+    object_[key] = value;
+  }
+  // Fields of `inner` in an object of their own under `key`.
+  template <typename F>
+  void nested(const char* key, F&& inner) {
+    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    JsonWriter writer(object);
+    inner(writer);
+    object_[key] = std::move(object);
+  }
+
+ private:
+  template <typename T>
+  static bool is_empty(const T& value) {
+    if constexpr (requires { value.empty(); }) {
+      return value.empty();
+    } else if constexpr (std::equality_comparable<T>) {
+      return value == T{};
+    } else {
+      return false;
+    }
+  }
+  template <typename T>
+  static nlohmann::ordered_json to_value(const T& value) {
+    if constexpr (Named<T>) {
+      return std::string(name_of(value));
+    } else if constexpr (std::same_as<T, char>) {
+      return std::string(1, value);
+    } else if constexpr (std::same_as<T, base::WaitStatus>) {
+      return value.raw();
+    } else if constexpr (std::same_as<T, RankSet>) {
+      return value.ranks();
+    } else if constexpr (HasFields<T>) {
+      nlohmann::ordered_json object = nlohmann::ordered_json::object();
+      JsonWriter writer(object);
+      fields(writer, value);
+      return object;
+    } else {
+      return nlohmann::ordered_json(value);
+    }
+  }
+  template <HasFields T>
+  static nlohmann::ordered_json to_value(const std::vector<T>& values) {
+    auto list = nlohmann::ordered_json::array();
+    for (const T& value : values) {
+      list.push_back(to_value(value));
+    }
+    return list;
+  }
+
+  nlohmann::ordered_json& object_;
+};
+
+class JsonReader {
+ public:
+  explicit JsonReader(const nlohmann::json& object) : object_(object) {}
+
+  template <typename T>
+  void operator()(const char* key, T& value, WhenEmpty = WhenEmpty::write) {
+    if (const nlohmann::json* found = find(key)) {
+      read(*found, value);
+    }
+  }
+  void rank(const char* key, base::Rank& value) { (*this)(key, value); }
+  void index(const char* key, int& value) { (*this)(key, value); }
+  void hex(const char* key, uint64_t& value, WhenEmpty = WhenEmpty::write) {
+    if (const nlohmann::json* found = find(key)) {
+      value = std::strtoull(found->get_ref<const std::string&>().c_str(), nullptr, 16);
+    }
+  }
+  void optional(const char* key, int& value) { (*this)(key, value); }
+  template <typename T>
+  void optional(const char* key, T& value, bool& present) {
+    if (const nlohmann::json* found = find(key)) {
+      present = true;
+      read(*found, value);
+    }
+  }
+  template <typename T>
+  void derived(const char*, const T&) {}
+  template <typename F>
+  void nested(const char* key, F&& inner) {
+    if (const nlohmann::json* found = find(key)) {
+      JsonReader reader(*found);
+      inner(reader);
+    }
+  }
+
+ private:
+  // An absent member and null are the same. Throws if object_ is no object.
+  [[nodiscard]] const nlohmann::json* find(const char* key) const {
+    if (!object_.is_object()) {
+      throw nlohmann::json::type_error::create(302, "not an object", &object_);
+    }
+    return member(object_, key);
+  }
+
+  template <typename T>
+  static void read(const nlohmann::json& j, T& value) {
+    if constexpr (Named<T>) {
+      value = from_name<T>(j.get_ref<const std::string&>()).value_or(value);
+    } else if constexpr (std::same_as<T, bool>) {
+      value = j.get<bool>();
+    } else if constexpr (std::same_as<T, char>) {
+      const auto& text = j.get_ref<const std::string&>();
+      value = text.empty() ? value : text[0];
+    } else if constexpr (std::integral<T>) {
+      value = to_integer<T>(j);
+    } else if constexpr (std::same_as<T, base::WaitStatus>) {
+      value = base::WaitStatus(to_integer<int>(j));
+    } else if constexpr (std::same_as<T, RankSet>) {
+      value = RankSet();
+      for (const nlohmann::json& r : j) {
+        value.insert(to_integer<base::Rank>(r));
+      }
+    } else if constexpr (HasFields<T>) {
+      JsonReader reader(j);
+      fields(reader, value);
+    } else {
+      j.get_to(value);
+    }
+  }
+  template <typename T>
+  static void read(const nlohmann::json& j, std::vector<T>& values) {
+    values.clear();
+    if (!j.is_array()) {
+      throw nlohmann::json::type_error::create(302, "not an array", &j);
+    }
+    for (const nlohmann::json& e : j) {
+      read(e, values.emplace_back());
+    }
+  }
+
+  const nlohmann::json& object_;
+};
+
+// The JSON of a whole file: `schema` first, then the fields.
+template <HasFields T>
+nlohmann::ordered_json write_object(std::string_view schema, const T& value) {
+  nlohmann::ordered_json j;
+  j["schema"] = schema;
+  JsonWriter writer(j);
+  fields(writer, value);
+  return j;
+}
+
+// `what` names the file's kind in the error: "malformed dump manifest: ...".
+template <HasFields T>
+base::Result<T> read_object(std::string_view schema, std::string_view what, const nlohmann::json& j) {
+  try {
+    if (const std::string found = j.value("schema", ""); found != schema) {
+      return base::fail(fmt::format("schema is '{}', expected '{}'", found, schema));
+    }
+    T out;
+    JsonReader reader(j);
+    fields(reader, out);
+    return out;
+  } catch (const nlohmann::json::exception& e) {
+    return base::fail(fmt::format("malformed {}: {}", what, e.what()));
+  }
+}
+
+// The file at `path`, parsed by `from_json`. Errors name the path.
+template <typename T>
+base::Result<T> load_object(const std::string& path, base::Result<T> (*from_json)(const nlohmann::json&)) {
+  XPURUN_TRY_ASSIGN(const std::string text, base::read_file(path));
+  const nlohmann::json j = parse_json(text);
+  if (j.is_discarded()) {
+    return base::fail(fmt::format("{}: not valid JSON (truncated?)", path));
+  }
+  auto out = from_json(j);
+  if (!out) {
+    return base::fail(std::move(out.error()).context(path));
+  }
+  return out;
+}
+
+}  // namespace xpurun::model

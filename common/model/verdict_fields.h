@@ -1,0 +1,46 @@
+// The field lists of Verdict and its parts, for the .cpp files that write or read a file with a verdict in it.
+#pragma once
+
+#include "common/model/json_visitors.h"
+#include "common/model/verdict.h"
+
+namespace xpurun::model {
+
+template <typename V, Self<CodeLocation> L>
+void fields(V& visit, L& where) {
+  visit("function", where.function);
+  visit("file", where.file);
+  visit("line", where.line);
+  visit("callee", where.callee);
+}
+
+template <typename V, Self<Waiting> W>
+void fields(V& visit, W& w) {
+  visit("ranks", w.ranks);
+  visit("what", w.what);
+  visit("where", w.where);
+}
+
+template <typename T, Self<Verdict> V>
+void fields(T& visit, V& v) {
+  visit.derived("schema", kVerdictSchema);
+  visit("id", v.id);
+  visit("kind", v.kind);
+  visit("level", v.level);
+  visit("ranks", v.ranks);
+  visit("state", v.state);
+  visit("host", v.host);
+  visit("pid", v.pid);
+  visit("signal", v.signal, WhenEmpty::omit);
+  visit.optional("exit_code", v.exit_code);
+  visit("sentence", v.sentence);
+  visit("where", v.where);
+  visit("waiting", v.waiting);
+  visit("seconds", v.seconds);
+  visit("dump", v.dump);
+  visit("confidence", v.confidence);
+  visit("evidence", v.evidence);
+  visit("next", v.next);
+}
+
+}  // namespace xpurun::model

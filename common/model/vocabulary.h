@@ -1,0 +1,62 @@
+// The closed vocabularies of a run directory. The names are part of the file formats (docs/rundir.md): a name
+// may be added, never changed. A reader takes an unknown name for the value that says least.
+#pragma once
+
+#include "common/model/names.h"
+
+namespace xpurun::model {
+
+// What a process is in the job.
+enum class ProcessRole {
+  other,   // unrelated, or not known yet
+  rank,    // one member of the world
+  worker,  // a Python process that a rank started: a data loader's worker, a pool's
+  agent,   // the launcher: torchrun, mpirun, accelerate
+  child,   // any other process that a rank started
+};
+template <>
+inline constexpr std::array<std::string_view, 5> kNames<ProcessRole> = {"other", "rank", "worker", "agent",
+                                                                       "child"};
+
+// Ranks, their helpers and the launcher: the processes whose stacks and deaths count.
+constexpr bool takes_part(ProcessRole role) {
+  return role == ProcessRole::rank || role == ProcessRole::worker || role == ProcessRole::agent;
+}
+
+// How the run ended.
+enum class RunOutcome { running, exit, signal, hang, spawn_failed, interrupted };
+template <>
+inline constexpr std::array<std::string_view, 6> kNames<RunOutcome> = {"running", "exit",         "signal",
+                                                                      "hang",    "spawn_failed", "interrupted"};
+
+// Why a dump was taken.
+enum class DumpReason {
+  request,     // asked for over the control socket
+  hang,        // a rank was still for the timeout
+  crash,       // the preload reported a fatal signal
+  death,       // a rank died without a notice
+  signal,      // the user sent --dump-signal
+  terminated,  // somebody sent a rank SIGTERM
+};
+template <>
+inline constexpr std::array<std::string_view, 6> kNames<DumpReason> = {"request", "hang",   "crash",
+                                                                      "death",   "signal", "terminated"};
+
+// What came of one process's dump.
+enum class DumpStatus {
+  ok,
+  partial,  // some threads or frames are missing
+  failed,
+  timeout,  // the helper was ended at its deadline
+  dead,     // the process had ended before
+};
+template <>
+inline constexpr std::array<std::string_view, 5> kNames<DumpStatus> = {"ok", "partial", "failed", "timeout",
+                                                                      "dead"};
+
+// A thread in several snapshots of one dump.
+enum class Motion { unknown, stuck, moving };
+template <>
+inline constexpr std::array<std::string_view, 3> kNames<Motion> = {"", "stuck", "moving"};
+
+}  // namespace xpurun::model

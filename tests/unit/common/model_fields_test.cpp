@@ -1,0 +1,167 @@
+// Every field of the run directory's files survives writing and reading. The structs are filled by the same field
+// lists that write and read them, each field with a value of its own that is not its default, so that a reader
+// that forgets a field, or a key used twice, shows.
+#include "common/model/dump_manifest.h"
+#include "common/model/json_visitors.h"
+#include "common/model/run_manifest.h"
+#include "common/model/stack_snapshot.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+using namespace xpurun;
+using namespace xpurun::model;
+using nlohmann::json;
+
+namespace {
+
+// Gives every value in a JSON tree another one of the same type. Run over the output of to_json() of a struct with
+// one element in each list, this yields a file in which no member has its default.
+class Filler {
+ public:
+  void fill(json& j, const std::string& key = {}) {
+    if (key == "schema" || key == "started" || key == "exited_ok") {
+      return;
+    }
+    if (j.is_object()) {
+      for (auto& [name, value] : j.items()) {
+        fill(value, name);
+      }
+    } else if (j.is_array()) {
+      for (json& value : j) {
+        fill(value, key);
+      }
+    } else if (j.is_boolean()) {
+      j = !j.get<bool>();
+    } else if (j.is_number_float()) {
+      j = 0.5 + next_++;
+    } else if (j.is_number()) {
+      j = next_++;
+    } else if (j.is_null()) {
+      j = next_++;
+    } else {
+      j = text_for(key);
+    }
+  }
+
+ private:
+  std::string text_for(const std::string& key) {
+    // Members with a closed vocabulary or a form of their own.
+    static const std::map<std::string, std::string> kSpecial = {
+        {"role", "worker"},      {"outcome", "hang"}, {"why", "crash"},   {"status", "partial"},
+        {"gil", "dropping"},     {"motion", "stuck"}, {"state", "T"},     {"address", "0x1234"},
+        {"pc", "0x7f0011223344"}, {"offset", "0x88"},  {"kind", "kernel"},
+    };
+    const auto special = kSpecial.find(key);
+    return special != kSpecial.end() ? special->second : "text " + std::to_string(next_++);
+  }
+  int next_ = 3;
+};
+
+// Reads `filled`, writes the result again and names the first member that did not come back.
+template <typename T>
+void check_round_trip(const json& filled, base::Result<T> (*from_json)(const json&)) {
+  const auto back = from_json(filled);
+  REQUIRE_MESSAGE(back, (back ? "" : back.error().what));
+  const json again = json::parse(to_json(*back).dump());
+  const json difference = json::diff(filled, again);
+  CHECK_MESSAGE(difference.empty(), difference.dump(1));
+}
+
+template <typename T>
+json filled(const T& with_one_of_each) {
+  json j = json::parse(to_json(with_one_of_each).dump());
+  Filler().fill(j);
+  return j;
+}
+
+}  // namespace
+
+TEST_CASE("every field of run.json survives writing and reading") {
+  RunManifest r;
+  r.started_wall_ns = 1;
+  r.command = {"torchrun"};
+  r.env = {{"A", "b"}};
+  r.options.push_back({});
+  r.processes.push_back({.cmdline = {"python"}, .death = {.happened = true}});
+  r.crashes.push_back({.address = 1});
+  r.verdict.signal = 1;
+  r.verdict.exit_code = 1;
+  r.verdict.ranks = RankSet{1};
+  r.verdict.evidence = {"x"};
+  r.verdict.waiting.push_back({.ranks = RankSet{2}});
+  r.incidents.push_back({});
+  r.dumps.push_back({});
+  json j = filled(r);
+  // Derived from started_wall_ns.
+  j["started"] = json::parse(to_json(*run_manifest_from_json(j)).dump())["started"];
+  check_round_trip(j, run_manifest_from_json);
+}
+
+TEST_CASE("every field of dump.json survives writing and reading") {
+  DumpManifest d;
+  d.processes.push_back({});
+  d.ranks.push_back({});
+  check_round_trip(filled(d), dump_manifest_from_json);
+}
+
+TEST_CASE("every field of a stacks file survives writing and reading") {
+  ProcessStacks p;
+  p.cmdline = {"python"};
+  p.reason = "x";
+  p.notes = {"x"};
+  p.interpreters.push_back({.id = 1, .gil_holder = 1, .gc = true});
+  p.gpu_kernels.push_back({.full_name = "x", .status = "x"});
+  p.threads.push_back({.thread_id = 1,
+                       .python_name = "x",
+                       .crashed = true,
+                       .gil = GilState::holder,
+                       .gc = true,
+                       .interpreters = {1},
+                       .wchan = "x",
+                       .syscall = "x",
+                       .motion = Motion::moving});
+  p.threads[0].frames.push_back({.full_func = "x",
+                                 .file = "x",
+                                 .line = 1,
+                                 .column = 1,
+                                 .end_line = 1,
+                                 .end_column = 1,
+                                 .callee = "x",
+                                 .module = "x",
+                                 .build_id = "x",
+                                 .pc = 1,
+                                 .offset = 1,
+                                 .locals = {{.name = "x", .value = "y"}},
+                                 .eval = true,
+                                 .inlined = true,
+                                 .entry = true});
+  json j = filled(p);
+  // A flag that is not set is not written.
+  j["threads"][0]["crashed"] = true;
+  j["threads"][0]["gc"] = true;
+  j["interpreters"][0]["gc"] = true;
+  for (const char* flag : {"eval", "inlined", "entry"}) {
+    j["threads"][0]["frames"][0][flag] = true;
+  }
+  check_round_trip(j, process_stacks_from_json);
+}
+
+TEST_CASE("each name of a vocabulary is unique and read back") {
+  const auto check = []<typename E>(E) {
+    std::set<std::string_view> seen;
+    for (size_t i = 0; i < kNames<E>.size(); ++i) {
+      CHECK(seen.insert(kNames<E>[i]).second);
+      CHECK(from_name<E>(kNames<E>[i]) == static_cast<E>(i));
+    }
+    CHECK_FALSE(from_name<E>("no such name"));
+  };
+  check(ProcessRole{});
+  check(RunOutcome{});
+  check(DumpReason{});
+  check(DumpStatus{});
+  check(Motion{});
+  check(FrameKind{});
+  check(GilState{});
+}
