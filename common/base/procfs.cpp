@@ -54,6 +54,10 @@ ProcStatus parse_status(std::string_view text) {
       out.voluntary_switches = static_cast<uint64_t>(number());
     } else if (key == "nonvoluntary_ctxt_switches") {
       out.involuntary_switches = static_cast<uint64_t>(number());
+    } else if (key == "SigPnd") {
+      out.thread_pending = parse_hex(value).value_or(0);
+    } else if (key == "ShdPnd") {
+      out.process_pending = parse_hex(value).value_or(0);
     }
   }
   return out;

@@ -38,6 +38,8 @@ struct ProcStatus {
   uint32_t uid = 0;  // real user id
   uint64_t voluntary_switches = 0;
   uint64_t involuntary_switches = 0;
+  uint64_t thread_pending = 0;   // SigPnd: signals queued for this thread, bit N-1 for signal N
+  uint64_t process_pending = 0;  // ShdPnd: signals queued for the process
 };
 
 // /proc/PID/io; all zero if it may not be read.

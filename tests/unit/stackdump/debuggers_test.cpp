@@ -94,7 +94,7 @@ TEST_CASE("tools are run with both outputs, and ended in time") {
   CHECK(ran->out == "out\n");
   CHECK(ran->err == "err\n");
   CHECK(ran->exit_status == 3);
-  CHECK_FALSE(ran->timed_out);
+  CHECK(ran->end == ToolEnd::exited);
   CHECK_FALSE(run_tool({"/no/such/tool"}, 1'000'000'000));
   // A child that keeps the pipes open does not keep us.
   const auto background = run_tool({"sh", "-c", "sleep 100 & echo done"}, 20'000'000'000);
@@ -102,7 +102,7 @@ TEST_CASE("tools are run with both outputs, and ended in time") {
   CHECK(background->out == "done\n");
   const auto slow = run_tool({"sh", "-c", "echo first; exec sleep 100"}, 200'000'000);
   REQUIRE(slow);
-  CHECK(slow->timed_out);
+  CHECK(slow->end == ToolEnd::timed_out);
   CHECK(slow->out == "first\n");
   CHECK(tool_exists("sh"));
   CHECK(tool_exists("/bin/sh"));
