@@ -1,6 +1,8 @@
-// A directory of our own that is removed with everything in it.
+// A directory of our own that is removed with everything in it. It is locked with flock() as long as its
+// owner lives. Creating one removes those of the same prefix whose owners were killed: their locks are gone.
 #pragma once
 
+#include "common/base/fd.h"
 #include "common/base/result.h"
 
 #include <string>
@@ -12,9 +14,11 @@ class TemporaryDirectory {
  public:
   TemporaryDirectory() = default;
   ~TemporaryDirectory() { remove(); }
-  TemporaryDirectory(TemporaryDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryDirectory(TemporaryDirectory&& other) noexcept
+      : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
   TemporaryDirectory& operator=(TemporaryDirectory&& other) noexcept {
     std::swap(path_, other.path_);
+    std::swap(lock_, other.lock_);
     return *this;
   }
 
@@ -27,6 +31,7 @@ class TemporaryDirectory {
   void remove();
 
   std::string path_;
+  UniqueFd lock_;
 };
 
 }  // namespace xpurun::base

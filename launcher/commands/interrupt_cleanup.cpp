@@ -12,7 +12,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
 int handler_fd = -1;  // what a handler can reach
 

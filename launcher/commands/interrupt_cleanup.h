@@ -1,5 +1,5 @@
-// Removes a temporary directory if the program is interrupted (INT, TERM, HUP), and then ends of that signal
-// as it would have without. One at a time in a program; children start with the default actions.
+// Removes a temporary directory if the program is interrupted (INT, TERM, HUP, PIPE), and then ends of that
+// signal as it would have without. One at a time in a program; children start with the default actions.
 #pragma once
 
 #include "common/base/fd.h"
