@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <ctime>
 #include <optional>
 #include <unistd.h>
@@ -78,11 +79,18 @@ base::Status keep_files(const std::string& directory, const DumpOutcome& outcome
   return {};
 }
 
+// Children end whenever they like: one that has ended meanwhile is no failure, unlike a process that was
+// named.
+bool is_missed(const model::DumpedProcess& p, const std::vector<base::Pid>& named) {
+  const bool was_named = std::find(named.begin(), named.end(), p.pid) != named.end();
+  return (p.status == "failed" || p.status == "timeout") && (was_named || !has_ended(base::ProcFs(), p.pid));
+}
+
 // Whether every process could be dumped.
-bool tell_failures(const Taken& taken) {
+bool tell_failures(const Taken& taken, const std::vector<base::Pid>& named) {
   bool all = true;
   for (const model::DumpedProcess& p : taken.last.processes) {
-    if (p.status == "failed" || p.status == "timeout") {
+    if (is_missed(p, named)) {
       all = false;
       std::string text = base::sanitize(p.reason.empty() ? p.status : p.reason);
       if (text.find(fmt::format("process {}", p.pid)) == std::string::npos) {
@@ -126,7 +134,7 @@ int dump_and_show(const StacksTask& task) {
       return complain(kept.error(), kExitFailure);
     }
   }
-  const bool complete = tell_failures(*taken);
+  const bool complete = tell_failures(*taken, task.pids);
   auto set = report::make_stack_set(
       std::move(processes), fmt::format("{}, {}", own_host_name(), base::utc_iso8601(base::wall_ns())), {});
   const int status = show_stacks(std::move(set), task, "");
