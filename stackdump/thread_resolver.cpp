@@ -225,7 +225,10 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
           const bool known = f.column > 0 || runtime_ == nullptr || runtime_->offsets.minor < 11;
           f.callee = !known ? ""
                             : base::sanitize(callee_at(modules_.files().pid, f.file,
-                                                       {.line = f.line, .column = f.column}));
+                                                       {.line = f.line,
+                                                        .end_line = f.end_line,
+                                                        .column = f.column,
+                                                        .end_column = f.end_column}));
           innermost = false;
         }
         out.frames.push_back(std::move(f));
