@@ -2,6 +2,7 @@
 
 #include "common/base/log.h"
 #include "common/base/strings.h"
+#include "stackdump/native/kernel_view.h"
 
 #include <algorithm>
 #include <unistd.h>
@@ -57,7 +58,7 @@ bool RankWatch::sample_without_python() {
     return true;
   }
   std::swap(now_in, syscall_);
-  return now_in != syscall_;
+  return !stackdump::same_system_call(now_in, syscall_);
 }
 
 bool RankWatch::sample_position(base::MonoNs now) {

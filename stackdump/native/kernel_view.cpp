@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -84,6 +85,17 @@ std::string syscall_name(std::string_view text) {
     }
   }
   return fmt::format("#{}", *number);
+}
+
+bool same_system_call(std::string_view before, std::string_view after) {
+  const size_t a = std::min(before.find(' '), before.size());
+  const size_t b = std::min(after.find(' '), after.size());
+  const auto restarts = [](std::string_view number) {
+    return base::parse_int(number) == SYS_restart_syscall;
+  };
+  const bool same_number = before.substr(0, a) == after.substr(0, b) || restarts(before.substr(0, a)) ||
+                           restarts(after.substr(0, b));
+  return same_number && before.substr(a) == after.substr(b);
 }
 
 KernelView read_kernel_view(base::Pid pid, base::Tid tid) {

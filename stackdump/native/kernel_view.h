@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace xpurun::stackdump {
@@ -28,5 +29,9 @@ std::vector<std::string> parse_kernel_stack(std::string_view text);
 
 // The name of a system call from the text of /proc/PID/task/TID/syscall; empty if in none.
 std::string syscall_name(std::string_view syscall_text);
+
+// Whether two such texts show the same call, not yet left. A stop makes some calls with a time limit
+// (nanosleep, poll, futex) go on as restart_syscall, with everything but the number unchanged.
+bool same_system_call(std::string_view before, std::string_view after);
 
 }  // namespace xpurun::stackdump

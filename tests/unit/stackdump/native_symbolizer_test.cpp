@@ -28,6 +28,18 @@ struct Self {
 
 }  // namespace
 
+TEST_CASE("a call that our stop restarted is the same call") {
+  const char* sleeping = "230 0x0 0x0 0x7ffd0 0x7ffd0 0x0 0x0 0x7ffc8 0x7f12";
+  const char* restarted = "219 0x0 0x0 0x7ffd0 0x7ffd0 0x0 0x0 0x7ffc8 0x7f12";
+  CHECK(same_system_call(sleeping, sleeping));
+  CHECK(same_system_call(sleeping, restarted));
+  CHECK(same_system_call(restarted, sleeping));
+  CHECK_FALSE(same_system_call(sleeping, "7 0x0 0x0 0x7ffd0 0x7ffd0 0x0 0x0 0x7ffc8 0x7f12"));
+  CHECK_FALSE(same_system_call(sleeping, "219 0x0 0x0 0x7ffd0 0x7ffd0 0x0 0x0 0x7ffc8 0x7f14"));
+  CHECK_FALSE(same_system_call(sleeping, "-1 0x7ffc8 0x7f12"));
+  CHECK_FALSE(same_system_call("", sleeping));
+}
+
 TEST_CASE("names are shortened to what people say") {
   CHECK(shorten("foo") == "foo");
   CHECK(shorten("a::b(int, char const*) const") == "a::b");
