@@ -27,7 +27,7 @@ struct DumpTarget {
 
 // Until what is left of a dump is killed.
 inline constexpr double kDumpS = 20;
-inline constexpr double kDumpWithDebuggersS = 80;  // gdb has 20 s and cuda-gdb 30 s
+inline constexpr double kDumpWithDebuggersS = 80;  // gdb has 15 s and cuda-gdb 30 s
 
 enum class DumpOrder {
   ranks_first,   // workers and other company follow after the ranks, some at a time

@@ -44,8 +44,8 @@ bool drain(int fd, std::string& into) {
   return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
-// A thread of the target that is in uninterruptible sleep whenever one looks, or 0. Reading a file or starting
-// a program puts a healthy thread there for a moment.
+// A thread of the target that is in uninterruptible sleep whenever one looks, or 0. Reading a file or
+// starting a program puts a healthy thread there for a moment.
 base::Tid long_sleeper(base::Pid target) {
   constexpr int kLooks = 10;
   base::Tid last = 0;

@@ -185,8 +185,8 @@ bool wants_gdb(const model::ProcessStacks& stacks, const ResolveSettings& settin
   if (settings.unwinder == UnwinderKind::gdb || is_32_bit(stacks.pid)) {
     return true;
   }
-  // A thread in uninterruptible sleep (state D), for example the parent of a vfork, has no registers but those
-  // in /proc and so never more than one frame. gdb could not stop it either.
+  // A thread in uninterruptible sleep (state D), for example the parent of a vfork, has no registers but
+  // those in /proc and so never more than one frame. gdb could not stop it either.
   const auto asleep = [](const model::ThreadStack& t) { return t.state == 'D'; };
   if (std::any_of(stacks.threads.begin(), stacks.threads.end(), asleep)) {
     return false;

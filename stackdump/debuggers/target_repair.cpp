@@ -41,8 +41,8 @@ TargetRepair::TargetRepair(base::Pid pid)
 
 // The kernel lets go of the threads of a dead tracer, but each may still have its SIGSTOP: pending (a thread
 // in state D keeps it until that ends), taken from the queue but not acted on, or already acted on (state T,
-// TracerPid 0). The second case shows nowhere in /proc. SIGCONT ends all three: prepare_signal() in the kernel
-// empties every thread's queue of stop signals and cancels stops under way, whatever the state of the
+// TracerPid 0). The second case shows nowhere in /proc. SIGCONT ends all three: prepare_signal() in the
+// kernel empties every thread's queue of stop signals and cancels stops under way, whatever the state of the
 // threads. So there is nothing to wait for, and after a tracer that was killed nothing to ask.
 void TargetRepair::after_tracer(TracerEnd end) const {
   if (pid_ == 0 || stopped_before_ || (end == TracerEnd::detached && !has_stop_of_debugger(pid_))) {

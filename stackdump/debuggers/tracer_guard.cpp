@@ -59,6 +59,9 @@ std::vector<std::string> take_environment() {
     std::memset(*variable, 0, std::strlen(*variable));
   }
   out.emplace_back("LC_ALL=C");
+  // gdb embeds Python, which makes the C library's stdout unbuffered then. Otherwise everything printed into
+  // our pipe is lost when gdb is killed.
+  out.emplace_back("PYTHONUNBUFFERED=1");
   return out;
 }
 
