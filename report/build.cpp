@@ -161,6 +161,7 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
   const std::string about =
       picked.empty() ? fmt::format("{}, no dump was taken", run.id) : fmt::format("{}, {}", run.id, picked);
   if (options.write_stacks && !picked.empty()) {
+    XPURUN_TRY(base::make_own_dir(dir.stacks_dir()));
     XPURUN_TRY(write_stacks(writer, dir.stacks_dir(), collected, result.verdict.ranks,
                             {.title = ranks_title(collected), .subtitle = about}, options));
   }

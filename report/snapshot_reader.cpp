@@ -266,7 +266,7 @@ Snapshot share_frames(model::ProcessStacks p, FramePool& pool) {
 }
 
 base::Result<Snapshot> read_snapshot(const std::string& path, FramePool& pool) {
-  XPURUN_TRY_ASSIGN(const std::string text, base::read_file(path));
+  XPURUN_TRY_ASSIGN(const std::string text, base::read_regular_file(path));
   if (auto quick = parse_snapshot(text, pool)) {
     return std::move(*quick);
   }

@@ -231,7 +231,7 @@ base::Result<RunManifest> run_manifest_from_json(const json& j) {
 }
 
 base::Result<RunManifest> load_run_manifest(const std::string& path) {
-  XPURUN_TRY_ASSIGN(const std::string text, base::read_file(path));
+  XPURUN_TRY_ASSIGN(const std::string text, base::read_regular_file(path));
   const json j = parse_json(text);
   if (j.is_discarded()) {
     return base::fail(fmt::format("{}: not valid JSON (truncated?)", path));

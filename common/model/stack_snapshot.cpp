@@ -283,7 +283,7 @@ base::Result<ProcessStacks> process_stacks_from_json(const json& j) {
 }
 
 base::Result<ProcessStacks> load_process_stacks(const std::string& path) {
-  XPURUN_TRY_ASSIGN(const std::string text, base::read_file(path));
+  XPURUN_TRY_ASSIGN(const std::string text, base::read_regular_file(path));
   const json j = parse_json(text);
   if (j.is_discarded()) {
     return base::fail(fmt::format("{}: not valid JSON (truncated?)", path));

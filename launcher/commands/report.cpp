@@ -68,7 +68,7 @@ int show(const Invocation& call, const model::RunDir& dir, const report::BuildRe
     using Json = nlohmann::ordered_json;
     return print(to_json(built.verdict).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
-  const auto json = base::read_file(dir.report_json());
+  const auto json = base::read_regular_file(dir.report_json());
   if (!json) {
     return complain(json.error(), kExitFailure);
   }

@@ -37,7 +37,16 @@ int merge(const std::vector<std::string>& paths, const StacksTask& task) {
     return complain(set.error(), kExitFailure);
   }
   const bool in_place = paths.size() == 1 && kind_of(paths.front()) == PathKind::directory;
-  return show_stacks(std::move(*set), task, in_place ? paths.front() + "/stacks" : "");
+  if (!in_place) {
+    return show_stacks(std::move(*set), task, "");
+  }
+  const std::string pictures = paths.front() + "/stacks";
+  if (task.out_dir.empty() && task.out_file.empty()) {
+    if (const auto made = base::make_own_dir(pictures); !made) {
+      return complain(made.error(), kExitFailure);
+    }
+  }
+  return show_stacks(std::move(*set), task, pictures);
 }
 
 int resolve_and_merge(const StacksTask& task) {

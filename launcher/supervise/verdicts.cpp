@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMostLedgerLines = 3;
 
 base::Result<model::Verdict> load_verdict(const std::string& path) {
-  XPURUN_TRY_ASSIGN(const std::string text, base::read_file(path));
+  XPURUN_TRY_ASSIGN(const std::string text, base::read_regular_file(path));
   const auto j = model::parse_json(text);
   return model::verdict_from_json(j);
 }
