@@ -1,4 +1,4 @@
-// A directory of our own that is removed with everything in it.
+// A private directory that is removed with its content by the destructor.
 #pragma once
 
 #include "common/base/result.h"
