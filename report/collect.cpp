@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Beyond this many frames, threads that a diagnosis never looks at are dropped once they are merged.
+// Above this number of frames, threads that the diagnosis does not use are dropped after merging.
 constexpr size_t kFramesForDiagnosis = 300'000;
-// Ranks above this are not believed: a damaged file must not make a set of billions.
+// Larger rank numbers are rejected: a damaged file must not create a set of billions of ranks.
 constexpr base::Rank kHighestRank = 1 << 24;
 
 // Runs of digits compare as numbers.
@@ -80,7 +80,7 @@ int64_t taken_at(const std::string& dir) {
   return -1;
 }
 
-// A process that should be there and is not.
+// A process that was expected and has no stacks.
 model::ProcessStacks absent(base::Rank rank, base::Pid pid, const std::string& host, const std::string& role,
                             const std::string& reason) {
   const bool believable = rank >= base::kNoRank && rank < kHighestRank;
@@ -243,7 +243,7 @@ class Collector {
                               .threads = p.threads.size()});
   }
 
-  // Which threads' frames are needed one by one.
+  // The threads whose frames the diagnosis needs.
   std::vector<bool> telling(const Snapshot& s) {
     std::vector<bool> out;
     for (size_t i = 0; i < s.frames.size(); ++i) {

@@ -28,7 +28,7 @@ void add_run(Rows& rows, const model::RunManifest& run) {
     if (p.role != "rank" || p.rank < 0) {
       continue;
     }
-    // A rank that was started again: the later process overwrites the earlier one.
+    // A restarted rank: the later process replaces the earlier one.
     RankRow& r = rows[p.rank] = RankRow{.rank = p.rank, .host = run.host, .pid = p.pid};
     r.function = p.function;
     r.place = place_text(p.file, p.line);
@@ -63,7 +63,7 @@ std::string observed_state(const model::RankObservation& o) {
   }
 }
 
-// What was seen at the moment of the dump is what the report is about, whatever happened to the rank later.
+// The report describes the moment of the dump, whatever happened to the rank later.
 void add_observations(Rows& rows, const model::DumpManifest& dump) {
   for (const model::RankObservation& o : dump.ranks) {
     if (o.rank < 0) {

@@ -1,5 +1,5 @@
-// Reading /proc/PID. Every function tolerates a process that vanishes: it returns an error or an empty value,
-// never a half one. All take the proc root so that tests can use a fabricated tree.
+// Reads /proc/PID. Every function tolerates a process that vanishes: the result is an error or an empty
+// value, never a partial one. The proc root is a parameter so that tests can use a fabricated tree.
 #pragma once
 
 #include "common/base/ids.h"

@@ -28,7 +28,7 @@ void on_signal(int number) {
 InterruptCleanup::InterruptCleanup(std::string directory) : directory_(std::move(directory)) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return;  // the directory would stay, which is no reason not to work
+    return;  // the directory would stay behind; that is acceptable
   }
   signalled_.reset(ends[0]);
   handler_fd = ends[1];

@@ -19,7 +19,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// "xpurun doctr" means no program of that name.
+// "xpurun doctr" is a misspelt subcommand, not a program.
 std::optional<base::Error> misspelt_command(const std::string& program) {
   auto found = resolve_program(program);
   if (found || found.error().id != "E-NOT-FOUND") {

@@ -19,7 +19,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Beyond it, a table is harder to read, not easier.
+// A wider table is harder to read.
 constexpr size_t kWidest = 160;
 
 int list(const Invocation& call, const std::string& runs_dir) {

@@ -1,4 +1,4 @@
-// xpurun runs prune: says what will go, asks, removes.
+// xpurun runs prune: lists the runs to remove, asks, removes.
 #include "common/base/clock.h"
 #include "common/base/io.h"
 #include "common/base/strings.h"

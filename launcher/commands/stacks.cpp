@@ -1,4 +1,4 @@
-// xpurun stacks: merges dumps, or takes new ones first: of a running xpurun's job or of any live process.
+// xpurun stacks: merges dumps, or first takes new ones of a live run or of any live process.
 #include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/base/temporary_directory.h"
@@ -17,7 +17,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Beyond what a dump of any host takes: a dump has deadlines of its own.
+// Longer than any dump: a dump has its own deadlines.
 constexpr double kDumpTimeoutS = 60;
 
 enum class PathKind { nothing, file, directory };
@@ -66,7 +66,7 @@ int resolve_and_merge(const StacksTask& task) {
   return show_stacks(std::move(*set), task, "");
 }
 
-// Dumps the run now if its xpurun is there; else what it left is what there is.
+// Dumps the run now if its supervisor is live, else uses the existing dumps.
 int dump_and_merge(const StacksTask& task) {
   const auto dir = model::RunDir::find(task.run);
   if (!dir) {

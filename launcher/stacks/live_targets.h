@@ -1,5 +1,5 @@
-// Which live processes are meant, and what they are: ranks and their workers are told by their environment,
-// as in a supervised run. Reads /proc only.
+// Finds the live processes to dump and their roles: ranks and workers are recognised by their environment, as
+// in a supervised run. Reads /proc only.
 #pragma once
 
 #include "common/base/procfs.h"
