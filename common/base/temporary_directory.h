@@ -1,5 +1,6 @@
-// A directory of our own that is removed with everything in it. It is locked with flock() as long as its
-// owner lives. Creating one removes those of the same prefix whose owners were killed: their locks are gone.
+// A private directory that the destructor removes with its content. The directory is locked with flock(2)
+// while its owner lives. Creating a directory removes unlocked directories of the same prefix: their owners
+// were killed.
 #pragma once
 
 #include "common/base/fd.h"

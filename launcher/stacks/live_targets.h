@@ -22,7 +22,8 @@ std::vector<base::Pid> with_descendants(const base::ProcFs& proc, const std::vec
 // Whether the process has ended. A zombie leader whose other threads run on has not.
 bool has_ended(const base::ProcFs& proc, base::Pid pid);
 
-// In the given order, without repetitions. A process that does not exist is a target too: the dump says so.
+// In the given order, without duplicates. A process that does not exist is a target too; its dump fails with
+// that reason.
 std::vector<DumpTarget> identify_targets(const base::ProcFs& proc, const std::vector<base::Pid>& pids);
 
 }  // namespace xpurun::launcher
