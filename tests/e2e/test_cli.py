@@ -211,8 +211,12 @@ class Completions(xpurun_test.Case):
 
         def offered(line):
             env = {**os.environ, "HOME": str(self.dir), "XDG_CONFIG_HOME": str(self.dir)}
-            result = subprocess.run(["fish", "-c", f"source {script}; complete -c prog -l speed; complete -C '{line}'"], env=env,
-                                    capture_output=True, text=True)
+            result = subprocess.run(
+                ["fish", "-c", f"source {script}; complete -c prog -l speed; complete -C '{line}'"],
+                env=env,
+                capture_output=True,
+                text=True,
+            )
             self.assertEqual(result.stderr, "")
             return {entry.split("\t")[0] for entry in result.stdout.splitlines()}
 

@@ -44,7 +44,8 @@ text: .ascii "ready\\n"
 # What cuda-gdb printed for a hung all-reduce, and variations that its versions have.
 KERNELS = """
   Kernel Parent Dev Grid Status                 SMs Mask     GridDim  BlockDim Invocation
-*      0      -   1    3 Active 0x00000000000000000000000000ffffff (24,1,1) (512,1,1) void ncclDevKernel_AllReduce_Sum_f32_RING_LL<4096ul>(ncclDevKernelArgsStorage<4096ul>)()
+*      0      -   1    3 Active 0x00000000000000000000000000ffffff (24,1,1) (512,1,1) \
+void ncclDevKernel_AllReduce_Sum_f32_RING_LL<4096ul>(ncclDevKernelArgsStorage<4096ul>)()
        1      -   1    4 Active 0x00000000000000000000000000000001 (1,1,1) (32,4,1) spin()
 """
 
@@ -189,11 +190,15 @@ class Gdb(Tools):
 
     def test_that_hangs(self):
         marker = f"hanging-{os.getpid()}"
-        fake = self.script("gdb", f"""
+        fake = self.script(
+            "gdb",
+            f"""
             sh -c 'exec sleep 1000' {marker} &
-            i=0; while [ $i -lt 20000 ]; do echo 'much noise on both pipes, more than they hold'; echo noise >&2; i=$((i+1)); done
+            i=0; while [ $i -lt 20000 ]; do echo 'much noise on both pipes, more than they hold'
+              echo noise >&2; i=$((i+1)); done
             sh -c 'sleep 1000; true' {marker}
-        """)
+        """,
+        )
         with Program("sh", "-c", "echo ready; exec sleep 60") as p:
             begin = time.monotonic()
             d = Dump(p.pid, "--unwinder", "gdb", "--gdb", fake, "--gdb-limit-ms", "1500")

@@ -66,7 +66,9 @@ def check_options(man, program):
             yield f"xpurun(1) does not refer to xpurun-{command}(1)"
         if len(options) == 1:
             continue
-        yield from differences(f"xpurun-{command}(1)", set(options.values()), set(options_in(page, MAN_OPTION).values()))
+        yield from differences(
+            f"xpurun-{command}(1)", set(options.values()), set(options_in(page, MAN_OPTION).values())
+        )
         yield from differences(f"xpurun-{command}(1), defaults", defaults_in_help(text), defaults_in_man(page))
 
 
@@ -76,7 +78,9 @@ def check_settings(man, program):
     variables = {"XPURUN_" + key.upper().replace("-", "_") for key in keys}
     yield from differences("xpurun-run(1), ENVIRONMENT", variables, set(re.findall(r"^\.It Ev (\S+)$", page, re.M)))
     conf = (man / "xpurun.conf.5").read_text()
-    yield from differences("xpurun.conf(5)", keys - {"preload-library"}, set(re.findall(r"^\.It Cm (\S+)$", conf, re.M)))
+    yield from differences(
+        "xpurun.conf(5)", keys - {"preload-library"}, set(re.findall(r"^\.It Cm (\S+)$", conf, re.M))
+    )
 
 
 def check_commands(man, program):
@@ -189,9 +193,18 @@ def main():
     root, program = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
     man = root / "man"
     lint_support.need_tool("mandoc")
-    found = [*check_options(man, program), *check_settings(man, program), *check_commands(man, program),
-             *check_completions(program), *check_error_ids(root, man), *check_pages(man), *check_schemas(root, man), *check_verdicts(root, man),
-             *check_readmes(root), *check_recipes(root, program)]
+    found = [
+        *check_options(man, program),
+        *check_settings(man, program),
+        *check_commands(man, program),
+        *check_completions(program),
+        *check_error_ids(root, man),
+        *check_pages(man),
+        *check_schemas(root, man),
+        *check_verdicts(root, man),
+        *check_readmes(root),
+        *check_recipes(root, program),
+    ]
     print("\n".join(found) or "table, help, manual pages and completions agree")
     return 1 if found else 0
 
