@@ -38,7 +38,10 @@ void ProcessTable::inspect(TrackedProcess& p) {
   const Pid pid = p.record.pid;
   p.record.cmdline = model::redact_argv(proc_.cmdline(pid));
   p.identity = identity_from(proc_.environ(pid));
-  p.exe = proc_.exe(pid);
+  std::string exe = proc_.exe(pid);
+  // A child that is seen between its fork and its exec looks like its parent.
+  p.record.python = p.record.python && (p.exe.empty() || exe == p.exe);
+  p.exe = std::move(exe);
   p.record.python = p.record.python || looks_like_python(p.exe) || maps_contain(proc_, pid, "libpython");
   p.record.preload = maps_contain(proc_, pid, "libxpurun_preload.so");
 }

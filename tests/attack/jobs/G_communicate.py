@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
-CHILD = "import sys; sys.stdout.write('x' * 1000000)"
+# Not sys.stdout: a stop for a dump ends a blocked write() early, and unbuffered, Python drops the rest.
+CHILD = "import os\nwhile True: os.write(1, bytes(65536))"
 child = subprocess.Popen([sys.executable, "-Sc", CHILD], stdout=subprocess.PIPE)
 child.wait()

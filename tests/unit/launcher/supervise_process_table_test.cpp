@@ -42,6 +42,13 @@ class FakeProc {
     }
     write();
   }
+  void exec(base::Pid pid, const std::string& program) {
+    const std::string exe = fmt::format("{}/{}/exe", root_.path(), pid);
+    std::filesystem::remove(exe);
+    std::filesystem::create_symlink("/usr/bin/" + program, exe);
+    names_[pid] = program;
+    write();
+  }
   base::ProcFs proc() const { return base::ProcFs(root_.path()); }
 
  private:
@@ -141,6 +148,17 @@ TEST_CASE("torchrun, its ranks and what they have started") {
     CHECK(s.role(5000020) == "rank 0");
     CHECK(s.role(5000021) == "rank 1");
   }
+}
+
+TEST_CASE("a program that Python has started is no Python, although its fork was seen") {
+  Scene s;
+  s.fake.add(kCommand, kSupervisor, "python3", rank_env(0));
+  s.fake.add(5000020, kCommand, "python3", rank_env(0));
+  s.table.refresh();
+  CHECK(s.role(5000020) == "worker 0");
+  s.fake.exec(5000020, "sleep");
+  s.table.refresh();
+  CHECK(s.role(5000020) == "child 0");
 }
 
 TEST_CASE("a shell in front of each rank is none, also where it is seen first") {
