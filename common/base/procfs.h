@@ -21,10 +21,11 @@ struct ProcStat {
   Pid ppid = 0;
   Pid pgrp = 0;
   Pid session = 0;
-  uint64_t minor_faults = 0;  // page faults without input and output, since the start
-  uint64_t major_faults = 0;  // with
-  uint64_t utime_ticks = 0;   // user CPU time in clock ticks (sysconf(_SC_CLK_TCK))
-  uint64_t stime_ticks = 0;   // kernel CPU time in clock ticks
+  uint64_t minor_faults = 0;    // page faults without input and output, since the start
+  uint64_t major_faults = 0;    // with
+  uint64_t utime_ticks = 0;     // user CPU time in clock ticks (sysconf(_SC_CLK_TCK))
+  uint64_t stime_ticks = 0;     // kernel CPU time in clock ticks
+  uint64_t children_ticks = 0;  // CPU time of children that have ended and were waited for
   int64_t num_threads = 0;
   uint64_t start_ticks = 0;  // clock ticks after boot; with pid, identifies a process for good
   uint64_t rss_pages = 0;

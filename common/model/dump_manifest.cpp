@@ -6,12 +6,55 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <array>
+
 namespace xpurun::model {
 
 using nlohmann::json;
 using nlohmann::ordered_json;
 
 namespace {
+
+constexpr std::array kLives = {HelperLife::still, HelperLife::stirring, HelperLife::working};
+constexpr std::array kOutside = {OutsideWait::none,  OutsideWait::input,  OutsideWait::connection,
+                                 OutsideWait::event, OutsideWait::signal, OutsideWait::polling,
+                                 OutsideWait::child};
+
+// The first where the name is not known: files of a later version.
+template <typename Enum, size_t N>
+Enum named(const std::array<Enum, N>& all, std::string_view name) {
+  const auto it = std::find_if(all.begin(), all.end(), [&](Enum e) { return name_of(e) == name; });
+  return it == all.end() ? all.front() : *it;
+}
+
+ordered_json helper_json(const HelperObservation& h) {
+  ordered_json j;
+  j["pid"] = h.pid;
+  j["name"] = h.name;
+  j["python"] = h.python;
+  j["awaited"] = h.awaited;
+  j["life"] = name_of(h.life);
+  j["still_s"] = h.still_s;
+  j["cpu_share"] = h.cpu_share;
+  j["function"] = h.function;
+  j["file"] = h.file;
+  j["line"] = h.line;
+  return j;
+}
+
+HelperObservation helper_from(const json& j) {
+  return {.pid = integer(j, "pid", 0),
+          .name = j.value("name", ""),
+          .python = j.value("python", false),
+          .awaited = j.value("awaited", false),
+          .life = named(kLives, j.value("life", "")),
+          .still_s = j.value("still_s", 0.0),
+          .cpu_share = j.value("cpu_share", 0.0),
+          .function = j.value("function", ""),
+          .file = j.value("file", ""),
+          .line = integer(j, "line", 0)};
+}
 
 ordered_json observation_json(const RankObservation& o) {
   ordered_json j;
@@ -34,6 +77,18 @@ ordered_json observation_json(const RankObservation& o) {
   j["function"] = o.function;
   j["file"] = o.file;
   j["line"] = o.line;
+  if (o.helper_life != HelperLife::still) {
+    j["helper_life"] = name_of(o.helper_life);
+  }
+  if (o.outside != OutsideWait::none) {
+    j["outside"] = name_of(o.outside);
+  }
+  if (!o.helpers.empty()) {
+    auto& helpers = j["helpers"] = ordered_json::array();
+    for (const HelperObservation& h : o.helpers) {
+      helpers.push_back(helper_json(h));
+    }
+  }
   return j;
 }
 
@@ -57,10 +112,47 @@ RankObservation observation_from(const json& j) {
   o.function = j.value("function", "");
   o.file = j.value("file", "");
   o.line = integer(j, "line", 0);
+  o.helper_life = named(kLives, j.value("helper_life", ""));
+  o.outside = named(kOutside, j.value("outside", ""));
+  for (const json& h : j.value("helpers", json::array())) {
+    o.helpers.push_back(helper_from(h));
+  }
   return o;
 }
 
 }  // namespace
+
+std::string_view name_of(HelperLife life) {
+  switch (life) {
+    case HelperLife::still:
+      return "still";
+    case HelperLife::stirring:
+      return "stirring";
+    case HelperLife::working:
+      break;
+  }
+  return "working";
+}
+
+std::string_view name_of(OutsideWait wait) {
+  switch (wait) {
+    case OutsideWait::none:
+      return "none";
+    case OutsideWait::input:
+      return "input";
+    case OutsideWait::connection:
+      return "connection";
+    case OutsideWait::event:
+      return "event";
+    case OutsideWait::signal:
+      return "signal";
+    case OutsideWait::polling:
+      return "polling";
+    case OutsideWait::child:
+      break;
+  }
+  return "child";
+}
 
 ordered_json to_json(const DumpManifest& d) {
   ordered_json j;
@@ -72,6 +164,9 @@ ordered_json to_json(const DumpManifest& d) {
   j["at_s"] = d.at_s;
   j["hang_timeout_s"] = d.hang_timeout_s;
   j["escalated"] = d.escalated;
+  if (d.idle_counts) {
+    j["idle_counts"] = true;
+  }
   j["spread_ns"] = d.spread_ns;
   j["trigger_rank"] = rank_or_null(d.trigger_rank);
   auto& processes = j["processes"] = ordered_json::array();
@@ -106,6 +201,7 @@ base::Result<DumpManifest> dump_manifest_from_json(const json& j) {
     d.at_s = j.value("at_s", 0.0);
     d.hang_timeout_s = j.value("hang_timeout_s", 0.0);
     d.escalated = j.value("escalated", false);
+    d.idle_counts = j.value("idle_counts", false);
     d.spread_ns = integer(j, "spread_ns", int64_t{0});
     d.trigger_rank = integer(j, "trigger_rank", base::kNoRank);
     for (const json& e : j.value("processes", json::array())) {

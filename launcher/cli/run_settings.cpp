@@ -238,6 +238,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.hang_timeout_s = read.seconds("hang-timeout", out.hang_timeout_s, 0);
   out.busy_timeouts = read.number("busy-timeouts", out.busy_timeouts);
   out.on_hang = read.text("on-hang", "report") == "kill" ? OnHang::kill : OnHang::report;
+  out.hang_idle = read.is_on("hang-idle", out.hang_idle);
   out.poll_s = read.seconds("poll", out.poll_s, 0);
   out.dump_signal = signal_number(read.text("dump-signal", "none"));
   out.gpu_stacks = read.text("gpu-stacks", out.gpu_stacks);

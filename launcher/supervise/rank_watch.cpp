@@ -31,8 +31,13 @@ bool reads_standard_input(const std::string& syscall) {
 
 }  // namespace
 
-RankWatch::RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now)
-    : rank_(rank), pid_(pid), last_progress_(now) {}
+RankWatch::RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double helpers_after_s)
+    : rank_(rank),
+      pid_(pid),
+      last_progress_(now),
+      main_moved_(now),
+      helpers_after_(base::s_to_ns(helpers_after_s)),
+      helpers_(pid) {}
 
 void RankWatch::sample_usage(base::MonoNs now) {
   const auto process = proc_.stat(pid_);
@@ -89,7 +94,7 @@ bool RankWatch::sample_position(base::MonoNs now) {
   return changed;
 }
 
-void RankWatch::sample(base::MonoNs now) {
+void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers) {
   sample_usage(now);
   bool progress = sample_position(now);
   if (usage_.size() >= 2) {
@@ -103,6 +108,13 @@ void RankWatch::sample(base::MonoNs now) {
   waits_for_terminal_ = !progress && ::isatty(0) == 1 && reads_standard_input(proc_.text(pid_, "syscall"));
   if (progress || waits_for_terminal_) {
     last_progress_ = now;
+    main_moved_ = now;
+    helpers_.forget();
+  } else if (now - main_moved_ >= helpers_after_) {
+    helpers_.look(now, reader_ ? &*reader_ : nullptr, helpers());
+    if (helpers_.life() == model::HelperLife::working) {
+      last_progress_ = now;
+    }
   }
 }
 
@@ -127,6 +139,9 @@ model::RankObservation RankWatch::observe(base::MonoNs now) const {
   o.function = position_.function;
   o.file = position_.file;
   o.line = position_.line;
+  o.helper_life = helpers_.life();
+  o.outside = helpers_.outside();
+  o.helpers = helpers_.observe(now);
   return o;
 }
 

@@ -1,6 +1,7 @@
 #include "report/diagnosis/blame.h"
 
 #include "common/base/strings.h"
+#include "report/diagnosis/helpers.h"
 #include "report/diagnosis/vocabulary.h"
 
 #include <fmt/format.h>
@@ -89,8 +90,8 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
       break;
   }
   if (v.wait) {
-    return fmt::format("{} been waiting for a {} in {} for {}", pick({"has", "have"}, n), v.wait->what, at,
-                       how_long);
+    return fmt::format("{} been waiting for a {} in {} for {}{}", pick({"has", "have"}, n), v.wait->what, at,
+                       how_long, helper_clause(scene, v));
   }
   return fmt::format("{} been in {} for {}", pick({"has", "have"}, n), at, how_long);
 }

@@ -35,6 +35,9 @@ bool is_busy(const RankView& v, double timeout_s) {
   if (uses_cpu(v) || v.seen->io_bytes_per_s >= kBusyIoBytesPerSecond) {
     return true;
   }
+  if (v.seen->helper_life == model::HelperLife::working) {
+    return true;
+  }
   // Waiting for threads of its own that work.
   if (v.waits_locally() && v.seen->cpu_share >= kBusyCpuShare) {
     return true;

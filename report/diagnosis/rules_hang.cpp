@@ -1,6 +1,7 @@
 // Verdicts of kind hang: who keeps the others waiting. Cheap certainties (dead, stopped) first, then ranks
 // that did not enter, then what only the comparison of all can tell.
 #include "report/diagnosis/blame.h"
+#include "report/diagnosis/helpers.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
 
@@ -228,6 +229,7 @@ std::optional<Verdict> hung(const Scene& scene) {
   }
   for (const Rule rule : kHangRules) {
     if (auto v = rule(scene)) {
+      doubt_idle(scene, *v);
       return v;
     }
   }
