@@ -156,7 +156,8 @@ std::string sentence_of(const LedgerFinding& f) {
     return fmt::format("{} called something else than the others as {}", plural(f.ranks), what);
   }
   if (f.kind == "not_launched") {
-    return fmt::format("{} {} called {}, and not got it to the GPU", plural(f.ranks), have(f.ranks), what);
+    return fmt::format("{} {} called {}, but {} not launched it on the GPU", plural(f.ranks), have(f.ranks),
+                       what, have(f.ranks));
   }
   return fmt::format("{} {} not finished {} on the GPU", plural(f.ranks), have(f.ranks), what);
 }
