@@ -119,11 +119,12 @@ std::optional<Verdict> mismatch(const Scene& scene) {
                     rank_words(ranks_of(majority)), pick({"waits", "wait"}, majority.size()),
                     waiting_place(most.front().what, most.front().where));
   }
-  v.next = calls.some_point_to_point
-               ? "make every rank enter the collective, and match every send with a recv; look for a branch on "
-                 "the rank or the data"
-               : "make all ranks call the same collectives in the same order; look for a branch on the rank or "
-                 "the data";
+  v.next.text =
+      calls.some_point_to_point
+          ? "make every rank enter the collective, and match every send with a recv; look for a branch on "
+            "the rank or the data"
+          : "make all ranks call the same collectives in the same order; look for a branch on the rank or "
+            "the data";
   return v;
 }
 
@@ -144,16 +145,17 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   const bool one_call = v.waiting.size() == 1;
   const std::string elsewhere = one_call ? "" : " and other calls";
   const std::string why =
-      others     ? fmt::format("the others of {} are not on this host or never started", scene.facts.run.world_size)
+      others
+          ? fmt::format("the others of {} are not on this host or never started", scene.facts.run.world_size)
       : one_call ? std::string("none is missing, which points to the network or a GPU")
                  : std::string("none is missing, so a send or recv may lack its counterpart");
   const size_t n = waiting.size();
   v.sentence = fmt::format("hang: {} {} in {}{} for {}; {}", all_ranks(n, others ? " seen here" : ""),
                            pick({"has waited", "have waited"}, n), waiting_place(first.what, first.where),
                            elsewhere, seconds_words(longest(waiting)), why);
-  v.next = others     ? "look at the other hosts' runs: one of their ranks is missing in this call"
-           : one_call ? "check network and GPUs: NCCL_DEBUG=INFO, nvidia-smi, dmesg | tail"
-                      : "compare which rank each send and recv names, and their order and tags";
+  v.next.text = others     ? "look at the other hosts' runs: one of their ranks is missing in this call"
+                : one_call ? "check network and GPUs: NCCL_DEBUG=INFO, nvidia-smi, dmesg | tail"
+                           : "compare which rank each send and recv names, and their order and tags";
   return v;
 }
 
@@ -228,7 +230,7 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
                            escalated(scene) ? "hang" : "slow", all_ranks(living.size(), ""),
                            most == living.size() ? largest->first : "different places",
                            seconds_words(longest(living)), some_work ? " and are working" : "");
-  v.next = "if this is as it should be, raise --hang-timeout";
+  v.next.text = "if this is as it should be, raise --hang-timeout";
   return v;
 }
 
@@ -243,7 +245,8 @@ std::optional<Verdict> recorded(const Scene& scene) {
   Verdict v = begin_hang(scene, {.id = kHangUnknown, .confidence = "low"}, {}, {});
   v.dump = incident != nullptr ? incident->dump : scene.facts.dump_dir;
   v.sentence = "hang: no progress for the timeout, and no stack could be read that tells why";
-  v.next = "see xpurun.log in the run directory for why the dump failed; xpurun doctor";
+  v.next = {.text = "see xpurun.log in the run directory for why the dump failed",
+            .command = "xpurun doctor"};
   return v;
 }
 

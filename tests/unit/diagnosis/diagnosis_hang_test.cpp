@@ -154,7 +154,7 @@ TEST_CASE("a stopped rank, also one stopped inside the collective") {
     CHECK(v.level == "confirmed");
     CHECK(v.ranks == RankSet{1});
     CHECK(v.sentence.starts_with("hang: rank 1 (host a, pid 101) is stopped (SIGSTOP) in "));
-    CHECK(v.next == "kill -CONT 101");
+    CHECK(v.next.command == "kill -CONT 101");
   }
 }
 
@@ -397,7 +397,7 @@ TEST_CASE("send and recv may differ between pipeline stages") {
   CHECK(v.sentence ==
         "hang: all 4 ranks have waited in recv (train.py:20) and other calls for 10 s; none is missing, so a "
         "send or recv may lack its counterpart");
-  CHECK(v.next.find("nvidia-smi") == std::string::npos);
+  CHECK(v.next.text.find("nvidia-smi") == std::string::npos);
 }
 
 TEST_CASE("a rank in recv or send has not entered the collective of the others") {
@@ -419,7 +419,7 @@ TEST_CASE("a rank in recv or send has not entered the collective of the others")
     CHECK(v.waiting[0].ranks == RankSet{0, 2, 3});
     CHECK(v.sentence == std::string("hang: rank 1 (host a, pid 101) has waited in ") + c.what +
                             " for 10 s while ranks 0,2-3 wait in all_reduce (train.py:44)");
-    CHECK(v.next.find("nvidia-smi") == std::string::npos);
+    CHECK(v.next.text.find("nvidia-smi") == std::string::npos);
   }
 }
 
