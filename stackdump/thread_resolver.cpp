@@ -189,6 +189,7 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
   out.cpu_ms = c.kernel.cpu_ms;
   out.wchan = c.kernel.wchan;
   out.syscall = c.kernel.syscall;
+  out.syscall_file = base::sanitize(c.kernel.syscall_file);
   out.gil = gil_state(p, names);
   out.gc = collects(p, names);
   if (p.python) {

@@ -28,6 +28,8 @@ struct DumpedProcess {
   std::string reason;  // why not ok
   int64_t pause_ns = 0;
   std::string file;  // "rank-2.stacks.json", empty if none was written
+  bool no_result =
+      false;  // the helper ended or was ended before it said what came of it; not kept in dump.json
 };
 
 // Whether a process that a rank has started gets on, as far as can be told from outside.

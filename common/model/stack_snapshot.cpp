@@ -128,6 +128,7 @@ ordered_json thread_json(const ThreadStack& t) {
   j["cpu_ms"] = t.cpu_ms;
   put(j, "wchan", t.wchan);
   put(j, "syscall", t.syscall);
+  put(j, "syscall_file", t.syscall_file);
   put(j, "motion", t.motion);
   auto& frames = j["frames"] = ordered_json::array();
   for (const Frame& f : t.frames) {
@@ -154,6 +155,7 @@ ThreadStack thread_from(const json& j) {
   t.cpu_ms = integer(j, "cpu_ms", uint64_t{0});
   t.wchan = j.value("wchan", "");
   t.syscall = j.value("syscall", "");
+  t.syscall_file = j.value("syscall_file", "");
   t.motion = j.value("motion", "");
   for (const json& f : j.value("frames", json::array())) {
     t.frames.push_back(frame_from(f));

@@ -38,6 +38,10 @@ RankSet ranks_from(const json& j) {
 
 }  // namespace
 
+std::string NextStep::line() const {
+  return text.empty() ? command : command.empty() ? text : fmt::format("{}: {}", text, command);
+}
+
 ordered_json to_json(const Verdict& v) {
   ordered_json j;
   j["schema"] = kVerdictSchema;
@@ -68,7 +72,10 @@ ordered_json to_json(const Verdict& v) {
   j["dump"] = v.dump;
   j["confidence"] = v.confidence;
   j["evidence"] = v.evidence;
-  j["next"] = v.next;
+  // "next" is for people and for readers of older versions, the other two are its parts.
+  j["next"] = v.next.line();
+  j["next_text"] = v.next.text;
+  j["next_command"] = v.next.command;
   return j;
 }
 
@@ -98,7 +105,9 @@ base::Result<Verdict> verdict_from_json(const json& j) {
     v.dump = j.value("dump", "");
     v.confidence = j.value("confidence", "");
     v.evidence = j.value("evidence", std::vector<std::string>());
-    v.next = j.value("next", "");
+    // A file of an older version has no parts.
+    v.next = {.text = j.value("next_text", j.contains("next_command") ? "" : j.value("next", "")),
+              .command = j.value("next_command", "")};
     return v;
   } catch (const json::exception& e) {
     return base::fail(fmt::format("malformed verdict: {}", e.what()));

@@ -62,7 +62,7 @@ int from_page(const Invocation& call, const std::string& path) {
 
 int show(const Invocation& call, const model::RunDir& dir, const report::BuildResult& built) {
   for (const std::string& note : built.notes) {
-    (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: note: {}\n", base::sanitize(note)));
+    base::tell(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
   }
   if (call.words.settings.has("json")) {
     using Json = nlohmann::ordered_json;

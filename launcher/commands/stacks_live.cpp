@@ -2,6 +2,7 @@
 #include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/base/temporary_directory.h"
+#include "common/base/terminal.h"
 #include "launcher/cli/exit_status.h"
 #include "launcher/commands/interrupt_cleanup.h"
 #include "launcher/commands/stacks_task.h"
@@ -96,9 +97,9 @@ bool tell_failures(const Taken& taken, const std::vector<base::Pid>& named) {
       if (text.find(fmt::format("process {}", p.pid)) == std::string::npos) {
         text = fmt::format("process {}: {}", p.pid, text);
       }
-      (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: {}\n", text));
-      if (p.reason.find("no result") != std::string::npos) {
-        (void)base::write_all(STDERR_FILENO, taken.complaints);
+      base::tell(fmt::format("xpurun: {}\n", text));
+      if (p.no_result) {
+        base::tell(taken.complaints);
       }
     }
   }

@@ -245,6 +245,7 @@ bool DumpJob::helper_ended(base::Pid pid, int wait_status) {
     close_output(*e);
     e->process_open = false;  // only now: the entry must not be over before it has a result
     if (!e->has_result) {
+      e->result.no_result = true;
       finish_entry(
           *e, "failed",
           WIFSIGNALED(wait_status)
@@ -262,6 +263,7 @@ void DumpJob::expire() {
   for (const auto& e : entries_) {
     if (e->process_open) {
       if (!e->has_result) {
+        e->result.no_result = true;
         finish_entry(*e, "timeout", fmt::format("no result within {} s", request_.deadline_s));
       }
       e->helper.kill();

@@ -87,6 +87,9 @@ bool RankWatch::sample_position(base::MonoNs now) {
     // The program has exec'ed, is ending, or is changing its frames just now.
     base::log_debug("rank {} (pid {}): {}", rank_, pid_, base::to_line(position.error()));
     reader_.reset();
+    // Where it stood before is not where it stands: the next program of the process, or one that has made
+    // itself unreadable (PR_SET_DUMPABLE), may be anywhere.
+    position_ = {};
     return true;
   }
   const bool changed = position->fingerprint != position_.fingerprint;

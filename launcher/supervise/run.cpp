@@ -1,6 +1,5 @@
 #include "launcher/supervise/run.h"
 
-#include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/terminal.h"
 #include "common/model/run_dir.h"
@@ -24,7 +23,7 @@ int status_of_failed_start(const base::Error& e) {
 }
 
 int complain(const base::Error& e, int status) {
-  (void)base::write_all(STDERR_FILENO, base::to_text(e));
+  base::tell(base::to_text(e));
   return status;
 }
 

@@ -125,6 +125,23 @@ def check_verdicts(root, man):
                            set(re.findall(r"^\.It Cm ([a-z]+)$", page.split(".Ss States")[1], re.M)))
 
 
+def check_verdict_numbers(root, man):
+    """From when on a rank is busy: the numbers of the code that decides stand in both pages."""
+    code = (root / "report" / "diagnosis" / "rank_view.cpp").read_text()
+
+    def constant(name):
+        return re.search(rf"constexpr double {name} = ([^;]+);", code)[1]
+
+    io = {"1 << 20": "1 MiB/s"}[constant("kBusyIoBytesPerSecond")]
+    moved = {"0.5": "half the timeout"}[constant("kMovedShare")]
+    wanted = [f"at least {constant('kBusyCpuShare')} of a core", f"at least {io}", f"within {moved}"]
+    for page in (root / "docs" / "verdicts.md", man / "xpurun-verdicts.7"):
+        text = " ".join(page.read_text().split())
+        for phrase in wanted:
+            if phrase not in text:
+                yield f"{page.name}: the state busy lacks what the code says: {phrase}"
+
+
 def check_readmes(root):
     """The Chinese page has the parts, commands, table rows and links of the English one."""
     def skeleton(name):
@@ -202,6 +219,7 @@ def main():
         *check_pages(man),
         *check_schemas(root, man),
         *check_verdicts(root, man),
+        *check_verdict_numbers(root, man),
         *check_readmes(root),
         *check_recipes(root, program),
     ]
