@@ -48,4 +48,7 @@ def program_of(args):
 
 def spread(values, unit):
     values = sorted(values)
-    return f"median {statistics.median(values):.2f} {unit}, min {values[0]:.2f}, max {values[-1]:.2f} ({len(values)} times)"
+    return (
+        f"median {statistics.median(values):.2f} {unit}, min {values[0]:.2f}, max {values[-1]:.2f} ({len(values)}"
+        " times)"
+    )

@@ -48,8 +48,10 @@ def main():
         target.kill()
         target.wait()
     kinds = [f["kind"] for t in stacks["threads"] for f in t["frames"]]
-    print(f"Python {stacks['python_version']}, {what}: {len(stacks['threads'])} threads, {kinds.count('native')} native "
-          f"and {kinds.count('python')} Python frames, {kinds.count('marker')} markers, status {stacks['status']}")
+    print(
+        f"Python {stacks['python_version']}, {what}: {len(stacks['threads'])} threads, {kinds.count('native')} native "
+        f"and {kinds.count('python')} Python frames, {kinds.count('marker')} markers, status {stacks['status']}"
+    )
     print(line("paused", pauses))
     print(line("whole run", totals))
     return 1 if statistics.median(pauses) >= MOST_MS else 0

@@ -4,8 +4,8 @@
 usage: bench/helper_memory.py build/stackdump/xpurun-stackdump [THREADS] [DIRECTORY...]
 
 The target is a Python program with THREADS (150) threads that has loaded every shared library of the directories
-(/usr/local/cuda/lib64) that it can. Prints the target's maps, the helper's peak of resident memory and its time, without
-and with a filled symbol cache. Exits 1 above 200 MiB.
+(/usr/local/cuda/lib64) that it can. Prints the target's maps, the helper's peak of resident memory and its time,
+without and with a filled symbol cache. Exits 1 above 200 MiB.
 """
 
 import glob
@@ -42,14 +42,18 @@ def main():
     threads = sys.argv[2] if len(sys.argv) > 2 else "150"
     directories = sys.argv[3:] or ["/usr/local/cuda/lib64"]
     libraries = sorted({os.path.realpath(p) for d in directories for p in glob.glob(f"{d}/*.so")})
-    target = subprocess.Popen(["/usr/bin/python3", "-c", TARGET, threads, *libraries], stdout=subprocess.PIPE, text=True)
+    target = subprocess.Popen(
+        ["/usr/bin/python3", "-c", TARGET, threads, *libraries], stdout=subprocess.PIPE, text=True
+    )
     try:
         loaded = target.stdout.readline().strip()
         with open(f"/proc/{target.pid}/maps", encoding="utf-8") as f:
             maps = f.read().splitlines()
         files = {line.split()[5] for line in maps if len(line.split()) > 5 and line.split()[5].startswith("/")}
         size = sum(os.path.getsize(p) for p in files)
-        print(f"target: {loaded} libraries loaded, {len(files)} files of {size / 2**20:.0f} MiB mapped, {threads} threads")
+        print(
+            f"target: {loaded} libraries loaded, {len(files)} files of {size / 2**20:.0f} MiB mapped, {threads} threads"
+        )
         with tempfile.TemporaryDirectory() as d:
             env = os.environ | {"XDG_CACHE_HOME": d}
             for what in ("empty symbol cache", "filled symbol cache"):

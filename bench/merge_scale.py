@@ -3,10 +3,10 @@
 usage: merge_scale.py XPURUN [--ranks 10000] [--threads 50] [--stacks 40] [--repeat 3] [--keep DIR] [--browser]
 
 XPURUN is launcher/xpurun in the build directory. Snapshots are generated first (not timed): every rank has its main
-thread and THREADS-1 others of the roles that a PyTorch job has; main threads stand in STACKS different places, one of them
-with a single rank. Addresses differ between ranks as they do with randomised layouts. Then `xpurun stacks DIR` (merging
-and drawing alone) and `xpurun report DIR` (with diagnosis and page) are run REPEAT times each. --browser also
-opens the page in headless Chromium and prints when the picture stood.
+thread and THREADS-1 others of the roles that a PyTorch job has; main threads stand in STACKS different places, one of
+them with a single rank. Addresses differ between ranks as they do with randomised layouts. Then `xpurun stacks DIR`
+(merging and drawing alone) and `xpurun report DIR` (with diagnosis and page) are run REPEAT times each. --browser
+also opens the page in headless Chromium and prints when the picture stood.
 """
 
 import argparse
@@ -29,8 +29,16 @@ def py(func, file, line):
 
 def native(func, module, n, **more):
     # BASE is replaced by a part of the address that every process has of its own.
-    return {"kind": "native", "func": func, "full_func": func + "(void*, unsigned long, c10::intrusive_ptr<c10::ivalue::Future> const&)",
-            "module": module, "build_id": "0123456789abcdef0123456789abcdef01234567", "pc": f"0x7fBASE{n:05x}", "offset": f"0x{n:x}", **more}
+    return {
+        "kind": "native",
+        "func": func,
+        "full_func": func + "(void*, unsigned long, c10::intrusive_ptr<c10::ivalue::Future> const&)",
+        "module": module,
+        "build_id": "0123456789abcdef0123456789abcdef01234567",
+        "pc": f"0x7fBASE{n:05x}",
+        "offset": f"0x{n:x}",
+        **more,
+    }
 
 
 START = [native("_PyEval_EvalFrameDefault", "python3.11", 900, eval=True), native("Py_BytesMain", "python3.11", 901),
@@ -39,22 +47,41 @@ START = [native("_PyEval_EvalFrameDefault", "python3.11", 900, eval=True), nativ
 
 def main_frames(i):
     depth = 6 + i % 7
-    return ([native("__futex_abstimed_wait_common", "libc.so.6", 1), native("pthread_cond_wait", "libc.so.6", 2),
-             native(f"c10d::ProcessGroupNCCL::wait{i % 5}", "libtorch_cuda.so", 3), native("cfunction_call", "python3.11", 4),
-             py("all_reduce", TORCH + "/distributed/distributed_c10d.py", 2501)] +
-            [py(f"layer_{i}_{k}.forward", f"/home/user/project/model_{i % 4}.py", 40 + 3 * k) for k in range(depth)] +
-            [py("train_step", TRAIN, 100 + i), py("main", TRAIN, 52), py("<module>", TRAIN, 60)] + START)
+    return (
+        [
+            native("__futex_abstimed_wait_common", "libc.so.6", 1),
+            native("pthread_cond_wait", "libc.so.6", 2),
+            native(f"c10d::ProcessGroupNCCL::wait{i % 5}", "libtorch_cuda.so", 3),
+            native("cfunction_call", "python3.11", 4),
+            py("all_reduce", TORCH + "/distributed/distributed_c10d.py", 2501),
+        ]
+        + [py(f"layer_{i}_{k}.forward", f"/home/user/project/model_{i % 4}.py", 40 + 3 * k) for k in range(depth)]
+        + [py("train_step", TRAIN, 100 + i), py("main", TRAIN, 52), py("<module>", TRAIN, 60)]
+        + START
+    )
 
 
-OTHERS = [("pt_autograd_%d", "ReadyQueue::pop", "libtorch_cpu.so"), ("pt_nccl_watchdg%d", "ProcessGroupNCCL::watchdogHandler", "libtorch_cuda.so"),
-          ("pt_nccl_heartbt%d", "ProcessGroupNCCL::heartbeatMonitor", "libtorch_cuda.so"), ("cuda-EvtHandlr%d", "cuEventHandler", "libcuda.so.1"),
-          ("OMP_worker%d", "gomp_barrier_wait", "libgomp.so.1"), ("gloo%d", "gloo::transport::tcp::Loop::run", "libtorch_cpu.so")]
+OTHERS = [
+    ("pt_autograd_%d", "ReadyQueue::pop", "libtorch_cpu.so"),
+    ("pt_nccl_watchdg%d", "ProcessGroupNCCL::watchdogHandler", "libtorch_cuda.so"),
+    ("pt_nccl_heartbt%d", "ProcessGroupNCCL::heartbeatMonitor", "libtorch_cuda.so"),
+    ("cuda-EvtHandlr%d", "cuEventHandler", "libcuda.so.1"),
+    ("OMP_worker%d", "gomp_barrier_wait", "libgomp.so.1"),
+    ("gloo%d", "gloo::transport::tcp::Loop::run", "libtorch_cpu.so"),
+]
 
 
 def other_thread(i):
     name, func, module = OTHERS[i % len(OTHERS)]
-    frames = [native("syscall", "libc.so.6", 100 + i)] + [native(f"{func}_{k}", module, 200 + 10 * i + k) for k in range(4 + i % 5)] + [
-        native("std::thread::_Impl<std::_Bind_simple<void (*)()>>::_M_run", "libstdc++.so.6", 300), native("start_thread", "libc.so.6", 301), native("clone3", "libc.so.6", 302)]
+    frames = (
+        [native("syscall", "libc.so.6", 100 + i)]
+        + [native(f"{func}_{k}", module, 200 + 10 * i + k) for k in range(4 + i % 5)]
+        + [
+            native("std::thread::_Impl<std::_Bind_simple<void (*)()>>::_M_run", "libstdc++.so.6", 300),
+            native("start_thread", "libc.so.6", 301),
+            native("clone3", "libc.so.6", 302),
+        ]
+    )
     return {"tid": 100000 + i, "comm": (name % i)[:15], "state": "S", "main": False, "cpu_ms": i, "frames": frames}
 
 
@@ -69,33 +96,90 @@ def generate(path, options):
         # Stack 0 is the culprit's alone; the others are shared by what is left.
         stack = 0 if r == options.ranks // 3 else 1 + r % (options.stacks - 1)
         pid, host = 4000 + r % 8, f"node{r // 8:04d}"
-        head = {"schema": "xpurun.stacks/1", "host": host, "pid": pid, "rank": r, "local_rank": r % 8, "role": "rank",
-                "comm": "python3", "cmdline": ["python3", "train.py"], "python_version": "3.11.2", "wall_ns": 1795230915000000000,
-                "mono_ns": 5, "pause_ns": 812345 + r, "method": "ptrace", "status": "ok"}
-        text = (json.dumps(head)[:-1] + ', "threads": [{"tid": %d, "comm": "python3", "state": "S", "main": true, "cpu_ms": 812, "frames": ' % pid +
-                mains[stack] + "}" + ("," + others if others else "") + "]}").replace("BASE", f"{r:05x}")
+        head = {
+            "schema": "xpurun.stacks/1",
+            "host": host,
+            "pid": pid,
+            "rank": r,
+            "local_rank": r % 8,
+            "role": "rank",
+            "comm": "python3",
+            "cmdline": ["python3", "train.py"],
+            "python_version": "3.11.2",
+            "wall_ns": 1795230915000000000,
+            "mono_ns": 5,
+            "pause_ns": 812345 + r,
+            "method": "ptrace",
+            "status": "ok",
+        }
+        text = (
+            json.dumps(head)[:-1]
+            + ', "threads": [{"tid": %d, "comm": "python3", "state": "S", "main": true, "cpu_ms": 812, "frames": ' % pid
+            + mains[stack]
+            + "}"
+            + ("," + others if others else "")
+            + "]}"
+        ).replace("BASE", f"{r:05x}")
         (dump / f"rank-{r}.stacks.json").write_text(text)
         size += len(text)
-        processes.append({"pid": pid, "rank": r, "role": "rank", "status": "ok", "pause_ns": 812345, "file": f"rank-{r}.stacks.json"})
-        ranks.append({"rank": r, "pid": pid, "host": host, "alive": True, "state": "S", "has_python": True, "still_s": 10.2,
-                      "window_s": 5, "function": "all_reduce", "file": TORCH + "/distributed/distributed_c10d.py", "line": 2501})
+        processes.append(
+            {"pid": pid, "rank": r, "role": "rank", "status": "ok", "pause_ns": 812345, "file": f"rank-{r}.stacks.json"}
+        )
+        ranks.append(
+            {
+                "rank": r,
+                "pid": pid,
+                "host": host,
+                "alive": True,
+                "state": "S",
+                "has_python": True,
+                "still_s": 10.2,
+                "window_s": 5,
+                "function": "all_reduce",
+                "file": TORCH + "/distributed/distributed_c10d.py",
+                "line": 2501,
+            }
+        )
     (dump / "dump.json").write_text(json.dumps({
         "schema": "xpurun.dump/1", "n": 1, "why": "hang", "host": "node0000", "at_s": 42.1, "hang_timeout_s": 10,
         "spread_ns": 3400000, "processes": processes, "ranks": ranks}))
-    (path / "run.json").write_text(json.dumps({
-        "schema": "xpurun.run/1", "version": "0.1.0", "id": "scale", "host": "node0000", "elapsed_s": 47.3, "command": ["torchrun", "train.py"],
-        "hang_timeout_s": 10, "world_size": options.ranks, "outcome": "hang", "exit_status": 124,
-        "dumps": [{"n": 1, "why": "hang", "dir": "dumps/1-hang", "at_s": 42.1}]}))
+    (path / "run.json").write_text(
+        json.dumps(
+            {
+                "schema": "xpurun.run/1",
+                "version": "0.1.0",
+                "id": "scale",
+                "host": "node0000",
+                "elapsed_s": 47.3,
+                "command": ["torchrun", "train.py"],
+                "hang_timeout_s": 10,
+                "world_size": options.ranks,
+                "outcome": "hang",
+                "exit_status": 124,
+                "dumps": [{"n": 1, "why": "hang", "dir": "dumps/1-hang", "at_s": 42.1}],
+            }
+        )
+    )
     return size
 
 
 def measure(command):
     """(seconds, peak MiB) of one command."""
     start = time.monotonic()
-    out = subprocess.run(["/usr/bin/env", "python3", "-c",
-                          "import resource,subprocess,sys; r=subprocess.run(sys.argv[1:],stdout=subprocess.DEVNULL).returncode;"
-                          "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(r)", *map(str, command)],
-                         stdout=subprocess.PIPE, check=True)
+    out = subprocess.run(
+        [
+            "/usr/bin/env",
+            "python3",
+            "-c",
+            (
+                "import resource,subprocess,sys; r=subprocess.run(sys.argv[1:],stdout=subprocess.DEVNULL).returncode;"
+                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(r)"
+            ),
+            *map(str, command),
+        ],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
     return time.monotonic() - start, int(out.stdout) / 1024
 
 
@@ -115,10 +199,22 @@ def open_in_browser(page):
             tab = browser.page()
             tab.open(page.resolve().as_uri())
             # Since navigation began: everything read, unpacked, drawn, and a frame shown.
-            usable.append(tab.evaluate("xpurun.ready.then(() => new Promise(done => requestAnimationFrame(() => setTimeout(() => done(performance.now())))))") / 1000)
-            redraw = tab.evaluate("(() => { const t = performance.now(); const e = document.getElementById('view').elements.diff; e.checked = true; "
-                                  "e.dispatchEvent(new Event('input', {bubbles: true})); return performance.now() - t; })()")
-    print(f"page usable after: median {statistics.median(usable):.2f} s ({min(usable):.2f} to {max(usable):.2f}); another view drawn in {redraw:.0f} ms")
+            usable.append(
+                tab.evaluate(
+                    "xpurun.ready.then(() => new Promise(done => requestAnimationFrame(() => setTimeout(() =>"
+                    " done(performance.now())))))"
+                )
+                / 1000
+            )
+            redraw = tab.evaluate(
+                "(() => { const t = performance.now(); const e = document.getElementById('view').elements.diff;"
+                " e.checked = true; e.dispatchEvent(new Event('input', {bubbles: true})); return performance.now() - t;"
+                " })()"
+            )
+    print(
+        f"page usable after: median {statistics.median(usable):.2f} s ({min(usable):.2f} to {max(usable):.2f}); another"
+        f" view drawn in {redraw:.0f} ms"
+    )
 
 
 def main():
@@ -137,11 +233,22 @@ def main():
         if not (run / "run.json").exists():
             size = generate(run, given)
         size = size or sum(f.stat().st_size for f in (run / "dumps").rglob("*.json"))
-        print(f"{given.ranks} ranks, {given.threads} threads each, {given.stacks} places of main threads, {size / 1e6:.0f} MB of snapshots", flush=True)
-        times("xpurun stacks", [given.xpurun, "stacks", "--quiet", "--out", pathlib.Path(temp) / "stacks", run / "dumps"], given.repeat)
+        print(
+            f"{given.ranks} ranks, {given.threads} threads each, {given.stacks} places of main threads,"
+            f" {size / 1e6:.0f} MB of snapshots",
+            flush=True,
+        )
+        times(
+            "xpurun stacks",
+            [given.xpurun, "stacks", "--quiet", "--out", pathlib.Path(temp) / "stacks", run / "dumps"],
+            given.repeat,
+        )
         times("xpurun report", [given.xpurun, "report", "--quiet", run], given.repeat)
-        print(f"page {(run / 'report.html').stat().st_size / 1e3:.0f} kB, merged.svg {(run / 'stacks' / 'merged.svg').stat().st_size / 1e3:.0f} kB, "
-              f"report.json {(run / 'report.json').stat().st_size / 1e3:.0f} kB")
+        print(
+            f"page {(run / 'report.html').stat().st_size / 1e3:.0f} kB, merged.svg"
+            f" {(run / 'stacks' / 'merged.svg').stat().st_size / 1e3:.0f} kB, report.json"
+            f" {(run / 'report.json').stat().st_size / 1e3:.0f} kB"
+        )
         if given.browser:
             open_in_browser(run / "report.html")
 

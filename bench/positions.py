@@ -3,8 +3,8 @@
 
 usage: bench/positions.py BUILD [LOOKS]
 
-BUILD is a build directory. For a process that is 26 functions deep, and for a script with 300 variables at its top level:
-median, least and most of five runs of so many looks each, in processor time of the one who looks.
+BUILD is a build directory. For a process that is 26 functions deep, and for a script with 300 variables at its top
+level: median, least and most of five runs of so many looks each, in processor time of the one who looks.
 """
 
 import pathlib

@@ -42,9 +42,27 @@ def main():
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 200
     with tempfile.TemporaryDirectory() as work:
         out = pathlib.Path(work) / "run"
-        job = subprocess.Popen([build / "launcher/xpurun", "--out", out, "--timing", "full", *sys.argv[3:], "--", "bash", "-c", START,
-                                "bash", build / "tests/preload/timing_victim", build / "tests/preload/libtiming_body13.so", "local",
-                                *SCENES], cwd=work, stdout=subprocess.DEVNULL)
+        job = subprocess.Popen(
+            [
+                build / "launcher/xpurun",
+                "--out",
+                out,
+                "--timing",
+                "full",
+                *sys.argv[3:],
+                "--",
+                "bash",
+                "-c",
+                START,
+                "bash",
+                build / "tests/preload/timing_victim",
+                build / "tests/preload/libtiming_body13.so",
+                "local",
+                *SCENES,
+            ],
+            cwd=work,
+            stdout=subprocess.DEVNULL,
+        )
         url = ""
         while not url or scrape(url, "").count(b"xpurun_collective_duration_seconds_sum") < RANKS:
             time.sleep(0.5)
@@ -60,8 +78,10 @@ def main():
                 size = len(scrape(url, accept))
                 times.append((time.perf_counter() - begun) * 1e3)
             spent = (cpu_s(job.pid) - before) / count * 1e3
-            print(f"{accept}: {statistics.median(times):.2f} ms ({min(times):.2f} to {max(times):.2f}), {size / 1024:.0f} KiB, "
-                  f"supervisor {spent:.2f} ms of CPU, {count} scrapes")
+            print(
+                f"{accept}: {statistics.median(times):.2f} ms ({min(times):.2f} to {max(times):.2f}), {size / 1024:.0f}"
+                f" KiB, supervisor {spent:.2f} ms of CPU, {count} scrapes"
+            )
         (pathlib.Path(work) / "end").touch()
         job.wait()
 

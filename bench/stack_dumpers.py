@@ -29,7 +29,10 @@ TICKER = """
 #include <time.h>
 #include <unistd.h>
 #include <sched.h>
-static uint64_t now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000ull + t.tv_nsec; }
+static uint64_t now(void) {
+  struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
 /* page[0]: command, 1 resets; page[1]: longest gap since then, page[2]: ticks */
 static void *run(void *page_) {
   volatile uint64_t *page = page_;
@@ -91,15 +94,34 @@ def commands(args, pid, folder):
     out = os.path.join(folder, "x.stacks.json")
     yield "xpurun-stackdump", [os.path.join(args.build, "stackdump/xpurun-stackdump"), "--pid", pid, "--out", out,
                                "--deadline-ms", "2000"]
-    yield "xpurun stacks --pid", [os.path.join(args.build, "launcher/xpurun"), "stacks", "--pid", pid, "--deadline", "2s"]
+    yield "xpurun stacks --pid", [
+        os.path.join(args.build, "launcher/xpurun"),
+        "stacks",
+        "--pid",
+        pid,
+        "--deadline",
+        "2s",
+    ]
     if find("py-spy"):
         yield "py-spy dump", [find("py-spy"), "dump", "--pid", pid]
         yield "py-spy dump --native", [find("py-spy"), "dump", "--native", "--pid", pid]
     if find("pystack"):
         yield "pystack remote --native-all", [find("pystack"), "remote", "--native-all", pid]
     if find("gdb"):
-        yield "gdb thread apply all bt", [find("gdb"), "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", "-ex",
-                                          "set pagination off", "-ex", "thread apply all bt", "-p", pid]
+        yield "gdb thread apply all bt", [
+            find("gdb"),
+            "-nx",
+            "-q",
+            "-batch",
+            "-iex",
+            "set debuginfod enabled off",
+            "-ex",
+            "set pagination off",
+            "-ex",
+            "thread apply all bt",
+            "-p",
+            pid,
+        ]
 
 
 def spread(values):
@@ -135,7 +157,9 @@ def main():
                 for name, command in commands(args, str(target.pid), folder):
                     ticks.reset()
                     begun = time.perf_counter()
-                    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
+                    done = subprocess.run(
+                        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False
+                    )
                     total = (time.perf_counter() - begun) * 1e3
                     rows.setdefault(name, []).append((ticks.longest_ms(), total, done.returncode))
                     ticks.reset()
@@ -155,8 +179,10 @@ def main():
             if peers:
                 own = medians["xpurun-stackdump"]
                 best_pause, best_total = min(p for p, _ in peers.values()), min(t for _, t in peers.values())
-                print(f"\npause: {best_pause / max(own[0], 0.01):.0f} times less than the best peer with native frames; "
-                      f"total with symbols: {medians['xpurun stacks --pid'][1] / best_total:.2f} of the fastest's")
+                print(
+                    f"\npause: {best_pause / max(own[0], 0.01):.0f} times less than the best peer with native frames; "
+                    f"total with symbols: {medians['xpurun stacks --pid'][1] / best_total:.2f} of the fastest's"
+                )
         finally:
             target.send_signal(signal.SIGKILL)
             target.wait()

@@ -45,7 +45,10 @@ def big_library(folder, symbols):
         for i in range(symbols):
             word = f"kernel_{i:06d}_with_a_long_name_as_in_libtorch_cpu_and_others"
             name = f"_ZN2at6native{len(word)}{word}Ev"
-            f.write(f".type {name},@function\n{name}:\n.cfi_startproc\nret\n.p2align 4\n.cfi_endproc\n.size {name},.-{name}\n")
+            f.write(
+                f".type {name},@function\n{name}:\n.cfi_startproc\nret\n.p2align 4\n.cfi_endproc\n.size"
+                f" {name},.-{name}\n"
+            )
         f.write(".globl wait_in_big\n.type wait_in_big,@function\nwait_in_big:\n.cfi_startproc\nsub $8,%rsp\n"
                 ".cfi_adjust_cfa_offset 8\ncall pause@plt\nadd $8,%rsp\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n"
                 ".size wait_in_big,.-wait_in_big\n")
@@ -58,9 +61,25 @@ def dump_all(stackdump, pids, folder, env):
     """Seconds from the common start to the last end, spread of the stops in ms, largest resident size in MiB."""
     helpers = []
     for rank, pid in enumerate(pids):
-        helpers.append(subprocess.Popen(
-            [stackdump, "--pid", str(pid), "--out", f"{folder}/{rank}.stacks.json", "--rank", str(rank), "--role", "rank",
-             "--barrier"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env))
+        helpers.append(
+            subprocess.Popen(
+                [
+                    stackdump,
+                    "--pid",
+                    str(pid),
+                    "--out",
+                    f"{folder}/{rank}.stacks.json",
+                    "--rank",
+                    str(rank),
+                    "--role",
+                    "rank",
+                    "--barrier",
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=env,
+            )
+        )
     for h in helpers:
         h.stdout.readline()
     begun = time.perf_counter()
@@ -80,19 +99,26 @@ def dump_all(stackdump, pids, folder, env):
 
 def line(name, values, unit):
     values = sorted(values)
-    return f"{name}: median {statistics.median(values):.3f} {unit}, min {values[0]:.3f}, max {values[-1]:.3f} ({len(values)})"
+    return (
+        f"{name}: median {statistics.median(values):.3f} {unit}, min {values[0]:.3f}, max {values[-1]:.3f}"
+        f" ({len(values)})"
+    )
 
 
 def main():
     build = os.path.abspath(sys.argv[1])
-    processes, threads, rounds, symbols = (int(v) for v in (sys.argv[2:] + ["8", "100", "5", "550000"][len(sys.argv) - 2:]))
+    processes, threads, rounds, symbols = (
+        int(v) for v in sys.argv[2:] + ["8", "100", "5", "550000"][len(sys.argv) - 2 :]
+    )
     stackdump, xpurun = f"{build}/stackdump/xpurun-stackdump", f"{build}/launcher/xpurun"
     work = tempfile.mkdtemp(prefix="xpurun-bench-")
     targets = []
     try:
         library = os.environ.get("XPURUN_BENCH_LIBRARY") or big_library(work, symbols)
         for _ in range(processes):
-            targets.append(subprocess.Popen([PYTHON, "-c", TARGET, str(threads), library], stdout=subprocess.PIPE, text=True))
+            targets.append(
+                subprocess.Popen([PYTHON, "-c", TARGET, str(threads), library], stdout=subprocess.PIPE, text=True)
+            )
         for t in targets:
             t.stdout.readline()
         time.sleep(1)
@@ -124,8 +150,23 @@ def main():
             print(" ", line("largest dumper", memory, "MiB"))
         if shutil.which("gdb"):
             begun = time.perf_counter()
-            subprocess.run(["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", "-p", str(pids[0]), "-ex",
-                            "thread apply all bt 256"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+            subprocess.run(
+                [
+                    "gdb",
+                    "-nx",
+                    "-q",
+                    "-batch",
+                    "-iex",
+                    "set debuginfod enabled off",
+                    "-p",
+                    str(pids[0]),
+                    "-ex",
+                    "thread apply all bt 256",
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=False,
+            )
             print(f"gdb on one process: {time.perf_counter() - begun:.2f} s")
     finally:
         for t in targets:

@@ -59,9 +59,33 @@ def main():
     helper = helper_of(args)
     quiet = max(args.seconds / 3, 5)
     logs = tempfile.TemporaryDirectory()  # torch 1.13 under Python 3.11 starts only with teed output
-    job = subprocess.Popen([PYTHON, "-m", "torch.distributed.run", "--nproc_per_node", str(args.ranks), "--rdzv_backend",
-                            "c10d", "--rdzv_endpoint", "127.0.0.1:0", "-r", "1", "-t", "1", "--log_dir", logs.name, JOB,
-                            "--steps", "1000000000", "--backend", args.backend], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    job = subprocess.Popen(
+        [
+            PYTHON,
+            "-m",
+            "torch.distributed.run",
+            "--nproc_per_node",
+            str(args.ranks),
+            "--rdzv_backend",
+            "c10d",
+            "--rdzv_endpoint",
+            "127.0.0.1:0",
+            "-r",
+            "1",
+            "-t",
+            "1",
+            "--log_dir",
+            logs.name,
+            JOB,
+            "--steps",
+            "1000000000",
+            "--backend",
+            args.backend,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     try:
         steps = Steps(job.stdout)
         deadline = time.monotonic() + 120
@@ -96,8 +120,14 @@ def main():
                     continue
                 taken += 1
                 for pid in pids:
-                    running.append(subprocess.Popen([helper, "--pid", str(pid), "--out", f"{folder}/{pid}-{n}.stacks.json"],
-                                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
+                    running.append(
+                        subprocess.Popen(
+                            [helper, "--pid", str(pid), "--out", f"{folder}/{pid}-{n}.stacks.json"],
+                            stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL,
+                            text=True,
+                        )
+                    )
             end = time.perf_counter()
             collect(True)
         time.sleep(1)
@@ -107,13 +137,18 @@ def main():
         alive = job.poll() is None and ranks_of(job.pid) == pids
         numbers = [n for _, n in steps.seen]
         lost = sum(b != a + 1 for a, b in zip(numbers, numbers[1:]))
-        print(f"{args.backend}, {len(pids)} ranks, {args.seconds:.0f} s, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+        print(
+            f"{args.backend}, {len(pids)} ranks, {args.seconds:.0f} s, {os.cpu_count()} cores, load"
+            f" {os.getloadavg()[0]:.1f}"
+        )
         for name, (rate, worst) in (("before", steps.rate(start, begin)), ("dumping", steps.rate(begin, end)),
                                     ("after", steps.rate(after, stop))):
             print(f"{name:8} {rate:7.2f} steps/s, longest time without one {worst:.0f} ms")
         undisturbed = (steps.rate(start, begin)[0] + steps.rate(after, stop)[0]) / 2
-        print(f"dumps    {taken / args.seconds:.1f}/s of each rank, {failed} failed, {late} left out because "
-              f"{MOST_AT_ONCE} were under way; paused median {statistics.median(pauses):.2f} ms, max {max(pauses):.2f} ms")
+        print(
+            f"dumps    {taken / args.seconds:.1f}/s of each rank, {failed} failed, {late} left out because "
+            f"{MOST_AT_ONCE} were under way; paused median {statistics.median(pauses):.2f} ms, max {max(pauses):.2f} ms"
+        )
         print(f"slowdown {100 * (1 - steps.rate(begin, end)[0] / undisturbed):.1f} %, steps lost: {lost}, "
               f"job {'runs' if alive else 'DIED'}")
         return 0 if alive and lost == 0 else 1

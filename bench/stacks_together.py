@@ -24,8 +24,11 @@ SPREAD_MS, WARM_S, COLD_S, HELPER_MIB = 20, 1.0, 3.0, 200
 def dump(program, pids, out, cache):
     shutil.rmtree(out, ignore_errors=True)
     begun = time.perf_counter()
-    subprocess.run([program, "stacks", "--pid", ",".join(pids), "--out", out, "--quiet", "--deadline", "2s"], check=True,
-                   env={**os.environ, "XDG_CACHE_HOME": cache})
+    subprocess.run(
+        [program, "stacks", "--pid", ",".join(pids), "--out", out, "--quiet", "--deadline", "2s"],
+        check=True,
+        env={**os.environ, "XDG_CACHE_HOME": cache},
+    )
     took = time.perf_counter() - begun
     records = []
     for name in os.listdir(out):

@@ -27,9 +27,30 @@ wait
 def measure(build, options, seconds):
     with tempfile.TemporaryDirectory() as work:
         out = pathlib.Path(work) / "run"
-        job = subprocess.Popen([build / "launcher/xpurun", "-q", "--out", out, "--timing", "full", *options, "--", "bash", "-c", START, "bash",
-                                build / "tests/preload/timing_victim", build / "tests/preload/libtiming_body13.so", "local",
-                                "memory", "settle", "steps"], cwd=work, stdout=subprocess.DEVNULL)
+        job = subprocess.Popen(
+            [
+                build / "launcher/xpurun",
+                "-q",
+                "--out",
+                out,
+                "--timing",
+                "full",
+                *options,
+                "--",
+                "bash",
+                "-c",
+                START,
+                "bash",
+                build / "tests/preload/timing_victim",
+                build / "tests/preload/libtiming_body13.so",
+                "local",
+                "memory",
+                "settle",
+                "steps",
+            ],
+            cwd=work,
+            stdout=subprocess.DEVNULL,
+        )
         time.sleep(8)  # past the start, and until the budget has settled
         before, begun = cpu_s(job.pid), time.monotonic()
         time.sleep(seconds)
@@ -40,8 +61,10 @@ def measure(build, options, seconds):
         ranks = json.loads((out / "timing.json").read_text())["ranks"]
         lost = sum(rank["health"]["ring_dropped"] for rank in ranks)
         events = sum(op["timed"] for rank in ranks for op in rank["ops"]) - lost
-        print(f"full {' '.join(options)}: {100 * share:.2f} % of one core, {peak:.1f} MiB at most, about {events / (seconds + 8):.0f} events a "
-              f"second, {lost} lost")
+        print(
+            f"full {' '.join(options)}: {100 * share:.2f} % of one core, {peak:.1f} MiB at most, about"
+            f" {events / (seconds + 8):.0f} events a second, {lost} lost"
+        )
 
 
 def main():

@@ -4,8 +4,9 @@
 usage: bench/timing_call.py BUILD_DIR [ROUNDS]
 
 First, hooked and real function in turn in one process (call_cost.cpp): what is left of the noise of a busy machine is
-small. Then whole processes against each other. The fakes' own work (a lock, a hash of the arguments) is in every row; the differences are the preload's. The
-events of a fake GPU are cheaper than those of a real one, which tests/gpu/timing.py measures.
+small. Then whole processes against each other. The fakes' own work (a lock, a hash of the arguments) is in every row;
+the differences are the preload's. The events of a fake GPU are cheaper than those of a real one, which
+tests/gpu/timing.py measures.
 """
 
 import os
@@ -29,8 +30,20 @@ def one(build, level, budget_ppm):
         supervisor = segment.FakeSupervisor(directory, lambda: segment.Segment(level or 0, budget_ppm))
         if level is not None:
             env |= {"LD_PRELOAD": f"{build}/preload/libxpurun_preload.so", "XPURUN_RUN": supervisor.variable()}
-        out = subprocess.run([f"{build}/tests/preload/timing_victim", f"{build}/tests/preload/libtiming_body13.so", "global", "memory",
-                              "settle", "million"], env=env, capture_output=True, text=True, check=True).stdout
+        out = subprocess.run(
+            [
+                f"{build}/tests/preload/timing_victim",
+                f"{build}/tests/preload/libtiming_body13.so",
+                "global",
+                "memory",
+                "settle",
+                "million",
+            ],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         supervisor.close()
     return float(re.search(r"([\d.]+) ns a call", out)[1]), next(iter(supervisor.segments.values()), None)
 
@@ -42,16 +55,30 @@ def in_turn(build, level, budget_ppm):
         program = f"{directory}/call_cost"
         subprocess.run(["g++", "-O2", "-o", program, ROOT / "bench" / "call_cost.cpp", "-ldl"], check=True)
         supervisor = segment.FakeSupervisor(directory, lambda: segment.Segment(level, budget_ppm))
-        env = dict(os.environ, FAKE_GPU_WORK_US="1", LD_LIBRARY_PATH=f"{fakes}:{fakes}/cuda13", XPURUN_RUN=supervisor.variable(),
-                   LD_PRELOAD=f"{build}/preload/libxpurun_preload.so")
+        env = dict(
+            os.environ,
+            FAKE_GPU_WORK_US="1",
+            LD_LIBRARY_PATH=f"{fakes}:{fakes}/cuda13",
+            XPURUN_RUN=supervisor.variable(),
+            LD_PRELOAD=f"{build}/preload/libxpurun_preload.so",
+        )
         libraries = [fakes / "cuda13" / "libcudart.so.13", fakes / "cuda13" / "libcublas.so.13", fakes / "libnccl.so.2"]
-        print(subprocess.run([program, *libraries], env=env, capture_output=True, text=True, check=True).stdout, end="", flush=True)
+        print(
+            subprocess.run([program, *libraries], env=env, capture_output=True, text=True, check=True).stdout,
+            end="",
+            flush=True,
+        )
         supervisor.close()
 
 
 def main():
     build, rounds = pathlib.Path(sys.argv[1]).resolve(), int((sys.argv + ["7"])[2])
-    rows = {"no preload": (None, 0), "off": (segment.OFF, 1000), "light, 0.1 %": (segment.LIGHT, 1000), "full": (segment.FULL, 1000)}
+    rows = {
+        "no preload": (None, 0),
+        "off": (segment.OFF, 1000),
+        "light, 0.1 %": (segment.LIGHT, 1000),
+        "full": (segment.FULL, 1000),
+    }
     for name, (level, budget_ppm) in rows.items():
         if level is not None:
             print(f"{name}:")

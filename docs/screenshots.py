@@ -4,9 +4,9 @@
 usage: docs/screenshots.py [--build DIR] [--run DIR] [--out DIR] [--narrow]
 
 --run takes a run directory that there is already instead of running the demo. What the pictures show is what the demo
-gave, but for names: host, home, checkout and temporary directory of whoever runs this are replaced by neutral ones before
-the report is built. --narrow adds a picture of the page on a telephone, only to be looked at.
-Needs Chromium and, for the demo, torch (./bootstrap deps).
+gave, but for names: host, home, checkout and temporary directory of whoever runs this are replaced by neutral ones
+before the report is built. --narrow adds a picture of the page on a telephone, only to be looked at. Needs Chromium
+and, for the demo, torch (./bootstrap deps).
 """
 
 import argparse
@@ -38,7 +38,9 @@ MARGIN = 24
 
 def demo(build):
     """The run directory of a fresh demo."""
-    done = subprocess.run([sys.executable, SOURCE / "tests/demo/run", build], stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, SOURCE / "tests/demo/run", build], stdout=subprocess.PIPE, text=True, check=False
+    )
     found = re.search(r"^demo: report (.*)/report\.html$", done.stdout, re.M)
     if done.returncode != 0 or not found:
         sys.exit(f"the demo failed:\n{done.stdout}")
@@ -85,7 +87,10 @@ def check(path, text):
     """No name of this machine in what is shown."""
     for word in (socket.gethostname(), str(SOURCE), os.path.expanduser("~"), tempfile.gettempdir()):
         if found := re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w.-])", text):
-            sys.exit(f"{path}: names {word!r}, which is of this machine: {text[max(0, found.start() - 60):found.end() + 60]!r}")
+            sys.exit(
+                f"{path}: names {word!r}, which is of this machine:"
+                f" {text[max(0, found.start() - 60):found.end() + 60]!r}"
+            )
     if path.stat().st_size > LARGEST:
         sys.exit(f"{path}: {path.stat().st_size} bytes, more than {LARGEST}")
 

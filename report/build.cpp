@@ -53,7 +53,7 @@ base::Status write_stacks(Writer& writer, const std::string& out_dir, const Coll
                           const model::RankSet& culprits, const StackTitles& titles,
                           const BuildOptions& options) {
   XPURUN_TRY(base::make_dirs(out_dir));
-  // One palette for all three pictures: a set of ranks looks the same in each.
+  // One palette for all three pictures, so that a rank set has the same look in each.
   const Palette palette(lay_out(stacks.forest, Layer::merged, {.max_boxes = options.max_boxes}),
                         stacks.forest.ranks(), culprits);
   base::Progress progress("drawing", std::size(kLayers));
@@ -111,7 +111,7 @@ std::vector<OtherDump> other_dumps(const model::RunDir& dir, const std::string& 
   return out;
 }
 
-// What the first culprit wrote last, relative to the run directory; nothing unless --logs kept it.
+// The log of the first culprit, relative to the run directory; empty without --logs.
 std::string culprit_log(const model::RunDir& dir, const model::Verdict& verdict) {
   if (verdict.ranks.empty()) {
     return "";
@@ -161,6 +161,7 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
   const std::string about =
       picked.empty() ? fmt::format("{}, no dump was taken", run.id) : fmt::format("{}, {}", run.id, picked);
   if (options.write_stacks && !picked.empty()) {
+    XPURUN_TRY(base::make_own_dir(dir.stacks_dir()));
     XPURUN_TRY(write_stacks(writer, dir.stacks_dir(), collected, result.verdict.ranks,
                             {.title = ranks_title(collected), .subtitle = about}, options));
   }

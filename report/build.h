@@ -1,6 +1,6 @@
-// The two things that can be made of a directory: the report of a run, and the merged stacks of any dumps.
-// Both are functions of what the directory holds, whatever is missing or broken in it: that is said in
-// `notes` and the rest is shown. Files are written atomically.
+// Builds the report of a run directory, or the merged stacks of any directory of dumps. Both depend on the
+// content of the directory only. Missing or broken files are named in `notes`; everything else is shown.
+// Files are written atomically.
 #pragma once
 
 #include "common/base/result.h"
@@ -21,16 +21,16 @@ struct BuildOptions {
 
 struct BuildResult {
   model::Verdict verdict;          // build_stacks: empty
-  std::vector<std::string> notes;  // what could not be read, and why
+  std::vector<std::string> notes;  // files that could not be read, with the reason
   std::vector<std::string> files;  // written, absolute or as the directory was given
 };
 
-// Reads run.json and dumps/, diagnoses, writes verdict.json, report.json, stacks/ and report.html. Fails only
-// if there is no run.json at all or nothing can be written.
+// Reads run.json and dumps/, diagnoses the run, and writes verdict.json, report.json, stacks/ and
+// report.html. Fails only without run.json or if nothing can be written.
 base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOptions& options);
 
-// Merges every *.stacks.json below `dir` into out_dir: {merged,python,native}.{svg,folded} and stacks.txt.
-// Of several dumps of the same processes the latest counts; dumps of several hosts go together.
+// Merges every *.stacks.json below `dir` into out_dir: {merged,python,native}.{svg,folded} and stacks.txt. Of
+// several dumps of the same processes only the latest is used. Dumps of several hosts are merged.
 base::Result<BuildResult> build_stacks(const std::string& dir, const std::string& out_dir,
                                        const BuildOptions& options);
 

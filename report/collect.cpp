@@ -22,9 +22,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Beyond this many frames, threads that a diagnosis never looks at are dropped once they are merged.
+// Above this number of frames, threads that the diagnosis does not use are dropped after merging.
 constexpr size_t kFramesForDiagnosis = 300'000;
-// Ranks above this are not believed: a damaged file must not make a set of billions.
+// Larger rank numbers are rejected: a damaged file must not create a set of billions of ranks.
 constexpr base::Rank kHighestRank = 1 << 24;
 
 // Runs of digits compare as numbers.
@@ -244,7 +244,7 @@ class Collector {
                               .threads = p.threads.size()});
   }
 
-  // Which threads' frames are needed one by one.
+  // The threads whose frames the diagnosis needs.
   std::vector<bool> telling(const Snapshot& s) {
     std::vector<bool> out;
     for (size_t i = 0; i < s.frames.size(); ++i) {

@@ -1,5 +1,5 @@
-// Reads what a directory holds: stack files one by one into trees and classes, and the manifests beside them.
-// Whatever cannot be read becomes a note and, where its rank is known, a rank without stacks.
+// Reads a directory of dumps: stack files into trees and classes, and the manifests beside them. An
+// unreadable file becomes a note and, if its rank is known, a rank without stacks.
 #pragma once
 
 #include "common/model/dump_manifest.h"
@@ -13,7 +13,7 @@
 
 namespace xpurun::report {
 
-// One process of a dump, for the table that says how each dump went.
+// One process of a dump, for the table of dump results.
 struct ProcessLine {
   base::Rank rank = base::kNoRank;
   base::Pid pid = 0;
@@ -29,16 +29,16 @@ struct Collected {
   StackForest forest;
   ClassBuilder classes;
   std::vector<model::ProcessStacks>
-      stacks;                          // for the diagnosis; of very large dumps only the telling threads
+      stacks;                          // for the diagnosis; of very large dumps only the significant threads
   std::vector<ProcessLine> processes;  // ranks first
   std::vector<std::string> notes;
 };
 
-// *.stacks.json directly in `dir`, in the order of their numbers: rank-2 before rank-10.
+// *.stacks.json directly in `dir`, sorted by number: rank-2 before rank-10.
 std::vector<std::string> stack_files_in(const std::string& dir);
 
-// Directories at or below `roots` that hold stack files, without those that are older dumps of processes that
-// another one holds too; those are named in `notes`.
+// Directories at or below `roots` that hold stack files. A directory is left out and named in `notes` if
+// another directory has newer dumps of the same processes.
 struct DumpDirs {
   std::vector<std::string> dirs;
   std::vector<std::string> notes;
@@ -47,7 +47,7 @@ DumpDirs find_dump_dirs(const std::vector<std::string>& roots);
 
 enum class Keep {
   nothing,          // no stacks of single processes
-  telling_threads,  // of very large dumps only the threads that a diagnosis looks at
+  telling_threads,  // of very large dumps only the threads that the diagnosis uses
   everything,
 };
 // dump.json of each directory, where there is one, says what is missing. `others` are added to what the

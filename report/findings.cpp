@@ -24,12 +24,8 @@ Finding from_verdict(const RunReport& report) {
                                                  : Severity::error,
             .id = v.id.empty() ? "verdict" : v.id,
             .evidence = v.evidence,
-            .next = v.next,
+            .next = v.next.text,
             .command = verdict_command(report)};
-  if (!f.command.empty() && f.next.ends_with(f.command)) {  // "...: dmesg | tail"
-    f.next.resize(f.next.size() - f.command.size());
-    f.next.erase(f.next.find_last_not_of(": ") + 1);
-  }
   f.title = quiet ? (v.kind == "none" ? "Nothing went wrong" : "The run goes on") : "Root cause";
   if (!quiet && !v.ranks.empty()) {
     f.title += fmt::format(": {}{}", ranks_text(v.ranks), v.state.empty() ? "" : fmt::format(" {}", v.state));
@@ -39,7 +35,7 @@ Finding from_verdict(const RunReport& report) {
 
 void add_incidents(const RunReport& report, std::vector<Finding>& out) {
   for (const model::Incident& i : report.run.incidents) {
-    // The one that the verdict is about has been told; it may have ended with the job.
+    // The verdict already describes its own stall, which may have ended with the job.
     if (report.verdict.kind == "hang" && (i.cleared_s < 0 || i.dump == report.verdict.dump)) {
       continue;
     }

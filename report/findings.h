@@ -1,5 +1,5 @@
-// Findings: what a reader should know, most important first: the verdict's evidence, then whatever makes the
-// report less than whole or happened beside it. Pure.
+// Findings: the facts for the reader, most important first: the verdict's evidence, then gaps of the report
+// and side events. Pure.
 #pragma once
 
 #include "report/run_report.h"

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <initializer_list>
 
@@ -63,7 +62,7 @@ std::string while_running(const RunReport& report) {
     return fmt::format("xpurun stacks --pid {} --samples 3", v.pid);
   }
   if (v.id == kHangStopped || v.id == kHangSilent) {
-    return v.next.starts_with("kill ") || v.next.starts_with("gdb ") ? v.next : "";
+    return v.next.command;  // to the living process
   }
   return any_of(v.id, {kHangMismatch, kHangAllWaiting, kRunning})
              ? "xpurun stacks --run " + base::shell_quote(report.dir)
@@ -79,6 +78,9 @@ std::string verdict_command(const RunReport& report) {
       return command;
     }
   }
+  if (v.id == kCrashSignal && !v.next.command.empty()) {
+    return v.next.command;  // there are no stacks to look at
+  }
   if (any_of(v.id, {kHangStuck, kHangLock, kHangBusy, kHangLongCall, kCrashSignal})) {
     return culprit_stacks(report);
   }
@@ -88,14 +90,11 @@ std::string verdict_command(const RunReport& report) {
   if (any_of(v.id, {kHangDead, kHangLeftEarly, kExitError, kExitLeftEarly, kExitLauncher, kExitUnknown})) {
     return log_command(report);
   }
-  if (v.id == kHangUninterruptible) {
-    return "dmesg | tail";
+  if (any_of(v.id, {kHangUninterruptible, kCrashKilled})) {
+    return v.next.command;
   }
   if (v.id == kHangUnknown) {
     return "tail " + in_run(report, "xpurun.log");
-  }
-  if (v.id == kCrashKilled && v.signal == SIGKILL) {
-    return "journalctl -k | grep -i 'killed process'";
   }
   if (v.id == kExitNotStarted && !report.run.command.empty()) {
     return "command -v " + base::shell_quote(report.run.command.front());

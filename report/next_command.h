@@ -1,5 +1,5 @@
-// The command line that a finding ends with, where there is one to type; empty where only a person can go on.
-// Pure but for the question whether a log is there, which build.cpp answers beforehand.
+// The command that a finding recommends; empty if no command helps. Pure: build.cpp checks beforehand whether
+// a log exists.
 #pragma once
 
 #include "report/run_report.h"
@@ -8,16 +8,17 @@
 
 namespace xpurun::report {
 
-// After the verdict: look at the culprit again while it lives, at its recorded stacks or its log afterwards.
+// Recommended after the verdict: dump the culprit again while it lives, later show its recorded stacks or its
+// log.
 std::string verdict_command(const RunReport& report);
 
 // The stacks of one dump of the run, merged.
 std::string dump_command(const RunReport& report, const std::string& dump);
 
-// Whether what the command needs is there on this host.
+// Whether this host has what the command needs.
 std::string doctor_command(const RunReport& report);
 
-// A directory as one would type it in the directory where the run was started.
+// A directory as the user would type it in the directory where the run was started.
 std::string typed_path(const std::string& path, const std::string& cwd);
 
 }  // namespace xpurun::report

@@ -1,4 +1,4 @@
-// Which dump of a run is meant when nobody names one. Pure function of the run directory.
+// The dump of a run to show when the user names none. Pure function of the run directory.
 #pragma once
 
 #include "common/base/result.h"
@@ -15,8 +15,8 @@ struct PickedDump {
   bool evidence = false;  // the verdict may rest on it
 };
 
-// The one that the verdict rests on; failing that the last one on disk, which may be a dump on request that
-// says nothing about how the run ended, or one that a killed supervisor had no time to note.
+// The dump that the verdict rests on, else the last dump on disk. The last dump may be a requested one that
+// says nothing about the end of the run, or one that a killed supervisor did not record.
 PickedDump pick_dump(const model::RunDir& dir, const model::RunManifest& run);
 
 // run.json; one that was cut off still leaves dumps to report on: then `notes` says so and the manifest is

@@ -1,4 +1,5 @@
 #include "common/base/strings.h"
+#include "report/diagnosis/rank_view.h"
 #include "report/run_report.h"
 
 #include <fmt/format.h>
@@ -11,6 +12,8 @@ namespace xpurun::report {
 namespace {
 
 using Rows = std::map<base::Rank, RankRow>;
+
+constexpr std::string_view kAtTheDump = "at the dump";
 
 RankRow& row(Rows& rows, base::Rank rank) {
   RankRow& r = rows[rank];
@@ -28,7 +31,7 @@ void add_run(Rows& rows, const model::RunManifest& run) {
     if (p.role != model::ProcessRole::rank || p.rank < 0) {
       continue;
     }
-    // A rank that was started again: the later process overwrites the earlier one.
+    // A restarted rank: the later process replaces the earlier one.
     RankRow& r = rows[p.rank] = RankRow{.rank = p.rank, .host = run.host, .pid = p.pid};
     r.function = p.function;
     r.place = place_text(p.file, p.line);
@@ -63,7 +66,7 @@ std::string observed_state(const model::RankObservation& o) {
   }
 }
 
-// What was seen at the moment of the dump is what the report is about, whatever happened to the rank later.
+// The report describes the moment of the dump, whatever happened to the rank later.
 void add_observations(Rows& rows, const model::DumpManifest& dump) {
   for (const model::RankObservation& o : dump.ranks) {
     if (o.rank < 0) {
@@ -78,7 +81,7 @@ void add_observations(Rows& rows, const model::DumpManifest& dump) {
       r.place = place_text(o.file, o.line);
     }
     if (o.alive && (o.has_python || o.still_s > 0)) {
-      r.progress = o.still_s < 1 ? "moving when dumped"
+      r.progress = o.still_s < 1 ? std::string(kAtTheDump)
                                  : fmt::format("{} before the dump", base::human_duration(o.still_s));
     }
     if (!o.alive && r.ending.empty()) {
@@ -101,6 +104,10 @@ void add_verdict(Rows& rows, const model::Verdict& verdict) {
     if (verdict.ranks.contains(rank)) {
       r.culprit = true;
       r.state = verdict.state.empty() ? r.state : verdict.state;
+      // A stuck rank does not move: a watch that began late, or our own stop, has seen it do so.
+      if (verdict.state == name_of(RankState::stuck) && r.progress == kAtTheDump) {
+        r.progress.clear();
+      }
       if (verdict.ranks.lowest() == rank && !verdict.where.function.empty()) {
         r.function = verdict.where.function;
         r.place = place_text(verdict.where.file, verdict.where.line);

@@ -1,5 +1,5 @@
-// RunReport: everything a report of one run says, in the order in which it says it. Filled by build.cpp,
-// written by render/.
+// RunReport: the content of the report of one run, in the order of the page. Filled by build.cpp, written by
+// render/.
 #pragma once
 
 #include "common/model/dump_manifest.h"
@@ -51,7 +51,7 @@ struct OtherDump {
   StackForest forest;
 };
 
-// What a page is about: a run with its verdict, or stacks from anywhere, of which nothing else is known.
+// The subject of a page: a run with its verdict, or stacks from any source without a run.
 enum class Subject { run, stacks };
 
 struct RunReport {
@@ -70,7 +70,7 @@ struct RunReport {
   std::vector<Finding> findings;   // most important first
 };
 
-// Puts together what the run manifest, the dump's observations and the verdict say of each rank.
+// Joins run manifest, observations and verdict per rank.
 std::vector<RankRow> rank_rows(const model::RunManifest& run, const model::Verdict& verdict,
                                const std::optional<model::DumpManifest>& dump, const Collected& collected);
 

@@ -16,8 +16,8 @@ using nlohmann::json;
 
 constexpr int kDeepest = 64;
 
-// Walks over JSON without making anything of it. Every step returns false on what it does not understand;
-// the caller then leaves the file to the real parser.
+// Scans JSON without building values. Every step returns false on an unexpected form; the caller then uses
+// the real parser.
 class Walker {
  public:
   explicit Walker(std::string_view text) : text_(text) {}
@@ -40,7 +40,7 @@ class Walker {
     ++at_;
     return true;
   }
-  // The content as it stands there, escapes included.
+  // The raw content, escapes included.
   bool string(std::string_view& out) {
     if (!take('"')) {
       return false;
@@ -146,7 +146,7 @@ class SnapshotParser {
       return std::nullopt;
     }
     for (const model::ThreadStack& t : process->threads) {
-      // A key "frames" that is spelt with escapes, or stands there twice.
+      // A key "frames" with escapes in it, or a second one.
       if (!t.frames.empty()) {
         return std::nullopt;
       }
@@ -188,7 +188,7 @@ class SnapshotParser {
       walker_.peek();
       pc_begin = walker_.at() - begin;
       std::string_view pc;
-      // It is not looked at again, so it must be what a writer writes.
+      // The value is not parsed later, so it must have the writer's form.
       const bool hex =
           walker_.string(pc) && pc.find_first_not_of("0123456789abcdefx") == std::string_view::npos;
       pc_end = walker_.at() - begin;
@@ -266,7 +266,7 @@ Snapshot share_frames(model::ProcessStacks p, FramePool& pool) {
 }
 
 base::Result<Snapshot> read_snapshot(const std::string& path, FramePool& pool) {
-  XPURUN_TRY_ASSIGN(const std::string text, base::read_file(path));
+  XPURUN_TRY_ASSIGN(const std::string text, base::read_regular_file(path));
   if (auto quick = parse_snapshot(text, pool)) {
     return std::move(*quick);
   }

@@ -1,6 +1,6 @@
-// Reads *.stacks.json quickly: frames that look the same, their addresses aside, are parsed once and shared,
-// whichever process has them. Everything else goes through common/model as always, and so does a file with
-// anything unusual in it, so that the result is the same.
+// Reads *.stacks.json quickly: frames that are equal except for their addresses are parsed once and shared
+// between all processes. Everything else, and any file with an unusual form, goes through common/model, so
+// the result is the same.
 #pragma once
 
 #include "common/model/stack_snapshot.h"
@@ -15,7 +15,7 @@
 
 namespace xpurun::report {
 
-// The frames of shared ones are those of some process: their `pc` and `offset` mean nothing here.
+// A shared frame has `pc` and `offset` of an arbitrary process; do not use them.
 using FrameRefs = std::vector<const model::Frame*>;  // innermost first
 
 struct Snapshot {
@@ -23,11 +23,11 @@ struct Snapshot {
   std::vector<FrameRefs> frames;  // by thread; owned by the pool of the reader
 };
 
-// Not thread-safe; one for each thread that reads. Frames live as long as the pool.
+// Not thread-safe: one pool per reading thread. Frames live as long as the pool.
 class FramePool {
  public:
-  // `text` is one frame as JSON, `pc_begin` and `pc_end` bound the part of it that differs between processes.
-  // Null if it is no frame.
+  // `text` is one frame as JSON; `pc_begin` and `pc_end` bound the address in it. Null if the text is not a
+  // frame.
   const model::Frame* find(std::string_view text, size_t pc_begin, size_t pc_end);
   const model::Frame* keep(model::Frame frame);
 
@@ -44,7 +44,7 @@ Snapshot share_frames(model::ProcessStacks p, FramePool& pool);
 // With all its frames again, or with those of the threads that `wanted` names.
 model::ProcessStacks with_frames(const Snapshot& s, const std::vector<bool>& wanted);
 
-// Reads files in the background and gives them out in their order.
+// Reads files in background threads and returns them in order.
 class SnapshotStream {
  public:
   explicit SnapshotStream(std::vector<std::string> paths);

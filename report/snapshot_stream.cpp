@@ -52,7 +52,7 @@ struct SnapshotStream::Shared {
     }
   }
 
-  // An exception, which can only be a lack of memory, must not end the process from this thread.
+  // An exception here can only be out of memory. It must not terminate the process from this thread.
   static base::Result<Snapshot> read(const std::string& path, FramePool& pool) {
     try {
       return read_snapshot(path, pool);
@@ -83,7 +83,7 @@ SnapshotStream::SnapshotStream(std::vector<std::string> paths) : shared_(std::ma
   for (unsigned i = 0; i < wanted; ++i) {
     shared_->pools.push_back(std::make_unique<FramePool>());
   }
-  // Where no thread can be started, next() reads by itself.
+  // If no thread can be started, next() reads the file itself.
   try {
     for (unsigned i = 0; i < wanted && wanted > 1; ++i) {
       shared_->threads.emplace_back([shared = shared_.get(), i] { shared->work(*shared->pools[i]); });

@@ -23,7 +23,7 @@ std::string load(const std::string& path) {
       std::filesystem::file_size(path, ec) > kLargestFile || ec) {
     return {};
   }
-  return base::read_file(path, kLargestFile).value_or(std::string());
+  return base::read_regular_file(path, kLargestFile).value_or(std::string());
 }
 
 std::string line_of(const std::string& text, int line) {

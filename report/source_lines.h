@@ -1,5 +1,5 @@
-// The source line of every Python frame of the classes, read from the files as they are now on this host.
-// Only on request: a report is mailed around, and source code may not be meant to be.
+// The source line of every Python frame of the classes, read from the current files of this host. Only on
+// request: reports are mailed, and source code may be confidential.
 #pragma once
 
 #include "report/tree/stack_classes.h"
@@ -8,7 +8,7 @@
 
 namespace xpurun::report {
 
-// Files that cannot be read, are no regular files or are very large give nothing.
+// Files that are unreadable, not regular or very large are skipped.
 void add_source_lines(std::vector<StackClass>& classes);
 
 }  // namespace xpurun::report

@@ -1,6 +1,5 @@
-// StackSet: the stacks of one moment, from wherever they come: dumps of ours below directories, files that
-// other tools wrote, or processes that have just been dumped. Kept whole, so that every output format can be
-// made of it.
+// StackSet: the stacks of one moment from any source: dumps of xpurun below directories, files of other
+// tools, or processes dumped just now. Complete, so that every output format can be written.
 #pragma once
 
 #include "common/base/result.h"

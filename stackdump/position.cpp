@@ -38,10 +38,21 @@ struct PositionReader::State {
   Addr main_thread = 0;
   Position last;  // its names hold as long as the fingerprint does
 
+  uint64_t fingerprint_of(const PyThread& thread);
   bool is_main(Addr thread, Addr interp);
   std::optional<Addr> find_main();
   base::Result<PyThread> read_main();
 };
+
+uint64_t PositionReader::State::fingerprint_of(const PyThread& thread) {
+  uint64_t out = 0;
+  for (const FrameGroup& group : thread.groups) {
+    for (const RawFrame& f : group.frames) {
+      out = mix(mix(out, f.code), static_cast<uint64_t>(f.instruction));
+    }
+  }
+  return thread.groups.empty() ? out : mix(out, variables.fingerprint(memory, thread, runtime.offsets));
+}
 
 bool PositionReader::State::is_main(Addr thread, Addr interp) {
   const Offsets& o = runtime.offsets;
@@ -131,15 +142,8 @@ base::Result<Position> PositionReader::read() {
   const Offsets& o = s.runtime.offsets;
   XPURUN_TRY_ASSIGN(const PyThread t, s.read_main());
   Position out;
-  for (const FrameGroup& group : t.groups) {
-    for (const RawFrame& f : group.frames) {
-      out.fingerprint = mix(mix(out.fingerprint, f.code), static_cast<uint64_t>(f.instruction));
-    }
-  }
+  out.fingerprint = s.fingerprint_of(t);
   out.has_python = !t.groups.empty();
-  if (out.has_python) {
-    out.fingerprint = mix(out.fingerprint, s.variables.fingerprint(s.memory, t, o));
-  }
   if (out.has_python && out.fingerprint == s.last.fingerprint) {
     return s.last;
   }
@@ -153,6 +157,29 @@ base::Result<Position> PositionReader::read() {
     }
   }
   s.last = out;
+  return out;
+}
+
+base::Result<std::vector<ThreadPosition>> PositionReader::other_threads(size_t most) {
+  State& s = *state_;
+  const Offsets& o = s.runtime.offsets;
+  XPURUN_TRY_ASSIGN(const PyThread main, s.read_main());
+  std::vector<ThreadPosition> out;
+  const auto interp = s.memory.value<uint64_t>(s.runtime.address + o.runtime_interpreters).value_or(0);
+  Addr thread = s.memory.value<uint64_t>(interp + o.interp_threads).value_or(0);
+  for (size_t i = 0; thread != 0 && i < kMaxThreads && out.size() < most; ++i) {
+    const auto raw = s.memory.bytes(thread, o.thread_size);
+    if (!raw) {
+      break;
+    }
+    if (thread != main.address) {
+      const PyThread t = read_py_thread(s.memory, o, thread, std::as_bytes(std::span(*raw)));
+      if (!t.groups.empty()) {
+        out.push_back({.native_id = t.native_id, .fingerprint = s.fingerprint_of(t)});
+      }
+    }
+    thread = s.memory.value<uint64_t>(thread + o.thread_next).value_or(0);
+  }
   return out;
 }
 

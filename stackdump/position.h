@@ -23,6 +23,12 @@ struct Position {
   bool has_python = false;  // the main thread has Python frames
 };
 
+// A thread other than the main one.
+struct ThreadPosition {
+  uint64_t native_id = 0;  // as the process sees itself; 0 before 3.11
+  uint64_t fingerprint = 0;
+};
+
 // A Python function as its code object names it: qualified from 3.11 on.
 struct CodeName {
   std::string function;
@@ -39,6 +45,8 @@ class PositionReader {
 
   // Fails when the process is gone or runs another program since: open() again.
   base::Result<Position> read();
+  // The positions of at most so many other threads that run Python. Fails as read() does.
+  base::Result<std::vector<ThreadPosition>> other_threads(size_t most);
   // The main thread's innermost Python frames, innermost first, at most so many. Fails as read() does.
   base::Result<std::vector<CodeName>> innermost(size_t most);
 

@@ -21,7 +21,7 @@ enum class GpuStacks {
 // Other debuggers, which attach to the process after us. Each is ended when its time is over.
 struct DebuggerSettings {
   std::string gdb = "gdb";
-  int64_t gdb_limit_ns = 20'000'000'000;
+  int64_t gdb_limit_ns = 15'000'000'000;  // a supervised dump is ended after 20 s
   GpuStacks gpu = GpuStacks::never;
   std::string cuda_gdb = "cuda-gdb";
   int64_t gpu_limit_ns = 30'000'000'000;

@@ -189,6 +189,7 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
   out.cpu_ms = c.kernel.cpu_ms;
   out.wchan = c.kernel.wchan;
   out.syscall = c.kernel.syscall;
+  out.syscall_file = base::sanitize(c.kernel.syscall_file);
   out.gil = gil_state(p, names);
   out.gc = collects(p, names);
   if (p.python) {
@@ -225,7 +226,10 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
           const bool known = f.column > 0 || runtime_ == nullptr || runtime_->offsets.minor < 11;
           f.callee = !known ? ""
                             : base::sanitize(callee_at(modules_.files().pid, f.file,
-                                                       {.line = f.line, .column = f.column}));
+                                                       {.line = f.line,
+                                                        .end_line = f.end_line,
+                                                        .column = f.column,
+                                                        .end_column = f.end_column}));
           innermost = false;
         }
         out.frames.push_back(std::move(f));

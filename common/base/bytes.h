@@ -15,7 +15,7 @@ void append_bytes(std::string& out, const T& value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// False, and nothing taken, if there is less than one value left.
+// False if less than one value is left; nothing is consumed.
 template <typename T>
 requires std::is_trivially_copyable_v<T>
 bool take_bytes(std::string_view& in, T& out) {

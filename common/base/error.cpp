@@ -1,4 +1,5 @@
 #include "common/base/result.h"
+#include "common/base/strings.h"
 
 #include <fmt/format.h>
 
@@ -33,16 +34,16 @@ std::string to_line(const Error& e) {
 }
 
 std::string to_text(const Error& e) {
-  std::string out = fmt::format("xpurun: error: {}", to_line(e));
+  std::string out = fmt::format("xpurun: error: {}", sanitize(to_line(e)));
   if (!e.id.empty()) {
     out += fmt::format(" [{}]", e.id);
   }
   out += '\n';
   if (!e.cause.empty()) {
-    out += fmt::format("  {}\n", e.cause);
+    out += fmt::format("  {}\n", sanitize(e.cause));
   }
   if (!e.hint.empty()) {
-    out += fmt::format("  try:  {}\n", e.hint);
+    out += fmt::format("  try:  {}\n", sanitize(e.hint));
   }
   return out;
 }

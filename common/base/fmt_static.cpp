@@ -1,5 +1,4 @@
-// fmt for programs that may not need libfmt.so (-Dbundle=true), where no static one is packaged: its
-// header-only form, compiled once with every function kept, so that all other files pay for the declarations
-// only.
+// fmt as a static library for -Dbundle=true: Debian packages none. The header-only form is compiled once here
+// with every function kept, so that all other files only compile the declarations.
 
 #include <fmt/format-inl.h>  // IWYU pragma: keep

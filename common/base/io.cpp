@@ -48,6 +48,23 @@ Result<std::string> read_file(const std::string& path, size_t limit) {
   return data;
 }
 
+Result<std::string> read_regular_file(const std::string& path, size_t limit) {
+  // O_NONBLOCK: open() of a FIFO waits for a writer, that of some devices for the hardware.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat st {};
+  if (!fd || ::fstat(fd.get(), &st) != 0) {
+    return fail_errno(fmt::format("cannot open {}", path));
+  }
+  if (!S_ISREG(st.st_mode)) {
+    return fail(fmt::format("cannot read {}: not a regular file", path));
+  }
+  auto data = read_fd(fd.get(), limit);
+  if (!data) {
+    return fail(std::move(data.error()).context(path));
+  }
+  return data;
+}
+
 Status write_all(int fd, std::string_view data) {
   while (!data.empty()) {
     ssize_t n = ::write(fd, data.data(), data.size());
@@ -93,6 +110,17 @@ Status make_dirs(const std::string& path) {
   struct stat st {};
   if (::stat(path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) {
     return fail_errno(fmt::format("cannot create directory {}", path), ENOTDIR);
+  }
+  return {};
+}
+
+Status make_own_dir(const std::string& path) {
+  XPURUN_TRY(make_dirs(path));
+  struct stat st {};
+  if (::lstat(path.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) {
+    return fail({.what = fmt::format("cannot write into {}", path),
+                 .cause = "it is a symbolic link, which leads out of this directory",
+                 .hint = "rm the link"});
   }
   return {};
 }

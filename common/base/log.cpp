@@ -1,5 +1,7 @@
 #include "common/base/log.h"
 
+#include "common/base/strings.h"
+
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
@@ -78,7 +80,8 @@ bool log_enabled(LogLevel level) {
 }
 
 void log_write(LogLevel level, std::string_view text) {
-  logger().log(to_spdlog(level), spdlog::string_view_t(text.data(), text.size()));
+  const std::string safe = sanitize(text);
+  logger().log(to_spdlog(level), spdlog::string_view_t(safe.data(), safe.size()));
 }
 
 }  // namespace xpurun::base

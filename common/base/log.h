@@ -1,6 +1,6 @@
-// Logging to <run directory>/xpurun.log and, at the chosen level, to standard error. Nothing is formatted
-// below the active level. Hides spdlog. Not for messages that are part of the product: those are printed.
-// Thread rule: the supervisor is single-threaded; so is this.
+// Logging to <run directory>/xpurun.log and, at the chosen level, to standard error. Messages below the
+// active level are not formatted. Hides spdlog. Messages that are part of the product are printed, not
+// logged. Thread rule: the supervisor is single-threaded; so is this.
 #pragma once
 
 #include <fmt/format.h>

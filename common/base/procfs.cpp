@@ -54,6 +54,10 @@ ProcStatus parse_status(std::string_view text) {
       out.voluntary_switches = static_cast<uint64_t>(number());
     } else if (key == "nonvoluntary_ctxt_switches") {
       out.involuntary_switches = static_cast<uint64_t>(number());
+    } else if (key == "SigPnd") {
+      out.thread_pending = parse_hex(value).value_or(0);
+    } else if (key == "ShdPnd") {
+      out.process_pending = parse_hex(value).value_or(0);
     }
   }
   return out;
@@ -86,6 +90,7 @@ Result<ProcStat> parse_proc_stat(std::string_view text) {
   out.major_faults = static_cast<uint64_t>(field(12));
   out.utime_ticks = static_cast<uint64_t>(field(14));
   out.stime_ticks = static_cast<uint64_t>(field(15));
+  out.children_ticks = static_cast<uint64_t>(field(16)) + static_cast<uint64_t>(field(17));
   out.num_threads = field(20);
   out.start_ticks = static_cast<uint64_t>(field(22));
   out.rss_pages = fields.size() > 21 ? static_cast<uint64_t>(field(24)) : 0;

@@ -1,5 +1,5 @@
-// Reading /proc/PID. Every function tolerates a process that vanishes: it returns an error or an empty value,
-// never a half one. All take the proc root so that tests can use a fabricated tree.
+// Reads /proc/PID. Every function tolerates a process that vanishes: the result is an error or an empty
+// value, never a partial one. The proc root is a parameter so that tests can use a fabricated tree.
 #pragma once
 
 #include "common/base/ids.h"
@@ -21,10 +21,11 @@ struct ProcStat {
   Pid ppid = 0;
   Pid pgrp = 0;
   Pid session = 0;
-  uint64_t minor_faults = 0;  // page faults without input and output, since the start
-  uint64_t major_faults = 0;  // with
-  uint64_t utime_ticks = 0;   // user CPU time in clock ticks (sysconf(_SC_CLK_TCK))
-  uint64_t stime_ticks = 0;   // kernel CPU time in clock ticks
+  uint64_t minor_faults = 0;    // page faults without input and output, since the start
+  uint64_t major_faults = 0;    // with
+  uint64_t utime_ticks = 0;     // user CPU time in clock ticks (sysconf(_SC_CLK_TCK))
+  uint64_t stime_ticks = 0;     // kernel CPU time in clock ticks
+  uint64_t children_ticks = 0;  // CPU time of children that have ended and were waited for
   int64_t num_threads = 0;
   uint64_t start_ticks = 0;  // clock ticks after boot; with pid, identifies a process for good
   uint64_t rss_pages = 0;
@@ -38,6 +39,8 @@ struct ProcStatus {
   uint32_t uid = 0;  // real user id
   uint64_t voluntary_switches = 0;
   uint64_t involuntary_switches = 0;
+  uint64_t thread_pending = 0;   // SigPnd: signals queued for this thread, bit N-1 for signal N
+  uint64_t process_pending = 0;  // ShdPnd: signals queued for the process
 };
 
 // /proc/PID/io; all zero if it may not be read.

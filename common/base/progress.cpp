@@ -41,10 +41,11 @@ std::string progress_text(std::string_view what, size_t done, size_t total, doub
   return display_width(out) <= columns ? out : std::string();
 }
 
-Progress::Progress(std::string_view what, size_t total)
+Progress::Progress(std::string_view what, size_t total, Clock clock)
     : what_(what),
       total_(total),
-      started_(mono_ns()),
+      clock_(clock),
+      started_(clock_()),
       next_draw_(g_fd < 0 ? std::numeric_limits<MonoNs>::max() : started_ + s_to_ns(kPatienceS)) {}
 
 Progress::~Progress() {
@@ -56,7 +57,7 @@ Progress::~Progress() {
 void Progress::advance(size_t n) {
   done_ += n;
   if (g_fd >= 0) {
-    if (const MonoNs now = mono_ns(); now >= next_draw_) {
+    if (const MonoNs now = clock_(); now >= next_draw_) {
       draw(now);
     }
   }

@@ -1,8 +1,7 @@
-// Progress: a line on the terminal about work that takes longer than a second. Nothing is shown until a
-// program allows it, and then only on a terminal; what is not allowed costs a comparison.
-//   base::Progress progress("reading", files.size());
-//   for (...) { ...; progress.advance(); }
-// Thread rule: one at a time in a process, used by one thread.
+// Progress: a line on the terminal about work that takes longer than a second. Shown only on a terminal and
+// only after the program has allowed progress lines. Otherwise the cost is one comparison. base::Progress
+// progress("reading", files.size()); for (...) { ...; progress.advance(); } Thread rule: one at a time in a
+// process, used by one thread.
 #pragma once
 
 #include "common/base/clock.h"
@@ -13,13 +12,16 @@
 
 namespace xpurun::base {
 
-// Lets work be shown on this stream if it is a terminal. Not called: never.
+// Allows progress lines on this stream if it is a terminal. The default is no progress lines.
 void allow_progress(int fd);
 
 class Progress {
  public:
+  // What reads the time; tests have a clock of their own.
+  using Clock = MonoNs (*)();
+
   // `total` 0: unknown, only the time is shown.
-  Progress(std::string_view what, size_t total);
+  Progress(std::string_view what, size_t total, Clock clock = mono_ns);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -31,6 +33,7 @@ class Progress {
 
   std::string what_;
   size_t total_;
+  Clock clock_;
   size_t done_ = 0;
   MonoNs started_;
   MonoNs next_draw_;

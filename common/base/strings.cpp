@@ -61,11 +61,24 @@ bool is_wide(uint32_t cp) {
          (cp >= 0x20000 && cp <= 0x3FFFD);
 }
 
+bool is_control(uint32_t cp) {
+  return cp < 0x20 || (cp >= 0x7F && cp < 0xA0);
+}
+
+// Characters that change what other characters look like, or that cannot be seen: with U+202E a terminal
+// shows "txt.exe" for "exe.txt". Unicode's Bidi_Control and Default_Ignorable_Code_Point, less the variation
+// selectors, which only choose between pictures of one character.
+bool is_deceptive(uint32_t cp) {
+  return cp == 0xAD || cp == 0x61C || cp == 0x34F || cp == 0x115F || cp == 0x1160 || cp == 0x180E ||
+         (cp >= 0x200B && cp <= 0x200F) || (cp >= 0x2028 && cp <= 0x202E) || (cp >= 0x2060 && cp <= 0x206F) ||
+         cp == 0x3164 || cp == 0xFEFF || (cp >= 0xFFF9 && cp <= 0xFFFB) || (cp >= 0xE0000 && cp <= 0xE007F);
+}
+
 size_t width_of(const Decoded& d) {
   if (!d.valid) {
     return 1;
   }
-  if (d.code_point < 0x20 || (d.code_point >= 0x7F && d.code_point < 0xA0)) {
+  if (is_control(d.code_point)) {
     return 0;
   }
   const bool combining = d.code_point >= 0x300 && d.code_point <= 0x36F;
@@ -279,12 +292,23 @@ std::string sanitize(std::string_view text) {
       out += "\xEF\xBF\xBD";
     } else if (d.code_point == '\n' || d.code_point == '\t' || d.code_point == '\r') {
       out += ' ';
-    } else if (d.code_point < 0x20 || (d.code_point >= 0x7F && d.code_point < 0xA0)) {
+    } else if (is_control(d.code_point) || is_deceptive(d.code_point)) {
       out += '?';
     } else {
       out += text.substr(0, d.bytes);
     }
     text.remove_prefix(d.bytes);
+  }
+  return out;
+}
+
+std::string sanitize_lines(std::string_view text) {
+  std::string out;
+  bool first = true;
+  for (const std::string_view line : split(text, '\n')) {
+    out += first ? "" : "\n";
+    out += sanitize(line);
+    first = false;
   }
   return out;
 }

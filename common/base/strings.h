@@ -38,9 +38,12 @@ std::string elide_middle(std::string_view text, size_t columns);
 // Breaks at spaces to lines of at most `columns`; continuation lines begin with `indent` spaces.
 std::string wrap(std::string_view text, size_t columns, size_t indent);
 
-// Replaces control characters, escapes and bytes that are not UTF-8, so that hostile names cannot drive a
-// terminal or break JSON. Newlines become spaces.
+// Replaces control characters, escapes, characters that reorder or hide text (bidirectional controls, those
+// of zero width) and bytes that are not UTF-8, so that hostile names cannot drive a terminal, look like other
+// names or break JSON. Newlines become spaces.
 std::string sanitize(std::string_view text);
+// The same line by line: line breaks stay.
+std::string sanitize_lines(std::string_view text);
 
 // Quotes for a POSIX shell only if needed, so that a printed command can be pasted.
 std::string shell_quote(std::string_view word);

@@ -3,11 +3,52 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
+#include <string_view>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace xpurun::base {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kRandomPart = "-XXXXXX";  // of mkdtemp()
+
+// Whether the path still names the open directory: a cleaner may have removed it before the lock was ours.
+bool still_there(const std::string& path, int fd) {
+  struct stat there {};
+  struct stat open {};
+  return ::lstat(path.c_str(), &there) == 0 && ::fstat(fd, &open) == 0 && there.st_ino == open.st_ino &&
+         there.st_dev == open.st_dev;
+}
+
+UniqueFd open_locked(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 ? std::move(fd) : UniqueFd();
+}
+
+void remove_abandoned(const std::string& parent, const std::string& prefix) {
+  std::error_code ec;
+  for (fs::directory_iterator it(parent, fs::directory_options::skip_permission_denied, ec), end;
+       !ec && it != end; it.increment(ec)) {
+    const std::string name = it->path().filename();
+    struct stat st {};
+    if (name.size() != prefix.size() + kRandomPart.size() || !name.starts_with(prefix + '-') ||
+        ::lstat(it->path().c_str(), &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != ::geteuid()) {
+      continue;
+    }
+    if (const UniqueFd lock = open_locked(it->path())) {
+      std::error_code ignored;
+      fs::remove_all(it->path(), ignored);
+    }
+  }
+}
+
+}  // namespace
 
 void TemporaryDirectory::remove() {
   if (!path_.empty()) {
@@ -24,13 +65,22 @@ Result<TemporaryDirectory> TemporaryDirectory::create(const std::string& prefix)
 
 Result<TemporaryDirectory> TemporaryDirectory::create_in(const std::string& parent,
                                                          const std::string& prefix) {
-  std::string name = fmt::format("{}/{}-XXXXXX", parent, prefix);
-  if (::mkdtemp(name.data()) == nullptr) {
-    return fail_errno(fmt::format("cannot create a directory in {}", parent));
-  }
+  constexpr int kTries = 5;
+  remove_abandoned(parent, prefix);
   TemporaryDirectory out;
-  out.path_ = std::move(name);
-  return out;
+  for (int i = 0; i < kTries; ++i) {
+    std::string name = fmt::format("{}/{}{}", parent, prefix, kRandomPart);
+    if (::mkdtemp(name.data()) == nullptr) {
+      return fail_errno(fmt::format("cannot create a directory in {}", parent));
+    }
+    out.lock_ = open_locked(name);
+    // Where the file system has no locks (some network ones) nobody else gets one either.
+    if (!out.lock_ || still_there(name, out.lock_.get())) {
+      out.path_ = std::move(name);
+      return out;
+    }
+  }
+  return fail(fmt::format("cannot create a directory in {}: another process removes it", parent));
 }
 
 }  // namespace xpurun::base

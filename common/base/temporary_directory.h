@@ -1,6 +1,9 @@
-// A directory of our own that is removed with everything in it.
+// A private directory that the destructor removes with its content. The directory is locked with flock(2)
+// while its owner lives. Creating a directory removes unlocked directories of the same prefix: their owners
+// were killed.
 #pragma once
 
+#include "common/base/fd.h"
 #include "common/base/result.h"
 
 #include <string>
@@ -12,9 +15,11 @@ class TemporaryDirectory {
  public:
   TemporaryDirectory() = default;
   ~TemporaryDirectory() { remove(); }
-  TemporaryDirectory(TemporaryDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryDirectory(TemporaryDirectory&& other) noexcept
+      : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
   TemporaryDirectory& operator=(TemporaryDirectory&& other) noexcept {
     std::swap(path_, other.path_);
+    std::swap(lock_, other.lock_);
     return *this;
   }
 
@@ -27,6 +32,7 @@ class TemporaryDirectory {
   void remove();
 
   std::string path_;
+  UniqueFd lock_;
 };
 
 }  // namespace xpurun::base

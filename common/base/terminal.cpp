@@ -1,5 +1,6 @@
 #include "common/base/terminal.h"
 
+#include "common/base/io.h"
 #include "common/base/strings.h"
 
 #include <cstdlib>
@@ -42,6 +43,34 @@ size_t terminal_columns(int fd, size_t fallback) {
     }
   }
   return fallback;
+}
+
+void tell(std::string_view text) {
+  (void)write_all(STDERR_FILENO, sanitize_lines(text));
+}
+
+Status put_out(std::string_view text) {
+  return is_terminal(STDOUT_FILENO) ? write_all(STDOUT_FILENO, sanitize_coloured(text))
+                                    : write_all(STDOUT_FILENO, text);
+}
+
+std::string sanitize_coloured(std::string_view text) {
+  constexpr std::string_view kBegin = "\x1b[";
+  std::string out;
+  for (;;) {
+    const size_t at = text.find(kBegin);
+    if (at == std::string_view::npos) {
+      return out + sanitize_lines(text);
+    }
+    const size_t end = text.find_first_not_of("0123456789;", at + kBegin.size());
+    const bool colour = end != std::string_view::npos && text[end] == 'm';
+    const size_t end_of_cut = colour ? end + 1 : at + 1;
+    out += sanitize_lines(text.substr(0, colour ? at : end_of_cut));
+    if (colour) {
+      out += text.substr(at, end_of_cut - at);
+    }
+    text.remove_prefix(end_of_cut);
+  }
 }
 
 }  // namespace xpurun::base

@@ -15,6 +15,20 @@ void fields(V& visit, P& p) {
   visit("file", p.file);
 }
 
+template <typename V, Self<HelperObservation> H>
+void fields(V& visit, H& h) {
+  visit("pid", h.pid);
+  visit("name", h.name);
+  visit("python", h.python);
+  visit("awaited", h.awaited);
+  visit("life", h.life);
+  visit("still_s", h.still_s);
+  visit("cpu_share", h.cpu_share);
+  visit("function", h.function);
+  visit("file", h.file);
+  visit("line", h.line);
+}
+
 template <typename V, Self<RankObservation> O>
 void fields(V& visit, O& o) {
   visit.rank("rank", o.rank);
@@ -34,6 +48,9 @@ void fields(V& visit, O& o) {
   visit("function", o.function);
   visit("file", o.file);
   visit("line", o.line);
+  visit("helper_life", o.helper_life, WhenEmpty::omit);
+  visit("outside", o.outside, WhenEmpty::omit);
+  visit("helpers", o.helpers, WhenEmpty::omit);
 }
 
 template <typename V, Self<DumpManifest> D>
@@ -45,6 +62,7 @@ void fields(V& visit, D& d) {
   visit("at_s", d.at_s);
   visit("hang_timeout_s", d.hang_timeout_s);
   visit("escalated", d.escalated);
+  visit("idle_counts", d.idle_counts, WhenEmpty::omit);
   visit("spread_ns", d.spread_ns);
   visit.rank("trigger_rank", d.trigger_rank);
   visit("processes", d.processes);

@@ -29,6 +29,44 @@ struct DumpedProcess {
   std::string reason;  // why not ok
   int64_t pause_ns = 0;
   std::string file;  // "rank-2.stacks.json", empty if none was written
+  bool no_result =
+      false;  // the helper ended or was ended before it said what came of it; not kept in dump.json
+};
+
+// Whether a process that a rank has started gets on, as far as can be told from outside.
+enum class HelperLife {
+  still,
+  stirring,  // it moves or uses CPU time, but so does what only wakes up now and then
+  working,
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kNames<HelperLife> = {"still", "stirring", "working"};
+
+// What a rank without peers waits for that no part of the job can bring about.
+enum class OutsideWait {
+  none,
+  input,       // its standard input or a pipe from elsewhere
+  connection,  // accept()
+  event,       // an event loop
+  signal,
+  polling,  // it looks again and again, and sleeps in between
+  child,    // a program that sleeps itself
+};
+template <>
+inline constexpr std::array<std::string_view, 7> kNames<OutsideWait> = {
+    "none", "input", "connection", "event", "signal", "polling", "child"};
+
+struct HelperObservation {
+  base::Pid pid = 0;
+  std::string name;  // of the program
+  bool python = false;
+  bool awaited = false;  // the main thread waits for it, or for its parent
+  HelperLife life = HelperLife::still;
+  double still_s = 0;  // since it was last seen to move, or was first looked at
+  double cpu_share = 0;
+  std::string function;  // innermost Python function of its main thread, if read
+  std::string file;
+  int line = 0;
 };
 
 // The watch's view of one rank (dead ones included).
@@ -49,6 +87,10 @@ struct RankObservation {
   std::string function;  // innermost Python function of the main thread, if read
   std::string file;
   int line = 0;
+  // Looked at only once the main thread has been still for half the timeout and waits for them.
+  HelperLife helper_life = HelperLife::still;  // of the liveliest thread or process of its own
+  OutsideWait outside = OutsideWait::none;
+  std::vector<HelperObservation> helpers;  // processes, the most telling first
 };
 
 struct DumpManifest {
@@ -58,8 +100,9 @@ struct DumpManifest {
   int64_t wall_ns = 0;
   double at_s = 0;  // seconds since the run began
   double hang_timeout_s = 0;
-  bool escalated = false;  // a suspected stall outlasted --busy-timeouts: treat busy as stuck
-  int64_t spread_ns = 0;   // between the first and the last process's stop
+  bool escalated = false;    // a suspected stall outlasted --busy-timeouts: treat busy as stuck
+  bool idle_counts = false;  // --hang-idle: a rank that waits for something outside the job hangs
+  int64_t spread_ns = 0;     // between the first and the last process's stop
   base::Rank trigger_rank = base::kNoRank;  // crash: who; hang: the rank that was still longest
   std::vector<DumpedProcess> processes;
   std::vector<RankObservation> ranks;

@@ -347,7 +347,7 @@ base::Result<EventFile> parse_event_file(std::string_view bytes) {
 }
 
 base::Result<EventFile> load_event_file(const std::string& path) {
-  XPURUN_TRY_ASSIGN(const std::string bytes, base::read_file(path, kLargestFile));
+  XPURUN_TRY_ASSIGN(const std::string bytes, base::read_regular_file(path, kLargestFile));
   auto parsed = parse_event_file(bytes);
   if (!parsed) {
     return base::fail(base::Error(parsed.error()).context(path));

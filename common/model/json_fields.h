@@ -1,6 +1,5 @@
-// Integers from JSON that anybody may have written: nlohmann's own conversion casts, which is undefined for
-// 1e20 and silently another number for 2^32. What is none of T's values throws json::other_error, for the
-// caller's catch of json::exception.
+// Integers from untrusted JSON. nlohmann's own conversion is a cast: undefined for 1e20, silently wrong for
+// 2^32. A value outside of T's range throws json::other_error, which the caller catches as json::exception.
 #pragma once
 
 #include "common/base/ids.h"
@@ -14,8 +13,8 @@
 
 namespace xpurun::model {
 
-// The value, or a discarded one if it is no JSON or nested deeper than anything of ours: to copy or to print
-// a value takes stack for each level.
+// The parsed value, or a discarded one if the text is not JSON or nested deeper than kDeepestJson: copying
+// and printing a value recurse once per level.
 nlohmann::json parse_json(std::string_view text);
 inline constexpr int kDeepestJson = 100;
 
@@ -40,7 +39,7 @@ T integer(const nlohmann::json& object, const char* key, T fallback) {
   return value == nullptr ? fallback : to_integer<T>(*value);
 }
 
-// How a rank is written: null for a process that is none.
+// A rank in JSON; null for a process without a rank.
 nlohmann::ordered_json rank_or_null(base::Rank rank);
 
 }  // namespace xpurun::model

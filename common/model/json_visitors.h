@@ -83,6 +83,9 @@ class JsonWriter {
   void derived(const char* key, const T& value) {
     object_[key] = value;
   }
+  // A member of an older version: read only.
+  template <typename T>
+  void fallback(const char*, const char*, const T&) {}
   // Fields of `inner` in an object of their own under `key`.
   template <typename F>
   void nested(const char* key, F&& inner) {
@@ -161,6 +164,13 @@ class JsonReader {
   }
   template <typename T>
   void derived(const char*, const T&) {}
+  // Reads the member of an older version into `value` unless `newer` is present.
+  template <typename T>
+  void fallback(const char* key, const char* newer, T& value) {
+    if (find(newer) == nullptr) {
+      (*this)(key, value);
+    }
+  }
   template <typename F>
   void nested(const char* key, F&& inner) {
     if (const nlohmann::json* found = find(key)) {
@@ -246,7 +256,7 @@ base::Result<T> read_object(std::string_view schema, std::string_view what, cons
 // The file at `path`, parsed by `from_json`. Errors name the path.
 template <typename T>
 base::Result<T> load_object(const std::string& path, base::Result<T> (*from_json)(const nlohmann::json&)) {
-  XPURUN_TRY_ASSIGN(const std::string text, base::read_file(path));
+  XPURUN_TRY_ASSIGN(const std::string text, base::read_regular_file(path));
   const nlohmann::json j = parse_json(text);
   if (j.is_discarded()) {
     return base::fail(fmt::format("{}: not valid JSON (truncated?)", path));

@@ -18,7 +18,8 @@ class RankSet {
   RankSet() = default;
   RankSet(std::initializer_list<base::Rank> ranks);
 
-  // Nothing on anything but comma-separated numbers and ascending ranges; the empty text is the empty set.
+  // Parses comma-separated numbers and ascending ranges; nothing on any other text. The empty text is the
+  // empty set.
   static std::optional<RankSet> parse(std::string_view text);
   // [first, last]
   static RankSet range(base::Rank first, base::Rank last);

@@ -53,6 +53,7 @@ void fields(V& visit, T& t) {
   visit("cpu_ms", t.cpu_ms);
   visit("wchan", t.wchan, WhenEmpty::omit);
   visit("syscall", t.syscall, WhenEmpty::omit);
+  visit("syscall_file", t.syscall_file, WhenEmpty::omit);
   visit("motion", t.motion, WhenEmpty::omit);
   visit("frames", t.frames);
 }

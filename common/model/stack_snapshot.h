@@ -90,6 +90,8 @@ struct ThreadStack {
   uint64_t cpu_ms = 0;                // CPU time used so far
   std::string wchan;                  // kernel function it sleeps in, if readable
   std::string syscall;                // name or number of the system call it is in, if readable
+  std::string syscall_file;           // of a system call that may wait on a descriptor: what that is, as
+                                      // "pipe:[4711]", "socket:[99]" or a path; empty if unknown
   std::vector<Frame> frames;          // innermost first
   Motion motion = Motion::unknown;    // of several samples
 };

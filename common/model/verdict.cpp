@@ -4,6 +4,10 @@
 
 namespace xpurun::model {
 
+std::string NextStep::line() const {
+  return text.empty() ? command : command.empty() ? text : fmt::format("{}: {}", text, command);
+}
+
 nlohmann::ordered_json to_json(const Verdict& v) {
   return write_object(kVerdictSchema, v);
 }

@@ -1,5 +1,5 @@
 // Verdict: the answer of one run, for people (sentence, evidence) and for machines (verdict.json, schema
-// "xpurun.verdict/1"). The words of `kind`, `state` and `id` are a closed vocabulary: docs/rundir.md.
+// "xpurun.verdict/1"). The words of `kind`, `state` and `id` are a closed vocabulary: docs/verdicts.md.
 #pragma once
 
 #include "common/base/result.h"
@@ -29,12 +29,22 @@ struct Waiting {
   CodeLocation where;  // call site in the user's code
 };
 
+// What to do next: in words, as a command line to type, or both.
+struct NextStep {
+  std::string text;
+  std::string command;
+
+  bool empty() const { return text.empty() && command.empty(); }
+  // Both on one line: "check the disk: dmesg | tail".
+  std::string line() const;
+};
+
 struct Verdict {
-  std::string id;             // e.g. "hang.stuck", "crash.signal", "exit.early"
+  std::string id;             // e.g. "hang.stuck", "crash.signal", "exit.left_early"
   std::string kind = "none";  // hang, crash, exception, exit, interrupted, none, running
   std::string level;   // "confirmed" or "suspected" (busy or a long call: may be healthy); empty for none
   RankSet ranks;       // the culprits
-  std::string state;   // stuck, busy, waiting, dead, stopped, uninterruptible; empty where it has no meaning
+  std::string state;   // stuck, busy, waiting, dead, stopped, uninterruptible, silent; empty: has no meaning
   std::string host;    // of the first culprit
   int pid = 0;         // of the first culprit
   int signal = 0;      // crash: signal number
@@ -46,7 +56,7 @@ struct Verdict {
   std::string confidence;             // high, medium, low
   std::string sentence;               // one sentence, begins with the kind
   std::vector<std::string> evidence;  // lines, most important first
-  std::string next;                   // what to do next, a command or a change
+  NextStep next;
 };
 
 nlohmann::ordered_json to_json(const Verdict& v);

@@ -40,7 +40,11 @@ void fields(T& visit, V& v) {
   visit("dump", v.dump);
   visit("confidence", v.confidence);
   visit("evidence", v.evidence);
-  visit("next", v.next);
+  // "next" is for people and for readers of older versions; the other two are its parts.
+  visit.derived("next", v.next.line());
+  visit.fallback("next", "next_command", v.next.text);
+  visit("next_text", v.next.text);
+  visit("next_command", v.next.command);
 }
 
 }  // namespace xpurun::model

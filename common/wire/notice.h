@@ -1,8 +1,7 @@
-// What the preload library tells the supervisor, over a Unix socket of type SOCK_SEQPACKET whose path is in
-// the environment. One fixed-size record a message, host byte order (same host by construction). The preload
-// sends it from a signal handler: no pointer, no allocation, nothing to encode.
-//
-// Freestanding: shared by preload/ and launcher/. Bump kNoticeVersion on any change of layout or meaning.
+// Messages from the preload library to the supervisor, over a Unix socket of type SOCK_SEQPACKET whose path
+// is in the environment. Each message is one record of fixed size in host byte order. The preload library
+// sends it from a signal handler: no pointers, no allocation, no encoding. Freestanding: shared by preload/
+// and launcher/. Bump kNoticeVersion on any change of layout or meaning.
 #pragma once
 
 #include <stddef.h>
@@ -19,8 +18,8 @@ inline constexpr char kRunEnv[] = "XPURUN_RUN";
 enum class NoticeKind : uint16_t {
   // A Python process (or a rank) has started. No reply; the connection is closed at once.
   hello = 1,
-  // A fatal signal is about to end the process. The sender waits for one reply byte, for the end of the
-  // connection or for the crash wait to run out, then dies as it would have without us.
+  // A fatal signal is about to end the process. The sender waits for one reply byte, the end of the
+  // connection, or the end of the crash wait, then dies of the same signal.
   crash = 2,
   // The first GPU call has been made. The reply is one byte with the descriptor of the process's segment
   // (segment.h), or the end of the connection if there is none for it.

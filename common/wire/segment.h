@@ -1,13 +1,10 @@
-// The memory that a rank's preload and the supervisor share: a memfd that the supervisor makes, sealed in
-// size, and hands to the rank over the notice socket when the rank makes its first GPU call. Because the
-// supervisor keeps its own mapping, all of it outlives the rank, however that dies. docs/wire.md says the
-// same in prose.
-//
-// Who writes what: `to_rank` and `ring_tail` the supervisor, everything else the rank. Numbers that change
-// are atomics; the rank's threads add to them without a lock. A reader trusts nothing: sizes and offsets are
-// the constants here, indices are checked.
-//
-// Freestanding: shared by preload/ and launcher/. Bump kSegmentVersion on any change of layout or meaning.
+// The memory shared by a rank's preload library and the supervisor. The supervisor creates a memfd, seals its
+// size, and sends it over the notice socket when the rank makes its first GPU call. The supervisor keeps its
+// own mapping, so the data outlives the rank. docs/wire.md describes the layout in prose. Who writes what:
+// `to_rank` and `ring_tail` the supervisor, everything else the rank. Numbers that change are atomics; the
+// rank's threads add to them without a lock. A reader trusts nothing: sizes and offsets are the constants
+// here, indices are checked. Freestanding: shared by preload/ and launcher/. Bump kSegmentVersion on any
+// change of layout or meaning.
 #pragma once
 
 #include "common/wire/api.h"
@@ -29,7 +26,7 @@ inline constexpr uint32_t kNoComm = 0xffffffff;
 
 enum class Level : uint32_t { off, light, full };
 
-// How a duration was measured; stands beside every number.
+// How a duration was measured. Stored with every duration.
 enum class Source : uint8_t {
   none,
   events,         // a pair of CUDA events around the call, GPU time
@@ -39,7 +36,7 @@ enum class Source : uint8_t {
   nccl_profiler_host,  // by the same interface of NCCL 2.26, whose times are those of NCCL's proxy thread
 };
 
-// How NCCL carried a collective out, as its profiler interface tells. Zero is unknown.
+// Algorithm and protocol that NCCL's profiler interface reported for a collective. Zero is unknown.
 enum class Algorithm : uint8_t { unknown, tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat };
 enum class Protocol : uint8_t { unknown, ll, ll128, simple };
 
@@ -58,7 +55,8 @@ enum class RankState : uint32_t {
 
 enum class OffReason : uint32_t { none, no_runtime, no_thread, cuda_errors, process_end };
 
-// What is the same for two calls that are counted together. Compared as bytes: zero it first.
+// The key of a table entry: calls with equal keys are counted together. Compared as bytes: zero the struct
+// first.
 struct OpKey {
   uint16_t api;      // Api
   uint8_t op_class;  // OpClass
@@ -92,7 +90,7 @@ enum class HostMemory : uint8_t { unknown, pageable, pinned };
 
 enum class SlotState : uint32_t { free, writing, ready };
 
-// Filled once, then only counted up. `state` becomes ready after key and hash are written.
+// Key and hash are written once, then `state` becomes ready. After that only the counters change.
 struct OpEntry {
   std::atomic<uint32_t> state;  // SlotState
   uint32_t hash;
@@ -125,8 +123,8 @@ enum EventFlag : uint8_t {
   kEventHostBegin = 1u << 0,  // begin_ns is when the call was made: the GPU's clock is not tied to the host's
 };
 
-// What a collective was: ranks of a communicator must agree on it. Valid if `sequence` is the same before and
-// after reading the rest; 0 while it changes.
+// The signature of a collective, which must be equal on all ranks of the communicator. Valid if `sequence` is
+// equal before and after reading the other fields; 0 during a change.
 struct Signature {
   std::atomic<uint64_t> sequence;  // from 1
   std::atomic<uint64_t> op;        // Api | ncclDataType_t << 16 | ncclRedOp_t << 24 | root << 32
@@ -152,12 +150,13 @@ struct CommEntry {
   std::atomic<int32_t> device;
   std::atomic<uint32_t> splits;  // made from this one so far
   char name[40];                 // as given to NCCL; empty if none
-  // Collectives: called by the program, handed to the GPU (call or group returned), begun, finished there.
+  // Collectives: called by the program, launched (call or group returned), started on the GPU, finished
+  // there.
   std::atomic<uint64_t> called;
   std::atomic<uint64_t> launched;
   std::atomic<uint64_t> started;
   std::atomic<uint64_t> done;
-  // Point-to-point calls; these have no common sequence.
+  // Point-to-point calls; they have no common sequence numbers.
   std::atomic<uint64_t> sends;
   std::atomic<uint64_t> receives;
   std::atomic<uint64_t> point_to_point_launched;
@@ -166,14 +165,14 @@ struct CommEntry {
   std::atomic<uint64_t> last_stream;
   std::atomic<int64_t> last_result;  // of the last call that failed
   std::atomic<uint64_t> parent;      // identity of the communicator this one was split from, else 0
-  // The last collective behind which an event was put: beyond it nobody looks for the end, so that of the
-  // collectives after it `done` says nothing.
+  // The last collective with a completion event. For later collectives the end is unknown, so `done` says
+  // nothing about them.
   std::atomic<uint64_t> marked;
   uint64_t reserved[9];
   Signature signatures[kSignatures];  // of sequence s in s % kSignatures
 };
 
-// Counters of the rank's library about itself.
+// The preload library's counters about itself.
 struct Health {
   std::atomic<uint64_t> hooked_calls;  // counted in `ops`, as of about a second ago
   std::atomic<uint64_t> own_ns;  // host time of ours on the program's threads, measured on samples, scaled
@@ -201,7 +200,7 @@ struct Health {
   std::atomic<uint64_t> profiler_full;     // wanted such a sample, too many unfinished
 };
 
-// What became of NCCL's profiler interface in this rank.
+// State of NCCL's profiler interface in this rank.
 enum class ProfilerState : uint32_t {
   none,       // NCCL has not loaded us: older than 2.23, or another plugin is set
   ready,      // device times of collectives come from there
@@ -211,7 +210,7 @@ enum class ProfilerState : uint32_t {
   silent,     // nothing came; times by events instead
 };
 
-// The program's own profiler plugin, which NCCL would have loaded in our place.
+// The user's own profiler plugin, which NCCL would have loaded without xpurun.
 enum class ChainState : uint32_t { none, forwarded, other_version, not_found };
 
 struct ProfilerInfo {
@@ -250,9 +249,9 @@ struct SegmentHeader {
   char pci_bus_id[32];
   alignas(64) Health health;
   alignas(64) ProfilerInfo profiler;
-  // What a pair of events with nothing between them is apart on the rank's first device, at least; 0: not
-  // known. Taken off durations of source `events`, but not those of kernels, if that is on; more of matmuls
-  // (docs/metrics.md).
+  // Shortest measured time between two timing events with nothing between them, on the rank's first device;
+  // 0: unknown. Subtracted from durations of source `events` except those of kernels; for matmuls more is
+  // subtracted (docs/metrics.md).
   std::atomic<uint64_t> event_overhead_ns;
   std::atomic<uint64_t> event_overhead_is_off;  // 1: taken off
 };

@@ -1,5 +1,5 @@
-// Finds where our words end and the child's begin, from the option table alone. The child's words are never
-// looked at: no parser of ours sees them. Pure.
+// Finds where xpurun's arguments end and the command begins, from the option table alone. No parser of xpurun
+// ever sees the command's arguments. Pure.
 #pragma once
 
 #include "common/base/result.h"
@@ -12,13 +12,13 @@ namespace xpurun::launcher {
 
 struct ArgvSplit {
   const CommandSpec* command = nullptr;  // null: nothing was given, not even an option
-  // Our options in long form, each one word with its value ("--out=dir"), and, but for run, operands. One
-  // word, because Boost takes the value of "--name --" for the end of the options.
+  // xpurun's options in long form, each one word with its value ("--out=dir"), and the operands of commands
+  // other than run. One word, because Boost takes the value of "--name --" for the end of the options.
   std::vector<std::string> own;
   std::vector<std::string> child;  // commands about a program: its argv, untouched; may be empty
 };
 
-// Wrong usage: who was meant (for the exit status), and the error to print.
+// Wrong usage: the command that was meant (for the exit status) and the error to print.
 struct UsageError {
   const CommandSpec* command;
   base::Error error;

@@ -31,33 +31,33 @@ std::vector<CommandSpec> make_table() {
        .usage_status = 125},
       {.name = "report",
        .group = "Looking",
-       .summary = "build verdict and HTML report of a run directory again",
+       .summary = "rebuild the verdict and the HTML report of a run directory",
        .synopsis = {"xpurun report [OPTION]... DIR", "xpurun report --from FILE [--json]"},
        .description =
-           "Reads the run directory DIR (or latest), tells who is to blame, and writes verdict.json, "
-           "report.json, report.html and stacks/ into it. Works on runs that were killed or are "
-           "still going on, on any machine.",
+           "Reads the run directory DIR (or latest), prints the verdict, and writes verdict.json, "
+           "report.json, report.html and stacks/ into it. Works on any machine, also for runs that "
+           "were killed or are still live.",
        .options = report_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun report latest", "the last run below ./xpurun-runs"},
                     {"xpurun report --json latest", "the verdict for a program"},
                     {"xpurun report /mnt/shared/job-17", "a run directory from elsewhere"},
-                    {"xpurun report --from report.html", "what a mailed report says, on the terminal"}},
+                    {"xpurun report --from report.html", "print a mailed report on the terminal"}},
        .manual = "xpurun-report(1)"},
       {.name = "stacks",
        .group = "Looking",
-       .summary = "merge stack dumps, or dump a run that is going on",
+       .summary = "merge stack dumps, or dump a live run",
        .synopsis = {"xpurun stacks [OPTION]... PATH...", "xpurun stacks [OPTION]... --run DIR",
                     "xpurun stacks [OPTION]... --pid PID"},
        .description =
            "Merges all stacks found below each PATH, which may have been copied together from several "
            "hosts, into flame graphs and text: dumps of xpurun, and what py-spy, pystack, gdb, pstack, "
-           "flame graph tools and xpu_timer have written. With --run, first has the running xpurun dump "
-           "every process of its job. With --pid, dumps live processes, all in the same moment, and "
-           "prints their stacks. A run directory gives the dump that its verdict rests on.",
+           "flame graph tools and xpu_timer have written. With --run, xpurun first dumps every process "
+           "of that live run. With --pid, it dumps live processes, all at the same moment, and prints "
+           "their stacks. For a run directory it uses the dump that the verdict rests on.",
        .options = stacks_options(),
        .operands = Operands::directories,
-       .examples = {{"xpurun stacks --run latest", "what is every rank doing now?"},
+       .examples = {{"xpurun stacks --run latest", "where is every rank now?"},
                     {"xpurun stacks --pid 4711 --children", "any live process and its descendants"},
                     {"xpurun stacks --pid 4711 --samples 3", "which of its threads are stuck?"},
                     {"xpurun stacks --format speedscope --out job.json dumps/1-hang",

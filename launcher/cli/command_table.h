@@ -1,5 +1,5 @@
-// What each subcommand is called, takes and is good for, as data for help, completions and argument
-// splitting. What it does is in launcher/commands/.
+// Name, arguments and description of each subcommand, as data for help, completions and argument splitting.
+// The code of the subcommands is in launcher/commands/.
 #pragma once
 
 #include "launcher/cli/option_table.h"
@@ -41,10 +41,10 @@ struct CommandSpec {
 };
 
 const std::vector<CommandSpec>& command_table();
-// Its part about runs and hosts (command_table_tools.cpp).
+// The commands about runs and hosts (command_table_tools.cpp).
 std::vector<CommandSpec> tool_commands();
 const CommandSpec* find_command(std::string_view name);
-// Names that later versions give a meaning to; a program of that name needs `xpurun -- NAME`.
+// Names reserved for later versions. A program with such a name needs `xpurun -- NAME`.
 std::span<const std::string_view> reserved_commands();
 bool is_reserved_command(std::string_view name);
 

@@ -7,13 +7,13 @@ std::vector<CommandSpec> tool_commands() {
   return {
       {.name = "top",
        .group = "Looking after",
-       .summary = "watch the ranks of a run that is going on",
+       .summary = "watch the ranks of a live run",
        .synopsis = {"xpurun top [OPTION]... [DIR]"},
        .description =
-           "Shows every rank of the run in DIR (latest, unless another is named): its state, where its main "
-           "thread is, for how long it has not moved and how much CPU it uses. It asks the xpurun of that "
-           "run "
-           "and touches no rank. q quits.",
+           "Shows every rank of the run in DIR (default: latest): its state, the position of its main "
+           "thread, "
+           "the time since its last progress, and its CPU use. top asks the supervisor of that run and "
+           "touches no rank. q quits.",
        .options = top_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun top", "the last run below ./xpurun-runs"},
@@ -21,15 +21,14 @@ std::vector<CommandSpec> tool_commands() {
        .manual = "xpurun-top(1)"},
       {.name = "ctl",
        .group = "Looking after",
-       .summary = "ask the xpurun of a run that is going on",
+       .summary = "send a request to the supervisor of a live run",
        .synopsis = {"xpurun ctl [OPTION]... [status]", "xpurun ctl [OPTION]... timing off|light|full",
                     "xpurun ctl [OPTION]... dump", "xpurun ctl [OPTION]... trace",
                     "xpurun ctl [OPTION]... reset"},
        .description =
-           "status: the ranks, as in top. timing: how much ranks that use a GPU time from now on. dump: the "
-           "stacks of every process. trace: the next timed calls of every rank, from one moment on, into "
-           "event files; timing is full meanwhile. reset: ends a trace and puts the level of timing back to "
-           "that of the command line.",
+           "status: the ranks, as in top. timing: the timing level from now on. dump: the stacks of every "
+           "process. trace: record the next timed calls of every rank in event files; the timing level is "
+           "full meanwhile. reset: end a trace and return to the timing level of the command line.",
        .options = ctl_options(),
        .operands = Operands::actions,
        .actions = "status timing dump trace reset off light full",
@@ -43,45 +42,44 @@ std::vector<CommandSpec> tool_commands() {
        .synopsis = {"xpurun runs [OPTION]... [list]", "xpurun runs [OPTION]... show [RUN]",
                     "xpurun runs [OPTION]... prune --keep N | --older-than DURATION | --max-size SIZE"},
        .description =
-           "Lists the runs below xpurun-runs, shows what is known of one (an id, a directory or latest), or "
-           "removes old ones. prune says what it will remove and asks first. It never removes a run whose "
-           "xpurun or processes still live, nor anything that is not a run directory, and follows no links.",
+           "Lists the runs below xpurun-runs, shows one run (an id, a directory or latest), or removes old "
+           "runs. "
+           "prune prints what it will remove and asks first. It never removes a live run or anything that "
+           "is not a run directory, and follows no links.",
        .options = runs_options(),
        .operands = Operands::actions,
        .actions = "list show prune",
-       .examples = {{"xpurun runs", "what has been run here, and how it ended"},
+       .examples = {{"xpurun runs", "the runs of this directory and how they ended"},
                     {"xpurun runs show latest", "one run"},
-                    {"xpurun runs prune --older-than 14d --dry-run", "what two weeks would remove"},
+                    {"xpurun runs prune --older-than 14d --dry-run", "which runs are older than two weeks"},
                     {"xpurun runs prune --keep 20 --max-size 10G --yes", "for a cron job"}},
        .manual = "xpurun-runs(1)"},
       {.name = "doctor",
        .group = "Looking after",
-       .summary = "try out what xpurun needs on this host",
+       .summary = "check that xpurun can work on this host",
        .synopsis = {"xpurun doctor [OPTION]... [--] [COMMAND [ARGUMENT]...]"},
        .description =
-           "Really attaches to a process, really preloads the library, really reads a Python, and looks at "
-           "the "
-           "limits, the container, the GPU driver and NCCL. Every line says ok, warn or fail, what is lost "
-           "and "
-           "what to do. With COMMAND, also looks whether the library reaches it and which Python it uses; "
+           "Attaches to a test process, preloads the library, reads a Python, and checks the limits, the "
+           "container, the GPU driver and NCCL. Each line says ok, warn or fail, what is lost and what to "
+           "do. With COMMAND, also checks that the library reaches COMMAND and which Python it uses; "
            "COMMAND is not run.",
        .options = doctor_options(),
        .operands = Operands::program,
-       .examples = {{"xpurun doctor", "is this host fit?"},
-                    {"xpurun doctor -- torchrun train.py", "and for this command?"},
+       .examples = {{"xpurun doctor", "check this host"},
+                    {"xpurun doctor -- torchrun train.py", "check this host and this command"},
                     {"xpurun doctor --json",
                      "for a program, such as `srun --ntasks-per-node=1` over all nodes"}},
        .manual = "xpurun-doctor(1)"},
       {.name = "env",
        .group = "Looking after",
-       .summary = "show every option of run, its value and where that was set",
+       .summary = "show every option of run, its value and where the value was set",
        .synopsis = {"xpurun env [OPTION]..."},
        .description =
-           "Shows what `xpurun run` would use here: from the environment, ./xpurun.conf, the user's "
-           "xpurun.conf or the defaults, and which variables XPURUN_* it does not know. To run the program "
-           "env under xpurun: xpurun -- env ...",
+           "Shows the settings that `xpurun run` would use here, from the environment, ./xpurun.conf, the "
+           "user's xpurun.conf or the defaults, and names unknown XPURUN_* variables. To run the program env "
+           "under xpurun: xpurun -- env ...",
        .options = env_options(),
-       .examples = {{"xpurun env", "what counts, and why"}},
+       .examples = {{"xpurun env", "the settings and their sources"}},
        .manual = "xpurun-env(1)"},
   };
 }

@@ -6,7 +6,7 @@
 namespace xpurun::launcher {
 
 int exit_status(const JobStatus& job) {
-  // First: like timeout(1), a job that answers our TERM with exit(0) has still not done its work.
+  // Checked first, as timeout(1) does: a job that answers SIGTERM with exit(0) did not finish its work.
   if (job.end == JobEnd::hang_ended) {
     return kExitHangEnded;
   }

@@ -21,14 +21,14 @@ enum class JobEnd {
 struct JobStatus {
   base::WaitStatus wait_status;  // of the command
   JobEnd end = JobEnd::by_itself;
-  // Signal that the root-cause rank died of; 0 if it did not, or if the job has no ranks that a launcher
-  // told us apart (identity "single"): then the command's own status says it all.
+  // Signal that killed the root-cause rank. 0 if no signal did, or if no launcher told the ranks apart
+  // (identity "single"): then the command's own status is complete.
   int root_cause_signal = 0;
 };
 
 int exit_status(const JobStatus& job);
 
-// What execve(2) failing with `err` means to a shell: 127 not found, 126 not executable.
+// A shell's exit status for an execve(2) that failed with `err`: 127 not found, 126 not executable.
 int exec_failure_status(int err);
 
 }  // namespace xpurun::launcher

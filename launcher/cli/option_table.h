@@ -1,5 +1,5 @@
-// The one table of options. Parsing, --help, environment names, configuration keys, completions and the test
-// against the manual pages are all made from it. Immutable data; any thread.
+// The one table of options. Parsing, --help, environment variables, configuration keys, completions and the
+// test of the manual pages are derived from the table. Immutable data; any thread.
 #pragma once
 
 #include <span>
@@ -63,7 +63,7 @@ const OptionSpec* find_option(std::span<const OptionSpec> table, char short_name
 inline bool takes_value(const OptionSpec& o) {
   return !o.metavar.empty();
 }
-// "--hang-timeout"; of a switch that is on by default the form that changes something: "--no-report".
+// "--hang-timeout"; for a switch that is on by default, the form that switches it off: "--no-report".
 std::string flag(const OptionSpec& o);
 // "XPURUN_HANG_TIMEOUT"
 std::string env_name(const OptionSpec& o);

@@ -14,7 +14,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// About three years: beyond it, nanoseconds in 64 bits and milliseconds in timers come into reach.
+// About three years. Longer durations would overflow nanoseconds in 64 bits or milliseconds in timers.
 constexpr double kLongestDuration = 1e8;
 // Event files: each of their eight parts must hold a few blocks.
 constexpr uint64_t kSmallestSize = uint64_t{1} << 20;
@@ -136,7 +136,7 @@ int verbosity(const Settings& settings, const Reader& read) {
   if (!is_quiet || level == 0) {
     return is_quiet ? -1 : level;
   }
-  // Both: the place that counts more decides; -q beside -v on one command line is quiet.
+  // If both are set, the source with the higher precedence decides. On one command line -q wins over -v.
   return verbose->precedence < quiet->precedence ? level : -1;
 }
 
@@ -238,6 +238,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.hang_timeout_s = read.seconds("hang-timeout", out.hang_timeout_s, 0);
   out.busy_timeouts = read.number("busy-timeouts", out.busy_timeouts);
   out.on_hang = read.text("on-hang", "report") == "kill" ? OnHang::kill : OnHang::report;
+  out.hang_idle = read.is_on("hang-idle", out.hang_idle);
   out.poll_s = read.seconds("poll", out.poll_s, 0);
   out.dump_signal = signal_number(read.text("dump-signal", "none"));
   out.gpu_stacks = read.text("gpu-stacks", out.gpu_stacks);

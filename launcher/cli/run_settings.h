@@ -1,5 +1,5 @@
-// From settings (text and where it came from) to RunOptions (values). Every value is checked here; an error
-// names the option, the value and the place it was set.
+// Converts settings (text and its source) to RunOptions (values). Every value is checked here. An error names
+// the option, the value and the source.
 #pragma once
 
 #include "common/base/result.h"
@@ -15,7 +15,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings);
 // Checks one value of the table against its kind: a duration, a number, one of the words.
 base::Status check_value(const OptionSpec& option, const std::string& value);
 
-// A table of every option, its value and where that was set, for --print-config.
+// A table of every option, its value and its source, for --print-config.
 std::string print_config(const Settings& settings);
 
 }  // namespace xpurun::launcher

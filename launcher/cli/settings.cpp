@@ -53,8 +53,8 @@ std::vector<std::string> names_in_files(const CommandSpec& command) {
   return out;
 }
 
-// Boost writes the user's words into its message where that says %option%, until it says so no more: endless
-// if the words say it themselves. So they are parsed `again` with another character for the percent sign.
+// Boost replaces %option% in its message with the user's text until no %option% is left: an endless loop if
+// the user's text contains %option%. Such text is parsed again with another character for the percent sign.
 constexpr char kPercent = '\x01';
 
 std::string without_percent(std::string text) {
@@ -77,7 +77,7 @@ std::string message_of(const po::error& error, bool has_percent, const Again& ag
   return "cannot be understood";
 }
 
-// Variables that we set or read ourselves and that are no options.
+// Internal variables of xpurun that are not options.
 bool is_internal(std::string_view name) {
   return name == "XPURUN_RUN" || name.starts_with("XPURUN_RUN_") || name.starts_with("XPURUN_TEST_");
 }

@@ -1,6 +1,6 @@
-// Settings: every option that was set somewhere, as text, with where. Put together in the order of
-// precedence: command line, environment, ./xpurun.conf, the user's xpurun.conf; what is set first stays.
-// Nothing is interpreted here but numbers of -v.
+// Settings: every option that was set, as text, with its source. Sources are added in the order of
+// precedence: command line, environment, ./xpurun.conf, the user's xpurun.conf. The first value stays. Values
+// are not interpreted here, except that -v is counted.
 #pragma once
 
 #include "common/base/result.h"
@@ -20,7 +20,7 @@ struct Setting {
 
 class Settings {
  public:
-  // Keeps what is there already.
+  // Does not replace a value that is already set.
   void set(std::string_view name, Setting setting) { values_.emplace(name, std::move(setting)); }
   // Null if the option is at its default.
   const Setting* find(std::string_view name) const;
@@ -36,12 +36,12 @@ struct ParsedWords {
   std::vector<std::string> operands;
 };
 
-// Our own words, as split_argv gives them. Boost.Program_options reads them: no abbreviations; of an option
-// given twice the last one counts.
+// xpurun's own arguments, as split_argv returns them, read by Boost.Program_options. No abbreviations. If an
+// option is given twice, the last value counts.
 base::Result<ParsedWords> parse_words(const CommandSpec& command, const std::vector<std::string>& own);
 
-// Every variable XPURUN_* that means nothing to us: "XPURUN_GRAZE is not known", with "; did you mean
-// XPURUN_GRACE?" where one is near. Names of ours that are not options are left alone.
+// A message for every unknown XPURUN_* variable: "XPURUN_GRAZE is not known", with "; did you mean
+// XPURUN_GRACE?" where a known name is close. Internal names that are not options cause no message.
 std::vector<std::string> unknown_environment(const std::map<std::string, std::string>& env);
 
 // XPURUN_<FLAG>. An empty value counts as not set.

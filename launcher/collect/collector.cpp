@@ -14,18 +14,18 @@ namespace {
 
 // Ranks come and go (restarts); more segments than this are a mistake or an attack on our memory.
 constexpr size_t kMostSegments = 256;
-// A series without a new sample for so long disappears.
+// A series without a new sample for this long is dropped.
 constexpr double kStaleS = 300;
-// Rates are over so many marks, so far apart.
+// Number and distance of the time points that rates are computed from.
 constexpr double kMarkS = 1;
 constexpr size_t kMarks = 11;
-// What the levels of XPU_TIMER_COLL_KERNEL_* divide: the network card's 400 Gbit/s, in 20 steps.
+// The levels of XPU_TIMER_COLL_KERNEL_* are 20 steps of a 400 Gbit/s network card.
 constexpr double kNetworkGbps = 400;
 constexpr int kCollectiveLevels = 20;
 constexpr int kMatmulLevels = 10;
-// An unknown device counts as the slowest of its kind that people train on.
+// An unknown device counts as the slowest device that people train on.
 constexpr double kUnknownPeakFlops = 312e12;
-// Of shorter calls, the events' own time is too large a part.
+// For shorter calls the cost of the events themselves would dominate.
 constexpr double kShortestForBestS = 100e-6;
 
 bool is_ready(const wire::OpEntry& op) {
@@ -164,7 +164,7 @@ void Collector::add_event(Timed& timed, const wire::Event& event, base::MonoNs n
   const wire::OpEntry& op = memory.ops[event.op];
   const double seconds = static_cast<double>(event.duration_ns) * 1e-9;
   const uint64_t calls = op.calls.load();
-  // Calls of one entry are alike, so that each has its share of the entry's work.
+  // All calls of one entry do the same work, so each has an equal share of the entry's total.
   const double work = calls == 0 ? 0 : static_cast<double>(op.work.load()) / static_cast<double>(calls);
   RecentKey key{.op_class = static_cast<wire::OpClass>(op.key.op_class)};
   RecentSeries::Sample sample{.at = now, .us = seconds * 1e6, .work = work};
@@ -208,7 +208,7 @@ void Collector::add_event(Timed& timed, const wire::Event& event, base::MonoNs n
   add_sample(series.samples, sample);
 }
 
-// Rates are of the time between the oldest and the newest mark.
+// A rate covers the time from the oldest to the newest time point.
 void Collector::mark(Timed& timed, base::MonoNs now) const {
   if (!timed.marks.empty() && base::ns_to_s(now - timed.marks.back().at) < kMarkS) {
     return;

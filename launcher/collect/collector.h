@@ -1,6 +1,6 @@
-// Collector: the segments of all processes that use a GPU. Makes one when a process asks, drains them again
-// and again, keeps them when the process has gone (as long as they are wanted for the record). The event
-// loop's thread only.
+// Collector: owns the segments of all processes that use a GPU. It creates a segment when a process asks for
+// one, drains all segments ten times a second, and keeps the segment of a dead process for the final record.
+// Event loop's thread only.
 #pragma once
 
 #include "launcher/collect/peaks.h"
@@ -32,26 +32,27 @@ class Collector {
   void sent(base::Pid pid);
   bool empty() const { return segments_.empty(); }
 
-  // What devices can do, for the levels of XPU_TIMER's series.
+  // Peak FLOP/s per device, for the throughput levels of the XPU_TIMER_* series.
   void use_peaks(Peaks peaks) { peaks_ = std::move(peaks); }
-  // From now on also single shapes are told apart.
+  // From now on statistics are also kept per matmul shape.
   void keep_shapes() { keep_shapes_ = true; }
 
   void set_level(wire::Level level);
   wire::Level level() const { return level_; }
-  // Of processes that come later too.
+  // Also applies to processes that attach later.
   void set_host_events(HostEvents wanted);
 
-  // What drain() finds: events of one process, whose entries are ready. `timing` has its GPU and health only.
+  // Called by drain() with new events of one process. Their table entries are ready. Of `timing` only the GPU
+  // and the health counters are filled.
   using EventHandler = std::function<void(base::Pid pid, const RankTiming& timing,
                                           std::span<const wire::Event>, const wire::Segment& memory)>;
   void on_events(EventHandler handler) { on_events_ = std::move(handler); }
 
-  // Takes what has come since the last call.
+  // Reads the events since the last call.
   void drain(base::MonoNs now);
   // Everything about one process; nothing if it has never asked for a segment.
   const RankTiming* read(const TimedProcess& process);
-  // Forgets processes of which nobody will ask again.
+  // Releases the segment of a process that nobody will ask about again.
   void forget(base::Pid pid) { segments_.erase(pid); }
   std::vector<base::Pid> pids() const;
 

@@ -11,9 +11,9 @@
 namespace xpurun::launcher {
 
 namespace {
-// A rank's share of the disk is divided into so many files: what is removed at once.
+// A rank's disk limit is divided into this many files; the oldest one is removed at a time.
 constexpr uint64_t kFiles = 8;
-// Written when so much has gathered, or after so long: a block costs eight bytes beside its events.
+// A block is written at this size or at this age. Each block costs eight bytes in addition to its events.
 constexpr size_t kBlockBytes = 4 * 1024;
 constexpr double kLongestWaitS = 3;
 }  // namespace
@@ -43,7 +43,7 @@ void EventFiles::add(const Source& who, std::span<const wire::Event> events, con
   }
 }
 
-// Whether there is an open file for this process; makes one, and room for it.
+// Opens a file for this process if none is open, and removes old files to stay within the limit.
 bool EventFiles::ready(RankFiles& files, const Source& who) {
   if (files.broken) {
     return false;

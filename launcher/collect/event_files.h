@@ -1,5 +1,5 @@
-// EventFiles: the event files of all ranks, ranks/<rank>/events-<n>.xev: bounded for each rank, the oldest
-// removed as new ones begin. The event loop's thread only.
+// EventFiles: the event files of all ranks, ranks/<rank>/events-<n>.xev. Their size per rank is bounded: a
+// new file replaces the oldest one. Event loop's thread only.
 #pragma once
 
 #include "launcher/collect/event_writer.h"
@@ -14,8 +14,8 @@ namespace xpurun::launcher {
 
 class EventFiles {
  public:
-  // `ranks_dir`: parent of the ranks' directories. `most_bytes`: of one rank, all its files together; 0: none
-  // are written.
+  // `ranks_dir`: parent of the ranks' directories. `most_bytes`: limit for all files of one rank; 0: no
+  // files.
   EventFiles(std::string ranks_dir, uint64_t most_bytes)
       : ranks_dir_(std::move(ranks_dir)), most_bytes_(most_bytes) {}
 
@@ -27,15 +27,15 @@ class EventFiles {
     std::string gpu;
     std::string gpu_uuid;
   };
-  // `dropped`: events that the process has found no room for, so far. Entries of all events are ready. A
-  // process that is no rank has no files.
+  // `dropped`: events lost so far because the ring was full. The table entries of all events must be ready.
+  // Processes without a rank get no files.
   void add(const Source& who, std::span<const wire::Event> events, const wire::Segment& memory,
            uint64_t dropped);
-  // Writes what has waited long enough.
+  // Writes blocks that are large or old enough.
   void flush(base::MonoNs now);
   // Writes everything.
   void flush_all();
-  // Events that were not written because a file could not be.
+  // Events lost because a file could not be written.
   uint64_t failed(base::Rank rank) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace xpurun::launcher {
 
 namespace {
-// Between two records of what the clocks say: NTP turns wall time by less than a microsecond meanwhile.
+// Interval between two records of the clocks. NTP slews wall time by less than a microsecond in that time.
 constexpr double kClocksS = 60;
 }  // namespace
 

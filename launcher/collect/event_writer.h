@@ -1,5 +1,5 @@
-// EventWriter: one event file under construction (common/model/event_file.h). Gathers events in memory and
-// appends them block by block. The event loop's thread only.
+// EventWriter: writes one event file (common/model/event_file.h). Collects events in memory and appends them
+// in blocks. Event loop's thread only.
 #pragma once
 
 #include "common/base/fd.h"
@@ -18,10 +18,11 @@ class EventWriter {
   // `event.op` is an entry of `memory` that is ready.
   void add(const wire::Event& event, const wire::Segment& memory);
   void lost(uint64_t count) { encoder_.lost(count); }
-  // Writes what has gathered. After a failure the file ends with its last whole block and takes no more.
+  // Writes the collected events. After a failure the file ends with its last complete block and accepts no
+  // more events.
   base::Status flush();
 
-  // Of the file, what has gathered included.
+  // Size of the file, including events not written yet.
   uint64_t bytes() const { return written_ + encoder_.pending(); }
   size_t pending() const { return encoder_.pending(); }
   uint64_t events() const { return events_; }

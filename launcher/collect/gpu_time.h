@@ -1,4 +1,4 @@
-// What a rank's GPU spends its time on, by kind of work: an estimate from the calls that were timed. Pure.
+// Estimates how a rank's GPU spends its time, by kind of work, from the timed calls. Pure.
 #pragma once
 
 #include "launcher/collect/rank_timing.h"
@@ -9,8 +9,8 @@
 
 namespace xpurun::launcher {
 
-// Of all calls of one kind that work on a stream; those that block (cudaMalloc, cudaMemcpy) are not among
-// them, because what they take is the host's time.
+// Totals of all asynchronous calls of one kind. Blocking calls (cudaMalloc, cudaMemcpy) are left out: their
+// duration is host time.
 struct KindOfWork {
   std::string_view name;  // "matmul", "collective", "memory", "graph", "untraced"
   uint64_t calls = 0;     // exact
@@ -20,13 +20,13 @@ struct KindOfWork {
 
 struct GpuTime {
   std::array<KindOfWork, 5> kinds;
-  // Share of the kernels without a library call; negative as long as a kind that has calls has no sample.
+  // Share of kernels outside of any hooked library call. Negative until every kind with calls has a sample.
   double untraced_share() const;
   uint64_t samples() const;
 };
 
-// An entry's calls are taken to be as long as its timed ones; those of an entry without any as long as the
-// timed ones of their kind for each FLOP or byte, or for each call where there are neither.
+// Untimed calls of an entry are assumed to take as long as its timed calls. For an entry without timed calls,
+// the mean time per FLOP or per byte of the same kind is used, or per call where neither is known.
 GpuTime estimate_gpu_time(const std::vector<OpTotals>& ops);
 
 }  // namespace xpurun::launcher

@@ -51,7 +51,7 @@ std::string_view have(const std::vector<base::Rank>& ranks) {
   return ranks.size() == 1 ? "has" : "have";
 }
 
-// Something that the rank waits for has not happened. Of what was launched after `marked` nobody knows.
+// The rank waits for the end of a collective. Nothing is known about collectives launched after `marked`.
 bool is_unfinished(const CommTotals& c) {
   return c.done < c.marked || (c.marked == 0 && c.done < c.launched);
 }
@@ -67,7 +67,7 @@ std::vector<base::Rank> ranks_where(const std::vector<Member>& members, Predicat
   return out;
 }
 
-// Those that called something else under this number than the most common call; none where all agree.
+// Ranks whose call with this sequence number differs from the most common call; empty if all agree.
 std::vector<base::Rank> dissenters(const std::vector<Member>& members, uint64_t sequence) {
   std::map<std::string, std::vector<base::Rank>> by_call;
   for (const Member& m : members) {
@@ -111,7 +111,7 @@ void judge(const std::vector<Member>& members, LedgerFinding& f) {
     return c.called == newest && c.launched == newest && !is_unfinished(c);
   };
   f.sequence = newest;
-  // A difference further back is the cause of what comes after it.
+  // An earlier difference causes later ones, so the oldest difference is reported.
   const uint64_t oldest = newest > wire::kSignatures ? newest - wire::kSignatures + 1 : 1;
   for (uint64_t s = std::max(oldest, finished); s <= newest && f.ranks.empty(); ++s) {
     f.ranks = dissenters(members, s);
@@ -138,7 +138,7 @@ void judge(const std::vector<Member>& members, LedgerFinding& f) {
     f.kind = "not_launched";
     return;
   }
-  // Where no end was ever seen, there were no events to see it by.
+  // If no end was ever seen, there were no completion events, so `done` says nothing.
   const auto seen_no_end = [](const CommTotals& c) { return c.done == 0; };
   if (ranks_where(members, seen_no_end).size() < members.size()) {
     f.ranks = ranks_where(members, is_unfinished);
@@ -156,7 +156,7 @@ std::string sentence_of(const LedgerFinding& f) {
     return fmt::format("{} called something else than the others as {}", plural(f.ranks), what);
   }
   if (f.kind == "not_launched") {
-    return fmt::format("{} {} called {}, and not got it to the GPU", plural(f.ranks), have(f.ranks), what);
+    return fmt::format("{} {} called {} but not launched it", plural(f.ranks), have(f.ranks), what);
   }
   return fmt::format("{} {} not finished {} on the GPU", plural(f.ranks), have(f.ranks), what);
 }

@@ -1,5 +1,5 @@
-// What the ledgers of a node's ranks say together: who has not called a collective that others have, who
-// called another one, who has called it but not handed it to the GPU, who waits for it there. Pure.
+// Compares the ledgers of a node's ranks: which rank has not called a collective that others have called,
+// called a different one, has not launched it, or has not finished it on the GPU. Pure.
 #pragma once
 
 #include "launcher/collect/rank_timing.h"
@@ -24,7 +24,7 @@ struct LedgerFinding {
   std::string sentence;
 };
 
-// One finding at most for each communicator that is not at rest; those with missing ranks first.
+// At most one finding per communicator with unfinished work; mismatches first.
 std::vector<LedgerFinding> ledger_findings(const std::vector<RankTiming>& ranks);
 
 }  // namespace xpurun::launcher

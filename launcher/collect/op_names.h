@@ -10,18 +10,18 @@ namespace xpurun::launcher {
 
 // "off", "light", "full"
 std::string_view level_name(wire::Level level);
-// "ncclAllReduce", or "other" for what found no place in the table; "unknown" for a number we do not know.
+// "ncclAllReduce"; "other" for calls that found no free table entry; "unknown" for an unknown number.
 std::string_view api_name(const wire::OpKey& key);
 // "AllReduce", "SendRecv" of a collective.
 std::string_view collective_name(const wire::OpKey& key);
-// cudaDataType_t: "fp32", "bf16", "fp8_e4m3"; "type<N>" for those without a name.
+// cudaDataType_t: "fp32", "bf16", "fp8_e4m3"; "type<N>" for types without a name.
 std::string cuda_type_name(int type);
 // ncclDataType_t.
 std::string nccl_type_name(int type);
-// "H2D", "D2D", or "" for what is no copy.
+// "H2D", "D2D"; "" for operations other than copies.
 std::string_view copy_direction(const wire::OpKey& key);
 
-// "events", "nccl_profiler"; "ring", "LL128"; "unknown" for what NCCL has not told.
+// "events", "nccl_profiler"; "ring", "LL128"; "unknown" if NCCL did not report it.
 std::string_view source_name(uint8_t source);
 std::string_view algorithm_name(uint8_t algorithm);
 std::string_view protocol_name(uint8_t protocol);

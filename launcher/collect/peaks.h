@@ -1,5 +1,5 @@
-// Peaks: the FLOP/s that a device can do at most, without sparsity: as the user says (--peak), else by the
-// vendor's data sheets. A value; any thread.
+// Peaks: peak FLOP/s of a device without sparsity, from --peak or from the vendor's data sheets. A value
+// type; any thread.
 #pragma once
 
 #include "common/base/result.h"
@@ -15,9 +15,9 @@ class Peaks {
   // "989e12" or "989T" for all types, "bf16=989T,fp8=1979T" for some; both with a comma between them.
   static base::Result<Peaks> parse(std::string_view text);
 
-  // With operands of such a type (cudaDataType_t) and such a compute type (cublasComputeType_t); 0: unknown.
+  // Peak for this operand type (cudaDataType_t) and compute type (cublasComputeType_t); 0: unknown.
   double of(std::string_view device_name, int cuda_type, int compute_type) const;
-  // The user has said something of that type, whatever the device.
+  // Whether --peak gave a value for this type.
   bool is_given(int cuda_type, int compute_type) const { return given(cuda_type, compute_type) > 0; }
 
   bool operator==(const Peaks&) const = default;

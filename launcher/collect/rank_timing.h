@@ -1,5 +1,5 @@
-// RankTiming: what one process has counted and timed, as of now: a copy of what its segment says plus the
-// statistics of the single events that were drained from it. Plain data, made by Collector, read by metrics.
+// RankTiming: the counts and durations of one process at one moment: a copy of its segment plus statistics of
+// the events drained from it. Plain data, made by Collector, read by metrics.
 #pragma once
 
 #include "common/base/clock.h"
@@ -24,7 +24,7 @@ struct Histogram {
   uint64_t total() const;
 };
 
-// The last durations of calls that an XPU_TIMER_* series puts together.
+// The newest durations of the calls that one XPU_TIMER_* series covers.
 struct RecentSeries {
   struct Sample {
     base::MonoNs at;
@@ -34,7 +34,7 @@ struct RecentSeries {
   static constexpr size_t kMost = 512;
 
   std::deque<Sample> samples;
-  // Labels of the newest sample, which are no part of the key.
+  // Labels of the newest sample; not part of the key.
   std::string dtype;
   bool small = false;
   wire::CollectiveHow how{};
@@ -48,7 +48,7 @@ struct RecentKey {
   auto operator<=>(const RecentKey&) const = default;
 };
 
-// What XPU_TIMER's first generation kept of each shape of a matrix multiplication.
+// Statistics per matmul shape, as the first generation of XPU_TIMER kept them.
 struct ShapeKey {
   uint32_t batch = 0;  // up to 1: none
   int64_t m = 0;
@@ -62,7 +62,7 @@ struct ShapeSeries {
   double calls_per_s = 0;
 };
 
-// Over the last ten seconds or so, of exact counts.
+// Rates over about the last ten seconds, from exact counts.
 struct Rates {
   double flops_per_s = 0;  // of matrix multiplications
   double collectives_per_s = 0;
@@ -79,7 +79,7 @@ struct OpTotals {
   wire::CollectiveHow how{};  // of the last timed one, if NCCL has told
 };
 
-// Timed collectives by what measured them and by how NCCL carried them out.
+// Number of timed collectives by time source and by NCCL algorithm and protocol.
 struct CollectiveWay {
   uint8_t source = 0;     // wire::Source
   uint8_t algorithm = 0;  // wire::Algorithm

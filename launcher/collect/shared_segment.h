@@ -1,5 +1,6 @@
-// SharedSegment: our end of the memory that one rank writes its timing to (common/wire/segment.h). Made here,
-// sealed in size, so that nothing the rank does to it can hurt us; it stays readable when the rank is gone.
+// SharedSegment: the supervisor's side of the memory in which one rank writes its timing
+// (common/wire/segment.h). The memfd is sealed against shrinking, so the rank cannot cause SIGBUS here. The
+// memory stays readable after the rank has died.
 #pragma once
 
 #include "common/base/fd.h"
@@ -10,7 +11,7 @@
 
 namespace xpurun::launcher {
 
-// Whether what each hooked call takes on the host is to be an event too.
+// Whether the host time of each hooked call also becomes an event.
 enum class HostEvents : uint32_t { no, yes };
 
 class SharedSegment {
@@ -23,13 +24,13 @@ class SharedSegment {
 
   // To be sent to the rank.
   int fd() const { return fd_.get(); }
-  // Enough once it was sent: the mapping stays.
+  // Closes the descriptor after it was sent. The mapping stays.
   void close_fd() { fd_.reset(); }
 
   void set_level(wire::Level level);
   void set_host_events(HostEvents wanted);
   const wire::Segment& memory() const { return *memory_; }
-  // Events since the last call, at most as many as the ring holds; frees their places.
+  // Returns the events since the last call, at most the size of the ring, and frees their slots.
   std::vector<wire::Event> drain();
 
  private:

@@ -1,7 +1,6 @@
-// Trace: the next so many calls of every rank from one moment on, asked for while the job runs: a file of
-// events for each rank in a directory of its own, traces/<n>-<name>/, and trace.json beside them that says
-// what was asked and what came of it. The event loop's thread only; who makes it also raises the level of
-// timing.
+// Trace: the next N calls of every rank from one moment on, requested while the job runs. A trace is a
+// directory traces/<n>-<name>/ with one event file per rank and trace.json, which holds the request and its
+// outcome. Event loop's thread only. The caller raises the timing level.
 #pragma once
 
 #include "launcher/collect/event_files.h"
@@ -18,16 +17,16 @@
 
 namespace xpurun::launcher {
 
-// Which events; the first three as xpu_timer numbers them.
+// Kinds of events; the first three have xpu_timer's numbers.
 enum TraceKind : uint32_t {
   kTraceMatmul = 1u << 0,  // graph launches too: work of the GPU's
   kTraceCollective = 1u << 1,
   kTraceMemory = 1u << 2,
-  // What hooked calls took on the host, and whatever else was measured by its clock. Ranks make the former
-  // only while they are asked for.
+  // Host time of hooked calls and everything else measured by the host's clock. Ranks record host times of
+  // calls only while a trace asks for them.
   kTraceHost = 1u << 3,
 };
-// What there is without asking; with all of them, kernels without a library call too.
+// The kinds recorded by default. If all are chosen, kernels outside of library calls are included.
 inline constexpr uint32_t kTraceGpu = kTraceMatmul | kTraceCollective | kTraceMemory;
 
 struct TraceRequest {
@@ -54,7 +53,7 @@ class Trace {
   // Ranks from which events are expected.
   void expect(base::Rank rank) { ranks_[rank]; }
   void add(const EventFiles::Source& who, std::span<const wire::Event> events, const wire::Segment& memory);
-  // Every expected rank that still lives has as many as asked for.
+  // Whether every expected living rank has delivered the requested number of events.
   bool complete(const std::set<base::Rank>& living) const;
   // Closes the files and writes trace.json. `ended`: "complete", "timeout", "reset", "end of the run".
   base::Status finish(std::string_view ended);

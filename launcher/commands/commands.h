@@ -1,4 +1,4 @@
-// The subcommands. Each gets its words already read, prints, and returns the exit status.
+// The subcommands. Each gets parsed arguments, prints, and returns the exit status.
 #pragma once
 
 #include "launcher/cli/argv_split.h"
@@ -11,7 +11,7 @@ namespace xpurun::launcher {
 struct Invocation {
   const CommandSpec& command;
   ParsedWords words;
-  std::vector<std::string> child;  // run: the command to start; doctor: the one to look at
+  std::vector<std::string> child;  // the command, for run and doctor
 };
 
 int run_command(const Invocation& call);
@@ -26,9 +26,10 @@ int help_command(const Invocation& call);
 int version_command(const Invocation& call);
 int completions_command(const Invocation& call);
 
-// Standard output, whole; a reader that has gone away is not an error worth a word, any other failure is.
+// Writes all of `text` to standard output. A reader that has gone away is no error; any other failure is
+// reported.
 int print(std::string_view text);
-// The error on standard error; returns `status`.
+// Prints the error to standard error and returns `status`.
 int complain(const base::Error& error, int status);
 // Wrong usage of `call`'s command.
 int complain_usage(const Invocation& call, std::string what);

@@ -1,4 +1,4 @@
-// xpurun ctl: asks the xpurun of a run that is going on to do something, through its control socket.
+// xpurun ctl: sends a request to the supervisor of a live run through its control socket.
 #include "common/base/clock.h"
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
@@ -26,7 +26,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr double kAnswerLimitS = 10;
-// Beside what a dump or a trace may take by itself.
+// In addition to the time limit of the dump or trace itself.
 constexpr double kDumpLimitS = 300;
 constexpr size_t kWidest = 200;
 

@@ -1,7 +1,7 @@
 #include "launcher/commands/dispatch.h"
 
-#include "common/base/io.h"
 #include "common/base/progress.h"
+#include "common/base/terminal.h"
 #include "launcher/cli/exit_status.h"
 #include "launcher/cli/help.h"
 #include "launcher/commands/commands.h"
@@ -83,7 +83,7 @@ int dispatch_or_throw(const std::vector<std::string>& words) {
 }  // namespace
 
 int print(std::string_view text) {
-  const auto written = base::write_all(STDOUT_FILENO, text);
+  const auto written = base::put_out(text);
   if (!written && written.error().sys_errno != EPIPE) {
     return complain(base::Error(written.error()).context("standard output"), kExitFailure);
   }
@@ -91,7 +91,7 @@ int print(std::string_view text) {
 }
 
 int complain(const base::Error& error, int status) {
-  (void)base::write_all(STDERR_FILENO, base::to_text(error));
+  base::tell(base::to_text(error));
   return status;
 }
 

@@ -1,4 +1,4 @@
-// From the words of the command line to an exit status: finds the subcommand, reads its options, runs it.
+// Finds the subcommand on the command line, parses its options and runs it.
 #pragma once
 
 #include <string>

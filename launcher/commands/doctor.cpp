@@ -1,4 +1,4 @@
-// xpurun doctor: every check in turn, told as it comes.
+// xpurun doctor: runs the checks one after the other and prints each result at once.
 #include "common/base/io.h"
 #include "launcher/cli/exit_status.h"
 #include "launcher/commands/commands.h"

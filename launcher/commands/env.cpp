@@ -1,6 +1,6 @@
 // xpurun env: what `xpurun run` would use here, and why.
-#include "common/base/io.h"
 #include "common/base/strings.h"
+#include "common/base/terminal.h"
 #include "launcher/cli/exit_status.h"
 #include "launcher/cli/run_settings.h"
 #include "launcher/commands/commands.h"
@@ -63,7 +63,7 @@ int env_command(const Invocation& call) {
   const int printed = print(json ? for_programs(*config, warnings) : for_people(*config));
   if (!json) {
     for (const std::string& warning : warnings) {
-      (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: warning: {}\n", warning));
+      base::tell(fmt::format("xpurun: warning: {}\n", warning));
     }
   }
   // A value that run would refuse is an error here too.

@@ -12,7 +12,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
 int handler_fd = -1;  // what a handler can reach
 
@@ -28,7 +28,7 @@ void on_signal(int number) {
 InterruptCleanup::InterruptCleanup(std::string directory) : directory_(std::move(directory)) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return;  // the directory would stay, which is no reason not to work
+    return;  // the directory would stay behind; that is acceptable
   }
   signalled_.reset(ends[0]);
   handler_fd = ends[1];

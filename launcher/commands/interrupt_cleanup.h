@@ -1,5 +1,5 @@
-// Removes a temporary directory if the program is interrupted (INT, TERM, HUP), and then ends of that signal
-// as it would have without. One at a time in a program; children start with the default actions.
+// Removes a temporary directory when the program is interrupted (INT, TERM, HUP, PIPE), then lets the signal
+// end the program. One object at a time; child processes start with the default actions.
 #pragma once
 
 #include "common/base/fd.h"

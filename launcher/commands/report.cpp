@@ -1,5 +1,5 @@
-// xpurun report DIR | --from FILE: verdict and report of a run directory, made again. The supervisor runs it
-// with --quiet, so that nothing heavy or hostile is parsed in the supervisor.
+// xpurun report DIR | --from FILE: rebuilds verdict and report of a run directory. The supervisor runs this
+// command with --quiet, so that the supervisor itself parses no large or hostile files.
 #include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/base/terminal.h"
@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kLargestPage = size_t{64} << 20;
 
-// As setlocale(3) would decide; a pipe gets what a terminal here would.
+// Decides as setlocale(3) does; a pipe gets the same encoding as a terminal.
 report::Glyphs glyphs_of_locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     if (const char* value = std::getenv(name); value != nullptr && *value != 0) {
@@ -62,13 +62,13 @@ int from_page(const Invocation& call, const std::string& path) {
 
 int show(const Invocation& call, const model::RunDir& dir, const report::BuildResult& built) {
   for (const std::string& note : built.notes) {
-    (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: note: {}\n", base::sanitize(note)));
+    base::tell(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
   }
   if (call.words.settings.has("json")) {
     using Json = nlohmann::ordered_json;
     return print(to_json(built.verdict).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
-  const auto json = base::read_file(dir.report_json());
+  const auto json = base::read_regular_file(dir.report_json());
   if (!json) {
     return complain(json.error(), kExitFailure);
   }

@@ -1,9 +1,9 @@
 // xpurun run: options from everywhere, then the supervisor.
 #include "launcher/supervise/run.h"
 
-#include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/suggest.h"
+#include "common/base/terminal.h"
 #include "launcher/cli/exit_status.h"
 #include "launcher/cli/run_settings.h"
 #include "launcher/commands/commands.h"
@@ -19,7 +19,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// "xpurun doctr" means no program of that name.
+// "xpurun doctr" is a misspelt subcommand, not a program.
 std::optional<base::Error> misspelt_command(const std::string& program) {
   auto found = resolve_program(program);
   if (found || found.error().id != "E-NOT-FOUND") {
@@ -40,8 +40,7 @@ std::optional<base::Error> misspelt_command(const std::string& program) {
 
 void say_origins(const RunOptions& options) {
   for (const model::OptionOrigin& origin : options.origins) {
-    (void)base::write_all(STDERR_FILENO,
-                          fmt::format("xpurun: {} = {} ({})\n", origin.name, origin.value, origin.source));
+    base::tell(fmt::format("xpurun: {} = {} ({})\n", origin.name, origin.value, origin.source));
   }
 }
 
@@ -61,7 +60,7 @@ int run_command(const Invocation& call) {
   }
   if (options->verbosity >= 0) {
     for (const std::string& warning : misspelt_environment(config->env)) {
-      (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: warning: {}\n", warning));
+      base::tell(fmt::format("xpurun: warning: {}\n", warning));
     }
   }
   if (call.words.settings.has("print-config")) {

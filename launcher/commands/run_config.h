@@ -1,4 +1,4 @@
-// The settings of `xpurun run` from everywhere but the command line, for run, env and doctor.
+// The settings of `xpurun run` from all sources except the command line, for run, env and doctor.
 #pragma once
 
 #include "common/base/result.h"
@@ -21,7 +21,7 @@ struct RunConfig {
   std::map<std::string, std::string> env;  // of this process
 };
 
-// `first` is what counts before everything else: the command line.
+// `first` has the highest precedence: the command line.
 base::Result<RunConfig> run_config(Settings first = {});
 
 }  // namespace xpurun::launcher

@@ -19,7 +19,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Beyond it, a table is harder to read, not easier.
+// A wider table is harder to read.
 constexpr size_t kWidest = 160;
 
 int list(const Invocation& call, const std::string& runs_dir) {
@@ -52,7 +52,7 @@ int show(const Invocation& call, const std::string& runs_dir, const std::string&
     return complain(dir.error(), kExitFailure);
   }
   if (call.words.settings.has("json")) {
-    const auto text = base::read_file(dir->run_json());
+    const auto text = base::read_regular_file(dir->run_json());
     return text ? print(*text + "\n") : complain(text.error(), kExitFailure);
   }
   const auto run = read_run(dir->path());

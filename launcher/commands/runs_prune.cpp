@@ -1,6 +1,5 @@
-// xpurun runs prune: says what will go, asks, removes.
+// xpurun runs prune: lists the runs to remove, asks, removes.
 #include "common/base/clock.h"
-#include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/base/terminal.h"
 #include "launcher/cli/exit_status.h"
@@ -40,7 +39,7 @@ std::string plan_text(const std::vector<PruneChoice>& choices) {
 }
 
 bool agreed(const std::string& question) {
-  (void)base::write_all(STDERR_FILENO, question);
+  base::tell(question);
   std::string answer;
   char c = 0;
   while (::read(STDIN_FILENO, &c, 1) == 1 && c != '\n') {

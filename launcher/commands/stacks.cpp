@@ -1,4 +1,4 @@
-// xpurun stacks: merges dumps, or takes new ones first: of a running xpurun's job or of any live process.
+// xpurun stacks: merges dumps, or first takes new ones of a live run or of any live process.
 #include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/base/temporary_directory.h"
@@ -17,7 +17,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Beyond what a dump of any host takes: a dump has deadlines of its own.
+// Longer than any dump: a dump has its own deadlines.
 constexpr double kDumpTimeoutS = 60;
 
 enum class PathKind { nothing, file, directory };
@@ -37,7 +37,16 @@ int merge(const std::vector<std::string>& paths, const StacksTask& task) {
     return complain(set.error(), kExitFailure);
   }
   const bool in_place = paths.size() == 1 && kind_of(paths.front()) == PathKind::directory;
-  return show_stacks(std::move(*set), task, in_place ? paths.front() + "/stacks" : "");
+  if (!in_place) {
+    return show_stacks(std::move(*set), task, "");
+  }
+  const std::string pictures = paths.front() + "/stacks";
+  if (task.out_dir.empty() && task.out_file.empty()) {
+    if (const auto made = base::make_own_dir(pictures); !made) {
+      return complain(made.error(), kExitFailure);
+    }
+  }
+  return show_stacks(std::move(*set), task, pictures);
 }
 
 int resolve_and_merge(const StacksTask& task) {
@@ -57,7 +66,7 @@ int resolve_and_merge(const StacksTask& task) {
   return show_stacks(std::move(*set), task, "");
 }
 
-// Dumps the run now if its xpurun is there; else what it left is what there is.
+// Dumps the run now if its supervisor is live, else uses the existing dumps.
 int dump_and_merge(const StacksTask& task) {
   const auto dir = model::RunDir::find(task.run);
   if (!dir) {

@@ -2,6 +2,7 @@
 #include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/base/temporary_directory.h"
+#include "common/base/terminal.h"
 #include "launcher/cli/exit_status.h"
 #include "launcher/commands/interrupt_cleanup.h"
 #include "launcher/commands/stacks_task.h"
@@ -12,6 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <ctime>
 #include <optional>
 #include <unistd.h>
@@ -78,19 +80,26 @@ base::Status keep_files(const std::string& directory, const DumpOutcome& outcome
   return {};
 }
 
+// Children end whenever they like: one that has ended meanwhile is no failure, unlike a process that was
+// named.
+bool is_missed(const model::DumpedProcess& p, const std::vector<base::Pid>& named) {
+  const bool was_named = std::find(named.begin(), named.end(), p.pid) != named.end();
+  return (p.status == model::DumpStatus::failed || p.status == model::DumpStatus::timeout) && (was_named || !has_ended(base::ProcFs(), p.pid));
+}
+
 // Whether every process could be dumped.
-bool tell_failures(const Taken& taken) {
+bool tell_failures(const Taken& taken, const std::vector<base::Pid>& named) {
   bool all = true;
   for (const model::DumpedProcess& p : taken.last.processes) {
-    if (p.status == model::DumpStatus::failed || p.status == model::DumpStatus::timeout) {
+    if (is_missed(p, named)) {
       all = false;
       std::string text = base::sanitize(model::reason_or_status(p.reason, p.status));
       if (text.find(fmt::format("process {}", p.pid)) == std::string::npos) {
         text = fmt::format("process {}: {}", p.pid, text);
       }
-      (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: {}\n", text));
-      if (p.reason.find("no result") != std::string::npos) {
-        (void)base::write_all(STDERR_FILENO, taken.complaints);
+      base::tell(fmt::format("xpurun: {}\n", text));
+      if (p.no_result) {
+        base::tell(taken.complaints);
       }
     }
   }
@@ -126,7 +135,7 @@ int dump_and_show(const StacksTask& task) {
       return complain(kept.error(), kExitFailure);
     }
   }
-  const bool complete = tell_failures(*taken);
+  const bool complete = tell_failures(*taken, task.pids);
   auto set = report::make_stack_set(
       std::move(processes), fmt::format("{}, {}", own_host_name(), base::utc_iso8601(base::wall_ns())), {});
   const int status = show_stacks(std::move(set), task, "");

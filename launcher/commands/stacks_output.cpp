@@ -14,7 +14,7 @@ namespace xpurun::launcher {
 
 void tell(const StacksTask& task, std::string_view text) {
   if (!task.quiet) {
-    (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: {}\n", base::sanitize(text)));
+    base::tell(fmt::format("xpurun: {}\n", base::sanitize(text)));
   }
 }
 

@@ -1,4 +1,4 @@
-// xpurun stacks --sysroot, --symbols, --unwinder: makes the stacks of snapshots again, here and now.
+// xpurun stacks --sysroot, --symbols, --unwinder: resolves snapshots again.
 #include "common/base/clock.h"
 #include "common/base/io.h"
 #include "common/base/progress.h"
@@ -49,7 +49,7 @@ std::vector<std::string> snapshots_below(const std::vector<std::string>& paths) 
   return out;
 }
 
-// Until the helper closes its output or the time is over.
+// Returns when the helper closes its output or at the time limit.
 void wait_for_end(const HelperProcess& helper, base::Progress& progress) {
   const base::MonoNs deadline = base::mono_ns() + base::s_to_ns(kOneSnapshotS);
   for (;;) {
@@ -112,7 +112,7 @@ base::Status resolve_snapshots(const StacksTask& task, const std::string& direct
   base::Status last;
   base::Progress progress("symbolising snapshots", snapshots.size());
   for (size_t i = 0; i < snapshots.size(); ++i) {
-    // Several dumps may have files of one name.
+    // Several dumps may contain files with the same name.
     const std::string out = fmt::format("{}/{}", directory, i);
     XPURUN_TRY(base::make_dirs(out));
     const std::string name(base::base_name(snapshots[i]));

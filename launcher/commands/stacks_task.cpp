@@ -16,7 +16,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// "a.svg" is a file, "merged" and "out/" are directories unless there is something else already.
+// "a.svg" is a file, "merged" and "out/" are directories, unless a file of that name exists.
 bool means_file(const std::string& path) {
   struct stat st {};
   if (::stat(path.c_str(), &st) == 0) {

@@ -1,4 +1,4 @@
-// What one call of `xpurun stacks` is to do, from its options.
+// The request of one call of `xpurun stacks`, from its options.
 #pragma once
 
 #include "common/base/result.h"
@@ -50,7 +50,7 @@ base::Result<StacksTask> read_stacks_task(const ParsedWords& words);
 int show_stacks(report::StackSet set, const StacksTask& task, const std::string& default_out_dir);
 int dump_and_show(const StacksTask& task);
 int write_xpu_timer_compat(const StacksTask& task);
-// Unwinds and names the snapshots below task.paths again, into `directory`, which exists.
+// Unwinds and symbolises the snapshots below task.paths again into `directory`, which must exist.
 base::Status resolve_snapshots(const StacksTask& task, const std::string& directory);
 // A line on standard error unless --quiet.
 void tell(const StacksTask& task, std::string_view text);

@@ -1,4 +1,4 @@
-// xpurun top: the ranks of a run that is going on, asked from its supervisor again and again.
+// xpurun top: shows the ranks of a live run, polled from its supervisor.
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/io.h"

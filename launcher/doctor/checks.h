@@ -1,5 +1,5 @@
-// The checks of `xpurun doctor`. Each really tries what it is about, in child processes with time limits, and
-// never fails: what goes wrong is a finding. Single-threaded callers only (they fork).
+// The checks of `xpurun doctor`. Each check tries the real operation in child processes with time limits. A
+// check never fails; a problem becomes a finding. The checks fork: single-threaded callers only.
 #pragma once
 
 #include "launcher/doctor/context.h"
@@ -7,7 +7,7 @@
 
 namespace xpurun::launcher {
 
-// ptrace_check.cpp: stops and reads a child of ours.
+// ptrace_check.cpp: stops a child process and reads its memory.
 Findings check_ptrace(const DoctorContext& context);
 // preload_check.cpp: the library arrives in a program; would it in the command?
 Findings check_preload(const DoctorContext& context);

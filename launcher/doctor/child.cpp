@@ -17,7 +17,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// More than any of them prints.
+// Above the output of every check.
 constexpr size_t kMostOutput = size_t{4} << 20;
 
 int exit_status_of(int wait_status) {
@@ -114,7 +114,7 @@ std::optional<int> DoctorChild::finish(double timeout_s) {
   const base::MonoNs end = base::mono_ns() + base::s_to_ns(timeout_s);
   while (read_some(base::ns_to_s(end - base::mono_ns()))) {
   }
-  // It may have closed its output and live on.
+  // The child may have closed its output without ending.
   for (;;) {
     int status = 0;
     const base::Pid done = ::waitpid(pid_, &status, WNOHANG);

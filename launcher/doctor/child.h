@@ -1,5 +1,5 @@
-// Child processes of the doctor: what they print is kept, and at their time limit they and their process
-// group are killed. For single-threaded callers: run_function forks without exec.
+// Child processes of the doctor. Their output is kept. At the time limit the child and its process group are
+// killed. Single-threaded callers only: run_function forks without exec.
 #pragma once
 
 #include "common/base/fd.h"
@@ -23,7 +23,7 @@ class DoctorChild {
   // Standard input from /dev/null, standard error dropped. `env` are NAME=VALUE.
   static base::Result<DoctorChild> start(const std::vector<std::string>& argv,
                                          const std::vector<std::string>& env);
-  // Forks; the child's standard output is the pipe; what `body` returns is its exit status.
+  // Forks. The child's standard output is the pipe; the return value of `body` is the exit status.
   static base::Result<DoctorChild> fork(const std::function<int()>& body);
 
   base::Pid pid() const { return pid_; }

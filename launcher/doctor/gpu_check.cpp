@@ -179,7 +179,8 @@ Finding cublas(const TorchPlaces& places, const std::vector<std::string>& linked
           .remedy = "use a torch that is linked with libcublas (those from PyPI are)"};
 }
 
-// Its launcher has cuLaunchKernelEx from dlsym() on libcuda's handle, past every preloaded name.
+// Triton's launcher takes cuLaunchKernelEx from dlsym() on libcuda's handle, which bypasses preloaded
+// symbols.
 Finding triton() {
   return {.check = "triton",
           .text =
@@ -187,7 +188,7 @@ Finding triton() {
               "functions from libcuda's handle; those that torch.compile launches are"};
 }
 
-// NCCL loads one profiler plugin a process.
+// NCCL loads one profiler plugin per process.
 std::optional<Finding> own_plugin() {
   const char* plugin = std::getenv(wire::kNcclPluginEnv);
   if (plugin == nullptr || *plugin == '\0') {
@@ -200,7 +201,7 @@ std::optional<Finding> own_plugin() {
                                           : "with --timing, that plugin gets its events through xpurun's")};
 }
 
-// Where there is too little, the library does not ask NCCL for times: NCCL would crash.
+// With less space the preload library does not ask NCCL for times: NCCL would crash.
 std::optional<Finding> room_for_profiler() {
   struct statvfs shm {};
   const uint64_t free = ::statvfs("/dev/shm", &shm) == 0 ? uint64_t{shm.f_bavail} * shm.f_frsize : 0;

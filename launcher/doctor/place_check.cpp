@@ -1,4 +1,4 @@
-// Where a run would live: its directory, its sockets and ports, shared memory, the clock.
+// Checks the resources of a run: its directory, sockets, ports, shared memory and the clock.
 #include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/base/temporary_directory.h"

@@ -72,7 +72,7 @@ Finding arrives(const std::string& library) {
   return {.check = "preload", .text = "the library arrives in programs that are started with it"};
 }
 
-// And in a Python it speaks to its xpurun.
+// In a Python process the library also contacts its supervisor.
 Finding speaks(const std::string& library) {
   const std::string python = find_program("python3");
   if (python.empty()) {

@@ -1,4 +1,4 @@
-// Stops a child of ours and reads its memory, as a dump would, and says what forbids it.
+// Stops a child process and reads its memory, as a dump does, and names whatever forbids it.
 #include "common/base/clock.h"
 #include "common/base/io.h"
 #include "common/base/strings.h"

@@ -105,7 +105,7 @@ base::Result<stackdump::Position> read_position(base::Pid pid) {
   }
 }
 
-// How long it was stopped, in milliseconds.
+// The pause, in milliseconds.
 base::Result<double> dump(base::Pid pid) {
   XPURUN_TRY_ASSIGN(const std::string program, stackdump_program());
   XPURUN_TRY_ASSIGN(const auto directory, base::TemporaryDirectory::create("xpurun-doctor"));
@@ -131,7 +131,7 @@ Finding examine(const Candidate& candidate, std::vector<std::string>& seen) {
   Finding out{.check = "python"};
   const std::string_view whose = candidate.of_command ? " (the command's)" : "";
   const Grade trouble = candidate.of_command ? Grade::fail : Grade::warn;
-  // -I: neither the user's modules nor the current directory have a say.
+  // -I: ignore the user's modules and the current directory.
   auto child =
       DoctorChild::start({candidate.program, "-I", "-S", "-c", std::string(kProgram)}, current_environment());
   const auto line = child ? child->line(kStartLimitS) : std::nullopt;

@@ -17,8 +17,8 @@ namespace {
 using enum FamilyType;
 
 constexpr double kNs = 1e-9;
-// These have series of their own; all others of their kind are summed as "other". Fixed, so that no counter
-// ever falls. Together with what else there is: at most 150 series a rank.
+// These operations have series of their own; the others of their kind are summed as "other". The list is
+// fixed, so that no counter ever decreases. With all other families: at most 150 series per rank.
 constexpr std::array<std::string_view, 4> kTypes = {"bf16", "fp16", "fp32", "fp8_e4m3"};
 constexpr std::array<std::string_view, 6> kCollectives = {"AllReduce", "AllGather", "ReduceScatter",
                                                           "SendRecv",  "Broadcast", "AlltoAll"};
@@ -58,8 +58,8 @@ struct Sums {
   double work = 0;
   double timed_work = 0;  // FLOP, bytes on the bus, or bytes
   double timed_s = 0;
-  double possible = 0;    // FLOP that the device could have done in the timed seconds; 0: not known
-  std::string_view peak;  // how that is known
+  double possible = 0;    // peak FLOP of the device in the timed seconds; 0: unknown
+  std::string_view peak;  // source of the peak
 };
 
 void add_to(Sums& s, const OpTotals& op, double factor) {
@@ -82,7 +82,7 @@ struct KnownPeak {
   std::string_view how;
 };
 
-// What nobody has told us is what has been seen of it.
+// Without LOCAL_WORLD_SIZE, the number of ranks seen is used.
 KnownPeak peak_of(const RankTiming& t, const wire::OpKey& key, const Peaks& peaks) {
   if (const double flops = peaks.of(t.device_name, key.dtype[0], key.compute); flops > 0) {
     return {flops, peaks.is_given(key.dtype[0], key.compute) ? "option" : "table"};
@@ -91,7 +91,7 @@ KnownPeak peak_of(const RankTiming& t, const wire::OpKey& key, const Peaks& peak
   return best == t.best_flops.end() ? KnownPeak{} : KnownPeak{best->second, "measured"};
 }
 
-// One measured among others makes all of it measured.
+// One measured value makes the sum measured.
 void add_possible(Sums& s, const OpTotals& op, const KnownPeak& peak) {
   if (op.timed == 0) {
     return;
@@ -137,8 +137,8 @@ void add_matmuls(const RankTiming& t, const std::string& rank, const Peaks& peak
 
 using WaysByName = std::map<std::pair<std::string, std::string>, WayTotals>;  // by source and algorithm
 
-// Few of the possible pairs occur: a rank has one source for collectives and another for exchanges. Beyond
-// four of them, which is not to be expected, the rarest are put together.
+// Few of the possible pairs occur: a rank has one time source for collectives and another for point-to-point
+// groups. More than four pairs are unexpected; then the rarest are summed.
 WaysByName most_of(WaysByName ways) {
   constexpr size_t kMost = 4;
   WayTotals rest;

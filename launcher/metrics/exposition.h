@@ -1,6 +1,6 @@
-// What /metrics answers: pure functions from what is known of a node's ranks to text. Two formats,
-// Prometheus' (text/plain; version=0.0.4) and OpenMetrics 1.0; two families of names, ours and XPU_TIMER_*,
-// which existing dashboards read. docs/metrics.md lists all of them.
+// The text of /metrics, as pure functions of a node's data. Two formats: Prometheus (text/plain;
+// version=0.0.4) and OpenMetrics 1.0. Two families of names: xpurun_* and XPU_TIMER_*, which existing
+// dashboards read. docs/metrics.md lists all names.
 #pragma once
 
 #include "launcher/collect/peaks.h"
@@ -14,13 +14,13 @@ namespace xpurun::launcher {
 
 enum class MetricsFormat { prometheus, openmetrics };
 
-// One rank of this node, whether or not it has used a GPU yet.
+// One rank of this node, with or without a GPU call.
 struct RankMetrics {
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
   bool hung = false;
-  double still_s = -1;                 // since the main thread was last seen to move; negative: not watched
-  uint64_t events_unwritten = 0;       // that no event file could take
+  double still_s = -1;                 // seconds since the last progress; negative: not watched
+  uint64_t events_unwritten = 0;       // events lost because no event file could be written
   const RankTiming* timing = nullptr;  // nullptr: no GPU call yet
 };
 
@@ -30,9 +30,9 @@ struct NodeMetrics {
   std::string job;  // labels of the XPU_TIMER_* family and of xpurun_rank_info; empty: unknown
   std::string pod;
   std::string ip;
-  bool dumping = false;    // stacks are being taken
-  double last_dump_s = 0;  // how long the last dump took; 0: none yet
-  bool shapes = false;     // the atorch_* names too
+  bool dumping = false;    // a dump is under way
+  double last_dump_s = 0;  // duration of the last dump; 0: no dump yet
+  bool shapes = false;     // also serve the atorch_* names
   Peaks peaks;
   std::vector<RankMetrics> ranks;
 };

@@ -15,7 +15,7 @@ std::string escaped(std::string_view value) {
     } else if (c == '\n') {
       out += "\\n";
     } else if (c != '#') {
-      // Readers of this family take a line with '#' in it for a comment.
+      // Readers of this family treat any line that contains '#' as a comment.
       out += c;
     }
   }
@@ -44,7 +44,7 @@ std::string_view type_name(FamilyType type, MetricsFormat format) {
   return "gauge";
 }
 
-// OpenMetrics names a family without the suffix of its samples; Prometheus' format with it.
+// OpenMetrics names a family without the suffix of its samples, the Prometheus format with it.
 std::string family_name(std::string_view name, FamilyType type, MetricsFormat format) {
   if (format == MetricsFormat::openmetrics) {
     return std::string(name);

@@ -1,5 +1,5 @@
-// Families: the text of an exposition under construction. Samples of one family stand together, whatever the
-// order in which ranks add them, as both formats demand.
+// Families: builds the text of an exposition. Both formats demand that the samples of one family stand
+// together, so samples may be added in any order and are grouped here.
 #pragma once
 
 #include "launcher/collect/rank_timing.h"
@@ -13,7 +13,7 @@
 
 namespace xpurun::launcher {
 
-// Label values are escaped; names are ours and are not.
+// Label values are escaped. Names are constants and are not.
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
 enum class FamilyType { counter, gauge, histogram, info };
@@ -22,7 +22,7 @@ class Families {
  public:
   explicit Families(MetricsFormat format) : format_(format) {}
 
-  // `name` without _total, _bucket or _info; counters are given their value, an info family always 1.
+  // `name` without _total, _bucket or _info. The value of an info family is always 1.
   void add(std::string_view name, FamilyType type, std::string_view help, const Labels& labels, double value);
   // Prints as an integer, as readers of the XPU_TIMER_* family expect.
   void add_integer(std::string_view name, std::string_view help, const Labels& labels, uint64_t value);
@@ -45,7 +45,7 @@ class Families {
 
 // The XPU_TIMER_* family of one node.
 void add_xpu_timer(const NodeMetrics& node, Families& out);
-// The atorch_* families: five for each shape of a matrix multiplication.
+// The atorch_* families: five per matmul shape.
 void add_atorch(const NodeMetrics& node, Families& out);
 
 }  // namespace xpurun::launcher

@@ -1,4 +1,4 @@
-// One HTTP/1.x request, from bytes that may be anything. Pure; bounded by the caller's buffer.
+// Parses one HTTP/1.x request from untrusted bytes. Pure; bounded by the caller's buffer.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string body;
 
-  // The first of that name (in lower case); nullptr if there is none.
+  // The first header of this name (in lower case), or nullptr.
   const std::string* header(std::string_view name) const;
 };
 
@@ -29,7 +29,7 @@ struct HttpResponse {
 inline constexpr size_t kMostHttpHead = 16 * 1024;
 inline constexpr size_t kMostHttpBody = 64 * 1024;
 
-// What a buffer holds so far.
+// State of a partly received request.
 struct HttpParse {
   enum class State { incomplete, complete, refused };
   State state = State::incomplete;
@@ -38,7 +38,7 @@ struct HttpParse {
 };
 HttpParse parse_http(std::string_view input);
 
-// The answer's bytes; the connection ends with it.
+// The bytes of the response. The connection closes after it.
 std::string to_bytes(const HttpResponse& response, bool with_body);
 
 }  // namespace xpurun::launcher

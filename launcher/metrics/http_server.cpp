@@ -13,9 +13,9 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr size_t kMostClients = 64;
-// For a request to arrive, and for its answer to be taken.
+// Time limit for receiving a request and for sending the response.
 constexpr double kPatienceS = 10;
-// For an answer to be found: dumps take their time.
+// Time limit for computing a response: a dump takes seconds.
 constexpr double kLongestAnswerS = 7200;
 constexpr int kPortsToTry = 100;
 
@@ -63,7 +63,7 @@ base::Status HttpServer::listen(int port) {
 }
 
 void HttpServer::accept_all() {
-  // At most so many in a row: the loop has other things to do.
+  // Connections accepted in one turn, so that other events are not delayed.
   for (size_t i = 0; i < kMostClients; ++i) {
     base::UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
@@ -115,7 +115,7 @@ void HttpServer::client_ready(int fd, uint32_t events) {
     return;
   }
   if (client->state == Client::State::waiting) {
-    // One request a connection.
+    // One request per connection.
     client->input.clear();
     return;
   }
@@ -132,7 +132,7 @@ void HttpServer::handle(int fd, const std::shared_ptr<Client>& client, const Htt
   client->with_body = request.method != "HEAD";
   client->input.clear();
   allow(fd, *client, kLongestAnswerS);
-  // A late answer must not reach another client that was given the same descriptor.
+  // A late answer must not reach a new client with the same descriptor number.
   handler_(request, [this, fd, weak = std::weak_ptr<Client>(client)](const HttpResponse& response) {
     const auto there = weak.lock();
     if (there && there->state == Client::State::waiting) {
@@ -182,7 +182,7 @@ void HttpServer::write_to(int fd, Client& client) {
     }
     client.sent += static_cast<size_t>(n);
   }
-  // What the client still sends is read by nobody; closing now could cost it our answer.
+  // Closing with unread input would send RST, and the client could lose the response.
   ::shutdown(fd, SHUT_WR);
   char rest[8192];
   while (::recv(fd, rest, sizeof rest, MSG_DONTWAIT) > 0) {

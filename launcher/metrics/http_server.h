@@ -1,6 +1,5 @@
-// HttpServer: answers requests on loopback inside the event loop. One request a connection; a client that is
-// slow, huge, malformed or one of too many costs a bounded amount of memory and time, and nobody waits for
-// it.
+// HttpServer: answers requests on loopback inside the event loop, one request per connection. Slow, huge,
+// malformed or too many clients cost a bounded amount of memory and time and block nothing.
 #pragma once
 
 #include "common/base/fd.h"
@@ -17,7 +16,7 @@ namespace xpurun::launcher {
 
 class HttpServer {
  public:
-  // Answers one request, now or later; a second answer is ignored, as is one to a client that has gone.
+  // Answers one request, now or later. A second answer and an answer to a closed connection are ignored.
   using Reply = std::function<void(const HttpResponse&)>;
   using Handler = std::function<void(const HttpRequest&, const Reply&)>;
 
@@ -26,7 +25,8 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // On 127.0.0.1; if the port is taken, on the next free one of the following hundred. Once.
+  // Listens on 127.0.0.1. If the port is taken, the next free port of the following hundred is used. Call
+  // once.
   base::Status listen(int port);
   // 0 until it listens.
   int port() const { return port_; }
@@ -44,9 +44,9 @@ class HttpServer {
 
   void accept_all();
   void client_ready(int fd, uint32_t events);
-  // It is dropped unless something more comes of it within so long.
+  // Closes the connection unless it makes progress within this time.
   void allow(int fd, Client& client, double seconds);
-  // False once the client is gone.
+  // False after the client has disconnected.
   bool read_from(int fd, Client& client);
   void handle(int fd, const std::shared_ptr<Client>& client, const HttpRequest& request);
   void answer(int fd, Client& client, const HttpResponse& response);

@@ -1,6 +1,6 @@
-// The names, labels and units that DLRover's xpu_timer has, for those who read these: durations in
-// microseconds, bandwidth in Gbit/s on the bus, throughput in TFLOP/s, all gauges. Where its statistics were
-// of averages, ours are of single calls, the last ones of each series.
+// Names, labels and units of DLRover's xpu_timer, for its dashboards: durations in microseconds, bus
+// bandwidth in Gbit/s, throughput in TFLOP/s, all gauges. xpu_timer computed its statistics from averages;
+// here they come from the newest single calls of each series.
 #include "launcher/collect/op_names.h"
 #include "launcher/metrics/families.h"
 
@@ -52,7 +52,7 @@ Labels common_labels(const NodeMetrics& node, const RankMetrics& rank) {
           {"rank", fmt::format("{}", rank.rank == base::kNoRank ? 0 : rank.rank)}};
 }
 
-// A communicator that has no more ranks than this node can be of this node alone.
+// A communicator with at most as many ranks as this node may lie within this node.
 bool within_node(const NodeMetrics& node, const RankTiming& t) {
   return std::all_of(t.comms.begin(), t.comms.end(), [&](const CommTotals& comm) {
     return comm.nranks <= static_cast<int>(node.ranks.size());
@@ -113,7 +113,7 @@ void add_common(const NodeMetrics& node, const RankMetrics& rank, Families& out)
           node.last_dump_s);
 }
 
-// The shapes with the most calls; each is five families, whose names are made of it.
+// The shapes with the most calls. Each shape adds five families whose names contain the shape.
 constexpr size_t kMostShapes = 64;
 
 std::vector<const std::pair<const ShapeKey, ShapeSeries>*> commonest_shapes(const RankTiming& t) {
@@ -161,7 +161,8 @@ void add_atorch(const NodeMetrics& node, Families& out) {
 
 void add_xpu_timer(const NodeMetrics& node, Families& out) {
   if (node.ranks.empty()) {
-    // Readers take a job without such a line for hung. Until its ranks are known, one stands for all.
+    // Scrapers treat a job without this line as hung. Until the ranks are known, one line stands for all of
+    // them.
     add_common(node, {.rank = 0, .local_rank = 0}, out);
   }
   for (const RankMetrics& rank : node.ranks) {

@@ -16,7 +16,7 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr int kFewestRows = 6;
-// A terminal that takes nothing for so long is stopped: better a stale line than a stopped supervisor.
+// A terminal that accepts nothing for this time is stopped. A stale line is better than a blocked supervisor.
 constexpr int kPatienceMs = 100;
 
 winsize size_of(int fd) {
@@ -34,7 +34,7 @@ bool understands_escapes() {
 
 Footer::Footer(int fd) {
   if (base::is_terminal(fd) && understands_escapes()) {
-    // Opened anew: O_NONBLOCK on the stream we share with the ranks would be theirs too.
+    // Opened again: O_NONBLOCK belongs to the open file, which the ranks share.
     terminal_.reset(
         ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   }
@@ -54,7 +54,7 @@ size_t Footer::columns() const {
 void Footer::put(const std::string& bytes) const {
   pollfd waiting{.fd = terminal_.get(), .events = POLLOUT, .revents = 0};
   if (::poll(&waiting, 1, kPatienceMs) == 1) {
-    // One write, far below what a terminal takes at once.
+    // One write(2), small enough for any terminal's buffer.
     (void)!::write(terminal_.get(), bytes.data(), bytes.size());
   }
 }
@@ -73,7 +73,8 @@ void Footer::show(const std::string& text) {
           "8",
           rows_);
     }
-    // Down and up again, scrolling if need be, so that the cursor is above the last row, in its column.
+    // Moves down and up again, scrolling if needed, so that the cursor is above the last row in the same
+    // column.
     out += fmt::format(
         "\x1b"
         "D\x1b[A\x1b"

@@ -1,6 +1,6 @@
-// Footer: one line kept at the bottom of a terminal, outside the region that scrolls, so that whoever writes
-// to the terminal, the ranks included, writes above it and never into it. Nothing is read from the terminal
-// and its settings are not touched. Writes never block: a terminal stopped by Ctrl-S must not stop us.
+// Footer: a status line at the bottom of a terminal, outside the scrolling region, so that output of the
+// ranks appears above the line and never inside it. Footer reads nothing from the terminal and does not
+// change its settings. Writes never block: a terminal stopped by Ctrl-S must not stop the supervisor.
 #pragma once
 
 #include "common/base/fd.h"
@@ -11,25 +11,25 @@ namespace xpurun::launcher {
 
 class Footer {
  public:
-  // `fd` is a stream that may be a terminal; if it is none, everything here does nothing.
+  // `fd` may be a terminal. If it is not, all functions do nothing.
   explicit Footer(int fd);
   ~Footer() { hide(); }
   Footer(const Footer&) = delete;
   Footer& operator=(const Footer&) = delete;
 
-  // A terminal that understands this, and is ours to write to: we are in its foreground.
+  // Whether fd is a capable terminal and this process is in its foreground process group.
   bool usable() const;
   size_t columns() const;
-  // Cut to the width by the caller. Follows changes of the terminal's size.
+  // The caller cuts the text to the width. Adapts to a changed terminal size.
   void show(const std::string& text);
-  // Gives the line back to the terminal.
+  // Removes the line and restores the scrolling region.
   void hide();
 
  private:
   void put(const std::string& bytes) const;
 
   base::UniqueFd terminal_;
-  int rows_ = 0;  // of the terminal, while the line is there; 0: it is not
+  int rows_ = 0;  // rows of the terminal while the line is shown, else 0
 };
 
 }  // namespace xpurun::launcher

@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// Below it, a rank has simply not been looked at again yet.
+// A shorter time only means that the next poll is not due yet.
 constexpr double kFreshS = 5;
 constexpr size_t kNamedRanks = 3;
 constexpr size_t kWideEnoughForPid = 60;

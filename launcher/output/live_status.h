@@ -1,6 +1,5 @@
-// LiveStatus: what a supervisor knows of its job at this moment: the answer to "status" on the control
-// socket, the line at the bottom of the terminal, and what `xpurun top` shows. Plain data; the texts are
-// pure.
+// LiveStatus: the state of a job at one moment, for the "status" request, the status line and `xpurun top`.
+// Plain data; the texts are pure functions.
 #pragma once
 
 #include "common/base/ids.h"
@@ -18,19 +17,19 @@ struct LiveRank {
   base::Rank rank = base::kNoRank;
   base::Pid pid = 0;
   char state = '?';      // proc(5): R S D T t Z
-  bool alive = true;     // false: its last known place
-  double still_s = 0;    // since the main thread was last seen to move
-  double cpu_share = 0;  // cores
+  bool alive = true;     // false: the position is the last one before death
+  double still_s = 0;    // seconds since the last progress
+  double cpu_share = 0;  // CPU cores in use
   std::string function;  // innermost Python frame; empty without Python
   std::string file;
   int line = 0;
-  // Of ranks that use a GPU; all 0 for others.
+  // For ranks that use a GPU, else 0.
   double flops_per_s = 0;
   double collectives_per_s = 0;
-  uint64_t outstanding = 0;     // collectives handed to the GPU, not known to have finished
+  uint64_t outstanding = 0;     // outstanding collectives
   std::string last_collective;  // "AllReduce 812 of dp", newest call; empty: none
-  double untraced_share = -1;   // of the GPU's time, estimated; negative: not known
-  uint64_t dropped = 0;         // timed calls that found no room in the ring
+  double untraced_share = -1;   // estimated share of GPU time; negative: unknown
+  uint64_t dropped = 0;         // events lost because the ring was full
 };
 
 struct LiveStatus {
@@ -39,11 +38,11 @@ struct LiveStatus {
   std::vector<std::string> command;  // redacted
   double elapsed_s = 0;
   double hang_timeout_s = 0;
-  double next_check_s = 0;  // until the ranks are looked at again
+  double next_check_s = 0;  // seconds until the next poll
   int world_size = 0;
   std::string timing;   // level: off, light, full
-  std::string trace;    // directory of a trace that is not finished; else empty
-  std::string problem;  // the verdict on a stall that is open; empty while all is well
+  std::string trace;    // directory of the trace under way, else empty
+  std::string problem;  // verdict on the current stall, else empty
   std::vector<LiveRank> ranks;
 };
 
@@ -52,7 +51,8 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text);
 
 // At most `columns` wide.
 std::string status_line_text(const LiveStatus& s, size_t columns);
-// Header and one line a rank; at most `rows` lines, the stillest ranks first if they do not fit; 0: all.
+// A header and one line per rank. At most `rows` lines; if they do not fit, the ranks with the oldest
+// progress come first. 0: all.
 std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const Ink& ink);
 
 }  // namespace xpurun::launcher

@@ -86,7 +86,7 @@ void Screen::stop() {
   sigaddset(&set, SIGTSTP);
   ::raise(SIGTSTP);
   ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
-  // Here we are stopped, until somebody sends SIGCONT.
+  // The process stops here until SIGCONT.
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   enter();
 }
@@ -100,7 +100,7 @@ size_t Screen::rows() const {
 }
 
 void Screen::show(const std::string& text) {
-  // Line by line over what is there, then nothing below: no flicker.
+  // Overwrites line by line and clears the rest: no flicker.
   std::string out = "\x1b[H";
   const auto lines = base::split(text, '\n');
   const size_t count = std::min(lines.size(), rows());
@@ -134,7 +134,7 @@ Screen::Event Screen::wait(double seconds) {
     char key = 0;
     if (fds[0].revents != 0) {
       const ssize_t n = ::read(STDIN_FILENO, &key, 1);
-      // Hung up: nobody looks any more.
+      // The terminal has hung up.
       const bool gone = n < 0 || (n == 0 && (fds[0].revents & POLLHUP) != 0);
       if (gone || key == 'q' || key == 'Q' || key == kCtrlD) {
         return Event::quit;

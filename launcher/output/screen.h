@@ -1,5 +1,5 @@
-// Screen: the whole terminal for a while: its other page, single keys without echo. The destructor gives all
-// of it back, and so do the signals that stop or end us. One at a time; single-threaded.
+// Screen: full-screen mode: the alternate screen and single keys without echo. The destructor and the signals
+// that stop or end the program restore the terminal. One object at a time; single-threaded.
 #pragma once
 
 #include "common/base/fd.h"
@@ -26,7 +26,7 @@ class Screen {
   size_t columns() const;
   size_t rows() const;
   void show(const std::string& text);
-  // Until `seconds` are over, the size has changed, q or Ctrl-D was typed, or a signal asks us to end.
+  // Returns after `seconds`, on a changed size, on q or Ctrl-D, or on a terminating signal.
   Event wait(double seconds);
   int signal() const { return signal_; }
   void close();

@@ -13,7 +13,7 @@ std::string text_block(std::string_view text, size_t columns, size_t indent);
 // term is too long for that or the terminal too narrow for two columns.
 std::string definition(std::string_view term, std::string_view text, size_t columns, size_t column);
 
-// The beginning of `text`, at most `columns` wide, with dots if something is missing.
+// The beginning of `text`, at most `columns` wide, with dots if the text was cut.
 std::string cut_end(std::string_view text, size_t columns);
 
 // Width for help texts: that of the terminal behind fd, at least 40, at most 100.

@@ -20,12 +20,12 @@ namespace xpurun::launcher {
 
 namespace {
 
-// No run directory is nested deeper; somebody's links or mounts might be.
+// No run directory is nested deeper, but a foreign directory may be.
 constexpr int kDeepest = 32;
 
 base::Status remove_entry(int dir, const std::string& name, dev_t device, int depth);
 
-// Everything in the directory but the entry `spare`.
+// Removes everything in the directory except the entry `spare`.
 base::Status remove_content(base::UniqueFd dir, std::string_view spare, dev_t device, int depth) {
   DIR* stream = ::fdopendir(dir.get());
   if (stream == nullptr) {
@@ -107,7 +107,7 @@ base::Status remove_run(const std::string& runs_dir, const RunEntry& run) {
   if (!dir || ::fstat(dir.get(), &st) != 0) {
     return base::fail_errno(fmt::format("cannot open {}", run.path));
   }
-  // Time has passed while somebody was asked: look again.
+  // The user was asked meanwhile: check again.
   const auto now = read_run(run.path);
   if (!now || now->manifest.id != run.name || now->manifest.started_wall_ns != run.manifest.started_wall_ns) {
     return base::fail(fmt::format("{} is not what it was", run.path));

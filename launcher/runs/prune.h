@@ -1,5 +1,5 @@
-// Which runs are to be removed, and the removal. select_runs is pure; remove_run deletes one directory tree
-// through descriptors, follows no link and leaves no file system.
+// Selects and removes old runs. select_runs is pure. remove_run deletes one directory tree through
+// descriptors; it follows no link and does not cross file systems.
 #pragma once
 
 #include "common/base/result.h"
@@ -12,7 +12,7 @@
 namespace xpurun::launcher {
 
 struct PruneRules {
-  std::optional<size_t> keep;          // all but so many of the newest
+  std::optional<size_t> keep;          // remove all but the newest N
   std::optional<double> older_than_s;  // ended longer ago
   std::optional<uint64_t> max_bytes;   // oldest first, until the rest fits
 
@@ -24,15 +24,15 @@ struct PruneChoice {
   std::string why;
 };
 
-// Of `runs`, newest first. A run that any rule names goes, unless it lives.
+// `runs` is sorted newest first. A run that any rule names is removed, unless it is live.
 std::vector<PruneChoice> select_runs(const std::vector<RunEntry>& runs, const PruneRules& rules,
                                      int64_t now_wall_ns);
 
-// run.json goes last: an interrupted removal leaves a run directory that can be removed again. Fails, and has
-// removed nothing, if the run has come to life or the directory is another one by now.
+// run.json is removed last, so an interrupted removal can be repeated. Fails without removing anything if the
+// run is live or the directory has been replaced.
 base::Status remove_run(const std::string& runs_dir, const RunEntry& run);
 
-// `latest` points at the newest of `left`, or is removed with the last run. Left alone if it is fine.
+// Points `latest` at the newest of `left`, or removes the link with the last run. A valid link stays.
 void mend_latest(const std::string& runs_dir, const std::vector<RunEntry>& left);
 
 }  // namespace xpurun::launcher

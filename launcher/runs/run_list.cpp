@@ -46,7 +46,7 @@ uint64_t size_on_disk(const std::string& path) {
   return out;
 }
 
-// The command's own start is not recorded until it was looked at; it started when the run did.
+// The start of the main process is not recorded before the first discovery; the start of the run stands in.
 bool main_lives(const model::RunManifest& run, const base::ProcFs& proc) {
   constexpr double kSlackS = 60;  // wall clocks are set, too
   const auto stat = run.main_pid > 0 ? proc.stat(run.main_pid) : base::fail("none");
@@ -71,7 +71,7 @@ bool job_lives(const model::RunManifest& run) {
   });
 }
 
-// A pid alone may be somebody else's by now: the program behind it decides.
+// A pid may have been reused, so the program behind the pid decides.
 bool supervisor_lives(const model::RunManifest& run) {
   const base::ProcFs proc;
   const auto stat = proc.stat(run.supervisor_pid);

@@ -1,4 +1,4 @@
-// The run directories below one directory, and whether each still lives. Reads only; follows no links.
+// The run directories below one directory, and whether each run is live. Reads only; follows no links.
 #pragma once
 
 #include "common/base/result.h"
@@ -27,8 +27,8 @@ struct RunEntry {
   int64_t ended_wall_ns = 0;
 };
 
-// Newest first. A directory counts as a run directory if its run.json is one and carries the directory's own
-// name: a copy of that file elsewhere does not make a directory ours. The rest is passed over.
+// Newest first. A directory is a run directory if its run.json is valid and names this directory: a copied
+// run.json does not make another directory a run. Other directories are skipped.
 base::Result<std::vector<RunEntry>> list_runs(const std::string& runs_dir);
 // One run directory, which may have any name.
 base::Result<RunEntry> read_run(const std::string& path);

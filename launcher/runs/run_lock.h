@@ -1,5 +1,6 @@
-// RunLock: a supervisor's mark on its run directory: an flock(2) on the directory itself, gone with the
-// process however it ends. Seen in other PID namespaces of the host too, where a pid says nothing.
+// RunLock: marks a run directory as live by an flock(2) on the directory itself. The kernel releases the lock
+// when the process ends for any reason. The lock is visible from other PID namespaces of the host, where a
+// pid means nothing.
 #pragma once
 
 #include "common/base/fd.h"
@@ -11,9 +12,9 @@ namespace xpurun::launcher {
 
 class RunLock {
  public:
-  // A file system without locks gives an error: the run goes on without.
+  // Fails on a file system without locks; the run continues without a lock.
   static base::Result<RunLock> take(const std::string& run_dir);
-  // Somebody holds it. False also where it cannot be told.
+  // Whether a process holds the lock. Also false if the lock cannot be checked.
   static bool held(const std::string& run_dir);
 
  private:

@@ -32,7 +32,7 @@ std::vector<char*> c_pointers(const std::vector<std::string>& strings) {
   return out;
 }
 
-// Gives the command exactly our argv, environment and signal mask: Boost would put the resolved path in
+// Sets argv, environment and signal mask of the command exactly: Boost would put the resolved path in
 // argv[0].
 struct ExactCommand : bp::extend::handler {
   ExactCommand(char** argv_in, char** env_in, const sigset_t& mask_in)
@@ -99,7 +99,7 @@ base::Result<base::Pid> spawn_command(const Command& command) {
     std::error_code error;
     bp::child child(bp::exe = exe, ExactCommand(argv.data(), env.data(), command.signal_mask), error);
     const base::Pid pid = error ? 0 : child.id();
-    // Boost's destructor would terminate the child, and its wait would reap it behind our back.
+    // Boost's destructor would terminate the child, and its wait would reap the child unseen.
     child.detach();
     return {pid, error.value()};
   };

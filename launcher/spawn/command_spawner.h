@@ -1,4 +1,5 @@
-// Starts the user's command. Boost.Process forks and reports a failed exec; supervision is ours from then on.
+// Starts the user's command. Boost.Process forks and reports a failed exec; everything after that is done
+// here.
 #pragma once
 
 #include "common/base/ids.h"
@@ -16,7 +17,7 @@ struct Command {
   sigset_t signal_mask{};         // what the command starts with
 };
 
-// The file that argv[0] means by execvp(3)'s rules. Fails with ENOENT (exit status 127) or EACCES (126).
+// The file that execvp(3) would run for argv[0]. Fails with ENOENT (exit status 127) or EACCES (126).
 base::Result<std::string> resolve_program(const std::string& name);
 
 // Standard streams, working directory, process group and limits are inherited. The child is ours to reap.

@@ -68,7 +68,7 @@ std::vector<std::string> without(std::vector<std::string> env, std::string_view 
   return env;
 }
 
-// NCCL takes what the environment does not say from these files, the first that says it.
+// NCCL reads variables that are not in the environment from the first of these files that sets them.
 std::optional<std::string> plugin_in_files(const std::vector<std::string>& env) {
   std::vector<std::string> paths = {"/etc/nccl.conf"};
   if (const auto file = value_in(env, "NCCL_CONF_FILE")) {
@@ -91,7 +91,7 @@ std::optional<std::string> plugin_in_files(const std::vector<std::string>& env) 
   return std::nullopt;
 }
 
-// What an outer xpurun has remembered.
+// The plugin recorded by an outer xpurun.
 std::string remembered(const std::string& value) {
   for (const std::string_view mode : {wire::kProfilerAuto, wire::kProfilerAlways}) {
     if (value.starts_with(mode)) {

@@ -1,5 +1,5 @@
-// The environment of the command: ours, plus our variables, one LD_PRELOAD entry before the others, and,
-// where collectives are to be timed by it, our library as NCCL's profiler plugin.
+// The environment of the command: xpurun's own, plus xpurun's variables, the preload library in LD_PRELOAD,
+// and the preload library as NCCL's profiler plugin if collectives are timed by it.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace xpurun::launcher {
 
-// Our own environment as NAME=VALUE.
+// xpurun's own environment as NAME=VALUE.
 std::vector<std::string> current_environment();
 
 // Prepends `library` to LD_PRELOAD. Another entry of the same library is dropped.
@@ -15,12 +15,12 @@ std::vector<std::string> with_preload(std::vector<std::string> env, const std::s
 std::vector<std::string> with_variable(std::vector<std::string> env, const std::string& name,
                                        const std::string& value);
 
-// When our library stands in for NCCL's profiler plugin.
+// When the preload library is NCCL's profiler plugin.
 enum class NcclProfiler { automatic, always, never };
 
-// Makes `library` NCCL's profiler plugin, and remembers the one that would have been loaded, for the library
-// to hand on to. `automatic`: if `timing`, and unless the user has asked NCCL for none at all. What an outer
-// xpurun has put there is taken back first.
+// Makes `library` NCCL's profiler plugin and records the plugin that NCCL would have loaded, so that the
+// library can chain it. `automatic`: only if `timing`, and not if the user has disabled NCCL's plugins. The
+// setting of an outer xpurun is undone first.
 enum class Timed { no, yes };
 std::vector<std::string> with_nccl_profiler(std::vector<std::string> env, const std::string& library,
                                             NcclProfiler when, Timed timing);

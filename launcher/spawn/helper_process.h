@@ -1,5 +1,5 @@
-// HelperProcess: one of our own short-lived programs, with a pipe to its stdin and one from its stdout. Its
-// death is the reaper's business; destroying this object kills it if it still runs.
+// HelperProcess: a short-lived program of xpurun with pipes to its stdin and from its stdout. The owner of
+// the event loop reaps it. The destructor kills a running helper.
 #pragma once
 
 #include "common/base/fd.h"
@@ -30,7 +30,7 @@ class HelperProcess {
   int output() const { return output_.get(); }  // non-blocking read end of its stdout
   void close_output() { output_.reset(); }
   void close_input() { input_.reset(); }  // releases a helper that waits at its barrier
-  // To be called when the reaper has seen it end: the pid may mean somebody else from now on.
+  // Call after the process was reaped: its pid may be reused from now on.
   void forget() { pid_ = 0; }
   void kill();
 

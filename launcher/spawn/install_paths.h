@@ -1,5 +1,5 @@
-// Where our own parts are: beside the running program in an installed tree, a bundle or a build directory.
-// Nothing is looked up through the environment.
+// Paths of xpurun's own parts, relative to the running program in an installed tree, a bundle or a build
+// directory. The environment is not consulted.
 #pragma once
 
 #include "common/base/result.h"

@@ -246,6 +246,7 @@ bool DumpJob::helper_ended(base::Pid pid, base::WaitStatus status) {
     close_output(*e);
     e->process_open = false;  // only now: the entry must not be over before it has a result
     if (!e->has_result) {
+      e->result.no_result = true;
       finish_entry(
           *e, model::DumpStatus::failed,
           status.signaled()
@@ -263,6 +264,7 @@ void DumpJob::expire() {
   for (const auto& e : entries_) {
     if (e->process_open) {
       if (!e->has_result) {
+        e->result.no_result = true;
         finish_entry(*e, model::DumpStatus::timeout, fmt::format("no result within {} s", request_.deadline_s));
       }
       e->helper.kill();

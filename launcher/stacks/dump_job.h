@@ -1,6 +1,6 @@
-// DumpJob: takes the stacks of many processes at one moment. One xpurun-stackdump per process; all prepare
-// first, then all are released together, so that the pictures fit. Nothing here waits: the event loop drives
-// it. A helper that takes too long is killed, which lets its target run on.
+// DumpJob: takes the stacks of many processes at one moment. One xpurun-stackdump per process; all helpers
+// prepare first, then all are released together, so that the stacks are comparable. The event loop drives the
+// job; no function blocks. A helper that exceeds its deadline is killed; its target then runs on.
 #pragma once
 
 #include "common/model/dump_manifest.h"
@@ -27,10 +27,10 @@ struct DumpTarget {
 
 // Until what is left of a dump is killed.
 inline constexpr double kDumpS = 20;
-inline constexpr double kDumpWithDebuggersS = 80;  // gdb has 20 s and cuda-gdb 30 s
+inline constexpr double kDumpWithDebuggersS = 80;  // gdb has 15 s and cuda-gdb 30 s
 
 enum class DumpOrder {
-  ranks_first,   // workers and other company follow after the ranks, some at a time
+  ranks_first,   // ranks first, then workers and others, a few at a time
   all_together,  // every target is stopped in the same moment
 };
 
@@ -43,7 +43,7 @@ struct DumpRequest {
   double prepare_s = 2;        // then those that are ready are released
   double deadline_s = kDumpS;  // then what is left is killed
   sigset_t signal_mask{};
-  int stderr_fd = -1;  // where helpers complain
+  int stderr_fd = -1;  // standard error of the helpers
   DumpOrder order = DumpOrder::ranks_first;
   bool keep_snapshots = false;              // as <key>.snapshot beside the stacks
   std::vector<std::string> helper_options;  // further options of xpurun-stackdump, as --no-stop
@@ -57,7 +57,7 @@ struct DumpOutcome {
 class DumpJob {
  public:
   using Done = std::function<void(const DumpOutcome&)>;
-  // Told about every helper's pid, so that it is not taken for a part of the job.
+  // Called with every helper's pid, so that helpers are not counted as processes of the job.
   using HelperStarted = std::function<void(base::Pid)>;
 
   DumpJob(EventLoop& loop, DumpRequest request, HelperStarted started, Done done);
@@ -67,7 +67,7 @@ class DumpJob {
 
   // Calls `done` later, from the loop, even if nothing could be started.
   void start();
-  // To be called by the reaper. Returns whether the pid was one of ours.
+  // Call for every reaped child. Returns whether the pid was a helper of this job.
   bool helper_ended(base::Pid pid, base::WaitStatus status);
 
  private:

@@ -1,4 +1,4 @@
-// Dumps live processes together and waits for it, for a command without an event loop of its own.
+// Dumps live processes together and waits for the result, for commands without an event loop.
 #pragma once
 
 #include "common/base/result.h"
@@ -20,12 +20,13 @@ struct LiveDump {
 
 struct LiveDumpResult {
   DumpOutcome outcome;
-  std::string complaints;  // what helpers that ended without a result had to say
+  std::string complaints;  // standard error of helpers that ended without a result
 };
 
 base::Result<LiveDumpResult> dump_live(const LiveDump& dump, const std::vector<DumpTarget>& targets);
 
-// Of every process of the outcome; one whose file is missing or unreadable is a failed one.
+// The stacks of every process of the outcome. A process whose file is missing or unreadable gets status
+// failed.
 std::vector<model::ProcessStacks> load_dumped(const std::string& directory, const DumpOutcome& outcome);
 
 std::string own_host_name();

@@ -42,6 +42,11 @@ bool has_python_ancestor(const base::ProcFs& proc, base::Pid pid, const Identity
 
 }  // namespace
 
+bool has_ended(const base::ProcFs& proc, base::Pid pid) {
+  const auto stat = proc.stat(pid);
+  return !stat || stat->state == 'X' || (stat->state == 'Z' && stat->num_threads <= 1);
+}
+
 base::Result<std::vector<base::Pid>> parse_pids(std::string_view text) {
   std::vector<base::Pid> out;
   size_t at = 0;
@@ -77,7 +82,8 @@ std::vector<base::Pid> with_descendants(const base::ProcFs& proc, const std::vec
       continue;
     }
     out.push_back(pid);
-    const std::vector<base::Pid> children = proc.children(pid);
+    std::vector<base::Pid> children = proc.children(pid);
+    std::erase_if(children, [&](base::Pid child) { return has_ended(proc, child); });
     open.insert(open.end(), children.rbegin(), children.rend());
   }
   return out;

@@ -151,6 +151,7 @@ void Supervisor::start_dump() {
                     .at_s = journal_.elapsed_s(),
                     .hang_timeout_s = options_.hang_timeout_s,
                     .escalated = serving_.front().why == model::DumpReason::hang && !is_doubted(),
+                    .idle_counts = options_.hang_idle,
                     .trigger_rank = serving_.front().trigger,
                     .ranks = observations()};
   const std::string directory = journal_.dir().file(dump_dir_);

@@ -21,8 +21,8 @@ bool maps_contain(const base::ProcFs& proc, Pid pid, std::string_view name) {
 
 }  // namespace
 
-ProcessTable::ProcessTable(Pid supervisor, base::MonoNs started)
-    : supervisor_(supervisor), started_(started) {}
+ProcessTable::ProcessTable(Pid supervisor, base::MonoNs started, base::ProcFs proc)
+    : proc_(std::move(proc)), supervisor_(supervisor), started_(started) {}
 
 void ProcessTable::walk(Pid pid, std::vector<Pid>& found) const {
   for (Pid child : proc_.children(pid)) {
@@ -38,7 +38,10 @@ void ProcessTable::inspect(TrackedProcess& p) {
   const Pid pid = p.record.pid;
   p.record.cmdline = model::redact_argv(proc_.cmdline(pid));
   p.identity = identity_from(proc_.environ(pid));
-  p.exe = proc_.exe(pid);
+  std::string exe = proc_.exe(pid);
+  // A child that is seen between its fork and its exec looks like its parent.
+  p.record.python = p.record.python && (p.exe.empty() || exe == p.exe);
+  p.exe = std::move(exe);
   p.record.python = p.record.python || looks_like_python(p.exe) || maps_contain(proc_, pid, "libpython");
   p.record.preload = maps_contain(proc_, pid, "libxpurun_preload.so");
 }
@@ -116,6 +119,7 @@ void ProcessTable::assign_roles() {
     assign_by_parents();
     return;
   }
+  find_left_behind();
   // Of all processes that carry a rank's variables, the rank is the topmost Python; without one, the topmost.
   std::map<base::Rank, Pid> chosen;
   const auto better = [&](const TrackedProcess& a, const TrackedProcess& b) {
@@ -125,7 +129,7 @@ void ProcessTable::assign_roles() {
     return descends_from(b, a.record.pid);
   };
   for (const auto& [pid, p] : processes_) {
-    if (!p.alive || !p.identity || p.identity->kind != *kind_) {
+    if (!p.alive || !p.identity || p.identity->kind != *kind_ || p.left_behind) {
       continue;
     }
     const auto it = chosen.find(p.identity->rank);
@@ -138,6 +142,12 @@ void ProcessTable::assign_roles() {
       continue;
     }
     model::ProcessRecord& r = p.record;
+    if (p.left_behind) {
+      r.role = r.python ? "worker" : "child";
+      r.rank = p.identity->rank;
+      r.local_rank = -1;
+      continue;
+    }
     const bool carries = p.identity && p.identity->kind == *kind_;
     if (carries && chosen.at(p.identity->rank) == pid) {
       r.role = model::ProcessRole::rank;
@@ -158,6 +168,29 @@ void ProcessTable::assign_roles() {
         r.rank = base::kNoRank;
         break;
       }
+    }
+  }
+}
+
+bool ProcessTable::known_rank_before(const TrackedProcess& p) const {
+  const auto is_it = [&](const TrackedProcess& other) {
+    return other.record.role == model::ProcessRole::rank && other.identity == p.identity &&
+           std::pair(other.record.start_ticks, other.record.pid) <
+               std::pair(p.record.start_ticks, p.record.pid);
+  };
+  return std::any_of(dead_.begin(), dead_.end(), is_it) ||
+         std::any_of(processes_.begin(), processes_.end(),
+                     [&](const auto& entry) { return is_it(entry.second); });
+}
+
+// Orphans, which are our children now, with the variables of a rank that was known before them. A launcher
+// that restarts a rank is that rank's parent, so a new rank is no orphan; one that has been a rank stays one
+// when its launcher ends.
+void ProcessTable::find_left_behind() {
+  for (auto& [pid, p] : processes_) {
+    const bool orphan = p.record.ppid == supervisor_ && pid != main_;
+    if (p.alive && p.identity && orphan && p.record.role != model::ProcessRole::rank && known_rank_before(p)) {
+      p.left_behind = true;
     }
   }
 }
@@ -311,8 +344,18 @@ std::vector<base::Pid> ProcessTable::possible_spawners() const {
 
 void ProcessTable::mark_dead(Pid pid) {
   const auto it = processes_.find(pid);
-  if (it != processes_.end()) {
-    it->second.alive = false;
+  if (it == processes_.end()) {
+    return;
+  }
+  it->second.alive = false;
+  if (it->second.record.role != model::ProcessRole::rank) {
+    return;
+  }
+  // What it has started is not the rank now, whatever its variables say.
+  for (auto& [below, p] : processes_) {
+    if (p.alive && p.identity && p.identity == it->second.identity && descends_from(p, pid)) {
+      p.left_behind = true;
+    }
   }
 }
 
@@ -339,6 +382,27 @@ std::vector<const TrackedProcess*> ProcessTable::living() const {
     if (p.alive) {
       out.push_back(&p);
     }
+  }
+  return out;
+}
+
+std::vector<Descendant> ProcessTable::descendants_of(Pid pid) const {
+  const TrackedProcess* above = find(pid);
+  std::vector<Descendant> out;
+  for (const auto& [below, p] : processes_) {
+    if (!p.alive || above == nullptr || !descends_from(p, pid)) {
+      continue;
+    }
+    // A fork runs on with the program's arguments; the other two ways have their own.
+    const auto& words = p.record.cmdline;
+    const bool forked = words == above->record.cmdline ||
+                        std::find(words.begin(), words.end(), "--multiprocessing-fork") != words.end() ||
+                        multiprocessing_part(words) == MultiprocessingPart::fork_server;
+    out.push_back({.pid = below,
+                   .parent = p.record.ppid,
+                   .python = p.record.python,
+                   .forked = p.record.python && forked,
+                   .name = p.record.comm});
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/base/procfs.h"
 #include "common/model/run_manifest.h"
+#include "launcher/supervise/helper_watch.h"
 #include "launcher/supervise/identity.h"
 #include "launcher/supervise/pidfd.h"
 
@@ -24,14 +25,15 @@ struct TrackedProcess {
   Pidfd pidfd;
   std::string exe;
   bool alive = true;
-  bool spawned = false;  // a rank because the Python process that started it only waits for it
+  bool left_behind = false;  // by a rank that has ended: its helper, although it has the rank's variables
+  bool spawned = false;      // a rank because the Python process that started it only waits for it
   base::MonoNs seen = 0;
 };
 
 class ProcessTable {
  public:
   // `started` is the origin of all times in records.
-  ProcessTable(base::Pid supervisor, base::MonoNs started);
+  ProcessTable(base::Pid supervisor, base::MonoNs started, base::ProcFs proc = base::ProcFs());
 
   // Called for each process once it is known; its pidfd is open if the kernel has pidfds.
   void on_found(std::function<void(const TrackedProcess&)> handler) { on_found_ = std::move(handler); }
@@ -65,6 +67,8 @@ class ProcessTable {
   // Living processes with role "rank", by rank.
   std::vector<const TrackedProcess*> living_ranks() const;
   std::vector<const TrackedProcess*> living() const;
+  // The living processes below this one.
+  std::vector<Descendant> descendants_of(base::Pid pid) const;
   std::vector<const TrackedProcess*> dead_ranks() const;
   // Every process ever seen that matters for the record: ranks, workers, agents, the command.
   std::vector<model::ProcessRecord> records() const;
@@ -77,6 +81,8 @@ class ProcessTable {
   void inspect(TrackedProcess& p);
   void assign_roles();
   void assign_by_parents();
+  void find_left_behind();
+  bool known_rank_before(const TrackedProcess& p) const;
   const TrackedProcess* topmost_python() const;
   bool has_python_below(base::Pid ancestor) const;
   // A process that Python's multiprocessing keeps for itself.

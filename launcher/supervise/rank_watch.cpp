@@ -2,6 +2,7 @@
 
 #include "common/base/log.h"
 #include "common/base/strings.h"
+#include "stackdump/native/kernel_view.h"
 
 #include <algorithm>
 #include <unistd.h>
@@ -30,8 +31,13 @@ bool reads_standard_input(const std::string& syscall) {
 
 }  // namespace
 
-RankWatch::RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now)
-    : rank_(rank), pid_(pid), last_progress_(now) {}
+RankWatch::RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double helpers_after_s)
+    : rank_(rank),
+      pid_(pid),
+      last_progress_(now),
+      main_moved_(now),
+      helpers_after_(base::s_to_ns(helpers_after_s)),
+      helpers_(pid) {}
 
 void RankWatch::sample_usage(base::MonoNs now) {
   const auto process = proc_.stat(pid_);
@@ -57,7 +63,7 @@ bool RankWatch::sample_without_python() {
     return true;
   }
   std::swap(now_in, syscall_);
-  return now_in != syscall_;
+  return !stackdump::same_system_call(now_in, syscall_);
 }
 
 bool RankWatch::sample_position(base::MonoNs now) {
@@ -81,6 +87,9 @@ bool RankWatch::sample_position(base::MonoNs now) {
     // The program has exec'ed, is ending, or is changing its frames just now.
     base::log_debug("rank {} (pid {}): {}", rank_, pid_, base::to_line(position.error()));
     reader_.reset();
+    // Where it stood before is not where it stands: the next program of the process, or one that has made
+    // itself unreadable (PR_SET_DUMPABLE), may be anywhere.
+    position_ = {};
     return true;
   }
   const bool changed = position->fingerprint != position_.fingerprint;
@@ -88,7 +97,7 @@ bool RankWatch::sample_position(base::MonoNs now) {
   return changed;
 }
 
-void RankWatch::sample(base::MonoNs now) {
+void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers) {
   sample_usage(now);
   bool progress = sample_position(now);
   if (usage_.size() >= 2) {
@@ -102,6 +111,13 @@ void RankWatch::sample(base::MonoNs now) {
   waits_for_terminal_ = !progress && ::isatty(0) == 1 && reads_standard_input(proc_.text(pid_, "syscall"));
   if (progress || waits_for_terminal_) {
     last_progress_ = now;
+    main_moved_ = now;
+    helpers_.forget();
+  } else if (now - main_moved_ >= helpers_after_) {
+    helpers_.look(now, reader_ ? &*reader_ : nullptr, helpers());
+    if (helpers_.life() == model::HelperLife::working) {
+      last_progress_ = now;
+    }
   }
 }
 
@@ -126,6 +142,9 @@ model::RankObservation RankWatch::observe(base::MonoNs now) const {
   o.function = position_.function;
   o.file = position_.file;
   o.line = position_.line;
+  o.helper_life = helpers_.life();
+  o.outside = helpers_.outside();
+  o.helpers = helpers_.observe(now);
   return o;
 }
 

@@ -7,9 +7,11 @@
 #include "common/base/clock.h"
 #include "common/base/procfs.h"
 #include "common/model/dump_manifest.h"
+#include "launcher/supervise/helper_watch.h"
 #include "stackdump/position.h"
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -17,12 +19,17 @@ namespace xpurun::launcher {
 
 class RankWatch {
  public:
-  RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now);
+  // `helpers_after_s`: once its main thread has been still for so long, what it has started is looked at too.
+  RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double helpers_after_s);
 
-  // Takes one sample. A process that has gone leaves everything as it was.
-  void sample(base::MonoNs now);
+  // Takes one sample. A process that has gone leaves everything as it was. `helpers` is called only if they
+  // are looked at: the processes below the rank.
+  void sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers);
   // We were not running ourselves (stopped, suspended host): nobody could have made progress that we saw.
-  void forgive(base::MonoNs gap) { last_progress_ += gap; }
+  void forgive(base::MonoNs gap) {
+    last_progress_ += gap;
+    main_moved_ += gap;
+  }
 
   base::Rank rank() const { return rank_; }
   base::Pid pid() const { return pid_; }
@@ -57,6 +64,9 @@ class RankWatch {
   stackdump::Position position_{};
   std::string syscall_;
   base::MonoNs last_progress_;
+  base::MonoNs main_moved_;  // the main thread; the helpers of a still one may get on
+  base::MonoNs helpers_after_;
+  HelperWatch helpers_;
   std::deque<Usage> usage_;  // the last kWindow samples
   char state_ = '?';
   bool waits_for_terminal_ = false;

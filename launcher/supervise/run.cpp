@@ -1,6 +1,5 @@
 #include "launcher/supervise/run.h"
 
-#include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/terminal.h"
 #include "common/model/run_dir.h"
@@ -24,7 +23,7 @@ int status_of_failed_start(const base::Error& e) {
 }
 
 int complain(const base::Error& e, int status) {
-  (void)base::write_all(STDERR_FILENO, base::to_text(e));
+  base::tell(base::to_text(e));
   return status;
 }
 
@@ -33,6 +32,14 @@ base::Result<model::RunDir> make_run_dir(const RunOptions& options) {
     return model::RunDir::create_at(options.out_dir);
   }
   return model::RunDir::create(options.runs_dir, options.name.empty() ? options.command.at(0) : options.name);
+}
+
+// -q keeps warnings off the terminal, -v adds what xpurun does, -vv what it sees. xpurun.log has everything.
+base::LogLevel log_level(int verbosity) {
+  if (verbosity <= 0) {
+    return verbosity < 0 ? base::LogLevel::error : base::LogLevel::warn;
+  }
+  return verbosity == 1 ? base::LogLevel::info : base::LogLevel::debug;
 }
 
 }  // namespace
@@ -46,6 +53,7 @@ int run_job(const RunOptions& options) {
   if (!dir) {
     return complain(dir.error(), kExitOwnFailure);
   }
+  base::log_to_stderr(log_level(options.verbosity));
   base::log_to_file(dir->log());
   // Held until we end: `xpurun runs prune` leaves this directory alone.
   const auto lock = RunLock::take(dir->path());

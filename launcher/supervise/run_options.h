@@ -40,8 +40,9 @@ struct RunOptions {
   double hang_timeout_s = 300;  // a rank still for this long is a hang; 0: no hang detection
   int busy_timeouts = 3;        // a busy rank that others wait for counts as stuck after so many timeouts
   OnHang on_hang = OnHang::report;
-  double poll_s = 0;    // seconds between two looks at the ranks; 0: chosen from the hang timeout
-  int dump_signal = 0;  // signal to xpurun that dumps every rank instead of being forwarded; 0: none
+  bool hang_idle = false;  // a rank that waits for something outside the job hangs too
+  double poll_s = 0;       // seconds between two looks at the ranks; 0: chosen from the hang timeout
+  int dump_signal = 0;     // signal to xpurun that dumps every rank instead of being forwarded; 0: none
 
   // Dumps and ends
   double dump_deadline_s = 0.1;     // longest stop of one process for its stacks

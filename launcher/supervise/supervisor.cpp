@@ -64,6 +64,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir
       table_(::getpid(), journal_.started()),
       child_waits_(patience_with_waits(options)),
       detector_(options.hang_timeout_s, options.busy_timeouts),
+      unwatched_(options),
       notices_(loop, [this](const wire::Notice& n, base::Pid pid, base::Tid tid) { notice(n, pid, tid); }),
       control_(loop, [this](const nlohmann::json& request,
                             ControlServer::Reply reply) { control(request, std::move(reply)); }),

@@ -25,6 +25,7 @@
 #include "launcher/supervise/run_options.h"
 #include "launcher/supervise/shutdown.h"
 #include "launcher/supervise/signals.h"
+#include "launcher/supervise/unwatched_job.h"
 
 #include <map>
 #include <memory>
@@ -157,6 +158,7 @@ class Supervisor {
   ChildWaits child_waits_;
   DeathLedger ledger_;
   HangDetector detector_;
+  UnwatchedJob unwatched_;
   NoticeServer notices_;
   ControlServer control_;
   Shutdown shutdown_;

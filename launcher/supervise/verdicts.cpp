@@ -2,6 +2,7 @@
 #include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/strings.h"
+#include "common/base/terminal.h"
 #include "common/model/json_fields.h"
 #include "launcher/supervise/supervisor.h"
 #include "report/diagnosis/diagnose.h"
@@ -20,7 +21,7 @@ namespace {
 constexpr size_t kMostLedgerLines = 3;
 
 base::Result<model::Verdict> load_verdict(const std::string& path) {
-  XPURUN_TRY_ASSIGN(const std::string text, base::read_file(path));
+  XPURUN_TRY_ASSIGN(const std::string text, base::read_regular_file(path));
   const auto j = model::parse_json(text);
   return model::verdict_from_json(j);
 }
@@ -37,7 +38,7 @@ bool worth_telling(const model::Verdict& v, bool incidents, bool multi_process) 
 }  // namespace
 
 void Supervisor::say(const std::string& line) const {
-  (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: {}\n", line));
+  base::tell(fmt::format("xpurun: {}\n", base::sanitize(line)));
 }
 
 void Supervisor::take_verdict() {
@@ -93,7 +94,7 @@ void Supervisor::reports_done() {
 }
 
 void Supervisor::announce(const model::Verdict& verdict) {
-  const auto lines = report::verdict_lines(verdict, journal_.manifest());
+  const auto lines = report::verdict_lines(verdict);
   if (lines.empty() || lines.front() == announced_) {
     return;
   }

@@ -14,6 +14,7 @@ namespace xpurun::launcher {
 namespace {
 // Between two walks over all processes, once the job has settled; the preload's hellos come in between.
 constexpr double kSlowestDiscoveryS = 5;
+constexpr double kQuickestDiscoveryS = 0.25;
 // Between two looks at the ranks.
 constexpr double kShortestPollS = 0.1;
 constexpr double kLongestPollS = 2;
@@ -22,12 +23,14 @@ constexpr double kLongestPollS = 2;
 void Supervisor::discover() {
   table_.refresh();
   const base::MonoNs now = base::mono_ns();
+  const double helpers_after_s = options_.hang_timeout_s > 0 ? options_.hang_timeout_s / 2 : kForever;
   for (const TrackedProcess* p : table_.living_ranks()) {
     const bool watchable =
         (p->record.identity != "single" || p->record.python) && !starts_ranks(p->record.cmdline);
     const auto it = watches_.find(p->record.pid);
     if (watchable && (it == watches_.end() || it->second.rank() != p->record.rank)) {
-      watches_.insert_or_assign(p->record.pid, RankWatch(p->record.rank, p->record.pid, now));
+      watches_.insert_or_assign(p->record.pid,
+                                RankWatch(p->record.rank, p->record.pid, now, helpers_after_s));
       journal_.changed();
     }
   }
@@ -36,6 +39,11 @@ void Supervisor::discover() {
     const TrackedProcess* p = table_.find(entry.first);
     return p == nullptr || !p->alive || p->record.role != model::ProcessRole::rank;
   });
+  const TrackedProcess* command = table_.find(table_.main());
+  if (const auto line = unwatched_.look(journal_.elapsed_s(), !watches_.empty(),
+                                        command != nullptr ? command->record.comm : std::string())) {
+    say(*line);
+  }
   journal_.manifest().processes = table_.records();
   journal_.manifest().world_size = table_.world_size();
 }
@@ -69,7 +77,11 @@ void Supervisor::tick() {
   table_.set_spawners(std::move(spawners));
   if (now >= next_discovery_ || other_spawners) {
     discover();
-    discovery_interval_s_ = std::min(discovery_interval_s_ * 1.6, kSlowestDiscoveryS);
+    // A child that a rank waits for must be known before the rank has been still for too long.
+    const double slowest = options_.hang_timeout_s > 0 ? std::clamp(options_.hang_timeout_s / 4,
+                                                                    kQuickestDiscoveryS, kSlowestDiscoveryS)
+                                                       : kSlowestDiscoveryS;
+    discovery_interval_s_ = std::min(discovery_interval_s_ * 1.6, slowest);
     next_discovery_ = now + base::s_to_ns(discovery_interval_s_);
   }
   if (dump_ == nullptr) {
@@ -83,7 +95,7 @@ void Supervisor::tick() {
 void Supervisor::watch_ranks(base::MonoNs now) {
   std::vector<StillRank> still;
   for (auto& [pid, watch] : watches_) {
-    watch.sample(now);
+    watch.sample(now, [&, below = pid] { return table_.descendants_of(below); });
     still.push_back({.rank = watch.rank(), .last_progress = watch.last_progress()});
     if (TrackedProcess* p = table_.find(pid)) {
       p->record.function = watch.position().function;

@@ -1,6 +1,9 @@
 #include "report/diagnosis/blame.h"
 
 #include "common/base/strings.h"
+#include "report/diagnosis/code_place.h"
+#include "report/diagnosis/helpers.h"
+#include "report/diagnosis/thread_waits.h"
 #include "report/diagnosis/vocabulary.h"
 
 #include <fmt/format.h>
@@ -54,12 +57,72 @@ std::string death_words(const Scene& scene, const RankView& v) {
   return how_it_ended(e);
 }
 
+constexpr size_t kMostLockWaits = 2;
+
+// "thread 105 (poller) holds the GIL in usleep (libc.so.6), called by hold (train.py:9)"
+std::string gil_words(const RankView& v) {
+  const std::string function = innermost_native(v.gil_holder->frames);
+  const std::string caller = place(place_of(v.gil_holder->frames));
+  return fmt::format("{} holds the GIL in {}", thread_words(*v.gil_holder),
+                     function.empty() ? caller : fmt::format("{}, called by {}", function, caller));
+}
+
+// Two threads of a process that both wait for a lock: ": thread 100 (MainThread) waits in a (x.py:3:
+// b.acquire), thread 105 (Thread-1) in b (x.py:9: a.acquire), each perhaps for a lock that the other holds".
+std::string lock_words(const RankView& v) {
+  if (v.in_acquire.size() < 2) {
+    return {};
+  }
+  std::string out;
+  for (size_t i = 0; i < kMostLockWaits; ++i) {
+    const model::ThreadStack& t = *v.in_acquire[i];
+    out += fmt::format("{}{} {} {}", i == 0 ? ": " : ", ", thread_words(t),
+                       i == 0 ? "waits for a lock in" : "in", place(place_of(t.frames)));
+  }
+  return out + ", each perhaps for a lock that the other holds";
+}
+
+std::string main_place(const model::ProcessStacks& p) {
+  const model::ThreadStack* t = p.main_thread();
+  return place(t != nullptr ? place_of(t->frames) : model::CodeLocation{});
+}
+
+// ": its child (pid 77) cannot write to a full pipe in main (child.py:2: print) and nobody reads"
+std::string pipe_words(const RankView& v) {
+  if (v.full_pipe == nullptr) {
+    return {};
+  }
+  if (v.full_pipe == v.stacks) {
+    return fmt::format(
+        ": it cannot write to a full pipe while its parent (pid {}) waits for its end in {} and does "
+        "not read",
+        v.pipe_reader->pid, main_place(*v.pipe_reader));
+  }
+  return fmt::format(": its child (pid {}) cannot write to a full pipe in {}, and the rank does not read",
+                     v.full_pipe->pid, main_place(*v.full_pipe));
+}
+
+// What a wait inside the rank is for: a full pipe, locks of two threads, or else where the rank's helper stands.
+std::string own_wait_words(const Scene& scene, const RankView& v) {
+  if (v.full_pipe != nullptr) {
+    return pipe_words(v);
+  }
+  const std::string locks = lock_words(v);
+  return locks.empty() ? helper_clause(scene, v) : locks;
+}
+
 // "has been in load_batch (train.py:31: time.sleep) for 10 s"
 std::string predicate(const Scene& scene, const Group& group, double waited) {
   const RankView& v = *group.views.front();
   const size_t n = group.views.size();
   const std::string at = place(v.where);
   const std::string how_long = seconds_words(longest(group.views));
+  if (v.gil_holder != nullptr && (group.state == RankState::stuck || group.state == RankState::busy)) {
+    return fmt::format(
+        "{} not run Python for {}: {}", pick({"has", "have"}, n),
+        group.state == RankState::busy ? seconds_words(std::max(waited, longest(group.views))) : how_long,
+        gil_words(v));
+  }
   switch (group.state) {
     case RankState::dead:
       return fmt::format("{} {} ago", death_words(scene, v), how_long);
@@ -86,10 +149,10 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
       break;
   }
   if (v.wait) {
-    return fmt::format("{} been waiting for a {} in {} for {}", pick({"has", "have"}, n), v.wait->what, at,
-                       how_long);
+    return fmt::format("{} been waiting for a {} in {} for {}{}", pick({"has", "have"}, n), v.wait->what, at,
+                       how_long, own_wait_words(scene, v));
   }
-  return fmt::format("{} been in {} for {}", pick({"has", "have"}, n), at, how_long);
+  return fmt::format("{} been in {} for {}{}", pick({"has", "have"}, n), at, how_long, pipe_words(v));
 }
 
 void say(const Scene& scene, Verdict& v, const std::vector<Group>& groups, double waited) {
@@ -101,25 +164,39 @@ void say(const Scene& scene, Verdict& v, const std::vector<Group>& groups, doubl
   }
 }
 
-std::string advice(const Group& group) {
+model::NextStep advice(const Group& group) {
   const RankView& v = *group.views.front();
   switch (group.state) {
     case RankState::dead:
-      return fmt::format("read the end of rank {}'s log: why did it leave?", v.rank);
+      return {.text = fmt::format("read the end of rank {}'s log: why did it leave?", v.rank)};
     case RankState::stopped:
-      return v.debugged ? fmt::format("let the debugger of pid {} go on", v.pid)
-                        : fmt::format("kill -CONT {}", v.pid);
+      return v.debugged ? model::NextStep{.text = fmt::format("let the debugger of pid {} go on", v.pid)}
+                        : model::NextStep{.command = fmt::format("kill -CONT {}", v.pid)};
     case RankState::uninterruptible:
-      return fmt::format("check the file system or device that rank {} uses: dmesg | tail", v.rank);
+      return {.text = fmt::format("check the file system or device that rank {} uses", v.rank),
+              .command = "dmesg | tail"};
     case RankState::silent:
-      return fmt::format("gdb -p {} -batch -ex 'thread apply all bt'", v.pid);
+      return {.command = fmt::format("gdb -p {} -batch -ex 'thread apply all bt'", v.pid)};
     case RankState::busy:
-      return "if this is as it should be, raise --hang-timeout";
+      return {.text = "if this is as it should be, raise --hang-timeout"};
     case RankState::stuck:
     case RankState::waiting:
       break;
   }
-  return fmt::format("find out why {} does not return on rank {}", place(v.where), v.rank);
+  if (v.gil_holder != nullptr) {
+    return {.text =
+                fmt::format("release the GIL around the C call in {} on rank {}, or find out why it does not "
+                            "return",
+                            place(v.where), v.rank)};
+  }
+  if (v.full_pipe != nullptr) {
+    return {.text =
+                "read the child's output before waiting for its end: subprocess's communicate() does both"};
+  }
+  if (v.in_acquire.size() > 1) {
+    return {.text = "take the locks in the same order in all threads"};
+  }
+  return {.text = fmt::format("find out why {} does not return on rank {}", place(v.where), v.rank)};
 }
 
 Finding finding_of(const Scene& scene, const Group& worst, size_t waiting) {
@@ -156,7 +233,9 @@ Finding finding_of(const Scene& scene, const Group& worst, size_t waiting) {
 std::vector<Group> group_culprits(const Scene& scene, const Views& culprits) {
   std::map<std::pair<RankState, std::string>, Group> groups;
   for (const RankView* v : culprits) {
-    const std::string detail = v->state == RankState::dead ? death_words(scene, *v) : place(v->where);
+    std::string detail = v->state == RankState::dead ? death_words(scene, *v) : place(v->where);
+    // What is told of the threads of one rank must not stand for another's.
+    detail += v->gil_holder != nullptr ? " GIL" : v->full_pipe != nullptr ? " pipe" : lock_words(*v);
     Group& g = groups[{v->state, detail}];
     g.state = v->state;
     g.views.push_back(v);

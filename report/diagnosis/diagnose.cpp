@@ -24,8 +24,28 @@ constexpr Rule kRules[] = {
     still_running,   //
 };
 
-constexpr size_t kMostLines = 10;
+constexpr size_t kMostLines = 10;  // of evidence and advice
 constexpr size_t kColumns = 110;
+constexpr size_t kMostWrapped = 4;
+
+// A line of evidence, whole: a sentence cut in the middle tells nothing. What does not fit into a few lines
+// of the terminal loses clauses from its end, and a single overlong name its middle.
+std::vector<std::string> wrapped(std::string_view text) {
+  constexpr size_t kIndent = 4;
+  std::string line;
+  for (const std::string_view word : base::split(text, ' ')) {
+    line += (line.empty() ? "" : " ") + base::elide_middle(word, kColumns - kIndent);
+  }
+  for (;;) {
+    const std::string folded = base::wrap(line, kColumns - 2, kIndent);
+    const auto lines = base::split(folded, '\n');
+    const size_t clause = line.rfind("; ");
+    if (lines.size() <= kMostWrapped || clause == std::string::npos) {
+      return {lines.begin(), lines.end()};
+    }
+    line.resize(clause);
+  }
+}
 
 }  // namespace
 
@@ -67,18 +87,25 @@ std::string dump_that_matters(const RunManifest& run) {
   return fresh && run.dumps.back().why == model::DumpReason::hang ? run.dumps.back().dir : std::string();
 }
 
-std::vector<std::string> verdict_lines(const Verdict& verdict, const RunManifest&) {
+std::vector<std::string> verdict_lines(const Verdict& verdict) {
   std::vector<std::string> lines{base::sanitize(verdict.sentence)};
-  const size_t reserved = verdict.next.empty() ? 0 : 1;
-  for (const std::string& line : verdict.evidence) {
-    if (lines.size() + reserved > kMostLines) {
+  std::vector<std::string> advice;
+  if (!verdict.next.empty()) {
+    advice = wrapped("next: " + base::sanitize(verdict.next.line()));
+  }
+  const auto append = [&lines](const std::vector<std::string>& more) {
+    for (const std::string& line : more) {
+      lines.push_back("  " + line);
+    }
+  };
+  for (const std::string& evidence : verdict.evidence) {
+    const auto more = wrapped(base::sanitize(evidence));
+    if (lines.size() - 1 + more.size() + advice.size() > kMostLines) {
       break;
     }
-    lines.push_back("  " + base::elide_middle(base::sanitize(line), kColumns - 2));
+    append(more);
   }
-  if (reserved != 0) {
-    lines.push_back("  " + base::elide_middle(base::sanitize("next: " + verdict.next), kColumns - 2));
-  }
+  append(advice);
   return lines;
 }
 

@@ -93,15 +93,17 @@ std::string signal_name(int signal) {
   return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
 }
 
-std::string how_it_ended(const Ending& e) {
+std::string how_it_ended(const Ending& e, size_t processes) {
   if (!e.known) {
     return "ended (its status could not be read)";
   }
   if (e.signal == 0) {
     return fmt::format("exited with status {}", e.exit_code);
   }
-  const bool killed = !is_synchronous(e.signal);
-  return fmt::format("{} {}", killed ? "was killed by" : "died of", signal_name(e.signal));
+  if (is_synchronous(e.signal)) {
+    return fmt::format("died of {}", signal_name(e.signal));
+  }
+  return fmt::format("{} killed by {}", processes == 1 ? "was" : "were", signal_name(e.signal));
 }
 
 bool is_launcher(const ProcessRecord& p, const RunManifest& run) {

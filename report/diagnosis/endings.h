@@ -29,8 +29,9 @@ std::vector<Ending> endings_of(const model::RunManifest& run);
 // "SIGSEGV"; "signal 99" for one without a name.
 std::string signal_name(int signal);
 
-// "died of SIGSEGV", "was killed by SIGKILL", "exited with status 1", "ended, its status is unknown".
-std::string how_it_ended(const Ending& e);
+// "died of SIGSEGV", "was killed by SIGKILL", "exited with status 1", "ended, its status is unknown"; of
+// several processes "were killed by SIGKILL".
+std::string how_it_ended(const Ending& e, size_t processes = 1);
 
 bool is_launcher(const model::ProcessRecord& p, const model::RunManifest& run);
 

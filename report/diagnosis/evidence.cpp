@@ -2,6 +2,7 @@
 #include "common/base/strings.h"
 #include "report/diagnosis/code_place.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/thread_waits.h"
 
 #include <fmt/format.h>
 
@@ -23,7 +24,7 @@ constexpr size_t kMostHelpers = 2;
 std::string doing(const RankView& v) {
   switch (v.state) {
     case RankState::dead:
-      return "gone";
+      return v.crashed ? "crashed in " + place(v.where) : "gone";
     case RankState::silent:
       return v.silent_reason.empty() ? std::string("nothing readable")
                                      : fmt::format("nothing readable: {}", base::sanitize(v.silent_reason));
@@ -62,9 +63,8 @@ void add_classes(const Scene& scene, std::vector<std::string>& out) {
       out.push_back(fmt::format("and {} more classes of ranks", sorted.size() - kMostClasses));
       break;
     }
-    std::string line =
-        fmt::format("{}: {} ({} of {}) {}", key.first == RankState::silent ? "silent" : name_of(key.first),
-                    rank_words(c.ranks), c.ranks.size(), scene.ranks.size(), key.second);
+    std::string line = fmt::format("{}: {} ({} of {}) {}", name_of(key.first), rank_words(c.ranks),
+                                   c.ranks.size(), scene.ranks.size(), key.second);
     if (c.first->seen != nullptr && key.first != RankState::dead) {
       line += fmt::format(", still for {}, CPU {:.0f} %", seconds_words(c.seconds), c.cpu * 100);
     }
@@ -79,13 +79,42 @@ void add_native_frame(const Scene& scene, const Verdict& verdict, std::vector<st
     }
     for (const model::ThreadStack& t : v.stacks->threads) {
       const bool wanted = verdict.kind == "crash" ? t.crashed : &t == v.thread;
-      const std::string native = wanted ? innermost_native(t.frames) : std::string();
-      if (!native.empty()) {
-        out.push_back(fmt::format(
-            "innermost C function of rank {}: {}{}", v.rank, native,
-            t.wchan.empty() || t.wchan == "0" ? std::string() : fmt::format(", in kernel {}", t.wchan)));
-        return;
+      const std::string native =
+          !wanted ? std::string() : innermost_native(t.crashed ? crash_frames(t) : t.frames);
+      if (native.empty()) {
+        continue;
       }
+      // A crashed thread sleeps in our handler: where in the kernel says nothing about the crash.
+      const bool kernel = !t.crashed && !t.wchan.empty() && t.wchan != "0";
+      out.push_back(fmt::format("innermost C function of rank {}: {}{}", v.rank, native,
+                                kernel ? fmt::format(", in kernel {}", t.wchan) : std::string()));
+      return;
+    }
+  }
+}
+
+// Threads of the culprits that wait for each other.
+void add_threads(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
+  for (const RankView& v : scene.ranks) {
+    if (!verdict.ranks.contains(v.rank)) {
+      continue;
+    }
+    if (v.gil_holder != nullptr) {
+      const model::ThreadStack* main = v.stacks->main_thread();
+      out.push_back(fmt::format("rank {}: {} waits for the GIL in {}, {} holds it", v.rank,
+                                thread_words(*main), place(place_of(main->frames)),
+                                thread_words(*v.gil_holder)));
+    }
+    if (v.in_acquire.size() > 1) {
+      for (const model::ThreadStack* t : v.in_acquire) {
+        out.push_back(fmt::format("rank {}: {} waits for a lock in {}", v.rank, thread_words(*t),
+                                  place(place_of(t->frames))));
+      }
+    }
+    if (v.full_pipe != nullptr) {
+      out.push_back(
+          fmt::format("rank {}: pid {} waits for the end of pid {}, which cannot write to a full pipe",
+                      v.rank, v.pipe_reader->pid, v.full_pipe->pid));
     }
   }
 }
@@ -107,12 +136,17 @@ void add_helpers(const Scene& scene, const Verdict& verdict, std::vector<std::st
   }
 }
 
+std::string how_with_cause(const Ending& e, size_t processes) {
+  const std::string how = how_it_ended(e, processes);
+  return e.cause.empty() ? how : fmt::format("{} ({})", how, e.cause);
+}
+
 void add_endings(const Scene& scene, std::vector<std::string>& out) {
   struct Line {
     RankSet ranks;
     std::string who;
-    std::string how;
-    double at_s = 0;
+    std::string how;  // of one process: lines that agree in it are put together
+    const Ending* first = nullptr;
   };
   std::vector<Line> lines;
   for (const Ending& e : scene.endings) {
@@ -120,16 +154,13 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
     if (e.process->role != model::ProcessRole::rank && !(launcher && e.failed())) {
       continue;
     }
-    std::string how = how_it_ended(e);
-    if (!e.cause.empty()) {
-      how += fmt::format(" ({})", e.cause);
-    }
+    std::string how = how_with_cause(e, 1);
     const std::string name = launcher ? fmt::format("{} (pid {})", e.process->comm, e.process->pid) : "";
     if (!lines.empty() && lines.back().how == how && lines.back().who.empty() && name.empty()) {
       lines.back().ranks.insert(e.process->rank);
       continue;
     }
-    lines.push_back({.who = name, .how = std::move(how), .at_s = e.at_s});
+    lines.push_back({.who = name, .how = std::move(how), .first = &e});
     if (!launcher) {
       lines.back().ranks.insert(e.process->rank);
     }
@@ -139,12 +170,10 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
       out.push_back(fmt::format("and {} later endings: see run.json", lines.size() - i));
       break;
     }
-    Line& l = lines[i];
-    if (l.ranks.size() > 1 && l.how.starts_with("was ")) {
-      l.how.replace(0, 3, "were");
-    }
-    out.push_back(
-        fmt::format("at {:.2f} s: {} {}", l.at_s, l.who.empty() ? rank_words(l.ranks) : l.who, l.how));
+    const Line& l = lines[i];
+    out.push_back(fmt::format("at {:.2f} s: {} {}", l.first->at_s,
+                              l.who.empty() ? rank_words(l.ranks) : l.who,
+                              how_with_cause(*l.first, std::max<size_t>(l.ranks.size(), 1))));
   }
 }
 
@@ -210,6 +239,7 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   }
   if (scene.facts.dump && verdict.kind != "none") {
     add_native_frame(scene, verdict, out);
+    add_threads(scene, verdict, out);
     add_classes(scene, out);
     add_helpers(scene, verdict, out);
     add_dump(scene, out);

@@ -1,6 +1,7 @@
 #include "report/diagnosis/rank_view.h"
 
 #include "report/diagnosis/code_place.h"
+#include "report/diagnosis/thread_waits.h"
 
 #include <algorithm>
 #include <map>
@@ -35,8 +36,11 @@ bool is_busy(const RankView& v, double timeout_s) {
   if (uses_cpu(v) || v.seen->io_bytes_per_s >= kBusyIoBytesPerSecond) {
     return true;
   }
+  if (v.seen->helper_life == model::HelperLife::working) {
+    return true;
+  }
   // Waiting for threads of its own that work.
-  if (v.waits_locally() && v.seen->cpu_share >= kBusyCpuShare) {
+  if ((v.waits_locally() || v.gil_holder != nullptr) && v.seen->cpu_share >= kBusyCpuShare) {
     return true;
   }
   return v.seen->has_python && timeout_s > 0 && v.seen->still_s < timeout_s * kMovedShare;
@@ -61,6 +65,16 @@ bool is_autograd_thread(const ThreadStack& t) {
 void find_thread_and_wait(RankView& v) {
   v.thread = v.stacks->main_thread();
   if (v.thread == nullptr) {
+    return;
+  }
+  // A thread that waits for the GIL does nothing by itself: what counts is what the thread that has it does.
+  v.gil_holder = gil_holder(*v.stacks, *v.thread);
+  if (v.gil_holder != nullptr) {
+    v.thread = v.gil_holder;
+    const auto wait = find_wait(v.thread->frames, {.idle = false});
+    if (wait && waits_for_peers(wait->kind)) {
+      v.wait = wait;
+    }
     return;
   }
   const WaitQuery query{.idle = !uses_cpu(v)};
@@ -99,7 +113,20 @@ void classify(RankView& v, double timeout_s) {
     return;
   }
   if (v.stacks != nullptr) {
+    const auto crashed = std::find_if(v.stacks->threads.begin(), v.stacks->threads.end(),
+                                      [](const ThreadStack& t) { return t.crashed; });
+    if (crashed != v.stacks->threads.end()) {
+      // It lives as long as our handler holds it. How that waits is nothing of the rank's.
+      v.state = RankState::dead;
+      v.crashed = true;
+      v.thread = &*crashed;
+      v.where = place_of(crash_frames(*crashed));
+      return;
+    }
     find_thread_and_wait(v);
+    if (v.waits_locally()) {
+      v.in_acquire = threads_in_acquire(*v.stacks);
+    }
   }
   if (v.thread != nullptr && !v.thread->frames.empty()) {
     v.where = v.wait && !v.wait->where.function.empty() ? v.wait->where : place_of(v.thread->frames);
@@ -134,6 +161,58 @@ void classify(RankView& v, double timeout_s) {
 
 }  // namespace
 
+std::vector<model::Frame> crash_frames(const ThreadStack& thread) {
+  const auto& frames = thread.frames;
+  const auto ours = std::find_if(frames.rbegin(), frames.rend(), [](const model::Frame& f) {
+    return f.module.starts_with("libxpurun_preload");
+  });
+  auto first = ours.base();
+  // The kernel's way back out of a handler, which it puts between our frames and the interrupted one.
+  if (ours != frames.rend() && first != frames.end() && first->func.find("restore_rt") != std::string::npos) {
+    ++first;
+  }
+  return {first, frames.end()};
+}
+
+namespace {
+
+bool waits_for_child(const model::ProcessStacks& p) {
+  const ThreadStack* t = p.main_thread();
+  const auto wait = t != nullptr ? find_wait(t->frames, {.idle = true}) : std::nullopt;
+  return wait && wait->kind == WaitKind::helper;
+}
+
+bool cannot_write(const model::ProcessStacks& p) {
+  return std::any_of(p.threads.begin(), p.threads.end(), writes_to_full_pipe);
+}
+
+// subprocess without communicate(): the child writes more than a pipe holds, and its parent, instead of
+// reading, waits for its end. Either of them may be what we took for the rank.
+void find_full_pipe(RankView& v, const Facts& facts) {
+  if (v.stacks == nullptr || v.state != RankState::stuck) {
+    return;
+  }
+  for (const model::ProcessStacks& p : facts.stacks) {
+    if (p.pid == v.pid) {
+      continue;
+    }
+    const bool child = p.rank == v.rank && (p.role == model::ProcessRole::worker || p.role == model::ProcessRole::child);
+    if (child && waits_for_child(*v.stacks) && cannot_write(p)) {
+      v.full_pipe = &p;
+      v.pipe_reader = v.stacks;
+      return;
+    }
+    const bool parent = v.record != nullptr && v.record->ppid == p.pid;
+    if (parent && cannot_write(*v.stacks) && waits_for_child(p)) {
+      v.full_pipe = v.stacks;
+      v.pipe_reader = &p;
+      return;
+    }
+  }
+}
+
+}  // namespace
+
 std::string_view name_of(RankState state) {
   switch (state) {
     case RankState::dead:
@@ -143,8 +222,9 @@ std::string_view name_of(RankState state) {
     case RankState::uninterruptible:
       return "uninterruptible";
     case RankState::stuck:
-    case RankState::silent:
       return "stuck";
+    case RankState::silent:
+      return "silent";
     case RankState::busy:
       return "busy";
     case RankState::waiting:
@@ -224,6 +304,7 @@ std::vector<RankView> rank_views(const Facts& facts) {
       v.host = known_or(v.seen->host, v.host);
     }
     classify(v, timeout_s);
+    find_full_pipe(v, facts);
     out.push_back(std::move(v));
   }
   return out;

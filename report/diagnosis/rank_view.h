@@ -39,8 +39,19 @@ struct RankView {
   const model::RankObservation* seen = nullptr;
   const model::ProcessRecord* record = nullptr;
 
+  bool crashed = false;                            // dead: held in our handler of its fatal signal
+  const model::ThreadStack* gil_holder = nullptr;  // another thread of the process that keeps it from running
+  std::vector<const model::ThreadStack*> in_acquire;  // waits for a lock of its own: all threads that do
+  const model::ProcessStacks* full_pipe =
+      nullptr;  // the process that cannot write; the rank itself or a child
+  const model::ProcessStacks* pipe_reader = nullptr;  // who waits for its end instead of reading
+
   bool waits_locally() const { return wait && !waits_for_peers(wait->kind); }
 };
+
+// What a crashed thread was doing: the frames of our own handler, which lie on top where the interrupted
+// state could not be read, are no part of it.
+std::vector<model::Frame> crash_frames(const model::ThreadStack& thread);
 
 // The latest process of every rank of the run (a restarted rank has several), ordered by rank.
 std::vector<const model::ProcessRecord*> current_ranks(const model::RunManifest& run);

@@ -33,28 +33,27 @@ bool is_fault(int signal) {
   return carries_address(signal) || signal == SIGABRT;
 }
 
+// The thread that died, if its stack was taken while our handler held it. Null for deaths without a notice:
+// what an earlier dump or sample shows is not where the process ended.
 const ThreadStack* crashed_thread(const Scene& scene, const Ending& e) {
+  if (e.notice == nullptr || scene.facts.dump_dir.empty() || e.notice->dump != scene.facts.dump_dir) {
+    return nullptr;
+  }
   for (const model::ProcessStacks& s : scene.facts.stacks) {
     if (s.pid != e.process->pid) {
       continue;
     }
-    const base::Tid tid = e.notice != nullptr ? e.notice->tid : 0;
-    for (const ThreadStack& t : s.threads) {
-      if (t.crashed || t.tid == tid) {
-        return &t;
-      }
-    }
-    return s.main_thread();
+    const auto it = std::find_if(s.threads.begin(), s.threads.end(), [&](const ThreadStack& t) {
+      return (t.crashed || t.tid == e.notice->tid) && !crash_frames(t).empty();
+    });
+    return it == s.threads.end() ? nullptr : &*it;
   }
   return nullptr;
 }
 
 CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
   const ThreadStack* t = crashed_thread(scene, e);
-  if (t != nullptr && !t->frames.empty()) {
-    return place_of(t->frames);
-  }
-  return {.function = e.process->function, .file = e.process->file, .line = e.process->line};
+  return t != nullptr ? place_of(crash_frames(*t)) : CodeLocation{};
 }
 
 // Ranks whose current process ended after this one without success.
@@ -149,12 +148,16 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   v.sentence = fmt::format("crash: {} {}{} after {}{}", subject(scene, e), how, in_place(v.where),
                            seconds_words(e.at_s), consequence(scene, e, v));
   if (e.signal == SIGKILL) {
-    v.next = "if nobody killed it, the kernel ran out of memory: journalctl -k | grep -i 'killed process'";
+    v.next = {.text = "if nobody killed it, the kernel ran out of memory",
+              .command = "journalctl -k | grep -i 'killed process'"};
+  } else if (is_fault(e.signal) && crashed_thread(scene, e) != nullptr) {
+    v.next.text = fmt::format("see the C++ stack of the crashed thread in {}", v.dump);
   } else if (is_fault(e.signal)) {
-    v.next = fmt::format("see the C++ stack of the crashed thread{}",
-                         v.dump.empty() ? std::string() : " in " + v.dump);
+    // Without the preload library in the process (static, another libc, no rank) nobody held it for a dump.
+    v.next = {.text = "no stack of the crash was taken: run again with core files and open the core in gdb",
+              .command = "ulimit -c unlimited"};
   } else {
-    v.next = "find out who sent the signal: the scheduler's log, the cluster's limits";
+    v.next.text = "find out who sent the signal: the scheduler's log, the cluster's limits";
   }
 }
 
@@ -163,9 +166,9 @@ void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
   v.confidence = e.known ? "high" : "low";
   v.sentence = fmt::format("exit: {} {} after {}{}", subject(scene, e), how_it_ended(e),
                            seconds_words(e.at_s), consequence(scene, e, v));
-  v.next = e.process->role == model::ProcessRole::rank
-               ? fmt::format("read the end of rank {}'s log for the first error", e.process->rank)
-               : std::string("read the launcher's own messages: no rank had failed before it");
+  v.next.text = e.process->role == model::ProcessRole::rank
+                    ? fmt::format("read the end of rank {}'s log for the first error", e.process->rank)
+                    : std::string("read the launcher's own messages: no rank had failed before it");
 }
 
 Verdict verdict_of(const Scene& scene, const Ending& e) {
@@ -241,7 +244,7 @@ std::optional<Verdict> left_early(const Scene& scene) {
     v.sentence +=
         fmt::format(", then {} {}", rank_words(others), pick({"was ended", "were ended"}, others.size()));
   }
-  v.next =
+  v.next.text =
       fmt::format("find out why rank {} had nothing left to do: uneven data, an early return, sys.exit(0)",
                   first->process->rank);
   return v;
@@ -294,7 +297,7 @@ std::optional<Verdict> command_failed(const Scene& scene) {
         v.id = id_alone(e);
         v.confidence = "high";
         v.state = "dead";
-        v.next = "read the command's own messages";
+        v.next.text = "read the command's own messages";
       }
       return v;
     }
@@ -309,7 +312,7 @@ std::optional<Verdict> command_failed(const Scene& scene) {
   if (current_ranks(run).empty()) {
     v.ranks = {0};
     v.id = id_alone(e);
-    v.next = "read the command's own messages";
+    v.next.text = "read the command's own messages";
   }
   return v;
 }

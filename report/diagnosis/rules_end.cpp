@@ -44,7 +44,7 @@ std::optional<Verdict> not_started(const Scene& scene) {
   v.sentence =
       fmt::format("exit: the command could not be started: {}",
                   run.command.empty() ? std::string("it is empty") : base::sanitize(run.command.front()));
-  v.next = "check the command's name, PATH and permissions";
+  v.next.text = "check the command's name, PATH and permissions";
   return v;
 }
 
@@ -97,7 +97,7 @@ std::optional<Verdict> still_running(const Scene& scene) {
   v.seconds = run.elapsed_s;
   v.sentence = fmt::format("running: {} for {} when this was written, nothing wrong seen",
                            count_of_ranks(run), base::human_duration(run.elapsed_s));
-  v.next = "if nothing runs any more, xpurun itself was killed and the end was not seen";
+  v.next.text = "if nothing runs any more, xpurun itself was killed and the end was not seen";
   return v;
 }
 

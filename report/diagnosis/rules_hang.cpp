@@ -1,6 +1,7 @@
 // Verdicts of kind hang: who keeps the others waiting. Cheap certainties (dead, stopped) first, then ranks
 // that did not enter, then what only the comparison of all can tell.
 #include "report/diagnosis/blame.h"
+#include "report/diagnosis/helpers.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
 
@@ -11,6 +12,7 @@
 
 namespace xpurun::report {
 
+using model::RankSet;
 using model::Verdict;
 
 namespace {
@@ -46,50 +48,84 @@ std::optional<Verdict> somebody_is_missing(const Scene& scene) {
   return std::nullopt;
 }
 
-bool comparable(const Views& waiting) {
-  return std::none_of(waiting.begin(), waiting.end(), [](const RankView* v) {
-    return v->wait->kind == WaitKind::point_to_point;  // pipeline stages rightly differ
-  });
+// What the ranks that wait are compared by. Pipeline stages rightly stand in different sends and receives, so
+// all of these count as one call. Against a collective they do not: a rank in recv has not entered it.
+struct Calls {
+  std::vector<model::Waiting> sites;  // for the sentence: every call site, largest first
+  std::vector<RankSet> sides;         // for the decision: largest first
+  bool some_point_to_point = false;
+
+  bool differ() const { return sides.size() > 1; }
+  bool tie() const { return differ() && sides[0].size() == sides[1].size(); }
+};
+
+Calls calls_of(const Views& waiting) {
+  Calls out{.sites = waiting_groups(waiting)};
+  RankSet point_to_point;
+  for (const RankView* v : waiting) {
+    if (v->wait->kind == WaitKind::point_to_point) {
+      point_to_point.insert(v->rank);
+    }
+  }
+  out.some_point_to_point = !point_to_point.empty();
+  Views others;
+  std::copy_if(waiting.begin(), waiting.end(), std::back_inserter(others),
+               [&](const RankView* v) { return !point_to_point.contains(v->rank); });
+  for (const model::Waiting& w : waiting_groups(others)) {
+    out.sides.push_back(w.ranks);
+  }
+  if (out.some_point_to_point) {
+    out.sides.push_back(point_to_point);
+  }
+  std::stable_sort(out.sides.begin(), out.sides.end(),
+                   [](const RankSet& a, const RankSet& b) { return a.size() > b.size(); });
+  return out;
 }
 
 // Everybody waits, but not in the same call.
 std::optional<Verdict> mismatch(const Scene& scene) {
   const Views waiting = scene.in({RankState::waiting});
-  const auto groups = waiting_groups(waiting);
-  if (groups.size() < 2 || !comparable(waiting)) {
+  const Calls calls = calls_of(waiting);
+  if (!calls.differ()) {
     return std::nullopt;
   }
-  const bool tie = groups[0].ranks.size() == groups[1].ranks.size();
+  const bool tie = calls.tie();
   const bool on_gpu = std::any_of(waiting.begin(), waiting.end(),
                                   [](const RankView* v) { return v->wait->kind == WaitKind::gpu; });
   Views minority;
   Views majority;
   for (const RankView* v : waiting) {
-    const bool in_majority = !tie && groups[0].ranks.contains(v->rank);
+    const bool in_majority = !tie && calls.sides[0].contains(v->rank);
     (in_majority ? majority : minority).push_back(v);
   }
-  const std::string_view confidence = tie || on_gpu || groups.size() > 2 ? "low" : "medium";
+  const std::string_view confidence = tie || on_gpu || calls.sides.size() > 2 ? "low" : "medium";
   Verdict v = begin_hang(scene, {.id = kHangMismatch, .confidence = confidence},
                          {{.state = RankState::waiting, .views = minority}}, tie ? waiting : majority);
   if (tie) {
     std::string parts;
-    for (size_t i = 0; i < groups.size() && i < kMostClauses; ++i) {
-      parts += fmt::format("{}{} in {}", i == 0 ? "" : ", ", rank_words(groups[i].ranks),
-                           waiting_place(groups[i].what, groups[i].where));
+    for (size_t i = 0; i < calls.sites.size() && i < kMostClauses; ++i) {
+      const model::Waiting& site = calls.sites[i];
+      parts += fmt::format("{}{} in {}", i == 0 ? "" : ", ", rank_words(site.ranks),
+                           waiting_place(site.what, site.where));
     }
     v.sentence = fmt::format("hang: ranks have waited for each other in different calls for {}: {}",
                              seconds_words(longest(waiting)), parts);
   } else {
     const auto odd = waiting_groups(minority);
+    const auto most = waiting_groups(majority);
     v.sentence =
         fmt::format("hang: {} {} in {} for {} while {} {} in {}", who(minority),
                     pick({"has waited", "have waited"}, minority.size()),
                     waiting_place(odd.front().what, odd.front().where), seconds_words(longest(minority)),
-                    rank_words(groups[0].ranks), pick({"waits", "wait"}, groups[0].ranks.size()),
-                    waiting_place(groups[0].what, groups[0].where));
+                    rank_words(ranks_of(majority)), pick({"waits", "wait"}, majority.size()),
+                    waiting_place(most.front().what, most.front().where));
   }
-  v.next =
-      "make all ranks call the same collectives in the same order; look for a branch on the rank or the data";
+  v.next.text =
+      calls.some_point_to_point
+          ? "make every rank enter the collective, and match every send with a recv; look for a branch on "
+            "the rank or the data"
+          : "make all ranks call the same collectives in the same order; look for a branch on the rank or "
+            "the data";
   return v;
 }
 
@@ -106,16 +142,21 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   Verdict v = begin_hang(scene, {.id = kHangAllWaiting, .confidence = "low"},
                          {{.state = RankState::waiting, .views = waiting}}, waiting);
   const auto& first = v.waiting.front();
-  const std::string elsewhere = v.waiting.size() > 1 ? " and other calls" : "";
+  // Several calls are left here only if all are sends and receives: whether they match cannot be seen.
+  const bool one_call = v.waiting.size() == 1;
+  const std::string elsewhere = one_call ? "" : " and other calls";
+  const std::string why =
+      others
+          ? fmt::format("the others of {} are not on this host or never started", scene.facts.run.world_size)
+      : one_call ? std::string("none is missing, which points to the network or a GPU")
+                 : std::string("none is missing, so a send or recv may lack its counterpart");
   const size_t n = waiting.size();
   v.sentence = fmt::format("hang: {} {} in {}{} for {}; {}", all_ranks(n, others ? " seen here" : ""),
                            pick({"has waited", "have waited"}, n), waiting_place(first.what, first.where),
-                           elsewhere, seconds_words(longest(waiting)),
-                           others ? fmt::format("the others of {} are not on this host or never started",
-                                                scene.facts.run.world_size)
-                                  : std::string("none is missing, which points to the network or a GPU"));
-  v.next = others ? "look at the other hosts' runs: one of their ranks is missing in this call"
-                  : "check network and GPUs: NCCL_DEBUG=INFO, nvidia-smi, dmesg | tail";
+                           elsewhere, seconds_words(longest(waiting)), why);
+  v.next.text = others     ? "look at the other hosts' runs: one of their ranks is missing in this call"
+                : one_call ? "check network and GPUs: NCCL_DEBUG=INFO, nvidia-smi, dmesg | tail"
+                           : "compare which rank each send and recv names, and their order and tags";
   return v;
 }
 
@@ -190,7 +231,7 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
                            escalated(scene) ? "hang" : "slow", all_ranks(living.size(), ""),
                            most == living.size() ? largest->first : "different places",
                            seconds_words(longest(living)), some_work ? " and are working" : "");
-  v.next = "if this is as it should be, raise --hang-timeout";
+  v.next.text = "if this is as it should be, raise --hang-timeout";
   return v;
 }
 
@@ -205,7 +246,8 @@ std::optional<Verdict> recorded(const Scene& scene) {
   Verdict v = begin_hang(scene, {.id = kHangUnknown, .confidence = "low"}, {}, {});
   v.dump = incident != nullptr ? incident->dump : scene.facts.dump_dir;
   v.sentence = "hang: no progress for the timeout, and no stack could be read that tells why";
-  v.next = "see xpurun.log in the run directory for why the dump failed; xpurun doctor";
+  v.next = {.text = "see xpurun.log in the run directory for why the dump failed",
+            .command = "xpurun doctor"};
   return v;
 }
 
@@ -228,6 +270,7 @@ std::optional<Verdict> hung(const Scene& scene) {
   }
   for (const Rule rule : kHangRules) {
     if (auto v = rule(scene)) {
+      doubt_idle(scene, *v);
       return v;
     }
   }

@@ -118,6 +118,10 @@ constexpr NativePattern kNative[] = {
     {"c10d::detail::TCPClient", WaitKind::store, "store"},
     {"c10d::tcputil", WaitKind::store, "store"},
     {"c10d::Reducer", WaitKind::collective, "all_reduce"},
+    {"c10d::ProcessGroupGloo::SendWork", WaitKind::point_to_point, "send"},
+    {"c10d::ProcessGroupGloo::RecvWork", WaitKind::point_to_point, "recv"},
+    {"c10d::ProcessGroupNCCL::send", WaitKind::point_to_point, "send"},
+    {"c10d::ProcessGroupNCCL::recv", WaitKind::point_to_point, "recv"},
     {"c10d::ProcessGroup", WaitKind::collective, ""},
     {"c10d::Work", WaitKind::collective, ""},
     {"c10d::", WaitKind::collective, ""},
@@ -225,6 +229,28 @@ const NativePattern* match_native(const Frame& f) {
   const auto it = std::find_if(std::begin(kModules), std::end(kModules),
                                [&](const NativePattern& p) { return f.module.starts_with(p.piece); });
   return it == std::end(kModules) ? nullptr : &*it;
+}
+
+// The innermost frame decides, but gloo, NCCL and MPI use the same functions below a collective and below a
+// send: a frame outside that is one or the other decides then.
+const NativePattern* innermost_wait(std::span<const Frame> frames) {
+  const NativePattern* found = nullptr;
+  for (const Frame& f : frames) {
+    const NativePattern* p = match_native(f);
+    if (p == nullptr) {
+      continue;
+    }
+    if (found == nullptr) {
+      found = p;
+    }
+    if (found->kind != WaitKind::collective || !found->what.empty()) {
+      return found;
+    }
+    if (p->kind == WaitKind::point_to_point) {
+      return p;
+    }
+  }
+  return found;
 }
 
 constexpr std::string_view kSomeCollective = "collective";
@@ -353,13 +379,7 @@ std::optional<Wait> find_called_wait(const std::vector<Frame>& frames) {
 
 std::optional<Wait> find_wait(const std::vector<Frame>& frames, WaitQuery query) {
   const std::span<const Frame> called = std::span(frames).first(called_frames(frames));
-  const NativePattern* native = nullptr;
-  for (const Frame& f : called) {
-    native = match_native(f);
-    if (native != nullptr) {
-      break;
-    }
-  }
+  const NativePattern* native = innermost_wait(called);
   // With a native wait in sight, a place that is a wait only when idle is one for sure (NCCL and MPI spin).
   const bool native_peers = native != nullptr && waits_for_peers(native->kind);
   const WaitQuery python_query{.idle = query.idle || native_peers};

@@ -37,8 +37,8 @@ std::vector<size_t> subtree_sizes(const FrameTree& tree) {
   return sizes;
 }
 
-// Opens the heaviest nodes first until `budget` boxes are used. A node with children holds back one box, so
-// that what does not fit is always shown as "(other)".
+// Opens the heaviest nodes first until `budget` boxes are used. A node with children reserves one box, so
+// that the remainder is always shown as "(other)".
 Selection select(const FrameTree& tree, size_t budget) {
   Selection s;
   const auto cost = [&tree](NodeId id) { return size_t{1} + (tree[id].children.empty() ? 0 : 1); };
@@ -144,9 +144,9 @@ class PanelBuilder {
     }
   }
 
-  // By weight. Threads of one rank may stand at several places of one role, so that the children's ranks
-  // overlap: then they share the parent's width. And one rank of a thousand, whom this is all about, would be
-  // a hair's breadth: few children get a least width, at the cost of the wide ones.
+  // Widths by weight. Threads of one rank may be at several places of one role, so that the children's ranks
+  // overlap: then the children share the parent's width. One rank of a thousand, often the culprit, would be
+  // too narrow to see: if there are few children, each gets a minimum width at the cost of the wide ones.
   static std::vector<double> child_widths(const FrameTree& tree, const FrameTree::Node& node, double width) {
     std::vector<double> weights;
     double sum = 0;

@@ -1,8 +1,7 @@
-// Layout: which boxes a flame graph has and where they are, as fractions of a panel's width. Knows nothing of
-// SVG. Roots are on top, width is ranks (a few lone ones
-// among very many are drawn wider than that, so that they can be seen). One panel holds what may be compared
-// with each other: first the main threads of the ranks, then their other threads, then dataloader workers,
-// then launchers and the rest.
+// Layout: the boxes of a flame graph and their places, as fractions of a panel's width. Independent of SVG.
+// Roots are at the top; width is the number of ranks (a few lone ranks among very many are drawn wider, so
+// that they are visible). One panel holds comparable stacks: first the main threads of the ranks, then their
+// other threads, then data loader workers, then launchers and the rest.
 #pragma once
 
 #include "report/tree/stack_forest.h"
@@ -23,7 +22,7 @@ struct Box {
   size_t n = 0;  // ranks, or processes without rank
   uint32_t threads = 0;
   std::string states;
-  bool diverges = false;  // its ranks are not all of its parent's: worth a note in the picture
+  bool diverges = false;  // has fewer ranks than its parent: noted in the picture
 };
 
 struct Panel {
@@ -36,7 +35,7 @@ struct Panel {
 
 struct Layout {
   std::vector<Panel> panels;  // empty ones are left out
-  size_t folded = 0;          // frames that hide in boxes "(other, n frames)"
+  size_t folded = 0;          // frames folded into boxes "(other, n frames)"
 };
 
 struct LayoutOptions {

@@ -1,6 +1,6 @@
-// Palette: which look a set of ranks has in a picture. All ranks: neutral grey. More than half of them: one
-// quiet tint. Smaller sets, where culprits are found: saturated colours with a pattern each, told apart by
-// the colour-blind as well.
+// Palette: the look of a rank set in a picture. All ranks: neutral grey. More than half of the ranks: one
+// quiet tint. Smaller sets, which contain culprits: a saturated colour and a pattern each, so that
+// colour-blind readers can tell them apart.
 #pragma once
 
 #include "report/flamegraph/layout.h"
@@ -11,7 +11,7 @@
 
 namespace xpurun::report {
 
-// Looks of their own for this many small sets; further ones share "sx".
+// Number of small sets with a look of their own; further sets share "sx".
 inline constexpr int kSetColors = 7;
 
 struct LegendEntry {

@@ -1,4 +1,4 @@
-// Output formats of a set of stacks. All are pure functions: text of a file, nothing is written or printed.
+// Output formats of a set of stacks. Pure functions that return the text of a file.
 #pragma once
 
 #include "report/stack_set.h"
@@ -24,7 +24,7 @@ inline bool is_binary(Format format) {
 
 // Consumes the set.
 std::string write_format(Format format, StackSet set, View view);
-// Whether single processes are needed, not only what they look like together.
+// Whether the format needs single processes and not only merged stacks.
 bool needs_processes(Format format);
 
 // The frames of a thread in a view, innermost first. Markers are in every view.

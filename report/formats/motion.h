@@ -1,5 +1,5 @@
-// What several samples of the same processes tell: a thread whose frames are the same in all of them is
-// stuck (or waits), any other is moving.
+// Compares several samples of the same processes: a thread with equal frames in all samples is stuck (or
+// waits), any other thread is moving.
 #pragma once
 
 #include "common/model/stack_snapshot.h"

@@ -1,4 +1,4 @@
-// Text for people who look at a few processes: like py-spy's, with what it does not say.
+// Text for people who look at a few processes: like py-spy's, with more facts.
 #include "common/base/strings.h"
 #include "common/model/frame_text.h"
 #include "report/formats/formats.h"
@@ -97,7 +97,7 @@ std::string marks_of(const model::ThreadStack& t) {
   return base::join(marks, ", ");
 }
 
-// Without the thread's own numbers, so that equal ones can be put together.
+// Without the thread's own numbers, so that equal threads can be grouped.
 std::string name_of_thread(const model::ThreadStack& t) {
   const std::string comm = base::sanitize(t.comm);
   const std::string python = base::sanitize(t.python_name);
@@ -179,7 +179,7 @@ std::string processes_text(const StackSet& set, View view) {
   for (const model::ProcessStacks& p : set.processes()) {
     out += (out.empty() ? "" : "\n") + process_text(p, view);
   }
-  // Those of which nothing was learned have no record of their own.
+  // Processes without any stacks have no record of their own.
   for (const ProcessLine& line : set.collected.processes) {
     if (line.threads == 0) {
       out += fmt::format("{}Process {}{}: no stacks: {}\n", out.empty() ? "" : "\n", line.pid,

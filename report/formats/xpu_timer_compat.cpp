@@ -206,7 +206,7 @@ Files read_files(const std::string& dir) {
     const std::string path = fmt::format("{}/{}", dir, name);
     const int rank = number_in(name, 0);
     const int world = number_in(name, 6);
-    const auto bytes = base::read_file(path);
+    const auto bytes = base::read_regular_file(path);
     if (rank < 0 || rank >= kLargestWorld || world < 1 || world > kLargestWorld) {
       out.notes.push_back(fmt::format("{}: its name is not RRRRR-WWWWW.stacktrace", path));
     } else if (!bytes) {

@@ -6,20 +6,6 @@ namespace xpurun::report {
 
 namespace {
 
-// Line breaks are kept, everything else that sanitize() touches goes.
-std::string clean(std::string_view text) {
-  std::string out;
-  bool first = true;
-  for (std::string_view line : base::split(text, '\n')) {
-    if (!first) {
-      out += '\n';
-    }
-    first = false;
-    out += base::sanitize(line);
-  }
-  return out;
-}
-
 std::string replace(const std::string& text, bool quotes) {
   std::string out;
   out.reserve(text.size() + text.size() / 8);
@@ -53,11 +39,11 @@ std::string replace(const std::string& text, bool quotes) {
 }  // namespace
 
 std::string escape_text(std::string_view text) {
-  return replace(clean(text), /*quotes=*/false);
+  return replace(base::sanitize_lines(text), /*quotes=*/false);
 }
 
 std::string escape_attribute(std::string_view text) {
-  return replace(clean(text), /*quotes=*/true);
+  return replace(base::sanitize_lines(text), /*quotes=*/true);
 }
 
 std::string escape_script_json(std::string_view json) {

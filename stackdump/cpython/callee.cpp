@@ -28,14 +28,14 @@ bool continues_name(char c) {
   return starts_name(c) || (c >= '0' && c <= '9');
 }
 
-// One line of a regular file, never blocking on a pipe or device that took its name.
-std::string line_of(const std::string& path, int wanted) {
+// Lines of a regular file, never blocking on a pipe or device that took its name.
+std::string lines_of(const std::string& path, int first, int last) {
   const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat st {};
   if (!fd || ::fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode)) {
     return {};
   }
-  std::string line;
+  std::string lines;
   std::array<char, 65536> buffer;
   int number = 1;
   for (size_t total = 0; total < kMaxSource;) {
@@ -45,16 +45,15 @@ std::string line_of(const std::string& path, int wanted) {
     }
     total += static_cast<size_t>(n);
     for (const char c : std::string_view(buffer.data(), static_cast<size_t>(n))) {
-      if (c == '\n') {
-        if (++number > wanted) {
-          return line;
-        }
-      } else if (number == wanted) {
-        line += c;
+      if (c == '\n' && ++number > last) {
+        return lines;
+      }
+      if (number >= first && (c != '\n' || number > first)) {
+        lines += c;
       }
     }
   }
-  return line;
+  return lines;
 }
 
 }  // namespace
@@ -86,6 +85,31 @@ std::string called_name(std::string_view line, int column) {
     return {};
   }
   return std::string(line.substr(begin, at - begin));
+}
+
+std::string called_by(std::string_view expression) {
+  std::string name = called_name(expression, 1);
+  size_t at = name.size();
+  int depth = 0;
+  char quote = 0;
+  while (!name.empty() && at < expression.size()) {
+    const char c = expression[at];
+    if (quote != 0) {
+      at += c == '\\' ? 1 : 0;
+      quote = c == quote ? 0 : quote;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '#') {
+      at = std::min(expression.find('\n', at), expression.size());
+    } else if (c == '(' || c == ')') {
+      depth += c == '(' ? 1 : -1;
+      if (depth == 0) {
+        return at + 1 == expression.size() ? name : std::string();
+      }
+    }
+    ++at;
+  }
+  return {};
 }
 
 std::string sole_called_name(std::string_view line) {
@@ -141,8 +165,21 @@ std::string callee_at(base::Pid pid, const std::string& filename, const SourceRa
     return {};
   }
   const char* from = filename[0] == '/' ? "root" : "cwd/";
-  const std::string line = line_of(fmt::format("/proc/{}/{}{}", pid, from, filename), range.line);
-  return range.column > 0 ? called_name(line, range.column) : sole_called_name(line);
+  constexpr int kMostLines = 1000;
+  const int last = std::clamp(range.end_line, range.line, range.line + kMostLines);
+  const std::string text = lines_of(fmt::format("/proc/{}/{}{}", pid, from, filename), range.line, last);
+  if (range.column <= 0) {
+    return sole_called_name(text);
+  }
+  const size_t begin = static_cast<size_t>(range.column) - 1;
+  const size_t last_line = last == range.line ? 0 : text.rfind('\n') + 1;
+  const size_t end = last_line + static_cast<size_t>(std::max(range.end_column, 1)) - 1;
+  if (last != range.end_line || end <= begin || end > text.size()) {
+    return called_name(text, range.column);
+  }
+  // An attribute that is being looked up is no call yet, but its name tells the same.
+  const std::string name = called_name(text, range.column);
+  return begin + name.size() == end ? name : called_by(std::string_view(text).substr(begin, end - begin));
 }
 
 }  // namespace xpurun::stackdump

@@ -10,8 +10,12 @@
 
 namespace xpurun::stackdump {
 
-// "time.sleep" if the line holds `time.sleep(` at the 1-based byte column; otherwise empty.
-std::string called_name(std::string_view line, int column);
+// "time.sleep" if the text holds `time.sleep(` at the 1-based byte column; otherwise empty.
+std::string called_name(std::string_view text, int column);
+
+// The same for an expression whose end is known: empty too if the call is only a part of the expression, as
+// C() is of `C().run()`, whose callee has no name of its own.
+std::string called_by(std::string_view expression);
 
 // For a line without columns (<= 3.10): the called name if there is only one call on the line; otherwise
 // empty.

@@ -1,8 +1,6 @@
 #include "stackdump/debuggers/child_tool.h"
 
-#include "common/base/clock.h"
 #include "common/base/fd.h"
-#include "common/base/procfs.h"
 #include "common/base/strings.h"
 
 #include <fmt/format.h>
@@ -10,11 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,28 +34,6 @@ std::optional<Pipe> make_pipe() {
   return Pipe{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
 }
 
-// In the child; never returns. A parent that died before the signal was asked for sends none.
-[[noreturn]] void become(pid_t parent, const std::vector<std::string>& argv, int out, int err) {
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) {
-    ::_exit(127);
-  }
-  ::signal(SIGPIPE, SIG_DFL);
-  const int null = ::open("/dev/null", O_RDONLY);
-  ::dup2(null, STDIN_FILENO);
-  ::dup2(out, STDOUT_FILENO);
-  ::dup2(err, STDERR_FILENO);
-  ::setenv("LC_ALL", "C", 1);
-  std::vector<char*> words;
-  for (const std::string& word : argv) {
-    words.push_back(const_cast<char*>(word.c_str()));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-  }
-  words.push_back(nullptr);
-  ::execvp(words[0], words.data());
-  ::_exit(127);
-}
-
 // What is there now. False at the end of the pipe.
 bool drain(int fd, std::string& into) {
   std::array<char, 65536> part{};
@@ -70,61 +44,77 @@ bool drain(int fd, std::string& into) {
   return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
+// A thread of the target that is in uninterruptible sleep whenever one looks, or 0. Reading a file or
+// starting a program puts a healthy thread there for a moment.
+base::Tid long_sleeper(base::Pid target) {
+  constexpr int kLooks = 10;
+  base::Tid last = 0;
+  for (int i = 0; i < kLooks; ++i) {
+    const auto tid = uninterruptible_thread(target);
+    if (!tid) {
+      return 0;
+    }
+    last = *tid;
+    ::poll(nullptr, 0, kPollMs);
+  }
+  return last;
+}
+
+tl::unexpected<base::Error> refuse(const std::vector<std::string>& argv, base::Tid sleeper) {
+  return base::fail(fmt::format("{} cannot stop thread {}, which is in uninterruptible sleep (state D)",
+                                base::base_name(argv.at(0)), sleeper));
+}
+
 }  // namespace
 
-base::Result<ToolOutput> run_tool(const std::vector<std::string>& argv, int64_t limit_ns) {
+base::Result<ToolOutput> run_tool(const std::vector<std::string>& argv, int64_t limit_ns, base::Pid target) {
+  if (const base::Tid tid = target == 0 ? 0 : long_sleeper(target); tid != 0) {
+    return refuse(argv, tid);
+  }
   auto out = make_pipe();
   auto err = make_pipe();
   if (argv.empty() || !out || !err) {
     return base::fail_errno("cannot create a pipe");
   }
-  const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child < 0) {
-    return base::fail_errno(fmt::format("cannot start {}", argv[0]));
-  }
-  if (child == 0) {
-    become(parent, argv, out->write_end.get(), err->write_end.get());
-  }
-  ::setpgid(child, child);  // whoever of us comes first
+  XPURUN_TRY_ASSIGN(TracerGuard guard, TracerGuard::start({.argv = argv,
+                                                           .limit_ns = limit_ns,
+                                                           .target = target,
+                                                           .out = out->write_end.get(),
+                                                           .err = err->write_end.get()}));
   out->write_end.reset();
   err->write_end.reset();
   ToolOutput result;
-  const base::MonoNs deadline = base::mono_ns() + limit_ns;
-  std::array<pollfd, 2> fds{pollfd{.fd = out->read_end.get(), .events = POLLIN},
-                            pollfd{.fd = err->read_end.get(), .events = POLLIN}};
-  std::array<std::string*, 2> texts{&result.out, &result.err};
-  int status = 0;
-  bool ended = false;
-  // Until the tool has ended and its last words are read. Its children may keep the pipes open for ever.
-  for (;;) {
-    const bool quiet = ::poll(fds.data(), fds.size(), ended ? 0 : kPollMs) <= 0;
-    for (size_t i = 0; i < fds.size(); ++i) {
-      if (!quiet && fds[i].revents != 0 && !drain(fds[i].fd, *texts[i])) {
+  std::array<pollfd, 3> fds{pollfd{.fd = out->read_end.get(), .events = POLLIN, .revents = 0},
+                            pollfd{.fd = err->read_end.get(), .events = POLLIN, .revents = 0},
+                            pollfd{.fd = guard.report_fd(), .events = POLLIN, .revents = 0}};
+  const std::array<std::string*, 2> texts{&result.out, &result.err};
+  const pollfd& reported = fds[2];
+  // Until the report has come and the tool's last words are read. Whatever escaped the guard may keep the
+  // pipes open for ever.
+  for (bool quiet = false; !quiet || reported.revents == 0;) {
+    quiet = true;
+    if (::poll(fds.data(), fds.size(), -1) < 0) {
+      continue;
+    }
+    for (size_t i = 0; i < texts.size(); ++i) {
+      if (fds[i].revents == 0) {
+        continue;
+      }
+      quiet = false;
+      if (!drain(fds[i].fd, *texts[i])) {
         fds[i].fd = -1;
+        fds[i].revents = 0;
       }
     }
-    if (ended && quiet) {
-      break;
-    }
-    ended = ended || ::waitpid(child, &status, WNOHANG) == child;
-    if (!ended && base::mono_ns() >= deadline) {
-      result.timed_out = true;
-      break;
-    }
-    if (ended && fds[0].fd < 0 && fds[1].fd < 0) {
-      break;
-    }
-    if (!ended && fds[0].fd < 0 && fds[1].fd < 0) {
-      ::poll(nullptr, 0, kPollMs);
-    }
   }
-  ::kill(-child, SIGKILL);
-  if (!ended) {
-    ::waitpid(child, &status, 0);
+  const GuardReport report = guard.report();
+  if (report.end == ToolEnd::asleep) {
+    return refuse(argv, report.asleep);
   }
-  result.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  if (result.exit_status == 127 && result.out.empty()) {
+  result.end = report.end;
+  result.exit_status =
+      WIFEXITED(report.wait_status) ? WEXITSTATUS(report.wait_status) : 128 + WTERMSIG(report.wait_status);
+  if (result.end == ToolEnd::exited && result.exit_status == 127 && result.out.empty()) {
     return base::fail(fmt::format("{} cannot be run", argv[0]));
   }
   return result;
@@ -139,23 +129,6 @@ bool tool_exists(const std::string& program) {
   return !program.empty() && std::any_of(folders.begin(), folders.end(), [&](std::string_view folder) {
     return ::access(fmt::format("{}/{}", folder, program).c_str(), X_OK) == 0;
   });
-}
-
-void keep_running(base::Pid pid, char state_before) {
-  constexpr int kChecks = 20;
-  if (state_before == 'T') {
-    return;
-  }
-  for (int i = 0; i < kChecks; ++i) {
-    const auto stat = base::ProcFs().stat(pid);
-    if (!stat || (stat->state != 'T' && stat->state != 't')) {
-      return;
-    }
-    if (stat->state == 'T') {
-      ::kill(pid, SIGCONT);
-    }
-    ::poll(nullptr, 0, 5);
-  }
 }
 
 }  // namespace xpurun::stackdump

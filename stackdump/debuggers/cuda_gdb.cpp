@@ -1,6 +1,5 @@
 #include "stackdump/debuggers/cuda_gdb.h"
 
-#include "common/base/procfs.h"
 #include "common/base/strings.h"
 #include "stackdump/debuggers/child_tool.h"
 #include "stackdump/native/symbolizer.h"
@@ -122,12 +121,10 @@ model::Frame frame_of(const model::GpuKernel& k) {
 }
 
 base::Result<std::vector<model::GpuKernel>> ask(base::Pid pid, const DebuggerSettings& settings) {
-  const auto before = base::ProcFs().stat(pid);
   auto ran = run_tool({settings.cuda_gdb, "-nx", "-q", "-batch", "-iex", "set auto-load off", "-iex",
                        "set width 0", "-iex", "set pagination off", "-iex", "set confirm off", "-p",
                        std::to_string(pid), "-ex", "info cuda kernels"},
-                      settings.gpu_limit_ns);
-  keep_running(pid, before ? before->state : '?');
+                      settings.gpu_limit_ns, pid);
   if (!ran) {
     return base::fail(std::move(ran.error()));
   }
@@ -135,7 +132,7 @@ base::Result<std::vector<model::GpuKernel>> ask(base::Pid pid, const DebuggerSet
   if (!kernels.empty() || ran->out.find("No CUDA kernels") != std::string::npos) {
     return kernels;
   }
-  if (ran->timed_out) {
+  if (ran->end == ToolEnd::timed_out) {
     return base::fail(
         fmt::format("cuda-gdb did not finish within {} s", settings.gpu_limit_ns / 1'000'000'000));
   }

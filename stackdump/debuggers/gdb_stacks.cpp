@@ -156,7 +156,6 @@ std::vector<GdbThread> parse_gdb_backtrace(std::string_view text) {
 }
 
 base::Result<std::vector<GdbThread>> gdb_stacks(base::Pid pid, const DebuggerSettings& settings) {
-  const auto before = base::ProcFs().stat(pid);
   const std::vector<std::string> command = {settings.gdb, "-nx",
                                             "-q",         "-batch",
                                             "-iex",       "set debuginfod enabled off",
@@ -166,8 +165,7 @@ base::Result<std::vector<GdbThread>> gdb_stacks(base::Pid pid, const DebuggerSet
                                             "-iex",       "set pagination off",
                                             "-p",         std::to_string(pid),
                                             "-ex",        "thread apply all bt 256"};
-  auto ran = run_tool(command, settings.gdb_limit_ns);
-  keep_running(pid, before ? before->state : '?');
+  auto ran = run_tool(command, settings.gdb_limit_ns, pid);
   if (!ran) {
     return base::fail(std::move(ran.error()));
   }
@@ -176,7 +174,7 @@ base::Result<std::vector<GdbThread>> gdb_stacks(base::Pid pid, const DebuggerSet
   if (!threads.empty()) {
     return threads;
   }
-  if (ran->timed_out) {
+  if (ran->end == ToolEnd::timed_out) {
     return base::fail(fmt::format("gdb did not finish within {} s", settings.gdb_limit_ns / 1'000'000'000));
   }
   const auto lines = base::split(base::trim(ran->err), '\n');
@@ -186,6 +184,12 @@ base::Result<std::vector<GdbThread>> gdb_stacks(base::Pid pid, const DebuggerSet
 bool wants_gdb(const model::ProcessStacks& stacks, const ResolveSettings& settings) {
   if (settings.unwinder == UnwinderKind::gdb || is_32_bit(stacks.pid)) {
     return true;
+  }
+  // A thread in uninterruptible sleep (state D), for example the parent of a vfork, has no registers but
+  // those in /proc and so never more than one frame. gdb could not stop it either.
+  const auto asleep = [](const model::ThreadStack& t) { return t.state == 'D'; };
+  if (std::any_of(stacks.threads.begin(), stacks.threads.end(), asleep)) {
+    return false;
   }
   // Registers are known, and yet no thread has a caller: something is wrong with us, not with the process.
   return stacks.method == "ptrace" && stacks.status == model::DumpStatus::ok && !stacks.threads.empty() &&

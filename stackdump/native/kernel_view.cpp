@@ -1,10 +1,13 @@
 #include "stackdump/native/kernel_view.h"
 
+#include "common/base/io.h"
 #include "common/base/procfs.h"
 #include "common/base/strings.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <climits>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -86,6 +89,34 @@ std::string syscall_name(std::string_view text) {
   return fmt::format("#{}", *number);
 }
 
+bool same_system_call(std::string_view before, std::string_view after) {
+  const size_t a = std::min(before.find(' '), before.size());
+  const size_t b = std::min(after.find(' '), after.size());
+  const auto restarts = [](std::string_view number) {
+    return base::parse_int(number) == SYS_restart_syscall;
+  };
+  const bool same_number = before.substr(0, a) == after.substr(0, b) || restarts(before.substr(0, a)) ||
+                           restarts(after.substr(0, b));
+  return same_number && before.substr(a) == after.substr(b);
+}
+
+int syscall_descriptor(std::string_view text) {
+  // The descriptor is the first argument of all of these.
+  constexpr int64_t kWithDescriptor[] = {SYS_accept, SYS_accept4, SYS_close,    SYS_connect, SYS_fdatasync,
+                                         SYS_flock,  SYS_fsync,   SYS_ioctl,    SYS_pread64, SYS_pwrite64,
+                                         SYS_read,   SYS_readv,   SYS_recvfrom, SYS_recvmsg, SYS_sendmsg,
+                                         SYS_sendto, SYS_write,   SYS_writev};
+  const auto words = base::split(base::trim(text), ' ');
+  const auto number = base::parse_int(words.front());
+  if (!number || words.size() < 2 || !words[1].starts_with("0x") ||
+      std::find(std::begin(kWithDescriptor), std::end(kWithDescriptor), *number) ==
+          std::end(kWithDescriptor)) {
+    return -1;
+  }
+  const auto descriptor = base::parse_hex(words[1].substr(2));
+  return descriptor && *descriptor <= INT_MAX ? static_cast<int>(*descriptor) : -1;
+}
+
 KernelView read_kernel_view(base::Pid pid, base::Tid tid) {
   const base::ProcFs proc;
   KernelView v;
@@ -100,6 +131,9 @@ KernelView read_kernel_view(base::Pid pid, base::Tid tid) {
   }
   v.syscall_text = proc.text(pid, fmt::format("task/{}/syscall", tid));
   v.syscall = syscall_name(v.syscall_text);
+  if (const int fd = syscall_descriptor(v.syscall_text); fd >= 0) {
+    v.syscall_file = base::read_link(fmt::format("/proc/{}/fd/{}", pid, fd)).value_or("");
+  }
   return v;
 }
 

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace xpurun::stackdump {
@@ -17,6 +18,7 @@ struct KernelView {
   uint64_t cpu_ms = 0;
   std::string wchan;         // kernel function it sleeps in, or empty
   std::string syscall;       // name or "#number" of its system call, or empty
+  std::string syscall_file;  // what its descriptor is ("pipe:[4711]", a path), of calls that may wait on one
   std::string syscall_text;  // the raw line, for from_syscall_text()
 };
 
@@ -28,5 +30,11 @@ std::vector<std::string> parse_kernel_stack(std::string_view text);
 
 // The name of a system call from the text of /proc/PID/task/TID/syscall; empty if in none.
 std::string syscall_name(std::string_view syscall_text);
+// The descriptor that such a system call reads, writes or otherwise waits on; -1 if it takes none.
+int syscall_descriptor(std::string_view syscall_text);
+
+// Whether two such texts show the same call, not yet left. A stop makes some calls with a time limit
+// (nanosleep, poll, futex) go on as restart_syscall, with everything but the number unchanged.
+bool same_system_call(std::string_view before, std::string_view after);
 
 }  // namespace xpurun::stackdump

@@ -40,6 +40,7 @@ json thread_json(const ThreadCopy& t, uint64_t inner_tid) {
          {"cpu_ms", t.kernel.cpu_ms},
          {"wchan", t.kernel.wchan},
          {"syscall", t.kernel.syscall},
+         {"syscall_file", base::sanitize(t.kernel.syscall_file)},
          {"no_registers", t.no_registers},
          {"stack", range_json(t.stack)},
          {"kernel_stack", t.kernel_stack},
@@ -62,6 +63,7 @@ ThreadCopy thread_from(const json& j) {
   t.kernel.cpu_ms = j.value("cpu_ms", uint64_t{0});
   t.kernel.wchan = j.value("wchan", "");
   t.kernel.syscall = j.value("syscall", "");
+  t.kernel.syscall_file = j.value("syscall_file", "");
   t.no_registers = j.value("no_registers", "");
   t.stack = range_from(j.at("stack"));
   t.kernel_stack = j.value("kernel_stack", std::vector<std::string>());

@@ -37,6 +37,16 @@ class CommandLine(xpurun_test.Case):
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual(result.stdout.split(b"\0"), [os.fsencode(word) for word in words])
 
+    def test_no_name_drives_the_terminal(self):
+        hostile = "runs\x1b[31m\u202e\u2066\u200b"
+        wrong = [self.xpurun("report", hostile), self.xpurun("stacks", hostile), self.xpurun(hostile),
+                 self.xpurun("--runs-dir", "/proc/" + hostile, "--", "true")]
+        ended = self.xpurun("--runs-dir", hostile, "--", PYTHON, "-c", "import os; os.kill(os.getpid(), 11)")
+        for result in (*wrong, ended):
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn("runs?[31m???" if result is not wrong[2] else "xpurun", result.stderr)
+            self.assertNotRegex(result.stderr, "[\x1b\u202e\u2066\u200b]")
+
     def test_help_and_version(self):
         golden = xpurun_test.SOURCE / "tests" / "golden" / "help"
         for args, name in (([], "overview"), (["--help"], "overview"), (["-h"], "overview"), (["help"], "overview"),
@@ -211,8 +221,12 @@ class Completions(xpurun_test.Case):
 
         def offered(line):
             env = {**os.environ, "HOME": str(self.dir), "XDG_CONFIG_HOME": str(self.dir)}
-            result = subprocess.run(["fish", "-c", f"source {script}; complete -c prog -l speed; complete -C '{line}'"], env=env,
-                                    capture_output=True, text=True)
+            result = subprocess.run(
+                ["fish", "-c", f"source {script}; complete -c prog -l speed; complete -C '{line}'"],
+                env=env,
+                capture_output=True,
+                text=True,
+            )
             self.assertEqual(result.stderr, "")
             return {entry.split("\t")[0] for entry in result.stdout.splitlines()}
 

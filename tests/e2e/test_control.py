@@ -1,4 +1,4 @@
-"""Asking a running supervisor: through its socket, over HTTP, with `xpurun ctl`, by signal; and clients of every kind."""
+"""Asking a running supervisor: through its socket, over HTTP, with `xpurun ctl`, by signal; clients of every kind."""
 
 import http.client
 import json
@@ -105,7 +105,9 @@ class Control(xpurun_test.Case):
         self.assertEqual(sum(a["ok"] for a in answers), 16, answers)
 
     def ctl(self, *words, run=None):
-        return subprocess.run([PROGRAM, "ctl", "--run", run or self.out, *words], capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            [PROGRAM, "ctl", "--run", run or self.out, *words], capture_output=True, text=True, timeout=60
+        )
 
     def test_ctl(self):
         self.assertIn("timing off", self.ctl().stdout)
@@ -125,7 +127,14 @@ class Control(xpurun_test.Case):
         self.assertEqual((busy.returncode, "traces/2 is not finished" in busy.stderr), (1, True), busy.stderr)
         self.ctl("reset")
         self.assertEqual(json.loads((self.out / "traces/2/trace.json").read_text())["ended"], "reset")
-        for words in (["timing"], ["timing", "a", "b"], ["dump", "x"], ["trase"], ["trace", "--at", "soon"], ["trace", "--count", "0"]):
+        for words in (
+            ["timing"],
+            ["timing", "a", "b"],
+            ["dump", "x"],
+            ["trase"],
+            ["trace", "--at", "soon"],
+            ["trace", "--count", "0"],
+        ):
             wrong = self.ctl(*words)
             self.assertEqual((wrong.returncode, wrong.stdout), (2, ""), words)
         self.assertIn("did you mean trace?", self.ctl("trase").stderr)
@@ -172,7 +181,9 @@ class Http(xpurun_test.Case):
         self.assertEqual(self.http("POST", "/timing", {"level": "full"}, token), (200, {"ok": True, "level": "full"}))
         # While stacks are dumped for one, others are served.
         answers = []
-        threads = [threading.Thread(target=lambda: answers.append(self.http("POST", "/dump", None, token))) for _ in range(8)]
+        threads = [
+            threading.Thread(target=lambda: answers.append(self.http("POST", "/dump", None, token))) for _ in range(8)
+        ]
         for thread in threads:
             thread.start()
         self.assertEqual(self.http("GET", "/status", None, token)[0], 200)
@@ -185,15 +196,26 @@ class Http(xpurun_test.Case):
         self.start("--control-auth", "none")
         kernel_trace = "/HostingService/DumpKernelTrace"
         self.assertFalse((self.out / "control.token").exists())
-        request = {"dump_path": "/root/timeline", "dump_count": 100, "dump_time": int(time.time()) + 1000, "reset": False,
-                   "dump_kernel_type": 3}
+        request = {
+            "dump_path": "/root/timeline",
+            "dump_count": 100,
+            "dump_time": int(time.time()) + 1000,
+            "reset": False,
+            "dump_kernel_type": 3,
+        }
         self.assertEqual(self.http("GET", kernel_trace, request)[1],
                          {"node": socket.gethostname(), "msg": "Starting dumping", "dir": "traces/1-timeline"})
         self.assertEqual(self.http("POST", kernel_trace, request)[1]["msg"], "The process is dumping, skip")
         self.assertEqual(self.http("GET", kernel_trace, {"reset": True})[1]["msg"], "Force reset dumping status")
         self.assertEqual(self.http("GET", kernel_trace, {"reset": True})[1]["msg"], "Resetting status, ignore")
         before = sorted(self.out.rglob("*"))
-        for bad in ({"dump_path": "/tmp/../etc"}, {"dump_count": 0}, {"dump_kernel_type": 64}, {"oss_args": {"oss_ak": "x"}}, "[]"):
+        for bad in (
+            {"dump_path": "/tmp/../etc"},
+            {"dump_count": 0},
+            {"dump_kernel_type": 64},
+            {"oss_args": {"oss_ak": "x"}},
+            "[]",
+        ):
             self.assertEqual(self.http("GET", kernel_trace, bad)[0], 400, bad)
         self.assertEqual(sorted(self.out.rglob("*")), before)
         self.assertEqual(self.http("POST", "/HostingService/DumpStringStacktrace", {})[0], 404)

@@ -52,7 +52,9 @@ class Crash(xpurun_test.Case):
 
 class SingleProcess(xpurun_test.Case):
     def test_crash_without_any_launcher(self):
-        result = self.run_xpurun("--", xpurun_test.PYTHON, "-c", "import ctypes\ndef boom(): ctypes.string_at(0)\nboom()")
+        result = self.run_xpurun(
+            "--", xpurun_test.PYTHON, "-c", "import ctypes\ndef boom(): ctypes.string_at(0)\nboom()"
+        )
         self.assertEqual(result.returncode, 139)
         self.assertEqual(self.verdict()["kind"], "crash")
         self.assertEqual(self.verdict()["where"]["function"], "boom")

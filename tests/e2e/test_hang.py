@@ -5,11 +5,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 import xpurun_test
-from xpurun_test import PROGRAM
 
 TIMEOUT = 3
 
@@ -74,7 +72,9 @@ class Hang(xpurun_test.Case):
 
     def test_endless_loop_and_a_debugger_that_takes_longer_than_the_doubt(self):
         """cuda-gdb holds every rank, and three timeouts have passed before it lets go."""
-        path = fake_cuda_gdb(self.dir, f"exec {sys.executable} {xpurun_test.SOURCE}/tests/e2e/jobs/hold.py {4 * TIMEOUT} $*")
+        path = fake_cuda_gdb(
+            self.dir, f"exec {sys.executable} {xpurun_test.SOURCE}/tests/e2e/jobs/hold.py {4 * TIMEOUT} $*"
+        )
         result = self.job("spin", "--on-hang", "kill", "--gpu-stacks", "always",
                           env=self.env(PATH=path))
         self.assertEqual(result.returncode, 124, result.stderr)

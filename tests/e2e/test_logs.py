@@ -1,8 +1,5 @@
 """xpurun --logs: every rank's output in files of its own, repeated on the terminal, with --prefix labelled."""
 
-import sys
-import unittest
-
 import xpurun_test
 from xpurun_test import PYTHON
 

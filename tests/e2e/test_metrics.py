@@ -46,9 +46,18 @@ def raw(port, data):
 class Metrics(xpurun_test.Case):
     def start(self, *args, out=None, scenes=SCENES):
         self.out = out or self.out
-        return self.start_xpurun(*args, "--", "bash", "-c", TWO_RANKS, "bash",
-                                 f"{BUILD}/tests/preload/timing_victim", f"{BUILD}/tests/preload/libtiming_body13.so", "local",
-                                 *scenes)
+        return self.start_xpurun(
+            *args,
+            "--",
+            "bash",
+            "-c",
+            TWO_RANKS,
+            "bash",
+            f"{BUILD}/tests/preload/timing_victim",
+            f"{BUILD}/tests/preload/libtiming_body13.so",
+            "local",
+            *scenes,
+        )
 
     def url_of(self, out):
         def ready():
@@ -83,10 +92,17 @@ class Metrics(xpurun_test.Case):
                 self.assertEqual(process.wait(30), 0)
                 for rank in json.loads((self.out / "timing.json").read_text())["ranks"]:
                     self.assertEqual(rank["nccl_profiler"]["state"], state)
-                    ways = {(way["source"], way["algorithm"], way["protocol"], way["channels"]) for way in rank["collectives_timed"]}
-                    self.assertIn((source, "ring", "LL128", 18) if when == "auto" else (source, "unknown", "unknown", 0), ways)
+                    ways = {
+                        (way["source"], way["algorithm"], way["protocol"], way["channels"])
+                        for way in rank["collectives_timed"]
+                    }
+                    self.assertIn(
+                        (source, "ring", "LL128", 18) if when == "auto" else (source, "unknown", "unknown", 0), ways
+                    )
                 events = event_file.load(self.out / "ranks/0/events-1.xev")["events"]
-                self.assertEqual(sum(e["algorithm"] == 2 and e["source"] == 4 for e in events), 6 if when == "auto" else 0)
+                self.assertEqual(
+                    sum(e["algorithm"] == 2 and e["source"] == 4 for e in events), 6 if when == "auto" else 0
+                )
 
     def test_two_jobs_are_scraped(self):
         first, second = self.dir / "one", self.dir / "two"
@@ -112,7 +128,9 @@ class Metrics(xpurun_test.Case):
         for process, out in zip(processes, (first, second)):
             self.assertEqual(process.wait(30), 0)
             timing = json.loads((out / "timing.json").read_text())
-            self.assertEqual((timing["schema"], [rank["rank"] for rank in timing["ranks"]]), ("xpurun.timing/1", [0, 1]))
+            self.assertEqual(
+                (timing["schema"], [rank["rank"] for rank in timing["ranks"]]), ("xpurun.timing/1", [0, 1])
+            )
             comm, = timing["ranks"][1]["communicators"]
             self.assertEqual([comm[key] for key in "size called launched done".split()], [8, 9, 9, 9])
             self.assertEqual(timing["findings"], [])
@@ -156,12 +174,32 @@ class Metrics(xpurun_test.Case):
         self.assertEqual(process.wait(30), 0)
 
     def test_single_calls_are_kept_and_traced(self):
-        process = self.start("--timing", "full", "--shape-metrics", "--control-port", "off",
-                             scenes=("memory", "settle", "matmuls", "collectives", "settle", "wait", "threads", "memory", "settle", "wait"))
+        process = self.start(
+            "--timing",
+            "full",
+            "--shape-metrics",
+            "--control-port",
+            "off",
+            scenes=(
+                "memory",
+                "settle",
+                "matmuls",
+                "collectives",
+                "settle",
+                "wait",
+                "threads",
+                "memory",
+                "settle",
+                "wait",
+            ),
+        )
         url = self.url_of(self.out)
         program = xpurun_test.PROGRAM
-        trace = subprocess.Popen([program, "ctl", "--run", self.out, "trace", "--count", "15", "--name", "later"], text=True,
-                                 stdout=subprocess.PIPE)
+        trace = subprocess.Popen(
+            [program, "ctl", "--run", self.out, "trace", "--count", "15", "--name", "later"],
+            text=True,
+            stdout=subprocess.PIPE,
+        )
         control = json.loads((self.out / "run.json").read_text())["control"]
         with socket.socket(socket.AF_UNIX) as asking:
             asking.connect(control)
@@ -225,8 +263,23 @@ class Metrics(xpurun_test.Case):
     def test_calls_on_the_host_are_traced(self):
         process = self.start(scenes=("memory", "settle", "wait", "memory", "settle", "threads", "settle", "wait"))
         self.soon(lambda: self.manifest()["metrics"])
-        trace = subprocess.Popen([xpurun_test.PROGRAM, "ctl", "--run", self.out, "trace", "--kinds", "host", "--count", "100000", "--timeout",
-                                  "3s"], text=True, stdout=subprocess.PIPE)
+        trace = subprocess.Popen(
+            [
+                xpurun_test.PROGRAM,
+                "ctl",
+                "--run",
+                self.out,
+                "trace",
+                "--kinds",
+                "host",
+                "--count",
+                "100000",
+                "--timeout",
+                "3s",
+            ],
+            text=True,
+            stdout=subprocess.PIPE,
+        )
         time.sleep(1)
         (self.dir / "end").touch()
         trace.communicate(timeout=30)
@@ -244,7 +297,9 @@ class Metrics(xpurun_test.Case):
             # The main thread's and the others', blocking calls among them.
             self.assertEqual(len(found["cudaMalloc"]), 1)
             self.assertGreater(len(found["cublasSgemm_v2"]), 1000)
-            self.assertNotEqual({e["delay_us"] for e in found["cudaMalloc"]}, {e["delay_us"] for e in found["cublasSgemm_v2"]})
+            self.assertNotEqual(
+                {e["delay_us"] for e in found["cudaMalloc"]}, {e["delay_us"] for e in found["cublasSgemm_v2"]}
+            )
         # Nothing of it goes on afterwards.
         text = (self.out / "metrics.prom").read_text()
         self.assertIn('xpurun_timing_level{rank="0"} 0\n', text)
@@ -262,7 +317,9 @@ class Metrics(xpurun_test.Case):
         (self.dir / "end").touch()
 
     def test_without_gpu_and_timing(self):
-        process = self.start_xpurun("--metrics-port", "18900", "--", "bash", "-c", "while ! [ -e end ]; do sleep 0.1; done")
+        process = self.start_xpurun(
+            "--metrics-port", "18900", "--", "bash", "-c", "while ! [ -e end ]; do sleep 0.1; done"
+        )
         url = self.soon(lambda: json.loads((self.out / "run.json").read_text())["metrics"])
         text = self.soon(lambda: "XPU_TIMER_COMMON_HANG" in get(url)[1] and get(url)[1])
         self.assertRegex(text, r'(?m)^XPU_TIMER_COMMON_HANG\{[^}]*rank="0"\} 0$')
@@ -280,7 +337,11 @@ class Metrics(xpurun_test.Case):
         result = subprocess.run([promtool, "check", "metrics"], input=(self.out / "metrics.prom").read_text(),
                                 capture_output=True, text=True)
         # That name is xpu_timer's.
-        said = [line for line in (result.stdout + result.stderr).splitlines() if not line.startswith("XPU_TIMER_MEMORY_COUNTER ")]
+        said = [
+            line
+            for line in (result.stdout + result.stderr).splitlines()
+            if not line.startswith("XPU_TIMER_MEMORY_COUNTER ")
+        ]
         self.assertEqual(said, [])
 
     def test_nothing_listens_without_a_gpu(self):

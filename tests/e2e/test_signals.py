@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import time
-import unittest
 
 import xpurun_test
 from xpurun_test import PROGRAM, PYTHON

@@ -13,7 +13,9 @@ TIMEOUT = 4
 
 class Spawned(xpurun_test.Case):
     def job(self, way, fault, seconds, *more):
-        return self.run_xpurun("--hang-timeout", TIMEOUT, "--grace", "2s", *more, "--", PYTHON, JOB, way, fault, seconds)
+        return self.run_xpurun(
+            "--hang-timeout", TIMEOUT, "--grace", "2s", *more, "--", PYTHON, JOB, way, fault, seconds
+        )
 
     def ranks(self):
         return {p["rank"]: p for p in self.manifest()["processes"] if p["role"] == "rank"}
@@ -25,7 +27,9 @@ class Spawned(xpurun_test.Case):
         self.assertEqual(result.returncode, 124, detail)
         self.assertEqual((verdict["kind"], verdict["ranks"], verdict["state"]), ("hang", [guilty], "stuck"), detail)
         self.assertEqual(verdict["where"]["function"], "read_shard", detail)
-        self.assertEqual({rank: p["identity"] for rank, p in self.ranks().items()}, {n: "spawned" for n in range(ranks)})
+        self.assertEqual(
+            {rank: p["identity"] for rank, p in self.ranks().items()}, {n: "spawned" for n in range(ranks)}
+        )
         self.assertEqual(self.manifest()["world_size"], ranks)
         return verdict
 

@@ -1,6 +1,8 @@
 """gdb and cuda-gdb behind our own engine: what they print is taken, and what they do wrong is survived."""
 
+import json
 import os
+import signal
 import stat
 import subprocess
 import tempfile
@@ -8,7 +10,7 @@ import textwrap
 import time
 import unittest
 
-from stackdump_live import Dump, Program, Target, markers, names, need, python_frames
+from stackdump_live import STACKDUMP, Dump, Program, Target, markers, names, need, python_frames
 
 # A 32-bit program without libraries: it needs no 32-bit compiler or C library.
 PAUSE_32 = """
@@ -42,7 +44,8 @@ text: .ascii "ready\\n"
 # What cuda-gdb printed for a hung all-reduce, and variations that its versions have.
 KERNELS = """
   Kernel Parent Dev Grid Status                 SMs Mask     GridDim  BlockDim Invocation
-*      0      -   1    3 Active 0x00000000000000000000000000ffffff (24,1,1) (512,1,1) void ncclDevKernel_AllReduce_Sum_f32_RING_LL<4096ul>(ncclDevKernelArgsStorage<4096ul>)()
+*      0      -   1    3 Active 0x00000000000000000000000000ffffff (24,1,1) (512,1,1) \
+void ncclDevKernel_AllReduce_Sum_f32_RING_LL<4096ul>(ncclDevKernelArgsStorage<4096ul>)()
        1      -   1    4 Active 0x00000000000000000000000000000001 (1,1,1) (32,4,1) spin()
 """
 
@@ -122,13 +125,80 @@ class Gdb(Tools):
             d = Dump(p.pid, "--gdb", fake)
         self.assertEqual(d.json["method"], "ptrace")
 
+    def asleep(self):
+        """A process in uninterruptible sleep: the parent of a vfork whose child does not go on."""
+        need("cc")
+        source, program = os.path.join(self.dir, "vfork.c"), os.path.join(self.dir, "vfork")
+        with open(source, "w") as f:
+            f.write('#include <stdlib.h>\n#include <unistd.h>\n#include <sys/prctl.h>\n'
+                    'int main(void) { if (write(1, "ready\\n", 6) == 6 && vfork() == 0) {'
+                    ' prctl(1, 9); for (;;) pause(); } return 0; }\n')
+        subprocess.run(["cc", "-o", program, source], check=True)
+        return Program(program)
+
+    def test_not_in_uninterruptible_sleep(self):
+        called = os.path.join(self.dir, "called")
+        fake = self.script("gdb", f"touch {called}; exec sleep 1000")
+        with self.asleep() as p:
+            for extra, note in (((), None), (("--unwinder", "gdb"), "gdb cannot stop thread"),
+                                (("--gpu-stacks", "always", "--cuda-gdb", fake), "gdb cannot stop thread")):
+                begin = time.monotonic()
+                d = Dump(p.pid, "--gdb", fake, *extra)
+                self.assertLess(time.monotonic() - begin, 10)  # far below the limits of gdb and cuda-gdb
+                self.assertEqual((d.rc, d.json["method"]), (0, "ptrace"), d.stderr)
+                self.assertFalse(os.path.exists(called))
+                self.assertEqual(d.main["state"], "D")
+                self.assertIn("vfork", d.main["syscall"] + d.main.get("wchan", "") + " ".join(names(d.main)))
+                if note:
+                    self.assertTrue(any(note in n for n in d.json["notes"]), d.json["notes"])
+            with open(f"/proc/{p.pid}/status") as f:
+                status = f.read()
+            self.assertIn("State:\tD", status)
+            self.assertIn("SigPnd:\t0000000000000000", status)
+
+    def test_that_waits_for_a_thread_that_cannot_stop(self):
+        """The sleep begins when gdb has begun: gdb is ended soon, and nothing is left in the target."""
+        need("gdb")
+        fake = self.script("gdb", 'for pid; do [ "$last" = -p ] && break; last=$pid; done\n'
+                                  f'until grep -q "State:.D" /proc/$pid/status; do sleep 0.01; done\nexec gdb "$@"')
+        need("cc")
+        source, program = os.path.join(self.dir, "late.c"), os.path.join(self.dir, "late")
+        with open(source, "w") as f:
+            f.write('#include <unistd.h>\n#include <signal.h>\n#include <sys/prctl.h>\nstatic void none(int s) { (void)s; }\n'
+                    'int main(void) { signal(SIGUSR1, none); if (write(1, "ready\\n", 6) != 6) return 1; pause();'
+                    ' if (vfork() == 0) { prctl(1, 9); for (;;) pause(); } return 0; }\n')
+        subprocess.run(["cc", "-o", program, source], check=True)
+        with Program(program) as p:
+            with tempfile.TemporaryDirectory() as folder:
+                helper = subprocess.Popen([STACKDUMP, "--pid", str(p.pid), "--out", folder + "/x.stacks.json",
+                                           "--unwinder", "gdb", "--gdb", fake], stdout=subprocess.PIPE, text=True)
+                while not group_members(fake):  # gdb's stand-in has begun
+                    self.assertIsNone(helper.poll())
+                    time.sleep(0.01)
+                os.kill(p.pid, signal.SIGUSR1)
+                begin = time.monotonic()
+                helper.communicate(timeout=30)
+                self.assertLess(time.monotonic() - begin, 14)  # the time limit of gdb is 15 s
+                with open(folder + "/x.stacks.json") as f:
+                    self.assertTrue(any("cannot stop thread" in n for n in json.load(f)["notes"]))
+            with open(f"/proc/{p.pid}/status") as f:
+                status = f.read()
+            self.assertIn("SigPnd:\t0000000000000000", status)
+            with open(f"/proc/{p.pid}/task/{p.pid}/children") as f:
+                os.kill(int(f.read()), signal.SIGKILL)
+            self.assertEqual(p.process.wait(10), 0)
+
     def test_that_hangs(self):
         marker = f"hanging-{os.getpid()}"
-        fake = self.script("gdb", f"""
+        fake = self.script(
+            "gdb",
+            f"""
             sh -c 'exec sleep 1000' {marker} &
-            i=0; while [ $i -lt 20000 ]; do echo 'much noise on both pipes, more than they hold'; echo noise >&2; i=$((i+1)); done
+            i=0; while [ $i -lt 20000 ]; do echo 'much noise on both pipes, more than they hold'
+              echo noise >&2; i=$((i+1)); done
             sh -c 'sleep 1000; true' {marker}
-        """)
+        """,
+        )
         with Program("sh", "-c", "echo ready; exec sleep 60") as p:
             begin = time.monotonic()
             d = Dump(p.pid, "--unwinder", "gdb", "--gdb", fake, "--gdb-limit-ms", "1500")

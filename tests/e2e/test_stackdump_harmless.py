@@ -2,7 +2,6 @@
 killed at any moment."""
 
 import ctypes
-import json
 import os
 import random
 import shutil
@@ -313,8 +312,15 @@ class States(unittest.TestCase):
         """One holds it, the others wait for their turn or read without stopping: all of them get stacks."""
         with Counter() as target, tempfile.TemporaryDirectory() as folder:
             for n in range(int(3 * TIMES)):
-                helpers = [subprocess.Popen([STACKDUMP, "--pid", str(target.pid), "--out", f"{folder}/{n}-{i}.stacks.json"],
-                                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for i in range(4)]
+                helpers = [
+                    subprocess.Popen(
+                        [STACKDUMP, "--pid", str(target.pid), "--out", f"{folder}/{n}-{i}.stacks.json"],
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.PIPE,
+                        text=True,
+                    )
+                    for i in range(4)
+                ]
                 for helper in helpers:
                     _, errors = helper.communicate(timeout=30)
                     self.assertEqual(helper.returncode, 0, errors)

@@ -43,7 +43,9 @@ void install(void) {
 __attribute__((noinline)) void write_to(volatile int *p) { *p = 1; }
 __attribute__((noinline)) void crash_by_write(void) { write_to((int *)8); __asm__ volatile(""); }
 __attribute__((noinline)) void crash_by_call(void (*f)(void)) { f(); __asm__ volatile(""); }
-__attribute__((noinline)) int crash_by_depth(int n) { volatile char a[4096]; a[0] = n; return crash_by_depth(n + 1) + a[0]; }
+__attribute__((noinline)) int crash_by_depth(int n) {
+  volatile char a[4096]; a[0] = n; return crash_by_depth(n + 1) + a[0];
+}
 """
 
 

@@ -98,7 +98,9 @@ class Builds(unittest.TestCase):
             tool("objcopy", "--rename-section", ".text=.text_far", "ceval.o", "far.o")
             tool("gcc", "-no-pie", "-rdynamic", "-o", "python", "main.c", "far.o", found[0], "-Wl,-z,muldefs",
                  "-Wl,--section-start=.text_far=0x10000000", "-lm", "-ldl", "-lutil", "-lpthread", "-lz")
-            segments = [line for line in tool("readelf", "-lW", "python").splitlines() if re.search("LOAD .* R E ", line)]
+            segments = [
+                line for line in tool("readelf", "-lW", "python").splitlines() if re.search("LOAD .* R E ", line)
+            ]
             self.assertEqual(len(segments), 2, segments)
             stacks = []
             for program in (f"{d}/python", path):
@@ -150,7 +152,9 @@ class Interpreters(unittest.TestCase):
         threads = {x["python_name"]: x for x in d.json["threads"]}
         for name in ("asleep-0", "asleep-1"):
             short = [f["func"].split(".")[-1] for f in python_frames(threads[name])]
-            self.assertEqual(short, ["inside", "<lambda>", "<module>", "enter", "run", "_bootstrap_inner", "_bootstrap"])
+            self.assertEqual(
+                short, ["inside", "<lambda>", "<module>", "enter", "run", "_bootstrap_inner", "_bootstrap"]
+            )
             self.assertEqual(markers(threads[name]), [])
             self.assertNotIn("gil", threads[name])
             inner, outer = threads[name]["interpreters"]
@@ -214,7 +218,9 @@ class Locating(unittest.TestCase):
     def hidden(self, path, folder, keep_sections):
         """A command that runs `path` with an interpreter that exports nothing."""
         ask = "import sys; print(sys.base_prefix); print(sys.executable)"
-        prefix, exe = subprocess.run([path, "-c", ask], capture_output=True, text=True, check=True).stdout.split("\n")[:2]
+        prefix, exe = subprocess.run([path, "-c", ask], capture_output=True, text=True, check=True).stdout.split("\n")[
+            :2
+        ]
         program = os.path.join(folder, "trainer")
         shutil.copy(os.path.realpath(exe), program)
         linked = subprocess.run(["ldd", program], capture_output=True, text=True).stdout

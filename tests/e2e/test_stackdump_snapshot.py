@@ -64,7 +64,9 @@ class Snapshots(unittest.TestCase):
             need(tool)
         with tempfile.TemporaryDirectory() as d:
             whole, bare = os.path.join(d, "whole"), os.path.join(d, "bare")
-            subprocess.run(["g++", "-std=c++20", "-w", "-O2", "-pthread", "-Wl,--build-id", "-o", whole, VICTIM], check=True)
+            subprocess.run(
+                ["g++", "-std=c++20", "-w", "-O2", "-pthread", "-Wl,--build-id", "-o", whole, VICTIM], check=True
+            )
             subprocess.run(["objcopy", "--strip-all", whole, bare], check=True)
             with Program(bare) as p:
                 s = Snapshot(self, p.pid)
@@ -94,7 +96,9 @@ class Snapshots(unittest.TestCase):
                     place = root + (bare if f["module"] == "bare" else real)
                     os.makedirs(os.path.dirname(place), exist_ok=True)
                     shutil.copy(real, place)
-            self.assertEqual(names(main_of(s.again("--sysroot", root)))[1:4], ["wait_here", "variable_frame", "compare"])
+            self.assertEqual(
+                names(main_of(s.again("--sysroot", root)))[1:4], ["wait_here", "variable_frame", "compare"]
+            )
             nothing = s.again("--sysroot", "/nowhere")
             self.assertEqual(names(main_of(nothing)), names(main_of(s.live)))
             self.assertTrue(any("not here" in n for n in nothing["notes"]))

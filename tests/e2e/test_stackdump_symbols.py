@@ -42,7 +42,9 @@ def built_with_libdw():
 
 
 def own_frames(dump, module):
-    return [(f["func"], f.get("line", 0), f.get("inlined", False)) for f in dump.main["frames"] if f.get("module") == module]
+    return [
+        (f["func"], f.get("line", 0), f.get("inlined", False)) for f in dump.main["frames"] if f.get("module") == module
+    ]
 
 
 class Symbols(unittest.TestCase):

@@ -251,6 +251,21 @@ class Live(unittest.TestCase):
                 self.assertEqual(p.wait(20), -number)
             self.assertEqual(list(place.iterdir()), [])
 
+    def test_a_reader_that_is_gone_leaves_nothing_behind(self):
+        with Target(CODE) as target, tempfile.TemporaryDirectory() as folder:
+            env = {**os.environ, "TMPDIR": folder}
+            read_end, write_end = os.pipe()
+            os.close(read_end)
+            done = subprocess.run([PROGRAM, "stacks", "--pid", str(target.pid)], stdout=write_end, timeout=60, env=env,
+                                  stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
+            os.close(write_end)
+            self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, b""))
+            self.assertEqual(os.listdir(folder), [])
+            # What SIGKILL leaves, the next one removes.
+            os.mkdir(os.path.join(folder, "xpurun-stacks-abc123"), 0o700)
+            self.assertEqual(xpurun("--pid", target.pid, env=env).returncode, 0)
+            self.assertEqual(os.listdir(folder), [])
+
     def test_no_stop(self):
         kinds = []
         # On a busy machine a thread that was stopped by the dump before may not be back in its wait yet.
@@ -301,6 +316,23 @@ class Trees(unittest.TestCase):
             for pid in set(re.findall(r"(?m)^Process (\d+):", text)) - {str(target.pid)}:
                 os.kill(int(pid), signal.SIGKILL)
 
+    def test_a_zombie_child_is_no_failure(self):
+        code = """
+            import os, sys
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+            print(child, flush=True)
+            sys.stdin.read()
+        """
+        with Target(code) as target:
+            done = xpurun("--pid", target.pid, "--children")
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            self.assertEqual(text_of(done).count("Process "), 1)
+            # One that is asked for by name is an error still.
+            self.assertEqual(xpurun("--pid", f"{target.pid},{target.first_line}", "--children").returncode, 1)
+
     def test_ranks_of_two_jobs_and_their_workers(self):
         code = """
             import os, time
@@ -319,6 +351,32 @@ class Trees(unittest.TestCase):
             self.assertLess((max(stops) - min(stops)) / 1e6, 1000)
             for target in (one, two):
                 os.kill(int(target.first_line), signal.SIGKILL)
+
+
+class RunDirectory(unittest.TestCase):
+    """What others have put into a directory that is read."""
+
+    def test_no_link_is_followed_for_output_and_no_fifo_waited_for(self):
+        with Target("import time\nprint('ready', flush=True)\ntime.sleep(1000)") as target, \
+                tempfile.TemporaryDirectory() as folder:
+            run, elsewhere = pathlib.Path(folder, "run"), pathlib.Path(folder, "elsewhere")
+            self.assertEqual(xpurun("--pid", target.pid, "--quiet", "--out", run).returncode, 0)
+            elsewhere.mkdir()
+            (run / "stacks").symlink_to(elsewhere)
+            refused = xpurun(run)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn(b"symbolic link", refused.stderr)
+            self.assertEqual(list(elsewhere.iterdir()), [])
+            (run / "stacks").unlink()
+            os.mkfifo(run / "rank-7.stacks.json")
+            done = xpurun(run)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(b"not a regular file", done.stderr)
+            self.assertTrue((run / "stacks" / "merged.svg").exists())
+            os.mkfifo(run / "run.json")
+            report = subprocess.run([PROGRAM, "report", str(run)], capture_output=True, timeout=60)
+            self.assertEqual(report.returncode, 0)  # what there is, with a note
+            self.assertIn(b"not a regular file", report.stderr)
 
 
 class Refused(unittest.TestCase):

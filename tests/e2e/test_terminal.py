@@ -114,7 +114,9 @@ class StatusLine(TerminalCase):
                 self.assertEqual(session.finish(), 0)
                 # Every line of the ranks is whole, and nothing of ours is left between them or below.
                 printed = [line for line in session.terminal.text().split("\n") if line]
-                self.assertEqual(sorted(printed), sorted(f"rank {r} step {s} done" for r in range(2) for s in range(60)))
+                self.assertEqual(
+                    sorted(printed), sorted(f"rank {r} step {s} done" for r in range(2) for s in range(60))
+                )
                 self.assertEqual((session.terminal.top, session.terminal.bottom), (0, 11))
 
     def test_ctrl_c_is_as_ever(self):

@@ -7,9 +7,7 @@ import pty
 import re
 import select
 import subprocess
-import sys
 import time
-import unittest
 
 import xpurun_test
 from xpurun_test import PROGRAM, PYTHON

@@ -1,23 +1,54 @@
-// Runs a fuzz target without libFuzzer: driver SEEDS_DIRECTORY [ROUNDS]. Each seed as it is, then ROUNDS
-// variations of seeds, always the same ones. A finding ends the process, as a sanitizer or an assertion would
-// under libFuzzer.
+// Runs a fuzz target without libFuzzer: driver SEEDS_DIRECTORY [ROUNDS]. Runs each seed unchanged, then
+// ROUNDS variations of seeds, or variations for $XPURUN_FUZZ_SECONDS. The variations are the same each time
+// unless $XPURUN_FUZZ_SEED (1) differs. A finding ends the process, as a sanitizer or an assertion would
+// under libFuzzer, and leaves the input in a file fuzz-finding-PID of the temporary directory.
 #include "common/base/io.h"
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <random>
 #include <string>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+// Defined by the sanitizers' runtime only.
+extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
 namespace {
 
+const std::string* current_input = nullptr;
+
+// The process is dying, perhaps of a broken heap: no more than the tests' own files are at stake.
+void keep_input() {
+  if (const std::string* input = std::exchange(current_input, nullptr); input != nullptr) {
+    const auto path = std::filesystem::temp_directory_path() / ("fuzz-finding-" + std::to_string(::getpid()));
+    std::cerr << "the input is in " << path << '\n';
+    (void)xpurun::base::write_file_atomic(path.string(), *input);
+  }
+}
+
+void on_abort(int /*signal*/) {
+  keep_input();
+  std::signal(SIGABRT, SIG_DFL);
+  std::raise(SIGABRT);
+}
+
 void run(const std::string& input) {
+  current_input = &input;
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+  current_input = nullptr;
+}
+
+long number_from_environment(const char* name, long otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atol(text);
 }
 
 std::string varied(std::string s, std::mt19937& random) {
@@ -69,14 +100,22 @@ int main(int argc, char** argv) {
     std::cerr << "no seeds in " << argv[1] << '\n';
     return 1;
   }
+  if (__sanitizer_set_death_callback != nullptr) {
+    __sanitizer_set_death_callback(keep_input);
+  }
+  std::signal(SIGABRT, on_abort);
   for (const std::string& seed : seeds) {
     run(seed);
   }
+  const long seconds = number_from_environment("XPURUN_FUZZ_SECONDS", 0);
   const long rounds = argc > 2 ? std::atol(argv[2]) : 2000;
-  std::mt19937 random(1);
-  for (long i = 0; i < rounds; ++i) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  std::mt19937 random(static_cast<std::mt19937::result_type>(number_from_environment("XPURUN_FUZZ_SEED", 1)));
+  long done = 0;
+  while (seconds > 0 ? std::chrono::steady_clock::now() < deadline : done < rounds) {
     run(varied(seeds[random() % seeds.size()], random));
+    ++done;
   }
-  std::cout << seeds.size() << " seeds, " << rounds << " variations\n";
+  std::cout << seeds.size() << " seeds, " << done << " variations\n";
   return 0;
 }

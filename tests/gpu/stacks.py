@@ -75,8 +75,12 @@ def measure(helper, pid, rank, out, dumps):
 def with_gpu(xpurun, pids, out):
     """The innermost frames of the waiting rank, or nothing."""
     begun = time.perf_counter()
-    done = subprocess.run([xpurun, "stacks", "--pid", f"{pids[0]},{pids[1]}", "--gpu-stacks", "auto", "--format", "json"],
-                          capture_output=True, text=True, timeout=200)
+    done = subprocess.run(
+        [xpurun, "stacks", "--pid", f"{pids[0]},{pids[1]}", "--gpu-stacks", "auto", "--format", "json"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
     seconds = time.perf_counter() - begun
     (out / "gpu.json").write_text(done.stdout)
     print(done.stderr, end="")

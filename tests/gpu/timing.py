@@ -33,14 +33,23 @@ PARTS = {
     "ab-small": (125, ("--timing", "light"), {}),
     "ab-causes": (120, ("--timing", "light"), {}),
     "profiler": (100, ("--timing", "full", "--overhead-budget", "100%"), {}),
-    "profiler-shared-queue": (70, ("--timing", "full", "--overhead-budget", "100%"), {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}),
+    "profiler-shared-queue": (
+        70,
+        ("--timing", "full", "--overhead-budget", "100%"),
+        {"CUDA_DEVICE_MAX_CONNECTIONS": "1"},
+    ),
 }
 # What a part needs beside its steps: to start torchrun, torch and NCCL, and to end.
 START = 30
 # Most overhead in percent, by variant.
-PROMISED = {"ab ddp": {"light": 0.1, "full": 0.5}, "ab fsdp": {"light": 0.1, "full": 0.5}, "ab-small small": {"light": 1.0},
-            "ab-shared-queue fsdp": {"light": 0.3}, "profiler ddp": {"every collective": 0.3},
-            "profiler-shared-queue fsdp": {"every collective": 0.5}}
+PROMISED = {
+    "ab ddp": {"light": 0.1, "full": 0.5},
+    "ab fsdp": {"light": 0.1, "full": 0.5},
+    "ab-small small": {"light": 1.0},
+    "ab-shared-queue fsdp": {"light": 0.3},
+    "profiler ddp": {"every collective": 0.3},
+    "profiler-shared-queue fsdp": {"every collective": 0.5},
+}
 NOISE = 0.2  # percent: beyond this nothing can be said
 
 
@@ -59,7 +68,16 @@ class Report:
 
 
 def torchrun(arguments):
-    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(JOB), *arguments]
+    return [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc_per_node",
+        "2",
+        str(JOB),
+        *arguments,
+    ]
 
 
 def execute(command, seconds, log, env):
@@ -100,7 +118,10 @@ def compare(report, title, result):
         report.say(f"{title}: only {rounds} rounds")
         report.good = report.good and title not in PROMISED
         return
-    report.say(f"{title}: step {statistics.median(found[base]['times']) * 1e3:.3f} ms when {base}; {rounds} rounds of {steps} steps")
+    report.say(
+        f"{title}: step {statistics.median(found[base]['times']) * 1e3:.3f} ms when {base}; {rounds} rounds of {steps}"
+        " steps"
+    )
     medians = {}
     for name, f in found.items():
         if name == base:
@@ -115,14 +136,20 @@ def compare(report, title, result):
         paid = (each["own_ns"] + each["poller_cpu_ns"] + each["gpu_ns"]) / statistics.median(found[base]["times"]) / 1e7
         per_pair = each["event_host_ns"] / each["samples"] if each["samples"] else 0
         per_mark = each["mark_host_ns"] / each["marks"] if each["marks"] else 0
-        report.say(f"  {name:30} {spread(over)} % standard error {medians[name][1]:.3f}; a step: {each['samples']:.1f} pairs of {per_pair:.0f} ns, "
-                   f"{each['marks']:.1f} marks of {per_mark:.0f} ns, {each['profiler_samples']:.1f} timed by NCCL, {each['kernel_launches']:.0f} launches, own {each['own_ns'] / 1e3:.1f} us, poller {each['poller_cpu_ns'] / 1e3:.1f} us, "
-                   f"polls {each['polls']:.2f}, no room {each['no_event'] + each['stream_full'] + each['queue_full']:.1f}, "
-                   f"1 in {statistics.median(f['period']):.0f}; by its own books {paid:.3f} %")
+        report.say(
+            f"  {name:30} {spread(over)} % standard error {medians[name][1]:.3f}; a step: {each['samples']:.1f} pairs"
+            f" of {per_pair:.0f} ns, {each['marks']:.1f} marks of {per_mark:.0f} ns, {each['profiler_samples']:.1f}"
+            f" timed by NCCL, {each['kernel_launches']:.0f} launches, own {each['own_ns'] / 1e3:.1f} us, poller"
+            f" {each['poller_cpu_ns'] / 1e3:.1f} us, polls {each['polls']:.2f}, no room"
+            f" {each['no_event'] + each['stream_full'] + each['queue_full']:.1f}, 1 in"
+            f" {statistics.median(f['period']):.0f}; by its own books {paid:.3f} %"
+        )
     if title not in PROMISED:
         return
     noise = max(abs(medians[f"{base} again"][0]), medians[f"{base} again"][1], medians[next(iter(PROMISED[title]))][1])
-    report.check(noise < NOISE, f"{title}: noise {noise:.3f} %, has to be below {NOISE} %; {rounds * steps} steps a side")
+    report.check(
+        noise < NOISE, f"{title}: noise {noise:.3f} %, has to be below {NOISE} %; {rounds * steps} steps a side"
+    )
     for name, most in PROMISED[title].items():
         over, error = medians[name]
         inside = abs(over) <= 2 * error and noise < NOISE
@@ -135,8 +162,10 @@ def ab(report, part, results):
         if "variants" in result:
             compare(report, f"{part} {name}", result)
         else:
-            report.say(f"{part} {name}: step {result['with'] * 1e3:.3f} ms instead of {result['without'] * 1e3:.3f} ms: "
-                       f"{(result['with'] / result['without'] - 1) * 100:+.2f} %")
+            report.say(
+                f"{part} {name}: step {result['with'] * 1e3:.3f} ms instead of {result['without'] * 1e3:.3f} ms: "
+                f"{(result['with'] / result['without'] - 1) * 100:+.2f} %"
+            )
 
 
 # Calls of a series before its stream is busy: CUPTI's first launches keep the host for half a millisecond.
@@ -151,7 +180,10 @@ def durations(report, kind, rows, least_us):
         counts += row["calls"] != row["expected"]
         flops += "flop" in row and row["work"] != row["flop"] * row["all_calls"]
         if not cupti or not ours:
-            report.say(f"  {key:26} CUPTI {len(cupti)} of {row['kernels']} kernels, ours {len(ours)}, counted {row['calls']} of {row['expected']}")
+            report.say(
+                f"  {key:26} CUPTI {len(cupti)} of {row['kernels']} kernels, ours {len(ours)}, counted {row['calls']}"
+                f" of {row['expected']}"
+            )
             continue
         theirs, mine = statistics.median(cupti), statistics.median(ours)
         pairs = list(zip(ours, cupti)) if len(ours) == len(cupti) else []
@@ -161,16 +193,21 @@ def durations(report, kind, rows, least_us):
             wrong += sum(off)
             first += len(off[:FIRST])
             wrong_first += sum(off[:FIRST])
-        line = (f"  {key:26} ours {mine:10.1f} us, CUPTI {theirs:10.1f} ({(mine / theirs - 1) * 100:+6.1f} %, {mine - theirs:+.1f} us), "
-                f"{len(ours)} of {row['calls']} timed")
+        line = (
+            f"  {key:26} ours {mine:10.1f} us, CUPTI {theirs:10.1f} ({(mine / theirs - 1) * 100:+6.1f} %,"
+            f" {mine - theirs:+.1f} us), {len(ours)} of {row['calls']} timed"
+        )
         if row.get("direct_us"):
             direct = statistics.median(row["direct_us"])
             bandwidth = row["bytes"] * row["factor"] / 1e3
             line += f", back to back {direct:.1f}; bus {bandwidth / mine:.2f} GB/s, directly {bandwidth / direct:.2f}"
         report.say(line)
     report.check(counts == 0, f"{kind}: {counts} counts of {len(rows)} wrong")
-    report.check(calls > 0 and wrong <= calls * 0.05, f"{kind} of {least_us} us and more: {wrong} of {calls} durations more than 5 % off CUPTI's, "
-                 f"of them {wrong_first} of the {first} that began their series, on an idle stream")
+    report.check(
+        calls > 0 and wrong <= calls * 0.05,
+        f"{kind} of {least_us} us and more: {wrong} of {calls} durations more than 5 % off CUPTI's, "
+        f"of them {wrong_first} of the {first} that began their series, on an idle stream",
+    )
     if kind == "matmuls":
         report.check(flops == 0, f"{kind}: FLOP of {flops} of {len(rows)} wrong")
 
@@ -182,7 +219,9 @@ def bandwidth(report, rows):
         off = {key: (statistics.median(row[reference]) / statistics.median(row["ours_us"]) - 1) * 100
                for key, row in rows.items() if row["ours_us"] and row[reference]}
         far = {key: value for key, value in off.items() if abs(value) > 5}
-        line = f"bus bandwidth against {title}: {len(far)} of {len(off)} more than 5 % off: " + ", ".join(f"{k} {v:+.1f} %" for k, v in far.items())
+        line = f"bus bandwidth against {title}: {len(far)} of {len(off)} more than 5 % off: " + ", ".join(
+            f"{k} {v:+.1f} %" for k, v in far.items()
+        )
         if reference == "cupti_us":
             report.check(not far and bool(off), line)
         else:
@@ -195,8 +234,10 @@ def gpu_time(report, result):
     for kind, our in ours.items():
         their = cupti.get(kind, {"seconds": 0, "kernels": 0})
         off = f"{(our['seconds'] / their['seconds'] - 1) * 100:+.1f} %" if their["seconds"] else "-"
-        report.say(f"  {kind:10} ours {our['seconds'] * 1e3:9.2f} ms of {our['calls']} calls, {our['samples']} of them timed; "
-                   f"CUPTI {their['seconds'] * 1e3:9.2f} ms of {their['kernels']} kernels ({off})")
+        report.say(
+            f"  {kind:10} ours {our['seconds'] * 1e3:9.2f} ms of {our['calls']} calls, {our['samples']} of them timed; "
+            f"CUPTI {their['seconds'] * 1e3:9.2f} ms of {their['kernels']} kernels ({off})"
+        )
     shares = [found.get("untraced", {"seconds": 0})["seconds"] / max(sum(k["seconds"] for k in found.values()), 1e-9)
               for found in (ours, cupti)]
     report.check(bool(ours) and abs(shares[0] - shares[1]) <= 0.05,
@@ -216,8 +257,12 @@ def profiler(report, part, results):
         durations(report, "collectives", rows, 50)
         for key, row in rows.items():
             report.say(f"  {key:26} {row['way']}, sources {row['sources']}")
-        report.check(all(row["sources"] == [4] for row in rows.values()), "no other source than NCCL's profiler interface")
-        report.check(all(len(row["ours_us"]) == row["expected"] for row in rows.values()), "every collective has a duration")
+        report.check(
+            all(row["sources"] == [4] for row in rows.values()), "no other source than NCCL's profiler interface"
+        )
+        report.check(
+            all(len(row["ours_us"]) == row["expected"] for row in rows.values()), "every collective has a duration"
+        )
     group = results.pop("grouped", None)
     if group:
         report.check(group["timed"] == group["calls"], f"collectives in groups: {group}")
@@ -243,15 +288,26 @@ def checks(report, _, results):
 
 def call_costs(report, xpurun, runs, seconds):
     """bench/call_cost.cpp, built here, against the libraries that torch has loaded."""
-    maps = subprocess.run([sys.executable, "-c", "import torch; print(open('/proc/self/maps').read())"], capture_output=True, text=True,
-                          check=True, timeout=seconds).stdout.split()
+    maps = subprocess.run(
+        [sys.executable, "-c", "import torch; print(open('/proc/self/maps').read())"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=seconds,
+    ).stdout.split()
     paths = [next((p for p in maps if f"/{name}.so" in p), None) for name in ("libcudart", "libcublas", "libnccl")]
     program = runs / "call_cost"
-    subprocess.run(["g++", "-O2", "-o", program, HERE.parents[1] / "bench" / "call_cost.cpp", "-ldl"], check=True, timeout=60)
+    subprocess.run(
+        ["g++", "-O2", "-o", program, HERE.parents[1] / "bench" / "call_cost.cpp", "-ldl"], check=True, timeout=60
+    )
     deadline = time.monotonic() + seconds
     for options in (("--timing", "off"), ("--timing", "light"), ("--timing", "full", "--overhead-budget", "100%")):
-        done = subprocess.run([xpurun, "--out", str(runs / f"calls-{options[1]}"), *options, "--", program, *map(str, paths)],
-                              capture_output=True, text=True, timeout=max(1, deadline - time.monotonic()))
+        done = subprocess.run(
+            [xpurun, "--out", str(runs / f"calls-{options[1]}"), *options, "--", program, *map(str, paths)],
+            capture_output=True,
+            text=True,
+            timeout=max(1, deadline - time.monotonic()),
+        )
         report.say(f"calls, {' '.join(options)}: status {done.returncode}")
         for line in (done.stdout + done.stderr).splitlines():
             report.say(f"  {line}")
@@ -265,12 +321,18 @@ def run(report, xpurun, out, runs, part, seconds):
         call_costs(report, xpurun, runs, seconds)
         return
     arguments = [part, str(out / part), f"{seconds - START:.0f}"]
-    status = execute([xpurun, "--out", str(runs / f"{part}.run"), *options, "--metrics-port", "auto", "--", *torchrun(arguments)], seconds,
-                     out / f"{part}.log", env)
+    status = execute(
+        [xpurun, "--out", str(runs / f"{part}.run"), *options, "--metrics-port", "auto", "--", *torchrun(arguments)],
+        seconds,
+        out / f"{part}.log",
+        env,
+    )
     report.say(f"{part}: status {status} in {time.monotonic() - begun:.0f} s")
     if status != 0:
         report.good = False
-        report.say("\n".join("    " + line for line in (out / f"{part}.log").read_text(errors="replace").splitlines()[-12:]))
+        report.say(
+            "\n".join("    " + line for line in (out / f"{part}.log").read_text(errors="replace").splitlines()[-12:])
+        )
     try:
         results = json.loads((out / f"{part}.0.json").read_text())
     except OSError:
@@ -285,7 +347,9 @@ def put_away(out, runs):
     for path in list(out.iterdir()):
         if path.name not in ("report.txt", "raw.tar.gz"):
             shutil.move(path, runs / path.name)
-    subprocess.run(["tar", "--exclude=call_cost", "--exclude=*.sock", "-czf", out / "raw.tar.gz", "-C", runs, "."], check=False)
+    subprocess.run(
+        ["tar", "--exclude=call_cost", "--exclude=*.sock", "-czf", out / "raw.tar.gz", "-C", runs, "."], check=False
+    )
 
 
 def main():

@@ -41,7 +41,10 @@ MAIN = ("off", "off again", "light", "full")
 DIAGNOSIS = tuple(name for name in VARIANTS if name not in MAIN and not name.startswith("no "))
 WARM = 3
 SETTLE = 0.45  # seconds: the preload looks for a new level four times a second
-HEALTH = "own_ns event_host_ns mark_host_ns poller_cpu_ns samples marks gpu_ns polls no_event stream_full queue_full profiler_samples kernel_launches".split()
+HEALTH = (
+    "own_ns event_host_ns mark_host_ns poller_cpu_ns samples marks gpu_ns polls no_event stream_full queue_full"
+    " profiler_samples kernel_launches".split()
+)
 
 
 def ask(memory, name):

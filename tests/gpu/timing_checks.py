@@ -15,7 +15,14 @@ from torch import nn
 
 from timing_job import Block, DEVICE, GPU, WORLD, meet, synchronize
 
-SHAPES = [(1024, 1024, 1024), (4096, 4096, 512), (8192, 2048, 4096), (2048, 8192, 2048), (512, 512, 8192), (4096, 4096, 4096)]
+SHAPES = [
+    (1024, 1024, 1024),
+    (4096, 4096, 512),
+    (8192, 2048, 4096),
+    (2048, 8192, 2048),
+    (512, 512, 8192),
+    (4096, 4096, 4096),
+]
 SIZES = [1 << n for n in (10, 13, 16, 19, 22, 25, 28, 30)] if GPU else [1 << 10]
 REPEATS = 20
 
@@ -50,9 +57,15 @@ def measured(memory, call, repeats, contains="", rest=0.06):
             if ops[event["op"]]["class"] in (1, 2):
                 ours.setdefault(event["op"], []).append(event["duration_ns"] / 1e3)
     index = max(ours, key=lambda i: len(ours[i]), default=None)
-    return {"cupti_us": cupti, "ours_us": ours.get(index, []), "kernels": len(spans),
-            "calls": counted.get(index, 0), "expected": repeats, "work": next((ops[i]["work"] for i in ours if i == index), 0) if memory else 0,
-            "all_calls": ops[index]["calls"] if index is not None else 0}
+    return {
+        "cupti_us": cupti,
+        "ours_us": ours.get(index, []),
+        "kernels": len(spans),
+        "calls": counted.get(index, 0),
+        "expected": repeats,
+        "work": next((ops[i]["work"] for i in ours if i == index), 0) if memory else 0,
+        "all_calls": ops[index]["calls"] if index is not None else 0,
+    }
 
 
 def matmuls(memory):
@@ -108,8 +121,12 @@ def collectives(memory):
             meet()
             one = measured(memory, call, REPEATS, "nccl")
             direct = [direct_us(call, REPEATS) for _ in range(3)] if GPU else []
-            found[f"{name} {size}"] = {**one, "direct_us": direct, "bytes": size if name == "all_reduce" else size * WORLD,
-                                       "factor": 2 * (WORLD - 1) / WORLD if name == "all_reduce" else (WORLD - 1) / WORLD}
+            found[f"{name} {size}"] = {
+                **one,
+                "direct_us": direct,
+                "bytes": size if name == "all_reduce" else size * WORLD,
+                "factor": 2 * (WORLD - 1) / WORLD if name == "all_reduce" else (WORLD - 1) / WORLD,
+            }
     return found
 
 
@@ -135,7 +152,9 @@ def estimated(before, after):
     entries = [{**op, **{f: op[f] - known.get(op["index"], {}).get(f, 0) for f in fields}} for op in after]
     found = {}
     for number, kind in KINDS.items():
-        ops = [op for op in entries if op["class"] == number and op["calls"] and (number != 3 or op["api"] in ON_STREAM)]
+        ops = [
+            op for op in entries if op["class"] == number and op["calls"] and (number != 3 or op["api"] in ON_STREAM)
+        ]
         total = {f: sum(op[f] for op in ops) for f in fields}
         ns = 0
         for op in ops:
@@ -283,14 +302,24 @@ def run(mode, memory, writer, deadline):
     if not GPU:
         return
     before = memory.health() if memory else {}
-    for name, part, seconds in (("make_graphed_callables", graphed_callable, 20), ("captured collective", captured_collective, 20),
-                                ("torch.profiler at the same time", profiler_beside, 20),
-                                ("torch.compile reduce-overhead", compiled, 90)):
+    for name, part, seconds in (
+        ("make_graphed_callables", graphed_callable, 20),
+        ("captured collective", captured_collective, 20),
+        ("torch.profiler at the same time", profiler_beside, 20),
+        ("torch.compile reduce-overhead", compiled, 90),
+    ):
         left = int(deadline - time.monotonic())
         writer.add(name, limited(min(seconds, left), part) if left > 5 else "no time left")
     if memory:
         time.sleep(0.1)
         after = memory.health()
         launches = [op for op in memory.ops() if op["class"] == 4]
-        writer.add("graphs", {"captured calls": after["captured"] - before["captured"], "cuda errors": after["cuda_errors"],
-                              "launches": sum(op["calls"] for op in launches), "timed": sum(op["timed"] for op in launches)})
+        writer.add(
+            "graphs",
+            {
+                "captured calls": after["captured"] - before["captured"],
+                "cuda errors": after["cuda_errors"],
+                "launches": sum(op["calls"] for op in launches),
+                "timed": sum(op["timed"] for op in launches),
+            },
+        )

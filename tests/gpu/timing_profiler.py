@@ -1,5 +1,6 @@
-"""Collectives as NCCL's own profiler interface times them, against CUPTI's kernels (torch's profiler), from 1 KB to 256 MB;
-then what it costs a DDP step, or an FSDP step where all streams share a hardware queue, to have every collective timed.
+"""Collectives as NCCL's own profiler interface times them, against CUPTI's kernels (torch's profiler), from 1 KB to
+256 MB; then what it costs a DDP step, or an FSDP step where all streams share a hardware queue, to have every
+collective timed.
 """
 
 import time
@@ -20,7 +21,12 @@ def ways(memory, head):
     """Algorithm, protocol, channels and sources of the collectives since `head`."""
     ops = {op["index"] for op in memory.ops() if op["class"] == 2}
     events = [e for e in memory.events_between(head, memory.ring_head()) if e["op"] in ops]
-    names = ("unknown", "tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"), ("unknown", "LL", "LL128", "simple")
+    names = ("unknown", "tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"), (
+        "unknown",
+        "LL",
+        "LL128",
+        "simple",
+    )
     found = sorted({(names[0][e["algorithm"]], names[1][e["protocol"]], e["channels"]) for e in events})
     return {"way": [f"{a}/{p} {c} channels" for a, p, c in found], "sources": sorted({e["source"] for e in events})}
 
@@ -73,8 +79,15 @@ def run(mode, memory, writer, deadline):
             time.sleep(0.3)
             state, version, chain, _ = memory.profiler()
             health = memory.health()
-            writer.add("interface", {"state": state, "version": version, "users plugin": chain,
-                                     **{key: health[key] for key in ("profiler_samples", "profiler_lost", "profiler_full")}})
+            writer.add(
+                "interface",
+                {
+                    "state": state,
+                    "version": version,
+                    "users plugin": chain,
+                    **{key: health[key] for key in ("profiler_samples", "profiler_lost", "profiler_full")},
+                },
+            )
     if memory is None:
         return
     kind = "ddp" if mode == "profiler" else "fsdp"

@@ -66,7 +66,9 @@ def check_options(man, program):
             yield f"xpurun(1) does not refer to xpurun-{command}(1)"
         if len(options) == 1:
             continue
-        yield from differences(f"xpurun-{command}(1)", set(options.values()), set(options_in(page, MAN_OPTION).values()))
+        yield from differences(
+            f"xpurun-{command}(1)", set(options.values()), set(options_in(page, MAN_OPTION).values())
+        )
         yield from differences(f"xpurun-{command}(1), defaults", defaults_in_help(text), defaults_in_man(page))
 
 
@@ -76,7 +78,9 @@ def check_settings(man, program):
     variables = {"XPURUN_" + key.upper().replace("-", "_") for key in keys}
     yield from differences("xpurun-run(1), ENVIRONMENT", variables, set(re.findall(r"^\.It Ev (\S+)$", page, re.M)))
     conf = (man / "xpurun.conf.5").read_text()
-    yield from differences("xpurun.conf(5)", keys - {"preload-library"}, set(re.findall(r"^\.It Cm (\S+)$", conf, re.M)))
+    yield from differences(
+        "xpurun.conf(5)", keys - {"preload-library"}, set(re.findall(r"^\.It Cm (\S+)$", conf, re.M))
+    )
 
 
 def check_commands(man, program):
@@ -119,6 +123,23 @@ def check_verdicts(root, man):
     states = re.search(r"^## States$([\s\S]*?)^## ", (root / "docs" / "verdicts.md").read_text(), re.M)[1]
     yield from differences("xpurun-verdicts(7), states", set(re.findall(r"^\| `([a-z]+)`", states, re.M)),
                            set(re.findall(r"^\.It Cm ([a-z]+)$", page.split(".Ss States")[1], re.M)))
+
+
+def check_verdict_numbers(root, man):
+    """From when on a rank is busy: the numbers of the code that decides stand in both pages."""
+    code = (root / "report" / "diagnosis" / "rank_view.cpp").read_text()
+
+    def constant(name):
+        return re.search(rf"constexpr double {name} = ([^;]+);", code)[1]
+
+    io = {"1 << 20": "1 MiB/s"}[constant("kBusyIoBytesPerSecond")]
+    moved = {"0.5": "half the timeout"}[constant("kMovedShare")]
+    wanted = [f"at least {constant('kBusyCpuShare')} of a core", f"at least {io}", f"within {moved}"]
+    for page in (root / "docs" / "verdicts.md", man / "xpurun-verdicts.7"):
+        text = " ".join(page.read_text().split())
+        for phrase in wanted:
+            if phrase not in text:
+                yield f"{page.name}: the state busy lacks what the code says: {phrase}"
 
 
 def check_readmes(root):
@@ -189,9 +210,19 @@ def main():
     root, program = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
     man = root / "man"
     lint_support.need_tool("mandoc")
-    found = [*check_options(man, program), *check_settings(man, program), *check_commands(man, program),
-             *check_completions(program), *check_error_ids(root, man), *check_pages(man), *check_schemas(root, man), *check_verdicts(root, man),
-             *check_readmes(root), *check_recipes(root, program)]
+    found = [
+        *check_options(man, program),
+        *check_settings(man, program),
+        *check_commands(man, program),
+        *check_completions(program),
+        *check_error_ids(root, man),
+        *check_pages(man),
+        *check_schemas(root, man),
+        *check_verdicts(root, man),
+        *check_verdict_numbers(root, man),
+        *check_readmes(root),
+        *check_recipes(root, program),
+    ]
     print("\n".join(found) or "table, help, manual pages and completions agree")
     return 1 if found else 0
 

@@ -20,7 +20,9 @@ MAY_INCLUDE = {
 WIRE_SYSTEM = {"stdint.h", "stddef.h", "atomic"}
 # The preload has no C++ standard library to call; these are headers without code in one.
 PRELOAD_SYSTEM = re.compile(
-    r"^([a-z0-9_]+|sys/[a-z_]+|linux/[a-z_]+|asm/[a-z_]+)\.h$|^(atomic|type_traits|cstdint|cstddef)$|^(cuda|cublas|nccl)")
+    r"^([a-z0-9_]+|sys/[a-z_]+|linux/[a-z_]+|asm/[a-z_]+)\.h$|"
+    r"^(atomic|type_traits|cstdint|cstddef)$|^(cuda|cublas|nccl)"
+)
 HEAVY = re.compile(r"^(nlohmann/json\.hpp|boost/|spdlog/|kainjow/|libunwind|xxhash|zstd\.h|zlib\.h)")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)

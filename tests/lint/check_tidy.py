@@ -1,31 +1,73 @@
-"""Fails if clang-tidy warns about a source file of ours that the build directory knows how to compile."""
+"""Fails if clang-tidy warns about a source file of ours that the build directory knows how to compile.
+
+Usage: check_tidy.py SOURCE_ROOT BUILD_DIR
+
+With XPURUN_TIDY=changed only the files that differ from the merge base with the default branch, or from the commit
+before the last on that branch itself, are checked. A changed header is checked through one source that includes it.
+"""
 
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
+import changed_files
 import lint_support
+
+
+def compiled_sources(root, build):
+    """Absolute paths. Generated code is not ours to polish; for the tests the compiler's warnings are enough."""
+    commands = json.loads((build / "compile_commands.json").read_text())
+    paths = {(pathlib.Path(entry["directory"]) / entry["file"]).resolve() for entry in commands}
+    return sorted(path for path in paths
+                  if root in path.parents and build not in path.parents and (root / "tests") not in path.parents)
+
+
+def source_with(root, header, sources):
+    """The header's own source, else the first that includes it, else None."""
+    own = (root / header).with_suffix(".cpp")
+    if own in sources:
+        return own
+    line = re.compile(rf'^#include "{re.escape(header)}"', re.M)
+    return next((path for path in sources if line.search(path.read_text())), None)
+
+
+def affected(root, sources, changed):
+    """Those of sources that stand for the changed files."""
+    chosen = {path for path in sources if str(path.relative_to(root)) in changed}
+    headers = [name for name in changed if name.endswith(".h")]
+    chosen |= {source_with(root, header, sources) for header in headers}
+    return sorted(chosen - {None})
+
+
+def chosen_sources(root, build):
+    sources = compiled_sources(root, build)
+    if not sources:
+        print("no file to check")
+        sys.exit(1)
+    if os.environ.get("XPURUN_TIDY") != "changed":
+        return sources
+    try:
+        base = changed_files.base_commit(root)
+    except changed_files.NoHistory as reason:
+        print(f"no changed files known: {reason}; ./bootstrap check looks at all files")
+        sys.exit(lint_support.SKIPPED)
+    print(f"changed since {base}:")
+    return affected(root, sources, changed_files.changed_since(root, base))
 
 
 def main():
     root, build = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
     lint_support.need_tool("run-clang-tidy")
-    commands = json.loads((build / "compile_commands.json").read_text())
-    files = set()
-    for entry in commands:
-        path = (pathlib.Path(entry["directory"]) / entry["file"]).resolve()
-        # Generated code is not ours to polish; the tests are compiled with warnings, which is enough for them.
-        if root in path.parents and build not in path.parents and (root / "tests") not in path.parents:
-            files.add(str(path))
+    files = chosen_sources(root, build)
     if not files:
-        print("no file to check")
-        return 1
+        print("no source file changed")
+        return 0
     jobs = str(len(os.sched_getaffinity(0)))
     # Without anchors the names are regular expressions that match anywhere.
-    done = subprocess.run(["run-clang-tidy", "-quiet", "-j", jobs, "-p", str(build),
-                           *(f"^{name}$" for name in sorted(files))],
+    done = subprocess.run(["run-clang-tidy", "-quiet", "-j", jobs, "-p", str(build), *(f"^{name}$" for name in files)],
                           cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     lines = [line for line in done.stdout.splitlines()
              if not line.startswith("clang-tidy") and "warnings generated" not in line]

@@ -1,5 +1,5 @@
-"""The preload as NCCL's profiler plugin, driven by a fake NCCL: durations, algorithm, counts; whatever order the calls come
-in; a program's own plugin behind it."""
+"""The preload as NCCL's profiler plugin, driven by a fake NCCL: durations, algorithm, counts; whatever order the
+calls come in; a program's own plugin behind it."""
 
 import os
 import pathlib
@@ -41,9 +41,21 @@ class Profiler(unittest.TestCase):
         supervisor = FakeSupervisor(self.directory.name, segments or (lambda: Segment(level)))
         try:
             result = subprocess.run(
-                [VICTIM, BODY, "global", *scenes], capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL,
-                env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable(), "NCCL_PROFILER_PLUGIN": PRELOAD,
-                     "XPURUN_RUN_PROFILER": f"{mode}:{users}", "FAKE_GPU_WORK_US": str(work_us), **env})
+                [VICTIM, BODY, "global", *scenes],
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                stdin=subprocess.DEVNULL,
+                env={
+                    **os.environ,
+                    "LD_PRELOAD": PRELOAD,
+                    "XPURUN_RUN": supervisor.variable(),
+                    "NCCL_PROFILER_PLUGIN": PRELOAD,
+                    "XPURUN_RUN_PROFILER": f"{mode}:{users}",
+                    "FAKE_GPU_WORK_US": str(work_us),
+                    **env,
+                },
+            )
         finally:
             supervisor.close()
             os.unlink(supervisor.path)
@@ -65,7 +77,10 @@ class Profiler(unittest.TestCase):
             self.assertEqual(op["timed_ns"], sum(e["duration_ns"] for e in mine))
             self.assertEqual(op["timed_work"], op["work"])
             for event in mine:
-                self.assertEqual((event["source"], event["algorithm"], event["protocol"], event["channels"]), (source, RING, LL128, 3))
+                self.assertEqual(
+                    (event["source"], event["algorithm"], event["protocol"], event["channels"]),
+                    (source, RING, LL128, 3),
+                )
         return found
 
     def test_times_are_the_gpus(self):
@@ -86,12 +101,16 @@ class Profiler(unittest.TestCase):
                 self.assertEqual(sorted(e["sequence"] for e in whole), [1, 2, 3, 4, 5, 6])
                 self.assertEqual({e["source"] for api, e in found if api in EXCHANGES}, {EVENTS})
                 health = shared.health()
-                self.assertEqual((health["profiler_samples"], health["profiler_lost"], health["profiler_full"]), (6, 0, 0))
+                self.assertEqual(
+                    (health["profiler_samples"], health["profiler_lost"], health["profiler_full"]), (6, 0, 0)
+                )
                 comm, = shared.comms()
                 self.assertEqual((comm["called"], comm["launched"], comm["done"]), (9, 9, 9))
 
     def test_times_of_the_host(self):
-        result, shared = self.play("memory", "settle", "collectives", "settle", "settle", FAKE_NCCL_PROFILER="3", work_us=20_000)
+        result, shared = self.play(
+            "memory", "settle", "collectives", "settle", "settle", FAKE_NCCL_PROFILER="3", work_us=20_000
+        )
         # As late as NCCL's proxy was, with the one end or with the other.
         late_ms = int(re.search(r"late (\d+) us", result.stdout)[1]) / 1e3
         for api, event in self.check_whole(shared, NCCL_HOST):
@@ -119,7 +138,11 @@ class Profiler(unittest.TestCase):
         self.assertEqual({e["source"] for api, e in found if api in EXCHANGES}, {QUERIES})
         self.assertEqual({e["source"] for api, e in found}, {NCCL, QUERIES})
         # Pairs of events: none but those of the memory operations.
-        others = [e for e in shared.events_between(0, shared.ring_head()) if shared.class_of(e["op"]) != 2 and e["source"] == EVENTS]
+        others = [
+            e
+            for e in shared.events_between(0, shared.ring_head())
+            if shared.class_of(e["op"]) != 2 and e["source"] == EVENTS
+        ]
         self.assertEqual(shared.health()["samples"], len(others))
 
     def test_groups(self):
@@ -135,7 +158,10 @@ class Profiler(unittest.TestCase):
         health = shared.health()
         self.assertGreaterEqual(health["profiler_samples"], 2)
         self.assertLess(health["profiler_samples"], 360)
-        self.assertEqual(sum(op["timed"] for op in shared.ops() if op["class"] == 2 and op["api"] in WHOLE), health["profiler_samples"])
+        self.assertEqual(
+            sum(op["timed"] for op in shared.ops() if op["class"] == 2 and op["api"] in WHOLE),
+            health["profiler_samples"],
+        )
 
     def test_threads_and_exchanges(self):
         """Sends and receives of one thread while another's collectives are timed: what NCCL is asked for stays."""
@@ -152,7 +178,9 @@ class Profiler(unittest.TestCase):
         for behaviour, lost in (("never-stops", True), ("late-start", True), ("no-timer", True), ("stop-first", True),
                                 ("silent", True), ("replay", False), ("later", False)):
             with self.subTest(behaviour=behaviour):
-                _, shared = self.play("memory", "settle", "collectives", *["settle"] * 20, FAKE_NCCL_BEHAVIOUR=behaviour)
+                _, shared = self.play(
+                    "memory", "settle", "collectives", *["settle"] * 20, FAKE_NCCL_BEHAVIOUR=behaviour
+                )
                 found = [e for api, e in self.events(shared) if api in WHOLE]
                 health = shared.health()
                 self.assertEqual(len(found), 0 if lost else 6)
@@ -172,29 +200,53 @@ class Profiler(unittest.TestCase):
         self.assertEqual(found, [2_000_000] * 6)
 
     def test_full_pool_is_counted(self):
-        _, shared = self.play("memory", "settle", *["collectives"] * 250, level=FULL, work_us=20_000, FAKE_NCCL_BEHAVIOUR="never-stops")
+        _, shared = self.play(
+            "memory", "settle", *["collectives"] * 250, level=FULL, work_us=20_000, FAKE_NCCL_BEHAVIOUR="never-stops"
+        )
         health = shared.health()
         self.assertEqual(health["profiler_samples"], 1024)
         self.assertEqual(health["profiler_full"], 1500 - 1024)
 
     def test_silent_for_good(self):
         """Where nothing ever comes, times by events again."""
-        _, shared = self.play("memory", "settle", *["collectives", "settle"] * 20, *["settle"] * 16, "collectives", "settle",
-                              work_us=20, FAKE_NCCL_BEHAVIOUR="silent")
+        _, shared = self.play(
+            "memory",
+            "settle",
+            *["collectives", "settle"] * 20,
+            *["settle"] * 16,
+            "collectives",
+            "settle",
+            work_us=20,
+            FAKE_NCCL_BEHAVIOUR="silent",
+        )
         self.assertEqual(shared.profiler()[0], SILENT)
         self.assertEqual(sum(e["source"] == EVENTS for api, e in self.events(shared) if api in WHOLE), 6)
 
     def test_stood_still(self):
         """What was not told for long is given up, at once; what follows is timed as before."""
-        _, shared = self.play("memory", "settle", *["collectives"] * 4, *["settle"] * 2, "collectives", "settle", work_us=20,
-                              FAKE_NCCL_BEHAVIOUR="stands-still")
+        _, shared = self.play(
+            "memory",
+            "settle",
+            *["collectives"] * 4,
+            *["settle"] * 2,
+            "collectives",
+            "settle",
+            work_us=20,
+            FAKE_NCCL_BEHAVIOUR="stands-still",
+        )
         self.assertEqual(shared.profiler()[0], READY)
         self.assertEqual(shared.health()["profiler_lost"], 24)
         found = [e for api, e in self.events(shared) if api in WHOLE]
-        self.assertEqual([(e["source"], e["duration_ns"]) for e in found], [(NCCL, BY_THE_GPU - 2_000_000 + 20_000)] * 6)
+        self.assertEqual(
+            [(e["source"], e["duration_ns"]) for e in found], [(NCCL, BY_THE_GPU - 2_000_000 + 20_000)] * 6
+        )
 
     def test_known_bad(self):
-        for version, mode, state in (("23003", "auto", KNOWN_BAD), ("23102", "auto", KNOWN_BAD), ("23003", "always", READY)):
+        for version, mode, state in (
+            ("23003", "auto", KNOWN_BAD),
+            ("23102", "auto", KNOWN_BAD),
+            ("23003", "always", READY),
+        ):
             with self.subTest(version=version, mode=mode):
                 _, shared = self.play("memory", "settle", "collectives", "settle", mode=mode, FAKE_NCCL_VERSION=version,
                                       FAKE_NCCL_PROFILER="6")
@@ -216,11 +268,32 @@ class Profiler(unittest.TestCase):
         supervisor = FakeSupervisor(self.directory.name, lambda: Segment(OFF))
         self.addCleanup(supervisor.close)
         process = subprocess.Popen(
-            [VICTIM, BODY, "global", "collectives", "wait", "memory", "settle", "collectives", "settle", "another", "collectives", "settle",
-             "settle"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable(), "NCCL_PROFILER_PLUGIN": PRELOAD,
-                 "FAKE_GPU_WORK_US": "1000"})
+            [
+                VICTIM,
+                BODY,
+                "global",
+                "collectives",
+                "wait",
+                "memory",
+                "settle",
+                "collectives",
+                "settle",
+                "another",
+                "collectives",
+                "settle",
+                "settle",
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={
+                **os.environ,
+                "LD_PRELOAD": PRELOAD,
+                "XPURUN_RUN": supervisor.variable(),
+                "NCCL_PROFILER_PLUGIN": PRELOAD,
+                "FAKE_GPU_WORK_US": "1000",
+            },
+        )
         with process:
             self.assertEqual(process.stdout.readline(), "waiting\n")
             shared, = supervisor.segments.values()
@@ -243,7 +316,9 @@ class Profiler(unittest.TestCase):
 
     def test_capture(self):
         """NCCL loses count of a communicator with calls in a graph; from then on it is not asked about that one."""
-        _, shared = self.play("memory", "settle", "collectives", "settle", "capture", "collectives", "another", "collectives", "settle")
+        _, shared = self.play(
+            "memory", "settle", "collectives", "settle", "capture", "collectives", "another", "collectives", "settle"
+        )
         sources = [e["source"] for api, e in self.events(shared) if api in WHOLE]
         self.assertEqual([sources.count(source) for source in (EVENTS, NCCL)], [6, 12])
 
@@ -266,8 +341,16 @@ class Profiler(unittest.TestCase):
     def test_a_plugin_of_the_program(self):
         for version, theirs in ((3, 3), (4, 4), (5, 5), (6, 5), (6, 4), (5, 4)):
             with self.subTest(version=version, theirs=theirs):
-                _, shared, told = self.chained("memory", "settle", "communicators", "collectives", *["settle"] * 3, mask=1 | 2 | 64,
-                                               plugin=self.plugin(theirs), FAKE_NCCL_PROFILER=str(version))
+                _, shared, told = self.chained(
+                    "memory",
+                    "settle",
+                    "communicators",
+                    "collectives",
+                    *["settle"] * 3,
+                    mask=1 | 2 | 64,
+                    plugin=self.plugin(theirs),
+                    FAKE_NCCL_PROFILER=str(version),
+                )
                 self.assertEqual(shared.profiler()[2:4], (FORWARDED, theirs))
                 # communicators() makes four of them, one collective, and destroys one.
                 self.assertEqual((told["wrong"], told["inits"], told["finalized"]), (0, 4, 1))
@@ -290,7 +373,16 @@ class Profiler(unittest.TestCase):
         everything = 1 | 2 | 4 | 64
         seen = []
         for level in (OFF, FULL):
-            _, _, told = self.chained("memory", "settle", "collectives", "p2p", *["settle"] * 3, mask=everything, plugin=self.plugin(5), level=level)
+            _, _, told = self.chained(
+                "memory",
+                "settle",
+                "collectives",
+                "p2p",
+                *["settle"] * 3,
+                mask=everything,
+                plugin=self.plugin(5),
+                level=level,
+            )
             seen.append(told)
         self.assertEqual(seen[0], seen[1])
         self.assertEqual(seen[0]["wrong"], 0)
@@ -306,7 +398,12 @@ class Profiler(unittest.TestCase):
         self.assertEqual((shared.profiler()[2], told["wrong"]), (FORWARDED, 0))
 
     def test_not_found_and_none(self):
-        for name, state in (("/no/such.so", NOT_FOUND), ("none", 0), ("STATIC_PLUGIN", NOT_FOUND), (PRELOAD, NOT_FOUND)):
+        for name, state in (
+            ("/no/such.so", NOT_FOUND),
+            ("none", 0),
+            ("STATIC_PLUGIN", NOT_FOUND),
+            (PRELOAD, NOT_FOUND),
+        ):
             with self.subTest(name=name):
                 _, shared = self.play("memory", "settle", "collectives", "settle", users=name)
                 self.assertEqual(shared.profiler()[2], state)

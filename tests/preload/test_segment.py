@@ -24,7 +24,9 @@ class Killed(unittest.TestCase):
         for comm in shared.comms():
             if comm["state"] != "live":
                 continue
-            self.assertEqual((comm["identity"], comm["nranks"], comm["name"]), (1000 + comm["rank"], 8, "written by a test"))
+            self.assertEqual(
+                (comm["identity"], comm["nranks"], comm["name"]), (1000 + comm["rank"], 8, "written by a test")
+            )
             self.assertIn(comm["called"] - comm["launched"], (0, 1))
             self.assertIn(comm["launched"] - comm["done"], (0, 1))
             for sequence, signature in comm["signatures"].items():
@@ -32,7 +34,9 @@ class Killed(unittest.TestCase):
         # The last ones only: the others were written long before.
         struct.pack_into("<Q", shared.memory, 128, max(shared.word(192) - 100, 0))
         for event in shared.drain():
-            self.assertTrue(event["begin_ns"] == event["duration_ns"] and event["sequence"] == event["begin_ns"] & 0xffffffff)
+            self.assertTrue(
+                event["begin_ns"] == event["duration_ns"] and event["sequence"] == event["begin_ns"] & 0xFFFFFFFF
+            )
 
     def test_at_random_moments(self):
         """A thousand times; most of them in a hurry, as a segment that is young has most that may be half made."""
@@ -59,7 +63,9 @@ class Documentation(unittest.TestCase):
             text = document.read()
         sizes = {name: int(size) for name, size in re.findall(r"^\| `(\w+)` \| \d+ \| (\d+) ", text, re.M)}
         starts = {name: int(at) for name, at in re.findall(r"^\| `(\w+)` \| (\d+) \| \d+ ", text, re.M)}
-        self.assertEqual(starts, {"header": 0, "ops": segment.OPS_AT, "comms": segment.COMMS_AT, "ring": segment.RING_AT})
+        self.assertEqual(
+            starts, {"header": 0, "ops": segment.OPS_AT, "comms": segment.COMMS_AT, "ring": segment.RING_AT}
+        )
         self.assertEqual(sum(sizes.values()), segment.BYTES)
         for name in segment.HEALTH:
             self.assertIn(f"`{name}`", text)

@@ -22,14 +22,28 @@ class Timing(unittest.TestCase):
         self.directory = tempfile.TemporaryDirectory()
         self.addCleanup(self.directory.cleanup)
 
-    def play(self, *scenes, level=LIGHT, budget_ppm=1_000_000_000, scope="global", cuda="13", segments=None, timeout=60, **env):
+    def play(
+        self,
+        *scenes,
+        level=LIGHT,
+        budget_ppm=1_000_000_000,
+        scope="global",
+        cuda="13",
+        segments=None,
+        timeout=60,
+        **env,
+    ):
         """Runs the scenes; gives their output and the segment, or None if none was asked for."""
         supervisor = FakeSupervisor(self.directory.name, segments or (lambda: Segment(level, budget_ppm)))
         try:
             result = subprocess.run(
-                [VICTIM, f"{BUILD}/tests/preload/libtiming_body{cuda}.so", scope, *scenes], capture_output=True, text=True,
-                timeout=timeout, stdin=subprocess.DEVNULL,
-                env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable(), **env})
+                [VICTIM, f"{BUILD}/tests/preload/libtiming_body{cuda}.so", scope, *scenes],
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable(), **env},
+            )
         finally:
             supervisor.close()
             os.unlink(supervisor.path)
@@ -53,21 +67,35 @@ class Timing(unittest.TestCase):
                     op = shared.op(f"cublas{t}gemm{suffix}{wide}")
                     self.assertEqual((op["m"], op["batch"], op["trans"]), (first + offset + i, batch, trans))
                     self.assertEqual(op["work"], FLOP[t] * op["m"] * 600 * batch)
-        for api, m in (("cublasSgemmEx", 43), ("cublasCgemmEx", 44), ("cublasSgemmEx_64", 45), ("cublasCgemmEx_64", 46)):
+        for api, m in (
+            ("cublasSgemmEx", 43),
+            ("cublasCgemmEx", 44),
+            ("cublasSgemmEx_64", 45),
+            ("cublasCgemmEx_64", 46),
+        ):
             op = shared.op(api)
             self.assertEqual((op["m"], op["dtype"], op["trans"]), (m, (2, 3, 8, 8), 0x20))
-        for api, m, batch, trans, dtype in (("cublasGemmEx", 47, 1, 1, (14, 14, 0, 0)), ("cublasGemmBatchedEx", 49, 6, 0x10, (2, 2, 2, 2)),
-                                            ("cublasGemmStridedBatchedEx", 51, 7, 0x10, (2, 2, 2, 2))):
+        for api, m, batch, trans, dtype in (
+            ("cublasGemmEx", 47, 1, 1, (14, 14, 0, 0)),
+            ("cublasGemmBatchedEx", 49, 6, 0x10, (2, 2, 2, 2)),
+            ("cublasGemmStridedBatchedEx", 51, 7, 0x10, (2, 2, 2, 2)),
+        ):
             for wide in (0, 1):
                 op = shared.op(api + "_64" * wide)
-                self.assertEqual((op["m"], op["batch"], op["trans"], op["dtype"], op["compute"]), (m + wide, batch, trans, dtype, 68))
+                self.assertEqual(
+                    (op["m"], op["batch"], op["trans"], op["dtype"], op["compute"]), (m + wide, batch, trans, dtype, 68)
+                )
 
     def test_every_matmul(self):
         for cuda, scope in (("13", "global"), ("13", "local"), ("12", "local")):
             with self.subTest(cuda=cuda, scope=scope):
                 _, shared = self.play("matmuls", "groups", "lt", "settle", cuda=cuda, scope=scope)
                 self.check_matmuls(shared)
-                for api, m0 in (("cublasSgemmGroupedBatched", 60), ("cublasGemmGroupedBatchedEx", 60), ("cublasGemmGroupedBatchedEx_64", 61)):
+                for api, m0 in (
+                    ("cublasSgemmGroupedBatched", 60),
+                    ("cublasGemmGroupedBatchedEx", 60),
+                    ("cublasGemmGroupedBatchedEx_64", 61),
+                ):
                     op = shared.op(api)
                     self.assertEqual((op["flags"], op["batch"], op["work"]), (8, 2, 2 * (m0 * 1000 * 2 + 24 * 5)))
                 scaled, = [op for op in shared.ops() if op["api"] == "cublasLtMatmul" and op["dtype"][0] == 28]
@@ -100,8 +128,17 @@ class Timing(unittest.TestCase):
         # An event here keeps its stream for 2 ms, which the second one of a pair adds to a duration.
         for switch, expected in ((None, 3), ("0", 5), ("1", 3)):
             more = {} if switch is None else {"XPURUN_RUN_EVENT_CORRECTION": switch}
-            _, shared = self.play("memory", *["settle"] * 3, "matmuls", "lt", *["settle"] * 6, level=FULL, FAKE_GPU_WORK_US="3000",
-                                  FAKE_GPU_EVENT_US="2000", **more)
+            _, shared = self.play(
+                "memory",
+                *["settle"] * 3,
+                "matmuls",
+                "lt",
+                *["settle"] * 6,
+                level=FULL,
+                FAKE_GPU_WORK_US="3000",
+                FAKE_GPU_EVENT_US="2000",
+                **more,
+            )
             own, is_off = shared.event_overhead()
             self.assertAlmostEqual(own / 1e6, 2, delta=0.2)
             self.assertEqual(is_off, int(switch != "0"))
@@ -115,8 +152,16 @@ class Timing(unittest.TestCase):
         """On a Hopper GPU, where that was measured, to matmuls of bf16 and fp32: more than to nothing."""
         for major, switch, bf16, fp32 in (("9", "1", 6900, 4000), ("9", "0", 0, 0), ("8", "1", 0, 0)):
             with self.subTest(major=major, switch=switch):
-                _, shared = self.play("memory", *["settle"] * 3, "matmuls", *["settle"] * 12, level=FULL, FAKE_GPU_WORK_US="20000",
-                                      FAKE_GPU_COMPUTE_MAJOR=major, XPURUN_RUN_EVENT_CORRECTION=switch)
+                _, shared = self.play(
+                    "memory",
+                    *["settle"] * 3,
+                    "matmuls",
+                    *["settle"] * 12,
+                    level=FULL,
+                    FAKE_GPU_WORK_US="20000",
+                    FAKE_GPU_COMPUTE_MAJOR=major,
+                    XPURUN_RUN_EVENT_CORRECTION=switch,
+                )
                 ops = {op["index"]: op for op in shared.ops() if op["class"] == 1}
                 off = {0: [], 1: [], 2: [], 14: []}  # fp32, fp64, fp16, bf16
                 for event in sorted((e for e in shared.drain() if e["op"] in ops), key=lambda e: e["begin_ns"])[1:]:
@@ -128,8 +173,16 @@ class Timing(unittest.TestCase):
                         self.assertAlmostEqual(ns, max({14: bf16, 0: fp32}.get(dtype, 0), own), delta=2, msg=dtype)
 
     def test_what_is_shorter_than_the_events_takes_no_time(self):
-        _, shared = self.play("memory", *["settle"] * 3, "threads", "settle", level=FULL, FAKE_GPU_WORK_US="0", FAKE_GPU_EVENT_US="50",
-                              XPURUN_RUN_EVENT_CORRECTION="1")
+        _, shared = self.play(
+            "memory",
+            *["settle"] * 3,
+            "threads",
+            "settle",
+            level=FULL,
+            FAKE_GPU_WORK_US="0",
+            FAKE_GPU_EVENT_US="50",
+            XPURUN_RUN_EVENT_CORRECTION="1",
+        )
         ops = {op["index"] for op in shared.ops() if op["m"] == 8}
         durations = [e["duration_ns"] for e in shared.drain() if e["op"] in ops]
         self.assertGreater(len(durations), 10)
@@ -140,10 +193,21 @@ class Timing(unittest.TestCase):
         """A GPU that waits for the host to hand over a matmul is not busy with it."""
         for switch, blocking, least, most in (("1", "0", 0.1, 0.21), ("0", "0", 0.29, 0.51), ("1", "1", 0.29, 0.51)):
             # What is in the streams already is over before.
-            _, shared = self.play("memory", *["settle"] * 16, "lt", *["settle"] * 4, level=FULL, FAKE_GPU_WORK_US="200000",
-                                  FAKE_CALL_US="300000", XPURUN_RUN_EVENT_CORRECTION=switch, CUDA_LAUNCH_BLOCKING=blocking)
+            _, shared = self.play(
+                "memory",
+                *["settle"] * 16,
+                "lt",
+                *["settle"] * 4,
+                level=FULL,
+                FAKE_GPU_WORK_US="200000",
+                FAKE_CALL_US="300000",
+                XPURUN_RUN_EVENT_CORRECTION=switch,
+                CUDA_LAUNCH_BLOCKING=blocking,
+            )
             ops = {op["index"]: op["api"] for op in shared.ops()}
-            timed = sorted((e["begin_ns"], e["duration_ns"] / 1e9) for e in shared.drain() if ops[e["op"]] == "cublasLtMatmul")
+            timed = sorted(
+                (e["begin_ns"], e["duration_ns"] / 1e9) for e in shared.drain() if ops[e["op"]] == "cublasLtMatmul"
+            )
             self.assertEqual(len(timed), 2)
             for _, duration in timed:
                 self.assertGreater(duration, least, (switch, blocking))
@@ -170,11 +234,23 @@ class Timing(unittest.TestCase):
         self.assertEqual([comm[f] for f in "called launched started done".split()], [9, 9, 9, 9])
         # The last eight signatures: number, function, count.
         seen = {n: (shared.names[s[1] & 0xffff], s[2]) for n, s in comm["signatures"].items()}
-        names = "ncclReduce ncclBroadcast ncclBcast ncclAllGather ncclReduceScatter ncclAlltoAll ncclGather ncclScatter".split()
+        names = (
+            "ncclReduce ncclBroadcast ncclBcast ncclAllGather ncclReduceScatter ncclAlltoAll ncclGather ncclScatter"
+            .split()
+        )
         self.assertEqual(seen, {n: (name, 999 + n) for n, name in enumerate(names, 2)})
         self.assertEqual(comm["signatures"][2][1] >> 32, 5)
-        bytes_of = {"ncclAllReduce": 4000, "ncclReduce": 2002, "ncclBroadcast": 2004, "ncclBcast": 2006, "ncclAllGather": 8 * 2008,
-                    "ncclReduceScatter": 8 * 2010, "ncclAlltoAll": 8 * 2012, "ncclGather": 8 * 2014, "ncclScatter": 8 * 2016}
+        bytes_of = {
+            "ncclAllReduce": 4000,
+            "ncclReduce": 2002,
+            "ncclBroadcast": 2004,
+            "ncclBcast": 2006,
+            "ncclAllGather": 8 * 2008,
+            "ncclReduceScatter": 8 * 2010,
+            "ncclAlltoAll": 8 * 2012,
+            "ncclGather": 8 * 2014,
+            "ncclScatter": 8 * 2016,
+        }
         for api, expected in bytes_of.items():
             op = shared.op(api)
             self.assertEqual((op["work"], op["calls"], op["timed"]), (expected, 1, 1), api)
@@ -202,12 +278,17 @@ class Timing(unittest.TestCase):
         _, shared = self.play("memory", "settle", "matmuls", "collectives", "settle", segments=counting)
         self.check_matmuls(shared)
         self.assertEqual({op["timed"] for op in shared.ops() if op["class"] in (1, 2)}, {0})
-        self.assertEqual((shared.op("cudaMemsetAsync")["calls"], shared.comms()[0]["called"], shared.comms()[0]["marked"]), (1, 9, 0))
+        self.assertEqual(
+            (shared.op("cudaMemsetAsync")["calls"], shared.comms()[0]["called"], shared.comms()[0]["marked"]), (1, 9, 0)
+        )
 
     def test_groups(self):
         _, shared = self.play("memory", "settle", "collectives", "p2p", "settle")
         comm, = shared.comms()
-        self.assertEqual([comm[f] for f in "called launched done sends receives p2p_launched p2p_done".split()], [10, 10, 10, 5, 4, 9, 9])
+        self.assertEqual(
+            [comm[f] for f in "called launched done sends receives p2p_launched p2p_done".split()],
+            [10, 10, 10, 5, 4, 9, 9],
+        )
 
     def test_memory(self):
         _, shared = self.play("memory", "settle", level=FULL)
@@ -222,7 +303,9 @@ class Timing(unittest.TestCase):
         self.assertEqual(sum(op["calls"] for op in shared.ops() if op["class"] == 3), 18)
 
     def test_kernels_are_counted_and_sampled(self):
-        _, shared = self.play("memory", "settle", "kernels", "settle", level=FULL, FAKE_GPU_KERNEL_US="200", FAKE_GPU_WORK_US="1")
+        _, shared = self.play(
+            "memory", "settle", "kernels", "settle", level=FULL, FAKE_GPU_KERNEL_US="200", FAKE_GPU_WORK_US="1"
+        )
         found = {op["calls"]: op for op in shared.ops() if op["class"] == 5 and op["calls"] >= 1000}
         self.assertEqual(sorted(found), [1000, 3000])
         for calls, op in found.items():
@@ -237,11 +320,15 @@ class Timing(unittest.TestCase):
     def test_kernels_of_a_library_call_are_its_own(self):
         _, shared = self.play("memory", "settle", "threads", "settle", FAKE_CALL_KERNELS="1")
         self.assertEqual(sum(op["calls"] for op in shared.ops() if op["m"] == 8), 8000)
-        self.assertEqual((shared.health()["kernel_launches"], sum(op["calls"] for op in shared.ops() if op["class"] == 5)), (3, 3))
+        self.assertEqual(
+            (shared.health()["kernel_launches"], sum(op["calls"] for op in shared.ops() if op["class"] == 5)), (3, 3)
+        )
 
     def test_kernels_in_a_capture(self):
         _, shared = self.play("memory", "settle", "capture-kernels", "settle", level=FULL)
-        self.assertEqual([(op["calls"], op["timed"]) for op in shared.ops() if op["class"] == 5 and op["captured"] == 100], [(0, 0)])
+        self.assertEqual(
+            [(op["calls"], op["timed"]) for op in shared.ops() if op["class"] == 5 and op["captured"] == 100], [(0, 0)]
+        )
         self.assertEqual((shared.health()["kernel_launches"], shared.health()["captured"]), (3, 100))
 
     def test_kernels_that_the_driver_launches(self):
@@ -294,8 +381,8 @@ class Timing(unittest.TestCase):
 
     def test_calls_on_the_host_that_the_program_made(self):
         spans, _ = self.host_spans("kernels", "threads", FAKE_CALL_KERNELS="1")
-        # The program makes 3001, the first of them perhaps too early to be seen; what the library launches inside its own
-        # calls is none of them.
+        # The program makes 3001, the first of them perhaps too early to be seen; what the library launches inside its
+        # own calls is none of them.
         self.assertLessEqual(len(spans["cudaLaunchKernel"]), 3001)
         self.assertGreater(len(spans["cudaLaunchKernel"]), 100)
 
@@ -318,8 +405,17 @@ class Timing(unittest.TestCase):
         self.assertNotIn(4, shared.state()[:1], "the rank ended by itself")
 
     def test_events_that_fail_switch_nothing_but_us_off(self):
-        result, shared = self.play("memory", "settle", "last-error", "matmuls", "last-error", "settle", level=FULL, FAKE_GPU_FAIL_EVENTS="999",
-                                   XPURUN_RUN_EVENT_CORRECTION="1")
+        result, shared = self.play(
+            "memory",
+            "settle",
+            "last-error",
+            "matmuls",
+            "last-error",
+            "settle",
+            level=FULL,
+            FAKE_GPU_FAIL_EVENTS="999",
+            XPURUN_RUN_EVENT_CORRECTION="1",
+        )
         self.assertEqual(shared.event_overhead(), (0, 0))
         self.assertEqual(result.stdout.count("last error 77"), 2)
         self.check_matmuls(shared)
@@ -378,7 +474,9 @@ class Timing(unittest.TestCase):
 
     def test_off_is_one_jump(self):
         """Every exported hook, as it is in the library: the landing pad and one jump through memory."""
-        text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", PRELOAD], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run(
+            ["objdump", "-d", "--no-show-raw-insn", PRELOAD], capture_output=True, text=True, check=True
+        ).stdout
         bodies = {name: body for name, body in re.findall(r"^[0-9a-f]+ <(\w+)>:\n((?:.+\n)+)", text, re.M)}
         for api in segment.apis():
             instructions = [line.split("\t")[1].split("#")[0].strip() for line in bodies[api].splitlines()]
@@ -403,9 +501,22 @@ class Timing(unittest.TestCase):
         supervisor = FakeSupervisor(self.directory.name, lambda: Segment(OFF))
         self.addCleanup(supervisor.close)
         process = subprocess.Popen(
-            [VICTIM, f"{BUILD}/tests/preload/libtiming_body13.so", "global", "collectives", "wait", "matmuls", "collectives", "wait",
-             "matmuls"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable()})
+            [
+                VICTIM,
+                f"{BUILD}/tests/preload/libtiming_body13.so",
+                "global",
+                "collectives",
+                "wait",
+                "matmuls",
+                "collectives",
+                "wait",
+                "matmuls",
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable()},
+        )
         with process:
             self.assertEqual(process.stdout.readline(), "waiting\n")
             shared, = supervisor.segments.values()

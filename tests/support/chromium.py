@@ -105,7 +105,9 @@ class Page:
 
     def look(self, width=1280, height=900, scheme="light", media=""):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.call("Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.call(
+            "Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": scheme}]
+        )
 
     def open(self, url, scripts=True):
         self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
@@ -126,14 +128,19 @@ class Page:
         more = {"windowsVirtualKeyCode": codes.get(key, ord(key[0].upper()))}
         if key == "Enter":
             text = "\r"
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, **({"text": text} if text else {}), **more)
+        self.call(
+            "Input.dispatchKeyEvent", type="keyDown", key=key, code=key, **({"text": text} if text else {}), **more
+        )
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, **more)
 
     def errors(self):
         """What scripts threw since the page was opened."""
         self.evaluate("1")
-        return [e["params"]["exceptionDetails"].get("exception", {}).get("description", "?")
-                for e in self.browser.events if e.get("method") == "Runtime.exceptionThrown" and e.get("sessionId") == self.session]
+        return [
+            e["params"]["exceptionDetails"].get("exception", {}).get("description", "?")
+            for e in self.browser.events
+            if e.get("method") == "Runtime.exceptionThrown" and e.get("sessionId") == self.session
+        ]
 
     def picture(self, clip=None):
         """PNG bytes of what the window shows, or of a box of the page."""

@@ -61,9 +61,19 @@ def load(path):
                 sequence += 1 if tag & NEXT_SEQUENCE else records.signed()
                 stream = stream if tag & SAME_STREAM else records.varint()
                 last[op] = (stream, sequence & 0xffffffff)
-                out["events"].append({"op": op, "begin_ns": begin, "duration_ns": duration, "sequence": sequence, "stream": stream,
-                                      "delay_us": records.varint(), "source": tag & SOURCE, "host_begin": bool(tag & HOST_BEGIN),
-                                      **how.get(op, {"algorithm": 0, "protocol": 0, "channels": 0})})
+                out["events"].append(
+                    {
+                        "op": op,
+                        "begin_ns": begin,
+                        "duration_ns": duration,
+                        "sequence": sequence,
+                        "stream": stream,
+                        "delay_us": records.varint(),
+                        "source": tag & SOURCE,
+                        "host_begin": bool(tag & HOST_BEGIN),
+                        **how.get(op, {"algorithm": 0, "protocol": 0, "channels": 0}),
+                    }
+                )
                 assert op in out["ops"]
             elif tag == 0x80:
                 op = records.varint()

@@ -25,9 +25,16 @@ START = [native("Py_BytesMain", "python3.11"), native("__libc_start_main", "libc
 
 
 def culprit_frames():
-    return ([native("clock_nanosleep", "libc.so.6"), native("pysleep", "python3.11"), native("time_sleep", "python3.11"),
-             py("load_batch", TRAIN, 31, callee="time.sleep"), py("train", TRAIN, 40), py("main", TRAIN, 52),
-             py("<module>", TRAIN, 60), EVAL] + START)
+    return [
+        native("clock_nanosleep", "libc.so.6"),
+        native("pysleep", "python3.11"),
+        native("time_sleep", "python3.11"),
+        py("load_batch", TRAIN, 31, callee="time.sleep"),
+        py("train", TRAIN, 40),
+        py("main", TRAIN, 52),
+        py("<module>", TRAIN, 60),
+        EVAL,
+    ] + START
 
 
 def waiting_frames():
@@ -41,14 +48,34 @@ def waiting_frames():
 
 
 def other_thread(i, tid):
-    kinds = [("pt_autograd_%d" % i, [native("pthread_cond_wait", "libc.so.6"),
-                                    native("torch::autograd::ReadyQueue::pop", "libtorch_cpu.so"),
-                                    native("torch::autograd::Engine::thread_main", "libtorch_cpu.so"),
-                                    native("clone", "libc.so.6")]),
-             ("gloo_%d" % i, [native("epoll_wait", "libc.so.6"), native("gloo::transport::tcp::Loop::run", "libtorch_cpu.so"),
-                              native("clone", "libc.so.6")]),
-             ("python", [native("poll", "libc.so.6"), py("wait", "/usr/lib/python3.11/threading.py", 324),
-                         py("watch", TRAIN, 12), native("clone", "libc.so.6")])]
+    kinds = [
+        (
+            "pt_autograd_%d" % i,
+            [
+                native("pthread_cond_wait", "libc.so.6"),
+                native("torch::autograd::ReadyQueue::pop", "libtorch_cpu.so"),
+                native("torch::autograd::Engine::thread_main", "libtorch_cpu.so"),
+                native("clone", "libc.so.6"),
+            ],
+        ),
+        (
+            "gloo_%d" % i,
+            [
+                native("epoll_wait", "libc.so.6"),
+                native("gloo::transport::tcp::Loop::run", "libtorch_cpu.so"),
+                native("clone", "libc.so.6"),
+            ],
+        ),
+        (
+            "python",
+            [
+                native("poll", "libc.so.6"),
+                py("wait", "/usr/lib/python3.11/threading.py", 324),
+                py("watch", TRAIN, 12),
+                native("clone", "libc.so.6"),
+            ],
+        ),
+    ]
     name, frames = kinds[i % 3]
     thread = {"tid": tid, "comm": name[:15], "state": "S", "main": False, "cpu_ms": i, "frames": frames}
     if name == "python":
@@ -80,16 +107,47 @@ def worker(rank, n):
 
 
 def agent():
-    return {"schema": "xpurun.stacks/1", "host": "a", "pid": 4700, "rank": None, "role": "agent", "comm": "torchrun",
-            "status": "partial", "reason": "one thread ended while it was read", "pause_ns": 300000, "method": "ptrace",
-            "threads": [{"tid": 4700, "comm": "torchrun", "state": "S", "main": True, "frames": [
-                native("clock_nanosleep", "libc.so.6"), py("_invoke_run", TORCH + "/distributed/elastic/agent/server/api.py", 850),
-                py("main", TORCH + "/distributed/run.py", 806), py("<module>", "/usr/bin/torchrun", 8)]}]}
+    return {
+        "schema": "xpurun.stacks/1",
+        "host": "a",
+        "pid": 4700,
+        "rank": None,
+        "role": "agent",
+        "comm": "torchrun",
+        "status": "partial",
+        "reason": "one thread ended while it was read",
+        "pause_ns": 300000,
+        "method": "ptrace",
+        "threads": [
+            {
+                "tid": 4700,
+                "comm": "torchrun",
+                "state": "S",
+                "main": True,
+                "frames": [
+                    native("clock_nanosleep", "libc.so.6"),
+                    py("_invoke_run", TORCH + "/distributed/elastic/agent/server/api.py", 850),
+                    py("main", TORCH + "/distributed/run.py", 806),
+                    py("<module>", "/usr/bin/torchrun", 8),
+                ],
+            }
+        ],
+    }
 
 
 def dump_manifest(options, files):
-    processes = [{"pid": p["pid"], "rank": p["rank"], "role": p["role"], "status": p["status"], "reason": p.get("reason", ""),
-                  "pause_ns": p["pause_ns"], "file": name} for name, p in files.items()]
+    processes = [
+        {
+            "pid": p["pid"],
+            "rank": p["rank"],
+            "role": p["role"],
+            "status": p["status"],
+            "reason": p.get("reason", ""),
+            "pause_ns": p["pause_ns"],
+            "file": name,
+        }
+        for name, p in files.items()
+    ]
     ranks = [{"rank": r, "pid": 4709 + r, "host": "a", "alive": True, "state": "S", "has_python": True, "still_s": 10.2,
               "window_s": 5, "cpu_share": 0.01, "main_cpu_share": 0.0,
               "function": "load_batch" if r == options.culprit else "all_reduce",
@@ -102,17 +160,51 @@ def dump_manifest(options, files):
 
 def run_manifest(options):
     value = HOSTILE if options.hostile else "info"
-    return {"schema": "xpurun.run/1", "version": "0.1.0", "id": "20261121T021500Z-train-1a2b", "host": "a",
-            "started_wall_ns": 1795230873000000000, "elapsed_s": 47.3, "command": ["torchrun", "--nproc-per-node=4", "train.py"],
-            "cwd": "/home/user/project", "env": {"API_TOKEN": "****", "NCCL_DEBUG": value, "PATH": "/usr/bin:/bin"},
-            "supervisor_pid": 4600, "main_pid": 4700, "hang_timeout_s": 10, "preload_path": "/opt/xpurun/lib/libxpurun_preload.so",
-            "world_size": options.ranks, "outcome": "hang", "child_status": 15, "exit_status": 124,
-            "processes": [{"pid": 4709 + r, "ppid": 4700, "role": "rank", "rank": r, "local_rank": r, "identity": "torchrun",
-                           "comm": "python3", "cmdline": ["python3", "train.py"], "python": True, "seen_s": 2.0,
-                           "last_progress_s": 31.9} for r in range(options.ranks)],
-            "incidents": [{"n": 1, "at_s": 42.1, "cleared_s": -1, "dump": "dumps/1-hang", "verdict": {
-                "schema": "xpurun.verdict/1", "kind": "hang", "sentence": "hang: one stalled"}}],
-            "dumps": [{"n": 1, "why": "hang", "dir": "dumps/1-hang", "at_s": 42.1}]}
+    return {
+        "schema": "xpurun.run/1",
+        "version": "0.1.0",
+        "id": "20261121T021500Z-train-1a2b",
+        "host": "a",
+        "started_wall_ns": 1795230873000000000,
+        "elapsed_s": 47.3,
+        "command": ["torchrun", "--nproc-per-node=4", "train.py"],
+        "cwd": "/home/user/project",
+        "env": {"API_TOKEN": "****", "NCCL_DEBUG": value, "PATH": "/usr/bin:/bin"},
+        "supervisor_pid": 4600,
+        "main_pid": 4700,
+        "hang_timeout_s": 10,
+        "preload_path": "/opt/xpurun/lib/libxpurun_preload.so",
+        "world_size": options.ranks,
+        "outcome": "hang",
+        "child_status": 15,
+        "exit_status": 124,
+        "processes": [
+            {
+                "pid": 4709 + r,
+                "ppid": 4700,
+                "role": "rank",
+                "rank": r,
+                "local_rank": r,
+                "identity": "torchrun",
+                "comm": "python3",
+                "cmdline": ["python3", "train.py"],
+                "python": True,
+                "seen_s": 2.0,
+                "last_progress_s": 31.9,
+            }
+            for r in range(options.ranks)
+        ],
+        "incidents": [
+            {
+                "n": 1,
+                "at_s": 42.1,
+                "cleared_s": -1,
+                "dump": "dumps/1-hang",
+                "verdict": {"schema": "xpurun.verdict/1", "kind": "hang", "sentence": "hang: one stalled"},
+            }
+        ],
+        "dumps": [{"n": 1, "why": "hang", "dir": "dumps/1-hang", "at_s": 42.1}],
+    }
 
 
 def make(path, options):

@@ -18,9 +18,11 @@ OPS_AT, COMMS_AT, RING_AT = 4096, 4096 + 128 * OPS, 4096 + 128 * OPS + 512 * COM
 EVENT = struct.Struct("<QQIIIHBBBBB5x")
 BYTES = RING_AT + EVENT.size * RING
 OFF, LIGHT, FULL = 0, 1, 2
-HEALTH = ("hooked_calls own_ns poller_cpu_ns polls samples completed no_event stream_full queue_full ring_dropped "
-          "table_full captured cuda_errors kernel_launches comms_full event_host_ns heartbeat_ns marks mark_host_ns gpu_ns "
-          "profiler_samples profiler_host_ns profiler_lost profiler_full").split()
+HEALTH = (
+    "hooked_calls own_ns poller_cpu_ns polls samples completed no_event stream_full queue_full ring_dropped "
+    "table_full captured cuda_errors kernel_launches comms_full event_host_ns heartbeat_ns marks mark_host_ns gpu_ns "
+    "profiler_samples profiler_host_ns profiler_lost profiler_full"
+).split()
 COMM_STATES = "free claimed initialising live finalized aborted destroyed failed".split()
 
 
@@ -93,16 +95,42 @@ class Segment:
             dtype = tuple(self.memory[at + 12:at + 16])
             compute, trans, epilogue, batch, m, n, k, comm, peer, copy, pinned = struct.unpack_from(
                 "<BBHIqqqIiBB", self.memory, at + 16)
-            calls, work, captured, timed, timed_ns, timed_work, host_ns = struct.unpack_from("<7Q", self.memory, at + 72)
-            found.append({"index": i, "api": self.names[api], "class": op_class, "flags": flags, "dtype": dtype,
-                          "compute": compute, "trans": trans, "epilogue": epilogue, "batch": batch, "m": m, "n": n, "k": k,
-                          "comm": comm, "peer": peer, "copy": copy, "pinned": pinned, "calls": calls, "work": work,
-                          "captured": captured, "timed": timed, "timed_ns": timed_ns, "timed_work": timed_work,
-                          "host_ns": host_ns})
+            calls, work, captured, timed, timed_ns, timed_work, host_ns = struct.unpack_from(
+                "<7Q", self.memory, at + 72
+            )
+            found.append(
+                {
+                    "index": i,
+                    "api": self.names[api],
+                    "class": op_class,
+                    "flags": flags,
+                    "dtype": dtype,
+                    "compute": compute,
+                    "trans": trans,
+                    "epilogue": epilogue,
+                    "batch": batch,
+                    "m": m,
+                    "n": n,
+                    "k": k,
+                    "comm": comm,
+                    "peer": peer,
+                    "copy": copy,
+                    "pinned": pinned,
+                    "calls": calls,
+                    "work": work,
+                    "captured": captured,
+                    "timed": timed,
+                    "timed_ns": timed_ns,
+                    "timed_work": timed_work,
+                    "host_ns": host_ns,
+                }
+            )
         return found
 
     def op(self, api, **more):
-        matching = [op for op in self.ops() if op["api"] == api and all(op[key] == value for key, value in more.items())]
+        matching = [
+            op for op in self.ops() if op["api"] == api and all(op[key] == value for key, value in more.items())
+        ]
         assert len(matching) == 1, (api, more, matching)
         return matching[0]
 
@@ -113,7 +141,9 @@ class Segment:
         found = []
         for i in range(COMMS):
             at = COMMS_AT + 512 * i
-            state, flags, identity, handle, rank, nranks, device, splits = struct.unpack_from("<IIQQiiiI", self.memory, at)
+            state, flags, identity, handle, rank, nranks, device, splits = struct.unpack_from(
+                "<IIQQiiiI", self.memory, at
+            )
             if state == 0:
                 continue
             counts = struct.unpack_from("<10Q", self.memory, at + 80)
@@ -173,7 +203,9 @@ class FakeSupervisor:
                     segment = self.make()
                     if segment is not None:
                         self.segments[struct.unpack_from("<i", notice, 12)[0]] = segment
-                        connection.sendmsg([b"s"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [segment.fd]))])
+                        connection.sendmsg(
+                            [b"s"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [segment.fd]))]
+                        )
 
     def close(self):
         self.socket.shutdown(socket.SHUT_RDWR)

@@ -64,7 +64,10 @@ def shrink(data):
         raise ValueError("only 8 bits a channel, not interlaced")
     step = 3 if kind == 2 else 4
     raw = zlib.decompress(b"".join(body for name, body in parts if name == b"IDAT"))
-    rows = [[tuple(row[i:i + 3]) for i in range(0, width * step, step)] for row in unfilter(raw, height, width * step, step)]
+    rows = [
+        [tuple(row[i : i + 3]) for i in range(0, width * step, step)]
+        for row in unfilter(raw, height, width * step, step)
+    ]
     count = collections.Counter(colour for row in rows for colour in row)
     palette = palette_of(count)
     number = {colour: min(range(len(palette)), key=lambda n: sum((a - b) ** 2 for a, b in zip(colour, palette[n])))

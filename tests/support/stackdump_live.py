@@ -112,8 +112,13 @@ class Dump:
     def __init__(self, pid, *extra, prefix=(), env=None):
         with tempfile.TemporaryDirectory(prefix="xpurun-dump-") as d:
             out = os.path.join(d, "x.stacks.json")
-            done = subprocess.run([*prefix, STACKDUMP, "--pid", str(pid), "--out", out, "--deadline-ms", "2000", *extra],
-                                  capture_output=True, text=True, timeout=30, env=env)
+            done = subprocess.run(
+                [*prefix, STACKDUMP, "--pid", str(pid), "--out", out, "--deadline-ms", "2000", *extra],
+                capture_output=True,
+                text=True,
+                timeout=30,
+                env=env,
+            )
             self.rc, self.stdout, self.stderr = done.returncode, done.stdout, done.stderr
             self.json = None
             if os.path.exists(out):

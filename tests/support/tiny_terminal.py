@@ -1,7 +1,8 @@
 """A terminal of a few escape sequences, enough to see what a person would see on the screen.
 
-Knows: printing with wrap, CR LF BS, IND, save and restore of the cursor, cursor motion, erasing, the scrolling region, the other
-page, colours (ignored). Anything else is an error, so that a test notices what real terminals might not know.
+Knows: printing with wrap, CR LF BS, IND, save and restore of the cursor, cursor motion, erasing, the scrolling
+region, the other page, colours (ignored). Anything else is an error, so that a test notices what real terminals might
+not know.
 """
 
 import re

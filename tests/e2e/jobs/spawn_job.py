@@ -1,8 +1,8 @@
 """A job that starts its own processes, without any launcher's variables: spawn_job.py WAY FAULT SECONDS
 
-WAY: spawn, fork, forkserver (multiprocessing, joined), torch (torch.multiprocessing.spawn) or subprocess (this program
-again). Each process steps for SECONDS; those of multiprocessing meet at a barrier in every step. In its fifth step the second
-process (the only one of subprocess) does what FAULT says, with late-segv after five seconds.
+WAY: spawn, fork, forkserver (multiprocessing, joined), torch (torch.multiprocessing.spawn) or subprocess (this
+program again). Each process steps for SECONDS; those of multiprocessing meet at a barrier in every step. In its fifth
+step the second process (the only one of subprocess) does what FAULT says, with late-segv after five seconds.
 """
 
 import multiprocessing

@@ -1,5 +1,6 @@
 #include "common/base/progress.h"
 #include "common/base/strings.h"
+#include "tests/support/fake_clock.h"
 
 #include <doctest/doctest.h>
 
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 using namespace xpurun::base;
+using xpurun::testing::FakeClock;
 
 TEST_CASE("what progress looks like") {
   CHECK(progress_text("reading", 256, 1024, 3, 80) == "reading [#####...............] 256/1024, 3.0 s");
@@ -23,48 +25,75 @@ TEST_CASE("what progress looks like") {
   }
 }
 
-TEST_CASE("progress on a terminal, after a second, and then no trace of it") {
-  const int master = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-  REQUIRE(master >= 0);
-  REQUIRE(::grantpt(master) == 0);
-  REQUIRE(::unlockpt(master) == 0);
-  const int terminal = ::open(::ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
-  REQUIRE(terminal >= 0);
-  const auto written = [&] {
+namespace {
+
+// A terminal, and what a person would have been shown on it.
+class Pty {
+ public:
+  Pty() {
+    master_ = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    REQUIRE(master_ >= 0);
+    REQUIRE(::grantpt(master_) == 0);
+    REQUIRE(::unlockpt(master_) == 0);
+    terminal_ = ::open(::ptsname(master_), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    REQUIRE(terminal_ >= 0);
+  }
+  ~Pty() {
+    ::close(terminal_);
+    ::close(master_);
+  }
+  Pty(const Pty&) = delete;
+  Pty& operator=(const Pty&) = delete;
+
+  int terminal() const { return terminal_; }
+
+  // Everything written since the last call. The kernel hands text over when it has time, so a mark is written
+  // behind it and waited for.
+  std::string written() {
+    REQUIRE(::write(terminal_, "\1", 1) == 1);
     std::string out;
-    char buf[4096];
-    pollfd waiting{.fd = master, .events = POLLIN, .revents = 0};
-    while (::poll(&waiting, 1, 50) == 1) {
-      const ssize_t n = ::read(master, buf, sizeof buf);
-      if (n <= 0) {
-        break;
-      }
+    pollfd waiting{.fd = master_, .events = POLLIN, .revents = 0};
+    while (out.find('\1') == std::string::npos) {
+      REQUIRE(::poll(&waiting, 1, 60'000) == 1);
+      char buf[4096];
+      const ssize_t n = ::read(master_, buf, sizeof buf);
+      REQUIRE(n > 0);
       out.append(buf, static_cast<size_t>(n));
     }
+    out.pop_back();
     return out;
-  };
+  }
+
+ private:
+  int master_ = -1;
+  int terminal_ = -1;
+};
+
+}  // namespace
+
+TEST_CASE("progress on a terminal, after a second, and then no trace of it") {
+  Pty pty;
   ::setenv("TERM", "xterm", 1);
-  allow_progress(terminal);
+  allow_progress(pty.terminal());
   {
-    Progress quick("quick", 3);
+    Progress quick("quick", 3, FakeClock::read);
+    FakeClock::advance_s(0.99);
     quick.advance(3);
   }
-  CHECK(written().empty());
+  CHECK(pty.written().empty());
   {
-    Progress slow("slow", 2);
-    ::usleep(1'050'000);
+    Progress slow("slow", 2, FakeClock::read);
+    FakeClock::advance_s(1.05);
     slow.advance();
-    CHECK(written().find("slow [##########..........] 1/2, 1.") != std::string::npos);
+    CHECK(pty.written() == "\rslow [##########..........] 1/2, 1.1 s\x1b[K");
   }
-  CHECK(written() == "\r\x1b[K");
+  CHECK(pty.written() == "\r\x1b[K");
   ::setenv("TERM", "dumb", 1);
-  allow_progress(terminal);
+  allow_progress(pty.terminal());
   {
-    Progress slow("slow", 2);
-    ::usleep(1'050'000);
+    Progress slow("slow", 2, FakeClock::read);
+    FakeClock::advance_s(1.05);
     slow.advance();
   }
-  CHECK(written().empty());
-  ::close(terminal);
-  ::close(master);
+  CHECK(pty.written().empty());
 }

@@ -1,5 +1,7 @@
+#include "common/base/result.h"
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
+#include "common/base/terminal.h"
 
 #include <doctest/doctest.h>
 
@@ -65,6 +67,26 @@ TEST_CASE("sanitizing removes what drives a terminal") {
   CHECK(sanitize("a\x1b[31mb\nc") == "a?[31mb c");
   CHECK(sanitize("\xC3\x28") == "\xEF\xBF\xBD(");
   CHECK(sanitize("列é") == "列é");
+}
+
+TEST_CASE("sanitizing removes what makes a name look like another") {
+  for (const char* hidden : {"\u202e", "\u2066", "\u2069", "\u200e", "\u200f", "\u061c", "\u200b", "\u200d",
+                             "\u2060", "\ufeff", "\u2028", "\u00ad", "\U000e0041"}) {
+    CAPTURE(hidden);
+    CHECK(sanitize(std::string("exe.") + hidden + "txt") == "exe.?txt");
+  }
+  CHECK(sanitize("שלום नमस्ते ❤\ufe0f") == "שלום नमस्ते ❤\ufe0f");
+}
+
+TEST_CASE("sanitizing lines keeps the line breaks, and our own colours where they are wanted") {
+  CHECK(sanitize_lines("a\tb\n\x1b[2Jc\n") == "a b\n?[2Jc\n");
+  CHECK(sanitize_coloured("\x1b[1;31mred\x1b[0m\nplain") == "\x1b[1;31mred\x1b[0m\nplain");
+  CHECK(sanitize_coloured("a\x1b[2Jb\x1b]0;title\x07\x1b[") == "a?[2Jb?]0;title??[");
+}
+
+TEST_CASE("an error's text cannot drive the terminal") {
+  const Error e{.what = "cannot open /x/\x1b[31m", .cause = "a\u202eb", .hint = "rm '\x07\n'"};
+  CHECK(to_text(e) == "xpurun: error: cannot open /x/?[31m\n  a?b\n  try:  rm '? '\n");
 }
 
 TEST_CASE("wrapping breaks at spaces and indents what follows") {

@@ -21,7 +21,7 @@ namespace {
 class Filler {
  public:
   void fill(json& j, const std::string& key = {}) {
-    if (key == "schema" || key == "started" || key == "exited_ok") {
+    if (key == "schema" || key == "started" || key == "exited_ok" || key == "next") {
       return;
     }
     if (j.is_object()) {
@@ -51,7 +51,7 @@ class Filler {
     static const std::map<std::string, std::string> kSpecial = {
         {"role", "worker"},      {"outcome", "hang"}, {"why", "crash"},   {"status", "partial"},
         {"gil", "dropping"},     {"motion", "stuck"}, {"state", "T"},     {"address", "0x1234"},
-        {"pc", "0x7f0011223344"}, {"offset", "0x88"},  {"kind", "kernel"},
+        {"pc", "0x7f0011223344"}, {"offset", "0x88"},  {"kind", "kernel"},       {"life", "working"}, {"helper_life", "stirring"}, {"outside", "polling"},
     };
     const auto special = kSpecial.find(key);
     return special != kSpecial.end() ? special->second : "text " + std::to_string(next_++);
@@ -96,14 +96,22 @@ TEST_CASE("every field of run.json survives writing and reading") {
   json j = filled(r);
   // Derived from started_wall_ns.
   j["started"] = json::parse(to_json(*run_manifest_from_json(j)).dump())["started"];
+  for (json* verdict : {&j["verdict"], &j["incidents"][0]["verdict"]}) {
+    (*verdict)["next"] = (*verdict)["next_text"].get<std::string>() + ": " +
+                         (*verdict)["next_command"].get<std::string>();
+  }
   check_round_trip(j, run_manifest_from_json);
 }
 
 TEST_CASE("every field of dump.json survives writing and reading") {
   DumpManifest d;
   d.processes.push_back({});
-  d.ranks.push_back({});
-  check_round_trip(filled(d), dump_manifest_from_json);
+  d.idle_counts = true;
+  d.ranks.push_back({.helper_life = HelperLife::working, .outside = OutsideWait::input});
+  d.ranks[0].helpers.push_back({});
+  json j = filled(d);
+  j["idle_counts"] = true;
+  check_round_trip(j, dump_manifest_from_json);
 }
 
 TEST_CASE("every field of a stacks file survives writing and reading") {
@@ -121,6 +129,7 @@ TEST_CASE("every field of a stacks file survives writing and reading") {
                        .interpreters = {1},
                        .wchan = "x",
                        .syscall = "x",
+                       .syscall_file = "x",
                        .motion = Motion::moving});
   p.threads[0].frames.push_back({.full_func = "x",
                                  .file = "x",

@@ -73,8 +73,21 @@ TEST_CASE("the dump manifest survives writing and reading") {
   d.processes.push_back({.pid = 7, .rank = 0, .role = model::ProcessRole::rank, .status = model::DumpStatus::ok, .file = "rank-0.stacks.json"});
   d.ranks.push_back({.rank = 0, .pid = 7, .still_s = 10});
   d.ranks.push_back({.rank = 1, .alive = false, .wait_status = xpurun::base::WaitStatus(9)});
+  d.ranks.push_back({.rank = 2, .helper_life = HelperLife::stirring, .outside = OutsideWait::polling});
+  d.ranks.back().helpers.push_back({.pid = 9,
+                                    .name = "curl",
+                                    .awaited = true,
+                                    .life = HelperLife::working,
+                                    .still_s = 3,
+                                    .cpu_share = 0.5,
+                                    .function = "fetch",
+                                    .file = "data.py",
+                                    .line = 5});
+  d.idle_counts = true;
   const std::string text = to_json(d).dump();
   const auto back = dump_manifest_from_json(json::parse(text));
   REQUIRE(back);
+  CHECK(back->ranks.at(2).outside == OutsideWait::polling);
+  CHECK(back->ranks.at(2).helpers.at(0).life == HelperLife::working);
   CHECK(to_json(*back).dump() == text);
 }

@@ -68,7 +68,7 @@ TEST_CASE("peers that abort because a connection broke are followers in time") {
   CHECK(v.id == "crash.killed");
   CHECK(v.ranks == RankSet{2});
   CHECK(v.signal == kKill);
-  CHECK(v.next.find("memory") != std::string::npos);
+  CHECK(v.next.text.find("memory") != std::string::npos);
 }
 
 TEST_CASE("an abort") {
@@ -251,4 +251,72 @@ TEST_CASE("a stall that the job's own watchdog ended is still a hang") {
   job.record(2).death.cause_hint.clear();
   job.record(2).death.follower = false;
   CHECK(diagnose(job.facts).kind == "crash");
+}
+
+namespace {
+
+// The crashed thread of rank r as the dump finds it: held in our handler, and asleep there.
+void crash_in_handler(Job& job, base::Rank r, const Stack& frames) {
+  job.rank(r, frames, 0);
+  model::ThreadStack& t = job.stacks_of(r).threads.front();
+  t.wchan = "poll_schedule_timeout";
+  t.crashed = true;
+}
+
+bool says(const Verdict& v, std::string_view words) {
+  return std::any_of(v.evidence.begin(), v.evidence.end(),
+                     [&](const std::string& e) { return e.find(words) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("evidence of a crash says nothing of the wait in our own handler") {
+  Job job(2);
+  job.all(in_all_reduce()).notice(1, kSegv, 12).crash_dump();
+  crash_in_handler(job, 1, in_boom());
+  job.died(1, kSegv, 12.5).ended(kSegv);
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "crash.signal");
+  CHECK(says(v, "innermost C function of rank 1: strlen (libc.so.6)"));
+  CHECK(says(v, "dead: rank 1 (1 of 2) crashed in boom (train.py:20: string_at)"));
+  CHECK_FALSE(says(v, "poll_schedule_timeout"));
+  CHECK_FALSE(says(v, "still for 0.0 s"));
+  CHECK_FALSE(says(v, "stuck: rank 1"));
+}
+
+TEST_CASE("where the interrupted state cannot be read, the frames of our handler are left out") {
+  Stack frames = {native("poll", "libc.so.6"), native("tell_and_wait", "libxpurun_preload.so"),
+                  native("on_fatal_signal", "libxpurun_preload.so"), native("__restore_rt", "libc.so.6")};
+  const Stack boom = in_boom();
+  frames.insert(frames.end(), boom.begin(), boom.end());
+  Job job(1);
+  job.notice(0, kSegv, 12).crash_dump();
+  crash_in_handler(job, 0, frames);
+  job.died(0, kSegv, 12.5).ended(kSegv);
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.where.function == "boom");
+  CHECK(says(v, "innermost C function of rank 0: strlen (libc.so.6)"));
+  job.stacks_of(0).threads.front().frames.resize(4);  // nothing but ours
+  CHECK(diagnose(job.facts).where.function.empty());
+}
+
+TEST_CASE("a crash without stacks has no place, and the advice sends nobody to stacks") {
+  Job job(1);
+  job.record(0).function = "load_batch";  // the last sample, perhaps seconds before
+  job.record(0).file = "train.py";
+  job.died(0, kSegv, 12.5).ended(kSegv);
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "crash.signal");
+  CHECK(v.where.function.empty());
+  CHECK(v.sentence == "crash: rank 0 (host a, pid 100) died of SIGSEGV after 12 s");
+  CHECK(v.next.line().find("C++ stack") == std::string::npos);
+  CHECK(v.next.command == "ulimit -c unlimited");
+  // Stacks of an earlier dump are no stacks of the crash.
+  job.all(in_sleep());
+  job.facts.run.dumps.push_back({.n = 1, .why = model::DumpReason::request, .dir = "dumps/1-hang"});
+  v = diagnose(job.facts);
+  CHECK(v.where.function.empty());
+  CHECK(v.next.line().find("C++ stack") == std::string::npos);
+  job.notice(0, kSegv, 12).crash_dump();
+  CHECK(diagnose(job.facts).next.text == "see the C++ stack of the crashed thread in dumps/1-crash");
 }

@@ -115,21 +115,46 @@ TEST_CASE("the terminal gets the sentence and at most ten short lines") {
   job.unreadable(20, std::string(300, 'x')).worker(2, in_sleep()).worker(7, in_compute()).hang_dump();
   job.facts.run.incidents.front().verdict.sentence = "x";
   const Verdict v = diagnose(job.facts);
-  const auto lines = verdict_lines(v, job.facts.run);
+  const auto lines = verdict_lines(v);
   REQUIRE(lines.size() > 5);
   CHECK(lines.size() <= 11);
   CHECK(lines[0] == v.sentence);
-  CHECK(lines.back() == "  next: " + v.next);
+  CHECK(lines.back() == "  next: " + v.next.line());
   for (size_t i = 1; i < lines.size(); ++i) {
     CAPTURE(lines[i]);
     CHECK(lines[i].size() <= 112);  // an ellipsis is three bytes in one column
   }
 }
 
+TEST_CASE("no piece of evidence is cut in its middle on the terminal") {
+  const std::string error =
+      "cannot stop process 8947: Operation not permitted; the container or a security module forbids ptrace, "
+      "or "
+      "the program is not dumpable; try: docker run --cap-add=SYS_PTRACE";
+  Job job(2);
+  job.all(in_all_reduce()).unreadable(1, error).no_position(1).hang_dump();
+  std::string all;
+  for (const std::string& line : verdict_lines(diagnose(job.facts))) {
+    all += line.substr(line.find_first_not_of(' ')) + ' ';
+    CHECK(line.find("…") == std::string::npos);
+  }
+  CHECK(all.find("no stacks of rank 1: " + error + ' ') != std::string::npos);
+
+  Verdict endless;
+  endless.sentence = "hang: x";
+  for (int i = 0; i < 40; ++i) {
+    endless.evidence.resize(1);
+    endless.evidence[0] += (i == 0 ? "clause " : "; clause ") + std::to_string(i) + " which is not short";
+  }
+  const auto lines = verdict_lines(endless);
+  CHECK(lines.size() <= 5);
+  CHECK(lines.back().ends_with(" which is not short"));  // whole clauses were dropped
+}
+
 TEST_CASE("hostile names cannot drive the terminal") {
   Job job(2);
   job.all(in_all_reduce()).rank(1, {py("f\x1b[2J\n", "/home/u/\x1b]0;x.py", 3, "g\x07")}).hang_dump();
-  for (const std::string& line : verdict_lines(diagnose(job.facts), job.facts.run)) {
+  for (const std::string& line : verdict_lines(diagnose(job.facts))) {
     CHECK(line.find_first_of("\x1b\x07\n") == std::string::npos);
   }
 }

@@ -154,7 +154,7 @@ TEST_CASE("a stopped rank, also one stopped inside the collective") {
     CHECK(v.level == "confirmed");
     CHECK(v.ranks == RankSet{1});
     CHECK(v.sentence.starts_with("hang: rank 1 (host a, pid 101) is stopped (SIGSTOP) in "));
-    CHECK(v.next == "kill -CONT 101");
+    CHECK(v.next.command == "kill -CONT 101");
   }
 }
 
@@ -367,13 +367,83 @@ TEST_CASE("all ranks in the same collective: network or GPU, or ranks elsewhere"
   CHECK(v.sentence.find("the others of 8 are not on this host or never started") != std::string::npos);
 }
 
+namespace {
+
+constexpr const char* kC10d = "/opt/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py";
+
+Stack in_recv(int line = 20) {
+  return {py("recv", kC10d, 1200, "work.wait"), py("stage", "/home/u/train.py", line)};
+}
+
+Stack in_send(int line = 24) {
+  return {py("send", kC10d, 1100, "work.wait"), py("stage", "/home/u/train.py", line)};
+}
+
+// work = dist.irecv(...); work.wait(): no Python frame of torch tells.
+Stack in_irecv() {
+  return {native("pthread_cond_wait", "libc.so.6"),
+          native("gloo::transport::tcp::UnboundBuffer::waitRecv", "libgloo.so.0"),
+          native("c10d::ProcessGroupGloo::RecvWork::wait", "libtorch_cpu.so"),
+          py("stage", "/home/u/train.py", 28, "work.wait")};
+}
+
+}  // namespace
+
 TEST_CASE("send and recv may differ between pipeline stages") {
-  const std::string c10d = "/opt/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py";
-  const Stack recv = {py("recv", c10d, 1200, "work.wait"), py("stage", "/home/u/train.py", 20)};
-  const Stack send = {py("send", c10d, 1100, "work.wait"), py("stage", "/home/u/train.py", 24)};
   Job job(4);
-  job.all(recv).rank(0, send).hang_dump();
-  CHECK(diagnose(job.facts).id == "hang.all_waiting");
+  job.all(in_recv()).rank(0, in_send()).hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.all_waiting");
+  CHECK(v.sentence ==
+        "hang: all 4 ranks have waited in recv (train.py:20) and other calls for 10 s; none is missing, so a "
+        "send or recv may lack its counterpart");
+  CHECK(v.next.text.find("nvidia-smi") == std::string::npos);
+}
+
+TEST_CASE("a rank in recv or send has not entered the collective of the others") {
+  struct {
+    Stack stack;
+    const char* what;
+  } const cases[] = {{in_recv(), "recv (train.py:20)"},
+                     {in_send(), "send (train.py:24)"},
+                     {in_irecv(), "recv (train.py:28)"}};
+  for (const auto& c : cases) {
+    CAPTURE(c.what);
+    Job job(4);
+    job.all(in_all_reduce()).rank(1, c.stack).hang_dump();
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.id == "hang.mismatch");
+    CHECK(v.confidence == "medium");
+    CHECK(v.ranks == RankSet{1});
+    REQUIRE(v.waiting.size() == 1);
+    CHECK(v.waiting[0].ranks == RankSet{0, 2, 3});
+    CHECK(v.sentence == std::string("hang: rank 1 (host a, pid 101) has waited in ") + c.what +
+                            " for 10 s while ranks 0,2-3 wait in all_reduce (train.py:44)");
+    CHECK(v.next.text.find("nvidia-smi") == std::string::npos);
+  }
+}
+
+TEST_CASE("all sends and receives stand on one side against a collective") {
+  Job job(5);
+  job.all(in_recv()).rank(1, in_recv(21)).rank(2, in_send());
+  job.rank(3, in_all_reduce()).rank(4, in_all_reduce()).hang_dump();
+  Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.mismatch");
+  CHECK(v.ranks == RankSet{3, 4});
+  job.rank(2, in_all_reduce());
+  CHECK(diagnose(job.facts).ranks == RankSet{0, 1});
+}
+
+TEST_CASE("recv against a collective is a tie where as many ranks stand in each") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(0, in_recv()).rank(1, in_send()).hang_dump();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.mismatch");
+  CHECK(v.confidence == "low");
+  CHECK(v.ranks == RankSet{0, 1, 2, 3});
+  CHECK(v.sentence ==
+        "hang: ranks have waited for each other in different calls for 10 s: ranks 2-3 in all_reduce "
+        "(train.py:44), rank 0 in recv (train.py:20), rank 1 in send (train.py:24)");
 }
 
 TEST_CASE("a long C call on all ranks is told as what it is") {

@@ -82,7 +82,7 @@ TEST_CASE("every option arrives") {
   const auto o = options({"--hang-timeout=5m", "--busy-timeouts=7", "--on-hang=kill", "--poll=250ms",
                           "--dump-signal=USR2", "--dump-deadline=1s", "--crash-wait=2", "--grace=1.5h",
                           "--out=o", "--status=never", "--runs-dir=r", "--name=n", "--no-report", "--prefix",
-                          "-v", "--no-preload", "--preload-library=l", "--gpu-stacks=never"});
+                          "-v", "--no-preload", "--preload-library=l", "--gpu-stacks=never", "--hang-idle"});
   REQUIRE(o);
   CHECK(o->hang_timeout_s == 300);
   CHECK(o->busy_timeouts == 7);
@@ -103,7 +103,8 @@ TEST_CASE("every option arrives") {
   CHECK(o->verbosity == 1);
   CHECK_FALSE(o->preload);
   CHECK(o->preload_path == "l");
-  CHECK(o->origins.size() == 18);
+  CHECK(o->hang_idle);
+  CHECK(o->origins.size() == 19);
   CHECK(o->origins.front().source == "command line");
 }
 

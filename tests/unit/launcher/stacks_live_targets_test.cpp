@@ -54,6 +54,22 @@ TEST_CASE("children are found at any depth, without the given one's own tree") {
   ::waitpid(child, nullptr, 0);
 }
 
+TEST_CASE("children that have ended are left out, a named process is not") {
+  const base::Pid child = ::fork();
+  if (child == 0) {
+    ::_exit(0);
+  }
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);  // a zombie now
+  const base::ProcFs proc;
+  CHECK(has_ended(proc, child));
+  CHECK_FALSE(has_ended(proc, ::getpid()));
+  CHECK(with_descendants(proc, {::getpid()}, 0) == std::vector<base::Pid>{::getpid()});
+  CHECK(with_descendants(proc, {child}, 0) == std::vector<base::Pid>{child});
+  ::waitpid(child, nullptr, 0);
+  CHECK(has_ended(proc, child));
+}
+
 TEST_CASE("a process is a target once, and one that does not exist stays one") {
   const auto targets = identify_targets(base::ProcFs(), {::getpid(), 2'000'000'000, ::getpid()});
   REQUIRE(targets.size() == 2);

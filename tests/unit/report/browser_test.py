@@ -19,16 +19,19 @@ TOOL, MAKE_RUN = sys.argv[1:3]
 
 HELPERS = """
 window.t = {
-  frame: text => Array.from(document.querySelectorAll("#stage .f")).find(g => g.querySelector("title").textContent.startsWith(text)),
+  frame: text => Array.from(document.querySelectorAll("#stage .f"))
+    .find(g => g.querySelector("title").textContent.startsWith(text)),
   width: g => +g.querySelector("rect").getAttribute("width"),
   click: g => g.dispatchEvent(new MouseEvent("click", { bubbles: true })),
   put: (name, value) => {
     const el = document.getElementById("view").elements[name];
     if (el.type === "checkbox") el.checked = value; else el.value = value;
-    (el.length && !el.options ? Array.from(el).find(r => r.checked) : el).dispatchEvent(new Event("input", { bubbles: true }));
+    (el.length && !el.options ? Array.from(el).find(r => r.checked) : el)
+      .dispatchEvent(new Event("input", { bubbles: true }));
   },
   text: id => document.getElementById(id).textContent,
-  labels: () => Array.from(document.querySelectorAll("#stage .f")).map(g => g.querySelector("title").textContent.split("\\n")[0]),
+  labels: () => Array.from(document.querySelectorAll("#stage .f"))
+    .map(g => g.querySelector("title").textContent.split("\\n")[0]),
 };
 xpurun.ready.then(() => 1)
 """
@@ -38,8 +41,16 @@ RULES = """
 (() => {
   const out = [];
   const rgb = text => (text.match(/[\\d.]+/g) || []).map(Number);
-  const lum = c => { const f = c.slice(0, 3).map(v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * f[0] + 0.7152 * f[1] + 0.0722 * f[2]; };
-  const ground = el => { for (; el; el = el.parentElement) { const c = rgb(getComputedStyle(el).backgroundColor); if (c.length === 3 || c[3] === 1) return c; } return [255, 255, 255]; };
+  const lum = c => {
+    const f = c.slice(0, 3).map(v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+    return 0.2126 * f[0] + 0.7152 * f[1] + 0.0722 * f[2];
+  };
+  const ground = el => {
+    for (; el; el = el.parentElement) {
+      const c = rgb(getComputedStyle(el).backgroundColor); if (c.length === 3 || c[3] === 1) return c;
+    }
+    return [255, 255, 255];
+  };
   const visible = el => el.getClientRects().length && getComputedStyle(el).visibility === "visible";
   document.querySelectorAll("body *:not(svg *):not(script):not(style)").forEach(el => {
     if (!visible(el) || !Array.from(el.childNodes).some(n => n.nodeType === 3 && n.textContent.trim())) return;
@@ -48,10 +59,12 @@ RULES = """
     if (ratio < 4.5) out.push(`contrast ${ratio.toFixed(2)}: ${el.outerHTML.slice(0, 100)}`);
   });
   document.querySelectorAll("input, select, button, a[href], summary").forEach(el => {
-    const name = el.getAttribute("aria-label") || el.textContent.trim() || Array.from(el.labels || []).map(l => l.textContent.trim()).join();
+    const name = el.getAttribute("aria-label") || el.textContent.trim() ||
+      Array.from(el.labels || []).map(l => l.textContent.trim()).join();
     if (visible(el) && !name) out.push(`no name: ${el.outerHTML.slice(0, 100)}`);
     const height = Math.max(...[el, ...(el.labels || [])].map(e => e.getBoundingClientRect().height));
-    if (visible(el) && el.localName !== "a" && height < 23.5) out.push(`small: ${el.outerHTML.slice(0, 100)} ${height}`);
+    if (visible(el) && el.localName !== "a" && height < 23.5)
+      out.push(`small: ${el.outerHTML.slice(0, 100)} ${height}`);
   });
   let last = 0;
   document.querySelectorAll("h1,h2,h3,h4").forEach(h => {
@@ -150,7 +163,11 @@ class InChromium(unittest.TestCase):
         self.assertTrue(self.js("!!t.frame('load_batch')"))
         self.js("t.put('diff', false)")
         self.js("t.put('reverse', true)")
-        self.assertTrue(self.js("t.labels().indexOf('clock_nanosleep (libc.so.6)') < t.labels().indexOf('load_batch (train.py:31)')"))
+        self.assertTrue(
+            self.js(
+                "t.labels().indexOf('clock_nanosleep (libc.so.6)') < t.labels().indexOf('load_batch (train.py:31)')"
+            )
+        )
         self.js("t.put('reverse', false)")
         self.js("t.put('nolib', true)")
         self.assertIsNone(self.js("t.frame('gloo::transport::tcp::UnboundBuffer::waitRecv') || null"))
@@ -176,28 +193,46 @@ class InChromium(unittest.TestCase):
 
     def test_comparisons(self):
         self.open("#stacks?compare=1")
-        self.assertIn("dumps/0-request: 0 of 4; dumps/1-hang: 1 of 4 (+25 %)", self.js("t.frame('load_batch').textContent"))
+        self.assertIn(
+            "dumps/0-request: 0 of 4; dumps/1-hang: 1 of 4 (+25 %)", self.js("t.frame('load_batch').textContent")
+        )
         self.assertIn("(−25 %)", self.js("t.frame('all_reduce').textContent"))
         self.open("#stacks?compare=ranks&group=2")
         self.assertIn("ranks 2: 1 of 1; the others: 0 of 3 (−100 %)", self.js("t.frame('load_batch').textContent"))
-        self.assertEqual(self.js("t.text('legend')"), "more ranks in: the othersmore ranks in: ranks 2the same share in both")
+        self.assertEqual(
+            self.js("t.text('legend')"), "more ranks in: the othersmore ranks in: ranks 2the same share in both"
+        )
 
     def test_tables_sort(self):
         self.open()
-        self.js("document.querySelector('#ranks thead button').click(); document.querySelector('#ranks thead button').click()")
-        self.assertEqual(self.js("Array.from(document.querySelectorAll('#ranks tbody th')).map(th => th.textContent)"), ["3", "2", "1", "0"])
+        self.js(
+            "document.querySelector('#ranks thead button').click(); document.querySelector('#ranks thead"
+            " button').click()"
+        )
+        self.assertEqual(
+            self.js("Array.from(document.querySelectorAll('#ranks tbody th')).map(th => th.textContent)"),
+            ["3", "2", "1", "0"],
+        )
 
     def test_every_size_and_scheme_is_accessible(self):
         axe = axe_source()
         for width, scheme in ((1280, "light"), (1280, "dark"), (320, "light"), (3840, "dark")):
             with self.subTest(width=width, scheme=scheme):
                 self.open(width=width, scheme=scheme)
-                self.assertEqual(self.js("document.documentElement.scrollWidth - document.documentElement.clientWidth"), 0)
+                self.assertEqual(
+                    self.js("document.documentElement.scrollWidth - document.documentElement.clientWidth"), 0
+                )
                 self.js("document.querySelectorAll('details').forEach(d => { d.open = true; })")
                 self.assertEqual(self.js(RULES), [])
                 if axe:
                     self.js(axe + ";1")
-                    self.assertEqual(self.js("axe.run().then(r => r.violations.map(v => v.id + ': ' + v.nodes.map(n => n.html.slice(0, 200)).join(' ')))"), [])
+                    self.assertEqual(
+                        self.js(
+                            "axe.run().then(r => r.violations.map(v => v.id + ': ' + v.nodes.map(n => n.html.slice(0,"
+                            " 200)).join(' ')))"
+                        ),
+                        [],
+                    )
         if not axe:
             print("axe-core is not here: own rules only")
 
@@ -216,7 +251,9 @@ class InChromium(unittest.TestCase):
     def test_svg_file(self):
         self.page.look(width=1300, scheme="dark")
         self.page.open((self.run_dir / "stacks" / "merged.svg").as_uri() + "#q=load_b")
-        self.assertEqual(self.js("document.querySelector('.found').textContent"), "1 frame matches, 25 % of the main threads")
+        self.assertEqual(
+            self.js("document.querySelector('.found').textContent"), "1 frame matches, 25 % of the main threads"
+        )
         self.assertEqual(self.js("getComputedStyle(document.querySelector('.bg')).fill"), "rgb(21, 24, 28)")
 
 

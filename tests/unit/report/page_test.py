@@ -138,7 +138,9 @@ class ReportFiles(unittest.TestCase):
             data = block.group(2)
             if "gzip+base64" in block.group(1):
                 data = gzip.decompress(base64.b64decode(data)).decode()
-            self.assertEqual(json.loads(data), json.loads((self.dirs[name] / "report.json").read_text(encoding="utf-8")))
+            self.assertEqual(
+                json.loads(data), json.loads((self.dirs[name] / "report.json").read_text(encoding="utf-8"))
+            )
 
     @unittest.skipIf(jsonschema is None, "python3-jsonschema is not here")
     def test_report_json_is_of_its_schema(self):
@@ -155,7 +157,10 @@ class ReportFiles(unittest.TestCase):
 
     def test_verdict_comes_first_and_scripts_are_not_needed(self):
         text, page = self.page("plain")
-        order = [text.index(f'id="{s}"') for s in ("verdict", "findings", "ranks", "groups", "stacks", "dumps", "environment")]
+        order = [
+            text.index(f'id="{s}"')
+            for s in ("verdict", "findings", "ranks", "groups", "stacks", "dumps", "environment")
+        ]
         self.assertEqual(order, sorted(order))
         body = text[:text.index('id="report-data"')]
         self.assertIn("load_batch", body)

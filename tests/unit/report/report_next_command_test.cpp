@@ -42,18 +42,20 @@ TEST_CASE("after a hang: the process while it lives, its record afterwards") {
 
 TEST_CASE("a command in the advice is not said twice") {
   RunReport r = living("hang.stopped");
-  r.verdict.next = "kill -CONT 102";
+  r.verdict.next = {.command = "kill -CONT 102"};
   CHECK(find_findings(r)[0].command == "kill -CONT 102");
   CHECK(find_findings(r)[0].next.empty());
   r.run.outcome = model::RunOutcome::hang;
   CHECK(verdict_command(r).empty());
   r.verdict.id = "crash.killed";
   r.verdict.signal = SIGKILL;
-  r.verdict.next = "if so, the kernel ran out of memory: journalctl -k | grep -i 'killed process'";
+  r.verdict.next = {.text = "if so, the kernel ran out of memory",
+                    .command = "journalctl -k | grep -i 'killed process'"};
   CHECK(find_findings(r)[0].command == "journalctl -k | grep -i 'killed process'");
   CHECK(find_findings(r)[0].next == "if so, the kernel ran out of memory");
-  r.verdict.signal = SIGTERM;
+  r.verdict.next = {.text = "find out who sent the signal"};
   CHECK(verdict_command(r).empty());
+  CHECK(find_findings(r)[0].next == "find out who sent the signal");
 }
 
 TEST_CASE("the end of a log that was kept, else how to keep it; never with a masked word") {

@@ -29,7 +29,7 @@ RunReport sample_report(int more = 0) {
   r.verdict.state = "stuck";
   r.verdict.sentence = "hang: rank 2 (host a, pid 102) has been in load_batch (train.py:31) for 10 s";
   r.verdict.evidence = {"stuck: rank 2 (1 of 4) in load_batch (train.py:31), still for 10 s, CPU 0 %"};
-  r.verdict.next = "find out why load_batch (train.py:31) does not return on rank 2";
+  r.verdict.next.text = "find out why load_batch (train.py:31) does not return on rank 2";
   ClassBuilder classes;
   for (model::ProcessStacks p : testing::sample_job()) {
     classes.add(p);

@@ -78,6 +78,19 @@ TEST_CASE("without columns the called name is the only one on the line") {
   CHECK(sole_called_name("").empty());
 }
 
+TEST_CASE("a call that is only a part of the expression is not the callee") {
+  CHECK(called_by("f(x)") == "f");
+  CHECK(called_by("a.b(g(1), ')', \"\\\")\")") == "a.b");
+  CHECK(called_by("f(1,  # (\n  2)") == "f");
+  CHECK(called_by("C().run()").empty());
+  CHECK(called_by("f(x) + y").empty());
+  CHECK(called_by("f(x)(y)").empty());
+  CHECK(called_by("f(x").empty());
+  CHECK(called_by("f(')").empty());
+  CHECK(called_by("f").empty());
+  CHECK(called_by("").empty());
+}
+
 TEST_CASE("the called name is a dotted chain before a parenthesis and nothing else") {
   CHECK(called_name("    time.sleep(3)", 5) == "time.sleep");
   CHECK(called_name("x = dist.all_reduce(t, group=g)", 5) == "dist.all_reduce");

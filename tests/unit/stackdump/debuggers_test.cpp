@@ -88,13 +88,35 @@ TEST_CASE("the thread that waits for the GPU is the one that called") {
   CHECK(gpu_waiter(p) == 1);
 }
 
+TEST_CASE("gdb is asked if our engine gets nowhere, but not if threads are in uninterruptible sleep") {
+  model::ProcessStacks p;
+  p.pid = ::getpid();
+  p.method = "ptrace";
+  model::Frame native;
+  native.kind = model::FrameKind::native;
+  model::Frame stopped;
+  stopped.kind = model::FrameKind::marker;
+  p.threads.resize(2);
+  for (model::ThreadStack& t : p.threads) {
+    t.state = 'S';
+    t.frames = {native, stopped};
+  }
+  CHECK(wants_gdb(p, {}));
+  p.threads[1].state = 'D';
+  CHECK_FALSE(wants_gdb(p, {}));
+  p.threads[1].state = 'S';
+  p.threads[1].frames = {native, native, stopped};
+  CHECK_FALSE(wants_gdb(p, {}));
+  CHECK(wants_gdb(p, {.unwinder = UnwinderKind::gdb}));
+}
+
 TEST_CASE("tools are run with both outputs, and ended in time") {
   const auto ran = run_tool({"sh", "-c", "echo out; echo err >&2; exit 3"}, 5'000'000'000);
   REQUIRE(ran);
   CHECK(ran->out == "out\n");
   CHECK(ran->err == "err\n");
   CHECK(ran->exit_status == 3);
-  CHECK_FALSE(ran->timed_out);
+  CHECK(ran->end == ToolEnd::exited);
   CHECK_FALSE(run_tool({"/no/such/tool"}, 1'000'000'000));
   // A child that keeps the pipes open does not keep us.
   const auto background = run_tool({"sh", "-c", "sleep 100 & echo done"}, 20'000'000'000);
@@ -102,7 +124,7 @@ TEST_CASE("tools are run with both outputs, and ended in time") {
   CHECK(background->out == "done\n");
   const auto slow = run_tool({"sh", "-c", "echo first; exec sleep 100"}, 200'000'000);
   REQUIRE(slow);
-  CHECK(slow->timed_out);
+  CHECK(slow->end == ToolEnd::timed_out);
   CHECK(slow->out == "first\n");
   CHECK(tool_exists("sh"));
   CHECK(tool_exists("/bin/sh"));

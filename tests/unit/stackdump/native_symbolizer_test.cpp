@@ -28,6 +28,18 @@ struct Self {
 
 }  // namespace
 
+TEST_CASE("a call that our stop restarted is the same call") {
+  const char* sleeping = "230 0x0 0x0 0x7ffd0 0x7ffd0 0x0 0x0 0x7ffc8 0x7f12";
+  const char* restarted = "219 0x0 0x0 0x7ffd0 0x7ffd0 0x0 0x0 0x7ffc8 0x7f12";
+  CHECK(same_system_call(sleeping, sleeping));
+  CHECK(same_system_call(sleeping, restarted));
+  CHECK(same_system_call(restarted, sleeping));
+  CHECK_FALSE(same_system_call(sleeping, "7 0x0 0x0 0x7ffd0 0x7ffd0 0x0 0x0 0x7ffc8 0x7f12"));
+  CHECK_FALSE(same_system_call(sleeping, "219 0x0 0x0 0x7ffd0 0x7ffd0 0x0 0x0 0x7ffc8 0x7f14"));
+  CHECK_FALSE(same_system_call(sleeping, "-1 0x7ffc8 0x7f12"));
+  CHECK_FALSE(same_system_call("", sleeping));
+}
+
 TEST_CASE("names are shortened to what people say") {
   CHECK(shorten("foo") == "foo");
   CHECK(shorten("a::b(int, char const*) const") == "a::b");
@@ -173,6 +185,12 @@ TEST_CASE("what the kernel says is understood") {
   CHECK(syscall_name("9999 0x1 0x2 0x3 0x4 0x5 0x6 0x7ffe 0x7f00") == "#9999");
   CHECK(syscall_name("running").empty());
   CHECK(syscall_name("-1 0x7ffe 0x7f00").empty());
+  CHECK(syscall_descriptor("1 0x5 0x7f00 0x1000 0x0 0x0 0x0 0x7ffe 0x7f00") == 5);  // write
+  CHECK(syscall_descriptor("202 0x5 0x0 0x0 0x0 0x0 0x0 0x7ffe 0x7f00") == -1);     // futex
+  CHECK(syscall_descriptor("0 0xffffffffffffffff 0x0 0x0 0x0 0x0 0x0 0x7ffe 0x7f00") == -1);
+  CHECK(syscall_descriptor("1") == -1);
+  CHECK(syscall_descriptor("running") == -1);
+  CHECK(syscall_descriptor("") == -1);
   CHECK(syscall_name("").empty());
   CHECK(parse_kernel_stack("[<0>] futex_wait_queue+0x60/0x90\n[<0>] do_futex+0x1/0x2\n\njunk") ==
         std::vector<std::string>{"futex_wait_queue", "do_futex"});

@@ -1,0 +1,99 @@
+#include "report/diagnosis/helpers.h"
+
+#include "common/base/strings.h"
+#include "report/diagnosis/blame.h"
+#include "report/diagnosis/code_place.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace xpurun::report {
+
+using model::HelperLife;
+using model::HelperObservation;
+using model::OutsideWait;
+
+namespace {
+
+const model::ProcessStacks* stacks_of(const Scene& scene, base::Pid pid) {
+  const auto it = std::find_if(scene.facts.stacks.begin(), scene.facts.stacks.end(),
+                               [&](const model::ProcessStacks& s) { return s.pid == pid; });
+  return it == scene.facts.stacks.end() ? nullptr : &*it;
+}
+
+// Empty for a helper that waits for work itself: not the one that is awaited.
+model::CodeLocation place_of_helper(const Scene& scene, const HelperObservation& h) {
+  const model::ProcessStacks* stacks = stacks_of(scene, h.pid);
+  const model::ThreadStack* main = stacks != nullptr ? stacks->main_thread() : nullptr;
+  if (main != nullptr && !main->frames.empty()) {
+    return find_wait(main->frames, {.idle = true}) ? model::CodeLocation() : place_of(main->frames);
+  }
+  if (h.function.empty() || find_wait_at(h.function, h.file, {.idle = true})) {
+    return {};
+  }
+  return {.function = h.function, .file = h.file, .line = h.line};
+}
+
+bool idles(const RankView& v) {
+  const bool still = v.state == RankState::stuck || v.state == RankState::silent;
+  return still && v.seen != nullptr && v.seen->outside != OutsideWait::none;
+}
+
+}  // namespace
+
+bool helpers_stir(const RankView& v) {
+  return v.state == RankState::stuck && v.seen != nullptr && v.seen->helper_life == HelperLife::stirring;
+}
+
+std::string helper_clause(const Scene& scene, const RankView& v) {
+  if (v.state != RankState::stuck || v.seen == nullptr || !v.waits_locally()) {
+    return {};
+  }
+  const std::string_view name =
+      v.wait->kind == WaitKind::helper ? std::string_view(v.wait->what) : std::string_view("process");
+  for (const HelperObservation& h : v.seen->helpers) {
+    const auto where = place_of_helper(scene, h);
+    if (!where.function.empty()) {
+      return fmt::format("; its {} pid {} has been in {} for {}", name, h.pid, place(where),
+                         seconds_words(h.still_s));
+    }
+    if (h.awaited && !h.python && !h.name.empty()) {
+      return fmt::format("; its {} {} (pid {}) has not moved for {}", name, base::sanitize(h.name), h.pid,
+                         seconds_words(h.still_s));
+    }
+  }
+  return {};
+}
+
+void doubt_idle(const Scene& scene, model::Verdict& verdict) {
+  if (verdict.kind != "hang" || verdict.level != "confirmed") {
+    return;
+  }
+  size_t culprits = 0;
+  size_t idle = 0;
+  size_t stirring = 0;
+  for (const RankView& v : scene.ranks) {
+    if (verdict.ranks.contains(v.rank)) {
+      ++culprits;
+      idle += idles(v) ? 1 : 0;
+      stirring += helpers_stir(v) ? 1 : 0;
+    }
+  }
+  const bool has_peers = !scene.in({RankState::waiting}).empty();
+  const bool counts = scene.facts.dump && scene.facts.dump->idle_counts;
+  const bool doubted_idle = idle == culprits && !has_peers && !counts;
+  const bool doubted_helpers = stirring == culprits && !escalated(scene);
+  if (culprits == 0 || (!doubted_idle && !doubted_helpers)) {
+    return;
+  }
+  verdict.level = "suspected";
+  verdict.confidence = "low";
+  if (verdict.sentence.starts_with("hang: ")) {
+    verdict.sentence.replace(0, 4, "slow");
+  }
+  verdict.next = doubted_idle ? "if it should not wait for the outside, run with --hang-idle"
+                              : "if this is as it should be, raise --hang-timeout";
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,65 @@
+// TracerGuard: a process between us and a debugger that outlives either. It starts the debugger, ends the
+// debugger and everything that the debugger started when the time is over or when we are gone, and then takes
+// back what the debugger left in its target. The guard has a session of its own, so that signals to our
+// process group do not reach the guard. Should the guard be killed instead, we do its work.
+#pragma once
+
+#include "common/base/fd.h"
+#include "common/base/result.h"
+#include "stackdump/debuggers/target_repair.h"
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace xpurun::stackdump {
+
+enum class ToolEnd {
+  exited,     // by itself
+  timed_out,  // ended by us
+  asleep,     // ended by us: the target has a thread in uninterruptible sleep
+  lost,       // the guard was killed, and we ended the tool
+};
+
+// Passed through a pipe as it is.
+struct GuardReport {
+  ToolEnd end = ToolEnd::lost;
+  int wait_status = 0;    // of the tool, if it exited
+  base::Tid asleep = 0;   // the thread
+  bool finished = false;  // the tool is dead and the target repaired; else the guard goes on with that
+};
+static_assert(std::is_trivially_copyable_v<GuardReport>);
+
+struct GuardedTool {
+  std::vector<std::string> argv;  // argv[0] is looked up in PATH
+  int64_t limit_ns = 0;
+  base::Pid target = 0;  // what the tool traces; 0: nothing
+  int out = -1;          // standard output and error of the tool
+  int err = -1;
+};
+
+class TracerGuard {
+ public:
+  // The caller must be single-threaded.
+  static base::Result<TracerGuard> start(const GuardedTool& tool);
+  TracerGuard(TracerGuard&&) noexcept = default;
+  TracerGuard& operator=(TracerGuard&&) = delete;
+  TracerGuard(const TracerGuard&) = delete;
+  TracerGuard& operator=(const TracerGuard&) = delete;
+
+  // Readable when there is a report, or when the guard has died.
+  int report_fd() const { return report_.get(); }
+  // Blocks until then.
+  GuardReport report();
+
+ private:
+  explicit TracerGuard(base::Pid target) : repair_(target) {}
+
+  TargetRepair repair_;
+  base::Pid pid_ = 0;
+  base::UniqueFd lifeline_;  // closed when we die, which tells the guard
+  base::UniqueFd report_;
+};
+
+}  // namespace xpurun::stackdump

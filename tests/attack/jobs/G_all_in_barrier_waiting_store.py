@@ -1,0 +1,7 @@
+"""Rank 0 waits for a key that nobody sets."""
+
+import ranks
+
+if ranks.RANK == 0:
+    ranks.dist.FileStore(ranks.SCRATCH + "/other", 4).get("never")
+ranks.dist.barrier()

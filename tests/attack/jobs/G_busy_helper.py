@@ -1,0 +1,8 @@
+"""A queue that nobody fills, beside a thread in C that computes for ever, as one that spins on a GPU."""
+
+import hashlib
+import queue
+import threading
+
+threading.Thread(target=lambda: hashlib.pbkdf2_hmac("sha256", b"x", b"y", 2**31 - 1), daemon=True).start()
+queue.Queue().get()

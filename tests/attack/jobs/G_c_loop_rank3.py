@@ -1,0 +1,8 @@
+"""One rank loops in C for ever."""
+
+import ranks
+import re
+
+if ranks.RANK == 3:
+    re.match(r"(x+x+)+y", "x" * 60)
+ranks.step()

@@ -1,0 +1,25 @@
+"""One rank has a slow data loader."""
+
+import ranks
+import sys
+import time
+import torch.utils.data
+
+SECONDS = float(sys.argv[1])
+
+
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, i):
+        end = time.monotonic() + SECONDS / 2
+        x = 0
+        while time.monotonic() < end and ranks.RANK == 2:
+            x += 1
+        return x
+
+
+for _ in torch.utils.data.DataLoader(Slow(), num_workers=1):
+    pass
+ranks.step()

@@ -1,0 +1,99 @@
+"""Jobs that hang are found, with the right rank and the right kind, whatever moves beside the hang.
+
+The jobs are in jobs/G_*.py. Those in QUICK run always, the others with XPURUN_ATTACK=long.
+"""
+
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import xpurun_test  # noqa: E402
+from xpurun_test import PYTHON  # noqa: E402
+
+JOBS = pathlib.Path(__file__).parent / "jobs"
+LONG = os.environ.get("XPURUN_ATTACK") == "long"
+TIMEOUT = 5 if LONG else 2
+ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+
+QUICK = ["G_asyncio_forever", "G_communicate", "G_cond_lost", "G_heartbeat", "G_pool_stuck", "G_two_locks"]
+# id of the verdict, ranks
+EXPECTED = {
+    "G_all_in_barrier_waiting_store": ("hang.mismatch", [0]),
+    "G_asyncio_forever": ("hang.stuck", [0]),
+    "G_barrier_missing": ("hang.mismatch", [3]),
+    "G_busy_helper": ("hang.busy", [0]),
+    "G_c_loop_rank3": ("hang.busy", [3]),
+    "G_c_loop_single": ("hang.busy", [0]),
+    "G_communicate": ("hang.lock", [0]),
+    "G_cond_lost": ("hang.lock", [0]),
+    "G_cpp_mutex": ("hang.stuck", [0]),
+    "G_cpp_mutex_rank1": ("hang.stuck", [1]),
+    "G_dataloader_stuck": ("hang.lock", [0]),
+    "G_dataloader_stuck_rank2": ("hang.lock", [2]),
+    "G_fifo_read": ("hang.stuck", [0]),
+    "G_flock_rank2": ("hang.stuck", [2]),
+    "G_fork_lock": ("hang.lock", [0]),
+    "G_heartbeat": ("hang.lock", [0]),
+    "G_http_unresponsive": ("hang.stuck", [0]),
+    "G_import_lock": ("hang.lock", [0]),
+    "G_lost_thread_rank": ("hang.lock", [1]),
+    "G_mismatch_order": ("hang.mismatch", [1]),
+    "G_mpqueue_full": ("hang.lock", [0]),
+    "G_pool_stuck": ("hang.lock", [0]),
+    "G_py_loop_rank1": ("hang.busy", [1]),
+    "G_rank_left": ("hang.left_early", [2]),
+    "G_sigstop_rank1": ("hang.stopped", [1]),
+    "G_two_locks": ("hang.lock", [0]),
+}
+# Found, but somebody outside might end the wait: ended with --hang-idle only.
+IDLE = ["G_asyncio_forever"]
+# Where the helper stands that the rank waits for.
+HELPERS = {"G_dataloader_stuck": "its dataloader worker pid", "G_dataloader_stuck_rank2": "its dataloader worker pid",
+           "G_pool_stuck": "its process pid"}
+
+
+class Hang(xpurun_test.Case):
+    def run_job(self, job):
+        script = JOBS / f"{job}.py"
+        source = script.read_text()
+        command, env = [PYTHON, str(script)], ALONE
+        if "import ranks" in source:
+            command, env = [PYTHON, str(JOBS / "launch.py"), "4", str(script)], {}
+        if ("torch" in source or "import ranks" in source) and not xpurun_test.have_torch():
+            self.skipTest("needs python3-torch")
+        options = ["--hang-timeout", TIMEOUT, "--on-hang", "kill", "--grace", "3s"]
+        if job in IDLE:
+            self.check_suspected(options, command, env)
+            self.out = self.dir / "counts"
+            options.append("--hang-idle")
+        result = self.run_xpurun(*options, "--", *command, env=self.env(**env), timeout=TIMEOUT * 4 + 90)
+        detail = json.dumps(self.verdict(), indent=1) + result.stderr
+        self.assertEqual(result.returncode, 124, detail)
+        self.assertEqual((self.verdict()["id"], self.verdict()["ranks"], self.verdict()["level"]),
+                         (*EXPECTED[job], "confirmed"), detail)
+        if job in HELPERS:
+            self.assertIn(HELPERS[job], self.verdict()["sentence"], detail)
+            self.assertIn("read_sample", self.verdict()["sentence"], detail)
+
+    def check_suspected(self, options, command, env):
+        p = self.start_xpurun(*options, "--", *command, env=self.env(**env))
+        self.wait_for(lambda: (self.out / "verdict.json").exists() and self.verdict()["kind"] == "hang", "verdict", 60)
+        self.assertEqual(self.verdict()["level"], "suspected", self.verdict())
+        p.terminate()
+        p.communicate(timeout=60)
+
+
+def add(job):
+    test = lambda self: self.run_job(job)  # noqa: E731
+    reason = "long lane: XPURUN_ATTACK=long"
+    setattr(Hang, f"test_{job[2:]}", test if LONG or job in QUICK else unittest.skip(reason)(test))
+
+
+for name in EXPECTED:
+    add(name)
+
+if __name__ == "__main__":
+    xpurun_test.main()

@@ -1,0 +1,72 @@
+"""Healthy jobs that stand still for long by every simple measure run to their end under --on-hang kill.
+
+The jobs are in jobs/H_*.py. Those in QUICK run always, the others with XPURUN_ATTACK=long.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import xpurun_test  # noqa: E402
+from xpurun_test import PYTHON  # noqa: E402
+
+JOBS = pathlib.Path(__file__).parent / "jobs"
+LONG = os.environ.get("XPURUN_ATTACK") == "long"
+TIMEOUT = 10 if LONG else 4
+# Of each job's work: longer than the timeout, and less than three, after which what is busy counts as stuck.
+SECONDS = 2.2 * TIMEOUT
+ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+
+QUICK = ["H_child_gzip", "H_child_quiet", "H_http_server_idle", "H_pool_downloads", "H_queue_worker", "H_threadpool_io"]
+# The main thread waits for helpers that work: not even a suspicion.
+SILENT = ["H_child_busy_nonpython", "H_child_gzip", "H_configure", "H_executor", "H_pool_downloads", "H_pool_map",
+          "H_queue_worker", "H_subproc_installer"]
+# Nothing moves at all, and nobody waits for it.
+IDLE = ["H_accept", "H_asyncio_server_idle", "H_child_quiet", "H_http_server_idle", "H_poll_file", "H_stdin"]
+
+
+def source(job):
+    return (JOBS / f"{job}.py").read_text()
+
+
+class Healthy(xpurun_test.Case):
+    def run_job(self, job):
+        script = str(JOBS / f"{job}.py")
+        command = [PYTHON, script, str(SECONDS)]
+        env = ALONE
+        if "ranks" in source(job) or "RANK" in source(job) or job == "H_four_independent":
+            command, env = [PYTHON, str(JOBS / "launch.py"), "4", script, str(SECONDS)], {}
+        if "torch" in source(job) + ("torch" if "import ranks" in source(job) else "") and not xpurun_test.have_torch():
+            self.skipTest("needs python3-torch")
+        p = self.start_xpurun("--hang-timeout", TIMEOUT, "--on-hang", "kill", "--", *command, env=self.env(**env),
+                              stdin=subprocess.PIPE)
+        if job == "H_stdin":
+            time.sleep(SECONDS)
+        _, stderr = p.communicate(timeout=SECONDS * 4 + 60)
+        self.assertEqual(p.returncode, 0, stderr)
+        incidents = self.manifest()["incidents"]
+        detail = json.dumps(incidents, indent=1) + stderr
+        self.assertEqual({i["verdict"]["level"] for i in incidents} - {"suspected", ""}, set(), detail)
+        self.assertEqual(self.verdict()["kind"], "none", detail)
+        if job in SILENT:
+            self.assertEqual(incidents, [], stderr)
+        if job in IDLE:
+            self.assertEqual({i["verdict"]["level"] for i in incidents}, {"suspected"}, detail)
+
+
+def add(job):
+    test = lambda self: self.run_job(job)  # noqa: E731
+    reason = "long lane: XPURUN_ATTACK=long"
+    setattr(Healthy, f"test_{job[2:]}", test if LONG or job in QUICK else unittest.skip(reason)(test))
+
+
+for path in sorted(JOBS.glob("H_*.py")):
+    add(path.stem)
+
+if __name__ == "__main__":
+    xpurun_test.main()

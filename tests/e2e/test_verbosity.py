@@ -1,0 +1,44 @@
+"""What of xpurun's log reaches standard error at -q, by default, at -v and at -vv; xpurun.log has everything."""
+
+import re
+import shutil
+import subprocess
+
+import xpurun_test
+
+# The job ends when the signal that it sends comes back.
+TRAP = "trap 'exit 0' USR1; kill -USR1 $PPID; while :; do sleep 0.05; done"
+LEVEL = re.compile(r"^xpurun: (debug|info|warning|error): ", re.M)
+
+
+class Verbosity(xpurun_test.Case):
+    def levels_on_stderr(self, *options):
+        # A program without its preload library beside it, which is worth a warning and no more.
+        alone = shutil.copy(xpurun_test.PROGRAM, self.dir)
+        result = subprocess.run(
+            [alone, "--out", str(self.out), *options, "--", "/bin/sh", "-c", TRAP],
+            capture_output=True, text=True, timeout=90, cwd=self.dir, env=self.env())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return set(LEVEL.findall(result.stderr))
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.out / "xpurun.log"
+
+    def test_quiet_keeps_warnings_in_the_file(self):
+        self.assertEqual(self.levels_on_stderr("-q"), set())
+        self.assertRegex(self.log.read_text(), r" warning .*without their stacks")
+
+    def test_warnings_by_default(self):
+        self.assertEqual(self.levels_on_stderr(), {"warning"})
+
+    def test_verbose_adds_what_xpurun_does(self):
+        self.assertEqual(self.levels_on_stderr("-v"), {"warning", "info"})
+        self.assertRegex(self.log.read_text(), r" debug ")
+
+    def test_twice_adds_what_it_sees(self):
+        self.assertEqual(self.levels_on_stderr("-vv"), {"warning", "info", "debug"})
+
+
+if __name__ == "__main__":
+    xpurun_test.main()

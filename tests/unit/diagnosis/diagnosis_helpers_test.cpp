@@ -1,0 +1,121 @@
+// What a rank's own threads and processes, and waits for the outside, make of a hang.
+#include "tests/unit/diagnosis/job.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using namespace xpurun::report;
+using namespace xpurun::report::testing;
+using model::HelperLife;
+using model::OutsideWait;
+using model::RankSet;
+using model::Verdict;
+
+namespace {
+
+constexpr base::Pid kWorker = 812;
+
+Stack in_event_loop() {
+  return {native("epoll_wait", "libc.so.6"), py("select", "/usr/lib/python3.11/selectors.py", 468),
+          py("run_forever", "/usr/lib/python3.11/asyncio/base_events.py", 607),
+          py("<module>", "serve.py", 9)};
+}
+
+Job with_helper(int ranks, base::Rank r, const Stack& rank_stack, const Stack& worker_stack) {
+  Job job(ranks);
+  job.all(in_all_reduce()).rank(r, rank_stack).worker(r, worker_stack).hang_dump();
+  job.facts.stacks.back().pid = kWorker;
+  job.seen(r).helpers = {{.pid = kWorker, .name = "python3", .python = true, .awaited = true, .still_s = 7}};
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("the verdict names where the worker stands that the rank waits for") {
+  const Job job =
+      with_helper(4, 2, in_dataloader(), {py("read_sample", "/home/u/data.py", 31, "time.sleep")});
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.lock");
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.sentence ==
+        "hang: rank 2 (host a, pid 102) has been waiting for a dataloader worker in batches (train.py:25: "
+        "_MultiProcessingDataLoaderIter._next_data) for 10 s; its dataloader worker pid 812 has been in "
+        "read_sample (data.py:31: time.sleep) for 7 s; "
+        "ranks 0-1,3 wait for it in all_reduce (train.py:44)");
+}
+
+TEST_CASE("a worker that waits for work itself is not to blame") {
+  const Job job = with_helper(1, 0, in_dataloader(), in_queue());
+  CHECK(diagnose(job.facts).sentence.find("pid 812") == std::string::npos);
+}
+
+TEST_CASE("a program without Python is named by its name") {
+  Job job(1);
+  job.all(in_queue()).hang_dump();
+  job.seen(0).helpers = {{.pid = 9, .name = "curl", .awaited = true, .still_s = 7}};
+  CHECK(diagnose(job.facts).sentence.ends_with("; its process curl (pid 9) has not moved for 7 s"));
+}
+
+TEST_CASE("a rank whose helpers work is busy, and only suspected until the stall has lasted") {
+  Job job(4);
+  job.all(in_barrier()).rank(0, in_queue());
+  job.hang_dump();
+  job.seen(0).helper_life = HelperLife::working;
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.busy");
+  CHECK(v.level == "suspected");
+  CHECK(v.ranks == RankSet{0});
+}
+
+TEST_CASE("helpers that only stir give rise to doubt, which ends") {
+  Job job(1);
+  job.all(in_queue());
+  SUBCASE("at first") {
+    job.hang_dump();
+    job.seen(0).helper_life = HelperLife::stirring;
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.id == "hang.lock");
+    CHECK(v.level == "suspected");
+    CHECK(v.sentence.starts_with("slow: rank 0"));
+  }
+  SUBCASE("after several timeouts") {
+    job.hang_dump_escalated();
+    job.seen(0).helper_life = HelperLife::stirring;
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.id == "hang.lock");
+    CHECK(v.level == "confirmed");
+  }
+}
+
+TEST_CASE("a server that nobody asks for anything is suspected, however long") {
+  Job job(1);
+  job.all(in_event_loop()).hang_dump_escalated();
+  job.seen(0).outside = OutsideWait::event;
+  CHECK(diagnose(job.facts).id == "hang.stuck");
+  CHECK(diagnose(job.facts).level == "suspected");
+  SUBCASE("unless it must not idle") {
+    job.facts.dump->idle_counts = true;
+    CHECK(diagnose(job.facts).level == "confirmed");
+  }
+}
+
+TEST_CASE("a server that others wait for hangs") {
+  Job job(2);
+  job.all(in_all_reduce()).rank(1, in_event_loop()).hang_dump();
+  job.seen(1).outside = OutsideWait::event;
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.level == "confirmed");
+  CHECK(v.ranks == RankSet{1});
+}
+
+TEST_CASE("several servers are as well as one") {
+  Job job(3);
+  job.all(in_event_loop()).hang_dump_escalated();
+  for (base::Rank r = 0; r < 3; ++r) {
+    job.seen(r).outside = OutsideWait::event;
+  }
+  CHECK(diagnose(job.facts).id == "hang.long_call");
+  CHECK(diagnose(job.facts).level == "suspected");
+  job.seen(1).outside = OutsideWait::none;
+  CHECK(diagnose(job.facts).level == "confirmed");
+}

@@ -1,0 +1,141 @@
+#include "launcher/supervise/helper_progress.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+
+using namespace xpurun;
+using launcher::HelperBond;
+using launcher::HelperProgress;
+using launcher::HelperSample;
+using model::HelperLife;
+
+namespace {
+
+constexpr base::MonoNs kS = 1'000'000'000;
+
+// What one helper is like at second t.
+using At = std::function<HelperSample(int t)>;
+
+// Its life after ten looks, a second apart.
+HelperLife life_of(HelperBond bond, const At& at) {
+  HelperProgress progress;
+  for (int t = 0; t < 10; ++t) {
+    HelperSample s = at(t);
+    s.key = {.pid = 7};
+    s.bond = bond;
+    progress.update(t * kS, std::vector{s});
+  }
+  return progress.life();
+}
+
+uint64_t place(int n) {
+  return static_cast<uint64_t>(n) + 1;
+}
+
+HelperSample asleep(int) {
+  return {.has_position = true, .position = 1, .cpu_s = 3, .io_bytes = 9};
+}
+HelperSample heartbeat(int t) {
+  return {.has_position = true, .position = place(t), .cpu_s = 0.001 * t};
+}
+HelperSample computes(int t) {
+  return {.has_position = true, .position = place(t), .cpu_s = 1.0 * t};
+}
+HelperSample spins_in_one_place(int t) {
+  return {.has_position = true, .position = 1, .cpu_s = 1.0 * t};
+}
+HelperSample program_that_works(int t) {
+  return {.cpu_s = 0.5 * t};
+}
+HelperSample program_that_does_little(int t) {
+  return {.cpu_s = 0.04 * t};
+}
+HelperSample program_that_looks_at_the_clock(int t) {
+  return {.cpu_s = 0.002 * t};
+}
+HelperSample writes_files(int t) {
+  return {.has_position = true, .position = 1, .io_bytes = static_cast<uint64_t>(t) << 21};
+}
+
+}  // namespace
+
+TEST_CASE("what does not move is still, whoever it is") {
+  for (const HelperBond bond :
+       {HelperBond::thread, HelperBond::awaited, HelperBond::pool, HelperBond::other}) {
+    CHECK(life_of(bond, asleep) == HelperLife::still);
+    CHECK(life_of(bond, program_that_looks_at_the_clock) == HelperLife::still);
+  }
+}
+
+TEST_CASE("a thread works if it moves and computes; a heartbeat only stirs") {
+  CHECK(life_of(HelperBond::thread, computes) == HelperLife::working);
+  CHECK(life_of(HelperBond::thread, heartbeat) == HelperLife::stirring);
+  CHECK(life_of(HelperBond::thread, spins_in_one_place) == HelperLife::stirring);
+}
+
+TEST_CASE("a process that is waited for works if it does anything but spin in one place of Python") {
+  CHECK(life_of(HelperBond::awaited, heartbeat) == HelperLife::working);
+  CHECK(life_of(HelperBond::awaited, computes) == HelperLife::working);
+  CHECK(life_of(HelperBond::awaited, program_that_works) == HelperLife::working);
+  CHECK(life_of(HelperBond::awaited, program_that_does_little) == HelperLife::working);
+  CHECK(life_of(HelperBond::awaited, writes_files) == HelperLife::working);
+  CHECK(life_of(HelperBond::awaited, spins_in_one_place) == HelperLife::stirring);
+}
+
+TEST_CASE("a worker of multiprocessing works if its position moves") {
+  CHECK(life_of(HelperBond::pool, heartbeat) == HelperLife::working);
+  CHECK(life_of(HelperBond::pool, spins_in_one_place) == HelperLife::stirring);
+}
+
+TEST_CASE("any other process must compute or write: a monitor only stirs") {
+  CHECK(life_of(HelperBond::other, heartbeat) == HelperLife::stirring);
+  CHECK(life_of(HelperBond::other, program_that_does_little) == HelperLife::stirring);
+  CHECK(life_of(HelperBond::other, program_that_works) == HelperLife::working);
+  CHECK(life_of(HelperBond::other, computes) == HelperLife::working);
+  CHECK(life_of(HelperBond::other, writes_files) == HelperLife::working);
+}
+
+TEST_CASE("what has come to a stop is still after some looks, and its last motion is told") {
+  HelperProgress progress;
+  const auto look = [&](int t, uint64_t position) {
+    const HelperSample s{
+        .key = {.pid = 7}, .bond = HelperBond::pool, .has_position = true, .position = position};
+    progress.update(t * kS, std::vector{s});
+  };
+  for (int t = 0; t < 5; ++t) {
+    look(t, place(t));
+  }
+  CHECK(progress.life() == HelperLife::working);
+  for (int t = 5; t < 13; ++t) {
+    look(t, place(4));
+  }
+  CHECK(progress.life() == HelperLife::still);
+  CHECK(progress.helpers().at({.pid = 7}).last_motion == 4 * kS);
+}
+
+TEST_CASE("the first look proves nothing, and a new process is a new helper") {
+  HelperProgress progress;
+  const auto look = [&](base::Pid pid, int t) {
+    const HelperSample s{.key = {.pid = pid}, .bond = HelperBond::awaited, .cpu_s = 100.0 * pid};
+    progress.update(t * kS, std::vector{s});
+  };
+  look(7, 0);
+  CHECK(progress.life() == HelperLife::still);
+  look(8, 1);
+  CHECK(progress.life() == HelperLife::still);
+  CHECK(progress.helpers().size() == 1);
+}
+
+TEST_CASE("the liveliest counts") {
+  HelperProgress progress;
+  for (int t = 0; t < 5; ++t) {
+    HelperSample stuck = asleep(t);
+    stuck.key = {.pid = 1};
+    HelperSample works = computes(t);
+    works.key = {.pid = 2};
+    progress.update(t * kS, std::vector{stuck, works});
+  }
+  CHECK(progress.life() == HelperLife::working);
+  CHECK(progress.helpers().at({.pid = 1}).life == HelperLife::still);
+}

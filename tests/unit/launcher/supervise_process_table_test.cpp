@@ -1,0 +1,189 @@
+#include "common/base/io.h"
+#include "common/base/temporary_directory.h"
+#include "launcher/supervise/process_table.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+
+namespace {
+
+constexpr base::Pid kSupervisor = 5000001;  // above any pid of the kernel, so that no pidfd is opened
+constexpr base::Pid kCommand = 5000010;
+
+// A /proc made of files.
+class FakeProc {
+ public:
+  void add(base::Pid pid, base::Pid parent, const std::string& program, std::string environment = {}) {
+    const std::string dir = fmt::format("{}/{}", root_.path(), pid);
+    parents_[pid] = parent;
+    names_[pid] = program;
+    starts_[pid] = static_cast<int>(++clock_);
+    REQUIRE(base::make_dirs(fmt::format("{}/task/{}", dir, pid)));
+    std::replace(environment.begin(), environment.end(), ' ', '\0');
+    REQUIRE(base::write_file_atomic(dir + "/environ", environment));
+    REQUIRE(base::write_file_atomic(dir + "/cmdline", program + std::string(1, '\0')));
+    REQUIRE(base::write_file_atomic(dir + "/maps", ""));
+    std::filesystem::create_symlink("/usr/bin/" + program, dir + "/exe");
+    write();
+  }
+  // Its children are the supervisor's from now on.
+  void end(base::Pid pid) {
+    std::filesystem::remove_all(fmt::format("{}/{}", root_.path(), pid));
+    parents_.erase(pid);
+    for (auto& [child, parent] : parents_) {
+      parent = parent == pid ? kSupervisor : parent;
+    }
+    write();
+  }
+  void exec(base::Pid pid, const std::string& program) {
+    const std::string exe = fmt::format("{}/{}/exe", root_.path(), pid);
+    std::filesystem::remove(exe);
+    std::filesystem::create_symlink("/usr/bin/" + program, exe);
+    names_[pid] = program;
+    write();
+  }
+  base::ProcFs proc() const { return base::ProcFs(root_.path()); }
+
+ private:
+  void write() {
+    std::map<base::Pid, std::string> children;
+    for (const auto& [pid, parent] : parents_) {
+      children[parent] += fmt::format("{} ", pid);
+      std::string stat = fmt::format("{} ({}) S {}", pid, names_[pid], parent);
+      for (int field = 5; field <= 52; ++field) {
+        stat += field == 22 ? fmt::format(" {}", starts_[pid]) : std::string(" 0");
+      }
+      REQUIRE(base::write_file_atomic(fmt::format("{}/{}/stat", root_.path(), pid), stat));
+    }
+    REQUIRE(base::make_dirs(fmt::format("{}/{}/task/{}", root_.path(), kSupervisor, kSupervisor)));
+    parents_.emplace(kSupervisor, 1);
+    names_[kSupervisor] = "xpurun";
+    for (const auto& [pid, parent] : parents_) {
+      REQUIRE(base::write_file_atomic(fmt::format("{0}/{1}/task/{1}/children", root_.path(), pid),
+                                      children[pid]));
+    }
+  }
+
+  base::TemporaryDirectory root_ = *base::TemporaryDirectory::create("xpurun-proc-");
+  std::map<base::Pid, base::Pid> parents_;
+  std::map<base::Pid, std::string> names_;
+  std::map<base::Pid, int> starts_;
+  uint64_t clock_ = 100;
+};
+
+std::string rank_env(int rank) {
+  return fmt::format("RANK={0} LOCAL_RANK={0} WORLD_SIZE=2", rank);
+}
+
+struct Scene {
+  FakeProc fake;
+  ProcessTable table{kSupervisor, 0, fake.proc()};
+
+  Scene() { table.set_main(kCommand); }
+  std::string role(base::Pid pid) const {
+    const model::ProcessRecord& r = table.find(pid)->record;
+    return r.rank >= 0 ? fmt::format("{} {}", r.role, r.rank) : r.role;
+  }
+  void end(base::Pid pid) {
+    fake.end(pid);
+    table.mark_dead(pid);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("torchrun, its ranks and what they have started") {
+  Scene s;
+  s.fake.add(kCommand, kSupervisor, "python3");
+  s.fake.add(5000020, kCommand, "python3", rank_env(0));
+  s.fake.add(5000021, kCommand, "python3", rank_env(1));
+  s.fake.add(5000030, 5000021, "python3", rank_env(1));
+  s.fake.add(5000031, 5000021, "wandb-core", rank_env(1));
+  s.table.refresh();
+  CHECK(s.role(kCommand) == "agent");
+  CHECK(s.role(5000020) == "rank 0");
+  CHECK(s.role(5000021) == "rank 1");
+  CHECK(s.role(5000030) == "worker 1");
+  CHECK(s.role(5000031) == "child 1");
+  CHECK(s.table.descendants_of(5000021).size() == 2);
+  CHECK(s.table.descendants_of(5000020).empty());
+
+  SUBCASE("what a rank leaves behind does not become the rank") {
+    s.end(5000021);
+    s.table.refresh();
+    CHECK(s.role(5000030) == "worker 1");
+    CHECK(s.role(5000031) == "child 1");
+    CHECK(s.table.living_ranks().size() == 1);
+  }
+  SUBCASE("nor if the walk sees the orphans before the death is known") {
+    s.fake.end(5000021);
+    s.table.refresh();
+    s.table.mark_dead(5000021);
+    s.table.refresh();
+    CHECK(s.role(5000030) == "worker 1");
+    CHECK(s.role(5000031) == "child 1");
+  }
+  SUBCASE("nor what was never seen below the rank") {
+    s.end(5000021);
+    s.fake.add(5000040, kSupervisor, "monitor", rank_env(1));
+    s.table.refresh();
+    CHECK(s.role(5000040) == "child 1");
+  }
+  SUBCASE("a restarted rank is the rank") {
+    s.end(5000021);
+    s.fake.add(5000050, kCommand, "python3", rank_env(1));
+    s.table.refresh();
+    CHECK(s.role(5000050) == "rank 1");
+  }
+  SUBCASE("ranks whose launcher has died stay ranks") {
+    s.end(kCommand);
+    s.table.refresh();
+    CHECK(s.role(5000020) == "rank 0");
+    CHECK(s.role(5000021) == "rank 1");
+  }
+}
+
+TEST_CASE("a program that Python has started is no Python, although its fork was seen") {
+  Scene s;
+  s.fake.add(kCommand, kSupervisor, "python3", rank_env(0));
+  s.fake.add(5000020, kCommand, "python3", rank_env(0));
+  s.table.refresh();
+  CHECK(s.role(5000020) == "worker 0");
+  s.fake.exec(5000020, "sleep");
+  s.table.refresh();
+  CHECK(s.role(5000020) == "child 0");
+}
+
+TEST_CASE("a shell in front of each rank is none, also where it is seen first") {
+  Scene s;
+  s.fake.add(kCommand, kSupervisor, "srun");
+  s.fake.add(5000020, kCommand, "bash", rank_env(0));
+  s.table.refresh();
+  CHECK(s.role(5000020) == "rank 0");
+  s.fake.add(5000021, 5000020, "python3", rank_env(0));
+  s.table.refresh();
+  CHECK(s.role(5000020) == "agent");
+  CHECK(s.role(5000021) == "rank 0");
+}
+
+TEST_CASE("without a launcher's variables the topmost Python is the rank, unless it only waits") {
+  Scene s;
+  s.fake.add(kCommand, kSupervisor, "python3");
+  s.fake.add(5000020, kCommand, "python3");
+  s.fake.add(5000021, kCommand, "python3");
+  s.table.refresh();
+  CHECK(s.role(kCommand) == "rank 0");
+  CHECK(s.role(5000020) == "worker 0");
+  s.table.set_spawners({kCommand});
+  s.table.refresh();
+  CHECK(s.role(kCommand) == "agent");
+  CHECK(s.role(5000020) == "rank 0");
+  CHECK(s.role(5000021) == "rank 1");
+}

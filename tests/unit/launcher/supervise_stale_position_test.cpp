@@ -1,0 +1,79 @@
+// RankWatch tells no position from before the moment from which none can be read.
+#include "common/base/io.h"
+#include "launcher/supervise/rank_watch.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace xpurun;
+using launcher::RankWatch;
+
+namespace {
+
+// python3 in a function of its own until a byte comes, then another program that has no Python to read.
+constexpr const char* kScript =
+    "import os, sys\n"
+    "def here():\n"
+    "  os.read(0, 1)\n"
+    "here()\n"
+    "os.execvp('sleep', ['sleep', '1000'])\n";
+
+struct Child {
+  base::Pid pid = -1;
+  int input = -1;
+
+  Child() {
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    input = ends[1];
+    pid = ::fork();
+    if (pid == 0) {
+      ::dup2(ends[0], 0);
+      ::close(ends[0]);
+      ::close(ends[1]);
+      ::execlp("python3", "python3", "-c", kScript, nullptr);
+      ::_exit(127);
+    }
+    ::close(ends[0]);
+  }
+  ~Child() {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    ::close(input);
+  }
+};
+
+bool eventually(const std::function<bool()>& holds) {
+  for (int i = 0; i < 6000; ++i) {
+    if (holds()) {
+      return true;
+    }
+    ::usleep(10'000);
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a rank that cannot be read any more has no position, rather than its last one") {
+  const Child child;
+  const base::MonoNs begin = base::mono_ns();
+  RankWatch watch(0, child.pid, begin);
+  REQUIRE(eventually([&] {
+    watch.sample(base::mono_ns());
+    return watch.position().function == "here";
+  }));
+  REQUIRE(::write(child.input, "x", 1) == 1);
+  REQUIRE(eventually([&] { return base::ProcFs().text(child.pid, "comm") == "sleep"; }));
+  watch.sample(base::mono_ns());
+  watch.sample(base::mono_ns());
+  const model::RankObservation seen = watch.observe(base::mono_ns());
+  CHECK_FALSE(seen.has_python);
+  CHECK(seen.function.empty());
+  CHECK(seen.file.empty());
+  CHECK(seen.line == 0);
+}

@@ -1,0 +1,83 @@
+#include "launcher/supervise/wait_reason.h"
+
+#include <doctest/doctest.h>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+using model::OutsideWait;
+using stackdump::CodeName;
+
+namespace {
+
+using Names = std::vector<CodeName>;
+const CodeName kUser{"main", "/home/u/train.py"};
+
+}  // namespace
+
+TEST_CASE("Python's waits for threads and processes of its own") {
+  const Names joins{{"Thread.join", "/usr/lib/python3.11/threading.py"}, kUser};
+  CHECK(wait_reason(joins, {.kernel = KernelWaitKind::lock}).target == WaitTarget::helpers);
+  const Names loads{{"Connection.poll", "/usr/lib/python3.11/multiprocessing/connection.py"},
+                    {"_try_get_data", "/x/site-packages/torch/utils/data/dataloader.py"},
+                    kUser};
+  CHECK(wait_reason(loads, {.kernel = KernelWaitKind::other}).target == WaitTarget::helpers);
+}
+
+TEST_CASE("a wait for peers is one, whatever moves beside it") {
+  const Names barrier{{"barrier", "/x/site-packages/torch/distributed/distributed_c10d.py"}, kUser};
+  const auto reason = wait_reason(barrier, {.kernel = KernelWaitKind::lock, .has_helpers = true});
+  CHECK(reason.target == WaitTarget::peers);
+  CHECK(reason.outside == OutsideWait::none);
+}
+
+TEST_CASE("the system call tells where Python does not") {
+  CHECK(wait_reason({kUser}, {.kernel = KernelWaitKind::child}).target == WaitTarget::helpers);
+  CHECK(wait_reason({}, {.kernel = KernelWaitKind::lock}).target == WaitTarget::helpers);
+  CHECK(wait_reason({kUser}, {.kernel = KernelWaitKind::other}).target == WaitTarget::nobody);
+  CHECK(wait_reason({kUser}, {.kernel = KernelWaitKind::none}).target == WaitTarget::nobody);
+}
+
+TEST_CASE("what waits for the outside") {
+  const auto outside = [](const Names& names, const WaitSigns& signs) {
+    return wait_reason(names, signs).outside;
+  };
+  CHECK(outside({kUser}, {.kernel = KernelWaitKind::input}) == OutsideWait::input);
+  CHECK(outside({kUser}, {.kernel = KernelWaitKind::accept}) == OutsideWait::connection);
+  CHECK(outside({kUser}, {.kernel = KernelWaitKind::events}) == OutsideWait::event);
+  CHECK(outside({kUser}, {.kernel = KernelWaitKind::signal}) == OutsideWait::signal);
+  // A pipe is written by a process of its own if it has any.
+  CHECK(outside({kUser}, {.kernel = KernelWaitKind::pipes}) == OutsideWait::input);
+  CHECK(outside({kUser}, {.kernel = KernelWaitKind::pipes, .has_helpers = true}) == OutsideWait::none);
+  // A single long sleep polls nothing.
+  CHECK(outside({kUser}, {.kernel = KernelWaitKind::sleep}) == OutsideWait::none);
+  CHECK(outside({kUser}, {.kernel = KernelWaitKind::sleep, .wakes = true}) == OutsideWait::polling);
+  const Names serves{{"BaseServer.serve_forever", "/usr/lib/python3.11/socketserver.py"}, kUser};
+  CHECK(outside(serves, {.kernel = KernelWaitKind::other}) == OutsideWait::event);
+}
+
+TEST_CASE("the line of a system call") {
+  const SystemCall call = parse_system_call("61 0xffffffff 0x7ffc8 0x0 0x0 0x0 0x0 0x7ffc0 0x7f5e\n");
+  CHECK(call.number == 61);
+  CHECK(static_cast<int>(call.arguments[0]) == -1);
+  CHECK(call.arguments[1] == 0x7ffc8);
+  CHECK(parse_system_call("running").number == -1);
+  CHECK(parse_system_call("-1 0x7ffc 0x7f5e").number == -1);
+  CHECK(parse_system_call("").number == -1);
+}
+
+TEST_CASE("who has a pipe open") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const base::ProcFs proc;
+  char link[64] = {};
+  const std::string path = "/proc/self/fd/" + std::to_string(ends[0]);
+  REQUIRE(::readlink(path.c_str(), link, sizeof link - 1) > 0);
+  CHECK(holds_pipe(proc, ::getpid(), {link}));
+  CHECK_FALSE(holds_pipe(proc, ::getpid(), {"pipe:[0]"}));
+  ::close(ends[0]);
+  ::close(ends[1]);
+  CHECK_FALSE(holds_pipe(proc, ::getpid(), {link}));
+}
