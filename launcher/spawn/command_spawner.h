@@ -3,6 +3,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "launcher/spawn/inherited_state.h"
 
 #include <signal.h>
 #include <string>
@@ -14,6 +15,7 @@ struct Command {
   std::vector<std::string> argv;  // argv[0] as the user typed it
   std::vector<std::string> env;   // NAME=VALUE
   sigset_t signal_mask{};         // what the command starts with
+  InheritedState inherited;       // what else is restored for it
 };
 
 // The file that argv[0] means by execvp(3)'s rules. Fails with ENOENT (exit status 127) or EACCES (126).

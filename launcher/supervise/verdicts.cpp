@@ -37,7 +37,7 @@ bool worth_telling(const model::Verdict& v, bool incidents, bool multi_process) 
 }  // namespace
 
 void Supervisor::say(const std::string& line) const {
-  (void)base::write_all(STDERR_FILENO, fmt::format("xpurun: {}\n", line));
+  messages_.say(line);
 }
 
 void Supervisor::take_verdict() {
