@@ -173,7 +173,9 @@ class StatusLine(TerminalCase):
 HEARS = """
 import os, signal, subprocess, sys, time
 if len(sys.argv) > 1:
-    rank = subprocess.Popen([sys.executable, "-c", os.environ["RANK_CODE"], *sys.argv[2:]])
+    rank = subprocess.Popen([sys.executable, "-c", os.environ["RANK_CODE"]])
+    while not os.path.exists("rank-ready"):
+        time.sleep(0.01)
 def hang_up(*_):
     open("heard", "a").write("command\\n")
     sys.exit(3)
@@ -211,7 +213,7 @@ class HangUp(TerminalCase):
 
     def test_so_do_those_that_the_command_leaves_behind(self):
         rank = ("import signal, sys, time\nsignal.signal(signal.SIGHUP, lambda *a: (open('heard', 'a').write('rank\\n'),"
-                " sys.exit()))\ntime.sleep(60)")
+                " sys.exit()))\nopen('rank-ready', 'w').close()\ntime.sleep(60)")
         session = self.hang_up(PROGRAM, "--out", str(self.out), "--no-report", "--", PYTHON, "-c", HEARS, "with-rank",
                                rank_code=rank)
         self.wait_for(lambda: self.ended(session), "end")
