@@ -1,4 +1,4 @@
-// xpurun run --logs: sends the standard output and error of a rank to files of its own. Called once, from the
+// xpurun run --logs: sends the standard output and error of a rank to pipes of its own. Called once, from the
 // constructor. Whatever goes wrong leaves the stream where it was.
 #pragma once
 

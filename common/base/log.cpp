@@ -1,19 +1,47 @@
 #include "common/base/log.h"
 
+#include "common/base/io.h"
 #include "common/base/strings.h"
 
+#include <spdlog/details/null_mutex.h>
 #include <spdlog/logger.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <cstdio>
 #include <fcntl.h>
 #include <memory>
+#include <unistd.h>
 
 namespace xpurun::base {
 
 namespace {
 
 using FileSink = spdlog::sinks::stdout_sink_base<spdlog::details::console_nullmutex>;
+
+// Standard error as long as nobody else writes what is meant for it.
+class ErrorSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  std::function<void(std::string_view)> write;
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    const std::string_view text(line.data(), line.size());
+    if (write) {
+      write(text);
+    } else {
+      (void)write_all(STDERR_FILENO, text);
+    }
+  }
+  void flush_() override {}
+};
+
+ErrorSink& error_sink() {
+  static auto* instance = new ErrorSink;
+  return *instance;
+}
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
@@ -34,7 +62,8 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 spdlog::logger& logger() {
   // Leaked on purpose: usable from destructors of static objects.
   static auto* instance = [] {
-    auto sink = std::make_shared<spdlog::sinks::stderr_sink_st>();
+    // Leaked with the logger, which must not free it.
+    auto sink = std::shared_ptr<ErrorSink>(&error_sink(), [](ErrorSink*) {});
     sink->set_pattern("xpurun: %l: %v");
     sink->set_level(spdlog::level::warn);
     auto* l = new spdlog::logger("xpurun", sink);
@@ -73,6 +102,11 @@ void log_to_file(const std::string& path) {
   } catch (const spdlog::spdlog_ex& e) {
     log_write(LogLevel::warn, fmt::format("no log file: {}", e.what()));
   }
+}
+
+void log_stderr_through(std::function<void(std::string_view)> write) {
+  (void)logger();
+  error_sink().write = std::move(write);
 }
 
 bool log_enabled(LogLevel level) {

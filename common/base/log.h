@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,8 @@ enum class LogLevel { debug, info, warn, error, off };
 
 // Until called, warnings and errors go to standard error.
 void log_to_stderr(LogLevel level);
+// Where lines for standard error go from now on, instead of there directly. They end with a newline.
+void log_stderr_through(std::function<void(std::string_view)> write);
 // Adds a file sink with every level from debug on. A file that cannot be written is said once, not fatal.
 void log_to_file(const std::string& path);
 

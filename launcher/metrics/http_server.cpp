@@ -43,9 +43,6 @@ HttpServer::~HttpServer() {
   while (!clients_.empty()) {
     drop(clients_.begin()->first);
   }
-  if (listener_) {
-    loop_.remove(listener_.get());
-  }
 }
 
 base::Status HttpServer::listen(int port) {
@@ -57,30 +54,22 @@ base::Status HttpServer::listen(int port) {
   if (!bound) {
     return base::fail(std::move(bound.error()));
   }
-  listener_ = std::move(*bound);
   port_ = got;
-  return loop_.add(listener_.get(), EPOLLIN, [this](uint32_t) { accept_all(); });
+  return acceptor_.start(std::move(*bound));
 }
 
-void HttpServer::accept_all() {
-  // Connections accepted in one turn, so that other events are not delayed.
-  for (size_t i = 0; i < kMostClients; ++i) {
-    base::UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd) {
-      return;
-    }
-    if (clients_.size() >= kMostClients) {
-      const std::string busy = to_bytes({.status = 503, .body = "too many clients\n"}, /*with_body=*/true);
-      (void)!::send(fd.get(), busy.data(), busy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      continue;
-    }
-    const int number = fd.get();
-    const auto client = clients_[number] = std::make_shared<Client>();
-    client->fd = std::move(fd);
-    allow(number, *client, kPatienceS);
-    if (!loop_.add(number, EPOLLIN, [this, number](uint32_t events) { client_ready(number, events); })) {
-      drop(number);
-    }
+void HttpServer::take(base::UniqueFd fd) {
+  if (clients_.size() >= kMostClients) {
+    const std::string busy = to_bytes({.status = 503, .body = "too many clients\n"}, /*with_body=*/true);
+    (void)!::send(fd.get(), busy.data(), busy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    return;
+  }
+  const int number = fd.get();
+  const auto client = clients_[number] = std::make_shared<Client>();
+  client->fd = std::move(fd);
+  allow(number, *client, kPatienceS);
+  if (!loop_.add(number, EPOLLIN, [this, number](uint32_t events) { client_ready(number, events); })) {
+    drop(number);
   }
 }
 

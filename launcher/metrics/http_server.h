@@ -5,6 +5,7 @@
 #include "common/base/fd.h"
 #include "common/base/result.h"
 #include "launcher/metrics/http_request.h"
+#include "launcher/supervise/acceptor.h"
 #include "launcher/supervise/event_loop.h"
 
 #include <functional>
@@ -20,7 +21,10 @@ class HttpServer {
   using Reply = std::function<void(const HttpResponse&)>;
   using Handler = std::function<void(const HttpRequest&, const Reply&)>;
 
-  HttpServer(EventLoop& loop, Handler handler) : loop_(loop), handler_(std::move(handler)) {}
+  HttpServer(EventLoop& loop, Handler handler)
+      : loop_(loop),
+        handler_(std::move(handler)),
+        acceptor_(loop, [this](base::UniqueFd fd) { take(std::move(fd)); }) {}
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -42,7 +46,7 @@ class HttpServer {
     EventLoop::TimerId deadline = 0;
   };
 
-  void accept_all();
+  void take(base::UniqueFd connection);
   void client_ready(int fd, uint32_t events);
   // Closes the connection unless it makes progress within this time.
   void allow(int fd, Client& client, double seconds);
@@ -55,7 +59,7 @@ class HttpServer {
 
   EventLoop& loop_;
   Handler handler_;
-  base::UniqueFd listener_;
+  Acceptor acceptor_;
   int port_ = 0;
   std::map<int, std::shared_ptr<Client>> clients_;
 };

@@ -35,8 +35,8 @@ std::vector<char*> c_pointers(const std::vector<std::string>& strings) {
 // Sets argv, environment and signal mask of the command exactly: Boost would put the resolved path in
 // argv[0].
 struct ExactCommand : bp::extend::handler {
-  ExactCommand(char** argv_in, char** env_in, const sigset_t& mask_in)
-      : argv(argv_in), env(env_in), mask(mask_in) {}
+  ExactCommand(char** argv_in, char** env_in, const sigset_t& mask_in, const InheritedState& inherited_in)
+      : argv(argv_in), env(env_in), mask(mask_in), inherited(&inherited_in) {}
 
   template <typename Executor>
   void on_setup(Executor& exec) const {
@@ -45,12 +45,15 @@ struct ExactCommand : bp::extend::handler {
   }
   template <typename Executor>
   void on_exec_setup(Executor&) const {
+    // First the dispositions: what is pending would come with the mask.
+    inherited->restore();
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   }
 
   char** argv;
   char** env;
   sigset_t mask;
+  const InheritedState* inherited;
 };
 
 int check_program(const std::string& path) {
@@ -97,11 +100,15 @@ base::Result<base::Pid> spawn_command(const Command& command) {
   std::vector<char*> env = c_pointers(command.env);
   const auto start = [&](const std::string& exe) -> std::pair<base::Pid, int> {
     std::error_code error;
-    bp::child child(bp::exe = exe, ExactCommand(argv.data(), env.data(), command.signal_mask), error);
+    bp::child child(bp::exe = exe,
+                    ExactCommand(argv.data(), env.data(), command.signal_mask, command.inherited), error);
+    const int err = errno;
     const base::Pid pid = error ? 0 : child.id();
     // Boost's destructor would terminate the child, and its wait would reap the child unseen.
     child.detach();
-    return {pid, error.value()};
+    // Boost tells nobody that the pipe for errors of exec could not be made (no free descriptor): the child
+    // is none.
+    return {pid, error || pid > 0 ? error.value() : (err != 0 ? err : EMFILE)};
   };
   auto [pid, err] = start(program);
   if (err == ENOEXEC) {
@@ -114,7 +121,11 @@ base::Result<base::Pid> spawn_command(const Command& command) {
   if (err != 0) {
     base::Error e{.what = fmt::format("cannot run {}", base::shell_quote(command.argv.at(0))),
                   .sys_errno = err};
-    e.id = err == ENOENT ? "E-NOT-FOUND" : "E-NOT-EXECUTABLE";
+    const bool limit = err == EMFILE || err == ENFILE || err == EAGAIN || err == ENOMEM;
+    e.id = err == ENOENT ? "E-NOT-FOUND" : (limit ? "E-LIMIT" : "E-NOT-EXECUTABLE");
+    if (limit) {
+      e.hint = "ulimit -a";
+    }
     if (err == ENOENT) {
       e.cause = "the file exists, but the interpreter it names does not";
       e.hint = fmt::format("head -1 {}", base::shell_quote(program));

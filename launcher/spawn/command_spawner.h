@@ -4,6 +4,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "launcher/spawn/inherited_state.h"
 
 #include <signal.h>
 #include <string>
@@ -15,6 +16,7 @@ struct Command {
   std::vector<std::string> argv;  // argv[0] as the user typed it
   std::vector<std::string> env;   // NAME=VALUE
   sigset_t signal_mask{};         // what the command starts with
+  InheritedState inherited;       // what else is restored for it
 };
 
 // The file that execvp(3) would run for argv[0]. Fails with ENOENT (exit status 127) or EACCES (126).

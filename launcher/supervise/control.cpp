@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <signal.h>
+#include <unistd.h>
 
 namespace xpurun::launcher {
 
@@ -20,6 +21,11 @@ std::optional<wire::Level> timing_level(std::string_view name) {
     }
   }
   return std::nullopt;
+}
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 }  // namespace
@@ -42,14 +48,22 @@ void Supervisor::signal_received(const ReceivedSignal& signal) {
     return;
   }
   // The terminal's SIGQUIT has reached the command already; what a process sent to us is meant for it.
-  const TrackedProcess* main = table_.find(table_.main());
-  if (signal.code != SI_KERNEL && main != nullptr && main->pidfd) {
-    (void)main->pidfd.send_signal(signal.number);
+  if (signal.code != SI_KERNEL && !main_reaped_) {
+    table_.signal_main(signal.number);
   }
 }
 
 // First: to the command once, which decides. Second interrupt within the grace time: kill.
 void Supervisor::interrupt(const ReceivedSignal& signal) {
+  const bool from_terminal = signal.code == SI_KERNEL;
+  if (from_terminal && signal.number == SIGHUP && is_ignored(SIGHUP)) {
+    return;  // nohup
+  }
+  if (finishing_ && relay_ && !relay_finished_) {
+    // The reader of our streams has stopped reading, and somebody wants us to end.
+    relay_->give_up();
+    return;
+  }
   const base::MonoNs now = base::mono_ns();
   const bool again = last_interrupt_ != 0 && now - last_interrupt_ < base::s_to_ns(options_.grace_s);
   last_interrupt_ = now;
@@ -60,11 +74,20 @@ void Supervisor::interrupt(const ReceivedSignal& signal) {
     return;
   }
   ledger_.signal_was_forwarded(signal.number);
-  const bool from_terminal = signal.code == SI_KERNEL;
-  const TrackedProcess* main = table_.find(table_.main());
-  if (!from_terminal && main != nullptr && main->pidfd) {
+  if (signal.number == SIGHUP && from_terminal) {
+    if (::getsid(0) == ::getpid()) {
+      hung_up_ = true;
+      // The kernel tells the leader of the session alone (tty_signal_session_leader); without us that is the
+      // command.
+      base::log_info("the terminal was hung up: forwarding SIGHUP");
+      table_.signal_main(SIGHUP);
+      table_.signal_main(SIGCONT);
+    }
+    return;
+  }
+  if (!from_terminal && !main_reaped_) {
     base::log_info("forwarding {} from pid {}", signal_name(signal.number), signal.sender);
-    (void)main->pidfd.send_signal(signal.number);
+    table_.signal_main(signal.number);
   }
   if (from_terminal && table_.multi_process() && options_.verbosity >= 0) {
     say("interrupted; waiting for the job to end (Ctrl-C again kills it)");

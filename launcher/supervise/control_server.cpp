@@ -34,37 +34,29 @@ ControlServer::~ControlServer() {
   while (!clients_.empty()) {
     drop(clients_.begin()->first);
   }
-  if (listener_) {
-    loop_.remove(listener_.get());
+  if (acceptor_.listening()) {
     ::unlink(path_.c_str());
   }
 }
 
 base::Status ControlServer::listen(const std::string& path) {
-  XPURUN_TRY_ASSIGN(listener_, listen_unix(path, SOCK_STREAM));
+  XPURUN_TRY_ASSIGN(base::UniqueFd listener, listen_unix(path, SOCK_STREAM));
   path_ = path;
-  return loop_.add(listener_.get(), EPOLLIN, [this](uint32_t) { accept_all(); });
+  return acceptor_.start(std::move(listener));
 }
 
-void ControlServer::accept_all() {
-  // At most so many in a row: the loop has other things to do.
-  for (size_t i = 0; i < kMaxClients; ++i) {
-    base::UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd) {
-      return;
-    }
-    if (clients_.size() >= kMaxClients) {
-      const std::string busy = line_of(error_reply("busy", "too many clients"));
-      (void)!::send(fd.get(), busy.data(), busy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      continue;
-    }
-    const int number = fd.get();
-    const auto client = clients_[number] = std::make_shared<Client>();
-    client->fd = std::move(fd);
-    await_request(number, *client);
-    if (!loop_.add(number, EPOLLIN, [this, number](uint32_t) { read_from(number); })) {
-      drop(number);
-    }
+void ControlServer::take(base::UniqueFd fd) {
+  if (clients_.size() >= kMaxClients) {
+    const std::string busy = line_of(error_reply("busy", "too many clients"));
+    (void)!::send(fd.get(), busy.data(), busy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    return;
+  }
+  const int number = fd.get();
+  const auto client = clients_[number] = std::make_shared<Client>();
+  client->fd = std::move(fd);
+  await_request(number, *client);
+  if (!loop_.add(number, EPOLLIN, [this, number](uint32_t) { read_from(number); })) {
+    drop(number);
   }
 }
 

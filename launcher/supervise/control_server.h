@@ -8,6 +8,7 @@
 
 #include "common/base/fd.h"
 #include "common/base/result.h"
+#include "launcher/supervise/acceptor.h"
 #include "launcher/supervise/event_loop.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -25,7 +26,10 @@ class ControlServer {
   using Reply = std::function<void(const nlohmann::ordered_json&)>;
   using Handler = std::function<void(const nlohmann::json& request, Reply reply)>;
 
-  ControlServer(EventLoop& loop, Handler handler) : loop_(loop), handler_(std::move(handler)) {}
+  ControlServer(EventLoop& loop, Handler handler)
+      : loop_(loop),
+        handler_(std::move(handler)),
+        acceptor_(loop, [this](base::UniqueFd fd) { take(std::move(fd)); }) {}
   ~ControlServer();
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
@@ -40,7 +44,7 @@ class ControlServer {
     EventLoop::TimerId deadline = 0;
   };
 
-  void accept_all();
+  void take(base::UniqueFd connection);
   void read_from(int fd);
   void handle_lines(int fd, const std::shared_ptr<Client>& client);
   void handle(int fd, const std::shared_ptr<Client>& client, const std::string& line);
@@ -52,7 +56,7 @@ class ControlServer {
 
   EventLoop& loop_;
   Handler handler_;
-  base::UniqueFd listener_;
+  Acceptor acceptor_;
   std::string path_;
   std::map<int, std::shared_ptr<Client>> clients_;
 };

@@ -11,10 +11,22 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace xpurun::launcher {
 
 namespace {
+// Without us the command would lead the session, and its end would bring SIGHUP and SIGCONT to the foreground
+// process group (disassociate_ctty in the kernel). Our own end brings them too, but only after the report.
+void hang_up_group(const ProcessTable& table) {
+  for (const TrackedProcess* p : table.living()) {
+    if (p->pidfd && ::getpgid(p->record.pid) == ::getpgrp()) {
+      (void)p->pidfd.send_signal(SIGHUP);
+      (void)p->pidfd.send_signal(SIGCONT);
+    }
+  }
+}
+
 // After the command's own end: for the last deaths, notices and dumps to come in.
 constexpr double kSettleS = 0.05;
 }  // namespace
@@ -29,7 +41,7 @@ void Supervisor::reap() {
     const base::Pid pid = info.si_pid;
     // What it was can still be asked of the zombie; afterwards the pid is free.
     int raw = 0;
-    const bool helper = dump_ != nullptr || reports_.busy();
+    const bool helper = dump_ != nullptr || reports_.busy() || (relay_ && relay_->pid() == pid);
     if (pid != table_.main() && table_.find(pid) == nullptr && !helper) {
       discover();
     }
@@ -37,7 +49,8 @@ void Supervisor::reap() {
       return;
     }
     const base::WaitStatus status(raw);
-    if ((dump_ && dump_->helper_ended(pid, status)) || reports_.helper_ended(pid, status)) {
+    if ((dump_ && dump_->helper_ended(pid, status)) || reports_.helper_ended(pid, status) ||
+        (relay_ && relay_->helper_ended(pid, status))) {
       table_.unignore(pid);
       continue;
     }
@@ -111,6 +124,10 @@ void Supervisor::main_ended() {
     return;
   }
   finishing_ = true;
+  if (hung_up_) {
+    table_.refresh();
+    hang_up_group(table_);
+  }
   end_status_line();
   loop_.cancel(tick_timer_);
   loop_.after(kSettleS, [this] { finish_when_ended(); });
@@ -133,12 +150,18 @@ void Supervisor::finish() {
     // dump_done() comes back here.
     return;
   }
+  if (relay_ && !relay_finished_) {
+    // What the ranks have written stands before what we say at the end.
+    notices_.release_all();
+    relay_->finish([this] {
+      relay_finished_ = true;
+      finish();
+    });
+    return;
+  }
   if (!finished_) {
     finished_ = true;
     notices_.release_all();
-    if (relay_) {
-      relay_->finish();
-    }
     // Deaths that happened together with the command's: their pidfds may not have been looked at yet.
     reap();
     for (const TrackedProcess* p : table_.living()) {

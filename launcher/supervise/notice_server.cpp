@@ -35,28 +35,22 @@ NoticeServer::~NoticeServer() {
   for (const auto& [fd, owned] : connections_) {
     loop_.remove(fd);
   }
-  if (listener_) {
-    loop_.remove(listener_.get());
+  if (acceptor_.listening()) {
     ::unlink(path_.c_str());
   }
 }
 
 base::Status NoticeServer::listen(const std::string& path) {
-  XPURUN_TRY_ASSIGN(listener_, listen_unix(path, SOCK_SEQPACKET));
+  XPURUN_TRY_ASSIGN(base::UniqueFd listener, listen_unix(path, SOCK_SEQPACKET));
   path_ = path;
-  return loop_.add(listener_.get(), EPOLLIN, [this](uint32_t) { accept_all(); });
+  return acceptor_.start(std::move(listener));
 }
 
-void NoticeServer::accept_all() {
-  for (;;) {
-    const int fd = ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) {
-      return;
-    }
-    connections_.emplace(fd, base::UniqueFd(fd));
-    if (!loop_.add(fd, EPOLLIN, [this, fd](uint32_t) { read_from(fd); })) {
-      connections_.erase(fd);
-    }
+void NoticeServer::take(base::UniqueFd connection) {
+  const int fd = connection.get();
+  connections_.emplace(fd, std::move(connection));
+  if (!loop_.add(fd, EPOLLIN, [this, fd](uint32_t) { read_from(fd); })) {
+    connections_.erase(fd);
   }
 }
 

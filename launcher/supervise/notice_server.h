@@ -6,6 +6,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/wire/notice.h"
+#include "launcher/supervise/acceptor.h"
 #include "launcher/supervise/event_loop.h"
 
 #include <functional>
@@ -19,7 +20,10 @@ class NoticeServer {
   // pid and tid are translated into our PID namespace. Kind crash: call release(pid) when done with it.
   using Handler = std::function<void(const wire::Notice& notice, base::Pid pid, base::Tid tid)>;
 
-  NoticeServer(EventLoop& loop, Handler handler) : loop_(loop), handler_(std::move(handler)) {}
+  NoticeServer(EventLoop& loop, Handler handler)
+      : loop_(loop),
+        handler_(std::move(handler)),
+        acceptor_(loop, [this](base::UniqueFd fd) { take(std::move(fd)); }) {}
   ~NoticeServer();
   NoticeServer(const NoticeServer&) = delete;
   NoticeServer& operator=(const NoticeServer&) = delete;
@@ -32,13 +36,13 @@ class NoticeServer {
   void answer_attach(base::Pid pid, int descriptor);
 
  private:
-  void accept_all();
+  void take(base::UniqueFd connection);
   void read_from(int fd);
   void drop(int fd);
 
   EventLoop& loop_;
   Handler handler_;
-  base::UniqueFd listener_;
+  Acceptor acceptor_;
   std::string path_;
   std::map<int, base::UniqueFd> connections_;  // by descriptor
   std::multimap<base::Pid, int> held_;         // crashed processes and the connection each waits on

@@ -4,6 +4,7 @@
 #include "common/model/redact.h"
 
 #include <algorithm>
+#include <signal.h>
 
 namespace xpurun::launcher {
 
@@ -340,6 +341,15 @@ std::vector<base::Pid> ProcessTable::possible_spawners() const {
     }
   }
   return out;
+}
+
+void ProcessTable::signal_main(int signal) const {
+  const TrackedProcess* command = find(main_);
+  if (command != nullptr && command->pidfd) {
+    (void)command->pidfd.send_signal(signal);
+  } else if (main_ > 0 && (command == nullptr || command->alive)) {
+    (void)::kill(main_, signal);
+  }
 }
 
 void ProcessTable::mark_dead(Pid pid) {

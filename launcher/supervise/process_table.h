@@ -45,6 +45,8 @@ class ProcessTable {
   // The command itself, which is a child of ours.
   void set_main(base::Pid pid) { main_ = pid; }
   base::Pid main() const { return main_; }
+  // Without a pidfd by its number, which stays its own until we reap it.
+  void signal_main(int signal) const;
 
   // Walks the tree, records newcomers, notices exec, and assigns roles anew.
   void refresh();

@@ -1,16 +1,23 @@
 #include "launcher/supervise/run.h"
 
 #include "common/base/log.h"
+#include "common/base/scope.h"
 #include "common/base/terminal.h"
 #include "common/model/run_dir.h"
 #include "launcher/cli/exit_status.h"
+#include "launcher/output/messages.h"
 #include "launcher/runs/run_lock.h"
 #include "launcher/spawn/command_spawner.h"
+#include "launcher/spawn/inherited_state.h"
+#include "launcher/spawn/spare_descriptors.h"
 #include "launcher/supervise/supervisor.h"
+
+#include <fmt/format.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -21,6 +28,23 @@ int status_of_failed_start(const base::Error& e) {
   return e.id == "E-NOT-FOUND" ? kExitNotFound
                                : (e.id == "E-NOT-EXECUTABLE" ? kExitNotExecutable : kExitOwnFailure);
 }
+
+// The pipe that tells of a failed exec.
+constexpr size_t kNeededForSpawn = 2;
+// Besides, for looking at /proc and writing run.json afterwards.
+constexpr size_t kSpareDescriptors = 4;
+
+base::Error too_few_descriptors() {
+  rlimit limit{};
+  (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  return {.what = "cannot start the command",
+          .id = "E-LIMIT",
+          .cause = fmt::format("the limit of open files, {}, is too low", limit.rlim_cur),
+          .hint = "ulimit -n 1024"};
+}
+
+// For a slow reader of what is said at the end.
+constexpr double kLastWordsS = 2;
 
 int complain(const base::Error& e, int status) {
   base::tell(base::to_text(e));
@@ -49,10 +73,28 @@ int run_job(const RunOptions& options) {
   if (const auto program = resolve_program(options.command.at(0)); !program) {
     return complain(program.error(), status_of_failed_start(program.error()));
   }
+  const InheritedState inherited;
+  inherited.change_for_supervisor();
+  // Only a status line has something to put away before a stop.
+  const int stop = options.status == StatusLine::never || !base::is_terminal(STDERR_FILENO) ? 0 : SIGTSTP;
+  // In the order of need: without these there is no supervision, without what comes later there is less of
+  // it.
+  auto inbox = SignalInbox::open({options.dump_signal, stop});
+  auto loop = EventLoop::create();
+  if (SpareDescriptors(kNeededForSpawn).held() < kNeededForSpawn) {
+    return complain(too_few_descriptors(), kExitOwnFailure);
+  }
+  if (!inbox || !loop) {
+    return complain(inbox ? loop.error() : inbox.error(), kExitOwnFailure);
+  }
   auto dir = make_run_dir(options);
   if (!dir) {
     return complain(dir.error(), kExitOwnFailure);
   }
+  SpareDescriptors spares(kSpareDescriptors);
+  Messages messages(*loop, STDERR_FILENO);
+  base::log_stderr_through([&](std::string_view text) { messages.write(text); });
+  const auto log_directly = base::on_scope_exit([] { base::log_stderr_through(nullptr); });
   base::log_to_stderr(log_level(options.verbosity));
   base::log_to_file(dir->log());
   // Held until we end: `xpurun runs prune` leaves this directory alone.
@@ -60,17 +102,14 @@ int run_job(const RunOptions& options) {
   if (!lock) {
     base::log_info("{}", base::to_line(lock.error()));
   }
-  // Only a status line has something to put away before a stop.
-  const int stop = options.status == StatusLine::never || !base::is_terminal(STDERR_FILENO) ? 0 : SIGTSTP;
-  auto inbox = SignalInbox::open({options.dump_signal, stop});
-  auto loop = EventLoop::create();
-  if (!inbox || !loop) {
-    return complain(inbox ? loop.error() : inbox.error(), kExitOwnFailure);
-  }
-  Supervisor supervisor(*loop, options, std::move(*dir), std::move(*inbox));
+  Supervisor supervisor(*loop, options, std::move(*dir), {std::move(*inbox), inherited, spares, messages});
   const auto status = supervisor.run();
   if (!status) {
-    return complain(status.error(), status_of_failed_start(status.error()));
+    messages.write(base::to_text(status.error()));
+  }
+  messages.flush(kLastWordsS);
+  if (!status) {
+    return status_of_failed_start(status.error());
   }
   return *status;
 }

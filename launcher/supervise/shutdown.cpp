@@ -18,6 +18,10 @@ void Shutdown::signal_all(int signal) {
   table_.refresh();
   for (const TrackedProcess* p : table_.living()) {
     if (!p->pidfd) {
+      // No free descriptor for a pidfd. The command is our child and can be signalled by its number.
+      if (p->record.pid == table_.main()) {
+        table_.signal_main(signal);
+      }
       continue;
     }
     if (auto sent = p->pidfd.send_signal(signal); !sent) {

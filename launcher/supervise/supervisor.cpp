@@ -56,10 +56,13 @@ double patience_with_waits(const RunOptions& options) {
 
 }  // namespace
 
-Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir dir, SignalInbox inbox)
+Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir dir, ProcessSetup setup)
     : loop_(loop),
       options_(options),
-      inbox_(std::move(inbox)),
+      inbox_(std::move(setup.inbox)),
+      inherited_(setup.inherited),
+      spares_(setup.spares),
+      messages_(setup.messages),
       journal_(loop, std::move(dir), base::mono_ns()),
       table_(::getpid(), journal_.started()),
       child_waits_(patience_with_waits(options)),
@@ -131,22 +134,23 @@ void Supervisor::arrange_logs(std::vector<std::string>& env) {
     return;
   }
   const std::string ranks = absolute(journal_.dir().file("ranks"));
-  const auto variable = logs_variable(ranks);
-  const auto made = base::make_dirs(ranks);
-  if (!variable || !made) {
-    say(fmt::format("no logs of single ranks: {}",
-                    base::to_line(variable ? made.error() : variable.error())));
+  relay_.emplace(loop_);
+  const auto variable = relay_->start(ranks, options_.prefix ? LinePrefix::rank : LinePrefix::none);
+  if (!variable) {
+    relay_.reset();
+    say(fmt::format("no logs of single ranks: {}", base::to_line(variable.error())));
     return;
   }
+  table_.ignore(relay_->pid());
   env = with_variable(std::move(env), wire::kLogsEnv, *variable);
-  relay_.emplace(loop_, ranks, options_.prefix ? LinePrefix::rank : LinePrefix::none);
-  relay_->start();
 }
 
 base::Status Supervisor::start_command() {
   model::RunManifest& m = journal_.manifest();
-  Command command{
-      .argv = options_.command, .env = current_environment(), .signal_mask = inbox_.original_mask()};
+  Command command{.argv = options_.command,
+                  .env = current_environment(),
+                  .signal_mask = inbox_.original_mask(),
+                  .inherited = inherited_};
   if (!options_.preload) {
     m.preload_reason = "switched off by --no-preload";
   } else {
@@ -169,6 +173,7 @@ base::Status Supervisor::start_command() {
   if (options_.logs || options_.prefix) {
     arrange_logs(command.env);
   }
+  spares_.release();
   XPURUN_TRY_ASSIGN(const base::Pid pid, spawn_command(command));
   m.main_pid = pid;
   table_.set_main(pid);

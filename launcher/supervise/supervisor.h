@@ -10,7 +10,10 @@
 #include "launcher/metrics/http_server.h"
 #include "launcher/output/footer.h"
 #include "launcher/output/live_status.h"
-#include "launcher/output/log_relay.h"
+#include "launcher/output/messages.h"
+#include "launcher/relay/log_relay.h"
+#include "launcher/spawn/inherited_state.h"
+#include "launcher/spawn/spare_descriptors.h"
 #include "launcher/stacks/dump_job.h"
 #include "launcher/supervise/child_waits.h"
 #include "launcher/supervise/control_server.h"
@@ -37,9 +40,17 @@
 
 namespace xpurun::launcher {
 
+// How the process stands between its caller and the command.
+struct ProcessSetup {
+  SignalInbox inbox;
+  const InheritedState& inherited;
+  SpareDescriptors& spares;  // free for the start of the command
+  Messages& messages;
+};
+
 class Supervisor {
  public:
-  Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir dir, SignalInbox inbox);
+  Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir dir, ProcessSetup setup);
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
@@ -153,6 +164,9 @@ class Supervisor {
   EventLoop& loop_;
   const RunOptions& options_;
   SignalInbox inbox_;
+  const InheritedState& inherited_;
+  SpareDescriptors& spares_;
+  Messages& messages_;
   Journal journal_;
   ProcessTable table_;
   ChildWaits child_waits_;
@@ -200,7 +214,9 @@ class Supervisor {
 
   base::WaitStatus main_status_;
   bool main_reaped_ = false;
+  bool hung_up_ = false;  // our terminal is gone
   bool finishing_ = false;
+  bool relay_finished_ = false;
   bool finished_ = false;
   base::MonoNs last_interrupt_ = 0;
   std::string announced_;                 // last sentence printed

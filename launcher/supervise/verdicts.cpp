@@ -38,7 +38,7 @@ bool worth_telling(const model::Verdict& v, bool incidents, bool multi_process) 
 }  // namespace
 
 void Supervisor::say(const std::string& line) const {
-  base::tell(fmt::format("xpurun: {}\n", base::sanitize(line)));
+  messages_.say(line);
 }
 
 void Supervisor::take_verdict() {

@@ -1,5 +1,10 @@
 """xpurun --logs: every rank's output in files of its own, repeated on the terminal, with --prefix labelled."""
 
+import os
+import resource
+import signal
+import subprocess
+
 import xpurun_test
 from xpurun_test import PYTHON
 
@@ -45,6 +50,105 @@ class Logs(xpurun_test.Case):
         # Two processes on one pipe: their words may stand in one line.
         self.assertEqual((result.stdout.count("out 1"), result.stdout.count("out 0")), (1, 1))
         self.assertFalse((self.out / "ranks").exists())
+
+    def test_an_unfinished_line_does_not_share_its_line_with_another_rank(self):
+        result = self.run_xpurun("--prefix", "--", "bash", "-c", LAUNCH)
+        lines = result.stdout.split("\n")
+        self.assertIn("[0] unfinished0", lines)
+        self.assertIn("[1] unfinished1", lines)
+
+
+RANK0 = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+
+
+class Trouble(xpurun_test.Case):
+    """Whatever becomes of the files, of our streams and of us: the ranks write on."""
+
+    def run_rank(self, *options, code, **kwargs):
+        return self.run_xpurun("--logs", "--no-report", *options, "--", PYTHON, "-c", code,
+                               env=self.env(**RANK0, PYTHONUNBUFFERED="1"), **kwargs)
+
+    def test_a_file_that_takes_no_more_costs_the_rank_nothing(self):
+        code = "for i in range(2000): print(i, 'x' * 40)"
+        result = self.run_rank(code=code, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, "".join(f"{i} {'x' * 40}\n" for i in range(2000)))
+        said = [line for line in result.stderr.split("\n") if "stdout.log" in line]
+        self.assertEqual(len(said), 1, result.stderr)
+        self.assertIn("File too large", said[0])
+        self.assertTrue(result.stdout.startswith((self.out / "ranks" / "0" / "stdout.log").read_text()))
+
+    def test_a_full_disk_costs_the_rank_nothing(self):
+        small = self.dir / "small"
+        small.mkdir()
+        words = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)]
+        if subprocess.run(words, capture_output=True).returncode != 0:
+            self.skipTest("may not mount")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(small)])
+        self.out = small / "run"
+        result = self.run_rank(code="for i in range(20000): print(i, 'x' * 40)")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.count("\n"), 20000)
+        self.assertIn("No space left on device", result.stderr)
+
+    def test_a_full_standard_output_is_said_once_and_the_file_has_it_all(self):
+        with open("/dev/full", "w") as full:
+            p = self.start_xpurun("--logs", "--", PYTHON, "-c", "for i in range(3000): print(i)",
+                                  env=self.env(**RANK0, PYTHONUNBUFFERED="1"), stdout=full)
+        said = p.communicate(timeout=60)[1]
+        self.assertEqual(p.returncode, 0, said)
+        self.assertEqual(said.count("No space left on device"), 1, said)
+        self.assertEqual((self.out / "ranks/0/stdout.log").read_text(), "".join(f"{i}\n" for i in range(3000)))
+
+    def test_a_reader_that_is_gone_costs_the_rank_nothing(self):
+        p = self.start_xpurun("--logs", "--", PYTHON, "-c", "import time\nfor i in range(300): print(i); time.sleep(.002)",
+                              env=self.env(**RANK0, PYTHONUNBUFFERED="1"))
+        p.stdout.close()
+        p.stderr.close()
+        self.assertEqual(p.wait(60), 0)
+        self.assertEqual((self.out / "ranks/0/stdout.log").read_text(), "".join(f"{i}\n" for i in range(300)))
+
+    def test_sigkill_of_xpurun_leaves_ranks_and_logs_alone(self):
+        code = ("import os, time\nfor i in range(40):\n    print(i)\n    time.sleep(0.05)\n"
+                f"open({str(self.dir / 'ended')!r}, 'w').close()")
+        p = self.start_xpurun("--logs", "--", PYTHON, "-c", code, env=self.env(**RANK0, PYTHONUNBUFFERED="1"))
+        log = self.out / "ranks" / "0" / "stdout.log"
+        self.wait_for(lambda: log.exists() and "3\n" in log.read_text(), "lines")
+        p.kill()
+        p.wait()
+        self.wait_for((self.dir / "ended").exists, "end of the rank")
+        whole = "".join(f"{i}\n" for i in range(40))
+        self.wait_for(lambda: log.read_text() == whole, "whole log")
+        self.wait_for(lambda: not list(self.strays()), "end of the relay")
+
+    def test_what_a_scheduler_sends_to_all_processes_does_not_end_the_relay(self):
+        code = ("import signal, sys, time\nsignal.signal(15, lambda *a: (print('saving'), sys.exit(0)))\n"
+                "print('ready')\ntime.sleep(60)")
+        p = self.start_xpurun("--logs", "--", PYTHON, "-c", code, env=self.env(**RANK0, PYTHONUNBUFFERED="1"))
+        self.assertEqual(p.stdout.readline(), "ready\n")
+        # Not to xpurun, which would forward it: the rank would hear it twice.
+        for pid in set(self.strays()) - {p.pid}:
+            os.kill(pid, signal.SIGTERM)
+        self.assertEqual((p.stdout.readline(), p.wait(30)), ("saving\n", 0))
+        self.assertEqual((self.out / "ranks/0/stdout.log").read_text(), "ready\nsaving\n")
+
+    def test_a_daemon_that_stays_keeps_its_log_and_nobody_waits_for_it(self):
+        code = ("import os, time\nprint('rank')\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(2)\n"
+                "    print('daemon')\n")
+        result = self.run_rank(code=code)
+        self.assertEqual((result.stdout, result.returncode), ("rank\n", 0), result.stderr)
+        log = self.out / "ranks/0/stdout.log"
+        self.wait_for(lambda: log.read_text() == "rank\ndaemon\n", "the daemon's line")
+
+    def test_a_stopped_reader_can_be_given_up(self):
+        p = self.start_xpurun("--logs", "--no-report", "--", PYTHON, "-c",
+                              "import os\nos.write(1, b'x' * 1000000)",
+                              env=self.env(**RANK0))
+        main = self.wait_for(lambda: (self.out / "run.json").exists() and self.manifest()["main_pid"], "main process")
+        self.wait_for(lambda: not os.path.exists(f"/proc/{main}"), "end of the rank")
+        self.assertIsNone(p.poll())
+        p.send_signal(signal.SIGINT)
+        self.assertEqual(p.wait(30), 0)
 
 
 if __name__ == "__main__":

@@ -172,6 +172,65 @@ class StatusLine(TerminalCase):
         self.assertEqual(asked.finish(), 0)
 
 
+HEARS = """
+import os, signal, subprocess, sys, time
+if len(sys.argv) > 1:
+    rank = subprocess.Popen([sys.executable, "-c", os.environ["RANK_CODE"]])
+    while not os.path.exists("rank-ready"):
+        time.sleep(0.01)
+def hang_up(*_):
+    open("heard", "a").write("command\\n")
+    sys.exit(3)
+signal.signal(signal.SIGHUP, hang_up)
+open("ready", "w").close()
+time.sleep(60)
+"""
+
+
+class HangUp(TerminalCase):
+    """The terminal goes away: the kernel tells the leader of the session, which is xpurun here."""
+
+    def hang_up(self, *words, rank_code=""):
+        session = OnTerminal(words, env=self.env(RANK_CODE=rank_code), cwd=self.dir)
+        self.addCleanup(self.end, session)
+        self.wait_for((self.dir / "ready").exists, "the command")
+        os.close(session.master)
+        return session
+
+    def ended(self, session):
+        if session.status is None and os.waitpid(session.pid, os.WNOHANG)[0] == session.pid:
+            session.status = 0
+        return session.status is not None
+
+    def end(self, session):
+        if not self.ended(session):
+            os.kill(session.pid, signal.SIGKILL)
+            os.waitpid(session.pid, 0)
+
+    def test_the_command_hears_of_it(self):
+        session = self.hang_up(PROGRAM, "--out", str(self.out), "--no-report", "--", PYTHON, "-c", HEARS)
+        self.wait_for(lambda: self.ended(session), "end")
+        self.assertEqual((self.dir / "heard").read_text(), "command\n")
+        self.assertEqual(self.manifest()["outcome"], "interrupted")
+
+    def test_so_do_those_that_the_command_leaves_behind(self):
+        rank = ("import signal, sys, time\nsignal.signal(signal.SIGHUP, lambda *a: (open('heard', 'a').write('rank\\n'),"
+                " sys.exit()))\nopen('rank-ready', 'w').close()\ntime.sleep(60)")
+        session = self.hang_up(PROGRAM, "--out", str(self.out), "--no-report", "--", PYTHON, "-c", HEARS, "with-rank",
+                               rank_code=rank)
+        self.wait_for(lambda: self.ended(session), "end")
+        # Perhaps twice: from us, and from the kernel when we, the leader, end.
+        self.wait_for(lambda: (self.dir / "heard").read_text().startswith("command\nrank\n"), "the rank's end")
+
+    def test_nohup_stays(self):
+        code = "import time\nopen('ready', 'w').close()\ntime.sleep(3)\nopen('whole', 'w').close()"
+        session = self.hang_up("sh", "-c", 'trap "" HUP; exec "$@"', "sh", PROGRAM, "--out", str(self.out),
+                               "--no-report", "--", PYTHON, "-c", code)
+        self.wait_for(lambda: self.ended(session), "end")
+        self.assertTrue((self.dir / "whole").exists())
+        self.assertEqual(self.manifest()["outcome"], "exit")
+
+
 class Top(TerminalCase):
     def start(self):
         job = self.start_xpurun("--no-report", "--", PYTHON, "-c", LAUNCHER, env=self.env(RANK_CODE=WAITS))

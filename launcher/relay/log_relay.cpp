@@ -1,0 +1,118 @@
+#include "launcher/relay/log_relay.h"
+
+#include "common/base/log.h"
+#include "launcher/relay/relay_process.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <utility>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr int kBacklog = 1024;
+
+// Abstract: asks no file system, leaves nothing behind. A name that nobody guesses.
+base::Result<base::UniqueFd> listen_abstract(std::string& name) {
+  uint64_t random[2] = {};
+  if (::getrandom(random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) {
+    return base::fail_errno("no random number");
+  }
+  name = fmt::format("xpurun-logs-{:016x}{:016x}", random[0], random[1]);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  base::UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+      ::listen(fd.get(), kBacklog) != 0) {
+    return base::fail_errno("no socket for the ranks' output");
+  }
+  return fd;
+}
+
+}  // namespace
+
+LogRelay::~LogRelay() {
+  if (channel_) {
+    loop_.remove(channel_.get());
+  }
+}
+
+base::Result<std::string> LogRelay::start(const std::string& directory, LinePrefix prefix) {
+  struct stat out {};
+  struct stat err {};
+  if (::fstat(STDOUT_FILENO, &out) != 0 || ::fstat(STDERR_FILENO, &err) != 0) {
+    return base::fail_errno("no standard output or error to take logs from");
+  }
+  std::string name;
+  XPURUN_TRY_ASSIGN(base::UniqueFd listener, listen_abstract(name));
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    return base::fail_errno("no socket to the relay");
+  }
+  base::UniqueFd ours(pair[0]);
+  base::UniqueFd theirs(pair[1]);
+  // We are single-threaded, so a fork without exec is safe; it needs no file of ours and no free memory.
+  const pid_t pid = ::fork();
+  if (pid < 0) {
+    return base::fail_errno("cannot start the relay");
+  }
+  if (pid == 0) {
+    run_relay({std::move(listener), std::move(theirs), directory, prefix});
+  }
+  pid_ = pid;
+  channel_ = std::move(ours);
+  XPURUN_TRY(loop_.add(channel_.get(), EPOLLIN, [this](uint32_t) { hear(); }));
+  return fmt::format("{}:{}:{}:{}:{}", out.st_dev, out.st_ino, err.st_dev, err.st_ino, name);
+}
+
+bool LogRelay::helper_ended(base::Pid pid, int wait_status) {
+  if (pid_ == 0 || pid != pid_) {
+    return false;
+  }
+  pid_ = 0;
+  if (wait_status != 0) {
+    base::log_warn("the relay of the ranks' output died (wait status {:#x})", wait_status);
+  }
+  finished();
+  return true;
+}
+
+void LogRelay::finish(std::function<void()> done) {
+  done_ = std::move(done);
+  if (!channel_ || ::send(channel_.get(), &kRelayFinish, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) {
+    loop_.after(0, [this] { finished(); });
+  }
+}
+
+void LogRelay::hear() {
+  char word = 0;
+  const ssize_t n = ::recv(channel_.get(), &word, 1, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return;
+  }
+  finished();
+}
+
+void LogRelay::finished() {
+  if (channel_) {
+    loop_.remove(channel_.get());
+    channel_.reset();
+  }
+  if (auto done = std::exchange(done_, nullptr)) {
+    done();
+  }
+}
+
+}  // namespace xpurun::launcher

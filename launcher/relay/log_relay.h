@@ -1,0 +1,44 @@
+// LogRelay: the supervisor's side of the relay (relay_process.h): starts it, and has it finish.
+#pragma once
+
+#include "common/base/fd.h"
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "launcher/relay/repeater.h"
+#include "launcher/supervise/event_loop.h"
+
+#include <functional>
+#include <string>
+
+namespace xpurun::launcher {
+
+class LogRelay {
+ public:
+  explicit LogRelay(EventLoop& loop) : loop_(loop) {}
+  ~LogRelay();
+  LogRelay(const LogRelay&) = delete;
+  LogRelay& operator=(const LogRelay&) = delete;
+
+  // `directory` is <run>/ranks, absolute; it need not exist. The value of wire::kLogsEnv for our own standard
+  // streams.
+  base::Result<std::string> start(const std::string& directory, LinePrefix prefix);
+  base::Pid pid() const { return pid_; }
+  // True if it was the relay.
+  bool helper_ended(base::Pid pid, int wait_status);
+
+  // `done` is called, later, when everything that ranks have written so far has been repeated, or give_up()
+  // was called.
+  void finish(std::function<void()> done);
+  void give_up() { finished(); }
+
+ private:
+  void hear();
+  void finished();
+
+  EventLoop& loop_;
+  base::Pid pid_ = 0;
+  base::UniqueFd channel_;
+  std::function<void()> done_;
+};
+
+}  // namespace xpurun::launcher

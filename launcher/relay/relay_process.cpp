@@ -1,0 +1,374 @@
+#include "launcher/relay/relay_process.h"
+
+#include "common/base/clock.h"
+#include "common/wire/logs.h"
+#include "launcher/relay/log_file.h"
+#include "launcher/relay/sink.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <memory>
+#include <mutex>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// As large as an unprivileged user may have: a rank then seldom waits for us.
+constexpr int kPipeBytes = 1 << 20;
+constexpr size_t kChunk = 256 * 1024;
+// A line longer than this is passed on in pieces.
+constexpr size_t kLongestLine = 64 * 1024;
+// A write that takes longer means that the file system stands still: ranks wait for it no more.
+constexpr double kDiskPatienceS = 2;
+// The same without writers and supervisor: nothing is left to wait for but the disk.
+constexpr double kLastPatienceS = 60;
+constexpr int kPauseMs = 50;
+
+struct Stream {
+  uint32_t rank;
+  wire::LogStream which;
+  std::unique_ptr<LogFile> file;  // the file thread's
+  uint64_t skipped = 0;           // bytes not given to the file thread, which stands still
+  bool told = false;
+  std::string held;  // beginning of a line that has not ended yet
+  int pipes = 0;     // open ones
+};
+
+struct Pipe {
+  base::UniqueFd fd;
+  size_t stream;
+};
+
+class RelayProcess {
+ public:
+  explicit RelayProcess(RelaySetup setup);
+  [[noreturn]] void run();
+
+ private:
+  Sink& repeat_sink(const Stream& stream) { return stream.which == wire::LogStream::err ? *err_ : *out_; }
+  void say(const std::string& line);
+  void write_file(const Output& output);
+  void accept_rank();
+  void answer(int connection, const wire::LogRequest& request);
+  size_t stream_for(uint32_t rank, wire::LogStream which);
+  bool may_read(const Stream& stream) const;
+  // False at the end of the pipe.
+  bool read_pipe(Pipe& pipe);
+  void keep(size_t index, std::string_view bytes);
+  void repeat_lines(Stream& stream, size_t index, std::string_view bytes);
+  void flush_held(Stream& stream, size_t index);
+  void hear_supervisor();
+  void finish_if_drained(bool drained);
+  void exit_if_done();
+
+  RelaySetup setup_;
+  base::UniqueFd wake_;
+  Repeater out_repeater_;
+  Repeater err_repeater_;
+  Sink* files_;
+  Sink* out_;
+  Sink* err_;
+  std::mutex streams_mutex_;  // of the vector; the elements stay where they are
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<Pipe> pipes_;
+  bool finishing_ = false;
+  bool supervised_ = true;
+};
+
+RelayProcess::RelayProcess(RelaySetup setup)
+    : setup_(std::move(setup)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      out_repeater_(STDOUT_FILENO, setup_.prefix, [this](const std::string& line) { say(line); }),
+      err_repeater_(STDERR_FILENO, setup_.prefix, [](const std::string&) {}) {
+  const auto wake = [fd = wake_.get()] {
+    const uint64_t one = 1;
+    (void)!::write(fd, &one, sizeof one);
+  };
+  files_ = new Sink([this](const Output& o) { write_file(o); }, wake);
+  out_ = new Sink([this](const Output& o) { out_repeater_.write(o); }, wake);
+  err_ = new Sink([this](const Output& o) { err_repeater_.write(o); }, wake);
+}
+
+void RelayProcess::say(const std::string& line) {
+  err_->push({.ours = true, .bytes = fmt::format("xpurun: {}\n", line)});
+}
+
+void RelayProcess::write_file(const Output& output) {
+  LogFile* file = nullptr;
+  {
+    const std::lock_guard lock(streams_mutex_);
+    file = streams_[output.stream]->file.get();
+  }
+  file->skip(output.lost);
+  file->write(output.bytes, base::mono_ns());
+}
+
+size_t RelayProcess::stream_for(uint32_t rank, wire::LogStream which) {
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    if (streams_[i]->rank == rank && streams_[i]->which == which) {
+      return i;
+    }
+  }
+  auto stream = std::make_unique<Stream>();
+  stream->rank = rank;
+  stream->which = which;
+  stream->file = std::make_unique<LogFile>(
+      fmt::format("{}/{}/{}", setup_.directory, rank,
+                  which == wire::LogStream::err ? wire::kStderrLog : wire::kStdoutLog),
+      [this](const std::string& line) { say(line); });
+  const std::lock_guard lock(streams_mutex_);
+  streams_.push_back(std::move(stream));
+  return streams_.size() - 1;
+}
+
+void RelayProcess::accept_rank() {
+  const base::UniqueFd connection(::accept4(setup_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!connection) {
+    // EMFILE: no spinning. The rank keeps its stream when its patience ends.
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+      (void)::poll(nullptr, 0, kPauseMs);
+    }
+    return;
+  }
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const bool ours = ::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+                    (peer.uid == ::geteuid() || peer.uid == 0);
+  // The request follows at once; a stranger's silence must not hold the ranks' output.
+  const timeval patience{.tv_sec = 0, .tv_usec = 200'000};
+  (void)::setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  wire::LogRequest request{};
+  if (ours && ::recv(connection.get(), &request, sizeof request, 0) == static_cast<ssize_t>(sizeof request) &&
+      request.magic == wire::kLogRequestMagic && request.version == wire::kLogRequestVersion) {
+    answer(connection.get(), request);
+  }
+}
+
+void RelayProcess::answer(int connection, const wire::LogRequest& request) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return;
+  }
+  base::UniqueFd read_end(ends[0]);
+  const base::UniqueFd write_end(ends[1]);
+  (void)::fcntl(read_end.get(), F_SETPIPE_SZ, kPipeBytes);
+  // The flag is of this end alone: the rank's end blocks as files and terminals do.
+  (void)::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
+  char byte = 'p';
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  const int passed = write_end.get();
+  std::memcpy(CMSG_DATA(header), &passed, sizeof passed);
+  if (::sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) {
+    const bool err = request.stream == static_cast<uint16_t>(wire::LogStream::err);
+    const size_t index = stream_for(request.rank, err ? wire::LogStream::err : wire::LogStream::out);
+    ++streams_[index]->pipes;
+    pipes_.push_back({std::move(read_end), index});
+  }
+}
+
+bool RelayProcess::may_read(const Stream& stream) const {
+  const Sink& repeat = stream.which == wire::LogStream::err ? *err_ : *out_;
+  return repeat.has_room() && (files_->has_room() || files_->stuck_s() > kDiskPatienceS);
+}
+
+void RelayProcess::keep(size_t index, std::string_view bytes) {
+  Stream& stream = *streams_[index];
+  if (!files_->has_room()) {
+    stream.skipped += bytes.size();
+    if (!stream.told) {
+      stream.told = true;
+      say(fmt::format("the file system of {} does not answer: output of rank {} is only repeated here",
+                      setup_.directory, stream.rank));
+    }
+    return;
+  }
+  files_->push({.stream = index,
+                .rank = stream.rank,
+                .lost = std::exchange(stream.skipped, 0),
+                .bytes = std::string(bytes)});
+}
+
+void RelayProcess::repeat_lines(Stream& stream, size_t index, std::string_view bytes) {
+  stream.held += bytes;
+  const size_t last = stream.held.rfind('\n');
+  const size_t whole = last != std::string::npos           ? last + 1
+                       : stream.held.size() > kLongestLine ? stream.held.size()
+                                                           : 0;
+  repeat_sink(stream).push({.stream = index, .rank = stream.rank, .bytes = stream.held.substr(0, whole)});
+  stream.held.erase(0, whole);
+}
+
+void RelayProcess::flush_held(Stream& stream, size_t index) {
+  if (setup_.prefix == LinePrefix::rank && !stream.held.empty()) {
+    // A labelled line is ours to end: processes that are no ranks write to our streams, too.
+    stream.held += '\n';
+  }
+  repeat_sink(stream).push({.stream = index, .rank = stream.rank, .bytes = std::exchange(stream.held, {})});
+}
+
+bool RelayProcess::read_pipe(Pipe& pipe) {
+  static char buffer[kChunk];
+  Stream& stream = *streams_[pipe.stream];
+  const ssize_t n = ::read(pipe.fd.get(), buffer, sizeof buffer);
+  if (n > 0) {
+    const std::string_view bytes(buffer, static_cast<size_t>(n));
+    keep(pipe.stream, bytes);
+    repeat_lines(stream, pipe.stream, bytes);
+    return true;
+  }
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return true;
+  }
+  if (--stream.pipes == 0) {
+    flush_held(stream, pipe.stream);
+  }
+  return false;
+}
+
+void RelayProcess::hear_supervisor() {
+  char word = 0;
+  const ssize_t n = ::recv(setup_.channel.get(), &word, 1, MSG_DONTWAIT);
+  if (n == 1 && word == kRelayFinish) {
+    finishing_ = true;
+  } else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+    // Killed: the ranks go on, and so does their output.
+    supervised_ = false;
+    setup_.channel.reset();
+  }
+}
+
+// What was written before the supervisor asked has been read: once it is repeated, our streams belong to
+// others.
+void RelayProcess::finish_if_drained(bool drained) {
+  if (!finishing_ || !drained || !setup_.channel) {
+    return;
+  }
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    flush_held(*streams_[i], i);
+  }
+  const bool written = files_->idle() || files_->stuck_s() > kDiskPatienceS;
+  if (!out_->idle() || !err_->idle() || !written) {
+    return;
+  }
+  out_repeater_.stop();
+  err_repeater_.stop();
+  const base::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    (void)(null ? ::dup2(null.get(), fd) : ::close(fd));
+  }
+  (void)!::send(setup_.channel.get(), &kRelayFinished, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  setup_.channel.reset();
+  setup_.listener.reset();
+  supervised_ = false;
+}
+
+void RelayProcess::exit_if_done() {
+  if (supervised_ || !pipes_.empty()) {
+    return;
+  }
+  const bool written = files_->idle() || files_->stuck_s() > kLastPatienceS;
+  if (written && out_->idle() && err_->idle()) {
+    ::_exit(0);
+  }
+}
+
+void RelayProcess::run() {
+  for (;;) {
+    std::vector<pollfd> waiting = {{.fd = wake_.get(), .events = POLLIN, .revents = 0},
+                                   {.fd = setup_.channel.get(), .events = POLLIN, .revents = 0},
+                                   {.fd = setup_.listener.get(), .events = POLLIN, .revents = 0}};
+    constexpr size_t kFirstPipe = 3;
+    bool paused = false;
+    for (const Pipe& pipe : pipes_) {
+      const bool now = may_read(*streams_[pipe.stream]);
+      paused |= !now;
+      waiting.push_back({.fd = now ? pipe.fd.get() : -1, .events = POLLIN, .revents = 0});
+    }
+    const bool hurried = paused || (finishing_ && setup_.channel) || (!supervised_ && pipes_.empty());
+    const int ready = ::poll(waiting.data(), waiting.size(), hurried ? kPauseMs : -1);
+    if (ready < 0 && errno != EINTR) {
+      ::_exit(1);
+    }
+    uint64_t count = 0;
+    (void)!::read(wake_.get(), &count, sizeof count);
+    bool drained = !paused;
+    for (size_t i = pipes_.size(); i-- > 0 && ready > 0;) {
+      if (waiting[kFirstPipe + i].revents != 0) {
+        drained = false;
+        if (!read_pipe(pipes_[i])) {
+          pipes_.erase(pipes_.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+      }
+    }
+    if (ready > 0 && waiting[1].revents != 0) {
+      // The pipes were looked at after the channel: what was written before its word has been seen.
+      hear_supervisor();
+    }
+    if (ready > 0 && waiting[2].revents != 0) {
+      accept_rank();
+      drained = false;
+    }
+    finish_if_drained(drained);
+    exit_if_done();
+  }
+}
+
+// Nothing of the supervisor's may be kept open by a process that outlives it.
+void close_all_but(int first, int second) {
+  const auto [low, high] = std::minmax({static_cast<unsigned>(first), static_cast<unsigned>(second)});
+  if (low > 3) {
+    ::close_range(3, low - 1, 0);
+  }
+  if (high > low + 1) {
+    ::close_range(low + 1, high - 1, 0);
+  }
+  ::close_range(high + 1, ~0U, 0);
+}
+
+}  // namespace
+
+void run_relay(RelaySetup setup) {
+  close_all_but(setup.listener.get(), setup.channel.get());
+  // Not the terminal's, and not what a scheduler sends to every process of the job: the ranks may have much
+  // to say on their way out. The end of the writers is ours. Write errors are no signals.
+  sigset_t all;
+  sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  ::setsid();
+  ::prctl(PR_SET_NAME, "log-relay");
+  if (::chdir("/") != 0) {
+    ::_exit(1);
+  }
+  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (null >= 0) {
+    ::dup2(null, STDIN_FILENO);
+    ::close(null);
+  }
+  (new RelayProcess(std::move(setup)))->run();
+}
+
+}  // namespace xpurun::launcher
