@@ -29,7 +29,9 @@ void Supervisor::notice(const wire::Notice& n, base::Pid pid, base::Tid tid) {
     attach_notice(pid);
   } else if (!known && !finishing_) {
     discover();
-    table_.note_python(pid);
+    if ((n.flags & wire::kNoticePython) != 0) {
+      table_.note_python(pid);
+    }
   }
 }
 
