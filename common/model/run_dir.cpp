@@ -118,12 +118,8 @@ std::string RunDir::file(std::string_view name) const {
   return fmt::format("{}/{}", path_, name);
 }
 
-std::string RunDir::rank_dir(base::Rank rank) const {
-  return fmt::format("{}/ranks/{}", path_, rank);
-}
-
-std::string RunDir::dump_name(int n, std::string_view why) {
-  return fmt::format("dumps/{}-{}", n, why);
+std::string RunDir::dump_name(int n, DumpReason why) {
+  return fmt::format("dumps/{}-{}", n, name_of(why));
 }
 
 std::vector<std::string> RunDir::dumps() const {
@@ -144,8 +140,8 @@ std::vector<std::string> RunDir::dumps() const {
   return out;
 }
 
-std::string process_key(base::Rank rank, std::string_view role, std::string_view host, base::Pid pid) {
-  if (role == "rank" && rank != base::kNoRank) {
+std::string process_key(base::Rank rank, ProcessRole role, std::string_view host, base::Pid pid) {
+  if (role == ProcessRole::rank && rank != base::kNoRank) {
     return fmt::format("rank-{}", rank);
   }
   return fmt::format("{}-{}", safe_name(host), pid);

@@ -4,6 +4,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "common/model/vocabulary.h"
 
 #include <string>
 #include <string_view>
@@ -33,9 +34,8 @@ class RunDir {
   std::string log() const { return file("xpurun.log"); }
   std::string stacks_dir() const { return file("stacks"); }
   std::string dumps_dir() const { return file("dumps"); }
-  std::string rank_dir(base::Rank rank) const;
   // "dumps/1-hang", relative to the run directory.
-  static std::string dump_name(int n, std::string_view why);
+  static std::string dump_name(int n, DumpReason why);
   // Directories below dumps/, ordered by number.
   std::vector<std::string> dumps() const;
 
@@ -45,6 +45,6 @@ class RunDir {
 
 // "rank-2" for ranks, "<host>-<pid>" for other processes: unique when dumps of several hosts are put
 // together.
-std::string process_key(base::Rank rank, std::string_view role, std::string_view host, base::Pid pid);
+std::string process_key(base::Rank rank, ProcessRole role, std::string_view host, base::Pid pid);
 
 }  // namespace xpurun::model

@@ -77,13 +77,13 @@ base::Result<std::string> LogRelay::start(const std::string& directory, LinePref
   return fmt::format("{}:{}:{}:{}:{}", out.st_dev, out.st_ino, err.st_dev, err.st_ino, name);
 }
 
-bool LogRelay::helper_ended(base::Pid pid, int wait_status) {
+bool LogRelay::helper_ended(base::Pid pid, base::WaitStatus status) {
   if (pid_ == 0 || pid != pid_) {
     return false;
   }
   pid_ = 0;
-  if (wait_status != 0) {
-    base::log_warn("the relay of the ranks' output died (wait status {:#x})", wait_status);
+  if (!status.succeeded()) {
+    base::log_warn("the relay of the ranks' output {}", status.text());
   }
   finished();
   return true;

@@ -4,6 +4,7 @@
 #include "common/base/fd.h"
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "common/base/wait_status.h"
 #include "launcher/relay/repeater.h"
 #include "launcher/supervise/event_loop.h"
 
@@ -24,7 +25,7 @@ class LogRelay {
   base::Result<std::string> start(const std::string& directory, LinePrefix prefix);
   base::Pid pid() const { return pid_; }
   // True if it was the relay.
-  bool helper_ended(base::Pid pid, int wait_status);
+  bool helper_ended(base::Pid pid, base::WaitStatus status);
 
   // `done` is called, later, when everything that ranks have written so far has been repeated, or give_up()
   // was called.

@@ -111,7 +111,7 @@ void DumpJob::start_entry(Entry& e) {
 std::string DumpJob::file_name(const Entry& e) const {
   const DumpTarget& t = e.target;
   const auto name = [&](model::ProcessRole role) {
-    return model::process_key(t.rank, name_of(role), request_.host, t.pid) + std::string(model::kStacksSuffix);
+    return model::process_key(t.rank, role, request_.host, t.pid) + std::string(model::kStacksSuffix);
   };
   // Processes of two jobs may have one rank.
   const std::string wanted = name(t.role);

@@ -145,7 +145,7 @@ void Supervisor::start_dump() {
   serving_ = std::exchange(wishes_, {});
   const auto program = stackdump_program();
   const int n = static_cast<int>(journal_.manifest().dumps.size()) + 1;
-  dump_dir_ = model::RunDir::dump_name(n, name_of(serving_.front().why));
+  dump_dir_ = model::RunDir::dump_name(n, serving_.front().why);
   dump_manifest_ = {.n = n,
                     .why = serving_.front().why,
                     .host = host_,

@@ -51,6 +51,6 @@ TEST_CASE("dumps are listed in the order of their numbers") {
 }
 
 TEST_CASE("process keys are unique across hosts") {
-  CHECK(model::process_key(2, "rank", "a", 1) == "rank-2");
-  CHECK(model::process_key(2, "worker", "a", 17) == "a-17");
+  CHECK(model::process_key(2, model::ProcessRole::rank, "a", 1) == "rank-2");
+  CHECK(model::process_key(2, model::ProcessRole::worker, "a", 17) == "a-17");
 }
