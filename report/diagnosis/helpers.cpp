@@ -92,7 +92,7 @@ void doubt_idle(const Scene& scene, model::Verdict& verdict) {
   if (verdict.sentence.starts_with("hang: ")) {
     verdict.sentence.replace(0, 4, "slow");
   }
-  verdict.next = doubted_idle ? "if it should not wait for the outside, run with --hang-idle"
+  verdict.next.text = doubted_idle ? "if it should not wait for the outside, run with --hang-idle"
                               : "if this is as it should be, raise --hang-timeout";
 }
 
