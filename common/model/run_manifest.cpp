@@ -166,6 +166,7 @@ ordered_json to_json(const RunManifest& r) {
     options.push_back({{"name", o.name}, {"value", o.value}, {"source", o.source}});
   }
   j["env"] = r.env;
+  j["env_names"] = r.env_names;
   return j;
 }
 
@@ -183,6 +184,7 @@ base::Result<RunManifest> run_manifest_from_json(const json& j) {
     r.command = j.value("command", std::vector<std::string>());
     r.cwd = j.value("cwd", "");
     r.env = j.value("env", std::map<std::string, std::string>());
+    r.env_names = j.value("env_names", std::vector<std::string>());
     for (const json& o : j.value("options", json::array())) {
       r.options.push_back({o.value("name", ""), o.value("value", ""), o.value("source", "")});
     }

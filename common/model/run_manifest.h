@@ -94,8 +94,10 @@ struct RunManifest {
   double elapsed_s = 0;              // until the end, or until this was written
   std::vector<std::string> command;  // redacted
   std::string cwd;
-  std::map<std::string, std::string> env;  // redacted
-  std::vector<OptionOrigin> options;       // those that are not at their default
+  std::map<std::string, std::string>
+      env;  // of the variables whose values are kept (kept_environment.h); redacted
+  std::vector<std::string> env_names;  // all other variables that were set
+  std::vector<OptionOrigin> options;   // those that are not at their default
   base::Pid supervisor_pid = 0;
   base::Pid main_pid = 0;
   double hang_timeout_s = 0;

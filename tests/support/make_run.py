@@ -104,7 +104,7 @@ def run_manifest(options):
     value = HOSTILE if options.hostile else "info"
     return {"schema": "xpurun.run/1", "version": "0.1.0", "id": "20261121T021500Z-train-1a2b", "host": "a",
             "started_wall_ns": 1795230873000000000, "elapsed_s": 47.3, "command": ["torchrun", "--nproc-per-node=4", "train.py"],
-            "cwd": "/home/user/project", "env": {"API_TOKEN": "****", "NCCL_DEBUG": value, "PATH": "/usr/bin:/bin"},
+            "cwd": "/home/user/project", "env": {"API_TOKEN": "hunter2", "NCCL_TOKEN": "hunter2", "NCCL_DEBUG": value, "PATH": "/usr/bin:/bin"},
             "supervisor_pid": 4600, "main_pid": 4700, "hang_timeout_s": 10, "preload_path": "/opt/xpurun/lib/libxpurun_preload.so",
             "world_size": options.ranks, "outcome": "hang", "child_status": 15, "exit_status": 124,
             "processes": [{"pid": 4709 + r, "ppid": 4700, "role": "rank", "rank": r, "local_rank": r, "identity": "torchrun",
