@@ -5,11 +5,10 @@ skipped with that reason. Every test names the number of its case in README.md.
 """
 
 import contextlib
-import ctypes
 import os
 import pathlib
-import pwd
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -23,14 +22,22 @@ from stalling_fs import StallingFs  # noqa: E402
 LONG = os.environ.get("XPURUN_ATTACK") == "long"
 long = unittest.skipUnless(LONG, "long lane: XPURUN_ATTACK=long")
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
-# A job that hangs for so many seconds, says so, and ends well.
+# A job that hangs until SIGUSR1, or for so many seconds, and ends well.
 HANG = """
-import sys, threading
+import signal, sys, threading
+class Released(Exception):
+    pass
+def release(*a):
+    raise Released
 def stuck(seconds):
     lock = threading.Lock()
     lock.acquire()
     lock.acquire(timeout=seconds)
-stuck(float(sys.argv[1]))
+signal.signal(signal.SIGUSR1, release)
+try:
+    stuck(float(sys.argv[1]))
+except Released:
+    pass
 print("job done", flush=True)
 """
 NOBODY = 65534
@@ -129,11 +136,30 @@ class Case(xpurun_test.Case):
     def rank_env(self, **more):
         return self.env(**RANK, **more)
 
-    def hang(self, seconds, *args, runs=None, **kwargs):
-        """A supervised rank 0 that hangs for `seconds` and then ends well."""
-        place = ["--runs-dir", runs] if runs else ["--out", self.out]
+    def run_hang(self, argv, told="rank 0", limit=60, **kwargs):
+        """Runs a supervised HANG, releases it as soon as a line of stderr has `told`, and tells how all ended."""
         kwargs.setdefault("env", self.rank_env())
-        return self.run_xpurun(*place, "--hang-timeout", "1", *args, "--", PYTHON, "-c", HANG, seconds, out=False, **kwargs)
+        process = self.start(*argv, **kwargs)
+        lines, end = [], time.monotonic() + limit
+        while time.monotonic() < end and (line := process.stderr.readline()):
+            lines.append(line)
+            if told in line:
+                self.release()
+                break
+        out, err = process.communicate(timeout=limit)
+        return subprocess.CompletedProcess(argv, process.returncode, out, "".join(lines) + err)
+
+    def release(self):
+        for pid in self.strays():
+            with contextlib.suppress(OSError):
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if pathlib.Path(os.fsdecode(words[0])).name.startswith("python"):
+                    os.kill(pid, signal.SIGUSR1)
+
+    def hang(self, seconds, *args, runs=None, **kwargs):
+        """A supervised rank 0 that hangs until that is told, `seconds` at most, and then ends well."""
+        place = ["--runs-dir", runs] if runs else ["--out", self.out]
+        return self.run_hang([PROGRAM, *place, "--hang-timeout", "1", *args, "--", PYTHON, "-c", HANG, seconds], **kwargs)
 
     def start(self, *argv, **kwargs):
         """Any process, ended with the test."""
@@ -172,18 +198,6 @@ class Case(xpurun_test.Case):
 
     def wait_gone(self, pid, seconds=30):
         self.wait_for(lambda: not alive(pid), f"end of process {pid}", seconds)
-
-
-def dumpable_off():
-    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
-
-
-def user_exists(name):
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True
 
 
 def seconds_of(call):

@@ -1,6 +1,5 @@
 """Cases 12 to 17: too few files, processes, memory, file size, time; no standard streams."""
 
-import os
 import signal
 import subprocess
 
@@ -39,7 +38,7 @@ class Limits(attack.Case):
         self.assertIn(process.wait(timeout=20), (125, 128 + signal.SIGTERM))
 
     def test_case_12_a_hang_with_16_files(self):
-        result = self.hang(4, preexec_fn=limits(NOFILE=16))
+        result = self.hang(12, preexec_fn=limits(NOFILE=16))
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assert_told(result.stderr, "rank 0")
 
@@ -47,8 +46,8 @@ class Limits(attack.Case):
         self.open_to_all()
         for n in (1, 2, 3, 5, 8):
             with self.subTest(processes=n):
-                result = self.run_xpurun("--out", self.dir / f"p{n}", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "4",
-                                         out=False, env=self.rank_env(HOME="/tmp"), preexec_fn=as_nobody(limits(NPROC=n)))
+                result = self.run_hang([PROGRAM, "--out", self.dir / f"p{n}", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "8"], env=self.rank_env(HOME="/tmp"),
+                                       preexec_fn=as_nobody(limits(NPROC=n)))
                 if result.returncode == 0:
                     self.assertEqual(result.stdout, "job done\n", result.stderr)
                     self.assert_told(result.stderr, "rank 0")
@@ -59,8 +58,8 @@ class Limits(attack.Case):
     def test_case_14_little_memory(self):
         for megabytes in (400, 100):
             with self.subTest(megabytes=megabytes):
-                result = self.run_xpurun("--out", self.dir / f"m{megabytes}", "--hang-timeout", "1", "--", PYTHON, "-c", HANG,
-                                         "3", out=False, env=self.rank_env(), preexec_fn=limits(AS=megabytes << 20))
+                result = self.run_hang([PROGRAM, "--out", self.dir / f"m{megabytes}", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "8"], env=self.rank_env(),
+                                       preexec_fn=limits(AS=megabytes << 20))
                 self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
                 self.assert_told(result.stderr, "rank 0")
         result = self.run_xpurun("--out", self.dir / "m30", "--", "sh", "-c", "echo ran", out=False,
@@ -70,8 +69,8 @@ class Limits(attack.Case):
     def test_case_15_small_files(self):
         for size in (0, 2048, 65536):
             with self.subTest(size=size):
-                result = self.run_xpurun("--out", self.dir / f"s{size}", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "4",
-                                         out=False, env=self.rank_env(), preexec_fn=limits(FSIZE=size))
+                result = self.run_hang([PROGRAM, "--out", self.dir / f"s{size}", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "8"], env=self.rank_env(),
+                                       preexec_fn=limits(FSIZE=size))
                 self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
                 self.assert_told(result.stderr, "rank 0")
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import attack
-from attack import HANG, PROGRAM, PYTHON, as_nobody, dumpable_off
+from attack import HANG, PROGRAM, PYTHON, as_nobody
 
 # Refuses the system calls of argv[1] (numbers, commas) with EPERM, then becomes the rest of argv.
 SECCOMP = r"""
@@ -23,14 +23,13 @@ assert libc.prctl(22, 2, ctypes.byref(Fprog(len(code), ctypes.addressof(program)
 os.execvp(sys.argv[2], sys.argv[2:])
 """
 X86_64 = {"ptrace": 101, "process_vm_readv": 310, "pidfd_open": 434, "clone3": 435, "socket": 41, "signalfd4": 289}
-DUMPABLE_OFF = HANG.replace("import sys, threading",
-                            "import ctypes, sys, threading\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)")
+DUMPABLE_OFF = "import ctypes\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n" + HANG
 
 
 class Users(attack.Case):
     def test_case_18_nobody_without_capabilities(self):
         self.open_to_all()
-        result = self.hang(3, env=self.rank_env(HOME="/tmp"), preexec_fn=as_nobody())
+        result = self.hang(12, env=self.rank_env(HOME="/tmp"), preexec_fn=as_nobody())
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assert_told(result.stderr, "rank 0")
         self.assertIn("stuck", self.first_incident()["where"]["function"])
@@ -40,14 +39,14 @@ class Users(attack.Case):
         if not shutil.which("setpriv"):
             self.skipTest("needs setpriv")
         argv = ["setpriv", "--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace",
-                *self.command("--hang-timeout", "1", "--", PYTHON, "-c", HANG, "3")]
-        result = subprocess.run(argv, capture_output=True, text=True, env=self.rank_env(), cwd=self.dir, timeout=60)
+                *self.command("--hang-timeout", "1", "--", PYTHON, "-c", HANG, "12")]
+        result = self.run_hang(argv)
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assert_told(result.stderr, "rank 0")
 
     def test_case_19_not_dumpable_as_root(self):
         attack.need_root()
-        result = self.run_xpurun("--hang-timeout", "1", "--", PYTHON, "-c", DUMPABLE_OFF, "3", env=self.rank_env())
+        result = self.run_hang(self.command("--hang-timeout", "1", "--", PYTHON, "-c", DUMPABLE_OFF, "12"))
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assertIn("stuck", self.first_incident()["where"]["function"])
 
@@ -71,7 +70,7 @@ class Users(attack.Case):
     def test_case_20_a_child_that_changes_its_user(self):
         attack.need_root()
         code = "import os\nos.setresgid(65534, 65534, 65534)\nos.setresuid(65534, 65534, 65534)\n" + HANG
-        result = self.run_xpurun("--hang-timeout", "1", "--", PYTHON, "-c", code, "3", env=self.rank_env())
+        result = self.run_hang(self.command("--hang-timeout", "1", "--", PYTHON, "-c", code, "12"))
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assert_told(result.stderr, "rank 0")
 
@@ -86,8 +85,8 @@ class Seccomp(attack.Case):
         return [PYTHON, "-c", SECCOMP, ",".join(str(X86_64[c]) for c in calls)]
 
     def test_case_21_a_job_with_seccomp(self):
-        result = self.run_xpurun("--hang-timeout", "1", "--", *self.refused("ptrace", "socket", "process_vm_readv"), PYTHON,
-                                 "-c", HANG, "3", env=self.rank_env())
+        result = self.run_hang(self.command("--hang-timeout", "1", "--", *self.refused("ptrace", "socket", "process_vm_readv"),
+                                            PYTHON, "-c", HANG, "12"))
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assert_told(result.stderr, "rank 0")
 
@@ -95,8 +94,8 @@ class Seccomp(attack.Case):
         for call in ("ptrace", "process_vm_readv", "pidfd_open", "clone3", "socket"):
             with self.subTest(refused=call):
                 out = self.dir / call
-                argv = [*self.refused(call), PROGRAM, "--out", out, "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "4"]
-                result = subprocess.run(argv, capture_output=True, text=True, env=self.rank_env(), cwd=self.dir, timeout=90)
+                argv = [*self.refused(call), PROGRAM, "--out", out, "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "8"]
+                result = self.run_hang(argv)
                 self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
                 if call != "process_vm_readv":  # without it no position can be read, and the rank is silent
                     self.assert_told(result.stderr, "rank 0")
@@ -115,8 +114,8 @@ class Namespaces(attack.Case):
                 if subprocess.run(["unshare", *options, "true"], capture_output=True).returncode != 0:
                     self.skipTest("no namespaces here")
                 out = self.dir / "-".join(o.strip("-") for o in options)
-                result = self.run_xpurun("--out", out, "--hang-timeout", "1", "--", "unshare", *options, PYTHON, "-c", HANG,
-                                         "3", out=False, env=self.rank_env())
+                result = self.run_hang([PROGRAM, "--out", out, "--hang-timeout", "1", "--", "unshare", *options, PYTHON, "-c", HANG,
+                                        "12"])
                 self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
                 self.assert_told(result.stderr, "rank 0")
 
@@ -124,8 +123,8 @@ class Namespaces(attack.Case):
         options = ["-p", "-f", "-m", "-r", "--mount-proc"]
         if subprocess.run(["unshare", *options, "true"], capture_output=True).returncode != 0:
             self.skipTest("no namespaces here")
-        argv = ["unshare", *options, *self.command("--hang-timeout", "1", "--", PYTHON, "-c", HANG, "3")]
-        result = subprocess.run(argv, capture_output=True, text=True, env=self.rank_env(), cwd=self.dir, timeout=60)
+        argv = ["unshare", *options, *self.command("--hang-timeout", "1", "--", PYTHON, "-c", HANG, "12")]
+        result = self.run_hang(argv)
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assert_told(result.stderr, "rank 0")
 

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import time
-import unittest
 
 import attack
 from attack import HANG, PROGRAM, PYTHON, seconds_of
@@ -16,7 +15,7 @@ class FullDisk(attack.Case):
         disk = self.tmpfs()
         with open(disk / "ballast", "wb") as f:
             f.write(b"x" * (120 << 10))
-        result = self.hang(6, runs=disk / "r")
+        result = self.hang(15, runs=disk / "r")
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assert_told(result.stderr, "rank 0")
         self.assertNotIn("wait status 0x", result.stderr)
@@ -55,7 +54,7 @@ class FullDisk(attack.Case):
 
     def test_case_8_a_disk_without_inodes(self):
         disk = self.tmpfs("size=4m,nr_inodes=8")
-        result = self.hang(5, runs=disk / "r")
+        result = self.hang(10, runs=disk / "r")
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assert_told(result.stderr, "rank 0")
 
@@ -106,6 +105,7 @@ class RunDirectory(attack.Case):
 
 
 class Stalled(attack.Case):
+    @attack.long
     def test_case_9_a_slow_file_system_costs_no_verdict(self):
         fs = self.stalling(delay=0.05)
         result = self.hang(25, runs=fs.path / "r")
