@@ -2,6 +2,7 @@
 
 #include "common/base/io.h"
 #include "common/model/json_fields.h"
+#include "common/model/redact.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -256,7 +257,8 @@ base::Result<ProcessStacks> process_stacks_from_json(const json& j) {
     p.local_rank = integer(j, "local_rank", -1);
     p.role = j.value("role", "other");
     p.comm = j.value("comm", "");
-    p.cmdline = j.value("cmdline", std::vector<std::string>());
+    // Files of an older xpurun, or of another program, were masked less or not at all.
+    p.cmdline = redact_argv(j.value("cmdline", std::vector<std::string>()));
     p.python_version = j.value("python_version", "");
     p.wall_ns = integer(j, "wall_ns", int64_t{0});
     p.mono_ns = integer(j, "mono_ns", int64_t{0});

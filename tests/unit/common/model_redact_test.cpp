@@ -1,8 +1,9 @@
 #include "common/model/kept_environment.h"
 #include "common/model/redact.h"
-#include "common/model/secret_shape.h"
+#include "common/model/stack_snapshot.h"
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <string>
@@ -225,4 +226,12 @@ TEST_CASE("values are kept of listed variables only, and masked there too") {
       {"HTTPS_PROXY", "http://****@host:1/x"}};
   CHECK(kept.values == values);
   CHECK(kept.names == Words{"GITHUB_PAT", "KUBE_CREDS", "LOOKS_HARMLESS", "MY_PASS", "SLACK_WEBHOOK"});
+}
+
+TEST_CASE("arguments in a foreign file of stacks are masked when it is read") {
+  ProcessStacks stacks;
+  stacks.cmdline = {"train.py", "-p", "hunter2"};
+  const auto read = process_stacks_from_json(to_json(stacks));
+  REQUIRE(read.has_value());
+  CHECK(read->cmdline == Words{"train.py", "-p", "****"});
 }
