@@ -16,7 +16,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import xpurun_test  # noqa: E402
-from xpurun_test import PROGRAM, PYTHON, main  # noqa: E402, F401
+from xpurun_test import PROGRAM, PYTHON  # noqa: E402
 from stalling_fs import StallingFs  # noqa: E402
 
 LONG = os.environ.get("XPURUN_ATTACK") == "long"
@@ -204,3 +204,28 @@ def seconds_of(call):
     start = time.monotonic()
     result = call()
     return time.monotonic() - start, result
+
+
+SHARDS = 3
+
+
+def flat(suite):
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from flat(test)
+        else:
+            yield test
+
+
+def main():
+    """The tests of one file, dealt to a few processes: they wait much more than they compute. With arguments, as unittest."""
+    shard = os.environ.get("XPURUN_ATTACK_SHARD")
+    if len(sys.argv) > 1:
+        unittest.main(verbosity=1)
+    if shard is not None:
+        tests = list(flat(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])))
+        result = unittest.TextTestRunner().run(unittest.TestSuite(tests[int(shard)::SHARDS]))
+        sys.exit(not result.wasSuccessful())
+    parts = [subprocess.Popen([sys.executable, sys.argv[0]], env={**os.environ, "XPURUN_ATTACK_SHARD": str(i)})
+             for i in range(SHARDS)]
+    sys.exit(max(part.wait() for part in parts))

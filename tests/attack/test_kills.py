@@ -111,7 +111,7 @@ sys.exit(max(r.wait() for r in ranks))
 
     def test_case_43_a_killed_supervisor_harms_no_rank(self):
         seeded = random.Random(2)
-        for i in range(30 if attack.LONG else 3):
+        for i in range(30 if attack.LONG else 2):
             with self.subTest(round=i):
                 for r in range(3):
                     (self.dir / f"done-{r}").unlink(missing_ok=True)

@@ -25,12 +25,12 @@ class Many(attack.Case):
         self.assertEqual(first.returncode, 3)
 
     def many_ranks(self, count):
-        code = ("import os, subprocess, sys\nranks = [subprocess.Popen([sys.executable, '-S', '-c', sys.argv[1], '12' if i == 5 else '0'],"
+        code = ("import os, subprocess, sys\nranks = [subprocess.Popen([sys.executable, '-S', '-c', sys.argv[1], '7' if i == 5 else '0'],"
                 f" env={{**os.environ, 'RANK': str(i), 'LOCAL_RANK': str(i), 'WORLD_SIZE': '{count}'}}) for i in range({count})]\n"
                 "sys.exit(max(r.wait() for r in ranks))")
         # Rank 5 waits for a lock; the others wait for a pipe that the first one would close.
         rank = ("import os, sys, threading\nseconds = float(sys.argv[1])\ndef stuck():\n    lock = threading.Lock()\n    lock.acquire()\n"
-                "    lock.acquire(timeout=seconds or 12)\nstuck()")
+                "    lock.acquire(timeout=seconds or 7)\nstuck()")
         result = self.run_xpurun("--hang-timeout", "3", "--", PYTHON, "-S", "-c", code, rank, env=self.env(), timeout=180)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.manifest()["world_size"], count)

@@ -51,7 +51,8 @@ class Installed(attack.Case):
         self.assert_told(err, "rank 0")
 
     def test_case_60_hostile_and_long_names_of_run_directories(self):
-        for name in ("a b", "\x1b[31mred", "x‮y", "n\nl", "l" * 200, "-dash", "'quote\""):
+        names = ["\x1b[31mred", "x\u202ey", "n\nl"]
+        for name in names + (["a b", "l" * 200, "-dash", "'quote\""] if attack.LONG else []):
             with self.subTest(name=name[:10]):
                 runs = self.dir / name
                 result = self.run_hang([PROGRAM, f"--runs-dir={runs}", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "12"])

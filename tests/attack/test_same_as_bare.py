@@ -176,7 +176,7 @@ class SameAsBare(attack.Case):
         try:
             for name, (process, out, err) in running.items():
                 try:
-                    status = process.wait(timeout=60)
+                    status = process.wait(timeout=max(0.1, start + 60 - time.monotonic()))
                 except subprocess.TimeoutExpired:
                     status = "did not end within 60 s"
                 out.seek(0), err.seek(0)
@@ -207,8 +207,8 @@ class SameAsBare(attack.Case):
                 self.assertEqual(status, bare[name][0], err.decode(errors="replace"))
                 self.assertEqual(out, bare[name][1])
                 self.assertEqual(rest, bare[name][2], own)
-        # The gate opens within 0.05 s; a run has its end, and a crash its dump and report, on two cores.
-        self.assertLess(seconds, 3 * bare_seconds + 0.5 * len(names) + 2)
+        # A crash has its dump and report, on a machine that may be loaded; a supervisor that waits for something takes more.
+        self.assertLess(seconds, 5 * bare_seconds + len(names) + 5)
 
     def test_as_it_is(self):
         self.compare()
@@ -233,7 +233,7 @@ class SameAsBare(attack.Case):
         self.compare(preexec=limits(NOFILE=24))
 
     def test_limit_of_file_size(self):
-        self.compare(preexec=limits(FSIZE=8192), needed_disk=False)
+        self.compare(preexec=limits(FSIZE=1024), needed_disk=False)
 
     def test_limit_of_processes(self):
         self.open_to_all()

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import random
 import re
 import signal
@@ -10,7 +9,7 @@ import socket
 import subprocess
 
 import attack
-from attack import PROGRAM, PYTHON, as_nobody
+from attack import PYTHON, as_nobody
 
 
 class Sockets(attack.Case):

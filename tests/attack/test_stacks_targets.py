@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 
 import attack
@@ -60,7 +59,7 @@ class Targets(attack.Case):
 
     def test_case_54_uninterruptible_sleep(self):
         """D1: no debugger is attached to it, so the dump does not wait for it, and it goes on by itself."""
-        target = self.start(self.sleeper(8))
+        target = self.start(self.sleeper(6))
         self.wait_for(lambda: attack.tasks(target.pid) and attack.tasks(target.pid)[0][1] == "D", "D state")
         self.stacks("--pid", target.pid)
         self.assertEqual([t[1:] for t in attack.tasks(target.pid)], [("D", 0)], "the dump has waited for it")

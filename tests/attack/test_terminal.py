@@ -5,11 +5,10 @@ import pty
 import re
 import select
 import signal
-import subprocess
 import time
 
 import attack
-from attack import HANG, PROGRAM, PYTHON
+from attack import PROGRAM, PYTHON
 
 
 class OnTerminal(attack.Case):
@@ -136,7 +135,7 @@ class Signals(attack.Case):
         self.assertTrue((self.dir / "hup").exists())
 
     def busy(self):
-        code = "import time\nprint('up', flush=True)\nend = time.monotonic() + 5\nx = 0\nwhile time.monotonic() < end: x += 1\nprint('over')"
+        code = "import time\nprint('up', flush=True)\nend = time.monotonic() + 4\nx = 0\nwhile time.monotonic() < end: x += 1\nprint('over')"
         process = self.start_xpurun("--hang-timeout", "1", "--", PYTHON, "-c", code, env=self.rank_env(), start_new_session=True)
         self.assertEqual(process.stdout.readline(), "up\n")
         self.wait_for(lambda: self.rank_pids(), "rank")
