@@ -75,11 +75,26 @@ class Reading(attack.Case):
                     if kept is not None:
                         path.write_bytes(kept)
 
-    def test_case_49_a_fifo_named_as_stacks_of_its_own(self):
-        fifo = self.dir / "a.stacks.json"
+    def test_case_48_a_directory_with_nothing_but_a_damaged_file(self):
+        alone = self.dir / "damaged"
+        alone.mkdir()
+        (alone / "a.stacks.json").write_text("{")
+        result = self.merged(alone)
+        self.assertEqual(result.returncode, 1, result.stdout)
+        self.assertIn("a.stacks.json", result.stderr)
+
+    def test_case_49_a_fifo_named_as_stacks(self):
+        alone = self.dir / "alone"
+        alone.mkdir()
+        fifo = alone / "a.stacks.json"
         os.mkfifo(fifo)
         self.assertNotEqual(self.merged(fifo).returncode, 0)
-        self.assertNotEqual(self.merged(self.dir).returncode, 0)
+        self.assertNotEqual(self.merged(alone).returncode, 0)
+        # Beside others that can be read it is left out, and that is told.
+        shutil.copy(self.stack_file, alone)
+        both = self.merged(alone)
+        self.assertEqual(both.returncode, 0, both.stderr)
+        self.assertIn("a.stacks.json", both.stdout + both.stderr)
 
     def test_case_49_pictures_are_not_written_through_a_link(self):
         elsewhere = self.dir / "elsewhere"
