@@ -3,6 +3,7 @@
 #include "common/base/io.h"
 #include "common/base/progress.h"
 #include "common/base/strings.h"
+#include "common/model/kept_environment.h"
 #include "common/model/redact.h"
 #include "report/collect.h"
 #include "report/diagnosis/diagnose.h"
@@ -127,6 +128,18 @@ std::string culprit_log(const model::RunDir& dir, const model::Verdict& verdict)
   return "";
 }
 
+// The supervisor masks what it writes. A run.json of an older xpurun, or of another program, is masked here.
+void mask_secrets(model::RunManifest& run) {
+  model::KeptEnvironment kept = model::keep_environment(run.env);
+  run.env = std::move(kept.values);
+  run.env_names.insert(run.env_names.end(), kept.names.begin(), kept.names.end());
+  std::sort(run.env_names.begin(), run.env_names.end());
+  run.command = model::redact_argv(run.command);
+  for (model::ProcessRecord& process : run.processes) {
+    process.cmdline = model::redact_argv(process.cmdline);
+  }
+}
+
 }  // namespace
 
 base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOptions& options) {
@@ -134,9 +147,7 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
   XPURUN_TRY_ASSIGN(LoadedRun loaded, load_run(dir));
   model::RunManifest run = std::move(loaded.run);
   result.notes = std::move(loaded.notes);
-  // The supervisor masks what it writes; a run.json from elsewhere is masked here.
-  run.env = model::redact_env(run.env);
-  run.command = model::redact_argv(run.command);
+  mask_secrets(run);
   const auto [picked, evidence] = pick_dump(dir, run);
   Collected collected = collect(picked.empty() ? std::vector<std::string>() : std::vector{dir.file(picked)});
   std::vector<DumpSummary> dumps = summarise_dumps(dir, picked, collected);

@@ -158,7 +158,8 @@ class Collector {
       const base::Rank rank = known != nullptr ? known->rank : rank_in_key(key);
       if (known != nullptr || rank != base::kNoRank) {
         add(absent(rank, known != nullptr ? known->pid : 0, manifest ? manifest->host : "",
-                   known != nullptr ? known->role : model::ProcessRole::rank, "the stacks file cannot be read"),
+                   known != nullptr ? known->role : model::ProcessRole::rank,
+                   "the stacks file cannot be read"),
             model::DumpStatus::failed);
       }
       return;
@@ -196,7 +197,8 @@ class Collector {
       const std::string reason = !p.reason.empty() ? p.reason
                                  : claimed         ? "its stacks file is missing"
                                                    : std::string(name_of(p.status));
-      add(absent(p.rank, p.pid, manifest.host, p.role, reason), claimed ? model::DumpStatus::failed : p.status);
+      add(absent(p.rank, p.pid, manifest.host, p.role, reason),
+          claimed ? model::DumpStatus::failed : p.status);
       if (p.role == model::ProcessRole::rank) {
         ranks.insert(p.rank);
       }

@@ -55,5 +55,4 @@ enum class Keep {
 Collected collect(const std::vector<std::string>& dump_dirs, Keep keep = Keep::telling_threads,
                   std::vector<model::ProcessStacks> others = {});
 
-
 }  // namespace xpurun::report

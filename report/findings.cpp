@@ -63,8 +63,8 @@ std::vector<std::string> reasons(const std::vector<ProcessLine>& processes) {
     if (p.status == model::DumpStatus::ok) {
       continue;
     }
-    Who& who =
-        by_reason[fmt::format("{}: {}", name_of(p.status), p.reason.empty() ? "no reason was given" : p.reason)];
+    Who& who = by_reason[fmt::format("{}: {}", name_of(p.status),
+                                     p.reason.empty() ? "no reason was given" : p.reason)];
     if (p.role == model::ProcessRole::rank && p.rank >= 0) {
       who.ranks.insert(p.rank);
     } else {

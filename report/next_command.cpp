@@ -48,7 +48,8 @@ std::string culprit_stacks(const RunReport& report) {
   if (v.dump.empty() || v.ranks.empty()) {
     return "";
   }
-  const std::string key = model::process_key(v.ranks.ranks().front(), model::ProcessRole::rank, v.host, v.pid);
+  const std::string key =
+      model::process_key(v.ranks.ranks().front(), model::ProcessRole::rank, v.host, v.pid);
   return fmt::format("xpurun stacks --format text {}",
                      in_run(report, fmt::format("{}/{}.stacks.json", v.dump, key)));
 }

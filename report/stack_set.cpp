@@ -107,22 +107,28 @@ base::Result<StackSet> read_stack_set(const std::vector<std::string>& paths, Kee
   Sources sources = sort_out(paths);
   const std::string shown =
       paths.size() == 1 ? paths.front() : fmt::format("{} and {} more", paths.front(), paths.size() - 1);
-  if (sources.dump_dirs.empty() && sources.foreign.empty()) {
-    std::string cause = fmt::format("no file there is named *{} or is in another format that can be read",
-                                    model::kStacksSuffix);
-    if (!sources.notes.empty()) {
-      cause += fmt::format("; {}", sources.notes.front());
+  const auto nothing = [&shown](std::string cause, const std::vector<std::string>& notes) {
+    if (!notes.empty()) {
+      cause += fmt::format("; {}", notes.front());
     }
     return base::fail(base::Error{.what = fmt::format("no stacks below {}", shown),
                                   .id = "E-NO-STACKS",
                                   .cause = std::move(cause),
                                   .hint = "xpurun stacks --run latest"});
+  };
+  if (sources.dump_dirs.empty() && sources.foreign.empty()) {
+    return nothing(fmt::format("no file there is named *{} or is in another format that can be read",
+                               model::kStacksSuffix),
+                   sources.notes);
   }
   StackSet out;
   out.about = base::sanitize(shown);
   out.collected = collect(sources.dump_dirs, keep, std::move(sources.foreign));
   out.notes = std::move(sources.notes);
   out.notes.insert(out.notes.end(), out.collected.notes.begin(), out.collected.notes.end());
+  if (out.collected.processes.empty()) {
+    return nothing("none of the files there could be read", out.notes);
+  }
   return out;
 }
 

@@ -1,5 +1,6 @@
 // DumpManifest: dumps/<n>-<why>/dump.json, schema "xpurun.dump/1". Which processes were asked for their
-// stacks, what came of it, and what the supervisor had observed of every rank at that moment. Together with the
+// stacks, what came of it, and what the supervisor had observed of every rank at that moment. Together with
+// the
 // *.stacks.json files beside it, it is everything the diagnosis of a hang needs.
 #pragma once
 
@@ -76,10 +77,10 @@ struct RankObservation {
   std::string host;
   bool alive = true;
   base::WaitStatus wait_status;  // not alive: how the rank ended
-  double dead_s = 0;          // not alive: seconds since the death
-  char state = '?';           // proc(5) state of the main thread
-  bool has_python = false;    // position below was read from the interpreter
-  double still_s = 0;         // seconds since the main thread's position last changed
+  double dead_s = 0;             // not alive: seconds since the death
+  char state = '?';              // proc(5) state of the main thread
+  bool has_python = false;       // position below was read from the interpreter
+  double still_s = 0;            // seconds since the main thread's position last changed
   double cpu_share = 0;       // CPU seconds per second over the last `window_s` (all threads; 1 = one core)
   double main_cpu_share = 0;  // the same of the main thread alone
   double io_bytes_per_s = 0;  // read and written, over the same window
@@ -94,7 +95,7 @@ struct RankObservation {
 };
 
 struct DumpManifest {
-  int n = 0;        // 1, 2, ... within the run
+  int n = 0;  // 1, 2, ... within the run
   DumpReason why = DumpReason::request;
   std::string host;
   int64_t wall_ns = 0;

@@ -4,7 +4,8 @@
 //   template <typename V, Self<Death> D>
 //   void fields(V& visit, D& d) { visit("order", d.order); ... }
 //
-// fields() stands in xpurun::model itself, not in an unnamed namespace: argument-dependent lookup must find it.
+// fields() stands in xpurun::model itself, not in an unnamed namespace: argument-dependent lookup must find
+// it.
 ////
 // JsonWriter takes D = const Death, JsonReader D = Death. A missing member leaves the field at its default; a
 // member of a wrong type throws json::exception, which read_object() turns into an error. Heavy header: for
@@ -41,7 +42,9 @@ class JsonWriter;
 class JsonReader;
 
 template <typename T>
-concept HasFields = requires(const T& value, JsonWriter& visit) { fields(visit, value); };
+concept HasFields = requires(const T& value, JsonWriter& visit) {
+  fields(visit, value);
+};
 
 class JsonWriter {
  public:

@@ -1,8 +1,13 @@
-// Masks secrets before anything is written: values of environment variables whose name looks secret, the same
-// words in arguments (--api-key X, --api-key=X, KEY=X), and user info in URLs.
+// Masks secrets before anything is written: what is given to a name that looks secret (--api-key X, KEY=X,
+// "password": "X", Authorization: X), the values of options like -p and -u of well-known programs, user info
+// in URLs, and what looks like a secret by itself (secret_shape.h).
+//
+// The masking would rather hide a harmless word than show a secret. It cannot know everything: a short secret
+// that stands in a place of its own looks like any other word.
 #pragma once
 
-#include <map>
+#include "common/model/secret_name.h"
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,14 +16,13 @@ namespace xpurun::model {
 
 inline constexpr std::string_view kMask = "****";
 
-// *TOKEN*, *KEY*, *SECRET*, *PASSWORD*, *PASSWD*, *CREDENTIAL*, in any case, '-' and '_' alike.
-bool is_secret_name(std::string_view name);
-// scheme://user:password@host -> scheme://****@host
+// scheme://user:password@host -> scheme://****@host; what follows the address of a webhook.
 std::string redact_urls(std::string_view text);
 // A line of source: the text that is given to a name that looks secret, password = "...", {"api_key": '...'},
-// setenv("HF_TOKEN", "...").
+// setenv("HF_TOKEN", "..."), and what looks like a secret by itself.
 std::string redact_source(std::string_view line);
+// Any text: a shell script, a value of a variable, an error message, the title of a process.
+std::string redact_text(std::string_view text);
 std::vector<std::string> redact_argv(const std::vector<std::string>& argv);
-std::map<std::string, std::string> redact_env(const std::map<std::string, std::string>& env);
 
 }  // namespace xpurun::model

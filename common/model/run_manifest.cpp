@@ -104,6 +104,7 @@ void fields(V& visit, R& r) {
   visit("dumps", r.dumps);
   visit("options", r.options);
   visit("env", r.env);
+  visit("env_names", r.env_names);
 }
 
 nlohmann::ordered_json to_json(const RunManifest& r) {

@@ -23,8 +23,8 @@ inline constexpr std::string_view kRunSchema = "xpurun.run/1";
 // How a process ended, as far as it could be learned.
 struct Death {
   bool happened = false;
-  int order = 0;         // 1 = first death of the run among recorded processes
-  double at_s = 0;       // seconds since the run began
+  int order = 0;    // 1 = first death of the run among recorded processes
+  double at_s = 0;  // seconds since the run began
   base::WaitStatus wait_status;
   std::string
       cause_hint;         // "ended by xpurun", "ended by the launcher (SIGTERM from pid N)", empty if its own
@@ -96,20 +96,22 @@ struct RunManifest {
   double elapsed_s = 0;              // until the end, or until this was written
   std::vector<std::string> command;  // redacted
   std::string cwd;
-  std::map<std::string, std::string> env;  // redacted
-  std::vector<OptionOrigin> options;       // those that are not at their default
+  std::map<std::string, std::string>
+      env;  // of the variables whose values are kept (kept_environment.h); redacted
+  std::vector<std::string> env_names;  // all other variables that were set
+  std::vector<OptionOrigin> options;   // those that are not at their default
   base::Pid supervisor_pid = 0;
   base::Pid main_pid = 0;
   double hang_timeout_s = 0;
   std::string preload_path;
-  std::string preload_reason;       // why it is off or could not reach the main program; empty if it is on
-  int world_size = 0;               // 0 unknown
+  std::string preload_reason;  // why it is off or could not reach the main program; empty if it is on
+  int world_size = 0;          // 0 unknown
   RunOutcome outcome = RunOutcome::running;
-  base::WaitStatus child_status;    // of the command; unknown while it runs
-  int exit_status = -1;             // what xpurun returned
-  std::string control;              // path of the control socket
-  std::string control_url;          // the same over HTTP; empty if nothing listened
-  std::string metrics;              // URL of /metrics; empty if nothing listened
+  base::WaitStatus child_status;  // of the command; unknown while it runs
+  int exit_status = -1;           // what xpurun returned
+  std::string control;            // path of the control socket
+  std::string control_url;        // the same over HTTP; empty if nothing listened
+  std::string metrics;            // URL of /metrics; empty if nothing listened
   std::vector<ProcessRecord> processes;
   std::vector<CrashNotice> crashes;
   std::vector<Incident> incidents;

@@ -1,6 +1,7 @@
 #include "common/model/stack_snapshot.h"
 
 #include "common/model/json_visitors.h"
+#include "common/model/redact.h"
 
 namespace xpurun::model {
 
@@ -105,7 +106,12 @@ nlohmann::ordered_json to_json(const ProcessStacks& p) {
 }
 
 base::Result<ProcessStacks> process_stacks_from_json(const nlohmann::json& j) {
-  return read_object<ProcessStacks>(kStacksSchema, "stacks file", j);
+  auto p = read_object<ProcessStacks>(kStacksSchema, "stacks file", j);
+  if (p) {
+    // Files of an older xpurun, or of another program, were masked less or not at all.
+    p->cmdline = redact_argv(p->cmdline);
+  }
+  return p;
 }
 
 base::Result<ProcessStacks> load_process_stacks(const std::string& path) {

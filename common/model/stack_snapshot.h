@@ -31,7 +31,7 @@ enum class FrameKind {
 
 template <>
 inline constexpr std::array<std::string_view, 5> kNames<FrameKind> = {"python", "native", "kernel", "gpu",
-                                                                     "marker"};
+                                                                      "marker"};
 
 struct Local {
   std::string name;

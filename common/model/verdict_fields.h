@@ -1,4 +1,5 @@
-// The field lists of Verdict and its parts, for the .cpp files that write or read a file with a verdict in it.
+// The field lists of Verdict and its parts, for the .cpp files that write or read a file with a verdict in
+// it.
 #pragma once
 
 #include "common/model/json_visitors.h"

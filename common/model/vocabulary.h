@@ -16,7 +16,7 @@ enum class ProcessRole {
 };
 template <>
 inline constexpr std::array<std::string_view, 5> kNames<ProcessRole> = {"other", "rank", "worker", "agent",
-                                                                       "child"};
+                                                                        "child"};
 
 // Ranks, their helpers and the launcher: the processes whose stacks and deaths count.
 constexpr bool takes_part(ProcessRole role) {
@@ -26,8 +26,8 @@ constexpr bool takes_part(ProcessRole role) {
 // How the run ended.
 enum class RunOutcome { running, exit, signal, hang, spawn_failed, interrupted };
 template <>
-inline constexpr std::array<std::string_view, 6> kNames<RunOutcome> = {"running", "exit",         "signal",
-                                                                      "hang",    "spawn_failed", "interrupted"};
+inline constexpr std::array<std::string_view, 6> kNames<RunOutcome> = {
+    "running", "exit", "signal", "hang", "spawn_failed", "interrupted"};
 
 // Why a dump was taken.
 enum class DumpReason {
@@ -40,7 +40,7 @@ enum class DumpReason {
 };
 template <>
 inline constexpr std::array<std::string_view, 6> kNames<DumpReason> = {"request", "hang",   "crash",
-                                                                      "death",   "signal", "terminated"};
+                                                                       "death",   "signal", "terminated"};
 
 // What came of one process's dump.
 enum class DumpStatus {
@@ -52,7 +52,7 @@ enum class DumpStatus {
 };
 template <>
 inline constexpr std::array<std::string_view, 5> kNames<DumpStatus> = {"ok", "partial", "failed", "timeout",
-                                                                      "dead"};
+                                                                       "dead"};
 
 // A thread in several snapshots of one dump.
 enum class Motion { unknown, stuck, moving };

@@ -84,7 +84,8 @@ base::Status keep_files(const std::string& directory, const DumpOutcome& outcome
 // named.
 bool is_missed(const model::DumpedProcess& p, const std::vector<base::Pid>& named) {
   const bool was_named = std::find(named.begin(), named.end(), p.pid) != named.end();
-  return (p.status == model::DumpStatus::failed || p.status == model::DumpStatus::timeout) && (was_named || !has_ended(base::ProcFs(), p.pid));
+  return (p.status == model::DumpStatus::failed || p.status == model::DumpStatus::timeout) &&
+         (was_named || !has_ended(base::ProcFs(), p.pid));
 }
 
 // Whether every process could be dumped.

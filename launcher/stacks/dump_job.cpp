@@ -27,8 +27,8 @@ DumpJob::DumpJob(EventLoop& loop, DumpRequest request, HelperStarted started, Do
   for (const DumpTarget& target : request_.targets) {
     auto e = std::make_unique<Entry>();
     e->target = target;
-    e->first_wave =
-        request_.order == DumpOrder::all_together || target.role == model::ProcessRole::rank || target.role == model::ProcessRole::agent;
+    e->first_wave = request_.order == DumpOrder::all_together || target.role == model::ProcessRole::rank ||
+                    target.role == model::ProcessRole::agent;
     e->result = {.pid = target.pid, .rank = target.rank, .role = target.role};
     entries_.push_back(std::move(e));
   }
@@ -247,11 +247,10 @@ bool DumpJob::helper_ended(base::Pid pid, base::WaitStatus status) {
     e->process_open = false;  // only now: the entry must not be over before it has a result
     if (!e->has_result) {
       e->result.no_result = true;
-      finish_entry(
-          *e, model::DumpStatus::failed,
-          status.signaled()
-              ? fmt::format("the dump helper died of {}", signal_name(status.signal()))
-              : fmt::format("the dump helper exited with status {} and no result", status.exit_code()));
+      finish_entry(*e, model::DumpStatus::failed,
+                   status.signaled() ? fmt::format("the dump helper died of {}", signal_name(status.signal()))
+                                     : fmt::format("the dump helper exited with status {} and no result",
+                                                   status.exit_code()));
     }
     settle(*e);
     return true;
@@ -265,7 +264,8 @@ void DumpJob::expire() {
     if (e->process_open) {
       if (!e->has_result) {
         e->result.no_result = true;
-        finish_entry(*e, model::DumpStatus::timeout, fmt::format("no result within {} s", request_.deadline_s));
+        finish_entry(*e, model::DumpStatus::timeout,
+                     fmt::format("no result within {} s", request_.deadline_s));
       }
       e->helper.kill();
     } else if (e->stage == Stage::waiting) {

@@ -100,7 +100,8 @@ std::vector<DumpTarget> identify_targets(const base::ProcFs& proc, const std::ve
     if (const auto identity = identity_of(proc, pid); identity && runs_python(proc, pid)) {
       t.rank = identity->rank;
       t.local_rank = identity->local_rank;
-      t.role = has_python_ancestor(proc, pid, *identity) ? model::ProcessRole::worker : model::ProcessRole::rank;
+      t.role =
+          has_python_ancestor(proc, pid, *identity) ? model::ProcessRole::worker : model::ProcessRole::rank;
     }
     out.push_back(std::move(t));
   }

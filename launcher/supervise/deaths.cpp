@@ -88,7 +88,8 @@ void Supervisor::process_died(base::Pid pid, std::optional<base::WaitStatus> sta
   if (TrackedProcess* p = table_.find(pid); p != nullptr && p->alive) {
     loop_.remove(p->pidfd.fd());
     const bool readable = !status && p->pidfd;
-    const base::WaitStatus end = readable ? p->pidfd.wait_status_of_stranger() : status.value_or(base::WaitStatus());
+    const base::WaitStatus end =
+        readable ? p->pidfd.wait_status_of_stranger() : status.value_or(base::WaitStatus());
     table_.mark_dead(pid);
     model::ProcessRecord& record = p->record;
     const bool counts = model::takes_part(record.role);
@@ -107,7 +108,8 @@ void Supervisor::process_died(base::Pid pid, std::optional<base::WaitStatus> sta
     crashing_.erase(pid);
     // The first failure of a rank: where were the others? Soon the launcher will end them.
     const bool failure = record.death.happened && !end.succeeded() && !record.death.follower;
-    if (record.role == model::ProcessRole::rank && failure && !shutdown_.active() && !dumped_since(3) && pid != table_.main()) {
+    if (record.role == model::ProcessRole::rank && failure && !shutdown_.active() && !dumped_since(3) &&
+        pid != table_.main()) {
       wish_dump({.why = model::DumpReason::death, .trigger = record.rank});
     }
     journal_.changed();
@@ -197,7 +199,8 @@ int Supervisor::exit_status() const {
   double first = std::numeric_limits<double>::infinity();
   for (const model::ProcessRecord& r : table_.records()) {
     const model::Death& d = r.death;
-    const bool failed = r.role == model::ProcessRole::rank && d.happened && !d.follower && !d.wait_status.succeeded();
+    const bool failed =
+        r.role == model::ProcessRole::rank && d.happened && !d.follower && !d.wait_status.succeeded();
     double at_s = d.at_s;
     for (const model::CrashNotice& crash : journal_.manifest().crashes) {
       // A rank that is held for its dump dies later than it crashed.

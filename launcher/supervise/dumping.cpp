@@ -102,7 +102,8 @@ std::vector<DumpTarget> Supervisor::dump_targets() const {
     targets.push_back(std::move(t));
   }
   // Ranks first: their stops shall be closest together.
-  std::stable_partition(targets.begin(), targets.end(), [](const DumpTarget& t) { return t.role == model::ProcessRole::rank; });
+  std::stable_partition(targets.begin(), targets.end(),
+                        [](const DumpTarget& t) { return t.role == model::ProcessRole::rank; });
   return targets;
 }
 

@@ -190,7 +190,8 @@ bool ProcessTable::known_rank_before(const TrackedProcess& p) const {
 void ProcessTable::find_left_behind() {
   for (auto& [pid, p] : processes_) {
     const bool orphan = p.record.ppid == supervisor_ && pid != main_;
-    if (p.alive && p.identity && orphan && p.record.role != model::ProcessRole::rank && known_rank_before(p)) {
+    if (p.alive && p.identity && orphan && p.record.role != model::ProcessRole::rank &&
+        known_rank_before(p)) {
       p.left_behind = true;
     }
   }
@@ -442,7 +443,8 @@ std::vector<const TrackedProcess*> ProcessTable::dead_ranks() const {
 std::vector<model::ProcessRecord> ProcessTable::records() const {
   std::vector<model::ProcessRecord> out;
   const auto add = [&](const TrackedProcess& p) {
-    const bool matters = p.record.role != model::ProcessRole::other && p.record.role != model::ProcessRole::child;
+    const bool matters =
+        p.record.role != model::ProcessRole::other && p.record.role != model::ProcessRole::child;
     if (matters || p.record.pid == main_) {
       out.push_back(p.record);
     }
@@ -456,7 +458,8 @@ std::vector<model::ProcessRecord> ProcessTable::records() const {
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
     // Ranks first, in order; then the rest as it appeared.
     const auto key = [](const model::ProcessRecord& r) {
-      return std::tuple(r.role != model::ProcessRole::rank, r.role == model::ProcessRole::rank ? r.rank : 0, r.seen_s, r.pid);
+      return std::tuple(r.role != model::ProcessRole::rank, r.role == model::ProcessRole::rank ? r.rank : 0,
+                        r.seen_s, r.pid);
     };
     return key(a) < key(b);
   });

@@ -5,6 +5,7 @@
 #include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/strings.h"
+#include "common/model/kept_environment.h"
 #include "common/model/redact.h"
 #include "common/wire/logs.h"
 #include "launcher/spawn/command_spawner.h"
@@ -108,7 +109,9 @@ void Supervisor::describe_run() {
     const size_t eq = entry.find('=');
     env.emplace(entry.substr(0, eq), eq == std::string::npos ? "" : entry.substr(eq + 1));
   }
-  m.env = model::redact_env(env);
+  model::KeptEnvironment kept = model::keep_environment(env);
+  m.env = std::move(kept.values);
+  m.env_names = std::move(kept.names);
   m.supervisor_pid = ::getpid();
   m.hang_timeout_s = options_.hang_timeout_s;
   m.options = options_.origins;

@@ -31,7 +31,8 @@ bool escalated(const Scene& scene) {
 
 bool left_in_peace(const Scene& scene, const RankView& v) {
   const Ending* e = scene.ending_of(v);
-  return (v.seen != nullptr && !v.seen->alive && v.seen->wait_status.succeeded()) || (e != nullptr && !e->failed());
+  return (v.seen != nullptr && !v.seen->alive && v.seen->wait_status.succeeded()) ||
+         (e != nullptr && !e->failed());
 }
 
 namespace {
@@ -102,7 +103,8 @@ std::string pipe_words(const RankView& v) {
                      v.full_pipe->pid, main_place(*v.full_pipe));
 }
 
-// What a wait inside the rank is for: a full pipe, locks of two threads, or else where the rank's helper stands.
+// What a wait inside the rank is for: a full pipe, locks of two threads, or else where the rank's helper
+// stands.
 std::string own_wait_words(const Scene& scene, const RankView& v) {
   if (v.full_pipe != nullptr) {
     return pipe_words(v);

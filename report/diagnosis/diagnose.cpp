@@ -78,7 +78,8 @@ std::string dump_that_matters(const RunManifest& run) {
   }
   // The stacks of the others at a death show who waited for whom.
   const auto told = std::find_if(run.dumps.begin(), run.dumps.end(), [&](const model::DumpRecord& d) {
-    return root != nullptr && (d.why == model::DumpReason::death || d.why == model::DumpReason::crash) && d.at_s + 1 >= root->at_s;
+    return root != nullptr && (d.why == model::DumpReason::death || d.why == model::DumpReason::crash) &&
+           d.at_s + 1 >= root->at_s;
   });
   if (told != run.dumps.end()) {
     return told->dir;

@@ -93,7 +93,7 @@ void doubt_idle(const Scene& scene, model::Verdict& verdict) {
     verdict.sentence.replace(0, 4, "slow");
   }
   verdict.next.text = doubted_idle ? "if it should not wait for the outside, run with --hang-idle"
-                              : "if this is as it should be, raise --hang-timeout";
+                                   : "if this is as it should be, raise --hang-timeout";
 }
 
 }  // namespace xpurun::report

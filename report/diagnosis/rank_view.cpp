@@ -196,7 +196,8 @@ void find_full_pipe(RankView& v, const Facts& facts) {
     if (p.pid == v.pid) {
       continue;
     }
-    const bool child = p.rank == v.rank && (p.role == model::ProcessRole::worker || p.role == model::ProcessRole::child);
+    const bool child =
+        p.rank == v.rank && (p.role == model::ProcessRole::worker || p.role == model::ProcessRole::child);
     if (child && waits_for_child(*v.stacks) && cannot_write(p)) {
       v.full_pipe = &p;
       v.pipe_reader = v.stacks;

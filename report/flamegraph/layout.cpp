@@ -214,11 +214,16 @@ std::vector<Plan> plan_panels(const StackForest& forest, Layer layer) {
       continue;
     }
     const bool main_of_rank = role->process == model::ProcessRole::rank && role->thread == "main";
-    Plan& plan = plans[main_of_rank ? 0 : role->process == model::ProcessRole::rank ? 1 : role->process == model::ProcessRole::worker ? 2 : 3];
-    const bool named = role->process == model::ProcessRole::agent || role->process == model::ProcessRole::other;
+    Plan& plan = plans[main_of_rank                                  ? 0
+                       : role->process == model::ProcessRole::rank   ? 1
+                       : role->process == model::ProcessRole::worker ? 2
+                                                                     : 3];
+    const bool named =
+        role->process == model::ProcessRole::agent || role->process == model::ProcessRole::other;
     plan.roots.push_back(
-        {&tree,
-         main_of_rank ? "" : (named ? fmt::format("{}: {}", name_of(role->process), role->thread) : role->thread)});
+        {&tree, main_of_rank
+                    ? ""
+                    : (named ? fmt::format("{}: {}", name_of(role->process), role->thread) : role->thread)});
     plan.panel.total += tree.root().total.weight();
     plan.frames += tree.size() + 1;
   }

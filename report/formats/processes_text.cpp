@@ -45,8 +45,9 @@ std::string process_heading(const model::ProcessStacks& p) {
                                 base::elide_middle(command, kMaxCommand));
   std::vector<std::string> facts;
   if (p.rank != base::kNoRank) {
-    facts.push_back(p.role == model::ProcessRole::rank ? fmt::format("rank {}", p.rank)
-                                     : fmt::format("{} of rank {}", name_of(p.role), p.rank));
+    facts.push_back(p.role == model::ProcessRole::rank
+                        ? fmt::format("rank {}", p.rank)
+                        : fmt::format("{} of rank {}", name_of(p.role), p.rank));
   }
   if (!p.host.empty()) {
     facts.push_back("host " + base::sanitize(p.host));

@@ -44,8 +44,9 @@ class Frames {
 
 std::string profile_name(const model::ProcessStacks& p, const model::ThreadStack& t) {
   const std::string who = p.rank == base::kNoRank ? fmt::format("pid {}", p.pid)
-                          : p.role == model::ProcessRole::rank      ? fmt::format("rank {}", p.rank)
-                                                  : fmt::format("{} {} of rank {}", name_of(p.role), p.pid, p.rank);
+                          : p.role == model::ProcessRole::rank
+                              ? fmt::format("rank {}", p.rank)
+                              : fmt::format("{} {} of rank {}", name_of(p.role), p.pid, p.rank);
   const std::string& name = t.main ? "MainThread" : (t.python_name.empty() ? t.comm : t.python_name);
   return base::sanitize(fmt::format("{} / {} ({})", who, name, t.tid));
 }

@@ -1,5 +1,6 @@
 // py-spy dump.
 #include "common/base/strings.h"
+#include "common/model/redact.h"
 #include "report/import/line_notes.h"
 #include "report/import/readers.h"
 
@@ -62,7 +63,7 @@ base::Result<Imported> read_pyspy_text(std::string_view text, const ImportHint& 
       out.processes.push_back(imported_process(hint));
       out.processes.back().pid = static_cast<base::Pid>(pid.value_or(0));
       if (colon + 2 < line.size()) {
-        out.processes.back().cmdline = {base::sanitize(line.substr(colon + 2))};
+        out.processes.back().cmdline = {model::redact_text(base::sanitize(line.substr(colon + 2)))};
       }
       thread = nullptr;
     } else if (line.starts_with("Python v") && !out.processes.empty()) {

@@ -181,6 +181,7 @@ void put_environment(data& page, const RunReport& report) {
     env.push_back(pair_data(key, value));
   }
   put_list(page, "env", env);
+  put_text(page, "other_variables", base::join(run.env_names, ", "));
 }
 
 std::string render(const RunReport& report, const std::string& json, const PageLimits& limits,

@@ -121,6 +121,7 @@ ordered_json environment_json(const model::RunManifest& run) {
   j["hang_timeout_s"] = run.hang_timeout_s;
   j["world_size"] = run.world_size;
   j["variables"] = run.env;
+  j["other_variables"] = run.env_names;
   return j;
 }
 

@@ -134,8 +134,10 @@ data rank_data(const RankRow& r) {
 
 data process_data(const ProcessLine& p) {
   data d;
-  d.set("who", p.role == model::ProcessRole::rank ? fmt::format("rank {}", p.rank)
-                                : (p.rank >= 0 ? fmt::format("{} of rank {}", name_of(p.role), p.rank) : std::string(name_of(p.role))));
+  d.set("who", p.role == model::ProcessRole::rank
+                   ? fmt::format("rank {}", p.rank)
+                   : (p.rank >= 0 ? fmt::format("{} of rank {}", name_of(p.role), p.rank)
+                                  : std::string(name_of(p.role))));
   d.set("pid", fmt::format("{}", p.pid));
   put_text(d, "host", p.host);
   d.set("status", std::string(name_of(p.status)));
@@ -156,8 +158,9 @@ data dump_data(const DumpSummary& dump, const RunReport& report, const PageLimit
                                base::human_duration(dump.manifest->at_s),
                                static_cast<double>(dump.manifest->spread_ns) * 1e-6));
   }
-  const auto bad = static_cast<size_t>(std::count_if(dump.processes.begin(), dump.processes.end(),
-                                                     [](const ProcessLine& p) { return p.status != model::DumpStatus::ok; }));
+  const auto bad = static_cast<size_t>(
+      std::count_if(dump.processes.begin(), dump.processes.end(),
+                    [](const ProcessLine& p) { return p.status != model::DumpStatus::ok; }));
   d.set("tally", bad == 0 ? fmt::format("{} processes, all complete", dump.processes.size())
                           : fmt::format("{} processes, {} incomplete", dump.processes.size(), bad));
   data processes{data::type::list};

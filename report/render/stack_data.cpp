@@ -61,7 +61,8 @@ class Columns {
       }
       at_["moment"].push_back(moments_.size() - 1);
       at_["path"].push_back(path(*moment.forest, s.path));
-      at_["role"].push_back(index(role_ids_, roles_, {std::string(name_of(s.role->process)), s.role->thread}));
+      at_["role"].push_back(
+          index(role_ids_, roles_, {std::string(name_of(s.role->process)), s.role->thread}));
       at_["state"].push_back(state_of(s));
       at_["threads"].push_back(s.threads);
       at_["ranks"].push_back(set(s.ranks));

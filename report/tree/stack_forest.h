@@ -27,7 +27,7 @@ std::string_view name_of(Layer layer);
 
 struct RoleTree {
   model::ProcessRole process = model::ProcessRole::other;
-  std::string thread;   // "main", "pt_autograd_#"
+  std::string thread;  // "main", "pt_autograd_#"
   std::array<FrameTree, 3> layers;
 
   const FrameTree& tree(Layer layer) const { return layers[static_cast<size_t>(layer)]; }

@@ -34,8 +34,7 @@ bool is_continuation(char c) {
 }
 
 std::string quoted(std::string_view prefix, const std::string& text) {
-  // Masks passwords in URLs and NAME=value.
-  const std::string safe = model::redact_argv({text}).front();
+  const std::string safe = model::redact_text(text);
   std::string out(prefix);
   out += '\'';
   size_t shown = 0;

@@ -1,6 +1,7 @@
 // Input: lines of text, which become the names of threads, functions, files, modules, hosts, variables and
 // notes of a small run. Whatever they are, the page and the pictures have only the tags, attributes and
 // scripts that the templates have, no byte that XML forbids, and the page gives its data back.
+#include "common/model/kept_environment.h"
 #include "common/model/redact.h"
 #include "report/findings.h"
 #include "report/flamegraph/svg.h"
@@ -76,7 +77,10 @@ RunReport report_of(Names& names) {
   r.run.host = names.next();
   r.run.cwd = names.next();
   r.run.command = model::redact_argv({names.next(), names.next()});
-  r.run.env = model::redact_env({{names.next(), names.next()}, {"MY_TOKEN", "hunter2hunter2"}});
+  model::KeptEnvironment kept = model::keep_environment(
+      {{names.next(), names.next()}, {"NCCL_" + names.next(), names.next()}, {"MY_TOKEN", "hunter2hunter2"}});
+  r.run.env = std::move(kept.values);
+  r.run.env_names = std::move(kept.names);
   r.run.incidents.push_back({.n = 1, .dump = names.next()});
   r.verdict.kind = "hang";
   r.verdict.id = "hang.stuck";

@@ -169,7 +169,7 @@ def run_manifest(options):
         "elapsed_s": 47.3,
         "command": ["torchrun", "--nproc-per-node=4", "train.py"],
         "cwd": "/home/user/project",
-        "env": {"API_TOKEN": "****", "NCCL_DEBUG": value, "PATH": "/usr/bin:/bin"},
+        "env": {"API_TOKEN": "hunter2", "NCCL_TOKEN": "hunter2", "NCCL_DEBUG": value, "PATH": "/usr/bin:/bin"},
         "supervisor_pid": 4600,
         "main_pid": 4700,
         "hang_timeout_s": 10,

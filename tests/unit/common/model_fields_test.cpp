@@ -1,6 +1,6 @@
-// Every field of the run directory's files survives writing and reading. The structs are filled by the same field
-// lists that write and read them, each field with a value of its own that is not its default, so that a reader
-// that forgets a field, or a key used twice, shows.
+// Every field of the run directory's files survives writing and reading. The structs are filled by the same
+// field lists that write and read them, each field with a value of its own that is not its default, so that a
+// reader that forgets a field, or a key used twice, shows.
 #include "common/model/dump_manifest.h"
 #include "common/model/json_visitors.h"
 #include "common/model/run_manifest.h"
@@ -16,8 +16,8 @@ using nlohmann::json;
 
 namespace {
 
-// Gives every value in a JSON tree another one of the same type. Run over the output of to_json() of a struct with
-// one element in each list, this yields a file in which no member has its default.
+// Gives every value in a JSON tree another one of the same type. Run over the output of to_json() of a struct
+// with one element in each list, this yields a file in which no member has its default.
 class Filler {
  public:
   void fill(json& j, const std::string& key = {}) {
@@ -49,9 +49,10 @@ class Filler {
   std::string text_for(const std::string& key) {
     // Members with a closed vocabulary or a form of their own.
     static const std::map<std::string, std::string> kSpecial = {
-        {"role", "worker"},      {"outcome", "hang"}, {"why", "crash"},   {"status", "partial"},
-        {"gil", "dropping"},     {"motion", "stuck"}, {"state", "T"},     {"address", "0x1234"},
-        {"pc", "0x7f0011223344"}, {"offset", "0x88"},  {"kind", "kernel"},       {"life", "working"}, {"helper_life", "stirring"}, {"outside", "polling"},
+        {"role", "worker"},          {"outcome", "hang"},    {"why", "crash"},   {"status", "partial"},
+        {"gil", "dropping"},         {"motion", "stuck"},    {"state", "T"},     {"address", "0x1234"},
+        {"pc", "0x7f0011223344"},    {"offset", "0x88"},     {"kind", "kernel"}, {"life", "working"},
+        {"helper_life", "stirring"}, {"outside", "polling"},
     };
     const auto special = kSpecial.find(key);
     return special != kSpecial.end() ? special->second : "text " + std::to_string(next_++);
@@ -83,6 +84,7 @@ TEST_CASE("every field of run.json survives writing and reading") {
   r.started_wall_ns = 1;
   r.command = {"torchrun"};
   r.env = {{"A", "b"}};
+  r.env_names = {"C"};
   r.options.push_back({});
   r.processes.push_back({.cmdline = {"python"}, .death = {.happened = true}});
   r.crashes.push_back({.address = 1});
@@ -97,8 +99,8 @@ TEST_CASE("every field of run.json survives writing and reading") {
   // Derived from started_wall_ns.
   j["started"] = json::parse(to_json(*run_manifest_from_json(j)).dump())["started"];
   for (json* verdict : {&j["verdict"], &j["incidents"][0]["verdict"]}) {
-    (*verdict)["next"] = (*verdict)["next_text"].get<std::string>() + ": " +
-                         (*verdict)["next_command"].get<std::string>();
+    (*verdict)["next"] =
+        (*verdict)["next_text"].get<std::string>() + ": " + (*verdict)["next_command"].get<std::string>();
   }
   check_round_trip(j, run_manifest_from_json);
 }

@@ -14,7 +14,7 @@ TEST_CASE("stacks survive writing and reading") {
   p.host = "a";
   p.pid = 42;
   p.rank = 3;
-  p.role = model::ProcessRole::rank;
+  p.role = ProcessRole::rank;
   p.status = DumpStatus::partial;
   p.reason = "one thread did not stop";
   p.threads.push_back({.tid = 42, .comm = "python", .state = 'S', .main = true, .gil = GilState::holder});
@@ -53,8 +53,9 @@ TEST_CASE("the run manifest survives writing and reading") {
   r.id = "x";
   r.command = {"torchrun", "t.py"};
   r.env = {{"A", "b"}};
-  r.processes.push_back({.pid = 7, .role = model::ProcessRole::rank, .rank = 0});
-  r.processes[0].death = {.happened = true, .order = 1, .at_s = 2.5, .wait_status = xpurun::base::WaitStatus(9)};
+  r.processes.push_back({.pid = 7, .role = ProcessRole::rank, .rank = 0});
+  r.processes[0].death = {
+      .happened = true, .order = 1, .at_s = 2.5, .wait_status = xpurun::base::WaitStatus(9)};
   r.crashes.push_back({.pid = 7, .rank = 0, .signal = 11, .address = 0xdead});
   r.incidents.push_back({.n = 1, .at_s = 3});
   r.verdict.kind = "crash";
@@ -69,8 +70,12 @@ TEST_CASE("the run manifest survives writing and reading") {
 TEST_CASE("the dump manifest survives writing and reading") {
   DumpManifest d;
   d.n = 1;
-  d.why = model::DumpReason::hang;
-  d.processes.push_back({.pid = 7, .rank = 0, .role = model::ProcessRole::rank, .status = model::DumpStatus::ok, .file = "rank-0.stacks.json"});
+  d.why = DumpReason::hang;
+  d.processes.push_back({.pid = 7,
+                         .rank = 0,
+                         .role = ProcessRole::rank,
+                         .status = DumpStatus::ok,
+                         .file = "rank-0.stacks.json"});
   d.ranks.push_back({.rank = 0, .pid = 7, .still_s = 10});
   d.ranks.push_back({.rank = 1, .alive = false, .wait_status = xpurun::base::WaitStatus(9)});
   d.ranks.push_back({.rank = 2, .helper_life = HelperLife::stirring, .outside = OutsideWait::polling});

@@ -151,8 +151,9 @@ model::RankObservation& Job::seen(base::Rank r) {
 }
 
 model::ProcessStacks& Job::stacks_of(base::Rank r) {
-  const auto it = std::find_if(facts.stacks.begin(), facts.stacks.end(),
-                               [&](const auto& s) { return s.rank == r && s.role == model::ProcessRole::rank; });
+  const auto it = std::find_if(facts.stacks.begin(), facts.stacks.end(), [&](const auto& s) {
+    return s.rank == r && s.role == model::ProcessRole::rank;
+  });
   if (it != facts.stacks.end()) {
     return *it;
   }
@@ -269,7 +270,8 @@ Job& Job::notice(base::Rank r, int signal, double at_s, base::Pid sender, uint64
 }
 
 Job& Job::agent_died(int wait_status, double at_s) {
-  facts.run.processes.front().death = {.happened = true, .at_s = at_s, .wait_status = base::WaitStatus(wait_status)};
+  facts.run.processes.front().death = {
+      .happened = true, .at_s = at_s, .wait_status = base::WaitStatus(wait_status)};
   return *this;
 }
 
@@ -321,8 +323,10 @@ Job& Job::crash_dump() {
   for (auto& n : facts.run.crashes) {
     n.dump = facts.dump_dir;
   }
-  facts.run.dumps.push_back(
-      {.n = 1, .why = model::DumpReason::crash, .dir = facts.dump_dir, .at_s = facts.run.crashes.front().at_s});
+  facts.run.dumps.push_back({.n = 1,
+                             .why = model::DumpReason::crash,
+                             .dir = facts.dump_dir,
+                             .at_s = facts.run.crashes.front().at_s});
   auto& frames = stacks_of(facts.run.crashes.front().rank).threads.front();
   frames.crashed = true;
   return *this;

@@ -62,9 +62,9 @@ TEST_CASE("all helpers prepare before any is released") {
   const std::string program = helper(
       "echo $2 >> prepared; echo ready; cat > /dev/null; test $(wc -l < prepared) = 2 || exit 9\n"
       "echo stopped $2 77; echo '{}' > $4; echo done ok\n");
-  const auto out =
-      take({.program = program,
-            .targets = {{.pid = 100, .rank = 0, .role = model::ProcessRole::rank}, {.pid = 103, .rank = 1, .role = model::ProcessRole::rank}}});
+  const auto out = take({.program = program,
+                         .targets = {{.pid = 100, .rank = 0, .role = model::ProcessRole::rank},
+                                     {.pid = 103, .rank = 1, .role = model::ProcessRole::rank}}});
   REQUIRE(out.dump.processes.size() == 2);
   for (const auto& p : out.dump.processes) {
     CHECK(p.status == model::DumpStatus::ok);
@@ -77,8 +77,9 @@ TEST_CASE("all helpers prepare before any is released") {
 TEST_CASE("workers come after the ranks have been stopped") {
   const std::string program =
       helper("echo $2 >> order; echo ready; cat > /dev/null; echo stopped $2 1; echo done ok\n");
-  const auto out = take(
-      {.program = program, .targets = {{.pid = 7, .role = model::ProcessRole::worker}, {.pid = 8, .rank = 0, .role = model::ProcessRole::rank}}});
+  const auto out = take({.program = program,
+                         .targets = {{.pid = 7, .role = model::ProcessRole::worker},
+                                     {.pid = 8, .rank = 0, .role = model::ProcessRole::rank}}});
   CHECK(base::read_file("order").value() == "8\n7\n");
   CHECK(out.dump.processes[0].status == model::DumpStatus::ok);
 }

@@ -170,6 +170,8 @@ class ReportFiles(unittest.TestCase):
     def test_secrets_stay_masked(self):
         text, _ = self.page("plain")
         self.assertIn("****", text)
+        self.assertNotIn("hunter2", text)
+        self.assertIn("API_TOKEN", text, "by name only")
 
 
 if __name__ == "__main__":

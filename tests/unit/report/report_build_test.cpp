@@ -141,9 +141,3 @@ TEST_CASE("files are read in the order of their ranks") {
                                                             "order/rank-10.stacks.json",
                                                             "order/rank-100.stacks.json"});
 }
-
-TEST_CASE("endings are said in words") {
-  CHECK(ending_text(9) == "killed by SIGKILL");
-  CHECK(ending_text(3 << 8) == "exited with status 3");
-  CHECK(ending_text(-1) == "ended");
-}

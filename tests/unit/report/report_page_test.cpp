@@ -57,7 +57,10 @@ RunReport sample_report(int more = 0) {
   r.dumps.push_back(
       {.dir = "dumps/1-hang",
        .processes = {{.rank = 0, .role = model::ProcessRole::rank, .status = model::DumpStatus::ok},
-                     {.rank = 1, .role = model::ProcessRole::rank, .status = model::DumpStatus::timeout, .reason = "longer than 100 ms"}}});
+                     {.rank = 1,
+                      .role = model::ProcessRole::rank,
+                      .status = model::DumpStatus::timeout,
+                      .reason = "longer than 100 ms"}}});
   r.verdict.dump = "dumps/1-hang";
   r.run.incidents.push_back({.n = 1, .at_s = 12, .cleared_s = 15, .dump = "dumps/0-hang"});
   r.run.incidents.push_back({.n = 2, .at_s = 42, .cleared_s = 43, .dump = "dumps/1-hang"});

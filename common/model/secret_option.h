@@ -1,0 +1,36 @@
+// Walks over the words of a command line and knows which of them is the value of an option that takes a
+// secret.
+#pragma once
+
+#include <string_view>
+
+namespace xpurun::model {
+
+// What of a word is secret.
+enum class Hide {
+  nothing,
+  all,            // the whole word
+  after_colon,    // user:password
+  after_percent,  // user%password
+  after_option,   // -pPASSWORD
+};
+
+// Feed it the words of one command in their order. It holds no text of them.
+class SecretOptions {
+ public:
+  Hide next(std::string_view word);
+  // Whether the word after the last one is a value to be masked as a whole.
+  bool expects_secret() const { return next_ == Hide::all; }
+
+ private:
+  // Programs with short options for secrets.
+  enum class Program { other, mysql, sshpass, seven_zip, redis, ldap, zip, mosquitto, smb, openssl, curl };
+
+  static Program program_of(std::string_view word);
+  Hide short_option(std::string_view word);
+
+  Program program_ = Program::other;
+  Hide next_ = Hide::nothing;
+};
+
+}  // namespace xpurun::model
