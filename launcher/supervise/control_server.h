@@ -37,6 +37,7 @@ class ControlServer {
     base::UniqueFd fd;
     std::string input;
     size_t unanswered = 0;
+    bool asks_no_more = false;  // has shut down its sending side
     EventLoop::TimerId deadline = 0;
   };
 
@@ -44,6 +45,7 @@ class ControlServer {
   void read_from(int fd);
   void handle_lines(int fd, const std::shared_ptr<Client>& client);
   void handle(int fd, const std::shared_ptr<Client>& client, const std::string& line);
+  void input_ended(int fd, const std::shared_ptr<Client>& client);
   void send(int fd, Client& client, const nlohmann::ordered_json& reply);
   // It is dropped if it asks for nothing within a while.
   void await_request(int fd, Client& client);
