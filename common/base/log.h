@@ -1,10 +1,11 @@
-// Logging to <run directory>/xpurun.log and, at the chosen level, to standard error. Nothing is formatted
-// below the active level. Hides spdlog. Not for messages that are part of the product: those are printed.
-// Thread rule: the supervisor is single-threaded; so is this.
+// Logging to <run directory>/xpurun.log, through whoever writes that file, and, at the chosen level, to
+// standard error. Nothing is formatted below the active level. Hides spdlog. Not for messages that are part
+// of the product: those are printed. Thread rule: the supervisor is single-threaded; so is this.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,8 +16,9 @@ enum class LogLevel { debug, info, warn, error, off };
 
 // Until called, warnings and errors go to standard error.
 void log_to_stderr(LogLevel level);
-// Adds a file sink with every level from debug on. A file that cannot be written is said once, not fatal.
-void log_to_file(const std::string& path);
+// Adds a sink with every level from debug on, called with whole lines that end in a newline. It must not log.
+// An empty function removes the sink.
+void log_to(std::function<void(std::string_view)> sink);
 
 bool log_enabled(LogLevel level);
 void log_write(LogLevel level, std::string_view text);

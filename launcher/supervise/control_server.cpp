@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include <utility>
 
 namespace xpurun::launcher {
@@ -37,13 +36,11 @@ ControlServer::~ControlServer() {
   }
   if (listener_) {
     loop_.remove(listener_.get());
-    ::unlink(path_.c_str());
   }
 }
 
 base::Status ControlServer::listen(const std::string& path) {
   XPURUN_TRY_ASSIGN(listener_, listen_unix(path, SOCK_STREAM));
-  path_ = path;
   return loop_.add(listener_.get(), EPOLLIN, [this](uint32_t) { accept_all(); });
 }
 

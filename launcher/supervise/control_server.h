@@ -55,7 +55,6 @@ class ControlServer {
   EventLoop& loop_;
   Handler handler_;
   base::UniqueFd listener_;
-  std::string path_;
   std::map<int, std::shared_ptr<Client>> clients_;
 };
 

@@ -37,13 +37,11 @@ NoticeServer::~NoticeServer() {
   }
   if (listener_) {
     loop_.remove(listener_.get());
-    ::unlink(path_.c_str());
   }
 }
 
 base::Status NoticeServer::listen(const std::string& path) {
   XPURUN_TRY_ASSIGN(listener_, listen_unix(path, SOCK_SEQPACKET));
-  path_ = path;
   return loop_.add(listener_.get(), EPOLLIN, [this](uint32_t) { accept_all(); });
 }
 

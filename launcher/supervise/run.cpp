@@ -2,11 +2,12 @@
 
 #include "common/base/io.h"
 #include "common/base/log.h"
+#include "common/base/scope.h"
 #include "common/base/terminal.h"
 #include "common/model/run_dir.h"
 #include "launcher/cli/exit_status.h"
-#include "launcher/runs/run_lock.h"
 #include "launcher/spawn/command_spawner.h"
+#include "launcher/storage/run_storage.h"
 #include "launcher/supervise/supervisor.h"
 
 #include <cerrno>
@@ -18,6 +19,9 @@ namespace xpurun::launcher {
 
 namespace {
 
+// At the end, for an answer of the file system. Whoever waits for the exit status does not wait for the disk.
+constexpr double kLastWritesS = 1.5;
+
 int status_of_failed_start(const base::Error& e) {
   return e.id == "E-NOT-FOUND" ? kExitNotFound
                                : (e.id == "E-NOT-EXECUTABLE" ? kExitNotExecutable : kExitOwnFailure);
@@ -28,11 +32,9 @@ int complain(const base::Error& e, int status) {
   return status;
 }
 
-base::Result<model::RunDir> make_run_dir(const RunOptions& options) {
-  if (!options.out_dir.empty()) {
-    return model::RunDir::create_at(options.out_dir);
-  }
-  return model::RunDir::create(options.runs_dir, options.name.empty() ? options.command.at(0) : options.name);
+base::Result<OpenedDir> open_dir(const RunOptions& options) {
+  return open_run_dir(options.out_dir, options.runs_dir,
+                      options.name.empty() ? options.command.at(0) : options.name);
 }
 
 }  // namespace
@@ -42,15 +44,9 @@ int run_job(const RunOptions& options) {
   if (const auto program = resolve_program(options.command.at(0)); !program) {
     return complain(program.error(), status_of_failed_start(program.error()));
   }
-  auto dir = make_run_dir(options);
-  if (!dir) {
-    return complain(dir.error(), kExitOwnFailure);
-  }
-  base::log_to_file(dir->log());
-  // Held until we end: `xpurun runs prune` leaves this directory alone.
-  const auto lock = RunLock::take(dir->path());
-  if (!lock) {
-    base::log_info("{}", base::to_line(lock.error()));
+  auto run = RunStorage::open([&] { return open_dir(options); });
+  if (!run) {
+    return complain(run.error(), kExitOwnFailure);
   }
   // Only a status line has something to put away before a stop.
   const int stop = options.status == StatusLine::never || !base::is_terminal(STDERR_FILENO) ? 0 : SIGTSTP;
@@ -59,8 +55,13 @@ int run_job(const RunOptions& options) {
   if (!inbox || !loop) {
     return complain(inbox ? loop.error() : inbox.error(), kExitOwnFailure);
   }
-  Supervisor supervisor(*loop, options, std::move(*dir), std::move(*inbox));
+  const std::unique_ptr<Storage> storage = run->connect(*loop);
+  const std::string log = model::RunDir(run->dir().path).log();
+  base::log_to([&](std::string_view line) { storage->append_or_create(log, std::string(line)); });
+  const auto end_log = base::on_scope_exit([] { base::log_to({}); });
+  Supervisor supervisor(*loop, options, *storage, run->dir(), std::move(*inbox));
   const auto status = supervisor.run();
+  storage->finish(kLastWritesS);
   if (!status) {
     return complain(status.error(), status_of_failed_start(status.error()));
   }
