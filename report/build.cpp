@@ -165,6 +165,9 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
     facts.dump_dir = picked;
   }
   result.verdict = diagnose(facts);
+  if (options.on_verdict) {
+    options.on_verdict(result.verdict);
+  }
   result.notes.insert(result.notes.end(), collected.notes.begin(), collected.notes.end());
 
   Writer writer;

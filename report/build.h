@@ -7,6 +7,7 @@
 #include "common/model/run_dir.h"
 #include "common/model/verdict.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,9 @@ struct BuildOptions {
   bool write_html = true;
   bool write_stacks = true;
   bool source_lines = false;  // put the source lines of the groups' frames into the report
-  size_t max_boxes = 2000;    // per picture; the rest is folded into "(other, n frames)"
+  // Told the verdict before anything is written: a full disk does not keep it back.
+  std::function<void(const model::Verdict&)> on_verdict = {};
+  size_t max_boxes = 2000;  // per picture; the rest is folded into "(other, n frames)"
 };
 
 struct BuildResult {

@@ -132,6 +132,8 @@ int run(const Options& options) {
   if (auto written = write_stacks(stacks, options.out); !written) {
     return give_up(written.error());
   }
+  // The supervisor does not look: the file system may keep it waiting.
+  say("wrote\n");
   if (!options.snapshot.empty()) {
     if (auto saved = (*dump)->save(options.snapshot, stacks); !saved) {
       fmt::print(stderr, "xpurun-stackdump: {}\n", base::sanitize(base::to_line(saved.error())));

@@ -8,16 +8,29 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
-#include <cstdio>
-#include <fcntl.h>
 #include <memory>
 #include <unistd.h>
+#include <utility>
 
 namespace xpurun::base {
 
 namespace {
 
-using FileSink = spdlog::sinks::stdout_sink_base<spdlog::details::console_nullmutex>;
+class FunctionSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  explicit FunctionSink(std::function<void(std::string_view)> take) : take_(std::move(take)) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    take_(std::string_view(line.data(), line.size()));
+  }
+  void flush_() override {}
+
+ private:
+  std::function<void(std::string_view)> take_;
+};
 
 // Standard error as long as nobody else writes what is meant for it.
 class ErrorSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
@@ -83,24 +96,14 @@ void log_to_stderr(LogLevel level) {
   }
 }
 
-void log_to_file(const std::string& path) {
+void log_to(std::function<void(std::string_view)> sink) {
   auto& l = logger();
-  // Opened here, not by spdlog: the command must not inherit it, and others must not read it.
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  FILE* file = fd >= 0 ? ::fdopen(fd, "a") : nullptr;
-  if (file == nullptr) {
-    log_write(LogLevel::warn, fmt::format("no log file {}", path));
-    return;
-  }
-  try {
-    // Lives as long as the process.
-    auto sink = std::make_shared<FileSink>(file);
-    sink->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
-    l.sinks().push_back(sink);
+  l.sinks().resize(1);
+  if (sink) {
+    auto added = std::make_shared<FunctionSink>(std::move(sink));
+    added->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+    l.sinks().push_back(added);
     l.set_level(spdlog::level::debug);
-    l.flush_on(spdlog::level::debug);
-  } catch (const spdlog::spdlog_ex& e) {
-    log_write(LogLevel::warn, fmt::format("no log file: {}", e.what()));
   }
 }
 

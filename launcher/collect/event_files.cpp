@@ -1,12 +1,10 @@
 #include "launcher/collect/event_files.h"
 
-#include "common/base/io.h"
 #include "common/base/log.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unistd.h>
 
 namespace xpurun::launcher {
 
@@ -45,7 +43,7 @@ void EventFiles::add(const Source& who, std::span<const wire::Event> events, con
 
 // Opens a file for this process if none is open, and removes old files to stay within the limit.
 bool EventFiles::ready(RankFiles& files, const Source& who) {
-  if (files.broken) {
+  if (has_failed(files)) {
     return false;
   }
   if (files.open && files.pid != who.pid) {
@@ -64,47 +62,39 @@ bool EventFiles::ready(RankFiles& files, const Source& who) {
     files.dropped = 0;
   }
   while (files.closed.size() >= kFiles - 1) {
-    (void)::unlink(files.closed.front().path.c_str());
+    storage_.remove(files.closed.front().path);
     files.closed.pop_front();
   }
-  const std::string dir = fmt::format("{}/{}", ranks_dir_, who.rank);
-  if (const auto made = base::make_dirs(dir); !made) {
-    complain(files, made.error());
-    return false;
-  }
-  files.open_path = fmt::format("{}/events-{}.xev", dir, files.next++);
-  auto opened = EventWriter::create(files.open_path, {.rank = who.rank,
-                                                      .local_rank = who.local_rank,
-                                                      .pid = who.pid,
-                                                      .host = who.host,
-                                                      .gpu = who.gpu,
-                                                      .gpu_uuid = who.gpu_uuid,
-                                                      .mono_ns = base::mono_ns(),
-                                                      .wall_ns = base::wall_ns()});
-  if (!opened) {
-    complain(files, opened.error());
-    return false;
-  }
-  files.open.emplace(std::move(*opened));
+  files.open.emplace(storage_, fmt::format("{}/{}", ranks_dir_, who.rank),
+                     fmt::format("events-{}.xev", files.next++),
+                     model::EventFileHeader{.rank = who.rank,
+                                            .local_rank = who.local_rank,
+                                            .pid = who.pid,
+                                            .host = who.host,
+                                            .gpu = who.gpu,
+                                            .gpu_uuid = who.gpu_uuid,
+                                            .mono_ns = base::mono_ns(),
+                                            .wall_ns = base::wall_ns()});
   files.flushed = base::mono_ns();
-  return true;
+  return !has_failed(files);
 }
 
 void EventFiles::write(RankFiles& files, base::MonoNs now) {
   files.flushed = now;
-  if (auto written = files.open->flush(); !written) {
-    complain(files, written.error());
-  }
+  files.open->flush();
 }
 
 void EventFiles::close(RankFiles& files) {
-  files.closed.push_back({files.open_path, files.open->bytes()});
+  files.closed.push_back({files.open->path(), files.open->bytes()});
   files.open.reset();
 }
 
-void EventFiles::complain(RankFiles& files, const base::Error& why) {
-  base::log_warn("no more event files: {}", base::to_line(why));
-  files.broken = true;
+bool EventFiles::has_failed(RankFiles& files) {
+  if (!files.broken && files.open && !files.open->status()) {
+    base::log_warn("no more event files: {}", base::to_line(files.open->status().error()));
+    files.broken = true;
+  }
+  return files.broken;
 }
 
 void EventFiles::flush(base::MonoNs now) {

@@ -16,8 +16,8 @@ class EventFiles {
  public:
   // `ranks_dir`: parent of the ranks' directories. `most_bytes`: limit for all files of one rank; 0: no
   // files.
-  EventFiles(std::string ranks_dir, uint64_t most_bytes)
-      : ranks_dir_(std::move(ranks_dir)), most_bytes_(most_bytes) {}
+  EventFiles(Storage& storage, std::string ranks_dir, uint64_t most_bytes)
+      : storage_(storage), ranks_dir_(std::move(ranks_dir)), most_bytes_(most_bytes) {}
 
   struct Source {
     base::Pid pid = 0;
@@ -48,7 +48,6 @@ class EventFiles {
     int next = 1;
     base::Pid pid = 0;  // whose events the open file has
     std::optional<EventWriter> open;
-    std::string open_path;
     base::MonoNs flushed = 0;
     uint64_t dropped = 0;  // of that process, as last told
     uint64_t failed = 0;
@@ -56,10 +55,12 @@ class EventFiles {
   };
 
   bool ready(RankFiles& files, const Source& who);
-  void write(RankFiles& files, base::MonoNs now);
+  static void write(RankFiles& files, base::MonoNs now);
   static void close(RankFiles& files);
-  void complain(RankFiles& files, const base::Error& why);
+  // Whether the storage has told a failure of the open file; said once.
+  static bool has_failed(RankFiles& files);
 
+  Storage& storage_;
   std::string ranks_dir_;
   uint64_t most_bytes_;
   std::map<base::Rank, RankFiles> ranks_;

@@ -1,10 +1,8 @@
 #include "launcher/collect/event_writer.h"
 
-#include "common/base/io.h"
+#include "common/base/clock.h"
 
 #include <cstring>
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace xpurun::launcher {
 
@@ -13,18 +11,21 @@ namespace {
 constexpr double kClocksS = 60;
 }  // namespace
 
-base::Result<EventWriter> EventWriter::create(const std::string& path, const model::EventFileHeader& header) {
-  base::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd) {
-    return base::fail_errno("cannot create " + path);
-  }
-  EventWriter out(std::move(fd), header.mono_ns);
+EventWriter::EventWriter(Storage& storage, const std::string& directory, const std::string& name,
+                         const model::EventFileHeader& header)
+    : storage_(&storage), path_(directory + "/" + name), clocks_at_(header.mono_ns) {
   const std::string head = model::EventEncoder::header(header);
-  if (auto written = base::write_all(out.fd_.get(), head); !written) {
-    return base::fail(base::Error(written.error()).context(path));
-  }
-  out.written_ = head.size();
-  return out;
+  written_ = head.size();
+  storage_->make_dirs(directory, note_failure());
+  storage_->create(path_, head, note_failure());
+}
+
+Storage::Done EventWriter::note_failure() const {
+  return [status = status_](const base::Status& result) {
+    if (*status && !result) {
+      *status = result;
+    }
+  };
 }
 
 void EventWriter::define(uint32_t op, const wire::Segment& memory) {
@@ -51,26 +52,21 @@ void EventWriter::add(const wire::Event& event, const wire::Segment& memory) {
   ++events_;
 }
 
-base::Status EventWriter::flush() {
+void EventWriter::flush() {
   if (encoder_.pending() == 0) {
-    return {};
+    return;
   }
   const base::MonoNs now = base::mono_ns();
   if (base::ns_to_s(now - clocks_at_) > kClocksS) {
     clocks_at_ = now;
     encoder_.clocks(now, base::wall_ns());
   }
-  const std::string block = encoder_.take_block();
-  if (!fd_) {
-    return {};
-  }
-  if (auto written = base::write_all(fd_.get(), block); !written) {
-    (void)!::ftruncate(fd_.get(), static_cast<off_t>(written_));
-    fd_.reset();
-    return base::fail(std::move(written.error()));
+  std::string block = encoder_.take_block();
+  if (!*status_) {
+    return;
   }
   written_ += block.size();
-  return {};
+  storage_->append(path_, std::move(block), note_failure());
 }
 
 }  // namespace xpurun::launcher

@@ -1,6 +1,6 @@
 #include "launcher/collect/trace.h"
 
-#include "common/base/io.h"
+#include "common/base/clock.h"
 #include "common/model/trace_schema.h"
 
 #include <fmt/format.h>
@@ -51,26 +51,28 @@ bool Trace::wanted(const wire::Event& event, const wire::Segment& memory) const 
 }
 
 void Trace::open(RankTrace& rank, const EventFiles::Source& who) {
-  auto opened =
-      EventWriter::create(fmt::format("{}/rank-{}.xev", directory_, who.rank), {.rank = who.rank,
-                                                                                .local_rank = who.local_rank,
-                                                                                .pid = who.pid,
-                                                                                .host = who.host,
-                                                                                .gpu = who.gpu,
-                                                                                .gpu_uuid = who.gpu_uuid,
-                                                                                .mono_ns = base::mono_ns(),
-                                                                                .wall_ns = base::wall_ns()});
-  if (!opened) {
-    rank.problem = base::to_line(opened.error());
-    return;
-  }
-  rank.file.emplace(std::move(*opened));
+  rank.file.emplace(*storage_, directory_, fmt::format("rank-{}.xev", who.rank),
+                    model::EventFileHeader{.rank = who.rank,
+                                           .local_rank = who.local_rank,
+                                           .pid = who.pid,
+                                           .host = who.host,
+                                           .gpu = who.gpu,
+                                           .gpu_uuid = who.gpu_uuid,
+                                           .mono_ns = base::mono_ns(),
+                                           .wall_ns = base::wall_ns()});
   rank.pid = who.pid;
+}
+
+void Trace::note_failure(RankTrace& rank) {
+  if (rank.problem.empty() && rank.file && !rank.file->status()) {
+    rank.problem = base::to_line(rank.file->status().error());
+  }
 }
 
 void Trace::add(const EventFiles::Source& who, std::span<const wire::Event> events,
                 const wire::Segment& memory) {
   RankTrace& rank = ranks_[who.rank];
+  note_failure(rank);
   for (const wire::Event& event : events) {
     if (rank.events >= request_.count || !rank.problem.empty()) {
       return;
@@ -80,9 +82,6 @@ void Trace::add(const EventFiles::Source& who, std::span<const wire::Event> even
     }
     if (!rank.file) {
       open(rank, who);
-      if (!rank.file) {
-        return;
-      }
     }
     if (rank.pid != who.pid) {
       // Its entries are others.
@@ -93,9 +92,7 @@ void Trace::add(const EventFiles::Source& who, std::span<const wire::Event> even
     ++rank.events;
   }
   if (rank.file) {
-    if (auto written = rank.file->flush(); !written) {
-      rank.problem = base::to_line(written.error());
-    }
+    rank.file->flush();
   }
 }
 
@@ -106,7 +103,15 @@ bool Trace::complete(const std::set<base::Rank>& living) const {
   });
 }
 
-base::Status Trace::finish(std::string_view ended) {
+void Trace::flush() {
+  for (auto& [number, rank] : ranks_) {
+    if (rank.file) {
+      rank.file->flush();
+    }
+  }
+}
+
+void Trace::finish(std::string_view ended) {
   nlohmann::ordered_json j;
   j["schema"] = model::kTraceSchema;
   j["ended"] = ended;
@@ -121,11 +126,7 @@ base::Status Trace::finish(std::string_view ended) {
   }
   auto& ranks = j["ranks"] = nlohmann::ordered_json::array();
   for (auto& [number, rank] : ranks_) {
-    if (rank.file) {
-      if (auto written = rank.file->flush(); !written && rank.problem.empty()) {
-        rank.problem = base::to_line(written.error());
-      }
-    }
+    note_failure(rank);
     nlohmann::ordered_json r = {{"rank", number}, {"events", rank.events}};
     if (rank.file) {
       r["file"] = fmt::format("rank-{}.xev", number);
@@ -136,8 +137,9 @@ base::Status Trace::finish(std::string_view ended) {
     ranks.push_back(std::move(r));
     rank.file.reset();
   }
-  return base::write_file_atomic(directory_ + "/trace.json",
-                                 j.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  storage_->make_dirs(directory_);
+  storage_->replace(directory_ + "/trace.json",
+                    j.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 }  // namespace xpurun::launcher

@@ -46,17 +46,20 @@ uint32_t trace_kind(std::string_view word);
 
 class Trace {
  public:
-  // `directory` exists.
-  Trace(TraceRequest request, std::string directory, base::MonoNs start)
-      : request_(std::move(request)), directory_(std::move(directory)), start_(start) {}
+  // The directory is made with the first file.
+  Trace(Storage& storage, TraceRequest request, std::string directory, base::MonoNs start)
+      : storage_(&storage), request_(std::move(request)), directory_(std::move(directory)), start_(start) {}
 
   // Ranks from which events are expected.
   void expect(base::Rank rank) { ranks_[rank]; }
   void add(const EventFiles::Source& who, std::span<const wire::Event> events, const wire::Segment& memory);
   // Whether every expected living rank has delivered the requested number of events.
   bool complete(const std::set<base::Rank>& living) const;
-  // Closes the files and writes trace.json. `ended`: "complete", "timeout", "reset", "end of the run".
-  base::Status finish(std::string_view ended);
+  // Hands over what has gathered.
+  void flush();
+  // Writes trace.json, when the storage has answered to flush(): it says whose events are not on disk.
+  // `ended`: "complete", "timeout", "reset", "end of the run".
+  void finish(std::string_view ended);
 
   const TraceRequest& request() const { return request_; }
   base::MonoNs start() const { return start_; }
@@ -69,9 +72,11 @@ class Trace {
     std::string problem;
   };
 
+  static void note_failure(RankTrace& rank);
   bool wanted(const wire::Event& event, const wire::Segment& memory) const;
   void open(RankTrace& rank, const EventFiles::Source& who);
 
+  Storage* storage_;
   TraceRequest request_;
   std::string directory_;
   base::MonoNs start_;

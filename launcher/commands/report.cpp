@@ -1,5 +1,6 @@
-// xpurun report DIR | --from FILE: rebuilds verdict and report of a run directory. The supervisor runs this
-// command with --quiet, so that the supervisor itself parses no large or hostile files.
+// xpurun report DIR | --from FILE: rebuilds verdict and report of a run directory. The supervisor runs this command
+// with --quiet --json, which prints the verdict before anything is written, so that the supervisor itself parses no
+// large or hostile files.
 #include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/base/terminal.h"
@@ -95,11 +96,19 @@ int report_command(const Invocation& call) {
   if (!dir) {
     return complain(dir.error(), kExitFailure);
   }
-  const auto built = report::build_report(*dir, {.source_lines = call.words.settings.has("source")});
+  const bool quiet = call.words.settings.has("quiet");
+  report::BuildOptions options{.source_lines = call.words.settings.has("source")};
+  if (quiet && call.words.settings.has("json")) {
+    options.on_verdict = [](const model::Verdict& verdict) {
+      using Json = nlohmann::ordered_json;
+      (void)print(to_json(verdict).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    };
+  }
+  const auto built = report::build_report(*dir, options);
   if (!built) {
     return complain(built.error(), kExitFailure);
   }
-  return call.words.settings.has("quiet") ? 0 : show(call, *dir, *built);
+  return quiet ? 0 : show(call, *dir, *built);
 }
 
 }  // namespace xpurun::launcher

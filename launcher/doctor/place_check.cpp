@@ -3,7 +3,8 @@
 #include "common/base/strings.h"
 #include "common/base/temporary_directory.h"
 #include "launcher/doctor/checks.h"
-#include "launcher/supervise/unix_socket.h"
+#include "launcher/storage/direct_storage.h"
+#include "launcher/supervise/socket_place.h"
 
 #include <fmt/format.h>
 
@@ -45,24 +46,20 @@ std::string nearest_existing(std::string path) {
 }
 
 Finding sockets(const std::string& dir) {
-  const auto place = socket_dir(dir);
-  const std::string path = place ? *place + "/control.sock" : std::string();
-  const auto listening =
-      place ? listen_unix(path, SOCK_STREAM) : base::Result<base::UniqueFd>(base::fail(place.error()));
-  if (place) {
-    ::unlink(path.c_str());
-    if (*place != dir) {
-      ::rmdir(place->c_str());
-    }
-  }
-  if (!listening) {
+  DirectStorage storage;
+  const auto place = SocketPlace::choose(facts_of(dir));
+  if (!place) {
     return {.check = "sockets",
             .grade = Grade::warn,
-            .text = base::to_line(listening.error()),
+            .text = base::to_line(place.error()),
             .lost = "crash notices, `xpurun stacks --run` and `xpurun top`",
             .remedy = "--runs-dir on another file system, with a shorter name"};
   }
-  return {.check = "sockets", .text = "Unix sockets work in run directories"};
+  place->remove(storage);
+  return {.check = "sockets",
+          .text = place->in_run_dir()
+                      ? "Unix sockets work in run directories"
+                      : "Unix sockets do not work in run directories; they work in " + place->path("")};
 }
 
 Findings disk(const std::string& runs_dir) {

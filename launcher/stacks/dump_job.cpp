@@ -20,6 +20,8 @@ namespace xpurun::launcher {
 namespace {
 // Workers and other company follow after the ranks, so many at a time.
 constexpr size_t kSecondWaveAtOnce = 8;
+// Between killing a helper and going on without it.
+constexpr double kLastWaitS = 1;
 }  // namespace
 
 DumpJob::DumpJob(EventLoop& loop, DumpRequest request, HelperStarted started, Done done)
@@ -37,6 +39,7 @@ DumpJob::DumpJob(EventLoop& loop, DumpRequest request, HelperStarted started, Do
 DumpJob::~DumpJob() {
   loop_.cancel(prepare_timer_);
   loop_.cancel(deadline_timer_);
+  loop_.cancel(abandon_timer_);
   for (const auto& e : entries_) {
     if (e->output_open) {
       loop_.remove(e->helper.output());
@@ -161,6 +164,10 @@ void DumpJob::handle_line(Entry& e, std::string_view line) {
     }
     return;
   }
+  if (line == "wrote") {
+    e.wrote = true;
+    return;
+  }
   const auto words = base::split(line, ' ');
   if (words.size() == 3 && words[0] == "stopped") {
     e.stopped_at = base::parse_int(words[1]).value_or(0);
@@ -259,17 +266,37 @@ bool DumpJob::helper_ended(base::Pid pid, base::WaitStatus status) {
 }
 
 void DumpJob::expire() {
-  base::log_warn("stack dump: {} s are over, ending what is left", request_.deadline_s);
+  give_up(fmt::format("no result within {} s", request_.deadline_s));
+}
+
+void DumpJob::give_up(const std::string& why) {
+  if (reported_ || abandon_timer_ != 0) {
+    return;
+  }
+  base::log_warn("stack dump: {}, ending what is left", why);
   for (const auto& e : entries_) {
     if (e->process_open) {
       if (!e->has_result) {
         e->result.no_result = true;
-        finish_entry(*e, model::DumpStatus::timeout,
-                     fmt::format("no result within {} s", request_.deadline_s));
+        finish_entry(*e, model::DumpStatus::timeout, why);
       }
       e->helper.kill();
     } else if (e->stage == Stage::waiting) {
       finish_entry(*e, model::DumpStatus::timeout, "its turn did not come");
+      e->stage = Stage::finished;
+    }
+  }
+  abandon_timer_ = loop_.after(kLastWaitS, [this] { abandon(); });
+  finish_if_done();
+}
+
+// The pids stay with the entries until they are reaped or this object ends, so none is signalled twice by
+// mistake.
+void DumpJob::abandon() {
+  for (const auto& e : entries_) {
+    if (e->process_open) {
+      close_output(*e);
+      e->process_open = false;
       e->stage = Stage::finished;
     }
   }
@@ -285,13 +312,13 @@ void DumpJob::finish_if_done() {
   reported_ = true;
   loop_.cancel(prepare_timer_);
   loop_.cancel(deadline_timer_);
+  loop_.cancel(abandon_timer_);
   DumpOutcome outcome;
   int64_t first = 0;
   int64_t last = 0;
   for (const auto& e : entries_) {
     if (e->result.status == model::DumpStatus::failed || e->result.status == model::DumpStatus::timeout) {
-      const std::string path = fmt::format("{}/{}", request_.directory, e->result.file);
-      if (::access(path.c_str(), F_OK) != 0) {
+      if (!e->wrote) {
         e->result.file.clear();
       }
     }

@@ -36,7 +36,7 @@ enum class DumpOrder {
 
 struct DumpRequest {
   std::string program;    // xpurun-stackdump
-  std::string directory;  // exists
+  std::string directory;  // exists when start() is called
   std::string host;
   std::vector<DumpTarget> targets;
   double pause_limit_s = 0.1;  // longest stop of one process
@@ -67,6 +67,8 @@ class DumpJob {
 
   // Calls `done` later, from the loop, even if nothing could be started.
   void start();
+  // Ends the remaining helpers and does not wait long: a helper in uninterruptible sleep cannot be killed.
+  void give_up(const std::string& why);
   // Call for every reaped child. Returns whether the pid was a helper of this job.
   bool helper_ended(base::Pid pid, base::WaitStatus status);
 
@@ -81,6 +83,7 @@ class DumpJob {
     bool process_open = false;
     std::string pending;
     int64_t stopped_at = 0;
+    bool wrote = false;  // the stacks file is there
     bool has_result = false;
     model::DumpedProcess result;
   };
@@ -97,6 +100,7 @@ class DumpJob {
   void finish_entry(Entry& e, model::DumpStatus status, std::string reason);
   void settle(Entry& e);
   void expire();
+  void abandon();
   void finish_if_done();
 
   EventLoop& loop_;
@@ -106,6 +110,7 @@ class DumpJob {
   std::vector<std::unique_ptr<Entry>> entries_;
   bool released_ = false;
   bool reported_ = false;
+  EventLoop::TimerId abandon_timer_ = 0;
   EventLoop::TimerId prepare_timer_ = 0;
   EventLoop::TimerId deadline_timer_ = 0;
 };

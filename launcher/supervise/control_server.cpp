@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -34,8 +34,6 @@ ControlServer::~ControlServer() {
   while (!clients_.empty()) {
     drop(clients_.begin()->first);
   }
-  if (acceptor_.listening()) {
-    ::unlink(path_.c_str());
   }
 }
 
@@ -85,7 +83,11 @@ void ControlServer::read_from(int fd) {
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
     return;
   }
-  if (n <= 0) {
+  if (n == 0) {
+    input_ended(fd, client);
+    return;
+  }
+  if (n < 0) {
     drop(fd);
     return;
   }
@@ -93,6 +95,19 @@ void ControlServer::read_from(int fd) {
   handle_lines(fd, client);
   if (known(fd, client) && client->input.size() > kMaxRequest) {
     send(fd, *client, error_reply("bad_request", "request too long"));
+    drop(fd);
+  }
+}
+
+// `nc -N` and socat shut down their sending side and wait for the answer. One that has closed the whole
+// connection looks the same here; sending to it will fail.
+void ControlServer::input_ended(int fd, const std::shared_ptr<Client>& client) {
+  loop_.remove(fd);
+  client->asks_no_more = true;
+  if (!client->input.empty()) {  // the last line may have no newline
+    handle(fd, client, std::exchange(client->input, {}));
+  }
+  if (known(fd, client) && client->unanswered == 0) {
     drop(fd);
   }
 }
@@ -126,10 +141,15 @@ void ControlServer::handle(int fd, const std::shared_ptr<Client>& client, const 
       return;
     }
     --there->unanswered;
-    if (there->unanswered == 0) {
+    send(fd, *there, reply);
+    if (!known(fd, there) || there->unanswered > 0) {
+      return;
+    }
+    if (there->asks_no_more) {
+      drop(fd);
+    } else {
       await_request(fd, *there);
     }
-    send(fd, *there, reply);
   });
 }
 

@@ -41,6 +41,7 @@ class ControlServer {
     base::UniqueFd fd;
     std::string input;
     size_t unanswered = 0;
+    bool asks_no_more = false;  // has shut down its sending side
     EventLoop::TimerId deadline = 0;
   };
 
@@ -48,6 +49,7 @@ class ControlServer {
   void read_from(int fd);
   void handle_lines(int fd, const std::shared_ptr<Client>& client);
   void handle(int fd, const std::shared_ptr<Client>& client, const std::string& line);
+  void input_ended(int fd, const std::shared_ptr<Client>& client);
   void send(int fd, Client& client, const nlohmann::ordered_json& reply);
   // It is dropped if it asks for nothing within a while.
   void await_request(int fd, Client& client);
@@ -57,7 +59,6 @@ class ControlServer {
   EventLoop& loop_;
   Handler handler_;
   Acceptor acceptor_;
-  std::string path_;
   std::map<int, std::shared_ptr<Client>> clients_;
 };
 

@@ -29,6 +29,8 @@ void hang_up_group(const ProcessTable& table) {
 
 // After the command's own end: for the last deaths, notices and dumps to come in.
 constexpr double kSettleS = 0.05;
+// Then nobody waits for a file system that has not answered for so long.
+constexpr double kLastPatienceS = 1.5;
 }  // namespace
 
 // The only place that waits for children: the command, our helpers, and orphans that a subreaper inherits.
@@ -49,9 +51,10 @@ void Supervisor::reap() {
       return;
     }
     const base::WaitStatus status(raw);
+    // Whoever it was, the number is free now.
+    table_.unignore(pid);
     if ((dump_ && dump_->helper_ended(pid, status)) || reports_.helper_ended(pid, status) ||
         (relay_ && relay_->helper_ended(pid, status))) {
-      table_.unignore(pid);
       continue;
     }
     process_died(pid, status);
@@ -132,6 +135,7 @@ void Supervisor::main_ended() {
   }
   end_status_line();
   loop_.cancel(tick_timer_);
+  last_watch_.start(kLastPatienceS, [this] { give_up_the_disk(); });
   loop_.after(kSettleS, [this] { finish_when_ended(); });
 }
 
@@ -145,6 +149,16 @@ void Supervisor::finish_when_ended() {
     return;
   }
   finish();
+}
+
+// The command has ended, and somebody waits for its exit status. Helpers that the file system holds cannot
+// even be killed.
+void Supervisor::give_up_the_disk() {
+  const std::string why = fmt::format("the file system of {} does not answer", journal_.dir().path());
+  if (dump_) {
+    dump_->give_up(why);
+  }
+  reports_.give_up(why);
 }
 
 void Supervisor::finish() {
@@ -190,7 +204,8 @@ void Supervisor::finish() {
     }
   }
   if (!reports_.busy()) {
-    loop_.stop();
+    // After whoever still waits for a file: the answer to a trace or a dump that was asked for.
+    storage_.when_written(kLastPatienceS, [this](Written) { loop_.stop(); });
   }
 }
 

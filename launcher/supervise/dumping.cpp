@@ -1,5 +1,4 @@
 // Supervisor: what the preload libraries report, and taking everybody's stacks.
-#include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/strings.h"
 #include "launcher/spawn/install_paths.h"
@@ -16,6 +15,10 @@ namespace xpurun::launcher {
 namespace {
 // A dump this young answers for a crash that comes right after it: the pictures would be the same.
 constexpr double kFreshS = 2;
+// For the directory of a dump: a crashed rank is held meanwhile.
+constexpr double kDirectoryS = 1;
+// For the files of a dump that somebody has asked for.
+constexpr double kAnswerS = 2;
 }  // namespace
 
 void Supervisor::notice(const wire::Notice& n, base::Pid pid, base::Tid tid) {
@@ -158,22 +161,16 @@ void Supervisor::start_dump() {
                     .trigger_rank = serving_.front().trigger,
                     .ranks = observations()};
   const std::string directory = journal_.dir().file(dump_dir_);
-  const auto made = base::make_dirs(directory);
-  if (!made || !program) {
-    base::log_warn("no stack dump: {}", base::to_line(made ? program.error() : made.error()));
-    loop_.after(0, [this] { dump_done({}); });
-  }
-  if (made) {
-    ledger_says_ = save_timing(directory + "/timing.json");
-    event_files_.flush_all();
+  if (!program) {
+    base::log_warn("no stack dump: {}", base::to_line(program.error()));
   }
   DumpRequest request{.program = program.value_or(""),
                       .directory = directory,
                       .host = host_,
-                      .targets = made && program ? dump_targets() : std::vector<DumpTarget>(),
+                      .targets = program ? dump_targets() : std::vector<DumpTarget>(),
                       .pause_limit_s = options_.dump_deadline_s,
                       .signal_mask = inbox_.original_mask(),
-                      .stderr_fd = helper_stderr_.get(),
+                      .stderr_fd = complaints_.fd(),
                       .keep_snapshots = true};
   if (serving_.front().why == model::DumpReason::hang && options_.gpu_stacks != "never") {
     request.deadline_s = kDumpWithDebuggersS;
@@ -185,23 +182,62 @@ void Supervisor::start_dump() {
       loop_, std::move(request), [this](base::Pid pid) { table_.ignore(pid); },
       // Later, from the loop: the job must not be destroyed inside its own handler.
       [this](const DumpOutcome& outcome) { loop_.after(0, [this, outcome] { dump_done(outcome); }); });
-  if (made && program) {
+  dump_begun_there_ = false;
+  storage_.make_dirs(directory, [this, n](const base::Status& made) {
+    if (!made) {
+      base::log_warn("no stack dump: {}", base::to_line(made.error()));
+    }
+    begin_dump(n, made.has_value());
+  });
+  dump_patience_ = loop_.after(kDirectoryS, [this, n] {
+    base::log_warn("no stack dump: the file system of {} does not answer", journal_.dir().path());
+    begin_dump(n, false);
+  });
+  ledger_says_ = save_timing(directory + "/timing.json");
+  event_files_.flush_all();
+}
+
+// The directory of dump `n` is there, or the dump is not possible. The first of the two counts.
+void Supervisor::begin_dump(int n, bool possible) {
+  if (dump_ == nullptr || dump_manifest_.n != n || dump_begun_there_) {
+    return;
+  }
+  dump_begun_there_ = true;
+  loop_.cancel(dump_patience_);
+  if (possible) {
     dump_->start();
+  } else {
+    loop_.after(0, [this] { dump_done({}); });
   }
 }
 
+// Who asked for the dump reads it at once, so it has to be there.
+void Supervisor::answer_wishes(size_t processes) {
+  storage_.when_written(
+      kAnswerS, [this, dir = dump_dir_, processes, wishes = std::exchange(serving_, {})](Written) {
+        for (const DumpWish& wish : wishes) {
+          if (wish.why == "signal") {
+            say(fmt::format("stacks of {} processes are in {}", processes, journal_.dir().file(dir)));
+          }
+          for (const auto& reply : wish.replies) {
+            reply({{"ok", true}, {"dir", dir}});
+          }
+        }
+      });
+}
+
 void Supervisor::dump_done(const DumpOutcome& outcome) {
+  if (dump_ == nullptr) {
+    return;
+  }
   dump_.reset();
   last_dump_ = base::mono_ns();
   last_dump_s_ = base::ns_to_s(last_dump_ - dump_begun_);
   detector_.held_up(last_dump_ - dump_begun_);
   dump_manifest_.processes = outcome.processes;
   dump_manifest_.spread_ns = outcome.spread_ns;
-  const auto written =
-      base::write_file_atomic(journal_.dir().file(dump_dir_ + "/dump.json"), to_json(dump_manifest_).dump(1));
-  if (!written) {
-    base::log_warn("{}", base::to_line(written.error()));
-  }
+  known_dumps_.keep(dump_dir_, dump_manifest_);
+  storage_.replace(journal_.dir().file(dump_dir_ + "/dump.json"), to_json(dump_manifest_).dump(1));
   for (const auto& [pid, where] : crashing_) {
     if (model::CrashNotice* crash = journal_.find_crash(pid)) {
       crash->dump = dump_dir_;
@@ -217,16 +253,9 @@ void Supervisor::dump_done(const DumpOutcome& outcome) {
         diagnose = true;
       }
     }
-    if (wish.why == model::DumpReason::signal) {
-      say(fmt::format("stacks of {} processes are in {}", outcome.processes.size(),
-                      journal_.dir().file(dump_dir_)));
-    }
-    for (const auto& reply : wish.replies) {
-      reply({{"ok", true}, {"dir", dump_dir_}});
-    }
   }
-  serving_.clear();
   journal_.save_now();
+  answer_wishes(outcome.processes.size());
   if (diagnose && !finishing_) {
     reports_.request();
   }

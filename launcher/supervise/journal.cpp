@@ -1,6 +1,5 @@
 #include "launcher/supervise/journal.h"
 
-#include "common/base/io.h"
 #include "common/base/log.h"
 
 #include <nlohmann/json.hpp>
@@ -11,8 +10,8 @@ namespace {
 constexpr double kWriteDelayS = 0.3;
 }
 
-Journal::Journal(EventLoop& loop, model::RunDir dir, base::MonoNs started)
-    : loop_(loop), dir_(std::move(dir)), started_(started) {}
+Journal::Journal(EventLoop& loop, Storage& storage, model::RunDir dir, base::MonoNs started)
+    : loop_(loop), storage_(storage), dir_(std::move(dir)), started_(started) {}
 
 void Journal::changed() {
   if (!scheduled_) {
@@ -28,13 +27,15 @@ void Journal::changed() {
 void Journal::save_now() {
   scheduled_ = false;
   manifest_.elapsed_s = elapsed_s();
-  const std::string text =
-      to_json(manifest_).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  const auto written = base::write_file_atomic(dir_.run_json(), text);
-  if (!written && !complained_) {
-    complained_ = true;
-    base::log_warn("cannot record the run, the job goes on: {}", base::to_line(written.error()));
-  }
+  storage_.replace(dir_.run_json(),
+                   to_json(manifest_).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
+                   [this](const base::Status& written) {
+                     if (!written && !complained_) {
+                       complained_ = true;
+                       base::log_warn("cannot record the run, the job goes on: {}",
+                                      base::to_line(written.error()));
+                     }
+                   });
 }
 
 model::CrashNotice* Journal::find_crash(base::Pid pid) {

@@ -1,17 +1,19 @@
-// Journal: owner of run.json. Every change marks it dirty; it is written soon after, atomically, so that the
-// directory is valid at any instant. A full disk is said once and does not stop the job.
+// Journal: owner of run.json. Every change marks it dirty; it goes to the storage soon after, to be replaced
+// atomically, so that the directory is valid at any instant. A full disk is said once and does not stop the
+// job.
 #pragma once
 
 #include "common/base/clock.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
+#include "launcher/storage/storage.h"
 #include "launcher/supervise/event_loop.h"
 
 namespace xpurun::launcher {
 
 class Journal {
  public:
-  Journal(EventLoop& loop, model::RunDir dir, base::MonoNs started);
+  Journal(EventLoop& loop, Storage& storage, model::RunDir dir, base::MonoNs started);
 
   const model::RunDir& dir() const { return dir_; }
   base::MonoNs started() const { return started_; }
@@ -29,6 +31,7 @@ class Journal {
 
  private:
   EventLoop& loop_;
+  Storage& storage_;
   model::RunDir dir_;
   base::MonoNs started_;
   model::RunManifest manifest_;

@@ -35,8 +35,6 @@ NoticeServer::~NoticeServer() {
   for (const auto& [fd, owned] : connections_) {
     loop_.remove(fd);
   }
-  if (acceptor_.listening()) {
-    ::unlink(path_.c_str());
   }
 }
 

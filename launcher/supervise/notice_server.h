@@ -43,7 +43,6 @@ class NoticeServer {
   EventLoop& loop_;
   Handler handler_;
   Acceptor acceptor_;
-  std::string path_;
   std::map<int, base::UniqueFd> connections_;  // by descriptor
   std::multimap<base::Pid, int> held_;         // crashed processes and the connection each waits on
   std::multimap<base::Pid, int> attaching_;    // processes that wait for their segment, likewise

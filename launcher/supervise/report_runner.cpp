@@ -1,18 +1,55 @@
 #include "launcher/supervise/report_runner.h"
 
 #include "common/base/log.h"
+#include "common/model/json_fields.h"
+#include "report/collect.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <sys/epoll.h>
+#include <unistd.h>
+#include <utility>
 
 namespace xpurun::launcher {
 
 namespace {
+
 constexpr double kDeadlineS = 60;
+// Between killing the process and going on without it.
+constexpr double kLastWaitS = 1;
+// Without an answer of the disk.
+constexpr double kPatienceS = 2;
+constexpr size_t kLongestVerdict = size_t{4} << 20;
+
+// One line of JSON, the first thing that the process says.
+std::optional<model::Verdict> verdict_in(const std::string& output) {
+  const auto j = model::parse_json(output.substr(0, output.find('\n')));
+  if (!j.is_object()) {
+    return std::nullopt;
+  }
+  auto verdict = model::verdict_from_json(j);
+  return verdict ? std::optional(std::move(*verdict)) : std::nullopt;
 }
 
-ReportRunner::ReportRunner(EventLoop& loop, std::string run_dir, sigset_t mask)
-    : loop_(loop), run_dir_(std::move(run_dir)), mask_(mask) {}
+}  // namespace
 
-void ReportRunner::set_handlers(std::function<void(base::Pid)> started, std::function<void()> ended,
-                                std::function<void()> done) {
+ReportRunner::ReportRunner(Parts parts, std::string run_dir, sigset_t mask)
+    : loop_(parts.loop),
+      storage_(parts.storage),
+      complaints_(parts.complaints),
+      run_dir_(std::move(run_dir)),
+      mask_(mask) {}
+
+ReportRunner::~ReportRunner() {
+  loop_.cancel(deadline_);
+  if (reading_) {
+    loop_.remove(helper_.output());
+  }
+}
+
+void ReportRunner::set_handlers(std::function<void(base::Pid)> started,
+                                std::function<void(const ReportResult&)> ended, std::function<void()> done) {
   started_ = std::move(started);
   ended_ = std::move(ended);
   done_ = std::move(done);
@@ -21,50 +58,103 @@ void ReportRunner::set_handlers(std::function<void(base::Pid)> started, std::fun
 void ReportRunner::request() {
   if (busy()) {
     again_ = true;
-  } else {
+    return;
+  }
+  again_ = false;
+  waiting_ = true;
+  storage_.when_written(kPatienceS, [this, round = ++round_](Written how) {
+    if (waiting_ && round == round_) {
+      written(how);
+    }
+  });
+}
+
+void ReportRunner::written(Written how) {
+  if (how == Written::all) {
     start();
+  } else if (how == Written::stalled) {
+    finish(fmt::format("the file system of {} does not answer", run_dir_));
+  } else {
+    // The process would read an old run.json, or none.
+    finish(storage_.problem());
   }
 }
 
 void ReportRunner::start() {
-  again_ = false;
-  // The link, not what it points to: xpurun may have been installed anew since this run began.
-  auto helper = HelperProcess::start({"/proc/self/exe", "report", run_dir_, "--quiet"}, mask_, stderr_fd_);
+  output_.clear();
+  complaints_.forget_last_line();
+  auto helper =
+      HelperProcess::start({program_, "report", run_dir_, "--quiet", "--json"}, mask_, complaints_.fd());
   if (!helper) {
-    base::log_warn("no report: {}", base::to_line(helper.error()));
-    loop_.after(0, [this] {
-      ended_();
-      done_();
-    });
+    finish(base::to_line(helper.error()));
     return;
   }
+  waiting_ = false;
   helper_ = std::move(*helper);
   helper_.close_input();
-  helper_.close_output();
+  reading_ = loop_.add(helper_.output(), EPOLLIN, [this](uint32_t) { read_output(); }).has_value();
   started_(helper_.pid());
-  deadline_ = loop_.after(kDeadlineS, [this] {
-    base::log_warn("the report takes longer than {} s: given up; later: xpurun report {}", kDeadlineS,
-                   run_dir_);
+  deadline_ = loop_.after(kDeadlineS, [this] { expire(); });
+}
+
+void ReportRunner::read_output() {
+  char buf[16384];
+  ssize_t n = 0;
+  while ((n = ::read(helper_.output(), buf, sizeof buf)) > 0) {
+    if (output_.size() < kLongestVerdict) {
+      output_.append(buf, static_cast<size_t>(n));
+    }
+  }
+  if (n == 0 && std::exchange(reading_, false)) {
+    loop_.remove(helper_.output());
+  }
+}
+
+void ReportRunner::expire() {
+  const std::string why =
+      fmt::format("it takes longer than {} s; later: xpurun report {}", kDeadlineS, run_dir_);
+  helper_.kill();
+  deadline_ = loop_.after(kLastWaitS, [this, why] { give_up(why); });
+}
+
+void ReportRunner::give_up(const std::string& why) {
+  if (busy()) {
     helper_.kill();
-  });
+    finish(why);
+  }
 }
 
 bool ReportRunner::helper_ended(base::Pid pid, base::WaitStatus status) {
-  if (!busy() || pid != helper_.pid()) {
+  if (helper_.pid() <= 0 || pid != helper_.pid()) {
     return false;
   }
-  loop_.cancel(deadline_);
   helper_.forget();
+  read_output();
+  std::string problem;
   if (!status.succeeded()) {
-    base::log_warn("the report failed ({}); see xpurun.log in {}", status.text(), run_dir_);
+    const std::string said = complaints_.last_line();
+    problem = said.empty() ? fmt::format("the process that makes it {}", status.text()) : said;
   }
-  ended_();
+  finish(std::move(problem));
+  return true;
+}
+
+void ReportRunner::finish(std::string problem) {
+  loop_.cancel(deadline_);
+  waiting_ = false;
+  if (std::exchange(reading_, false)) {
+    loop_.remove(helper_.output());
+  }
+  helper_ = HelperProcess();
+  if (!problem.empty()) {
+    base::log_info("no report: {}", problem);
+  }
+  ended_({.verdict = verdict_in(std::exchange(output_, {})), .problem = std::move(problem)});
   if (again_) {
-    start();
-  } else {
+    request();
+  } else if (!busy()) {
     done_();
   }
-  return true;
 }
 
 }  // namespace xpurun::launcher

@@ -1,46 +1,77 @@
-// ReportRunner: has `xpurun report DIR --quiet` diagnose and draw in a process of its own, so that nothing
-// heavy or hostile is parsed in the supervisor. One at a time; a request during a run leads to one more run.
+// ReportRunner: has `xpurun report DIR --quiet --json` diagnose and draw in a process of its own, so that
+// nothing heavy or hostile is parsed in the supervisor. One at a time; a request during a run leads to one
+// more run. The process is started when what it reads is on disk. A disk that stands still or is full costs
+// the report, not our time: then the handler is told so at once.
 #pragma once
 
 #include "common/base/wait_status.h"
+#include "common/model/verdict.h"
+#include "launcher/spawn/helper_complaints.h"
 #include "launcher/spawn/helper_process.h"
+#include "launcher/storage/storage.h"
 #include "launcher/supervise/event_loop.h"
 
 #include <functional>
+#include <optional>
 #include <signal.h>
 #include <string>
 
 namespace xpurun::launcher {
 
+struct ReportResult {
+  std::optional<model::Verdict> verdict;  // known even where the report could not be written
+  std::string problem;                    // why there is no report; empty if there is one
+};
+
 class ReportRunner {
  public:
-  ReportRunner(EventLoop& loop, std::string run_dir, sigset_t mask);
-  ~ReportRunner() { loop_.cancel(deadline_); }
+  struct Parts {
+    EventLoop& loop;
+    Storage& storage;
+    HelperComplaints& complaints;
+  };
+
+  ReportRunner(Parts parts, std::string run_dir, sigset_t mask);
+  ~ReportRunner();
   ReportRunner(const ReportRunner&) = delete;
   ReportRunner& operator=(const ReportRunner&) = delete;
 
   // `started` is told the pid; `ended` is called after each run, successful or not, and `done` after it if no
   // more are asked for.
-  void set_handlers(std::function<void(base::Pid)> started, std::function<void()> ended,
+  void set_handlers(std::function<void(base::Pid)> started, std::function<void(const ReportResult&)> ended,
                     std::function<void()> done);
-  void set_stderr(int fd) { stderr_fd_ = fd; }
+  // For tests: what is run in the place of our own program; the other words follow.
+  void set_program(std::string path) { program_ = std::move(path); }
   void request();
-  bool busy() const { return helper_.pid() > 0; }
+  bool busy() const { return waiting_ || helper_.pid() > 0; }
+  // Ends what is under way, as failed. A process in uninterruptible sleep is left behind.
+  void give_up(const std::string& why);
   // To be called by the reaper. Returns whether the pid was ours.
   bool helper_ended(base::Pid pid, base::WaitStatus status);
 
  private:
+  void written(Written how);
   void start();
+  void read_output();
+  void expire();
+  void finish(std::string problem);
 
   EventLoop& loop_;
+  Storage& storage_;
+  HelperComplaints& complaints_;
   std::string run_dir_;
   sigset_t mask_;
-  int stderr_fd_ = -1;
+  // The link, not what it points to: xpurun may have been installed anew since this run began.
+  std::string program_ = "/proc/self/exe";
   HelperProcess helper_;
+  bool reading_ = false;
+  std::string output_;
+  bool waiting_ = false;  // for the storage
+  uint64_t round_ = 0;    // an answer of the storage to an earlier one is stale
   bool again_ = false;
   EventLoop::TimerId deadline_ = 0;
   std::function<void(base::Pid)> started_;
-  std::function<void()> ended_;
+  std::function<void(const ReportResult&)> ended_;
   std::function<void()> done_;
 };
 

@@ -6,10 +6,10 @@
 #include "common/model/run_dir.h"
 #include "launcher/cli/exit_status.h"
 #include "launcher/output/messages.h"
-#include "launcher/runs/run_lock.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/inherited_state.h"
 #include "launcher/spawn/spare_descriptors.h"
+#include "launcher/storage/run_storage.h"
 #include "launcher/supervise/supervisor.h"
 
 #include <fmt/format.h>
@@ -23,6 +23,9 @@
 namespace xpurun::launcher {
 
 namespace {
+
+// At the end, for an answer of the file system. Whoever waits for the exit status does not wait for the disk.
+constexpr double kLastWritesS = 1.5;
 
 int status_of_failed_start(const base::Error& e) {
   return e.id == "E-NOT-FOUND" ? kExitNotFound
@@ -51,11 +54,9 @@ int complain(const base::Error& e, int status) {
   return status;
 }
 
-base::Result<model::RunDir> make_run_dir(const RunOptions& options) {
-  if (!options.out_dir.empty()) {
-    return model::RunDir::create_at(options.out_dir);
-  }
-  return model::RunDir::create(options.runs_dir, options.name.empty() ? options.command.at(0) : options.name);
+base::Result<OpenedDir> open_dir(const RunOptions& options) {
+  return open_run_dir(options.out_dir, options.runs_dir,
+                      options.name.empty() ? options.command.at(0) : options.name);
 }
 
 // -q keeps warnings off the terminal, -v adds what xpurun does, -vv what it sees. xpurun.log has everything.
@@ -81,29 +82,31 @@ int run_job(const RunOptions& options) {
   // it.
   auto inbox = SignalInbox::open({options.dump_signal, stop});
   auto loop = EventLoop::create();
-  if (SpareDescriptors(kNeededForSpawn).held() < kNeededForSpawn) {
-    return complain(too_few_descriptors(), kExitOwnFailure);
-  }
-  if (!inbox || !loop) {
-    return complain(inbox ? loop.error() : inbox.error(), kExitOwnFailure);
-  }
-  auto dir = make_run_dir(options);
-  if (!dir) {
-    return complain(dir.error(), kExitOwnFailure);
+  auto run = [&]() -> base::Result<RunStorage> {
+    // The storage must not take the last descriptors: it can work without any, the start of the command cannot.
+    const SpareDescriptors for_spawn(kNeededForSpawn);
+    if (for_spawn.held() < kNeededForSpawn) {
+      return base::fail(too_few_descriptors());
+    }
+    return RunStorage::open([&] { return open_dir(options); });
+  }();
+  if (!inbox || !loop || !run) {
+    const base::Error& error = !run ? run.error() : inbox ? loop.error() : inbox.error();
+    return complain(error, kExitOwnFailure);
   }
   SpareDescriptors spares(kSpareDescriptors);
   Messages messages(*loop, STDERR_FILENO);
   base::log_stderr_through([&](std::string_view text) { messages.write(text); });
   const auto log_directly = base::on_scope_exit([] { base::log_stderr_through(nullptr); });
   base::log_to_stderr(log_level(options.verbosity));
-  base::log_to_file(dir->log());
-  // Held until we end: `xpurun runs prune` leaves this directory alone.
-  const auto lock = RunLock::take(dir->path());
-  if (!lock) {
-    base::log_info("{}", base::to_line(lock.error()));
-  }
-  Supervisor supervisor(*loop, options, std::move(*dir), {std::move(*inbox), inherited, spares, messages});
+  const std::unique_ptr<Storage> storage = run->connect(*loop);
+  const std::string log = model::RunDir(run->dir().path).log();
+  base::log_to([&](std::string_view line) { storage->append_or_create(log, std::string(line)); });
+  const auto end_log = base::on_scope_exit([] { base::log_to({}); });
+  Supervisor supervisor(*loop, options, *storage, run->dir(),
+                        {std::move(*inbox), inherited, spares, messages});
   const auto status = supervisor.run();
+  storage->finish(kLastWritesS);
   if (!status) {
     messages.write(base::to_text(status.error()));
   }

@@ -12,14 +12,12 @@
 #include "launcher/spawn/environment.h"
 #include "launcher/spawn/install_paths.h"
 #include "launcher/spawn/preload_reach.h"
-#include "launcher/supervise/unix_socket.h"
 
 #include <fmt/format.h>
 
 #include <climits>
 #include <cmath>
 #include <cstdlib>
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -57,14 +55,18 @@ double patience_with_waits(const RunOptions& options) {
 
 }  // namespace
 
-Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir dir, ProcessSetup setup)
+Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& storage, DirFacts dir,
+                       ProcessSetup setup)
     : loop_(loop),
       options_(options),
+      storage_(storage),
+      dir_(std::move(dir)),
       inbox_(std::move(setup.inbox)),
       inherited_(setup.inherited),
       spares_(setup.spares),
       messages_(setup.messages),
-      journal_(loop, std::move(dir), base::mono_ns()),
+      complaints_(loop),
+      journal_(loop, storage, model::RunDir(dir_.path), base::mono_ns()),
       table_(::getpid(), journal_.started()),
       child_waits_(patience_with_waits(options)),
       detector_(options.hang_timeout_s, options.busy_timeouts),
@@ -73,24 +75,27 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir
       control_(loop, [this](const nlohmann::json& request,
                             ControlServer::Reply reply) { control(request, std::move(reply)); }),
       shutdown_(loop, table_),
-      reports_(loop, journal_.dir().path(), inbox_.original_mask()),
+      reports_({loop, storage, complaints_}, journal_.dir().path(), inbox_.original_mask()),
+      last_watch_(loop, storage, journal_.dir().path()),
       collector_(static_cast<wire::Level>(options.timing), budget_ppm()),
-      event_files_(journal_.dir().file("ranks"), options.event_bytes),
+      event_files_(storage, journal_.dir().file("ranks"), options.event_bytes),
       http_(loop, [this](const HttpRequest& request,
                          const HttpServer::Reply& reply) { reply(answer_http(request)); }),
       control_http_(loop, [this](const HttpRequest& request,
                                  const HttpServer::Reply& reply) { answer_control_http(request, reply); }),
       host_(host_name()),
       level_(static_cast<wire::Level>(options.timing)) {
-  helper_stderr_.reset(::open(journal_.dir().log().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  reports_.set_stderr(helper_stderr_.get());
-  reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); }, [this] { take_verdict(); },
+  reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); },
+                        [this](const ReportResult& result) { take_verdict(result); },
                         [this] { reports_done(); });
   collector_.on_events([this](base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
                               const wire::Segment& memory) { events_arrived(pid, timing, events, memory); });
   collector_.use_peaks(options_.peaks);
   if (options_.shape_metrics) {
     collector_.keep_shapes();
+  }
+  if (storage_.pid() > 0) {
+    table_.ignore(storage_.pid());
   }
   table_.on_found([this](const TrackedProcess& p) { watch_process(p); });
 }
@@ -119,12 +124,12 @@ void Supervisor::describe_run() {
 }
 
 base::Status Supervisor::open_sockets() {
-  XPURUN_TRY_ASSIGN(const std::string dir, socket_dir(journal_.dir().path()));
-  // The ranks may have changed their directory by the time they crash.
-  XPURUN_TRY_ASSIGN(const std::string usable, socket_dir(absolute(dir)));
-  notice_path_ = usable + "/notice.sock";
+  // Absolute paths: the ranks may have changed their directory by the time they crash.
+  XPURUN_TRY_ASSIGN(SocketPlace place, SocketPlace::choose(dir_));
+  sockets_.emplace(std::move(place));
+  notice_path_ = sockets_->path(SocketPlace::kNotice);
   XPURUN_TRY(notices_.listen(notice_path_));
-  const std::string control_path = usable + "/control.sock";
+  const std::string control_path = sockets_->path(SocketPlace::kControl);
   XPURUN_TRY(control_.listen(control_path));
   journal_.manifest().control = control_path;
   return {};
@@ -136,7 +141,7 @@ void Supervisor::arrange_logs(std::vector<std::string>& env) {
     say("no logs of single ranks: they need the preload library");
     return;
   }
-  const std::string ranks = absolute(journal_.dir().file("ranks"));
+  const std::string ranks = dir_.absolute + "/ranks";
   relay_.emplace(loop_);
   const auto variable = relay_->start(ranks, options_.prefix ? LinePrefix::rank : LinePrefix::none);
   if (!variable) {
@@ -184,6 +189,14 @@ base::Status Supervisor::start_command() {
 }
 
 base::Result<int> Supervisor::run() {
+  auto status = run_command();
+  if (sockets_) {
+    sockets_->remove(storage_);
+  }
+  return status;
+}
+
+base::Result<int> Supervisor::run_command() {
   describe_run();
   // Descendants whose parents die become ours: they stay visible, and ptrace stays allowed (Yama scope 1).
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {

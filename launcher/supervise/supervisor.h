@@ -12,15 +12,19 @@
 #include "launcher/output/live_status.h"
 #include "launcher/output/messages.h"
 #include "launcher/relay/log_relay.h"
+#include "launcher/spawn/helper_complaints.h"
 #include "launcher/spawn/inherited_state.h"
 #include "launcher/spawn/spare_descriptors.h"
 #include "launcher/stacks/dump_job.h"
+#include "launcher/storage/disk_watch.h"
+#include "launcher/storage/storage.h"
 #include "launcher/supervise/child_waits.h"
 #include "launcher/supervise/control_server.h"
 #include "launcher/supervise/death_ledger.h"
 #include "launcher/supervise/event_loop.h"
 #include "launcher/supervise/hang_detector.h"
 #include "launcher/supervise/journal.h"
+#include "launcher/supervise/known_dumps.h"
 #include "launcher/supervise/notice_server.h"
 #include "launcher/supervise/process_table.h"
 #include "launcher/supervise/rank_watch.h"
@@ -28,6 +32,7 @@
 #include "launcher/supervise/run_options.h"
 #include "launcher/supervise/shutdown.h"
 #include "launcher/supervise/signals.h"
+#include "launcher/supervise/socket_place.h"
 #include "launcher/supervise/unwatched_job.h"
 
 #include <map>
@@ -50,7 +55,8 @@ struct ProcessSetup {
 
 class Supervisor {
  public:
-  Supervisor(EventLoop& loop, const RunOptions& options, model::RunDir dir, ProcessSetup setup);
+  // The storage outlives the supervisor.
+  Supervisor(EventLoop& loop, const RunOptions& options, Storage& storage, DirFacts dir, ProcessSetup setup);
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
@@ -78,6 +84,7 @@ class Supervisor {
   // supervisor.cpp
   base::Status open_sockets();
   base::Status start_command();
+  base::Result<int> run_command();
   void arrange_logs(std::vector<std::string>& env);
   void describe_run();
 
@@ -89,6 +96,7 @@ class Supervisor {
   void main_ended();
   void finish_when_ended();
   void finish();
+  void give_up_the_disk();
   int exit_status() const;
 
   // watching.cpp
@@ -107,13 +115,15 @@ class Supervisor {
   void crash_notice(const wire::Notice& notice, base::Pid pid, base::Tid tid);
   void wish_dump(DumpWish wish);
   void start_dump();
+  void begin_dump(int n, bool possible);
   void dump_done(const DumpOutcome& outcome);
+  void answer_wishes(size_t processes);
   std::vector<DumpTarget> dump_targets() const;
   std::vector<model::RankObservation> observations() const;
   bool dumped_since(double seconds) const;
 
   // verdicts.cpp
-  void take_verdict();
+  void take_verdict(const ReportResult& result);
   void take_hang(const model::Verdict& verdict);
   void say_progress_again(const model::Incident& incident);
   void reports_done();
@@ -163,10 +173,13 @@ class Supervisor {
 
   EventLoop& loop_;
   const RunOptions& options_;
+  Storage& storage_;
+  DirFacts dir_;
   SignalInbox inbox_;
   const InheritedState& inherited_;
   SpareDescriptors& spares_;
   Messages& messages_;
+  HelperComplaints complaints_;
   Journal journal_;
   ProcessTable table_;
   ChildWaits child_waits_;
@@ -177,6 +190,7 @@ class Supervisor {
   ControlServer control_;
   Shutdown shutdown_;
   ReportRunner reports_;
+  DiskWatch last_watch_;  // once the command has ended
   Collector collector_;
   EventFiles event_files_;
   HttpServer http_;
@@ -187,8 +201,8 @@ class Supervisor {
   EventLoop::TimerId status_timer_ = 0;
 
   std::string host_;
+  std::optional<SocketPlace> sockets_;
   std::string notice_path_;
-  base::UniqueFd helper_stderr_;
   std::map<base::Pid, RankWatch> watches_;            // living ranks
   std::map<base::Pid, model::RankObservation> gone_;  // last word on dead ranks
   EventLoop::TimerId tick_timer_ = 0;
@@ -206,7 +220,10 @@ class Supervisor {
   std::unique_ptr<DumpJob> dump_;
   std::vector<DumpWish> serving_;  // wishes of the dump under way
   model::DumpManifest dump_manifest_;
-  std::string dump_dir_;  // relative
+  std::string dump_dir_;           // relative
+  bool dump_begun_there_ = false;  // its directory has been made, or could not be
+  EventLoop::TimerId dump_patience_ = 0;
+  KnownDumps known_dumps_;
   base::MonoNs last_dump_ = 0;
   base::MonoNs dump_begun_ = 0;
   double last_dump_s_ = 0;                                        // how long it took
@@ -220,6 +237,7 @@ class Supervisor {
   bool finished_ = false;
   base::MonoNs last_interrupt_ = 0;
   std::string announced_;                 // last sentence printed
+  std::string no_report_;                 // why the last report could not be written
   std::vector<std::string> ledger_says_;  // at the time of the last dump
 };
 

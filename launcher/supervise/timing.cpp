@@ -1,6 +1,5 @@
 // Supervisor: timing. Gives ranks their shared memory when they first use a GPU, drains it, and serves what
 // it says. Until a rank uses a GPU nothing of this runs and nothing listens, unless a port was asked for.
-#include "common/base/io.h"
 #include "common/base/log.h"
 #include "launcher/collect/ledger_findings.h"
 #include "launcher/collect/timing_json.h"
@@ -167,9 +166,7 @@ std::vector<std::string> Supervisor::save_timing(const std::string& path) {
     }
   }
   const auto text = timing_json(ranks, base::mono_ns()).dump(1);
-  if (auto written = base::write_file_atomic(path, text); !written) {
-    base::log_warn("{}", base::to_line(written.error()));
-  }
+  storage_.replace(path, text);
   for (const LedgerFinding& finding : ledger_findings(ranks)) {
     sentences.push_back(finding.sentence);
   }
@@ -186,10 +183,8 @@ void Supervisor::finish_timing() {
   end_trace("end of the run");
   event_files_.flush_all();
   (void)save_timing(journal_.dir().file("timing.json"));
-  const std::string text = expose(node_metrics(WhichRanks::all), MetricsFormat::prometheus);
-  if (auto written = base::write_file_atomic(journal_.dir().file("metrics.prom"), text); !written) {
-    base::log_warn("{}", base::to_line(written.error()));
-  }
+  storage_.replace(journal_.dir().file("metrics.prom"),
+                   expose(node_metrics(WhichRanks::all), MetricsFormat::prometheus));
 }
 
 uint32_t Supervisor::budget_ppm() const {

@@ -1,6 +1,5 @@
 // Supervisor: single timed calls: the event files of every rank, traces on request, and the level of timing,
 // which a trace raises for its time.
-#include "common/base/io.h"
 #include "common/base/log.h"
 #include "launcher/supervise/control_http.h"
 #include "launcher/supervise/supervisor.h"
@@ -18,6 +17,8 @@ namespace {
 
 // A rank notices a new level within a few milliseconds; so much before a trace begins it is told.
 constexpr double kRaiseS = 0.1;
+// Who has asked is answered even if the disk does not.
+constexpr double kPatienceS = 2;
 constexpr std::string_view kTokenFile = "control.token";
 
 }  // namespace
@@ -52,7 +53,7 @@ base::Result<std::string> Supervisor::start_trace(TraceRequest request, ControlS
     dir += "-" + request.name;
   }
   const std::string path = journal_.dir().file(dir);
-  XPURUN_TRY(base::make_dirs(path));
+  storage_.make_dirs(path);
   const base::MonoNs now = base::mono_ns();
   const base::MonoNs start = request.start_wall_ns == 0
                                  ? now + base::s_to_ns(kRaiseS)
@@ -60,7 +61,7 @@ base::Result<std::string> Supervisor::start_trace(TraceRequest request, ControlS
   request.start_wall_ns = base::wall_ns() + (start - now);
   base::log_info("{} events of every rank into {}, in {:.1f} s", request.count, path,
                  base::ns_to_s(start - now));
-  tracing_.emplace(Tracing{.trace = Trace(std::move(request), path, start), .dir = dir});
+  tracing_.emplace(Tracing{.trace = Trace(storage_, std::move(request), path, start), .dir = dir});
   tracing_->when_done = std::move(when_done);
   tracing_->timer = loop_.at(start - base::s_to_ns(kRaiseS), [this] { raise_for_trace(); });
   return dir;
@@ -111,18 +112,20 @@ void Supervisor::end_trace(std::string_view how) {
     return;
   }
   loop_.cancel(tracing_->timer);
-  Tracing done = std::move(*tracing_);
+  auto done = std::make_shared<Tracing>(std::move(*tracing_));
   tracing_.reset();
   set_level(level_);
   collector_.set_host_events(HostEvents::no);
-  const auto written = done.trace.finish(how);
-  if (!written) {
-    base::log_warn("{}", base::to_line(written.error()));
-  }
-  base::log_info("trace {} ended: {}", done.dir, how);
-  if (done.when_done) {
-    done.when_done({{"ok", true}, {"dir", done.dir}, {"ended", how}});
-  }
+  done->trace.flush();
+  storage_.when_written(kPatienceS, [this, done, why = std::string(how)](Written) {
+    done->trace.finish(why);
+    base::log_info("trace {} ended: {}", done->dir, why);
+    storage_.when_written(kPatienceS, [done, why](Written) {
+      if (done->when_done) {
+        done->when_done({{"ok", true}, {"dir", done->dir}, {"ended", why}});
+      }
+    });
+  });
 }
 
 void Supervisor::control_trace(const nlohmann::json& request, const ControlServer::Reply& reply) {
@@ -184,10 +187,17 @@ void Supervisor::start_control_http() {
   }
   if (options_.control_token) {
     auto token = make_token();
-    const std::string path = journal_.dir().file(kTokenFile);
-    auto written = token ? base::write_file_atomic(path, *token + "\n") : base::Status();
-    if (!token || !written) {
-      base::log_warn("no control over HTTP: {}", base::to_line(token ? written.error() : token.error()));
+    if (!token) {
+      base::log_warn("no control over HTTP: {}", base::to_line(token.error()));
+      return;
+    }
+    auto written = std::make_shared<base::Status>(base::fail("the file system does not answer"));
+    storage_.replace(journal_.dir().file(kTokenFile), *token + "\n",
+                     [written](const base::Status& status) { *written = status; });
+    // The job has not started yet. A token that nobody can read is useless.
+    (void)storage_.drain(kPatienceS);
+    if (!*written) {
+      base::log_warn("no control over HTTP: {}", base::to_line(written->error()));
       return;
     }
     control_token_ = std::move(*token);

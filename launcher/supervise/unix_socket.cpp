@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 namespace xpurun::launcher {
 
@@ -33,22 +31,6 @@ base::Result<base::UniqueFd> listen_unix(const std::string& path, int type) {
     return base::fail_errno(fmt::format("cannot listen on {}", path));
   }
   return fd;
-}
-
-base::Result<std::string> socket_dir(const std::string& preferred) {
-  constexpr size_t kLongestName = sizeof("/control.sock") - 1;
-  if (preferred.size() + kLongestName <= kMaxSocketPath) {
-    return preferred;
-  }
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  const std::string parent = runtime != nullptr && *runtime == '/' ? runtime : "/tmp";
-  for (const std::string& base_dir : {parent, std::string("/tmp")}) {
-    std::string name = base_dir + "/xpurun-XXXXXX";
-    if (name.size() + kLongestName <= kMaxSocketPath && ::mkdtemp(name.data()) != nullptr) {
-      return name;
-    }
-  }
-  return base::fail_errno("cannot create a directory for sockets");
 }
 
 }  // namespace xpurun::launcher

@@ -14,8 +14,4 @@ inline constexpr size_t kMaxSocketPath = 107;
 // Non-blocking listener, mode 0600. `type` is SOCK_STREAM or SOCK_SEQPACKET.
 base::Result<base::UniqueFd> listen_unix(const std::string& path, int type);
 
-// A directory for sockets of this run: `preferred` if sockets in it have short enough names, else a new
-// private directory below $XDG_RUNTIME_DIR or /tmp.
-base::Result<std::string> socket_dir(const std::string& preferred);
-
 }  // namespace xpurun::launcher

@@ -3,7 +3,6 @@
 #include "common/base/log.h"
 #include "common/base/strings.h"
 #include "common/base/terminal.h"
-#include "common/model/json_fields.h"
 #include "launcher/supervise/supervisor.h"
 #include "report/diagnosis/diagnose.h"
 
@@ -20,12 +19,6 @@ namespace {
 // Of what the ledgers say on the terminal; timing.json has it all.
 constexpr size_t kMostLedgerLines = 3;
 
-base::Result<model::Verdict> load_verdict(const std::string& path) {
-  XPURUN_TRY_ASSIGN(const std::string text, base::read_regular_file(path));
-  const auto j = model::parse_json(text);
-  return model::verdict_from_json(j);
-}
-
 // A job that has gone well says nothing, and neither does one whose only process failed by itself: its own
 // output has said what there is.
 bool worth_telling(const model::Verdict& v, bool incidents, bool multi_process) {
@@ -41,15 +34,14 @@ void Supervisor::say(const std::string& line) const {
   messages_.say(line);
 }
 
-void Supervisor::take_verdict() {
-  const auto verdict = load_verdict(journal_.dir().verdict_json());
-  if (!verdict) {
-    base::log_warn("no verdict: {}", base::to_line(verdict.error()));
-    return;
-  }
-  journal_.manifest().verdict = *verdict;
-  if (verdict->kind == "hang") {
-    take_hang(*verdict);
+// Whatever has become of the disk and of the report, there is a verdict: without stacks if need be.
+void Supervisor::take_verdict(const ReportResult& result) {
+  no_report_ = result.problem;
+  const model::Verdict verdict =
+      result.verdict ? *result.verdict : known_dumps_.diagnose(journal_.manifest());
+  journal_.manifest().verdict = verdict;
+  if (verdict.kind == "hang") {
+    take_hang(verdict);
   }
   journal_.save_now();
 }
@@ -107,7 +99,8 @@ void Supervisor::announce(const model::Verdict& verdict) {
       say(fmt::format("  NCCL: {}", ledger_says_[i]));
     }
   }
-  say(fmt::format("open {}", journal_.dir().report_html()));
+  say(no_report_.empty() ? fmt::format("open {}", journal_.dir().report_html())
+                         : fmt::format("no report: {}", no_report_));
 }
 
 bool Supervisor::must_end_the_job(const model::Verdict& verdict) const {

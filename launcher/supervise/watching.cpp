@@ -1,5 +1,4 @@
 // Supervisor: looking at the processes and ranks, again and again, without touching them.
-#include "common/base/io.h"
 #include "common/base/log.h"
 #include "common/base/strings.h"
 #include "launcher/supervise/supervisor.h"
@@ -132,20 +131,15 @@ void Supervisor::stall_escalated() {
   if (incident == nullptr || incident->dump.empty() || shutdown_.active()) {
     return;
   }
-  const std::string path = journal_.dir().file(incident->dump + "/dump.json");
-  auto manifest = model::load_dump_manifest(path);
-  if (!manifest) {
-    base::log_warn("{}", base::to_line(manifest.error()));
+  model::DumpManifest* manifest = known_dumps_.find(incident->dump);
+  if (manifest == nullptr) {
     return;
   }
   manifest->escalated = true;
   // The stacks are those of the first alarm; how long it has been is told as of now.
   manifest->at_s = journal_.elapsed_s();
   manifest->ranks = observations();
-  if (auto written = base::write_file_atomic(path, to_json(*manifest).dump(1)); !written) {
-    base::log_warn("{}", base::to_line(written.error()));
-    return;
-  }
+  storage_.replace(journal_.dir().file(incident->dump + "/dump.json"), to_json(*manifest).dump(1));
   reports_.request();
 }
 

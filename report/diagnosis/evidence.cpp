@@ -210,7 +210,10 @@ void add_past_incidents(const Scene& scene, std::vector<std::string>& out) {
     if (i.cleared_s < 0 || &i == told) {
       continue;
     }
-    const double length = std::max(0.0, i.cleared_s - i.at_s) + i.verdict.seconds;
+    // A stall is raised when a rank has been still for the timeout. The verdict's seconds do not do: a second
+    // report on the same stall counts them from a later moment.
+    const double before = std::min(scene.facts.run.hang_timeout_s, i.at_s);
+    const double length = std::max(0.0, i.cleared_s - i.at_s) + before;
     const std::string subject =
         i.verdict.ranks.empty() ? std::string("the job") : rank_words(i.verdict.ranks);
     out.push_back(fmt::format("at {:.0f} s: {} made the job stand still for about {}, then it went on",

@@ -29,6 +29,18 @@ class Control(xpurun_test.Case):
             s.sendall(text.encode() + b"\n")
             return json.loads(s.makefile().readline())
 
+    def test_a_client_that_shuts_down_its_sending_side_gets_its_answer(self):
+        """As `nc -N` and socat do."""
+        for request in (b'{"cmd":"dump"}\n', b'{"cmd":"status"}'):
+            with self.subTest(request=request), socket.socket(socket.AF_UNIX) as s:
+                s.settimeout(20)
+                s.connect(self.manifest()["control"])
+                s.sendall(request)
+                s.shutdown(socket.SHUT_WR)
+                stream = s.makefile()
+                self.assertTrue(json.loads(stream.readline())["ok"])
+                self.assertEqual(stream.read(), "")
+
     def test_stacks_of_the_run(self):
         time.sleep(0.5)
         result = subprocess.run([PROGRAM, "stacks", "--run", self.out], capture_output=True, text=True)

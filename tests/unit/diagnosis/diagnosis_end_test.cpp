@@ -43,6 +43,21 @@ TEST_CASE("stalls that passed are mentioned after a good end") {
   CHECK(v.evidence[0] == "at 20 s: rank 2 made the job stand still for about 12 s, then it went on");
 }
 
+TEST_CASE("a stall that was reported twice is not told longer than it was") {
+  Job job(1);
+  job.facts.run.hang_timeout_s = 2;
+  model::Incident past;
+  past.at_s = 2;
+  past.cleared_s = 8;
+  past.dump = "dumps/1-hang";
+  past.verdict = {.id = "hang.stuck", .kind = "hang", .ranks = {0}, .seconds = 6};
+  job.facts.run.incidents.push_back(past);
+  job.ended(0);
+  const Verdict v = diagnose(job.facts);
+  REQUIRE(v.evidence.size() == 1);
+  CHECK(v.evidence[0] == "at 2 s: rank 0 made the job stand still for about 8 s, then it went on");
+}
+
 TEST_CASE("status 0 of a wrapper does not hide a rank that failed") {
   Job job(2);
   job.died(0, exited(1), 3).died(1, kTerm, 4, "ended by the launcher").ended(0);

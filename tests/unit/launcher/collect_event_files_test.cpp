@@ -2,6 +2,7 @@
 #include "common/base/temporary_directory.h"
 #include "launcher/collect/event_files.h"
 #include "launcher/collect/trace.h"
+#include "launcher/storage/direct_storage.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,8 @@ namespace model = xpurun::model;
 namespace wire = xpurun::wire;
 
 namespace {
+
+DirectStorage disk;
 
 // A rank's segment with a matmul as entry 0, a collective on communicator 3 as entry 1, a copy as entry 2.
 std::unique_ptr<wire::Segment> segment() {
@@ -72,7 +75,7 @@ std::string make_dir() {
 TEST_CASE("events reach the rank's file, with what they belong to") {
   const std::string dir = make_dir();
   const auto memory = segment();
-  EventFiles files(dir, 1 << 20);
+  EventFiles files(disk, dir, 1 << 20);
   const EventFiles::Source who{
       .pid = 7, .rank = 5, .local_rank = 1, .host = "a", .gpu = "NVIDIA H200", .gpu_uuid = "GPU-1"};
   files.add(who, events(0, 9), *memory, 0);
@@ -106,7 +109,7 @@ TEST_CASE("a rank's files never take more than their share, and the newest event
   constexpr uint64_t kMost = 1 << 20;
   const std::string dir = make_dir();
   const auto memory = segment();
-  EventFiles files(dir, kMost);
+  EventFiles files(disk, dir, kMost);
   uint64_t largest = 0;
   uint32_t written = 0;
   for (int round = 0; round < 200; ++round) {
@@ -145,12 +148,12 @@ TEST_CASE("events that cannot be written are counted") {
   const std::string dir = make_dir();
   REQUIRE(base::write_file_atomic(dir + "/0", "in the way"));
   const auto memory = segment();
-  EventFiles files(dir, 1 << 20);
+  EventFiles files(disk, dir, 1 << 20);
   files.add({.pid = 7, .rank = 0}, events(0, 5), *memory, 0);
   files.add({.pid = 7, .rank = 0}, events(5, 5), *memory, 0);
   CHECK(files.failed(0) == 10);
   CHECK(files.failed(1) == 0);
-  EventFiles none(dir, 0);
+  EventFiles none(disk, dir, 0);
   none.add({.pid = 7, .rank = 3}, events(0, 5), *memory, 0);
   CHECK_FALSE(base::file_exists(dir + "/3"));
 }
@@ -159,7 +162,7 @@ TEST_CASE("a trace takes what it was asked for") {
   const std::string dir = make_dir();
   const auto memory = segment();
   // Of events 0.. every third is a matmul; those from number 10 on have begun by then.
-  Trace trace({.count = 5, .kinds = kTraceMatmul | kTraceHost}, dir, 1'000'000 + 10 * 200'000);
+  Trace trace(disk, {.count = 5, .kinds = kTraceMatmul | kTraceHost}, dir, 1'000'000 + 10 * 200'000);
   trace.expect(0);
   trace.expect(1);
   trace.expect(2);
@@ -169,7 +172,8 @@ TEST_CASE("a trace takes what it was asked for") {
   CHECK_FALSE(trace.complete({0, 1}));
   CHECK(trace.complete({0, 2}) == false);
   CHECK(trace.complete({0}));
-  REQUIRE(trace.finish("timeout"));
+  trace.flush();
+  trace.finish("timeout");
   const auto file = model::load_event_file(dir + "/rank-0.xev");
   REQUIRE(file);
   REQUIRE(file->events.size() == 5);
@@ -196,9 +200,10 @@ TEST_CASE("calls on the host are in a trace that asks for them, kernels in one o
   }
   const auto ops_in = [&](uint32_t kinds) {
     const std::string dir = make_dir();
-    Trace trace({.kinds = kinds}, dir, 0);
+    Trace trace(disk, {.kinds = kinds}, dir, 0);
     trace.add({.pid = 7, .rank = 0}, some, *memory);
-    REQUIRE(trace.finish("timeout"));
+    trace.flush();
+    trace.finish("timeout");
     std::set<uint32_t> out;
     if (const auto file = model::load_event_file(dir + "/rank-0.xev")) {
       for (const auto& entry : file->events) {
@@ -217,11 +222,12 @@ TEST_CASE("calls on the host are in a trace that asks for them, kernels in one o
 TEST_CASE("a rank that is started again ends its part of a trace") {
   const std::string dir = make_dir();
   const auto memory = segment();
-  Trace trace({.count = 500}, dir, 0);
+  Trace trace(disk, {.count = 500}, dir, 0);
   trace.expect(0);
   trace.add({.pid = 7, .rank = 0}, events(0, 3), *memory);
   trace.add({.pid = 9, .rank = 0}, events(0, 3), *memory);
   CHECK(trace.complete({0}));
-  REQUIRE(trace.finish("complete"));
+  trace.flush();
+  trace.finish("complete");
   CHECK(model::load_event_file(dir + "/rank-0.xev")->events.size() == 3);
 }

@@ -88,8 +88,9 @@ TEST_CASE("a helper that fails, dies or hangs costs its own stacks only, and the
   const std::string program = helper(
       "case $2 in 1) echo ready; echo 'done failed no permission'; exit 1;; 2) kill -9 $$;; 3) sleep 20 "
       "2>/dev/null;;\n"
-      "4) exit 3;; esac; echo ready; cat > /dev/null; echo stopped 5 5; echo done partial one thread; echo x "
-      "> $4\n");
+      "4) exit 3;; esac; echo ready; cat > /dev/null; echo stopped 5 5; echo x > $4; echo wrote; echo done "
+      "partial one "
+      "thread\n");
   const auto out = take({.program = program,
                          .targets = {{.pid = 1, .rank = 11, .role = model::ProcessRole::rank},
                                      {.pid = 2, .rank = 12, .role = model::ProcessRole::rank},
@@ -113,4 +114,32 @@ TEST_CASE("no helper at all, and no target at all, still end the job") {
             .dump.processes.at(0)
             .status == "failed");
   CHECK(take({.program = "./nothing"}).dump.processes.empty());
+}
+
+TEST_CASE("a helper that does not end when it is killed is left behind") {
+  // Nobody reaps here: as with a helper in uninterruptible sleep.
+  auto loop = EventLoop::create();
+  REQUIRE(loop);
+  DumpRequest request{.program = helper("echo ready; exec sleep 100\n"),
+                      .directory = ".",
+                      .host = "h",
+                      .targets = {{.pid = 1, .rank = 0, .role = "rank"}}};
+  sigemptyset(&request.signal_mask);
+  DumpOutcome out;
+  base::Pid pid = 0;
+  {
+    DumpJob job(
+        *loop, std::move(request), [&](base::Pid helper) { pid = helper; },
+        [&](const DumpOutcome& o) {
+          out = o;
+          loop->after(0, [&] { loop->stop(); });
+        });
+    job.start();
+    loop->after(0.05, [&] { job.give_up("the disk does not answer"); });
+    REQUIRE(loop->run());
+  }
+  REQUIRE(out.processes.size() == 1);
+  CHECK(out.processes[0].status == "timeout");
+  CHECK(out.processes[0].reason == "the disk does not answer");
+  CHECK(::waitpid(pid, nullptr, 0) == pid);
 }

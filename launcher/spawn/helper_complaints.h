@@ -1,0 +1,36 @@
+// HelperComplaints: what our helper processes write to standard error, gathered through a pipe and logged
+// line by line. A pipe and no file of the run directory: a descriptor there could keep us from ending. The
+// event loop's thread only.
+#pragma once
+
+#include "common/base/fd.h"
+#include "launcher/supervise/event_loop.h"
+
+#include <string>
+
+namespace xpurun::launcher {
+
+class HelperComplaints {
+ public:
+  explicit HelperComplaints(EventLoop& loop);
+  ~HelperComplaints();
+  HelperComplaints(const HelperComplaints&) = delete;
+  HelperComplaints& operator=(const HelperComplaints&) = delete;
+
+  // For the helpers' standard error; -1 if there is no pipe.
+  int fd() const { return write_.get(); }
+  // Reads what has come. The last line of all; empty once forgotten.
+  std::string last_line();
+  void forget_last_line() { last_.clear(); }
+
+ private:
+  void read_all();
+
+  EventLoop& loop_;
+  base::UniqueFd read_;
+  base::UniqueFd write_;
+  std::string pending_;
+  std::string last_;
+};
+
+}  // namespace xpurun::launcher

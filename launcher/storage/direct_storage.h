@@ -1,0 +1,27 @@
+// DirectStorage: performs operations at once, in the calling process. For tests, and for hosts where no
+// process can be forked (ulimit -u): better a supervisor that a stalled disk can hold than no run directory.
+#pragma once
+
+#include "launcher/storage/failed_files.h"
+#include "launcher/storage/storage.h"
+#include "launcher/supervise/event_loop.h"
+
+namespace xpurun::launcher {
+
+class DirectStorage final : public Storage {
+ public:
+  // Without a loop, results are told before submit() returns.
+  explicit DirectStorage(EventLoop* loop = nullptr) : loop_(loop) {}
+
+  void submit(FileOperation operation, Done done) override;
+  void when_written(double patience_s, std::function<void(Written)> then) override;
+  std::string problem() const override { return failed_.problem(); }
+
+ private:
+  void later(std::function<void()> what);
+
+  EventLoop* loop_;
+  FailedFiles failed_;
+};
+
+}  // namespace xpurun::launcher

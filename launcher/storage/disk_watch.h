@@ -1,0 +1,38 @@
+// DiskWatch: asks the file system of the run directory, again and again, whether it still answers. Used at
+// the end of a run, while helpers read and write there: nobody waits for them on a file system that stands
+// still.
+#pragma once
+
+#include "launcher/storage/storage.h"
+#include "launcher/supervise/event_loop.h"
+
+#include <functional>
+#include <string>
+
+namespace xpurun::launcher {
+
+class DiskWatch {
+ public:
+  // `directory`: where a file may be made for a moment.
+  DiskWatch(EventLoop& loop, Storage& storage, std::string directory)
+      : loop_(loop), storage_(storage), probe_(std::move(directory) + "/.probe") {}
+  ~DiskWatch() { loop_.cancel(timer_); }
+  DiskWatch(const DiskWatch&) = delete;
+  DiskWatch& operator=(const DiskWatch&) = delete;
+
+  // Calls `stalled` at most once, when there was no answer for `patience_s`.
+  void start(double patience_s, std::function<void()> stalled);
+
+ private:
+  void ask();
+
+  EventLoop& loop_;
+  Storage& storage_;
+  std::string probe_;
+  double patience_s_ = 0;
+  std::function<void()> stalled_;
+  EventLoop::TimerId timer_ = 0;
+  bool started_ = false;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,32 @@
+// OpenedDir: a run directory that has just been made, with the lock on it and what a process that must not
+// touch it again has to know about it.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/model/run_dir.h"
+#include "launcher/runs/run_lock.h"
+
+#include <optional>
+#include <string>
+
+namespace xpurun::launcher {
+
+struct DirFacts {
+  std::string path;      // as the user will type it
+  std::string absolute;  // without links
+  bool local = true;     // no network and no FUSE file system: it answers, and it can hold sockets
+};
+
+struct OpenedDir {
+  DirFacts facts;
+  std::optional<RunLock> lock;  // a file system without locks has none
+};
+
+DirFacts facts_of(const std::string& path);
+
+// Exactly `out_dir`, or, if that is empty, a new directory for `name` below `runs_dir`. Blocks as long as the
+// file system does.
+base::Result<OpenedDir> open_run_dir(const std::string& out_dir, const std::string& runs_dir,
+                                     const std::string& name);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,43 @@
+// WriterProcess: a fork of the supervisor that does all work on the files of the run directory. A thread
+// would not do: a thread in uninterruptible sleep keeps its whole process from ending, and close(2) alone can
+// put it there (FUSE sends FLUSH). The writer holds the lock on the directory, so the supervisor has no
+// descriptor in it. The writer ends when the supervisor's end of the socket is closed and everything in it
+// has been written.
+#pragma once
+
+#include "common/base/fd.h"
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "launcher/storage/opened_dir.h"
+
+#include <functional>
+
+namespace xpurun::launcher {
+
+class WriterProcess {
+ public:
+  using Open = std::function<base::Result<OpenedDir>()>;
+
+  struct Started;
+  // Forks; `open` runs in the fork. Waits at most `patience_s` for it. An error without an id is one of
+  // starting the process; every other one is `open`'s.
+  static base::Result<Started> start(const Open& open, double patience_s);
+
+  WriterProcess() = default;
+  WriterProcess(base::Pid pid, base::UniqueFd socket) : pid_(pid), socket_(std::move(socket)) {}
+
+  base::Pid pid() const { return pid_; }
+  int socket() const { return socket_.get(); }  // non-blocking; close-on-exec
+  void close() { socket_.reset(); }
+
+ private:
+  base::Pid pid_ = 0;
+  base::UniqueFd socket_;
+};
+
+struct WriterProcess::Started {
+  WriterProcess writer;
+  DirFacts dir;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,74 @@
+#include "common/base/io.h"
+#include "launcher/storage/direct_storage.h"
+#include "launcher/supervise/report_runner.h"
+
+#include <doctest/doctest.h>
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+
+namespace {
+
+// A shell script in the place of xpurun.
+ReportResult report_by(const std::string& body, const std::function<void(Storage&)>& before = {}) {
+  REQUIRE(base::write_file_atomic("reporter", "#!/bin/sh\n" + body));
+  REQUIRE(::chmod("reporter", 0700) == 0);
+  auto loop = EventLoop::create();
+  REQUIRE(loop);
+  DirectStorage storage(&*loop);
+  HelperComplaints complaints(*loop);
+  sigset_t mask;
+  sigemptyset(&mask);
+  ReportRunner runner({*loop, storage, complaints}, "some/run", mask);
+  runner.set_program("./reporter");
+  ReportResult out;
+  runner.set_handlers([](base::Pid) {}, [&](const ReportResult& result) { out = result; },
+                      [&] { loop->stop(); });
+  if (before) {
+    before(storage);
+  }
+  runner.request();
+  std::function<void()> reap = [&] {
+    int status = 0;
+    for (base::Pid pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      CHECK(runner.helper_ended(pid, status));
+    }
+    loop->after(0.005, reap);
+  };
+  reap();
+  REQUIRE(loop->run());
+  return out;
+}
+
+constexpr const char* kVerdict = R"(echo '{"schema":"xpurun.verdict/1","kind":"hang","sentence":"hang: x"}')";
+
+}  // namespace
+
+TEST_CASE("the verdict comes from the process, not from the disk") {
+  const auto result = report_by(std::string(kVerdict) + "\n");
+  REQUIRE(result.verdict);
+  CHECK(result.verdict->sentence == "hang: x");
+  CHECK(result.problem.empty());
+}
+
+TEST_CASE("a report that cannot be written still has its verdict, and the reason is what the process said") {
+  const auto result = report_by(std::string(kVerdict) + "\necho 'no space' >&2\nexit 1\n");
+  REQUIRE(result.verdict);
+  CHECK(result.problem == "no space");
+}
+
+TEST_CASE("a report that fails says how in words") {
+  CHECK(report_by("exit 3\n").problem.find("exited with status 3") != std::string::npos);
+  CHECK(report_by("kill -9 $$\n").problem.find("killed by SIGKILL") != std::string::npos);
+  CHECK_FALSE(report_by("echo nonsense\n").verdict);
+}
+
+TEST_CASE("no report is made of a directory that does not hold the newest state") {
+  const auto result = report_by(std::string(kVerdict) + "\n",
+                                [](Storage& storage) { storage.replace("reporter/run.json", "x"); });
+  CHECK_FALSE(result.verdict);
+  CHECK(result.problem.find("reporter/run.json") != std::string::npos);
+}
