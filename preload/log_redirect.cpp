@@ -1,6 +1,7 @@
 #include "preload/log_redirect.h"
 
 #include "common/wire/logs.h"
+#include "preload/rank_identity.h"
 
 #include <fcntl.h>
 #include <stdint.h>
@@ -38,17 +39,6 @@ const char* parse_number(const char* text, uint64_t* value) {
   return end != text && *end == ':' ? end + 1 : nullptr;
 }
 
-// The rank as text, by the launchers that give each process of a node its own number.
-const char* rank_text() {
-  const char* rank = getenv("LOCAL_RANK") != nullptr ? getenv("RANK") : nullptr;
-  constexpr const char* kOthers[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
-  for (const char* name : kOthers) {
-    rank = rank != nullptr ? rank : getenv(name);
-  }
-  const bool numeric = rank != nullptr && rank[0] != '\0' && strspn(rank, "0123456789") == strlen(rank);
-  return numeric && strlen(rank) < 10 ? rank : nullptr;
-}
-
 void redirect(int fd, const FileId& original, const char* directory, const char* rank, const char* name) {
   struct stat st;
   if (fstat(fd, &st) != 0 || st.st_dev != original.device || st.st_ino != original.inode) {
@@ -73,7 +63,7 @@ void redirect(int fd, const FileId& original, const char* directory, const char*
 }  // namespace
 
 void redirect_output(const char* text) {
-  const char* rank = rank_text();
+  const char* rank = own_rank();
   if (text == nullptr || rank == nullptr) {
     return;
   }

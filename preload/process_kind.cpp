@@ -1,7 +1,8 @@
 #include "preload/process_kind.h"
 
+#include "preload/rank_identity.h"
+
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,16 +16,6 @@ constexpr const char* kWrappers[] = {
     "mksh", "nice",    "nohup",   "nsys",    "sh",    "stdbuf", "strace",  "setsid",   "sudo",
     "tcsh", "taskset", "time",    "timeout", "xargs", "zsh",    "numactl", "valgrind",
 };
-
-bool is_set(const char* name) {
-  const char* value = getenv(name);
-  return value != nullptr && value[0] != '\0';
-}
-
-bool has_rank_environment() {
-  return (is_set("RANK") && is_set("LOCAL_RANK")) || is_set("SLURM_PROCID") ||
-         is_set("OMPI_COMM_WORLD_RANK") || is_set("PMI_RANK") || is_set("PMIX_RANK");
-}
 
 bool has_python() {
   const bool found = dlsym(RTLD_DEFAULT, "Py_GetVersion") != nullptr;
