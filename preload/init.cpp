@@ -4,6 +4,7 @@
 #include "common/wire/logs.h"
 #include "preload/crash_handler.h"
 #include "preload/disposition.h"
+#include "preload/host_runtime.h"
 #include "preload/log_redirect.h"
 #include "preload/process_kind.h"
 #include "preload/run_env.h"
@@ -20,6 +21,9 @@ namespace xpurun::preload {
 namespace {
 
 __attribute__((constructor)) void start() {
+  if (!has_glibc()) {
+    return;
+  }
   const int saved_errno = errno;
   const RunEnv run = parse_run_env(getenv(wire::kRunEnv));
   // PID 1 of a namespace ignores signals under the default disposition; a handler would change that.

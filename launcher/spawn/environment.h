@@ -1,5 +1,5 @@
-// The environment of the command: ours, plus our variables, one LD_PRELOAD entry before the others, and,
-// where collectives are to be timed by it, our library as NCCL's profiler plugin.
+// The environment of the command: ours, plus our variables, one more LD_PRELOAD entry, and, where collectives
+// are to be timed by it, our library as NCCL's profiler plugin.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@ namespace xpurun::launcher {
 // Our own environment as NAME=VALUE.
 std::vector<std::string> current_environment();
 
-// Prepends `library` to LD_PRELOAD. Another entry of the same library is dropped.
+// Puts `library` before the other entries of LD_PRELOAD, or behind them if one is the runtime of a sanitizer:
+// ASan's ends the program if any library precedes it. Another entry of the same library is dropped.
 std::vector<std::string> with_preload(std::vector<std::string> env, const std::string& library);
 std::vector<std::string> with_variable(std::vector<std::string> env, const std::string& name,
                                        const std::string& value);

@@ -8,9 +8,15 @@
 #include "preload/timing/poller.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+// What pthread_atfork(3) is in glibc: a call of this function, statically linked into its user. A strong
+// reference would keep programs of other C libraries from starting, which lack it ("symbol not found").
+// Timing runs under glibc only.
+extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
+                                                       void* dso);
+extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;
 
 namespace xpurun::preload {
 
@@ -63,7 +69,7 @@ void start_timing() {
     segment->header.state.store(static_cast<uint32_t>(wire::RankState::attached));
     g_state.segment.store(segment);
     set_level(static_cast<wire::Level>(segment->header.to_rank.level.load()));
-    pthread_atfork(nullptr, nullptr, after_fork_in_child);
+    __register_atfork(nullptr, nullptr, after_fork_in_child, &__dso_handle);
     if (start_poller()) {
       atexit(at_exit);
     } else {

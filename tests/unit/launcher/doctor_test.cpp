@@ -1,6 +1,6 @@
 #include "launcher/doctor/child.h"
 #include "launcher/doctor/context.h"
-#include "launcher/doctor/elf_needed.h"
+#include "launcher/spawn/elf_dynamic.h"
 #include "launcher/doctor/finding_text.h"
 #include "launcher/doctor/nccl_versions.h"
 
