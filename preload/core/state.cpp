@@ -9,7 +9,6 @@ namespace {
 
 Actions g_actions{};
 constinit std::atomic<bool> g_stopped{false};
-constinit std::atomic<uint32_t> g_times_off{0};
 
 void set_hooks(bool on) {
   if (g_actions.set_hooks != nullptr) {
@@ -35,15 +34,11 @@ void set_level(wire::Level level) {
     return;
   }
   if (level == wire::Level::off) {
-    g_times_off.fetch_add(1);
+    g_state.times_off.fetch_add(1);
   }
   g_state.level.store(level);
   segment()->header.level.store(static_cast<uint32_t>(level));
   set_hooks(level != wire::Level::off);
-}
-
-uint32_t times_switched_off() {
-  return g_times_off.load(std::memory_order_relaxed);
 }
 
 bool has_stopped() {
@@ -60,7 +55,7 @@ void stop_timing(wire::OffReason reason) {
   if (g_stopped.exchange(true)) {
     return;
   }
-  g_times_off.fetch_add(1);
+  g_state.times_off.fetch_add(1);
   g_state.level.store(wire::Level::off);
   set_hooks(false);
   if (wire::Segment* shared = segment()) {

@@ -22,8 +22,8 @@ struct Collective {
   const void* receive = nullptr;
 };
 
-// What collective_begins() has found out, for collective_ends(). Zeroed memory is no ticket: `event` and
-// `record` must be set. Plain data, kept in a thread-local group.
+// What collective_begins() has found out, for collective_ends(). Zeroed memory is not a valid ticket: `event`
+// and `record` must be set. Plain data, kept in a thread-local group.
 struct CollectiveTicket {
   CallInfo info;
   uint32_t comm;  // wire::kNoComm: not in the ledger
@@ -36,7 +36,7 @@ struct CollectiveTicket {
   uint32_t record;          // that NCCL is asked about, or kNoRecord
   int32_t device;           // of the event
   bool asked;               // stop_asking_nccl() is due
-  wire::CollectiveHow how;  // as NCCL told during the call
+  wire::CollectiveHow how;  // as NCCL reported it during the call
 };
 
 constexpr bool is_point_to_point(wire::Api api) {

@@ -14,7 +14,7 @@ namespace xpurun::preload {
 
 namespace {
 
-// Our cost on collectives is measured on one in so many.
+// The library's cost is measured on one collective in 16.
 constexpr uint32_t kCollectiveCostEvery = 16;
 
 __thread uint32_t t_calls;

@@ -13,7 +13,7 @@ namespace {
 
 // By communicator: completion events in flight.
 constinit std::atomic<uint32_t> g_in_flight[wire::kCommSlots] = {};
-// By communicator: the identity of the one that has calls in a graph.
+// By entry of the ledger: the identity of the communicator that has calls in a graph.
 constinit std::atomic<uint64_t> g_in_graphs[wire::kCommSlots] = {};
 
 // NCCL counts the kernels of a communicator twice, on the GPU and on the host, and looks for a kernel's times

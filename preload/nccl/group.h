@@ -3,6 +3,7 @@
 // PyTorch puts every batch of sends and receives into one.
 #pragma once
 
+#include "preload/core/state.h"
 #include "preload/nccl/collective.h"
 
 #include <stdint.h>
@@ -38,11 +39,27 @@ struct Group {
   bool join(const CollectiveTicket& ticket);
   bool add(const GroupComm& comm);
   // The ticket of a group that holds one call in all, else nullptr: such a group is a call like any other.
-  CollectiveTicket* only_call();
-  void clear();
+  CollectiveTicket* only_call() {
+    const bool is_one =
+        depth == 1 && target_count == 1 && target[0].collectives + target[0].point_to_point == 1;
+    return is_one ? &target[0].first : nullptr;
+  }
+  void clear() {
+    target_count = 0;
+    comm_count = 0;
+  }
 };
 
+__attribute__((visibility("hidden"))) extern __thread Group t_group;
+
 // A group that was open when timing went off has ended unseen, and is forgotten here.
-Group& group_here();
+inline Group& group_here() {
+  if (t_group.times_off != times_switched_off()) {
+    t_group.depth = 0;
+    t_group.clear();
+    t_group.times_off = times_switched_off();
+  }
+  return t_group;
+}
 
 }  // namespace xpurun::preload

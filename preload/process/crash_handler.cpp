@@ -13,7 +13,7 @@ namespace xpurun::preload {
 
 namespace {
 
-// A second crashing thread waits this much longer than the reporting thread, then dies by itself.
+// A second crashing thread waits this much longer than the reporting thread, then dies without a report.
 constexpr uint64_t kBystanderGraceNs = 1'000 * kNsPerMs;
 constexpr size_t kStackBytes = 64 * 1024;
 

@@ -4,7 +4,7 @@
 
 namespace xpurun::preload {
 
-// `text` is the value of wire::kLogsEnv or nullptr. Does nothing in a process that is no rank by its
+// `text` is the value of wire::kLogsEnv or nullptr. Does nothing in a process that is not a rank by its
 // environment.
 void redirect_output(const char* text);
 

@@ -15,7 +15,7 @@ void sampled(uint64_t host_ns);
 void marked(uint64_t host_ns);
 void profiled(uint64_t host_ns);
 
-// One in so many calls that are only counted is measured.
+// Of the calls that are only counted, one in 256 is measured.
 inline constexpr uint32_t kCostEvery = 256;
 
 // The time without the cache misses that the first reading after other work has.
@@ -26,7 +26,8 @@ __attribute__((visibility("hidden"))) extern __thread uint32_t t_counted_calls;
 inline uint64_t cost_begins() {
   return ++t_counted_calls % kCostEvery == 0 ? warm_now_ns() : 0;
 }
-// Adds a call that was only counted and took `measured_ns` of ours, in two parts of one clock reading each.
+// Adds a call that was only counted and took this much of the library's time, in two parts of one clock
+// reading each.
 void counted(uint64_t measured_ns);
 
 // All costs since the process began.

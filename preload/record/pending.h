@@ -21,7 +21,7 @@ struct Pending {
   uint32_t sequence;
   uint32_t event;  // index in the pool of `device`
   int32_t device;
-  wire::CollectiveHow how;  // if NCCL has told
+  wire::CollectiveHow how;  // zero unless NCCL has reported it
   bool timed;               // start and stop events are recorded; else one event without timing
 };
 

@@ -60,10 +60,6 @@ void* find_in_library(const char*, const char*) {
   return nullptr;
 }
 
-uint32_t times_switched_off() {
-  return 0;
-}
-
 void profiled(uint64_t) {}
 
 }  // namespace xpurun::preload
