@@ -1,14 +1,15 @@
-// The constructor: decides whether this process is worth watching over and if so makes itself known. It never
-// fails, prints nothing, starts no thread and leaves no descriptor open.
+// The constructor: decides whether the supervisor wants to know of this process, and if so announces it. It
+// never fails, prints nothing, starts no thread and leaves no descriptor open.
 
 #include "common/wire/logs.h"
-#include "preload/crash_handler.h"
-#include "preload/disposition.h"
-#include "preload/log_redirect.h"
-#include "preload/process_kind.h"
-#include "preload/run_env.h"
-#include "preload/supervisor_link.h"
-#include "preload/timing/runtime.h"
+#include "preload/process/crash_handler.h"
+#include "preload/process/disposition.h"
+#include "preload/process/host_runtime.h"
+#include "preload/process/log_redirect.h"
+#include "preload/process/process_kind.h"
+#include "preload/process/run_env.h"
+#include "preload/process/supervisor_link.h"
+#include "preload/start.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,9 +21,13 @@ namespace xpurun::preload {
 namespace {
 
 __attribute__((constructor)) void start() {
+  if (!has_glibc()) {
+    return;
+  }
   const int saved_errno = errno;
   const RunEnv run = parse_run_env(getenv(wire::kRunEnv));
-  // PID 1 of a namespace ignores signals under the default disposition; a handler would change that.
+  // The kernel drops signals to PID 1 of a namespace whose disposition is the default. A handler would change
+  // that.
   if (run.supervisor == 0 || getpid() == 1) {
     errno = saved_errno;
     return;
@@ -31,7 +36,8 @@ __attribute__((constructor)) void start() {
   const ProcessKind kind = classify_this_process();
   if (kind != ProcessKind::other) {
     redirect_output(getenv(wire::kLogsEnv));
-    // Without Yama EINVAL, and then nobody needs to be let in.
+    // Yama's scope 1 lets only ancestors trace; this adds the supervisor, if the process has been
+    // re-parented. EINVAL without Yama.
     prctl(PR_SET_PTRACER, static_cast<unsigned long>(run.supervisor), 0, 0, 0);
     prepare_crash_handler(run, kind);
     provide_alternate_stack();

@@ -4,8 +4,8 @@
 #include "common/wire/nccl_profiler.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
-#include "launcher/doctor/elf_needed.h"
 #include "launcher/doctor/nccl_versions.h"
+#include "launcher/spawn/elf_dynamic.h"
 
 #include <fmt/format.h>
 

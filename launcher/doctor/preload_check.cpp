@@ -7,6 +7,7 @@
 #include "launcher/doctor/child.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/spawn/install_paths.h"
+#include "launcher/spawn/preload_plan.h"
 #include "launcher/spawn/preload_reach.h"
 #include "launcher/supervise/unix_socket.h"
 
@@ -93,6 +94,19 @@ Finding speaks(const std::string& library) {
   return {.check = "preload", .text = fmt::format("the library reported from {}", python)};
 }
 
+std::string remedy_for(PreloadLimit limit) {
+  switch (limit) {
+    case PreloadLimit::asan:
+      return {};
+    case PreloadLimit::asan_first:
+      return "ASAN_OPTIONS=verify_asan_link_order=0 xpurun ...";
+    case PreloadLimit::musl:
+      return "a build of the program for glibc";
+    default:
+      return "start the Python program itself under xpurun";
+  }
+}
+
 Finding reaches(const DoctorContext& context) {
   const ProgramOfCommand& program = context.program;
   const std::string shown = base::sanitize(context.command.front());
@@ -104,9 +118,14 @@ Finding reaches(const DoctorContext& context) {
             .remedy = fmt::format("type -a {}", base::shell_quote(shown))};
   }
   for (const std::string& link : program.chain) {
-    if (const std::string obstacle = preload_obstacle(link); !obstacle.empty()) {
-      return bad("command", Grade::warn, fmt::format("{}: {}", link, obstacle),
-                 "start the Python program itself under xpurun");
+    const char* asan_options = std::getenv("ASAN_OPTIONS");
+    const PreloadReach reach = preload_reach(link, asan_options != nullptr ? asan_options : "");
+    if (reach.limit != PreloadLimit::none) {
+      return {.check = "command",
+              .grade = Grade::warn,
+              .text = fmt::format("{}: {}", link, reach.fact),
+              .lost = reach.lost,
+              .remedy = remedy_for(reach.limit)};
     }
   }
   return {
@@ -120,7 +139,8 @@ Finding reaches(const DoctorContext& context) {
 
 Findings check_preload(const DoctorContext& context) {
   Findings out;
-  const auto library = preload_library();
+  const auto installed = preload_library();
+  const auto library = installed ? preloadable_path(*installed, directory_for_links()) : installed;
   if (!library) {
     out.push_back(bad("preload", Grade::fail, base::to_line(library.error()), library.error().hint));
   } else {

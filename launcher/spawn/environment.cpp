@@ -3,6 +3,7 @@
 #include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/wire/nccl_profiler.h"
+#include "launcher/spawn/preload_reach.h"
 
 #include <fmt/format.h>
 
@@ -30,7 +31,8 @@ std::vector<std::string> with_variable(std::vector<std::string> env, const std::
 }
 
 std::vector<std::string> with_preload(std::vector<std::string> env, const std::string& library) {
-  std::string value = library;
+  std::vector<std::string> entries = {library};
+  bool has_sanitizer = false;
   for (const std::string& entry : env) {
     if (!entry.starts_with("LD_PRELOAD=")) {
       continue;
@@ -40,12 +42,16 @@ std::vector<std::string> with_preload(std::vector<std::string> env, const std::s
     std::replace(rest.begin(), rest.end(), ' ', ':');
     for (std::string_view other : base::split(rest, ':')) {
       if (!other.empty() && base::base_name(other) != base::base_name(library)) {
-        value += fmt::format(":{}", other);
+        entries.emplace_back(other);
+        has_sanitizer = has_sanitizer || is_sanitizer_runtime(other);
       }
     }
     break;
   }
-  return with_variable(std::move(env), "LD_PRELOAD", value);
+  if (has_sanitizer) {
+    std::rotate(entries.begin(), entries.begin() + 1, entries.end());
+  }
+  return with_variable(std::move(env), "LD_PRELOAD", fmt::format("{}", fmt::join(entries, ":")));
 }
 
 namespace {

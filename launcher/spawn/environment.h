@@ -10,7 +10,8 @@ namespace xpurun::launcher {
 // xpurun's own environment as NAME=VALUE.
 std::vector<std::string> current_environment();
 
-// Prepends `library` to LD_PRELOAD. Another entry of the same library is dropped.
+// Puts `library` before the other entries of LD_PRELOAD, or behind them if one is the runtime of a sanitizer:
+// ASan's ends the program if any library precedes it. Another entry of the same library is dropped.
 std::vector<std::string> with_preload(std::vector<std::string> env, const std::string& library);
 std::vector<std::string> with_variable(std::vector<std::string> env, const std::string& name,
                                        const std::string& value);

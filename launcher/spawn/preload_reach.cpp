@@ -1,7 +1,10 @@
 #include "launcher/spawn/preload_reach.h"
 
 #include "common/base/io.h"
+#include "common/base/strings.h"
+#include "launcher/spawn/elf_dynamic.h"
 
+#include <algorithm>
 #include <cstring>
 #include <elf.h>
 #include <sys/stat.h>
@@ -9,14 +12,65 @@
 
 namespace xpurun::launcher {
 
-std::string preload_obstacle(const std::string& program) {
+namespace {
+
+constexpr const char* kNoCrashes = "crashes are seen only by their exit status, without stacks";
+constexpr const char* kNothing = "no stacks of crashes, no timing, no logs of single ranks";
+constexpr const char* kNoFaults = "no stacks of memory faults, which AddressSanitizer reports itself";
+
+// verify_asan_link_order came with gcc 9; gcc 8 and 9 share libasan.so.5.
+constexpr std::string_view kOldAsans[] = {"libasan.so.0", "libasan.so.1", "libasan.so.2",
+                                          "libasan.so.3", "libasan.so.4", "libasan.so.5"};
+
+bool is_asan(std::string_view library) {
+  return library.starts_with("libasan.so") || library.starts_with("libclang_rt.asan");
+}
+
+// The library switches the check of the load order off by __asan_default_options (preload/host_runtime.cpp),
+// which the program's own function of that name hides, and which old runtimes do not understand.
+bool insists_on_being_first(const ElfDynamic& program, std::string_view asan_options) {
+  const auto runtime = std::find_if(program.needed.begin(), program.needed.end(), is_asan);
+  if (runtime == program.needed.end()) {
+    return false;  // linked statically, as clang does: that runtime does not look at the order
+  }
+  if (std::find(std::begin(kOldAsans), std::end(kOldAsans), *runtime) != std::end(kOldAsans)) {
+    return true;
+  }
+  return program.mentions("__asan_default_options") &&
+         asan_options.find("verify_asan_link_order=0") == std::string_view::npos &&
+         asan_options.find("verify_asan_link_order=false") == std::string_view::npos;
+}
+
+PreloadReach reach_of_dynamic(const std::string& path, std::string_view asan_options) {
+  const ElfDynamic program = read_elf_dynamic(path);
+  if (program.interpreter.empty()) {
+    return {PreloadLimit::no_loader, "statically linked program: there is no loader to preload with",
+            kNoCrashes};
+  }
+  if (base::base_name(program.interpreter).starts_with("ld-musl")) {
+    return {PreloadLimit::musl, "program of musl, another C library than the preload library's", kNothing};
+  }
+  if (insists_on_being_first(program, asan_options)) {
+    return {PreloadLimit::asan_first, "AddressSanitizer of this program accepts no library before its own",
+            kNothing};
+  }
+  if (program.mentions("__asan_init")) {
+    return {PreloadLimit::asan, "program with AddressSanitizer", kNoFaults};
+  }
+  return {};
+}
+
+}  // namespace
+
+PreloadReach preload_reach(const std::string& program, std::string_view asan_options) {
   struct stat st {};
   if (::stat(program.c_str(), &st) != 0) {
     return {};
   }
   if (((st.st_mode & S_ISUID) != 0 && st.st_uid != ::geteuid()) ||
       ((st.st_mode & S_ISGID) != 0 && st.st_gid != ::getegid())) {
-    return "set-user-id or set-group-id program: the loader ignores LD_PRELOAD";
+    return {PreloadLimit::set_id, "set-user-id or set-group-id program: the loader ignores LD_PRELOAD",
+            kNoCrashes};
   }
   const auto fd = base::open_read(program);
   Elf64_Ehdr header{};
@@ -25,19 +79,20 @@ std::string preload_obstacle(const std::string& program) {
     return {};
   }
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64) {
-    return "not an x86-64 program";
+    return {PreloadLimit::other_machine, "not an x86-64 program", kNoCrashes};
   }
-  for (unsigned i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment{};
-    const auto at = static_cast<off_t>(header.e_phoff + i * sizeof segment);
-    if (::pread(fd->get(), &segment, sizeof segment, at) != static_cast<ssize_t>(sizeof segment)) {
-      return {};
-    }
-    if (segment.p_type == PT_INTERP) {
-      return {};
+  return reach_of_dynamic(program, asan_options);
+}
+
+bool is_sanitizer_runtime(std::string_view library) {
+  const std::string_view name = base::base_name(library);
+  for (const std::string_view gcc :
+       {"libasan.so", "libtsan.so", "liblsan.so", "libubsan.so", "libhwasan.so"}) {
+    if (name.starts_with(gcc)) {
+      return true;
     }
   }
-  return "statically linked program: there is no loader to preload with";
+  return name.starts_with("libclang_rt.") && name.find("san") != std::string_view::npos;
 }
 
 }  // namespace xpurun::launcher

@@ -9,29 +9,6 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Empty names are not looked up. `required_local`: without it the rank may be that of a pod, not of a
-// process.
-struct Variables {
-  IdentityKind kind;
-  const char* rank;
-  const char* local_rank;
-  const char* world_size;
-  bool local_required;
-};
-
-constexpr std::array kVariables = {
-    Variables{IdentityKind::torchrun, "RANK", "LOCAL_RANK", "WORLD_SIZE", true},
-    Variables{IdentityKind::plain, "RANK", "", "WORLD_SIZE", false},
-    Variables{IdentityKind::slurm, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", false},
-    Variables{IdentityKind::openmpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
-              "OMPI_COMM_WORLD_SIZE", false},
-    Variables{IdentityKind::pmi, "PMIX_RANK", "MPI_LOCALRANKID", "PMI_SIZE", false},
-    Variables{IdentityKind::pmi, "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", false},
-    Variables{IdentityKind::pmi, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE",
-              false},
-    Variables{IdentityKind::pmi, "PALS_RANKID", "PALS_LOCAL_RANKID", "", false},
-};
-
 constexpr std::array<std::string_view, 5> kLauncherScripts = {"torchrun", "torchx", "accelerate", "deepspeed",
                                                               "colossalai"};
 constexpr std::array<std::string_view, 5> kLauncherModules = {
@@ -76,11 +53,11 @@ std::string_view name_of(IdentityKind kind) {
 }
 
 std::optional<Identity> identity_from(const std::map<std::string, std::string>& env) {
-  for (const Variables& v : kVariables) {
+  for (const wire::IdentityVariables& v : wire::kIdentityVariables) {
     const auto rank = number(env, v.rank);
     const auto local = number(env, v.local_rank);
     const auto world = number(env, v.world_size);
-    if (!rank || (v.local_required && !local) || (v.kind == IdentityKind::plain && !world)) {
+    if (!rank || (v.needs_local_rank && !local) || (v.needs_world_size && !world)) {
       continue;
     }
     return Identity{

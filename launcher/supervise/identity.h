@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/base/ids.h"
+#include "common/wire/identity.h"
 
 #include <map>
 #include <optional>
@@ -11,9 +12,8 @@
 
 namespace xpurun::launcher {
 
-// In order of precedence: where several kinds are present in one job, only the first counts. A torchrun agent
-// started by srun carries Slurm's variables too, and is no rank.
-enum class IdentityKind { torchrun, plain, slurm, openmpi, pmi, single };
+// In order of precedence; the variables of each kind are in the table of common/wire/identity.h.
+using IdentityKind = wire::IdentityKind;
 
 struct Identity {
   IdentityKind kind = IdentityKind::single;

@@ -11,7 +11,7 @@
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/spawn/install_paths.h"
-#include "launcher/spawn/preload_reach.h"
+#include "launcher/spawn/preload_plan.h"
 
 #include <fmt/format.h>
 
@@ -167,15 +167,21 @@ base::Status Supervisor::start_command() {
       m.preload_reason = base::to_line(library.error());
       base::log_warn("{}: crashes will be seen without their stacks", m.preload_reason);
     } else {
-      m.preload_path = *library;
-      if (const auto program = resolve_program(options_.command.at(0))) {
-        m.preload_reason = preload_obstacle(*program);
+      const auto program = resolve_program(options_.command.at(0));
+      const PreloadPlan plan = plan_preload(absolute(*library), program.value_or(""), command.env);
+      m.preload_reason = plan.reason;
+      if (plan.is_told) {
+        base::log_warn("{}", plan.reason);
       }
-      const double wait_s = std::min(options_.crash_wait_s, kLongestCrashWaitS);
-      const std::string run = fmt::format("1:{}:{}:{}", ::getpid(), std::lround(wait_s * 1000), notice_path_);
-      command.env = with_variable(with_preload(std::move(command.env), *library), wire::kRunEnv, run);
-      command.env = with_nccl_profiler(std::move(command.env), absolute(*library), options_.nccl_profiler,
-                                       options_.timing == Timing::off ? Timed::no : Timed::yes);
+      if (!plan.path.empty()) {
+        m.preload_path = *library;
+        const double wait_s = std::min(options_.crash_wait_s, kLongestCrashWaitS);
+        const std::string run =
+            fmt::format("1:{}:{}:{}", ::getpid(), std::lround(wait_s * 1000), notice_path_);
+        command.env = with_variable(with_preload(std::move(command.env), plan.path), wire::kRunEnv, run);
+        command.env = with_nccl_profiler(std::move(command.env), absolute(*library), options_.nccl_profiler,
+                                         options_.timing == Timing::off ? Timed::no : Timed::yes);
+      }
     }
   }
   if (options_.logs || options_.prefix) {

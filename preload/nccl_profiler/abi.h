@@ -1,4 +1,4 @@
-// NCCL's profiler interface, versions 1 to 6, as far as we look into it: our own declarations after
+// NCCL's profiler interface, versions 1 to 6, as far as this library reads it. Own declarations after
 // src/include/plugin/profiler/profiler_v1.h to profiler_v6.h and src/include/plugin/nccl_profiler.h of
 // NVIDIA/nccl (before 2.28: src/include/nccl_profiler.h). tests/preload/profiler_abi_check.cpp holds them
 // against numbers measured on those headers.

@@ -1,9 +1,8 @@
 #include "preload/nccl_profiler/chain.h"
 
 #include "common/wire/nccl_profiler.h"
+#include "preload/core/state.h"
 #include "preload/nccl_profiler/event_gate.h"
-#include "preload/nccl_profiler/plugin_state.h"
-#include "preload/timing/runtime.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -16,10 +15,10 @@ namespace {
 
 struct Chain {
   const ProfilerTableV1* v1 = nullptr;  // also for what all versions have in common
-  int version = 0;                      // of it
-  int called = 0;                       // what NCCL calls us with
-  int found = 0;                        // newest version that it has
-  int mask = 0;                         // it says what it wants here, for all communicators
+  int version = 0;                      // of that table
+  int called = 0;                       // the version that NCCL uses
+  int found = 0;                        // the newest version that the plugin exports
+  int mask = 0;                         // events that the plugin wants, for all communicators
   std::atomic<wire::ChainState> state{wire::ChainState::none};
 };
 constinit Chain g_chain;
@@ -28,8 +27,8 @@ constexpr int kBelowProxyOp = kEventProxyStep | kEventNetPlugin;
 constexpr int kBelowColl = kEventProxyOp | kBelowProxyOp | kEventKernelCh;
 constexpr int kCopyEngine = kEventCeColl | kEventCeSync | kEventCeBatch;
 
-// NCCL sends an event also if only events below it are wanted (ncclProfilerStart*Event in its
-// plugin/profiler.cc).
+// NCCL also sends an event if only events below it in the hierarchy are wanted (ncclProfilerStart*Event in
+// its plugin/profiler.cc).
 int wanted_by(int type) {
   switch (type) {
     case kEventGroup:
@@ -56,7 +55,8 @@ int wanted_by(int type) {
   }
 }
 
-// From version 5 to 6 nothing but events was added, and version 4 is the beginning of 5 with another parent.
+// Version 6 added only event types to version 5. Version 4 is the beginning of version 5, with another
+// parent.
 bool can_serve(int plugin, int called) {
   return plugin == called || (called >= 5 && plugin >= 4 && plugin < called);
 }
@@ -65,8 +65,8 @@ bool is_word(const char* value, const char* word) {
   return strcasecmp(value, word) == 0;
 }
 
-// As NCCL looks for it (openPluginLib in its plugin/plugin_open.cc): as a file, then as part of a file's
-// name.
+// The search of NCCL (openPluginLib in its plugin/plugin_open.cc): the value as a file, then as part of a
+// file name.
 void* open_library(const char* value) {
   if (void* library = dlopen(value, RTLD_NOW | RTLD_LOCAL)) {
     return library;
@@ -79,12 +79,20 @@ void* open_library(const char* value) {
   return dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 
-// Without a name NCCL looks for the default plugin, then into the network plugin.
+// Without a name NCCL tries the default plugin, then the network plugin, which may export the tables too.
 void* open_default() {
   if (void* library = dlopen("libnccl-profiler.so", RTLD_NOW | RTLD_LOCAL)) {
     return library;
   }
   return dlopen("libnccl-net.so", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+}
+
+// True for the tables of this library, which the user's setting may name or a search may find.
+bool is_own_table(const void* table) {
+  Dl_info theirs{};
+  Dl_info ours{};
+  return dladdr(table, &theirs) != 0 && dladdr(reinterpret_cast<const void*>(&open_chain), &ours) != 0 &&
+         theirs.dli_fbase == ours.dli_fbase;
 }
 
 const void* newest_table(void* library, int from, int* version) {
@@ -167,7 +175,7 @@ int chain_start(void* context, void** handle, void* descriptor, void* parent) {
   void* const before = head->parent;
   head->parent = parent;
   if (g_chain.version == 4 && g_chain.called >= 5) {
-    // There the group is the parent.
+    // In version 4 the parent of these events is the group.
     if (head->type == kEventColl) {
       head->parent = static_cast<CollV5*>(descriptor)->parent_group;
     } else if (head->type == kEventP2p) {

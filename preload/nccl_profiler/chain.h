@@ -1,6 +1,6 @@
-// The profiler plugin that NCCL would have loaded if we did not stand in its place. It is opened at the first
-// communicator and gets just the calls that it would have got: its own handles, its own events, its own
-// return values.
+// The user's profiler plugin, which NCCL would have loaded in place of this library. NCCL loads one plugin a
+// process. The plugin is opened at the first communicator and gets exactly the calls that it would have got
+// from NCCL, with its own handles, events and return values.
 #pragma once
 
 #include "common/wire/segment.h"
@@ -20,16 +20,16 @@ struct Communicator {
 };
 
 // `value`: what NCCL_PROFILER_PLUGIN was; empty: not set, and NCCL would look for its default names.
-// `version`: of the interface that NCCL uses with us. Once a process.
+// `version`: of the interface that NCCL uses with this library. Called once a process.
 void open_chain(const char* value, int version);
 bool has_chain();
 wire::ChainState chain_state();
-int chain_version();  // the newest that it has; 0: none that we can see
+int chain_version();  // the newest interface that the plugin exports; 0: none known
 
 int chain_init(void** context, const Communicator& comm);
-// Whether it would be told of an event of that type.
+// Whether NCCL would have sent the plugin an event of that type.
 bool chain_wants(int type);
-// `parent` is its own handle.
+// `parent` is the plugin's own handle.
 int chain_start(void* context, void** handle, void* descriptor, void* parent);
 int chain_stop(void* handle);
 int chain_record(void* handle, int state, void* arguments);

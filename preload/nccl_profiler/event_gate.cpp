@@ -1,6 +1,6 @@
 #include "preload/nccl_profiler/event_gate.h"
 
-#include "preload/timing/runtime.h"
+#include "preload/core/state.h"
 
 #include <sched.h>
 
@@ -15,7 +15,7 @@ constinit std::atomic<int*> g_masks[kMasks] = {};
 constinit std::atomic<int> g_own{0};
 constinit std::atomic<const int*> g_users{nullptr};
 constinit std::atomic<int32_t> g_asking{0};
-// Threads in an exchange, or kWriting.
+// The number of threads in a point-to-point group, or kWriting while the mask is written.
 constinit std::atomic<uint32_t> g_gate{0};
 constinit std::atomic<int> g_written{0};
 
@@ -33,8 +33,9 @@ void write(int events) {
   g_written.store(events);
 }
 
-// Whoever finds the gate closed may go: who closed it looks again afterwards.
-void follow() {
+// Brings the mask up to date. A thread that finds the gate closed may leave: the thread that opens the gate
+// calls this again.
+void update_mask() {
   while (g_written.load() != wanted()) {
     uint32_t open = 0;
     if (!g_gate.compare_exchange_strong(open, kWriting)) {
@@ -55,7 +56,7 @@ void add_event_mask(int* mask) {
     }
   }
   __atomic_store_n(mask, g_written.load(), __ATOMIC_SEQ_CST);
-  follow();
+  update_mask();
 }
 
 void forget_event_masks() {
@@ -83,17 +84,17 @@ int users_events() {
 
 bool ask_for_own_events() {
   g_asking.fetch_add(1);
-  follow();
+  update_mask();
   const int own = own_events();
   return (g_written.load() & own) == own;
 }
 
 void stop_asking() {
   g_asking.fetch_sub(1);
-  follow();
+  update_mask();
 }
 
-void enter_exchange() {
+void enter_point_to_point() {
   uint32_t gate = g_gate.load();
   for (;;) {
     if ((gate & kWriting) != 0) {
@@ -105,23 +106,23 @@ void enter_exchange() {
   }
 }
 
-void leave_exchange() {
+void leave_point_to_point() {
   uint32_t gate = g_gate.load();
   while (gate != 0 && ((gate & kWriting) != 0 || !g_gate.compare_exchange_weak(gate, gate - 1))) {
     if ((gate & kWriting) != 0) {
       gate = g_gate.load();
     }
   }
-  follow();
+  update_mask();
 }
 
-void refresh_event_masks(Exchanges exchanges) {
-  if (exchanges == Exchanges::forget) {
+void refresh_event_masks(OpenGroups groups) {
+  if (groups == OpenGroups::forget) {
     uint32_t gate = g_gate.load();
     while (gate != 0 && (gate & kWriting) == 0 && !g_gate.compare_exchange_weak(gate, 0)) {
     }
   }
-  follow();
+  update_mask();
 }
 
 void forget_asking() {

@@ -1,13 +1,13 @@
-// What NCCL calls: the exported tables ncclProfiler_v1 to ncclProfiler_v6. Called by the program's threads
-// and by NCCL's proxy thread, at the same time; never fails, whatever order the calls come in.
+// The plugin that NCCL loads: the exported tables ncclProfiler_v1 to ncclProfiler_v6. NCCL calls them from
+// the program's threads and from its proxy thread at the same time. The functions never fail, whatever order
+// the calls come in.
 
+#include "preload/core/clock.h"
 #include "preload/nccl_profiler/abi.h"
 #include "preload/nccl_profiler/chain.h"
 #include "preload/nccl_profiler/event_gate.h"
-#include "preload/nccl_profiler/plugin_state.h"
+#include "preload/nccl_profiler/profiler.h"
 #include "preload/nccl_profiler/records.h"
-#include "preload/timing/runtime.h"
-#include "preload/timing/timed_call.h"
 
 #include <pthread.h>
 #include <strings.h>
@@ -16,7 +16,7 @@ namespace xpurun::preload {
 
 namespace {
 
-// A communicator as NCCL knows it. NCCL keeps a pointer to it until it is finalized.
+// A communicator in NCCL's hands: NCCL keeps a pointer to the context until it calls finalize.
 struct Context {
   std::atomic<bool> taken{false};
   void* users = nullptr;
@@ -26,7 +26,7 @@ struct Context {
 
 constexpr uint32_t kContexts = 512;
 Context g_contexts[kContexts];
-// Of a communicator that found no room: what concerns it is dropped.
+// The context of communicators beyond kContexts; their events are dropped.
 Context g_no_room;
 uint32_t g_open = 0;  // under g_mutex
 pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -56,7 +56,7 @@ int begin(int version, void** out, int* mask, const Communicator& comm) {
     context.has_users = result == 0;
   }
   if (result != 0) {
-    // As without us: NCCL goes on without a profiler.
+    // The user's plugin has refused, so NCCL goes on without a profiler, as it would have.
     context.taken = false;
     --g_open;
   } else {
@@ -86,7 +86,7 @@ int finalize(void* given) {
   auto& context = *static_cast<Context*>(given);
   pthread_mutex_lock(&g_mutex);
   const int result = context.has_users ? chain_finalize(context.users) : 0;
-  // Records that point to it keep a valid, if strange, clock.
+  // Records may point to the context's timer still: contexts are never freed, only used again.
   context.taken = false;
   if (g_open > 0 && --g_open == 0) {
     forget_event_masks();
@@ -138,7 +138,7 @@ Described describe(const void* descriptor) {
           {algorithm_of(coll.algorithm), protocol_of(coll.protocol), coll.channels}};
 }
 
-// Version 1 has NCCL's numbers instead of names; ours are one more.
+// Version 1 has NCCL's numbers instead of names. The numbers of the wire are one higher: 0 is unknown there.
 template <>
 Described describe<CollV1>(const void* descriptor) {
   const auto& coll = *static_cast<const CollV1*>(descriptor);
@@ -186,7 +186,7 @@ Record* start_channel(int version, const Handle& parent, const void* descriptor,
   return parent.record;
 }
 
-// What the program's own plugin knows the parent by.
+// The user's plugin's own handle of the parent event.
 void* users_parent(void* given, const Handle& parent) {
   if (!parent.ours) {
     return given;
@@ -306,19 +306,3 @@ const xp::ProfilerTableV4 ncclProfiler_v4 = XPURUN_TABLE(4, init_v4);
 const xp::ProfilerTableV5 ncclProfiler_v5 = XPURUN_TABLE(5, init_v5<5>);
 const xp::ProfilerTableV5 ncclProfiler_v6 = XPURUN_TABLE(6, init_v5<6>);
 }
-
-namespace xpurun::preload {
-
-bool is_own_table(const void* table) {
-  for (const void* own :
-       {static_cast<const void*>(&ncclProfiler_v1), static_cast<const void*>(&ncclProfiler_v2),
-        static_cast<const void*>(&ncclProfiler_v3), static_cast<const void*>(&ncclProfiler_v4),
-        static_cast<const void*>(&ncclProfiler_v5), static_cast<const void*>(&ncclProfiler_v6)}) {
-    if (table == own) {
-      return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace xpurun::preload

@@ -1,12 +1,13 @@
 #include "preload/nccl_profiler/profiler.h"
 
 #include "common/wire/nccl_profiler.h"
+#include "preload/core/clock.h"
+#include "preload/core/resolve.h"
+#include "preload/core/state.h"
 #include "preload/nccl_profiler/abi.h"
 #include "preload/nccl_profiler/event_gate.h"
-#include "preload/nccl_profiler/plugin_state.h"
 #include "preload/nccl_profiler/records.h"
-#include "preload/timing/hook.h"
-#include "preload/timing/timed_call.h"
+#include "preload/record/own_cost.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -17,22 +18,23 @@ namespace xpurun::preload {
 
 namespace {
 
-constexpr int kUnknownLocalRanks = 8;
-constexpr uint64_t kNsPerMs = 1'000'000;
-// A collective can have less channels than announced: those that came, if no other comes for so long.
+constexpr int kUnknownLocalRanks = 8;  // taken where NCCL does not tell the number of nodes
+// A collective can use fewer channels than NCCL announced. It counts as finished when all channels that began
+// have ended and no other has begun for this long.
 constexpr uint64_t kQuietNs = 200 * kNsPerMs;
-// What is known to be over for so long and has no times will get none.
+// A record whose collective is known to have finished this long ago gets no times any more.
 constexpr uint64_t kLateNs = 2000 * kNsPerMs;
-// So much may the host's and the GPU's clock seem to differ.
+// Times may seem to contradict the host's clock by this much.
 constexpr uint64_t kClockNs = kNsPerMs;
-// So many looks of the poller, one after another, at which collectives were given up and none had times:
-// nothing will come. A process that stood still gives up many, but at one look.
+// After this many rounds of the poller in a row with lost records and without a single time, NCCL reports
+// nothing here and is not asked again. Rounds are counted, not records: a process that was stopped for long
+// loses many records in one round.
 constexpr uint32_t kSilent = 16;
 
 constinit std::atomic<wire::ProfilerState> g_profiler{wire::ProfilerState::none};
 constinit std::atomic<int> g_version{0};
 constinit std::atomic<uint32_t> g_losses_in_a_row{0};
-constinit std::atomic<uint64_t> g_last_loss{UINT64_MAX};  // which look
+constinit std::atomic<uint64_t> g_last_loss{UINT64_MAX};  // the number of the round
 constinit std::atomic<uint32_t> g_in_use{0};
 
 __thread OwnRecords t_expected;
@@ -81,13 +83,12 @@ int bits_of(uint64_t set) {
   return count;
 }
 
-// The clock is looked at after `time` was, and again for each: the thread may stand still for long in
-// between.
+// The clock is read anew for each record: the thread may be stopped for long between two readings.
 uint64_t since(uint64_t time) {
   return now_ns() - time;
 }
 
-bool is_over(const Record& record) {
+bool has_finished(const Record& record) {
   const uint64_t started = record.started.load(std::memory_order_acquire);
   if (started == 0 || !record.queued.load(std::memory_order_acquire) ||
       record.stopped.load(std::memory_order_acquire) != started) {
@@ -96,7 +97,8 @@ bool is_over(const Record& record) {
   return bits_of(started) >= record.how.channels || since(record.last_stop_ns.load()) > kQuietNs;
 }
 
-// Its communicator's ledger says that the GPU is beyond it, or the communicator is gone.
+// True if no times will come: the ledger of the communicator says that the GPU has passed the collective, or
+// the communicator is gone.
 bool is_late(const Record& record) {
   const wire::CommEntry& comm = segment()->comms[record.expected.comm];
   if (since(record.joined_ns) < kLateNs) {
@@ -107,7 +109,7 @@ bool is_late(const Record& record) {
          state == wire::CommState::destroyed || state == wire::CommState::failed;
 }
 
-// Of one that is over.
+// Of a record that has_finished().
 bool measure(const Record& record, ProfiledCollective* out) {
   const uint64_t now = now_ns();
   const uint64_t begin = record.begin.load();
@@ -123,7 +125,7 @@ bool measure(const Record& record, ProfiledCollective* out) {
   out->duration_ns = end - begin;
   out->begin_ns = begin + (timer != nullptr ? static_cast<uint64_t>(timer->offset_ns.load()) : 0);
   if (out->begin_ns + kClockNs < called || out->begin_ns > now + kClockNs) {
-    return false;  // the times of something else
+    return false;  // another kernel's times
   }
   out->begin_ns = out->begin_ns < called ? called : out->begin_ns;
   return true;
@@ -137,8 +139,8 @@ void give_back(Record& record) {
 void lose(Record& record) {
   wire::Health& health = segment()->header.health;
   add(health.profiler_lost, 1);
-  const uint64_t look = health.polls.load(std::memory_order_relaxed);
-  if (g_last_loss.exchange(look) != look && g_losses_in_a_row.fetch_add(1) + 1 == kSilent) {
+  const uint64_t round = health.polls.load(std::memory_order_relaxed);
+  if (g_last_loss.exchange(round) != round && g_losses_in_a_row.fetch_add(1) + 1 == kSilent) {
     wire::ProfilerState ready = wire::ProfilerState::ready;
     if (g_profiler.compare_exchange_strong(ready, wire::ProfilerState::silent)) {
       set_own_events(0);
@@ -199,7 +201,7 @@ uint32_t expect_collective(const Expected& expected) {
   return place_of(*record);
 }
 
-void ask_no_more() {
+void stop_asking_nccl() {
   stop_asking();
 }
 
@@ -223,30 +225,30 @@ void expected_are_launched(Launched when) {
     if (when == Launched::later) {
       set_adrift(*record);
     } else {
-      // Nothing came of it: copy engines, or the call failed.
+      // No kernel was reported: NCCL used copy engines, or the call failed.
       lose(*record);
     }
   }
 }
 
 namespace {
-// 0: not in an exchange; else how often timing had been switched off when it began, plus 1.
-__thread uint32_t t_exchange;
+// 0: not in a point-to-point group; else how often timing had been switched off when the group began, plus 1.
+__thread uint32_t t_point_to_point;
 }  // namespace
 
 void point_to_point_begins() {
   const uint32_t now = times_switched_off() + 1;
-  if (t_exchange != now && g_version.load(std::memory_order_relaxed) != 0) {
-    t_exchange = now;
-    enter_exchange();
+  if (t_point_to_point != now && g_version.load(std::memory_order_relaxed) != 0) {
+    t_point_to_point = now;
+    enter_point_to_point();
   }
 }
 
 void point_to_point_ends() {
-  if (t_exchange == times_switched_off() + 1) {
-    leave_exchange();
+  if (t_point_to_point == times_switched_off() + 1) {
+    leave_point_to_point();
   }
-  t_exchange = 0;
+  t_point_to_point = 0;
 }
 
 bool next_profiled(uint32_t* at, ProfiledCollective* out) {
@@ -257,13 +259,13 @@ bool next_profiled(uint32_t* at, ProfiledCollective* out) {
     Record& record = record_at((*at)++);
     const RecordState state = record.state.load(std::memory_order_acquire);
     if (state == RecordState::running && g_profiler.load() != wire::ProfilerState::no_times) {
-      const bool over = is_over(record);
-      if (over && measure(record, out)) {
+      const bool finished = has_finished(record);
+      if (finished && measure(record, out)) {
         g_losses_in_a_row.store(0);
         give_back(record);
         return true;
       }
-      if (over || is_late(record)) {
+      if (finished || is_late(record)) {
         lose(record);
       }
     } else if (state == RecordState::adrift && since(record.expected_ns) > kLateNs * 15) {
@@ -280,7 +282,7 @@ void keep_profiler_books() {
   info.chain.store(static_cast<uint32_t>(chain_state()));
   info.chain_version.store(static_cast<uint32_t>(chain_version()));
   if (g_version.load() != 0) {
-    refresh_event_masks(is_timing_on() ? Exchanges::keep : Exchanges::forget);
+    refresh_event_masks(is_timing_on() ? OpenGroups::keep : OpenGroups::forget);
   }
 }
 

@@ -1,53 +1,46 @@
-// NCCL's own profiler interface as a source of collectives' device times: NCCL loads this library as its
-// plugin (NCCL_PROFILER_PLUGIN) and tells when each channel of a kernel began and ended, by the GPU's clock,
-// with no work on the stream. Which collectives it looks at is decided call by call. docs/ARCHITECTURE.md
-// says how the pieces meet. Nothing here allocates; what is called for every collective takes no lock.
+// Device times of collectives from NCCL's own profiler interface. NCCL loads this library as its plugin
+// (NCCL_PROFILER_PLUGIN) and reports when each channel of a kernel began and ended, by the GPU's clock,
+// without any work on the stream. Which collectives NCCL reports on is decided call by call.
+// docs/ARCHITECTURE.md describes the parts. Nothing here allocates; functions that every collective calls
+// take no lock.
 #pragma once
 
 #include "common/wire/segment.h"
+#include "preload/nccl_profiler/chain.h"
+#include "preload/nccl_profiler/records.h"
 
 #include <stdint.h>
 
 namespace xpurun::preload {
 
-// What the interface can do in this process now.
+// What the interface is good for in this process at this moment.
 enum class ProfilerUse { none, describes, times };
 ProfilerUse profiler_use();
 
-// A collective about to be called.
-struct Expected {
-  uint32_t op;
-  uint32_t comm;
-  uint64_t sequence;
-  uint64_t call_ns;
-  uint64_t work;
-  void* stream;
-  const void* send;
-  const void* receive;
-  int root;
-};
+// NCCL has opened the plugin by the interface of that version: decides what NCCL will be asked for. Only the
+// first call in a process counts.
+void load_profiler(int version, const Communicator& first);
 
-inline constexpr uint32_t kNoRecord = 0xffffffff;
-
-// Before the call: NCCL will be asked about it. kNoRecord: no room, or not now. ask_no_more() in any case
-// when the call has returned.
+// Before the call: asks NCCL about the collective. kNoRecord: no room, or not possible now.
+// stop_asking_nccl() must follow in any case when the call has returned.
 uint32_t expect_collective(const Expected& expected);
-void ask_no_more();
-// When the collective has been launched (call or group returned): what NCCL has said about its way, and the
-// record goes back. For ProfilerUse::describes.
+void stop_asking_nccl();
+// The collectives that the calling thread has expected and not launched yet.
+const OwnRecords& expected_here();
+// After the launch (the call or the group has returned): algorithm and protocol as NCCL reported them. Frees
+// the record. For ProfilerUse::describes.
 wire::CollectiveHow take_description(uint32_t record);
-// The calling thread's collectives have been launched, or not: those that NCCL has said nothing about yet are
-// given up, unless they are carried out by another thread (`later`).
+// After the launch of the calling thread's collectives, or its failure. Records that NCCL has not reported on
+// are given up, unless another thread carries the calls out (`later`).
 enum class Launched { now, later };
 void expected_are_launched(Launched when);
 
-// Around calls that NCCL makes point-to-point operations of, and around groups with such calls: what NCCL is
-// asked for must not change between two of them, or its proxy waits for ever for a kernel that does not
-// report.
+// Around calls that NCCL carries out as sends and receives, and around groups with such calls: the event mask
+// must not change between two of them (event_gate.h).
 void point_to_point_begins();
 void point_to_point_ends();
 
-// A collective that is over. Times are CLOCK_MONOTONIC.
+// A collective that has finished. Times are CLOCK_MONOTONIC.
 struct ProfiledCollective {
   Expected expected;
   wire::CollectiveHow how;
@@ -56,9 +49,9 @@ struct ProfiledCollective {
   uint64_t duration_ns;
 };
 
-// The poller: the next one that is over, if there is one. Begin with *at = 0.
+// The poller: the next collective that has finished, if there is one. Begin with *at = 0.
 bool next_profiled(uint32_t* at, ProfiledCollective* out);
-// The poller, at every look and whenever the level has changed.
+// The poller, in every round and whenever the level changes.
 void keep_profiler_books();
 
 // In a forked child.

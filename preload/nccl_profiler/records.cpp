@@ -1,6 +1,6 @@
 #include "preload/nccl_profiler/records.h"
 
-#include "preload/timing/runtime.h"
+#include "preload/core/state.h"
 
 #include <string.h>
 
@@ -8,12 +8,13 @@ namespace xpurun::preload {
 
 namespace {
 
-// Places looked at for a free one: they are given back about in the order in which they were taken.
+// Places tried for a free one. Places are freed about in the order in which they were taken, so a few
+// suffice.
 constexpr uint32_t kTries = 16;
 // 63..48 kTag, 47..24 generation, 23..8 place, 7..0 channel + 1.
 constexpr uint64_t kTag = 0x5850;
 constexpr uint32_t kGenerations = 1u << 24;
-// How far the GPU's clock may run away from the host's: one part in so many.
+// The clocks run apart by at most one part in this many.
 constexpr int64_t kDrift = 10000;
 
 constinit Record g_records[kRecords] = {};
@@ -118,7 +119,7 @@ void release(Record& record) {
   if (record.state.load() == RecordState::adrift) {
     g_adrift.fetch_sub(1);
   }
-  // From here on handles of it find nothing, even before it is used again.
+  // From here on a handle of this record finds nothing, even before the place is used again.
   record.generation.fetch_add(1);
   record.state.store(RecordState::free, std::memory_order_release);
 }
@@ -142,7 +143,8 @@ Record* join(const OwnRecords& own, const void* send, const void* receive, int r
       }
     }
   }
-  // A thread of NCCL's own may be quicker than the return of the call that it works for.
+  // A thread of NCCL's may launch the collective before the call that asked for it has returned, while the
+  // record is still expected by the calling thread.
   const bool is_nccls = t_inside == 0;
   for (uint32_t at = 0; (is_nccls || g_adrift.load(std::memory_order_relaxed) > 0) && at < kRecords; ++at) {
     Record& record = g_records[at];

@@ -1,10 +1,10 @@
-// The collectives that NCCL was asked about, from before the call until the poller has taken what became of
-// them. A fixed pool. NCCL knows a record by a handle that is no address: it names the record's place and how
-// often the place has been used, so that whatever NCCL does with a handle later, or in another process, finds
-// the right record or none.
+// Records of the collectives that NCCL was asked about, from before the call until the poller has taken the
+// result. A fixed pool. NCCL knows a record by a handle that is not an address: the handle holds the record's
+// place in the pool and how often the place has been used. So a handle that NCCL uses too late, twice, or in
+// a forked child finds the right record or none.
 #pragma once
 
-#include "preload/nccl_profiler/profiler.h"
+#include "common/wire/segment.h"
 
 #include <atomic>
 #include <stdint.h>
@@ -14,10 +14,26 @@ namespace xpurun::preload {
 inline constexpr uint32_t kRecords = 1024;
 inline constexpr uint32_t kChannels = 64;  // MAXCHANNELS of NCCL
 
-// Ties a GPU's clock to the host's: NCCL's proxy thread sees the end of a kernel soon after it. Any thread.
+// A collective about to be called, as the caller describes it.
+struct Expected {
+  uint32_t op;
+  uint32_t comm;
+  uint64_t sequence;
+  uint64_t call_ns;
+  uint64_t work;
+  void* stream;
+  const void* send;
+  const void* receive;
+  int root;
+};
+
+inline constexpr uint32_t kNoRecord = 0xffffffff;
+
+// The offset between a GPU's globaltimer and the host's clock. NCCL's proxy thread sees the end of a kernel
+// shortly after the GPU has written it, so that the smallest difference seen is the best. Any thread.
 struct GlobalTimer {
-  std::atomic<int64_t> offset_ns{0};  // host less GPU
-  std::atomic<uint64_t> at_ns{0};     // when that was learned; 0: never
+  std::atomic<int64_t> offset_ns{0};  // host minus GPU
+  std::atomic<uint64_t> at_ns{0};     // host time of that difference; 0: none yet
 
   void learn(uint64_t gpu_ns, uint64_t host_ns);
 };
@@ -25,9 +41,9 @@ struct GlobalTimer {
 enum class RecordState : uint32_t {
   free,
   writing,
-  expected,  // by the thread that calls
-  adrift,    // by whatever thread carries the call out
-  running,   // NCCL has begun with it
+  expected,  // the calling thread will launch the collective
+  adrift,    // some other thread will launch it (non-blocking communicator)
+  running,   // NCCL has reported its begin
 };
 
 struct Record {
@@ -35,24 +51,24 @@ struct Record {
   std::atomic<uint32_t> generation{0};
   Expected expected;
   uint64_t expected_ns;
-  // Once running. `timer` is nullptr if times are the host's.
+  // Valid once running. `timer` is nullptr if the times are the host's.
   GlobalTimer* timer;
   wire::CollectiveHow how;
   void* users;  // handle of the program's own plugin
   uint64_t joined_ns;
-  // By channel.
+  // Sets of channels, and the earliest and latest of their times.
   std::atomic<uint64_t> started;
   std::atomic<uint64_t> stopped;
   std::atomic<uint64_t> begin;
   std::atomic<uint64_t> end;
-  std::atomic<uint64_t> last_stop_ns;  // of the host
-  std::atomic<bool> queued;            // NCCL has told all about the collective itself
+  std::atomic<uint64_t> last_stop_ns;  // host time
+  std::atomic<bool> queued;            // NCCL has reported all channels that it announced
   std::atomic<bool> broken;            // a time was missing
 };
 
-// A handle of ours, taken apart.
+// A handle that this library has given to NCCL, decoded.
 struct Handle {
-  Record* record = nullptr;  // nullptr: not ours, or no more
+  Record* record = nullptr;  // nullptr: another plugin's handle, or out of date
   int channel = -1;          // -1: the collective itself
   bool ours = false;
 };
@@ -65,10 +81,10 @@ Record* claim_record(const Expected& expected, uint64_t now);
 Record& record_at(uint32_t index);
 void release(Record& record);
 
-// Its call has returned, and another thread will carry it out.
+// The call has returned, and another thread will launch the collective.
 void set_adrift(Record& record);
 
-// Records that a thread has claimed and whose collectives are not launched yet.
+// The records that a thread has claimed for collectives it has not launched yet.
 struct OwnRecords {
   static constexpr uint32_t kMost = 32;
   struct Item {
@@ -79,12 +95,12 @@ struct OwnRecords {
   Item item[kMost];
 
   void add(const Record& record);
-  // nullptr if the place is in use for something else by now.
+  // nullptr if the place has been used again since.
   Record* at(uint32_t index) const;
 };
 
-// The one that a call with these buffers has made, first of the thread's own, then of those adrift, on a
-// thread of NCCL's of all; now running. nullptr: none.
+// Finds the record of a collective by its buffers and makes it running: first among the thread's own records,
+// then among those adrift; on a thread of NCCL's, among all. nullptr: none.
 Record* join(const OwnRecords& own, const void* send, const void* receive, int root);
 
 void channel_began(Record& record, int channel, uint64_t time);

@@ -1,8 +1,8 @@
 // Stand-ins for every function that the preload hooks. Linked into each fake library; that library's version
 // script says which of them it has. Each remembers its arguments (fake_gpu.h), so that a test sees whether
 // they arrived, and gives its stream something to do.
-#include "preload/timing/hook_list.h"
-#include "preload/timing/vendor.h"
+#include "preload/core/vendor.h"
+#include "preload/hooks/hook_list.h"
 #include "tests/fakes/fake_gpu.h"
 #include "tests/fakes/fake_profiler.h"
 

@@ -1,6 +1,7 @@
-"""Fails if a room includes what DESIGN's table of rooms (docs/ARCHITECTURE.md) does not allow.
+"""Fails if the includes break the law of the rooms: which room may include which (docs/ARCHITECTURE.md), which
+sub-room may include which inside a room, and no include cycle between units. A unit is the .h and .cpp of one stem.
 
-Includes of ours are rooted at the repository, so the first path component names the room. Heavy third-party
+Includes of ours are rooted at the repository, so the first path components name room and sub-room. Heavy third-party
 headers may stand in .cpp files only, so that a rebuild stays quick.
 """
 
@@ -17,6 +18,34 @@ MAY_INCLUDE = {
     "preload": {"preload", "common/wire"},
     "launcher": {"launcher", "stackdump", "report", "templates", "common/base", "common/model", "common/wire"},
 }
+# Sub-rooms that a sub-room may include besides itself. "." are the files of the room itself. A room that is not here
+# has no direction yet.
+SUBROOMS = {
+    "preload": {
+        "core": set(),
+        "process": {"core"},
+        "cuda": {"core"},
+        "record": {"core", "cuda"},
+        "nccl_profiler": {"core", "record"},
+        "nccl": {"core", "cuda", "record", "nccl_profiler"},
+        "hooks": {"core", "cuda", "record", "nccl"},
+        "poll": {"core", "cuda", "record", "nccl", "nccl_profiler"},
+        ".": {"core", "process", "hooks", "poll", "nccl_profiler"},
+    },
+}
+# Units of cycles that are still allowed, one cycle an entry. The list only shrinks: an entry that is no cycle any
+# more, or is smaller than it says, is a failure.
+CYCLES_LEFT = [
+    {"launcher/metrics/exposition", "launcher/metrics/families"},
+    {"report/build", "report/stack_set"},
+    {"report/diagnosis/diagnose", "report/diagnosis/rank_view", "report/diagnosis/rule", "report/diagnosis/wording"},
+    {"report/import/import", "report/import/readers"},
+    {"stackdump/native/debug_files", "stackdump/native/modules"},
+    {"stackdump/process_dump", "stackdump/thread_resolver"},
+]
+# More files than this in a folder hide what belongs together. The folders below are still to be divided.
+MOST_FILES = 25
+FULL_FOLDERS = {"common/base", "launcher/supervise", "stackdump/cpython"}
 WIRE_SYSTEM = {"stdint.h", "stddef.h", "atomic"}
 # The preload has no C++ standard library to call; these are headers without code in one.
 PRELOAD_SYSTEM = re.compile(
@@ -25,7 +54,7 @@ PRELOAD_SYSTEM = re.compile(
 )
 HEAVY = re.compile(r"^(nlohmann/json\.hpp|boost/|spdlog/|kainjow/|libunwind|xxhash|zstd\.h|zlib\.h)")
 
-INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
 
 
 def room_of(path):
@@ -33,29 +62,113 @@ def room_of(path):
     return "/".join(parts[:2]) if parts[0] == "common" else parts[0]
 
 
-def problems(root):
+def subroom_of(room, path):
+    below = path.relative_to(room).parts
+    return below[0] if len(below) > 1 else "."
+
+
+def sources(root):
+    """(path relative to the root, room, [(kind, name)]) of every source file."""
     for room in MAY_INCLUDE:
         for path in sorted((root / room).rglob("*")):
-            if path.suffix not in (".h", ".cpp", ".c"):
-                continue
-            where = path.relative_to(root)
-            for kind, name in INCLUDE.findall(path.read_text()):
-                if kind == '"':
-                    target = room_of(pathlib.PurePath(name))
-                    if target not in MAY_INCLUDE[room]:
-                        yield f"{where}: {room} may not include {name}"
-                    elif not (root / name).exists() and not name.startswith("templates/"):
-                        yield f"{where}: include {name} is not rooted at the repository"
-                elif room == "common/wire" and name not in WIRE_SYSTEM:
-                    yield f"{where}: wire headers may include {sorted(WIRE_SYSTEM)}, not <{name}>"
-                elif room == "preload" and not PRELOAD_SYSTEM.match(name):
-                    yield f"{where}: the preload may not include <{name}>"
-                elif path.suffix == ".h" and HEAVY.match(name):
-                    yield f"{where}: heavy header <{name}> belongs into a .cpp"
+            if path.suffix in (".h", ".cpp", ".c"):
+                yield path.relative_to(root), room, INCLUDE.findall(path.read_text())
+
+
+def wrong_rooms(root, files):
+    for where, room, includes in files:
+        for kind, name in includes:
+            if kind == '"':
+                target = pathlib.PurePath(name)
+                if room_of(target) not in MAY_INCLUDE[room]:
+                    yield f"{where}: {room} may not include {name}"
+                elif not (root / name).exists() and not name.startswith("templates/"):
+                    yield f"{where}: include {name} is not rooted at the repository"
+                elif room in SUBROOMS and room_of(target) == room:
+                    yield from wrong_subroom(where, room, target)
+            elif room == "common/wire" and name not in WIRE_SYSTEM:
+                yield f"{where}: wire headers may include {sorted(WIRE_SYSTEM)}, not <{name}>"
+            elif room == "preload" and not PRELOAD_SYSTEM.match(name):
+                yield f"{where}: the preload may not include <{name}>"
+            elif where.suffix == ".h" and HEAVY.match(name):
+                yield f"{where}: heavy header <{name}> belongs into a .cpp"
+
+
+def wrong_subroom(where, room, target):
+    source, wanted = subroom_of(room, where), subroom_of(room, target)
+    if source not in SUBROOMS[room]:
+        yield f"{where}: the sub-room {room}/{source} is not in the table of {pathlib.Path(__file__).name}"
+    elif wanted != source and wanted not in SUBROOMS[room][source]:
+        yield f"{where}: {room}/{source} may not include {room}/{wanted} ({target.name})"
+
+
+def edges_of(files):
+    """unit -> units that it includes."""
+    edges = {}
+    for where, _, includes in files:
+        unit = str(where.with_suffix(""))
+        targets = {str(pathlib.PurePath(name).with_suffix("")) for kind, name in includes if kind == '"'}
+        edges.setdefault(unit, set()).update(targets - {unit})
+    return edges
+
+
+def cycles(edges):
+    """Strongly connected components of more than one unit (Tarjan), each a sorted list."""
+    index, low, stack, on_stack, found = {}, {}, [], set(), []
+
+    def visit(unit):
+        index[unit] = low[unit] = len(index)
+        stack.append(unit)
+        on_stack.add(unit)
+        for target in sorted(edges.get(unit, ())):
+            if target not in index:
+                visit(target)
+                low[unit] = min(low[unit], low[target])
+            elif target in on_stack:
+                low[unit] = min(low[unit], index[target])
+        if low[unit] == index[unit]:
+            component = []
+            while not component or component[-1] != unit:
+                component.append(stack.pop())
+                on_stack.discard(component[-1])
+            if len(component) > 1:
+                found.append(sorted(component))
+
+    for unit in sorted(edges):
+        if unit not in index:
+            visit(unit)
+    return sorted(found)
+
+
+def wrong_cycles(edges, allowed):
+    """A cycle must lie inside an allowed one, and an allowed one must be exactly what is found."""
+    left = [set(one) for one in allowed]
+    found = [set(one) for one in cycles(edges)]
+    for cycle in found:
+        if not any(cycle <= one for one in left):
+            inner = sorted(f"{a} -> {b}" for a in cycle for b in edges[a] if b in cycle)
+            yield f"include cycle of {len(cycle)} units:\n  " + "\n  ".join(inner)
+    for one in left:
+        if one not in found:
+            yield f"CYCLES_LEFT: this cycle is smaller or gone, shorten the list: {sorted(one)}"
+
+
+def full_folders(files, allowed):
+    counts = {}
+    for where, _, _ in files:
+        counts[str(where.parent)] = counts.get(str(where.parent), 0) + 1
+    for folder, count in sorted(counts.items()):
+        if count > MOST_FILES and folder not in allowed:
+            yield f"{folder}: {count} source files, {MOST_FILES} at most; make sub-rooms"
+    for folder in sorted(allowed):
+        if counts.get(folder, 0) <= MOST_FILES:
+            yield f"FULL_FOLDERS: {folder} is not over {MOST_FILES} any more, remove it"
 
 
 def main():
-    found = list(problems(pathlib.Path(sys.argv[1])))
+    root = pathlib.Path(sys.argv[1])
+    files = list(sources(root))
+    found = [*wrong_rooms(root, files), *wrong_cycles(edges_of(files), CYCLES_LEFT), *full_folders(files, FULL_FOLDERS)]
     print("\n".join(found) or "includes obey the table")
     return 1 if found else 0
 

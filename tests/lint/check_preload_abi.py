@@ -33,6 +33,26 @@ def abi(path):
             *(f"export {name}" for name in exported)]
 
 
+def musl_symbols():
+    """What musl's loader resolves references to; empty where musl is not installed."""
+    musl = pathlib.Path("/lib/ld-musl-x86_64.so.1")
+    return {name.split("@")[0] for _, section, name in symbols(musl) if section != "UND"} if musl.exists() else set()
+
+
+# glibc's private names that musl provides as well.
+COMMON_PRIVATE = {"__errno_location", "__cxa_finalize", "__cxa_atexit", "__tls_get_addr", "__stack_chk_fail"}
+
+
+def missing_in_musl(path):
+    """Strong references that would keep a program of musl from starting with the library preloaded."""
+    known = musl_symbols()
+    for binding, section, versioned in symbols(path):
+        name = versioned.split("@")[0]
+        if section == "UND" and binding == "GLOBAL" and name:
+            if name not in known if known else name.startswith("__") and name not in COMMON_PRIVATE:
+                yield f"musl lacks {name}: refer to it weakly"
+
+
 def forbidden(path):
     """Sentences on what is wrong with the library whatever the list says."""
     dynamic = readelf("--dynamic", path)
@@ -51,12 +71,13 @@ def forbidden(path):
         yield "it has no build id"
     if int(newest_glibc(path).split(".")[1]) > 35:
         yield "it does not load with glibc 2.35"
+    yield from missing_in_musl(path)
     for binding, section, name in symbols(path):
         if binding == "UNIQUE":
             yield f"{name} is GNU_UNIQUE: it would be shared with the program's own"
         elif binding == "WEAK" and section != "UND":
             yield f"{name} is weak: the program's own might replace it"
-        elif re.search(r"__(a|ub|t|l|m)san_|_Unwind_|__cxa_(throw|guard)|^_Zn[wa]|^(malloc|calloc|free)\b", name):
+        elif name != "__asan_default_options" and re.search(r"__(a|ub|t|l|m)san_|_Unwind_|__cxa_(throw|guard)|^_Zn[wa]|^(malloc|calloc|free)\b", name):
             yield f"{name} has no business in it"
 
 

@@ -1,6 +1,6 @@
 // The budget against simulated programs: what it settles on costs no more than it may and little less, and
 // stays there.
-#include "preload/timing/budget.h"
+#include "preload/record/budget.h"
 
 #include <cstdio>
 

@@ -1,8 +1,8 @@
 // The tie between the GPU's clock and the host's on a simulated GPU: its clock runs apart from the host's,
 // now and then host or GPU are held up, and still a time that is called close is.
-#include "preload/timing/cuda_api.h"
-#include "preload/timing/gpu_clock.h"
-#include "preload/timing/timed_call.h"
+#include "preload/core/clock.h"
+#include "preload/cuda/cuda_api.h"
+#include "preload/cuda/gpu_clock.h"
 
 #include <cmath>
 #include <cstdio>

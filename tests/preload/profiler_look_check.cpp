@@ -1,10 +1,12 @@
 // The poller's look at what NCCL has told, with a clock of our own: each time that it is read, the reader
 // stands still for some milliseconds, as on a busy machine, and NCCL's proxy goes on. Nothing is lost and no
 // time is taken too early.
+#include "preload/core/clock.h"
+#include "preload/core/resolve.h"
+#include "preload/core/state.h"
 #include "preload/nccl_profiler/abi.h"
 #include "preload/nccl_profiler/profiler.h"
-#include "preload/timing/hook.h"
-#include "preload/timing/timed_call.h"
+#include "preload/record/own_cost.h"
 
 #include <array>
 #include <cstdio>
@@ -58,10 +60,6 @@ void* find_in_library(const char*, const char*) {
   return nullptr;
 }
 
-uint32_t times_switched_off() {
-  return 0;
-}
-
 void profiled(uint64_t) {}
 
 }  // namespace xpurun::preload
@@ -88,7 +86,7 @@ class Collective {
     told.channels = kChannels;
     ncclProfiler_v5.start(g_context, &self_, &told);
     ncclProfiler_v5.stop(self_);
-    preload::ask_no_more();
+    preload::stop_asking_nccl();
     preload::expected_are_launched(preload::Launched::now);
   }
 

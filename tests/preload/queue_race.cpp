@@ -1,9 +1,9 @@
 // The queue between the program's threads and the poller, the pool of events and the ring between poller and
 // supervisor, all at once, under ThreadSanitizer: what goes in comes out, once, in order.
 #include "common/wire/segment.h"
-#include "preload/timing/op_table.h"
-#include "preload/timing/pending.h"
-#include "preload/timing/runtime.h"
+#include "preload/core/state.h"
+#include "preload/record/op_table.h"
+#include "preload/record/pending.h"
 
 #include <cstdio>
 #include <memory>

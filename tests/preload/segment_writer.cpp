@@ -1,9 +1,10 @@
 // Writes to a segment as fast as it can, from several threads at once, with the preload's own code, until it
 // is killed: segment_writer FD. A record is good if its fields agree with each other, see test_segment.py.
-#include "preload/timing/ledger.h"
-#include "preload/timing/op_table.h"
-#include "preload/timing/runtime.h"
-#include "preload/timing/timed_call.h"
+#include "preload/core/clock.h"
+#include "preload/core/resolve.h"
+#include "preload/core/state.h"
+#include "preload/nccl/ledger.h"
+#include "preload/record/op_table.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // What a program that uses the GPU does, in small: test_timing.py loads it with timing_victim, globally or
 // with RTLD_LOCAL, against the fakes. Each word of the command line is a scene; every hooked call is checked
 // to have reached the fake with the arguments it was given.
-#include "preload/timing/hook_list.h"
-#include "preload/timing/vendor.h"
+#include "preload/core/vendor.h"
+#include "preload/hooks/hook_list.h"
 #include "tests/fakes/fake_gpu.h"
 
 #include <dlfcn.h>

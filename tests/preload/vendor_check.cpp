@@ -1,8 +1,8 @@
 // The declarations that the preload is built from are those of the real headers. That it compiles is the
 // test.
 #include "common/wire/api.h"
-#include "preload/timing/hook_list.h"
-#include "preload/timing/vendor.h"
+#include "preload/core/vendor.h"
+#include "preload/hooks/hook_list.h"
 
 #include <cstddef>
 #include <cstdio>

@@ -1,8 +1,8 @@
 #include "launcher/doctor/child.h"
 #include "launcher/doctor/context.h"
-#include "launcher/doctor/elf_needed.h"
 #include "launcher/doctor/finding_text.h"
 #include "launcher/doctor/nccl_versions.h"
+#include "launcher/spawn/elf_dynamic.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

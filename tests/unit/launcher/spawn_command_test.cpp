@@ -54,22 +54,22 @@ TEST_CASE(
 }
 
 TEST_CASE("what LD_PRELOAD cannot reach is said, with the reason") {
-  CHECK(preload_obstacle("/bin/sh").empty());
-  CHECK(preload_obstacle("/proc/self/exe").empty());
-  CHECK(preload_obstacle("/no/such/file").empty());
+  CHECK(preload_reach("/bin/sh").fact.empty());
+  CHECK(preload_reach("/proc/self/exe").fact.empty());
+  CHECK(preload_reach("/no/such/file").fact.empty());
   // A set-user-id program of ours changes nothing; one of somebody else does.
   REQUIRE(base::write_file_atomic("mine", "x"));
   REQUIRE(::chmod("mine", 06700) == 0);
-  CHECK(preload_obstacle("mine").empty());
+  CHECK(preload_reach("mine").fact.empty());
   if (::geteuid() == 0) {
     for (const auto& [uid, gid, mode] : {std::tuple{12345, 0, 04755}, {0, 12345, 02755}}) {
       REQUIRE(::chown("mine", uid, gid) == 0);
       REQUIRE(::chmod("mine", mode) == 0);
-      CHECK(preload_obstacle("mine").find("set-user-id") == 0);
+      CHECK(preload_reach("mine").fact.find("set-user-id") == 0);
       REQUIRE(::chmod("mine", 0755) == 0);
-      CHECK(preload_obstacle("mine").empty());
+      CHECK(preload_reach("mine").fact.empty());
     }
   } else {
-    CHECK(preload_obstacle("/usr/bin/su").find("set-user-id") == 0);
+    CHECK(preload_reach("/usr/bin/su").fact.find("set-user-id") == 0);
   }
 }

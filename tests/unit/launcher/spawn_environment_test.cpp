@@ -1,8 +1,11 @@
 #include "common/base/io.h"
 #include "common/base/temporary_directory.h"
 #include "launcher/spawn/environment.h"
+#include "launcher/spawn/preload_plan.h"
 
 #include <doctest/doctest.h>
+
+#include <filesystem>
 
 using namespace xpurun::launcher;
 using Env = std::vector<std::string>;
@@ -59,6 +62,40 @@ TEST_CASE("our library comes first and others keep their order") {
   CHECK(with_preload(Env{"LD_PRELOAD=/a.so /b.so:/c.so", "A=1"}, "/x/libp.so") ==
         Env{"A=1", "LD_PRELOAD=/x/libp.so:/a.so:/b.so:/c.so"});
   CHECK(with_preload(Env{"LD_PRELOAD="}, "/x/libp.so") == Env{"LD_PRELOAD=/x/libp.so"});
+}
+
+TEST_CASE("our library comes behind a sanitizer's runtime, which wants to be first") {
+  CHECK(with_preload(Env{"LD_PRELOAD=/usr/lib/libasan.so.8:/b.so"}, "/x/libp.so") ==
+        Env{"LD_PRELOAD=/usr/lib/libasan.so.8:/b.so:/x/libp.so"});
+  CHECK(with_preload(Env{"LD_PRELOAD=/l/libclang_rt.asan-x86_64.so"}, "/x/libp.so") ==
+        Env{"LD_PRELOAD=/l/libclang_rt.asan-x86_64.so:/x/libp.so"});
+  CHECK(with_preload(Env{"LD_PRELOAD=/asan/libjemalloc.so"}, "/x/libp.so") ==
+        Env{"LD_PRELOAD=/x/libp.so:/asan/libjemalloc.so"});
+}
+
+TEST_CASE("a library whose path LD_PRELOAD cannot hold is preloaded through a link") {
+  const auto dir = xpurun::base::TemporaryDirectory::create("preload-path");
+  REQUIRE(dir);
+  CHECK(*preloadable_path("/x/libp.so", dir->path()) == "/x/libp.so");
+  for (const std::string library : {"/a b/libp.so", "/a:b/libp.so", "/$LIB/libp.so"}) {
+    const auto path = preloadable_path(library, dir->path());
+    REQUIRE(path);
+    CHECK(path->find_first_of(" :$") == std::string::npos);
+    CHECK(path->ends_with("/libp.so"));
+    CHECK(std::filesystem::read_symlink(*path) == library);
+    CHECK(*preloadable_path(library, dir->path()) == *path);
+    // Somebody else's link is not used.
+    REQUIRE(std::filesystem::remove(*path));
+    std::filesystem::create_symlink("/elsewhere.so", *path);
+    CHECK_FALSE(preloadable_path(library, dir->path()));
+  }
+  CHECK_FALSE(preloadable_path("/a b/libp.so", "/also with space"));
+  CHECK_FALSE(preloadable_path("/a b/libp.so", dir->path() + "/missing"));
+  // A directory that others can write to is not used either.
+  const auto path = preloadable_path("/c d/libp.so", dir->path());
+  REQUIRE(path);
+  std::filesystem::permissions(std::filesystem::path(*path).parent_path(), std::filesystem::perms::all);
+  CHECK_FALSE(preloadable_path("/c d/libp.so", dir->path()));
 }
 
 TEST_CASE("xpurun inside xpurun does not preload twice") {

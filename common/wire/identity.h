@@ -1,0 +1,38 @@
+// The environment variables by which launchers tell a process which rank it is. The supervisor names ranks by
+// them, the preload recognises ranks and names log files by them: one table, so that both always agree.
+//
+// Freestanding: shared by preload/ and launcher/.
+#pragma once
+
+#include <stdint.h>
+
+namespace xpurun::wire {
+
+// In order of precedence: where several kinds are present in one job, only the first counts. A torchrun agent
+// started by srun carries Slurm's variables too, and is no rank.
+enum class IdentityKind : uint8_t { torchrun, plain, slurm, openmpi, pmi, single };
+
+struct IdentityVariables {
+  IdentityKind kind;
+  const char* rank;
+  const char* local_rank;  // empty: this launcher sets none
+  const char* world_size;  // empty: this launcher sets none
+  bool needs_local_rank;   // without it the rank may be that of a pod, not of a process
+  bool needs_world_size;   // RANK alone is too common a name to number the processes of a job by
+  bool is_per_process;  // false: a launcher below (torchrun in a pod or in a Slurm task) may share the value
+};
+
+inline constexpr IdentityVariables kIdentityVariables[] = {
+    {IdentityKind::torchrun, "RANK", "LOCAL_RANK", "WORLD_SIZE", true, false, true},
+    {IdentityKind::plain, "RANK", "", "WORLD_SIZE", false, true, false},
+    {IdentityKind::slurm, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", false, false, false},
+    {IdentityKind::openmpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE",
+     false, false, true},
+    {IdentityKind::pmi, "PMIX_RANK", "MPI_LOCALRANKID", "PMI_SIZE", false, false, true},
+    {IdentityKind::pmi, "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", false, false, true},
+    {IdentityKind::pmi, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE", false,
+     false, true},
+    {IdentityKind::pmi, "PALS_RANKID", "PALS_LOCAL_RANKID", "", false, false, true},
+};
+
+}  // namespace xpurun::wire

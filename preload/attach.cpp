@@ -1,0 +1,75 @@
+#include "preload/attach.h"
+
+#include "preload/core/clock.h"
+#include "preload/process/crash_handler.h"
+#include "preload/process/supervisor_link.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace xpurun::preload {
+
+namespace {
+
+// The socket of a dead supervisor refuses at once. A living one on a busy machine answers late, and a rank
+// that gives up is never timed.
+constexpr uint64_t kPatienceNs = 3'000'000'000;
+
+// The descriptor that came with the answer, or -1.
+int receive_descriptor(int connection) {
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  if (recvmsg(connection, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1) {
+    return -1;
+  }
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) {
+    return -1;
+  }
+  int fd = -1;
+  memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+  return fd;
+}
+
+wire::Segment* map(int fd) {
+  void* memory = mmap(nullptr, sizeof(wire::Segment), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) {
+    return nullptr;
+  }
+  auto* segment = static_cast<wire::Segment*>(memory);
+  const wire::SegmentHeader& header = segment->header;
+  if (header.magic != wire::kSegmentMagic || header.version != wire::kSegmentVersion ||
+      header.bytes != sizeof(wire::Segment)) {
+    munmap(memory, sizeof(wire::Segment));
+    return nullptr;
+  }
+  return segment;
+}
+
+}  // namespace
+
+wire::Segment* attach_segment(const sockaddr_un& socket_address) {
+  const int connection =
+      request(socket_address, make_notice(wire::NoticeKind::attach), now_ns() + kPatienceNs);
+  if (connection < 0) {
+    return nullptr;
+  }
+  const int fd = receive_descriptor(connection);
+  close(connection);
+  if (fd < 0) {
+    return nullptr;
+  }
+  wire::Segment* segment = off_t{lseek(fd, 0, SEEK_END)} == off_t{sizeof(wire::Segment)} ? map(fd) : nullptr;
+  close(fd);
+  return segment;
+}
+
+}  // namespace xpurun::preload

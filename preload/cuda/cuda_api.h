@@ -1,0 +1,41 @@
+// The CUDA runtime functions that this library calls itself, looked up once in the runtime that the program
+// uses. A failed call of the library never shows in the program's cudaGetLastError.
+#pragma once
+
+namespace xpurun::preload {
+
+struct CudaApi {
+  int (*get_device)(int*);
+  int (*set_device)(int);
+  int (*event_create)(void**, unsigned flags);
+  int (*event_record)(void* event, void* stream);
+  int (*event_query)(void* event);
+  int (*event_elapsed)(float* ms, void* start, void* stop);
+  int (*is_capturing)(void* stream, int* status);
+  int (*exchange_capture_mode)(int* mode);
+  int (*get_last_error)();
+  int (*peek_last_error)();
+  int (*runtime_version)(int*);
+  int (*stream_create)(void** stream, unsigned flags);
+  int (*pci_bus_id)(char* text, int length, int device);
+  int (*device_attribute)(int* value, int attribute, int device);
+  int (*pointer_attributes)(void* attributes, const void* pointer);
+};
+
+// Looks all functions up, once a runtime is loaded; false until then. Any thread.
+bool load_cuda_api();
+
+// Valid after load_cuda_api() has returned true.
+const CudaApi& cuda_api();
+
+// After a failed call of the library: takes the error out of the runtime's per-thread state.
+void forget_cuda_error();
+
+// True if the program has an error that it has not asked for yet. The runtime keeps one error a thread, so a
+// failed call of the library would replace it: the library makes no call then.
+bool error_is_pending();
+
+// True if a stream of the calling thread's device is being captured. An error counts as capturing.
+bool is_capturing(void* stream);
+
+}  // namespace xpurun::preload

@@ -1,0 +1,171 @@
+#include "preload/nccl/collective_call.h"
+
+#include "preload/core/clock.h"
+#include "preload/cuda/cuda_api.h"
+#include "preload/nccl/comm_life.h"
+#include "preload/nccl/completion_events.h"
+#include "preload/nccl/group.h"
+#include "preload/nccl/ledger.h"
+#include "preload/nccl_profiler/profiler.h"
+#include "preload/record/capture.h"
+#include "preload/record/op_table.h"
+
+namespace xpurun::preload {
+
+namespace {
+
+// The library's cost is measured on one collective in 16.
+constexpr uint32_t kCollectiveCostEvery = 16;
+
+__thread uint32_t t_calls;
+
+// Where NCCL times, a capture matters even if it began unseen: it breaks NCCL's counts for good.
+bool is_captured(void* stream) {
+  const bool asks = profiler_use() == ProfilerUse::times && load_cuda_api() && !error_is_pending();
+  return asks ? is_capturing(stream) : goes_into_a_graph(stream);
+}
+
+// Asks NCCL to time this collective, or to say how it is carried out.
+void ask_nccl(CollectiveTicket& ticket, const Collective& call) {
+  // NCCL reports no collective of a single rank or of zero elements: there is no kernel.
+  const bool alone = comm_at(ticket.comm).nranks.load(std::memory_order_relaxed) == 1;
+  const bool describes = profiler_use() == ProfilerUse::describes && group_here().depth == 0;
+  if (is_made_of_sends(call.api) || alone || call.count == 0 || !is_sample(ticket) ||
+      !(describes || nccl_times(ticket))) {
+    return;
+  }
+  ticket.asked = true;
+  const Expected expected{.op = ticket.op,
+                          .comm = ticket.comm,
+                          .sequence = ticket.sequence,
+                          .call_ns = ticket.call_ns,
+                          .work = ticket.info.work,
+                          .stream = call.stream,
+                          .send = call.send,
+                          .receive = call.receive,
+                          .root = call.peer};
+  ticket.record = expect_collective(expected);
+}
+
+void launched(const CollectiveTicket& ticket, uint64_t collectives, uint64_t point_to_point) {
+  const uint64_t begin = now_ns();
+  collectives_launched(comm_at(ticket.comm), collectives, point_to_point, ticket.info.stream, begin);
+  if (ticket.begin_cost_ns != 0) {
+    add(segment()->header.health.own_ns, (ticket.begin_cost_ns + now_ns() - begin) * kCollectiveCostEvery);
+  }
+  record_end(ticket, collectives + point_to_point == 1);
+}
+
+// A non-blocking communicator's calls return at once and are carried out by a thread of NCCL's.
+Launched launched_when(int result) {
+  return result == kNcclInProgress ? Launched::later : Launched::now;
+}
+
+}  // namespace
+
+CollectiveTicket collective_begins(const Collective& call) {
+  wire::Segment& shared = *segment();
+  const bool measure = ++t_calls % kCollectiveCostEvery == 0;
+  CollectiveTicket ticket{};
+  const Group& group = group_here();
+  if (is_made_of_sends(call.api)) {
+    point_to_point_begins();
+  }
+  ticket.event = kNoEvent;
+  ticket.record = kNoRecord;
+  ticket.device = -1;
+  ticket.call_ns = now_ns();
+  ticket.comm = comm_of(call.comm);
+  if (ticket.comm == wire::kNoComm) {
+    return ticket;
+  }
+  wire::CommEntry& comm = comm_at(ticket.comm);
+  ticket.info = describe_collective(call, ticket.comm, comm.nranks.load(std::memory_order_relaxed));
+  ticket.op = find_op(shared, ticket.info.key);
+  wire::OpEntry& op = shared.ops[ticket.op];
+  if (is_captured(call.stream)) {
+    note_capture(ticket.comm);
+    add(op.captured, 1);
+    add(shared.header.health.captured, 1);
+    ticket.comm = wire::kNoComm;
+    return ticket;
+  }
+  if (is_point_to_point(call.api)) {
+    point_to_point_called(comm, call.api == wire::Api::ncclSend, ticket.call_ns);
+  } else {
+    ticket.sequence = collective_called(comm, ticket.info.key, ticket.call_ns);
+  }
+  add(op.calls, 1);
+  add(op.work, ticket.info.work);
+  ticket.begin_cost_ns = measure ? now_ns() - ticket.call_ns : 0;
+  if (group.depth == 0) {
+    record_start(ticket);
+  }
+  ask_nccl(ticket, call);
+  return ticket;
+}
+
+void collective_ends(CollectiveTicket& ticket, int result) {
+  const bool is_alone = group_here().depth == 0;
+  if (ticket.asked) {
+    stop_asking_nccl();
+  }
+  if (ticket.record != kNoRecord && profiler_use() == ProfilerUse::describes) {
+    ticket.how = take_description(ticket.record);
+  } else if (ticket.asked && is_alone) {
+    expected_are_launched(launched_when(result));
+  }
+  if (ticket.comm == wire::kNoComm || !is_timing_on()) {
+    return;
+  }
+  if (!is_accepted(result)) {
+    comm_at(ticket.comm).last_result.store(result);
+    const EventGuard unused({ticket.event, ticket.device}, ticket.info.stream);  // gives the event back
+    return;
+  }
+  if (is_alone || !group_here().join(ticket)) {
+    launched(ticket, ticket.sequence != 0 ? 1 : 0, ticket.sequence != 0 ? 0 : 1);
+  }
+}
+
+void sends_called() {
+  if (group_here().depth == 0) {
+    point_to_point_ends();
+  }
+}
+
+void group_began() {
+  ++group_here().depth;
+}
+
+void group_ends() {
+  if (CollectiveTicket* only = group_here().only_call()) {
+    record_start(*only);
+  }
+}
+
+void group_ended(int result) {
+  Group& group = group_here();
+  if (group.depth == 0 || --group.depth > 0) {
+    return;
+  }
+  expected_are_launched(launched_when(result));
+  point_to_point_ends();
+  if (!is_timing_on()) {
+    return;
+  }
+  for (uint32_t i = 0; i < group.comm_count; ++i) {
+    comm_finished(group.comm[i].entry, result, group.comm[i].place);
+  }
+  for (uint32_t i = 0; i < group.target_count; ++i) {
+    const GroupTarget& target = group.target[i];
+    if (is_accepted(result)) {
+      launched(target.first, target.collectives, target.point_to_point);
+    } else {
+      comm_at(target.first.comm).last_result.store(result);
+    }
+  }
+  group.clear();
+}
+
+}  // namespace xpurun::preload

@@ -1,0 +1,20 @@
+// A collective from call to launch: entered in the ledger, timed if it is a sample, launched alone or at the
+// end of its group. The calling thread; the hooks (hooks/calls_nccl.h) say when.
+#pragma once
+
+#include "preload/nccl/collective.h"
+
+namespace xpurun::preload {
+
+CollectiveTicket collective_begins(const Collective& call);
+void collective_ends(CollectiveTicket& ticket, int result);
+
+// After a call that is_made_of_sends().
+void sends_called();
+
+// After ncclGroupStart; before and after ncclGroupEnd.
+void group_began();
+void group_ends();
+void group_ended(int result);
+
+}  // namespace xpurun::preload

@@ -1,0 +1,115 @@
+#include "preload/nccl/completion_events.h"
+
+#include "preload/core/clock.h"
+#include "preload/cuda/cuda_api.h"
+#include "preload/cuda/cuda_env.h"
+#include "preload/nccl_profiler/profiler.h"
+#include "preload/record/own_cost.h"
+#include "preload/record/sampling.h"
+
+namespace xpurun::preload {
+
+namespace {
+
+// By communicator: completion events in flight.
+constinit std::atomic<uint32_t> g_in_flight[wire::kCommSlots] = {};
+// By entry of the ledger: the identity of the communicator that has calls in a graph.
+constinit std::atomic<uint64_t> g_in_graphs[wire::kCommSlots] = {};
+
+// NCCL counts the kernels of a communicator twice, on the GPU and on the host, and looks for a kernel's times
+// in the slot that the host's count names. The launch of a graph with collectives that NCCL was not asked
+// about advances the GPU's count only. From then on NCCL's proxy reads stale times or waits for ever. So
+// every call in the communicator's life must have been seen, and none may have been captured.
+bool counts_agree(uint32_t index) {
+  const wire::CommEntry& comm = comm_at(index);
+  return (comm.flags.load(std::memory_order_relaxed) & wire::kCommMissedCalls) == 0 &&
+         g_in_graphs[index].load(std::memory_order_relaxed) != comm.identity.load(std::memory_order_relaxed);
+}
+
+// A communicator with no event in flight gets one whatever the period, so that a collective that stands still
+// is always seen to do so.
+bool is_to_be_marked(uint32_t comm, uint64_t launched) {
+  return is_to_be_timed(wire::OpClass::collective) &&
+         (g_in_flight[comm].load(std::memory_order_relaxed) == 0 || is_turn_to_mark(launched));
+}
+
+// An event without timing is seen at the poller's next round. That is a duration only where rounds are short.
+bool is_timed_by_queries(const CollectiveTicket& ticket) {
+  return streams_share_a_queue() && level() == wire::Level::full && !nccl_times(ticket);
+}
+
+}  // namespace
+
+bool nccl_times(const CollectiveTicket& ticket) {
+  return profiler_use() == ProfilerUse::times && !is_made_of_sends(api_of(ticket)) &&
+         counts_agree(ticket.comm) && load_cuda_api();
+}
+
+bool is_sample(const CollectiveTicket& ticket) {
+  const wire::OpEntry& op = segment()->ops[ticket.op];
+  const uint64_t number =
+      ticket.sequence != 0 ? ticket.sequence : op.calls.load(std::memory_order_relaxed) + op.hash;
+  return is_turn_to_time(number, wire::OpClass::collective);
+}
+
+void note_capture(uint32_t comm) {
+  g_in_graphs[comm].store(comm_at(comm).identity.load());
+}
+
+void record_start(CollectiveTicket& ticket) {
+  // Timing events cost overlap where all streams share a hardware queue.
+  if (streams_share_a_queue() || nccl_times(ticket) || !is_sample(ticket)) {
+    return;
+  }
+  const uint64_t before = now_ns();
+  EventGuard event(ticket.info.stream);
+  if (!event.holds()) {
+    return;
+  }
+  ticket.device = event.device();
+  if (event.record(EventGuard::Place::start)) {
+    ticket.event = event.keep().event;
+    ticket.record_ns = now_ns() - before;
+  }
+}
+
+void record_end(const CollectiveTicket& ticket, bool single) {
+  const bool timed = ticket.event != kNoEvent;
+  wire::CommEntry& comm = comm_at(ticket.comm);
+  const uint64_t launched = comm.launched.load(std::memory_order_relaxed);
+  const uint64_t point_to_point = comm.point_to_point_launched.load(std::memory_order_relaxed);
+  if (!timed && !is_to_be_marked(ticket.comm, launched + point_to_point)) {
+    return;
+  }
+  const uint64_t before = now_ns();
+  void* stream = ticket.info.stream;
+  EventGuard event = timed ? EventGuard({ticket.event, ticket.device}, stream) : EventGuard(stream);
+  if (!event.holds() || !event.record(timed ? EventGuard::Place::stop : EventGuard::Place::done)) {
+    return;
+  }
+  Pending pending{};
+  pending.call_ns = ticket.call_ns;
+  pending.launched_ns = before;
+  pending.work = ticket.info.work;
+  pending.collective = launched;
+  pending.point_to_point = point_to_point;
+  pending.op = single && (timed || is_timed_by_queries(ticket)) ? ticket.op : kNoOp;
+  pending.comm = ticket.comm;
+  pending.sequence = static_cast<uint32_t>(ticket.sequence);
+  pending.how = ticket.how;
+  pending.timed = timed;
+  g_in_flight[ticket.comm].fetch_add(1, std::memory_order_relaxed);
+  if (!event.hand_over(pending)) {
+    gone_from_flight(ticket.comm);
+    return;
+  }
+  comm.marked.store(launched, std::memory_order_relaxed);
+  const uint64_t cost = now_ns() - before;
+  timed ? sampled(ticket.record_ns + cost) : marked(cost);
+}
+
+void gone_from_flight(uint32_t comm) {
+  g_in_flight[comm].fetch_sub(1, std::memory_order_relaxed);
+}
+
+}  // namespace xpurun::preload

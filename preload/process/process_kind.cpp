@@ -1,0 +1,57 @@
+#include "preload/process/process_kind.h"
+
+#include "preload/process/rank_identity.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+
+namespace xpurun::preload {
+
+namespace {
+
+// Programs that run between a launcher and the rank, with the environment of the rank already set.
+constexpr const char* kWrappers[] = {
+    "ash",  "bash",    "busybox", "csh",     "dash",  "env",    "fish",    "gdb",      "ksh",
+    "mksh", "nice",    "nohup",   "nsys",    "sh",    "stdbuf", "strace",  "setsid",   "sudo",
+    "tcsh", "taskset", "time",    "timeout", "xargs", "zsh",    "numactl", "valgrind",
+};
+
+bool has_python() {
+  const bool found = dlsym(RTLD_DEFAULT, "Py_GetVersion") != nullptr;
+  if (!found) {
+    dlerror();  // the program's next dlerror() must not report our failed search
+  }
+  return found;
+}
+
+bool is_wrapper() {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  if (length <= 0) {
+    return false;
+  }
+  path[length] = '\0';
+  const char* slash = strrchr(path, '/');
+  const char* name = slash == nullptr ? path : slash + 1;
+  for (const char* wrapper : kWrappers) {
+    if (strcmp(name, wrapper) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+ProcessKind classify_this_process() {
+  if (is_wrapper()) {
+    return ProcessKind::other;
+  }
+  if (has_python()) {
+    return ProcessKind::python;
+  }
+  return has_rank_environment() ? ProcessKind::rank : ProcessKind::other;
+}
+
+}  // namespace xpurun::preload

@@ -1,0 +1,17 @@
+// Decides from the constructor whether the supervisor wants to know of this process and its death. Other
+// processes of a job (shells, coreutils, compilers) are left alone.
+#pragma once
+
+#include <stdint.h>
+
+namespace xpurun::preload {
+
+enum class ProcessKind : uint8_t {
+  other,
+  python,  // a CPython interpreter is linked in; the supervisor decides whether it is a rank
+  rank,    // not Python, but a rank of a distributed job by its environment
+};
+
+ProcessKind classify_this_process();
+
+}  // namespace xpurun::preload

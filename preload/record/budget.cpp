@@ -1,0 +1,60 @@
+#include "preload/record/budget.h"
+
+namespace xpurun::preload {
+
+namespace {
+// A period is halved only if the doubled cost stays below this part of the budget: without the gap between
+// halving and doubling the periods would swing.
+constexpr double kRoom = 0.8;
+// Counting and polling cost the same however few calls are timed. This share of the budget goes to samples
+// even if counting alone exceeds the budget; otherwise a program of many small calls would never have a
+// single duration.
+constexpr double kKeptForSamples = 0.2;
+}  // namespace
+
+Periods Budget::update(uint64_t now_ns, const Spent& spent, uint64_t ppm) {
+  const uint64_t elapsed = now_ns - began_ns_;
+  if (began_ns_ != 0 && elapsed < kWindowNs) {
+    return periods_;
+  }
+  if (began_ns_ != 0) {
+    // Signed: the counters are read one after the other while threads add to them, so a difference can be
+    // negative.
+    const auto since = [](uint64_t to, uint64_t from) {
+      return static_cast<double>(static_cast<int64_t>(to - from));
+    };
+    adapt(since(spent.sample_ns, at_begin_.sample_ns), since(spent.mark_ns, at_begin_.mark_ns),
+          since(spent.other_ns, at_begin_.other_ns),
+          static_cast<double>(elapsed) * static_cast<double>(ppm) / 1e6);
+  }
+  began_ns_ = now_ns;
+  at_begin_ = spent;
+  return periods_;
+}
+
+void Budget::adapt(double sample, double mark, double other, double most) {
+  const double left = most - mark - other;
+  const double kept = most * kKeptForSamples;
+  const double for_samples = left > kept ? left : kept;
+  const double all = sample + mark + other;
+  if (all > most) {
+    const bool can_mark_less = periods_.mark < kLongestMark;
+    const bool can_sample_less = sample > for_samples && periods_.sample < kLongestSample;
+    if (can_mark_less && (mark > sample || !can_sample_less)) {
+      periods_.mark *= 2;
+      return;
+    }
+    if (can_sample_less) {
+      periods_.sample *= 2;
+      return;
+    }
+  } else if (periods_.mark > 1 && all + mark < most * kRoom) {
+    periods_.mark /= 2;
+    return;
+  }
+  if (periods_.sample > 1 && 2 * sample < for_samples * kRoom) {
+    periods_.sample /= 2;
+  }
+}
+
+}  // namespace xpurun::preload

@@ -1,0 +1,46 @@
+// Keeps the cost of timing below the budget. The cost of a window is the library's time on the program's
+// threads, the poller's CPU time, and what the events are taken to cost the GPU. If the cost is above the
+// budget, the sampling period of calls or the marking period of collectives doubles, whichever costs more; if
+// the cost is well below, a period halves. A fifth of the budget is for samples in any case. The poller's
+// thread alone.
+#pragma once
+
+#include <stdint.h>
+
+namespace xpurun::preload {
+
+// Totals since the process began, in ns.
+struct Spent {
+  uint64_t sample_ns;  // timing events and NCCL's times: host and GPU
+  uint64_t mark_ns;    // events without timing behind collectives: host and GPU
+  uint64_t other_ns;   // counting, polling
+};
+
+// One call in `sample` is timed, one collective in `mark` gets a completion event; powers of two.
+struct Periods {
+  uint32_t sample;
+  uint32_t mark;
+};
+
+class Budget {
+ public:
+  explicit constexpr Budget(uint32_t first_sample_period) : periods_{first_sample_period, 1} {}
+
+  // `ppm` is the allowed part of wall time. Returns the periods to use from now on.
+  Periods update(uint64_t now_ns, const Spent& spent, uint64_t ppm);
+  // After another level was in force: the next window begins now.
+  void restart() { began_ns_ = 0; }
+
+ private:
+  static constexpr uint64_t kWindowNs = 200'000'000;
+  static constexpr uint32_t kLongestSample = 1u << 16;
+  static constexpr uint32_t kLongestMark = 1u << 6;
+
+  void adapt(double sample, double mark, double other, double most);
+
+  uint64_t began_ns_ = 0;
+  Spent at_begin_{};
+  Periods periods_;
+};
+
+}  // namespace xpurun::preload

@@ -1,0 +1,24 @@
+#include "preload/record/capture.h"
+
+#include "preload/cuda/cuda_api.h"
+
+namespace xpurun::preload {
+
+constinit std::atomic<int32_t> g_captures{0};
+
+void capture_began() {
+  g_captures.fetch_add(1);
+}
+
+// Not below zero: a capture that began while timing was off is seen to end only.
+void capture_ended() {
+  int32_t now = g_captures.load();
+  while (now > 0 && !g_captures.compare_exchange_weak(now, now - 1)) {
+  }
+}
+
+bool goes_into_a_graph(void* stream) {
+  return a_capture_goes_on() && load_cuda_api() && is_capturing(stream);
+}
+
+}  // namespace xpurun::preload

@@ -1,0 +1,105 @@
+#include "preload/record/event_guard.h"
+
+#include "preload/core/state.h"
+#include "preload/cuda/cuda_api.h"
+
+namespace xpurun::preload {
+
+namespace {
+
+constexpr uint32_t kStreamSlots = 64;
+
+// Work in flight, by stream; streams that fall into one slot share a count.
+constinit std::atomic<uint32_t> g_in_flight[kStreamSlots] = {};
+
+std::atomic<uint32_t>& in_flight(void* stream) {
+  const auto bits = reinterpret_cast<uintptr_t>(stream);
+  return g_in_flight[(bits >> 4 ^ bits >> 12) % kStreamSlots];
+}
+
+wire::Health& health() {
+  return segment()->header.health;
+}
+
+// A stream that stands still must leave events to the others.
+bool stream_has_room(void* stream, const EventPool& pool) {
+  return in_flight(stream).load(std::memory_order_relaxed) < pool.size() / 4;
+}
+
+HeldEvent take_event(void* stream) {
+  HeldEvent held;
+  if (!load_cuda_api() || error_is_pending() || cuda_api().get_device(&held.device) != 0) {
+    return {};
+  }
+  EventPool* pool = event_pool(held.device);
+  if (pool == nullptr || pool->state() != EventPool::State::ready) {
+    if (pool != nullptr) {
+      pool->want();
+    }
+    return {};
+  }
+  if (!stream_has_room(stream, *pool)) {
+    add(health().stream_full, 1);
+    return {};
+  }
+  // Asked always: the capture may have begun while timing was off, or by a function that is not hooked.
+  if (is_capturing(stream)) {
+    return {};
+  }
+  held.event = pool->take();
+  if (held.event == kNoEvent) {
+    add(health().no_event, 1);
+  }
+  return held;
+}
+
+}  // namespace
+
+EventGuard::EventGuard(void* stream) : held_(take_event(stream)), stream_(stream) {}
+
+bool EventGuard::record(Place place) {
+  const EventPool& pool = *event_pool(held_.device);
+  void* event = place == Place::start  ? pool.start(held_.event)
+                : place == Place::stop ? pool.stop(held_.event)
+                                       : pool.done(held_.event);
+  if (cuda_api().event_record(event, stream_) == 0) {
+    return true;
+  }
+  forget_cuda_error();
+  return false;
+}
+
+HeldEvent EventGuard::keep() {
+  const HeldEvent held = held_;
+  held_.event = kNoEvent;
+  return held;
+}
+
+bool EventGuard::hand_over(Pending& work) {
+  work.stream = stream_;
+  work.event = held_.event;
+  work.device = held_.device;
+  // Counted first: the poller may see the end before this function returns.
+  in_flight(stream_).fetch_add(1, std::memory_order_relaxed);
+  if (!pending_queue().push(work)) {
+    in_flight(stream_).fetch_sub(1, std::memory_order_relaxed);
+    add(health().queue_full, 1);
+    return false;
+  }
+  held_.event = kNoEvent;
+  return true;
+}
+
+void EventGuard::give_back() {
+  if (holds()) {
+    event_pool(held_.device)->give(held_.event);
+    held_.event = kNoEvent;
+  }
+}
+
+void give_back(const Pending& work) {
+  event_pool(work.device)->give(work.event);
+  in_flight(work.stream).fetch_sub(1, std::memory_order_relaxed);
+}
+
+}  // namespace xpurun::preload

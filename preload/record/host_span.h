@@ -1,0 +1,34 @@
+// The host time of a hooked call, from the program's call to the return to it, while a trace asks for host
+// times. Separate from GPU times: a queue of its own, and operations of its own that count no call. Any
+// thread.
+#pragma once
+
+#include "preload/core/state.h"
+#include "preload/record/pending.h"
+
+namespace xpurun::preload {
+
+class HostSpan {
+ public:
+  explicit HostSpan(wire::Api api) : api_(api), begin_ns_(are_host_events_wanted() ? begin() : 0) {}
+  HostSpan(const HostSpan&) = delete;
+  HostSpan& operator=(const HostSpan&) = delete;
+  ~HostSpan() {
+    if (begin_ns_ != 0) {
+      end();
+    }
+  }
+
+ private:
+  static uint64_t begin();
+  void end() const;
+
+  wire::Api api_;
+  uint64_t begin_ns_;
+};
+
+// In an item, `call_ns` and `launched_ns` are begin and end, `op` is the operation, `sequence` the thread id.
+// The poller takes the items out.
+PendingQueue& host_spans();
+
+}  // namespace xpurun::preload

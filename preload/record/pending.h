@@ -1,0 +1,53 @@
+// Launched work on its way from the calling threads to the poller: a bounded queue for many producers and one
+// consumer, without locks.
+#pragma once
+
+#include "common/wire/segment.h"
+
+#include <atomic>
+#include <stdint.h>
+
+namespace xpurun::preload {
+
+struct Pending {
+  void* stream;
+  uint64_t call_ns;
+  uint64_t launched_ns;
+  uint64_t work;
+  uint64_t collective;      // collectives of `comm` that are done when this work is
+  uint64_t point_to_point;  // point-to-point calls, likewise
+  uint32_t op;              // kNoOp: nothing to time
+  uint32_t comm;            // wire::kNoComm if none
+  uint32_t sequence;
+  uint32_t event;  // index in the pool of `device`
+  int32_t device;
+  wire::CollectiveHow how;  // zero unless NCCL has reported it
+  bool timed;               // start and stop events are recorded; else one event without timing
+};
+
+inline constexpr uint32_t kNoOp = 0xffffffff;
+
+class PendingQueue {
+ public:
+  static constexpr uint32_t kCells = 4096;  // a power of two
+
+  // Any thread. False if the queue is full: the poller is kCells items behind.
+  bool push(const Pending& item);
+  // One thread.
+  bool pop(Pending* item);
+
+ private:
+  struct Cell {
+    // Twice the number of times that the cell was filled and emptied, plus one while it is full.
+    std::atomic<uint64_t> turn{0};
+    Pending item{};
+  };
+
+  Cell cells_[kCells];
+  alignas(64) std::atomic<uint64_t> tail_{0};
+  alignas(64) uint64_t head_ = 0;
+};
+
+PendingQueue& pending_queue();
+
+}  // namespace xpurun::preload

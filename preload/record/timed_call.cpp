@@ -1,0 +1,107 @@
+#include "preload/record/timed_call.h"
+
+#include "preload/core/clock.h"
+#include "preload/cuda/blas.h"
+#include "preload/record/capture.h"
+#include "preload/record/op_table.h"
+#include "preload/record/own_cost.h"
+#include "preload/record/sampling.h"
+
+namespace xpurun::preload {
+
+namespace {
+
+void* stream_of(const Counted& call) {
+  return call.blas != nullptr ? blas_stream(call.blas) : call.stream;
+}
+
+void begin_timing(Ticket& ticket, const Counted& call) {
+  const uint64_t before = now_ns();
+  ticket.stream = stream_of(call);
+  EventGuard event(ticket.stream);
+  if (!event.holds() || !event.record(EventGuard::Place::start)) {
+    return;
+  }
+  ticket.event = event.keep();
+  ticket.call_ns = now_ns();
+  ticket.record_ns = ticket.call_ns - before;
+}
+
+}  // namespace
+
+Ticket begin_call(const CallInfo& info) {
+  const uint64_t begin = cost_begins();
+  const uint32_t entry = find_op(*segment(), info.key);
+  const wire::OpEntry& op = segment()->ops[entry];
+  // The hash spreads the samples of different operations over the calls of a step.
+  const bool turn = is_turn_to_time(op.calls.load(std::memory_order_relaxed) + op.hash,
+                                    static_cast<wire::OpClass>(info.key.op_class));
+  return begin_counted({entry, info.stream, info.blas}, turn ? Turn::time : Turn::count, begin);
+}
+
+Ticket begin_counted(const Counted& call, Turn turn, uint64_t cost_began_ns) {
+  Ticket ticket;
+  ticket.op = call.op;
+  if (a_capture_goes_on() && goes_into_a_graph(stream_of(call))) {
+    add(segment()->ops[call.op].captured, 1);
+    add(segment()->header.health.captured, 1);
+    ticket.op = kNoOp;
+    return ticket;
+  }
+  if (turn == Turn::time) {
+    begin_timing(ticket, call);
+  }
+  if (cost_began_ns != 0 && ticket.event.event == kNoEvent) {
+    ticket.begin_cost_ns = now_ns() - cost_began_ns;
+  }
+  return ticket;
+}
+
+void end_call(const Ticket& ticket, uint64_t work, Outcome outcome) {
+  if (ticket.op == kNoOp || !is_timing_on()) {
+    return;
+  }
+  wire::OpEntry& op = segment()->ops[ticket.op];
+  const bool timed = ticket.event.event != kNoEvent;
+  const bool succeeded = outcome == Outcome::accepted;
+  const bool measured = ticket.begin_cost_ns != 0;
+  const uint64_t returned = timed ? now_ns() : measured ? warm_now_ns() : 0;
+  const uint64_t number = succeeded ? op.calls.fetch_add(1, std::memory_order_relaxed) : 0;
+  if (succeeded) {
+    add(op.work, work);
+  }
+  if (!timed) {
+    if (measured) {
+      counted(ticket.begin_cost_ns + now_ns() - returned);
+    }
+    return;
+  }
+  EventGuard event(ticket.event, ticket.stream);
+  if (!succeeded || !event.record(EventGuard::Place::stop)) {
+    return;
+  }
+  Pending pending{};
+  pending.call_ns = ticket.call_ns;
+  pending.launched_ns = returned;
+  pending.work = work;
+  pending.op = ticket.op;
+  pending.comm = wire::kNoComm;
+  pending.sequence = static_cast<uint32_t>(number);
+  pending.timed = true;
+  if (event.hand_over(pending)) {
+    sampled(ticket.record_ns + now_ns() - returned);
+  }
+}
+
+void count_host_call(const CallInfo& info, uint64_t begin_ns, uint64_t end_ns) {
+  wire::Segment& shared = *segment();
+  wire::OpEntry& op = shared.ops[find_op(shared, info.key)];
+  add(op.calls, 1);
+  add(op.work, info.work);
+  add(op.timed, 1);
+  add(op.timed_work, info.work);
+  add(op.timed_ns, end_ns - begin_ns);
+  add(op.host_ns, end_ns - begin_ns);
+}
+
+}  // namespace xpurun::preload

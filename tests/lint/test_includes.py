@@ -1,0 +1,59 @@
+"""The include check finds what it is for: cycles between units, wrong sub-rooms, stale exceptions."""
+
+import pathlib
+import unittest
+
+import check_includes as check
+
+
+def files(**includes):
+    """{unit: [included units]} as check.sources() gives them; "_" stands for "/"."""
+    return [(pathlib.PurePath(f"preload/{name.replace('_', '/')}.h"), "preload",
+             [('"', f"preload/{target}.h") for target in targets]) for name, targets in includes.items()]
+
+
+class Cycles(unittest.TestCase):
+    def test_none(self):
+        self.assertEqual(check.cycles(check.edges_of(files(a=["b", "c"], b=["c"], c=[]))), [])
+
+    def test_a_header_and_its_source_are_one_unit(self):
+        pair = [(pathlib.PurePath("preload/a.cpp"), "preload", [('"', "preload/a.h"), ('"', "preload/b.h")]),
+                (pathlib.PurePath("preload/b.cpp"), "preload", [('"', "preload/b.h"), ('"', "preload/a.h")])]
+        self.assertEqual(check.cycles(check.edges_of(pair)), [["preload/a", "preload/b"]])
+
+    def test_two_cycles_and_what_hangs_on_them(self):
+        edges = check.edges_of(files(a=["b"], b=["c", "d"], c=["a"], d=["e"], e=["d"], f=["a"]))
+        self.assertEqual(check.cycles(edges), [["preload/a", "preload/b", "preload/c"], ["preload/d", "preload/e"]])
+
+    def test_the_list_of_cycles_left_only_shrinks(self):
+        edges = check.edges_of(files(a=["b"], b=["a"]))
+        self.assertEqual(list(check.wrong_cycles(edges, [{"preload/a", "preload/b"}])), [])
+        self.assertIn("cycle of 2", next(check.wrong_cycles(edges, [])))
+        self.assertIn("smaller or gone", list(check.wrong_cycles(edges, [{"preload/a", "preload/b", "preload/c"}]))[-1])
+        self.assertIn("smaller or gone", next(check.wrong_cycles({}, [{"preload/a", "preload/b"}])))
+
+
+class SubRooms(unittest.TestCase):
+    def wrong(self, source, target):
+        return list(check.wrong_subroom(pathlib.PurePath(source), "preload", pathlib.PurePath(target)))
+
+    def test_directions(self):
+        self.assertEqual(self.wrong("preload/cuda/a.h", "preload/core/b.h"), [])
+        self.assertEqual(self.wrong("preload/cuda/a.h", "preload/cuda/b.h"), [])
+        self.assertEqual(len(self.wrong("preload/core/a.h", "preload/cuda/b.h")), 1)
+        self.assertEqual(len(self.wrong("preload/core/a.h", "preload/start.h")), 1)
+        self.assertIn("not in the table", self.wrong("preload/new/a.h", "preload/core/b.h")[0])
+
+    def test_the_table_has_no_cycle(self):
+        for room, table in check.SUBROOMS.items():
+            self.assertEqual(check.cycles(table), [], room)
+
+    def test_folders(self):
+        many = files(**{f"cuda_f{i}": [] for i in range(26)})
+        self.assertEqual(len(list(check.full_folders(many, set()))), 1)
+        self.assertEqual(list(check.full_folders(many, {"preload/cuda"})), [])
+        self.assertIn("remove it", next(check.full_folders([], {"preload/cuda"})))
+
+
+if __name__ == "__main__":
+    unittest.main()
