@@ -12,7 +12,8 @@ std::string WaitStatus::text() const {
   }
   if (signaled()) {
     const char* name = ::sigabbrev_np(signal());
-    return name != nullptr ? fmt::format("killed by SIG{}", name) : fmt::format("killed by signal {}", signal());
+    return name != nullptr ? fmt::format("killed by SIG{}", name)
+                           : fmt::format("killed by signal {}", signal());
   }
   return "ended";
 }

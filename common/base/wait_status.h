@@ -1,5 +1,5 @@
-// WaitStatus: how a process ended, as waitpid(2) tells it, or "unknown" for the child of another process whose
-// status could not be read. A value type without state of its own.
+// WaitStatus: how a process ended, as waitpid(2) tells it, or "unknown" for the child of another process
+// whose status could not be read. A value type without state of its own.
 #pragma once
 
 #include <string>

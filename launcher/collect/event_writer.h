@@ -1,5 +1,5 @@
-// EventWriter: writes one event file (common/model/event_file.h). Collects events in memory and hands them to the
-// storage in blocks. A failure is known only after the storage has answered. Event loop's thread only.
+// EventWriter: writes one event file (common/model/event_file.h). Collects events in memory and hands them to
+// the storage in blocks. A failure is known only after the storage has answered. Event loop's thread only.
 #pragma once
 
 #include "common/base/result.h"
@@ -20,8 +20,8 @@ class EventWriter {
   // `event.op` is an entry of `memory` that is ready.
   void add(const wire::Event& event, const wire::Segment& memory);
   void lost(uint64_t count) { encoder_.lost(count); }
-  // Hands over the collected events. After a failure the file ends with its last complete block and accepts no
-  // more events.
+  // Hands over the collected events. After a failure the file ends with its last complete block and accepts
+  // no more events.
   void flush();
 
   // Size of the file, including events not written yet.

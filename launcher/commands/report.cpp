@@ -1,6 +1,6 @@
-// xpurun report DIR | --from FILE: rebuilds verdict and report of a run directory. The supervisor runs this command
-// with --quiet --json, which prints the verdict before anything is written, so that the supervisor itself parses no
-// large or hostile files.
+// xpurun report DIR | --from FILE: rebuilds verdict and report of a run directory. The supervisor runs this
+// command with --quiet --json, which prints the verdict before anything is written, so that the supervisor
+// itself parses no large or hostile files.
 #include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/base/terminal.h"

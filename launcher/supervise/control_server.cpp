@@ -34,12 +34,10 @@ ControlServer::~ControlServer() {
   while (!clients_.empty()) {
     drop(clients_.begin()->first);
   }
-  }
 }
 
 base::Status ControlServer::listen(const std::string& path) {
   XPURUN_TRY_ASSIGN(base::UniqueFd listener, listen_unix(path, SOCK_STREAM));
-  path_ = path;
   return acceptor_.start(std::move(listener));
 }
 

@@ -216,7 +216,7 @@ void Supervisor::answer_wishes(size_t processes) {
   storage_.when_written(
       kAnswerS, [this, dir = dump_dir_, processes, wishes = std::exchange(serving_, {})](Written) {
         for (const DumpWish& wish : wishes) {
-          if (wish.why == "signal") {
+          if (wish.why == model::DumpReason::signal) {
             say(fmt::format("stacks of {} processes are in {}", processes, journal_.dir().file(dir)));
           }
           for (const auto& reply : wish.replies) {

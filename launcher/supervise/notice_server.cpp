@@ -35,12 +35,10 @@ NoticeServer::~NoticeServer() {
   for (const auto& [fd, owned] : connections_) {
     loop_.remove(fd);
   }
-  }
 }
 
 base::Status NoticeServer::listen(const std::string& path) {
   XPURUN_TRY_ASSIGN(base::UniqueFd listener, listen_unix(path, SOCK_SEQPACKET));
-  path_ = path;
   return acceptor_.start(std::move(listener));
 }
 

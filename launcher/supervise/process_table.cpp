@@ -144,7 +144,7 @@ void ProcessTable::assign_roles() {
     }
     model::ProcessRecord& r = p.record;
     if (p.left_behind) {
-      r.role = r.python ? "worker" : "child";
+      r.role = r.python ? model::ProcessRole::worker : model::ProcessRole::child;
       r.rank = p.identity->rank;
       r.local_rank = -1;
       continue;

@@ -83,7 +83,8 @@ int run_job(const RunOptions& options) {
   auto inbox = SignalInbox::open({options.dump_signal, stop});
   auto loop = EventLoop::create();
   auto run = [&]() -> base::Result<RunStorage> {
-    // The storage must not take the last descriptors: it can work without any, the start of the command cannot.
+    // The storage must not take the last descriptors: it can work without any, the start of the command
+    // cannot.
     const SpareDescriptors for_spawn(kNeededForSpawn);
     if (for_spawn.held() < kNeededForSpawn) {
       return base::fail(too_few_descriptors());

@@ -86,7 +86,7 @@ RunReport report_of(Names& names) {
   r.verdict.id = "hang.stuck";
   r.verdict.sentence = names.next();
   r.verdict.evidence = {names.next()};
-  r.verdict.next = names.next();
+  r.verdict.next = {.text = names.next(), .command = names.next()};
   r.dump = "dumps/1-" + names.next();
   r.ranks.push_back({.rank = 0,
                      .host = names.next(),

@@ -112,7 +112,7 @@ TEST_CASE("a helper that fails, dies or hangs costs its own stacks only, and the
 TEST_CASE("no helper at all, and no target at all, still end the job") {
   CHECK(take({.program = "./nothing", .targets = {{.pid = 1, .rank = 0, .role = model::ProcessRole::rank}}})
             .dump.processes.at(0)
-            .status == "failed");
+            .status == model::DumpStatus::failed);
   CHECK(take({.program = "./nothing"}).dump.processes.empty());
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("a helper that does not end when it is killed is left behind") {
   DumpRequest request{.program = helper("echo ready; exec sleep 100\n"),
                       .directory = ".",
                       .host = "h",
-                      .targets = {{.pid = 1, .rank = 0, .role = "rank"}}};
+                      .targets = {{.pid = 1, .rank = 0, .role = model::ProcessRole::rank}}};
   sigemptyset(&request.signal_mask);
   DumpOutcome out;
   base::Pid pid = 0;
@@ -139,7 +139,7 @@ TEST_CASE("a helper that does not end when it is killed is left behind") {
     REQUIRE(loop->run());
   }
   REQUIRE(out.processes.size() == 1);
-  CHECK(out.processes[0].status == "timeout");
+  CHECK(out.processes[0].status == model::DumpStatus::timeout);
   CHECK(out.processes[0].reason == "the disk does not answer");
   CHECK(::waitpid(pid, nullptr, 0) == pid);
 }

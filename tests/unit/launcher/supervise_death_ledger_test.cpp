@@ -33,8 +33,8 @@ TEST_CASE("a clean exit is no failure and nobody's cause for TERM") {
   DeathLedger ledger;
   CHECK_FALSE(ledger.record(10, 1, exited(0)).follower);
   CHECK_FALSE(ledger.failure_seen());
-  const auto killed = ledger.record(11, 2, killed(SIGKILL));
-  CHECK_FALSE(killed.follower);
+  const auto second = ledger.record(11, 2, killed(SIGKILL));
+  CHECK_FALSE(second.follower);
   CHECK(ledger.failure_seen());
 }
 

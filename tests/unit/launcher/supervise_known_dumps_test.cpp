@@ -7,13 +7,13 @@ using namespace xpurun::launcher;
 
 TEST_CASE("a hang has a verdict from memory alone") {
   model::RunManifest run;
-  run.outcome = "running";
+  run.outcome = model::RunOutcome::running;
   run.hang_timeout_s = 2;
   run.elapsed_s = 3;
   run.host = "a";
   run.world_size = 1;
-  run.processes.push_back({.pid = 7, .role = "rank", .rank = 0, .python = true});
-  run.dumps.push_back({.n = 1, .why = "hang", .dir = "dumps/1-hang", .at_s = 2});
+  run.processes.push_back({.pid = 7, .role = model::ProcessRole::rank, .rank = 0, .python = true});
+  run.dumps.push_back({.n = 1, .why = model::DumpReason::hang, .dir = "dumps/1-hang", .at_s = 2});
   run.incidents.push_back({.n = 1, .at_s = 2, .dump = "dumps/1-hang"});
   model::RankObservation seen;
   seen.rank = 0;
@@ -26,8 +26,9 @@ TEST_CASE("a hang has a verdict from memory alone") {
   seen.line = 12;
   seen.has_python = true;
   KnownDumps known;
-  known.keep("dumps/1-hang",
-             {.n = 1, .why = "hang", .host = "a", .at_s = 2, .hang_timeout_s = 2, .ranks = {seen}});
+  known.keep(
+      "dumps/1-hang",
+      {.n = 1, .why = model::DumpReason::hang, .host = "a", .at_s = 2, .hang_timeout_s = 2, .ranks = {seen}});
   const model::Verdict verdict = known.diagnose(run);
   CHECK(verdict.kind == "hang");
   CHECK(verdict.dump == "dumps/1-hang");

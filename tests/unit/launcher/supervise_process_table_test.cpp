@@ -89,7 +89,7 @@ struct Scene {
   Scene() { table.set_main(kCommand); }
   std::string role(base::Pid pid) const {
     const model::ProcessRecord& r = table.find(pid)->record;
-    return r.rank >= 0 ? fmt::format("{} {}", r.role, r.rank) : r.role;
+    return r.rank >= 0 ? fmt::format("{} {}", name_of(r.role), r.rank) : std::string(name_of(r.role));
   }
   void end(base::Pid pid) {
     fake.end(pid);

@@ -34,7 +34,7 @@ ReportResult report_by(const std::string& body, const std::function<void(Storage
   std::function<void()> reap = [&] {
     int status = 0;
     for (base::Pid pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-      CHECK(runner.helper_ended(pid, status));
+      CHECK(runner.helper_ended(pid, base::WaitStatus(status)));
     }
     loop->after(0.005, reap);
   };

@@ -62,15 +62,18 @@ bool eventually(const std::function<bool()>& holds) {
 TEST_CASE("a rank that cannot be read any more has no position, rather than its last one") {
   const Child child;
   const base::MonoNs begin = base::mono_ns();
-  RankWatch watch(0, child.pid, begin);
+  RankWatch watch(0, child.pid, begin, /*helpers_after_s=*/60);
+  const auto sample = [&] {
+    watch.sample(base::mono_ns(), [] { return std::vector<xpurun::launcher::Descendant>(); });
+  };
   REQUIRE(eventually([&] {
-    watch.sample(base::mono_ns());
+    sample();
     return watch.position().function == "here";
   }));
   REQUIRE(::write(child.input, "x", 1) == 1);
   REQUIRE(eventually([&] { return base::ProcFs().text(child.pid, "comm") == "sleep"; }));
-  watch.sample(base::mono_ns());
-  watch.sample(base::mono_ns());
+  sample();
+  sample();
   const model::RankObservation seen = watch.observe(base::mono_ns());
   CHECK_FALSE(seen.has_python);
   CHECK(seen.function.empty());

@@ -151,7 +151,7 @@ TEST_CASE("motion: stuck only if the same in every complete sample") {
   const auto cut = with_motion({sample(1, ok), sample(9, model::DumpStatus::partial), sample(1, ok)});
   CHECK(cut[0].threads[0].motion == model::Motion::stuck);
   CHECK(cut[0].notes.size() == 1);
-  CHECK(with_motion({sample(1, ok)})[0].threads[0].motion.empty());
+  CHECK(with_motion({sample(1, ok)})[0].threads[0].motion == model::Motion::unknown);
 }
 
 TEST_CASE("xpu_timer's grammar, byte for byte") {
