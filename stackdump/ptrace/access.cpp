@@ -34,7 +34,8 @@ base::Status check_alive(base::Pid pid) {
   if (pid <= 0 || !stat) {
     return base::fail(no_process(pid, "there is no such process (any more) in our PID namespace"));
   }
-  // A leader that called pthread_exit is a zombie too, but its process lives on in the other threads.
+  // A thread group leader that called pthread_exit also shows as a zombie, but the process lives on in its
+  // other threads.
   if ((stat->state == 'Z' && stat->num_threads <= 1) || stat->state == 'X') {
     return base::fail(no_process(pid, "it has exited and waits for its parent to collect it (zombie)"));
   }
