@@ -190,10 +190,10 @@ void ProcessDump::copy_python(base::MonoNs deadline) {
   }
   py_ = read_python(memory_, *python_.runtime, deadline);
   if (!py_.complete) {
-    fail({.what = "the time limit came before all Python frames were copied"}, model::DumpStatus::partial);
+    fail({.what = "the time limit passed before all Python frames were copied"}, model::DumpStatus::partial);
   } else if (target_.locals == LocalVariables::read &&
              !read_locals(memory_, python_.runtime->offsets, py_, deadline)) {
-    notes_.push_back("the time limit came before all local variables were copied");
+    notes_.push_back("the time limit passed before all local variables were copied");
   }
 }
 
@@ -255,7 +255,7 @@ void ProcessDump::copy_running() {
       const auto again = from_syscall_text(read_kernel_view(target_.pid, t.tid).syscall_text);
       if (!again || again->r != t.registers->r) {
         t.registers.reset();
-        t.no_registers = "moved while being read";
+        t.no_registers = "ran while being read";
       }
     }
   }

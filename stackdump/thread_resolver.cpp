@@ -31,7 +31,7 @@ ThreadResolver::ThreadResolver(base::Pid pid, ModuleList& modules, SnapshotMemor
     if (auto libdw = make_libdw_unwinder(modules, memory)) {
       unwinder_ = std::move(*libdw);
     } else {
-      notes_.push_back("unwound without libdw: " + base::to_line(libdw.error()));
+      notes_.push_back("libdw not used: " + base::to_line(libdw.error()));
     }
   }
   if (unwinder_ == nullptr) {

@@ -207,7 +207,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   }
   const auto bytes = memory.bytes(runtime, layout->words * 8);
   if (!bytes) {
-    return base::fail("cannot read the table of CPython's offsets");
+    return base::fail("cannot read the offset table of CPython");
   }
   bool sane = true;
   const auto at = [&](size_t word) {
@@ -287,7 +287,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   const auto is_size = [](uint32_t size) { return size > 0 && size <= kMaxRead; };
   if (!sane || !is_size(o.thread_size) || !is_size(o.frame_size) || !is_size(o.code_size) ||
       o.bytes_data > kMaxRead || o.unicode_compact_data > kMaxRead) {
-    return base::fail("the table of CPython's offsets makes no sense");
+    return base::fail("the offset table of CPython is implausible");
   }
   return o;
 }

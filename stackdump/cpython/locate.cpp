@@ -83,7 +83,7 @@ PythonLookup check(RemoteMemory& memory, PythonRuntime runtime) {
   }
   if (pointer(thread + o.thread_interp) != interp) {
     return {.why = NoPython::unsupported,
-            .reason = fmt::format("this build of Python {} keeps its data elsewhere", runtime.version)};
+            .reason = fmt::format("this build of Python {} has an unknown memory layout", runtime.version)};
   }
   if (std::count(runtime.version.begin(), runtime.version.end(), '.') <
       2) {  // no symbol gave the patch level
@@ -173,7 +173,7 @@ PythonLookup identify_python(RemoteMemory& memory, const PythonImage& c, Addr ru
       return found;
     }
   }
-  return unsupported("the Python version cannot be told");
+  return unsupported("the Python version cannot be determined");
 }
 
 PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memory, LocateEffort effort) {

@@ -234,7 +234,7 @@ void apply_gdb_stacks(model::ProcessStacks& stacks, const std::vector<GdbThread>
     it->frames = std::move(frames);
   }
   stacks.method = "gdb";
-  stacks.notes.emplace_back("native frames by gdb, at another moment than the rest");
+  stacks.notes.emplace_back("native frames by gdb, taken later than the other frames");
 }
 
 }  // namespace xpurun::stackdump

@@ -45,7 +45,7 @@ base::Result<std::unique_ptr<DwSession>> DwSession::open(ModuleList& modules) {
   std::unique_ptr<DwSession> session(new DwSession(*api, modules));
   session->dwfl_ = api->dwfl_begin(&kCallbacks);
   if (session->dwfl_ == nullptr) {
-    return base::fail("libdw cannot begin");
+    return base::fail("cannot start libdw");
   }
   return session;
 }

@@ -120,7 +120,7 @@ NativeStack DwUnwinder::unwind(const Registers& registers, AddrRange) {
   out_ = {};
   registers_ = &registers;
   if (!attach()) {
-    out_.stopped = "libdw cannot begin";
+    out_.stopped = "cannot start libdw";
     return out_;
   }
   const auto& api = session_->api();

@@ -27,7 +27,8 @@ base::Result<LibDw> load() {
   XPURUN_LIBDW_FUNCTIONS(XPURUN_LIBDW_BIND)
 #undef XPURUN_LIBDW_BIND
   if (missing != nullptr) {
-    return base::fail(fmt::format("this libdw.so.1 is too old: it has no {} (elfutils 0.188 has)", missing));
+    return base::fail(
+        fmt::format("this libdw.so.1 is too old: {} is missing (elfutils 0.188 has this function)", missing));
   }
   return api;
 }

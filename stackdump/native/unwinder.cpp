@@ -300,7 +300,7 @@ NativeStack NativeUnwinder::unwind(const Registers& registers, AddrRange stack) 
       const auto caller = guess_caller(callee, exact, stack, e.modules, e.memory);
       if (!caller || caller->sp() <= sp) {
         if (!stack.contains(sp)) {
-          out.stopped = "stack not copied any further";
+          out.stopped = "end of the copied stack";
         } else if (!executable) {
           out.stopped = "no code at this address";
         } else if (e.missing_table || rc == -UNW_ENOINFO) {

@@ -281,7 +281,7 @@ model::ProcessStacks ProcessDump::resolve_recorded(std::vector<model::ThreadStac
   }
   out.threads = std::move(threads);
   if (kept > 0) {
-    notes_.push_back(fmt::format("{} threads are shown as they were resolved on their own host", kept));
+    notes_.push_back(fmt::format("{} threads are shown as resolved on their original host", kept));
   }
   for (const std::string& missing : modules_.missing()) {
     notes_.push_back(missing);
