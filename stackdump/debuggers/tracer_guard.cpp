@@ -167,6 +167,7 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
 }
 
 [[noreturn]] void be_guard(const GuardedTool& tool, const TargetRepair& repair, int lifeline, int report_fd) {
+  // An own session: Ctrl-C at the terminal and signals to our process group must not end the guard.
   ::setsid();
   ::prctl(PR_SET_NAME, "xpurun-guard");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);

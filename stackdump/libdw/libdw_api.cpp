@@ -11,6 +11,7 @@ namespace {
 
 base::Result<LibDw> load() {
   ::unsetenv("DEBUGINFOD_URLS");
+  // RTLD_LOCAL: symbols of libdw must not satisfy references of other libraries.
   void* library = ::dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return base::fail("libdw.so.1 (package libdw1, elfutils) cannot be loaded");

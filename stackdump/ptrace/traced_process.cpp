@@ -59,6 +59,8 @@ size_t TracedProcess::attach_new() {
     if (index_.contains(tid)) {
       continue;
     }
+    // PTRACE_SEIZE, unlike PTRACE_ATTACH, sends no SIGSTOP: no stop signal stays pending in the target if
+    // this process dies.
     if (::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
       if (errno != ESRCH) {
         attach_errno_ = errno;
@@ -72,6 +74,7 @@ size_t TracedProcess::attach_new() {
     first_stop_ns_ = base::mono_ns();
   }
   for (size_t i = first_new; i < threads_.size(); ++i) {
+    // PTRACE_INTERRUPT stops the thread without a signal, so the program cannot observe the stop as a signal.
     ::ptrace(PTRACE_INTERRUPT, threads_[i].tid, nullptr, nullptr);
   }
   return threads_.size() - first_new;
