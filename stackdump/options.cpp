@@ -136,7 +136,7 @@ base::Result<Options> parse_options(const std::vector<std::string>& args) {
     return base::fail("--out and one of --pid and --from-snapshot are required");
   }
   if ((o.target.crash_tid == 0) != (o.target.crash_ucontext == 0)) {
-    return base::fail("--crash-tid and --crash-ucontext belong together");
+    return base::fail("--crash-tid and --crash-ucontext must be given together");
   }
   return o;
 }

@@ -75,8 +75,9 @@ std::optional<Addr> PositionReader::State::find_main() {
   if (main_thread != 0 && is_main(main_thread, *interp)) {
     return main_thread;
   }
-  // New states are put in front, so of several that claim to be the main thread's (until 3.11 those of
-  // threads that it is just starting do) the last is the one. Versions without thread ids: the last of all.
+  // CPython inserts new thread states at the front of the list. Several states may carry the main thread's id
+  // (until 3.11 also the states of threads that the main thread is just starting); the last such state is the
+  // right one. In versions without thread ids: the last state of all.
   Addr found = 0;
   Addr thread = memory.value<uint64_t>(*interp + o.interp_threads).value_or(0);
   for (size_t i = 0; thread != 0 && i < kMaxThreads; ++i) {

@@ -1,6 +1,7 @@
-// PositionReader: where the main thread of a Python process stands, read with process_vm_readv alone. For the
-// supervisor's watch: stops nothing, opens no file of the target, holds bounded memory, survives any content.
-// A running process is read while it moves, so a torn chain is possible; it only ever looks like movement.
+// PositionReader: the position of the main thread of a Python process, read with process_vm_readv alone. For
+// the supervisor's polls: stops nothing, opens no file of the target, holds bounded memory, survives any
+// content. The process runs while it is read, so a frame chain may be torn; a torn chain only looks like
+// progress.
 #pragma once
 
 #include "common/base/ids.h"
@@ -14,8 +15,8 @@
 namespace xpurun::stackdump {
 
 struct Position {
-  // Of every Python frame's code, instruction and, but for those of waiting library functions, variables:
-  // changes when the thread moves.
+  // Fingerprint of every Python frame's code, instruction and variables (except variables of waiting library
+  // functions): changes when the thread makes progress.
   uint64_t fingerprint = 0;
   std::string function;  // innermost Python frame
   std::string file;

@@ -28,7 +28,7 @@ constexpr int64_t kFreshNs = 1'000'000'000;  // states of threads are not older 
 constexpr uint64_t kUsualStack = 64 << 10;   // used part, of most threads
 constexpr uint64_t kSpareBytes = uint64_t{1} << 20;
 
-// Somebody else may be looking just now; others of us hold a process for milliseconds only.
+// Another tracer may be attached at this moment; another dump helper holds a process for milliseconds only.
 base::Result<TracedProcess> stop_patiently(const DumpTarget& target) {
   for (int i = 0;; ++i) {
     auto traced = TracedProcess::stop(target.pid, base::mono_ns() + target.deadline_ns);
@@ -80,8 +80,8 @@ base::Result<std::unique_ptr<ProcessDump>> ProcessDump::prepare(const DumpTarget
   return dump;
 }
 
-// Everything that would take time while the process is stopped is done once before: it tells which pages will
-// be wanted, and our own memory for them is there.
+// Rehearsal: all work that would take time while the process is stopped is done once before. This shows which
+// pages are needed, and our own memory for them is allocated.
 void ProcessDump::rehearse() {
   if (python_.runtime) {
     SnapshotMemory trial(live_);
@@ -96,7 +96,7 @@ void ProcessDump::rehearse() {
   for (const ThreadCopy& t : threads_) {
     const auto waiting = from_syscall_text(t.kernel.syscall_text);
     const AddrRange stack = waiting ? stack_range(*waiting, modules_.maps()) : AddrRange{};
-    // Without fs_base the whole rest of the mapping would count.
+    // Without fs_base the whole rest of the mapping would be copied.
     bytes += std::min<uint64_t>(stack.size(), kUsualStack);
   }
   memory_.reserve(bytes / SnapshotMemory::kPageSize);
@@ -190,10 +190,10 @@ void ProcessDump::copy_python(base::MonoNs deadline) {
   }
   py_ = read_python(memory_, *python_.runtime, deadline);
   if (!py_.complete) {
-    fail({.what = "the time limit came before all Python frames were copied"}, model::DumpStatus::partial);
+    fail({.what = "the time limit passed before all Python frames were copied"}, model::DumpStatus::partial);
   } else if (target_.locals == LocalVariables::read &&
              !read_locals(memory_, python_.runtime->offsets, py_, deadline)) {
-    notes_.push_back("the time limit came before all local variables were copied");
+    notes_.push_back("the time limit passed before all local variables were copied");
   }
 }
 
@@ -250,12 +250,12 @@ void ProcessDump::copy_running() {
   copy_stacks();
   copy_python(base::mono_ns() + target_.deadline_ns);
   for (ThreadCopy& t : threads_) {
-    // Copied while running: good only if the thread still waits where it did before.
+    // Copied while running: valid only if the thread still waits at the same place.
     if (t.registers && !t.crashed) {
       const auto again = from_syscall_text(read_kernel_view(target_.pid, t.tid).syscall_text);
       if (!again || again->r != t.registers->r) {
         t.registers.reset();
-        t.no_registers = "moved while being read";
+        t.no_registers = "ran while being read";
       }
     }
   }
@@ -275,7 +275,8 @@ void ProcessDump::copy() {
   if (target_.stop == StopMode::never || (tracer != 0 && tracer != ::getpid())) {
     copy_running();
   } else {
-    // A thread of its own: when it ends, the kernel lets go of every thread that would only stop later.
+    // Runs in its own thread: when this thread ends, the kernel detaches from every thread that would stop
+    // only later.
     std::thread([this] {
       become_urgent();
       copy_stopped();

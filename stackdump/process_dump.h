@@ -1,6 +1,7 @@
-// ProcessDump: the one door to a snapshot of a process. prepare() looks without touching, copy() stops the
-// process for some milliseconds and copies registers, stacks and Python structures, resolve() unwinds and
-// names offline. Runs in the helper program: resolve() works on hostile data.
+// ProcessDump: the only entry point for a snapshot of a process. prepare() reads without stopping the
+// process; copy() stops the process for some milliseconds and copies registers, stacks and Python structures;
+// resolve() unwinds and names the frames offline. Runs in the dump helper, because resolve() works on
+// untrusted data.
 #pragma once
 
 #include "common/base/clock.h"
@@ -54,7 +55,7 @@ class ProcessDump {
 
   // A directory with ELF files and files of debug information; see ModuleFiles.
   void look_for_symbols_in(const std::string& directory);
-  // Never fails as a whole: what could not be had is said in the result.
+  // Never fails as a whole: the result names the missing parts.
   void copy();
   base::MonoNs stop_ns() const { return stop_ns_; }
   int64_t pause_ns() const { return pause_ns_; }
@@ -62,7 +63,7 @@ class ProcessDump {
   // host, rank and role are left to the caller, except of a loaded one.
   model::ProcessStacks resolve(const ResolveSettings& settings);
 
-  // What was copied as a file, from which load() makes the same again. `stacks` is what resolve() gave.
+  // The copied data as a file, which load() reads back. `stacks` is the result of resolve().
   base::Status save(const std::string& path, const model::ProcessStacks& stacks);
   // `file` is the content. ELF files are looked for as `files` says.
   static base::Result<std::unique_ptr<ProcessDump>> load(std::string_view file, ModuleFiles files);

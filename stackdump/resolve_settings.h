@@ -1,4 +1,4 @@
-// How a dump is turned into frames with names, once the process runs again.
+// How a dump is resolved into frames with names, after the process runs again.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ enum class GpuStacks {
   always,
 };
 
-// Other debuggers, which attach to the process after us. Each is ended when its time is over.
+// Other debuggers, which attach to the process after our own dump. Each debugger is ended at its time limit.
 struct DebuggerSettings {
   std::string gdb = "gdb";
   int64_t gdb_limit_ns = 15'000'000'000;  // a supervised dump is ended after 20 s

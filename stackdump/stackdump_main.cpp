@@ -29,7 +29,7 @@ using xpurun::stackdump::ProcessDump;
 
 constexpr int kNiceness = -15;
 
-// A reader that went away is no reason to leave a dump unwritten.
+// The dump file is written even if the reader of standard output is gone.
 void say(std::string_view line) {
   if (!base::write_all(STDOUT_FILENO, line)) {
     base::write_all(STDERR_FILENO, "xpurun-stackdump: standard output is closed\n");
@@ -95,7 +95,8 @@ int run_from_snapshot(const Options& options) {
   return finish(stacks);
 }
 
-// What only other debuggers can tell. The stacks are in their file by then: whoever has no time may end us.
+// Adds the information that only other debuggers have. The stacks are already in their file, so this helper
+// may be killed at any time.
 bool ask_debuggers(model::ProcessStacks& stacks, const Options& options) {
   namespace sd = xpurun::stackdump;
   bool changed = false;
@@ -120,7 +121,7 @@ int run(const Options& options) {
     wait_at_barrier();
   }
   (*dump)->copy();
-  // From here on nobody waits for us: what is being trained goes first.
+  // From here on no process is stopped, so the raised priority ends: the training job goes first.
   ::setpriority(PRIO_PROCESS, 0, 0);
   say(fmt::format("stopped {} {}\n", (*dump)->stop_ns(), (*dump)->pause_ns()));
   model::ProcessStacks stacks = (*dump)->resolve(options.resolve);
@@ -149,7 +150,7 @@ int run(const Options& options) {
 
 }  // namespace
 
-// What is freed stays with us, and threads share one heap: no page fault and no mprotect while a process is
+// malloc keeps freed memory, and all threads share one heap: no page fault and no mprotect while a process is
 // stopped.
 void keep_heap() {
   constexpr int kSpare = 8 << 20;
@@ -161,11 +162,12 @@ void keep_heap() {
 
 int main(int argc, char** argv) {
   keep_heap();
-  // A supervisor that dies must not leave us holding its ranks.
+  // This helper must not hold ranks stopped after the supervisor has died.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);
   ::unsetenv("DEBUGINFOD_URLS");  // a dump never waits for a server
-  // While we hold a rank we should not queue behind its siblings. Refused without privilege; then we do.
+  // While a rank is stopped, this helper should not queue behind other ranks for the processor. Without
+  // privilege the kernel refuses, and the helper queues.
   ::setpriority(PRIO_PROCESS, 0, kNiceness);
   const auto options = xpurun::stackdump::parse_options({argv + 1, argv + argc});
   if (!options) {

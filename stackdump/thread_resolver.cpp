@@ -31,7 +31,7 @@ ThreadResolver::ThreadResolver(base::Pid pid, ModuleList& modules, SnapshotMemor
     if (auto libdw = make_libdw_unwinder(modules, memory)) {
       unwinder_ = std::move(*libdw);
     } else {
-      notes_.push_back("unwound without libdw: " + base::to_line(libdw.error()));
+      notes_.push_back("libdw not used: " + base::to_line(libdw.error()));
     }
   }
   if (unwinder_ == nullptr) {
@@ -148,9 +148,9 @@ model::GilState ThreadResolver::gil_state(const Pending& p, const Names& names) 
     if (n->module == nullptr || n->module->path != runtime_->path) {
       continue;
     }
-    // The innermost frame of the interpreter. take_gil and drop_gil may be inlined or their names stripped,
-    // but nothing else in CPython waits on condition variables: its own locks are semaphores. The one waits
-    // with a time limit, the other without.
+    // The innermost frame of the interpreter. take_gil and drop_gil may be inlined or stripped of their
+    // names, but no other code in CPython waits on condition variables: its own locks are semaphores.
+    // take_gil waits with a time limit, drop_gil without.
     const NamedAddress* inner = i == 0 ? nullptr : name_of(i - 1);
     if (inner == nullptr) {
       return model::GilState::none;
@@ -163,7 +163,7 @@ model::GilState ThreadResolver::gil_state(const Pending& p, const Names& names) 
   return model::GilState::none;
 }
 
-// The collector runs without the GIL when a finalizer gave it up, and always where there is none.
+// The collector runs without the GIL if a finalizer released the GIL, and always in free-threaded builds.
 bool ThreadResolver::collects(const Pending& p, const Names& names) const {
   if (!p.python || !p.python->may_collect) {
     return p.python && p.python->collecting;

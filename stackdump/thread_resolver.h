@@ -24,7 +24,7 @@ class ThreadResolver {
   void add(const ThreadCopy& thread, std::optional<PyThread> python);
   // Main thread first, the others by thread id.
   std::vector<model::ThreadStack> resolve();
-  // What could not be done as asked for.
+  // Notes on requested work that could not be done.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:

@@ -1,4 +1,4 @@
-// For a thread that holds a process still: it should neither queue nor oversleep.
+// For a thread that holds a process stopped: it must neither queue for the processor nor oversleep.
 #pragma once
 
 namespace xpurun::stackdump {

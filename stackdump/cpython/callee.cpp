@@ -28,7 +28,7 @@ bool continues_name(char c) {
   return starts_name(c) || (c >= '0' && c <= '9');
 }
 
-// Lines of a regular file, never blocking on a pipe or device that took its name.
+// Reads lines of a regular file only: opening a pipe or device that has taken the name could block.
 std::string lines_of(const std::string& path, int first, int last) {
   const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat st {};
@@ -115,7 +115,7 @@ std::string called_by(std::string_view expression) {
 std::string sole_called_name(std::string_view line) {
   std::string found;
   char quote = 0;
-  bool defines = false;  // the last word was def or class
+  bool defines = false;  // the previous word was def or class
   for (size_t at = 0; at < line.size();) {
     const char c = line[at];
     if (quote != 0) {
@@ -146,11 +146,11 @@ std::string sole_called_name(std::string_view line) {
       }
       defines = word == "def" || word == "class";
     } else {
-      // What is called by another expression has no name of its own: a[0](x), f()(x), (g or h)(x).
+      // A callee that is itself an expression has no name: a[0](x), f()(x), (g or h)(x).
       if (c == '(' && at > 0 && (line[at - 1] == ')' || line[at - 1] == ']')) {
         return {};
       }
-      // As in f().g(x): the call of g has no dotted name.
+      // In f().g(x) the call of g has no dotted name.
       if (c == '.' && at > 0 && (line[at - 1] == ')' || line[at - 1] == ']')) {
         return {};
       }
@@ -177,7 +177,7 @@ std::string callee_at(base::Pid pid, const std::string& filename, const SourceRa
   if (last != range.end_line || end <= begin || end > text.size()) {
     return called_name(text, range.column);
   }
-  // An attribute that is being looked up is no call yet, but its name tells the same.
+  // An attribute lookup is not a call yet, but its name is equally informative.
   const std::string name = called_name(text, range.column);
   return begin + name.size() == end ? name : called_by(std::string_view(text).substr(begin, end - begin));
 }

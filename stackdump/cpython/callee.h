@@ -1,5 +1,5 @@
-// What a Python line calls: the dotted name before "(" at the place that an instruction belongs to. No other
-// source text ever leaves the target's files.
+// The callee of a Python instruction: the dotted name before "(" at the instruction's source position. No
+// other source text is taken from the target's files.
 #pragma once
 
 #include "common/base/ids.h"
@@ -13,15 +13,15 @@ namespace xpurun::stackdump {
 // "time.sleep" if the text holds `time.sleep(` at the 1-based byte column; otherwise empty.
 std::string called_name(std::string_view text, int column);
 
-// The same for an expression whose end is known: empty too if the call is only a part of the expression, as
-// C() is of `C().run()`, whose callee has no name of its own.
+// The same for an expression with a known end. Also empty if the call is only a part of the expression: in
+// `C().run()` the outer callee has no dotted name, and C() is not the call of this expression.
 std::string called_by(std::string_view expression);
 
-// For a line without columns (<= 3.10): the called name if there is only one call on the line; otherwise
-// empty.
+// For a line without columns (<= 3.10): the callee if the line holds exactly one call; otherwise empty.
 std::string sole_called_name(std::string_view line);
 
-// The same for a file of the target, found through its root (or working) directory. Empty on any doubt.
+// The same for a source file of the target, opened below the target's root (or working) directory. Empty on
+// any doubt.
 std::string callee_at(base::Pid pid, const std::string& filename, const SourceRange& range);
 
 }  // namespace xpurun::stackdump

@@ -10,10 +10,10 @@ namespace xpurun::stackdump {
 namespace {
 
 constexpr std::array<char, 8> kCookie = {'x', 'd', 'e', 'b', 'u', 'g', 'p', 'y'};
-constexpr uint32_t kFreeThreadedHead = 16;          // what sizeof(PyObject) is larger by without the GIL
-constexpr uint64_t kMaxOffset = uint64_t{1} << 22;  // sizeof(PyInterpreterState) is some 400 KiB
+constexpr uint32_t kFreeThreadedHead = 16;          // growth of sizeof(PyObject) in a free-threaded build
+constexpr uint64_t kMaxOffset = uint64_t{1} << 22;  // sizeof(PyInterpreterState) is about 400 KiB
 
-// Positions of the entries in the table, counted in 8-byte words.
+// Positions of the table's entries, in 8-byte words.
 struct TableLayout {
   int minor;
   size_t words;
@@ -207,7 +207,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   }
   const auto bytes = memory.bytes(runtime, layout->words * 8);
   if (!bytes) {
-    return base::fail("cannot read the table of CPython's offsets");
+    return base::fail("cannot read the offset table of CPython");
   }
   bool sane = true;
   const auto at = [&](size_t word) {
@@ -225,7 +225,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   o.interp_gc_collecting = at(layout->interp_gc) + at(layout->gc_collecting);
   o.interp_modules = at(layout->interp_modules);
   o.interp_sysdict = at(layout->interp_sysdict);
-  // These two count from the interpreter, whose own GIL starts at gil_state.
+  // These two offsets count from the interpreter state, which contains its own GIL at gil_state.
   o.gil_holder = at(layout->gil_holder) - at(layout->gil_state);
   o.gil_locked = at(layout->gil_locked) - at(layout->gil_state);
   o.thread_next = at(layout->thread_next);
@@ -239,7 +239,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   o.frame_code = at(layout->frame_executable);
   o.frame_instr = at(layout->frame_instr);
   o.frame_locals = at(layout->frame_locals);
-  o.frame_globals = o.frame_code + 24;  // not in the table: the function and the frame before come in between
+  o.frame_globals = o.frame_code + 24;  // not in the table: function and previous frame lie in between
   o.frame_boundary = at(layout->frame_owner);
   o.frame_size = at(layout->frame_size);
   o.frame_tagged = minor >= 14;
@@ -273,7 +273,8 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   o.unicode_compact_data = o.unicode_ascii_data + 16;  // utf8_length and utf8 follow
   o.type_cached_keys = minor >= 15 ? 888 : 880;
   if (about.free_threaded) {
-    // Not in the table, but moved by what is larger: the head that all objects have in common.
+    // Offsets that the table lacks. They shift with the size of the common object header (PyObject), which is
+    // larger in free-threaded builds.
     for (uint32_t* offset :
          {&o.type_basicsize, &o.type_dictoffset, &o.type_cached_keys, &o.module_dict, &o.dict_used,
           &o.sequence_size, &o.set_used, &o.cell_content, &o.code_constants, &o.code_names}) {
@@ -286,7 +287,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   const auto is_size = [](uint32_t size) { return size > 0 && size <= kMaxRead; };
   if (!sane || !is_size(o.thread_size) || !is_size(o.frame_size) || !is_size(o.code_size) ||
       o.bytes_data > kMaxRead || o.unicode_compact_data > kMaxRead) {
-    return base::fail("the table of CPython's offsets makes no sense");
+    return base::fail("the offset table of CPython is implausible");
   }
   return o;
 }

@@ -1,5 +1,5 @@
 // CPython 3.13 and later describe their own layout in a table at the start of _PyRuntime (_Py_DebugOffsets).
-// The table's own layout changes with each minor version, so it is read by a list of positions per version.
+// The layout of the table itself changes with each minor version, hence one list of positions per version.
 #pragma once
 
 #include "common/base/result.h"
@@ -18,7 +18,7 @@ struct SelfDescription {
 // Nothing if the table does not begin with the cookie "xdebugpy".
 std::optional<SelfDescription> read_self_description(RemoteMemory& memory, Addr runtime);
 
-// Fails for versions whose table we do not know and for tables that make no sense.
+// Fails for versions with an unknown table layout and for implausible tables.
 base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, const SelfDescription& about);
 
 }  // namespace xpurun::stackdump

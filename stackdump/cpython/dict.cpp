@@ -14,7 +14,7 @@ constexpr size_t kMaxKeys = size_t{1} << 24;          // of one table
 constexpr int64_t kTooMany = -4;                      // digits of a negative int
 constexpr size_t kMaxAttributes = 256;                // of one instance
 
-// Where the entries of a key table are.
+// Location of the entries of a key table (PyDictKeysObject).
 struct KeyTable {
   Addr entries = 0;
   size_t count = 0;
@@ -54,7 +54,7 @@ std::optional<KeyTable> log2_keys(RemoteMemory& memory, Addr keys) {
   }
   KeyTable t{.entries = keys + sizeof(Head) + (uint64_t{1} << head->log2_index_bytes),
              .count = static_cast<size_t>(head->entries)};
-  if (head->kind != 0) {  // all keys are str, which know their hash
+  if (head->kind != 0) {  // all keys are str, which store their hash themselves
     t.entry_size = 16;
     t.key_at = 0;
   }
@@ -92,7 +92,7 @@ std::vector<DictItem> read_items(RemoteMemory& memory, Addr keys, Addr values, c
 
 Addr find(RemoteMemory& memory, const std::vector<DictItem>& items, std::string_view key, const Offsets& o) {
   for (const DictItem& item : items) {
-    // Most keys differ in length already.
+    // Compare lengths first: most keys differ in length, which saves reading their text.
     const auto length = memory.value<int64_t>(item.key + o.unicode_length);
     if (length == static_cast<int64_t>(key.size()) && read_unicode(memory, item.key, o) == key) {
       return item.value;

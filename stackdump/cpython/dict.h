@@ -1,5 +1,5 @@
-// Reading containers out of another process: dicts in all their shapes, attributes of instances, tuples,
-// small ints. Pointers and counts are hostile; a container that makes no sense looks empty.
+// Reads containers of another process: dicts of all layouts, instance attributes, tuples, small ints.
+// Pointers and counts are untrusted; an implausible container appears empty.
 #pragma once
 
 #include "stackdump/cpython/offsets.h"
@@ -18,21 +18,21 @@ struct DictItem {
 
 inline constexpr size_t kMaxDictItems = 16384;
 
-// The first items in the order of insertion, at most `limit`.
+// The first items in insertion order, at most `limit`.
 std::vector<DictItem> read_dict(RemoteMemory& memory, Addr dict, const Offsets& offsets,
                                 size_t limit = kMaxDictItems);
-// The value under a str key, 0 if there is none.
+// The value of a str key, 0 if the key is absent.
 Addr dict_value(RemoteMemory& memory, Addr dict, std::string_view key, const Offsets& offsets);
-// An attribute that the object itself holds (not its class), 0 if there is none.
+// An attribute of the instance itself (not of its class), 0 if absent.
 Addr attribute(RemoteMemory& memory, Addr object, std::string_view name, const Offsets& offsets);
 
 // The first items, at most `limit`.
 std::vector<Addr> read_tuple(RemoteMemory& memory, Addr tuple, const Offsets& offsets, size_t limit);
 
-// The value of an int that fits.
+// The value of an int; nothing if the value does not fit.
 std::optional<int64_t> read_int(RemoteMemory& memory, Addr object, const Offsets& offsets);
 
-// What the object's type says: flags that CPython sets for subclasses of its basic types, and the name.
+// Facts from the object's type: the flags that CPython sets for subclasses of its basic types, and the name.
 struct TypeView {
   Addr address = 0;
   uint64_t flags = 0;

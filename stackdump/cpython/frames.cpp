@@ -11,10 +11,11 @@ namespace {
 
 constexpr size_t kMaxThreads = 16384;
 constexpr size_t kMaxInterpreters = 256;
-constexpr uint8_t kFirstShimOwner = 3;  // FRAME_OWNED_BY_CSTACK and later kinds: no Python code runs there
-constexpr uint64_t kTagBits = 3;        // of references in frames since 3.14
+constexpr uint8_t kFirstShimOwner = 3;  // FRAME_OWNED_BY_CSTACK and later kinds: frames without Python code
+constexpr uint64_t kTagBits = 3;        // tag bits of references in frames, >= 3.14
 
-// Follows the frames of one thread whatever it meets: bounded, and a frame seen twice ends the walk.
+// Follows the frame chain of one thread. The chain may be garbage: the walk is bounded, and a frame seen
+// twice ends it.
 class Walker {
  public:
   Walker(RemoteMemory& memory, const Offsets& offsets, PyThread& out)
@@ -89,14 +90,14 @@ class Walker {
   RemoteMemory& memory_;
   const Offsets& o_;
   PyThread& out_;
-  // The process stands still while we walk: no allocation for each of thousands of frames.
+  // The process is stopped during the walk, so the walk must not allocate for each of thousands of frames.
   std::vector<std::byte> frame_;
   std::array<std::byte, 4096> few_;
   std::pmr::monotonic_buffer_resource room_{few_.data(), few_.size()};
   std::pmr::unordered_set<Addr> seen_{&room_};
 };
 
-// The thread state that holds this interpreter's GIL, 0 if none does.
+// The thread state that holds this interpreter's GIL, 0 if the GIL is free.
 Addr gil_holder(RemoteMemory& memory, const PythonRuntime& runtime, Addr interp) {
   const Offsets& o = runtime.offsets;
   Addr gil = 0;
@@ -184,7 +185,8 @@ int64_t instruction_index(const RawFrame& frame, const CodeObject& code, const O
   if (frame.copy > 0 && static_cast<size_t>(frame.copy) < code.copies.size()) {
     first = code.copies[static_cast<size_t>(frame.copy)];
   }
-  // Unsigned, as both may be garbage; the difference of what is not is small.
+  // Unsigned, because both addresses may be garbage and signed overflow is undefined. Valid addresses give a
+  // small difference.
   return static_cast<int64_t>(static_cast<uint64_t>(frame.instruction) - first) / 2;
 }
 

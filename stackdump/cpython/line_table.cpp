@@ -6,9 +6,9 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr int64_t kMaxInstruction = int64_t{1} << 40;  // far behind every code object
+constexpr int64_t kMaxInstruction = int64_t{1} << 40;  // far beyond the end of any code object
 
-// Lines wrap instead of overflowing: tables may be hostile.
+// Line arithmetic wraps: an untrusted table must not cause signed overflow.
 int add(int line, int64_t step) {
   return static_cast<int>(static_cast<uint32_t>(line) + static_cast<uint32_t>(step));
 }
@@ -26,7 +26,8 @@ SourceRange from_lnotab(std::string_view table, int line, int64_t instruction) {
   return {.line = line};
 }
 
-// 3.10: ranges of addresses in bytes; -128 says that a range has no line, but it still takes up room.
+// 3.10 (PEP 626): ranges of addresses in bytes. A line delta of -128 marks a range without a line; the range
+// still advances the address.
 SourceRange from_linetable(std::string_view table, int line, int64_t instruction) {
   constexpr int8_t kNoLine = -128;
   const int64_t wanted = std::min(instruction, kMaxInstruction) * 2;
@@ -73,7 +74,7 @@ class Varints {
   size_t at_ = 0;
 };
 
-// >= 3.11, Objects/locations.md: the entry whose range of code units holds the instruction.
+// >= 3.11, Objects/locations.md: finds the entry whose range of code units contains the instruction.
 SourceRange from_locations(std::string_view table, int line, int64_t instruction) {
   enum Code : uint32_t { kOneLine0 = 10, kOneLine2 = 12, kNoColumns = 13, kLong = 14, kNone = 15 };
   Varints v(table);

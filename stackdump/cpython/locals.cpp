@@ -13,10 +13,11 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kMaxName = 100;      // bytes shown of a variable's name
-constexpr size_t kMaxText = 80;       // bytes shown of a str or bytes
-constexpr size_t kMaxRead = 4096;     // longer texts are only counted: a cut could hide that it is a secret
-constexpr size_t kMaxTotal = 20'000;  // variables of a whole process
+constexpr size_t kMaxName = 100;  // bytes shown of a variable's name
+constexpr size_t kMaxText = 80;   // bytes shown of a str or bytes
+constexpr size_t kMaxRead =
+    4096;  // only the size of longer texts is shown: a cut text may evade the masking of secrets
+constexpr size_t kMaxTotal = 20'000;  // variables of one process
 
 // Py_TPFLAGS_*_SUBCLASS
 constexpr uint64_t kLong = uint64_t{1} << 24;
@@ -27,7 +28,7 @@ constexpr uint64_t kUnicode = uint64_t{1} << 28;
 constexpr uint64_t kDict = uint64_t{1} << 29;
 
 constexpr uint8_t kCellOrFree = 0x40 | 0x80;  // CO_FAST_CELL, CO_FAST_FREE
-constexpr uint64_t kTagBits = 3;              // of references in frames, >= 3.14
+constexpr uint64_t kTagBits = 3;              // tag bits of references in frames, >= 3.14
 
 bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
@@ -82,7 +83,7 @@ std::string text_repr(RemoteMemory& memory, Addr object, const TypeView& type, c
   return quoted(is_bytes ? "b" : "", *text);
 }
 
-// Names of the variables in the order of the frame's slots, and whether a slot may hold a cell.
+// Names of the variables in slot order, and whether a slot may hold a cell.
 struct Slots {
   std::vector<Addr> names;
   std::vector<bool> cells;
@@ -101,7 +102,7 @@ Slots slots_of(RemoteMemory& memory, Addr code, const Offsets& o) {
     return out;
   }
   out.cells.resize(out.names.size(), false);
-  if (out.names.size() < kMaxLocals) {  // else what follows would be in other slots
+  if (out.names.size() < kMaxLocals) {  // a skipped name would shift all later slots
     for (const uint32_t at : {o.code_cell_names, o.code_free_names}) {
       const auto more = names(at);
       out.names.insert(out.names.end(), more.begin(), more.end());
@@ -154,11 +155,12 @@ std::vector<model::Local> read_frame_locals(RemoteMemory& memory, const RawFrame
     }
     auto name = read_unicode(memory, slots.names[i], o, kMaxName);
     if (value == 0 || !name) {
-      continue;  // not bound, or not a variable
+      continue;  // unbound, or not a variable
     }
     if (slots.cells[i]) {
       const auto type = type_of(memory, value, o);
-      if (type && type->name == "cell") {  // an argument is in its slot itself until the function begins
+      if (type &&
+          type->name == "cell") {  // an argument lies in its slot directly until the function makes its cells
         value = memory.value<uint64_t>(value + o.cell_content).value_or(0);
       }
       if (value == 0) {

@@ -1,6 +1,5 @@
-// Local variables of Python frames, as short texts. Only on request: values may be secrets. Those of
-// variables with secret-looking names are not even read; of containers and other objects only type and size
-// are told.
+// Local variables of Python frames, as short texts. Only on request, because values may be secrets: variables
+// with secret-looking names are never read. Containers and other objects appear as type and size only.
 #pragma once
 
 #include "common/model/stack_snapshot.h"
@@ -11,14 +10,14 @@ namespace xpurun::stackdump {
 inline constexpr size_t kMaxLocalFrames = 64;  // of one thread, innermost first
 inline constexpr size_t kMaxLocals = 64;       // of one frame
 
-// One value as text, at most some hundred bytes. "?" if it makes no sense.
+// One value as text, at most a few hundred bytes. "?" for an implausible value.
 std::string short_repr(RemoteMemory& memory, Addr object, const Offsets& offsets);
 
-// The variables of one frame that have a value.
+// The bound variables of one frame.
 std::vector<model::Local> read_frame_locals(RemoteMemory& memory, const RawFrame& frame,
                                             const Offsets& offsets);
 
-// Fills snapshot.locals; false if the deadline came first.
+// Fills snapshot.locals; false if the deadline passed first.
 bool read_locals(RemoteMemory& memory, const Offsets& offsets, PySnapshot& snapshot, base::MonoNs deadline);
 
 }  // namespace xpurun::stackdump

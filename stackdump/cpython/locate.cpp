@@ -17,8 +17,9 @@ namespace xpurun::stackdump {
 
 namespace {
 
-// Where libpython, the executable and programs named after Python begin, in this order. A file may be mapped
-// several times (ctypes and llvmlite map a static python binary once more): only one of them is alive.
+// Start addresses of libpython, the executable and programs named after Python, in this order. A file may be
+// mapped several times (ctypes and llvmlite map a static python binary again); only one mapping is the live
+// interpreter.
 std::vector<PythonImage> candidates(base::Pid pid, const ProcMaps& maps) {
   constexpr size_t kMax = 32;
   const std::string exe = base::ProcFs().exe(pid);
@@ -31,7 +32,7 @@ std::vector<PythonImage> candidates(base::Pid pid, const ProcMaps& maps) {
     const bool library = base::base_name(m.path).starts_with("libpython3.");
     auto& list = library ? libraries : programs;
     const bool is_exe = m.path == exe || exe == m.path + " (deleted)";
-    // Started as "ld.so python3.12", the program is not the executable.
+    // After a start as "ld.so python3.12", /proc/PID/exe is ld.so and not the program.
     if ((library || is_exe || minor_from_path(m.path)) && list.size() < kMax) {
       list.push_back({.image = m.lo, .path = m.path, .is_exe = is_exe});
     }
@@ -58,7 +59,7 @@ std::string version_text(uint32_t hex) {
   return fmt::format("{}.{}.{}{}{}", hex >> 24, hex >> 16 & 0xff, hex >> 8 & 0xff, level, hex & 0xf);
 }
 
-// "3.9.18" out of sys.version, "3.9.18 (main, ...) [GCC ...]"; empty if that is not what is there.
+// "3.9.18" from sys.version "3.9.18 (main, ...) [GCC ...]"; empty for any other text.
 std::string told_version(RemoteMemory& memory, Addr runtime, const Offsets& o) {
   const Addr interp = memory.value<uint64_t>(runtime + o.runtime_interpreters).value_or(0);
   const Addr sys = interp == 0 ? 0 : memory.value<uint64_t>(interp + o.interp_sysdict).value_or(0);
@@ -70,7 +71,8 @@ std::string told_version(RemoteMemory& memory, Addr runtime, const Offsets& o) {
   return version.size() < 32 ? version : "";
 }
 
-// The chain runtime -> interpreter -> thread -> interpreter must close; anything else is another layout.
+// The chain runtime -> interpreter -> thread -> interpreter must close; otherwise the layout is a different
+// one.
 PythonLookup check(RemoteMemory& memory, PythonRuntime runtime) {
   const Offsets& o = runtime.offsets;
   const auto pointer = [&](Addr a) { return memory.value<uint64_t>(a).value_or(0); };
@@ -81,10 +83,10 @@ PythonLookup check(RemoteMemory& memory, PythonRuntime runtime) {
   }
   if (pointer(thread + o.thread_interp) != interp) {
     return {.why = NoPython::unsupported,
-            .reason = fmt::format("this build of Python {} keeps its data elsewhere", runtime.version)};
+            .reason = fmt::format("this build of Python {} has an unknown memory layout", runtime.version)};
   }
   if (std::count(runtime.version.begin(), runtime.version.end(), '.') <
-      2) {  // no symbol told the patch level
+      2) {  // no symbol gave the patch level
     if (const std::string told = told_version(memory, runtime.address, o); !told.empty()) {
       runtime.version = told;
     }
@@ -92,9 +94,9 @@ PythonLookup check(RemoteMemory& memory, PythonRuntime runtime) {
   return {.runtime = std::move(runtime)};
 }
 
-// Images that export nothing may still have symbols or the section in their file.
+// An image without exported symbols may still have .symtab or the section .PyRuntime in its file.
 std::optional<Addr> find_in_file(base::Pid pid, const PythonImage& c) {
-  // The executable is open under this name even if its file is gone.
+  // /proc/PID/exe opens the executable even after its file was deleted.
   const std::string path =
       c.is_exe ? fmt::format("/proc/{}/exe", pid) : fmt::format("/proc/{}/root{}", pid, c.path);
   auto image = ElfImage::from_file(path);
@@ -171,7 +173,7 @@ PythonLookup identify_python(RemoteMemory& memory, const PythonImage& c, Addr ru
       return found;
     }
   }
-  return unsupported("the Python version cannot be told");
+  return unsupported("the Python version cannot be determined");
 }
 
 PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memory, LocateEffort effort) {
@@ -191,7 +193,7 @@ PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memo
     if (found.runtime) {
       return found;
     }
-    if (out.why == NoPython::absent) {  // of several unusable ones the first is the likelier
+    if (out.why == NoPython::absent) {  // of several unusable candidates the first is the most likely
       out = std::move(found);
     }
   }
@@ -209,7 +211,7 @@ PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memo
     }
     return out.runtime.has_value();
   };
-  // A program that contains all of Python leaves no other traces.
+  // The executable itself may contain all of Python, without any other mapped file of CPython.
   if (!scan_for_runtime(maps, memory, base::ProcFs().exe(pid), accept) && has_traces_of_python(maps)) {
     scan_for_runtime(maps, memory, "", accept);
   }

@@ -1,7 +1,7 @@
-// Finds the CPython runtime in a process: the address of _PyRuntime, the version and the layout. Nothing is
-// stopped, and for interpreters that export _PyRuntime (all that can load extension modules) no file is
-// opened, so that the supervisor may use it too. Else: the section .PyRuntime or the symbol in the file; else
-// the data of the process is looked through.
+// Finds the CPython runtime in a process: the address of _PyRuntime, the version and the layout. The process
+// is never stopped. Interpreters that export _PyRuntime (every interpreter that can load extension modules)
+// are found without opening a file, so the supervisor may use this search too. Fallbacks: first the section
+// .PyRuntime or the symbol in the file, then a scan of the data of the process.
 #pragma once
 
 #include "common/base/ids.h"
@@ -14,40 +14,40 @@
 namespace xpurun::stackdump {
 
 struct PythonRuntime {
-  Addr address = 0;     // of _PyRuntime
+  Addr address = 0;     // address of _PyRuntime
   std::string version;  // "3.12.1", "3.14.0t" if free-threaded
-  std::string path;     // of the image that holds it: python or libpython
+  std::string path;     // the image that contains _PyRuntime: python or libpython
   Offsets offsets;
 };
 
-// What is wrong, if it is no PythonRuntime.
+// The reason why there is no PythonRuntime.
 enum class NoPython {
-  absent,       // no python or libpython is mapped: the process runs something else
-  not_ready,    // mapped, but the interpreter is not initialised (yet, or any more)
-  unsupported,  // a version or build whose layout we do not know
+  absent,       // neither python nor libpython is mapped: another program
+  not_ready,    // mapped, but the interpreter is not yet or no longer initialised
+  unsupported,  // a version or build with an unknown layout
 };
 
 struct PythonLookup {
   NoPython why = NoPython::absent;
-  std::string reason;  // for a note, empty if found
+  std::string reason;  // text for a note; empty if Python was found
   std::optional<PythonRuntime> runtime;
 };
 
 enum class LocateEffort {
   quick,     // exported symbols, and the files of images named after Python
-  thorough,  // the file of any program too, and if Python has left traces, all data of the process
+  thorough,  // also the file of any program and, if files of CPython are mapped, all data of the process
 };
 
 PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memory, LocateEffort effort);
 
 // A mapped file that may hold a runtime.
 struct PythonImage {
-  Addr image = 0;  // where its ELF header is mapped, 0 if that is unknown
+  Addr image = 0;  // address of the mapped ELF header, 0 if unknown
   std::string path;
   bool is_exe = false;
 };
 
-// Version and layout of the runtime at an address, with proof that they are right. `minor` is a guess from
+// Version and layout of the runtime at an address, verified against the memory. `minor` is a guess from file
 // names, if there is one.
 PythonLookup identify_python(RemoteMemory& memory, const PythonImage& image, Addr runtime,
                              std::optional<int> minor);

@@ -6,15 +6,16 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kMaxKnown = 1024;      // code objects, most of them no module's
-constexpr size_t kMaxFunctions = 2048;  // of one module, those in classes and functions included
-constexpr size_t kMaxItems = 4096;      // of one tuple
+constexpr size_t kMaxKnown = 1024;      // code objects, few of which belong to a module
+constexpr size_t kMaxFunctions = 2048;  // code objects of one module, including classes and functions
+constexpr size_t kMaxItems = 4096;      // items of one tuple
 
 std::vector<Addr> tuple_at(RemoteMemory& memory, Addr field, const Offsets& o) {
   return read_tuple(memory, memory.value<uint64_t>(field).value_or(0), o, kMaxItems);
 }
 
-// What the code of functions and classes inside `module` names: globals, and attributes as well.
+// The names in the code of functions and classes inside `module`. co_names holds globals and attributes
+// alike.
 std::unordered_set<Addr> names_inside(RemoteMemory& memory, Addr module, const Offsets& o) {
   std::unordered_set<Addr> names;
   const auto code_type = memory.value<uint64_t>(module + o.object_type);

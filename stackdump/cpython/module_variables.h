@@ -1,5 +1,5 @@
-// ModuleVariables: what a script's top level has bound, as far as no function of the script names it: only
-// the thread that runs the top level itself binds those.
+// ModuleVariables: the variables of a script's top level that no function of the script names. Only the
+// thread that runs the top level binds such a variable.
 #pragma once
 
 #include "stackdump/cpython/frames.h"
@@ -11,13 +11,14 @@ namespace xpurun::stackdump {
 
 class ModuleVariables {
  public:
-  // The objects, the youngest variable's first, at most `limit`. None if the frame runs no module's code.
+  // The objects, that of the newest variable first, at most `limit`. Empty if the frame does not run a
+  // module's top level.
   std::vector<Addr> values(RemoteMemory& memory, const RawFrame& frame, const Offsets& offsets, size_t limit);
 
  private:
-  using Names = std::unordered_set<Addr>;  // interned: one str a name
+  using Names = std::unordered_set<Addr>;  // names are interned: one str object per name
 
-  // Null if the code is no module's.
+  // Null if the code is not the top level of a module.
   const Names* names_in_functions(RemoteMemory& memory, Addr code, const Offsets& offsets);
 
   std::unordered_map<Addr, std::optional<Names>> known_;  // by code object

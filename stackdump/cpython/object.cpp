@@ -7,7 +7,7 @@ namespace xpurun::stackdump {
 namespace {
 
 constexpr size_t kMaxLineTable = size_t{1} << 20;
-constexpr int64_t kMaxCopies = 16384;  // of a code object's instructions, at most one for each thread
+constexpr int64_t kMaxCopies = 16384;  // copies of a code object's bytecode, at most one per thread
 
 void append_utf8(std::string& out, uint32_t c) {
   if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) {
@@ -31,7 +31,7 @@ void append_utf8(std::string& out, uint32_t c) {
   }
 }
 
-// A pointer to a _PyCodeArray: a count and as many addresses, some of them null.
+// A pointer to a _PyCodeArray (co_tlbc): a count and that number of addresses, some of them null.
 std::vector<Addr> read_copies(RemoteMemory& memory, Addr array) {
   const auto count = array == 0 ? std::nullopt : memory.value<int64_t>(array);
   if (!count || *count <= 0 || *count > kMaxCopies) {
@@ -57,7 +57,7 @@ std::optional<std::string> read_unicode(RemoteMemory& memory, Addr object, const
     return std::nullopt;
   }
   Addr data = object + (ascii ? o.unicode_ascii_data : o.unicode_compact_data);
-  if (!compact) {  // legacy strings, <= 3.11: a pointer stands behind the header
+  if (!compact) {  // legacy strings, <= 3.11: a pointer follows the header
     data = memory.value<uint64_t>(object + o.unicode_compact_data).value_or(0);
   }
   const auto raw = memory.bytes(data, static_cast<size_t>(*length) * kind);

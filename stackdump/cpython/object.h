@@ -1,5 +1,5 @@
-// Reading CPython objects out of another process: strings and code objects. Lengths are checked before
-// anything is allocated; garbage yields nothing.
+// Reads CPython objects of another process: strings and code objects. Lengths are checked before any
+// allocation; garbage yields nothing.
 #pragma once
 
 #include "stackdump/cpython/offsets.h"
@@ -18,12 +18,12 @@ std::optional<std::string> read_bytes_object(RemoteMemory& memory, Addr object, 
                                              size_t limit);
 
 struct CodeObject {
-  std::string name;  // qualified where the version has that
+  std::string name;  // co_qualname where the version has it
   std::string filename;
   std::string line_table;
   int first_line = 0;
-  Addr instructions = 0;     // address of the first one, >= 3.11
-  std::vector<Addr> copies;  // without GIL: where the instructions that single threads run begin, by number
+  Addr instructions = 0;     // address of the first instruction, >= 3.11
+  std::vector<Addr> copies;  // free-threaded builds: starts of the per-thread bytecode copies, by number
 };
 
 std::optional<CodeObject> read_code_object(RemoteMemory& memory, Addr object, const Offsets& offsets);

@@ -1,5 +1,6 @@
-// Where CPython keeps what we read, one table per minor version (x86-64, release builds). Compiled from each
-// version's own internal headers; docs/stackdump.md names the sources. kAbsent marks what a version lacks.
+// Offsets of the CPython structures that are read, one table per minor version (x86-64, release builds).
+// Taken from the internal headers of each version; docs/stackdump.md names the sources. kAbsent marks a field
+// that a version lacks.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +9,15 @@ namespace xpurun::stackdump {
 
 inline constexpr uint32_t kAbsent = 0xffffffff;
 
-// How the frames of a thread hang together.
+// How the frames of a thread are linked.
 enum class FrameChain {
   objects,       // <= 3.10: tstate->frame, heap objects, one native eval frame each
   cframe_entry,  // 3.11: tstate->cframe->current_frame; is_entry ends the frames of one native eval frame
-  cframe_shim,   // 3.12: the same start; a shim frame on the C stack ends them
+  cframe_shim,   // 3.12: the same start; a shim frame on the C stack ends a group
   shim,          // >= 3.13: tstate->current_frame; shim as in 3.12
 };
 
-// Where an object keeps its attributes.
+// Where an instance keeps its attributes.
 enum class Attributes {
   by_offset,      // <= 3.10: a dict at tp_dictoffset
   values_before,  // 3.11: values four words and a dict three words before the object
@@ -44,7 +45,7 @@ struct Offsets {
   uint32_t interp_gil = kAbsent;  // pointer to the GIL, >= 3.12
   uint32_t interp_gc_collecting = kAbsent;
   uint32_t interp_modules = kAbsent;  // sys.modules, a dict
-  uint32_t interp_sysdict = kAbsent;  // what is in the module sys, a dict
+  uint32_t interp_sysdict = kAbsent;  // the dict of the module sys
   uint32_t gil_holder = 0;
   uint32_t gil_locked = 8;
 
@@ -54,7 +55,7 @@ struct Offsets {
   uint32_t thread_native_id = kAbsent;  // gettid() in the process's own PID namespace, >= 3.11
   uint32_t thread_chunk = kAbsent;      // datastack_chunk; datastack_top follows it, >= 3.11
   uint32_t thread_frame = kAbsent;      // see FrameChain
-  uint32_t thread_size = 360;           // as much of it as we read
+  uint32_t thread_size = 360;           // number of bytes to read
 
   uint32_t cframe_current = kAbsent;
   uint32_t cframe_previous = kAbsent;
@@ -63,10 +64,10 @@ struct Offsets {
   uint32_t frame_code = kAbsent;
   uint32_t frame_instr = kAbsent;     // pointer, or f_lasti (int) with FrameChain::objects
   uint32_t frame_boundary = kAbsent;  // is_entry (3.11) or owner (>= 3.12)
-  uint32_t frame_size = 80;           // as much of it as we read
+  uint32_t frame_size = 80;           // number of bytes to read
   uint32_t frame_locals = kAbsent;    // the local variables, object references
   uint32_t frame_globals = kAbsent;   // the dict of the module
-  uint32_t frame_tlbc = kAbsent;      // which copy of the instructions runs, free-threaded >= 3.14
+  uint32_t frame_tlbc = kAbsent;      // number of the bytecode copy that runs, free-threaded >= 3.14
   bool frame_tagged = false;          // references carry tags in their lowest two bits, >= 3.14
 
   uint32_t code_firstlineno = kAbsent;
@@ -75,11 +76,12 @@ struct Offsets {
   uint32_t code_linetable = kAbsent;
   uint32_t code_instructions = kAbsent;  // co_code_adaptive, >= 3.11
   uint32_t code_tlbc = kAbsent;          // copies of the instructions for single threads, see frame_tlbc
-  uint32_t code_size = 208;              // as much of it as we read
-  uint32_t code_constants = 24;          // tuple: code objects of inner functions among them
-  uint32_t code_names = 32;              // tuple: of globals and attributes
-  uint32_t code_local_names = kAbsent;  // tuple: of all local variables, or (<= 3.10) those that are no cells
-  uint32_t code_local_kinds = kAbsent;  // bytes, one for each name, >= 3.11
+  uint32_t code_size = 208;              // number of bytes to read
+  uint32_t code_constants = 24;          // tuple, includes the code objects of inner functions
+  uint32_t code_names = 32;              // tuple of names of globals and attributes
+  uint32_t code_local_names =
+      kAbsent;  // tuple of names: all local variables, or (<= 3.10) those that are not cells
+  uint32_t code_local_kinds = kAbsent;  // bytes, one per name, >= 3.11
   uint32_t code_cell_names = kAbsent;   // tuple, <= 3.10
   uint32_t code_free_names = kAbsent;   // tuple, <= 3.10
 
@@ -96,7 +98,7 @@ struct Offsets {
   bool dict_log2_keys = true;  // >= 3.11: sizes of key tables are stored as logarithms
   uint32_t values_items = 8;   // header of a split table's values, 0 before 3.13
   Attributes attributes = Attributes::inline_values;
-  uint32_t managed_dict = 24;  // how far before the object its dict pointer is
+  uint32_t managed_dict = 24;  // distance of the dict pointer before the object
   uint32_t sequence_size = 16;
   uint32_t tuple_items = 24;
   uint32_t list_items = 24;
@@ -111,8 +113,8 @@ struct Offsets {
   uint32_t unicode_length = 16;
   uint32_t unicode_state = 32;
   uint32_t unicode_kind_shift = 2;     // in the state; compact and ascii follow the three bits of the kind
-  uint32_t unicode_ascii_data = 48;    // behind a compact ASCII string's header
-  uint32_t unicode_compact_data = 72;  // behind any other compact string's header
+  uint32_t unicode_ascii_data = 48;    // after the header of a compact ASCII string
+  uint32_t unicode_compact_data = 72;  // after the header of any other compact string
 };
 
 extern const Offsets kOffsets38;
@@ -121,7 +123,7 @@ extern const Offsets kOffsets310;
 extern const Offsets kOffsets311;
 extern const Offsets kOffsets312;
 
-// Null for versions whose layout we do not know (or that describe themselves, see debug_offsets.h).
+// Null for versions with an unknown layout and for versions that describe themselves (debug_offsets.h).
 const Offsets* offsets_for_minor(int minor);
 
 }  // namespace xpurun::stackdump

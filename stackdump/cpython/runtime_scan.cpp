@@ -9,10 +9,10 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr uint64_t kMaxImageData = uint64_t{64} << 20;  // of one mapping; interpreters have some 2 MiB
+constexpr uint64_t kMaxImageData = uint64_t{64} << 20;  // of one mapping; interpreters have about 2 MiB
 constexpr uint64_t kMaxScanned = uint64_t{256} << 20;
 constexpr size_t kStep = size_t{1} << 20;
-constexpr size_t kMaxChecked = 1 << 20;  // pointers followed, in all
+constexpr size_t kMaxChecked = 1 << 20;  // total number of pointers followed
 constexpr std::array<const Offsets*, 5> kStatic = {&kOffsets38, &kOffsets39, &kOffsets310, &kOffsets311,
                                                    &kOffsets312};
 
@@ -21,8 +21,8 @@ struct Region {
   std::string path;
 };
 
-// Writable data of mapped files, and the unnamed memory right behind it, where .bss is. The executable's
-// comes first, as it has the lowest address or is the only one.
+// Writable data of mapped files, and the anonymous memory directly after it, which holds .bss. The data of
+// the executable comes first: its address is the lowest, or it is the only image.
 std::vector<Region> data_regions(const ProcMaps& maps, const std::string& image) {
   std::vector<Region> out;
   uint64_t total = 0;
@@ -107,7 +107,8 @@ bool scan_for_runtime(const ProcMaps& maps, RemoteMemory& memory, const std::str
       for (const Offsets* o : kStatic) {
         if (at >= o->runtime_interpreters && leads_to_interpreter(word, *o)) {
           any = true;
-          // The head of the list is followed by its first member ever, "main"; nothing else is like that.
+          // The head of the list of interpreters is followed by the main interpreter, the first member of the
+          // list. No other field looks like that.
           const Addr main = pointer(at + 8);
           if (main != 0 && (main == word || leads_to_interpreter(main, *o)) &&
               accept({.address = at - o->runtime_interpreters, .minor = o->minor, .path = r.path})) {

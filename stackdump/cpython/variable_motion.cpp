@@ -10,12 +10,12 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kMaxVariables = 400;  // of the outermost frames: a loop is further out than what it calls
-constexpr size_t kMaxGlobals = 400;    // of scripts, the youngest first
+constexpr size_t kMaxVariables = 400;  // of the outermost frames: a loop is further out than its callees
+constexpr size_t kMaxGlobals = 400;    // variables of scripts, the newest first
 constexpr uint32_t kMaxSlots = 64;     // of one frame
 constexpr size_t kMaxKnown = 4096;     // code objects and types
-constexpr size_t kMaxTypeName = 16;    // longer than any that is looked for
-constexpr uint64_t kTagBits = 3;       // of references in frames, >= 3.14
+constexpr size_t kMaxTypeName = 16;    // longer than any name searched for
+constexpr uint64_t kTagBits = 3;       // tag bits of references in frames, >= 3.14
 
 constexpr std::array<std::string_view, 3> kWaiting = {"/torch/utils/data/", "/torch/distributed/",
                                                       "/torch/multiprocessing/"};
@@ -76,8 +76,9 @@ VariableMotion::Kind VariableMotion::kind_of(RemoteMemory& memory, Addr type, co
   return kinds_[type] = kind;
 }
 
-// A new number may lie where the last one was, and none ever changes. What is in other objects, cells
-// of closures among them, other threads may change. Floats are what a loop that waits reads from the clock.
+// Integers need their value: a new int may reuse the address of the previous one, and ints are immutable. The
+// content of other objects, including closure cells, is ignored: other threads may change it. Floats are
+// ignored: a waiting loop reads them from the clock.
 uint64_t VariableMotion::value_of(RemoteMemory& memory, uint64_t slot, const Offsets& o) {
   const Addr object = o.frame_tagged ? slot & ~kTagBits : slot;
   const Addr type = object == 0 ? 0 : memory.value<uint64_t>(object + o.object_type).value_or(0);

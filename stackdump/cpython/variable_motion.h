@@ -1,7 +1,7 @@
 // VariableMotion: whether the variables of a thread's Python functions, and those of a script's top level
-// that no function names, change from one look to the next. A loop that spends nearly all of its time in one
-// call, as in waiting for a GPU, is found at the same instructions again and again; its counter tells that it
-// gets on. Only the thread itself binds its variables, so those of one that stands still do not change.
+// that no function names, change from one poll to the next. A loop that spends nearly all of its time in one
+// call, for example waiting for a GPU, is found at the same instructions in every poll; its counter shows the
+// progress. Only the thread itself binds its variables, so the variables of a stuck thread do not change.
 #pragma once
 
 #include "stackdump/cpython/frames.h"
@@ -13,8 +13,8 @@ namespace xpurun::stackdump {
 
 class VariableMotion {
  public:
-  // A number that differs when a variable is bound to another object, or to another integer. Floats and the
-  // functions of the standard library and of torch's that wait are left out: who waits looks at the clock.
+  // A fingerprint that changes when a variable is bound to another object or another integer. Floats, and the
+  // waiting functions of the standard library and of torch, are left out: a waiting loop reads the clock.
   uint64_t fingerprint(RemoteMemory& memory, const PyThread& thread, const Offsets& offsets);
 
  private:

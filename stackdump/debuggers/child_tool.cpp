@@ -34,7 +34,7 @@ std::optional<Pipe> make_pipe() {
   return Pipe{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
 }
 
-// What is there now. False at the end of the pipe.
+// Reads the bytes that are available now. False at the end of the pipe.
 bool drain(int fd, std::string& into) {
   std::array<char, 65536> part{};
   const ssize_t n = ::read(fd, part.data(), part.size());
@@ -44,8 +44,8 @@ bool drain(int fd, std::string& into) {
   return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
-// A thread of the target that is in uninterruptible sleep whenever one looks, or 0. Reading a file or
-// starting a program puts a healthy thread there for a moment.
+// A thread of the target that is in uninterruptible sleep at every check, or 0. Several checks, because file
+// reads and program starts put a healthy thread into state D for a moment.
 base::Tid long_sleeper(base::Pid target) {
   constexpr int kLooks = 10;
   base::Tid last = 0;
@@ -89,8 +89,8 @@ base::Result<ToolOutput> run_tool(const std::vector<std::string>& argv, int64_t 
                             pollfd{.fd = guard.report_fd(), .events = POLLIN, .revents = 0}};
   const std::array<std::string*, 2> texts{&result.out, &result.err};
   const pollfd& reported = fds[2];
-  // Until the report has come and the tool's last words are read. Whatever escaped the guard may keep the
-  // pipes open for ever.
+  // Runs until the report has arrived and the tool's last output is read. A process that escaped the guard
+  // may keep the pipes open for ever.
   for (bool quiet = false; !quiet || reported.revents == 0;) {
     quiet = true;
     if (::poll(fds.data(), fds.size(), -1) < 0) {

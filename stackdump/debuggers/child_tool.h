@@ -1,5 +1,6 @@
-// Runs another debugger for us: both of its outputs drained at once, ended with everything that it started
-// when its time is over. Blocks the caller until then. The target runs on, however the debugger or we end.
+// Runs another debugger: drains stdout and stderr at the same time, and ends the debugger with all of its
+// children when its time limit passes. Blocks the caller until then. The target runs on, however the debugger
+// or this process ends.
 #pragma once
 
 #include "common/base/ids.h"
@@ -15,17 +16,17 @@ namespace xpurun::stackdump {
 struct ToolOutput {
   std::string out;
   std::string err;
-  int exit_status = 0;  // 128 + N if it died of signal N
+  int exit_status = 0;  // 128 + N if signal N ended the tool
   ToolEnd end = ToolEnd::exited;
 };
 
 // argv[0] is looked up in PATH. `target` is the process that the tool attaches to, 0 if none. Fails if the
-// tool cannot be started, and if a thread of the target stays in uninterruptible sleep, before or after the
-// tool has begun: no debugger can stop such a thread, and the other threads would stand still meanwhile.
+// tool cannot be started, or if a thread of the target stays in uninterruptible sleep before or after the
+// start of the tool: no debugger can stop such a thread, and the other threads would stay stopped meanwhile.
 base::Result<ToolOutput> run_tool(const std::vector<std::string>& argv, int64_t limit_ns,
                                   base::Pid target = 0);
 
-// Whether a program of this name can be run; names with a slash are taken as they are.
+// Whether a program of this name can be run. A name with a slash is not looked up in PATH.
 bool tool_exists(const std::string& program);
 
 }  // namespace xpurun::stackdump

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxKernels = 4096;
 
-// The next word; `rest` is advanced behind it.
+// The next word; `rest` is advanced past the word.
 std::string_view next_word(std::string_view& rest) {
   const size_t begin = std::min(rest.find_first_not_of(" \t"), rest.size());
   rest.remove_prefix(begin);
@@ -92,7 +92,7 @@ bool is_driver(const model::Frame& f) {
   return f.module.starts_with("libcuda.so");
 }
 
-// Inside the driver on behalf of somebody else, in a call that waits.
+// Inside the driver in a waiting call that other code made.
 bool waits_for_gpu(const model::ThreadStack& t) {
   bool driver = false;
   bool waits = false;
@@ -104,7 +104,7 @@ bool waits_for_gpu(const model::ThreadStack& t) {
          {"Synchronize", "cuMemcpy", "cudaMemcpy", "cuStreamWait", "cudaStreamWait"}) {
       waits = waits || (cuda && f.func.find(call) != std::string::npos);
     }
-    // Beyond the driver only a thread that the driver itself started has nothing but libc.
+    // Only a thread that the driver itself started has no frames besides the driver and libc.
     caller = caller ||
              (driver && !cuda && !f.module.starts_with("libc.so") && !f.module.starts_with("libpthread"));
   }

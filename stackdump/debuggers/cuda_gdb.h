@@ -1,5 +1,5 @@
-// Running GPU kernels of a process from cuda-gdb. Takes seconds, in which the process and its GPUs stand
-// still: only after everything else and only on request.
+// The running GPU kernels of a process, from cuda-gdb. Takes seconds, during which the process and its GPUs
+// are stopped: only after everything else and only on request.
 #pragma once
 
 #include "common/model/stack_snapshot.h"
@@ -7,14 +7,14 @@
 
 namespace xpurun::stackdump {
 
-// The rows of "info cuda kernels", whatever columns this version prints. Never fails.
+// The rows of "info cuda kernels", with any set of columns (versions differ). Never fails.
 std::vector<model::GpuKernel> parse_cuda_kernels(std::string_view text);
 
-// The thread that waits for the GPU, the main thread if that does; -1 if none does.
+// The thread that waits for the GPU, preferably the main thread; -1 if no thread waits.
 int gpu_waiter(const model::ProcessStacks& stacks);
 
-// Does what `settings.gpu` asks for: asks cuda-gdb, records the kernels and puts them on top of the waiting
-// thread. What went wrong becomes a note. False if cuda-gdb was not asked.
+// Carries out `settings.gpu`: runs cuda-gdb, records the kernels and adds them as the innermost frames of the
+// waiting thread. A failure becomes a note. False if cuda-gdb was not run.
 bool add_gpu_kernels(model::ProcessStacks& stacks, const DebuggerSettings& settings);
 
 }  // namespace xpurun::stackdump

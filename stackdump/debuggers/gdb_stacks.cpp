@@ -32,7 +32,7 @@ std::string_view ltrim(std::string_view s) {
   return s;
 }
 
-// Leading decimal digits, which are removed.
+// Parses leading decimal digits and removes them.
 std::optional<int64_t> take_number(std::string_view& s) {
   const size_t n = std::min(s.find_first_not_of("0123456789"), s.size());
   const auto v = base::parse_int(s.substr(0, n));
@@ -57,7 +57,7 @@ std::optional<base::Tid> thread_id(std::string_view line) {
   return std::nullopt;
 }
 
-// Position behind the parenthesis that closes the one at `open`, or npos.
+// The position after the parenthesis that closes the one at `open`, or npos.
 size_t closing(std::string_view s, size_t open) {
   int depth = 0;
   for (size_t i = open; i < s.size(); ++i) {
@@ -69,8 +69,8 @@ size_t closing(std::string_view s, size_t open) {
   return std::string_view::npos;
 }
 
-// "function (arguments) at file:line" or "... from library". Names contain parentheses and " in " themselves:
-// the arguments are the first group after a space behind which nothing but the place follows.
+// "function (arguments) at file:line" or "... from library". Function names may contain parentheses and " in
+// ": the arguments are the first parenthesised group after a space that is followed by the place only.
 void parse_function(std::string_view text, model::Frame& f) {
   std::string_view name = text;
   std::string_view place;
@@ -185,13 +185,13 @@ bool wants_gdb(const model::ProcessStacks& stacks, const ResolveSettings& settin
   if (settings.unwinder == UnwinderKind::gdb || is_32_bit(stacks.pid)) {
     return true;
   }
-  // A thread in uninterruptible sleep (state D), for example the parent of a vfork, has no registers but
-  // those in /proc and so never more than one frame. gdb could not stop it either.
+  // A thread in uninterruptible sleep (state D), for example the parent of a vfork, has only the registers in
+  // /proc and so at most one frame. gdb cannot stop such a thread either.
   const auto asleep = [](const model::ThreadStack& t) { return t.state == 'D'; };
   if (std::any_of(stacks.threads.begin(), stacks.threads.end(), asleep)) {
     return false;
   }
-  // Registers are known, and yet no thread has a caller: something is wrong with us, not with the process.
+  // Registers are known, yet no thread has a caller: the fault is in our engine, not in the process.
   return stacks.method == "ptrace" && stacks.status == model::DumpStatus::ok && !stacks.threads.empty() &&
          std::all_of(stacks.threads.begin(), stacks.threads.end(), [](const model::ThreadStack& t) {
            const auto native = std::count_if(t.frames.begin(), t.frames.end(), [](const model::Frame& f) {
@@ -234,7 +234,7 @@ void apply_gdb_stacks(model::ProcessStacks& stacks, const std::vector<GdbThread>
     it->frames = std::move(frames);
   }
   stacks.method = "gdb";
-  stacks.notes.emplace_back("native frames by gdb, at another moment than the rest");
+  stacks.notes.emplace_back("native frames by gdb, taken later than the other frames");
 }
 
 }  // namespace xpurun::stackdump

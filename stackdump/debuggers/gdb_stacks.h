@@ -1,5 +1,5 @@
-// gdb as the last fallback for native stacks: a process that our own engine cannot read, a 32-bit one for
-// example. Stops the process for seconds.
+// gdb as the last fallback for native stacks, for processes that our own engine cannot read, for example
+// 32-bit processes. Stops the process for seconds.
 #pragma once
 
 #include "common/model/stack_snapshot.h"
@@ -12,16 +12,16 @@ struct GdbThread {
   std::vector<model::Frame> frames;  // innermost first, kind native; no eval flags
 };
 
-// The threads in what "thread apply all bt" printed. Never fails; lines that make no sense are left out.
+// The threads in the output of "thread apply all bt". Never fails; unparsable lines are skipped.
 std::vector<GdbThread> parse_gdb_backtrace(std::string_view text);
 
 // Runs gdb on the process.
 base::Result<std::vector<GdbThread>> gdb_stacks(base::Pid pid, const DebuggerSettings& settings);
 
-// Whether gdb is worth trying: our engine was asked to leave it to gdb, or could not get anywhere.
+// Whether to run gdb: the settings choose gdb, or our engine found no callers.
 bool wants_gdb(const model::ProcessStacks& stacks, const ResolveSettings& settings);
 
-// Takes gdb's native frames for all threads that it saw; Python frames stay, behind a marker.
+// Replaces the native frames of all threads that gdb saw. Python frames stay, after a marker.
 void apply_gdb_stacks(model::ProcessStacks& stacks, const std::vector<GdbThread>& threads);
 
 }  // namespace xpurun::stackdump

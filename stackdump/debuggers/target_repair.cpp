@@ -16,7 +16,8 @@ constexpr uint64_t bit(int signal) {
   return uint64_t{1} << (signal - 1);
 }
 
-// PTRACE_ATTACH queues SIGSTOP for the one thread. kill() queues for the process, so a user's stop differs.
+// PTRACE_ATTACH queues SIGSTOP for one thread (SigPnd). kill() queues for the process (ShdPnd), so a user's
+// stop can be told apart.
 bool has_stop_of_debugger(base::Pid pid) {
   const base::ProcFs proc;
   const auto threads = proc.threads(pid);
@@ -39,11 +40,11 @@ TargetRepair::TargetRepair(base::Pid pid)
   stopped_before_ = stat && stat->state == 'T';
 }
 
-// The kernel lets go of the threads of a dead tracer, but each may still have its SIGSTOP: pending (a thread
-// in state D keeps it until that ends), taken from the queue but not acted on, or already acted on (state T,
-// TracerPid 0). The second case shows nowhere in /proc. SIGCONT ends all three: prepare_signal() in the
-// kernel empties every thread's queue of stop signals and cancels stops under way, whatever the state of the
-// threads. So there is nothing to wait for, and after a tracer that was killed nothing to ask.
+// The kernel detaches the threads of a dead tracer, but each thread may still have its SIGSTOP: pending (in
+// state D until the sleep ends), dequeued but not acted on, or acted on (state T, TracerPid 0). The second
+// case is not visible in /proc. SIGCONT ends all three: prepare_signal() in the kernel removes stop signals
+// from every thread's queue and cancels stops under way, in every thread state. So no wait is needed, and
+// after a killed tracer no check either.
 void TargetRepair::after_tracer(TracerEnd end) const {
   if (pid_ == 0 || stopped_before_ || (end == TracerEnd::detached && !has_stop_of_debugger(pid_))) {
     return;

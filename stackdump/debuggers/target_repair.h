@@ -1,6 +1,6 @@
-// TargetRepair: takes back the SIGSTOP that a debugger left in a process. Create one before the debugger
-// starts; call after_tracer() when no tracer is left. Any process of ours may do so, not only the one that
-// traced: signals go through a pidfd, so that a reused pid is never hit.
+// TargetRepair: takes back the SIGSTOP that a debugger left in a process. Create the object before the
+// debugger starts; call after_tracer() when no tracer is left. Any process of xpurun may do the repair, not
+// only the tracer's parent. Signals go through a pidfd, so a reused pid is never hit.
 #pragma once
 
 #include "common/base/fd.h"
@@ -12,15 +12,15 @@ namespace xpurun::stackdump {
 
 // How the debugger ended.
 enum class TracerEnd {
-  detached,  // exited by itself: it has taken its stops back
-  killed,    // by a signal, ours or another's
+  detached,  // exited by itself, so it has taken its stops back
+  killed,    // by a signal from us or from anyone else
 };
 
 class TargetRepair {
  public:
   explicit TargetRepair(base::Pid pid);  // 0: no process
 
-  // Leaves a process alone that somebody else had stopped before.
+  // Does nothing to a process that was already stopped before the debugger started.
   void after_tracer(TracerEnd end) const;
   bool target_gone() const;
 
@@ -30,8 +30,8 @@ class TargetRepair {
   bool stopped_before_ = false;
 };
 
-// A thread of the process in uninterruptible sleep (state D): it cannot stop, so a debugger that attaches
-// to it blocks, and the other threads stand still for as long.
+// A thread of the process in uninterruptible sleep (state D), or 0. Such a thread cannot stop, so a debugger
+// that attaches to it blocks, and the other threads stay stopped for as long.
 std::optional<base::Tid> uninterruptible_thread(base::Pid pid);
 
 }  // namespace xpurun::stackdump

@@ -24,7 +24,7 @@ namespace {
 constexpr int kPollMs = 20;
 constexpr int64_t kSleepCheckNs = 100'000'000;
 constexpr int64_t kLongestSleepNs = 500'000'000;
-constexpr int64_t kPatienceNs = 2'000'000'000;  // with a killed debugger that does not end
+constexpr int64_t kPatienceNs = 2'000'000'000;  // for a killed debugger that does not end
 
 struct Pipe {
   base::UniqueFd read_end;
@@ -39,7 +39,8 @@ base::Result<Pipe> make_pipe() {
   return Pipe{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
 }
 
-// What a debugger needs. A rank's variables would make a rank of the debugger, and LD_PRELOAD a victim.
+// The environment that a debugger needs. Rank variables would make the debugger look like a rank, and
+// LD_PRELOAD would load the preload library into the debugger.
 bool is_passed_on(std::string_view variable) {
   const std::string_view name = variable.substr(0, variable.find('='));
   constexpr std::array<std::string_view, 6> kNames = {"PATH",   "HOME", "LD_LIBRARY_PATH",
@@ -48,8 +49,8 @@ bool is_passed_on(std::string_view variable) {
          std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
-// Moves the variables out of the memory that /proc/PID/environ shows: the supervisor reads there who is a
-// rank, and the guard becomes its child when we are killed.
+// Moves the variables out of the memory that /proc/PID/environ shows. The supervisor recognises ranks by that
+// file, and the guard becomes the supervisor's child if this process is killed.
 std::vector<std::string> take_environment() {
   std::vector<std::string> out;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -59,8 +60,8 @@ std::vector<std::string> take_environment() {
     std::memset(*variable, 0, std::strlen(*variable));
   }
   out.emplace_back("LC_ALL=C");
-  // gdb embeds Python, which makes the C library's stdout unbuffered then. Otherwise everything printed into
-  // our pipe is lost when gdb is killed.
+  // gdb embeds Python, and PYTHONUNBUFFERED makes the C library's stdout unbuffered too. With buffering, a
+  // killed gdb would lose its output to the pipe.
   out.emplace_back("PYTHONUNBUFFERED=1");
   return out;
 }
@@ -74,7 +75,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
-// In the child; never returns. A parent that died before the signal was asked for sends none.
+// Runs in the child; never returns. PR_SET_PDEATHSIG has no effect if the parent died before the call, hence
+// the check of the parent.
 [[noreturn]] void become(const GuardedTool& tool, pid_t parent, const std::vector<std::string>& environment) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -90,8 +92,9 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   ::_exit(127);
 }
 
-// Kills all children of this process until none is left: as a subreaper it gets the grandchildren, too, so
-// no tracer remains. False if one still lived at the end of the time; a process in state D dies later.
+// Kills all children of this process until none is left. A subreaper inherits orphaned grandchildren, so no
+// tracer remains. False if a child was still alive at the time limit; a process in state D dies only when the
+// sleep ends.
 bool end_children(int64_t patience_ns) {
   const base::ProcFs proc;
   const base::MonoNs deadline = base::mono_ns() + patience_ns;
@@ -112,7 +115,7 @@ bool end_children(int64_t patience_ns) {
   }
 }
 
-// One thread that sleeps uninterruptibly for long.
+// Tracks a thread that stays in uninterruptible sleep.
 class SleepWatch {
  public:
   explicit SleepWatch(base::Pid target) : target_(target) {}
@@ -137,7 +140,7 @@ class SleepWatch {
   base::Tid tid_ = 0;
 };
 
-// Until the tool has exited or has to be ended.
+// Waits until the tool has exited or must be ended.
 GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
   const base::MonoNs deadline = base::mono_ns() + tool.limit_ns;
   SleepWatch sleep(tool.target);
@@ -158,19 +161,21 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
       return report;
     }
     if (::poll(&owner, 1, kPollMs) > 0) {
-      return report;  // nobody is left to read it
+      return report;  // no reader is left
     }
   }
 }
 
 [[noreturn]] void be_guard(const GuardedTool& tool, const TargetRepair& repair, int lifeline, int report_fd) {
+  // An own session: Ctrl-C at the terminal and signals to our process group must not end the guard.
   ::setsid();
   ::prctl(PR_SET_NAME, "xpurun-guard");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   for (const int signal : {SIGPIPE, SIGTERM, SIGHUP, SIGINT}) {
     ::signal(signal, SIG_IGN);
   }
-  // Our standard output is a pipe whose end tells the supervisor that we have ended.
+  // Our standard output is a pipe; its end of file tells the supervisor that this helper has ended. The guard
+  // must not keep the pipe open.
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     ::dup2(null, fd);
@@ -183,7 +188,7 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
   }
   GuardReport report{.end = ToolEnd::exited, .wait_status = 127 << 8};
   if (child > 0) {
-    ::setpgid(child, child);  // whoever of us comes first
+    ::setpgid(child, child);  // parent and child both set the group; the first call counts
     ::close(tool.out);
     ::close(tool.err);
     report = watch(tool, child, lifeline);
@@ -230,7 +235,7 @@ GuardReport TracerGuard::report() {
   while ((n = ::read(report_.get(), &out, sizeof out)) < 0 && errno == EINTR) {
   }
   if (n != sizeof out) {
-    // The tool has a parent-death signal; what it started has none.
+    // The tool has a parent-death signal; the processes that it started have none.
     out = {};
     end_children(kPatienceNs);
     repair_.after_tracer(TracerEnd::killed);

@@ -1,7 +1,7 @@
-// TracerGuard: a process between us and a debugger that outlives either. It starts the debugger, ends the
-// debugger and everything that the debugger started when the time is over or when we are gone, and then takes
-// back what the debugger left in its target. The guard has a session of its own, so that signals to our
-// process group do not reach the guard. Should the guard be killed instead, we do its work.
+// TracerGuard: a process between us and a debugger that outlives both. The guard starts the debugger. When
+// the time limit passes or when we are gone, the guard ends the debugger and all processes that the debugger
+// started, and then repairs the target. The guard has its own session, so signals to our process group do not
+// reach the guard. If the guard itself is killed, we do its work.
 #pragma once
 
 #include "common/base/fd.h"
@@ -22,19 +22,19 @@ enum class ToolEnd {
   lost,       // the guard was killed, and we ended the tool
 };
 
-// Passed through a pipe as it is.
+// Passed through a pipe as raw bytes.
 struct GuardReport {
   ToolEnd end = ToolEnd::lost;
-  int wait_status = 0;    // of the tool, if it exited
+  int wait_status = 0;    // exit status of the tool, if it exited
   base::Tid asleep = 0;   // the thread
-  bool finished = false;  // the tool is dead and the target repaired; else the guard goes on with that
+  bool finished = false;  // the tool is dead and the target repaired; otherwise the guard continues to do so
 };
 static_assert(std::is_trivially_copyable_v<GuardReport>);
 
 struct GuardedTool {
   std::vector<std::string> argv;  // argv[0] is looked up in PATH
   int64_t limit_ns = 0;
-  base::Pid target = 0;  // what the tool traces; 0: nothing
+  base::Pid target = 0;  // the process that the tool traces; 0: none
   int out = -1;          // standard output and error of the tool
   int err = -1;
 };
@@ -50,7 +50,7 @@ class TracerGuard {
 
   // Readable when there is a report, or when the guard has died.
   int report_fd() const { return report_.get(); }
-  // Blocks until then.
+  // Blocks until the report is there.
   GuardReport report();
 
  private:

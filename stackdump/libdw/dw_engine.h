@@ -1,6 +1,6 @@
-// The second engine: elfutils' libdw on the same copied registers, stacks and files as the first one, so that
-// both can be compared. Also source lines and inlined functions. With the build option libdw=disabled
-// everything here says that it is not there.
+// The second engine: elfutils' libdw on the same copied registers, stacks and files as the first engine, so
+// that their results are comparable. Also source lines and inlined functions. With the build option
+// libdw=disabled every function here reports that libdw is missing.
 #pragma once
 
 #include "common/base/result.h"
@@ -16,8 +16,7 @@ namespace xpurun::stackdump {
 base::Result<std::unique_ptr<Unwinder>> make_libdw_unwinder(ModuleList& modules, SnapshotMemory& memory);
 
 struct SourcePlace {
-  std::string
-      function;  // inlined at this place, as the linker would name it; empty for the frame's own function
+  std::string function;  // linkage name of the function inlined here; empty for the frame's own function
   std::string file;
   int line = 0;
 };
@@ -27,11 +26,11 @@ using SourcePlaces = std::unordered_map<Addr, std::vector<SourcePlace>>;
 
 struct SourceLookup {
   SourcePlaces places;  // only addresses with debug information
-  std::string note;     // why there may be fewer than there could be, or empty
+  std::string note;     // why lines may be missing, or empty
 };
 
-// Works in a child process that is ended after `budget_ns`: debug information can be huge, or damaged.
-// What `cache` holds is not looked up again.
+// Works in a child process that is ended after `budget_ns`, because debug information can be huge or damaged.
+// Addresses in `cache` are not looked up again.
 SourceLookup look_up_sources(const std::vector<Addr>& addresses, ModuleList& modules, SymbolCache& cache,
                              int64_t budget_ns);
 

@@ -10,7 +10,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-// A descriptor on the content of an image: its file, or a copy of what was read from memory.
+// A descriptor of the content of an image: its file, or a copy of the image as read from memory.
 base::UniqueFd descriptor_of(const ElfImage& image) {
   if (!image.path().empty()) {
     return base::UniqueFd(::open(image.path().c_str(), O_RDONLY | O_CLOEXEC));
@@ -23,14 +23,15 @@ base::UniqueFd descriptor_of(const ElfImage& image) {
   return fd;
 }
 
-// libdw calls this for debug information outside of an image; the user data is the image of that, if any.
+// libdw calls this for separate debug information of an image; the user data is the image of the debug file,
+// if any.
 int find_debuginfo(Dwfl_Module*, void** userdata, const char*, Dwarf_Addr, const char*, const char*,
                    GElf_Word, char**) {
   const auto* debug = static_cast<const ElfImage*>(*userdata);
   return debug == nullptr ? -1 : descriptor_of(*debug).release();
 }
 
-// Never asked: every module is reported with its file.
+// Never called: every module is reported with its file.
 int find_elf(Dwfl_Module*, void**, const char*, Dwarf_Addr, char**, Elf**) {
   return -1;
 }
@@ -44,7 +45,7 @@ base::Result<std::unique_ptr<DwSession>> DwSession::open(ModuleList& modules) {
   std::unique_ptr<DwSession> session(new DwSession(*api, modules));
   session->dwfl_ = api->dwfl_begin(&kCallbacks);
   if (session->dwfl_ == nullptr) {
-    return base::fail("libdw cannot begin");
+    return base::fail("cannot start libdw");
   }
   return session;
 }
@@ -69,7 +70,7 @@ bool DwSession::report(Addr a) {
     return false;
   }
   api_.dwfl_report_begin_add(dwfl_);
-  // With add_p_vaddr the base is our bias, for fixed and for relocated images alike.
+  // With add_p_vaddr the base equals our bias, for fixed (ET_EXEC) and relocated (ET_DYN) images alike.
   Dwfl_Module* reported =
       api_.dwfl_report_elf(dwfl_, m->name.c_str(), m->path.c_str(), fd.get(), m->bias, true);
   api_.dwfl_report_end(dwfl_, nullptr, nullptr);

@@ -1,4 +1,4 @@
-// DwSession: libdw's view of the modules of one process, reported one by one as addresses in them turn up.
+// DwSession: libdw's view of the modules of one process. A module is reported when its first address appears.
 #pragma once
 
 #include "common/base/fd.h"
@@ -20,7 +20,7 @@ class DwSession {
   const LibDw& api() const { return api_; }
   Dwfl* dwfl() const { return dwfl_; }
   ModuleList& modules() const { return modules_; }
-  // Makes the module around an address known. False if there is none that libdw can read.
+  // Reports the module around an address to libdw. False without a module that libdw can read.
   bool report(Addr a);
 
  private:
@@ -29,7 +29,7 @@ class DwSession {
   const LibDw& api_;
   ModuleList& modules_;
   Dwfl* dwfl_ = nullptr;
-  // By image and bias: whether libdw took it.
+  // By image and bias: whether libdw accepted the module.
   std::map<std::pair<const ElfImage*, uint64_t>, bool> reported_;
 };
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr rlim_t kMaxHeap = rlim_t{1} << 30;
 #ifdef __SANITIZE_ADDRESS__
-constexpr bool kLimitHeap = false;  // its shadow counts as data
+constexpr bool kLimitHeap = false;  // the shadow memory counts as data
 #else
 constexpr bool kLimitHeap = true;
 #endif
@@ -67,7 +67,7 @@ class SourceReader {
     if (Dwarf_Die* unit = api_.dwfl_module_addrdie(module, a, bias)) {
       return unit;
     }
-    // clang writes no .debug_aranges.
+    // clang does not write .debug_aranges by default, so the compilation units are searched.
     Dwarf_Die* unit = nullptr;
     while ((unit = api_.dwfl_module_nextcu(module, unit, bias)) != nullptr) {
       if (api_.dwarf_haspc(unit, a - *bias) == 1) {
@@ -82,8 +82,8 @@ class SourceReader {
     if (api_.dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) != nullptr) {
       return text(api_.dwarf_formstring(&attribute));
     }
-    // A function of internal linkage: its name, after those of the namespaces and classes around its
-    // definition.
+    // A function of internal linkage has no linkage name: its name, prefixed with the enclosing namespaces
+    // and classes.
     std::string name = text(api_.dwarf_diename(die));
     Dwarf_Die origin;
     if (name.empty() || api_.dwarf_attr(die, DW_AT_abstract_origin, &attribute) == nullptr ||
@@ -110,7 +110,7 @@ class SourceReader {
     return name;
   }
 
-  // Where the inlined function was called. `place` becomes that.
+  // Sets `place` to the call site of the inlined function.
   void call_site(Dwarf_Die* unit, Dwarf_Die* die, SourcePlace& place) {
     Dwarf_Attribute attribute;
     Dwarf_Word value = 0;
@@ -125,7 +125,7 @@ class SourceReader {
     }
   }
 
-  // Appends the inlined functions around `pc`; afterwards `place` is where the outermost was called.
+  // Appends the inlined functions around `pc`; afterwards `place` is the call site of the outermost one.
   void inlined(Dwarf_Die* unit, Dwarf_Addr pc, SourcePlace& place, std::vector<SourcePlace>& out) {
     Dwarf_Die* found = nullptr;
     const int n = api_.dwarf_getscopes(unit, pc, &found);
@@ -134,7 +134,8 @@ class SourceReader {
       if (tag != DW_TAG_subprogram && tag != DW_TAG_inlined_subroutine) {
         continue;
       }
-      // The scopes of this entry itself: those found lead to where the inlined function was written.
+      // Uses the scopes of this entry: the scopes of the address lead to the definition of the inlined
+      // function.
       Dwarf_Die* scopes = nullptr;
       const int depth = api_.dwarf_getscopes_die(&found[i], &scopes);
       for (int k = 0; k < depth && api_.dwarf_tag(&scopes[k]) != DW_TAG_subprogram; ++k) {
@@ -162,8 +163,8 @@ bool has_debug_info(const ElfImage* image) {
   return image != nullptr && (image->section(".debug_info") || image->section(".zdebug_info"));
 }
 
-// The child's life: one line a place, tab-separated, then an empty function and file for "no more of this
-// one".
+// Main function of the child. Output: one tab-separated line per place; an empty function and file end an
+// address.
 void answer(const std::vector<Addr>& addresses, ModuleList& modules, int pipe) {
   auto session = DwSession::open(modules);
   if (!session) {
@@ -186,7 +187,7 @@ void answer(const std::vector<Addr>& addresses, ModuleList& modules, int pipe) {
   static_cast<void>(base::write_all(pipe, ".\n"));
 }
 
-// Everything the child wrote until its end or ours.
+// The output of the child until the child ends or the time limit passes.
 std::string read_until(int fd, base::MonoNs deadline) {
   std::string out;
   std::array<char, 65536> part{};
@@ -208,7 +209,7 @@ std::string read_until(int fd, base::MonoNs deadline) {
 
 struct Answer {
   SourceLookup found;
-  bool whole = false;  // the child came to its end: an address without a place has none
+  bool whole = false;  // the child completed: an address without output has no place
 };
 
 // "line<TAB>function<TAB>file"
@@ -242,7 +243,7 @@ Answer parse(std::string_view answer) {
   return parsed;
 }
 
-// What the cache holds for an address: its places, a line each.
+// The cache entry of an address: its places, one per line.
 std::string encode(const std::vector<SourcePlace>& places) {
   std::string out;
   for (const SourcePlace& p : places) {
@@ -261,7 +262,7 @@ std::vector<SourcePlace> decode(std::string_view text) {
   return out;
 }
 
-// Places go where names go, in a file of their own.
+// Places are stored like names, in their own cache file.
 SymbolCache::Key key_of(const Module& m, const ElfImage* debug) {
   return {m.build_id.empty() ? "" : m.build_id + "-lines", m.image->file().size(),
           debug == nullptr ? 0 : debug->file().size()};

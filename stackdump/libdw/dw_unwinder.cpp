@@ -10,7 +10,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr pid_t kTid = 1;  // libdw only wants one; which thread we mean is in DwUnwinder
+constexpr pid_t kTid = 1;  // libdw requires a thread id; DwUnwinder holds the actual thread
 
 class DwUnwinder : public Unwinder {
  public:
@@ -29,7 +29,7 @@ class DwUnwinder : public Unwinder {
   std::unique_ptr<DwSession> session_;
   SnapshotMemory& memory_;
   bool attached_ = false;
-  const Registers* registers_ = nullptr;  // of the thread being unwound
+  const Registers* registers_ = nullptr;  // state of the thread being unwound
   NativeStack out_;
 };
 
@@ -102,13 +102,13 @@ const Dwfl_Thread_Callbacks& DwUnwinder::callbacks() {
   return table;
 }
 
-// Everything is reported before the first step: a module that comes later is not found reliably (elfutils
-// 0.188), and the frame-pointer guess that then steps in skips frames.
+// All modules are reported before the first step: libdw does not find later modules reliably (elfutils
+// 0.188), and its frame-pointer fallback then skips frames.
 bool DwUnwinder::attach() {
   if (attached_) {
     return true;
   }
-  bool any = false;  // libdw learns the machine from a module
+  bool any = false;  // libdw takes the machine type from a module
   for (const Mapping& m : session_->modules().maps().all()) {
     any = (m.executable && session_->report(m.lo)) || any;
   }
@@ -120,7 +120,7 @@ NativeStack DwUnwinder::unwind(const Registers& registers, AddrRange) {
   out_ = {};
   registers_ = &registers;
   if (!attach()) {
-    out_.stopped = "libdw cannot begin";
+    out_.stopped = "cannot start libdw";
     return out_;
   }
   const auto& api = session_->api();

@@ -11,6 +11,7 @@ namespace {
 
 base::Result<LibDw> load() {
   ::unsetenv("DEBUGINFOD_URLS");
+  // RTLD_LOCAL: symbols of libdw must not satisfy references of other libraries.
   void* library = ::dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return base::fail("libdw.so.1 (package libdw1, elfutils) cannot be loaded");
@@ -27,7 +28,8 @@ base::Result<LibDw> load() {
   XPURUN_LIBDW_FUNCTIONS(XPURUN_LIBDW_BIND)
 #undef XPURUN_LIBDW_BIND
   if (missing != nullptr) {
-    return base::fail(fmt::format("this libdw.so.1 is too old: it has no {} (elfutils 0.188 has)", missing));
+    return base::fail(
+        fmt::format("this libdw.so.1 is too old: {} is missing (elfutils 0.188 has this function)", missing));
   }
   return api;
 }

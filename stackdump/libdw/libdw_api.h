@@ -1,5 +1,5 @@
-// elfutils' libdw, loaded when first needed: the programs run without it, and the relocatable bundle neither
-// contains nor requires it. Thread rule: as libdw, one thread at a time.
+// elfutils' libdw, loaded with dlopen on first use: the programs run without libdw, and the relocatable
+// bundle neither contains nor requires libdw. Thread rule: one thread at a time, as for libdw itself.
 #pragma once
 
 #include "common/base/result.h"
@@ -45,8 +45,8 @@ struct LibDw {
 #undef XPURUN_LIBDW_MEMBER
 };
 
-// Loads the library once; later calls give the same answer. No debuginfod server is ever asked:
-// DEBUGINFOD_URLS is removed from our environment first, and find_debuginfo is ours.
+// Loads the library once; later calls give the same result. No debuginfod server is ever asked:
+// DEBUGINFOD_URLS is removed from our environment first, and the find_debuginfo callback is our own.
 base::Result<const LibDw*> load_libdw();
 
 }  // namespace xpurun::stackdump

@@ -42,7 +42,8 @@ size_t LiveMemory::read_some(Addr addr, std::span<std::byte> into) {
   }
   last_errno_ = errno;
   if (errno == ENOSYS || errno == EPERM) {
-    // Seccomp profiles of containers forbid the call but allow the file. ESRCH and EFAULT are answers.
+    // Seccomp profiles of containers forbid process_vm_readv but allow /proc/PID/mem. ESRCH and EFAULT are
+    // real results and need no second attempt.
     const size_t got = read_mem_file(addr, into);
     use_mem_file_ = got > 0;
     return got;
@@ -81,7 +82,7 @@ size_t LiveMemory::read_ranges(std::span<const AddrRange> ranges,
       return 0;
     }
   }
-  // One range at a time, through whatever read_some() finds to work.
+  // One range at a time, by the method that works for read_some().
   size_t done = 0;
   size_t buffer = 0;
   size_t at = 0;  // in buffers[buffer]

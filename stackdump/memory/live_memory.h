@@ -1,5 +1,5 @@
-// LiveMemory: process_vm_readv on a process of this host, /proc/PID/mem where that call is missing or
-// forbidden. Neither stops the process nor waits for it. Owns at most one file descriptor.
+// LiveMemory: process_vm_readv on a process of this host, or /proc/PID/mem if the call is missing or
+// forbidden. Neither method stops the process or waits for the process. Owns at most one file descriptor.
 #pragma once
 
 #include "common/base/fd.h"
@@ -14,13 +14,12 @@ class LiveMemory : public RemoteMemory {
 
   bool read(Addr addr, std::span<std::byte> into) override;
 
-  // Reads the ranges one behind the other into the buffers one behind the other, which are as long together,
-  // with one system call for at most kMaxRanges ranges. Returns the bytes read: it ends before the first page
-  // that is missing.
+  // Reads consecutive ranges into consecutive buffers of the same total length, with one system call for at
+  // most kMaxRanges ranges. Returns the number of bytes read; reading ends before the first missing page.
   static constexpr size_t kMaxRanges = 1024;  // IOV_MAX
   size_t read_ranges(std::span<const AddrRange> ranges, std::span<const std::span<std::byte>> buffers);
 
-  // errno of the last failed read: ESRCH says that the process is gone, EPERM that we may not.
+  // errno of the last failed read: ESRCH if the process is gone, EPERM without permission.
   int last_errno() const { return last_errno_; }
 
  private:

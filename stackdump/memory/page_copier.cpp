@@ -58,7 +58,7 @@ void PageCopier::copy(LiveMemory& live, std::span<CopyJob> jobs) {
     calls_.notify_one();
   }
   take_jobs(live, jobs);
-  // Who comes now finds nothing; who is there already is waited for.
+  // A thread that starts now finds no job; a thread that is already copying is waited for.
   jobs_ = nullptr;
   helping_.wait(true);
 }

@@ -1,6 +1,6 @@
-// Copies pages of a process that stands still with two threads: the second one is there beforehand and sleeps
-// in between; where it gets no processor in time, the first one does it all. All calls come from one thread,
-// the owner's.
+// Copies pages of a stopped process with two threads. The second thread is created in advance and sleeps
+// between jobs; if the second thread gets no processor in time, the first thread does all jobs. All calls
+// come from the owner's thread.
 #pragma once
 
 #include "stackdump/memory/live_memory.h"
@@ -13,8 +13,8 @@
 
 namespace xpurun::stackdump {
 
-// Ranges of the target, one behind the other, into buffers, one behind the other and as long together. At
-// most LiveMemory::kMaxRanges of each.
+// Consecutive ranges of the target into consecutive buffers of the same total length. At most
+// LiveMemory::kMaxRanges of each.
 struct CopyJob {
   std::vector<AddrRange> wanted;
   std::vector<std::span<std::byte>> buffers;
@@ -31,7 +31,7 @@ class PageCopier {
   PageCopier& operator=(const PageCopier&) = delete;
   ~PageCopier();
 
-  // Does all jobs, some of them through `live` in the calling thread; they are done when it returns.
+  // Does all jobs, some of them through `live` in the calling thread. All jobs are done on return.
   void copy(LiveMemory& live, std::span<CopyJob> jobs);
 
  private:

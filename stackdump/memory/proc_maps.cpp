@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kDeleted = " (deleted)";
 
-// The next space-separated word; `rest` is advanced behind it.
+// The next space-separated word; `rest` is advanced past the word.
 std::string_view next_word(std::string_view& rest) {
   const size_t begin = std::min(rest.find_first_not_of(' '), rest.size());
   rest.remove_prefix(begin);
@@ -23,7 +23,7 @@ std::string_view next_word(std::string_view& rest) {
   return word;
 }
 
-// The kernel writes newline as "\012" and leaves everything else alone.
+// The kernel escapes newline as "\012" and no other character.
 std::string unescape(std::string_view path) {
   std::string out;
   for (size_t i = 0; i < path.size(); ++i) {

@@ -31,7 +31,7 @@ class ProcMaps {
   explicit ProcMaps(std::vector<Mapping> mappings);
 
   static base::Result<ProcMaps> read(base::Pid pid);
-  // Lines that make no sense are left out.
+  // Unparsable lines are skipped.
   static ProcMaps parse(std::string_view text);
 
   const std::vector<Mapping>& all() const { return mappings_; }
@@ -41,7 +41,7 @@ class ProcMaps {
   std::vector<Mapping> mappings_;  // ascending
 };
 
-// In the kernel's format, so that parse() gives the same again.
+// In the kernel's format: parse() of the result gives the same mappings.
 std::string to_text(const ProcMaps& maps);
 
 }  // namespace xpurun::stackdump

@@ -15,7 +15,7 @@ std::optional<std::string> RemoteMemory::bytes(Addr addr, size_t n) {
 std::optional<std::string> RemoteMemory::c_string(Addr addr, size_t limit) {
   std::string out;
   while (out.size() < limit) {
-    // Never across a page border in one read: the string may end just before an unmapped page.
+    // No single read crosses a page boundary: the string may end directly before an unmapped page.
     const size_t step = std::min<size_t>({64, limit - out.size(), 4096 - (addr + out.size()) % 4096});
     const auto part = bytes(addr + out.size(), step);
     if (!part) {

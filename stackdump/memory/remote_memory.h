@@ -1,5 +1,5 @@
-// RemoteMemory: the memory of another process, live or copied. Every address that comes out of it is hostile
-// until it was read back through this interface; a read of anything unmapped fails and does no harm.
+// RemoteMemory: the memory of another process, live or copied. Every address found in that memory is
+// untrusted and may only be followed through this interface; a read of unmapped memory fails without harm.
 #pragma once
 
 #include <cstddef>

@@ -26,6 +26,7 @@ void SnapshotMemory::Unmap::operator()(std::byte* block) const {
 
 void SnapshotMemory::add_block(size_t pages) {
   const size_t size = pages * kPageSize;
+  // MAP_POPULATE takes all page faults now and none during the copy.
   void* block =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (block == MAP_FAILED) {
@@ -110,14 +111,15 @@ void SnapshotMemory::prefetch(const std::vector<AddrRange>& ranges) {
   if (live_ == nullptr) {
     return;
   }
-  // Pages that are not here yet, and where they go: neighbours in the target are neighbours here.
+  // Pages that are not copied yet, and their destinations: adjacent pages of the target stay adjacent in the
+  // copy.
   std::vector<CopyJob> jobs;
   size_t job_pages = kJobPages;  // of the last job
   for (const AddrRange& r : ranges) {
     if (r.size() == 0 || r.size() > max_pages_ * kPageSize) {
       continue;
     }
-    bool apart = true;  // from the range before: one may be missing
+    bool apart = true;  // from the previous range, whose page may be missing
     for (Addr a = page_of(r.lo); a < r.hi; a += kPageSize) {
       if (index_.contains(a)) {
         continue;

@@ -1,6 +1,7 @@
-// SnapshotMemory: pages and stack ranges of a process as they were while it was stopped. Until freeze() a
-// missing page is fetched from the live process and kept, so walking a structure once copies it; afterwards
-// only what was copied can be read. Bounded: never holds more than `max_pages` fetched pages.
+// SnapshotMemory: pages and stack ranges of a process as they were while the process was stopped. Until
+// freeze() a missing page is fetched from the live process and kept, so walking a structure copies the
+// structure; afterwards only copied pages can be read. Bounded: never holds more than `max_pages` fetched
+// pages.
 #pragma once
 
 #include "stackdump/memory/page_copier.h"
@@ -23,25 +24,27 @@ class SnapshotMemory : public RemoteMemory {
 
   bool read(Addr addr, std::span<std::byte> into) override;
 
-  // Copies the whole pages of these ranges in one go; what cannot be read is left out.
+  // Copies the whole pages of these ranges in one pass; unreadable pages are left out.
   void prefetch(const std::vector<AddrRange>& ranges);
-  // Has memory for so many pages ready, so that copying them meets no page fault of ours.
+  // Allocates and touches memory for this number of pages in advance, so that copying causes no page fault of
+  // this process.
   void reserve(size_t pages);
-  // From now on prefetch() shares its work with this one, which must outlive this object or be frozen out
-  // before.
+  // From now on prefetch() shares its work with this copier. The copier must outlive this object or be
+  // released by freeze() before.
   void share_work(PageCopier& copier) { copier_ = &copier; }
-  // What was copied, as ranges of whole pages in ascending order.
+  // The copied memory as ranges of whole pages in ascending order.
   std::vector<AddrRange> ranges() const;
   void freeze() {
     live_ = nullptr;
     copier_ = nullptr;
   }
-  // Adds a page that was copied earlier; the last one of an address counts. Dropped if there are too many.
+  // Adds a page that was copied earlier; the last page of an address counts. Pages beyond the limit are
+  // dropped.
   void put(Addr page_addr, std::span<const std::byte> content);
   void for_each_page(const std::function<void(Addr, std::span<const std::byte>)>& visit) const;
   // Forgets everything copied; a few buffers stay for the next round.
   void clear();
-  // Those of unreadable ranges, which hold nothing, included.
+  // Includes the pages of unreadable ranges, which hold no data.
   size_t page_count() const { return used_; }
 
  private:

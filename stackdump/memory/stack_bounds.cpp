@@ -21,7 +21,7 @@ AddrRange stack_range(const Registers& r, const ProcMaps& maps) {
   if (mapping->hi - sp > kMaxStackCopy) {
     range.hi = sp + kMaxStackCopy;
   }
-  // The thread's control block lies at the very top of a stack made by pthread_create.
+  // pthread_create (glibc) places the thread control block at the top of the thread's stack.
   if (r.fs_base > sp && r.fs_base < range.hi) {
     range.hi = r.fs_base;
   }
@@ -35,7 +35,7 @@ AddrRange interrupted_stack(RemoteMemory& memory, const Registers& r, AddrRange 
   if (own == nullptr || own->path == "[stack]" || (r.fs_base > r.sp() && r.fs_base <= own->hi)) {
     return {};  // an ordinary stack
   }
-  // uc_stack in the frame names the stack on which the frame itself lies.
+  // uc_stack in the signal frame describes the stack that holds the frame itself.
   for (Addr at = (r.sp() + 7) & ~Addr{7}; at < copied.hi; at += 8) {
     const auto stack = memory.value<stack_t>(at);
     if (!stack) {

@@ -1,4 +1,4 @@
-// Which part of a thread's stack is in use and worth copying.
+// The part of a thread's stack that is in use and must be copied.
 #pragma once
 
 #include "stackdump/memory/proc_maps.h"
@@ -12,8 +12,8 @@ inline constexpr uint64_t kMaxStackCopy = uint64_t{1} << 20;  // of one thread, 
 // kMaxStackCopy. Empty if sp points nowhere.
 AddrRange stack_range(const Registers& registers, const ProcMaps& maps);
 
-// A handler that runs on an alternate stack: the used part of the stack that the signal interrupted, from the
-// signal frame that the kernel left on the copied one. Empty if there is none.
+// For a signal handler on an alternate stack (sigaltstack): the used part of the interrupted stack, found
+// through the signal frame on the copied stack. Empty without such a frame.
 AddrRange interrupted_stack(RemoteMemory& memory, const Registers& registers, AddrRange copied,
                             const ProcMaps& maps);
 

@@ -17,9 +17,9 @@ size_t frame_around(const NativeStack& native, Addr anchor) {
   return kNowhere;
 }
 
-// Groups without anchors are one Python frame per evaluation frame, in the same order. A complete unwind
-// pairs them from the outer end (an evaluation that has just begun has no Python frame yet); one that
-// stopped early lacks outer frames, so that pairing starts at the inner end.
+// Without anchors (<= 3.10) each evaluation frame runs one Python frame, in the same order. After a complete
+// unwind the pairing starts at the outer end, because an evaluation that has just begun has no Python frame
+// yet. An unwind that stopped early lacks outer frames, so the pairing starts at the inner end.
 std::vector<size_t> pair_by_order(const NativeStack& native, size_t groups,
                                   const std::vector<bool>& is_eval) {
   std::vector<size_t> evals;
@@ -87,7 +87,7 @@ std::vector<MergedItem> interleave(const NativeStack& native, const std::vector<
   };
   for (size_t i = 0; i < native.frames.size(); ++i) {
     bool eval = false;
-    // Groups are written in their own order; one that belongs here takes those before it along.
+    // Groups keep their own order: a group that belongs here is preceded by all earlier groups.
     for (size_t g = next; g < groups.size(); ++g) {
       if (place[g] == i) {
         write_unplaced(g);

@@ -1,7 +1,7 @@
 // Puts the Python frames of a thread between its native ones. Since 3.11 each group of Python frames carries
 // an address inside the native frame that evaluates it, so the group belongs to the frame whose [sp, cfa)
-// holds that address: no symbol names and no counting. Older versions are matched by order. Never fails:
-// what cannot be placed is kept, behind a marker. Pure function.
+// contains that address: neither symbol names nor counting are needed. Older versions are matched by order.
+// Never fails: groups without a place are kept, after a marker. Pure function.
 #pragma once
 
 #include "stackdump/cpython/frames.h"
@@ -22,8 +22,7 @@ struct MergedItem {
   std::string marker;  // text, without brackets
 };
 
-// `is_eval[i]`: native frame i is known by name to be the evaluation function; used for groups without
-// anchor.
+// `is_eval[i]`: the symbol name of native frame i is the evaluation function; used for groups without anchor.
 std::vector<MergedItem> interleave(const NativeStack& native, const std::vector<FrameGroup>& groups,
                                    const std::vector<bool>& is_eval);
 

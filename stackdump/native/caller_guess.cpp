@@ -29,7 +29,8 @@ bool starts_with(const Code& code, std::initializer_list<uint8_t> prefix) {
 
 std::optional<Registers> guess_caller(const Registers& callee, bool exact, AddrRange stack,
                                       ModuleList& modules, SnapshotMemory& memory) {
-  // The caller whose return address lies at `slot`; it must point behind some code.
+  // The caller whose return address lies at `slot`. The byte before that address must
+  // lie in code.
   const auto return_to = [&](Addr slot, uint64_t rbp) -> std::optional<Registers> {
     if (!stack.contains(slot) || slot % 8 != 0) {
       return std::nullopt;

@@ -1,5 +1,6 @@
-// The caller of a frame without unwind information: jumps to nowhere, PLT stubs, function prologues and code
-// with frame pointers (JIT code, hand-written assembly). Every guess is checked; no check, no guess.
+// Guesses the caller of a frame without unwind information: jumps to invalid addresses, PLT stubs, function
+// prologues and code with frame pointers (JIT code, hand-written assembly). A guess that cannot be verified
+// is not made.
 #pragma once
 
 #include "stackdump/memory/snapshot_memory.h"

@@ -35,7 +35,7 @@ std::optional<DebugLink> debug_link(const ElfImage& image) {
   return DebugLink{name, *crc};
 }
 
-// Where the file system of the process begins, as seen from here; the own one second.
+// The root of the process's file system as seen from here, then our own root.
 std::vector<std::string> roots(const ModuleFiles& files) {
   std::vector<std::string> out;
   if (files.pid != 0) {

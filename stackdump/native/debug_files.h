@@ -6,8 +6,8 @@
 
 namespace xpurun::stackdump {
 
-// `path` is the image's name in the process. What is found has the same build id or, without one, the
-// checksum that the link states.
+// `path` is the image's name in the process. A file is accepted only with the same build id or, without a
+// build id, with the checksum in the link.
 std::optional<ElfImage> find_debug_file(const ModuleFiles& files, const std::string& path,
                                         const ElfImage& image);
 

@@ -1,5 +1,6 @@
 // Rewrites .debug_frame (DWARF 2 to 5, section 6.4) as .eh_frame, which is what libunwind reads in another
-// process: CIEs lose what only .debug_frame has, addresses of code become relative to where they stand.
+// process: CIEs lose the fields that only .debug_frame has, and code addresses become relative to their own
+// position.
 #include "stackdump/native/eh_frame.h"
 
 #include <algorithm>
@@ -48,7 +49,7 @@ size_t leb_size(std::span<const std::byte> bytes) {
   return 0;
 }
 
-// Appends the CIE whose content (behind its id) is given. False for a kind that cannot be expressed.
+// Appends the CIE with this content (after its id). False for a kind that .eh_frame cannot express.
 bool convert_cie(std::span<const std::byte> cie, Writer& w) {
   if (cie.size() < 2) {
     return false;

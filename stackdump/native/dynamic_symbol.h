@@ -1,5 +1,6 @@
-// Looks one exported symbol up in the memory of a process, as the dynamic linker would: no file is opened, so
-// deleted files, other mount namespaces and the supervisor (which must not map foreign files) are no problem.
+// Looks up one exported symbol in the memory of a process, as the dynamic linker does. No file is opened, so
+// deleted files and other mount namespaces cause no problem, and the supervisor (which must not map foreign
+// files) can use this function.
 #pragma once
 
 #include "stackdump/memory/remote_memory.h"

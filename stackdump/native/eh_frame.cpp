@@ -40,7 +40,7 @@ class Reader {
     }
     return v;
   }
-  // Encoded pointer as a virtual address; only what compilers emit for code addresses.
+  // An encoded pointer as a virtual address; only the encodings that compilers emit for code addresses.
   uint64_t pointer(uint8_t encoding) {
     const uint64_t here = vaddr_ + at;
     int64_t v = 0;
@@ -82,7 +82,7 @@ class Reader {
   uint64_t vaddr_;
 };
 
-// Encoding of code addresses in the FDEs of a CIE (augmentation 'R'); kOmit if the CIE makes no sense.
+// Encoding of code addresses in the FDEs of a CIE (augmentation 'R'); kOmit for an implausible CIE.
 uint8_t code_encoding(Reader r) {
   const auto version = r.take<uint8_t>();
   std::string augmentation;
@@ -114,7 +114,7 @@ uint8_t code_encoding(Reader r) {
       const auto personality = r.take<uint8_t>();
       r.pointer(personality & 0x7f);
     } else if (c != 'S' && c != 'B') {
-      break;  // unknown: what was found so far counts
+      break;  // unknown augmentation: the encoding found so far counts
     }
   }
   return r.ok ? encoding : kOmit;

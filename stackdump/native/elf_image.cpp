@@ -19,7 +19,7 @@ std::string_view string_at(std::span<const std::byte> table, uint64_t offset) {
   return {text, ::strnlen(text, table.size() - offset)};
 }
 
-// Hexadecimal; empty if these notes hold none.
+// Hexadecimal; empty if the notes contain no build id.
 std::string build_id_in(std::span<const std::byte> notes) {
   size_t at = 0;
   while (const auto note = field<Elf64_Nhdr>(notes, at)) {
@@ -90,7 +90,7 @@ base::Status ElfImage::parse() {
     return {};
   }
   size_t count = header_.e_shnum;
-  if (count == 0) {  // more than 65279 sections: the number stands in the first one
+  if (count == 0) {  // more than 65279 sections: the first section header holds the number
     const auto first = field<Elf64_Shdr>(file(), header_.e_shoff);
     count = first ? std::min<size_t>(first->sh_size, kMaxHeaders) : 0;
   }
@@ -155,7 +155,8 @@ std::optional<Elf64_Shdr> ElfImage::section(std::string_view name) const {
 }
 
 std::string ElfImage::build_id() const {
-  // In files of debug information the segments describe the original file; sections are right in both.
+  // In a separate debug file the program headers describe the original file; section headers are right in
+  // both files.
   if (const auto own = section(".note.gnu.build-id")) {
     if (auto id = build_id_in(section_bytes(*own)); !id.empty()) {
       return id;
@@ -218,8 +219,9 @@ void ElfImage::visit_dynamic(const std::function<void(const ElfSymbol&)>& visit)
   auto strings = at_vaddr(strtab);
   strings = strings.subspan(0, std::min<uint64_t>(strings.size(), strsz));
   auto symbols = at_vaddr(symtab);
-  // Linkers put the string table right behind the symbols; that is the only statement of their number which
-  // needs no hash table. A wrong guess yields undefined symbols or names outside the table, which drop out.
+  // The dynamic section does not state the number of symbols. Linkers place .dynstr directly after .dynsym,
+  // so the distance gives the number without a hash table. A wrong guess yields undefined symbols or names
+  // outside the table, which are dropped.
   if (strtab > symtab) {
     symbols = symbols.subspan(0, std::min<uint64_t>(symbols.size(), strtab - symtab));
   }

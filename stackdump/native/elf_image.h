@@ -1,4 +1,4 @@
-// ElfImage: one ELF file, mapped from disk or put together from the memory of a process. Every access is
+// ElfImage: one ELF file, mapped from disk or assembled from the memory of a process. Every access is
 // bounds-checked: a truncated or hostile file yields nothing, never a crash. Only 64-bit little-endian.
 #pragma once
 
@@ -20,7 +20,7 @@ struct ElfSymbol {
   std::span<const std::byte> strings;  // the table that holds the name, in the image
   uint32_t name_offset = 0;
 
-  // Read when asked for: the names of a large library are four times the size of its symbol table.
+  // Names are read on request: the names of a large library take four times the size of its symbol table.
   std::string_view name() const;
 };
 
@@ -31,11 +31,11 @@ class ElfImage {
   // `bias` is where it was loaded: ld.so has relocated the dynamic section in place.
   static base::Result<ElfImage> from_bytes(std::vector<std::byte> bytes, uint64_t bias);
 
-  // The whole file, or what was put together from memory.
+  // The whole file, or the content assembled from memory.
   std::span<const std::byte> file() const {
     return bytes_.empty() ? mapping_.bytes() : std::span<const std::byte>(bytes_);
   }
-  // Where it was opened; empty if its content came from memory.
+  // The path of the opened file; empty for content from memory.
   const std::string& path() const { return path_; }
   // Whether there are section headers: without them only exported symbols are known.
   bool has_sections() const { return !sections_.empty(); }
@@ -44,13 +44,14 @@ class ElfImage {
   // The loaded bytes at a virtual address, to the end of the file part of its segment; empty if there are
   // none.
   std::span<const std::byte> at_vaddr(uint64_t vaddr) const;
-  // First and last loaded virtual address, rounded to nothing.
+  // First and last loaded virtual address, not rounded to pages.
   AddrRange loaded_range() const;
   std::optional<Elf64_Phdr> segment_of_type(uint32_t type) const;
   std::optional<Elf64_Shdr> section(std::string_view name) const;
   std::span<const std::byte> section_bytes(const Elf64_Shdr& section) const;
   std::string build_id() const;  // hexadecimal, or empty
-  // Gives the memory of a mapped file back; it is read again when needed. After a pass over a large table.
+  // Releases the memory of a mapped file after a pass over a large table; the kernel reads the file again
+  // when needed.
   void forget_pages() const;
 
   // All defined symbols of .symtab and .dynsym, or of the dynamic section where there are no section headers.

@@ -20,7 +20,7 @@ struct SyscallName {
   std::string_view name;
 };
 
-// Calls in which threads of a training job are found waiting; others are shown by number.
+// System calls in which threads of a training job wait; all others are shown by number.
 constexpr SyscallName kNames[] = {
     {SYS_accept, "accept"},
     {SYS_accept4, "accept4"},

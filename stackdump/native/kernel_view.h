@@ -1,5 +1,5 @@
-// What the kernel tells about a thread without stopping it: state, CPU time, where it sleeps, which system
-// call it is in and, with privilege, its kernel stack.
+// The kernel's information about a thread that needs no stop: state, CPU time, the kernel function in which
+// the thread sleeps, its system call and, with privilege, its kernel stack.
 #pragma once
 
 #include "common/base/ids.h"
@@ -33,8 +33,8 @@ std::string syscall_name(std::string_view syscall_text);
 // The descriptor that such a system call reads, writes or otherwise waits on; -1 if it takes none.
 int syscall_descriptor(std::string_view syscall_text);
 
-// Whether two such texts show the same call, not yet left. A stop makes some calls with a time limit
-// (nanosleep, poll, futex) go on as restart_syscall, with everything but the number unchanged.
+// Whether two such texts show the same system call, still in progress. After a stop the kernel continues some
+// calls with a time limit (nanosleep, poll, futex) as restart_syscall; only the number changes.
 bool same_system_call(std::string_view before, std::string_view after);
 
 }  // namespace xpurun::stackdump

@@ -20,7 +20,7 @@ std::string image_key(const Mapping& m) {
 
 bool has_inode(const std::string& path, uint64_t inode) {
   struct stat st {};
-  // The device number is not compared: overlay file systems show another one here than in maps.
+  // The device number is not compared: on overlay file systems stat() and maps show different numbers.
   return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == inode;
 }
 
@@ -81,7 +81,7 @@ base::Result<ElfImage> ModuleList::image_from_memory(const Mapping& mapping) {
     if (!base || m.offset > kMaxImageFromMemory || m.range().size() > kMaxImageFromMemory - m.offset) {
       continue;
     }
-    // Not there: known before memory for all of it is taken.
+    // Detects unmapped memory before the buffer for the whole image is allocated.
     if (!memory_.value<std::byte>(m.lo) || !memory_.value<std::byte>(m.hi - 1)) {
       return base::fail(fmt::format("cannot read {} from memory", m.path));
     }
@@ -108,7 +108,7 @@ base::Result<ElfImage> ModuleList::open_image(const Mapping& m) {
     if (!m.deleted && has_inode(in_root, m.inode)) {
       return ElfImage::from_file(in_root);
     }
-    // The link to the very file that is mapped, whatever became of its name; needs privilege.
+    // The link to the mapped file itself, independent of renames and deletion; needs privilege.
     if (auto image =
             ElfImage::from_file(fmt::format("/proc/{}/map_files/{:x}-{:x}", files_.pid, m.lo, m.hi))) {
       return image;
@@ -120,7 +120,7 @@ base::Result<ElfImage> ModuleList::open_image(const Mapping& m) {
   return image_from_memory(m);
 }
 
-// The file of a process that ran elsewhere or has ended: only the very same one will do.
+// The file of a process that ran elsewhere or has ended: only the identical file is accepted.
 base::Result<ElfImage> ModuleList::open_remembered(const Mapping& m) {
   const auto facts = files_.facts.find(m.path);
   const std::string id = facts == files_.facts.end() ? "" : facts->second.build_id;
@@ -138,7 +138,7 @@ base::Result<ElfImage> ModuleList::open_remembered(const Mapping& m) {
   bool other = false;
   for (const std::string& place : places) {
     auto image = ElfImage::from_file(place);
-    // A file without a build id can only be trusted where somebody said that it is the one.
+    // A file without a build id cannot be verified and is only trusted from a place that the user named.
     if (image && (id.empty() ? !files_.sysroot.empty() : image->build_id() == id)) {
       return image;
     }
@@ -211,7 +211,8 @@ const Module* ModuleList::find(Addr a) {
       }
     }
     if (!bias) {
-      // A data file, or one that is not what is mapped: addresses then count from the file's start.
+      // A data file, or a file that differs from the mapped one: addresses then count from the start of the
+      // file.
       module->image = nullptr;
       bias = mapping->lo - mapping->offset;
     }

@@ -1,6 +1,6 @@
-// ModuleList: which ELF image is executed at an address, and where it was loaded. The bias is computed for
-// each mapping from the segment that it maps, so that images with several text segments or shifted file
-// offsets (lld) come out right. Images are opened when first needed. Owner: one dump of one process.
+// ModuleList: the ELF image at an address, and its load address. The bias is computed for each mapping from
+// its own segment, so that images with several text segments or shifted file offsets (lld) get the right
+// bias. Images are opened on first use. Owner: one dump of one process.
 #pragma once
 
 #include "common/base/ids.h"
@@ -23,17 +23,17 @@ struct Module {
   std::string why_no_image;         // for a person, empty if there is one
 };
 
-// What a snapshot remembers of an image whose file may not be there when it is read.
+// The facts about an image that a snapshot stores, because the file may be missing when the snapshot is read.
 struct ModuleFacts {
   std::string build_id;
   std::vector<Elf64_Phdr> segments;
 };
 
-// Where files of the process are looked for.
+// The places that are searched for files of the process.
 struct ModuleFiles {
-  base::Pid pid = 0;                         // through its root and map_files; 0: it is not running here
-  std::string sysroot;                       // below this first; empty: /
-  std::string symbols;                       // directory of files by name or below .build-id/; may be empty
+  base::Pid pid = 0;    // through its root and map_files; 0: no such process on this host
+  std::string sysroot;  // below this first; empty: /
+  std::string symbols;  // directory of files by name or below .build-id/; may be empty
   std::map<std::string, ModuleFacts> facts;  // by path; for pid 0 only files that agree are taken
 };
 
@@ -52,7 +52,7 @@ class ModuleList {
   const ElfImage* debug_image(const Module& module);
   // Replaces the list of mappings; images stay open.
   void update(ProcMaps maps);
-  // Images that were wanted and could not be had, a sentence each.
+  // One sentence for each image that was needed and could not be opened.
   std::vector<std::string> missing() const;
   void look_in(ModuleFiles files) { files_ = std::move(files); }
   const ModuleFiles& files() const { return files_; }

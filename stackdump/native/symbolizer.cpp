@@ -16,11 +16,11 @@ namespace {
 
 constexpr size_t kMaxName = 4096;
 
-// An address of one image that waits for its name.
+// An address of one image without a name so far.
 struct Candidate {
   uint64_t vaddr = 0;
   Addr address = 0;
-  // No symbol begins or ends inside [lo, hi): the answer holds for all of it.
+  // No symbol begins or ends inside [lo, hi), so the answer holds for the whole range.
   uint64_t lo = 0;
   uint64_t hi = ~uint64_t{0};
   bool found = false;
@@ -31,7 +31,7 @@ bool better(const ElfSymbol& a, const ElfSymbol& b) {
   return a.value != b.value ? a.value > b.value : a.binding != STB_LOCAL && b.binding == STB_LOCAL;
 }
 
-// Fills in the innermost symbol around each candidate; of equals a global one.
+// Fills in the innermost symbol around each candidate; among equal ranges a global symbol is preferred.
 void look_up(const ElfImage& image, std::vector<Candidate>& sorted) {
   const auto first_from = [&sorted](uint64_t v) {
     return std::lower_bound(sorted.begin(), sorted.end(), v,

@@ -22,11 +22,11 @@ struct NamedAddress {
 // Shortens a demangled C++ name: no arguments, template arguments, return type or clone suffix.
 // "void a::b<int>(int) const [clone .cold]" -> "a::b".
 std::string shorten(std::string_view demangled);
-// Demangles an Itanium name; anything else comes back as it is.
+// Demangles an Itanium C++ ABI name; returns any other name unchanged.
 std::string demangle(const std::string& symbol);
 
-// The answers for all `addresses`, by address. What `cache` knows is not looked up, what it does not is
-// added.
+// The answers for all `addresses`, by address. Answers in `cache` are not looked up; new answers are added to
+// the cache.
 std::unordered_map<Addr, NamedAddress> name_addresses(const std::vector<Addr>& addresses, ModuleList& modules,
                                                       SymbolCache& cache);
 

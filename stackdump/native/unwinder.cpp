@@ -21,7 +21,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-// Tables that we built are handed to libunwind at addresses no process can have.
+// libunwind gets the tables that we built at addresses that no process can have.
 constexpr Addr kOwnTables = Addr{1} << 63;
 constexpr Addr kOwnTableStride = Addr{1} << 36;
 constexpr uint64_t kMaxVaddr = uint64_t{1} << 31;  // of code that .debug_frame describes
@@ -153,7 +153,7 @@ int NativeUnwinder::Engine::search(const UnwindTable& table, const Module& modul
     di.u.rti.segbase = module.bias + table.base;
     return _Ux86_64_dwarf_search_unwind_table(space, pc, &di, info, need, this);
   }
-  // The entries describe code as if it were loaded where the table stands, so ask about that place.
+  // The entries describe code as if loaded at the address of the table, so the look-up uses that address.
   const Addr here = published(table.frames);
   const uint64_t vaddr = pc - module.bias;
   if (vaddr >= kMaxVaddr) {
@@ -202,7 +202,8 @@ bool NativeUnwinder::Engine::is_sigreturn(Addr pc) {
 
 bool NativeUnwinder::Engine::init(unw_cursor_t* cursor, const Registers& registers, bool exact) {
   start = registers;
-  // libunwind looks the first pc of a cursor up as it is: for a return address that may be the next function.
+  // libunwind looks up the first pc of a cursor unchanged. A return address after a call to a noreturn
+  // function may already belong to the next function.
   start_pc = exact ? registers.pc() : registers.pc() - 1;
   return unw_init_remote(cursor, space, this) == 0;
 }
@@ -299,7 +300,7 @@ NativeStack NativeUnwinder::unwind(const Registers& registers, AddrRange stack) 
       const auto caller = guess_caller(callee, exact, stack, e.modules, e.memory);
       if (!caller || caller->sp() <= sp) {
         if (!stack.contains(sp)) {
-          out.stopped = "stack not copied any further";
+          out.stopped = "end of the copied stack";
         } else if (!executable) {
           out.stopped = "no code at this address";
         } else if (e.missing_table || rc == -UNW_ENOINFO) {

@@ -1,7 +1,7 @@
-// The C and C++ frames of one thread from copied registers and copied stack. Nothing is read from the process
-// that can change: code and unwind tables come from its ELF images, the rest from the copy. NativeUnwinder's
-// engine is libunwind's DWARF interpreter behind our own accessors, with our own look-up of tables; another
-// one is in stackdump/libdw/.
+// The C and C++ frames of one thread from copied registers and the copied stack. Nothing that can change is
+// read from the process: code and unwind tables come from its ELF images, all other data from the copy.
+// NativeUnwinder's engine is libunwind's DWARF interpreter behind our own accessors, with our own look-up of
+// tables; another one is in stackdump/libdw/.
 #pragma once
 
 #include "stackdump/memory/snapshot_memory.h"
@@ -19,7 +19,8 @@ struct NativeFrame {
   Addr cfa = 0;        // first address above it; 0 if unknown (outermost)
   bool exact = false;  // pc is the instruction being executed, not a return address
 
-  // The address that belongs to the function: a call may be the last instruction of one that never returns.
+  // The address to look up: a return address may lie after the end of its function, if the last instruction
+  // is a call that never returns.
   Addr lookup_pc() const { return exact || pc == 0 ? pc : pc - 1; }
 };
 
@@ -28,7 +29,7 @@ struct NativeStack {
   std::string stopped;              // why the outermost frame was not reached; empty if it was
 };
 
-// What every engine does.
+// The interface of all engines.
 class Unwinder {
  public:
   static constexpr size_t kMaxFrames = 512;

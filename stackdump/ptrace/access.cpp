@@ -32,9 +32,10 @@ base::Status check_alive(base::Pid pid) {
   const base::ProcFs proc;
   const auto stat = proc.stat(pid);
   if (pid <= 0 || !stat) {
-    return base::fail(no_process(pid, "there is no such process (any more) in our PID namespace"));
+    return base::fail(no_process(pid, "no such process in our PID namespace"));
   }
-  // A leader that called pthread_exit is a zombie too, but its process lives on in the other threads.
+  // A thread group leader that called pthread_exit also shows as a zombie, but the process lives on in its
+  // other threads.
   if ((stat->state == 'Z' && stat->num_threads <= 1) || stat->state == 'X') {
     return base::fail(no_process(pid, "it has exited and waits for its parent to collect it (zombie)"));
   }
@@ -81,12 +82,12 @@ base::Error explain_refusal(base::Pid pid, int err) {
                           tracer ? base::sanitize(tracer->comm) : "unknown");
     e.hint = "detach that debugger or profiler first";
   } else if (::geteuid() != 0 && status->uid != ::getuid()) {
-    e.cause = fmt::format("it belongs to user {}, we are user {}", status->uid, ::getuid());
+    e.cause = fmt::format("it belongs to user {}, xpurun runs as user {}", status->uid, ::getuid());
     e.hint = "run as that user or as root";
   } else if (yama_scope() >= 1 && ::geteuid() != 0) {
     e.id = "E-PTRACE-YAMA";
-    e.cause = fmt::format("kernel.yama.ptrace_scope is {}: only ancestors may trace, and we are none",
-                          yama_scope());
+    e.cause = fmt::format(
+        "kernel.yama.ptrace_scope is {}: only ancestors may trace it, and xpurun is not one", yama_scope());
     e.hint = yama_scope() == 1 ? "start the job under xpurun, or: sudo sysctl kernel.yama.ptrace_scope=0"
                                : "sudo sysctl kernel.yama.ptrace_scope=1";
   } else {

@@ -1,4 +1,4 @@
-// Why a process cannot be stopped or read: turns an errno into the one cause that holds on this host.
+// Why a process cannot be stopped or read: turns an errno into the actual cause on this host.
 #pragma once
 
 #include "common/base/ids.h"
@@ -9,8 +9,8 @@ namespace xpurun::stackdump {
 // The process exists, is no zombie and no kernel thread; E-NO-PROCESS otherwise.
 base::Status check_alive(base::Pid pid);
 
-// A thread of the process that still has its memory: the first one, or another if that has ended already
-// (pthread_exit in main). What /proc and process_vm_readv are to be asked about.
+// A thread of the process that still has its memory: the main thread, or another one after pthread_exit in
+// main. Use this thread id for /proc and process_vm_readv.
 base::Pid living_thread(base::Pid pid);
 
 // The tracer of the process, 0 if none.

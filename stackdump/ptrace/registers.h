@@ -1,5 +1,5 @@
-// Registers of one stopped thread. Which ones are known depends on the source: all of them from ptrace or a
-// signal context, only pc and sp from /proc/TID/syscall.
+// Registers of one stopped thread. ptrace and a signal context give all registers; /proc/TID/syscall gives pc
+// and sp only.
 #pragma once
 
 #include "stackdump/memory/remote_memory.h"

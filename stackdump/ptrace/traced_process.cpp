@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kMaxRounds = 16;  // rescans for threads that appeared meanwhile
 constexpr std::chrono::nanoseconds kSleepCheck{
-    2'000'000};  // a thread silent for so long is looked at in /proc
+    2'000'000};  // a thread that has not stopped after this time is checked in /proc
 constexpr std::chrono::nanoseconds kPollFor{300'000};
 constexpr timespec kPollPause{.tv_nsec = 100'000};
 
@@ -36,7 +36,8 @@ TracedProcess::TracedProcess(TracedProcess&& other) noexcept
 
 base::Result<TracedProcess> TracedProcess::stop(base::Pid pid, base::MonoNs deadline) {
   TracedProcess p(pid, deadline);
-  // Threads that run while others are being stopped may start new ones; done when a scan finds none.
+  // Threads that still run may start new threads while others are being stopped. The scan repeats until no
+  // new thread appears.
   for (int round = 0; round < kMaxRounds; ++round) {
     if (p.attach_new() == 0) {
       break;
@@ -58,6 +59,8 @@ size_t TracedProcess::attach_new() {
     if (index_.contains(tid)) {
       continue;
     }
+    // PTRACE_SEIZE, unlike PTRACE_ATTACH, sends no SIGSTOP: no stop signal stays pending in the target if
+    // this process dies.
     if (::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
       if (errno != ESRCH) {
         attach_errno_ = errno;
@@ -71,6 +74,7 @@ size_t TracedProcess::attach_new() {
     first_stop_ns_ = base::mono_ns();
   }
   for (size_t i = first_new; i < threads_.size(); ++i) {
+    // PTRACE_INTERRUPT stops the thread without a signal, so the program cannot observe the stop as a signal.
     ::ptrace(PTRACE_INTERRUPT, threads_[i].tid, nullptr, nullptr);
   }
   return threads_.size() - first_new;
@@ -87,8 +91,8 @@ void TracedProcess::look_at(TracedThread& thread, int wait_options) {
     return;
   }
   thread.state = StopState::stopped;
-  // A stop without an event is a signal on its way to the thread: it must not get lost. Event stops are our
-  // interrupt or a job-control stop, whose signal has been consumed already.
+  // With PTRACE_SEIZE a stop without an event is a signal-delivery stop: the signal must not get lost. Event
+  // stops are our interrupt or a job-control stop, whose signal has already been consumed.
   if (status >> 16 == 0) {
     thread.pending_signal = WSTOPSIG(status);
   }
@@ -105,8 +109,8 @@ bool TracedProcess::set_aside(TracedThread& thread) {
   return thread.state != StopState::seized;
 }
 
-// One thread after the other, asleep until it has stopped. Whatever we did meanwhile, urgent as we are, would
-// keep the processor from the threads that still have to run into their stop.
+// Waits for one thread after the other, blocked. This process has raised priority: polling would take the
+// processor from threads that must run to reach their stop.
 void TracedProcess::wait_for_stops() {
   const WaitAlarm alarm(kSleepCheck);
   base::MonoNs begun = base::mono_ns();
@@ -121,7 +125,8 @@ void TracedProcess::wait_for_stops() {
         return;
       }
       if (now - begun >= kSleepCheck.count() && set_aside(t)) {
-        // They sleep in crowds: one file system that does not answer, and the others need not be waited for.
+        // Threads in state D usually share one cause, for example a file system that does not answer. After
+        // the first such thread the others are not waited for.
         std::for_each(threads_.begin() + static_cast<ptrdiff_t>(i), threads_.end(),
                       [this](TracedThread& other) {
                         if (other.state == StopState::seized) {
@@ -130,7 +135,7 @@ void TracedProcess::wait_for_stops() {
                       });
         break;
       }
-      // An idle processor stops many in one pause, and to be woken by each would take longer.
+      // A short sleep lets an idle processor stop many threads; a wake-up for each thread would take longer.
       if (alarm.armed() && now - begun >= kPollFor.count()) {
         look_at(t, 0);
       } else {

@@ -1,6 +1,7 @@
-// TracedProcess: stops every thread of a process without ever being stuck with one, and lets all go again in
-// the destructor. Thread rule: ptrace belongs to a thread, so create, use and destroy it in one and the same;
-// when that thread ends (or the program is killed) the kernel resumes whatever is left.
+// TracedProcess: stops every thread of a process without ever blocking on one, and detaches from all threads
+// in the destructor. Thread rule: ptrace attachments belong to the attaching thread, so create, use and
+// destroy the object in one thread. When that thread ends (or the program is killed) the kernel detaches and
+// resumes the remaining threads.
 #pragma once
 
 #include "common/base/clock.h"

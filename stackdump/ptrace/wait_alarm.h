@@ -1,6 +1,6 @@
-// WaitAlarm: ends the blocking system calls of the calling thread with EINTR now and then, so that a wait for
-// a thread that never stops can look at the clock. Not on top of another one; the process has no other use
-// for its signal.
+// WaitAlarm: interrupts blocking system calls of the calling thread periodically with EINTR, so that a wait
+// for a thread that never stops can check the clock. Alarms do not nest, and the process must not use the
+// signal otherwise.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ class WaitAlarm {
   WaitAlarm& operator=(const WaitAlarm&) = delete;
   ~WaitAlarm();
 
-  // False where the kernel has no timer left for us: then nobody may block.
+  // False if the kernel refused the timer: then the caller must not block.
   bool armed() const { return armed_; }
 
  private:

@@ -1,5 +1,6 @@
-// ProcessDump to and from a snapshot file. What cannot be computed again elsewhere (text from source files,
-// names of the host) is taken from the stacks as they were resolved at once, which the file contains too.
+// ProcessDump to and from a snapshot file. The file also contains the stacks as resolved on the original
+// host: they supply the parts that cannot be computed elsewhere (text from source files, names from the
+// host).
 #include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/model/json_fields.h"
@@ -104,7 +105,8 @@ ModuleFacts facts_from(const json& j) {
   return out;
 }
 
-// We write integers only, and converting others would be undefined; nested too deep, to copy it would be.
+// Accepts integers only: converting out-of-range floats is undefined behaviour. Deep nesting is rejected
+// because copying recurses per level.
 json parse_meta(const std::string& text) {
   bool strange = false;
   json meta = json::parse(text, [&strange](int depth, json::parse_event_t event, json& value) {
@@ -281,7 +283,7 @@ model::ProcessStacks ProcessDump::resolve_recorded(std::vector<model::ThreadStac
   }
   out.threads = std::move(threads);
   if (kept > 0) {
-    notes_.push_back(fmt::format("{} threads are shown as they were resolved on their own host", kept));
+    notes_.push_back(fmt::format("{} threads are shown as resolved on their original host", kept));
   }
   for (const std::string& missing : modules_.missing()) {
     notes_.push_back(missing);

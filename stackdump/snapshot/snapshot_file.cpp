@@ -91,7 +91,7 @@ std::string encode_snapshot(const SnapshotContent& content, SnapshotStorage stor
 base::Result<SnapshotContent> decode_snapshot(std::string_view file, size_t max_size) {
   Header h{};
   if (!base::take_bytes(file, h) || std::memcmp(h.magic, kMagic, sizeof kMagic) != 0) {
-    return base::fail("this is no xpurun snapshot");
+    return base::fail("not an xpurun snapshot");
   }
   if (h.version != kSnapshotVersion) {
     return base::fail(

@@ -1,5 +1,5 @@
-// The file format of a snapshot: what was copied from a process, to be unwound and named again later or
-// elsewhere. docs/snapshot.md describes it. Reading treats the file as hostile: sizes are checked before
+// The file format of a snapshot: the data copied from a process, for unwinding and naming later or elsewhere.
+// docs/snapshot.md describes the format. Reading treats the file as untrusted: sizes are checked before
 // anything is allocated, and a checksum covers all of it.
 #pragma once
 

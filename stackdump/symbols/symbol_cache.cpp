@@ -35,7 +35,7 @@ struct Header {
   uint32_t id_size;  // the build id stands first
 };
 
-// Both ascending; of overlapping ranges the one that was there first stays.
+// Both lists ascend; of overlapping ranges the earlier entry stays.
 std::vector<SymbolRange> merge(std::vector<SymbolRange> a, const std::vector<SymbolRange>& b) {
   a.insert(a.end(), b.begin(), b.end());
   std::stable_sort(a.begin(), a.end(),
@@ -109,7 +109,7 @@ std::string SymbolCache::default_directory() {
   return home.empty() ? "" : home + "/.cache/xpurun/sym";
 }
 
-// Names that others could have put there are not believed.
+// A cache file that another user could have written is not trusted.
 bool SymbolCache::usable() {
   if (usable_ < 0) {
     struct stat st {};

@@ -1,7 +1,7 @@
-// SymbolCache: names that were once found in an image, on disk, so that the other ranks of a host and later
-// dumps need not search its symbol tables again. One small file for each build id, written aside and renamed:
-// any number of processes may use it at once, the last writer wins, and a damaged file counts as none.
-// Nothing here ever fails: without a usable directory everything is looked up.
+// SymbolCache: symbol names found in an image, kept on disk, so that other ranks of the host and later dumps
+// need not search the symbol tables again. One small file for each build id, written aside and renamed: any
+// number of processes may use it at once, the last writer wins, and a damaged file counts as none. No
+// function fails: without a usable directory every name is looked up.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ class SymbolCache {
   std::map<Key, std::vector<SymbolRange>> added_;
 };
 
-// File content; exposed for tests and fuzzing. An empty result for anything that is not whole and in order.
+// File content; exposed for tests and fuzzing. Damaged content gives an empty result.
 std::string encode_symbols(const std::vector<SymbolRange>& ranges, const std::string& build_id);
 std::vector<SymbolRange> decode_symbols(const std::string& content, const std::string& build_id);
 

@@ -301,7 +301,7 @@ class Stopping(unittest.TestCase):
             done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", copy, "--pid", str(t.pid),
                                    "--out", out], capture_output=True, text=True)
             self.assertEqual(done.returncode, 1)
-            self.assertIn("belongs to user 0, we are user 65534", done.stderr)
+            self.assertIn("belongs to user 0, xpurun runs as user 65534", done.stderr)
             self.assertIn("E-PTRACE-PERM", done.stderr)
             with open(out) as f:
                 j = json.load(f)

@@ -421,7 +421,7 @@ class Refused(unittest.TestCase):
             done = subprocess.run([*nobody, PROGRAM, "stacks", "--pid", str(root.pid)], capture_output=True,
                                   text=True, timeout=60)
             self.assertEqual(done.returncode, 1)
-            self.assertIn("belongs to user 0, we are user 65534", done.stderr)
+            self.assertIn("belongs to user 0, xpurun runs as user 65534", done.stderr)
             self.assertIn("try: run as that user or as root", done.stderr)
 
     def test_wrong_usage(self):
