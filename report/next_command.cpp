@@ -1,8 +1,8 @@
 #include "report/next_command.h"
 
 #include "common/base/strings.h"
-#include "common/model/redact.h"
 #include "common/model/run_dir.h"
+#include "common/model/secrets/redact.h"
 #include "report/diagnosis/vocabulary.h"
 
 #include <fmt/format.h>

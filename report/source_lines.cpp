@@ -2,7 +2,7 @@
 
 #include "common/base/io.h"
 #include "common/base/strings.h"
-#include "common/model/redact.h"
+#include "common/model/secrets/redact.h"
 
 #include <filesystem>
 #include <map>

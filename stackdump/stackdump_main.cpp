@@ -2,7 +2,7 @@
 // docs/stackdump.md; the supervisor reads it.
 #include "common/base/io.h"
 #include "common/base/strings.h"
-#include "common/model/redact.h"
+#include "common/model/secrets/redact.h"
 #include "stackdump/debuggers/cuda_gdb.h"
 #include "stackdump/debuggers/gdb_stacks.h"
 #include "stackdump/options.h"

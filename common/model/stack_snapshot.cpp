@@ -1,7 +1,7 @@
 #include "common/model/stack_snapshot.h"
 
 #include "common/model/json_visitors.h"
-#include "common/model/redact.h"
+#include "common/model/secrets/redact.h"
 
 namespace xpurun::model {
 

@@ -1,7 +1,7 @@
 #include "launcher/supervise/process_table.h"
 
 #include "common/base/strings.h"
-#include "common/model/redact.h"
+#include "common/model/secrets/redact.h"
 
 #include <algorithm>
 #include <signal.h>

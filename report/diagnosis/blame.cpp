@@ -25,11 +25,7 @@ double longest(const Views& views) {
   return s;
 }
 
-bool escalated(const Scene& scene) {
-  return scene.facts.dump && scene.facts.dump->escalated;
-}
-
-bool left_in_peace(const Scene& scene, const RankView& v) {
+bool exited_cleanly(const Scene& scene, const RankView& v) {
   const Ending* e = scene.ending_of(v);
   return (v.seen != nullptr && !v.seen->alive && v.seen->wait_status.succeeded()) ||
          (e != nullptr && !e->failed());
@@ -45,7 +41,7 @@ base::WaitStatus status_of(const RankView& v) {
 }
 
 std::string death_words(const Scene& scene, const RankView& v) {
-  if (left_in_peace(scene, v)) {
+  if (exited_cleanly(scene, v)) {
     return "left early (exit status 0)";
   }
   if (const Ending* e = scene.ending_of(v)) {
@@ -207,7 +203,7 @@ Finding finding_of(const Scene& scene, const Group& worst, size_t waiting) {
   switch (worst.state) {
     case RankState::dead: {
       const bool peace = std::all_of(worst.views.begin(), worst.views.end(),
-                                     [&](const RankView* d) { return left_in_peace(scene, *d); });
+                                     [&](const RankView* d) { return exited_cleanly(scene, *d); });
       // If most have left, the ones that wait may have had too much to do.
       const bool most_left = worst.views.size() >= waiting;
       return {.id = peace ? kHangLeftEarly : kHangDead, .confidence = peace && most_left ? "medium" : "high"};

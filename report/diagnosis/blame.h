@@ -24,10 +24,8 @@ struct Finding {
 inline constexpr size_t kMostClauses = 3;  // groups told apart in one sentence
 
 double longest(const Views& views);
-// The stall outlasted --busy-timeouts: a busy rank is treated as stuck.
-bool escalated(const Scene& scene);
 // The rank is gone and exited with status 0.
-bool left_in_peace(const Scene& scene, const RankView& v);
+bool exited_cleanly(const Scene& scene, const RankView& v);
 
 // The worst state first, then the lowest rank.
 std::vector<Group> group_culprits(const Scene& scene, const Views& culprits);

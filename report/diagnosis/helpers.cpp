@@ -1,7 +1,6 @@
 #include "report/diagnosis/helpers.h"
 
 #include "common/base/strings.h"
-#include "report/diagnosis/blame.h"
 #include "report/diagnosis/code_place.h"
 
 #include <fmt/format.h>

@@ -30,6 +30,9 @@ struct Scene {
   const Ending* root_failure() const;
 };
 
+// The stall outlasted --busy-timeouts: a busy rank is treated as stuck.
+bool escalated(const Scene& scene);
+
 using Rule = std::optional<model::Verdict> (*)(const Scene&);
 
 // rules_end.cpp

@@ -37,7 +37,7 @@ std::optional<Verdict> somebody_is_missing(const Scene& scene) {
   Views sure;
   for (const RankView* v :
        scene.in({RankState::dead, RankState::stopped, RankState::uninterruptible, RankState::stuck})) {
-    const bool in_peace = v->state == RankState::dead && left_in_peace(scene, *v);
+    const bool in_peace = v->state == RankState::dead && exited_cleanly(scene, *v);
     (in_peace ? left : sure).push_back(v);
   }
   for (const Views& culprits : {sure, left, scene.in({RankState::busy}), scene.in({RankState::silent})}) {
@@ -165,7 +165,7 @@ std::optional<Verdict> held_or_dead(const Scene& scene) {
   Views culprits = scene.in({RankState::stopped, RankState::uninterruptible});
   for (const RankView* v : scene.in({RankState::dead})) {
     const Ending* e = scene.ending_of(*v);
-    if (!left_in_peace(scene, *v) && (e == nullptr || !e->follower)) {
+    if (!exited_cleanly(scene, *v) && (e == nullptr || !e->follower)) {
       culprits.push_back(v);
     }
   }

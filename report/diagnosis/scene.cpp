@@ -87,4 +87,8 @@ const Incident* incident_that_matters(const RunManifest& run) {
   return last.verdict.ranks.contains(failure->process->rank) ? nullptr : &last;
 }
 
+bool escalated(const Scene& scene) {
+  return scene.facts.dump && scene.facts.dump->escalated;
+}
+
 }  // namespace xpurun::report

@@ -1,6 +1,6 @@
 // py-spy dump.
 #include "common/base/strings.h"
-#include "common/model/redact.h"
+#include "common/model/secrets/redact.h"
 #include "report/import/line_notes.h"
 #include "report/import/readers.h"
 

@@ -1,6 +1,6 @@
 #include "stackdump/cpython/locals.h"
 
-#include "common/model/redact.h"
+#include "common/model/secrets/redact.h"
 #include "stackdump/cpython/dict.h"
 
 #include <fmt/format.h>

@@ -123,7 +123,9 @@ class Case(xpurun_test.Case):
         code = self.dir / f"{name}.c"
         code.write_text(source)
         language = ["-x", "c"] if compiler == "g++" else []
-        built = subprocess.run([compiler, *language, "-o", path, code, "-x", "none", *flags], capture_output=True, text=True)
+        built = subprocess.run(
+            [compiler, *language, "-o", path, code, "-x", "none", *flags], capture_output=True, text=True
+        )
         if built.returncode != 0:
             self.skipTest(f"cannot be built here: {built.stderr.strip()[-300:]}")
         return path
@@ -159,12 +161,18 @@ class Case(xpurun_test.Case):
     def hang(self, seconds, *args, runs=None, **kwargs):
         """A supervised rank 0 that hangs until that is told, `seconds` at most, and then ends well."""
         place = ["--runs-dir", runs] if runs else ["--out", self.out]
-        return self.run_hang([PROGRAM, *place, "--hang-timeout", "1", *args, "--", PYTHON, "-c", HANG, seconds], **kwargs)
+        return self.run_hang(
+            [PROGRAM, *place, "--hang-timeout", "1", *args, "--", PYTHON, "-c", HANG, seconds], **kwargs
+        )
 
     def start(self, *argv, **kwargs):
         """Any process, ended with the test."""
-        process = subprocess.Popen([str(a) for a in argv], cwd=kwargs.pop("cwd", self.dir), env=kwargs.pop("env", self.env()),
-                                   **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **kwargs})
+        process = subprocess.Popen(
+            [str(a) for a in argv],
+            cwd=kwargs.pop("cwd", self.dir),
+            env=kwargs.pop("env", self.env()),
+            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **kwargs},
+        )
         self.started.append(process)
         return process
 
@@ -218,7 +226,7 @@ def flat(suite):
 
 
 def main():
-    """The tests of one file, dealt to a few processes: they wait much more than they compute. With arguments, as unittest."""
+    """The tests of one file, dealt to a few processes: they mostly wait. With arguments: as unittest."""
     shard = os.environ.get("XPURUN_ATTACK_SHARD")
     if len(sys.argv) > 1:
         unittest.main(verbosity=1)

@@ -148,7 +148,9 @@ class FileSystem:
                 out += record
             return out
         if op == STATFS:
-            return struct.pack("<QQQQQIIII", 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 4096, 255, 4096, 0) + b"\0" * 24
+            return (
+                struct.pack("<QQQQQIIII", 1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20, 4096, 255, 4096, 0) + b"\0" * 24
+            )
         if op in (RELEASE, FSYNC, FLUSH, RELEASEDIR, FSYNCDIR, ACCESS, DESTROY):
             return b""
         raise OSError(errno.ENOSYS, "")

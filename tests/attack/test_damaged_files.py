@@ -1,7 +1,6 @@
 """Cases 48, 49: files that are damaged, no files at all, or lead elsewhere. D19: nothing waits for a FIFO."""
 
 import gzip
-import json
 import os
 import random
 import shutil
@@ -21,8 +20,14 @@ class Reading(attack.Case):
         self.stack_file = next(self.dump.glob("*.stacks.json"))
 
     def report(self, directory=None, timeout=10):
-        return subprocess.run([PROGRAM, "report", directory or self.out], capture_output=True, text=True, timeout=timeout,
-                              env=self.env(), cwd=self.dir)
+        return subprocess.run(
+            [PROGRAM, "report", directory or self.out],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=self.env(),
+            cwd=self.dir,
+        )
 
     def merged(self, *args, timeout=10):
         return subprocess.run([PROGRAM, "stacks", *map(str, args)], capture_output=True, text=True, timeout=timeout,
@@ -61,7 +66,14 @@ class Reading(attack.Case):
                 self.stack_file.write_text(text)
 
     def test_case_49_other_files_are_fifos(self):
-        for pattern in ("dumps/*/dump.json", "dumps/*/timing.json", "timing.json", "verdict.json", "ranks/*/*", "dumps/*/*.snapshot"):
+        for pattern in (
+            "dumps/*/dump.json",
+            "dumps/*/timing.json",
+            "timing.json",
+            "verdict.json",
+            "ranks/*/*",
+            "dumps/*/*.snapshot",
+        ):
             for path in list(self.out.glob(pattern)) or [self.out / pattern.replace("*", "0")]:
                 if not path.parent.is_dir():
                     continue
@@ -158,7 +170,9 @@ class Reading(attack.Case):
         nothing = self.dir / "symbols"
         nothing.mkdir()
         # With --symbols the stacks are made again from the snapshots.
-        self.damage(450 if attack.LONG else 30, "dumps/*/*.snapshot", lambda: self.merged("--symbols", nothing, self.dump))
+        self.damage(
+            450 if attack.LONG else 30, "dumps/*/*.snapshot", lambda: self.merged("--symbols", nothing, self.dump)
+        )
 
     def test_case_48_a_file_that_grows_when_unpacked(self):
         bomb = self.dir / "bomb.stacks.json.gz"

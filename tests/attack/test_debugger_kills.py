@@ -101,7 +101,9 @@ class Kills(unittest.TestCase):
         subprocess.run(["cc", "-O1", "-pthread", "-o", self.victim, source], check=True)
         self.cuda_gdb = f"{self.dir}/cuda-gdb"
         with open(self.cuda_gdb, "w") as f:
-            f.write("#!/bin/sh\nshift 11\ngdb -nx -q -batch -ex 'shell sleep 0.1' \"$@\"\n")  # not by exec, as a wrapper
+            f.write(
+                "#!/bin/sh\nshift 11\ngdb -nx -q -batch -ex 'shell sleep 0.1' \"$@\"\n"
+            )  # not by exec, as a wrapper
         os.chmod(self.cuda_gdb, 0o700)
 
     def start(self, state):

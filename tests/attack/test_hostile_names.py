@@ -6,8 +6,17 @@ import subprocess
 import attack
 from attack import PROGRAM, PYTHON
 
-HOSTILE = ["\x1b[31m\x1b]0;owned\x07", "</script><script>document.title='owned'</script>", "<img src=x onerror=alert(1)>",
-           "a\nb\rc", "x‮evil", "\x9b31m", "'\"`$(touch owned)", "z" * 5000, "‏؜⁦"]
+HOSTILE = [
+    "\x1b[31m\x1b]0;owned\x07",
+    "</script><script>document.title='owned'</script>",
+    "<img src=x onerror=alert(1)>",
+    "a\nb\rc",
+    "x‮evil",
+    "\x9b31m",
+    "'\"`$(touch owned)",
+    "z" * 5000,
+    "‏؜⁦",
+]
 JOB = """
 import ctypes, sys, threading
 names = sys.argv[1:]
@@ -38,8 +47,9 @@ class HostileNames(attack.Case):
     def test_case_46_nothing_hostile_reaches_a_terminal_or_a_page(self):
         job = self.dir / "job.py"
         job.write_text(JOB)
-        process = self.start_xpurun("--hang-timeout", "1", "--", PYTHON, job, *HOSTILE, env=self.rank_env(), errors="replace",
-                                    encoding="utf-8")
+        process = self.start_xpurun(
+            "--hang-timeout", "1", "--", PYTHON, job, *HOSTILE, env=self.rank_env(), errors="replace", encoding="utf-8"
+        )
         self.assertEqual(process.stdout.readline(), "up\n")
         self.wait_for(lambda: self.manifest()["incidents"], "incident", 60)
         dumped = self.stacks("--pid", self.rank_pids()[0], "--locals")

@@ -63,7 +63,9 @@ class KilledDumps(attack.Case):
         time.sleep(self.random.random() * 0.05)
         kill(dump)
         self.assertIsNotNone(dump.wait(timeout=60))
-        self.wait_for(lambda: not attack.stopped(self.target) and not self.helpers(), "target on its way, no helper left", 20)
+        self.wait_for(
+            lambda: not attack.stopped(self.target) and not self.helpers(), "target on its way, no helper left", 20
+        )
         self.assertTrue(attack.alive(self.target))
 
     def test_case_42_the_helper_is_killed(self):
@@ -94,8 +96,13 @@ class KilledDumps(attack.Case):
     def test_case_69_what_a_kill_left_is_cleaned_by_the_next_dump(self):
         for _ in range(5):
             self.one(lambda dump: dump.kill())
-        result = subprocess.run([PROGRAM, "stacks", "--pid", str(self.target)], capture_output=True, text=True, timeout=60,
-                                env=self.env(TMPDIR=str(self.dir)))
+        result = subprocess.run(
+            [PROGRAM, "stacks", "--pid", str(self.target)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=self.env(TMPDIR=str(self.dir)),
+        )
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual([p.name for p in self.dir.iterdir() if p.name.startswith("xpurun-stacks")], [])
 
@@ -115,8 +122,20 @@ sys.exit(max(r.wait() for r in ranks))
             with self.subTest(round=i):
                 for r in range(3):
                     (self.dir / f"done-{r}").unlink(missing_ok=True)
-                process = self.start(PROGRAM, "--runs-dir", self.dir / "runs", "--hang-timeout", "0.6", "--", PYTHON, "-c",
-                                     self.RANKS, self.RANK, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                process = self.start(
+                    PROGRAM,
+                    "--runs-dir",
+                    self.dir / "runs",
+                    "--hang-timeout",
+                    "0.6",
+                    "--",
+                    PYTHON,
+                    "-c",
+                    self.RANKS,
+                    self.RANK,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
                 time.sleep(0.55 + seeded.random() * 0.9)
                 process.kill()
                 process.wait()
@@ -129,8 +148,12 @@ sys.exit(max(r.wait() for r in ranks))
         for who in ("rank", "launcher"):
             with self.subTest(killed=who):
                 self.out = self.dir / who
-                process = self.start_xpurun("--", *xpurun_test.torchrun(self.dir / f"log-{who}", "--guilty", 9, "--fault",
-                                                                       "sleep", "--steps", 100000, ranks=2))
+                process = self.start_xpurun(
+                    "--",
+                    *xpurun_test.torchrun(
+                        self.dir / f"log-{who}", "--guilty", 9, "--fault", "sleep", "--steps", 100000, ranks=2
+                    ),
+                )
                 pids = self.wait_for(lambda: len(self.rank_pids()) == 2 and self.rank_pids(), "ranks", 60)
                 time.sleep(1)
                 os.kill(pids[1] if who == "rank" else self.manifest()["main_pid"], signal.SIGKILL)
@@ -140,10 +163,26 @@ sys.exit(max(r.wait() for r in ranks))
                     self.assertEqual(self.verdict()["ranks"], [1], err)
 
     def test_case_62_a_kill_also_ends_daemons_that_ignore_term(self):
-        code = ("import os, signal, time\nfor _ in range(3):\n    if os.fork() == 0:\n        os.setsid()\n        if os.fork(): os._exit(0)\n"
-                "        signal.signal(signal.SIGTERM, signal.SIG_IGN)\n        time.sleep(300)\n") + attack.HANG
-        result = self.run_xpurun("--hang-timeout", "1", "--on-hang", "kill", "--grace", "1s", "--", PYTHON, "-c", code, "200",
-                                 env=self.rank_env(), timeout=90)
+        code = (
+            "import os, signal, time\nfor _ in range(3):\n    if os.fork() == 0:\n        os.setsid()\n        if"
+            " os.fork(): os._exit(0)\n        signal.signal(signal.SIGTERM, signal.SIG_IGN)\n        time.sleep(300)\n"
+            + attack.HANG
+        )
+        result = self.run_xpurun(
+            "--hang-timeout",
+            "1",
+            "--on-hang",
+            "kill",
+            "--grace",
+            "1s",
+            "--",
+            PYTHON,
+            "-c",
+            code,
+            "200",
+            env=self.rank_env(),
+            timeout=90,
+        )
         self.assertEqual(result.returncode, 124, result.stderr)
         self.assertEqual(list(self.strays()), [])
 

@@ -46,8 +46,11 @@ class Limits(attack.Case):
         self.open_to_all()
         for n in (1, 2, 3, 5, 8):
             with self.subTest(processes=n):
-                result = self.run_hang([PROGRAM, "--out", self.dir / f"p{n}", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "8"], env=self.rank_env(HOME="/tmp"),
-                                       preexec_fn=as_nobody(limits(NPROC=n)))
+                result = self.run_hang(
+                    [PROGRAM, "--out", self.dir / f"p{n}", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "8"],
+                    env=self.rank_env(HOME="/tmp"),
+                    preexec_fn=as_nobody(limits(NPROC=n)),
+                )
                 if result.returncode == 0:
                     self.assertEqual(result.stdout, "job done\n", result.stderr)
                     self.assert_told(result.stderr, "rank 0")
@@ -58,8 +61,22 @@ class Limits(attack.Case):
     def test_case_14_little_memory(self):
         for megabytes in (400, 100):
             with self.subTest(megabytes=megabytes):
-                result = self.run_hang([PROGRAM, "--out", self.dir / f"m{megabytes}", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "8"], env=self.rank_env(),
-                                       preexec_fn=limits(AS=megabytes << 20))
+                result = self.run_hang(
+                    [
+                        PROGRAM,
+                        "--out",
+                        self.dir / f"m{megabytes}",
+                        "--hang-timeout",
+                        "1",
+                        "--",
+                        PYTHON,
+                        "-c",
+                        HANG,
+                        "8",
+                    ],
+                    env=self.rank_env(),
+                    preexec_fn=limits(AS=megabytes << 20),
+                )
                 self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
                 self.assert_told(result.stderr, "rank 0")
         result = self.run_xpurun("--out", self.dir / "m30", "--", "sh", "-c", "echo ran", out=False,
@@ -69,8 +86,11 @@ class Limits(attack.Case):
     def test_case_15_small_files(self):
         for size in (0, 2048, 65536):
             with self.subTest(size=size):
-                result = self.run_hang([PROGRAM, "--out", self.dir / f"s{size}", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "8"], env=self.rank_env(),
-                                       preexec_fn=limits(FSIZE=size))
+                result = self.run_hang(
+                    [PROGRAM, "--out", self.dir / f"s{size}", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "8"],
+                    env=self.rank_env(),
+                    preexec_fn=limits(FSIZE=size),
+                )
                 self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
                 self.assert_told(result.stderr, "rank 0")
 
@@ -83,8 +103,20 @@ class Limits(attack.Case):
         result = self.run_xpurun("--out", self.dir / "cpu", "--", "bash", "-c", "while :; do :; done", out=False,
                                  preexec_fn=limits(CPU=1))
         self.assertIn(result.returncode, (128 + signal.SIGXCPU, 128 + signal.SIGKILL), result.stderr)
-        result = self.run_xpurun("--out", self.dir / "stack", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "3", out=False,
-                                 env=self.rank_env(), preexec_fn=limits(STACK=128 << 10))
+        result = self.run_xpurun(
+            "--out",
+            self.dir / "stack",
+            "--hang-timeout",
+            "1",
+            "--",
+            PYTHON,
+            "-c",
+            HANG,
+            "3",
+            out=False,
+            env=self.rank_env(),
+            preexec_fn=limits(STACK=128 << 10),
+        )
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assert_told(result.stderr, "rank 0")
 
@@ -98,8 +130,12 @@ class Limits(attack.Case):
                           f"sh -c 'for n in 0 1 2; do test -e /proc/$$/fd/$n && echo $n; done > \"$0\"; exit 5' "
                           f"'{self.dir}/{name}.open' {redirection}")
                 bare = script.replace(f"'{PROGRAM}' --out '{self.dir}/{name}' -- ", "").replace(".open", ".bare")
-                self.assertEqual(subprocess.run(["sh", "-c", script], env=self.env(), cwd=self.dir, timeout=30).returncode, 5)
-                self.assertEqual(subprocess.run(["sh", "-c", bare], env=self.env(), cwd=self.dir, timeout=30).returncode, 5)
+                self.assertEqual(
+                    subprocess.run(["sh", "-c", script], env=self.env(), cwd=self.dir, timeout=30).returncode, 5
+                )
+                self.assertEqual(
+                    subprocess.run(["sh", "-c", bare], env=self.env(), cwd=self.dir, timeout=30).returncode, 5
+                )
                 self.assertEqual((self.dir / f"{name}.open").read_text(), (self.dir / f"{name}.bare").read_text())
 
 

@@ -52,8 +52,17 @@ class Users(attack.Case):
 
     def test_case_19_not_dumpable_as_nobody_names_no_stale_place(self):
         self.open_to_all()
-        result = self.run_xpurun("--hang-timeout", "1", "--", PYTHON, "-c", DUMPABLE_OFF, "4", env=self.rank_env(HOME="/tmp"),
-                                 preexec_fn=as_nobody())
+        result = self.run_xpurun(
+            "--hang-timeout",
+            "1",
+            "--",
+            PYTHON,
+            "-c",
+            DUMPABLE_OFF,
+            "4",
+            env=self.rank_env(HOME="/tmp"),
+            preexec_fn=as_nobody(),
+        )
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assertNotIn("importlib", result.stderr)
         for incident in self.manifest()["incidents"]:
@@ -85,8 +94,18 @@ class Seccomp(attack.Case):
         return [PYTHON, "-c", SECCOMP, ",".join(str(X86_64[c]) for c in calls)]
 
     def test_case_21_a_job_with_seccomp(self):
-        result = self.run_hang(self.command("--hang-timeout", "1", "--", *self.refused("ptrace", "socket", "process_vm_readv"),
-                                            PYTHON, "-c", HANG, "12"))
+        result = self.run_hang(
+            self.command(
+                "--hang-timeout",
+                "1",
+                "--",
+                *self.refused("ptrace", "socket", "process_vm_readv"),
+                PYTHON,
+                "-c",
+                HANG,
+                "12"
+            )
+        )
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assert_told(result.stderr, "rank 0")
 
@@ -116,8 +135,9 @@ class Namespaces(attack.Case):
                 if subprocess.run(["unshare", *options, "true"], capture_output=True).returncode != 0:
                     self.skipTest("no namespaces here")
                 out = self.dir / "-".join(o.strip("-") for o in options)
-                result = self.run_hang([PROGRAM, "--out", out, "--hang-timeout", "1", "--", "unshare", *options, PYTHON, "-c", HANG,
-                                        "12"])
+                result = self.run_hang(
+                    [PROGRAM, "--out", out, "--hang-timeout", "1", "--", "unshare", *options, PYTHON, "-c", HANG, "12"]
+                )
                 self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
                 self.assert_told(result.stderr, "rank 0")
 

@@ -5,14 +5,16 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import attack
 from attack import HANG, PROGRAM, PYTHON
 
 HELLO = '#include <stdio.h>\nint main(void) { puts("hi"); return 6; }\n'
-CRASH = '#include <signal.h>\n#include <unistd.h>\nint main(void) { usleep(200000); int *p = 0; return *(volatile int *)p; }\n'
+CRASH = (
+    '#include <signal.h>\n#include <unistd.h>\nint main(void) { usleep(200000); int *p = 0; return *(volatile int'
+    ' *)p; }\n'
+)
 
 
 class Installed(attack.Case):
@@ -20,16 +22,25 @@ class Installed(attack.Case):
 
     def install(self, prefix):
         build = pathlib.Path(os.environ["XPURUN_TEST_BUILD"])
-        for source, place in ((PROGRAM, "bin/xpurun"), (build / "stackdump/xpurun-stackdump", "libexec/xpurun/xpurun-stackdump"),
-                              (build / "preload/libxpurun_preload.so", "lib/xpurun/libxpurun_preload.so")):
+        for source, place in (
+            (PROGRAM, "bin/xpurun"),
+            (build / "stackdump/xpurun-stackdump", "libexec/xpurun/xpurun-stackdump"),
+            (build / "preload/libxpurun_preload.so", "lib/xpurun/libxpurun_preload.so"),
+        ):
             (prefix / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, prefix / place)
         return prefix / "bin/xpurun"
 
     def test_case_60_a_prefix_with_a_space(self):
         program = self.install(self.dir / "a b")
-        result = subprocess.run([program, "--out", self.out, "--", PYTHON, "-c", "print('hi')"], capture_output=True, text=True,
-                                cwd=self.dir, env=self.rank_env(), timeout=60)
+        result = subprocess.run(
+            [program, "--out", self.out, "--", PYTHON, "-c", "print('hi')"],
+            capture_output=True,
+            text=True,
+            cwd=self.dir,
+            env=self.rank_env(),
+            timeout=60,
+        )
         self.assertEqual((result.stdout, result.returncode), ("hi\n", 0), result.stderr)
         self.assertNotIn("ld.so", result.stderr)
         # Either the library came in all the same, or one line of ours says what is lost.
@@ -55,7 +66,9 @@ class Installed(attack.Case):
         for name in names + (["a b", "l" * 200, "-dash", "'quote\""] if attack.LONG else []):
             with self.subTest(name=name[:10]):
                 runs = self.dir / name
-                result = self.run_hang([PROGRAM, f"--runs-dir={runs}", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "12"])
+                result = self.run_hang(
+                    [PROGRAM, f"--runs-dir={runs}", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "12"]
+                )
                 self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
                 self.assertTrue((self.only_run(runs) / "run.json").exists())
                 self.assertNotIn("\x1b", result.stderr)
@@ -67,8 +80,17 @@ class Programs(attack.Case):
         code = "import os, subprocess, sys\nos.closerange(0, 1000)\nos._exit(subprocess.call(['true']) + 5)"
         for more in ([], ["--logs"]):
             with self.subTest(options=more):
-                result = self.run_xpurun("--out", self.dir / ("r" + "".join(more)), *more, "--", PYTHON, "-c", code, out=False,
-                                         env=self.rank_env())
+                result = self.run_xpurun(
+                    "--out",
+                    self.dir / ("r" + "".join(more)),
+                    *more,
+                    "--",
+                    PYTHON,
+                    "-c",
+                    code,
+                    out=False,
+                    env=self.rank_env(),
+                )
                 self.assertEqual((result.returncode, result.stdout), (5, ""), result.stderr)
 
     def test_case_24_daemons_are_not_waited_for(self):
@@ -78,10 +100,16 @@ class Programs(attack.Case):
         for more in ([], ["--logs"]):
             with self.subTest(options=more):
                 start = time.monotonic()
-                result = self.run_xpurun("--out", self.dir / ("r" + "".join(more)), *more, "--", PYTHON, "-c", code, out=False)
+                result = self.run_xpurun(
+                    "--out", self.dir / ("r" + "".join(more)), *more, "--", PYTHON, "-c", code, out=False
+                )
                 self.assertEqual(result.returncode, 4, result.stderr)
                 self.assertLess(time.monotonic() - start, 30)
-                pid = int(self.wait_for(lambda: (self.dir / "daemon").exists() and (self.dir / "daemon").read_text(), "daemon"))
+                pid = int(
+                    self.wait_for(
+                        lambda: (self.dir / "daemon").exists() and (self.dir / "daemon").read_text(), "daemon"
+                    )
+                )
                 self.assertTrue(attack.alive(pid), "as without xpurun")
                 (self.dir / "daemon").unlink()
 
@@ -155,8 +183,18 @@ class Programs(attack.Case):
         for python in found:
             with self.subTest(python=python.parts[-3]):
                 out = self.dir / python.parts[-3]
-                result = self.run_xpurun("--out", out, "--hang-timeout", "1", "--", python, "-c",
-                                         "import time; time.sleep(2.5); print('job done')", out=False, env=self.rank_env())
+                result = self.run_xpurun(
+                    "--out",
+                    out,
+                    "--hang-timeout",
+                    "1",
+                    "--",
+                    python,
+                    "-c",
+                    "import time; time.sleep(2.5); print('job done')",
+                    out=False,
+                    env=self.rank_env(),
+                )
                 self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
                 target = self.start(python, "-c", "import sys, time; print('up'); sys.stdout.flush(); time.sleep(100)")
                 target.stdout.readline()
@@ -184,8 +222,11 @@ class Programs(attack.Case):
         self.assertEqual((result.stdout, result.returncode), ("over\n", 0), result.stderr)
 
     def test_case_37_nested(self):
-        result = self.run_hang(self.command("--", PROGRAM, "--out", self.dir / "inner", "--hang-timeout", "1", "--", PYTHON,
-                                            "-c", HANG, "12"))
+        result = self.run_hang(
+            self.command(
+                "--", PROGRAM, "--out", self.dir / "inner", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "12"
+            )
+        )
         self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
         self.assertTrue((self.dir / "inner/verdict.json").exists())
 
@@ -193,16 +234,31 @@ class Programs(attack.Case):
         library = next(iter(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None)
         if library is None:
             self.skipTest("needs faketime")
-        result = self.run_xpurun("--hang-timeout", "60", "--", PYTHON, "-c", "import time; time.sleep(1); print('over')",
-                                 env=self.rank_env(LD_PRELOAD=str(library), FAKETIME="+0 x100"))
+        result = self.run_xpurun(
+            "--hang-timeout",
+            "60",
+            "--",
+            PYTHON,
+            "-c",
+            "import time; time.sleep(1); print('over')",
+            env=self.rank_env(LD_PRELOAD=str(library), FAKETIME="+0 x100"),
+        )
         self.assertEqual((result.stdout, result.returncode), ("over\n", 0), result.stderr)
         self.assertNotIn("hang", result.stderr)
 
     def test_case_59_extreme_arguments_and_environments(self):
-        show = [PYTHON, "-S", "-c", "import os, sys; print(len(sys.argv[1].encode('utf-8', 'surrogateescape')), len(os.environ))"]
-        for name, word, env in (("long", "a" * 120_000, self.env()),
-                                ("many", "x", {**self.env(), **{f"V{i}": "v" for i in range(10_000)}}),
-                                ("empty", "x", {}), ("bytes", b"\xff\xfe\x80", {**self.env(), "ODD": os.fsdecode(b"\xff")})):
+        show = [
+            PYTHON,
+            "-S",
+            "-c",
+            "import os, sys; print(len(sys.argv[1].encode('utf-8', 'surrogateescape')), len(os.environ))",
+        ]
+        for name, word, env in (
+            ("long", "a" * 120_000, self.env()),
+            ("many", "x", {**self.env(), **{f"V{i}": "v" for i in range(10_000)}}),
+            ("empty", "x", {}),
+            ("bytes", b"\xff\xfe\x80", {**self.env(), "ODD": os.fsdecode(b"\xff")}),
+        ):
             with self.subTest(case=name):
                 bare = subprocess.run([*show, word], capture_output=True, env=env, timeout=30)
                 result = subprocess.run([PROGRAM, "--out", self.dir / name, "--no-preload", "--", *show, word],
@@ -215,7 +271,11 @@ class Crashes(attack.Case):
 
     def test_case_28_a_program_in_c_that_crashes(self):
         program = self.compile(CRASH)
-        for name, env in (("rank", self.rank_env()), ("RANK alone", self.env(RANK="0", WORLD_SIZE="1")), ("none", self.env())):
+        for name, env in (
+            ("rank", self.rank_env()),
+            ("RANK alone", self.env(RANK="0", WORLD_SIZE="1")),
+            ("none", self.env()),
+        ):
             with self.subTest(variables=name):
                 out = self.dir / name.replace(" ", "-")
                 result = self.run_xpurun("--out", out, "--", program, out=False, env=env)
@@ -234,8 +294,14 @@ class Crashes(attack.Case):
         self.assertNotIn("stack of the crashed thread", result.stderr)
 
     def test_case_29_stack_overflow_in_c_below_python(self):
-        library = self.compile("__attribute__((noinline)) int deep(int n) { volatile char a[512]; a[n % 512] = 1; "
-                               "return n < 0 ? 0 : deep(n + 1) + a[n % 512]; }\n", "-shared", "-fPIC", "-O0", name="deep.so")
+        library = self.compile(
+            "__attribute__((noinline)) int deep(int n) { volatile char a[512]; a[n % 512] = 1; "
+            "return n < 0 ? 0 : deep(n + 1) + a[n % 512]; }\n",
+            "-shared",
+            "-fPIC",
+            "-O0",
+            name="deep.so",
+        )
         code = f"import ctypes\ndef overflow():\n    ctypes.CDLL('{library}').deep(1)\noverflow()"
         result = self.run_xpurun("--", PYTHON, "-c", code, env=self.rank_env())
         self.assertEqual(result.returncode, 128 + signal.SIGSEGV, result.stderr)
@@ -244,7 +310,9 @@ class Crashes(attack.Case):
 
     def test_case_63_the_supervisor_is_stopped_while_a_rank_crashes(self):
         code = "import os, sys\nprint('up', flush=True)\nsys.stdin.readline()\nos.abort()"
-        process = self.start_xpurun("--crash-wait", "1s", "--", PYTHON, "-c", code, env=self.rank_env(), stdin=subprocess.PIPE)
+        process = self.start_xpurun(
+            "--crash-wait", "1s", "--", PYTHON, "-c", code, env=self.rank_env(), stdin=subprocess.PIPE
+        )
         self.assertEqual(process.stdout.readline(), "up\n")
         rank = self.wait_for(lambda: self.rank_pids().get(0), "rank")
         process.send_signal(signal.SIGSTOP)

@@ -75,15 +75,47 @@ COMMANDS = {
     "python exits with a message": (py("import sys; sys.exit('message')"), b""),
     "python _exit": (py("import os; os.write(1, b'raw'); os._exit(17)"), b""),
     "python aborts": (py("import os; os.abort()"), b""),
-    "python both streams": (py("import sys\nfor i in range(50): print(i, flush=True); print(-i, file=sys.stderr, flush=True)"), b""),
-    "python threads": (py("import threading\nt = [threading.Thread(target=lambda: sum(range(9999))) for _ in range(4)]\n"
-                          "[x.start() for x in t]; [x.join() for x in t]; print('joined')"), b""),
-    "python subprocess": (py("import subprocess as s; print(s.run(['sh', '-c', 'echo in; exit 6'], stdout=s.PIPE))"), b""),
+    "python both streams": (
+        py("import sys\nfor i in range(50): print(i, flush=True); print(-i, file=sys.stderr, flush=True)"),
+        b"",
+    ),
+    "python threads": (
+        py(
+            "import threading\nt = [threading.Thread(target=lambda: sum(range(9999))) for _ in range(4)]\n"
+            "[x.start() for x in t]; [x.join() for x in t]; print('joined')"
+        ),
+        b"",
+    ),
+    "python subprocess": (
+        py("import subprocess as s; print(s.run(['sh', '-c', 'echo in; exit 6'], stdout=s.PIPE))"),
+        b"",
+    ),
     "python forks": (py("import os\np = os.fork()\nif p == 0: os._exit(5)\nprint(os.waitpid(p, 0)[1])"), b""),
-    "python signal": (py("import os, signal\nsignal.signal(signal.SIGTERM, lambda *a: print('got'))\nos.kill(os.getpid(), 15)\nprint('on')"), b""),
+    "python signal": (
+        py(
+            "import os, signal\nsignal.signal(signal.SIGTERM, lambda *a: print('got'))\nos.kill(os.getpid(),"
+            " 15)\nprint('on')"
+        ),
+        b"",
+    ),
 }
-QUICK = ["true", "exit 255", "cat", "pipeline", "early end of a reader", "five megabytes", "limits", "killed by TERM", "killed by SEGV",
-         "daemon", "python", "python raises", "python both streams", "python aborts", "python subprocess"]
+QUICK = [
+    "true",
+    "exit 255",
+    "cat",
+    "pipeline",
+    "early end of a reader",
+    "five megabytes",
+    "limits",
+    "killed by TERM",
+    "killed by SEGV",
+    "daemon",
+    "python",
+    "python raises",
+    "python both streams",
+    "python aborts",
+    "python subprocess",
+]
 
 
 class Disk:
@@ -162,8 +194,15 @@ class SameAsBare(attack.Case):
             feed.write(stdin)
             feed.seek(0)
             whole = ["sh", "-c", f'exec "$@" {redirection}', "sh", *argv_of(name), "sh", "-c", GATE, "sh", *argv]
-            process = subprocess.Popen([str(w) for w in whole], stdin=feed, stdout=out, stderr=err, cwd=self.dir / "work",
-                                       env=self.env(GATE=str(gate), ATTACK_A="b", HOME="/tmp"), preexec_fn=preexec)
+            process = subprocess.Popen(
+                [str(w) for w in whole],
+                stdin=feed,
+                stdout=out,
+                stderr=err,
+                cwd=self.dir / "work",
+                env=self.env(GATE=str(gate), ATTACK_A="b", HOME="/tmp"),
+                preexec_fn=preexec,
+            )
             self.started.append(process)
             running[name] = (process, out, err)
         if disk is not None:
@@ -180,7 +219,11 @@ class SameAsBare(attack.Case):
                 except subprocess.TimeoutExpired:
                     status = "did not end within 60 s"
                 out.seek(0), err.seek(0)
-                told[name] = (128 - status if isinstance(status, int) and status < 0 else status, out.read(), err.read())
+                told[name] = (
+                    128 - status if isinstance(status, int) and status < 0 else status,
+                    out.read(),
+                    err.read(),
+                )
         finally:
             if disk is not None:
                 disk.repair()
@@ -197,8 +240,13 @@ class SameAsBare(attack.Case):
         disk.runs.mkdir(exist_ok=True)
         disk.runs.chmod(0o777)
         bare, bare_seconds = self.play(names, lambda name: [], redirection, preexec, None)
-        ours, seconds = self.play(names, lambda name: [PROGRAM, "--out", disk.runs / self.directory(name), "--"], redirection,
-                                  preexec, disk if needed_disk else None)
+        ours, seconds = self.play(
+            names,
+            lambda name: [PROGRAM, "--out", disk.runs / self.directory(name), "--"],
+            redirection,
+            preexec,
+            disk if needed_disk else None,
+        )
         for name in names:
             with self.subTest(command=name):
                 status, out, err = ours[name]
@@ -207,7 +255,7 @@ class SameAsBare(attack.Case):
                 self.assertEqual(status, bare[name][0], err.decode(errors="replace"))
                 self.assertEqual(out, bare[name][1])
                 self.assertEqual(rest, bare[name][2], own)
-        # A crash has its dump and report, on a machine that may be loaded; a supervisor that waits for something takes more.
+        # A crash has its dump and report, on a machine that may be loaded.
         self.assertLess(seconds, 5 * bare_seconds + len(names) + 5)
 
     def test_as_it_is(self):

@@ -8,14 +8,39 @@ import attack
 from attack import PROGRAM, PYTHON
 
 # Each hidden in another way; the numbers make them findable.
-ARGUMENTS = ["-p", "s3cr3t01", "--password", "s3cr3t02", "--token=s3cr3t03", "MY_PASS=s3cr3t04", "--github-pat", "s3cr3t05",
-             "https://me:s3cr3t06@host/x", "-u", "me:s3cr3t07", "--header", "Authorization: Bearer s3cr3t08",
-             '{"password": "s3cr3t09"}', "https://hooks.slack.com/services/T0/B0/s3cr3t10", "me:s3cr3t11@host",
-             "ghp_" + "s3cr3t12" + "AbCdEf0123456789", "hf_" + "s3cr3t13" + "AbCdEf0123456789",
-             "https://host/x?access_token=s3cr3t14&y=1", "X-Api-Key: s3cr3t15"]
-VARIABLES = {"MY_PASS": "s3cr3t21", "SLACK_WEBHOOK": "https://hooks.slack.com/services/T0/B0/s3cr3t22",
-             "GITHUB_PAT": "s3cr3t23", "KUBE_CREDS": '{"a": "s3cr3t24"}', "HARMLESS": "s3cr3t25",
-             "NCCL_TOKEN": "s3cr3t26", "HTTPS_PROXY": "http://me:s3cr3t27@host", "OMP_X": "Bearer s3cr3t28", "PYTHONX": "password=s3cr3t29"}
+ARGUMENTS = [
+    "-p",
+    "s3cr3t01",
+    "--password",
+    "s3cr3t02",
+    "--token=s3cr3t03",
+    "MY_PASS=s3cr3t04",
+    "--github-pat",
+    "s3cr3t05",
+    "https://me:s3cr3t06@host/x",
+    "-u",
+    "me:s3cr3t07",
+    "--header",
+    "Authorization: Bearer s3cr3t08",
+    '{"password": "s3cr3t09"}',
+    "https://hooks.slack.com/services/T0/B0/s3cr3t10",
+    "me:s3cr3t11@host",
+    "ghp_" + "s3cr3t12" + "AbCdEf0123456789",
+    "hf_" + "s3cr3t13" + "AbCdEf0123456789",
+    "https://host/x?access_token=s3cr3t14&y=1",
+    "X-Api-Key: s3cr3t15",
+]
+VARIABLES = {
+    "MY_PASS": "s3cr3t21",
+    "SLACK_WEBHOOK": "https://hooks.slack.com/services/T0/B0/s3cr3t22",
+    "GITHUB_PAT": "s3cr3t23",
+    "KUBE_CREDS": '{"a": "s3cr3t24"}',
+    "HARMLESS": "s3cr3t25",
+    "NCCL_TOKEN": "s3cr3t26",
+    "HTTPS_PROXY": "http://me:s3cr3t27@host",
+    "OMP_X": "Bearer s3cr3t28",
+    "PYTHONX": "password=s3cr3t29",
+}
 JOB = """
 import subprocess, sys, threading
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -24,8 +49,11 @@ def stuck(password, settings):
     header = "Authorization: Bearer " + settings + "32"
     assigned = "api_key=" + settings + "33"
     api_key = settings + "34"
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)", "--password", settings + "35"], **QUIET)
-    shell = subprocess.Popen(["sh", "-c", "sleep 100; : curl -u me:" + settings + "36 host; export DB_PASS=" + settings + "37"], **QUIET)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)", "--password", settings + "35"],
+                             **QUIET)
+    shell = subprocess.Popen(["sh", "-c",
+                              "sleep 100; : curl -u me:" + settings + "36 host; export DB_PASS=" + settings + "37"],
+                             **QUIET)
     settings = None
     print("up", flush=True)
     lock = threading.Lock()
@@ -44,9 +72,19 @@ class Secrets(attack.Case):
         self.assertEqual(process.stdout.readline(), "up\n")
         self.wait_for(lambda: self.manifest()["incidents"], "incident", 60)
         rank = self.rank_pids()[0]
-        shown = [self.stacks("--pid", rank, "--children", *more).stdout for more in
-                 ([], ["--locals"], ["--format", "json", "--locals"], ["--format", "pyspy"], ["--locals", "--format", "text"])]
-        status = subprocess.run([PROGRAM, "ctl", "--run", self.out, "status"], capture_output=True, text=True, timeout=30).stdout
+        shown = [
+            self.stacks("--pid", rank, "--children", *more).stdout
+            for more in (
+                [],
+                ["--locals"],
+                ["--format", "json", "--locals"],
+                ["--format", "pyspy"],
+                ["--locals", "--format", "text"],
+            )
+        ]
+        status = subprocess.run(
+            [PROGRAM, "ctl", "--run", self.out, "status"], capture_output=True, text=True, timeout=30
+        ).stdout
         process.terminate()
         out, err = process.communicate(timeout=60)
         subprocess.run([PROGRAM, "report", self.out, "--source"], capture_output=True, timeout=60)
@@ -62,7 +100,9 @@ class Secrets(attack.Case):
         found = {name: text[at:at + 8] for name, text in texts.items() if (at := text.find("s3cr3t")) >= 0}
         self.assertEqual(found, {})
         manifest = json.loads(texts["run.json"])
-        self.assertLessEqual({"MY_PASS", "SLACK_WEBHOOK", "GITHUB_PAT", "KUBE_CREDS", "HARMLESS"}, set(manifest["env_names"]))
+        self.assertLessEqual(
+            {"MY_PASS", "SLACK_WEBHOOK", "GITHUB_PAT", "KUBE_CREDS", "HARMLESS"}, set(manifest["env_names"])
+        )
         self.assertEqual(manifest["env"]["RANK"], "0")
 
     def readable(self, data):

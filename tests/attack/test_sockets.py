@@ -85,18 +85,37 @@ class Sockets(attack.Case):
     def test_case_50_another_user(self):
         attack.need_root()
         self.dir.chmod(0o755)
-        code = ("import socket, sys\ns = socket.socket(socket.AF_UNIX)\ntry:\n    s.connect(sys.argv[1])\n    s.sendall(b'{\"cmd\":\"dump\"}\\n')\n"
-                "    print(s.recv(100))\nexcept PermissionError:\n    print('refused')\n")
-        result = subprocess.run([PYTHON, "-c", code, self.manifest_["control"]], capture_output=True, text=True, timeout=30,
-                                preexec_fn=as_nobody())
+        code = (
+            "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ntry:\n    s.connect(sys.argv[1])\n   "
+            " s.sendall(b'{\"cmd\":\"dump\"}\\n')\n    print(s.recv(100))\nexcept PermissionError:\n   "
+            " print('refused')\n"
+        )
+        result = subprocess.run(
+            [PYTHON, "-c", code, self.manifest_["control"]],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            preexec_fn=as_nobody(),
+        )
         self.assertEqual(result.stdout, "refused\n", result.stderr)
         self.assert_well()
 
-    ODD_REQUESTS = [b"GET", b"\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
-                    b"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", b"POST /dump HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-                    b"POST /dump HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n",
-                    b"POST /dump HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", b"\x16\x03\x01" + b"\xff" * 200,
-                    b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 50_000 + b"\r\n", b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"]
+    ODD_REQUESTS = [
+        b"GET",
+        b"\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /dump HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        (
+            b"POST /dump HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /"
+            b" HTTP/1.1\r\n\r\n"
+        ),
+        b"POST /dump HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
+        b"\x16\x03\x01" + b"\xff" * 200,
+        b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 50_000 + b"\r\n",
+        b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    ]
 
     def test_case_51_odd_requests(self):
         for which in ("control_url", "metrics"):
@@ -120,8 +139,12 @@ class Sockets(attack.Case):
     def test_case_51_without_token_or_from_a_page_nothing_happens(self):
         host, port = re.search(r"//([^:/]+):(\d+)", self.manifest_["control_url"]).groups()
         token = (self.out / "control.token").read_text().strip()
-        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Bearer {token}", "Origin": "https://evil.example"},
-                        {"Authorization": f"Bearer {token}", "Host": "evil.example"}):
+        for headers in (
+            {},
+            {"Authorization": "Bearer wrong"},
+            {"Authorization": f"Bearer {token}", "Origin": "https://evil.example"},
+            {"Authorization": f"Bearer {token}", "Host": "evil.example"},
+        ):
             with self.subTest(headers={k: v for k, v in headers.items() if k != "Authorization"}):
                 client = http.client.HTTPConnection(host, int(port), timeout=20)
                 client.request("POST", "/dump", body=b"{}", headers=headers)

@@ -1,7 +1,6 @@
 """Cases 52 to 58: processes that are hard to dump. Whatever comes of the dump, the target is never harmed."""
 
 import json
-import os
 import shutil
 import signal
 import time
@@ -42,8 +41,11 @@ class Targets(attack.Case):
 
     def test_case_53_many_threads(self):
         count = 5000 if attack.LONG else 1000
-        code = (f"import threading, time\nthreading.stack_size(64 << 10)\nfor _ in range({count}):\n"
-                "    threading.Thread(target=time.sleep, args=(300,), daemon=True).start()\nprint('up', flush=True)\ntime.sleep(300)")
+        code = (
+            f"import threading, time\nthreading.stack_size(64 << 10)\nfor _ in range({count}):\n   "
+            " threading.Thread(target=time.sleep, args=(300,), daemon=True).start()\nprint('up',"
+            " flush=True)\ntime.sleep(300)"
+        )
         target = self.python(code)
         text = self.dump(target, "--format", "json")
         self.assertEqual(sum(len(p["threads"]) for p in self.processes(text)), count + 1)
@@ -54,8 +56,10 @@ class Targets(attack.Case):
 
     def sleeper(self, seconds):
         """The parent of a vfork waits in D."""
-        return self.compile("#include <unistd.h>\n#include <time.h>\nint main(void) { if (vfork() == 0) { struct timespec t = {"
-                            f"{seconds}, 0}}; nanosleep(&t, 0); _exit(0); }} return 3; }}\n")
+        return self.compile(
+            "#include <unistd.h>\n#include <time.h>\nint main(void) { if (vfork() == 0) { struct timespec t = {"
+            f"{seconds}, 0}}; nanosleep(&t, 0); _exit(0); }} return 3; }}\n"
+        )
 
     def test_case_54_uninterruptible_sleep(self):
         """D1: no debugger is attached to it, so the dump does not wait for it, and it goes on by itself."""
@@ -83,8 +87,11 @@ class Targets(attack.Case):
         self.assertIsNone(target.poll())
 
     def test_case_55_a_rank_whose_main_thread_has_ended_still_lives(self):
-        code = ("import ctypes, threading, time\ndef stays():\n    time.sleep(4)\n    open('over', 'w').close()\n    import os; os._exit(6)\n"
-                "threading.Thread(target=stays).start()\ntime.sleep(0.5)\nctypes.CDLL(None).pthread_exit(None)")
+        code = (
+            "import ctypes, threading, time\ndef stays():\n    time.sleep(4)\n    open('over', 'w').close()\n    import"
+            " os; os._exit(6)\n"
+            "threading.Thread(target=stays).start()\ntime.sleep(0.5)\nctypes.CDLL(None).pthread_exit(None)"
+        )
         result = self.run_xpurun("--", PYTHON, "-c", code, env=self.rank_env())
         self.assertEqual(result.returncode, 6, result.stderr)
         self.assertTrue((self.dir / "over").exists())
@@ -99,10 +106,16 @@ class Targets(attack.Case):
             self.assertEqual((out, process.returncode), ("over\n", 0), err)
 
     def test_case_57_storms_of_exec_and_fork(self):
-        storms = {"exec": "import os, sys\nn = int(sys.argv[1])\nif n == 200: print('up', flush=True)\n"
-                          "if n: os.execv(sys.executable, [sys.executable, '-S', *sys.orig_argv[1:-1], str(n - 1)])\nprint('over')",
-                  "fork": "import os, sys\nprint('up', flush=True)\nfor i in range(600):\n    p = os.fork()\n    if p == 0: os._exit(0)\n"
-                          "    os.waitpid(p, 0)\nprint('over')"}
+        storms = {
+            "exec": (
+                "import os, sys\nn = int(sys.argv[1])\nif n == 200: print('up', flush=True)\nif n:"
+                " os.execv(sys.executable, [sys.executable, '-S', *sys.orig_argv[1:-1], str(n - 1)])\nprint('over')"
+            ),
+            "fork": (
+                "import os, sys\nprint('up', flush=True)\nfor i in range(600):\n    p = os.fork()\n    if p == 0:"
+                " os._exit(0)\n    os.waitpid(p, 0)\nprint('over')"
+            ),
+        }
         for name, code in storms.items():
             with self.subTest(storm=name):
                 process = self.start(PYTHON, "-S", "-c", code, "200")
@@ -114,7 +127,9 @@ class Targets(attack.Case):
 
     def test_case_57_children_that_are_zombies_or_gone(self):
         """D18: not an error, as with py-spy."""
-        target = self.python("import os, time\nif os.fork() == 0: os._exit(0)\ntime.sleep(0.3)\nprint('up', flush=True)\ntime.sleep(100)")
+        target = self.python(
+            "import os, time\nif os.fork() == 0: os._exit(0)\ntime.sleep(0.3)\nprint('up', flush=True)\ntime.sleep(100)"
+        )
         result = self.stacks("--pid", target.pid, "--children")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn(str(target.pid), result.stdout)

@@ -34,8 +34,23 @@ class FullDisk(attack.Case):
     def test_case_3_the_reason_of_a_kill_is_told_though_the_disk_is_full(self):
         disk = self.tmpfs()
         runs = disk / "r"
-        process = self.start_xpurun("--runs-dir", runs, "--hang-timeout", "2", "--on-hang", "kill", "--grace", "2s", "--",
-                                    PYTHON, "-c", HANG, "60", out=False, env=self.rank_env())
+        process = self.start_xpurun(
+            "--runs-dir",
+            runs,
+            "--hang-timeout",
+            "2",
+            "--on-hang",
+            "kill",
+            "--grace",
+            "2s",
+            "--",
+            PYTHON,
+            "-c",
+            HANG,
+            "60",
+            out=False,
+            env=self.rank_env(),
+        )
         self.wait_for(lambda: runs.exists() and list(runs.glob("*/run.json")), "run.json")
         self.fill(disk)
         _, err = process.communicate(timeout=60)
@@ -45,7 +60,9 @@ class FullDisk(attack.Case):
     def test_case_4_logs_on_a_full_disk_do_not_end_the_job(self):
         disk = self.tmpfs()
         code = "for i in range(20000): print(i, 'x' * 40)"
-        result = self.run_xpurun("--logs", "--runs-dir", disk / "r", "--", PYTHON, "-c", code, out=False, env=self.rank_env())
+        result = self.run_xpurun(
+            "--logs", "--runs-dir", disk / "r", "--", PYTHON, "-c", code, out=False, env=self.rank_env()
+        )
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("No space left", "".join(l for l in result.stderr.splitlines() if not l.startswith("xpurun")))
         self.assert_told(result.stderr, "log")
@@ -65,8 +82,15 @@ class FullDisk(attack.Case):
                                     text=True, timeout=60)
             self.assertEqual(dumped.returncode, 1)
             self.assertIn("No space left", dumped.stderr)
-            job = subprocess.run(self.command("--logs", "--", PYTHON, "-c", "print('x' * 5000)"), stdout=full, text=True,
-                                 stderr=subprocess.PIPE, timeout=60, env=self.rank_env(), cwd=self.dir)
+            job = subprocess.run(
+                self.command("--logs", "--", PYTHON, "-c", "print('x' * 5000)"),
+                stdout=full,
+                text=True,
+                stderr=subprocess.PIPE,
+                timeout=60,
+                env=self.rank_env(),
+                cwd=self.dir,
+            )
         # The log has the output; the terminal's loss is told.
         self.assertEqual((self.out / "ranks/0/stdout.log").read_text(), "x" * 5000 + "\n")
         self.assert_told(job.stderr, "No space left")
@@ -85,8 +109,14 @@ class RunDirectory(attack.Case):
         fifo = self.dir / "fifo"
         os.mkfifo(fifo)
         (self.dir / "file").write_text("")
-        for option, place in (("--out", fifo), ("--runs-dir", fifo), ("--out", self.dir / "file/below"),
-                              ("--runs-dir", self.dir / "file/below"), ("--out", "/proc/xpurun"), ("--runs-dir", "/proc")):
+        for option, place in (
+            ("--out", fifo),
+            ("--runs-dir", fifo),
+            ("--out", self.dir / "file/below"),
+            ("--runs-dir", self.dir / "file/below"),
+            ("--out", "/proc/xpurun"),
+            ("--runs-dir", "/proc"),
+        ):
             with self.subTest(option=option, place=place):
                 result = self.run_xpurun(option, place, "--", "echo", "ran", out=False, timeout=30)
                 self.assertEqual((result.returncode, result.stdout), (125, ""), result.stderr)
@@ -114,10 +144,20 @@ class Stalled(attack.Case):
 
     def test_case_9_crash_notices_and_control_work_where_no_socket_can_be_made(self):
         fs = self.stalling()
-        process = self.start_xpurun("--out", fs.path / "r", "--", PYTHON, "-c",
-                                    "import time; print('up', flush=True); time.sleep(100)", out=False, env=self.rank_env())
+        process = self.start_xpurun(
+            "--out",
+            fs.path / "r",
+            "--",
+            PYTHON,
+            "-c",
+            "import time; print('up', flush=True); time.sleep(100)",
+            out=False,
+            env=self.rank_env(),
+        )
         self.assertEqual(process.stdout.readline(), "up\n")
-        asked = subprocess.run([PROGRAM, "ctl", "--run", fs.path / "r", "status"], capture_output=True, text=True, timeout=30)
+        asked = subprocess.run(
+            [PROGRAM, "ctl", "--run", fs.path / "r", "status"], capture_output=True, text=True, timeout=30
+        )
         self.assertEqual(asked.returncode, 0, asked.stderr)
         process.terminate()
         process.communicate(timeout=30)
@@ -184,8 +224,20 @@ class Stalled(attack.Case):
     def test_case_10_long_stall_and_end(self):
         """The exit status comes in bounded time, also with a hang that was told, logs and a report."""
         fs = self.stalling()
-        process = self.start_xpurun("--out", fs.path / "r", "--logs", "--hang-timeout", "1", "--", PYTHON, "-c", HANG, "4",
-                                    out=False, env=self.rank_env())
+        process = self.start_xpurun(
+            "--out",
+            fs.path / "r",
+            "--logs",
+            "--hang-timeout",
+            "1",
+            "--",
+            PYTHON,
+            "-c",
+            HANG,
+            "4",
+            out=False,
+            env=self.rank_env(),
+        )
         self.wait_for(lambda: (fs.path / "r/run.json").exists(), "run.json")
         fs.stall()
         took, _ = seconds_of(lambda: process.wait(timeout=60))

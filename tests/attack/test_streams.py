@@ -3,7 +3,6 @@
 import hashlib
 import os
 import subprocess
-import time
 
 import attack
 from attack import HANG, PROGRAM, PYTHON
@@ -24,7 +23,9 @@ class MuchOutput(attack.Case):
         bare = self.checksum([PYTHON, "-c", code])
         env = self.rank_env()
         self.assertEqual(self.checksum(self.command("--", PYTHON, "-c", code), env=env), bare)
-        self.assertEqual(self.checksum([PROGRAM, "--out", self.dir / "logs", "--logs", "--", PYTHON, "-c", code], env=env), bare)
+        self.assertEqual(
+            self.checksum([PROGRAM, "--out", self.dir / "logs", "--logs", "--", PYTHON, "-c", code], env=env), bare
+        )
 
     def test_case_32_many_bytes_arrive_as_they_were(self):
         self.compare(64)
@@ -35,7 +36,9 @@ class MuchOutput(attack.Case):
 
     def test_case_32_a_slow_reader_of_logs_does_not_slow_the_job(self):
         code = "import sys\nfor i in range(4000): print('y' * 999)\nprint('over', file=sys.stderr)"
-        process = self.start(*self.command("--logs", "--", PYTHON, "-c", code), env=self.rank_env(), stderr=subprocess.DEVNULL)
+        process = self.start(
+            *self.command("--logs", "--", PYTHON, "-c", code), env=self.rank_env(), stderr=subprocess.DEVNULL
+        )
         # Nobody reads. The rank must come to its end all the same.
         self.wait_for(lambda: self.log("stderr").endswith("over\n"), "end of the rank", 30)
         self.assertEqual(len(process.stdout.read()), 4000 * 1000)
@@ -65,8 +68,11 @@ class DeadReader(attack.Case):
     def test_case_33_a_kill_is_carried_out_though_nobody_reads(self):
         read, write = os.pipe()
         os.close(read)
-        process = self.start(*self.command("--hang-timeout", "1", "--on-hang", "kill", "--grace", "1s", "--", PYTHON, "-c",
-                                           HANG, "100"), env=self.rank_env(), stderr=write)
+        process = self.start(
+            *self.command("--hang-timeout", "1", "--on-hang", "kill", "--grace", "1s", "--", PYTHON, "-c", HANG, "100"),
+            env=self.rank_env(),
+            stderr=write,
+        )
         os.close(write)
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 124)
@@ -84,7 +90,9 @@ class DeadReader(attack.Case):
 
     def test_case_33_the_job_itself_dies_of_sigpipe_as_without_us(self):
         script = f"'{PROGRAM}' --out '{self.out}' -- yes | head -1; echo ${{PIPESTATUS[0]}}"
-        result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=self.dir, env=self.env(), timeout=30)
+        result = subprocess.run(
+            ["bash", "-c", script], capture_output=True, text=True, cwd=self.dir, env=self.env(), timeout=30
+        )
         self.assertEqual(result.stdout, "y\n141\n")
 
 
@@ -96,16 +104,20 @@ class Prefix(attack.Case):
         return result.stdout
 
     def test_case_65_binary_carriage_returns_and_long_lines(self):
-        out = self.prefixed("import sys\nsys.stdout.buffer.write(b'\\x00\\xff\\n10%\\r20%\\r\\n' + b'z' * 300000 + b'\\nend\\n')")
+        out = self.prefixed(
+            "import sys\nsys.stdout.buffer.write(b'\\x00\\xff\\n10%\\r20%\\r\\n' + b'z' * 300000 + b'\\nend\\n')"
+        )
         self.assertEqual(out.count(b"z"), 300000)
         self.assertIn(b"\x00\xff\n", out)
         self.assertTrue(out.endswith(b"end\n"), out[-50:])
 
     def test_case_65_output_without_a_last_newline(self):
         """Two ranks end without a newline: the prefix of each stands at the beginning of a line of its own."""
-        code = ("import os, subprocess, sys\n"
-                "def rank(n):\n    subprocess.run([sys.executable, '-c', 'import sys; sys.stdout.write(\"end of %s\")' % n],"
-                " env={**os.environ, 'RANK': n, 'LOCAL_RANK': n})\nrank('0')\nrank('1')")
+        code = (
+            "import os, subprocess, sys\ndef rank(n):\n    subprocess.run([sys.executable, '-c', 'import sys;"
+            " sys.stdout.write(\"end of %s\")' % n], env={**os.environ, 'RANK': n, 'LOCAL_RANK':"
+            " n})\nrank('0')\nrank('1')"
+        )
         result = subprocess.run(self.command("--prefix", "--", PYTHON, "-c", code), capture_output=True, text=True,
                                 cwd=self.dir, env=self.env(WORLD_SIZE="2"), timeout=60)
         self.assertEqual(sorted(result.stdout.splitlines()), ["[0] end of 0", "[1] end of 1"], result.stderr)

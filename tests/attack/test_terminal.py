@@ -108,8 +108,10 @@ class OnTerminal(attack.Case):
         self.reap()
 
     def test_case_34_control_c_twice_ends_a_job_that_ignores_it(self):
-        code = ("import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-                "print('up', flush=True)\ntime.sleep(300)")
+        code = (
+            "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM,"
+            " signal.SIG_IGN)\nprint('up', flush=True)\ntime.sleep(300)"
+        )
         self.on_terminal(PROGRAM, "--out", self.out, "--grace", "1s", "--", PYTHON, "-c", code)
         self.expect("up")
         self.type("\x03")
@@ -121,7 +123,9 @@ class OnTerminal(attack.Case):
 
 class Signals(attack.Case):
     def test_case_34_a_trap_decides_what_term_means(self):
-        process = self.start_xpurun("--", "bash", "-c", "trap 'echo trapped; exit 3' TERM; echo up; while :; do sleep 0.05; done")
+        process = self.start_xpurun(
+            "--", "bash", "-c", "trap 'echo trapped; exit 3' TERM; echo up; while :; do sleep 0.05; done"
+        )
         self.assertEqual(process.stdout.readline(), "up\n")
         process.terminate()
         self.assertEqual(process.communicate(timeout=30)[0], "trapped\n")
@@ -135,8 +139,13 @@ class Signals(attack.Case):
         self.assertTrue((self.dir / "hup").exists())
 
     def busy(self):
-        code = "import time\nprint('up', flush=True)\nend = time.monotonic() + 4\nx = 0\nwhile time.monotonic() < end: x += 1\nprint('over')"
-        process = self.start_xpurun("--hang-timeout", "1", "--", PYTHON, "-c", code, env=self.rank_env(), start_new_session=True)
+        code = (
+            "import time\nprint('up', flush=True)\nend = time.monotonic() + 4\nx = 0\nwhile time.monotonic() < end: x"
+            " += 1\nprint('over')"
+        )
+        process = self.start_xpurun(
+            "--hang-timeout", "1", "--", PYTHON, "-c", code, env=self.rank_env(), start_new_session=True
+        )
         self.assertEqual(process.stdout.readline(), "up\n")
         self.wait_for(lambda: self.rank_pids(), "rank")
         return process

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import unittest
 
 import xpurun_test
 from xpurun_test import PYTHON

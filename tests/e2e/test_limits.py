@@ -1,4 +1,4 @@
-"""Nothing that becomes of our own streams, descriptors and files reaches the job: readers that are gone, ulimit -f, ulimit -n."""
+"""What happens to our own streams, descriptors and files does not reach the job: gone readers, ulimit -f, -n."""
 
 import os
 import pathlib
@@ -65,8 +65,15 @@ class GoneReaders(xpurun_test.Case):
 class FileSize(xpurun_test.Case):
     def test_a_file_at_its_limit_does_not_end_the_supervisor(self):
         # run.json and xpurun.log are longer than this.
-        result = self.run_xpurun("--hang-timeout", "1", "--", PYTHON, "-c", "import sys, time; time.sleep(2); sys.exit(5)",
-                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)))
+        result = self.run_xpurun(
+            "--hang-timeout",
+            "1",
+            "--",
+            PYTHON,
+            "-c",
+            "import sys, time; time.sleep(2); sys.exit(5)",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)),
+        )
         self.assertEqual(result.returncode, 5, result.stderr)
         self.assertEqual(list(self.strays()), [])
 
@@ -102,8 +109,13 @@ class OpenFiles(xpurun_test.Case):
         for n in (7, 9, 12):
             with self.subTest(limit=n):
                 self.out = self.dir / f"signal{n}"
-                p = self.start_xpurun("--", "sh", "-c", "trap 'echo got; exit 3' TERM; echo ready; while :; do sleep 0.1; done",
-                                      **self.limited(n, n))
+                p = self.start_xpurun(
+                    "--",
+                    "sh",
+                    "-c",
+                    "trap 'echo got; exit 3' TERM; echo ready; while :; do sleep 0.1; done",
+                    **self.limited(n, n),
+                )
                 self.assertEqual(p.stdout.readline(), "ready\n")
                 p.send_signal(signal.SIGTERM)
                 self.assertEqual((p.stdout.readline(), p.wait(30)), ("got\n", 3))

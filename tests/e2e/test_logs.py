@@ -101,8 +101,14 @@ class Trouble(xpurun_test.Case):
         self.assertEqual((self.out / "ranks/0/stdout.log").read_text(), "".join(f"{i}\n" for i in range(3000)))
 
     def test_a_reader_that_is_gone_costs_the_rank_nothing(self):
-        p = self.start_xpurun("--logs", "--", PYTHON, "-c", "import time\nfor i in range(300): print(i); time.sleep(.002)",
-                              env=self.env(**RANK0, PYTHONUNBUFFERED="1"))
+        p = self.start_xpurun(
+            "--logs",
+            "--",
+            PYTHON,
+            "-c",
+            "import time\nfor i in range(300): print(i); time.sleep(.002)",
+            env=self.env(**RANK0, PYTHONUNBUFFERED="1"),
+        )
         p.stdout.close()
         p.stderr.close()
         self.assertEqual(p.wait(60), 0)

@@ -160,13 +160,15 @@ class Gdb(Tools):
         """The sleep begins when gdb has begun: gdb is ended soon, and nothing is left in the target."""
         need("gdb")
         fake = self.script("gdb", 'for pid; do [ "$last" = -p ] && break; last=$pid; done\n'
-                                  f'until grep -q "State:.D" /proc/$pid/status; do sleep 0.01; done\nexec gdb "$@"')
+                                  'until grep -q "State:.D" /proc/$pid/status; do sleep 0.01; done\nexec gdb "$@"')
         need("cc")
         source, program = os.path.join(self.dir, "late.c"), os.path.join(self.dir, "late")
         with open(source, "w") as f:
-            f.write('#include <unistd.h>\n#include <signal.h>\n#include <sys/prctl.h>\nstatic void none(int s) { (void)s; }\n'
-                    'int main(void) { signal(SIGUSR1, none); if (write(1, "ready\\n", 6) != 6) return 1; pause();'
-                    ' if (vfork() == 0) { prctl(1, 9); for (;;) pause(); } return 0; }\n')
+            f.write(
+                '#include <unistd.h>\n#include <signal.h>\n#include <sys/prctl.h>\nstatic void none(int s) { (void)s;'
+                ' }\nint main(void) { signal(SIGUSR1, none); if (write(1, "ready\\n", 6) != 6) return 1; pause(); if'
+                ' (vfork() == 0) { prctl(1, 9); for (;;) pause(); } return 0; }\n'
+            )
         subprocess.run(["cc", "-o", program, source], check=True)
         with Program(program) as p:
             with tempfile.TemporaryDirectory() as folder:

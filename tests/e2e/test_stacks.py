@@ -256,8 +256,14 @@ class Live(unittest.TestCase):
             env = {**os.environ, "TMPDIR": folder}
             read_end, write_end = os.pipe()
             os.close(read_end)
-            done = subprocess.run([PROGRAM, "stacks", "--pid", str(target.pid)], stdout=write_end, timeout=60, env=env,
-                                  stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
+            done = subprocess.run(
+                [PROGRAM, "stacks", "--pid", str(target.pid)],
+                stdout=write_end,
+                timeout=60,
+                env=env,
+                stderr=subprocess.PIPE,
+                preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL),
+            )
             os.close(write_end)
             self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, b""))
             self.assertEqual(os.listdir(folder), [])

@@ -5,7 +5,6 @@ import pathlib
 import signal
 import subprocess
 import time
-import unittest
 
 import xpurun_test
 from xpurun_test import PROGRAM, PYTHON, SOURCE
@@ -101,8 +100,17 @@ class Fuse(Stalls, xpurun_test.Case):
         self.mount = self.dir / "mnt"
         self.mount.mkdir()
         (self.dir / "root").mkdir()
-        self.fs = subprocess.Popen([PYTHON, str(SOURCE / "tests/support/stalling_fs.py"), str(self.dir / "root"), str(self.mount),
-                                    str(self.dir / "stall")], stderr=subprocess.PIPE, text=True)
+        self.fs = subprocess.Popen(
+            [
+                PYTHON,
+                str(SOURCE / "tests/support/stalling_fs.py"),
+                str(self.dir / "root"),
+                str(self.mount),
+                str(self.dir / "stall"),
+            ],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         self.addCleanup(self.unmount)
         end = time.monotonic() + 30
         while not os.path.ismount(self.mount):
@@ -128,11 +136,19 @@ class Fuse(Stalls, xpurun_test.Case):
     def test_sockets_have_another_place(self):
         runtime = self.dir / "runtime"
         runtime.mkdir()
-        p = self.start_xpurun("--", PYTHON, "-c", HANG, env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", XDG_RUNTIME_DIR=str(runtime)))
+        p = self.start_xpurun(
+            "--",
+            PYTHON,
+            "-c",
+            HANG,
+            env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", XDG_RUNTIME_DIR=str(runtime)),
+        )
         self.assertEqual(p.stdout.readline(), "ready\n")
         self.wait_for(self.rank_pids, "rank")
         self.assertTrue(self.manifest()["control"].startswith(str(runtime)))
-        result = subprocess.run([PROGRAM, "stacks", "--run", str(self.out)], capture_output=True, text=True, timeout=SECONDS)
+        result = subprocess.run(
+            [PROGRAM, "stacks", "--run", str(self.out)], capture_output=True, text=True, timeout=SECONDS
+        )
         self.assertIn("train", result.stdout, result.stderr)
         p.send_signal(signal.SIGTERM)
         said = p.communicate(timeout=SECONDS)[1]
@@ -145,8 +161,14 @@ class Full(xpurun_test.Case):
 
     def hang(self, *options):
         command = self.command("--hang-timeout", "2", "--grace", "1s", *options, "--", PYTHON, "-c", HANG)
-        return subprocess.Popen(["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *command], cwd=self.dir, text=True, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
+        return subprocess.Popen(
+            ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *command],
+            cwd=self.dir,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"),
+        )
 
     def test_the_verdict_is_told(self):
         p = self.hang("--on-hang", "kill")

@@ -214,8 +214,10 @@ class HangUp(TerminalCase):
         self.assertEqual(self.manifest()["outcome"], "interrupted")
 
     def test_so_do_those_that_the_command_leaves_behind(self):
-        rank = ("import signal, sys, time\nsignal.signal(signal.SIGHUP, lambda *a: (open('heard', 'a').write('rank\\n'),"
-                " sys.exit()))\nopen('rank-ready', 'w').close()\ntime.sleep(60)")
+        rank = (
+            "import signal, sys, time\nsignal.signal(signal.SIGHUP, lambda *a: (open('heard', 'a').write('rank\\n'),"
+            " sys.exit()))\nopen('rank-ready', 'w').close()\ntime.sleep(60)"
+        )
         session = self.hang_up(PROGRAM, "--out", str(self.out), "--no-report", "--", PYTHON, "-c", HEARS, "with-rank",
                                rank_code=rank)
         self.wait_for(lambda: self.ended(session), "end")

@@ -1,8 +1,8 @@
 // Input: lines of text, which become the names of threads, functions, files, modules, hosts, variables and
 // notes of a small run. Whatever they are, the page and the pictures have only the tags, attributes and
 // scripts that the templates have, no byte that XML forbids, and the page gives its data back.
-#include "common/model/kept_environment.h"
-#include "common/model/redact.h"
+#include "common/model/secrets/kept_environment.h"
+#include "common/model/secrets/redact.h"
 #include "report/findings.h"
 #include "report/flamegraph/svg.h"
 #include "report/render/embed.h"

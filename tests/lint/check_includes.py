@@ -52,6 +52,8 @@ PRELOAD_SYSTEM = re.compile(
     r"^([a-z0-9_]+|sys/[a-z_]+|linux/[a-z_]+|asm/[a-z_]+)\.h$|"
     r"^(atomic|type_traits|cstdint|cstddef)$|^(cuda|cublas|nccl)"
 )
+# Templates over JSON, for the .cpp files of their own room.
+IMPLEMENTATION_HEADERS = {"common/model/json_visitors.h", "common/model/verdict_fields.h"}
 HEAVY = re.compile(r"^(nlohmann/json\.hpp|boost/|spdlog/|kainjow/|libunwind|xxhash|zstd\.h|zlib\.h)")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
@@ -82,6 +84,8 @@ def wrong_rooms(root, files):
                 target = pathlib.PurePath(name)
                 if room_of(target) not in MAY_INCLUDE[room]:
                     yield f"{where}: {room} may not include {name}"
+                elif name in IMPLEMENTATION_HEADERS and not is_implementation(where, room, name):
+                    yield f"{where}: {name} is for .cpp files of {room_of(target)} only"
                 elif not (root / name).exists() and not name.startswith("templates/"):
                     yield f"{where}: include {name} is not rooted at the repository"
                 elif room in SUBROOMS and room_of(target) == room:
@@ -90,8 +94,13 @@ def wrong_rooms(root, files):
                 yield f"{where}: wire headers may include {sorted(WIRE_SYSTEM)}, not <{name}>"
             elif room == "preload" and not PRELOAD_SYSTEM.match(name):
                 yield f"{where}: the preload may not include <{name}>"
-            elif where.suffix == ".h" and HEAVY.match(name):
+            elif where.suffix == ".h" and HEAVY.match(name) and str(where) not in IMPLEMENTATION_HEADERS:
                 yield f"{where}: heavy header <{name}> belongs into a .cpp"
+
+
+def is_implementation(where, room, name):
+    own_room = room == room_of(pathlib.PurePath(name)) or where.parts[0] == "tests"
+    return own_room and (where.suffix == ".cpp" or str(where) in IMPLEMENTATION_HEADERS)
 
 
 def wrong_subroom(where, room, target):

@@ -8,6 +8,10 @@ import re
 import subprocess
 import sys
 
+# What would show that the C++ runtime, a sanitizer or an allocation got into the library.
+FOREIGN = re.compile(
+    r"__(a|ub|t|l|m)san_|_Unwind_|__cxa_(throw|guard)|^_Zn[wa]|^(malloc|calloc|free)\b")
+
 
 def readelf(option, path):
     return subprocess.run(["readelf", "-W", option, path], capture_output=True, check=True, text=True).stdout
@@ -77,7 +81,7 @@ def forbidden(path):
             yield f"{name} is GNU_UNIQUE: it would be shared with the program's own"
         elif binding == "WEAK" and section != "UND":
             yield f"{name} is weak: the program's own might replace it"
-        elif name != "__asan_default_options" and re.search(r"__(a|ub|t|l|m)san_|_Unwind_|__cxa_(throw|guard)|^_Zn[wa]|^(malloc|calloc|free)\b", name):
+        elif name != "__asan_default_options" and FOREIGN.search(name):
             yield f"{name} has no business in it"
 
 

@@ -1,5 +1,6 @@
 """Two threads that import each other's module."""
 
+import importlib
 import os
 import sys
 import tempfile
@@ -10,4 +11,4 @@ for one, other in (("left", "right"), ("right", "left")):
         f.write(f"import threading, time; time.sleep(0.3)\nt = threading.Thread(target=__import__, args=('{other}',))\n"
                 "t.start(); t.join()\n")
 sys.path.insert(0, directory)
-import left  # noqa
+importlib.import_module("left")

@@ -1,5 +1,5 @@
-#include "common/model/kept_environment.h"
-#include "common/model/redact.h"
+#include "common/model/secrets/kept_environment.h"
+#include "common/model/secrets/redact.h"
 #include "common/model/stack_snapshot.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-#include "common/model/secret_name.h"
+#include "common/model/secrets/secret_name.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,3 @@
-#include "common/model/verdict.h"
-
 #include "common/model/verdict_fields.h"
 
 namespace xpurun::model {

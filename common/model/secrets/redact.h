@@ -6,15 +6,14 @@
 // that stands in a place of its own looks like any other word.
 #pragma once
 
-#include "common/model/secret_name.h"
+#include "common/model/secrets/mask.h"
+#include "common/model/secrets/secret_name.h"
 
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace xpurun::model {
-
-inline constexpr std::string_view kMask = "****";
 
 // scheme://user:password@host -> scheme://****@host; what follows the address of a webhook.
 std::string redact_urls(std::string_view text);

@@ -1,6 +1,6 @@
-#include "common/model/secret_shape.h"
+#include "common/model/secrets/secret_shape.h"
 
-#include "common/model/redact.h"
+#include "common/model/secrets/mask.h"
 
 #include <algorithm>
 #include <array>

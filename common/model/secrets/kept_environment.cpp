@@ -1,6 +1,6 @@
-#include "common/model/kept_environment.h"
+#include "common/model/secrets/kept_environment.h"
 
-#include "common/model/redact.h"
+#include "common/model/secrets/redact.h"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
-#include "common/model/secret_option.h"
+#include "common/model/secrets/secret_option.h"
 
-#include "common/model/secret_name.h"
+#include "common/model/secrets/secret_name.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
-#include "common/model/redact.h"
+#include "common/model/secrets/redact.h"
 
-#include "common/model/secret_option.h"
-#include "common/model/secret_shape.h"
+#include "common/model/secrets/secret_option.h"
+#include "common/model/secrets/secret_shape.h"
 
 #include <algorithm>
 #include <cctype>
