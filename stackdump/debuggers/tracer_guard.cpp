@@ -88,7 +88,10 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   }
   ::dup2(tool.out, STDOUT_FILENO);
   ::dup2(tool.err, STDERR_FILENO);
-  ::execvpe(tool.argv[0].c_str(), pointers(tool.argv).data(), pointers(environment).data());
+  // execvpe(3) would search the PATH of this process, whose variables take_environment() has cleared.
+  std::vector<char*> variables = pointers(environment);
+  environ = variables.data();
+  ::execvp(tool.argv[0].c_str(), pointers(tool.argv).data());
   ::_exit(127);
 }
 

@@ -9,6 +9,7 @@ import tempfile
 import textwrap
 import time
 import unittest
+import unittest.mock
 
 from stackdump_live import STACKDUMP, Dump, Program, Target, markers, names, need, python_frames
 
@@ -276,6 +277,12 @@ class CudaGdb(Tools):
             Dump(p.pid, "--cuda-gdb", fake)
             Dump(p.pid, "--gpu-stacks", "never", "--cuda-gdb", fake)
             self.assertFalse(self.called())
+
+    def test_it_is_found_on_path(self):
+        self.fake()
+        with self.waiter() as p, unittest.mock.patch.dict(os.environ, PATH=f"{self.dir}:{os.environ['PATH']}"):
+            d = Dump(p.pid, "--gpu-stacks", "always", "--cuda-gdb", "cuda-gdb")
+            self.assertIn("gpu_kernels", d.json)
 
     def test_other_answers(self):
         with self.waiter() as p:
