@@ -88,7 +88,11 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   }
   ::dup2(tool.out, STDOUT_FILENO);
   ::dup2(tool.err, STDERR_FILENO);
-  ::execvpe(tool.argv[0].c_str(), pointers(tool.argv).data(), pointers(environment).data());
+  // Before the exec and not with it: execvpe looks for the program in the PATH of the caller's environment,
+  // which has been cleared.
+  std::vector<char*> variables = pointers(environment);
+  environ = variables.data();
+  ::execvp(tool.argv[0].c_str(), pointers(tool.argv).data());
   ::_exit(127);
 }
 
