@@ -85,7 +85,11 @@ base::Result<RunDir> RunDir::create_at(const std::string& path) {
     return base::fail(no_run_dir_hint(std::move(made.error())));
   }
   std::error_code ec;
-  if (!fs::is_empty(path, ec)) {
+  const bool empty = fs::is_empty(path, ec);
+  if (ec) {
+    return base::fail(no_run_dir_hint({.what = fmt::format("cannot read {}", path), .cause = ec.message()}));
+  }
+  if (!empty) {
     return base::fail(base::Error{.what = fmt::format("{} is not empty", path),
                                   .id = "E-OUT-DIR",
                                   .cause = "a run directory is never overwritten",

@@ -295,7 +295,7 @@ bool WriterQueue::wait_for_socket(base::MonoNs until) {
 }
 
 bool WriterQueue::drain(double patience_s) {
-  last_answer_ = base::mono_ns();
+  // Without a new start of the clock: a stall that somebody has already waited for is not waited for again.
   while (!dead_ && !idle()) {
     if (!wait_for_socket(last_answer_ + base::s_to_ns(patience_s))) {
       return false;

@@ -210,6 +210,18 @@ bool HelperWatch::all_quiet(const std::set<base::Pid>& roots,
   return true;
 }
 
+// Only of a sleep are the wakes asked for. A loop whose pauses are not short against the timeout has few, so
+// they count from the beginning.
+void HelperWatch::watch_sleep(base::MonoNs now) {
+  if (last_look_ != 0 && now - last_look_ < kShortestGap) {
+    return;
+  }
+  if (kernel_wait(proc_, rank_).kind == KernelWaitKind::sleep) {
+    (void)wakes(now);
+    last_look_ = now;
+  }
+}
+
 void HelperWatch::look(base::MonoNs now, stackdump::PositionReader* reader,
                        const std::vector<Descendant>& processes) {
   if (last_look_ != 0 && now - last_look_ < kShortestGap) {

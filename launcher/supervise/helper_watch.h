@@ -33,6 +33,8 @@ class HelperWatch {
  public:
   explicit HelperWatch(base::Pid rank) : rank_(rank) {}
 
+  // The main thread stands still, not yet for long enough to look at its helpers.
+  void watch_sleep(base::MonoNs now);
   // One look. `reader` is the rank's, null without Python.
   void look(base::MonoNs now, stackdump::PositionReader* reader, const std::vector<Descendant>& processes);
   // The main thread moves again.

@@ -118,6 +118,8 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
     if (helpers_.life() == model::HelperLife::working) {
       last_progress_ = now;
     }
+  } else {
+    helpers_.watch_sleep(now);
   }
 }
 

@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <optional>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -83,13 +84,20 @@ int run_job(const RunOptions& options) {
   auto inbox = SignalInbox::open({options.dump_signal, stop});
   auto loop = EventLoop::create();
   auto run = [&]() -> base::Result<RunStorage> {
-    // The storage must not take the last descriptors: it can work without any, the start of the command
+    // The storage must not keep the last descriptors: it can work without any, the start of the command
     // cannot.
-    const SpareDescriptors for_spawn(kNeededForSpawn);
-    if (for_spawn.held() < kNeededForSpawn) {
+    std::optional<SpareDescriptors> for_spawn(kNeededForSpawn);
+    if (for_spawn->held() < kNeededForSpawn) {
       return base::fail(too_few_descriptors());
     }
-    return RunStorage::open([&] { return open_dir(options); });
+    return RunStorage::open([&] {
+      for_spawn.reset();  // to look into the directory takes a descriptor for a moment
+      auto opened = open_dir(options);
+      if (opened && SpareDescriptors(kNeededForSpawn).held() < kNeededForSpawn) {
+        opened->lock.reset();
+      }
+      return opened;
+    });
   }();
   if (!inbox || !loop || !run) {
     const base::Error& error = !run ? run.error() : inbox ? loop.error() : inbox.error();

@@ -23,9 +23,12 @@ void Supervisor::discover() {
   table_.refresh();
   const base::MonoNs now = base::mono_ns();
   const double helpers_after_s = options_.hang_timeout_s > 0 ? options_.hang_timeout_s / 2 : kForever;
+  // A launcher whose ranks are not there yet, as one that waits for other nodes.
+  bool ranks_to_come = false;
   for (const TrackedProcess* p : table_.living_ranks()) {
-    const bool watchable =
-        (p->record.identity != "single" || p->record.python) && !starts_ranks(p->record.cmdline);
+    const bool launcher = starts_ranks(p->record.cmdline);
+    ranks_to_come |= launcher;
+    const bool watchable = (p->record.identity != "single" || p->record.python) && !launcher;
     const auto it = watches_.find(p->record.pid);
     if (watchable && (it == watches_.end() || it->second.rank() != p->record.rank)) {
       watches_.insert_or_assign(p->record.pid,
@@ -39,7 +42,7 @@ void Supervisor::discover() {
     return p == nullptr || !p->alive || p->record.role != model::ProcessRole::rank;
   });
   const TrackedProcess* command = table_.find(table_.main());
-  if (const auto line = unwatched_.look(journal_.elapsed_s(), !watches_.empty(),
+  if (const auto line = unwatched_.look(journal_.elapsed_s(), !watches_.empty() || ranks_to_come,
                                         command != nullptr ? command->record.comm : std::string())) {
     say(*line);
   }

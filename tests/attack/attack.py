@@ -16,8 +16,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import xpurun_test  # noqa: E402
+from slow_fs import StallingFs  # noqa: E402
 from xpurun_test import PROGRAM, PYTHON  # noqa: E402
-from stalling_fs import StallingFs  # noqa: E402
 
 LONG = os.environ.get("XPURUN_ATTACK") == "long"
 long = unittest.skipUnless(LONG, "long lane: XPURUN_ATTACK=long")

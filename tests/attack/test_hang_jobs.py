@@ -36,6 +36,7 @@ EXPECTED = {
     "G_fifo_read": ("hang.stuck", [0]),
     "G_flock_rank2": ("hang.stuck", [2]),
     "G_fork_lock": ("hang.lock", [0]),
+    "G_gil_held": ("hang.stuck", [0]),
     "G_heartbeat": ("hang.lock", [0]),
     "G_http_unresponsive": ("hang.stuck", [0]),
     "G_import_lock": ("hang.lock", [0]),
@@ -45,6 +46,7 @@ EXPECTED = {
     "G_pool_stuck": ("hang.lock", [0]),
     "G_py_loop_rank1": ("hang.busy", [1]),
     "G_rank_left": ("hang.left_early", [2]),
+    "G_recv": ("hang.mismatch", [1]),
     "G_sigstop_rank1": ("hang.stopped", [1]),
     "G_two_locks": ("hang.lock", [0]),
 }

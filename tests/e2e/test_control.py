@@ -220,6 +220,8 @@ class Http(xpurun_test.Case):
         self.assertEqual(self.http("POST", kernel_trace, request)[1]["msg"], "The process is dumping, skip")
         self.assertEqual(self.http("GET", kernel_trace, {"reset": True})[1]["msg"], "Force reset dumping status")
         self.assertEqual(self.http("GET", kernel_trace, {"reset": True})[1]["msg"], "Resetting status, ignore")
+        # The trace is written after the answer.
+        self.wait_for((self.out / "traces/1-timeline/trace.json").exists, "trace")
         before = sorted(self.out.rglob("*"))
         for bad in (
             {"dump_path": "/tmp/../etc"},

@@ -36,7 +36,7 @@ class EveryInterpreter(unittest.TestCase):
         with Target(NESTED, path) as t:
             d = Dump(t.pid)
             self.assertEqual((d.rc, d.json["status"]), (0, "ok"), d.stderr)
-            self.assertRegex(d.stdout, r"\Astopped \d+ \d+\ndone ok\n\Z")
+            self.assertRegex(d.stdout, r"\Astopped \d+ \d+\nwrote\ndone ok\n\Z")
             main = d.main
             frames = main["frames"]
             short = [f["func"].split(".")[-1] for f in python_frames(main)]

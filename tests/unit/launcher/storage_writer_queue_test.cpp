@@ -176,3 +176,14 @@ TEST_CASE("a directory that cannot be made is an error with its hint") {
   CHECK(run.error().id == "E-OUT-DIR");
   CHECK(run.error().sys_errno != 0);
 }
+
+TEST_CASE("a stall that has been waited for is not waited for again") {
+  constexpr double kPatience = 2;
+  Running r("wq-twice");
+  r.stall();
+  r.queue->append_or_create("wq-twice/log", "x");
+  CHECK(r.wait(kPatience) == Written::stalled);
+  const base::MonoNs before = base::mono_ns();
+  r.queue->finish(kPatience);
+  CHECK(base::mono_ns() - before < base::s_to_ns(kPatience));
+}

@@ -1,6 +1,6 @@
 """A file system in memory that can be made slow or stand still: FUSE, spoken directly through /dev/fuse.
 
-As a program: stalling_fs.py MOUNTPOINT GATE DELAY. While the file GATE exists every operation waits. StallingFs runs
+As a program: slow_fs.py MOUNTPOINT GATE DELAY. While the file GATE exists every operation waits. StallingFs runs
 the program. Only what a run directory needs is there; sockets and FIFOs cannot be made (no mknod).
 """
 
