@@ -1,6 +1,6 @@
 #include "common/base/strings.h"
-#include "launcher/cli/command_table.h"
 #include "launcher/cli/completion_shells.h"
+#include "launcher/options/command_table.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // Help texts from the tables, wrapped to a width. Pure; golden-tested at 80 columns.
 #pragma once
 
-#include "launcher/cli/command_table.h"
+#include "launcher/options/command_table.h"
 
 #include <string>
 

@@ -1,8 +1,8 @@
 // The subcommands. Each gets parsed arguments, prints, and returns the exit status.
 #pragma once
 
-#include "launcher/cli/argv_split.h"
-#include "launcher/cli/settings.h"
+#include "launcher/options/argv_split.h"
+#include "launcher/options/settings.h"
 
 #include <string_view>
 

@@ -2,9 +2,9 @@
 
 #include "common/base/progress.h"
 #include "common/base/terminal.h"
-#include "launcher/cli/exit_status.h"
 #include "launcher/cli/help.h"
 #include "launcher/commands/commands.h"
+#include "launcher/options/exit_status.h"
 #include "launcher/output/text_block.h"
 
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
 // xpurun doctor: runs the checks one after the other and prints each result at once.
 #include "common/base/io.h"
-#include "launcher/cli/exit_status.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/finding_text.h"
+#include "launcher/options/exit_status.h"
 #include "launcher/output/text_block.h"
 
 #include <nlohmann/json.hpp>

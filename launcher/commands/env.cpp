@@ -1,10 +1,10 @@
 // xpurun env: what `xpurun run` would use here, and why.
 #include "common/base/strings.h"
 #include "common/base/terminal.h"
-#include "launcher/cli/exit_status.h"
-#include "launcher/cli/run_settings.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
+#include "launcher/options/exit_status.h"
+#include "launcher/options/run_settings.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

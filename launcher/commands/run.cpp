@@ -4,10 +4,10 @@
 #include "common/base/log.h"
 #include "common/base/suggest.h"
 #include "common/base/terminal.h"
-#include "launcher/cli/exit_status.h"
-#include "launcher/cli/run_settings.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
+#include "launcher/options/exit_status.h"
+#include "launcher/options/run_settings.h"
 #include "launcher/spawn/command_spawner.h"
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "launcher/cli/settings.h"
+#include "launcher/options/settings.h"
 
 #include <map>
 #include <string>

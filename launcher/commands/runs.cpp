@@ -6,9 +6,9 @@
 #include "common/base/suggest.h"
 #include "common/base/terminal.h"
 #include "common/model/run_dir.h"
-#include "launcher/cli/exit_status.h"
-#include "launcher/cli/run_settings.h"
 #include "launcher/commands/run_config.h"
+#include "launcher/options/exit_status.h"
+#include "launcher/options/run_settings.h"
 
 #include <fmt/format.h>
 

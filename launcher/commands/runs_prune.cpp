@@ -2,8 +2,8 @@
 #include "common/base/clock.h"
 #include "common/base/strings.h"
 #include "common/base/terminal.h"
-#include "launcher/cli/exit_status.h"
 #include "launcher/commands/runs.h"
+#include "launcher/options/exit_status.h"
 #include "launcher/runs/prune.h"
 
 #include <fmt/format.h>

@@ -2,8 +2,8 @@
 #include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/base/terminal.h"
-#include "launcher/cli/exit_status.h"
 #include "launcher/commands/stacks_task.h"
+#include "launcher/options/exit_status.h"
 #include "report/formats/xpu_timer_compat.h"
 
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 #include "common/base/io.h"
 #include "common/base/strings.h"
 #include "common/model/stack_snapshot.h"
-#include "launcher/cli/run_settings.h"
+#include "launcher/options/run_settings.h"
 #include "launcher/stacks/live_targets.h"
 
 #include <fmt/format.h>

@@ -6,12 +6,12 @@
 #include "common/base/terminal.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
-#include "launcher/cli/exit_status.h"
-#include "launcher/cli/run_settings.h"
 #include "launcher/commands/commands.h"
+#include "launcher/control/control_client.h"
+#include "launcher/options/exit_status.h"
+#include "launcher/options/run_settings.h"
 #include "launcher/output/live_status.h"
 #include "launcher/output/screen.h"
-#include "launcher/supervise/control_client.h"
 
 #include <fmt/format.h>
 

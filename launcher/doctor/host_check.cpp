@@ -3,7 +3,7 @@
 #include "common/base/strings.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
-#include "launcher/supervise/pidfd.h"
+#include "launcher/os/pidfd.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include "common/base/temporary_directory.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/storage/direct_storage.h"
-#include "launcher/supervise/socket_place.h"
+#include "launcher/storage/socket_place.h"
 
 #include <fmt/format.h>
 

@@ -5,11 +5,11 @@
 #include "common/wire/notice.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
+#include "launcher/os/unix_socket.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/spawn/install_paths.h"
 #include "launcher/spawn/preload_plan.h"
 #include "launcher/spawn/preload_reach.h"
-#include "launcher/supervise/unix_socket.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/base/fd.h"
-#include "launcher/supervise/event_loop.h"
+#include "launcher/os/event_loop.h"
 
 #include <string>
 #include <string_view>

@@ -5,8 +5,8 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/base/wait_status.h"
+#include "launcher/os/event_loop.h"
 #include "launcher/relay/repeater.h"
-#include "launcher/supervise/event_loop.h"
 
 #include <functional>
 #include <string>

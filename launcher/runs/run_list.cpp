@@ -5,8 +5,8 @@
 #include "common/base/procfs.h"
 #include "common/base/strings.h"
 #include "common/model/run_dir.h"
+#include "launcher/os/signals.h"
 #include "launcher/runs/run_lock.h"
-#include "launcher/supervise/signals.h"
 
 #include <fmt/format.h>
 

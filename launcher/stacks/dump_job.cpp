@@ -4,7 +4,7 @@
 #include "common/base/strings.h"
 #include "common/model/run_dir.h"
 #include "common/model/stack_snapshot.h"
-#include "launcher/supervise/signals.h"
+#include "launcher/os/signals.h"
 
 #include <fmt/format.h>
 

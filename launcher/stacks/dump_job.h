@@ -4,8 +4,8 @@
 #pragma once
 
 #include "common/model/dump_manifest.h"
+#include "launcher/os/event_loop.h"
 #include "launcher/spawn/helper_process.h"
-#include "launcher/supervise/event_loop.h"
 
 #include <functional>
 #include <memory>

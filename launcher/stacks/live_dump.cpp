@@ -3,8 +3,8 @@
 #include "common/base/fd.h"
 #include "common/base/io.h"
 #include "common/base/progress.h"
+#include "launcher/os/pidfd.h"
 #include "launcher/spawn/install_paths.h"
-#include "launcher/supervise/pidfd.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "launcher/stacks/live_targets.h"
 
 #include "common/base/strings.h"
-#include "launcher/supervise/identity.h"
+#include "launcher/processes/identity.h"
 
 #include <fmt/format.h>
 

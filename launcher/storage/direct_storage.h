@@ -2,9 +2,9 @@
 // process can be forked (ulimit -u): better a supervisor that a stalled disk can hold than no run directory.
 #pragma once
 
+#include "launcher/os/event_loop.h"
 #include "launcher/storage/failed_files.h"
 #include "launcher/storage/storage.h"
-#include "launcher/supervise/event_loop.h"
 
 namespace xpurun::launcher {
 

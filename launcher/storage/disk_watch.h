@@ -3,8 +3,8 @@
 // still.
 #pragma once
 
+#include "launcher/os/event_loop.h"
 #include "launcher/storage/storage.h"
-#include "launcher/supervise/event_loop.h"
 
 #include <functional>
 #include <string>

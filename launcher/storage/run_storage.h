@@ -1,10 +1,10 @@
 // RunStorage: a new run directory together with the storage that writes it.
 #pragma once
 
+#include "launcher/os/event_loop.h"
 #include "launcher/storage/opened_dir.h"
 #include "launcher/storage/storage.h"
 #include "launcher/storage/writer_process.h"
-#include "launcher/supervise/event_loop.h"
 
 #include <memory>
 

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "common/base/clock.h"
+#include "launcher/os/event_loop.h"
 #include "launcher/storage/failed_files.h"
 #include "launcher/storage/storage.h"
 #include "launcher/storage/writer_process.h"
-#include "launcher/supervise/event_loop.h"
 
 #include <deque>
 #include <map>

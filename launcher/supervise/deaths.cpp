@@ -1,6 +1,6 @@
 // Supervisor: who has died, in which order, and the end of the run.
 #include "common/base/log.h"
-#include "launcher/cli/exit_status.h"
+#include "launcher/options/exit_status.h"
 #include "launcher/supervise/supervisor.h"
 
 #include <fmt/format.h>

@@ -6,8 +6,8 @@
 #include "common/base/clock.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
+#include "launcher/os/event_loop.h"
 #include "launcher/storage/storage.h"
-#include "launcher/supervise/event_loop.h"
 
 namespace xpurun::launcher {
 

@@ -2,7 +2,7 @@
 
 #include "common/base/log.h"
 #include "common/base/procfs.h"
-#include "launcher/supervise/unix_socket.h"
+#include "launcher/os/unix_socket.h"
 
 #include <fmt/format.h>
 

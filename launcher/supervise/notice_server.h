@@ -6,8 +6,8 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/wire/notice.h"
-#include "launcher/supervise/acceptor.h"
-#include "launcher/supervise/event_loop.h"
+#include "launcher/os/acceptor.h"
+#include "launcher/os/event_loop.h"
 
 #include <functional>
 #include <map>

@@ -6,10 +6,10 @@
 
 #include "common/base/wait_status.h"
 #include "common/model/verdict.h"
+#include "launcher/os/event_loop.h"
 #include "launcher/spawn/helper_complaints.h"
 #include "launcher/spawn/helper_process.h"
 #include "launcher/storage/storage.h"
-#include "launcher/supervise/event_loop.h"
 
 #include <functional>
 #include <optional>

@@ -4,7 +4,7 @@
 #include "common/base/scope.h"
 #include "common/base/terminal.h"
 #include "common/model/run_dir.h"
-#include "launcher/cli/exit_status.h"
+#include "launcher/options/exit_status.h"
 #include "launcher/output/messages.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/inherited_state.h"

@@ -2,7 +2,7 @@
 // launcher/supervise for the command line.
 #pragma once
 
-#include "launcher/supervise/run_options.h"
+#include "launcher/options/run_options.h"
 
 namespace xpurun::launcher {
 

@@ -1,7 +1,7 @@
 #include "launcher/supervise/shutdown.h"
 
 #include "common/base/log.h"
-#include "launcher/supervise/run_options.h"
+#include "launcher/options/run_options.h"
 
 #include <signal.h>
 

@@ -2,8 +2,8 @@
 // on the event loop; nothing here waits.
 #pragma once
 
-#include "launcher/supervise/event_loop.h"
-#include "launcher/supervise/process_table.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/processes/process_table.h"
 
 namespace xpurun::launcher {
 

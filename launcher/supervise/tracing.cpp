@@ -1,9 +1,9 @@
 // Supervisor: single timed calls: the event files of every rank, traces on request, and the level of timing,
 // which a trace raises for its time.
 #include "common/base/log.h"
-#include "launcher/supervise/control_http.h"
+#include "launcher/control/control_http.h"
+#include "launcher/control/trace_request.h"
 #include "launcher/supervise/supervisor.h"
-#include "launcher/supervise/trace_request.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -3,7 +3,7 @@
 // can be read can be judged, shown and written, and what was written reads the same.
 #include "common/base/strings.h"
 #include "common/model/json_fields.h"
-#include "launcher/cli/settings.h"
+#include "launcher/options/settings.h"
 #include "launcher/output/ink.h"
 #include "launcher/output/live_status.h"
 #include "report/diagnosis/diagnose.h"

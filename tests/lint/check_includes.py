@@ -21,6 +21,28 @@ MAY_INCLUDE = {
 # Sub-rooms that a sub-room may include besides itself. "." are the files of the room itself. A room that is not here
 # has no direction yet.
 SUBROOMS = {
+    "launcher": {
+        "os": set(),
+        "http": {"os"},
+        "output": {"os"},
+        "processes": {"os"},
+        "relay": {"os"},
+        "runs": {"os"},
+        "spawn": {"os"},
+        "storage": {"os", "runs"},
+        "collect": {"storage"},
+        "metrics": {"collect"},
+        "options": {"collect", "spawn"},
+        "cli": {"options", "output"},
+        "control": {"collect", "http", "os"},
+        "stacks": {"os", "processes", "spawn"},
+        "watch": {"options", "os", "processes"},
+        "doctor": {"os", "output", "spawn", "storage"},
+        "supervise": {"collect", "control", "http", "metrics", "options", "os", "output", "processes", "relay",
+                      "spawn", "stacks", "storage", "watch"},
+        "commands": {"cli", "control", "doctor", "options", "output", "runs", "spawn", "stacks", "supervise"},
+        ".": {"commands"},
+    },
     "preload": {
         "core": set(),
         "process": {"core"},
@@ -45,7 +67,7 @@ CYCLES_LEFT = [
 ]
 # More files than this in a folder hide what belongs together. The folders below are still to be divided.
 MOST_FILES = 25
-FULL_FOLDERS = {"common/base", "launcher/supervise", "stackdump/cpython"}
+FULL_FOLDERS = {"common/base", "stackdump/cpython"}
 WIRE_SYSTEM = {"stdint.h", "stddef.h", "atomic"}
 # The preload has no C++ standard library to call; these are headers without code in one.
 PRELOAD_SYSTEM = re.compile(

@@ -1,4 +1,4 @@
-#include "launcher/cli/argv_split.h"
+#include "launcher/options/argv_split.h"
 
 #include <doctest/doctest.h>
 

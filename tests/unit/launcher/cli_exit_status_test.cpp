@@ -1,4 +1,4 @@
-#include "launcher/cli/exit_status.h"
+#include "launcher/options/exit_status.h"
 
 #include <doctest/doctest.h>
 

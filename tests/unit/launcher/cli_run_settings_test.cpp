@@ -1,4 +1,4 @@
-#include "launcher/cli/run_settings.h"
+#include "launcher/options/run_settings.h"
 
 #include <doctest/doctest.h>
 

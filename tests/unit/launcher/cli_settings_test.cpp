@@ -1,4 +1,4 @@
-#include "launcher/cli/settings.h"
+#include "launcher/options/settings.h"
 
 #include <doctest/doctest.h>
 

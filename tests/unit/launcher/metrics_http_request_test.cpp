@@ -1,4 +1,4 @@
-#include "launcher/metrics/http_request.h"
+#include "launcher/http/http_request.h"
 
 #include <doctest/doctest.h>
 

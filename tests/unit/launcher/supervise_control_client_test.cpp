@@ -1,5 +1,5 @@
 #include "common/base/fd.h"
-#include "launcher/supervise/control_client.h"
+#include "launcher/control/control_client.h"
 
 #include <doctest/doctest.h>
 

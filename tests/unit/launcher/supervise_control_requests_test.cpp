@@ -1,5 +1,5 @@
-#include "launcher/supervise/control_http.h"
-#include "launcher/supervise/trace_request.h"
+#include "launcher/control/control_http.h"
+#include "launcher/control/trace_request.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

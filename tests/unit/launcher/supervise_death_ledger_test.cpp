@@ -1,4 +1,4 @@
-#include "launcher/supervise/death_ledger.h"
+#include "launcher/processes/death_ledger.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/supervise/event_loop.h"
+#include "launcher/os/event_loop.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/supervise/hang_detector.h"
+#include "launcher/watch/hang_detector.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/supervise/helper_progress.h"
+#include "launcher/watch/helper_progress.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-#include "launcher/supervise/child_waits.h"
-#include "launcher/supervise/identity.h"
+#include "launcher/processes/child_waits.h"
+#include "launcher/processes/identity.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 #include "common/base/io.h"
 #include "common/base/temporary_directory.h"
-#include "launcher/supervise/process_table.h"
+#include "launcher/processes/process_table.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "common/base/io.h"
+#include "launcher/os/unix_socket.h"
 #include "launcher/storage/direct_storage.h"
-#include "launcher/supervise/socket_place.h"
-#include "launcher/supervise/unix_socket.h"
+#include "launcher/storage/socket_place.h"
 
 #include <doctest/doctest.h>
 

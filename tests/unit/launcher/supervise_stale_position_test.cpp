@@ -1,6 +1,6 @@
 // RankWatch tells no position from before the moment from which none can be read.
 #include "common/base/io.h"
-#include "launcher/supervise/rank_watch.h"
+#include "launcher/watch/rank_watch.h"
 
 #include <doctest/doctest.h>
 

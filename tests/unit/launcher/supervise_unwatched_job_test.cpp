@@ -1,4 +1,4 @@
-#include "launcher/supervise/unwatched_job.h"
+#include "launcher/watch/unwatched_job.h"
 
 #include <doctest/doctest.h>
 

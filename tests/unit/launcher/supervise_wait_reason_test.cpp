@@ -1,4 +1,4 @@
-#include "launcher/supervise/wait_reason.h"
+#include "launcher/watch/wait_reason.h"
 
 #include <doctest/doctest.h>
 

@@ -1,0 +1,32 @@
+// The control socket's requests over HTTP, and xpu_timer's DumpKernelTrace: who may ask, and what an HTTP
+// request means. Pure; docs/control.md is the specification.
+#pragma once
+
+#include "common/base/result.h"
+#include "launcher/http/http_request.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace xpurun::launcher {
+
+// 32 random hexadecimal digits.
+base::Result<std::string> make_token();
+
+struct ControlCall {
+  // Set: the answer; there is nothing to be asked.
+  std::optional<HttpResponse> refused;
+  // Else what to give to the control socket's handler; "cmd" is DumpKernelTrace for xpu_timer's request.
+  std::shared_ptr<const nlohmann::json> request;
+};
+
+// `token` empty: nobody is asked for one. Requests that a web page may have made are refused in any case.
+ControlCall control_call(const HttpRequest& request, const std::string& token);
+
+// From the reply of the control socket's handler: 200, or 4xx by its "code".
+HttpResponse control_response(const nlohmann::ordered_json& reply);
+
+}  // namespace xpurun::launcher

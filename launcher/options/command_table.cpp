@@ -1,0 +1,126 @@
+#include "launcher/options/command_table.h"
+
+#include <algorithm>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr std::string_view kReserved[] = {"diff", "replay", "selftest", "timeline"};
+
+std::vector<CommandSpec> make_table() {
+  std::vector<CommandSpec> out{
+      {.name = "run",
+       .group = "Running",
+       .summary = "run a command and supervise it (`run` may be left out)",
+       .synopsis = {"xpurun [OPTION]... [--] COMMAND [ARGUMENT]...",
+                    "xpurun run [OPTION]... [--] COMMAND [ARGUMENT]..."},
+       .description =
+           "Runs COMMAND, watches all its processes, and when it hangs or crashes takes the Python "
+           "and C++ stacks of every rank, names the culprit in one sentence and writes one HTML "
+           "report. Everything from the first word that is not an option, or after --, is COMMAND's "
+           "own, byte for byte.",
+       .options = run_options(),
+       .operands = Operands::program,
+       .examples = {{"xpurun torchrun --nproc-per-node 8 train.py --lr 1e-4", "supervise a training job"},
+                    {"xpurun --hang-timeout 5m --on-hang kill -- torchrun train.py",
+                     "end it when it hangs (exit status 124)"},
+                    {"xpurun --dump-signal USR2 --out /tmp/r1 -- python3 train.py",
+                     "dump its stacks on kill -USR2"}},
+       .manual = "xpurun-run(1)",
+       .usage_status = 125},
+      {.name = "report",
+       .group = "Looking",
+       .summary = "rebuild the verdict and the HTML report of a run directory",
+       .synopsis = {"xpurun report [OPTION]... DIR", "xpurun report --from FILE [--json]"},
+       .description =
+           "Reads the run directory DIR (or latest), prints the verdict, and writes verdict.json, "
+           "report.json, report.html and stacks/ into it. Works on any machine, also for runs that "
+           "were killed or are still live.",
+       .options = report_options(),
+       .operands = Operands::directories,
+       .examples = {{"xpurun report latest", "the last run below ./xpurun-runs"},
+                    {"xpurun report --json latest", "the verdict for a program"},
+                    {"xpurun report /mnt/shared/job-17", "a run directory from elsewhere"},
+                    {"xpurun report --from report.html", "print a mailed report on the terminal"}},
+       .manual = "xpurun-report(1)"},
+      {.name = "stacks",
+       .group = "Looking",
+       .summary = "merge stack dumps, or dump a live run",
+       .synopsis = {"xpurun stacks [OPTION]... PATH...", "xpurun stacks [OPTION]... --run DIR",
+                    "xpurun stacks [OPTION]... --pid PID"},
+       .description =
+           "Merges all stacks found below each PATH, which may have been copied together from several "
+           "hosts, into flame graphs and text: dumps of xpurun, and what py-spy, pystack, gdb, pstack, "
+           "flame graph tools and xpu_timer have written. With --run, xpurun first dumps every process "
+           "of that live run. With --pid, it dumps live processes, all at the same moment, and prints "
+           "their stacks. For a run directory it uses the dump that the verdict rests on.",
+       .options = stacks_options(),
+       .operands = Operands::directories,
+       .examples = {{"xpurun stacks --run latest", "where is every rank now?"},
+                    {"xpurun stacks --pid 4711 --children", "any live process and its descendants"},
+                    {"xpurun stacks --pid 4711 --samples 3", "which of its threads are stuck?"},
+                    {"xpurun stacks --format speedscope --out job.json dumps/1-hang",
+                     "one dump, for speedscope"},
+                    {"xpurun stacks --out merged host-a host-b", "dumps of two hosts in one picture"}},
+       .manual = "xpurun-stacks(1)"},
+      {.name = "help",
+       .group = "General",
+       .summary = "explain a command",
+       .synopsis = {"xpurun help [COMMAND]"},
+       .description = "Prints the overview, or all options of COMMAND.",
+       .options = plain_options(),
+       .operands = Operands::commands,
+       .examples = {{"xpurun help run", "all options"}},
+       .manual = "xpurun(1)"},
+      {.name = "version",
+       .group = "General",
+       .summary = "print the version and what xpurun was built with",
+       .synopsis = {"xpurun version [OPTION]..."},
+       .description = "The first line is `xpurun` and the version; the rest is for bug reports.",
+       .options = version_options(),
+       .examples = {{"xpurun version", "the version"},
+                    {"xpurun version --verbose", "also its parts, its formats and this host"}},
+       .manual = "xpurun(1)"},
+      {.name = "completions",
+       .group = "General",
+       .summary = "print the completion script for a shell",
+       .synopsis = {"xpurun completions bash|zsh|fish"},
+       .description = "After the command word, the scripts hand over to the command's own completion.",
+       .options = plain_options(),
+       .operands = Operands::shells,
+       .examples = {{"source <(xpurun completions bash)", "for this bash"}},
+       .manual = "xpurun(1)"},
+  };
+  const auto general =
+      std::find_if(out.begin(), out.end(), [](const auto& c) { return c.group == "General"; });
+  const std::vector<CommandSpec> tools = tool_commands();
+  out.insert(general, tools.begin(), tools.end());
+  return out;
+}
+
+}  // namespace
+
+const std::vector<CommandSpec>& command_table() {
+  static const std::vector<CommandSpec> table = make_table();
+  return table;
+}
+
+const CommandSpec* find_command(std::string_view name) {
+  for (const CommandSpec& c : command_table()) {
+    if (c.name == name) {
+      return &c;
+    }
+  }
+  return nullptr;
+}
+
+std::span<const std::string_view> reserved_commands() {
+  return kReserved;
+}
+
+bool is_reserved_command(std::string_view name) {
+  return std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved);
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,51 @@
+// Name, arguments and description of each subcommand, as data for help, completions and argument splitting.
+// The code of the subcommands is in launcher/commands/.
+#pragma once
+
+#include "launcher/options/option_table.h"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::launcher {
+
+struct Example {
+  std::string_view command;
+  std::string_view what;
+};
+
+// What completions offer for the words that are not options.
+enum class Operands {
+  none,
+  directories,
+  commands,
+  shells,
+  actions,  // the words of CommandSpec::actions, then directories
+  program,  // a command with its arguments, which are not ours
+};
+
+struct CommandSpec {
+  std::string_view name;
+  std::string_view group;  // heading in the overview
+  std::string_view summary;
+  std::vector<std::string_view> synopsis;
+  std::string_view description;
+  std::span<const OptionSpec> options;
+  Operands operands = Operands::none;
+  std::string_view actions = {};  // "list show prune"
+  std::vector<Example> examples;
+  std::string_view manual;  // "xpurun-run(1)"
+  int usage_status = 2;     // exit status for wrong usage
+};
+
+const std::vector<CommandSpec>& command_table();
+// The commands about runs and hosts (command_table_tools.cpp).
+std::vector<CommandSpec> tool_commands();
+const CommandSpec* find_command(std::string_view name);
+// Names reserved for later versions. A program with such a name needs `xpurun -- NAME`.
+std::span<const std::string_view> reserved_commands();
+bool is_reserved_command(std::string_view name);
+
+}  // namespace xpurun::launcher

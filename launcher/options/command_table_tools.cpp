@@ -1,0 +1,87 @@
+// The commands that look after runs and hosts.
+#include "launcher/options/command_table.h"
+
+namespace xpurun::launcher {
+
+std::vector<CommandSpec> tool_commands() {
+  return {
+      {.name = "top",
+       .group = "Looking after",
+       .summary = "watch the ranks of a live run",
+       .synopsis = {"xpurun top [OPTION]... [DIR]"},
+       .description =
+           "Shows every rank of the run in DIR (default: latest): its state, the position of its main "
+           "thread, "
+           "the time since its last progress, and its CPU use. top asks the supervisor of that run and "
+           "touches no rank. q quits.",
+       .options = top_options(),
+       .operands = Operands::directories,
+       .examples = {{"xpurun top", "the last run below ./xpurun-runs"},
+                    {"xpurun top --once /mnt/job-17", "one table, for a pipe"}},
+       .manual = "xpurun-top(1)"},
+      {.name = "ctl",
+       .group = "Looking after",
+       .summary = "send a request to the supervisor of a live run",
+       .synopsis = {"xpurun ctl [OPTION]... [status]", "xpurun ctl [OPTION]... timing off|light|full",
+                    "xpurun ctl [OPTION]... dump", "xpurun ctl [OPTION]... trace",
+                    "xpurun ctl [OPTION]... reset"},
+       .description =
+           "status: the ranks, as in top. timing: the timing level from now on. dump: the stacks of every "
+           "process. trace: record the next timed calls of every rank in event files; the timing level is "
+           "full meanwhile. reset: end a trace and return to the timing level of the command line.",
+       .options = ctl_options(),
+       .operands = Operands::actions,
+       .actions = "status timing dump trace reset off light full",
+       .examples = {{"xpurun ctl timing full", "time more calls of the last run below ./xpurun-runs"},
+                    {"xpurun ctl trace --count 5000 --at +10s", "five thousand calls of each rank"},
+                    {"xpurun ctl dump --run /mnt/job-17", "where is everybody?"}},
+       .manual = "xpurun-ctl(1)"},
+      {.name = "runs",
+       .group = "Looking after",
+       .summary = "list, show and remove run directories",
+       .synopsis = {"xpurun runs [OPTION]... [list]", "xpurun runs [OPTION]... show [RUN]",
+                    "xpurun runs [OPTION]... prune --keep N | --older-than DURATION | --max-size SIZE"},
+       .description =
+           "Lists the runs below xpurun-runs, shows one run (an id, a directory or latest), or removes old "
+           "runs. "
+           "prune prints what it will remove and asks first. It never removes a live run or anything that "
+           "is not a run directory, and follows no links.",
+       .options = runs_options(),
+       .operands = Operands::actions,
+       .actions = "list show prune",
+       .examples = {{"xpurun runs", "the runs of this directory and how they ended"},
+                    {"xpurun runs show latest", "one run"},
+                    {"xpurun runs prune --older-than 14d --dry-run", "which runs are older than two weeks"},
+                    {"xpurun runs prune --keep 20 --max-size 10G --yes", "for a cron job"}},
+       .manual = "xpurun-runs(1)"},
+      {.name = "doctor",
+       .group = "Looking after",
+       .summary = "check that xpurun can work on this host",
+       .synopsis = {"xpurun doctor [OPTION]... [--] [COMMAND [ARGUMENT]...]"},
+       .description =
+           "Attaches to a test process, preloads the library, reads a Python, and checks the limits, the "
+           "container, the GPU driver and NCCL. Each line says ok, warn or fail, what is lost and what to "
+           "do. With COMMAND, also checks that the library reaches COMMAND and which Python it uses; "
+           "COMMAND is not run.",
+       .options = doctor_options(),
+       .operands = Operands::program,
+       .examples = {{"xpurun doctor", "check this host"},
+                    {"xpurun doctor -- torchrun train.py", "check this host and this command"},
+                    {"xpurun doctor --json",
+                     "for a program, such as `srun --ntasks-per-node=1` over all nodes"}},
+       .manual = "xpurun-doctor(1)"},
+      {.name = "env",
+       .group = "Looking after",
+       .summary = "show every option of run, its value and where the value was set",
+       .synopsis = {"xpurun env [OPTION]..."},
+       .description =
+           "Shows the settings that `xpurun run` would use here, from the environment, ./xpurun.conf, the "
+           "user's xpurun.conf or the defaults, and names unknown XPURUN_* variables. To run the program env "
+           "under xpurun: xpurun -- env ...",
+       .options = env_options(),
+       .examples = {{"xpurun env", "the settings and their sources"}},
+       .manual = "xpurun-env(1)"},
+  };
+}
+
+}  // namespace xpurun::launcher

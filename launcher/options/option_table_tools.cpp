@@ -1,0 +1,135 @@
+// Options of the commands that look after runs and hosts: top, ctl, runs, doctor, env, version.
+#include "launcher/options/option_table.h"
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr std::string_view kWhich = "Which runs";
+constexpr std::string_view kRemoving = "Removing (prune)";
+constexpr std::string_view kOutput = "Output";
+
+constexpr OptionSpec kHelp{.name = "help", .short_name = 'h', .group = "General", .help = "print this help"};
+constexpr OptionSpec kJson{.name = "json", .group = kOutput, .help = "print one JSON document"};
+
+constexpr OptionSpec kTop[] = {
+    {.name = "interval",
+     .kind = ValueKind::duration,
+     .metavar = "DURATION",
+     .default_text = "1s",
+     .group = kOutput,
+     .help = "time between two refreshes"},
+    {.name = "once",
+     .group = kOutput,
+     .help = "print the table once and exit; the default without a terminal"},
+    kHelp,
+};
+
+constexpr std::string_view kTracing = "Tracing (trace)";
+
+constexpr OptionSpec kCtl[] = {
+    {.name = "run",
+     .kind = ValueKind::directory,
+     .metavar = "DIR",
+     .words = "latest",
+     .default_text = "latest",
+     .group = kWhich,
+     .help = "the run directory; latest: in xpurun-runs"},
+    {.name = "count",
+     .kind = ValueKind::number,
+     .metavar = "N",
+     .default_text = "1000",
+     .group = kTracing,
+     .help = "number of timed calls to record per rank"},
+    {.name = "at",
+     .kind = ValueKind::text,
+     .metavar = "TIME",
+     .group = kTracing,
+     .help =
+         "begin at this second since 1970 (UTC), the same on all hosts, or after +DURATION; default: now"},
+    {.name = "kinds",
+     .kind = ValueKind::list,
+     .metavar = "LIST",
+     .group = kTracing,
+     .help = "record only these, with commas: matmul, collective, memory, host; default: all but host"},
+    {.name = "timeout",
+     .kind = ValueKind::duration,
+     .metavar = "DURATION",
+     .default_text = "60s",
+     .group = kTracing,
+     .help = "end the trace after this time, complete or not"},
+    {.name = "name",
+     .kind = ValueKind::text,
+     .metavar = "NAME",
+     .group = kTracing,
+     .help = "name of the trace, part of the name of its directory"},
+    {.name = "background", .group = kTracing, .help = "return at once instead of when the trace is complete"},
+    {.name = "json", .group = kOutput, .help = "print the answer as one line of JSON"},
+    kHelp,
+};
+
+constexpr OptionSpec kRuns[] = {
+    {.name = "runs-dir",
+     .kind = ValueKind::directory,
+     .metavar = "DIR",
+     .default_text = "xpurun-runs",
+     .group = kWhich,
+     .help = "where the run directories are"},
+    {.name = "keep",
+     .kind = ValueKind::number,
+     .metavar = "N",
+     .group = kRemoving,
+     .help = "remove all but the N newest runs"},
+    {.name = "older-than",
+     .kind = ValueKind::duration,
+     .metavar = "DURATION",
+     .group = kRemoving,
+     .help = "remove runs that ended more than this time ago"},
+    {.name = "max-size",
+     .kind = ValueKind::size,
+     .metavar = "SIZE",
+     .group = kRemoving,
+     .help = "remove the oldest runs until the others take at most this size on disk"},
+    {.name = "dry-run",
+     .short_name = 'n',
+     .group = kRemoving,
+     .help = "only print which runs would be removed"},
+    {.name = "yes", .short_name = 'y', .group = kRemoving, .help = "do not ask"},
+    kJson,
+    kHelp,
+};
+
+constexpr OptionSpec kDoctor[] = {kJson, kHelp};
+constexpr OptionSpec kEnv[] = {kJson, kHelp};
+
+constexpr OptionSpec kVersion[] = {
+    {.name = "verbose",
+     .short_name = 'v',
+     .group = kOutput,
+     .help = "also print the paths of its parts, its output formats and this host"},
+    kJson,
+    kHelp,
+};
+
+}  // namespace
+
+std::span<const OptionSpec> top_options() {
+  return kTop;
+}
+std::span<const OptionSpec> ctl_options() {
+  return kCtl;
+}
+std::span<const OptionSpec> runs_options() {
+  return kRuns;
+}
+std::span<const OptionSpec> doctor_options() {
+  return kDoctor;
+}
+std::span<const OptionSpec> env_options() {
+  return kEnv;
+}
+std::span<const OptionSpec> version_options() {
+  return kVersion;
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,289 @@
+#include "launcher/options/run_settings.h"
+
+#include "common/base/strings.h"
+#include "launcher/options/argv_split.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <optional>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// About three years. Longer durations would overflow nanoseconds in 64 bits or milliseconds in timers.
+constexpr double kLongestDuration = 1e8;
+// Event files: each of their eight parts must hold a few blocks.
+constexpr uint64_t kSmallestSize = uint64_t{1} << 20;
+constexpr int64_t kLargestNumber = 1'000'000;
+
+std::vector<std::string> words_of(const OptionSpec& o) {
+  std::vector<std::string> out;
+  for (std::string_view word : base::split(o.words, ' ')) {
+    if (!word.empty()) {
+      out.emplace_back(word);
+    }
+  }
+  return out;
+}
+
+bool is_word(const OptionSpec& o, std::string_view value) {
+  const auto words = words_of(o);
+  return std::find(words.begin(), words.end(), value) != words.end();
+}
+
+std::optional<std::string_view> on_off(std::string_view value) {
+  for (std::string_view yes : {"on", "yes", "true", "1"}) {
+    if (value == yes) {
+      return "on";
+    }
+  }
+  for (std::string_view no : {"off", "no", "false", "0"}) {
+    if (value == no) {
+      return "off";
+    }
+  }
+  return std::nullopt;
+}
+
+int signal_number(std::string_view name) {
+  if (name == "HUP") {
+    return SIGHUP;
+  }
+  if (name == "QUIT") {
+    return SIGQUIT;
+  }
+  if (name == "USR1") {
+    return SIGUSR1;
+  }
+  return name == "USR2" ? SIGUSR2 : 0;
+}
+
+// "0.1%" is 0.001.
+std::optional<double> share_of(const std::string& value) {
+  char* end = nullptr;
+  const double percent = std::strtod(value.c_str(), &end);
+  const bool plain = !value.empty() && value.find_first_not_of("0123456789.%") == std::string::npos;
+  if (!plain || end == value.c_str() || std::string_view(end) != "%" || percent < 0.0001 || percent > 100) {
+    return std::nullopt;
+  }
+  return percent / 100;
+}
+
+Timing timing_named(std::string_view name) {
+  return name == "light" ? Timing::light : (name == "full" ? Timing::full : Timing::off);
+}
+
+NcclProfiler profiler_named(std::string_view name) {
+  return name == "always" ? NcclProfiler::always
+                          : (name == "never" ? NcclProfiler::never : NcclProfiler::automatic);
+}
+
+// Reads values that check_value has passed.
+class Reader {
+ public:
+  explicit Reader(const Settings& settings) : settings_(settings) {}
+
+  // Keeps `fallback`, the default in RunOptions, if the option is not set.
+  double seconds(std::string_view name, double fallback, double of_word) const {
+    const Setting* s = settings_.find(name);
+    return s == nullptr ? fallback : base::parse_duration_s(s->value).value_or(of_word);
+  }
+  int number(std::string_view name, int fallback) const {
+    const Setting* s = settings_.find(name);
+    return s == nullptr ? fallback : static_cast<int>(base::parse_int(s->value).value_or(fallback));
+  }
+  uint64_t size(std::string_view name, uint64_t fallback, uint64_t of_word) const {
+    const Setting* s = settings_.find(name);
+    return s == nullptr ? fallback : base::parse_size(s->value).value_or(of_word);
+  }
+  bool is_on(std::string_view name, bool fallback) const {
+    const Setting* s = settings_.find(name);
+    return s == nullptr ? fallback : on_off(s->value) == "on";
+  }
+  std::string text(std::string_view name, const std::string& fallback) const {
+    const Setting* s = settings_.find(name);
+    return s == nullptr ? fallback : s->value;
+  }
+
+ private:
+  const Settings& settings_;
+};
+
+base::Error bad_value(const OptionSpec& option, const Setting& setting, const base::Error& why) {
+  const std::string where =
+      setting.precedence == 0 ? std::string() : fmt::format(" (set in {})", setting.source);
+  if (setting.precedence >= static_cast<int>(FileLevel::project)) {
+    return {.what = fmt::format("{}: {}: {}", setting.source, option.name, why.what),
+            .id = "E-CONFIG",
+            .hint = "man 5 xpurun.conf"};
+  }
+  return usage_error(fmt::format("--{}: {}{}", option.name, why.what, where), *find_command("run"));
+}
+
+StatusLine status_line(std::string_view word) {
+  return word == "always" ? StatusLine::always : word == "never" ? StatusLine::never : StatusLine::automatic;
+}
+
+int verbosity(const Settings& settings, const Reader& read) {
+  const Setting* quiet = settings.find("quiet");
+  const Setting* verbose = settings.find("verbose");
+  const bool is_quiet = read.is_on("quiet", false);
+  const int level = std::min(read.number("verbose", 0), 2);
+  if (!is_quiet || level == 0) {
+    return is_quiet ? -1 : level;
+  }
+  // If both are set, the source with the higher precedence decides. On one command line -q wins over -v.
+  return verbose->precedence < quiet->precedence ? level : -1;
+}
+
+}  // namespace
+
+base::Status check_value(const OptionSpec& o, const std::string& value) {
+  const std::string shown = base::sanitize(value);
+  switch (o.kind) {
+    case ValueKind::none:
+      break;
+    case ValueKind::on_off:
+      if (!on_off(value)) {
+        return base::fail(fmt::format("'{}' is neither on nor off", shown));
+      }
+      return {};
+    case ValueKind::repeated:
+    case ValueKind::number: {
+      const auto n = base::parse_int(value);
+      const int64_t least = o.kind == ValueKind::number ? 1 : 0;
+      if (!n || *n < least || *n > kLargestNumber) {
+        return base::fail(fmt::format("'{}' is not a number from {} to {}", shown, least, kLargestNumber));
+      }
+      return {};
+    }
+    case ValueKind::duration: {
+      if (is_word(o, value)) {
+        return {};
+      }
+      const auto s = base::parse_duration_s(value);
+      if (!s) {
+        const std::string or_word = o.words.empty() ? "" : fmt::format(", or {}", o.words);
+        return base::fail(
+            fmt::format("'{}' is not a duration; write 90, 90s, 5m, 1.5h, 2d or 250ms{}", shown, or_word));
+      }
+      if (*s > kLongestDuration) {
+        return base::fail(fmt::format("'{}' is longer than three years", shown));
+      }
+      return {};
+    }
+    case ValueKind::size:
+      if (!base::parse_size(value) && !is_word(o, value)) {
+        return base::fail(fmt::format("'{}' is not a size; write 4096, 64K, 500M or 10G", shown));
+      }
+      return {};
+    case ValueKind::choice:
+      if (!is_word(o, value)) {
+        return base::fail(fmt::format("'{}' is not one of {}", shown, base::join(words_of(o), ", ")));
+      }
+      return {};
+    case ValueKind::share:
+      if (!share_of(value)) {
+        return base::fail(fmt::format("'{}' is not a share from 0.0001% to 100%; write 0.1%", shown));
+      }
+      return {};
+    case ValueKind::port: {
+      const auto n = base::parse_int(value);
+      if (!is_word(o, value) && (!n || *n < 1 || *n > 65535)) {
+        const auto words = base::join(words_of(o), ", ");
+        return base::fail(fmt::format("'{}' is not a port from 1 to 65535, nor one of {}", shown, words));
+      }
+      return {};
+    }
+    case ValueKind::directory:
+    case ValueKind::file:
+    case ValueKind::text:
+    case ValueKind::list:
+      break;
+  }
+  return {};
+}
+
+base::Result<RunOptions> to_run_options(const Settings& settings) {
+  RunOptions out;
+  for (const OptionSpec& o : run_options()) {
+    const Setting* s = settings.find(o.name);
+    if (s == nullptr) {
+      continue;
+    }
+    base::Status checked = check_value(o, s->value);
+    const bool must_be_positive = o.name == "dump-deadline" || o.name == "poll";
+    if (checked && must_be_positive && base::parse_duration_s(s->value) == 0.0) {
+      checked = base::fail("must be longer than 0");
+    }
+    const uint64_t size = o.kind == ValueKind::size ? base::parse_size(s->value).value_or(0) : 0;
+    if (checked && size > 0 && size < kSmallestSize) {
+      checked = base::fail("must be 0 or at least 1M");
+    }
+    if (checked && o.name == "peak" && !s->value.empty()) {
+      if (const auto peaks = Peaks::parse(s->value); !peaks) {
+        checked = base::fail(peaks.error());
+      }
+    }
+    if (!checked) {
+      return base::fail(bad_value(o, *s, checked.error()));
+    }
+    out.origins.push_back({std::string(o.name), s->value, s->source});
+  }
+  const Reader read(settings);
+  out.hang_timeout_s = read.seconds("hang-timeout", out.hang_timeout_s, 0);
+  out.busy_timeouts = read.number("busy-timeouts", out.busy_timeouts);
+  out.on_hang = read.text("on-hang", "report") == "kill" ? OnHang::kill : OnHang::report;
+  out.hang_idle = read.is_on("hang-idle", out.hang_idle);
+  out.poll_s = read.seconds("poll", out.poll_s, 0);
+  out.dump_signal = signal_number(read.text("dump-signal", "none"));
+  out.gpu_stacks = read.text("gpu-stacks", out.gpu_stacks);
+  out.dump_deadline_s = read.seconds("dump-deadline", out.dump_deadline_s, out.dump_deadline_s);
+  out.crash_wait_s = read.seconds("crash-wait", out.crash_wait_s, 0);
+  out.grace_s = read.seconds("grace", out.grace_s, kForever);
+  out.out_dir = read.text("out", out.out_dir);
+  out.runs_dir = read.text("runs-dir", out.runs_dir);
+  out.name = read.text("name", out.name);
+  out.report = read.is_on("report", out.report);
+  out.prefix = read.is_on("prefix", out.prefix);
+  out.logs = read.is_on("logs", out.logs) || out.prefix;
+  out.status = status_line(read.text("status", "auto"));
+  out.verbosity = verbosity(settings, read);
+  out.preload = read.is_on("preload", out.preload);
+  out.preload_path = read.text("preload-library", out.preload_path);
+  out.timing = timing_named(read.text("timing", "off"));
+  out.nccl_profiler = profiler_named(read.text("nccl-profiler", "auto"));
+  out.overhead_budget = share_of(read.text("overhead-budget", "0.1%")).value_or(out.overhead_budget);
+  if (const std::string peak = read.text("peak", ""); !peak.empty()) {
+    XPURUN_TRY_ASSIGN(out.peaks, Peaks::parse(peak));
+  }
+  const std::string port = read.text("metrics-port", "auto");
+  out.metrics_port = port == "off" ? kNoPort : static_cast<int>(base::parse_int(port).value_or(0));
+  out.shape_metrics = read.is_on("shape-metrics", out.shape_metrics);
+  out.event_bytes = read.size("events", out.event_bytes, 0);
+  const std::string control = read.text("control-port", "off");
+  out.control_port = control == "off" ? kNoPort : static_cast<int>(base::parse_int(control).value_or(0));
+  out.control_token = read.text("control-auth", "token") == "token";
+  return out;
+}
+
+std::string print_config(const Settings& settings) {
+  std::string out;
+  for (const OptionSpec& o : run_options()) {
+    if (o.scope == Scope::command_line) {
+      continue;
+    }
+    const Setting* s = settings.find(o.name);
+    const std::string value = s != nullptr ? s->value : std::string(o.default_text);
+    const std::string source = s != nullptr ? s->source : "default";
+    out += fmt::format("{:<16} {:<16} {}\n", o.name, value.empty() ? "-" : base::sanitize(value),
+                       base::sanitize(source));
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher

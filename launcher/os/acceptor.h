@@ -1,0 +1,39 @@
+// Acceptor: takes the connections of a listening socket on the event loop. Where no descriptor is free the
+// listener rests for a moment: a level-triggered loop would otherwise spin on a connection that nobody can
+// take.
+#pragma once
+
+#include "common/base/fd.h"
+#include "common/base/result.h"
+#include "launcher/os/event_loop.h"
+
+#include <functional>
+
+namespace xpurun::launcher {
+
+class Acceptor {
+ public:
+  using Handler = std::function<void(base::UniqueFd connection)>;
+
+  // Connections are close-on-exec and non-blocking.
+  Acceptor(EventLoop& loop, Handler handler) : loop_(loop), handler_(std::move(handler)) {}
+  ~Acceptor() { close(); }
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+
+  // `listener` is non-blocking and listens already.
+  base::Status start(base::UniqueFd listener);
+  bool listening() const { return listener_.valid(); }
+  void close();
+
+ private:
+  base::Status watch();
+  void accept_some();
+
+  EventLoop& loop_;
+  Handler handler_;
+  base::UniqueFd listener_;
+  EventLoop::TimerId rest_ = 0;
+};
+
+}  // namespace xpurun::launcher

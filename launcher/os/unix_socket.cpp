@@ -1,0 +1,36 @@
+#include "launcher/os/unix_socket.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+namespace xpurun::launcher {
+
+base::Result<base::UniqueFd> listen_unix(const std::string& path, int type) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() > kMaxSocketPath) {
+    return base::fail(fmt::format("socket path is longer than {} bytes: {}", kMaxSocketPath, path));
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  base::UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) {
+    return base::fail_errno("cannot create a socket");
+  }
+  const mode_t old_mask = ::umask(0177);
+  const int rc = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const int err = errno;
+  ::umask(old_mask);
+  if (rc != 0) {
+    return base::fail_errno(fmt::format("cannot bind {}", path), err);
+  }
+  if (::listen(fd.get(), 128) != 0) {
+    return base::fail_errno(fmt::format("cannot listen on {}", path));
+  }
+  return fd;
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,88 @@
+#include "launcher/processes/child_waits.h"
+
+#include <algorithm>
+#include <array>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// Those of the standard library, from the system call out to the user's call.
+constexpr size_t kFrames = 8;
+constexpr base::MonoNs kOpenAgain = 1'000'000'000;
+constexpr base::MonoNs kLinger = 30'000'000'000;
+
+struct Pattern {
+  std::string_view file;  // its end
+  std::string_view function;
+  ProcessWait wait;
+};
+
+constexpr std::array kPatterns = {
+    Pattern{"torch/multiprocessing/spawn.py", "join", ProcessWait::launcher},
+    Pattern{"/multiprocessing/process.py", "join", ProcessWait::perhaps},
+    Pattern{"/subprocess.py", "wait", ProcessWait::perhaps},
+    Pattern{"/subprocess.py", "_wait", ProcessWait::perhaps},
+    Pattern{"/subprocess.py", "communicate", ProcessWait::perhaps},
+    Pattern{"/subprocess.py", "_communicate", ProcessWait::perhaps},
+};
+
+}  // namespace
+
+ProcessWait process_wait(const std::vector<stackdump::CodeName>& innermost_first) {
+  for (const stackdump::CodeName& code : innermost_first) {
+    const std::string_view file = code.file;
+    const std::string_view name = std::string_view(code.function).substr(code.function.rfind('.') + 1);
+    for (const Pattern& p : kPatterns) {
+      if (file.ends_with(p.file) && name == p.function) {
+        return p.wait;
+      }
+    }
+  }
+  return ProcessWait::none;
+}
+
+ProcessWait ChildWaits::wait_of(base::Pid pid, Watched& watched, base::MonoNs now) {
+  if (!watched.reader) {
+    if (now < watched.next_open) {
+      return ProcessWait::none;
+    }
+    watched.next_open = now + kOpenAgain;
+    auto opened = stackdump::PositionReader::open(pid);
+    if (!opened) {
+      return ProcessWait::none;
+    }
+    watched.reader.emplace(std::move(*opened));
+  }
+  const auto frames = watched.reader->innermost(kFrames);
+  if (!frames) {
+    watched.reader.reset();
+    return ProcessWait::none;
+  }
+  return process_wait(*frames);
+}
+
+std::set<base::Pid> ChildWaits::look(const std::vector<base::Pid>& pids, base::MonoNs now) {
+  std::erase_if(watched_, [&](const auto& entry) {
+    return std::find(pids.begin(), pids.end(), entry.first) == pids.end();
+  });
+  std::set<base::Pid> out;
+  for (const base::Pid pid : pids) {
+    Watched& watched = watched_[pid];
+    const ProcessWait wait = wait_of(pid, watched, now);
+    if (wait != ProcessWait::none) {
+      watched.since = watched.since == 0 ? now : watched.since;
+      watched.last = now;
+      watched.counts = watched.counts || wait == ProcessWait::launcher || now - watched.since >= patience_;
+    } else {
+      watched.since = 0;
+      watched.counts = watched.counts && now - watched.last < kLinger;
+    }
+    if (watched.counts) {
+      out.insert(pid);
+    }
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher

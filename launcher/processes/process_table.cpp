@@ -1,0 +1,479 @@
+#include "launcher/processes/process_table.h"
+
+#include "common/base/strings.h"
+#include "common/model/secrets/redact.h"
+
+#include <algorithm>
+#include <signal.h>
+
+namespace xpurun::launcher {
+
+using base::Pid;
+
+namespace {
+
+bool looks_like_python(const std::string& exe) {
+  return base::base_name(exe).starts_with("python");
+}
+
+bool maps_contain(const base::ProcFs& proc, Pid pid, std::string_view name) {
+  return proc.text(pid, "maps").find(name) != std::string::npos;
+}
+
+}  // namespace
+
+ProcessTable::ProcessTable(Pid supervisor, base::MonoNs started, base::ProcFs proc)
+    : proc_(std::move(proc)), supervisor_(supervisor), started_(started) {}
+
+void ProcessTable::walk(Pid pid, std::vector<Pid>& found) const {
+  for (Pid child : proc_.children(pid)) {
+    if (ignored_.count(child) != 0 || std::find(found.begin(), found.end(), child) != found.end()) {
+      continue;
+    }
+    found.push_back(child);
+    walk(child, found);
+  }
+}
+
+void ProcessTable::inspect(TrackedProcess& p) {
+  const Pid pid = p.record.pid;
+  p.record.cmdline = model::redact_argv(proc_.cmdline(pid));
+  p.identity = identity_from(proc_.environ(pid));
+  std::string exe = proc_.exe(pid);
+  // A child that is seen between its fork and its exec looks like its parent.
+  p.record.python = p.record.python && (p.exe.empty() || exe == p.exe);
+  p.exe = std::move(exe);
+  p.record.python = p.record.python || looks_like_python(p.exe) || maps_contain(proc_, pid, "libpython");
+  p.record.preload = maps_contain(proc_, pid, "libxpurun_preload.so");
+}
+
+void ProcessTable::refresh() {
+  std::vector<Pid> found;
+  walk(supervisor_, found);
+  const base::MonoNs now = base::mono_ns();
+  std::vector<Pid> newcomers;
+  for (Pid pid : found) {
+    const auto st = proc_.stat(pid);
+    if (!st || st->state == 'Z' || st->state == 'X') {
+      continue;
+    }
+    auto it = processes_.find(pid);
+    if (it != processes_.end() && it->second.record.start_ticks != st->start_ticks) {
+      it->second.alive = false;
+      dead_.push_back(std::move(it->second));
+      processes_.erase(it);
+      it = processes_.end();
+    }
+    if (it == processes_.end()) {
+      TrackedProcess p;
+      p.record.pid = pid;
+      p.record.start_ticks = st->start_ticks;
+      p.record.role = model::ProcessRole::other;
+      p.record.seen_s = base::ns_to_s(now - started_);
+      p.seen = now;
+      if (auto fd = Pidfd::open(pid)) {
+        p.pidfd = std::move(*fd);
+      }
+      it = processes_.emplace(pid, std::move(p)).first;
+      newcomers.push_back(pid);
+    }
+    TrackedProcess& p = it->second;
+    const bool young = now - p.seen < base::s_to_ns(3);
+    // exec changes the thread name nearly always; a young process is looked at until it has settled.
+    const bool changed = p.record.comm != st->comm;
+    p.record.ppid = st->ppid;
+    p.record.comm = st->comm;
+    if (changed || young) {
+      inspect(p);
+    }
+  }
+  assign_roles();
+  for (Pid pid : newcomers) {
+    if (on_found_) {
+      on_found_(processes_.at(pid));
+    }
+  }
+}
+
+bool ProcessTable::descends_from(const TrackedProcess& p, Pid ancestor) const {
+  Pid at = p.record.ppid;
+  for (int depth = 0; depth < 64 && at > 1 && at != supervisor_; ++depth) {
+    if (at == ancestor) {
+      return true;
+    }
+    const auto it = processes_.find(at);
+    if (it == processes_.end()) {
+      return false;
+    }
+    at = it->second.record.ppid;
+  }
+  return false;
+}
+
+void ProcessTable::assign_roles() {
+  for (const auto& [pid, p] : processes_) {
+    if (p.alive && p.identity && (!kind_ || p.identity->kind < *kind_)) {
+      kind_ = p.identity->kind;
+    }
+  }
+  if (!kind_) {
+    assign_by_parents();
+    return;
+  }
+  find_left_behind();
+  // Of all processes that carry a rank's variables, the rank is the topmost Python; without one, the topmost.
+  std::map<base::Rank, Pid> chosen;
+  const auto better = [&](const TrackedProcess& a, const TrackedProcess& b) {
+    if (a.record.python != b.record.python) {
+      return a.record.python;
+    }
+    return descends_from(b, a.record.pid);
+  };
+  for (const auto& [pid, p] : processes_) {
+    if (!p.alive || !p.identity || p.identity->kind != *kind_ || p.left_behind) {
+      continue;
+    }
+    const auto it = chosen.find(p.identity->rank);
+    if (it == chosen.end() || better(p, processes_.at(it->second))) {
+      chosen[p.identity->rank] = pid;
+    }
+  }
+  for (auto& [pid, p] : processes_) {
+    if (!p.alive) {
+      continue;
+    }
+    model::ProcessRecord& r = p.record;
+    if (p.left_behind) {
+      r.role = r.python ? model::ProcessRole::worker : model::ProcessRole::child;
+      r.rank = p.identity->rank;
+      r.local_rank = -1;
+      continue;
+    }
+    const bool carries = p.identity && p.identity->kind == *kind_;
+    if (carries && chosen.at(p.identity->rank) == pid) {
+      r.role = model::ProcessRole::rank;
+      r.rank = p.identity->rank;
+      r.local_rank = p.identity->local_rank;
+      r.identity = std::string(name_of(*kind_));
+      continue;
+    }
+    r.rank = base::kNoRank;
+    r.local_rank = -1;
+    r.role = model::ProcessRole::other;
+    for (const auto& [rank, rank_pid] : chosen) {
+      if (descends_from(p, rank_pid)) {
+        r.role = r.python ? model::ProcessRole::worker : model::ProcessRole::child;
+        r.rank = rank;
+      } else if (descends_from(processes_.at(rank_pid), pid)) {
+        r.role = model::ProcessRole::agent;
+        r.rank = base::kNoRank;
+        break;
+      }
+    }
+  }
+}
+
+bool ProcessTable::known_rank_before(const TrackedProcess& p) const {
+  const auto is_it = [&](const TrackedProcess& other) {
+    return other.record.role == model::ProcessRole::rank && other.identity == p.identity &&
+           std::pair(other.record.start_ticks, other.record.pid) <
+               std::pair(p.record.start_ticks, p.record.pid);
+  };
+  return std::any_of(dead_.begin(), dead_.end(), is_it) ||
+         std::any_of(processes_.begin(), processes_.end(),
+                     [&](const auto& entry) { return is_it(entry.second); });
+}
+
+// Orphans, which are our children now, with the variables of a rank that was known before them. A launcher
+// that restarts a rank is that rank's parent, so a new rank is no orphan; one that has been a rank stays one
+// when its launcher ends.
+void ProcessTable::find_left_behind() {
+  for (auto& [pid, p] : processes_) {
+    const bool orphan = p.record.ppid == supervisor_ && pid != main_;
+    if (p.alive && p.identity && orphan && p.record.role != model::ProcessRole::rank &&
+        known_rank_before(p)) {
+      p.left_behind = true;
+    }
+  }
+}
+
+const TrackedProcess* ProcessTable::topmost_python() const {
+  const TrackedProcess* chosen = nullptr;
+  for (const auto& [pid, p] : processes_) {
+    if (p.alive && p.record.python && (chosen == nullptr || descends_from(*chosen, pid))) {
+      chosen = &p;
+    }
+  }
+  return chosen;
+}
+
+// The processes that a fork server has forked look like it.
+bool ProcessTable::is_helper(const TrackedProcess& p) const {
+  const TrackedProcess* parent = find(p.record.ppid);
+  switch (multiprocessing_part(p.record.cmdline)) {
+    case MultiprocessingPart::none:
+      return false;
+    case MultiprocessingPart::fork_server:
+      return parent == nullptr ||
+             multiprocessing_part(parent->record.cmdline) != MultiprocessingPart::fork_server;
+    case MultiprocessingPart::resource_tracker:
+      break;
+  }
+  return true;
+}
+
+std::vector<TrackedProcess*> ProcessTable::started_by(base::Pid ancestor) {
+  std::vector<TrackedProcess*> out;
+  for (auto& [pid, p] : processes_) {
+    // One that failed before its parent was seen to wait for it counts as well.
+    const bool failed = !p.alive && p.record.death.happened && !p.record.death.wait_status.succeeded();
+    if (!(p.alive || failed) || !p.record.python || !descends_from(p, ancestor) || is_helper(p)) {
+      continue;
+    }
+    const TrackedProcess* between = find(p.record.ppid);
+    while (between != nullptr && between->record.pid != ancestor &&
+           (!between->record.python || is_helper(*between))) {
+      between = find(between->record.ppid);
+    }
+    if (between != nullptr && between->record.pid == ancestor) {
+      out.push_back(&p);
+    }
+  }
+  return out;
+}
+
+void ProcessTable::find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>& ranks) {
+  if (spawners_.count(p.record.pid) == 0) {
+    ranks.push_back(&p);
+    return;
+  }
+  p.spawned = false;
+  const std::vector<TrackedProcess*> children = started_by(p.record.pid);
+  for (TrackedProcess* child : children) {
+    // One that was over before the others began, as a trial of whether something can be imported, is none.
+    const bool belongs =
+        child->alive || std::any_of(children.begin(), children.end(), [&](const auto* other) {
+          return other->alive && other->record.seen_s <= child->record.death.at_s;
+        });
+    if (belongs) {
+      child->spawned = true;
+      find_spawned(*child, ranks);
+    }
+  }
+}
+
+// In the order of their start; the dead keep their numbers.
+void ProcessTable::number_spawned() {
+  std::vector<TrackedProcess*> all;
+  for (TrackedProcess& p : dead_) {
+    all.push_back(&p);
+  }
+  for (auto& [pid, p] : processes_) {
+    all.push_back(&p);
+  }
+  std::erase_if(all, [](const TrackedProcess* p) { return !p->spawned; });
+  std::sort(all.begin(), all.end(), [](const TrackedProcess* a, const TrackedProcess* b) {
+    return std::pair(a->record.start_ticks, a->record.pid) < std::pair(b->record.start_ticks, b->record.pid);
+  });
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i]->record.rank = static_cast<base::Rank>(i);
+    all[i]->record.local_rank = static_cast<int>(i);
+  }
+}
+
+// No launcher's variables anywhere: rank 0 is the topmost Python process, or the ranks are those that it only
+// waits for; without Python, the command itself.
+void ProcessTable::assign_by_parents() {
+  std::vector<TrackedProcess*> ranks;
+  if (const TrackedProcess* top = topmost_python()) {
+    find_spawned(*find(top->record.pid), ranks);
+  } else if (TrackedProcess* command = find(main_); command != nullptr && command->alive) {
+    ranks.push_back(command);
+  }
+  // Those whose parent has ended are what they were.
+  for (auto& [pid, p] : processes_) {
+    const auto above = [&, found = &p](const TrackedProcess* rank) {
+      return rank == found || descends_from(*found, rank->record.pid);
+    };
+    if (p.alive && p.spawned && spawners_.count(p.record.pid) == 0 &&
+        std::none_of(ranks.begin(), ranks.end(), above)) {
+      ranks.push_back(&p);
+    }
+  }
+  for (auto& [pid, p] : processes_) {
+    if (p.alive) {
+      p.record.role = spawners_.count(pid) != 0 ? model::ProcessRole::agent : model::ProcessRole::other;
+      p.record.rank = base::kNoRank;
+      p.record.local_rank = -1;
+      p.record.identity.clear();
+    }
+  }
+  for (TrackedProcess* rank : ranks) {
+    rank->record.role = model::ProcessRole::rank;
+    rank->record.identity = rank->spawned ? "spawned" : "single";
+    rank->record.rank = 0;
+    rank->record.local_rank = 0;
+  }
+  number_spawned();
+  for (auto& [pid, p] : processes_) {
+    for (const TrackedProcess* rank : ranks) {
+      if (p.alive && descends_from(p, rank->record.pid)) {
+        p.record.role = p.record.python ? model::ProcessRole::worker : model::ProcessRole::child;
+        p.record.rank = rank->record.rank;
+      }
+    }
+  }
+}
+
+bool ProcessTable::has_python_below(Pid ancestor) const {
+  return std::any_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
+    const TrackedProcess& p = entry.second;
+    return p.alive && p.record.python && descends_from(p, ancestor);
+  });
+}
+
+std::vector<base::Pid> ProcessTable::possible_spawners() const {
+  std::vector<base::Pid> out;
+  for (const auto& [pid, p] : processes_) {
+    const bool is_one = spawners_.count(pid) != 0;
+    const bool could_be = !kind_ && p.record.role == model::ProcessRole::rank && p.record.python;
+    if (p.alive && (is_one || (could_be && has_python_below(pid)))) {
+      out.push_back(pid);
+    }
+  }
+  return out;
+}
+
+void ProcessTable::signal_main(int signal) const {
+  const TrackedProcess* command = find(main_);
+  if (command != nullptr && command->pidfd) {
+    (void)command->pidfd.send_signal(signal);
+  } else if (main_ > 0 && (command == nullptr || command->alive)) {
+    (void)::kill(main_, signal);
+  }
+}
+
+void ProcessTable::mark_dead(Pid pid) {
+  const auto it = processes_.find(pid);
+  if (it == processes_.end()) {
+    return;
+  }
+  it->second.alive = false;
+  if (it->second.record.role != model::ProcessRole::rank) {
+    return;
+  }
+  // What it has started is not the rank now, whatever its variables say.
+  for (auto& [below, p] : processes_) {
+    if (p.alive && p.identity && p.identity == it->second.identity && descends_from(p, pid)) {
+      p.left_behind = true;
+    }
+  }
+}
+
+void ProcessTable::note_python(Pid pid) {
+  const auto it = processes_.find(pid);
+  if (it != processes_.end()) {
+    it->second.record.python = true;
+  }
+}
+
+TrackedProcess* ProcessTable::find(Pid pid) {
+  const auto it = processes_.find(pid);
+  return it == processes_.end() ? nullptr : &it->second;
+}
+
+const TrackedProcess* ProcessTable::find(Pid pid) const {
+  const auto it = processes_.find(pid);
+  return it == processes_.end() ? nullptr : &it->second;
+}
+
+std::vector<const TrackedProcess*> ProcessTable::living() const {
+  std::vector<const TrackedProcess*> out;
+  for (const auto& [pid, p] : processes_) {
+    if (p.alive) {
+      out.push_back(&p);
+    }
+  }
+  return out;
+}
+
+std::vector<Descendant> ProcessTable::descendants_of(Pid pid) const {
+  const TrackedProcess* above = find(pid);
+  std::vector<Descendant> out;
+  for (const auto& [below, p] : processes_) {
+    if (!p.alive || above == nullptr || !descends_from(p, pid)) {
+      continue;
+    }
+    // A fork runs on with the program's arguments; the other two ways have their own.
+    const auto& words = p.record.cmdline;
+    const bool forked = words == above->record.cmdline ||
+                        std::find(words.begin(), words.end(), "--multiprocessing-fork") != words.end() ||
+                        multiprocessing_part(words) == MultiprocessingPart::fork_server;
+    out.push_back({.pid = below,
+                   .parent = p.record.ppid,
+                   .python = p.record.python,
+                   .forked = p.record.python && forked,
+                   .name = p.record.comm});
+  }
+  return out;
+}
+
+std::vector<const TrackedProcess*> ProcessTable::living_ranks() const {
+  std::vector<const TrackedProcess*> out;
+  for (const auto& [pid, p] : processes_) {
+    if (p.alive && p.record.role == model::ProcessRole::rank) {
+      out.push_back(&p);
+    }
+  }
+  std::sort(out.begin(), out.end(),
+            [](const auto* a, const auto* b) { return a->record.rank < b->record.rank; });
+  return out;
+}
+
+std::vector<const TrackedProcess*> ProcessTable::dead_ranks() const {
+  std::vector<const TrackedProcess*> out;
+  for (const auto& [pid, p] : processes_) {
+    if (!p.alive && p.record.role == model::ProcessRole::rank) {
+      out.push_back(&p);
+    }
+  }
+  return out;
+}
+
+std::vector<model::ProcessRecord> ProcessTable::records() const {
+  std::vector<model::ProcessRecord> out;
+  const auto add = [&](const TrackedProcess& p) {
+    const bool matters =
+        p.record.role != model::ProcessRole::other && p.record.role != model::ProcessRole::child;
+    if (matters || p.record.pid == main_) {
+      out.push_back(p.record);
+    }
+  };
+  for (const TrackedProcess& p : dead_) {
+    add(p);
+  }
+  for (const auto& [pid, p] : processes_) {
+    add(p);
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+    // Ranks first, in order; then the rest as it appeared.
+    const auto key = [](const model::ProcessRecord& r) {
+      return std::tuple(r.role != model::ProcessRole::rank, r.role == model::ProcessRole::rank ? r.rank : 0,
+                        r.seen_s, r.pid);
+    };
+    return key(a) < key(b);
+  });
+  return out;
+}
+
+int ProcessTable::world_size() const {
+  int size = 0;
+  for (const auto& [pid, p] : processes_) {
+    if (p.record.role == model::ProcessRole::rank) {
+      size = std::max({size, kind_ && p.identity ? p.identity->world_size : 0, p.record.rank + 1});
+    }
+  }
+  return std::max(size, 1);
+}
+
+}  // namespace xpurun::launcher

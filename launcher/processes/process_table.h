@@ -1,0 +1,110 @@
+// ProcessTable: all descendants of the supervisor, and which of them are ranks, workers, agents. Found by
+// walking /proc/PID/task/TID/children; as the supervisor is a subreaper, a process that lost its parent stays
+// in the walk. The table keeps the dead: they are evidence.
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/base/procfs.h"
+#include "common/model/run_manifest.h"
+#include "launcher/os/pidfd.h"
+#include "launcher/processes/descendant.h"
+#include "launcher/processes/identity.h"
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+struct TrackedProcess {
+  model::ProcessRecord record;
+  std::optional<Identity> identity;  // from its environment; says nothing yet about its role
+  Pidfd pidfd;
+  std::string exe;
+  bool alive = true;
+  bool left_behind = false;  // by a rank that has ended: its helper, although it has the rank's variables
+  bool spawned = false;      // a rank because the Python process that started it only waits for it
+  base::MonoNs seen = 0;
+};
+
+class ProcessTable {
+ public:
+  // `started` is the origin of all times in records.
+  ProcessTable(base::Pid supervisor, base::MonoNs started, base::ProcFs proc = base::ProcFs());
+
+  // Called for each process once it is known; its pidfd is open if the kernel has pidfds.
+  void on_found(std::function<void(const TrackedProcess&)> handler) { on_found_ = std::move(handler); }
+
+  // Our own helpers are no part of the job.
+  void ignore(base::Pid pid) { ignored_.insert(pid); }
+  void unignore(base::Pid pid) { ignored_.erase(pid); }
+
+  // The command itself, which is a child of ours.
+  void set_main(base::Pid pid) { main_ = pid; }
+  base::Pid main() const { return main_; }
+  // Without a pidfd by its number, which stays its own until we reap it.
+  void signal_main(int signal) const;
+
+  // Walks the tree, records newcomers, notices exec, and assigns roles anew.
+  void refresh();
+  // Marks one process dead; its record stays.
+  void mark_dead(base::Pid pid);
+  // Python processes that only wait for processes which they have started: where no launcher's variables tell
+  // the ranks apart, they are launchers, and those processes the ranks, numbered in the order of their start.
+  // Takes effect with the next refresh().
+  void set_spawners(std::set<base::Pid> pids) { spawners_ = std::move(pids); }
+  const std::set<base::Pid>& spawners() const { return spawners_; }
+  // Those that could be such: Python processes taken for ranks or launchers that have started others. None
+  // where a launcher's variables tell.
+  std::vector<base::Pid> possible_spawners() const;
+
+  // From the preload's hello: true knowledge about a process that may not have been walked to yet.
+  void note_python(base::Pid pid);
+
+  TrackedProcess* find(base::Pid pid);
+  const TrackedProcess* find(base::Pid pid) const;
+  // Living processes with role "rank", by rank.
+  std::vector<const TrackedProcess*> living_ranks() const;
+  std::vector<const TrackedProcess*> living() const;
+  // The living processes below this one.
+  std::vector<Descendant> descendants_of(base::Pid pid) const;
+  std::vector<const TrackedProcess*> dead_ranks() const;
+  // Every process ever seen that matters for the record: ranks, workers, agents, the command.
+  std::vector<model::ProcessRecord> records() const;
+  int world_size() const;
+  // Whether ranks were told apart, not merely one taken for the single process of the job.
+  bool multi_process() const { return kind_.has_value() || world_size() > 1; }
+
+ private:
+  void walk(base::Pid pid, std::vector<base::Pid>& found) const;
+  void inspect(TrackedProcess& p);
+  void assign_roles();
+  void assign_by_parents();
+  void find_left_behind();
+  bool known_rank_before(const TrackedProcess& p) const;
+  const TrackedProcess* topmost_python() const;
+  bool has_python_below(base::Pid ancestor) const;
+  // A process that Python's multiprocessing keeps for itself.
+  bool is_helper(const TrackedProcess& p) const;
+  // The nearest Python processes below one, multiprocessing's own helpers left out.
+  std::vector<TrackedProcess*> started_by(base::Pid pid);
+  void find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>& ranks);
+  void number_spawned();
+  bool descends_from(const TrackedProcess& p, base::Pid ancestor) const;
+
+  base::ProcFs proc_;
+  base::Pid supervisor_;
+  base::MonoNs started_;
+  base::Pid main_ = 0;
+  std::set<base::Pid> ignored_;
+  std::map<base::Pid, TrackedProcess> processes_;  // by pid; a reused pid moves the old one to dead_
+  std::vector<TrackedProcess> dead_;
+  std::optional<IdentityKind> kind_;  // the kind that counts in this job
+  std::set<base::Pid> spawners_;
+  std::function<void(const TrackedProcess&)> on_found_;
+};
+
+}  // namespace xpurun::launcher

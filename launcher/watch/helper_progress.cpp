@@ -1,0 +1,96 @@
+#include "launcher/watch/helper_progress.h"
+
+#include <algorithm>
+
+namespace xpurun::launcher {
+
+using model::HelperLife;
+
+namespace {
+
+constexpr size_t kWindow = 8;               // samples over which rates are taken
+constexpr size_t kLeastPoints = 3;          // before which a rate says nothing
+constexpr double kWorkShare = 0.1;          // of a core: a thread or process that works
+constexpr double kSomeShare = 0.02;         // more than waking up to look at the time takes
+constexpr double kWorkBytesPerS = 1 << 20;  // files read and written
+constexpr double kSomeBytesPerS = 64 << 10;
+
+}  // namespace
+
+void HelperProgress::judge(Track& track) {
+  const Point& first = track.points.front();
+  const Point& last = track.points.back();
+  const double seconds = base::ns_to_s(last.at - first.at);
+  double bytes_per_s = 0;
+  track.helper.cpu_share = 0;
+  if (track.points.size() >= kLeastPoints && seconds > 0) {
+    track.helper.cpu_share = std::max(0.0, last.cpu_s - first.cpu_s) / seconds;
+    bytes_per_s = static_cast<double>(last.io_bytes - std::min(first.io_bytes, last.io_bytes)) / seconds;
+  }
+  const double share = track.helper.cpu_share;
+  const bool moved =
+      std::any_of(track.points.begin(), track.points.end(), [](const Point& p) { return p.moved; });
+  const bool computes = share >= kWorkShare;
+  // Without a readable position CPU time is all the motion that there is to see.
+  const bool works = (computes && (moved || !track.has_position)) || bytes_per_s >= kWorkBytesPerS;
+  const bool stirs = moved || share >= kSomeShare || bytes_per_s >= kSomeBytesPerS;
+  bool working = false;
+  switch (track.helper.bond) {
+    case HelperBond::thread:
+      // Files are counted for the process alone.
+      working = computes && moved;
+      break;
+    case HelperBond::awaited:
+      // Computing in one place for long is busy, as it is of a rank.
+      working = works || moved || (stirs && !(computes && track.has_position));
+      break;
+    case HelperBond::pool:
+      working = works || moved;
+      break;
+    case HelperBond::other:
+      working = works;
+      break;
+  }
+  track.helper.life = working ? HelperLife::working : stirs ? HelperLife::stirring : HelperLife::still;
+}
+
+void HelperProgress::update(base::MonoNs now, std::span<const HelperSample> samples) {
+  std::erase_if(tracks_, [&](const auto& entry) {
+    return std::none_of(samples.begin(), samples.end(),
+                        [&](const HelperSample& s) { return s.key == entry.first; });
+  });
+  for (const HelperSample& s : samples) {
+    const auto [it, is_new] = tracks_.try_emplace(s.key);
+    Track& track = it->second;
+    const bool moved = !is_new && s.has_position && track.has_position && s.position != track.position;
+    track.helper.bond = s.bond;
+    track.has_position = s.has_position;
+    track.position = s.position;
+    track.points.push_back({.at = now, .cpu_s = s.cpu_s, .io_bytes = s.io_bytes, .moved = moved});
+    if (track.points.size() > kWindow) {
+      track.points.pop_front();
+    }
+    judge(track);
+    if (is_new || moved || (!s.has_position && track.helper.life != HelperLife::still)) {
+      track.helper.last_motion = now;
+    }
+  }
+}
+
+HelperLife HelperProgress::life() const {
+  HelperLife out = HelperLife::still;
+  for (const auto& [key, track] : tracks_) {
+    out = std::max(out, track.helper.life);
+  }
+  return out;
+}
+
+std::map<HelperKey, HelperProgress::Helper> HelperProgress::helpers() const {
+  std::map<HelperKey, Helper> out;
+  for (const auto& [key, track] : tracks_) {
+    out.emplace(key, track.helper);
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher

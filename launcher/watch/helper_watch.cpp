@@ -1,0 +1,284 @@
+#include "launcher/watch/helper_watch.h"
+
+#include <algorithm>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+using model::HelperLife;
+using model::OutsideWait;
+
+namespace {
+
+constexpr size_t kFrames = 24;       // of the main thread
+constexpr size_t kMostThreads = 64;  // with Python
+constexpr size_t kMostProcesses = 64;
+constexpr size_t kMostReaders = 16;                 // processes whose Python is looked at
+constexpr base::MonoNs kShortestGap = 100'000'000;  // between two looks
+constexpr base::MonoNs kOpenAgain = 2'000'000'000;
+constexpr base::MonoNs kPipesKept = 5'000'000'000;
+constexpr int kWakes = 2;
+
+double ticks_to_s(uint64_t ticks) {
+  static const auto per_second = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return static_cast<double>(ticks) / per_second;
+}
+
+bool is_below(const std::vector<Descendant>& processes, base::Pid pid, const std::set<base::Pid>& roots) {
+  for (size_t depth = 0; depth < processes.size() + 1; ++depth) {
+    if (roots.contains(pid)) {
+      return true;
+    }
+    const auto it =
+        std::find_if(processes.begin(), processes.end(), [&](const Descendant& p) { return p.pid == pid; });
+    if (it == processes.end()) {
+      return false;
+    }
+    pid = it->parent;
+  }
+  return false;
+}
+
+}  // namespace
+
+void HelperWatch::forget() {
+  progress_.forget();
+  children_.clear();
+  wait_ = {};
+  outside_ = OutsideWait::none;
+  last_look_ = 0;
+  last_gap_ = 0;
+  woken_ = 0;
+}
+
+// A stop for a dump wakes the thread as well; such a look comes late and does not count.
+bool HelperWatch::wakes(base::MonoNs now) {
+  const auto status = proc_.thread_status(rank_, rank_);
+  const uint64_t switches = status ? status->voluntary_switches : switches_;
+  const base::MonoNs gap = last_look_ != 0 ? now - last_look_ : 0;
+  const bool late = last_gap_ != 0 && gap > 2 * last_gap_;
+  if (last_look_ != 0 && !late && switches != switches_) {
+    ++woken_;
+  }
+  switches_ = switches;
+  last_gap_ = gap;
+  return woken_ >= kWakes;
+}
+
+// Our own stops make the kernel restart a call under another number; the main thread has not moved since.
+KernelWait HelperWatch::current_wait() {
+  KernelWait wait = kernel_wait(proc_, rank_);
+  if (wait.kind != KernelWaitKind::restarted) {
+    wait_ = std::move(wait);
+  }
+  return wait_;
+}
+
+// Costs a readlink() for each descriptor, so the answers are kept for a while.
+bool HelperWatch::holds(base::MonoNs now, base::Pid pid, const std::set<std::string>& pipes) {
+  if (pipes != pipes_ || now - pipes_at_ > kPipesKept) {
+    holders_.clear();
+    pipes_ = pipes;
+    pipes_at_ = now;
+  }
+  const auto known = holders_.find(pid);
+  if (known != holders_.end() || pipes.empty() || holders_.size() >= kMostProcesses) {
+    return known != holders_.end() && known->second;
+  }
+  return holders_[pid] = holds_pipe(proc_, pid, pipes);
+}
+
+std::set<base::Pid> HelperWatch::awaited(base::MonoNs now, const KernelWait& wait,
+                                         const std::vector<Descendant>& processes) {
+  std::set<base::Pid> out;
+  for (const Descendant& p : processes) {
+    const bool child =
+        wait.kind == KernelWaitKind::child && (wait.child == p.pid || (wait.child == 0 && p.parent == rank_));
+    if (child || holds(now, p.pid, wait.pipes)) {
+      out.insert(p.pid);
+    }
+  }
+  return out;
+}
+
+void HelperWatch::sample_threads(stackdump::PositionReader& reader, std::vector<HelperSample>& out) const {
+  const auto threads = reader.other_threads(kMostThreads);
+  if (!threads) {
+    return;
+  }
+  for (const stackdump::ThreadPosition& t : *threads) {
+    HelperSample s{.key = {.pid = rank_, .tid = static_cast<base::Tid>(t.native_id)},
+                   .bond = HelperBond::thread,
+                   .has_position = true,
+                   .position = t.fingerprint};
+    const auto stat = proc_.thread_stat(rank_, s.key.tid);
+    if (s.key.tid == 0 || !stat) {
+      // Before 3.11 Python does not tell which thread of the kernel's it is: no CPU time, so it can but stir.
+      s.key.tid = -1 - static_cast<base::Tid>(out.size());
+    } else {
+      s.cpu_s = ticks_to_s(stat->utime_ticks + stat->stime_ticks);
+    }
+    out.push_back(s);
+  }
+}
+
+void HelperWatch::read_position(base::MonoNs now, Child& child) {
+  if (!child.reader && now >= child.next_open) {
+    child.next_open = now + kOpenAgain;
+    if (auto opened = stackdump::PositionReader::open(child.process.pid)) {
+      child.reader.emplace(std::move(*opened));
+    }
+  }
+  if (!child.reader) {
+    return;
+  }
+  if (auto position = child.reader->read()) {
+    child.position = std::move(*position);
+  } else {
+    child.reader.reset();
+    child.position = {};
+  }
+}
+
+void HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
+                                   const std::vector<Descendant>& processes, std::vector<HelperSample>& out) {
+  const std::set<base::Pid> roots = awaited(now, wait, processes);
+  std::vector<std::pair<HelperBond, const Descendant*>> chosen;
+  for (const Descendant& p : processes) {
+    const bool is_awaited = is_below(processes, p.pid, roots);
+    // Where one is waited for, the others cannot end the wait.
+    if (roots.empty() || is_awaited) {
+      chosen.emplace_back(is_awaited ? HelperBond::awaited
+                          : p.forked ? HelperBond::pool
+                                     : HelperBond::other,
+                          &p);
+    }
+  }
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  chosen.resize(std::min(chosen.size(), kMostProcesses));
+  std::erase_if(children_, [&](const auto& entry) {
+    return std::none_of(chosen.begin(), chosen.end(),
+                        [&](const auto& c) { return c.second->pid == entry.first; });
+  });
+  size_t readers = 0;
+  for (const auto& [bond, process] : chosen) {
+    const auto stat = proc_.stat(process->pid);
+    if (!stat || stat->state == 'Z' || stat->state == 'X') {
+      continue;
+    }
+    Child& child = children_[process->pid];
+    child.process = *process;
+    if (process->python && readers++ < kMostReaders) {
+      read_position(now, child);
+    }
+    const base::ProcIo io = proc_.io(process->pid);
+    out.push_back({.key = {.pid = process->pid},
+                   .bond = bond,
+                   .has_position = child.position.has_python,
+                   .position = child.position.fingerprint,
+                   .cpu_s = ticks_to_s(stat->utime_ticks + stat->stime_ticks + stat->children_ticks),
+                   .io_bytes = io.read_chars + io.write_chars});
+  }
+  outside_ = !roots.empty() && all_quiet(roots, processes) ? OutsideWait::child : outside_;
+}
+
+// Programs of which nothing is known but that they sleep or wait for something themselves: `sleep 600`, a
+// client that waits for its server. One that writes to a full pipe or waits for a lock is another matter.
+bool HelperWatch::all_quiet(const std::set<base::Pid>& roots,
+                            const std::vector<Descendant>& processes) const {
+  for (const Descendant& p : processes) {
+    if (!is_below(processes, p.pid, roots)) {
+      continue;
+    }
+    switch (kernel_wait(proc_, p.pid).kind) {
+      case KernelWaitKind::sleep:
+      case KernelWaitKind::events:
+      case KernelWaitKind::accept:
+      case KernelWaitKind::signal:
+      case KernelWaitKind::child:
+      case KernelWaitKind::input:
+      case KernelWaitKind::restarted:
+        if (!p.python) {
+          break;
+        }
+        return false;
+      default:
+        return false;
+    }
+  }
+  return true;
+}
+
+// Only of a sleep are the wakes asked for. A loop whose pauses are not short against the timeout has few, so
+// they count from the beginning.
+void HelperWatch::watch_sleep(base::MonoNs now) {
+  if (last_look_ != 0 && now - last_look_ < kShortestGap) {
+    return;
+  }
+  if (kernel_wait(proc_, rank_).kind == KernelWaitKind::sleep) {
+    (void)wakes(now);
+    last_look_ = now;
+  }
+}
+
+void HelperWatch::look(base::MonoNs now, stackdump::PositionReader* reader,
+                       const std::vector<Descendant>& processes) {
+  if (last_look_ != 0 && now - last_look_ < kShortestGap) {
+    return;
+  }
+  const bool woken = wakes(now);
+  last_look_ = now;
+  const KernelWait wait = current_wait();
+  std::vector<stackdump::CodeName> frames;
+  if (reader != nullptr) {
+    frames = reader->innermost(kFrames).value_or(std::vector<stackdump::CodeName>());
+  }
+  const WaitReason reason =
+      wait_reason(frames, {.kernel = wait.kind, .wakes = woken, .has_helpers = !processes.empty()});
+  outside_ = reason.outside;
+  std::vector<HelperSample> samples;
+  if (reason.target == WaitTarget::helpers || reason.target == WaitTarget::outside) {
+    if (reader != nullptr) {
+      sample_threads(*reader, samples);
+    }
+    sample_processes(now, wait, processes, samples);
+  }
+  progress_.update(now, samples);
+}
+
+std::vector<model::HelperObservation> HelperWatch::observe(base::MonoNs now) const {
+  struct Ranked {
+    HelperBond bond;
+    model::HelperObservation seen;
+  };
+  std::vector<Ranked> all;
+  for (const auto& [key, helper] : progress_.helpers()) {
+    const auto child = children_.find(key.pid);
+    if (key.tid != 0 || child == children_.end()) {
+      continue;
+    }
+    const stackdump::Position& at = child->second.position;
+    all.push_back({.bond = helper.bond,
+                   .seen = {.pid = key.pid,
+                            .name = child->second.process.name,
+                            .python = child->second.process.python,
+                            .awaited = helper.bond == HelperBond::awaited,
+                            .life = helper.life,
+                            .still_s = base::ns_to_s(now - helper.last_motion),
+                            .cpu_share = helper.cpu_share,
+                            .function = at.function,
+                            .file = at.file,
+                            .line = at.line}});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Ranked& a, const Ranked& b) {
+    return a.seen.life != b.seen.life ? a.seen.life > b.seen.life : a.bond < b.bond;
+  });
+  std::vector<model::HelperObservation> out;
+  for (size_t i = 0; i < std::min(all.size(), kMostObserved); ++i) {
+    out.push_back(std::move(all[i].seen));
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher

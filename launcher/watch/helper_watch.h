@@ -1,0 +1,76 @@
+// HelperWatch: looks at the threads and processes that one rank has started, while its main thread stands
+// still and waits for them. Reads /proc and, with process_vm_readv, Python's positions; stops nothing. What
+// it costs is bounded: it looks at so many threads and processes, and not before the rank has been still for
+// a while.
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/base/procfs.h"
+#include "common/model/dump_manifest.h"
+#include "launcher/processes/descendant.h"
+#include "launcher/watch/helper_progress.h"
+#include "launcher/watch/kernel_wait.h"
+#include "launcher/watch/wait_reason.h"
+#include "stackdump/position.h"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+class HelperWatch {
+ public:
+  explicit HelperWatch(base::Pid rank) : rank_(rank) {}
+
+  // The main thread stands still, not yet for long enough to look at its helpers.
+  void watch_sleep(base::MonoNs now);
+  // One look. `reader` is the rank's, null without Python.
+  void look(base::MonoNs now, stackdump::PositionReader* reader, const std::vector<Descendant>& processes);
+  // The main thread moves again.
+  void forget();
+
+  model::HelperLife life() const { return progress_.life(); }
+  model::OutsideWait outside() const { return outside_; }
+  // The processes that tell most, at most kMostObserved.
+  std::vector<model::HelperObservation> observe(base::MonoNs now) const;
+
+  static constexpr size_t kMostObserved = 4;
+
+ private:
+  struct Child {
+    std::optional<stackdump::PositionReader> reader;
+    base::MonoNs next_open = 0;
+    stackdump::Position position;
+    Descendant process;
+  };
+
+  bool wakes(base::MonoNs now);
+  KernelWait current_wait();
+  bool holds(base::MonoNs now, base::Pid pid, const std::set<std::string>& pipes);
+  std::set<base::Pid> awaited(base::MonoNs now, const KernelWait& wait,
+                              const std::vector<Descendant>& processes);
+  void sample_threads(stackdump::PositionReader& reader, std::vector<HelperSample>& out) const;
+  void sample_processes(base::MonoNs now, const KernelWait& wait, const std::vector<Descendant>& processes,
+                        std::vector<HelperSample>& out);
+  static void read_position(base::MonoNs now, Child& child);
+  bool all_quiet(const std::set<base::Pid>& awaited, const std::vector<Descendant>& processes) const;
+
+  base::ProcFs proc_;
+  base::Pid rank_;
+  KernelWait wait_;
+  HelperProgress progress_;
+  std::map<base::Pid, Child> children_;
+  std::set<std::string> pipes_;  // of which holders_ tells who has one open
+  base::MonoNs pipes_at_ = 0;
+  std::map<base::Pid, bool> holders_;
+  model::OutsideWait outside_ = model::OutsideWait::none;
+  base::MonoNs last_look_ = 0;
+  base::MonoNs last_gap_ = 0;
+  uint64_t switches_ = 0;
+  int woken_ = 0;  // looks since which the main thread had been awake
+};
+
+}  // namespace xpurun::launcher

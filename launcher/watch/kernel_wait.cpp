@@ -1,0 +1,163 @@
+#include "launcher/watch/kernel_wait.h"
+
+#include "common/base/io.h"
+#include "common/base/strings.h"
+#include "stackdump/memory/live_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <dirent.h>
+#include <memory>
+#include <poll.h>
+#include <span>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <vector>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr size_t kMostPolled = 64;        // descriptors of one poll()
+constexpr int kMostSelected = 256;        // highest descriptor of one select()
+constexpr size_t kMostDescriptors = 512;  // of one process, in holds_pipe()
+
+struct DirCloser {
+  void operator()(DIR* d) const { ::closedir(d); }
+};
+
+std::string target_of(const base::ProcFs& proc, base::Pid pid, std::string_view fd) {
+  return base::read_link(proc.path(pid, fmt::format("fd/{}", fd))).value_or("");
+}
+
+std::vector<int> polled(base::Pid pid, uint64_t address, uint64_t count) {
+  std::vector<pollfd> entries(std::min<uint64_t>(count, kMostPolled));
+  stackdump::LiveMemory memory(pid);
+  std::vector<int> out;
+  if (entries.empty() || !memory.read(address, std::as_writable_bytes(std::span(entries)))) {
+    return out;
+  }
+  for (const pollfd& p : entries) {
+    out.push_back(p.fd);
+  }
+  return out;
+}
+
+std::vector<int> selected(base::Pid pid, uint64_t address, uint64_t count) {
+  std::vector<unsigned char> bits(std::min<uint64_t>(count, kMostSelected) / 8 + 1);
+  stackdump::LiveMemory memory(pid);
+  std::vector<int> out;
+  if (address == 0 || !memory.read(address, std::as_writable_bytes(std::span(bits)))) {
+    return out;
+  }
+  for (int fd = 0; fd < static_cast<int>(std::min<uint64_t>(count, kMostSelected)); ++fd) {
+    if ((bits[static_cast<size_t>(fd) / 8] >> (fd % 8) & 1) != 0) {
+      out.push_back(fd);
+    }
+  }
+  return out;
+}
+
+// Of a wait for these descriptors. One that is no pipe may end the wait as well.
+KernelWait wait_for(const base::ProcFs& proc, base::Pid pid, const std::vector<int>& fds) {
+  KernelWait out{.kind = KernelWaitKind::other};
+  for (const int fd : fds) {
+    const std::string target = target_of(proc, pid, std::to_string(fd));
+    if (target.starts_with("pipe:[")) {
+      out.pipes.insert(target);
+      out.kind = KernelWaitKind::pipes;
+    }
+  }
+  if (fds.size() == 1 && fds.front() == 0) {
+    out.kind = KernelWaitKind::input;
+  }
+  return out;
+}
+
+base::Pid awaited_child(const SystemCall& call) {
+  if (call.number == SYS_wait4) {
+    return std::max(0, static_cast<int>(call.arguments[0]));
+  }
+  return call.arguments[0] == P_PID ? static_cast<base::Pid>(call.arguments[1]) : 0;
+}
+
+}  // namespace
+
+SystemCall parse_system_call(std::string_view text) {
+  SystemCall out;
+  const auto words = base::split(base::trim(text), ' ');
+  out.number = base::parse_int(words.front()).value_or(-1);
+  for (size_t i = 0; i < std::size(out.arguments) && i + 1 < words.size(); ++i) {
+    std::string_view hex = words[i + 1];
+    hex.remove_prefix(hex.starts_with("0x") ? 2 : 0);
+    std::from_chars(hex.data(), hex.data() + hex.size(), out.arguments[i], 16);
+  }
+  return out;
+}
+
+KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid) {
+  const SystemCall call = parse_system_call(proc.text(pid, "syscall"));
+  const auto& a = call.arguments;
+  switch (call.number) {
+    case -1:
+      return {};
+    case SYS_restart_syscall:
+      return {.kind = KernelWaitKind::restarted};
+    case SYS_wait4:
+    case SYS_waitid:
+      return {.kind = KernelWaitKind::child, .child = awaited_child(call)};
+    case SYS_futex:
+    case SYS_semop:
+    case SYS_semtimedop:
+      return {.kind = KernelWaitKind::lock};
+    case SYS_accept:
+    case SYS_accept4:
+      return {.kind = KernelWaitKind::accept};
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+      return {.kind = KernelWaitKind::events};
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+      return {.kind = KernelWaitKind::sleep};
+    case SYS_pause:
+    case SYS_rt_sigsuspend:
+    case SYS_rt_sigtimedwait:
+      return {.kind = KernelWaitKind::signal};
+    case SYS_read:
+    case SYS_readv:
+      return wait_for(proc, pid, {static_cast<int>(a[0])});
+    case SYS_poll:
+    case SYS_ppoll:
+      return a[1] == 0 ? KernelWait{.kind = KernelWaitKind::sleep}
+                       : wait_for(proc, pid, polled(pid, a[0], a[1]));
+    case SYS_select:
+    case SYS_pselect6: {
+      // Python's time.sleep() before 3.11 is a select() of nothing.
+      const bool nothing = a[0] == 0 || (a[1] == 0 && a[2] == 0 && a[3] == 0);
+      return nothing ? KernelWait{.kind = KernelWaitKind::sleep}
+                     : wait_for(proc, pid, selected(pid, a[1], a[0]));
+    }
+    default:
+      return {.kind = KernelWaitKind::other};
+  }
+}
+
+bool holds_pipe(const base::ProcFs& proc, base::Pid pid, const std::set<std::string>& pipes) {
+  const std::unique_ptr<DIR, DirCloser> dir(::opendir(proc.path(pid, "fd").c_str()));
+  size_t looked_at = 0;
+  while (dir != nullptr && looked_at++ < kMostDescriptors) {
+    const dirent* entry = ::readdir(dir.get());
+    if (entry == nullptr) {
+      break;
+    }
+    if (pipes.contains(target_of(proc, pid, entry->d_name))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace xpurun::launcher

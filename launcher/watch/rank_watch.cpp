@@ -1,0 +1,153 @@
+#include "launcher/watch/rank_watch.h"
+
+#include "common/base/log.h"
+#include "common/base/strings.h"
+#include "stackdump/native/kernel_view.h"
+
+#include <algorithm>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr size_t kWindow = 8;
+// Reading or writing files faster than this counts as progress: a checkpoint inside one long C call.
+constexpr double kIoProgressBytesPerS = 1 << 20;
+// A library that is being loaded and relocated faults on every page; a thread that waits or spins on none.
+constexpr double kFaultProgressPerS = 50;
+constexpr double kMaxOpenBackoffS = 5;
+
+double ticks_to_s(uint64_t ticks) {
+  static const auto per_second = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return static_cast<double>(ticks) / per_second;
+}
+
+// "0 0x0 ..." is read(0); "270 0x1 ..." is pselect6 on descriptor 0 alone, what a line editor sleeps in
+// (x86-64 numbers).
+bool reads_standard_input(const std::string& syscall) {
+  return syscall.starts_with("0 0x0 ") || syscall.starts_with("270 0x1 ");
+}
+
+}  // namespace
+
+RankWatch::RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double helpers_after_s)
+    : rank_(rank),
+      pid_(pid),
+      last_progress_(now),
+      main_moved_(now),
+      helpers_after_(base::s_to_ns(helpers_after_s)),
+      helpers_(pid) {}
+
+void RankWatch::sample_usage(base::MonoNs now) {
+  const auto process = proc_.stat(pid_);
+  const auto main = proc_.thread_stat(pid_, pid_);
+  if (!process || !main) {
+    return;
+  }
+  state_ = main->state;
+  const base::ProcIo io = proc_.io(pid_);
+  usage_.push_back({.at = now,
+                    .cpu_s = ticks_to_s(process->utime_ticks + process->stime_ticks),
+                    .main_cpu_s = ticks_to_s(main->utime_ticks + main->stime_ticks),
+                    .io_bytes = io.read_chars + io.write_chars,
+                    .page_faults = main->minor_faults + main->major_faults});
+  while (usage_.size() > kWindow) {
+    usage_.pop_front();
+  }
+}
+
+bool RankWatch::sample_without_python() {
+  std::string now_in = proc_.text(pid_, "syscall");
+  if (now_in == "running") {
+    return true;
+  }
+  std::swap(now_in, syscall_);
+  return !stackdump::same_system_call(now_in, syscall_);
+}
+
+bool RankWatch::sample_position(base::MonoNs now) {
+  if (!reader_ && now >= next_open_) {
+    auto opened = stackdump::PositionReader::open(pid_);
+    if (opened) {
+      reader_.emplace(std::move(*opened));
+      open_backoff_s_ = 0.2;
+    } else {
+      base::log_debug("rank {} (pid {}): no Python position yet: {}", rank_, pid_,
+                      base::to_line(opened.error()));
+      next_open_ = now + base::s_to_ns(open_backoff_s_);
+      open_backoff_s_ = std::min(open_backoff_s_ * 2, kMaxOpenBackoffS);
+    }
+  }
+  if (!reader_) {
+    return sample_without_python();
+  }
+  auto position = reader_->read();
+  if (!position) {
+    // The program has exec'ed, is ending, or is changing its frames just now.
+    base::log_debug("rank {} (pid {}): {}", rank_, pid_, base::to_line(position.error()));
+    reader_.reset();
+    // Where it stood before is not where it stands: the next program of the process, or one that has made
+    // itself unreadable (PR_SET_DUMPABLE), may be anywhere.
+    position_ = {};
+    return true;
+  }
+  const bool changed = position->fingerprint != position_.fingerprint;
+  position_ = std::move(*position);
+  return changed;
+}
+
+void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers) {
+  sample_usage(now);
+  bool progress = sample_position(now);
+  if (usage_.size() >= 2) {
+    const Usage& last = usage_.back();
+    const Usage& previous = usage_[usage_.size() - 2];
+    const double seconds = base::ns_to_s(last.at - previous.at);
+    const auto bytes = static_cast<double>(last.io_bytes - std::min(previous.io_bytes, last.io_bytes));
+    const auto faults = static_cast<double>(last.page_faults - previous.page_faults);
+    progress = progress || bytes >= kIoProgressBytesPerS * seconds || faults >= kFaultProgressPerS * seconds;
+  }
+  waits_for_terminal_ = !progress && ::isatty(0) == 1 && reads_standard_input(proc_.text(pid_, "syscall"));
+  if (progress || waits_for_terminal_) {
+    last_progress_ = now;
+    main_moved_ = now;
+    helpers_.forget();
+  } else if (now - main_moved_ >= helpers_after_) {
+    helpers_.look(now, reader_ ? &*reader_ : nullptr, helpers());
+    if (helpers_.life() == model::HelperLife::working) {
+      last_progress_ = now;
+    }
+  } else {
+    helpers_.watch_sleep(now);
+  }
+}
+
+model::RankObservation RankWatch::observe(base::MonoNs now) const {
+  model::RankObservation o;
+  o.rank = rank_;
+  o.pid = pid_;
+  o.state = state_;
+  o.has_python = position_.has_python;
+  o.still_s = still_s(now);
+  if (usage_.size() >= 2) {
+    const Usage& first = usage_.front();
+    const Usage& last = usage_.back();
+    o.window_s = base::ns_to_s(last.at - first.at);
+    if (o.window_s > 0) {
+      o.cpu_share = (last.cpu_s - first.cpu_s) / o.window_s;
+      o.main_cpu_share = (last.main_cpu_s - first.main_cpu_s) / o.window_s;
+      o.io_bytes_per_s =
+          static_cast<double>(last.io_bytes - std::min(first.io_bytes, last.io_bytes)) / o.window_s;
+    }
+  }
+  o.function = position_.function;
+  o.file = position_.file;
+  o.line = position_.line;
+  o.helper_life = helpers_.life();
+  o.outside = helpers_.outside();
+  o.helpers = helpers_.observe(now);
+  return o;
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,75 @@
+// RankWatch: what one rank's main thread has been doing, read from outside without ever stopping it. Progress
+// is a change of the main thread's Python position, a lot of file input and output, or a lot of memory
+// touched for the first time (libraries being loaded); for a process without Python, of its system call and
+// CPU time. One instance per rank process.
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/base/procfs.h"
+#include "common/model/dump_manifest.h"
+#include "launcher/watch/helper_watch.h"
+#include "stackdump/position.h"
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace xpurun::launcher {
+
+class RankWatch {
+ public:
+  // `helpers_after_s`: once its main thread has been still for so long, what it has started is looked at too.
+  RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double helpers_after_s);
+
+  // Takes one sample. A process that has gone leaves everything as it was. `helpers` is called only if they
+  // are looked at: the processes below the rank.
+  void sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers);
+  // We were not running ourselves (stopped, suspended host): nobody could have made progress that we saw.
+  void forgive(base::MonoNs gap) {
+    last_progress_ += gap;
+    main_moved_ += gap;
+  }
+
+  base::Rank rank() const { return rank_; }
+  base::Pid pid() const { return pid_; }
+  base::MonoNs last_progress() const { return last_progress_; }
+  double still_s(base::MonoNs now) const { return base::ns_to_s(now - last_progress_); }
+  bool has_python() const { return position_.has_python; }
+  bool waits_for_terminal() const { return waits_for_terminal_; }
+  const stackdump::Position& position() const { return position_; }
+
+  model::RankObservation observe(base::MonoNs now) const;
+
+ private:
+  struct Usage {
+    base::MonoNs at = 0;
+    double cpu_s = 0;       // whole process
+    double main_cpu_s = 0;  // main thread
+    uint64_t io_bytes = 0;
+    uint64_t page_faults = 0;  // main thread
+  };
+
+  void sample_usage(base::MonoNs now);
+  // True if the main thread's place has changed since the last sample.
+  bool sample_position(base::MonoNs now);
+  bool sample_without_python();
+
+  base::ProcFs proc_;
+  base::Rank rank_;
+  base::Pid pid_;
+  std::optional<stackdump::PositionReader> reader_;
+  base::MonoNs next_open_ = 0;
+  double open_backoff_s_ = 0.2;
+  stackdump::Position position_{};
+  std::string syscall_;
+  base::MonoNs last_progress_;
+  base::MonoNs main_moved_;  // the main thread; the helpers of a still one may get on
+  base::MonoNs helpers_after_;
+  HelperWatch helpers_;
+  std::deque<Usage> usage_;  // the last kWindow samples
+  char state_ = '?';
+  bool waits_for_terminal_ = false;
+};
+
+}  // namespace xpurun::launcher
