@@ -115,10 +115,6 @@ const CommandSpec* find_command(std::string_view name) {
   return nullptr;
 }
 
-std::span<const std::string_view> reserved_commands() {
-  return kReserved;
-}
-
 bool is_reserved_command(std::string_view name) {
   return std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved);
 }

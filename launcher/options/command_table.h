@@ -44,8 +44,6 @@ const std::vector<CommandSpec>& command_table();
 // The commands about runs and hosts (command_table_tools.cpp).
 std::vector<CommandSpec> tool_commands();
 const CommandSpec* find_command(std::string_view name);
-// Names reserved for later versions. A program with such a name needs `xpurun -- NAME`.
-std::span<const std::string_view> reserved_commands();
 bool is_reserved_command(std::string_view name);
 
 }  // namespace xpurun::launcher

@@ -1,6 +1,5 @@
 #include "launcher/options/exit_status.h"
 
-#include <cerrno>
 #include <sys/wait.h>
 
 namespace xpurun::launcher {
@@ -21,10 +20,6 @@ int exit_status(const JobStatus& job) {
     return kExitSignalBase + job.root_cause_signal;
   }
   return code;
-}
-
-int exec_failure_status(int err) {
-  return err == ENOENT || err == ENOTDIR ? kExitNotFound : kExitNotExecutable;
 }
 
 }  // namespace xpurun::launcher

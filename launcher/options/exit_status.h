@@ -28,7 +28,4 @@ struct JobStatus {
 
 int exit_status(const JobStatus& job);
 
-// A shell's exit status for an execve(2) that failed with `err`: 127 not found, 126 not executable.
-int exec_failure_status(int err);
-
 }  // namespace xpurun::launcher

@@ -38,7 +38,6 @@ class HangDetector {
   // stall is doubted for longer.
   void held_up(base::MonoNs duration) { held_up_ += duration; }
 
-  bool open() const { return open_; }
   // When update() should be called again at the latest, given what was last seen; nothing if never.
   std::optional<base::MonoNs> next_deadline() const { return next_deadline_; }
   double timeout_s() const { return base::ns_to_s(timeout_); }

@@ -35,8 +35,6 @@ class RankWatch {
   base::Pid pid() const { return pid_; }
   base::MonoNs last_progress() const { return last_progress_; }
   double still_s(base::MonoNs now) const { return base::ns_to_s(now - last_progress_); }
-  bool has_python() const { return position_.has_python; }
-  bool waits_for_terminal() const { return waits_for_terminal_; }
   const stackdump::Position& position() const { return position_; }
 
   model::RankObservation observe(base::MonoNs now) const;
