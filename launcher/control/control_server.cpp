@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxRequest = 64 * 1024;
 constexpr size_t kMaxClients = 32;
-// Of one client, at a time: dumps and traces take theirs.
+// Unanswered requests of one client: dumps and traces take time.
 constexpr size_t kMaxUnanswered = 16;
 constexpr double kIdleS = 30;
 
@@ -153,8 +153,8 @@ void ControlServer::handle(int fd, const std::shared_ptr<Client>& client, const 
 
 void ControlServer::send(int fd, Client& client, const nlohmann::ordered_json& reply) {
   const std::string line = line_of(reply);
-  // Replies are far smaller than a socket buffer. A client that does not read loses its connection, not our
-  // time: half a line would spoil all that follow.
+  // Replies are far smaller than a socket buffer. A client that does not read is disconnected: a partial line
+  // would corrupt the following replies.
   const ssize_t n = ::send(client.fd.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (n != static_cast<ssize_t>(line.size())) {
     drop(fd);

@@ -1,9 +1,7 @@
 // ControlServer: lets other programs of the same user ask a running supervisor. One JSON object a line over a
-// Unix stream socket:
-//   {"cmd":"status"} -> {"ok":true, "run":"<id>", "ranks":[...], ...}, a LiveStatus
-// docs/control.md has the others. What is not understood -> {"ok":false,"code":"bad_request","error":"..."},
-// and changes nothing. Clients that are slow, huge, many or never read cost a bounded amount of memory, and
-// nobody waits for them.
+// Unix stream socket: {"cmd":"status"} -> {"ok":true, "run":"<id>", "ranks":[...], ...}, a LiveStatus
+// docs/control.md has the others. An unknown request -> {"ok":false,"code":"bad_request","error":"..."}, and
+// changes nothing. Slow, huge, many or silent clients cost a bounded amount of memory and block nothing.
 #pragma once
 
 #include "common/base/fd.h"
@@ -51,7 +49,7 @@ class ControlServer {
   void handle(int fd, const std::shared_ptr<Client>& client, const std::string& line);
   void input_ended(int fd, const std::shared_ptr<Client>& client);
   void send(int fd, Client& client, const nlohmann::ordered_json& reply);
-  // It is dropped if it asks for nothing within a while.
+  // Closes the connection if no request arrives within a time limit.
   void await_request(int fd, Client& client);
   bool known(int fd, const std::shared_ptr<Client>& client) const;
   void drop(int fd);

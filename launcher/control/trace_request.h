@@ -1,4 +1,4 @@
-// What a request for a trace says, checked: ours on the control socket, and xpu_timer's DumpKernelTrace.
+// Parses and checks trace requests: xpurun's own on the control socket, and xpu_timer's DumpKernelTrace.
 // Pure.
 #pragma once
 

@@ -1,6 +1,6 @@
-// ChildWaits: which Python processes do nothing but wait for processes that they have started: in
-// multiprocessing's join(), torch.multiprocessing.spawn() or subprocess's wait() and the like. Such a process
-// is no rank, however still it is; what it waits for may be. Read from outside, without stopping anything.
+// ChildWaits: finds Python processes that only wait for processes they started: in multiprocessing's join(),
+// torch.multiprocessing.spawn(), subprocess's wait() and the like. Such a process is not a rank; the
+// processes it waits for may be. Read from outside, without stopping any process.
 #pragma once
 
 #include "common/base/clock.h"
@@ -22,12 +22,11 @@ ProcessWait process_wait(const std::vector<stackdump::CodeName>& innermost_first
 
 class ChildWaits {
  public:
-  // `patience_s`: so long it has to wait before it counts, as a loader of data ends its workers with a join()
-  // too.
+  // `patience_s`: minimum duration of a wait that counts: a data loader also ends its workers with join().
   explicit ChildWaits(double patience_s) : patience_(base::s_to_ns(patience_s)) {}
 
-  // Looks at these and forgets all others. Returns those that count. One that counted goes on doing so for
-  // half a minute after it was last seen waiting.
+  // Samples these processes and forgets all others. Returns the processes whose wait counts. A process keeps
+  // counting for half a minute after its last observed wait.
   std::set<base::Pid> look(const std::vector<base::Pid>& pids, base::MonoNs now);
 
  private:

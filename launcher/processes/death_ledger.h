@@ -1,5 +1,5 @@
-// DeathLedger: orders the deaths of a run and tells the first failure from those that merely followed it.
-// Pure bookkeeping: no process is touched.
+// DeathLedger: orders the deaths of a run and separates the first failure from its followers. Pure
+// bookkeeping: touches no process.
 #pragma once
 
 #include "common/base/ids.h"
@@ -12,9 +12,9 @@ namespace xpurun::launcher {
 
 class DeathLedger {
  public:
-  // From now on deaths are our doing (kill on hang, second interrupt) ...
+  // From now on xpurun causes the deaths (kill on hang, second interrupt) ...
   void we_are_ending_the_job() { ending_ = true; }
-  // ... or what the user's forwarded signal asked for.
+  // ... or the signal that the user sent and xpurun forwarded.
   void signal_was_forwarded(int signal) { forwarded_ = signal; }
   // The preload reported that `sender` sent SIGTERM to `pid`; `sender_is_launcher` if it is an agent of the
   // job.
@@ -22,7 +22,7 @@ class DeathLedger {
 
   model::Death record(base::Pid pid, double at_s, base::WaitStatus status);
 
-  // A process has already died of its own failure (nonzero status or signal).
+  // Whether a process has already failed by itself (nonzero status or signal).
   bool failure_seen() const { return failure_seen_; }
 
  private:

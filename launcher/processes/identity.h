@@ -29,9 +29,8 @@ std::string_view name_of(IdentityKind kind);
 // Nothing if no kind's variables are complete and numeric.
 std::optional<Identity> identity_from(const std::map<std::string, std::string>& env);
 
-// Whether these are the arguments of a Python program that starts ranks and is none itself (torchrun,
-// accelerate, deepspeed, ...). While it waits for other nodes to join, for as long as that takes, nothing
-// hangs.
+// Whether these are the arguments of a Python program that starts ranks and is not a rank itself (torchrun,
+// accelerate, deepspeed, ...). Such a program may wait for other nodes for any time without being a hang.
 bool starts_ranks(const std::vector<std::string>& argv);
 
 // Whose arguments these are: the resource tracker of Python's multiprocessing, or its server that forks the

@@ -40,7 +40,7 @@ void ProcessTable::inspect(TrackedProcess& p) {
   p.record.cmdline = model::redact_argv(proc_.cmdline(pid));
   p.identity = identity_from(proc_.environ(pid));
   std::string exe = proc_.exe(pid);
-  // A child that is seen between its fork and its exec looks like its parent.
+  // Between fork and exec a child looks like its parent.
   p.record.python = p.record.python && (p.exe.empty() || exe == p.exe);
   p.exe = std::move(exe);
   p.record.python = p.record.python || looks_like_python(p.exe) || maps_contain(proc_, pid, "libpython");
@@ -79,7 +79,7 @@ void ProcessTable::refresh() {
     }
     TrackedProcess& p = it->second;
     const bool young = now - p.seen < base::s_to_ns(3);
-    // exec changes the thread name nearly always; a young process is looked at until it has settled.
+    // exec nearly always changes the thread name. A young process is inspected again until it has settled.
     const bool changed = p.record.comm != st->comm;
     p.record.ppid = st->ppid;
     p.record.comm = st->comm;
@@ -225,7 +225,7 @@ bool ProcessTable::is_helper(const TrackedProcess& p) const {
 std::vector<TrackedProcess*> ProcessTable::started_by(base::Pid ancestor) {
   std::vector<TrackedProcess*> out;
   for (auto& [pid, p] : processes_) {
-    // One that failed before its parent was seen to wait for it counts as well.
+    // A child that failed before its parent was seen waiting counts as well.
     const bool failed = !p.alive && p.record.death.happened && !p.record.death.wait_status.succeeded();
     if (!(p.alive || failed) || !p.record.python || !descends_from(p, ancestor) || is_helper(p)) {
       continue;
@@ -250,7 +250,7 @@ void ProcessTable::find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>&
   p.spawned = false;
   const std::vector<TrackedProcess*> children = started_by(p.record.pid);
   for (TrackedProcess* child : children) {
-    // One that was over before the others began, as a trial of whether something can be imported, is none.
+    // A process that ended before the others began is not a rank: it may have tested an import.
     const bool belongs =
         child->alive || std::any_of(children.begin(), children.end(), [&](const auto* other) {
           return other->alive && other->record.seen_s <= child->record.death.at_s;
@@ -262,7 +262,7 @@ void ProcessTable::find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>&
   }
 }
 
-// In the order of their start; the dead keep their numbers.
+// Numbered in the order of their start; dead ranks keep their numbers.
 void ProcessTable::number_spawned() {
   std::vector<TrackedProcess*> all;
   for (TrackedProcess& p : dead_) {
@@ -290,7 +290,7 @@ void ProcessTable::assign_by_parents() {
   } else if (TrackedProcess* command = find(main_); command != nullptr && command->alive) {
     ranks.push_back(command);
   }
-  // Those whose parent has ended are what they were.
+  // A process whose parent has ended keeps its role.
   for (auto& [pid, p] : processes_) {
     const auto above = [&, found = &p](const TrackedProcess* rank) {
       return rank == found || descends_from(*found, rank->record.pid);
@@ -362,7 +362,7 @@ void ProcessTable::mark_dead(Pid pid) {
   if (it->second.record.role != model::ProcessRole::rank) {
     return;
   }
-  // What it has started is not the rank now, whatever its variables say.
+  // A process that a dead rank started does not become the rank, whatever its variables say.
   for (auto& [below, p] : processes_) {
     if (p.alive && p.identity && p.identity == it->second.identity && descends_from(p, pid)) {
       p.left_behind = true;
@@ -404,7 +404,7 @@ std::vector<Descendant> ProcessTable::descendants_of(Pid pid) const {
     if (!p.alive || above == nullptr || !descends_from(p, pid)) {
       continue;
     }
-    // A fork runs on with the program's arguments; the other two ways have their own.
+    // A forked process keeps the program's arguments; the other two start methods have their own.
     const auto& words = p.record.cmdline;
     const bool forked = words == above->record.cmdline ||
                         std::find(words.begin(), words.end(), "--multiprocessing-fork") != words.end() ||

@@ -1,6 +1,6 @@
-// ProcessTable: all descendants of the supervisor, and which of them are ranks, workers, agents. Found by
-// walking /proc/PID/task/TID/children; as the supervisor is a subreaper, a process that lost its parent stays
-// in the walk. The table keeps the dead: they are evidence.
+// ProcessTable: all descendants of the supervisor and their roles. Found by walking
+// /proc/PID/task/TID/children. The supervisor is a subreaper, so orphans stay in the walk. The table keeps
+// dead processes: they are evidence.
 #pragma once
 
 #include "common/base/clock.h"
@@ -38,7 +38,7 @@ class ProcessTable {
   // Called for each process once it is known; its pidfd is open if the kernel has pidfds.
   void on_found(std::function<void(const TrackedProcess&)> handler) { on_found_ = std::move(handler); }
 
-  // Our own helpers are no part of the job.
+  // xpurun's own helpers do not belong to the job.
   void ignore(base::Pid pid) { ignored_.insert(pid); }
   void unignore(base::Pid pid) { ignored_.erase(pid); }
 
@@ -48,7 +48,7 @@ class ProcessTable {
   // Without a pidfd by its number, which stays its own until we reap it.
   void signal_main(int signal) const;
 
-  // Walks the tree, records newcomers, notices exec, and assigns roles anew.
+  // Walks the tree, records new processes, notices exec, and assigns all roles again.
   void refresh();
   // Marks one process dead; its record stays.
   void mark_dead(base::Pid pid);
@@ -57,11 +57,11 @@ class ProcessTable {
   // Takes effect with the next refresh().
   void set_spawners(std::set<base::Pid> pids) { spawners_ = std::move(pids); }
   const std::set<base::Pid>& spawners() const { return spawners_; }
-  // Those that could be such: Python processes taken for ranks or launchers that have started others. None
-  // where a launcher's variables tell.
+  // Candidates: Python processes taken for ranks or launchers that have started other processes. Empty if a
+  // launcher's variables identify the ranks.
   std::vector<base::Pid> possible_spawners() const;
 
-  // From the preload's hello: true knowledge about a process that may not have been walked to yet.
+  // The preload library has reported this process as Python, possibly before the walk found the process.
   void note_python(base::Pid pid);
 
   TrackedProcess* find(base::Pid pid);
@@ -72,7 +72,7 @@ class ProcessTable {
   // The living processes below this one.
   std::vector<Descendant> descendants_of(base::Pid pid) const;
   std::vector<const TrackedProcess*> dead_ranks() const;
-  // Every process ever seen that matters for the record: ranks, workers, agents, the command.
+  // Every process for the record: ranks, workers, agents, the command, living and dead.
   std::vector<model::ProcessRecord> records() const;
   int world_size() const;
   // Whether ranks were told apart, not merely one taken for the single process of the job.

@@ -138,7 +138,7 @@ size_t RelayProcess::stream_for(uint32_t rank, wire::LogStream which) {
 void RelayProcess::accept_rank() {
   const base::UniqueFd connection(::accept4(setup_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!connection) {
-    // EMFILE: no spinning. The rank keeps its stream when its patience ends.
+    // EMFILE: do not spin. The rank keeps its own stream after its time limit.
     if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
       (void)::poll(nullptr, 0, kPauseMs);
     }

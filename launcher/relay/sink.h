@@ -1,8 +1,6 @@
-// Sink: one thread that writes what it is given, in order, to a target that may stand still (a terminal, a
-// pipe, a disk). Nobody else waits for that target. The queue is bounded by whoever asks has_room() before
-// push().
-//
-// Threads: every public function may be called from any thread; `write` runs on the sink's own.
+// Sink: a thread that writes its input, in order, to a target that may stall (a terminal, a pipe, a disk). No
+// other thread waits for the target. The queue is bounded by whoever asks has_room() before push(). Threads:
+// every public function may be called from any thread; `write` runs on the sink's own.
 #pragma once
 
 #include "common/base/clock.h"

@@ -1,7 +1,6 @@
-// Storage: how the supervisor changes its run directory. A file system may stand still for minutes (NFS,
-// FUSE, a dying disk), and the event loop must not: so an operation is handed over here, and its result comes
-// later or not at all. Operations are performed in the order in which they were submitted. The event loop's
-// thread only.
+// Storage: changes the run directory for the supervisor. A file system may stall for minutes (NFS, FUSE, a
+// dying disk), and the event loop must not. Operations are handed over here; the result comes later or never.
+// Operations are performed in the order in which they were submitted. The event loop's thread only.
 #pragma once
 
 #include "common/base/ids.h"

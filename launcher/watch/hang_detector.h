@@ -1,8 +1,7 @@
-// HangDetector: turns "how long has each rank been still" into events. Pure: no clock, no process.
-//
-// A stall is raised when a rank has been still for the timeout. Every rank that is so by then, or becomes so
-// while the stall is open, belongs to it: one stall, one dump. It is cleared when all of them have moved or
-// ended; only then can a new one be raised.
+// HangDetector: turns the still times of the ranks into events. Pure: no clock, no process. A stall is raised
+// when a rank has been still for the timeout. Every rank that is still by then, or becomes still while the
+// stall is open, belongs to the stall: one stall, one dump. The stall is cleared when all of its ranks have
+// moved or ended. Only then can a new stall be raised.
 #pragma once
 
 #include "common/base/clock.h"
@@ -31,14 +30,14 @@ class HangDetector {
   // timeout_s 0: never raises.
   HangDetector(double timeout_s, int busy_timeouts);
 
-  // Ranks that have died are simply absent. `cleared` may come together with a new `raised`.
+  // Dead ranks are absent from the input. `cleared` may come together with a new `raised`.
   StallEvents update(base::MonoNs now, const std::vector<StillRank>& ranks);
 
-  // For so long the ranks were held up by us, so that it says nothing of them that they did not move: an open
-  // stall is doubted for longer.
+  // xpurun itself has held the ranks for this duration (a dump, cuda-gdb), so their standing still proves
+  // nothing: an open stall stays suspected for that much longer.
   void held_up(base::MonoNs duration) { held_up_ += duration; }
 
-  // When update() should be called again at the latest, given what was last seen; nothing if never.
+  // The latest time for the next update(), given the last input; nothing if none is needed.
   std::optional<base::MonoNs> next_deadline() const { return next_deadline_; }
   double timeout_s() const { return base::ns_to_s(timeout_); }
 

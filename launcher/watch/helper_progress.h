@@ -1,12 +1,10 @@
-// HelperProgress: whether the threads and processes that a rank has started get on with their work. Pure:
-// samples in, lives out; no clock, no process.
-//
-// Much of what moves inside a rank moves for ever and says nothing: a heartbeat, a monitor's loop, a thread
-// that polls a queue, NCCL's spinning proxy. So motion counts by who moves. What the main thread demonstrably
-// waits for (its pid in wait4(), the other end of its pipe) and what multiprocessing has forked works if it
-// moves at all. A thread of the same process must move in Python and compute as well: a native thread that
-// spins, or a Python thread that only wakes up now and then, gives rise to doubt and no more. So must any
-// other process.
+// HelperProgress: decides whether the threads and processes that a rank started make progress. Pure: samples
+// in, lives out; no clock, no process. Much of what moves inside a rank moves for ever and says nothing: a
+// heartbeat, a monitor's loop, a thread that polls a queue, NCCL's spinning proxy. So motion counts by who
+// moves. What the main thread demonstrably waits for (its pid in wait4(), the other end of its pipe) and what
+// multiprocessing has forked works if it moves at all. A thread of the same process must move in Python and
+// compute as well: a native thread that spins, or a Python thread that only wakes up now and then, gives rise
+// to doubt and no more. So must any other process.
 #pragma once
 
 #include "common/base/clock.h"
@@ -52,7 +50,7 @@ class HelperProgress {
     double cpu_share = 0;          // CPU seconds per second, over the last samples
   };
 
-  // One look. Helpers that are not among the samples are forgotten.
+  // Takes one sample of each helper. Helpers without a sample are forgotten.
   void update(base::MonoNs now, std::span<const HelperSample> samples);
   void forget() { tracks_.clear(); }
 

@@ -51,7 +51,7 @@ void HelperWatch::forget() {
   woken_ = 0;
 }
 
-// A stop for a dump wakes the thread as well; such a look comes late and does not count.
+// A stop for a dump wakes the thread as well; a sample right after a dump does not count.
 bool HelperWatch::wakes(base::MonoNs now) {
   const auto status = proc_.thread_status(rank_, rank_);
   const uint64_t switches = status ? status->voluntary_switches : switches_;
@@ -65,7 +65,8 @@ bool HelperWatch::wakes(base::MonoNs now) {
   return woken_ >= kWakes;
 }
 
-// Our own stops make the kernel restart a call under another number; the main thread has not moved since.
+// A stop by xpurun makes the kernel restart the call under another number (restart_syscall); the main thread
+// has not moved.
 KernelWait HelperWatch::current_wait() {
   KernelWait wait = kernel_wait(proc_, rank_);
   if (wait.kind != KernelWaitKind::restarted) {
@@ -113,7 +114,8 @@ void HelperWatch::sample_threads(stackdump::PositionReader& reader, std::vector<
                    .position = t.fingerprint};
     const auto stat = proc_.thread_stat(rank_, s.key.tid);
     if (s.key.tid == 0 || !stat) {
-      // Before 3.11 Python does not tell which thread of the kernel's it is: no CPU time, so it can but stir.
+      // Before 3.11, CPython does not record the kernel thread id, so the CPU time of a Python thread is
+      // unknown and the thread can only raise doubt.
       s.key.tid = -1 - static_cast<base::Tid>(out.size());
     } else {
       s.cpu_s = ticks_to_s(stat->utime_ticks + stat->stime_ticks);

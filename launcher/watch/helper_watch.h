@@ -1,7 +1,6 @@
-// HelperWatch: looks at the threads and processes that one rank has started, while its main thread stands
-// still and waits for them. Reads /proc and, with process_vm_readv, Python's positions; stops nothing. What
-// it costs is bounded: it looks at so many threads and processes, and not before the rank has been still for
-// a while.
+// HelperWatch: samples the threads and processes that one rank started, while its main thread stands still
+// and waits for them. Reads /proc and, with process_vm_readv, Python positions; stops nothing. The cost is
+// bounded: a limited number of threads and processes, and only after the rank has been still for a while.
 #pragma once
 
 #include "common/base/clock.h"
@@ -25,16 +24,16 @@ class HelperWatch {
  public:
   explicit HelperWatch(base::Pid rank) : rank_(rank) {}
 
-  // The main thread stands still, not yet for long enough to look at its helpers.
+  // Call while the main thread is still, but not long enough for its helpers to matter.
   void watch_sleep(base::MonoNs now);
-  // One look. `reader` is the rank's, null without Python.
+  // Takes one sample. `reader` is the rank's; null without Python.
   void look(base::MonoNs now, stackdump::PositionReader* reader, const std::vector<Descendant>& processes);
-  // The main thread moves again.
+  // Call when the main thread has moved.
   void forget();
 
   model::HelperLife life() const { return progress_.life(); }
   model::OutsideWait outside() const { return outside_; }
-  // The processes that tell most, at most kMostObserved.
+  // The most significant processes, at most kMostObserved.
   std::vector<model::HelperObservation> observe(base::MonoNs now) const;
 
   static constexpr size_t kMostObserved = 4;

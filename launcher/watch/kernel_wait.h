@@ -1,6 +1,6 @@
-// KernelWait: the system call that a thread sleeps in, as far as the call tells whom the thread waits for.
-// Read from /proc and, for poll() and select(), from the process's memory. Stops nothing, follows no link to
-// a file: a stat() on a stalled file system would block the supervisor.
+// KernelWait: the system call that a thread sleeps in, and what the call says about whom the thread waits
+// for. Read from /proc and, for poll() and select(), from the process's memory. Stops nothing, follows no
+// link to a file: a stat() on a stalled file system would block the supervisor.
 #pragma once
 
 #include "common/base/procfs.h"

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kWindow = 8;
 // Reading or writing files faster than this counts as progress: a checkpoint inside one long C call.
 constexpr double kIoProgressBytesPerS = 1 << 20;
-// A library that is being loaded and relocated faults on every page; a thread that waits or spins on none.
+// Loading and relocating a library faults on every page; a thread that waits or spins faults on none.
 constexpr double kFaultProgressPerS = 50;
 constexpr double kMaxOpenBackoffS = 5;
 
@@ -84,11 +84,11 @@ bool RankWatch::sample_position(base::MonoNs now) {
   }
   auto position = reader_->read();
   if (!position) {
-    // The program has exec'ed, is ending, or is changing its frames just now.
+    // The program has called exec, is ending, or is changing its frames at this moment.
     base::log_debug("rank {} (pid {}): {}", rank_, pid_, base::to_line(position.error()));
     reader_.reset();
-    // Where it stood before is not where it stands: the next program of the process, or one that has made
-    // itself unreadable (PR_SET_DUMPABLE), may be anywhere.
+    // The old position is no longer valid: after exec, or after PR_SET_DUMPABLE made the process unreadable,
+    // the thread may be anywhere.
     position_ = {};
     return true;
   }

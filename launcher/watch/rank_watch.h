@@ -1,7 +1,7 @@
-// RankWatch: what one rank's main thread has been doing, read from outside without ever stopping it. Progress
-// is a change of the main thread's Python position, a lot of file input and output, or a lot of memory
-// touched for the first time (libraries being loaded); for a process without Python, of its system call and
-// CPU time. One instance per rank process.
+// RankWatch: the progress of one rank's main thread, read from outside without stopping the rank. Progress is
+// a changed Python position of the main thread, much file I/O, or much memory touched for the first time
+// (libraries being loaded). For a process without Python: a changed system call and CPU time. One instance
+// per rank process.
 #pragma once
 
 #include "common/base/clock.h"
@@ -19,13 +19,13 @@ namespace xpurun::launcher {
 
 class RankWatch {
  public:
-  // `helpers_after_s`: once its main thread has been still for so long, what it has started is looked at too.
+  // `helpers_after_s`: once the main thread has been still for this time, the rank's helpers are sampled too.
   RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double helpers_after_s);
 
-  // Takes one sample. A process that has gone leaves everything as it was. `helpers` is called only if they
-  // are looked at: the processes below the rank.
+  // Takes one sample. A process that has ended changes nothing. `helpers` returns the processes below the
+  // rank and is called only if they are sampled.
   void sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers);
-  // We were not running ourselves (stopped, suspended host): nobody could have made progress that we saw.
+  // The supervisor was not running (stopped, suspended host), so no progress could be observed during `gap`.
   void forgive(base::MonoNs gap) {
     last_progress_ += gap;
     main_moved_ += gap;
@@ -49,7 +49,7 @@ class RankWatch {
   };
 
   void sample_usage(base::MonoNs now);
-  // True if the main thread's place has changed since the last sample.
+  // True if the main thread's position has changed since the last sample.
   bool sample_position(base::MonoNs now);
   bool sample_without_python();
 

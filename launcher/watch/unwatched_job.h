@@ -1,5 +1,5 @@
-// UnwatchedJob: says, once, that nothing of a job can be watched for hangs, to somebody who has asked for it.
-// Such a job has neither a rank's variables nor a CPython: PyPy, a program in C, a shell script. Pure.
+// UnwatchedJob: warns once that no process of the job can be watched for hangs, if the user asked for hang
+// detection. Such a job has neither rank variables nor CPython: PyPy, a C program, a shell script. Pure.
 #pragma once
 
 #include "launcher/options/run_options.h"
@@ -14,7 +14,7 @@ class UnwatchedJob {
  public:
   explicit UnwatchedJob(const RunOptions& options);
 
-  // The message when it is due: the timeout has passed and no process was ever watched.
+  // The message when due: the timeout has passed and no process was ever watched.
   std::optional<std::string> look(double elapsed_s, bool watches, std::string_view program);
 
  private:

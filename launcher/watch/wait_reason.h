@@ -1,5 +1,5 @@
-// WaitReason: who can end the wait of a rank's main thread, from its Python frames and the system call it
-// sleeps in. Pure. The functions that wait are those of the diagnosis (report/diagnosis/wait_patterns.h).
+// WaitReason: who can end the wait of a rank's main thread, judged by its Python frames and its system call.
+// Pure. The functions that wait are those of the diagnosis (report/diagnosis/wait_patterns.h).
 #pragma once
 
 #include "common/model/dump_manifest.h"
