@@ -3,6 +3,7 @@
 #include "common/base/clock.h"
 #include "common/wire/logs.h"
 #include "launcher/relay/log_file.h"
+#include "launcher/relay/relay_memory.h"
 #include "launcher/relay/sink.h"
 
 #include <fmt/format.h>
@@ -14,11 +15,14 @@
 #include <memory>
 #include <mutex>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -55,7 +59,7 @@ struct Pipe {
 
 class RelayProcess {
  public:
-  explicit RelayProcess(RelaySetup setup);
+  RelayProcess(RelaySetup setup, RelayMemory& memory);
   [[noreturn]] void run();
 
  private:
@@ -76,6 +80,7 @@ class RelayProcess {
   void exit_if_done();
 
   RelaySetup setup_;
+  RelayMemory& memory_;
   base::UniqueFd wake_;
   Repeater out_repeater_;
   Repeater err_repeater_;
@@ -89,8 +94,9 @@ class RelayProcess {
   bool supervised_ = true;
 };
 
-RelayProcess::RelayProcess(RelaySetup setup)
+RelayProcess::RelayProcess(RelaySetup setup, RelayMemory& memory)
     : setup_(std::move(setup)),
+      memory_(memory),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       out_repeater_(STDOUT_FILENO, setup_.prefix, [this](const std::string& line) { say(line); }),
       err_repeater_(STDERR_FILENO, setup_.prefix, [](const std::string&) {}) {
@@ -101,6 +107,13 @@ RelayProcess::RelayProcess(RelaySetup setup)
   files_ = new Sink([this](const Output& o) { write_file(o); }, wake);
   out_ = new Sink([this](const Output& o) { out_repeater_.write(o); }, wake);
   err_ = new Sink([this](const Output& o) { err_repeater_.write(o); }, wake);
+  finishing_ = memory_.finishing();
+  supervised_ = static_cast<bool>(setup_.channel);
+  for (const KeptPipe& pipe : memory_.pipes()) {
+    const size_t index = stream_for(pipe.rank, pipe.which);
+    ++streams_[index]->pipes;
+    pipes_.push_back({base::UniqueFd(pipe.fd), index});
+  }
 }
 
 void RelayProcess::say(const std::string& line) {
@@ -182,11 +195,16 @@ void RelayProcess::answer(int connection, const wire::LogRequest& request) {
   header->cmsg_len = CMSG_LEN(sizeof(int));
   const int passed = write_end.get();
   std::memcpy(CMSG_DATA(header), &passed, sizeof passed);
+  const bool err = request.stream == static_cast<uint16_t>(wire::LogStream::err);
+  const auto which = err ? wire::LogStream::err : wire::LogStream::out;
+  // Before the rank has it: from then on nobody but a reader may close the other end.
+  memory_.add({.fd = read_end.get(), .rank = request.rank, .which = which});
   if (::sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) {
-    const bool err = request.stream == static_cast<uint16_t>(wire::LogStream::err);
-    const size_t index = stream_for(request.rank, err ? wire::LogStream::err : wire::LogStream::out);
+    const size_t index = stream_for(request.rank, which);
     ++streams_[index]->pipes;
     pipes_.push_back({std::move(read_end), index});
+  } else {
+    memory_.remove(read_end.get());
   }
 }
 
@@ -254,9 +272,11 @@ void RelayProcess::hear_supervisor() {
   const ssize_t n = ::recv(setup_.channel.get(), &word, 1, MSG_DONTWAIT);
   if (n == 1 && word == kRelayFinish) {
     finishing_ = true;
+    memory_.finish();
   } else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
     // Killed: the ranks go on, and so does their output.
     supervised_ = false;
+    memory_.close_channel();
     setup_.channel.reset();
   }
 }
@@ -281,6 +301,8 @@ void RelayProcess::finish_if_drained(bool drained) {
     (void)(null ? ::dup2(null.get(), fd) : ::close(fd));
   }
   (void)!::send(setup_.channel.get(), &kRelayFinished, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  memory_.close_channel();
+  memory_.close_listener();
   setup_.channel.reset();
   setup_.listener.reset();
   supervised_ = false;
@@ -320,6 +342,7 @@ void RelayProcess::run() {
       if (waiting[kFirstPipe + i].revents != 0) {
         drained = false;
         if (!read_pipe(pipes_[i])) {
+          memory_.remove(pipes_[i].fd.get());
           pipes_.erase(pipes_.begin() + static_cast<std::ptrdiff_t>(i));
         }
       }
@@ -337,29 +360,63 @@ void RelayProcess::run() {
   }
 }
 
-// Nothing of the supervisor's may be kept open by a process that outlives it.
-void close_all_but(int first, int second) {
-  const auto [low, high] = std::minmax({static_cast<unsigned>(first), static_cast<unsigned>(second)});
-  if (low > 3) {
-    ::close_range(3, low - 1, 0);
+// Nothing of the supervisor's may be kept open by a process that outlives it, nor anything of a relay that
+// was killed. `kept` is sorted.
+void close_all_but(const std::vector<int>& kept) {
+  unsigned next = STDERR_FILENO + 1;
+  for (const int fd : kept) {
+    const auto number = static_cast<unsigned>(fd);
+    if (number > next) {
+      ::close_range(next, number - 1, 0);
+    }
+    next = std::max(next, number + 1);
   }
-  if (high > low + 1) {
-    ::close_range(low + 1, high - 1, 0);
+  ::close_range(next, ~0U, 0);
+}
+
+// A process that shares our descriptors: what it opens stays open when it is killed. The raw system call,
+// because fork() cannot share them and clone() wants a stack.
+pid_t fork_with_descriptors() {
+  return static_cast<pid_t>(::syscall(SYS_clone, CLONE_FILES | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+}
+
+// Without a reader of its pipes, SIGPIPE would end a rank. A relay that is killed, by the kernel for memory
+// as an example, gets a successor.
+[[noreturn]] void keep_relay(const RelaySetup& setup, RelayMemory& memory) {
+  for (;;) {
+    const pid_t pid = memory.works() ? fork_with_descriptors() : -1;
+    if (pid <= 0) {
+      ::prctl(PR_SET_NAME, "log-relay");
+      RelaySetup own{.listener = base::UniqueFd(memory.works() ? memory.listener() : setup.listener.get()),
+                     .channel = base::UniqueFd(memory.works() ? memory.channel() : setup.channel.get()),
+                     .directory = setup.directory,
+                     .prefix = setup.prefix};
+      (new RelayProcess(std::move(own), memory))->run();
+    }
+    int status = 0;
+    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFEXITED(status)) {
+      ::_exit(WEXITSTATUS(status));
+    }
+    close_all_but(memory.descriptors());
+    (void)::poll(nullptr, 0, kPauseMs);  // one that dies at once, again and again
   }
-  ::close_range(high + 1, ~0U, 0);
 }
 
 }  // namespace
 
 void run_relay(RelaySetup setup) {
-  close_all_but(setup.listener.get(), setup.channel.get());
+  RelayMemory memory(setup.listener.get(), setup.channel.get());
+  close_all_but({std::min(setup.listener.get(), setup.channel.get()),
+                 std::max(setup.listener.get(), setup.channel.get())});
   // Not the terminal's, and not what a scheduler sends to every process of the job: the ranks may have much
   // to say on their way out. The end of the writers is ours. Write errors are no signals.
   sigset_t all;
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
   ::setsid();
-  ::prctl(PR_SET_NAME, "log-relay");
+  ::prctl(PR_SET_NAME, "log-keeper");
   if (::chdir("/") != 0) {
     ::_exit(1);
   }
@@ -368,7 +425,7 @@ void run_relay(RelaySetup setup) {
     ::dup2(null, STDIN_FILENO);
     ::close(null);
   }
-  (new RelayProcess(std::move(setup)))->run();
+  keep_relay(setup, memory);
 }
 
 }  // namespace xpurun::launcher

@@ -52,9 +52,13 @@ EXPECTED = {
 }
 # Found, but somebody outside might end the wait: ended with --hang-idle only.
 IDLE = ["G_asyncio_forever"]
-# Where the helper stands that the rank waits for.
-HELPERS = {"G_dataloader_stuck": "its dataloader worker pid", "G_dataloader_stuck_rank2": "its dataloader worker pid",
-           "G_pool_stuck": "its process pid"}
+# Pieces of the sentence: where the helper or the thread stands that the rank waits for.
+SAYS = {
+    "G_dataloader_stuck": ["its dataloader worker pid", "read_sample"],
+    "G_dataloader_stuck_rank2": ["its dataloader worker pid", "read_sample"],
+    "G_gil_held": ["Thread-1", "holds the GIL", "G_gil_held.py:8: libc.sleep"],
+    "G_pool_stuck": ["its process pid", "read_sample"],
+}
 
 
 class Hang(xpurun_test.Case):
@@ -76,9 +80,8 @@ class Hang(xpurun_test.Case):
         self.assertEqual(result.returncode, 124, detail)
         self.assertEqual((self.verdict()["id"], self.verdict()["ranks"], self.verdict()["level"]),
                          (*EXPECTED[job], "confirmed"), detail)
-        if job in HELPERS:
-            self.assertIn(HELPERS[job], self.verdict()["sentence"], detail)
-            self.assertIn("read_sample", self.verdict()["sentence"], detail)
+        for piece in SAYS.get(job, []):
+            self.assertIn(piece, self.verdict()["sentence"], detail)
 
     def check_suspected(self, options, command, env):
         p = self.start_xpurun(*options, "--", *command, env=self.env(**env))

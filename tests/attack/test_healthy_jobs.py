@@ -22,7 +22,8 @@ TIMEOUT = 10 if LONG else 4
 SECONDS = 2.2 * TIMEOUT
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 
-QUICK = ["H_child_gzip", "H_child_quiet", "H_http_server_idle", "H_pool_downloads", "H_queue_worker", "H_threadpool_io"]
+QUICK = ["H_child_gzip", "H_child_quiet", "H_http_server_idle", "H_pool_downloads", "H_queue_worker", "H_sleep_backoff",
+         "H_threadpool_io"]
 # The main thread waits for helpers that work: not even a suspicion.
 SILENT = ["H_child_busy_nonpython", "H_child_gzip", "H_configure", "H_executor", "H_pool_downloads", "H_pool_map",
           "H_queue_worker", "H_subproc_installer"]

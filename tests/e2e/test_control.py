@@ -138,7 +138,10 @@ class Control(xpurun_test.Case):
         busy = self.ctl("trace")
         self.assertEqual((busy.returncode, "traces/2 is not finished" in busy.stderr), (1, True), busy.stderr)
         self.ctl("reset")
-        self.assertEqual(json.loads((self.out / "traces/2/trace.json").read_text())["ended"], "reset")
+        # The trace is written after the answer.
+        trace = self.out / "traces/2/trace.json"
+        self.wait_for(trace.exists, "trace")
+        self.assertEqual(json.loads(trace.read_text())["ended"], "reset")
         for words in (
             ["timing"],
             ["timing", "a", "b"],

@@ -1,6 +1,8 @@
 """xpurun --logs: every rank's output in files of its own, repeated on the terminal, with --prefix labelled."""
 
+import contextlib
 import os
+import pathlib
 import resource
 import signal
 import subprocess
@@ -125,6 +127,34 @@ class Trouble(xpurun_test.Case):
         self.wait_for((self.dir / "ended").exists, "end of the rank")
         whole = "".join(f"{i}\n" for i in range(40))
         self.wait_for(lambda: log.read_text() == whole, "whole log")
+        self.wait_for(lambda: not list(self.strays()), "end of the relay")
+
+    def relay(self):
+        for pid in self.strays():
+            with contextlib.suppress(OSError):
+                if pathlib.Path(f"/proc/{pid}/comm").read_text() == "log-relay\n":
+                    return pid
+        return 0
+
+    def test_sigkill_of_the_relay_leaves_the_rank_and_later_lines_alone(self):
+        go = self.dir / "go"
+        code = ("import os, time\nprint('first')\n"
+                f"while not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
+                "for i in range(40): print(i)")
+        p = self.start_xpurun("--logs", "--", PYTHON, "-c", code, env=self.env(**RANK0, PYTHONUNBUFFERED="1"))
+        self.assertEqual(p.stdout.readline(), "first\n")
+        log = self.out / "ranks/0/stdout.log"
+        # What a relay has read and not yet written ends with it.
+        self.wait_for(lambda: log.exists() and log.read_text() == "first\n", "first line in the log")
+        for _ in range(2):
+            killed = self.wait_for(self.relay, "relay")
+            os.kill(killed, signal.SIGKILL)
+            self.wait_for(lambda: self.relay() not in (0, killed), "its successor")  # noqa: B023
+        go.touch()
+        lines = "".join(f"{i}\n" for i in range(40))
+        out, err = p.communicate(timeout=60)
+        self.assertEqual((out, p.returncode), (lines, 0), err)
+        self.assertEqual(log.read_text(), "first\n" + lines)
         self.wait_for(lambda: not list(self.strays()), "end of the relay")
 
     def test_what_a_scheduler_sends_to_all_processes_does_not_end_the_relay(self):

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import signal
+import statistics
 import subprocess
 import time
 
@@ -18,6 +19,13 @@ signal.signal(signal.SIGTERM, got)
 print("ready", flush=True)
 signal.pause()
 """
+TIME_OF_SIGNALS = """
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: print(time.monotonic_ns(), flush=True))
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
 HANG = """
 import threading
 lock = threading.Lock()
@@ -27,6 +35,9 @@ def train():
     lock.acquire()
 train()
 """
+# From kill() to the job's handler.
+FORWARDED_WITHIN_NS = 100_000_000
+TRIES = 31
 # A stall lasts until the test lifts it, so what arrives at all has not waited for the disk.
 SECONDS = 60
 
@@ -47,6 +58,20 @@ class Stalls:
         p.stderr.read()
         self.go_on()
         self.wait_for(lambda: self.manifest().get("exit_status") == 5, "last run.json", SECONDS)
+
+    def test_a_signal_is_forwarded_at_once(self):
+        p = self.start_xpurun("--", PYTHON, "-c", TIME_OF_SIGNALS)
+        self.assertEqual(p.stdout.readline(), "ready\n")
+        self.stall()
+        time.sleep(1)  # so that something has tried to write
+        delays = []
+        for _ in range(TRIES):
+            sent = time.monotonic_ns()
+            p.send_signal(signal.SIGTERM)
+            delays.append(int(p.stdout.readline()) - sent)
+        # A busy machine delays some of them; a stall that holds the supervisor would delay every one.
+        self.assertLess(statistics.median(delays), FORWARDED_WITHIN_NS, delays)
+        self.go_on()
 
     def test_a_hang_is_told_and_ended(self):
         p = self.start_xpurun("--hang-timeout", "2", "--on-hang", "kill", "--grace", "1s", "--", PYTHON, "-c", HANG,

@@ -1,6 +1,7 @@
 #include "common/base/io.h"
 #include "launcher/relay/line_labels.h"
 #include "launcher/relay/log_file.h"
+#include "launcher/relay/relay_memory.h"
 #include "launcher/relay/sink.h"
 
 #include <doctest/doctest.h>
@@ -78,4 +79,19 @@ TEST_CASE("a sink's owner never waits for its target") {
     std::this_thread::yield();
   }
   CHECK(sink->stuck_s() == 0);
+}
+
+TEST_CASE("a relay's memory has the open pipes, and no descriptor that is closed") {
+  RelayMemory memory(7, 5);
+  memory.add({.fd = 9, .rank = 1, .which = wire::LogStream::err});
+  memory.add({.fd = 6, .rank = 0, .which = wire::LogStream::out});
+  CHECK(memory.descriptors() == std::vector{5, 6, 7, 9});
+  memory.remove(9);
+  memory.close_channel();
+  CHECK(memory.descriptors() == std::vector{6, 7});
+  REQUIRE(memory.pipes().size() == 1);
+  CHECK(memory.pipes()[0].rank == 0);
+  CHECK_FALSE(memory.finishing());
+  memory.finish();
+  CHECK(memory.finishing());
 }
