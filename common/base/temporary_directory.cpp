@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -26,9 +27,15 @@ bool still_there(const std::string& path, int fd) {
          there.st_dev == open.st_dev;
 }
 
+// Without a lock, errno says why.
 UniqueFd open_locked(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 ? std::move(fd) : UniqueFd();
+  if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    const int why = errno;
+    fd.reset();
+    errno = why;
+  }
+  return fd;
 }
 
 void remove_abandoned(const std::string& parent, const std::string& prefix) {
@@ -65,7 +72,7 @@ Result<TemporaryDirectory> TemporaryDirectory::create(const std::string& prefix)
 
 Result<TemporaryDirectory> TemporaryDirectory::create_in(const std::string& parent,
                                                          const std::string& prefix) {
-  constexpr int kTries = 5;
+  constexpr int kTries = 100;  // many may be started in the same moment
   remove_abandoned(parent, prefix);
   TemporaryDirectory out;
   for (int i = 0; i < kTries; ++i) {
@@ -74,8 +81,10 @@ Result<TemporaryDirectory> TemporaryDirectory::create_in(const std::string& pare
       return fail_errno(fmt::format("cannot create a directory in {}", parent));
     }
     out.lock_ = open_locked(name);
-    // Where the file system has no locks (some network ones) nobody else gets one either.
-    if (!out.lock_ || still_there(name, out.lock_.get())) {
+    // A cleaner that was quicker has the lock, or has removed the directory already. Where the file system
+    // has no locks (some network ones) nobody else gets one either.
+    const bool taken = !out.lock_ && (errno == EWOULDBLOCK || errno == ENOENT);
+    if (!taken && (!out.lock_ || still_there(name, out.lock_.get()))) {
       out.path_ = std::move(name);
       return out;
     }

@@ -3,10 +3,13 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <csignal>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
+#include <vector>
 
 using namespace xpurun::base;
 
@@ -72,4 +75,23 @@ TEST_CASE("temporary directories of killed owners are removed by the next") {
   CHECK(file_exists(parent->path() + "/owned-by-a-user"));
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+TEST_CASE("directories made in the same moment are not taken for abandoned ones") {
+  const auto parent = TemporaryDirectory::create("cleaners-test");
+  REQUIRE(parent);
+  std::atomic<int> missing = 0;
+  std::vector<std::thread> makers;
+  for (int t = 0; t < 8; ++t) {
+    makers.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) {
+        const auto dir = TemporaryDirectory::create_in(parent->path(), "x");
+        missing += !dir || !write_file_atomic(dir->path() + "/file", "text") ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& maker : makers) {
+    maker.join();
+  }
+  CHECK(missing == 0);
 }
