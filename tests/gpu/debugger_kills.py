@@ -1,5 +1,5 @@
-"""Kills cuda-gdb, the dump helper or xpurun at random moments while cuda-gdb holds a process that uses a GPU, and counts
-the processes left stopped. usage: tests/gpu/debugger_kills.py XPURUN [ROUNDS]"""
+"""Kills cuda-gdb, the dump helper or xpurun at random moments while cuda-gdb holds a process that uses a GPU,
+and counts the processes left stopped. usage: tests/gpu/debugger_kills.py XPURUN [ROUNDS]"""
 
 import os
 import pathlib
