@@ -1,7 +1,7 @@
 #include "stackdump/options.h"
 
 #include "common/base/strings.h"
-#include "stackdump/symbols/symbol_cache.h"
+#include "stackdump/native/symbol_cache.h"
 
 #include <fmt/format.h>
 

@@ -1,13 +1,13 @@
 #include "stackdump/process_dump.h"
 
-#include "common/base/procfs.h"
+#include "common/base/os/procfs.h"
 #include "common/base/strings.h"
 #include "stackdump/cpython/locals.h"
-#include "stackdump/memory/stack_bounds.h"
+#include "stackdump/memory/urgency.h"
 #include "stackdump/ptrace/access.h"
+#include "stackdump/ptrace/stack_bounds.h"
 #include "stackdump/ptrace/traced_process.h"
-#include "stackdump/thread_resolver.h"
-#include "stackdump/urgency.h"
+#include "stackdump/resolve/thread_resolver.h"
 
 #include <fmt/format.h>
 

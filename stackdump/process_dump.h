@@ -10,10 +10,10 @@
 #include "stackdump/cpython/thread_names.h"
 #include "stackdump/memory/live_memory.h"
 #include "stackdump/memory/snapshot_memory.h"
-#include "stackdump/native/kernel_view.h"
 #include "stackdump/native/modules.h"
 #include "stackdump/native/unwinder.h"
-#include "stackdump/resolve_settings.h"
+#include "stackdump/resolve/resolve_settings.h"
+#include "stackdump/resolve/thread_copy.h"
 
 #include <memory>
 #include <optional>
@@ -34,17 +34,6 @@ struct DumpTarget {
   base::Tid crash_tid = 0;  // thread that waits in its crash handler, 0 if none
   Addr crash_ucontext = 0;  // its interrupted state
   StopMode stop = StopMode::if_possible;
-};
-
-struct ThreadCopy {
-  base::Tid tid = 0;
-  base::Tid inner_tid = 0;  // as the process itself sees it; 0: not looked up
-  KernelView kernel;
-  std::optional<Registers> registers;
-  std::string no_registers;               // why not
-  AddrRange stack;                        // copied part
-  std::vector<std::string> kernel_stack;  // of a thread that could not be stopped
-  bool crashed = false;
 };
 
 class ProcessDump {

@@ -1,6 +1,6 @@
 // xpurun-stackdump: dumps one process and exits. The protocol on standard output is described in
 // docs/stackdump.md; the supervisor reads it.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/model/secrets/redact.h"
 #include "stackdump/debuggers/cuda_gdb.h"

@@ -1,7 +1,7 @@
 #include "common/model/event_file.h"
 
 #include "common/base/bytes.h"
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/model/json_fields.h"
 
 #include <fmt/format.h>

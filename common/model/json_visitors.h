@@ -12,9 +12,9 @@
 // .cpp files of common/model only.
 #pragma once
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
+#include "common/base/os/wait_status.h"
 #include "common/base/result.h"
-#include "common/base/wait_status.h"
 #include "common/model/json_fields.h"
 #include "common/model/names.h"
 #include "common/model/rank_set.h"

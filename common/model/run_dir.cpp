@@ -1,7 +1,7 @@
 #include "common/model/run_dir.h"
 
 #include "common/base/clock.h"
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 
 #include <fmt/format.h>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "common/base/ids.h"
+#include "common/base/os/wait_status.h"
 #include "common/base/result.h"
-#include "common/base/wait_status.h"
 #include "common/model/verdict.h"
 #include "common/model/vocabulary.h"
 

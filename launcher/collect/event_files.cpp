@@ -1,6 +1,6 @@
 #include "launcher/collect/event_files.h"
 
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 // memory stays readable after the rank has died.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "common/base/result.h"
 #include "common/wire/segment.h"
 

@@ -1,8 +1,8 @@
 // xpurun ctl: sends a request to the supervisor of a live run through its control socket.
 #include "common/base/clock.h"
+#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
-#include "common/base/terminal.h"
 #include "common/model/json_fields.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"

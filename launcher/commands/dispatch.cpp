@@ -1,7 +1,7 @@
 #include "launcher/commands/dispatch.h"
 
-#include "common/base/progress.h"
-#include "common/base/terminal.h"
+#include "common/base/output/progress.h"
+#include "common/base/output/terminal.h"
 #include "launcher/cli/help.h"
 #include "launcher/commands/commands.h"
 #include "launcher/options/exit_status.h"

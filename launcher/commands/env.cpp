@@ -1,6 +1,6 @@
 // xpurun env: what `xpurun run` would use here, and why.
+#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
-#include "common/base/terminal.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
 #include "launcher/options/exit_status.h"

@@ -2,7 +2,7 @@
 // end the program. One object at a time; child processes start with the default actions.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 
 #include <string>
 #include <thread>

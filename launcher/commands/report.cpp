@@ -1,12 +1,12 @@
 // xpurun report DIR | --from FILE: rebuilds verdict and report of a run directory. The supervisor runs this
 // command with --quiet --json, which prints the verdict before anything is written, so that the supervisor
 // itself parses no large or hostile files.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
+#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
-#include "common/base/terminal.h"
 #include "launcher/commands/commands.h"
 #include "launcher/options/exit_status.h"
-#include "report/build.h"
+#include "report/build/build.h"
 #include "report/render/embed.h"
 #include "report/render/terminal.h"
 

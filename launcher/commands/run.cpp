@@ -1,9 +1,9 @@
 // xpurun run: options from everywhere, then the supervisor.
 #include "launcher/supervise/run.h"
 
-#include "common/base/log.h"
+#include "common/base/output/log.h"
+#include "common/base/output/terminal.h"
 #include "common/base/suggest.h"
-#include "common/base/terminal.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
 #include "launcher/options/exit_status.h"

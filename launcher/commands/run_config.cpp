@@ -1,6 +1,6 @@
 #include "launcher/commands/run_config.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 
 namespace xpurun::launcher {
 

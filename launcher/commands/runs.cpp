@@ -1,10 +1,10 @@
 // xpurun runs: lists, shows and removes run directories.
 #include "launcher/commands/runs.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
+#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
-#include "common/base/terminal.h"
 #include "common/model/run_dir.h"
 #include "launcher/commands/run_config.h"
 #include "launcher/options/exit_status.h"

@@ -1,7 +1,7 @@
 // xpurun runs prune: lists the runs to remove, asks, removes.
 #include "common/base/clock.h"
+#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
-#include "common/base/terminal.h"
 #include "launcher/commands/runs.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/runs/prune.h"

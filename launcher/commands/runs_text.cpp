@@ -1,4 +1,4 @@
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "launcher/commands/runs.h"
 #include "launcher/output/text_block.h"

@@ -1,7 +1,7 @@
 // xpurun stacks: merges dumps, or first takes new ones of a live run or of any live process.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
+#include "common/base/os/temporary_directory.h"
 #include "common/base/strings.h"
-#include "common/base/temporary_directory.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
 #include "launcher/commands/interrupt_cleanup.h"

@@ -1,8 +1,8 @@
 // xpurun stacks --pid: dumps live processes, once or several times, and shows them.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
+#include "common/base/os/temporary_directory.h"
+#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
-#include "common/base/temporary_directory.h"
-#include "common/base/terminal.h"
 #include "launcher/commands/interrupt_cleanup.h"
 #include "launcher/commands/stacks_task.h"
 #include "launcher/options/exit_status.h"

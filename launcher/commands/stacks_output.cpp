@@ -1,7 +1,7 @@
 // xpurun stacks: files and standard output.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
+#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
-#include "common/base/terminal.h"
 #include "launcher/commands/stacks_task.h"
 #include "launcher/options/exit_status.h"
 #include "report/formats/xpu_timer_compat.h"

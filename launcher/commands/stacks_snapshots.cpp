@@ -1,7 +1,7 @@
 // xpurun stacks --sysroot, --symbols, --unwinder: resolves snapshots again.
 #include "common/base/clock.h"
-#include "common/base/io.h"
-#include "common/base/progress.h"
+#include "common/base/os/io.h"
+#include "common/base/output/progress.h"
 #include "common/base/strings.h"
 #include "common/model/stack_snapshot.h"
 #include "launcher/commands/stacks_task.h"

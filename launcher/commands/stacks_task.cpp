@@ -1,6 +1,6 @@
 #include "launcher/commands/stacks_task.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/model/stack_snapshot.h"
 #include "launcher/options/run_settings.h"

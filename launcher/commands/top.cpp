@@ -1,9 +1,9 @@
 // xpurun top: shows the ranks of a live run, polled from its supervisor.
 #include "common/base/clock.h"
-#include "common/base/fd.h"
-#include "common/base/io.h"
+#include "common/base/os/fd.h"
+#include "common/base/os/io.h"
+#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
-#include "common/base/terminal.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
 #include "launcher/commands/commands.h"

@@ -1,7 +1,7 @@
 #include "launcher/control/control_client.h"
 
 #include "common/base/clock.h"
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "common/base/strings.h"
 #include "common/model/json_fields.h"
 

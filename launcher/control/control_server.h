@@ -4,7 +4,7 @@
 // changes nothing. Slow, huge, many or silent clients cost a bounded amount of memory and block nothing.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "common/base/result.h"
 #include "launcher/os/acceptor.h"
 #include "launcher/os/event_loop.h"

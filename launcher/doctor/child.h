@@ -2,8 +2,8 @@
 // killed. Single-threaded callers only: run_function forks without exec.
 #pragma once
 
-#include "common/base/fd.h"
 #include "common/base/ids.h"
+#include "common/base/os/fd.h"
 #include "common/base/result.h"
 
 #include <functional>

@@ -1,6 +1,6 @@
 #include "launcher/doctor/context.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "launcher/doctor/child.h"
 

@@ -1,5 +1,5 @@
 // The GPU side, without ever loading any of it into this process: driver, NCCL, how torch is linked.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/wire/nccl_profiler.h"
 #include "launcher/doctor/checks.h"

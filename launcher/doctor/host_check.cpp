@@ -1,5 +1,5 @@
 // Kernel, container, limits, debuggers.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"

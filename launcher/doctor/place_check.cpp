@@ -1,7 +1,7 @@
 // Checks the resources of a run: its directory, sockets, ports, shared memory and the clock.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
+#include "common/base/os/temporary_directory.h"
 #include "common/base/strings.h"
-#include "common/base/temporary_directory.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/storage/direct_storage.h"
 #include "launcher/storage/socket_place.h"

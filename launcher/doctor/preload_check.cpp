@@ -1,7 +1,7 @@
 // Starts a program with the library preloaded and waits for the library to say so, as in a real run.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
+#include "common/base/os/temporary_directory.h"
 #include "common/base/strings.h"
-#include "common/base/temporary_directory.h"
 #include "common/wire/notice.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"

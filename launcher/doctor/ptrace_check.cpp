@@ -1,6 +1,6 @@
 // Stops a child process and reads its memory, as a dump does, and names whatever forbids it.
 #include "common/base/clock.h"
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"

@@ -1,14 +1,14 @@
 // Starts each Python that matters, reads where it stands without stopping it, and dumps it once.
 #include "common/base/clock.h"
-#include "common/base/io.h"
+#include "common/base/os/io.h"
+#include "common/base/os/temporary_directory.h"
 #include "common/base/strings.h"
-#include "common/base/temporary_directory.h"
 #include "common/model/stack_snapshot.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/spawn/install_paths.h"
-#include "stackdump/position.h"
+#include "stackdump/resolve/position.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 // malformed or too many clients cost a bounded amount of memory and time and block nothing.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "common/base/result.h"
 #include "launcher/http/http_request.h"
 #include "launcher/os/acceptor.h"

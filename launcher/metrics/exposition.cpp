@@ -2,7 +2,7 @@
 
 #include "launcher/collect/gpu_time.h"
 #include "launcher/collect/op_names.h"
-#include "launcher/metrics/families.h"
+#include "launcher/metrics/other_names.h"
 
 #include <fmt/format.h>
 

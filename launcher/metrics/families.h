@@ -3,7 +3,6 @@
 #pragma once
 
 #include "launcher/collect/rank_timing.h"
-#include "launcher/metrics/exposition.h"
 
 #include <map>
 #include <string>
@@ -12,6 +11,8 @@
 #include <vector>
 
 namespace xpurun::launcher {
+
+enum class MetricsFormat { prometheus, openmetrics };
 
 // Label values are escaped. Names are constants and are not.
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
@@ -42,10 +43,5 @@ class Families {
   std::vector<std::string> order_;
   std::map<std::string, Family, std::less<>> families_;
 };
-
-// The XPU_TIMER_* family of one node.
-void add_xpu_timer(const NodeMetrics& node, Families& out);
-// The atorch_* families: five per matmul shape.
-void add_atorch(const NodeMetrics& node, Families& out);
 
 }  // namespace xpurun::launcher

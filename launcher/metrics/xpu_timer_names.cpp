@@ -2,7 +2,7 @@
 // bandwidth in Gbit/s, throughput in TFLOP/s, all gauges. xpu_timer computed its statistics from averages;
 // here they come from the newest single calls of each series.
 #include "launcher/collect/op_names.h"
-#include "launcher/metrics/families.h"
+#include "launcher/metrics/other_names.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // The table of exit statuses, as pure functions. docs: xpurun-run(1), EXIT STATUS.
 #pragma once
 
-#include "common/base/wait_status.h"
+#include "common/base/os/wait_status.h"
 
 namespace xpurun::launcher {
 

@@ -1,6 +1,6 @@
 #include "launcher/options/settings.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
 #include "launcher/options/argv_split.h"

@@ -1,6 +1,6 @@
 #include "launcher/os/acceptor.h"
 
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 
 #include <cerrno>
 #include <cstring>

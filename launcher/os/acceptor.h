@@ -3,7 +3,7 @@
 // take.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "common/base/result.h"
 #include "launcher/os/event_loop.h"
 

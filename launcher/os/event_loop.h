@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/base/clock.h"
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "common/base/result.h"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "launcher/os/pidfd.h"
 
-#include "common/base/procfs.h"
+#include "common/base/os/procfs.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
 // Pidfd: a handle on one process that a reused pid cannot fool. Readable (epoll) when the process has ended.
 #pragma once
 
-#include "common/base/fd.h"
 #include "common/base/ids.h"
+#include "common/base/os/fd.h"
+#include "common/base/os/wait_status.h"
 #include "common/base/result.h"
-#include "common/base/wait_status.h"
 
 namespace xpurun::launcher {
 

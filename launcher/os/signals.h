@@ -3,7 +3,7 @@
 // that job control stops us together with the job, as if we were not there.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "common/base/result.h"
 
 #include <functional>

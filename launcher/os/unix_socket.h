@@ -1,7 +1,7 @@
 // Unix-domain sockets in the file system, private to the user.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "common/base/result.h"
 
 #include <string>

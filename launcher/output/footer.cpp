@@ -1,6 +1,6 @@
 #include "launcher/output/footer.h"
 
-#include "common/base/terminal.h"
+#include "common/base/output/terminal.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 // change its settings. Writes never block: a terminal stopped by Ctrl-S must not stop the supervisor.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 
 #include <string>
 

@@ -1,6 +1,6 @@
 #include "launcher/output/ink.h"
 
-#include "common/base/terminal.h"
+#include "common/base/output/terminal.h"
 
 #include <fmt/format.h>
 

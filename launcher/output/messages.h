@@ -3,7 +3,7 @@
 // dropped, which is said. The stream is shared with the job, so its own flags are not touched.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "launcher/os/event_loop.h"
 
 #include <string>

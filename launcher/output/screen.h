@@ -2,7 +2,7 @@
 // that stop or end the program restore the terminal. One object at a time; single-threaded.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "common/base/result.h"
 
 #include <signal.h>

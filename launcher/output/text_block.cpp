@@ -1,7 +1,7 @@
 #include "launcher/output/text_block.h"
 
+#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
-#include "common/base/terminal.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/base/clock.h"
-#include "stackdump/position.h"
+#include "stackdump/resolve/position.h"
 
 #include <map>
 #include <optional>

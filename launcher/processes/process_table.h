@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/base/clock.h"
-#include "common/base/procfs.h"
+#include "common/base/os/procfs.h"
 #include "common/model/run_manifest.h"
 #include "launcher/os/pidfd.h"
 #include "launcher/processes/descendant.h"

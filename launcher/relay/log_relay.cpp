@@ -1,6 +1,6 @@
 #include "launcher/relay/log_relay.h"
 
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 #include "launcher/relay/relay_process.h"
 
 #include <fmt/format.h>

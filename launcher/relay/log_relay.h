@@ -1,10 +1,10 @@
 // LogRelay: the supervisor's side of the relay (relay_process.h): starts it, and has it finish.
 #pragma once
 
-#include "common/base/fd.h"
 #include "common/base/ids.h"
+#include "common/base/os/fd.h"
+#include "common/base/os/wait_status.h"
 #include "common/base/result.h"
-#include "common/base/wait_status.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/relay/repeater.h"
 

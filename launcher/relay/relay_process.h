@@ -4,7 +4,7 @@
 // for a disk or for our streams itself: sinks do.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "launcher/relay/repeater.h"
 
 #include <string>

@@ -1,7 +1,7 @@
 #include "launcher/runs/prune.h"
 
-#include "common/base/fd.h"
-#include "common/base/io.h"
+#include "common/base/os/fd.h"
+#include "common/base/os/io.h"
 #include "common/base/scope.h"
 #include "common/base/strings.h"
 #include "launcher/runs/run_lock.h"

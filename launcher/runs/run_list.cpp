@@ -1,8 +1,8 @@
 #include "launcher/runs/run_list.h"
 
 #include "common/base/clock.h"
-#include "common/base/io.h"
-#include "common/base/procfs.h"
+#include "common/base/os/io.h"
+#include "common/base/os/procfs.h"
 #include "common/base/strings.h"
 #include "common/model/run_dir.h"
 #include "launcher/os/signals.h"

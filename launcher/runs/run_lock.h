@@ -3,7 +3,7 @@
 // pid means nothing.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "common/base/result.h"
 
 #include <string>

@@ -1,6 +1,6 @@
 #include "launcher/spawn/elf_dynamic.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 
 #include <algorithm>
 #include <cstring>

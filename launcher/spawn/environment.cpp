@@ -1,6 +1,6 @@
 #include "launcher/spawn/environment.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/wire/nccl_profiler.h"
 #include "launcher/spawn/preload_reach.h"

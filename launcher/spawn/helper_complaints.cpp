@@ -1,6 +1,6 @@
 #include "launcher/spawn/helper_complaints.h"
 
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 #include "common/base/strings.h"
 
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 // event loop's thread only.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "launcher/os/event_loop.h"
 
 #include <string>

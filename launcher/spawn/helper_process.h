@@ -2,8 +2,8 @@
 // the event loop reaps it. The destructor kills a running helper.
 #pragma once
 
-#include "common/base/fd.h"
 #include "common/base/ids.h"
+#include "common/base/os/fd.h"
 #include "common/base/result.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 #include "launcher/spawn/install_paths.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "launcher/spawn/preload_reach.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "launcher/spawn/elf_dynamic.h"
 

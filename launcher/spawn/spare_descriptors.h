@@ -3,7 +3,7 @@
 // the job.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 #include "launcher/stacks/dump_job.h"
 
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "common/model/run_dir.h"
 #include "common/model/stack_snapshot.h"

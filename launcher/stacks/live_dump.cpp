@@ -1,8 +1,8 @@
 #include "launcher/stacks/live_dump.h"
 
-#include "common/base/fd.h"
-#include "common/base/io.h"
-#include "common/base/progress.h"
+#include "common/base/os/fd.h"
+#include "common/base/os/io.h"
+#include "common/base/output/progress.h"
 #include "launcher/os/pidfd.h"
 #include "launcher/spawn/install_paths.h"
 

@@ -2,7 +2,7 @@
 // in a supervised run. Reads /proc only.
 #pragma once
 
-#include "common/base/procfs.h"
+#include "common/base/os/procfs.h"
 #include "common/base/result.h"
 #include "launcher/stacks/dump_job.h"
 

@@ -1,6 +1,6 @@
 #include "launcher/storage/file_operation.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "launcher/storage/run_storage.h"
 
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 #include "launcher/storage/direct_storage.h"
 #include "launcher/storage/writer_queue.h"
 

@@ -5,8 +5,8 @@
 // has been written.
 #pragma once
 
-#include "common/base/fd.h"
 #include "common/base/ids.h"
+#include "common/base/os/fd.h"
 #include "common/base/result.h"
 #include "launcher/storage/opened_dir.h"
 

@@ -1,6 +1,6 @@
 #include "launcher/storage/writer_queue.h"
 
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 #include "common/base/strings.h"
 
 #include <algorithm>

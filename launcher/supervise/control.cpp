@@ -1,5 +1,5 @@
 // Supervisor: what comes from outside while the job runs: signals and requests.
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "launcher/collect/op_names.h"
 #include "launcher/supervise/supervisor.h"

@@ -1,5 +1,5 @@
 // Supervisor: who has died, in which order, and the end of the run.
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/supervise/supervisor.h"
 

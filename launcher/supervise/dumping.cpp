@@ -1,5 +1,5 @@
 // Supervisor: what the preload libraries report, and taking everybody's stacks.
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "launcher/spawn/install_paths.h"
 #include "launcher/supervise/supervisor.h"

@@ -1,6 +1,6 @@
 #include "launcher/supervise/journal.h"
 
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 #include "launcher/supervise/notice_server.h"
 
-#include "common/base/log.h"
-#include "common/base/procfs.h"
+#include "common/base/os/procfs.h"
+#include "common/base/output/log.h"
 #include "launcher/os/unix_socket.h"
 
 #include <fmt/format.h>

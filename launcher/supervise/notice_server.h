@@ -2,8 +2,8 @@
 // its open connection until release(), its own deadline, or our end.
 #pragma once
 
-#include "common/base/fd.h"
 #include "common/base/ids.h"
+#include "common/base/os/fd.h"
 #include "common/base/result.h"
 #include "common/wire/notice.h"
 #include "launcher/os/acceptor.h"

@@ -1,8 +1,8 @@
 #include "launcher/supervise/report_runner.h"
 
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 #include "common/model/json_fields.h"
-#include "report/collect.h"
+#include "report/run/collect.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

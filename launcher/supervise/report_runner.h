@@ -4,7 +4,7 @@
 // the report, not our time: then the handler is told so at once.
 #pragma once
 
-#include "common/base/wait_status.h"
+#include "common/base/os/wait_status.h"
 #include "common/model/verdict.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/spawn/helper_complaints.h"

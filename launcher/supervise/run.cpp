@@ -1,8 +1,8 @@
 #include "launcher/supervise/run.h"
 
-#include "common/base/log.h"
+#include "common/base/output/log.h"
+#include "common/base/output/terminal.h"
 #include "common/base/scope.h"
-#include "common/base/terminal.h"
 #include "common/model/run_dir.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/output/messages.h"

@@ -1,6 +1,6 @@
 #include "launcher/supervise/shutdown.h"
 
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 #include "launcher/options/run_options.h"
 
 #include <signal.h>

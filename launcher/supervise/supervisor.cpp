@@ -2,8 +2,8 @@
 // control.cpp.
 #include "launcher/supervise/supervisor.h"
 
-#include "common/base/io.h"
-#include "common/base/log.h"
+#include "common/base/os/io.h"
+#include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "common/model/secrets/kept_environment.h"
 #include "common/model/secrets/redact.h"

@@ -1,6 +1,6 @@
 // Supervisor: timing. Gives ranks their shared memory when they first use a GPU, drains it, and serves what
 // it says. Until a rank uses a GPU nothing of this runs and nothing listens, unless a port was asked for.
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 #include "launcher/collect/ledger_findings.h"
 #include "launcher/collect/timing_json.h"
 #include "launcher/metrics/exposition.h"

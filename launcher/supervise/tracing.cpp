@@ -1,6 +1,6 @@
 // Supervisor: single timed calls: the event files of every rank, traces on request, and the level of timing,
 // which a trace raises for its time.
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 #include "launcher/control/control_http.h"
 #include "launcher/control/trace_request.h"
 #include "launcher/supervise/supervisor.h"

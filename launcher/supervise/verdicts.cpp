@@ -1,8 +1,8 @@
 // Supervisor: what is said, and done, once the diagnosis has come back.
-#include "common/base/io.h"
-#include "common/base/log.h"
+#include "common/base/os/io.h"
+#include "common/base/output/log.h"
+#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
-#include "common/base/terminal.h"
 #include "launcher/supervise/supervisor.h"
 #include "report/diagnosis/diagnose.h"
 

@@ -1,5 +1,5 @@
 // Supervisor: looking at the processes and ranks, again and again, without touching them.
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "launcher/supervise/supervisor.h"
 

@@ -4,13 +4,13 @@
 #pragma once
 
 #include "common/base/clock.h"
-#include "common/base/procfs.h"
+#include "common/base/os/procfs.h"
 #include "common/model/dump_manifest.h"
 #include "launcher/processes/descendant.h"
 #include "launcher/watch/helper_progress.h"
 #include "launcher/watch/kernel_wait.h"
 #include "launcher/watch/wait_reason.h"
-#include "stackdump/position.h"
+#include "stackdump/resolve/position.h"
 
 #include <map>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "launcher/watch/kernel_wait.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "stackdump/memory/live_memory.h"
 

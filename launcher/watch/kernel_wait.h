@@ -3,7 +3,7 @@
 // link to a file: a stat() on a stalled file system would block the supervisor.
 #pragma once
 
-#include "common/base/procfs.h"
+#include "common/base/os/procfs.h"
 
 #include <cstdint>
 #include <set>

@@ -1,6 +1,6 @@
 #include "launcher/watch/rank_watch.h"
 
-#include "common/base/log.h"
+#include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "stackdump/native/kernel_view.h"
 

@@ -5,10 +5,10 @@
 #pragma once
 
 #include "common/base/clock.h"
-#include "common/base/procfs.h"
+#include "common/base/os/procfs.h"
 #include "common/model/dump_manifest.h"
 #include "launcher/watch/helper_watch.h"
-#include "stackdump/position.h"
+#include "stackdump/resolve/position.h"
 
 #include <deque>
 #include <functional>

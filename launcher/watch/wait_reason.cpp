@@ -1,6 +1,6 @@
 #include "launcher/watch/wait_reason.h"
 
-#include "report/diagnosis/wait_patterns.h"
+#include "report/diagnosis/waits/wait_patterns.h"
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,10 @@
 // WaitReason: who can end the wait of a rank's main thread, judged by its Python frames and its system call.
-// Pure. The functions that wait are those of the diagnosis (report/diagnosis/wait_patterns.h).
+// Pure. The functions that wait are those of the diagnosis (report/diagnosis/waits/wait_patterns.h).
 #pragma once
 
 #include "common/model/dump_manifest.h"
 #include "launcher/watch/kernel_wait.h"
-#include "stackdump/position.h"
+#include "stackdump/resolve/position.h"
 
 #include <vector>
 

@@ -1,10 +1,10 @@
 #include "report/diagnosis/blame.h"
 
 #include "common/base/strings.h"
-#include "report/diagnosis/code_place.h"
 #include "report/diagnosis/helpers.h"
-#include "report/diagnosis/thread_waits.h"
 #include "report/diagnosis/vocabulary.h"
+#include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/thread_waits.h"
 
 #include <fmt/format.h>
 

@@ -3,23 +3,13 @@
 // decides (rule.h); the words of a verdict are a closed vocabulary (vocabulary.h, docs/verdicts.md).
 #pragma once
 
-#include "common/model/dump_manifest.h"
-#include "common/model/run_manifest.h"
-#include "common/model/stack_snapshot.h"
 #include "common/model/verdict.h"
+#include "report/diagnosis/facts.h"
 
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace xpurun::report {
-
-struct Facts {
-  model::RunManifest run;
-  std::optional<model::DumpManifest> dump;   // the one dump_that_matters() names, if it could be read
-  std::vector<model::ProcessStacks> stacks;  // of that dump, all roles
-  std::string dump_dir;                      // "dumps/1-hang", empty without a dump
-};
 
 model::Verdict diagnose(const Facts& facts);
 

@@ -1,8 +1,8 @@
 // The lines under the sentence: what every rank was doing, who ended when, how good the dump is.
 #include "common/base/strings.h"
-#include "report/diagnosis/code_place.h"
 #include "report/diagnosis/rule.h"
-#include "report/diagnosis/thread_waits.h"
+#include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/thread_waits.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "report/diagnosis/helpers.h"
 
 #include "common/base/strings.h"
-#include "report/diagnosis/code_place.h"
+#include "report/diagnosis/waits/code_place.h"
 
 #include <fmt/format.h>
 

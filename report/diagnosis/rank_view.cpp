@@ -1,7 +1,7 @@
 #include "report/diagnosis/rank_view.h"
 
-#include "report/diagnosis/code_place.h"
-#include "report/diagnosis/thread_waits.h"
+#include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/thread_waits.h"
 
 #include <algorithm>
 #include <map>

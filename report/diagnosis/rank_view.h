@@ -2,8 +2,8 @@
 // rank's stacks and its record, and what state that makes it. Views point into the Facts they were made from.
 #pragma once
 
-#include "report/diagnosis/diagnose.h"
-#include "report/diagnosis/wait_patterns.h"
+#include "report/diagnosis/facts.h"
+#include "report/diagnosis/waits/wait_patterns.h"
 
 #include <optional>
 #include <string>

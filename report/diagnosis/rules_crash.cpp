@@ -1,9 +1,9 @@
 // Verdicts of kind crash and exit: who failed first. What follows from it (the launcher's SIGTERMs, peers
 // whose connections broke) is told as consequence.
 #include "common/base/strings.h"
-#include "report/diagnosis/code_place.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
+#include "report/diagnosis/waits/code_place.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "report/flamegraph/svg.h"
 
 #include "common/base/strings.h"
-#include "report/render/escape.h"
+#include "report/flamegraph/escape.h"
 #include "templates/templates.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // Output formats of a set of stacks. Pure functions that return the text of a file.
 #pragma once
 
-#include "report/stack_set.h"
+#include "report/build/stack_set.h"
 #include "report/tree/stack_forest.h"
 
 #include <string>

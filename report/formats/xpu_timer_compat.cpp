@@ -1,8 +1,8 @@
 #include "report/formats/xpu_timer_compat.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
-#include "report/stack_set.h"
+#include "report/build/stack_set.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // The pictures of the xpu_timer mode: static, self-contained, roots at the bottom as flamegraph.pl has them.
 #include "common/base/strings.h"
+#include "report/flamegraph/escape.h"
 #include "report/formats/xpu_timer_compat.h"
-#include "report/render/escape.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "report/import/import.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "report/import/readers.h"
 

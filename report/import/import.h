@@ -2,26 +2,13 @@
 // pure function of bytes and never fails half-way silently: what it could not read it says in `notes`.
 #pragma once
 
-#include "common/base/result.h"
-#include "common/model/stack_snapshot.h"
+#include "report/import/imported.h"
 
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace xpurun::report {
-
-struct Imported {
-  std::vector<model::ProcessStacks> processes;
-  std::vector<std::string> notes;  // what was left out, and why
-};
-
-// What a file's place tells about its content.
-struct ImportHint {
-  std::string host;                 // name of its directory, so that equal pids of two hosts stay apart
-  base::Rank rank = base::kNoRank;  // "rank-3.txt", "rank3.json", "00003-00008.stacktrace"
-};
-ImportHint hint_of(const std::string& path);
 
 enum class ForeignFormat { unknown, folded, pyspy_json, pyspy_text, pystack_text, gdb_text, xpu_timer };
 std::string_view name_of(ForeignFormat format);

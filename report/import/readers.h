@@ -2,7 +2,9 @@
 // bounded by the size of their input. A file without a single thread in it is an error that says so.
 #pragma once
 
-#include "report/import/import.h"
+#include "report/import/imported.h"
+
+#include <string_view>
 
 namespace xpurun::report {
 

@@ -1,6 +1,6 @@
 #include "report/render/embed.h"
 
-#include "report/render/escape.h"
+#include "report/flamegraph/escape.h"
 
 #include <fmt/format.h>
 #include <zlib.h>

@@ -1,14 +1,14 @@
 #include "report/render/html.h"
 
 #include "common/base/strings.h"
-#include "report/collect.h"
+#include "report/flamegraph/escape.h"
 #include "report/flamegraph/svg.h"
 #include "report/render/embed.h"
-#include "report/render/escape.h"
 #include "report/render/json.h"
 #include "report/render/page_parts.h"
 #include "report/render/stack_data.h"
 #include "report/render/text.h"
+#include "report/run/collect.h"
 #include "templates/templates.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // report.html: one file that makes no request, complete without scripts. Fills templates/report.mustache.
 #pragma once
 
-#include "report/run_report.h"
+#include "report/run/run_report.h"
 
 #include <string>
 

@@ -2,7 +2,7 @@
 
 #include "common/model/frame_text.h"
 #include "common/model/json_fields.h"
-#include "report/findings.h"
+#include "report/run/findings.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // report.json, schema "xpurun.report/1": what report.html says, in the same order, for machines.
 #pragma once
 
-#include "report/run_report.h"
+#include "report/run/run_report.h"
 
 #include <string>
 #include <string_view>

@@ -2,10 +2,10 @@
 
 #include "common/base/strings.h"
 #include "common/model/frame_text.h"
-#include "report/collect.h"
-#include "report/findings.h"
 #include "report/flamegraph/palette.h"
 #include "report/render/text.h"
+#include "report/run/collect.h"
+#include "report/run/findings.h"
 #include "report/tree/roles.h"
 
 #include <fmt/format.h>

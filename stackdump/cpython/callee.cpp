@@ -1,6 +1,6 @@
 #include "stackdump/cpython/callee.h"
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 // Pointers and counts are untrusted; an implausible container appears empty.
 #pragma once
 
-#include "stackdump/cpython/offsets.h"
+#include "stackdump/cpython/offsets/offsets.h"
 #include "stackdump/memory/remote_memory.h"
 
 #include <optional>

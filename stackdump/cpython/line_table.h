@@ -2,7 +2,7 @@
 // untrusted bytes: every input gives an answer, and no input causes an out-of-bounds read.
 #pragma once
 
-#include "stackdump/cpython/offsets.h"
+#include "stackdump/cpython/offsets/offsets.h"
 
 #include <cstdint>
 #include <string_view>

@@ -1,10 +1,10 @@
 #include "stackdump/cpython/locate.h"
 
-#include "common/base/procfs.h"
+#include "common/base/os/procfs.h"
 #include "common/base/strings.h"
-#include "stackdump/cpython/debug_offsets.h"
 #include "stackdump/cpython/dict.h"
 #include "stackdump/cpython/object.h"
+#include "stackdump/cpython/offsets/debug_offsets.h"
 #include "stackdump/cpython/runtime_scan.h"
 #include "stackdump/native/dynamic_symbol.h"
 #include "stackdump/native/elf_image.h"

@@ -6,7 +6,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
-#include "stackdump/cpython/offsets.h"
+#include "stackdump/cpython/offsets/offsets.h"
 #include "stackdump/memory/proc_maps.h"
 
 #include <string>

@@ -2,7 +2,7 @@
 // allocation; garbage yields nothing.
 #pragma once
 
-#include "stackdump/cpython/offsets.h"
+#include "stackdump/cpython/offsets/offsets.h"
 #include "stackdump/memory/remote_memory.h"
 
 #include <string>

@@ -2,7 +2,7 @@
 // applications. Scans the writable data of the images of the process, which takes about 100 ms.
 #pragma once
 
-#include "stackdump/cpython/offsets.h"
+#include "stackdump/cpython/offsets/offsets.h"
 #include "stackdump/memory/proc_maps.h"
 
 #include <functional>

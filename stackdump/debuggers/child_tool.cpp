@@ -1,6 +1,6 @@
 #include "stackdump/debuggers/child_tool.h"
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "common/base/strings.h"
 
 #include <fmt/format.h>

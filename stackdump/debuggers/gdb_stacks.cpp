@@ -1,7 +1,7 @@
 #include "stackdump/debuggers/gdb_stacks.h"
 
-#include "common/base/fd.h"
-#include "common/base/procfs.h"
+#include "common/base/os/fd.h"
+#include "common/base/os/procfs.h"
 #include "common/base/strings.h"
 #include "stackdump/debuggers/child_tool.h"
 #include "stackdump/native/symbolizer.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/model/stack_snapshot.h"
-#include "stackdump/resolve_settings.h"
+#include "stackdump/resolve/resolve_settings.h"
 
 namespace xpurun::stackdump {
 

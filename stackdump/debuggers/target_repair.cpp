@@ -1,6 +1,6 @@
 #include "stackdump/debuggers/target_repair.h"
 
-#include "common/base/procfs.h"
+#include "common/base/os/procfs.h"
 
 #include <algorithm>
 #include <csignal>

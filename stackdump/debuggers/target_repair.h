@@ -3,8 +3,8 @@
 // only the tracer's parent. Signals go through a pidfd, so a reused pid is never hit.
 #pragma once
 
-#include "common/base/fd.h"
 #include "common/base/ids.h"
+#include "common/base/os/fd.h"
 
 #include <optional>
 

@@ -1,7 +1,7 @@
 #include "stackdump/debuggers/tracer_guard.h"
 
 #include "common/base/clock.h"
-#include "common/base/procfs.h"
+#include "common/base/os/procfs.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 // reach the guard. If the guard itself is killed, we do its work.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "common/base/result.h"
 #include "stackdump/debuggers/target_repair.h"
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "common/base/result.h"
+#include "stackdump/native/symbol_cache.h"
 #include "stackdump/native/unwinder.h"
-#include "stackdump/symbols/symbol_cache.h"
 
 #include <memory>
 #include <unordered_map>

@@ -1,6 +1,6 @@
 #include "stackdump/libdw/dw_session.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

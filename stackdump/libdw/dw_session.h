@@ -1,7 +1,7 @@
 // DwSession: libdw's view of the modules of one process. A module is reported when its first address appears.
 #pragma once
 
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "stackdump/libdw/libdw_api.h"
 #include "stackdump/native/modules.h"
 

@@ -1,5 +1,5 @@
 #include "common/base/clock.h"
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "stackdump/libdw/dw_engine.h"
 #include "stackdump/libdw/dw_session.h"

@@ -2,8 +2,8 @@
 // forbidden. Neither method stops the process or waits for the process. Owns at most one file descriptor.
 #pragma once
 
-#include "common/base/fd.h"
 #include "common/base/ids.h"
+#include "common/base/os/fd.h"
 #include "stackdump/memory/remote_memory.h"
 
 namespace xpurun::stackdump {

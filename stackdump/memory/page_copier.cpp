@@ -1,6 +1,6 @@
 #include "stackdump/memory/page_copier.h"
 
-#include "stackdump/urgency.h"
+#include "stackdump/memory/urgency.h"
 
 #include <algorithm>
 

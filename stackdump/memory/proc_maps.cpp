@@ -1,6 +1,6 @@
 #include "stackdump/memory/proc_maps.h"
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 
 #include <fmt/format.h>

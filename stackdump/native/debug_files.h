@@ -2,7 +2,8 @@
 // the name in .gnu_debuglink. Only on this host's file systems: no server is ever asked.
 #pragma once
 
-#include "stackdump/native/modules.h"
+#include "stackdump/native/elf_image.h"
+#include "stackdump/native/module_files.h"
 
 namespace xpurun::stackdump {
 

@@ -2,7 +2,7 @@
 // bounds-checked: a truncated or hostile file yields nothing, never a crash. Only 64-bit little-endian.
 #pragma once
 
-#include "common/base/mapping.h"
+#include "common/base/os/mapping.h"
 #include "common/base/result.h"
 #include "stackdump/memory/remote_memory.h"
 

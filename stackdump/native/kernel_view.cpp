@@ -1,7 +1,7 @@
 #include "stackdump/native/kernel_view.h"
 
-#include "common/base/io.h"
-#include "common/base/procfs.h"
+#include "common/base/os/io.h"
+#include "common/base/os/procfs.h"
 #include "common/base/strings.h"
 
 #include <fmt/format.h>

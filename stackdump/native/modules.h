@@ -6,6 +6,7 @@
 #include "common/base/ids.h"
 #include "stackdump/memory/proc_maps.h"
 #include "stackdump/native/elf_image.h"
+#include "stackdump/native/module_files.h"
 
 #include <map>
 #include <memory>
@@ -21,20 +22,6 @@ struct Module {
   std::string build_id;             // hexadecimal, or empty
   const ElfImage* image = nullptr;  // null if the file cannot be opened and its memory makes no sense
   std::string why_no_image;         // for a person, empty if there is one
-};
-
-// The facts about an image that a snapshot stores, because the file may be missing when the snapshot is read.
-struct ModuleFacts {
-  std::string build_id;
-  std::vector<Elf64_Phdr> segments;
-};
-
-// The places that are searched for files of the process.
-struct ModuleFiles {
-  base::Pid pid = 0;    // through its root and map_files; 0: no such process on this host
-  std::string sysroot;  // below this first; empty: /
-  std::string symbols;  // directory of files by name or below .build-id/; may be empty
-  std::map<std::string, ModuleFacts> facts;  // by path; for pid 0 only files that agree are taken
 };
 
 class ModuleList {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "stackdump/native/modules.h"
-#include "stackdump/symbols/symbol_cache.h"
+#include "stackdump/native/symbol_cache.h"
 
 #include <unordered_map>
 #include <vector>

@@ -1,6 +1,6 @@
 #include "stackdump/ptrace/traced_process.h"
 
-#include "common/base/procfs.h"
+#include "common/base/os/procfs.h"
 #include "stackdump/ptrace/access.h"
 #include "stackdump/ptrace/wait_alarm.h"
 

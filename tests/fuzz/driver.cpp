@@ -2,7 +2,7 @@
 // ROUNDS variations of seeds, or variations for $XPURUN_FUZZ_SECONDS. The variations are the same each time
 // unless $XPURUN_FUZZ_SEED (1) differs. A finding ends the process, as a sanitizer or an assertion would
 // under libFuzzer, and leaves the input in a file fuzz-finding-PID of the temporary directory.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 
 #include <algorithm>
 #include <chrono>

@@ -3,12 +3,12 @@
 // scripts that the templates have, no byte that XML forbids, and the page gives its data back.
 #include "common/model/secrets/kept_environment.h"
 #include "common/model/secrets/redact.h"
-#include "report/findings.h"
 #include "report/flamegraph/svg.h"
 #include "report/render/embed.h"
 #include "report/render/html.h"
 #include "report/render/json.h"
 #include "report/render/terminal.h"
+#include "report/run/findings.h"
 #include "report/tree/folded.h"
 
 #include <algorithm>

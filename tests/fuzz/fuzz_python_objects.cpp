@@ -2,10 +2,10 @@
 // words that are smaller than the memory count as addresses in it, so that objects can point to each other.
 // Every kind of object is read at every aligned address of a small sample.
 #include "common/base/clock.h"
-#include "stackdump/cpython/debug_offsets.h"
 #include "stackdump/cpython/dict.h"
 #include "stackdump/cpython/locals.h"
 #include "stackdump/cpython/object.h"
+#include "stackdump/cpython/offsets/debug_offsets.h"
 #include "stackdump/cpython/variable_motion.h"
 
 #include <algorithm>

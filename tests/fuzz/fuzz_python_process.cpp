@@ -1,7 +1,7 @@
 // Input: one byte selects a recorded process, then patches of 12 bytes: where (a recorded range and a
 // place in it) and what to put there; small values stand for addresses of recorded ranges. Everything is read
 // from the patched process.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "tests/support/python_image.h"
 
 #include <algorithm>

@@ -7,10 +7,10 @@
 #include "launcher/output/ink.h"
 #include "launcher/output/live_status.h"
 #include "report/diagnosis/diagnose.h"
-#include "report/findings.h"
 #include "report/render/html.h"
 #include "report/render/json.h"
 #include "report/render/terminal.h"
+#include "report/run/findings.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // Input: a stacks file. Where the quick reader understands it, it must give what the model's reader gives.
-#include "report/snapshot_reader.h"
+#include "report/snapshots/snapshot_reader.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,9 +2,9 @@
 // wrapped in a valid file first: a description, which begins with a brace, with pages behind the last NUL
 // byte if there is one; or, behind an 's', two numbers and entries of symbols; or any content of a snapshot
 // file.
+#include "stackdump/memory/snapshot_file.h"
+#include "stackdump/native/symbol_cache.h"
 #include "stackdump/process_dump.h"
-#include "stackdump/snapshot/snapshot_file.h"
-#include "stackdump/symbols/symbol_cache.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -3,7 +3,7 @@
 // compared. Look at the difference before committing it.
 #pragma once
 
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "tests/support/accepted_goldens.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // memory_recorder PID FILE: writes the memory image of a Python process that stands still to FILE, and what
 // the reader makes of it to standard output.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "stackdump/memory/live_memory.h"
 #include "stackdump/native/dynamic_symbol.h"

@@ -1,6 +1,6 @@
 // Test program: `report_tool report DIR` and `report_tool stacks DIR OUT` call the report library as the
 // product does and print the notes. Tests of what the files look like to a reader are written in Python.
-#include "report/build.h"
+#include "report/build/build.h"
 
 #include <cstdio>
 #include <string_view>

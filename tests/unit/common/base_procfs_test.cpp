@@ -1,4 +1,4 @@
-#include "common/base/procfs.h"
+#include "common/base/os/procfs.h"
 
 #include <doctest/doctest.h>
 

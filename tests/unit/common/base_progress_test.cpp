@@ -1,4 +1,4 @@
-#include "common/base/progress.h"
+#include "common/base/output/progress.h"
 #include "common/base/strings.h"
 #include "tests/support/fake_clock.h"
 

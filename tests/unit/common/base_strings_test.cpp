@@ -1,7 +1,7 @@
+#include "common/base/output/terminal.h"
 #include "common/base/result.h"
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
-#include "common/base/terminal.h"
 
 #include <doctest/doctest.h>
 

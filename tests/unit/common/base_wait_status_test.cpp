@@ -1,4 +1,4 @@
-#include "common/base/wait_status.h"
+#include "common/base/os/wait_status.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/run_manifest.h"
 #include "common/model/stack_snapshot.h"

@@ -1,4 +1,4 @@
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "common/model/run_dir.h"
 
 #include <doctest/doctest.h>

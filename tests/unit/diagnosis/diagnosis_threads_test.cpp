@@ -1,5 +1,5 @@
 // Ranks whose own threads, or whose own child process, keep them from going on.
-#include "report/diagnosis/thread_waits.h"
+#include "report/diagnosis/waits/thread_waits.h"
 #include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "launcher/commands/stacks_task.h"
 
 #include <doctest/doctest.h>

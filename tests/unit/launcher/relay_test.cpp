@@ -1,4 +1,4 @@
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "launcher/relay/line_labels.h"
 #include "launcher/relay/log_file.h"
 #include "launcher/relay/relay_memory.h"

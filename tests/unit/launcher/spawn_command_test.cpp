@@ -1,4 +1,4 @@
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/spawn/preload_reach.h"

@@ -1,5 +1,5 @@
-#include "common/base/io.h"
-#include "common/base/temporary_directory.h"
+#include "common/base/os/io.h"
+#include "common/base/os/temporary_directory.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/spawn/preload_plan.h"
 

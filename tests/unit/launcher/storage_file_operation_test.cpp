@@ -1,4 +1,4 @@
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "launcher/storage/file_operation.h"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "launcher/storage/disk_watch.h"
 #include "launcher/storage/run_storage.h"
 #include "launcher/storage/writer_queue.h"

@@ -1,4 +1,4 @@
-#include "common/base/fd.h"
+#include "common/base/os/fd.h"
 #include "launcher/control/control_client.h"
 
 #include <doctest/doctest.h>

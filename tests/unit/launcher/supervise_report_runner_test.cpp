@@ -1,4 +1,4 @@
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "launcher/storage/direct_storage.h"
 #include "launcher/supervise/report_runner.h"
 

@@ -1,4 +1,4 @@
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "launcher/os/unix_socket.h"
 #include "launcher/storage/direct_storage.h"
 #include "launcher/storage/socket_place.h"

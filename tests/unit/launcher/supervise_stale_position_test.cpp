@@ -1,5 +1,5 @@
 // RankWatch tells no position from before the moment from which none can be read.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "launcher/watch/rank_watch.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
-#include "common/base/io.h"
-#include "report/build.h"
-#include "report/collect.h"
+#include "common/base/os/io.h"
+#include "report/build/build.h"
+#include "report/run/collect.h"
 #include "tests/support/golden.h"
 #include "tests/unit/report/sample_stacks.h"
 

@@ -1,4 +1,4 @@
-#include "report/render/escape.h"
+#include "report/flamegraph/escape.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,8 @@
-#include "common/base/io.h"
+#include "common/base/os/io.h"
+#include "report/build/stack_set.h"
 #include "report/formats/protobuf_writer.h"
+#include "report/import/import.h"
 #include "report/import/readers.h"
-#include "report/stack_set.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-#include "report/findings.h"
-#include "report/next_command.h"
+#include "report/run/findings.h"
+#include "report/run/next_command.h"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
 #include "common/base/strings.h"
-#include "report/findings.h"
 #include "report/render/html.h"
 #include "report/render/json.h"
 #include "report/render/stack_data.h"
 #include "report/render/terminal.h"
+#include "report/run/findings.h"
 #include "tests/support/golden.h"
 #include "tests/unit/report/sample_stacks.h"
 

@@ -1,5 +1,5 @@
-#include "common/base/io.h"
-#include "report/snapshot_reader.h"
+#include "common/base/os/io.h"
+#include "report/snapshots/snapshot_reader.h"
 #include "tests/unit/report/sample_stacks.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // Directories of .stacktrace files as xpu_timer leaves them. Its own script gave the same bytes for each of
 // them; the expected texts were not copied from it.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "report/formats/protobuf_writer.h"
 #include "report/formats/xpu_timer_compat.h"
 #include "tests/support/golden.h"

@@ -1,8 +1,8 @@
 // What only builds without the GIL have: tables with moved fields, copies of the instructions for single
 // threads, another layout of the string flags.
-#include "stackdump/cpython/debug_offsets.h"
 #include "stackdump/cpython/dict.h"
 #include "stackdump/cpython/frames.h"
+#include "stackdump/cpython/offsets/debug_offsets.h"
 #include "tests/unit/stackdump/fake_memory.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // Reads recorded memory of every version of CPython, whole, cut and spoiled.
-#include "common/base/io.h"
+#include "common/base/os/io.h"
 #include "tests/support/python_image.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 #include "stackdump/memory/proc_maps.h"
-#include "stackdump/memory/stack_bounds.h"
+#include "stackdump/ptrace/stack_bounds.h"
 
 #include <doctest/doctest.h>
 

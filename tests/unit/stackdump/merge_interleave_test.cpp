@@ -1,4 +1,4 @@
-#include "stackdump/merge/interleave.h"
+#include "stackdump/resolve/interleave.h"
 
 #include <doctest/doctest.h>
 

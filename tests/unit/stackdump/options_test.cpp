@@ -1,8 +1,8 @@
 #include "stackdump/options.h"
 
 #include "stackdump/cpython/locate.h"
-#include "stackdump/position.h"
 #include "stackdump/ptrace/access.h"
+#include "stackdump/resolve/position.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // Prints what PositionReader sees of a process: position_probe PID TIMES INTERVAL_MS. The last line tells
 // our own CPU time in microseconds and peak memory in KiB, so that tests can hold it to its budget.
 #include "common/base/strings.h"
-#include "stackdump/position.h"
+#include "stackdump/resolve/position.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "stackdump/snapshot/snapshot_file.h"
+#include "stackdump/memory/snapshot_file.h"
 
 #include "stackdump/memory/proc_maps.h"
 #include "stackdump/memory/snapshot_memory.h"

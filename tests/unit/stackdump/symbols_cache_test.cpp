@@ -1,4 +1,4 @@
-#include "stackdump/symbols/symbol_cache.h"
+#include "stackdump/native/symbol_cache.h"
 
 #include <doctest/doctest.h>
 

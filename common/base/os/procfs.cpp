@@ -1,0 +1,213 @@
+#include "common/base/os/procfs.h"
+
+#include "common/base/os/io.h"
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
+
+#include <dirent.h>
+#include <memory>
+
+namespace xpurun::base {
+
+namespace {
+
+constexpr size_t kLimit = size_t{4} << 20;
+
+struct DirCloser {
+  void operator()(DIR* d) const { ::closedir(d); }
+};
+
+std::vector<Pid> numeric_entries(const std::string& path) {
+  std::vector<Pid> out;
+  std::unique_ptr<DIR, DirCloser> dir(::opendir(path.c_str()));
+  if (!dir) {
+    return out;
+  }
+  while (const dirent* entry = ::readdir(dir.get())) {
+    if (auto n = parse_int(entry->d_name)) {
+      out.push_back(static_cast<Pid>(*n));
+    }
+  }
+  return out;
+}
+
+ProcStatus parse_status(std::string_view text) {
+  ProcStatus out;
+  for (std::string_view line : split(text, '\n')) {
+    const size_t colon = line.find(':');
+    if (colon == std::string_view::npos) {
+      continue;
+    }
+    const std::string_view key = line.substr(0, colon);
+    const std::string_view value = trim(line.substr(colon + 1));
+    const auto number = [&] { return parse_int(split(value, '\t').front()).value_or(0); };
+    if (key == "NSpid") {
+      for (std::string_view pid : split(value, '\t')) {
+        out.ns_pid.push_back(static_cast<Pid>(parse_int(pid).value_or(0)));
+      }
+    } else if (key == "TracerPid") {
+      out.tracer_pid = static_cast<Pid>(number());
+    } else if (key == "Uid") {
+      out.uid = static_cast<uint32_t>(number());
+    } else if (key == "voluntary_ctxt_switches") {
+      out.voluntary_switches = static_cast<uint64_t>(number());
+    } else if (key == "nonvoluntary_ctxt_switches") {
+      out.involuntary_switches = static_cast<uint64_t>(number());
+    } else if (key == "SigPnd") {
+      out.thread_pending = parse_hex(value).value_or(0);
+    } else if (key == "ShdPnd") {
+      out.process_pending = parse_hex(value).value_or(0);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<ProcStat> parse_proc_stat(std::string_view text) {
+  // comm is in parentheses and may itself contain ")": the last one ends it.
+  const size_t open = text.find('(');
+  const size_t close = text.rfind(')');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open ||
+      close + 2 > text.size()) {
+    return fail("malformed stat line");
+  }
+  ProcStat out;
+  out.pid = static_cast<Pid>(parse_int(trim(text.substr(0, open))).value_or(0));
+  out.comm = std::string(text.substr(open + 1, close - open - 1));
+  const auto fields = split(trim(text.substr(close + 2)), ' ');
+  if (fields.size() < 22) {
+    return fail("short stat line");
+  }
+  // fields[0] is field 3 of proc(5).
+  const auto field = [&](size_t number) { return parse_int(fields[number - 3]).value_or(0); };
+  out.state = fields[0].empty() ? '?' : fields[0][0];
+  out.ppid = static_cast<Pid>(field(4));
+  out.pgrp = static_cast<Pid>(field(5));
+  out.session = static_cast<Pid>(field(6));
+  out.minor_faults = static_cast<uint64_t>(field(10));
+  out.major_faults = static_cast<uint64_t>(field(12));
+  out.utime_ticks = static_cast<uint64_t>(field(14));
+  out.stime_ticks = static_cast<uint64_t>(field(15));
+  out.children_ticks = static_cast<uint64_t>(field(16)) + static_cast<uint64_t>(field(17));
+  out.num_threads = field(20);
+  out.start_ticks = static_cast<uint64_t>(field(22));
+  out.rss_pages = fields.size() > 21 ? static_cast<uint64_t>(field(24)) : 0;
+  out.exit_code = fields.size() >= 50 ? static_cast<int>(field(52)) : 0;
+  return out;
+}
+
+std::string ProcFs::path(Pid pid, std::string_view name) const {
+  return fmt::format("{}/{}/{}", root_, pid, name);
+}
+
+Result<ProcStat> ProcFs::stat(Pid pid) const {
+  XPURUN_TRY_ASSIGN(const std::string text, read_file(path(pid, "stat"), kLimit));
+  return parse_proc_stat(text);
+}
+
+Result<ProcStat> ProcFs::thread_stat(Pid pid, Tid tid) const {
+  XPURUN_TRY_ASSIGN(const std::string text, read_file(path(pid, fmt::format("task/{}/stat", tid)), kLimit));
+  return parse_proc_stat(text);
+}
+
+Result<ProcStatus> ProcFs::status(Pid pid) const {
+  XPURUN_TRY_ASSIGN(const std::string text, read_file(path(pid, "status"), kLimit));
+  return parse_status(text);
+}
+
+Result<ProcStatus> ProcFs::thread_status(Pid pid, Tid tid) const {
+  XPURUN_TRY_ASSIGN(const std::string text, read_file(path(pid, fmt::format("task/{}/status", tid)), kLimit));
+  return parse_status(text);
+}
+
+ProcIo ProcFs::io(Pid pid) const {
+  ProcIo out;
+  const auto text = read_file(path(pid, "io"), kLimit);
+  if (!text) {
+    return out;
+  }
+  for (std::string_view line : split(*text, '\n')) {
+    if (line.starts_with("rchar: ")) {
+      out.read_chars = static_cast<uint64_t>(parse_int(line.substr(7)).value_or(0));
+    } else if (line.starts_with("wchar: ")) {
+      out.write_chars = static_cast<uint64_t>(parse_int(line.substr(7)).value_or(0));
+    }
+  }
+  return out;
+}
+
+std::vector<Tid> ProcFs::threads(Pid pid) const {
+  return numeric_entries(path(pid, "task"));
+}
+
+std::vector<Pid> ProcFs::children(Pid pid) const {
+  std::vector<Pid> out;
+  bool have_children_file = false;
+  for (Tid tid : threads(pid)) {
+    const auto text = read_file(path(pid, fmt::format("task/{}/children", tid)), kLimit);
+    if (!text) {
+      continue;
+    }
+    have_children_file = true;
+    for (std::string_view word : split(*text, ' ')) {
+      if (auto child = parse_int(word)) {
+        out.push_back(static_cast<Pid>(*child));
+      }
+    }
+  }
+  if (have_children_file) {
+    return out;
+  }
+  // CONFIG_PROC_CHILDREN is off: look at everybody's parent.
+  for (Pid candidate : numeric_entries(root_)) {
+    const auto st = stat(candidate);
+    if (st && st->ppid == pid) {
+      out.push_back(candidate);
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> ProcFs::cmdline(Pid pid) const {
+  std::vector<std::string> out;
+  const auto text = read_file(path(pid, "cmdline"), kLimit);
+  if (!text || text->empty()) {
+    return out;
+  }
+  std::string_view rest = *text;
+  if (rest.back() == '\0') {
+    rest.remove_suffix(1);
+  }
+  for (std::string_view word : split(rest, '\0')) {
+    out.emplace_back(word);
+  }
+  return out;
+}
+
+std::map<std::string, std::string> ProcFs::environ(Pid pid) const {
+  std::map<std::string, std::string> out;
+  const auto text = read_file(path(pid, "environ"), kLimit);
+  if (!text) {
+    return out;
+  }
+  for (std::string_view entry : split(*text, '\0')) {
+    const size_t eq = entry.find('=');
+    if (eq != std::string_view::npos) {
+      out.emplace(entry.substr(0, eq), entry.substr(eq + 1));
+    }
+  }
+  return out;
+}
+
+std::string ProcFs::exe(Pid pid) const {
+  return read_link(path(pid, "exe")).value_or("");
+}
+
+std::string ProcFs::text(Pid pid, std::string_view name) const {
+  const auto content = read_file(path(pid, name), kLimit);
+  return content ? std::string(trim(*content)) : std::string();
+}
+
+}  // namespace xpurun::base

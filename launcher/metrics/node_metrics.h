@@ -1,0 +1,35 @@
+// NodeMetrics: the data of one scrape, before the data become text.
+#pragma once
+
+#include "launcher/collect/peaks.h"
+#include "launcher/collect/rank_timing.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+// One rank of this node, with or without a GPU call.
+struct RankMetrics {
+  base::Rank rank = base::kNoRank;
+  int local_rank = -1;
+  bool hung = false;
+  double still_s = -1;                 // seconds since the last progress; negative: not watched
+  uint64_t events_unwritten = 0;       // events lost because no event file could be written
+  const RankTiming* timing = nullptr;  // nullptr: no GPU call yet
+};
+
+struct NodeMetrics {
+  std::string version;
+  std::string host;
+  std::string job;  // labels of the XPU_TIMER_* family and of xpurun_rank_info; empty: unknown
+  std::string pod;
+  std::string ip;
+  bool dumping = false;    // a dump is under way
+  double last_dump_s = 0;  // duration of the last dump; 0: no dump yet
+  bool shapes = false;     // also serve the atorch_* names
+  Peaks peaks;
+  std::vector<RankMetrics> ranks;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,21 @@
+// Facts: everything that a run directory says, the input of the diagnosis.
+#pragma once
+
+#include "common/model/dump_manifest.h"
+#include "common/model/run_manifest.h"
+#include "common/model/stack_snapshot.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+struct Facts {
+  model::RunManifest run;
+  std::optional<model::DumpManifest> dump;   // the one dump_that_matters() names, if it could be read
+  std::vector<model::ProcessStacks> stacks;  // of that dump, all roles
+  std::string dump_dir;                      // "dumps/1-hang", empty without a dump
+};
+
+}  // namespace xpurun::report

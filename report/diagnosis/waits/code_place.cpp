@@ -1,0 +1,134 @@
+#include "report/diagnosis/waits/code_place.h"
+
+#include "common/model/frame_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
+
+namespace xpurun::report {
+
+using model::Frame;
+using model::FrameKind;
+
+namespace {
+
+// Path pieces. The ones of torch are spelled out so that a source checkout counts, and a user's own project
+// named "torch" does not.
+constexpr std::array<std::string_view, 24> kFrameworkPieces = {
+    "/torch/distributed/", "/torch/nn/",         "/torch/autograd/",    "/torch/_",
+    "/torch/utils/",       "/torch/optim/",      "/torch/cuda/",        "/torch/multiprocessing/",
+    "-packages/torch/",    "-packages/horovod/", "-packages/deepspeed", "-packages/jax/",
+    "-packages/jaxlib/",   "-packages/flax/",    "-packages/mpi4py/",   "-packages/accelerate/",
+    "-packages/lightning", "-packages/paddle/",  "-packages/ray/",      "-packages/pytorch_lightning/",
+    "-packages/numpy/",    "/horovod/torch/",    "/deepspeed/comm/",    "-packages/tensorflow/"};
+
+bool has(std::string_view text, std::string_view piece) {
+  return text.find(piece) != std::string_view::npos;
+}
+
+// ".../lib/python3.11/threading.py" of any prefix.
+bool in_standard_library(std::string_view file) {
+  for (const std::string_view piece : {"/lib/python3", "/lib64/python3"}) {
+    const size_t at = file.find(piece);
+    if (at != std::string_view::npos) {
+      const std::string_view rest = file.substr(at + piece.size());
+      return rest.starts_with('.') || rest.starts_with('/');
+    }
+  }
+  return false;
+}
+
+bool in_libc(const Frame& f) {
+  return f.module.starts_with("libc.so") || f.module.starts_with("libc-") ||
+         f.module.starts_with("libpthread") || f.module.starts_with("ld-linux");
+}
+
+bool names_a_function(const Frame& f) {
+  return f.kind == FrameKind::native && !f.eval && !f.func.empty() && !has(f.func, "+0x");
+}
+
+}  // namespace
+
+CodeOwner owner_of(std::string_view file) {
+  if (file == "<string>" || file == "<stdin>") {
+    return CodeOwner::user;  // python -c, or typed in
+  }
+  if (file.starts_with('<') || file.empty()) {
+    return CodeOwner::framework;  // <frozen importlib._bootstrap>
+  }
+  if (std::any_of(kFrameworkPieces.begin(), kFrameworkPieces.end(),
+                  [&](std::string_view piece) { return has(file, piece); })) {
+    return CodeOwner::framework;
+  }
+  if (has(file, "/site-packages/") || has(file, "/dist-packages/")) {
+    return CodeOwner::package;
+  }
+  return in_standard_library(file) ? CodeOwner::framework : CodeOwner::user;
+}
+
+std::string_view last_component(std::string_view qualified) {
+  const size_t dot = qualified.rfind('.');
+  return dot == std::string_view::npos ? qualified : qualified.substr(dot + 1);
+}
+
+size_t called_frames(const std::vector<Frame>& frames) {
+  const auto it = std::find_if(frames.begin(), frames.end(), [](const Frame& f) {
+    return f.kind == FrameKind::python && owner_of(f.file) != CodeOwner::framework;
+  });
+  return static_cast<size_t>(it - frames.begin());
+}
+
+model::CodeLocation place_of(const std::vector<Frame>& frames) {
+  const Frame* best = nullptr;
+  const Frame* called = nullptr;  // the Python frame just inside `best`
+  const Frame* inner = nullptr;   // the Python frame just inside the current one
+  CodeOwner best_owner = CodeOwner::framework;
+  for (const Frame& f : frames) {
+    if (f.kind != FrameKind::python) {
+      continue;
+    }
+    const CodeOwner owner = owner_of(f.file);
+    if (best == nullptr || owner < best_owner) {
+      best = &f;
+      called = inner;
+      best_owner = owner;
+    }
+    if (best_owner == CodeOwner::user) {
+      break;
+    }
+    inner = &f;
+  }
+  if (best != nullptr) {
+    std::string callee = best->callee;
+    if (callee.empty() && called != nullptr) {
+      callee = called->func;
+    }
+    return {.function = best->func, .file = best->file, .line = best->line, .callee = std::move(callee)};
+  }
+  for (const Frame& f : frames) {
+    if (names_a_function(f) && !in_libc(f)) {
+      return {.function = f.func, .file = f.file.empty() ? f.module : f.file, .line = f.line};
+    }
+  }
+  const auto any = std::find_if(frames.begin(), frames.end(), names_a_function);
+  if (any != frames.end()) {
+    return {.function = any->func, .file = any->module};
+  }
+  return {};
+}
+
+std::string innermost_native(const std::vector<Frame>& frames) {
+  for (const Frame& f : frames) {
+    if (f.kind == FrameKind::python || f.eval) {
+      return {};
+    }
+    if (names_a_function(f)) {
+      return model::frame_label(f);
+    }
+  }
+  return {};
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,86 @@
+#include "report/diagnosis/waits/thread_waits.h"
+
+#include "common/base/strings.h"
+#include "report/diagnosis/waits/code_place.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace xpurun::report {
+
+using model::Frame;
+using model::FrameKind;
+using model::GilState;
+using model::ProcessStacks;
+using model::ThreadStack;
+
+namespace {
+
+// CPython's own names for it; the first and the last two are exported, so they survive stripping.
+constexpr std::array<std::string_view, 6> kAcquire = {"PyThread_acquire_lock", "lock_PyThread_acquire_lock",
+                                                      "acquire_timed",         "rlock_acquire",
+                                                      "PyMutex_Lock",          "_PyMutex_Lock"};
+
+bool is_acquire(const Frame& f) {
+  return f.kind == FrameKind::native &&
+         std::any_of(kAcquire.begin(), kAcquire.end(),
+                     [&](std::string_view name) { return f.func.starts_with(name); });
+}
+
+// threading.py builds conditions, events and joins from locks that nobody owns. Its acquire() and __enter__()
+// are those of the object that the user asked for.
+bool only_signals(const Frame& f) {
+  const std::string_view name = last_component(f.func);
+  return f.file.ends_with("/threading.py") && name != "acquire" && name != "__enter__";
+}
+
+}  // namespace
+
+const ThreadStack* gil_holder(const ProcessStacks& process, const ThreadStack& waiter) {
+  if (waiter.gil != GilState::waiting) {
+    return nullptr;
+  }
+  const auto holds = [&](const ThreadStack& t) {
+    return t.tid != waiter.tid &&
+           (t.gil == GilState::holder ||
+            std::any_of(process.interpreters.begin(), process.interpreters.end(),
+                        [&](const model::Interpreter& i) { return i.gil_holder == t.tid; }));
+  };
+  const auto it = std::find_if(process.threads.begin(), process.threads.end(), holds);
+  return it == process.threads.end() ? nullptr : &*it;
+}
+
+bool acquires_lock(const ThreadStack& thread) {
+  const auto& frames = thread.frames;
+  const auto caller =
+      std::find_if(frames.begin(), frames.end(), [](const Frame& f) { return f.kind == FrameKind::python; });
+  if (caller == frames.end() || only_signals(*caller) || thread.gil == GilState::waiting) {
+    return false;
+  }
+  return caller->callee.ends_with(".acquire") || std::any_of(frames.begin(), caller, is_acquire);
+}
+
+std::vector<const ThreadStack*> threads_in_acquire(const ProcessStacks& process) {
+  std::vector<const ThreadStack*> out;
+  for (const ThreadStack& t : process.threads) {
+    if (acquires_lock(t)) {
+      out.push_back(&t);
+    }
+  }
+  return out;
+}
+
+bool writes_to_full_pipe(const ThreadStack& thread) {
+  return thread.state == 'S' && (thread.syscall == "write" || thread.syscall == "writev") &&
+         thread.syscall_file.starts_with("pipe:");
+}
+
+std::string thread_words(const ThreadStack& thread) {
+  const std::string& name = thread.python_name.empty() ? thread.comm : thread.python_name;
+  return name.empty() ? fmt::format("thread {}", thread.tid)
+                      : fmt::format("thread {} ({})", thread.tid, base::sanitize(name));
+}
+
+}  // namespace xpurun::report

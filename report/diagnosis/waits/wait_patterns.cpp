@@ -1,0 +1,428 @@
+#include "report/diagnosis/waits/wait_patterns.h"
+
+#include "report/diagnosis/waits/code_place.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <span>
+
+namespace xpurun::report {
+
+using model::Frame;
+using model::FrameKind;
+
+namespace {
+
+// A Python function that waits: last component of its name and a piece of its file's path. The outermost
+// match below the user's line gives the name, because that is the call the user wrote.
+struct PythonPattern {
+  std::string_view file;
+  std::string_view functions;  // separated by blanks; a trailing '*' matches any ending; "*" any function
+  WaitKind kind;
+  std::string_view what;   // empty: the function's own name
+  bool only_idle = false;  // a wait only if the thread uses no CPU
+};
+
+// A native function that waits: a piece of its demangled name, beginning where an identifier begins.
+struct NativePattern {
+  std::string_view piece;
+  WaitKind kind;
+  std::string_view what;  // empty: see native_name()
+};
+
+constexpr PythonPattern kPython[] = {
+    // torch
+    {"torch/distributed/distributed_c10d.py",
+     "all_reduce all_reduce_coalesced reduce reduce_multigpu broadcast broadcast_multigpu all_gather "
+     "all_gather_into_tensor all_gather_coalesced _all_gather_base all_gather_object all_gather_multigpu "
+     "gather gather_object scatter scatter_object_list broadcast_object_list reduce_scatter "
+     "reduce_scatter_tensor _reduce_scatter_base reduce_scatter_multigpu all_reduce_multigpu all_to_all "
+     "all_to_all_single",
+     WaitKind::collective, ""},
+    {"torch/distributed/distributed_c10d.py", "barrier monitored_barrier", WaitKind::collective, ""},
+    {"torch/distributed/distributed_c10d.py",
+     "send recv send_object_list recv_object_list batch_isend_irecv isend irecv", WaitKind::point_to_point,
+     ""},
+    {"torch/distributed/distributed_c10d.py", "init_process_group", WaitKind::store, ""},
+    {"torch/distributed/distributed_c10d.py",
+     "new_group new_subgroups* split_group _new_process_group_helper _store_based_barrier "
+     "destroy_process_group",
+     WaitKind::store, ""},
+    {"torch/distributed/rendezvous.py", "*", WaitKind::store, "rendezvous"},
+    {"torch/distributed/elastic/utils/store.py", "*", WaitKind::store, "store"},
+    {"torch/distributed/_functional_collectives.py", "*", WaitKind::collective, ""},
+    {"torch/distributed/nn/functional.py", "*", WaitKind::collective, ""},
+    {"torch/distributed/fsdp/", "_unshard* unshard* _wait_for* wait_for_unshard _all_gather* all_gather*",
+     WaitKind::collective, "FSDP all_gather", true},
+    {"torch/distributed/fsdp/", "_post_backward* _reduce_scatter* reduce_scatter* foreach_reduce*",
+     WaitKind::collective, "FSDP reduce_scatter", true},
+    {"torch/distributed/fsdp/", "*", WaitKind::collective, "FSDP", true},
+    {"torch/nn/parallel/distributed.py", "_sync_buffers _sync_module_states _verify_param_shape*",
+     WaitKind::collective, "DDP broadcast", true},
+    {"torch/nn/parallel/distributed.py", "forward __init__ _pre_forward _ddp_init_helper join",
+     WaitKind::collective, "DDP forward", true},
+    {"torch/nn/modules/batchnorm.py", "forward", WaitKind::collective, "SyncBatchNorm", true},
+    {"torch/autograd/", "backward grad _engine_run_backward", WaitKind::collective, "backward", true},
+    {"torch/_tensor.py", "backward", WaitKind::collective, "backward", true},
+    {"torch/cuda/", "synchronize", WaitKind::gpu, "GPU synchronize"},
+    {"torch/xpu/", "synchronize", WaitKind::gpu, "GPU synchronize"},
+    // Between processes, unlike threading's.
+    {"multiprocessing/synchronize.py", "wait wait_for", WaitKind::collective, "multiprocessing wait"},
+    // jax
+    {"jax/experimental/multihost_utils.py", "*", WaitKind::collective, ""},
+    {"jax/_src/distributed.py", "*", WaitKind::store, "jax.distributed"},
+    {"jax/_src/array.py", "block_until_ready _value __array__ _single_device_array_to_np_array*",
+     WaitKind::gpu, "block_until_ready", true},
+    {"jax/_src/api.py", "block_until_ready", WaitKind::gpu, ""},
+    // horovod, deepspeed, others
+    {"horovod/torch/mpi_ops.py", "synchronize", WaitKind::collective, "horovod synchronize"},
+    {"horovod/",
+     "allreduce allgather broadcast alltoall reducescatter barrier join broadcast_object "
+     "allgather_object",
+     WaitKind::collective, ""},
+    {"deepspeed/comm/",
+     "all_reduce all_gather* reduce_scatter* broadcast barrier monitored_barrier reduce "
+     "gather scatter all_to_all*",
+     WaitKind::collective, ""},
+    {"accelerate/utils/operations.py", "gather* reduce broadcast*", WaitKind::collective, ""},
+    {"accelerate/", "wait_for_everyone", WaitKind::collective, ""},
+    {"paddle/distributed/communication/",
+     "all_reduce all_gather* reduce_scatter* broadcast* barrier reduce gather scatter* all_to_all* alltoall*",
+     WaitKind::collective, ""},
+    {"paddle/distributed/communication/", "send recv", WaitKind::point_to_point, ""},
+    // helper processes, before the locks that they are built from
+    {"torch/utils/data/dataloader.py", "_try_get_data _get_data _shutdown_workers", WaitKind::helper,
+     "dataloader worker"},
+    {"/subprocess.py", "wait _wait communicate _communicate run call check_call check_output",
+     WaitKind::helper, "child process"},
+    {"/multiprocessing/popen_fork.py", "wait poll", WaitKind::helper, "child process"},
+    {"/multiprocessing/process.py", "join", WaitKind::helper, "child process"},
+    // locks of the process itself
+    {"/threading.py", "join _wait_for_tstate_lock", WaitKind::lock, "thread"},
+    {"/threading.py", "wait wait_for acquire __enter__", WaitKind::lock, "lock"},
+    {"/queue.py", "get put join", WaitKind::lock, "queue"},
+    {"/multiprocessing/queues.py", "get put", WaitKind::lock, "queue"},
+    {"/multiprocessing/connection.py", "wait", WaitKind::lock, "pipe"},
+    {"/multiprocessing/synchronize.py", "*", WaitKind::lock, "lock"},
+    {"/multiprocessing/pool.py", "get wait join", WaitKind::lock, "pool"},
+    {"/concurrent/futures/", "result wait exception as_completed shutdown", WaitKind::lock, "future"},
+};
+
+constexpr NativePattern kNative[] = {
+    {"c10d::TCPStore", WaitKind::store, "store"},
+    {"c10d::PrefixStore", WaitKind::store, "store"},
+    {"c10d::FileStore", WaitKind::store, "store"},
+    {"c10d::HashStore", WaitKind::store, "store"},
+    {"c10d::detail::TCPClient", WaitKind::store, "store"},
+    {"c10d::tcputil", WaitKind::store, "store"},
+    {"c10d::Reducer", WaitKind::collective, "all_reduce"},
+    {"c10d::ProcessGroupGloo::SendWork", WaitKind::point_to_point, "send"},
+    {"c10d::ProcessGroupGloo::RecvWork", WaitKind::point_to_point, "recv"},
+    {"c10d::ProcessGroupNCCL::send", WaitKind::point_to_point, "send"},
+    {"c10d::ProcessGroupNCCL::recv", WaitKind::point_to_point, "recv"},
+    {"c10d::ProcessGroup", WaitKind::collective, ""},
+    {"c10d::Work", WaitKind::collective, ""},
+    {"c10d::", WaitKind::collective, ""},
+    {"gloo::", WaitKind::collective, ""},
+    {"ncclGroupEnd", WaitKind::collective, ""},
+    {"ncclCommInit", WaitKind::store, "NCCL start"},
+    {"ncclCommAbort", WaitKind::collective, ""},
+    {"ncclCommDestroy", WaitKind::collective, ""},
+    {"ncclSend", WaitKind::point_to_point, "send"},
+    {"ncclRecv", WaitKind::point_to_point, "recv"},
+    {"nccl", WaitKind::collective, ""},
+    {"MPI_Init", WaitKind::store, "MPI_Init"},
+    {"MPI_Send", WaitKind::point_to_point, "send"},
+    {"MPI_Recv", WaitKind::point_to_point, "recv"},
+    {"MPI_", WaitKind::collective, ""},
+    {"PMPI_", WaitKind::collective, ""},
+    {"ompi_", WaitKind::collective, ""},
+    {"MPIR_", WaitKind::collective, ""},
+    {"MPIDI_", WaitKind::collective, ""},
+    {"PMIx_", WaitKind::store, "PMIx"},
+    {"opal_progress", WaitKind::collective, ""},
+    {"ucp_", WaitKind::collective, ""},
+    {"uct_", WaitKind::collective, ""},
+    {"ucs_", WaitKind::collective, ""},
+    {"cudaStreamSynchronize", WaitKind::gpu, "GPU synchronize"},
+    {"cudaDeviceSynchronize", WaitKind::gpu, "GPU synchronize"},
+    {"cudaEventSynchronize", WaitKind::gpu, "GPU synchronize"},
+    {"cudaMemcpy", WaitKind::gpu, "GPU copy"},
+    {"cuStreamSynchronize", WaitKind::gpu, "GPU synchronize"},
+    {"cuEventSynchronize", WaitKind::gpu, "GPU synchronize"},
+    {"cuCtxSynchronize", WaitKind::gpu, "GPU synchronize"},
+    {"cuMemcpy", WaitKind::gpu, "GPU copy"},
+    {"hipStreamSynchronize", WaitKind::gpu, "GPU synchronize"},
+    {"hipDeviceSynchronize", WaitKind::gpu, "GPU synchronize"},
+    {"hipEventSynchronize", WaitKind::gpu, "GPU synchronize"},
+    {"hipMemcpy", WaitKind::gpu, "GPU copy"},
+    {"PyThread_acquire_lock", WaitKind::lock, "lock"},
+    {"lock_PyThread_acquire_lock", WaitKind::lock, "lock"},
+    {"rlock_acquire", WaitKind::lock, "lock"},
+    {"PyMutex_Lock", WaitKind::lock, "lock"},
+    {"_PyMutex_Lock", WaitKind::lock, "lock"},
+};
+
+// Modules whose presence alone tells, for stripped libraries ("libgloo.so.0+0x1f").
+constexpr NativePattern kModules[] = {
+    {"libgloo.so", WaitKind::collective, ""}, {"libnccl.so", WaitKind::collective, ""},
+    {"libnccl-", WaitKind::collective, ""},   {"libmpi.so", WaitKind::collective, ""},
+    {"libucp.so", WaitKind::collective, ""},  {"libuct.so", WaitKind::collective, ""},
+    {"librccl.so", WaitKind::collective, ""},
+};
+
+bool is_identifier(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+bool matches_name(std::string_view name, std::string_view patterns) {
+  while (!patterns.empty()) {
+    const size_t end = std::min(patterns.find(' '), patterns.size());
+    const std::string_view p = patterns.substr(0, end);
+    patterns.remove_prefix(std::min(end + 1, patterns.size()));
+    if (p.ends_with('*') ? name.starts_with(p.substr(0, p.size() - 1)) : name == p) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// "a piece of the path" begins at a path component.
+bool matches_path(std::string_view file, std::string_view piece) {
+  for (size_t at = file.find(piece); at != std::string_view::npos; at = file.find(piece, at + 1)) {
+    if (at == 0 || piece.front() == '/' || file[at - 1] == '/') {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool matches_symbol(std::string_view name, std::string_view piece) {
+  for (size_t at = name.find(piece); at != std::string_view::npos; at = name.find(piece, at + 1)) {
+    const bool namespaced = at > 0 && name[at - 1] == ':';
+    if (at == 0 || (!is_identifier(name[at - 1]) && !namespaced)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+const PythonPattern* match_python(std::string_view function, std::string_view file, WaitQuery query) {
+  const std::string_view name = last_component(function);
+  const auto it = std::find_if(std::begin(kPython), std::end(kPython), [&](const PythonPattern& p) {
+    return matches_path(file, p.file) && matches_name(name, p.functions) && (query.idle || !p.only_idle);
+  });
+  return it == std::end(kPython) ? nullptr : &*it;
+}
+
+const NativePattern* match_native(const Frame& f) {
+  if (f.kind != FrameKind::native || f.eval) {
+    return nullptr;
+  }
+  for (const NativePattern& p : kNative) {
+    if (matches_symbol(f.func, p.piece) || matches_symbol(f.full_func, p.piece)) {
+      return &p;
+    }
+  }
+  const auto it = std::find_if(std::begin(kModules), std::end(kModules),
+                               [&](const NativePattern& p) { return f.module.starts_with(p.piece); });
+  return it == std::end(kModules) ? nullptr : &*it;
+}
+
+// The innermost frame decides, but gloo, NCCL and MPI use the same functions below a collective and below a
+// send: a frame outside that is one or the other decides then.
+const NativePattern* innermost_wait(std::span<const Frame> frames) {
+  const NativePattern* found = nullptr;
+  for (const Frame& f : frames) {
+    const NativePattern* p = match_native(f);
+    if (p == nullptr) {
+      continue;
+    }
+    if (found == nullptr) {
+      found = p;
+    }
+    if (found->kind != WaitKind::collective || !found->what.empty()) {
+      return found;
+    }
+    if (p->kind == WaitKind::point_to_point) {
+      return p;
+    }
+  }
+  return found;
+}
+
+constexpr std::string_view kSomeCollective = "collective";
+
+struct OperationWord {
+  std::string_view piece;
+  std::string_view name;
+};
+
+constexpr OperationWord kOperations[] = {
+    {"allreduce", "all_reduce"},
+    {"reducescatter", "reduce_scatter"},
+    {"reduce_scatter", "reduce_scatter"},
+    {"allgather", "all_gather"},
+    {"all_gather", "all_gather"},
+    {"all_reduce", "all_reduce"},
+    {"alltoall", "all_to_all"},
+    {"sendrecv", "send or recv"},
+    {"broadcast", "broadcast"},
+    {"bcast", "broadcast"},
+    {"barrier", "barrier"},
+    {"scatter", "scatter"},
+    {"gather", "gather"},
+    {"recv", "recv"},
+    {"send", "send"},
+    {"reduce", "reduce"},
+};
+
+bool speaks_of(std::string_view name, const OperationWord& word) {
+  const auto at = std::search(name.begin(), name.end(), word.piece.begin(), word.piece.end(),
+                              [](char a, char b) { return std::tolower(a) == b; });
+  // "Reducer" is DDP's class, not an operation.
+  return at != name.end() && !(word.piece == "reduce" && name.find("Reducer") != std::string_view::npos);
+}
+
+// The collective that native names speak of, e.g. "all_reduce" in gloo::allreduce or ncclAllReduce.
+std::string_view operation_in(std::span<const Frame> frames) {
+  for (const OperationWord& word : kOperations) {
+    for (const Frame& f : frames) {
+      if (f.kind == FrameKind::native && match_native(f) != nullptr &&
+          speaks_of(f.full_func.empty() ? f.func : f.full_func, word)) {
+        return word.name;
+      }
+    }
+  }
+  return kSomeCollective;
+}
+
+// NCCL's kernels, and what frameworks write themselves to talk to peers. Names such as "reduce_kernel" are no
+// such sign: most reductions stay on the device.
+bool communicates(std::string_view kernel) {
+  constexpr OperationWord kSigns[] = {{"nccl", ""},          {"nvshmem", ""},    {"allreduce", ""},
+                                      {"all_reduce", ""},    {"allgather", ""},  {"all_gather", ""},
+                                      {"alltoall", ""},      {"all_to_all", ""}, {"reducescatter", ""},
+                                      {"reduce_scatter", ""}};
+  return std::any_of(std::begin(kSigns), std::end(kSigns),
+                     [&](const OperationWord& w) { return speaks_of(kernel, w); });
+}
+
+// What the debugger saw running on the GPU tells whether the host waits for peers or for work of its own. As
+// long as anything that runs there talks to peers, it may be that.
+void refine_by_kernel(Wait& wait, const std::vector<Frame>& frames) {
+  if (wait.kind != WaitKind::gpu || frames.empty() || frames.front().kind != FrameKind::gpu) {
+    return;
+  }
+  const auto found = std::find_if(frames.begin(), frames.end(), [](const Frame& f) {
+    return f.kind != FrameKind::gpu || communicates(f.func);
+  });
+  if (found == frames.end() || found->kind != FrameKind::gpu) {
+    wait.kind = WaitKind::kernel;
+    wait.what = fmt::format("kernel {} on {}", frames.front().func, frames.front().module);
+    return;
+  }
+  const std::string& kernel = found->func;
+  const auto word = std::find_if(std::begin(kOperations), std::end(kOperations),
+                                 [&](const OperationWord& w) { return speaks_of(kernel, w); });
+  const bool known = word != std::end(kOperations);
+  wait.kind = known && word->piece == "sendrecv" ? WaitKind::point_to_point : WaitKind::collective;
+  wait.what = fmt::format("{} ({})", wait.what, known ? word->name : kSomeCollective);
+}
+
+std::string python_name(const PythonPattern& p, std::string_view function) {
+  return std::string(p.what.empty() ? last_component(function) : p.what);
+}
+
+// Of a generic frame such as Work::wait the operation is told by the frames around it.
+std::string_view native_name(const NativePattern& native, std::span<const Frame> frames) {
+  if (!native.what.empty()) {
+    return native.what;
+  }
+  const std::string_view operation = operation_in(frames);
+  if (operation != kSomeCollective) {
+    return operation;
+  }
+  for (const Frame& f : frames) {
+    const NativePattern* p = match_native(f);
+    if (p != nullptr && p->kind == native.kind && !p->what.empty()) {
+      return p->what;
+    }
+  }
+  return operation;
+}
+
+// "backward" and "DDP forward" say little: which collective is in them?
+bool is_wrapper(std::string_view what) {
+  return what == "backward" || what == "DDP forward" || what == "FSDP" || what == "SyncBatchNorm";
+}
+
+// Methods written in C have no frame; the interpreter's column table still names what the line calls.
+std::optional<Wait> find_called_wait(const std::vector<Frame>& frames) {
+  const auto innermost =
+      std::find_if(frames.begin(), frames.end(), [](const Frame& f) { return f.kind == FrameKind::python; });
+  if (innermost == frames.end()) {
+    return std::nullopt;
+  }
+  if (innermost->callee.ends_with(".acquire")) {
+    return Wait{.kind = WaitKind::lock, .what = "lock", .where = place_of(frames)};
+  }
+  if (innermost->callee.ends_with("work.wait") || innermost->callee.ends_with("handle.wait")) {
+    return Wait{.kind = WaitKind::collective, .what = "wait", .where = place_of(frames)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Wait> find_wait(const std::vector<Frame>& frames, WaitQuery query) {
+  const std::span<const Frame> called = std::span(frames).first(called_frames(frames));
+  const NativePattern* native = innermost_wait(called);
+  // With a native wait in sight, a place that is a wait only when idle is one for sure (NCCL and MPI spin).
+  const bool native_peers = native != nullptr && waits_for_peers(native->kind);
+  const WaitQuery python_query{.idle = query.idle || native_peers};
+  const PythonPattern* python = nullptr;
+  std::string_view function;
+  for (const Frame& f : called) {
+    if (f.kind != FrameKind::python) {
+      continue;
+    }
+    const PythonPattern* p = match_python(f.func, f.file, python_query);
+    // The outermost of the strongest sort: a collective may use locks inside, never the other way round.
+    if (p != nullptr && (python == nullptr || waits_for_peers(p->kind) || !waits_for_peers(python->kind))) {
+      python = p;
+      function = f.func;
+    }
+  }
+  if (python == nullptr && native == nullptr) {
+    return find_called_wait(frames);
+  }
+  Wait wait{.where = place_of(frames)};
+  if (python != nullptr && (waits_for_peers(python->kind) || !native_peers)) {
+    wait.kind = python->kind;
+    wait.what = python_name(*python, function);
+    if (native_peers && is_wrapper(wait.what)) {
+      const std::string_view inner = native_name(*native, called);
+      wait.kind = native->kind;
+      wait.what = fmt::format("{} ({})", wait.what, inner);
+    }
+    refine_by_kernel(wait, frames);
+    return wait;
+  }
+  wait.kind = native->kind;
+  wait.what = native_name(*native, called);
+  refine_by_kernel(wait, frames);
+  return wait;
+}
+
+std::optional<Wait> find_wait_at(std::string_view function, std::string_view file, WaitQuery query) {
+  const PythonPattern* p = match_python(function, file, query);
+  if (p == nullptr) {
+    return std::nullopt;
+  }
+  return Wait{.kind = p->kind, .what = python_name(*p, function)};
+}
+
+}  // namespace xpurun::report

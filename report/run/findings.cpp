@@ -1,0 +1,148 @@
+#include "report/run/findings.h"
+
+#include "common/base/strings.h"
+#include "report/flamegraph/palette.h"
+#include "report/run/next_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace xpurun::report {
+
+namespace {
+
+constexpr size_t kMostReasons = 4;
+
+Finding from_verdict(const RunReport& report) {
+  const model::Verdict& v = report.verdict;
+  const bool quiet = v.kind == "none" || v.kind == "running";
+  Finding f{.severity = v.kind == "none"         ? Severity::good
+                        : v.kind == "running"    ? Severity::note
+                        : v.level == "suspected" ? Severity::warning
+                                                 : Severity::error,
+            .id = v.id.empty() ? "verdict" : v.id,
+            .evidence = v.evidence,
+            .next = v.next.text,
+            .command = verdict_command(report)};
+  f.title = quiet ? (v.kind == "none" ? "Nothing went wrong" : "The run goes on") : "Root cause";
+  if (!quiet && !v.ranks.empty()) {
+    f.title += fmt::format(": {}{}", ranks_text(v.ranks), v.state.empty() ? "" : fmt::format(" {}", v.state));
+  }
+  return f;
+}
+
+void add_incidents(const RunReport& report, std::vector<Finding>& out) {
+  for (const model::Incident& i : report.run.incidents) {
+    // The verdict already describes its own stall, which may have ended with the job.
+    if (report.verdict.kind == "hang" && (i.cleared_s < 0 || i.dump == report.verdict.dump)) {
+      continue;
+    }
+    out.push_back(
+        {.severity = i.cleared_s < 0 ? Severity::warning : Severity::note,
+         .id = fmt::format("incident.{}", i.n),
+         .title = i.cleared_s < 0
+                      ? fmt::format("A stall at {} was not cleared", base::human_duration(i.at_s))
+                      : fmt::format("A stall at {} cleared by itself after {}", base::human_duration(i.at_s),
+                                    base::human_duration(i.cleared_s - i.at_s)),
+         .evidence = i.verdict.sentence.empty() ? std::vector<std::string>()
+                                                : std::vector<std::string>{i.verdict.sentence},
+         .command = dump_command(report, i.dump)});
+  }
+}
+
+// "partial (2): one thread ended while it was read: agent"
+std::vector<std::string> reasons(const std::vector<ProcessLine>& processes) {
+  struct Who {
+    model::RankSet ranks;
+    size_t others = 0;
+  };
+  std::map<std::string, Who> by_reason;
+  for (const ProcessLine& p : processes) {
+    if (p.status == model::DumpStatus::ok) {
+      continue;
+    }
+    Who& who = by_reason[fmt::format("{}: {}", name_of(p.status),
+                                     p.reason.empty() ? "no reason was given" : p.reason)];
+    if (p.role == model::ProcessRole::rank && p.rank >= 0) {
+      who.ranks.insert(p.rank);
+    } else {
+      ++who.others;
+    }
+  }
+  std::vector<std::string> out;
+  for (const auto& [reason, who] : by_reason) {
+    std::string names = who.ranks.empty() ? "" : ranks_text(who.ranks);
+    if (who.others > 0) {
+      names += fmt::format("{}{} other process{}", names.empty() ? "" : ", ", who.others,
+                           who.others == 1 ? "" : "es");
+    }
+    if (out.size() == kMostReasons) {
+      out.push_back(fmt::format("and {} more reasons", by_reason.size() - kMostReasons));
+      break;
+    }
+    out.push_back(fmt::format("{}, {}", names, reason));
+  }
+  return out;
+}
+
+void add_dump_gaps(const RunReport& report, std::vector<Finding>& out) {
+  for (const DumpSummary& d : report.dumps) {
+    if (d.dir != report.dump) {
+      continue;
+    }
+    const auto bad = std::count_if(d.processes.begin(), d.processes.end(), [](const ProcessLine& p) {
+      return p.status != model::DumpStatus::ok && p.status != model::DumpStatus::dead;
+    });
+    if (bad > 0) {
+      out.push_back({.severity = Severity::warning,
+                     .id = "dump.incomplete",
+                     .title = fmt::format("{} of {} processes {} not dumped whole", bad, d.processes.size(),
+                                          bad == 1 ? "was" : "were"),
+                     .evidence = reasons(d.processes),
+                     .next = "the groups and pictures show what is known of the others",
+                     .command = "xpurun doctor"});
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Severity severity) {
+  switch (severity) {
+    case Severity::error:
+      return "error";
+    case Severity::warning:
+      return "warning";
+    case Severity::good:
+      return "good";
+    case Severity::note:
+      break;
+  }
+  return "note";
+}
+
+std::vector<Finding> find_findings(const RunReport& report) {
+  std::vector<Finding> out;
+  out.push_back(from_verdict(report));
+  add_dump_gaps(report, out);
+  if (!report.notes.empty()) {
+    out.push_back({.severity = Severity::warning,
+                   .id = "input.unreadable",
+                   .title = "Not everything could be read",
+                   .evidence = report.notes});
+  }
+  add_incidents(report, out);
+  if (!report.run.preload_reason.empty()) {
+    out.push_back({.severity = Severity::note,
+                   .id = "preload.off",
+                   .title = "The library in the training processes was not in use",
+                   .evidence = {report.run.preload_reason},
+                   .next = "without it the stack of a crash is read after the fact or not at all",
+                   .command = doctor_command(report)});
+  }
+  return out;
+}
+
+}  // namespace xpurun::report

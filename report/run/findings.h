@@ -1,0 +1,17 @@
+// Findings: the facts for the reader, most important first: the verdict's evidence, then gaps of the report
+// and side events. Pure.
+#pragma once
+
+#include "report/run/run_report.h"
+
+#include <string_view>
+#include <vector>
+
+namespace xpurun::report {
+
+std::vector<Finding> find_findings(const RunReport& report);
+
+// "error", "warning", "note", "good"
+std::string_view name_of(Severity severity);
+
+}  // namespace xpurun::report

@@ -1,0 +1,121 @@
+#include "report/run/next_command.h"
+
+#include "common/base/strings.h"
+#include "common/model/run_dir.h"
+#include "common/model/secrets/redact.h"
+#include "report/diagnosis/vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <initializer_list>
+
+namespace xpurun::report {
+
+namespace {
+
+bool any_of(std::string_view id, std::initializer_list<std::string_view> ids) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+std::string in_run(const RunReport& report, std::string_view name) {
+  return base::shell_quote(fmt::format("{}/{}", report.dir, name));
+}
+
+// The user's command, to be run again; empty if a part of it was masked.
+std::string own_command(const model::RunManifest& run) {
+  std::string out;
+  for (const std::string& word : run.command) {
+    if (word.find(model::kMask) != std::string::npos) {
+      return "";
+    }
+    out += (out.empty() ? "" : " ") + base::shell_quote(word);
+  }
+  return out;
+}
+
+std::string log_command(const RunReport& report) {
+  if (!report.culprit_log.empty()) {
+    return "tail -n 50 " + in_run(report, report.culprit_log);
+  }
+  const std::string again = own_command(report.run);
+  return again.empty() ? "" : "xpurun --logs -- " + again;
+}
+
+std::string culprit_stacks(const RunReport& report) {
+  const model::Verdict& v = report.verdict;
+  if (v.dump.empty() || v.ranks.empty()) {
+    return "";
+  }
+  const std::string key =
+      model::process_key(v.ranks.ranks().front(), model::ProcessRole::rank, v.host, v.pid);
+  return fmt::format("xpurun stacks --format text {}",
+                     in_run(report, fmt::format("{}/{}.stacks.json", v.dump, key)));
+}
+
+std::string while_running(const RunReport& report) {
+  const model::Verdict& v = report.verdict;
+  if (any_of(v.id, {kHangStuck, kHangLock}) && v.pid > 0) {
+    return fmt::format("xpurun stacks --pid {} --locals", v.pid);
+  }
+  if (any_of(v.id, {kHangBusy, kHangLongCall}) && v.pid > 0) {
+    return fmt::format("xpurun stacks --pid {} --samples 3", v.pid);
+  }
+  if (v.id == kHangStopped || v.id == kHangSilent) {
+    return v.next.command;  // to the living process
+  }
+  return any_of(v.id, {kHangMismatch, kHangAllWaiting, kRunning})
+             ? "xpurun stacks --run " + base::shell_quote(report.dir)
+             : "";
+}
+
+}  // namespace
+
+std::string verdict_command(const RunReport& report) {
+  const model::Verdict& v = report.verdict;
+  if (report.run.outcome == model::RunOutcome::running) {
+    if (std::string command = while_running(report); !command.empty()) {
+      return command;
+    }
+  }
+  if (v.id == kCrashSignal && !v.next.command.empty()) {
+    return v.next.command;  // there are no stacks to look at
+  }
+  if (any_of(v.id, {kHangStuck, kHangLock, kHangBusy, kHangLongCall, kCrashSignal})) {
+    return culprit_stacks(report);
+  }
+  if (any_of(v.id, {kHangMismatch, kHangAllWaiting, kInterruptedHung})) {
+    return dump_command(report, v.dump);
+  }
+  if (any_of(v.id, {kHangDead, kHangLeftEarly, kExitError, kExitLeftEarly, kExitLauncher, kExitUnknown})) {
+    return log_command(report);
+  }
+  if (any_of(v.id, {kHangUninterruptible, kCrashKilled})) {
+    return v.next.command;
+  }
+  if (v.id == kHangUnknown) {
+    return "tail " + in_run(report, "xpurun.log");
+  }
+  if (v.id == kExitNotStarted && !report.run.command.empty()) {
+    return "command -v " + base::shell_quote(report.run.command.front());
+  }
+  return "";
+}
+
+std::string dump_command(const RunReport& report, const std::string& dump) {
+  return dump.empty() ? "" : "xpurun stacks --format tree " + in_run(report, dump);
+}
+
+std::string doctor_command(const RunReport& report) {
+  const std::string command = own_command(report.run);
+  return command.empty() ? "xpurun doctor" : "xpurun doctor -- " + command;
+}
+
+std::string typed_path(const std::string& path, const std::string& cwd) {
+  const std::filesystem::path relative = std::filesystem::path(path).lexically_relative(cwd);
+  const bool inside = !cwd.empty() && !relative.empty() && *relative.begin() != "..";
+  return inside ? relative.string() : path;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,144 @@
+#include "common/base/strings.h"
+#include "report/diagnosis/rank_view.h"
+#include "report/run/run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace xpurun::report {
+
+namespace {
+
+using Rows = std::map<base::Rank, RankRow>;
+
+constexpr std::string_view kAtTheDump = "at the dump";
+
+RankRow& row(Rows& rows, base::Rank rank) {
+  RankRow& r = rows[rank];
+  r.rank = rank;
+  return r;
+}
+
+std::string place_text(const std::string& file, int line) {
+  const std::string name(base::base_name(file));
+  return line > 0 && !name.empty() ? fmt::format("{}:{}", name, line) : name;
+}
+
+void add_run(Rows& rows, const model::RunManifest& run) {
+  for (const model::ProcessRecord& p : run.processes) {
+    if (p.role != model::ProcessRole::rank || p.rank < 0) {
+      continue;
+    }
+    // A restarted rank: the later process replaces the earlier one.
+    RankRow& r = rows[p.rank] = RankRow{.rank = p.rank, .host = run.host, .pid = p.pid};
+    r.function = p.function;
+    r.place = place_text(p.file, p.line);
+    if (p.last_progress_s > 0) {
+      r.progress = fmt::format("at {}", base::human_duration(p.last_progress_s));
+    }
+    r.state = "running";
+    if (p.death.happened) {
+      r.state = "ended";
+      r.ending = p.death.wait_status.text();
+      if (!p.death.cause_hint.empty()) {
+        r.ending += fmt::format(" ({})", p.death.cause_hint);
+      }
+    }
+  }
+}
+
+std::string observed_state(const model::RankObservation& o) {
+  if (!o.alive) {
+    return o.wait_status.succeeded() ? "exited" : "dead";
+  }
+  switch (o.state) {
+    case 'T':
+    case 't':
+      return "stopped";
+    case 'D':
+      return "uninterruptible";
+    case 'Z':
+      return "dead";
+    default:
+      return "running";
+  }
+}
+
+// The report describes the moment of the dump, whatever happened to the rank later.
+void add_observations(Rows& rows, const model::DumpManifest& dump) {
+  for (const model::RankObservation& o : dump.ranks) {
+    if (o.rank < 0) {
+      continue;
+    }
+    RankRow& r = row(rows, o.rank);
+    r.host = o.host.empty() ? (r.host.empty() ? dump.host : r.host) : o.host;
+    r.pid = o.pid != 0 ? o.pid : r.pid;
+    r.state = observed_state(o);
+    if (!o.function.empty()) {
+      r.function = o.function;
+      r.place = place_text(o.file, o.line);
+    }
+    if (o.alive && (o.has_python || o.still_s > 0)) {
+      r.progress = o.still_s < 1 ? std::string(kAtTheDump)
+                                 : fmt::format("{} before the dump", base::human_duration(o.still_s));
+    }
+    if (!o.alive && r.ending.empty()) {
+      r.ending = o.wait_status.text();
+    }
+  }
+}
+
+void add_verdict(Rows& rows, const model::Verdict& verdict) {
+  for (auto& [rank, r] : rows) {
+    for (const model::Waiting& w : verdict.waiting) {
+      if (w.ranks.contains(rank)) {
+        r.state = w.what.empty() ? "waiting" : fmt::format("waiting: {}", w.what);
+        if (!w.where.function.empty() || !w.where.file.empty()) {
+          r.function = w.where.function;
+          r.place = place_text(w.where.file, w.where.line);
+        }
+      }
+    }
+    if (verdict.ranks.contains(rank)) {
+      r.culprit = true;
+      r.state = verdict.state.empty() ? r.state : verdict.state;
+      // A stuck rank does not move: a watch that began late, or our own stop, has seen it do so.
+      if (verdict.state == name_of(RankState::stuck) && r.progress == kAtTheDump) {
+        r.progress.clear();
+      }
+      if (verdict.ranks.lowest() == rank && !verdict.where.function.empty()) {
+        r.function = verdict.where.function;
+        r.place = place_text(verdict.where.file, verdict.where.line);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<RankRow> rank_rows(const model::RunManifest& run, const model::Verdict& verdict,
+                               const std::optional<model::DumpManifest>& dump, const Collected& collected) {
+  Rows rows;
+  add_run(rows, run);
+  for (const ProcessLine& p : collected.processes) {
+    if (p.role == model::ProcessRole::rank && p.rank >= 0) {
+      RankRow& r = row(rows, p.rank);
+      r.host = r.host.empty() ? p.host : r.host;
+      r.pid = r.pid == 0 ? p.pid : r.pid;
+    }
+  }
+  if (dump) {
+    add_observations(rows, *dump);
+  }
+  add_verdict(rows, verdict);
+  std::vector<RankRow> out;
+  for (auto& [rank, r] : rows) {
+    out.push_back(std::move(r));
+  }
+  std::stable_partition(out.begin(), out.end(), [](const RankRow& r) { return r.culprit; });
+  return out;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,77 @@
+// RunReport: the content of the report of one run, in the order of the page. Filled by build.cpp, written by
+// render/.
+#pragma once
+
+#include "common/model/dump_manifest.h"
+#include "common/model/run_manifest.h"
+#include "common/model/verdict.h"
+#include "report/run/collect.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+// One line of the rank table.
+struct RankRow {
+  base::Rank rank = base::kNoRank;
+  std::string host;
+  base::Pid pid = 0;
+  bool culprit = false;
+  std::string state;     // "stuck", "waiting: all_reduce", "dead", "running"
+  std::string function;  // where its main thread was last seen
+  std::string place;     // "train.py:31"
+  std::string progress;  // "10 s before the dump", "at 31 s"
+  std::string ending;    // "killed by SIGKILL", empty if it was alive
+};
+
+// One dump of the run; `processes` only of those other than the picked one.
+struct DumpSummary {
+  std::string dir;                              // relative to the run directory
+  std::optional<model::DumpManifest> manifest;  // nothing if it cannot be read
+  std::vector<ProcessLine> processes;
+};
+
+enum class Severity { error, warning, note, good };
+
+// Severity, evidence and what to do next, for people; `id` for machines.
+struct Finding {
+  Severity severity = Severity::note;
+  std::string id;  // the verdict's id, "dump.incomplete", "input.unreadable", "incident.2", "preload.off"
+  std::string title;
+  std::vector<std::string> evidence;
+  std::string next;     // in words
+  std::string command;  // to be typed, where there is one
+};
+
+// Another dump of the same run, to compare the shown one with.
+struct OtherDump {
+  std::string dir;
+  StackForest forest;
+};
+
+// The subject of a page: a run with its verdict, or stacks from any source without a run.
+enum class Subject { run, stacks };
+
+struct RunReport {
+  Subject subject = Subject::run;
+  std::string dir;          // as one would type it; for commands only
+  std::string culprit_log;  // what the first culprit wrote, relative to the directory; empty: not kept
+  model::RunManifest run;
+  model::Verdict verdict;
+  std::string dump;  // the one that the stacks below are of, "dumps/1-hang"; empty if there is none
+  std::vector<StackClass> classes;  // smallest first
+  std::vector<RankRow> ranks;       // culprits first
+  StackForest forest;
+  std::vector<OtherDump> others;  // latest first
+  std::vector<DumpSummary> dumps;
+  std::vector<std::string> notes;  // what could not be read
+  std::vector<Finding> findings;   // most important first
+};
+
+// Joins run manifest, observations and verdict per rank.
+std::vector<RankRow> rank_rows(const model::RunManifest& run, const model::Verdict& verdict,
+                               const std::optional<model::DumpManifest>& dump, const Collected& collected);
+
+}  // namespace xpurun::report

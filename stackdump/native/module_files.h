@@ -1,0 +1,27 @@
+// ModuleFiles: where the ELF files of a process are looked for.
+#pragma once
+
+#include "common/base/ids.h"
+
+#include <elf.h>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace xpurun::stackdump {
+
+// The facts about an image that a snapshot stores, because the file may be missing when the snapshot is read.
+struct ModuleFacts {
+  std::string build_id;
+  std::vector<Elf64_Phdr> segments;
+};
+
+// The places that are searched for files of the process.
+struct ModuleFiles {
+  base::Pid pid = 0;    // through its root and map_files; 0: no such process on this host
+  std::string sysroot;  // below this first; empty: /
+  std::string symbols;  // directory of files by name or below .build-id/; may be empty
+  std::map<std::string, ModuleFacts> facts;  // by path; for pid 0 only files that agree are taken
+};
+
+}  // namespace xpurun::stackdump

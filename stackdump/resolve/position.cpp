@@ -1,0 +1,204 @@
+#include "stackdump/resolve/position.h"
+
+#include "common/base/os/procfs.h"
+#include "common/base/strings.h"
+#include "stackdump/cpython/frames.h"
+#include "stackdump/cpython/line_table.h"
+#include "stackdump/cpython/variable_motion.h"
+#include "stackdump/memory/live_memory.h"
+#include "stackdump/memory/snapshot_memory.h"
+#include "stackdump/ptrace/access.h"
+
+#include <fmt/format.h>
+
+namespace xpurun::stackdump {
+
+namespace {
+
+constexpr size_t kMaxPages = 1024;  // of one read: 4 MiB
+constexpr size_t kMaxThreads = 4096;
+constexpr uint64_t kChunkPrefetch = uint64_t{64} << 10;
+
+uint64_t mix(uint64_t hash, uint64_t v) {
+  hash = (hash ^ v) * 0x9e3779b97f4a7c15;
+  return hash ^ hash >> 32;
+}
+
+}  // namespace
+
+struct PositionReader::State {
+  State(base::Pid p, base::Pid inner) : pid(p), inner_pid(inner), live(p), memory(live, kMaxPages) {}
+
+  base::Pid pid;
+  base::Pid inner_pid;  // as the process sees itself
+  LiveMemory live;
+  SnapshotMemory memory;  // pages of one read
+  PythonRuntime runtime;
+  VariableMotion variables;
+  Addr main_thread = 0;
+  Position last;  // its names hold as long as the fingerprint does
+
+  uint64_t fingerprint_of(const PyThread& thread);
+  bool is_main(Addr thread, Addr interp);
+  std::optional<Addr> find_main();
+  base::Result<PyThread> read_main();
+};
+
+uint64_t PositionReader::State::fingerprint_of(const PyThread& thread) {
+  uint64_t out = 0;
+  for (const FrameGroup& group : thread.groups) {
+    for (const RawFrame& f : group.frames) {
+      out = mix(mix(out, f.code), static_cast<uint64_t>(f.instruction));
+    }
+  }
+  return thread.groups.empty() ? out : mix(out, variables.fingerprint(memory, thread, runtime.offsets));
+}
+
+bool PositionReader::State::is_main(Addr thread, Addr interp) {
+  const Offsets& o = runtime.offsets;
+  const auto raw = memory.bytes(thread, o.thread_size);
+  if (thread == 0 || !raw) {
+    return false;
+  }
+  const auto bytes = std::as_bytes(std::span(*raw));
+  return field<uint64_t>(bytes, o.thread_interp) == interp &&
+         (o.thread_native_id == kAbsent ||
+          field<uint64_t>(bytes, o.thread_native_id) == static_cast<uint64_t>(inner_pid));
+}
+
+std::optional<Addr> PositionReader::State::find_main() {
+  const Offsets& o = runtime.offsets;
+  const auto interp = memory.value<uint64_t>(runtime.address + o.runtime_interpreters);
+  if (!interp || *interp == 0) {
+    return std::nullopt;
+  }
+  if (main_thread != 0 && is_main(main_thread, *interp)) {
+    return main_thread;
+  }
+  // CPython inserts new thread states at the front of the list. Several states may carry the main thread's id
+  // (until 3.11 also the states of threads that the main thread is just starting); the last such state is the
+  // right one. In versions without thread ids: the last state of all.
+  Addr found = 0;
+  Addr thread = memory.value<uint64_t>(*interp + o.interp_threads).value_or(0);
+  for (size_t i = 0; thread != 0 && i < kMaxThreads; ++i) {
+    if (is_main(thread, *interp)) {
+      found = thread;
+    }
+    thread = memory.value<uint64_t>(thread + o.thread_next).value_or(0);
+  }
+  return found != 0 ? std::optional(found) : std::nullopt;
+}
+
+base::Result<PyThread> PositionReader::State::read_main() {
+  const Offsets& o = runtime.offsets;
+  memory.clear();
+  const auto thread = find_main();
+  if (!thread) {
+    main_thread = 0;
+    return base::fail(explain_refusal(pid, live.last_errno() == EPERM ? EPERM : ESRCH));
+  }
+  main_thread = *thread;
+  const auto raw = memory.bytes(*thread, o.thread_size);
+  if (!raw) {
+    return base::fail(explain_refusal(pid, ESRCH));
+  }
+  const auto bytes = std::as_bytes(std::span(*raw));
+  if (o.thread_chunk != kAbsent) {
+    // All frames of the thread lie in the used part of this chunk: one read instead of one for each.
+    const Addr chunk = field<uint64_t>(bytes, o.thread_chunk).value_or(0);
+    const Addr top = field<uint64_t>(bytes, o.thread_chunk + 8).value_or(0);
+    if (chunk != 0 && top > chunk && top - chunk <= kChunkPrefetch) {
+      memory.prefetch({{chunk, top}});
+    }
+  }
+  return read_py_thread(memory, o, *thread, bytes);
+}
+
+PositionReader::PositionReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+PositionReader::PositionReader(PositionReader&&) noexcept = default;
+PositionReader& PositionReader::operator=(PositionReader&&) noexcept = default;
+PositionReader::~PositionReader() = default;
+
+base::Result<PositionReader> PositionReader::open(base::Pid pid) {
+  const auto status = base::ProcFs().status(pid);
+  if (!status) {
+    return base::fail(explain_refusal(pid, ESRCH));
+  }
+  auto state = std::make_unique<State>(pid, status->ns_pid.empty() ? pid : status->ns_pid.back());
+  XPURUN_TRY_ASSIGN(const ProcMaps maps, ProcMaps::read(pid));
+  PythonLookup found = find_python(pid, maps, state->memory, LocateEffort::quick);
+  state->memory.clear();
+  if (!found.runtime) {
+    if (state->live.last_errno() == EPERM) {
+      return base::fail(explain_refusal(pid, EPERM));
+    }
+    return base::fail(fmt::format("process {}: {}", pid, found.reason));
+  }
+  state->runtime = std::move(*found.runtime);
+  return PositionReader(std::move(state));
+}
+
+base::Result<Position> PositionReader::read() {
+  State& s = *state_;
+  const Offsets& o = s.runtime.offsets;
+  XPURUN_TRY_ASSIGN(const PyThread t, s.read_main());
+  Position out;
+  out.fingerprint = s.fingerprint_of(t);
+  out.has_python = !t.groups.empty();
+  if (out.has_python && out.fingerprint == s.last.fingerprint) {
+    return s.last;
+  }
+  if (out.has_python) {
+    const RawFrame& f = t.groups.front().frames.front();
+    if (const auto code = read_code_object(s.memory, f.code, o)) {
+      out.function = base::sanitize(code->name);
+      out.file = base::sanitize(code->filename);
+      out.line =
+          source_range(o.lines, code->line_table, code->first_line, instruction_index(f, *code, o)).line;
+    }
+  }
+  s.last = out;
+  return out;
+}
+
+base::Result<std::vector<ThreadPosition>> PositionReader::other_threads(size_t most) {
+  State& s = *state_;
+  const Offsets& o = s.runtime.offsets;
+  XPURUN_TRY_ASSIGN(const PyThread main, s.read_main());
+  std::vector<ThreadPosition> out;
+  const auto interp = s.memory.value<uint64_t>(s.runtime.address + o.runtime_interpreters).value_or(0);
+  Addr thread = s.memory.value<uint64_t>(interp + o.interp_threads).value_or(0);
+  for (size_t i = 0; thread != 0 && i < kMaxThreads && out.size() < most; ++i) {
+    const auto raw = s.memory.bytes(thread, o.thread_size);
+    if (!raw) {
+      break;
+    }
+    if (thread != main.address) {
+      const PyThread t = read_py_thread(s.memory, o, thread, std::as_bytes(std::span(*raw)));
+      if (!t.groups.empty()) {
+        out.push_back({.native_id = t.native_id, .fingerprint = s.fingerprint_of(t)});
+      }
+    }
+    thread = s.memory.value<uint64_t>(thread + o.thread_next).value_or(0);
+  }
+  return out;
+}
+
+base::Result<std::vector<CodeName>> PositionReader::innermost(size_t most) {
+  State& s = *state_;
+  XPURUN_TRY_ASSIGN(const PyThread t, s.read_main());
+  std::vector<CodeName> out;
+  for (const FrameGroup& group : t.groups) {
+    for (const RawFrame& f : group.frames) {
+      if (out.size() == most) {
+        return out;
+      }
+      if (const auto code = read_code_object(s.memory, f.code, s.runtime.offsets)) {
+        out.push_back({code->name, code->filename});
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,25 @@
+// ThreadCopy: what a dump copied from one thread while the process was stopped.
+#pragma once
+
+#include "stackdump/memory/proc_maps.h"
+#include "stackdump/native/kernel_view.h"
+#include "stackdump/ptrace/registers.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xpurun::stackdump {
+
+struct ThreadCopy {
+  base::Tid tid = 0;
+  base::Tid inner_tid = 0;  // as the process itself sees it; 0: not looked up
+  KernelView kernel;
+  std::optional<Registers> registers;
+  std::string no_registers;               // why not
+  AddrRange stack;                        // copied part
+  std::vector<std::string> kernel_stack;  // of a thread that could not be stopped
+  bool crashed = false;
+};
+
+}  // namespace xpurun::stackdump

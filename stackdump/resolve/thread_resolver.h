@@ -1,0 +1,56 @@
+// ThreadResolver: from the copies of all threads of a process to frames with names. Unwinds each thread, then
+// names all addresses together (one pass per image), then merges.
+#pragma once
+
+#include "common/model/stack_snapshot.h"
+#include "stackdump/libdw/dw_engine.h"
+#include "stackdump/native/symbolizer.h"
+#include "stackdump/resolve/interleave.h"
+#include "stackdump/resolve/resolve_settings.h"
+#include "stackdump/resolve/thread_copy.h"
+
+#include <vector>
+
+namespace xpurun::stackdump {
+
+class ThreadResolver {
+ public:
+  // `runtime` is null for a process without (known) Python. Everything must outlive this object.
+  ThreadResolver(base::Pid pid, ModuleList& modules, SnapshotMemory& memory, const PythonRuntime* runtime,
+                 const PySnapshot& python, ResolveSettings settings);
+
+  // Unwinds the thread; `python` is missing if the interpreter does not know it.
+  void add(const ThreadCopy& thread, std::optional<PyThread> python);
+  // Main thread first, the others by thread id.
+  std::vector<model::ThreadStack> resolve();
+  // Notes on requested work that could not be done.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  struct Pending {
+    const ThreadCopy* thread = nullptr;
+    std::optional<PyThread> python;
+    NativeStack native;
+  };
+  using Names = std::unordered_map<Addr, NamedAddress>;
+
+  model::ThreadStack resolve_one(const Pending& p, const Names& names) const;
+  model::Frame native_frame(const NativeFrame& frame, const Names& names) const;
+  void append_native(const NativeFrame& frame, bool eval, const Names& names,
+                     std::vector<model::Frame>& out) const;
+  model::Frame python_frame(const RawFrame& frame) const;
+  model::GilState gil_state(const Pending& p, const Names& names) const;
+  bool collects(const Pending& p, const Names& names) const;
+
+  base::Pid pid_;
+  ModuleList& modules_;
+  const PythonRuntime* runtime_;
+  const PySnapshot& python_;
+  ResolveSettings settings_;
+  std::unique_ptr<Unwinder> unwinder_;
+  SourcePlaces sources_;
+  std::vector<std::string> notes_;
+  std::vector<Pending> pending_;
+};
+
+}  // namespace xpurun::stackdump
