@@ -1,6 +1,7 @@
 // Every field of the run directory's files survives writing and reading. The structs are filled by the same
 // field lists that write and read them, each field with a value of its own that is not its default, so that a
 // reader that forgets a field, or a key used twice, shows.
+#include "common/model/collectives.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/json_visitors.h"
 #include "common/model/run_manifest.h"
@@ -116,6 +117,15 @@ TEST_CASE("every field of dump.json survives writing and reading") {
   check_round_trip(j, dump_manifest_from_json);
 }
 
+TEST_CASE("every field of collectives.json survives writing and reading") {
+  CollectiveFacts f;
+  f.ranks.push_back({.rank = 1});
+  const CollectiveCall call{.reduce = "sum", .dtype = "float32", .root = 1, .peer = 1};
+  f.ranks[0].communicators.push_back(
+      {.name = "x", .members = {1}, .calls = {call}, .point_to_point = {call}});
+  check_round_trip(filled(f), collective_facts_from_json);
+}
+
 TEST_CASE("every field of a stacks file survives writing and reading") {
   ProcessStacks p;
   p.cmdline = {"python"};
@@ -175,4 +185,6 @@ TEST_CASE("each name of a vocabulary is unique and read back") {
   check(Motion{});
   check(FrameKind{});
   check(GilState{});
+  check(CallSource{});
+  check(CallStage{});
 }

@@ -1,0 +1,64 @@
+#include "common/model/collectives.h"
+
+#include "common/model/json_visitors.h"
+#include "common/model/verdict_fields.h"
+
+namespace xpurun::model {
+
+template <typename V, Self<CollectiveCall> C>
+void fields(V& visit, C& c) {
+  visit("sequence", c.sequence);
+  visit("op", c.op);
+  visit("reduce", c.reduce, WhenEmpty::omit);
+  visit("count", c.count);
+  visit("dtype", c.dtype, WhenEmpty::omit);
+  visit.optional("root", c.root);
+  visit.optional("peer", c.peer);
+  visit("stage", c.stage);
+  visit("age_s", c.age_s);
+  visit("where", c.where);
+}
+
+template <typename V, Self<Communicator> C>
+void fields(V& visit, C& c) {
+  visit("source", c.source);
+  visit("id", c.id);
+  visit("name", c.name, WhenEmpty::omit);
+  visit("rank", c.rank);
+  visit("size", c.size);
+  visit("members", c.members);
+  visit("called", c.called);
+  visit("launched", c.launched);
+  visit("started", c.started);
+  visit("done", c.done);
+  visit("done_known", c.done_known);
+  visit("comparable", c.comparable);
+  visit("calls", c.calls);
+  visit("point_to_point", c.point_to_point, WhenEmpty::omit);
+}
+
+template <typename V, Self<RankCollectives> R>
+void fields(V& visit, R& r) {
+  visit.rank("rank", r.rank);
+  visit("pid", r.pid);
+  visit("communicators", r.communicators);
+}
+
+template <typename V, Self<CollectiveFacts> F>
+void fields(V& visit, F& f) {
+  visit("ranks", f.ranks);
+}
+
+nlohmann::ordered_json to_json(const CollectiveFacts& facts) {
+  return write_object(kCollectivesSchema, facts);
+}
+
+base::Result<CollectiveFacts> collective_facts_from_json(const nlohmann::json& j) {
+  return read_object<CollectiveFacts>(kCollectivesSchema, "collective facts", j);
+}
+
+base::Result<CollectiveFacts> load_collective_facts(const std::string& path) {
+  return load_object(path, collective_facts_from_json);
+}
+
+}  // namespace xpurun::model

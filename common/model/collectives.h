@@ -1,0 +1,95 @@
+// CollectiveFacts: dumps/<n>-<why>/collectives.json, schema "xpurun.collectives/1". What every rank of this
+// node had called, launched and finished on each communicator at the moment of a dump. The facts have one
+// form for all sources: NCCL's public calls (the preload's ledger), torch.distributed (the Python bootstrap),
+// locals of frames. Input of the diagnosis. Pure data; the supervisor writes it.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "common/model/names.h"
+#include "common/model/verdict.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::model {
+
+inline constexpr std::string_view kCollectivesSchema = "xpurun.collectives/1";
+
+enum class CallSource {
+  nccl,   // interposed nccl* functions
+  torch,  // torch.distributed functions, any backend
+};
+template <>
+inline constexpr std::array<std::string_view, 2> kNames<CallSource> = {"nccl", "torch"};
+
+// How far a call has come. A source that cannot see a later stage says so in Communicator.
+enum class CallStage {
+  called,    // the program has entered the call
+  launched,  // the call has returned, or the work has been handed to the GPU
+  started,   // the kernel runs
+  done,
+};
+template <>
+inline constexpr std::array<std::string_view, 4> kNames<CallStage> = {"called", "launched", "started",
+                                                                      "done"};
+
+// One call of a collective or of a point-to-point operation.
+struct CollectiveCall {
+  // Collectives: number on the communicator, from 1, equal on all ranks. Point-to-point: number among the
+  // calls of this operation with this peer, from 1.
+  uint64_t sequence = 0;
+  // One word per operation for all sources: all_reduce, reduce, broadcast, all_gather, reduce_scatter,
+  // gather, scatter, all_to_all, barrier, send, recv; anything else as the source names it.
+  std::string op;
+  std::string reduce;  // sum, product, min, max, avg; empty: no reduction or unknown
+  uint64_t count = 0;  // elements as the program passed them; 0: unknown or none (barrier)
+  std::string dtype;   // float32, bfloat16, ...; empty: unknown
+  int root = -1;       // rank in the communicator; -1: the operation has no root
+  int peer = -1;       // send, recv: rank in the communicator
+  CallStage stage = CallStage::called;
+  double age_s = -1;   // seconds from the call to the dump; negative: unknown
+  CodeLocation where;  // the program's line; empty: unknown
+};
+
+struct Communicator {
+  CallSource source = CallSource::nccl;
+  std::string id;    // equal on all ranks of the communicator
+  std::string name;  // as the program named it; empty: no name
+  int rank = -1;     // of this process in the communicator
+  int size = 0;
+  std::vector<base::Rank> members;  // global ranks by rank in the communicator; empty: unknown
+  // Numbers of collectives so far.
+  uint64_t called = 0;
+  uint64_t launched = 0;
+  uint64_t started = 0;
+  uint64_t done = 0;
+  bool done_known = false;  // `done` counts up to the newest launched call
+  // False: calls were missed, or the id is not comparable between ranks.
+  bool comparable = true;
+  std::vector<CollectiveCall> calls;           // the last few collectives, by sequence
+  std::vector<CollectiveCall> point_to_point;  // not finished, oldest first
+};
+
+struct RankCollectives {
+  base::Rank rank = base::kNoRank;
+  base::Pid pid = 0;
+  std::vector<Communicator> communicators;
+};
+
+struct CollectiveFacts {
+  std::vector<RankCollectives> ranks;
+
+  bool empty() const { return ranks.empty(); }
+};
+
+nlohmann::ordered_json to_json(const CollectiveFacts& facts);
+base::Result<CollectiveFacts> collective_facts_from_json(const nlohmann::json& j);
+base::Result<CollectiveFacts> load_collective_facts(const std::string& path);
+
+}  // namespace xpurun::model
