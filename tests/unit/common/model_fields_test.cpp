@@ -50,10 +50,10 @@ class Filler {
   std::string text_for(const std::string& key) {
     // Members with a closed vocabulary or a form of their own.
     static const std::map<std::string, std::string> kSpecial = {
-        {"role", "worker"},          {"outcome", "hang"},    {"why", "crash"},   {"status", "partial"},
-        {"gil", "dropping"},         {"motion", "stuck"},    {"state", "T"},     {"address", "0x1234"},
-        {"pc", "0x7f0011223344"},    {"offset", "0x88"},     {"kind", "kernel"}, {"life", "working"},
-        {"helper_life", "stirring"}, {"outside", "polling"},
+        {"role", "worker"},          {"outcome", "hang"},    {"why", "crash"},     {"status", "partial"},
+        {"gil", "dropping"},         {"motion", "stuck"},    {"state", "T"},       {"address", "0x1234"},
+        {"pc", "0x7f0011223344"},    {"offset", "0x88"},     {"kind", "kernel"},   {"life", "working"},
+        {"helper_life", "stirring"}, {"outside", "polling"}, {"stage", "started"}, {"source", "torch"},
     };
     const auto special = kSpecial.find(key);
     return special != kSpecial.end() ? special->second : "text " + std::to_string(next_++);
