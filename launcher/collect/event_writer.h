@@ -1,9 +1,10 @@
-// EventWriter: writes one event file (common/model/event_file.h). Collects events in memory and hands them to
-// the storage in blocks. A failure is known only after the storage has answered. Event loop's thread only.
+// EventWriter: writes one event file (common/model/timing/event_file.h). Collects events in memory and hands
+// them to the storage in blocks. A failure is known only after the storage has answered. Event loop's thread
+// only.
 #pragma once
 
 #include "common/base/result.h"
-#include "common/model/event_file.h"
+#include "common/model/timing/event_file.h"
 #include "launcher/storage/storage.h"
 
 #include <memory>

@@ -1,6 +1,6 @@
 #include "launcher/collect/timing_json.h"
 
-#include "common/model/timing_schema.h"
+#include "common/model/timing/timing_schema.h"
 #include "launcher/collect/gpu_time.h"
 #include "launcher/collect/ledger_findings.h"
 #include "launcher/collect/op_names.h"

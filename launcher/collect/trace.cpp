@@ -1,7 +1,7 @@
 #include "launcher/collect/trace.h"
 
 #include "common/base/clock.h"
-#include "common/model/trace_schema.h"
+#include "common/model/timing/trace_schema.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

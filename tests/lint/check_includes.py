@@ -61,6 +61,7 @@ SUBROOMS = {
     "common/model": {
         "secrets": set(),
         ".": {"secrets"},
+        "timing": {"."},
     },
     "stackdump": {
         "memory": set(),

@@ -1,4 +1,5 @@
-"""Text for people reaches standard output and standard error through common/base/output/terminal.h alone, which makes it safe.
+"""Text for people reaches standard output and standard error through common/base/output/terminal.h alone, which
+makes it safe.
 
 Usage: check_output.py SOURCE_ROOT
 """

@@ -1,4 +1,4 @@
-#include "common/model/event_file.h"
+#include "common/model/timing/event_file.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "common/model/event_file.h"
+#include "common/model/timing/event_file.h"
 
 #include "common/base/bytes.h"
 #include "common/base/os/io.h"
