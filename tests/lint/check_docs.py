@@ -200,7 +200,7 @@ def check_pages(man):
 
 def check_schemas(root, man):
     used = set()
-    for path in [*(root / "common" / "model").glob("*.h"), root / "report" / "render" / "json.h"]:
+    for path in [*(root / "common" / "model").rglob("*.h"), root / "report" / "render" / "json.h"]:
         used |= set(re.findall(r'"(xpurun\.[a-z]+/\d+)"', path.read_text()))
     for page in (man / "xpurun-rundir.5", root / "docs" / "rundir.md"):
         yield from differences(page.name, used, set(re.findall(r"xpurun\.[a-z]+/\d+", page.read_text())))
