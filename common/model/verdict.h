@@ -1,9 +1,11 @@
 // Verdict: the answer of one run, for people (sentence, evidence) and for machines (verdict.json, schema
-// "xpurun.verdict/1"). The words of `kind`, `state` and `id` are a closed vocabulary: docs/verdicts.md.
+// "xpurun.verdict/1"). The words of `kind`, `level`, `state`, `confidence` and `id` are a closed vocabulary:
+// docs/verdicts.md.
 #pragma once
 
 #include "common/base/result.h"
 #include "common/model/rank_set.h"
+#include "common/model/vocabulary.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -40,24 +42,30 @@ struct NextStep {
 };
 
 struct Verdict {
-  std::string id;             // e.g. "hang.stuck", "crash.signal", "exit.left_early"
-  std::string kind = "none";  // hang, crash, exception, exit, interrupted, none, running
-  std::string level;   // "confirmed" or "suspected" (busy or a long call: may be healthy); empty for none
-  RankSet ranks;       // the culprits
-  std::string state;   // stuck, busy, waiting, dead, stopped, uninterruptible, silent; empty: has no meaning
-  std::string host;    // of the first culprit
-  int pid = 0;         // of the first culprit
-  int signal = 0;      // crash: signal number
-  int exit_code = -1;  // exit: code
-  CodeLocation where;  // of the first culprit
+  std::string id;  // e.g. "hang.stuck", "crash.signal", "exit.left_early"
+  VerdictKind kind = VerdictKind::none;
+  VerdictLevel level = VerdictLevel::none;
+  RankSet ranks;                      // the culprits
+  RankState state = RankState::none;  // of the first culprit
+  std::string host;                   // of the first culprit
+  int pid = 0;                        // of the first culprit
+  int signal = 0;                     // crash: signal number
+  int exit_code = -1;                 // exit: code
+  CodeLocation where;                 // of the first culprit
   std::vector<Waiting> waiting;
-  double seconds = 0;                 // how long the culprits have been so, or since start for deaths
-  std::string dump;                   // "dumps/1-hang" relative to the run directory, empty if none
-  std::string confidence;             // high, medium, low
-  std::string sentence;               // one sentence, begins with the kind
+  double seconds = 0;  // how long the culprits have been so, or since start for deaths
+  std::string dump;    // "dumps/1-hang" relative to the run directory, empty if none
+  Confidence confidence = Confidence::none;
+  std::string sentence;               // one sentence: heading_word(), a colon and the headline
+  std::string headline;               // the sentence without its first word; empty in files of older versions
   std::vector<std::string> evidence;  // lines, most important first
   NextStep next;
 };
+
+// The first word of the sentence: the kind, or "slow" for a suspected hang.
+std::string_view heading_word(const Verdict& v);
+// Sets the headline, and the sentence from it. Again after a change of kind or level.
+void say(Verdict& v, std::string headline);
 
 nlohmann::ordered_json to_json(const Verdict& v);
 base::Result<Verdict> verdict_from_json(const nlohmann::json& j);

@@ -6,6 +6,16 @@ std::string NextStep::line() const {
   return text.empty() ? command : command.empty() ? text : fmt::format("{}: {}", text, command);
 }
 
+std::string_view heading_word(const Verdict& v) {
+  const bool slow = v.kind == VerdictKind::hang && v.level == VerdictLevel::suspected;
+  return slow ? std::string_view("slow") : name_of(v.kind);
+}
+
+void say(Verdict& v, std::string headline) {
+  v.headline = std::move(headline);
+  v.sentence = fmt::format("{}: {}", heading_word(v), v.headline);
+}
+
 nlohmann::ordered_json to_json(const Verdict& v) {
   return write_object(kVerdictSchema, v);
 }

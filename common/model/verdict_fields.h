@@ -35,6 +35,7 @@ void fields(T& visit, V& v) {
   visit("signal", v.signal, WhenEmpty::omit);
   visit.optional("exit_code", v.exit_code);
   visit("sentence", v.sentence);
+  visit("headline", v.headline);
   visit("where", v.where);
   visit("waiting", v.waiting);
   visit("seconds", v.seconds);

@@ -59,4 +59,40 @@ enum class Motion { unknown, stuck, moving };
 template <>
 inline constexpr std::array<std::string_view, 3> kNames<Motion> = {"", "stuck", "moving"};
 
+// What a verdict is about.
+enum class VerdictKind { none, running, hang, crash, exception, exit, interrupted };
+template <>
+inline constexpr std::array<std::string_view, 7> kNames<VerdictKind> = {
+    "none", "running", "hang", "crash", "exception", "exit", "interrupted"};
+
+// Whether the job is known to be broken.
+enum class VerdictLevel {
+  none,       // nothing is wrong
+  suspected,  // busy or a long call: the job may be healthy
+  confirmed,
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kNames<VerdictLevel> = {"", "suspected", "confirmed"};
+
+// How sure the diagnosis is of what the verdict names.
+enum class Confidence { none, low, medium, high };
+template <>
+inline constexpr std::array<std::string_view, 4> kNames<Confidence> = {"", "low", "medium", "high"};
+
+// What a rank does at a dump. From worst to most harmless: if several ranks keep the others waiting, the
+// first state leads the sentence.
+enum class RankState {
+  none,  // has no meaning here
+  dead,
+  stopped,          // by a signal or a debugger
+  uninterruptible,  // in the kernel, D
+  stuck,            // still, no CPU, not waiting for a peer (a lock counts as stuck)
+  silent,           // nothing could be read
+  busy,             // its position moves, it uses the CPU or it reads or writes files
+  waiting,          // for peers
+};
+template <>
+inline constexpr std::array<std::string_view, 8> kNames<RankState> = {
+    "", "dead", "stopped", "uninterruptible", "stuck", "silent", "busy", "waiting"};
+
 }  // namespace xpurun::model

@@ -120,7 +120,7 @@ void Supervisor::describe_run() {
   m.supervisor_pid = ::getpid();
   m.hang_timeout_s = options_.hang_timeout_s;
   m.options = options_.origins;
-  m.verdict.kind = "running";
+  m.verdict.kind = model::VerdictKind::running;
 }
 
 base::Status Supervisor::open_sockets() {
@@ -219,7 +219,7 @@ base::Result<int> Supervisor::run_command() {
   start_control_http();
   if (auto started = start_command(); !started) {
     journal_.manifest().outcome = model::RunOutcome::spawn_failed;
-    journal_.manifest().verdict.kind = "none";
+    journal_.manifest().verdict.kind = model::VerdictKind::none;
     journal_.save_now();
     return base::fail(std::move(started.error()));
   }

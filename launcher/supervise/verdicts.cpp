@@ -14,6 +14,8 @@
 
 namespace xpurun::launcher {
 
+using model::VerdictKind;
+
 namespace {
 
 // Of what the ledgers say on the terminal; timing.json has it all.
@@ -22,10 +24,10 @@ constexpr size_t kMostLedgerLines = 3;
 // A job that has gone well says nothing, and neither does one whose only process failed by itself: its own
 // output has said what there is.
 bool worth_telling(const model::Verdict& v, bool incidents, bool multi_process) {
-  if (v.kind == "none" || v.kind == "running") {
+  if (v.kind == VerdictKind::none || v.kind == VerdictKind::running) {
     return incidents;
   }
-  return multi_process || v.kind == "hang" || v.kind == "crash" || incidents;
+  return multi_process || v.kind == VerdictKind::hang || v.kind == VerdictKind::crash || incidents;
 }
 
 }  // namespace
@@ -40,7 +42,7 @@ void Supervisor::take_verdict(const ReportResult& result) {
   const model::Verdict verdict =
       result.verdict ? *result.verdict : known_dumps_.diagnose(journal_.manifest());
   journal_.manifest().verdict = verdict;
-  if (verdict.kind == "hang") {
+  if (verdict.kind == VerdictKind::hang) {
     take_hang(verdict);
   }
   journal_.save_now();
@@ -94,7 +96,7 @@ void Supervisor::announce(const model::Verdict& verdict) {
   for (const std::string& line : lines) {
     say(line);
   }
-  if (verdict.kind == "hang") {
+  if (verdict.kind == VerdictKind::hang) {
     for (size_t i = 0; i < std::min(ledger_says_.size(), kMostLedgerLines); ++i) {
       say(fmt::format("  NCCL: {}", ledger_says_[i]));
     }
@@ -104,7 +106,8 @@ void Supervisor::announce(const model::Verdict& verdict) {
 }
 
 bool Supervisor::must_end_the_job(const model::Verdict& verdict) const {
-  return options_.on_hang == OnHang::kill && verdict.level == "confirmed" && !shutdown_.active();
+  return options_.on_hang == OnHang::kill && verdict.level == model::VerdictLevel::confirmed &&
+         !shutdown_.active();
 }
 
 void Supervisor::end_the_job() {

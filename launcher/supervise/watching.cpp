@@ -153,7 +153,7 @@ void Supervisor::stall_cleared() {
   }
   incident->cleared_s = journal_.elapsed_s();
   journal_.manifest().verdict = {};
-  journal_.manifest().verdict.kind = "running";
+  journal_.manifest().verdict.kind = model::VerdictKind::running;
   journal_.save_now();
   say_progress_again(*incident);
   if (options_.report && !finishing_) {

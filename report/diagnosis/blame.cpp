@@ -14,8 +14,10 @@
 
 namespace xpurun::report {
 
+using model::Confidence;
 using model::RankSet;
 using model::Verdict;
+using model::VerdictLevel;
 
 double longest(const Views& views) {
   double s = 0;
@@ -144,6 +146,7 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
                          seconds_words(waited));
     case RankState::stuck:
     case RankState::waiting:
+    case RankState::none:
       break;
   }
   if (v.wait) {
@@ -153,13 +156,9 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
   return fmt::format("{} been in {} for {}{}", pick({"has", "have"}, n), at, how_long, pipe_words(v));
 }
 
-void say(const Scene& scene, Verdict& v, const std::vector<Group>& groups, double waited) {
-  const std::string_view word = v.level == "suspected" ? "slow" : "hang";
-  v.sentence = fmt::format("{}: {}", word, culprit_clauses(scene, groups, waited));
+void say_culprits(const Scene& scene, Verdict& v, const std::vector<Group>& groups, double waited) {
   const std::string waits = waiting_clause(v.waiting, v.ranks.size());
-  if (!waits.empty()) {
-    v.sentence += "; " + waits;
-  }
+  say(v, culprit_clauses(scene, groups, waited) + (waits.empty() ? "" : "; " + waits));
 }
 
 model::NextStep advice(const Group& group) {
@@ -179,6 +178,7 @@ model::NextStep advice(const Group& group) {
       return {.text = "if this is as it should be, raise --hang-timeout"};
     case RankState::stuck:
     case RankState::waiting:
+    case RankState::none:
       break;
   }
   if (v.gil_holder != nullptr) {
@@ -199,27 +199,29 @@ model::NextStep advice(const Group& group) {
 
 Finding finding_of(const Scene& scene, const Group& worst, size_t waiting) {
   const RankView& v = *worst.views.front();
-  const std::string_view by_stacks = v.stacks != nullptr ? "high" : "medium";
+  const Confidence by_stacks = v.stacks != nullptr ? Confidence::high : Confidence::medium;
   switch (worst.state) {
     case RankState::dead: {
       const bool peace = std::all_of(worst.views.begin(), worst.views.end(),
                                      [&](const RankView* d) { return exited_cleanly(scene, *d); });
       // If most have left, the ones that wait may have had too much to do.
       const bool most_left = worst.views.size() >= waiting;
-      return {.id = peace ? kHangLeftEarly : kHangDead, .confidence = peace && most_left ? "medium" : "high"};
+      return {.id = peace ? kHangLeftEarly : kHangDead,
+              .confidence = peace && most_left ? Confidence::medium : Confidence::high};
     }
     case RankState::stopped:
       return {.id = kHangStopped};
     case RankState::uninterruptible:
       return {.id = kHangUninterruptible};
     case RankState::silent:
-      return {.id = kHangSilent, .confidence = "low"};
+      return {.id = kHangSilent, .confidence = Confidence::low};
     case RankState::busy:
       return {.id = kHangBusy,
-              .level = escalated(scene) ? "confirmed" : "suspected",
-              .confidence = escalated(scene) ? by_stacks : "medium"};
+              .level = escalated(scene) ? VerdictLevel::confirmed : VerdictLevel::suspected,
+              .confidence = escalated(scene) ? by_stacks : Confidence::medium};
     case RankState::stuck:
     case RankState::waiting:
+    case RankState::none:
       break;
   }
   const bool lock = v.wait && v.wait->kind != WaitKind::kernel;
@@ -267,7 +269,7 @@ Verdict begin_hang(const Scene& scene, const Finding& finding, const std::vector
                    const Views& waiting) {
   Verdict v;
   v.id = finding.id;
-  v.kind = "hang";
+  v.kind = model::VerdictKind::hang;
   v.level = finding.level;
   v.confidence = finding.confidence;
   v.dump = scene.facts.dump_dir;
@@ -276,7 +278,7 @@ Verdict begin_hang(const Scene& scene, const Finding& finding, const std::vector
   }
   if (!groups.empty()) {
     const RankView& first = *groups.front().views.front();
-    v.state = name_of(first.state);
+    v.state = first.state;
     v.host = first.host;
     v.pid = first.pid;
     v.where = first.where;
@@ -300,7 +302,7 @@ Verdict blame(const Scene& scene, const Views& culprits, const Views& waiting) {
   if (groups.front().state == RankState::busy) {
     v.seconds = waited;
   }
-  say(scene, v, groups, waited);
+  say_culprits(scene, v, groups, waited);
   v.next = advice(groups.front());
   return v;
 }

@@ -17,8 +17,8 @@ struct Group {
 
 struct Finding {
   std::string_view id;
-  std::string_view level = "confirmed";
-  std::string_view confidence = "high";
+  model::VerdictLevel level = model::VerdictLevel::confirmed;
+  model::Confidence confidence = model::Confidence::high;
 };
 
 inline constexpr size_t kMostClauses = 3;  // groups told apart in one sentence

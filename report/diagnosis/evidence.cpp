@@ -14,6 +14,7 @@ namespace xpurun::report {
 
 using model::RankSet;
 using model::Verdict;
+using model::VerdictKind;
 
 namespace {
 
@@ -78,7 +79,7 @@ void add_native_frame(const Scene& scene, const Verdict& verdict, std::vector<st
       continue;
     }
     for (const model::ThreadStack& t : v.stacks->threads) {
-      const bool wanted = verdict.kind == "crash" ? t.crashed : &t == v.thread;
+      const bool wanted = verdict.kind == VerdictKind::crash ? t.crashed : &t == v.thread;
       const std::string native =
           !wanted ? std::string() : innermost_native(t.crashed ? crash_frames(t) : t.frames);
       if (native.empty()) {
@@ -237,17 +238,17 @@ void add_earlier_attempts(const Scene& scene, std::vector<std::string>& out) {
 
 void add_evidence(const Scene& scene, Verdict& verdict) {
   std::vector<std::string>& out = verdict.evidence;
-  if (verdict.kind == "crash" || verdict.kind == "exit") {
+  if (verdict.kind == VerdictKind::crash || verdict.kind == VerdictKind::exit) {
     add_endings(scene, out);
   }
-  if (scene.facts.dump && verdict.kind != "none") {
+  if (scene.facts.dump && verdict.kind != VerdictKind::none) {
     add_native_frame(scene, verdict, out);
     add_threads(scene, verdict, out);
     add_classes(scene, out);
     add_helpers(scene, verdict, out);
     add_dump(scene, out);
   }
-  if (verdict.kind == "hang" || verdict.kind == "interrupted") {
+  if (verdict.kind == VerdictKind::hang || verdict.kind == VerdictKind::interrupted) {
     add_endings(scene, out);
   }
   add_earlier_attempts(scene, out);

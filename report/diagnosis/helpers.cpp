@@ -66,7 +66,7 @@ std::string helper_clause(const Scene& scene, const RankView& v) {
 }
 
 void doubt_idle(const Scene& scene, model::Verdict& verdict) {
-  if (verdict.kind != "hang" || verdict.level != "confirmed") {
+  if (verdict.kind != model::VerdictKind::hang || verdict.level != model::VerdictLevel::confirmed) {
     return;
   }
   size_t culprits = 0;
@@ -86,10 +86,10 @@ void doubt_idle(const Scene& scene, model::Verdict& verdict) {
   if (culprits == 0 || (!doubted_idle && !doubted_helpers)) {
     return;
   }
-  verdict.level = "suspected";
-  verdict.confidence = "low";
-  if (verdict.sentence.starts_with("hang: ")) {
-    verdict.sentence.replace(0, 4, "slow");
+  verdict.level = model::VerdictLevel::suspected;
+  verdict.confidence = model::Confidence::low;
+  if (!verdict.headline.empty()) {
+    say(verdict, verdict.headline);
   }
   verdict.next.text = doubted_idle ? "if it should not wait for the outside, run with --hang-idle"
                                    : "if this is as it should be, raise --hang-timeout";

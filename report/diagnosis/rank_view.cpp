@@ -214,26 +214,6 @@ void find_full_pipe(RankView& v, const Facts& facts) {
 
 }  // namespace
 
-std::string_view name_of(RankState state) {
-  switch (state) {
-    case RankState::dead:
-      return "dead";
-    case RankState::stopped:
-      return "stopped";
-    case RankState::uninterruptible:
-      return "uninterruptible";
-    case RankState::stuck:
-      return "stuck";
-    case RankState::silent:
-      return "silent";
-    case RankState::busy:
-      return "busy";
-    case RankState::waiting:
-      break;
-  }
-  return "waiting";
-}
-
 std::vector<const ProcessRecord*> current_ranks(const model::RunManifest& run) {
   std::map<base::Rank, const ProcessRecord*> latest;
   for (const ProcessRecord& p : run.processes) {

@@ -11,18 +11,7 @@
 
 namespace xpurun::report {
 
-// From worst to most harmless: if several ranks keep the others waiting, the first state leads the sentence.
-enum class RankState {
-  dead,
-  stopped,          // by a signal or a debugger
-  uninterruptible,  // in the kernel, D
-  stuck,            // still, no CPU, not waiting for a peer (a lock counts as stuck)
-  silent,           // nothing could be read
-  busy,             // its position moves, it uses the CPU or it reads or writes files
-  waiting,          // for peers
-};
-
-std::string_view name_of(RankState state);
+using model::RankState;
 
 struct RankView {
   base::Rank rank = base::kNoRank;

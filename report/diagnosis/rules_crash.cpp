@@ -14,6 +14,7 @@
 namespace xpurun::report {
 
 using model::CodeLocation;
+using model::Confidence;
 using model::ProcessRecord;
 using model::RankSet;
 using model::RunManifest;
@@ -89,10 +90,10 @@ Verdict begin(const Scene& scene, const Ending& e, std::string_view id) {
   const RunManifest& run = scene.facts.run;
   Verdict v;
   v.id = id;
-  v.kind = e.signal != 0 ? "crash" : "exit";
-  v.level = "confirmed";
-  v.confidence = "high";
-  v.state = e.process->role == model::ProcessRole::rank ? "dead" : "";
+  v.kind = e.signal != 0 ? model::VerdictKind::crash : model::VerdictKind::exit;
+  v.level = model::VerdictLevel::confirmed;
+  v.confidence = Confidence::high;
+  v.state = e.process->role == model::ProcessRole::rank ? RankState::dead : RankState::none;
   if (e.process->role == model::ProcessRole::rank) {
     v.ranks.insert(e.process->rank);
   }
@@ -145,8 +146,8 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   } else if (!e.cause.empty()) {
     how += fmt::format(" ({})", e.cause);
   }
-  v.sentence = fmt::format("crash: {} {}{} after {}{}", subject(scene, e), how, in_place(v.where),
-                           seconds_words(e.at_s), consequence(scene, e, v));
+  say(v, fmt::format("{} {}{} after {}{}", subject(scene, e), how, in_place(v.where), seconds_words(e.at_s),
+                     consequence(scene, e, v)));
   if (e.signal == SIGKILL) {
     v.next = {.text = "if nobody killed it, the kernel ran out of memory",
               .command = "journalctl -k | grep -i 'killed process'"};
@@ -163,9 +164,9 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
 
 void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank || !e.known ? id_alone(e) : kExitLauncher;
-  v.confidence = e.known ? "high" : "low";
-  v.sentence = fmt::format("exit: {} {} after {}{}", subject(scene, e), how_it_ended(e),
-                           seconds_words(e.at_s), consequence(scene, e, v));
+  v.confidence = e.known ? Confidence::high : Confidence::low;
+  say(v, fmt::format("{} {} after {}{}", subject(scene, e), how_it_ended(e), seconds_words(e.at_s),
+                     consequence(scene, e, v)));
   v.next.text = e.process->role == model::ProcessRole::rank
                     ? fmt::format("read the end of rank {}'s log for the first error", e.process->rank)
                     : std::string("read the launcher's own messages: no rank had failed before it");
@@ -235,15 +236,17 @@ std::optional<Verdict> left_early(const Scene& scene) {
   v.ranks = left;
   v.exit_code = 0;
   const bool at_once = failure->at_s - first->at_s <= 1;
-  v.confidence = at_once ? "medium" : "low";
-  v.sentence = fmt::format("exit: {} left early (exit status 0) after {}; rank {} {} {} later",
-                           who(left, v.host, pids), seconds_words(first->at_s), failure->process->rank,
-                           how_it_ended(*failure), base::human_duration(failure->at_s - first->at_s));
+  v.confidence = at_once ? Confidence::medium : Confidence::low;
+  std::string headline =
+      fmt::format("{} left early (exit status 0) after {}; rank {} {} {} later", who(left, v.host, pids),
+                  seconds_words(first->at_s), failure->process->rank, how_it_ended(*failure),
+                  base::human_duration(failure->at_s - first->at_s));
   RankSet others = ended_after(scene, *failure);
   if (!others.empty()) {
-    v.sentence +=
+    headline +=
         fmt::format(", then {} {}", rank_words(others), pick({"was ended", "were ended"}, others.size()));
   }
+  say(v, std::move(headline));
   v.next.text =
       fmt::format("find out why rank {} had nothing left to do: uneven data, an early return, sys.exit(0)",
                   first->process->rank);
@@ -262,7 +265,7 @@ std::optional<Verdict> launcher_ended(const Scene& scene) {
     return std::nullopt;
   }
   Verdict v = verdict_of(scene, *launcher);
-  v.sentence += "; no rank had failed before it";
+  say(v, v.headline + "; no rank had failed before it");
   return v;
 }
 
@@ -274,7 +277,8 @@ std::optional<Verdict> rank_failed(const Scene& scene) {
   Verdict v = verdict_of(scene, *root);
   const RankSet together = at_the_same_moment(scene, *root);
   if (together.size() > 1 && root->known) {
-    v.confidence = together.size() == current_ranks(scene.facts.run).size() ? "low" : "medium";
+    const bool all = together.size() == current_ranks(scene.facts.run).size();
+    v.confidence = all ? Confidence::low : Confidence::medium;
     v.evidence.push_back(fmt::format("{} {} within {:.0f} ms: probably the same error in each",
                                      rank_words(together), how_it_ended(*root), kSameMomentSeconds * 1000));
   }
@@ -290,13 +294,13 @@ std::optional<Verdict> command_failed(const Scene& scene) {
   for (const Ending& e : scene.endings) {
     if (e.failed() && (e.process->role == model::ProcessRole::rank || is_launcher(*e.process, run))) {
       Verdict v = verdict_of(scene, e);
-      v.confidence = "low";
+      v.confidence = Confidence::low;
       if (e.process->role != model::ProcessRole::rank && current_ranks(run).empty()) {
         // The command is all there is: it is rank 0.
         v.ranks = {0};
         v.id = id_alone(e);
-        v.confidence = "high";
-        v.state = "dead";
+        v.confidence = Confidence::high;
+        v.state = RankState::dead;
         v.next.text = "read the command's own messages";
       }
       return v;

@@ -11,8 +11,10 @@
 
 namespace xpurun::report {
 
+using model::Confidence;
 using model::RunManifest;
 using model::Verdict;
+using model::VerdictKind;
 
 namespace {
 
@@ -38,12 +40,11 @@ std::optional<Verdict> not_started(const Scene& scene) {
   if (run.outcome != model::RunOutcome::spawn_failed) {
     return std::nullopt;
   }
-  Verdict v{.id = std::string(kExitNotStarted), .kind = "exit", .confidence = "high"};
+  Verdict v{.id = std::string(kExitNotStarted), .kind = VerdictKind::exit, .confidence = Confidence::high};
   v.exit_code = run.exit_status;
   v.host = run.host;
-  v.sentence =
-      fmt::format("exit: the command could not be started: {}",
-                  run.command.empty() ? std::string("it is empty") : base::sanitize(run.command.front()));
+  say(v, fmt::format("the command could not be started: {}",
+                     run.command.empty() ? std::string("it is empty") : base::sanitize(run.command.front())));
   v.next.text = "check the command's name, PATH and permissions";
   return v;
 }
@@ -59,16 +60,17 @@ std::optional<Verdict> interrupted(const Scene& scene) {
   if (auto hang = hung(scene)) {
     Verdict v = *hang;
     v.id = kInterruptedHung;
-    v.kind = "interrupted";
+    v.kind = VerdictKind::interrupted;
     v.signal = signal;
-    v.sentence = fmt::format("interrupted: {} after {}, during a {}", by, after, v.sentence);
+    say(v, fmt::format("{} after {}, during a {}", by, after, hang->sentence));
     return v;
   }
-  Verdict v{.id = std::string(kInterrupted), .kind = "interrupted", .confidence = "high"};
+  Verdict v{
+      .id = std::string(kInterrupted), .kind = VerdictKind::interrupted, .confidence = Confidence::high};
   v.host = run.host;
   v.signal = signal;
   v.seconds = run.elapsed_s;
-  v.sentence = fmt::format("interrupted: {} after {}", by, after);
+  say(v, fmt::format("{} after {}", by, after));
   return v;
 }
 
@@ -82,21 +84,20 @@ std::optional<Verdict> finished(const Scene& scene) {
   if (failure != nullptr && failure->known) {
     return std::nullopt;
   }
-  Verdict v{.id = std::string(kNoneFinished), .kind = "none", .confidence = "high"};
+  Verdict v{.id = std::string(kNoneFinished), .kind = VerdictKind::none, .confidence = Confidence::high};
   v.host = run.host;
   v.seconds = run.elapsed_s;
-  v.sentence = fmt::format("none: {} finished normally in {}", count_of_ranks(run),
-                           base::human_duration(run.elapsed_s));
+  say(v, fmt::format("{} finished normally in {}", count_of_ranks(run), base::human_duration(run.elapsed_s)));
   return v;
 }
 
 std::optional<Verdict> still_running(const Scene& scene) {
   const RunManifest& run = scene.facts.run;
-  Verdict v{.id = std::string(kRunning), .kind = "running", .confidence = "low"};
+  Verdict v{.id = std::string(kRunning), .kind = VerdictKind::running, .confidence = Confidence::low};
   v.host = run.host;
   v.seconds = run.elapsed_s;
-  v.sentence = fmt::format("running: {} for {} when this was written, nothing wrong seen",
-                           count_of_ranks(run), base::human_duration(run.elapsed_s));
+  say(v, fmt::format("{} for {} when this was written, nothing wrong seen", count_of_ranks(run),
+                     base::human_duration(run.elapsed_s)));
   v.next.text = "if nothing runs any more, xpurun itself was killed and the end was not seen";
   return v;
 }

@@ -12,8 +12,10 @@
 
 namespace xpurun::report {
 
+using model::Confidence;
 using model::RankSet;
 using model::Verdict;
+using model::VerdictLevel;
 
 namespace {
 
@@ -98,9 +100,10 @@ std::optional<Verdict> mismatch(const Scene& scene) {
     const bool in_majority = !tie && calls.sides[0].contains(v->rank);
     (in_majority ? majority : minority).push_back(v);
   }
-  const std::string_view confidence = tie || on_gpu || calls.sides.size() > 2 ? "low" : "medium";
-  Verdict v = begin_hang(scene, {.id = kHangMismatch, .confidence = confidence},
-                         {{.state = RankState::waiting, .views = minority}}, tie ? waiting : majority);
+  const bool unsure = tie || on_gpu || calls.sides.size() > 2;
+  Verdict v =
+      begin_hang(scene, {.id = kHangMismatch, .confidence = unsure ? Confidence::low : Confidence::medium},
+                 {{.state = RankState::waiting, .views = minority}}, tie ? waiting : majority);
   if (tie) {
     std::string parts;
     for (size_t i = 0; i < calls.sites.size() && i < kMostClauses; ++i) {
@@ -108,17 +111,16 @@ std::optional<Verdict> mismatch(const Scene& scene) {
       parts += fmt::format("{}{} in {}", i == 0 ? "" : ", ", rank_words(site.ranks),
                            waiting_place(site.what, site.where));
     }
-    v.sentence = fmt::format("hang: ranks have waited for each other in different calls for {}: {}",
-                             seconds_words(longest(waiting)), parts);
+    say(v, fmt::format("ranks have waited for each other in different calls for {}: {}",
+                       seconds_words(longest(waiting)), parts));
   } else {
     const auto odd = waiting_groups(minority);
     const auto most = waiting_groups(majority);
-    v.sentence =
-        fmt::format("hang: {} {} in {} for {} while {} {} in {}", who(minority),
-                    pick({"has waited", "have waited"}, minority.size()),
-                    waiting_place(odd.front().what, odd.front().where), seconds_words(longest(minority)),
-                    rank_words(ranks_of(majority)), pick({"waits", "wait"}, majority.size()),
-                    waiting_place(most.front().what, most.front().where));
+    say(v, fmt::format("{} {} in {} for {} while {} {} in {}", who(minority),
+                       pick({"has waited", "have waited"}, minority.size()),
+                       waiting_place(odd.front().what, odd.front().where), seconds_words(longest(minority)),
+                       rank_words(ranks_of(majority)), pick({"waits", "wait"}, majority.size()),
+                       waiting_place(most.front().what, most.front().where)));
   }
   v.next.text =
       calls.some_point_to_point
@@ -139,7 +141,7 @@ std::optional<Verdict> all_wait(const Scene& scene) {
     return std::nullopt;
   }
   const bool others = scene.facts.run.world_size > static_cast<int>(waiting.size());
-  Verdict v = begin_hang(scene, {.id = kHangAllWaiting, .confidence = "low"},
+  Verdict v = begin_hang(scene, {.id = kHangAllWaiting, .confidence = Confidence::low},
                          {{.state = RankState::waiting, .views = waiting}}, waiting);
   const auto& first = v.waiting.front();
   // Several calls are left here only if all are sends and receives: whether they match cannot be seen.
@@ -151,9 +153,9 @@ std::optional<Verdict> all_wait(const Scene& scene) {
       : one_call ? std::string("none is missing, which points to the network or a GPU")
                  : std::string("none is missing, so a send or recv may lack its counterpart");
   const size_t n = waiting.size();
-  v.sentence = fmt::format("hang: {} {} in {}{} for {}; {}", all_ranks(n, others ? " seen here" : ""),
-                           pick({"has waited", "have waited"}, n), waiting_place(first.what, first.where),
-                           elsewhere, seconds_words(longest(waiting)), why);
+  say(v, fmt::format("{} {} in {}{} for {}; {}", all_ranks(n, others ? " seen here" : ""),
+                     pick({"has waited", "have waited"}, n), waiting_place(first.what, first.where),
+                     elsewhere, seconds_words(longest(waiting)), why));
   v.next.text = others     ? "look at the other hosts' runs: one of their ranks is missing in this call"
                 : one_call ? "check network and GPUs: NCCL_DEBUG=INFO, nvidia-smi, dmesg | tail"
                            : "compare which rank each send and recv names, and their order and tags";
@@ -173,7 +175,7 @@ std::optional<Verdict> held_or_dead(const Scene& scene) {
     return std::nullopt;
   }
   Verdict v = blame(scene, culprits, {});
-  v.confidence = v.state == "dead" ? "medium" : v.confidence;
+  v.confidence = v.state == RankState::dead ? Confidence::medium : v.confidence;
   return v;
 }
 
@@ -203,11 +205,10 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
     });
     if (!odd.empty()) {
       Verdict v = blame(scene, odd, {});
-      v.level = "suspected";
-      v.confidence = "low";
-      v.sentence =
-          fmt::format("slow: {}; {} {} in {}", culprit_clauses(scene, group_culprits(scene, odd), 0),
-                      rank_words(ranks_of(largest->second)), pick({"is", "are"}, most), largest->first);
+      v.level = VerdictLevel::suspected;
+      v.confidence = Confidence::low;
+      say(v, fmt::format("{}; {} {} in {}", culprit_clauses(scene, group_culprits(scene, odd), 0),
+                         rank_words(ranks_of(largest->second)), pick({"is", "are"}, most), largest->first));
       return v;
     }
   }
@@ -215,22 +216,22 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
                                      [](const RankView* v) { return v->state == RankState::busy; });
   if (most < living.size() && !still.empty() && some_work) {
     Verdict v = blame(scene, still, {});
-    v.level = "suspected";
-    v.confidence = "low";
-    v.sentence = fmt::format("slow: {}; no rank waits for another",
-                             culprit_clauses(scene, group_culprits(scene, still), 0));
+    v.level = VerdictLevel::suspected;
+    v.confidence = Confidence::low;
+    say(v, fmt::format("{}; no rank waits for another",
+                       culprit_clauses(scene, group_culprits(scene, still), 0)));
     return v;
   }
   const RankState state = some_work ? RankState::busy : RankState::stuck;
-  Verdict v = begin_hang(
-      scene,
-      {.id = kHangLongCall, .level = escalated(scene) ? "confirmed" : "suspected", .confidence = "low"},
-      {{.state = state, .views = living}}, {});
-  v.state = name_of(state);
-  v.sentence = fmt::format("{}: {} have been in {} for {}{}; no rank waits for another",
-                           escalated(scene) ? "hang" : "slow", all_ranks(living.size(), ""),
-                           most == living.size() ? largest->first : "different places",
-                           seconds_words(longest(living)), some_work ? " and are working" : "");
+  Verdict v = begin_hang(scene,
+                         {.id = kHangLongCall,
+                          .level = escalated(scene) ? VerdictLevel::confirmed : VerdictLevel::suspected,
+                          .confidence = Confidence::low},
+                         {{.state = state, .views = living}}, {});
+  v.state = state;
+  say(v, fmt::format("{} have been in {} for {}{}; no rank waits for another", all_ranks(living.size(), ""),
+                     most == living.size() ? largest->first : "different places",
+                     seconds_words(longest(living)), some_work ? " and are working" : ""));
   v.next.text = "if this is as it should be, raise --hang-timeout";
   return v;
 }
@@ -238,14 +239,14 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
 // The dump could not be read, or says nothing: what the supervisor recorded, else that alone.
 std::optional<Verdict> recorded(const Scene& scene) {
   const model::Incident* incident = incident_that_matters(scene.facts.run);
-  if (incident != nullptr && incident->verdict.kind == "hang") {
+  if (incident != nullptr && incident->verdict.kind == model::VerdictKind::hang) {
     Verdict v = incident->verdict;
     v.evidence.clear();
     return v;
   }
-  Verdict v = begin_hang(scene, {.id = kHangUnknown, .confidence = "low"}, {}, {});
+  Verdict v = begin_hang(scene, {.id = kHangUnknown, .confidence = Confidence::low}, {}, {});
   v.dump = incident != nullptr ? incident->dump : scene.facts.dump_dir;
-  v.sentence = "hang: no progress for the timeout, and no stack could be read that tells why";
+  say(v, "no progress for the timeout, and no stack could be read that tells why");
   v.next = {.text = "see xpurun.log in the run directory for why the dump failed",
             .command = "xpurun doctor"};
   return v;

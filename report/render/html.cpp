@@ -22,24 +22,21 @@ namespace {
 
 using kainjow::mustache::data;
 using kainjow::mustache::mustache;
+using model::VerdictKind;
+
+std::string capitalized(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') {
+    text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  }
+  return text;
+}
 
 std::string kind_word(const RunReport& report) {
   if (report.subject == Subject::stacks) {
     return "Stacks";
   }
   const model::Verdict& v = report.verdict;
-  const std::string_view kinds[][2] = {{"hang", "Hang"},
-                                       {"crash", "Crash"},
-                                       {"exception", "Exception"},
-                                       {"exit", "Exit"},
-                                       {"interrupted", "Interrupted"},
-                                       {"running", "Running"}};
-  for (const auto& [kind, word] : kinds) {
-    if (v.kind == kind) {
-      return std::string(word);
-    }
-  }
-  return "Finished";
+  return v.kind == VerdictKind::none ? "Finished" : capitalized(std::string(name_of(v.kind)));
 }
 
 // Shape as well as colour: nothing is told by colour alone.
@@ -48,25 +45,19 @@ std::string kind_icon(const RunReport& report) {
     return "≡";
   }
   const model::Verdict& v = report.verdict;
-  if (v.kind == "none") {
+  if (v.kind == VerdictKind::none) {
     return "✓";
   }
-  if (v.kind == "running") {
+  if (v.kind == VerdictKind::running) {
     return "…";
   }
-  return v.level == "suspected" ? "?" : "!";
+  return v.level == model::VerdictLevel::suspected ? "?" : "!";
 }
 
-// "hang: rank 2 ..." without the kind, which stands beside it.
+// The kind stands beside it. A run directory of an older version has the sentence only.
 std::string headline(const model::Verdict& v) {
-  std::string text = v.sentence.empty() ? "No verdict." : v.sentence;
-  if (text.starts_with(v.kind + ": ")) {
-    text = text.substr(v.kind.size() + 2);
-  }
-  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') {
-    text[0] = static_cast<char>(text[0] - 'a' + 'A');
-  }
-  return text;
+  const std::string& text = v.headline.empty() ? v.sentence : v.headline;
+  return text.empty() ? "No verdict." : capitalized(text);
 }
 
 data environment(const model::RunManifest& run) {
@@ -148,17 +139,18 @@ void put_verdict(data& page, const RunReport& report) {
   const model::Verdict& v = report.verdict;
   page.set("kind", kind_word(report));
   page.set("is_run", report.subject == Subject::run);
-  page.set("tone", report.subject == Subject::stacks         ? "running"
-                   : v.kind == "none" || v.kind == "running" ? v.kind
-                   : v.level == "suspected"                  ? "suspected"
-                                                             : "bad");
+  page.set("tone", report.subject == Subject::stacks ? std::string("running")
+                   : v.kind == VerdictKind::none || v.kind == VerdictKind::running
+                       ? std::string(name_of(v.kind))
+                   : v.level == model::VerdictLevel::suspected ? "suspected"
+                                                               : "bad");
   page.set("icon", kind_icon(report));
   page.set("headline", headline(v));
   page.set("sentence", v.sentence);
-  page.set("confidence", v.confidence);
-  page.set("has_confidence", !v.confidence.empty());
-  page.set("level", v.level);
-  page.set("has_level", !v.level.empty());
+  page.set("confidence", std::string(name_of(v.confidence)));
+  page.set("has_confidence", v.confidence != model::Confidence::none);
+  page.set("level", std::string(name_of(v.level)));
+  page.set("has_level", v.level != model::VerdictLevel::none);
   put_text(page, "verdict_id", v.id);
   page.set("is_running", report.run.outcome == model::RunOutcome::running);
   page.set("elapsed", base::human_duration(report.run.elapsed_s));

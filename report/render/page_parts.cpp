@@ -94,7 +94,8 @@ data class_data(const StackClass& c, const RunReport& report, const PageLimits& 
   put_text(d, "rank_list", listed ? std::string() : spaced(ranks_text(c.ranks)));
   d.set("share", listed ? fmt::format("{} of {}", c.ranks.size(), all) : fmt::format("of {}", all));
   d.set("culprit", culprit);
-  d.set("tag", culprit ? (v.state.empty() ? std::string("culprit") : fmt::format("culprit: {}", v.state))
+  d.set("tag", culprit ? (v.state == model::RankState::none ? std::string("culprit")
+                                                            : fmt::format("culprit: {}", name_of(v.state)))
                        : (waiting != nullptr
                               ? fmt::format("waits in {}", waiting->what.empty() ? "a wait" : waiting->what)
                               : std::string()));

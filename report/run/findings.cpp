@@ -13,22 +13,25 @@ namespace xpurun::report {
 
 namespace {
 
+using model::VerdictKind;
+
 constexpr size_t kMostReasons = 4;
 
 Finding from_verdict(const RunReport& report) {
   const model::Verdict& v = report.verdict;
-  const bool quiet = v.kind == "none" || v.kind == "running";
-  Finding f{.severity = v.kind == "none"         ? Severity::good
-                        : v.kind == "running"    ? Severity::note
-                        : v.level == "suspected" ? Severity::warning
-                                                 : Severity::error,
+  const bool quiet = v.kind == VerdictKind::none || v.kind == VerdictKind::running;
+  Finding f{.severity = v.kind == VerdictKind::none                 ? Severity::good
+                        : v.kind == VerdictKind::running            ? Severity::note
+                        : v.level == model::VerdictLevel::suspected ? Severity::warning
+                                                                    : Severity::error,
             .id = v.id.empty() ? "verdict" : v.id,
             .evidence = v.evidence,
             .next = v.next.text,
             .command = verdict_command(report)};
-  f.title = quiet ? (v.kind == "none" ? "Nothing went wrong" : "The run goes on") : "Root cause";
+  f.title = quiet ? (v.kind == VerdictKind::none ? "Nothing went wrong" : "The run goes on") : "Root cause";
   if (!quiet && !v.ranks.empty()) {
-    f.title += fmt::format(": {}{}", ranks_text(v.ranks), v.state.empty() ? "" : fmt::format(" {}", v.state));
+    f.title += fmt::format(": {}{}", ranks_text(v.ranks),
+                           v.state == model::RankState::none ? "" : fmt::format(" {}", name_of(v.state)));
   }
   return f;
 }
@@ -36,7 +39,7 @@ Finding from_verdict(const RunReport& report) {
 void add_incidents(const RunReport& report, std::vector<Finding>& out) {
   for (const model::Incident& i : report.run.incidents) {
     // The verdict already describes its own stall, which may have ended with the job.
-    if (report.verdict.kind == "hang" && (i.cleared_s < 0 || i.dump == report.verdict.dump)) {
+    if (report.verdict.kind == VerdictKind::hang && (i.cleared_s < 0 || i.dump == report.verdict.dump)) {
       continue;
     }
     out.push_back(

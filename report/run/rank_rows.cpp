@@ -103,9 +103,9 @@ void add_verdict(Rows& rows, const model::Verdict& verdict) {
     }
     if (verdict.ranks.contains(rank)) {
       r.culprit = true;
-      r.state = verdict.state.empty() ? r.state : verdict.state;
+      r.state = verdict.state == RankState::none ? r.state : std::string(name_of(verdict.state));
       // A stuck rank does not move: a watch that began late, or our own stop, has seen it do so.
-      if (verdict.state == name_of(RankState::stuck) && r.progress == kAtTheDump) {
+      if (verdict.state == RankState::stuck && r.progress == kAtTheDump) {
         r.progress.clear();
       }
       if (verdict.ranks.lowest() == rank && !verdict.where.function.empty()) {

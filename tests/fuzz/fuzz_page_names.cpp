@@ -82,7 +82,7 @@ RunReport report_of(Names& names) {
   r.run.env = std::move(kept.values);
   r.run.env_names = std::move(kept.names);
   r.run.incidents.push_back({.n = 1, .dump = names.next()});
-  r.verdict.kind = "hang";
+  r.verdict.kind = model::VerdictKind::hang;
   r.verdict.id = "hang.stuck";
   r.verdict.sentence = names.next();
   r.verdict.evidence = {names.next()};

@@ -50,10 +50,11 @@ class Filler {
   std::string text_for(const std::string& key) {
     // Members with a closed vocabulary or a form of their own.
     static const std::map<std::string, std::string> kSpecial = {
-        {"role", "worker"},          {"outcome", "hang"},    {"why", "crash"},     {"status", "partial"},
-        {"gil", "dropping"},         {"motion", "stuck"},    {"state", "T"},       {"address", "0x1234"},
-        {"pc", "0x7f0011223344"},    {"offset", "0x88"},     {"kind", "kernel"},   {"life", "working"},
-        {"helper_life", "stirring"}, {"outside", "polling"}, {"stage", "started"}, {"source", "torch"},
+        {"role", "worker"},          {"outcome", "hang"},      {"why", "crash"},     {"status", "partial"},
+        {"gil", "dropping"},         {"motion", "stuck"},      {"state", "T"},       {"address", "0x1234"},
+        {"pc", "0x7f0011223344"},    {"offset", "0x88"},       {"kind", "kernel"},   {"life", "working"},
+        {"helper_life", "stirring"}, {"outside", "polling"},   {"stage", "started"}, {"source", "torch"},
+        {"level", "suspected"},      {"confidence", "medium"},
     };
     const auto special = kSpecial.find(key);
     return special != kSpecial.end() ? special->second : "text " + std::to_string(next_++);
@@ -100,6 +101,9 @@ TEST_CASE("every field of run.json survives writing and reading") {
   // Derived from started_wall_ns.
   j["started"] = json::parse(to_json(*run_manifest_from_json(j)).dump())["started"];
   for (json* verdict : {&j["verdict"], &j["incidents"][0]["verdict"]}) {
+    // "kind" and "state" mean other things elsewhere.
+    (*verdict)["kind"] = "interrupted";
+    (*verdict)["state"] = "silent";
     (*verdict)["next"] =
         (*verdict)["next_text"].get<std::string>() + ": " + (*verdict)["next_command"].get<std::string>();
   }

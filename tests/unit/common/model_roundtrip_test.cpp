@@ -58,7 +58,7 @@ TEST_CASE("the run manifest survives writing and reading") {
       .happened = true, .order = 1, .at_s = 2.5, .wait_status = xpurun::base::WaitStatus(9)};
   r.crashes.push_back({.pid = 7, .rank = 0, .signal = 11, .address = 0xdead});
   r.incidents.push_back({.n = 1, .at_s = 3});
-  r.verdict.kind = "crash";
+  r.verdict.kind = VerdictKind::crash;
   r.verdict.ranks = RankSet{0};
   r.verdict.waiting.push_back({.ranks = RankSet{1, 2}, .what = "all_reduce"});
   const std::string text = to_json(r).dump();

@@ -35,7 +35,7 @@ TEST_CASE("a null pointer in C: signal, address and the Python line that called 
   terminate_others(job, 1, 13.5);
   const Verdict v = diagnose(job.facts);
   CHECK(v.id == "crash.signal");
-  CHECK(v.kind == "crash");
+  CHECK(v.kind == model::VerdictKind::crash);
   CHECK(v.signal == kSegv);
   CHECK(v.ranks == RankSet{1});
   CHECK(v.where.function == "boom");
@@ -85,7 +85,7 @@ TEST_CASE("an exception ends one rank with status 1, the launcher ends the other
   terminate_others(job, 3, 8.2);
   const Verdict v = diagnose(job.facts);
   CHECK(v.id == "exit.error");
-  CHECK(v.kind == "exit");
+  CHECK(v.kind == model::VerdictKind::exit);
   CHECK(v.exit_code == 1);
   CHECK(v.ranks == RankSet{3});
   CHECK(v.sentence ==
@@ -122,7 +122,7 @@ TEST_CASE("a sender alone does not make a death a consequence") {
 TEST_CASE("a handled SIGTERM is no crash") {
   Job job(1);
   job.notice(0, kTerm, 7, 4242).died(0, exited(0), 9).ended(0);
-  CHECK(diagnose(job.facts).kind == "none");
+  CHECK(diagnose(job.facts).kind == model::VerdictKind::none);
 }
 
 TEST_CASE("all ranks fail within milliseconds: the earliest, with low confidence") {
@@ -132,7 +132,7 @@ TEST_CASE("all ranks fail within milliseconds: the earliest, with low confidence
   const Verdict v = diagnose(job.facts);
   CHECK(v.ranks == RankSet{2});
   CHECK(v.id == "exit.error");
-  CHECK(v.confidence == "low");
+  CHECK(v.confidence == model::Confidence::low);
 }
 
 TEST_CASE("a rank that leaves with status 0 is the cause of its peers' connection errors") {
@@ -141,7 +141,7 @@ TEST_CASE("a rank that leaves with status 0 is the cause of its peers' connectio
   terminate_others(job, 1, 5.6);
   const Verdict v = diagnose(job.facts);
   CHECK(v.id == "exit.left_early");
-  CHECK(v.kind == "exit");
+  CHECK(v.kind == model::VerdictKind::exit);
   CHECK(v.ranks == RankSet{1});
   CHECK(v.exit_code == 0);
   CHECK(v.sentence ==
@@ -206,7 +206,7 @@ TEST_CASE("a command without ranks is rank 0") {
   job.agent_died(kSegv, 1).ended(kSegv);
   v = diagnose(job.facts);
   CHECK(v.id == "crash.signal");
-  CHECK(v.kind == "crash");
+  CHECK(v.kind == model::VerdictKind::crash);
   job.facts.run.processes.clear();
   v = diagnose(job.facts);
   CHECK(v.id == "crash.signal");
@@ -223,7 +223,7 @@ TEST_CASE("after a restart only the last attempt counts") {
   job.facts.run.processes.push_back(again);
   job.died(0, exited(0), 20).died(1, exited(0), 20).agent_died(0, 21).ended(0);
   Verdict v = diagnose(job.facts);
-  CHECK(v.kind == "none");
+  CHECK(v.kind == model::VerdictKind::none);
   REQUIRE(v.evidence.size() == 1);
   CHECK(v.evidence[0] == "at 3.00 s, before a restart: rank 0 exited with status 1");
   job.died(1, exited(7), 20).ended(exited(1));
@@ -235,22 +235,22 @@ TEST_CASE("a stall that the job's own watchdog ended is still a hang") {
   Job job(4);
   job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
   job.facts.dump->why = model::DumpReason::hang;
-  job.facts.run.incidents[0].verdict = {.id = "hang.stuck", .kind = "hang", .ranks = {2}};
+  job.facts.run.incidents[0].verdict = {.id = "hang.stuck", .kind = model::VerdictKind::hang, .ranks = {2}};
   model::DumpManifest dump = *job.facts.dump;
   job.died(0, kAbrt, 600);
   terminate_others(job, 0, 601);
   job.facts.dump = dump;  // as it was when taken
-  CHECK(diagnose(job.facts).kind == "hang");
+  CHECK(diagnose(job.facts).kind == model::VerdictKind::hang);
   CHECK(diagnose(job.facts).ranks == RankSet{2});
   // A stall whose ranks have died is cleared for the detector.
   job.facts.run.incidents[0].cleared_s = 602;
-  CHECK(diagnose(job.facts).kind == "hang");
+  CHECK(diagnose(job.facts).kind == model::VerdictKind::hang);
   // The culprit itself crashing is a crash.
   job.record(2).death.at_s = 599;
   job.record(2).death.wait_status = base::WaitStatus(kSegv);
   job.record(2).death.cause_hint.clear();
   job.record(2).death.follower = false;
-  CHECK(diagnose(job.facts).kind == "crash");
+  CHECK(diagnose(job.facts).kind == model::VerdictKind::crash);
 }
 
 namespace {

@@ -22,8 +22,8 @@ TEST_CASE("a run that ended with status 0 has no culprit") {
   job.agent_died(0, 59).ended(0);
   const Verdict v = diagnose(job.facts);
   CHECK(v.id == "none.finished");
-  CHECK(v.kind == "none");
-  CHECK(v.level.empty());
+  CHECK(v.kind == model::VerdictKind::none);
+  CHECK(v.level == model::VerdictLevel::none);
   CHECK(v.sentence == "none: all 4 ranks finished normally in 60 s");
   CHECK(dump_that_matters(job.facts.run).empty());
 }
@@ -34,11 +34,11 @@ TEST_CASE("stalls that passed are mentioned after a good end") {
   past.at_s = 20;
   past.cleared_s = 22;
   past.dump = "dumps/1-hang";
-  past.verdict = {.id = "hang.busy", .kind = "hang", .ranks = {2}, .seconds = 10};
+  past.verdict = {.id = "hang.busy", .kind = model::VerdictKind::hang, .ranks = {2}, .seconds = 10};
   job.facts.run.incidents.push_back(past);
   job.ended(0);
   const Verdict v = diagnose(job.facts);
-  CHECK(v.kind == "none");
+  CHECK(v.kind == model::VerdictKind::none);
   REQUIRE(v.evidence.size() == 1);
   CHECK(v.evidence[0] == "at 20 s: rank 2 made the job stand still for about 12 s, then it went on");
 }
@@ -50,7 +50,7 @@ TEST_CASE("a stall that was reported twice is not told longer than it was") {
   past.at_s = 2;
   past.cleared_s = 8;
   past.dump = "dumps/1-hang";
-  past.verdict = {.id = "hang.stuck", .kind = "hang", .ranks = {0}, .seconds = 6};
+  past.verdict = {.id = "hang.stuck", .kind = model::VerdictKind::hang, .ranks = {0}, .seconds = 6};
   job.facts.run.incidents.push_back(past);
   job.ended(0);
   const Verdict v = diagnose(job.facts);
@@ -74,23 +74,23 @@ TEST_CASE("an interrupted run, and one interrupted because it hung") {
   job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
   v = diagnose(job.facts);
   CHECK(v.id == "interrupted.while_hung");
-  CHECK(v.kind == "interrupted");
+  CHECK(v.kind == model::VerdictKind::interrupted);
   CHECK(v.ranks == RankSet{2});
 }
 
 TEST_CASE("a run whose end was not seen") {
   Job job(4);
   const Verdict v = diagnose(job.facts);
-  CHECK(v.kind == "running");
+  CHECK(v.kind == model::VerdictKind::running);
   CHECK(v.id == "running.unfinished");
-  CHECK(diagnose({}).kind == "running");
+  CHECK(diagnose({}).kind == model::VerdictKind::running);
 }
 
 TEST_CASE("a run that goes on after a stall has no verdict of a hang") {
   Job job(4);
   job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
   job.facts.run.incidents[0].cleared_s = 61;
-  CHECK(diagnose(job.facts).kind == "running");
+  CHECK(diagnose(job.facts).kind == model::VerdictKind::running);
 }
 
 TEST_CASE("a crash while the run is still going on") {

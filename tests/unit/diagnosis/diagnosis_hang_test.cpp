@@ -16,10 +16,10 @@ TEST_CASE("a rank that sleeps while the others are in all_reduce is named with i
         "hang: rank 2 (host a, pid 102) has been in load_batch (train.py:31: time.sleep) for 10 s; "
         "ranks 0-1,3 wait for it in all_reduce (train.py:44)");
   CHECK(v.id == "hang.stuck");
-  CHECK(v.kind == "hang");
-  CHECK(v.level == "confirmed");
-  CHECK(v.state == "stuck");
-  CHECK(v.confidence == "high");
+  CHECK(v.kind == model::VerdictKind::hang);
+  CHECK(v.level == model::VerdictLevel::confirmed);
+  CHECK(v.state == model::RankState::stuck);
+  CHECK(v.confidence == model::Confidence::high);
   CHECK(v.ranks == RankSet{2});
   CHECK(v.pid == 102);
   CHECK(v.host == "a");
@@ -115,16 +115,16 @@ TEST_CASE("an endless loop is busy: suspected at first, confirmed once the stall
   job.all(in_all_reduce()).rank(2, in_compute(), 0.1).cpu(2, 1).hang_dump();
   Verdict v = diagnose(job.facts);
   CHECK(v.id == "hang.busy");
-  CHECK(v.kind == "hang");
-  CHECK(v.level == "suspected");
-  CHECK(v.state == "busy");
+  CHECK(v.kind == model::VerdictKind::hang);
+  CHECK(v.level == model::VerdictLevel::suspected);
+  CHECK(v.state == model::RankState::busy);
   CHECK(v.seconds == 10);
   CHECK(v.sentence ==
         "slow: rank 2 (host a, pid 102) is still working in compute (train.py:12) after 10 s; "
         "ranks 0-1,3 wait for it in all_reduce (train.py:44)");
   job.facts.dump->escalated = true;
   v = diagnose(job.facts);
-  CHECK(v.level == "confirmed");
+  CHECK(v.level == model::VerdictLevel::confirmed);
   CHECK(v.sentence.starts_with(
       "hang: rank 2 (host a, pid 102) has been busy in compute (train.py:12) for 10 s;"));
 }
@@ -150,8 +150,8 @@ TEST_CASE("a stopped rank, also one stopped inside the collective") {
     job.all(in_all_reduce()).rank(1, stack).kernel_state(1, 'T').hang_dump();
     const Verdict v = diagnose(job.facts);
     CHECK(v.id == "hang.stopped");
-    CHECK(v.state == "stopped");
-    CHECK(v.level == "confirmed");
+    CHECK(v.state == model::RankState::stopped);
+    CHECK(v.level == model::VerdictLevel::confirmed);
     CHECK(v.ranks == RankSet{1});
     CHECK(v.sentence.starts_with("hang: rank 1 (host a, pid 101) is stopped (SIGSTOP) in "));
     CHECK(v.next.command == "kill -CONT 101");
@@ -176,8 +176,8 @@ TEST_CASE("a rank killed while the others wait") {
   job.all(in_all_reduce()).died(3, kKill, 50).hang_dump();
   const Verdict v = diagnose(job.facts);
   CHECK(v.id == "hang.dead");
-  CHECK(v.kind == "hang");
-  CHECK(v.state == "dead");
+  CHECK(v.kind == model::VerdictKind::hang);
+  CHECK(v.state == model::RankState::dead);
   CHECK(v.signal == kKill);
   CHECK(v.ranks == RankSet{3});
   CHECK(v.sentence ==
@@ -190,9 +190,9 @@ TEST_CASE("a rank that left with status 0 while the others wait") {
   job.all(in_all_reduce()).died(0, exited(0), 49).ended_as_hang();
   const Verdict v = diagnose(job.facts);
   CHECK(v.id == "hang.left_early");
-  CHECK(v.state == "dead");
+  CHECK(v.state == model::RankState::dead);
   CHECK(v.exit_code == 0);
-  CHECK(v.confidence == "high");
+  CHECK(v.confidence == model::Confidence::high);
   CHECK(v.sentence.starts_with(
       "hang: rank 0 (host a, pid 100) left early (exit status 0) 11 s ago; ranks 1-3 wait"));
 }
@@ -208,7 +208,7 @@ TEST_CASE("a lock, a queue or a dataloader is the rank's own affair") {
   lock.all(in_all_reduce()).rank(2, in_lock()).hang_dump();
   Verdict v = diagnose(lock.facts);
   CHECK(v.id == "hang.lock");
-  CHECK(v.state == "stuck");
+  CHECK(v.state == model::RankState::stuck);
   CHECK(v.ranks == RankSet{2});
   CHECK(v.where.function == "save_state");
   Job queue(4);
@@ -299,7 +299,7 @@ TEST_CASE("a rank without stacks is judged by its observed position") {
   guilty.all(in_all_reduce()).rank(2, in_sleep()).unreadable(2, "permission denied").hang_dump();
   v = diagnose(guilty.facts);
   CHECK(v.ranks == RankSet{2});
-  CHECK(v.confidence == "medium");
+  CHECK(v.confidence == model::Confidence::medium);
   CHECK(v.where.function == "load_batch");
 }
 
@@ -309,7 +309,7 @@ TEST_CASE("a rank of which nothing can be read is suspected only if nobody else 
   Verdict v = diagnose(job.facts);
   CHECK(v.id == "hang.silent");
   CHECK(v.ranks == RankSet{1});
-  CHECK(v.confidence == "low");
+  CHECK(v.confidence == model::Confidence::low);
   CHECK(v.sentence.starts_with(
       "hang: rank 1 (host a, pid 101) gives no sign of life: no stack could be read (timeout);"));
   job.rank(3, in_sleep());
@@ -322,7 +322,7 @@ TEST_CASE("the minority in another collective is named, rank 0 included") {
   job.all(in_all_reduce()).rank(0, in_barrier()).hang_dump();
   const Verdict v = diagnose(job.facts);
   CHECK(v.id == "hang.mismatch");
-  CHECK(v.state == "waiting");
+  CHECK(v.state == model::RankState::waiting);
   CHECK(v.ranks == RankSet{0});
   CHECK(v.waiting.at(0).ranks == RankSet{1, 2, 3});
   CHECK(v.sentence ==
@@ -341,7 +341,7 @@ TEST_CASE("a tie blames nobody alone") {
   job.all(in_all_reduce()).rank(0, in_barrier()).rank(1, in_barrier()).hang_dump();
   const Verdict v = diagnose(job.facts);
   CHECK(v.id == "hang.mismatch");
-  CHECK(v.confidence == "low");
+  CHECK(v.confidence == model::Confidence::low);
   CHECK(v.ranks == RankSet{0, 1, 2, 3});
   CHECK(v.waiting.size() == 2);
   CHECK(v.sentence ==
@@ -356,7 +356,7 @@ TEST_CASE("all ranks in the same collective: network or GPU, or ranks elsewhere"
   Verdict v = diagnose(job.facts);
   CHECK(v.id == "hang.all_waiting");
   CHECK(v.ranks == RankSet{0, 1, 2, 3});
-  CHECK(v.confidence == "low");
+  CHECK(v.confidence == model::Confidence::low);
   CHECK(v.sentence ==
         "hang: all 4 ranks have waited in all_reduce (train.py:44) for 10 s; none is missing, which points "
         "to the "
@@ -413,7 +413,7 @@ TEST_CASE("a rank in recv or send has not entered the collective of the others")
     job.all(in_all_reduce()).rank(1, c.stack).hang_dump();
     const Verdict v = diagnose(job.facts);
     CHECK(v.id == "hang.mismatch");
-    CHECK(v.confidence == "medium");
+    CHECK(v.confidence == model::Confidence::medium);
     CHECK(v.ranks == RankSet{1});
     REQUIRE(v.waiting.size() == 1);
     CHECK(v.waiting[0].ranks == RankSet{0, 2, 3});
@@ -439,7 +439,7 @@ TEST_CASE("recv against a collective is a tie where as many ranks stand in each"
   job.all(in_all_reduce()).rank(0, in_recv()).rank(1, in_send()).hang_dump();
   const Verdict v = diagnose(job.facts);
   CHECK(v.id == "hang.mismatch");
-  CHECK(v.confidence == "low");
+  CHECK(v.confidence == model::Confidence::low);
   CHECK(v.ranks == RankSet{0, 1, 2, 3});
   CHECK(v.sentence ==
         "hang: ranks have waited for each other in different calls for 10 s: ranks 2-3 in all_reduce "
@@ -451,8 +451,8 @@ TEST_CASE("a long C call on all ranks is told as what it is") {
   job.all(in_compute()).hang_dump();
   Verdict v = diagnose(job.facts);
   CHECK(v.id == "hang.long_call");
-  CHECK(v.level == "suspected");
-  CHECK(v.state == "stuck");
+  CHECK(v.level == model::VerdictLevel::suspected);
+  CHECK(v.state == model::RankState::stuck);
   CHECK(v.ranks == RankSet{0, 1, 2, 3});
   CHECK(v.sentence ==
         "slow: all 4 ranks have been in compute (train.py:12) for 10 s; no rank waits for another");
@@ -461,7 +461,7 @@ TEST_CASE("a long C call on all ranks is told as what it is") {
   }
   v = diagnose(job.facts);
   CHECK(v.id == "hang.long_call");
-  CHECK(v.state == "busy");
+  CHECK(v.state == model::RankState::busy);
 }
 
 TEST_CASE("a process alone is its own culprit") {
@@ -469,14 +469,14 @@ TEST_CASE("a process alone is its own culprit") {
   stuck.all(in_sleep()).hang_dump();
   Verdict v = diagnose(stuck.facts);
   CHECK(v.id == "hang.stuck");
-  CHECK(v.level == "confirmed");
+  CHECK(v.level == model::VerdictLevel::confirmed);
   CHECK(v.sentence ==
         "hang: rank 0 (host a, pid 100) has been in load_batch (train.py:31: time.sleep) for 10 s");
   Job busy(1);
   busy.all(in_compute()).cpu(0, 1).hang_dump();
   v = diagnose(busy.facts);
   CHECK(v.id == "hang.busy");
-  CHECK(v.level == "suspected");
+  CHECK(v.level == model::VerdictLevel::suspected);
   CHECK(v.sentence == "slow: rank 0 (host a, pid 100) is still working in compute (train.py:12) after 10 s");
   Job lock(1);
   lock.all(in_lock()).hang_dump();
@@ -488,8 +488,8 @@ TEST_CASE("ranks of an unknown library: the odd one out is suspected, no more") 
   job.all(in_compute()).rank(2, in_sleep()).hang_dump();
   const Verdict v = diagnose(job.facts);
   CHECK(v.ranks == RankSet{2});
-  CHECK(v.level == "suspected");
-  CHECK(v.confidence == "low");
+  CHECK(v.level == model::VerdictLevel::suspected);
+  CHECK(v.confidence == model::Confidence::low);
 }
 
 TEST_CASE("a death explains a stall of ranks in unknown code") {
@@ -508,8 +508,8 @@ TEST_CASE("a dump that could not be read leaves what the supervisor recorded, or
   job.facts.stacks.clear();
   job.facts.dump_dir.clear();
   CHECK(diagnose(job.facts).id == "hang.unknown");
-  CHECK(diagnose(job.facts).kind == "hang");
-  job.facts.run.incidents[0].verdict = {.id = "hang.stuck", .kind = "hang", .ranks = {2}};
+  CHECK(diagnose(job.facts).kind == model::VerdictKind::hang);
+  job.facts.run.incidents[0].verdict = {.id = "hang.stuck", .kind = model::VerdictKind::hang, .ranks = {2}};
   CHECK(diagnose(job.facts).ranks == RankSet{2});
   job.facts.run.incidents.clear();
   CHECK(diagnose(job.facts).id == "hang.unknown");

@@ -63,7 +63,7 @@ TEST_CASE("a rank whose helpers work is busy, and only suspected until the stall
   job.seen(0).helper_life = HelperLife::working;
   const Verdict v = diagnose(job.facts);
   CHECK(v.id == "hang.busy");
-  CHECK(v.level == "suspected");
+  CHECK(v.level == model::VerdictLevel::suspected);
   CHECK(v.ranks == RankSet{0});
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("helpers that only stir give rise to doubt, which ends") {
     job.seen(0).helper_life = HelperLife::stirring;
     const Verdict v = diagnose(job.facts);
     CHECK(v.id == "hang.lock");
-    CHECK(v.level == "suspected");
+    CHECK(v.level == model::VerdictLevel::suspected);
     CHECK(v.sentence.starts_with("slow: rank 0"));
   }
   SUBCASE("after several timeouts") {
@@ -83,7 +83,7 @@ TEST_CASE("helpers that only stir give rise to doubt, which ends") {
     job.seen(0).helper_life = HelperLife::stirring;
     const Verdict v = diagnose(job.facts);
     CHECK(v.id == "hang.lock");
-    CHECK(v.level == "confirmed");
+    CHECK(v.level == model::VerdictLevel::confirmed);
   }
 }
 
@@ -92,10 +92,10 @@ TEST_CASE("a server that nobody asks for anything is suspected, however long") {
   job.all(in_event_loop()).hang_dump_escalated();
   job.seen(0).outside = OutsideWait::event;
   CHECK(diagnose(job.facts).id == "hang.stuck");
-  CHECK(diagnose(job.facts).level == "suspected");
+  CHECK(diagnose(job.facts).level == model::VerdictLevel::suspected);
   SUBCASE("unless it must not idle") {
     job.facts.dump->idle_counts = true;
-    CHECK(diagnose(job.facts).level == "confirmed");
+    CHECK(diagnose(job.facts).level == model::VerdictLevel::confirmed);
   }
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("a server that others wait for hangs") {
   job.all(in_all_reduce()).rank(1, in_event_loop()).hang_dump();
   job.seen(1).outside = OutsideWait::event;
   const Verdict v = diagnose(job.facts);
-  CHECK(v.level == "confirmed");
+  CHECK(v.level == model::VerdictLevel::confirmed);
   CHECK(v.ranks == RankSet{1});
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("several servers are as well as one") {
     job.seen(r).outside = OutsideWait::event;
   }
   CHECK(diagnose(job.facts).id == "hang.long_call");
-  CHECK(diagnose(job.facts).level == "suspected");
+  CHECK(diagnose(job.facts).level == model::VerdictLevel::suspected);
   job.seen(1).outside = OutsideWait::none;
-  CHECK(diagnose(job.facts).level == "confirmed");
+  CHECK(diagnose(job.facts).level == model::VerdictLevel::confirmed);
 }

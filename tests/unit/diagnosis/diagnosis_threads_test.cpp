@@ -77,7 +77,7 @@ TEST_CASE("the thread that holds the GIL in C is to blame, not the one that wait
   job.seen(1).cpu_share = 1;
   v = diagnose(job.facts);
   CHECK(v.id == "hang.busy");
-  CHECK(v.level == "suspected");
+  CHECK(v.level == model::VerdictLevel::suspected);
   CHECK(v.where.function == "hold");
 }
 

@@ -30,7 +30,7 @@ TEST_CASE("a hang has a verdict from memory alone") {
       "dumps/1-hang",
       {.n = 1, .why = model::DumpReason::hang, .host = "a", .at_s = 2, .hang_timeout_s = 2, .ranks = {seen}});
   const model::Verdict verdict = known.diagnose(run);
-  CHECK(verdict.kind == "hang");
+  CHECK(verdict.kind == model::VerdictKind::hang);
   CHECK(verdict.dump == "dumps/1-hang");
   CHECK(verdict.ranks.ranks() == std::vector<base::Rank>{0});
   CHECK(verdict.sentence.find("step (train.py:12)") != std::string::npos);
@@ -40,5 +40,5 @@ TEST_CASE("a hang has a verdict from memory alone") {
   }
   CHECK(known.find("dumps/1-hang") == nullptr);
   CHECK(known.find("dumps/19")->n == 19);
-  CHECK(known.diagnose(run).kind == "hang");
+  CHECK(known.diagnose(run).kind == model::VerdictKind::hang);
 }

@@ -97,7 +97,7 @@ TEST_CASE("a run whose supervisor was killed, without any dump, still has a repo
   put("killed/run.json", R"({"schema":"xpurun.run/1","id":"killed","outcome":"running","elapsed_s":12})");
   const auto built = build_report(model::RunDir("killed"), {});
   REQUIRE(built);
-  CHECK(built->verdict.kind == "running");
+  CHECK(built->verdict.kind == model::VerdictKind::running);
   CHECK(base::file_exists("killed/verdict.json"));
   CHECK(read("killed/report.html").find("Content-Security-Policy") != std::string::npos);
   CHECK_FALSE(base::file_exists("killed/stacks"));
@@ -128,7 +128,7 @@ TEST_CASE("a dump on request is shown, but a run that ended well is not judged b
   put_stacks("asked/dumps/1-request", testing::sample_rank(0), 1);
   const auto built = build_report(model::RunDir("asked"), {});
   REQUIRE(built);
-  CHECK(built->verdict.kind == "none");
+  CHECK(built->verdict.kind == model::VerdictKind::none);
   CHECK(nlohmann::json::parse(read("asked/report.json"))["dump"] == "dumps/1-request");
   CHECK(base::file_exists("asked/stacks/merged.svg"));
 }

@@ -14,8 +14,12 @@ RunReport hung(std::string_view id) {
   RunReport r{.dir = "xpurun-runs/r 1"};
   r.run.command = {"torchrun", "train me.py"};
   r.run.outcome = model::RunOutcome::hang;
-  r.verdict = {
-      .id = std::string(id), .kind = "hang", .ranks = {2}, .host = "a", .pid = 102, .dump = "dumps/1-hang"};
+  r.verdict = {.id = std::string(id),
+               .kind = model::VerdictKind::hang,
+               .ranks = {2},
+               .host = "a",
+               .pid = 102,
+               .dump = "dumps/1-hang"};
   return r;
 }
 

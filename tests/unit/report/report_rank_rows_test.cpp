@@ -8,16 +8,16 @@ using namespace xpurun::report;
 TEST_CASE("the rank table says when a rank last made progress") {
   const struct {
     double still_s;
-    const char* state;  // of the culprit, rank 0
+    model::RankState state;  // of the culprit, rank 0
     const char* progress;
   } cases[] = {
-      {12, "stuck", "12 s before the dump"},
-      {0.2, "busy", "at the dump"},
-      {0.2, "waiting", "at the dump"},
-      {0.2, "stuck", ""},  // what is stuck was not moving
+      {12, model::RankState::stuck, "12 s before the dump"},
+      {0.2, model::RankState::busy, "at the dump"},
+      {0.2, model::RankState::waiting, "at the dump"},
+      {0.2, model::RankState::stuck, ""},  // what is stuck was not moving
   };
   for (const auto& c : cases) {
-    CAPTURE(c.state);
+    CAPTURE(name_of(c.state));
     model::DumpManifest dump;
     dump.ranks.push_back({.rank = 0, .pid = 7, .state = 'S', .has_python = true, .still_s = c.still_s});
     model::Verdict verdict;
@@ -26,6 +26,6 @@ TEST_CASE("the rank table says when a rank last made progress") {
     const auto rows = rank_rows({}, verdict, dump, {});
     REQUIRE(rows.size() == 1);
     CHECK(rows[0].progress == c.progress);
-    CHECK(rows[0].state == c.state);
+    CHECK(rows[0].state == name_of(c.state));
   }
 }
