@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <ctime>
+#include <utf8proc.h>
 
 namespace xpurun::base {
 
@@ -14,75 +15,47 @@ namespace {
 struct Decoded {
   size_t bytes;  // consumed, at least 1
   bool valid;
-  uint32_t code_point;
+  int32_t code_point;
 };
 
+// A byte that is not UTF-8 stands alone.
 Decoded decode_utf8(std::string_view s) {
-  const auto b0 = static_cast<unsigned char>(s[0]);
-  if (b0 < 0x80) {
-    return {1, true, b0};
-  }
-  size_t need = 0;
-  uint32_t cp = 0;
-  if (b0 >= 0xC2 && b0 <= 0xDF) {
-    need = 1;
-    cp = b0 & 0x1Fu;
-  } else if ((b0 & 0xF0u) == 0xE0) {
-    need = 2;
-    cp = b0 & 0x0Fu;
-  } else if (b0 >= 0xF0 && b0 <= 0xF4) {
-    need = 3;
-    cp = b0 & 0x07u;
-  } else {
-    return {1, false, 0};
-  }
-  if (s.size() <= need) {
-    return {1, false, 0};
-  }
-  for (size_t i = 1; i <= need; ++i) {
-    const auto b = static_cast<unsigned char>(s[i]);
-    if ((b & 0xC0u) != 0x80) {
-      return {1, false, 0};
-    }
-    cp = (cp << 6) | (b & 0x3Fu);
-  }
-  const bool overlong = (need == 2 && cp < 0x800) || (need == 3 && cp < 0x10000);
-  const bool surrogate = cp >= 0xD800 && cp <= 0xDFFF;
-  if (overlong || surrogate || cp > 0x10FFFF) {
-    return {1, false, 0};
-  }
-  return {need + 1, true, cp};
+  constexpr size_t kLongest = 4;
+  int32_t code_point = -1;
+  const auto bytes =
+      utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(s.data()),
+                       static_cast<utf8proc_ssize_t>(std::min(s.size(), kLongest)), &code_point);
+  return bytes > 0 ? Decoded{static_cast<size_t>(bytes), true, code_point} : Decoded{1, false, -1};
 }
 
-bool is_wide(uint32_t cp) {
-  return (cp >= 0x1100 && cp <= 0x115F) || (cp >= 0x2E80 && cp <= 0xA4CF) || (cp >= 0xAC00 && cp <= 0xD7A3) ||
-         (cp >= 0xF900 && cp <= 0xFAFF) || (cp >= 0xFE30 && cp <= 0xFE6F) || (cp >= 0xFF00 && cp <= 0xFF60) ||
-         (cp >= 0xFFE0 && cp <= 0xFFE6) || (cp >= 0x1F300 && cp <= 0x1FAFF) ||
-         (cp >= 0x20000 && cp <= 0x3FFFD);
+bool is_control(int32_t cp) {
+  return utf8proc_category(cp) == UTF8PROC_CATEGORY_CC;
 }
 
-bool is_control(uint32_t cp) {
-  return cp < 0x20 || (cp >= 0x7F && cp < 0xA0);
+// Variation selectors only choose between pictures of one character.
+bool is_variation_selector(int32_t cp) {
+  return (cp >= 0x180B && cp <= 0x180F && cp != 0x180E) || (cp >= 0xFE00 && cp <= 0xFE0F) ||
+         (cp >= 0xE0100 && cp <= 0xE01EF);
 }
 
-// Characters that change what other characters look like, or that cannot be seen: with U+202E a terminal
-// shows "txt.exe" for "exe.txt". Unicode's Bidi_Control and Default_Ignorable_Code_Point, less the variation
-// selectors, which only choose between pictures of one character.
-bool is_deceptive(uint32_t cp) {
-  return cp == 0xAD || cp == 0x61C || cp == 0x34F || cp == 0x115F || cp == 0x1160 || cp == 0x180E ||
-         (cp >= 0x200B && cp <= 0x200F) || (cp >= 0x2028 && cp <= 0x202E) || (cp >= 0x2060 && cp <= 0x206F) ||
-         cp == 0x3164 || cp == 0xFEFF || (cp >= 0xFFF9 && cp <= 0xFFFB) || (cp >= 0xE0000 && cp <= 0xE007F);
+// Characters that change the look or order of other characters, or that are invisible: with U+202E a terminal
+// shows "txt.exe" for "exe.txt".
+bool is_deceptive(int32_t cp) {
+  switch (utf8proc_category(cp)) {
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+      return true;
+    default:
+      return (utf8proc_get_property(cp)->ignorable != 0 || (cp >= 0xFFF9 && cp <= 0xFFFB) || cp == 0xE0000) &&
+             !is_variation_selector(cp);
+  }
 }
 
 size_t width_of(const Decoded& d) {
   if (!d.valid) {
     return 1;
   }
-  if (is_control(d.code_point)) {
-    return 0;
-  }
-  const bool combining = d.code_point >= 0x300 && d.code_point <= 0x36F;
-  return combining ? 0 : (is_wide(d.code_point) ? 2 : 1);
+  return is_control(d.code_point) ? 0 : static_cast<size_t>(utf8proc_charwidth(d.code_point));
 }
 
 }  // namespace

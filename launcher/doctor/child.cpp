@@ -1,6 +1,7 @@
 #include "launcher/doctor/child.h"
 
 #include "common/base/clock.h"
+#include "common/base/os/program.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
 
@@ -41,12 +42,7 @@ DoctorChild::DoctorChild(DoctorChild&& other) noexcept
       taken_(other.taken_) {}
 
 base::Result<DoctorChild> DoctorChild::fork(const std::function<int()>& body) {
-  int pipe[2];
-  if (::pipe2(pipe, O_CLOEXEC) != 0) {
-    return base::fail_errno("cannot create a pipe");
-  }
-  base::UniqueFd read_end(pipe[0]);
-  base::UniqueFd write_end(pipe[1]);
+  XPURUN_TRY_ASSIGN(base::Pipe output, base::make_pipe());
   const base::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   const base::Pid parent = ::getpid();
   const base::Pid pid = ::fork();
@@ -57,28 +53,33 @@ base::Result<DoctorChild> DoctorChild::fork(const std::function<int()>& body) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     const bool wired = ::getppid() == parent && ::dup2(null.get(), STDIN_FILENO) >= 0 &&
-                       ::dup2(write_end.get(), STDOUT_FILENO) >= 0 && ::dup2(null.get(), STDERR_FILENO) >= 0;
+                       ::dup2(output.write_end.get(), STDOUT_FILENO) >= 0 &&
+                       ::dup2(null.get(), STDERR_FILENO) >= 0;
     ::_exit(wired ? body() : 125);
   }
   ::setpgid(pid, pid);
-  return DoctorChild(pid, std::move(read_end));
+  return DoctorChild(pid, std::move(output.read_end));
 }
 
 base::Result<DoctorChild> DoctorChild::start(const std::vector<std::string>& argv,
                                              const std::vector<std::string>& env) {
   XPURUN_TRY_ASSIGN(const std::string program, resolve_program(argv.at(0)));
-  const auto pointers = [](const std::vector<std::string>& words) {
-    std::vector<char*> out;
-    for (const std::string& word : words) {
-      out.push_back(const_cast<char*>(word.c_str()));
-    }
-    out.push_back(nullptr);
-    return out;
-  };
-  return fork([&] {
-    ::execve(program.c_str(), pointers(argv).data(), pointers(env).data());
-    return 126;
-  });
+  XPURUN_TRY_ASSIGN(base::Pipe output, base::make_pipe());
+  const base::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  XPURUN_TRY_ASSIGN(const base::Pid pid, base::start_program({.path = program,
+                                                              .argv = argv,
+                                                              .env = env,
+                                                              .in = null.get(),
+                                                              .out = output.write_end.get(),
+                                                              .err = null.get(),
+                                                              .own_group = true,
+                                                              .before_exec = [parent = ::getpid()] {
+                                                                ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+                                                                if (::getppid() != parent) {
+                                                                  ::_exit(125);
+                                                                }
+                                                              }}));
+  return DoctorChild(pid, std::move(output.read_end));
 }
 
 bool DoctorChild::read_some(double timeout_s) {

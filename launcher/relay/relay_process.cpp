@@ -1,6 +1,7 @@
 #include "launcher/relay/relay_process.h"
 
 #include "common/base/clock.h"
+#include "common/base/os/program.h"
 #include "common/wire/logs.h"
 #include "launcher/relay/log_file.h"
 #include "launcher/relay/relay_memory.h"
@@ -172,12 +173,11 @@ void RelayProcess::accept_rank() {
 }
 
 void RelayProcess::answer(int connection, const wire::LogRequest& request) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
+  auto pipe = base::make_pipe();
+  if (!pipe) {
     return;
   }
-  base::UniqueFd read_end(ends[0]);
-  const base::UniqueFd write_end(ends[1]);
+  auto [read_end, write_end] = std::move(*pipe);
   (void)::fcntl(read_end.get(), F_SETPIPE_SZ, kPipeBytes);
   // The flag is of this end alone: the rank's end blocks as files and terminals do.
   (void)::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);

@@ -1,5 +1,4 @@
-// Starts the user's command. Boost.Process forks and reports a failed exec; everything after that is done
-// here.
+// Starts the user's command, and explains why the command cannot be started.
 #pragma once
 
 #include "common/base/ids.h"

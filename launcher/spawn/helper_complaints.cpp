@@ -1,5 +1,6 @@
 #include "launcher/spawn/helper_complaints.h"
 
+#include "common/base/os/program.h"
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
 
@@ -14,12 +15,12 @@ constexpr size_t kLongestLine = 4096;
 }
 
 HelperComplaints::HelperComplaints(EventLoop& loop) : loop_(loop) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
+  auto pipe = base::make_pipe();
+  if (!pipe) {
     return;
   }
-  read_.reset(ends[0]);
-  write_.reset(ends[1]);
+  read_ = std::move(pipe->read_end);
+  write_ = std::move(pipe->write_end);
   ::fcntl(read_.get(), F_SETFL, O_NONBLOCK);
   (void)loop_.add(read_.get(), EPOLLIN, [this](uint32_t) { read_all(); });
 }

@@ -1,5 +1,6 @@
 #include "launcher/spawn/preload_plan.h"
 
+#include "common/base/hash.h"
 #include "common/base/strings.h"
 #include "launcher/spawn/preload_reach.h"
 
@@ -8,7 +9,6 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
-#include <functional>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,7 +60,7 @@ base::Result<std::string> preloadable_path(const std::string& library, const std
                     .hint = "install xpurun below a path without spaces, colons and dollar signs"});
   };
   const std::string place =
-      fmt::format("{}/xpurun-preload-{}-{:016x}", directory, ::geteuid(), std::hash<std::string>()(library));
+      fmt::format("{}/xpurun-preload-{}-{:016x}", directory, ::geteuid(), base::hash_text(library));
   if (!fits_ld_preload(place)) {
     return cannot(fmt::format("{} cannot stand in LD_PRELOAD either", place));
   }

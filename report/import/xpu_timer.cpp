@@ -1,70 +1,113 @@
 #include "report/import/xpu_timer.h"
 
 #include "common/base/strings.h"
-#include "report/import/protobuf_reader.h"
 #include "report/import/readers.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <protozero/pbf_reader.hpp>
 
 namespace xpurun::report {
 
 namespace {
 
-XpuFrame parse_frame(std::string_view bytes) {
+using protozero::data_view;
+using protozero::pbf_reader;
+constexpr auto kVarint = protozero::pbf_wire_type::varint;
+constexpr auto kBytes = protozero::pbf_wire_type::length_delimited;
+
+constexpr uint32_t field(protozero::pbf_tag_type number, protozero::pbf_wire_type type) {
+  return protozero::tag_and_type(number, type);
+}
+
+std::string_view text_of(pbf_reader& r) {
+  const data_view view = r.get_view();
+  return {view.data(), view.size()};
+}
+
+// `read` consumes the current field, whose number and type it has checked. Returns where the bytes are
+// damaged or cut off; nothing if they are whole.
+template <typename Read>
+std::optional<size_t> for_each_field(data_view bytes, Read&& read) {
+  pbf_reader r(bytes);
+  try {
+    while (r.next()) {
+      if (!read(r, r.tag_and_type())) {
+        r.skip();
+      }
+    }
+  } catch (const protozero::exception&) {
+    return bytes.size() - r.length();
+  }
+  return std::nullopt;
+}
+
+XpuFrame parse_frame(data_view bytes) {
   XpuFrame out;
-  for (ProtobufReader r(bytes); r.next();) {
-    if (r.number() == 1 && r.is_bytes()) {
-      out.func = r.bytes();
-    } else if (r.number() == 2 && r.is_bytes()) {
-      out.file = r.bytes();
-    }
-  }
-  return out;
-}
-
-XpuThread parse_native_thread(std::string_view bytes) {
-  XpuThread out;
-  for (ProtobufReader r(bytes); r.next();) {
-    if (r.number() == 1) {
-      out.tid = static_cast<uint32_t>(r.value());
-    } else if (r.number() == 2) {
-      out.name = r.bytes();
-    } else if (r.number() == 3 && r.is_bytes()) {
-      out.frames.push_back(parse_frame(r.bytes()));
-    }
-  }
-  return out;
-}
-
-XpuThread parse_python_thread(std::string_view bytes) {
-  XpuThread out;
-  for (ProtobufReader r(bytes); r.next();) {
-    switch (r.number()) {
-      case 2:
-        out.thread_id = r.value();
-        break;
-      case 3:
-        out.name = r.bytes();
-        break;
-      case 4:
-        out.tid = static_cast<uint32_t>(r.value());
-        break;
-      case 5:
-        out.active = r.value() != 0;
-        break;
-      case 6:
-        out.owns_gil = r.value() != 0;
-        break;
-      case 7:
-        out.frames.push_back(parse_frame(r.bytes()));
-        break;
+  for_each_field(bytes, [&](pbf_reader& r, uint32_t tag) {
+    switch (tag) {
+      case field(1, kBytes):
+        out.func = text_of(r);
+        return true;
+      case field(2, kBytes):
+        out.file = text_of(r);
+        return true;
       default:
-        break;
+        return false;
     }
-  }
+  });
+  return out;
+}
+
+XpuThread parse_native_thread(data_view bytes) {
+  XpuThread out;
+  for_each_field(bytes, [&](pbf_reader& r, uint32_t tag) {
+    switch (tag) {
+      case field(1, kVarint):
+        out.tid = r.get_uint32();
+        return true;
+      case field(2, kBytes):
+        out.name = text_of(r);
+        return true;
+      case field(3, kBytes):
+        out.frames.push_back(parse_frame(r.get_view()));
+        return true;
+      default:
+        return false;
+    }
+  });
+  return out;
+}
+
+XpuThread parse_python_thread(data_view bytes) {
+  XpuThread out;
+  for_each_field(bytes, [&](pbf_reader& r, uint32_t tag) {
+    switch (tag) {
+      case field(2, kVarint):
+        out.thread_id = r.get_uint64();
+        return true;
+      case field(3, kBytes):
+        out.name = text_of(r);
+        return true;
+      case field(4, kVarint):
+        out.tid = r.get_uint32();
+        return true;
+      case field(5, kVarint):
+        out.active = r.get_bool();
+        return true;
+      case field(6, kVarint):
+        out.owns_gil = r.get_bool();
+        return true;
+      case field(7, kBytes):
+        out.frames.push_back(parse_frame(r.get_view()));
+        return true;
+      default:
+        return false;
+    }
+  });
   return out;
 }
 
@@ -120,38 +163,33 @@ void add_thread(model::ProcessStacks& p, std::map<uint32_t, size_t>& by_tid, con
 
 XpuStacktrace parse_xpu_stacktrace(std::string_view bytes) {
   XpuStacktrace out;
-  ProtobufReader r(bytes);
-  while (r.next()) {
-    switch (r.number()) {
-      case 1:
-        if (r.is_bytes()) {
-          out.native.push_back(parse_native_thread(r.bytes()));
-        }
-        break;
-      case 2:
-        if (r.is_bytes()) {
-          out.python.push_back(parse_python_thread(r.bytes()));
-        }
-        break;
-      case 3:
-        out.pid = static_cast<int32_t>(r.value());
-        break;
-      case 4:
-        out.rank = static_cast<int32_t>(r.value());
-        break;
-      case 6:
-      case 8:
-        out.errors += r.bytes();
-        break;
-      case 11:
-        out.state = r.is_bytes() ? std::string(r.bytes()) : out.state;
-        break;
+  const auto damage = for_each_field({bytes.data(), bytes.size()}, [&](pbf_reader& r, uint32_t tag) {
+    switch (tag) {
+      case field(1, kBytes):
+        out.native.push_back(parse_native_thread(r.get_view()));
+        return true;
+      case field(2, kBytes):
+        out.python.push_back(parse_python_thread(r.get_view()));
+        return true;
+      case field(3, kVarint):
+        out.pid = r.get_int32();
+        return true;
+      case field(4, kVarint):
+        out.rank = r.get_int32();
+        return true;
+      case field(6, kBytes):
+      case field(8, kBytes):
+        out.errors += text_of(r);
+        return true;
+      case field(11, kBytes):
+        out.state = text_of(r);
+        return true;
       default:
-        break;
+        return false;
     }
-  }
-  if (!r.ok()) {
-    out.damage = fmt::format("damaged or cut off at byte {} of {}", r.position(), bytes.size());
+  });
+  if (damage) {
+    out.damage = fmt::format("damaged or cut off at byte {} of {}", *damage, bytes.size());
   }
   return out;
 }

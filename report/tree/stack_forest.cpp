@@ -1,5 +1,6 @@
 #include "report/tree/stack_forest.h"
 
+#include "common/base/hash.h"
 #include "report/tree/roles.h"
 
 #include <fmt/format.h>
@@ -72,13 +73,8 @@ std::vector<FrameId> PathTree::frames_of(NodeId id) const {
 
 size_t StackForest::StackHash::operator()(const StackKey& key) const {
   const auto& [role, path, state, gil, threads] = key;
-  size_t h = std::hash<const void*>()(role);
-  for (uint64_t part : {uint64_t{path}, uint64_t{static_cast<unsigned char>(state)},
-                        static_cast<uint64_t>(gil), uint64_t{threads}}) {
-    h = (h ^ part) * 0x9e3779b97f4a7c15u;
-    h ^= h >> 29;
-  }
-  return h;
+  return base::hash_words(0, {reinterpret_cast<uintptr_t>(role), path, static_cast<unsigned char>(state),
+                              static_cast<uint64_t>(gil), threads});
 }
 
 RoleTree& StackForest::role(model::ProcessRole process, const std::string& thread) {

@@ -1,5 +1,6 @@
 #include "stackdump/cpython/variable_motion.h"
 
+#include "common/base/hash.h"
 #include "stackdump/cpython/object.h"
 
 #include <algorithm>
@@ -29,11 +30,6 @@ bool is_left_out(std::string_view file) {
   return standard || file.starts_with("<frozen") ||
          std::any_of(kWaiting.begin(), kWaiting.end(),
                      [&](std::string_view piece) { return contains(file, piece); });
-}
-
-uint64_t mix(uint64_t hash, uint64_t v) {
-  hash = (hash ^ v) * 0x9e3779b97f4a7c15;
-  return hash ^ hash >> 32;
 }
 
 }  // namespace
@@ -87,8 +83,8 @@ uint64_t VariableMotion::value_of(RemoteMemory& memory, uint64_t slot, const Off
   }
   switch (kind_of(memory, type, o)) {
     case Kind::integer:
-      return mix(mix(object, memory.value<uint64_t>(object + o.long_size).value_or(0)),
-                 memory.value<uint32_t>(object + o.long_digits).value_or(0));
+      return base::hash_words(object, {memory.value<uint64_t>(object + o.long_size).value_or(0),
+                                       memory.value<uint32_t>(object + o.long_digits).value_or(0)});
     case Kind::real:
       return 0;
     case Kind::other:
@@ -114,7 +110,7 @@ uint64_t VariableMotion::fingerprint(RemoteMemory& memory, const PyThread& threa
         const auto objects = modules_.values(memory, *frame, o, kMaxGlobals - globals);
         globals += objects.size();
         for (const Addr object : objects) {
-          out = mix(out, value_of(memory, object, o));
+          out = base::hash_words(out, {value_of(memory, object, o)});
         }
         continue;
       }
@@ -123,7 +119,7 @@ uint64_t VariableMotion::fingerprint(RemoteMemory& memory, const PyThread& threa
       }
       variables += here.size();
       for (const uint64_t slot : here) {
-        out = mix(out, value_of(memory, slot, o));
+        out = base::hash_words(out, {value_of(memory, slot, o)});
       }
     }
   }

@@ -1,15 +1,12 @@
 #include "stackdump/debuggers/child_tool.h"
 
-#include "common/base/os/fd.h"
+#include "common/base/os/program.h"
 #include "common/base/strings.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,19 +17,6 @@ namespace {
 
 constexpr size_t kMaxOutput = size_t{64} << 20;
 constexpr int kPollMs = 50;
-
-struct Pipe {
-  base::UniqueFd read_end;
-  base::UniqueFd write_end;
-};
-
-std::optional<Pipe> make_pipe() {
-  std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return std::nullopt;
-  }
-  return Pipe{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
-}
 
 // Reads the bytes that are available now. False at the end of the pipe.
 bool drain(int fd, std::string& into) {
@@ -71,21 +55,18 @@ base::Result<ToolOutput> run_tool(const std::vector<std::string>& argv, int64_t 
   if (const base::Tid tid = target == 0 ? 0 : long_sleeper(target); tid != 0) {
     return refuse(argv, tid);
   }
-  auto out = make_pipe();
-  auto err = make_pipe();
-  if (argv.empty() || !out || !err) {
-    return base::fail_errno("cannot create a pipe");
-  }
+  XPURUN_TRY_ASSIGN(base::Pipe out, base::make_pipe());
+  XPURUN_TRY_ASSIGN(base::Pipe err, base::make_pipe());
   XPURUN_TRY_ASSIGN(TracerGuard guard, TracerGuard::start({.argv = argv,
                                                            .limit_ns = limit_ns,
                                                            .target = target,
-                                                           .out = out->write_end.get(),
-                                                           .err = err->write_end.get()}));
-  out->write_end.reset();
-  err->write_end.reset();
+                                                           .out = out.write_end.get(),
+                                                           .err = err.write_end.get()}));
+  out.write_end.reset();
+  err.write_end.reset();
   ToolOutput result;
-  std::array<pollfd, 3> fds{pollfd{.fd = out->read_end.get(), .events = POLLIN, .revents = 0},
-                            pollfd{.fd = err->read_end.get(), .events = POLLIN, .revents = 0},
+  std::array<pollfd, 3> fds{pollfd{.fd = out.read_end.get(), .events = POLLIN, .revents = 0},
+                            pollfd{.fd = err.read_end.get(), .events = POLLIN, .revents = 0},
                             pollfd{.fd = guard.report_fd(), .events = POLLIN, .revents = 0}};
   const std::array<std::string*, 2> texts{&result.out, &result.err};
   const pollfd& reported = fds[2];
@@ -121,14 +102,7 @@ base::Result<ToolOutput> run_tool(const std::vector<std::string>& argv, int64_t 
 }
 
 bool tool_exists(const std::string& program) {
-  if (program.find('/') != std::string::npos) {
-    return ::access(program.c_str(), X_OK) == 0;
-  }
-  const char* path = std::getenv("PATH");
-  const auto folders = base::split(path == nullptr ? "/usr/bin:/bin" : path, ':');
-  return !program.empty() && std::any_of(folders.begin(), folders.end(), [&](std::string_view folder) {
-    return ::access(fmt::format("{}/{}", folder, program).c_str(), X_OK) == 0;
-  });
+  return base::find_program(program).has_value();
 }
 
 }  // namespace xpurun::stackdump

@@ -2,6 +2,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/os/procfs.h"
+#include "common/base/os/program.h"
 
 #include <fmt/format.h>
 
@@ -25,19 +26,6 @@ constexpr int kPollMs = 20;
 constexpr int64_t kSleepCheckNs = 100'000'000;
 constexpr int64_t kLongestSleepNs = 500'000'000;
 constexpr int64_t kPatienceNs = 2'000'000'000;  // for a killed debugger that does not end
-
-struct Pipe {
-  base::UniqueFd read_end;
-  base::UniqueFd write_end;
-};
-
-base::Result<Pipe> make_pipe() {
-  std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return base::fail_errno("cannot create a pipe");
-  }
-  return Pipe{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
-}
 
 // The environment that a debugger needs. Rank variables would make the debugger look like a rank, and
 // LD_PRELOAD would load the preload library into the debugger.
@@ -66,33 +54,25 @@ std::vector<std::string> take_environment() {
   return out;
 }
 
-std::vector<char*> pointers(const std::vector<std::string>& words) {
-  std::vector<char*> out;
-  for (const std::string& word : words) {
-    out.push_back(const_cast<char*>(word.c_str()));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-  }
-  out.push_back(nullptr);
-  return out;
-}
-
-// Runs in the child; never returns. PR_SET_PDEATHSIG has no effect if the parent died before the call, hence
-// the check of the parent.
-[[noreturn]] void become(const GuardedTool& tool, pid_t parent, const std::vector<std::string>& environment) {
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) {
-    ::_exit(127);
-  }
-  for (const int signal : {SIGPIPE, SIGTERM, SIGHUP, SIGINT}) {
-    ::signal(signal, SIG_DFL);
-  }
-  ::dup2(tool.out, STDOUT_FILENO);
-  ::dup2(tool.err, STDERR_FILENO);
-  // execvpe(3) would search the PATH of this process, whose variables take_environment() has cleared.
-  std::vector<char*> variables = pointers(environment);
-  environ = variables.data();
-  ::execvp(tool.argv[0].c_str(), pointers(tool.argv).data());
-  ::_exit(127);
+// PR_SET_PDEATHSIG has no effect if the parent died before the call, hence the check of the parent.
+base::Result<base::Pid> start_tool(const GuardedTool& tool) {
+  // Before take_environment() clears PATH.
+  XPURUN_TRY_ASSIGN(const std::string path, base::find_program(tool.argv[0]));
+  return base::start_program({.path = path,
+                              .argv = tool.argv,
+                              .env = take_environment(),
+                              .out = tool.out,
+                              .err = tool.err,
+                              .own_group = true,
+                              .before_exec = [guard = ::getpid()] {
+                                ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+                                if (::getppid() != guard) {
+                                  ::_exit(127);
+                                }
+                                for (const int signal : {SIGPIPE, SIGTERM, SIGHUP, SIGINT}) {
+                                  ::signal(signal, SIG_DFL);
+                                }
+                              }});
 }
 
 // Kills all children of this process until none is left. A subreaper inherits orphaned grandchildren, so no
@@ -183,20 +163,14 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     ::dup2(null, fd);
   }
-  const auto environment = take_environment();
-  const pid_t self = ::getpid();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    become(tool, self, environment);
-  }
+  const auto child = start_tool(tool);
+  ::close(tool.out);
+  ::close(tool.err);
   GuardReport report{.end = ToolEnd::exited, .wait_status = 127 << 8};
-  if (child > 0) {
-    ::setpgid(child, child);  // parent and child both set the group; the first call counts
-    ::close(tool.out);
-    ::close(tool.err);
-    report = watch(tool, child, lifeline);
+  if (child) {
+    report = watch(tool, *child, lifeline);
   }
-  const bool left = !base::ProcFs().children(self).empty();
+  const bool left = !base::ProcFs().children(::getpid()).empty();
   const bool clean = report.end == ToolEnd::exited && WIFEXITED(report.wait_status) &&
                      WEXITSTATUS(report.wait_status) < 128 && !left;
   report.finished = end_children(kPatienceNs);
@@ -214,8 +188,8 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
 }  // namespace
 
 base::Result<TracerGuard> TracerGuard::start(const GuardedTool& tool) {
-  XPURUN_TRY_ASSIGN(Pipe lifeline, make_pipe());
-  XPURUN_TRY_ASSIGN(Pipe report, make_pipe());
+  XPURUN_TRY_ASSIGN(base::Pipe lifeline, base::make_pipe());
+  XPURUN_TRY_ASSIGN(base::Pipe report, base::make_pipe());
   TracerGuard guard(tool.target);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // the tool becomes our child if the guard is killed
   guard.pid_ = ::fork();

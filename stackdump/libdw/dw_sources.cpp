@@ -1,5 +1,6 @@
 #include "common/base/clock.h"
 #include "common/base/os/io.h"
+#include "common/base/os/program.h"
 #include "common/base/strings.h"
 #include "stackdump/libdw/dw_engine.h"
 #include "stackdump/libdw/dw_session.h"
@@ -269,12 +270,10 @@ SymbolCache::Key key_of(const Module& m, const ElfImage* debug) {
 }
 
 std::string run_child(const std::vector<Addr>& wanted, ModuleList& modules, base::MonoNs deadline) {
-  std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+  auto pipe = base::make_pipe();
+  if (!pipe) {
     return {};
   }
-  const base::UniqueFd read_end(ends[0]);
-  base::UniqueFd write_end(ends[1]);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) {
@@ -284,15 +283,15 @@ std::string run_child(const std::vector<Addr>& wanted, ModuleList& modules, base
       ::setrlimit(RLIMIT_DATA, &heap);
     }
     if (::getppid() == parent) {
-      answer(wanted, modules, write_end.get());
+      answer(wanted, modules, pipe->write_end.get());
     }
     ::_exit(0);
   }
   if (child < 0) {
     return {};
   }
-  write_end.reset();
-  std::string text = read_until(read_end.get(), deadline);
+  pipe->write_end.reset();
+  std::string text = read_until(pipe->read_end.get(), deadline);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   return text;

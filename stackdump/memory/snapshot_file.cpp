@@ -1,12 +1,10 @@
 #include "stackdump/memory/snapshot_file.h"
 
 #include "common/base/bytes.h"
+#include "common/base/hash.h"
 #include "stackdump/memory/snapshot_memory.h"
 
 #include <fmt/format.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 #include <zstd.h>
 
 #include <cstring>
@@ -82,7 +80,7 @@ std::string encode_snapshot(const SnapshotContent& content, SnapshotStorage stor
   } else {
     h.flags = kCompressed;
   }
-  h.checksum = XXH3_64bits(stored.data(), stored.size());
+  h.checksum = base::hash_text(stored);
   std::string out;
   base::append_bytes(out, h);
   return out + stored;
@@ -97,7 +95,7 @@ base::Result<SnapshotContent> decode_snapshot(std::string_view file, size_t max_
     return base::fail(
         fmt::format("the snapshot has format {}, this xpurun reads format {}", h.version, kSnapshotVersion));
   }
-  if (h.checksum != XXH3_64bits(file.data(), file.size())) {
+  if (h.checksum != base::hash_text(file)) {
     return base::fail("the snapshot is damaged or was cut short (checksum)");
   }
   if (h.size > max_size) {

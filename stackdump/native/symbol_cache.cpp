@@ -1,12 +1,10 @@
 #include "stackdump/native/symbol_cache.h"
 
 #include "common/base/bytes.h"
+#include "common/base/hash.h"
 #include "common/base/os/io.h"
 
 #include <fmt/format.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -62,7 +60,7 @@ std::string encode_symbols(const std::vector<SymbolRange>& ranges, const std::st
   }
   Header h{};
   std::memcpy(h.magic, kMagic, sizeof kMagic);
-  h.checksum = XXH3_64bits(body.data(), body.size());
+  h.checksum = base::hash_text(body);
   h.count = static_cast<uint32_t>(ranges.size());
   h.id_size = static_cast<uint32_t>(build_id.size());
   std::string out;
@@ -74,8 +72,7 @@ std::vector<SymbolRange> decode_symbols(const std::string& content, const std::s
   std::string_view in = content;
   Header h{};
   if (!base::take_bytes(in, h) || std::memcmp(h.magic, kMagic, sizeof kMagic) != 0 ||
-      h.checksum != XXH3_64bits(in.data(), in.size()) || h.id_size != build_id.size() ||
-      !in.starts_with(build_id)) {
+      h.checksum != base::hash_text(in) || h.id_size != build_id.size() || !in.starts_with(build_id)) {
     return {};
   }
   in.remove_prefix(h.id_size);

@@ -1,5 +1,6 @@
 #include "stackdump/resolve/position.h"
 
+#include "common/base/hash.h"
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
 #include "stackdump/cpython/frames.h"
@@ -18,11 +19,6 @@ namespace {
 constexpr size_t kMaxPages = 1024;  // of one read: 4 MiB
 constexpr size_t kMaxThreads = 4096;
 constexpr uint64_t kChunkPrefetch = uint64_t{64} << 10;
-
-uint64_t mix(uint64_t hash, uint64_t v) {
-  hash = (hash ^ v) * 0x9e3779b97f4a7c15;
-  return hash ^ hash >> 32;
-}
 
 }  // namespace
 
@@ -48,10 +44,12 @@ uint64_t PositionReader::State::fingerprint_of(const PyThread& thread) {
   uint64_t out = 0;
   for (const FrameGroup& group : thread.groups) {
     for (const RawFrame& f : group.frames) {
-      out = mix(mix(out, f.code), static_cast<uint64_t>(f.instruction));
+      out = base::hash_words(out, {f.code, static_cast<uint64_t>(f.instruction)});
     }
   }
-  return thread.groups.empty() ? out : mix(out, variables.fingerprint(memory, thread, runtime.offsets));
+  return thread.groups.empty()
+             ? out
+             : base::hash_words(out, {variables.fingerprint(memory, thread, runtime.offsets)});
 }
 
 bool PositionReader::State::is_main(Addr thread, Addr interp) {

@@ -2,12 +2,10 @@
 // wrapped in a valid file first: a description, which begins with a brace, with pages behind the last NUL
 // byte if there is one; or, behind an 's', two numbers and entries of symbols; or any content of a snapshot
 // file.
+#include "common/base/hash.h"
 #include "stackdump/memory/snapshot_file.h"
 #include "stackdump/native/symbol_cache.h"
 #include "stackdump/process_dump.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -33,7 +31,7 @@ void read_symbols(std::string_view text) {
     put(file, 20, static_cast<uint32_t>(static_cast<unsigned char>(text[1]) % 4));
     file += text.substr(2);
   }
-  put(file, 8, XXH3_64bits(file.data() + 24, file.size() - 24));
+  put(file, 8, xpurun::base::hash_text(std::string_view(file).substr(24)));
   const std::vector<SymbolRange> ranges = decode_symbols(file, std::string(kBuildId));
   if (!ranges.empty() && encode_symbols(ranges, std::string(kBuildId)) != file) {
     std::abort();
@@ -45,7 +43,7 @@ void read_content(std::string_view text) {
   std::string file = "XPURUNSN" + std::string(24, '\0') + std::string(text);
   put(file, 8, kSnapshotVersion);
   put(file, 16, uint64_t{text.size()});
-  put(file, 24, XXH3_64bits(text.data(), text.size()));
+  put(file, 24, xpurun::base::hash_text(text));
   static_cast<void>(decode_snapshot(file));
   static_cast<void>(decode_snapshot(text));
 }

@@ -52,6 +52,8 @@ TEST_CASE("width counts columns, not bytes") {
   CHECK(display_width("列") == 2);
   CHECK(display_width("\x1b[1m") == 3);
   CHECK(display_width("\xff\xff") == 2);
+  CHECK(display_width("e\u0301\u0e33") == 2);           // a combining mark, a Thai vowel
+  CHECK(display_width("\U0001F600\u00ad\ue000") == 4);  // an emoji, a soft hyphen, a private character
 }
 
 TEST_CASE("eliding keeps both ends and never exceeds the width") {

@@ -1,15 +1,16 @@
 #include "common/base/os/io.h"
 #include "report/build/stack_set.h"
-#include "report/formats/protobuf_writer.h"
 #include "report/import/import.h"
 #include "report/import/readers.h"
 
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <protozero/pbf_writer.hpp>
 
 using namespace xpurun;
 using namespace xpurun::report;
+using protozero::pbf_writer;
 namespace fs = std::filesystem;
 
 namespace {
@@ -56,29 +57,31 @@ constexpr const char* kGdb =
     "#4  0x0000 in ?? ()\n\nThread 1 (LWP 11):\n#0  main () at m.c:1\n";
 
 std::string xpu_trace() {
-  const auto frame = [](const char* func, const char* file) {
-    ProtobufWriter f;
-    f.bytes(1, func);
-    f.bytes(2, file);
-    return f;
+  std::string bytes;
+  pbf_writer all(bytes);
+  const auto frame = [](pbf_writer& thread, uint32_t field, const char* func, const char* file) {
+    pbf_writer f(thread, field);
+    f.add_string(1, func);
+    f.add_string(2, file);
   };
-  ProtobufWriter native;
-  native.number(1, 7);
-  native.bytes(2, "python");
-  native.message(3, frame("poll", "/lib/libc.so.6"));
-  native.message(3, frame("main", "python.c:3"));
-  ProtobufWriter python;
-  python.bytes(3, "MainThread");
-  python.number(4, 7);
-  python.number(6, 1);
-  python.message(7, frame("step", "/u/train.py:31"));
-  ProtobufWriter all;
-  all.message(1, native);
-  all.message(2, python);
-  all.number(3, 7);
-  all.number(4, 2);
-  all.bytes(11, "S (sleeping)");
-  return all.text();
+  {
+    pbf_writer native(all, 1);
+    native.add_uint32(1, 7);
+    native.add_string(2, "python");
+    frame(native, 3, "poll", "/lib/libc.so.6");
+    frame(native, 3, "main", "python.c:3");
+  }
+  {
+    pbf_writer python(all, 2);
+    python.add_string(3, "MainThread");
+    python.add_uint32(4, 7);
+    python.add_bool(6, true);
+    frame(python, 7, "step", "/u/train.py:31");
+  }
+  all.add_int32(3, 7);
+  all.add_int32(4, 2);
+  all.add_string(11, "S (sleeping)");
+  return bytes;
 }
 
 }  // namespace

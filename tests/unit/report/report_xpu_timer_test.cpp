@@ -1,17 +1,18 @@
 // Directories of .stacktrace files as xpu_timer leaves them. Its own script gave the same bytes for each of
 // them; the expected texts were not copied from it.
 #include "common/base/os/io.h"
-#include "report/formats/protobuf_writer.h"
 #include "report/formats/xpu_timer_compat.h"
 #include "tests/support/golden.h"
 
 #include <doctest/doctest.h>
 
+#include <protozero/pbf_writer.hpp>
 #include <utility>
 #include <vector>
 
 using namespace xpurun;
 using namespace xpurun::report;
+using protozero::pbf_writer;
 
 namespace {
 
@@ -22,30 +23,29 @@ struct Threads {
   std::vector<Frames> python;
 };
 
-void add(ProtobufWriter& to, uint32_t list, uint32_t frames_field, const std::vector<Frames>& threads) {
+void add(pbf_writer& to, uint32_t list, uint32_t frames_field, const std::vector<Frames>& threads) {
   for (const Frames& frames : threads) {
-    ProtobufWriter thread;
-    thread.number(1, 4711);
+    pbf_writer thread(to, list);
+    thread.add_uint32(1, 4711);
     for (const auto& [func, file] : frames) {
-      ProtobufWriter f;
-      f.bytes(1, func);
-      f.bytes(2, file);
-      f.bytes(3, "#0 as it was printed");
-      thread.message(frames_field, f);
+      pbf_writer f(thread, frames_field);
+      f.add_string(1, func);
+      f.add_string(2, file);
+      f.add_string(3, "#0 as it was printed");
     }
-    to.message(list, thread);
   }
 }
 
 void put(const std::string& path, const std::string& state, const Threads& threads) {
-  ProtobufWriter all;
+  std::string bytes;
+  pbf_writer all(bytes);
   add(all, 1, 3, threads.native);
   add(all, 2, 7, threads.python);
-  all.number(3, 4711);
-  all.bytes(6, "a complaint of its tool");
-  all.bytes(11, state);
+  all.add_int32(3, 4711);
+  all.add_string(6, "a complaint of its tool");
+  all.add_string(11, state);
   REQUIRE(base::make_dirs(path.substr(0, path.rfind('/'))));
-  REQUIRE(base::write_file_atomic(path, all.text()));
+  REQUIRE(base::write_file_atomic(path, bytes));
 }
 
 void expect(const std::string& dir) {
