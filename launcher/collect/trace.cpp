@@ -84,7 +84,7 @@ void Trace::add(const EventFiles::Source& who, std::span<const wire::Event> even
       open(rank, who);
     }
     if (rank.pid != who.pid) {
-      // Its entries are others.
+      // The new process has other table entries.
       rank.problem = "the rank was started again";
       return;
     }

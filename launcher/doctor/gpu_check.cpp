@@ -1,4 +1,4 @@
-// The GPU side, without ever loading any of it into this process: driver, NCCL, how torch is linked.
+// Checks driver, NCCL and the linking of torch. GPU libraries are loaded in child processes only.
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/wire/nccl_profiler.h"
@@ -21,7 +21,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr double kDriverLimitS = 30;  // a cold driver initialises for seconds
+constexpr double kDriverLimitS = 30;  // a cold driver takes seconds to initialise
 constexpr double kLibraryLimitS = 20;
 constexpr double kPythonLimitS = 20;
 
@@ -100,7 +100,7 @@ Finding driver() {
                               version % 1000 / 10, module.empty() ? "" : ", driver " + module)};
 }
 
-// Where the command's Python keeps torch and the NCCL that comes with it; importing neither.
+// Paths of torch and its NCCL in the command's Python, without importing either.
 struct TorchPlaces {
   std::string torch;
   std::string nccl;

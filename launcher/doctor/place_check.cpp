@@ -33,7 +33,7 @@ uint64_t free_bytes(const std::string& path) {
   return ::statvfs(path.c_str(), &fs) == 0 ? uint64_t{fs.f_bavail} * fs.f_frsize : 0;
 }
 
-// The directory itself, or the nearest one above it that exists.
+// The directory itself, or its nearest existing parent.
 std::string nearest_existing(std::string path) {
   while (!base::file_exists(path)) {
     const size_t slash = path.rfind('/');

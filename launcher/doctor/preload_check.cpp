@@ -1,4 +1,4 @@
-// Starts a program with the library preloaded and waits for the library to say so, as in a real run.
+// Starts a program with the preload library and waits for the library's notice, as in a real run.
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
 #include "common/base/strings.h"
@@ -33,7 +33,7 @@ Finding bad(std::string check, Grade grade, std::string text, std::string remedy
           .remedy = std::move(remedy)};
 }
 
-// A private directory with a listening socket in it; both go with the object.
+// A private directory with a listening socket. The destructor removes both.
 class Listener {
  public:
   static base::Result<Listener> open() {
@@ -60,7 +60,7 @@ class Listener {
   base::UniqueFd fd_;
 };
 
-// The library is where it belongs and the loader takes it.
+// The library is installed and the loader accepts it.
 Finding arrives(const std::string& library) {
   const std::string cat = find_program("cat");
   const auto env = with_preload(current_environment(), library);

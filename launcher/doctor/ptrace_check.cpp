@@ -1,4 +1,4 @@
-// Stops a child process and reads its memory, as a dump does, and names whatever forbids it.
+// Stops a child process and reads its memory, as a dump does, and names the kernel setting that forbids it.
 #include "common/base/clock.h"
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
@@ -51,7 +51,7 @@ Finding refused(std::string check, const base::Error& e, std::string_view lost) 
 }
 
 Finding try_to_stop(const DoctorChild& child) {
-  // TracedProcess lets go in its destructor.
+  // The destructor of TracedProcess resumes the child.
   const base::MonoNs begin = base::mono_ns();
   auto traced = stackdump::TracedProcess::stop(child.pid(), begin + base::s_to_ns(kStopLimitS));
   if (!traced) {
@@ -75,7 +75,7 @@ Finding try_to_read(const DoctorChild& child) {
   static const int64_t kKnown = 0x7870757275216f6b;
   int64_t found = 0;
   const iovec here{.iov_base = &found, .iov_len = sizeof found};
-  // A forked child has it at the same address.
+  // In a forked child the constant has the same address.
   const iovec there{.iov_base = const_cast<int64_t*>(&kKnown), .iov_len = sizeof kKnown};
   if (::process_vm_readv(child.pid(), &here, 1, &there, 1, 0) != static_cast<ssize_t>(sizeof found)) {
     base::Error e = stackdump::explain_refusal(child.pid(), errno);

@@ -1,4 +1,4 @@
-// Starts each Python that matters, reads where it stands without stopping it, and dumps it once.
+// Starts each relevant Python, reads its position without stopping it, and dumps it once.
 #include "common/base/clock.h"
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
@@ -22,7 +22,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr double kStartLimitS = 20;  // a cold file system, a shim in front of it
+constexpr double kStartLimitS = 20;  // a cold file system, a wrapper such as pyenv's shim
 constexpr double kReadLimitS = 3;
 constexpr double kDumpLimitS = 20;
 constexpr std::string_view kMarker = "xpurun_doctor_waits";
@@ -49,8 +49,8 @@ bool is_python_name(std::string_view word) {
                      [](unsigned char c) { return std::isdigit(c) != 0 || c == '.' || c == 't'; });
 }
 
-// The command's own first (itself, what a script of it runs on, an argument such as in `srun python3 x.py`),
-// then those on PATH.
+// The command's own Python first (the command itself, the interpreter of its script, or an argument as in
+// `srun python3 x.py`), then those on PATH.
 std::vector<Candidate> candidates(const DoctorContext& context) {
   std::vector<Candidate> out;
   const auto add = [&](const std::string& program, bool of_command) {
@@ -78,7 +78,7 @@ std::vector<Candidate> candidates(const DoctorContext& context) {
   return out;
 }
 
-// python and python3 are links to one program more often than not.
+// python and python3 are usually links to one program.
 std::string real_path(const std::string& path) {
   char resolved[PATH_MAX];
   return ::realpath(path.c_str(), resolved) != nullptr ? resolved : path;
@@ -105,7 +105,7 @@ base::Result<stackdump::Position> read_position(base::Pid pid) {
   }
 }
 
-// The pause, in milliseconds.
+// Dumps the process once. Returns the pause in milliseconds.
 base::Result<double> dump(base::Pid pid) {
   XPURUN_TRY_ASSIGN(const std::string program, stackdump_program());
   XPURUN_TRY_ASSIGN(const auto directory, base::TemporaryDirectory::create("xpurun-doctor"));

@@ -19,7 +19,7 @@ struct Statistics {
   double p99 = 0;
   double p9999 = 0;
   double minimum = 0;
-  double throughput = 0;  // work a microsecond
+  double throughput = 0;  // work per microsecond
 };
 
 Statistics statistics_of(const std::deque<RecentSeries::Sample>& samples) {

@@ -22,7 +22,8 @@ namespace {
 
 constexpr int kBacklog = 1024;
 
-// Abstract: asks no file system, leaves nothing behind. A name that nobody guesses.
+// An abstract socket needs no file system and leaves nothing behind. Its name is random, so that no other
+// user can guess it.
 base::Result<base::UniqueFd> listen_abstract(std::string& name) {
   uint64_t random[2] = {};
   if (::getrandom(random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) {
@@ -63,7 +64,8 @@ base::Result<std::string> LogRelay::start(const std::string& directory, LinePref
   }
   base::UniqueFd ours(pair[0]);
   base::UniqueFd theirs(pair[1]);
-  // We are single-threaded, so a fork without exec is safe; it needs no file of ours and no free memory.
+  // The supervisor is single-threaded, so a fork without exec is safe. It needs neither a program file nor much
+  // memory.
   const pid_t pid = ::fork();
   if (pid < 0) {
     return base::fail_errno("cannot start the relay");

@@ -12,7 +12,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// 0, or the error. Another program may have made the stream non-blocking: it is shared.
+// Returns 0 or errno. Waits on EAGAIN: the stream is shared, and another program may have made it non-blocking.
 int write_patiently(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());

@@ -107,7 +107,7 @@ base::Status remove_run(const std::string& runs_dir, const RunEntry& run) {
   if (!dir || ::fstat(dir.get(), &st) != 0) {
     return base::fail_errno(fmt::format("cannot open {}", run.path));
   }
-  // The user was asked meanwhile: check again.
+  // Time has passed while the user was asked, so check again.
   const auto now = read_run(run.path);
   if (!now || now->manifest.id != run.name || now->manifest.started_wall_ns != run.manifest.started_wall_ns) {
     return base::fail(fmt::format("{} is not what it was", run.path));

@@ -21,7 +21,7 @@ namespace {
 
 namespace bp = boost::process;
 
-// nullptr-terminated view; the strings stay the caller's.
+// A null-terminated array of pointers into the caller's strings.
 std::vector<char*> c_pointers(const std::vector<std::string>& strings) {
   std::vector<char*> out;
   out.reserve(strings.size() + 1);
@@ -45,7 +45,7 @@ struct ExactCommand : bp::extend::handler {
   }
   template <typename Executor>
   void on_exec_setup(Executor&) const {
-    // First the dispositions: what is pending would come with the mask.
+    // Dispositions first: setting the mask delivers pending signals.
     inherited->restore();
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   }
@@ -106,8 +106,8 @@ base::Result<base::Pid> spawn_command(const Command& command) {
     const base::Pid pid = error ? 0 : child.id();
     // Boost's destructor would terminate the child, and its wait would reap the child unseen.
     child.detach();
-    // Boost tells nobody that the pipe for errors of exec could not be made (no free descriptor): the child
-    // is none.
+    // Boost does not report that its pipe for exec errors could not be made (no free descriptor); then there is
+    // no child.
     return {pid, error || pid > 0 ? error.value() : (err != 0 ? err : EMFILE)};
   };
   auto [pid, err] = start(program);

@@ -26,12 +26,12 @@ bool is_asan(std::string_view library) {
   return library.starts_with("libasan.so") || library.starts_with("libclang_rt.asan");
 }
 
-// The library switches the check of the load order off by __asan_default_options (preload/host_runtime.cpp),
-// which the program's own function of that name hides, and which old runtimes do not understand.
+// The preload library switches off the check of the load order through __asan_default_options
+// (preload/host_runtime.cpp). A program's own function of that name hides it, and old runtimes ignore it.
 bool insists_on_being_first(const ElfDynamic& program, std::string_view asan_options) {
   const auto runtime = std::find_if(program.needed.begin(), program.needed.end(), is_asan);
   if (runtime == program.needed.end()) {
-    return false;  // linked statically, as clang does: that runtime does not look at the order
+    return false;  // static runtime (clang's default), which does not check the order
   }
   if (std::find(std::begin(kOldAsans), std::end(kOldAsans), *runtime) != std::end(kOldAsans)) {
     return true;
