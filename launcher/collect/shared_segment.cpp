@@ -12,7 +12,7 @@ namespace xpurun::launcher {
 base::Result<SharedSegment> SharedSegment::create(wire::Level level, uint32_t budget_ppm) {
   base::UniqueFd fd(::memfd_create("xpurun-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ::ftruncate(fd.get(), sizeof(wire::Segment)) != 0) {
-    return base::fail_errno("cannot make memory to share with a rank");
+    return base::fail_errno("cannot create memory to share with a rank");
   }
   // A rank that shrinks the memfd would kill the supervisor with SIGBUS.
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {

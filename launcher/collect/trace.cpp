@@ -85,7 +85,7 @@ void Trace::add(const EventFiles::Source& who, std::span<const wire::Event> even
     }
     if (rank.pid != who.pid) {
       // The new process has other table entries.
-      rank.problem = "the rank was started again";
+      rank.problem = "the rank was restarted";
       return;
     }
     rank.file->add(event, memory);

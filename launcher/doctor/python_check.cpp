@@ -95,7 +95,7 @@ base::Result<stackdump::Position> read_position(base::Pid pid) {
       }
       if (base::mono_ns() >= end) {
         return position ? base::Result<stackdump::Position>(base::fail(
-                              fmt::format("its position reads as '{}'", base::sanitize(position->function))))
+                              fmt::format("the position was read as '{}'", base::sanitize(position->function))))
                         : position;
       }
     } else if (base::mono_ns() >= end) {
@@ -139,7 +139,7 @@ Finding examine(const Candidate& candidate, std::vector<std::string>& seen) {
   if (words.size() != 3) {
     out.grade = trouble;
     out.text = fmt::format("{}{} does not start", candidate.program, whose);
-    out.lost = "unknown: it could not be tried";
+    out.lost = "unknown: it could not be tested";
     out.remedy = fmt::format("{} -c pass", base::shell_quote(candidate.program));
     return out;
   }
@@ -153,14 +153,14 @@ Finding examine(const Candidate& candidate, std::vector<std::string>& seen) {
   const auto position = read_position(child->pid());
   const auto paused_ms = dump(child->pid());
   if (position && paused_ms) {
-    out.text = fmt::format("{}: position read, stacks dumped in a stop of {:.1f} ms", name, *paused_ms);
+    out.text = fmt::format("{}: position read, stacks dumped with a pause of {:.1f} ms", name, *paused_ms);
     return out;
   }
   out.grade = trouble;
   out.text = fmt::format("{}: {}", name, base::to_line(position ? paused_ms.error() : position.error()));
   out.lost =
       position ? "no Python stacks in dumps" : "hangs are found late, by system calls and CPU time alone";
-  out.remedy = "use CPython 3.8 or later, not built for debugging";
+  out.remedy = "use CPython 3.8 or later, not a debug build";
   return out;
 }
 
@@ -179,7 +179,7 @@ Findings check_python(const DoctorContext& context) {
     out.push_back({.check = "python",
                    .grade = Grade::warn,
                    .text = "no python3 on PATH",
-                   .lost = "nothing, if the command brings its own",
+                   .lost = "nothing, if the command has its own Python",
                    .remedy = "xpurun doctor -- COMMAND"});
   }
   return out;

@@ -77,7 +77,7 @@ void Messages::pump() {
       kept_.clear();
     }
     if (kept_.empty() && dropped_ != 0) {
-      kept_ = fmt::format("xpurun: {} lines were dropped: nobody read them\n", std::exchange(dropped_, 0));
+      kept_ = fmt::format("xpurun: {} lines were dropped: the stream accepted no more\n", std::exchange(dropped_, 0));
     }
   }
 }

@@ -73,7 +73,7 @@ void LogFile::write(std::string_view bytes, base::MonoNs now) {
   retry_at_ = now + base::s_to_ns(kRetryS);
   if (!complained_) {
     complained_ = true;
-    complain_(fmt::format("cannot write {}: {}; the job goes on, this output is only repeated here", path_,
+    complain_(fmt::format("cannot write {}: {}; the job continues, this output is only repeated here", path_,
                           std::strerror(error_)));
   }
 }

@@ -46,7 +46,7 @@ void Repeater::write(const Output& output) {
   if (!complained_ && target_ != STDERR_FILENO) {
     complained_ = true;
     complain_(fmt::format(
-        "cannot repeat the ranks' output on standard output: {}; the job goes on, its output is in the "
+        "cannot repeat the ranks' output on standard output: {}; the job continues, its output is in the "
         "run directory",
         std::strerror(error)));
   }

@@ -62,7 +62,7 @@ base::Result<std::string> preloadable_path(const std::string& library, const std
   const std::string place =
       fmt::format("{}/xpurun-preload-{}-{:016x}", directory, ::geteuid(), std::hash<std::string>()(library));
   if (!fits_ld_preload(place)) {
-    return cannot(fmt::format("{} cannot stand in LD_PRELOAD either", place));
+    return cannot(fmt::format("LD_PRELOAD cannot hold {} either", place));
   }
   // The name is predictable, so another user could have made the directory first.
   struct stat st {};

@@ -14,7 +14,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr const char* kNoCrashes = "crashes are seen only by their exit status, without stacks";
+constexpr const char* kNoCrashes = "crashes are known only by their exit status, without stacks";
 constexpr const char* kNothing = "no stacks of crashes, no timing, no logs of single ranks";
 constexpr const char* kNoFaults = "no stacks of memory faults, which AddressSanitizer reports itself";
 
@@ -48,10 +48,10 @@ PreloadReach reach_of_dynamic(const std::string& path, std::string_view asan_opt
             kNoCrashes};
   }
   if (base::base_name(program.interpreter).starts_with("ld-musl")) {
-    return {PreloadLimit::musl, "program of musl, another C library than the preload library's", kNothing};
+    return {PreloadLimit::musl, "program linked with musl, which is not the preload library's C library", kNothing};
   }
   if (insists_on_being_first(program, asan_options)) {
-    return {PreloadLimit::asan_first, "AddressSanitizer of this program accepts no library before its own",
+    return {PreloadLimit::asan_first, "AddressSanitizer in this program must be the first library",
             kNothing};
   }
   if (program.mentions("__asan_init")) {

@@ -128,7 +128,7 @@ base::Result<NumberedAnswer> first_answer(int socket, double patience_s) {
       continue;
     }
     if (n <= 0) {
-      return base::fail("the process that writes the run directory has died");
+      return base::fail("the writer of the run directory has died");
     }
     pending.append(chunk.data(), static_cast<size_t>(n));
     if (auto answer = take_answer(pending)) {

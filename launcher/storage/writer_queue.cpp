@@ -221,7 +221,7 @@ void WriterQueue::writer_died() {
 }
 
 std::string WriterQueue::problem() const {
-  return dead_ ? "the process that writes the run directory has died" : failed_.problem();
+  return dead_ ? "the writer of the run directory has died" : failed_.problem();
 }
 
 void WriterQueue::when_written(double patience_s, std::function<void(Written)> then) {
@@ -277,7 +277,7 @@ void WriterQueue::complain_if_stalled() {
   const base::MonoNs now = base::mono_ns();
   if (now - last_answer_ >= base::s_to_ns(kComplainS)) {
     const std::string path = in_flight_.empty() ? "" : in_flight_.begin()->second.operation.path;
-    base::log_warn("the file system of {} has not answered for {}; the job goes on", base::sanitize(path),
+    base::log_warn("the file system of {} has not answered for {}; the job continues", base::sanitize(path),
                    base::human_duration(base::ns_to_s(now - last_answer_)));
     complained_ = true;
     return;
