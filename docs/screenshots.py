@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the pictures of README.md anew: the demo is run, and headless Chromium photographs its report.
+"""Renews the pictures of README.md: runs the demo and takes screenshots of its report in headless Chromium.
 
 usage: docs/screenshots.py [--build DIR] [--run DIR] [--out DIR] [--narrow]
 
@@ -27,7 +27,7 @@ import small_png  # noqa: E402
 
 HOST = "node-1"
 LARGEST = 150_000  # bytes of a picture
-# Name: the view's address, the first and the last thing to be seen, width of the window.
+# Name: the view's address, selectors of the first and the last visible element, width of the window in pixels.
 PICTURES = {
     "report": ("", "header", "#groups", 1160),
     "flamegraph": ("#stacks?process=rank", "#stacks", ".picture", 1160),
@@ -48,7 +48,7 @@ def demo(build):
 
 
 def renamer(run):
-    """A function that takes the names of this machine out of a string."""
+    """A function that removes the names of this machine from a string."""
     host = re.escape(json.loads((run / "run.json").read_text(encoding="utf-8"))["host"])
     hosts = re.compile(rf"^{host}$|(?<=host ){host}(?![\w.-])|^{host}(?=-\d+\.)")
     paths = {str(SOURCE): "/home/user/xpurun", str(run): "/home/user/run", str(run.parent): "/home/user",
@@ -84,7 +84,7 @@ def neutral_copy(run, out):
 
 
 def check(path, text):
-    """No name of this machine in what is shown."""
+    """Checks that no name of this machine is visible."""
     for word in (socket.gethostname(), str(SOURCE), os.path.expanduser("~"), tempfile.gettempdir()):
         if found := re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w.-])", text):
             sys.exit(

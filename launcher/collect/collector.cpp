@@ -12,7 +12,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Ranks come and go (restarts); more segments than this are a mistake or an attack on our memory.
+// Ranks come and go (restarts); more segments than this are an error or an attack.
 constexpr size_t kMostSegments = 256;
 // A series without a new sample for this long is dropped.
 constexpr double kStaleS = 300;
@@ -71,7 +71,7 @@ std::map<std::string, uint64_t> health_of(const wire::Health& h) {
           {"profiler_full", h.profiler_full}};
 }
 
-// Those that are not being written right now.
+// The signatures that are not being written at this moment.
 std::vector<CollectiveSignature> signatures_of(const wire::CommEntry& comm) {
   std::vector<CollectiveSignature> out;
   for (const wire::Signature& s : comm.signatures) {

@@ -15,7 +15,7 @@
 
 namespace xpurun::launcher {
 
-// Who a process is, as the caller knows it.
+// Identity of a process, supplied by the caller.
 struct TimedProcess {
   base::Pid pid = 0;
   base::Rank rank = base::kNoRank;

@@ -46,18 +46,18 @@ class EventFiles {
   struct RankFiles {
     std::deque<File> closed;  // oldest first
     int next = 1;
-    base::Pid pid = 0;  // whose events the open file has
+    base::Pid pid = 0;  // process of the open file
     std::optional<EventWriter> open;
     base::MonoNs flushed = 0;
-    uint64_t dropped = 0;  // of that process, as last told
+    uint64_t dropped = 0;  // lost events of that process, last reported value
     uint64_t failed = 0;
-    bool broken = false;  // files cannot be written; said once
+    bool broken = false;  // files cannot be written; reported once
   };
 
   bool ready(RankFiles& files, const Source& who);
   static void write(RankFiles& files, base::MonoNs now);
   static void close(RankFiles& files);
-  // Whether the storage has told a failure of the open file; said once.
+  // Whether the storage has reported a failure of the open file. Reports it once.
   static bool has_failed(RankFiles& files);
 
   Storage& storage_;

@@ -14,8 +14,8 @@ namespace xpurun::launcher {
 struct KindOfWork {
   std::string_view name;  // "matmul", "collective", "memory", "graph", "untraced"
   uint64_t calls = 0;     // exact
-  uint64_t samples = 0;   // of these
-  double seconds = 0;     // of all of them, estimated from the samples; 0 without one
+  uint64_t samples = 0;   // timed calls
+  double seconds = 0;     // GPU time of all calls, estimated from the samples; 0 without samples
 };
 
 struct GpuTime {

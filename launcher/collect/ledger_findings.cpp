@@ -153,7 +153,7 @@ std::string sentence_of(const LedgerFinding& f) {
     return fmt::format("{} {} not called {}, which others have", plural(f.ranks), have(f.ranks), what);
   }
   if (f.kind == "mismatch") {
-    return fmt::format("{} called something else than the others as {}", plural(f.ranks), what);
+    return fmt::format("{} called a different operation than the others as {}", plural(f.ranks), what);
   }
   if (f.kind == "not_launched") {
     return fmt::format("{} {} called {} but not launched it", plural(f.ranks), have(f.ranks), what);

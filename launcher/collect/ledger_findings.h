@@ -11,15 +11,14 @@ namespace xpurun::launcher {
 
 struct LedgerFinding {
   // "not_called": `ranks` have not called collective `sequence`, which others have.
-  // "mismatch":   `ranks` called something else under that number than most.
-  // "not_launched": called by all that we see, but these have not handed it to the GPU.
-  // "not_done":   handed to the GPU by all that we see and finished by none or some; `ranks` have not
-  // finished.
+  "mismatch":   `ranks` called a different operation than most ranks under that number.
+  // "not_launched": called by all ranks of this node, but `ranks` have not launched it.
+  // "not_done":   launched by all ranks of this node, but not done on `ranks`.
   std::string kind;
   std::string communicator;  // its name, else its identity
-  int size = 0;              // ranks that the communicator has, on all nodes
+  int size = 0;              // number of ranks of the communicator, on all nodes
   uint64_t sequence = 0;
-  std::string operation;  // "AllReduce of 4096 bf16", as far as it is known
+  std::string operation;  // "AllReduce of 4096 bf16", as far as known
   std::vector<base::Rank> ranks;
   std::string sentence;
 };

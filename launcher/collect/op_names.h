@@ -1,4 +1,4 @@
-// Names and formulas of what a rank has counted: data types, directions, bus bandwidth.
+// Names and formulas for counted calls: data types, directions, bus bandwidth.
 #pragma once
 
 #include "common/wire/segment.h"

@@ -29,9 +29,9 @@ constexpr int kCompute32FFast16BF = 75;
 constexpr int kCompute32FFastTF32 = 77;
 
 struct Peak {
-  std::string_view device;  // part of its name; the first that fits counts
+  std::string_view device;  // part of the device's name; the first match is used
   double half;              // fp16 and bf16, in TFLOP/s
-  double fp8;               // 0: it has none
+  double fp8;               // 0: not supported
   double tf32;
   double fp32;
   double fp64;
@@ -58,10 +58,10 @@ constexpr Peak kPeaks[] = {
 };
 
 constexpr std::array<std::string_view, 7> kTypes = {"bf16", "fp16", "fp8", "tf32", "fp32", "fp64", "int8"};
-// Beyond it is a slip: a GPU of today does some 1e16.
+// Larger values are typing errors: current GPUs reach about 1e16.
 constexpr double kMost = 1e21;
 
-// What operands of that type go through the GPU as, in the words of --peak; "" if there is no word for it.
+// The --peak name of the type in which the GPU computes with such operands; "" if there is no name.
 std::string_view word_for(int type, int compute) {
   switch (type) {
     case kR16F:

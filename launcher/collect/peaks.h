@@ -25,7 +25,7 @@ class Peaks {
  private:
   double given(int cuda_type, int compute_type) const;
 
-  std::map<std::string, double, std::less<>> given_;  // by our names of types; "": of all others
+  std::map<std::string, double, std::less<>> given_;  // by type name of --peak; "": for all other types
 };
 
 }  // namespace xpurun::launcher

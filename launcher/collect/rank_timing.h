@@ -40,7 +40,7 @@ struct RecentSeries {
   wire::CollectiveHow how{};
 };
 
-// Which of them: class, then level of throughput, then operation.
+// Key of a series: class, then throughput level, then operation.
 struct RecentKey {
   wire::OpClass op_class = wire::OpClass::none;
   int level = 0;
@@ -50,7 +50,7 @@ struct RecentKey {
 
 // Statistics per matmul shape, as the first generation of XPU_TIMER kept them.
 struct ShapeKey {
-  uint32_t batch = 0;  // up to 1: none
+  uint32_t batch = 0;  // 0 or 1: not batched
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
@@ -76,7 +76,7 @@ struct OpTotals {
   uint64_t timed = 0;
   uint64_t timed_ns = 0;
   uint64_t timed_work = 0;
-  wire::CollectiveHow how{};  // of the last timed one, if NCCL has told
+  wire::CollectiveHow how{};  // of the last timed collective, if NCCL has reported it
 };
 
 // Number of timed collectives by time source and by NCCL algorithm and protocol.
@@ -111,7 +111,7 @@ struct CommTotals {
   uint64_t launched = 0;
   uint64_t started = 0;
   uint64_t done = 0;
-  uint64_t marked = 0;  // nobody looks for the end of the collectives after this one
+  uint64_t marked = 0;  // last collective with a completion event; `done` is meaningless after it
   uint64_t sends = 0;
   uint64_t receives = 0;
   uint64_t last_change_ns = 0;
@@ -131,11 +131,11 @@ struct RankTiming {
   std::string pci_bus_id;
   uint32_t nccl_version = 0;
   uint64_t event_overhead_ns = 0;      // of a pair of events; 0: not known
-  bool event_overhead_is_off = false;  // taken off durations
+  bool event_overhead_is_off = false;  // subtracted from durations
   wire::ProfilerState profiler = wire::ProfilerState::none;
   uint32_t profiler_version = 0;
   wire::ChainState profiler_chain = wire::ChainState::none;
-  std::map<std::string, uint64_t> health;  // by the names of docs/wire.md
+  std::map<std::string, uint64_t> health;  // by the counter names of docs/wire.md
   std::vector<OpTotals> ops;
   std::vector<CommTotals> comms;                          // by index in the segment
   std::map<std::string, Histogram> matmul_durations;      // by data type
@@ -144,7 +144,7 @@ struct RankTiming {
   std::map<CollectiveWay, WayTotals> collective_ways;
   std::map<uint32_t, wire::CollectiveHow> how_by_op;  // by index in the segment
   std::map<RecentKey, RecentSeries> recent;
-  std::map<ShapeKey, ShapeSeries> shapes;  // only if they were asked for
+  std::map<ShapeKey, ShapeSeries> shapes;  // only if requested
   Rates rates;
 };
 

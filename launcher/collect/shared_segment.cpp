@@ -12,9 +12,9 @@ namespace xpurun::launcher {
 base::Result<SharedSegment> SharedSegment::create(wire::Level level, uint32_t budget_ppm) {
   base::UniqueFd fd(::memfd_create("xpurun-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ::ftruncate(fd.get(), sizeof(wire::Segment)) != 0) {
-    return base::fail_errno("cannot make memory to share with a rank");
+    return base::fail_errno("cannot create memory to share with a rank");
   }
-  // A rank that shrank it would kill us with SIGBUS.
+  // A rank that shrinks the memfd would kill the supervisor with SIGBUS.
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return base::fail_errno("cannot seal the memory shared with a rank");
   }
@@ -22,7 +22,7 @@ base::Result<SharedSegment> SharedSegment::create(wire::Level level, uint32_t bu
   if (mapped == MAP_FAILED) {
     return base::fail_errno("cannot map the memory shared with a rank");
   }
-  // Zero pages are what a segment begins as.
+  // A new memfd has zero pages, which is the initial state of a segment.
   auto* memory = static_cast<wire::Segment*>(mapped);
   memory->header.magic = wire::kSegmentMagic;
   memory->header.version = wire::kSegmentVersion;
@@ -54,7 +54,7 @@ std::vector<wire::Event> SharedSegment::drain() {
   wire::SegmentHeader& header = memory_->header;
   const uint64_t head = header.ring_head.load(std::memory_order_acquire);
   const uint64_t tail = header.ring_tail.load(std::memory_order_relaxed);
-  // A head that makes no sense is not ours to repair.
+  // The rank owns `head`; an invalid value is bounded here, not repaired.
   const uint64_t count = std::min<uint64_t>(head - tail, wire::kRingSlots);
   std::vector<wire::Event> events;
   events.reserve(count);

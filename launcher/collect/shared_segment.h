@@ -22,7 +22,7 @@ class SharedSegment {
   SharedSegment(const SharedSegment&) = delete;
   ~SharedSegment();
 
-  // To be sent to the rank.
+  // The descriptor to send to the rank.
   int fd() const { return fd_.get(); }
   // Closes the descriptor after it was sent. The mapping stays.
   void close_fd() { fd_.reset(); }

@@ -84,8 +84,8 @@ void Trace::add(const EventFiles::Source& who, std::span<const wire::Event> even
       open(rank, who);
     }
     if (rank.pid != who.pid) {
-      // Its entries are others.
-      rank.problem = "the rank was started again";
+      // The new process has other table entries.
+      rank.problem = "the rank was restarted";
       return;
     }
     rank.file->add(event, memory);

@@ -19,7 +19,7 @@ namespace xpurun::launcher {
 
 // Kinds of events; the first three have xpu_timer's numbers.
 enum TraceKind : uint32_t {
-  kTraceMatmul = 1u << 0,  // graph launches too: work of the GPU's
+  kTraceMatmul = 1u << 0,  // also graph launches
   kTraceCollective = 1u << 1,
   kTraceMemory = 1u << 2,
   // Host time of hooked calls and everything else measured by the host's clock. Ranks record host times of
@@ -33,7 +33,7 @@ struct TraceRequest {
   uint32_t count = 1000;       // events of each rank
   int64_t start_wall_ns = 0;   // 0: now
   uint32_t kinds = kTraceGpu;  // TraceKind
-  double timeout_s = 60;       // from the start on; then it ends with what it has
+  double timeout_s = 60;       // from the start on; then the trace ends, even if incomplete
   std::string name;            // last part of the directory's name
 };
 
@@ -55,7 +55,7 @@ class Trace {
   void add(const EventFiles::Source& who, std::span<const wire::Event> events, const wire::Segment& memory);
   // Whether every expected living rank has delivered the requested number of events.
   bool complete(const std::set<base::Rank>& living) const;
-  // Hands over what has gathered.
+  // Hands all collected events to the storage.
   void flush();
   // Writes trace.json, when the storage has answered to flush(): it says whose events are not on disk.
   // `ended`: "complete", "timeout", "reset", "end of the run".

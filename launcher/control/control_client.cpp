@@ -89,7 +89,7 @@ base::Result<std::string> ControlClient::ask(const std::string& request, double 
   XPURUN_TRY_ASSIGN(std::string reply, read_line(fd.get(), timeout_s));
   const auto json = model::parse_json(reply);
   if (!json.is_object() || !json.contains("ok") || !json["ok"].is_boolean()) {
-    return base::fail(base::Error{.what = "xpurun gave an answer that is none", .id = "E-CONTROL"});
+    return base::fail(base::Error{.what = "xpurun sent an invalid answer", .id = "E-CONTROL"});
   }
   if (!json["ok"].get<bool>()) {
     const auto why = json.find("error");

@@ -9,9 +9,9 @@ namespace xpurun::launcher {
 
 // ptrace_check.cpp: stops a child process and reads its memory.
 Findings check_ptrace(const DoctorContext& context);
-// preload_check.cpp: the library arrives in a program; would it in the command?
+// preload_check.cpp: whether the preload library works in a test program, and in the command.
 Findings check_preload(const DoctorContext& context);
-// python_check.cpp: positions and stacks of the Pythons that are found.
+// python_check.cpp: positions and stacks of the installed Pythons.
 Findings check_python(const DoctorContext& context);
 // gpu_check.cpp: driver, NCCL and its profiler plugin, cuBLAS.
 Findings check_gpu(const DoctorContext& context);

@@ -18,7 +18,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Above the output of every check.
+// Bytes. More than any check prints.
 constexpr size_t kMostOutput = size_t{4} << 20;
 
 int exit_status_of(int wait_status) {

@@ -27,9 +27,9 @@ class DoctorChild {
   static base::Result<DoctorChild> fork(const std::function<int()>& body);
 
   base::Pid pid() const { return pid_; }
-  // The next line of its output; nothing at its end or at the time limit.
+  // The next line of the output; nothing at the end of the output or at the time limit.
   std::optional<std::string> line(double timeout_s);
-  // Reads to the end and waits; nothing if it had to be killed at the time limit.
+  // Reads to the end and waits; nothing if the child was killed at the time limit.
   std::optional<int> finish(double timeout_s);
   const std::string& output() const { return output_; }
 
@@ -40,8 +40,8 @@ class DoctorChild {
 
   base::Pid pid_ = 0;
   base::UniqueFd out_;
-  std::string output_;  // all that was read
-  size_t taken_ = 0;    // of it, given out as lines
+  std::string output_;  // all output so far
+  size_t taken_ = 0;    // bytes of output_ already returned as lines
 };
 
 struct Told {

@@ -1,4 +1,4 @@
-// What the checks of `xpurun doctor` know about the request, found out once. Plain data.
+// The facts about the request that the checks of `xpurun doctor` share. Plain data.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@ namespace xpurun::launcher {
 
 struct ProgramOfCommand {
   std::string path;                // the file that would be executed; empty if there is none
-  std::vector<std::string> chain;  // path, its interpreter if it is a script, that one's, ...
+  std::vector<std::string> chain;  // path, the interpreter of a script, the interpreter's own interpreter, ...
 };
 
 struct DoctorContext {
-  std::vector<std::string> command;  // empty: none was given
+  std::vector<std::string> command;  // empty: no command given
   ProgramOfCommand program;
   std::string runs_dir = "xpurun-runs";
 };

@@ -1,4 +1,4 @@
-// What a check of `xpurun doctor` found: a grade, the fact, what is lost by it and what to do. Plain data.
+// The result of one check of `xpurun doctor`: grade, observation, loss and remedy. Plain data.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@ namespace xpurun::launcher {
 
 enum class Grade {
   ok,
-  warn,  // something is lost
+  warn,  // a feature is lost
   fail,  // xpurun cannot do its main work here
 };
 
 struct Finding {
   std::string check;  // "ptrace"
   Grade grade = Grade::ok;
-  std::string text;    // the fact, one sentence without final full stop
+  std::string text;    // the observation, one sentence without final full stop
   std::string lost;    // empty if ok
   std::string remedy;  // one command or change; empty if there is none
 };

@@ -62,7 +62,7 @@ std::string findings_summary(const Findings& findings, size_t columns, const Ink
   if (!any_failed(findings)) {
     return out + text_block("xpurun can do its work here.", columns, 0);
   }
-  return out + text_block("See what the lines above say is lost.", columns, 0);
+  return out + text_block("The lines above name what is lost.", columns, 0);
 }
 
 nlohmann::ordered_json to_json(const Findings& findings) {

@@ -1,4 +1,4 @@
-// Findings as people and programs read them. Pure.
+// Findings as text and as JSON. Pure.
 #pragma once
 
 #include "launcher/doctor/finding.h"
@@ -10,9 +10,9 @@
 
 namespace xpurun::launcher {
 
-// "ok    ptrace      stopped a child ...", and under it what is lost and what to do.
+// "ok    ptrace      stopped a child ...", and below it the loss and the remedy.
 std::string finding_text(const Finding& finding, size_t columns, const Ink& ink);
-// "17 ok, 1 warn, 0 fail", and what will be missed.
+// "17 ok, 1 warn, 0 fail", and the consequence.
 std::string findings_summary(const Findings& findings, size_t columns, const Ink& ink);
 // Schema xpurun.doctor/1.
 nlohmann::ordered_json to_json(const Findings& findings);

@@ -1,4 +1,4 @@
-// The GPU side, without ever loading any of it into this process: driver, NCCL, how torch is linked.
+// Checks driver, NCCL and the linking of torch. GPU libraries are loaded in child processes only.
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/wire/nccl_profiler.h"
@@ -21,7 +21,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr double kDriverLimitS = 30;  // a cold driver initialises for seconds
+constexpr double kDriverLimitS = 30;  // a cold driver takes seconds to initialise
 constexpr double kLibraryLimitS = 20;
 constexpr double kPythonLimitS = 20;
 
@@ -82,7 +82,7 @@ Finding driver() {
   const int64_t started = answered ? numbers[2] : 0;
   if (!answered && module.empty() && told.status == 2) {
     return {.check = "cuda",
-            .text = "no NVIDIA driver on this host; hangs and crashes are found without one"};
+            .text = "no NVIDIA driver on this host; hangs and crashes are still found"};
   }
   if (!answered || started != 0) {
     return {
@@ -91,8 +91,8 @@ Finding driver() {
         .text = told.status == -1  ? fmt::format("the driver did not answer within {:.0f} s", kDriverLimitS)
                 : answered         ? fmt::format("cuInit fails with error {}", started)
                 : told.status == 2 ? fmt::format("driver {} is loaded, but libcuda.so.1 is not found", module)
-                                   : std::string("libcuda.so.1 is there, but does not answer"),
-        .lost = "GPU times; the training itself will hardly run",
+                                   : std::string("libcuda.so.1 exists, but does not answer"),
+        .lost = "GPU times; the training itself will probably fail",
         .remedy = "nvidia-smi; in a container: start it with --gpus all"};
   }
   return {.check = "cuda",
@@ -100,7 +100,7 @@ Finding driver() {
                               version % 1000 / 10, module.empty() ? "" : ", driver " + module)};
 }
 
-// Where the command's Python keeps torch and the NCCL that comes with it; importing neither.
+// Paths of torch and its NCCL in the command's Python, without importing either.
 struct TorchPlaces {
   std::string torch;
   std::string nccl;
@@ -153,16 +153,16 @@ Finding nccl(const TorchPlaces& places, const std::vector<std::string>& linked) 
   if (!linked.empty() && !dynamic) {
     return {.check = "nccl",
             .grade = Grade::warn,
-            .text = "torch has NCCL linked into itself",
-            .lost = "collectives cannot be told apart; hangs and crashes are found without",
-            .remedy = "use a torch that is linked with libnccl.so.2 (those from PyPI are)"};
+            .text = "torch links NCCL statically",
+            .lost = "collectives cannot be distinguished; hangs and crashes are still found",
+            .remedy = "use a torch that links libnccl.so.2 (as the PyPI packages do)"};
   }
   return {.check = "nccl", .text = "no NCCL found; gloo and MPI jobs do not need one"};
 }
 
 Finding cublas(const TorchPlaces& places, const std::vector<std::string>& linked) {
   if (places.torch.empty()) {
-    return {.check = "cublas", .text = "no torch found here to look at"};
+    return {.check = "cublas", .text = "no torch found"};
   }
   if (linked.empty()) {
     return {.check = "cublas", .text = fmt::format("torch at {} is built without CUDA", places.torch)};
@@ -170,13 +170,13 @@ Finding cublas(const TorchPlaces& places, const std::vector<std::string>& linked
   const bool dynamic = std::any_of(linked.begin(), linked.end(),
                                    [](const std::string& name) { return name.starts_with("libcublas"); });
   if (dynamic) {
-    return {.check = "cublas", .text = "torch is linked with cuBLAS dynamically: its calls can be timed"};
+    return {.check = "cublas", .text = "torch links cuBLAS dynamically: its calls can be timed"};
   }
   return {.check = "cublas",
           .grade = Grade::warn,
-          .text = "torch has cuBLAS linked into itself",
+          .text = "torch links cuBLAS statically",
           .lost = "times of matrix multiplications",
-          .remedy = "use a torch that is linked with libcublas (those from PyPI are)"};
+          .remedy = "use a torch that links libcublas (as the PyPI packages do)"};
 }
 
 // Triton's launcher takes cuLaunchKernelEx from dlsym() on libcuda's handle, which bypasses preloaded
@@ -198,7 +198,7 @@ std::optional<Finding> own_plugin() {
   return Finding{.check = "nccl",
                  .text = fmt::format("{} is set ({}): {}", wire::kNcclPluginEnv, base::sanitize(plugin),
                                      none ? "collectives are timed by events on their streams"
-                                          : "with --timing, that plugin gets its events through xpurun's")};
+                                          : "with --timing, that plugin gets its events through the preload library")};
 }
 
 // With less space the preload library does not ask NCCL for times: NCCL would crash.
@@ -211,7 +211,7 @@ std::optional<Finding> room_for_profiler() {
   return Finding{
       .check = "nccl",
       .grade = Grade::warn,
-      .text = fmt::format("/dev/shm has {} MiB left; NCCL's profiler interface needs {} MiB a rank",
+      .text = fmt::format("/dev/shm has {} MiB left; NCCL's profiler interface needs {} MiB per rank",
                           free >> 20, wire::kProfilerShmBytes >> 20),
       .lost = "times of collectives without events on their streams, if there are too many ranks",
       .remedy = "give the container more: --shm-size 1g, or --ipc host"};

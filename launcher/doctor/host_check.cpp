@@ -28,8 +28,8 @@ Finding kernel() {
   if (!self) {
     return {.check = "kernel",
             .grade = Grade::fail,
-            .text = fmt::format("Linux {} gives no pidfd", name.release),
-            .lost = "deaths are seen late, and without their order",
+            .text = fmt::format("Linux {} has no pidfd", name.release),
+            .lost = "deaths are noticed late, and their order is lost",
             .remedy = "use Linux 5.3 or later, or a sandbox that has pidfd_open"};
   }
   return {.check = "kernel", .text = fmt::format("Linux {} {}", name.release, name.machine)};
@@ -61,8 +61,8 @@ Finding container() {
     return {.check = "container", .text = "none"};
   }
   return {.check = "container",
-          .text = fmt::format("{}{}", kind.empty() ? "an own PID namespace" : kind,
-                              !kind.empty() && own_pids ? ", with an own PID namespace" : "")};
+          .text = fmt::format("{}{}", kind.empty() ? "a separate PID namespace" : kind,
+                              !kind.empty() && own_pids ? ", with a separate PID namespace" : "")};
 }
 
 std::string limit_text(rlim_t limit) {
@@ -75,7 +75,7 @@ Finding open_files() {
   Finding out{.check = "nofile", .text = fmt::format("{} open files", limit_text(limit.rlim_cur))};
   if (limit.rlim_cur < kFewFiles) {
     out.grade = Grade::warn;
-    out.lost = "jobs with many ranks and dataloader workers run out of them";
+    out.lost = "jobs with many ranks and dataloader workers run out of descriptors";
     out.remedy = fmt::format("ulimit -n {}", limit_text(limit.rlim_max));
   }
   return out;
@@ -103,7 +103,7 @@ Finding core_files() {
   const std::string where = pattern ? base::sanitize(base::trim(*pattern)) : "?";
   if (limit.rlim_cur == 0 && !where.starts_with("|")) {
     return {.check = "core",
-            .text = "no core files (ulimit -c 0); the stacks of a crash are taken all the same"};
+            .text = "no core files (ulimit -c 0); the stacks of a crash are still taken"};
   }
   return {.check = "core", .text = fmt::format("core files go to {}", where)};
 }

@@ -30,11 +30,11 @@ Finding judge_nccl(int code, const std::string& where) {
   const Version v = split(code);
   const std::string name = fmt::format("NCCL {} at {}", nccl_version_text(code), where);
   const std::string lost =
-      "times of collectives without events on their streams; hangs and crashes are found without them";
+      "times of collectives without events on their streams; hangs and crashes are still found";
   if (v.major != 2) {
     return {.check = "nccl",
             .grade = Grade::warn,
-            .text = name + ": not a version that is known here",
+            .text = name + ": unknown version",
             .lost = lost,
             .remedy = "use a later xpurun"};
   }
@@ -48,7 +48,7 @@ Finding judge_nccl(int code, const std::string& where) {
   if (v.minor < 23) {
     return {.check = "nccl",
             .grade = Grade::warn,
-            .text = name + ": it has no profiler interface (2.23 has the first)",
+            .text = name + ": no profiler interface (added in 2.23)",
             .lost = lost,
             .remedy = "use NCCL 2.27 or later"};
   }
@@ -56,8 +56,8 @@ Finding judge_nccl(int code, const std::string& where) {
     return {.check = "nccl",
             .grade = Grade::warn,
             .text = fmt::format("{}: its profiler interface {}", name,
-                                v.minor < 26 ? "does not tell when kernels run"
-                                             : "tells when kernels run by host clocks only"),
+                                v.minor < 26 ? "does not report when kernels run"
+                                             : "reports when kernels run by host clocks only"),
             .lost = lost,
             .remedy = "use NCCL 2.27 or later"};
   }

@@ -33,7 +33,7 @@ uint64_t free_bytes(const std::string& path) {
   return ::statvfs(path.c_str(), &fs) == 0 ? uint64_t{fs.f_bavail} * fs.f_frsize : 0;
 }
 
-// The directory itself, or the nearest one above it that exists.
+// The directory itself, or its nearest existing parent.
 std::string nearest_existing(std::string path) {
   while (!base::file_exists(path)) {
     const size_t slash = path.rfind('/');
@@ -70,7 +70,7 @@ Findings disk(const std::string& runs_dir) {
     return {{.check = "disk",
              .grade = Grade::fail,
              .text = base::to_line(probe.error()),
-             .lost = "xpurun cannot start: it has nowhere to write a run",
+             .lost = "xpurun cannot start without a run directory",
              .remedy = "xpurun --runs-dir DIR -- COMMAND"}};
   }
   Finding room{.check = "disk", .text = fmt::format("{} free for {}", base::human_size(free), runs_dir)};
@@ -87,7 +87,7 @@ Finding shared_memory() {
   Finding out{.check = "shm", .text = fmt::format("{} free in /dev/shm", base::human_size(free))};
   if (free < kLittleSharedMemory) {
     out.grade = Grade::warn;
-    out.lost = "NCCL and dataloader workers die of SIGBUS when it is full";
+    out.lost = "NCCL and dataloader workers die of SIGBUS when /dev/shm is full";
     out.remedy = "docker run --shm-size=16g, or --ipc=host";
   }
   return out;
@@ -105,7 +105,7 @@ Finding port(uint16_t number, std::string_view what) {
   return {.check = "ports",
           .grade = Grade::warn,
           .text = fmt::format("{} ({}) is taken: {}", number, what, std::strerror(errno)),
-          .lost = "the usual number only: another free port is used and printed",
+          .lost = "only the default port number: another free port is used and printed",
           .remedy = fmt::format("ss -ltnp 'sport = :{}'", number)};
 }
 
@@ -113,13 +113,13 @@ Finding clock_sync() {
   timex state{};
   const int rc = ::adjtimex(&state);
   if (rc < 0) {
-    return {.check = "clock", .text = "whether it is synchronised cannot be asked here"};
+    return {.check = "clock", .text = "the kernel does not say here whether the clock is synchronised"};
   }
   if (rc == TIME_ERROR || (state.status & STA_UNSYNC) != 0) {
     return {.check = "clock",
             .grade = Grade::warn,
-            .text = "the kernel does not know the time to be synchronised",
-            .lost = "comparing times of several hosts; on one host nothing",
+            .text = "the clock is not synchronised",
+            .lost = "comparison of times between hosts; nothing on a single host",
             .remedy = "timedatectl set-ntp true, or start chronyd"};
   }
   return {.check = "clock",

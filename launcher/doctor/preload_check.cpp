@@ -1,4 +1,4 @@
-// Starts a program with the library preloaded and waits for the library to say so, as in a real run.
+// Starts a program with the preload library and waits for the library's notice, as in a real run.
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
 #include "common/base/strings.h"
@@ -23,7 +23,7 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr double kHelloLimitS = 10;
-constexpr std::string_view kNoCrashes = "crashes are seen only by their exit status, without stacks";
+constexpr std::string_view kNoCrashes = "crashes are known only by their exit status, without stacks";
 
 Finding bad(std::string check, Grade grade, std::string text, std::string remedy) {
   return {.check = std::move(check),
@@ -33,7 +33,7 @@ Finding bad(std::string check, Grade grade, std::string text, std::string remedy
           .remedy = std::move(remedy)};
 }
 
-// A private directory with a listening socket in it; both go with the object.
+// A private directory with a listening socket. The destructor removes both.
 class Listener {
  public:
   static base::Result<Listener> open() {
@@ -60,7 +60,7 @@ class Listener {
   base::UniqueFd fd_;
 };
 
-// The library is where it belongs and the loader takes it.
+// The library is installed and the loader accepts it.
 Finding arrives(const std::string& library) {
   const std::string cat = find_program("cat");
   const auto env = with_preload(current_environment(), library);
@@ -70,14 +70,14 @@ Finding arrives(const std::string& library) {
     return bad("preload", Grade::fail, "the loader did not load the library into a program started with it",
                fmt::format("LD_PRELOAD={} cat /proc/self/maps", base::shell_quote(library)));
   }
-  return {.check = "preload", .text = "the library arrives in programs that are started with it"};
+  return {.check = "preload", .text = "programs start with the preload library"};
 }
 
 // In a Python process the library also contacts its supervisor.
 Finding speaks(const std::string& library) {
   const std::string python = find_program("python3");
   if (python.empty()) {
-    return {.check = "preload", .text = "no python3 on PATH to hear the library from"};
+    return {.check = "preload", .text = "no python3 on PATH to test the library with"};
   }
   const auto listener = Listener::open();
   if (!listener) {

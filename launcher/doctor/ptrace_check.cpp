@@ -1,4 +1,4 @@
-// Stops a child process and reads its memory, as a dump does, and names whatever forbids it.
+// Stops a child process and reads its memory, as a dump does, and names the kernel setting that forbids it.
 #include "common/base/clock.h"
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
@@ -21,7 +21,7 @@ constexpr double kStopLimitS = 2;
 constexpr int64_t kCapSysPtrace = 19;
 
 constexpr std::string_view kNoStacks = "no stacks: hangs are found, but not explained";
-constexpr std::string_view kNoPositions = "hangs are found late and without their place";
+constexpr std::string_view kNoPositions = "hangs are found late and without their position";
 
 std::string status_line(std::string_view key) {
   const auto text = base::read_file("/proc/self/status");
@@ -51,7 +51,7 @@ Finding refused(std::string check, const base::Error& e, std::string_view lost) 
 }
 
 Finding try_to_stop(const DoctorChild& child) {
-  // TracedProcess lets go in its destructor.
+  // The destructor of TracedProcess resumes the child.
   const base::MonoNs begin = base::mono_ns();
   auto traced = stackdump::TracedProcess::stop(child.pid(), begin + base::s_to_ns(kStopLimitS));
   if (!traced) {
@@ -68,14 +68,14 @@ Finding try_to_stop(const DoctorChild& child) {
             .remedy = "look for a sandbox that emulates ptrace (gVisor, qemu-user)"};
   }
   return {.check = "ptrace",
-          .text = fmt::format("stopped a child, read its registers and let it go: {:.1f} ms", ms)};
+          .text = fmt::format("stopped a child, read its registers and resumed it: {:.1f} ms", ms)};
 }
 
 Finding try_to_read(const DoctorChild& child) {
   static const int64_t kKnown = 0x7870757275216f6b;
   int64_t found = 0;
   const iovec here{.iov_base = &found, .iov_len = sizeof found};
-  // A forked child has it at the same address.
+  // In a forked child the constant has the same address.
   const iovec there{.iov_base = const_cast<int64_t*>(&kKnown), .iov_len = sizeof kKnown};
   if (::process_vm_readv(child.pid(), &here, 1, &there, 1, 0) != static_cast<ssize_t>(sizeof found)) {
     base::Error e = stackdump::explain_refusal(child.pid(), errno);
@@ -85,7 +85,7 @@ Finding try_to_read(const DoctorChild& child) {
   return {.check = "memory",
           .grade = found == kKnown ? Grade::ok : Grade::fail,
           .text = found == kKnown ? "read the memory of a running child (process_vm_readv)"
-                                  : "process_vm_readv gave other bytes than there are",
+                                  : "process_vm_readv returned wrong bytes",
           .lost = found == kKnown ? std::string() : std::string(kNoPositions)};
 }
 
@@ -105,7 +105,7 @@ Finding yama() {
   if (scope == 1) {
     return {.check = "yama",
             .text =
-                "ptrace_scope 1: what xpurun starts may be traced; `xpurun stacks --pid` of others "
+                "ptrace_scope 1: processes that xpurun starts may be traced; `xpurun stacks --pid` of others "
                 "needs root"};
   }
   return {.check = "yama",
@@ -120,14 +120,14 @@ Finding yama() {
 Finding seccomp(Grade of_the_try) {
   const std::string mode = status_line("Seccomp:");
   if (mode.empty() || mode == "0") {
-    return {.check = "seccomp", .text = "no filter on this process"};
+    return {.check = "seccomp", .text = "no seccomp filter on this process"};
   }
   if (of_the_try == Grade::ok) {
-    return {.check = "seccomp", .text = "a filter is on, and lets ptrace and process_vm_readv through"};
+    return {.check = "seccomp", .text = "a seccomp filter is active and allows ptrace and process_vm_readv"};
   }
   return {.check = "seccomp",
           .grade = Grade::fail,
-          .text = "a filter is on, and what was tried above failed under it",
+          .text = "a seccomp filter is active, and the checks above failed under it",
           .lost = std::string(kNoStacks),
           .remedy =
               "docker run --cap-add=SYS_PTRACE, or a seccomp profile that allows ptrace and "
@@ -147,7 +147,7 @@ Findings check_ptrace(const DoctorContext& /*context*/) {
     return 0;
   });
   if (!child || !child->line(kStopLimitS)) {
-    return {{.check = "ptrace", .grade = Grade::fail, .text = "cannot start a child process to try on"}};
+    return {{.check = "ptrace", .grade = Grade::fail, .text = "cannot start a child process for the test"}};
   }
   Findings out{try_to_stop(*child), try_to_read(*child)};
   const Grade worst = std::max(out[0].grade, out[1].grade);

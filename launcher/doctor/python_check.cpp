@@ -1,4 +1,4 @@
-// Starts each Python that matters, reads where it stands without stopping it, and dumps it once.
+// Starts each relevant Python, reads its position without stopping it, and dumps it once.
 #include "common/base/clock.h"
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
@@ -22,7 +22,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr double kStartLimitS = 20;  // a cold file system, a shim in front of it
+constexpr double kStartLimitS = 20;  // a cold file system, a wrapper such as pyenv's shim
 constexpr double kReadLimitS = 3;
 constexpr double kDumpLimitS = 20;
 constexpr std::string_view kMarker = "xpurun_doctor_waits";
@@ -49,8 +49,8 @@ bool is_python_name(std::string_view word) {
                      [](unsigned char c) { return std::isdigit(c) != 0 || c == '.' || c == 't'; });
 }
 
-// The command's own first (itself, what a script of it runs on, an argument such as in `srun python3 x.py`),
-// then those on PATH.
+// The command's own Python first (the command itself, the interpreter of its script, or an argument as in
+// `srun python3 x.py`), then those on PATH.
 std::vector<Candidate> candidates(const DoctorContext& context) {
   std::vector<Candidate> out;
   const auto add = [&](const std::string& program, bool of_command) {
@@ -78,7 +78,7 @@ std::vector<Candidate> candidates(const DoctorContext& context) {
   return out;
 }
 
-// python and python3 are links to one program more often than not.
+// python and python3 are usually links to one program.
 std::string real_path(const std::string& path) {
   char resolved[PATH_MAX];
   return ::realpath(path.c_str(), resolved) != nullptr ? resolved : path;
@@ -95,7 +95,7 @@ base::Result<stackdump::Position> read_position(base::Pid pid) {
       }
       if (base::mono_ns() >= end) {
         return position ? base::Result<stackdump::Position>(base::fail(
-                              fmt::format("its position reads as '{}'", base::sanitize(position->function))))
+                              fmt::format("the position was read as '{}'", base::sanitize(position->function))))
                         : position;
       }
     } else if (base::mono_ns() >= end) {
@@ -105,7 +105,7 @@ base::Result<stackdump::Position> read_position(base::Pid pid) {
   }
 }
 
-// The pause, in milliseconds.
+// Dumps the process once. Returns the pause in milliseconds.
 base::Result<double> dump(base::Pid pid) {
   XPURUN_TRY_ASSIGN(const std::string program, stackdump_program());
   XPURUN_TRY_ASSIGN(const auto directory, base::TemporaryDirectory::create("xpurun-doctor"));
@@ -139,7 +139,7 @@ Finding examine(const Candidate& candidate, std::vector<std::string>& seen) {
   if (words.size() != 3) {
     out.grade = trouble;
     out.text = fmt::format("{}{} does not start", candidate.program, whose);
-    out.lost = "unknown: it could not be tried";
+    out.lost = "unknown: it could not be tested";
     out.remedy = fmt::format("{} -c pass", base::shell_quote(candidate.program));
     return out;
   }
@@ -153,14 +153,14 @@ Finding examine(const Candidate& candidate, std::vector<std::string>& seen) {
   const auto position = read_position(child->pid());
   const auto paused_ms = dump(child->pid());
   if (position && paused_ms) {
-    out.text = fmt::format("{}: position read, stacks dumped in a stop of {:.1f} ms", name, *paused_ms);
+    out.text = fmt::format("{}: position read, stacks dumped with a pause of {:.1f} ms", name, *paused_ms);
     return out;
   }
   out.grade = trouble;
   out.text = fmt::format("{}: {}", name, base::to_line(position ? paused_ms.error() : position.error()));
   out.lost =
       position ? "no Python stacks in dumps" : "hangs are found late, by system calls and CPU time alone";
-  out.remedy = "use CPython 3.8 or later, not built for debugging";
+  out.remedy = "use CPython 3.8 or later, not a debug build";
   return out;
 }
 
@@ -179,7 +179,7 @@ Findings check_python(const DoctorContext& context) {
     out.push_back({.check = "python",
                    .grade = Grade::warn,
                    .text = "no python3 on PATH",
-                   .lost = "nothing, if the command brings its own",
+                   .lost = "nothing, if the command has its own Python",
                    .remedy = "xpurun doctor -- COMMAND"});
   }
   return out;

@@ -115,13 +115,13 @@ void add_matmuls(const RankTiming& t, const std::string& rank, const Peaks& peak
     const Labels labels = {{"rank", rank}, {"dtype", type}};
     out.add("xpurun_matmul_calls", counter, "Matrix multiplications of cuBLAS and cuBLASLt.", labels,
             number(s.calls));
-    out.add("xpurun_matmul_flops", counter, "Floating-point operations of them.", labels, s.work);
-    out.add("xpurun_matmul_busy_seconds", counter, "GPU time of those that were timed.", labels, s.timed_s);
-    out.add("xpurun_matmul_timed_flops", counter, "Floating-point operations of those that were timed.",
+    out.add("xpurun_matmul_flops", counter, "Floating-point operations of matrix multiplications.", labels, s.work);
+    out.add("xpurun_matmul_busy_seconds", counter, "GPU time of timed matrix multiplications.", labels, s.timed_s);
+    out.add("xpurun_matmul_timed_flops", counter, "Floating-point operations of timed matrix multiplications.",
             labels, s.timed_work);
     if (s.possible > 0) {
       out.add("xpurun_matmul_peak_ratio", gauge,
-              "Throughput of those that were timed, as a share of the device's peak.",
+              "Throughput of timed matrix multiplications, as a share of the device's peak.",
               {{"rank", rank}, {"dtype", type}, {"peak", std::string(s.peak)}}, s.timed_work / s.possible);
     }
   }
@@ -167,10 +167,10 @@ void add_ways(const RankTiming& t, const std::string& rank, Families& out) {
   }
   for (const auto& [way, sum] : most_of(std::move(totals))) {
     const Labels labels = {{"rank", rank}, {"source", way.first}, {"algorithm", way.second}};
-    out.add("xpurun_collective_timed_calls", counter, "Collectives that were timed, by what measured them.",
+    out.add("xpurun_collective_timed_calls", counter, "Timed collectives, by source of the time.",
             labels, number(sum.calls));
     if (sum.channels > 0) {
-      out.add("xpurun_collective_channels", counter, "Channels of NCCL that those used, added up.", labels,
+      out.add("xpurun_collective_channels", counter, "Sum of NCCL channels over timed collectives.", labels,
               number(sum.channels));
     }
   }
@@ -189,11 +189,11 @@ void add_collectives(const RankTiming& t, const std::string& rank, Families& out
     const Labels labels = {{"rank", rank}, {"operation", operation}};
     out.add("xpurun_collective_calls", counter, "Collectives and point-to-point operations of NCCL.", labels,
             number(s.calls));
-    out.add("xpurun_collective_bytes", counter, "Bytes of them, by the conventions of nccl-tests.", labels,
+    out.add("xpurun_collective_bytes", counter, "Bytes of collectives, by the conventions of nccl-tests.", labels,
             s.work);
     out.add("xpurun_collective_busy_seconds", counter,
-            "Time of those that were timed, waiting for others included.", labels, s.timed_s);
-    out.add("xpurun_collective_timed_bus_bytes", counter, "Bytes on the bus of those that were timed.",
+            "Time of timed collectives, including waiting for other ranks.", labels, s.timed_s);
+    out.add("xpurun_collective_timed_bus_bytes", counter, "Bytes on the bus of timed collectives.",
             labels, s.timed_work);
   }
   std::map<std::string, Histogram> durations;
@@ -211,7 +211,7 @@ void add_collectives(const RankTiming& t, const std::string& rank, Families& out
     outstanding += live && comm.marked > comm.done ? comm.launched - comm.done : 0;
   }
   out.add("xpurun_collectives_outstanding", gauge,
-          "Collectives handed to the GPU and not known to have finished.", {{"rank", rank}},
+          "Collectives handed to the GPU and not known to be done.", {{"rank", rank}},
           number(outstanding));
 }
 
@@ -229,15 +229,15 @@ void add_memory(const RankTiming& t, const std::string& rank, Families& out) {
     const Labels labels = {{"rank", rank}, {"call", call.first}, {"direction", call.second}};
     out.add("xpurun_memory_calls", counter, "Allocations, copies and fills.", labels, number(s.calls));
     if (s.work > 0) {
-      out.add("xpurun_memory_bytes", counter, "Bytes of them.", labels, s.work);
+      out.add("xpurun_memory_bytes", counter, "Bytes of memory operations.", labels, s.work);
     }
     out.add("xpurun_memory_seconds", counter,
-            "Time of those that were timed: on the host if they block, else on the GPU.", labels, s.timed_s);
+            "Time of timed memory operations: host time if they block, else GPU time.", labels, s.timed_s);
   }
   if (graphs.calls > 0) {
     out.add("xpurun_graph_launches", counter, "Launches of CUDA graphs.", {{"rank", rank}},
             number(graphs.calls));
-    out.add("xpurun_graph_busy_seconds", counter, "GPU time of those that were timed.", {{"rank", rank}},
+    out.add("xpurun_graph_busy_seconds", counter, "GPU time of timed graph launches.", {{"rank", rank}},
             graphs.timed_s);
   }
 }
@@ -248,8 +248,8 @@ void add_gpu_time(const RankTiming& t, const std::string& rank, Families& out) {
     if (kind.samples > 0) {
       const Labels labels = {{"rank", rank}, {"kind", std::string(kind.name)}};
       out.add("xpurun_gpu_time_estimated_seconds", gauge,
-              "GPU time of all calls of a kind, estimated from those that were timed.", labels, kind.seconds);
-      out.add("xpurun_gpu_time_samples", counter, "Calls that were timed, from which it is estimated.",
+              "GPU time of all calls of a kind, estimated from timed calls.", labels, kind.seconds);
+      out.add("xpurun_gpu_time_samples", counter, "Number of timed calls behind the estimate.",
               labels, number(kind.samples));
     }
   }
@@ -263,25 +263,25 @@ void add_ourselves(const RankMetrics& r, const std::string& rank, Families& out)
   const RankTiming& t = *r.timing;
   const Labels labels = {{"rank", rank}};
   const auto health = [&](const char* name) { return number(t.health.at(name)); };
-  out.add("xpurun_timing_level", gauge, "Timing in force: 0 off, 1 light, 2 full.", labels,
+  out.add("xpurun_timing_level", gauge, "Current timing level: 0 off, 1 light, 2 full.", labels,
           static_cast<double>(t.level));
-  out.add("xpurun_sampling_period", gauge, "One call of so many of a kind is timed.", labels, t.period);
-  out.add("xpurun_overhead_seconds", counter, "Time that timing has cost the threads of the rank.", labels,
+  out.add("xpurun_sampling_period", gauge, "Sampling interval: one call of a kind in how many is timed.", labels, t.period);
+  out.add("xpurun_overhead_seconds", counter, "Cost of timing in the threads of the rank.", labels,
           health("own_ns") * kNs);
-  out.add("xpurun_poller_cpu_seconds", counter, "CPU time of the library's own thread.", labels,
+  out.add("xpurun_poller_cpu_seconds", counter, "CPU time of the preload library's poller thread.", labels,
           health("poller_cpu_ns") * kNs);
   out.add("xpurun_untraced_kernel_launches", counter,
-          "Kernels that the framework launched by itself: of their GPU time there is an estimate only.",
+          "Kernels that the framework launched itself; their GPU time is only estimated.",
           labels, health("kernel_launches"));
   out.add("xpurun_captured_calls", counter, "Calls that went into a CUDA graph.", labels, health("captured"));
-  out.add("xpurun_own_cuda_errors", counter, "CUDA calls of the library that failed.", labels,
+  out.add("xpurun_own_cuda_errors", counter, "Failed CUDA calls of the preload library.", labels,
           health("cuda_errors"));
   for (const auto& [stage, name] :
        {std::pair("event_pool", "no_event"), std::pair("stream", "stream_full"),
         std::pair("queue", "queue_full"), std::pair("ring", "ring_dropped"), std::pair("table", "table_full"),
         std::pair("communicators", "comms_full"), std::pair("profiler", "profiler_full"),
         std::pair("profiler_lost", "profiler_lost")}) {
-    out.add("xpurun_events_dropped", counter, "Durations, or entries, that found no room, by place.",
+    out.add("xpurun_events_dropped", counter, "Durations or entries that found no room, by place.",
             {{"rank", rank}, {"stage", stage}}, health(name));
   }
   out.add("xpurun_events_dropped", counter, "", {{"rank", rank}, {"stage", "file"}},
@@ -306,11 +306,11 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
     who.insert(who.end(), {{"gpu_uuid", timed ? r.timing->device_uuid : ""},
                            {"pci_bus_id", timed ? r.timing->pci_bus_id : ""},
                            {"gpu", timed ? r.timing->device_name : ""}});
-    out.add("xpurun_rank", info, "Identity of a rank, to join the other families with.", who, 1);
+    out.add("xpurun_rank", info, "Identity of a rank, to join with other families.", who, 1);
     out.add("xpurun_hang", gauge, "1 while the rank is part of a hang.", {{"rank", rank_label(r.rank)}},
             r.hung ? 1 : 0);
     if (r.still_s >= 0) {
-      out.add("xpurun_still_seconds", gauge, "Time since the rank's main thread was last seen to move.",
+      out.add("xpurun_still_seconds", gauge, "Time since the last observed progress of the rank's main thread.",
               {{"rank", rank_label(r.rank)}}, r.still_s);
     }
     if (timed) {

@@ -1,4 +1,4 @@
-// The names under which the metrics of other tools are known, for the dashboards made for those tools.
+// Metric names of other tools, for the dashboards made for those tools.
 #pragma once
 
 #include "launcher/metrics/families.h"

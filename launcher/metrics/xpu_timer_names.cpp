@@ -19,7 +19,7 @@ struct Statistics {
   double p99 = 0;
   double p9999 = 0;
   double minimum = 0;
-  double throughput = 0;  // work a microsecond
+  double throughput = 0;  // work per microsecond
 };
 
 Statistics statistics_of(const std::deque<RecentSeries::Sample>& samples) {
@@ -108,8 +108,8 @@ void add_memory_counters(const NodeMetrics& node, const RankMetrics& rank, Famil
 void add_common(const NodeMetrics& node, const RankMetrics& rank, Families& out) {
   const Labels labels = common_labels(node, rank);
   out.add_integer("XPU_TIMER_COMMON_HANG", "1 while the rank is part of a hang.", labels, rank.hung ? 1 : 0);
-  out.add_integer("XPU_TIMER_COMMON_START_DUMP", "1 while stacks are taken.", labels, node.dumping ? 1 : 0);
-  out.add("XPU_TIMER_COMMON_END_DUMP", FamilyType::gauge, "Seconds that the last dump took.", labels,
+  out.add_integer("XPU_TIMER_COMMON_START_DUMP", "1 during a dump.", labels, node.dumping ? 1 : 0);
+  out.add("XPU_TIMER_COMMON_END_DUMP", FamilyType::gauge, "Duration of the last dump in seconds.", labels,
           node.last_dump_s);
 }
 
@@ -150,7 +150,7 @@ void add_atorch(const NodeMetrics& node, Families& out) {
       const auto add = [&](const char* suffix, const char* help, double value) {
         out.add(name + suffix, FamilyType::gauge, help, labels, value);
       };
-      add("_qps", "Calls a second.", series.calls_per_s);
+      add("_qps", "Calls per second.", series.calls_per_s);
       add("_avg_latency", "Mean duration in microseconds.", s.average);
       add("_max_latency", "Longest duration in microseconds.", s.maximum);
       add("_p99_latency", "99th percentile of the duration in microseconds.", s.p99);
@@ -172,7 +172,7 @@ void add_xpu_timer(const NodeMetrics& node, Families& out) {
     }
     const auto health = [&](const char* name) { return rank.timing->health.at(name); };
     const uint64_t unfinished = health("samples") - std::min(health("samples"), health("completed"));
-    out.add_integer("XPU_TIMER_COMMON_WORK_QUEUE_SIZE", "Timed calls not known to have finished.",
+    out.add_integer("XPU_TIMER_COMMON_WORK_QUEUE_SIZE", "Timed calls not known to be done.",
                     common_labels(node, rank), unfinished);
     add_recent(node, rank, out);
     add_memory_counters(node, rank, out);

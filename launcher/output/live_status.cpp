@@ -173,7 +173,7 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
     }
     return s;
   } catch (const json::exception&) {
-    return base::fail(base::Error{.what = "xpurun gave an answer that cannot be read", .id = "E-CONTROL"});
+    return base::fail(base::Error{.what = "xpurun sent an invalid answer", .id = "E-CONTROL"});
   }
 }
 

@@ -18,7 +18,7 @@ namespace xpurun::launcher {
 namespace {
 constexpr size_t kMostKept = 256 * 1024;
 constexpr double kRetryS = 0.05;
-// A pipe that is writable takes so much without waiting (pipe(7): PIPE_BUF).
+// A writable pipe accepts this many bytes without waiting (PIPE_BUF, pipe(7)).
 constexpr size_t kPipeStep = 4096;
 
 bool writable(int fd, int wait_ms) {
@@ -36,7 +36,7 @@ Messages::Messages(EventLoop& loop, int fd) : loop_(loop), fd_(fd) {
     way_ = Way::socket;
   } else if (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)) {
     may_block_ = true;
-    // O_NONBLOCK on the shared description would be the ranks' too. A regular file opened anew would lose its
+    // O_NONBLOCK on the shared file description would also affect the ranks. A reopened regular file would lose its
     // position.
     own_.reset(
         ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
@@ -73,11 +73,11 @@ void Messages::pump() {
       retry_ = loop_.after(kRetryS, [this] { pump(); });
       return;
     } else if (n == 0 || errno != EINTR) {
-      // Nobody reads any more, or the disk is full: the run directory has it.
+      // The reader is gone or the disk is full. xpurun.log has the messages.
       kept_.clear();
     }
     if (kept_.empty() && dropped_ != 0) {
-      kept_ = fmt::format("xpurun: {} lines were dropped: nobody read them\n", std::exchange(dropped_, 0));
+      kept_ = fmt::format("xpurun: {} lines were dropped: the stream accepted no more\n", std::exchange(dropped_, 0));
     }
   }
 }

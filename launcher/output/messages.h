@@ -1,6 +1,6 @@
-// Messages: what the supervisor says on standard error. A reader that has stopped reading must not stop the
-// supervisor: what the stream does not take is kept, tried again from the event loop, and beyond a bound
-// dropped, which is said. The stream is shared with the job, so its own flags are not touched.
+// Messages: the supervisor's messages on standard error. A reader that stops reading must not block the supervisor:
+// lines that the stream does not accept are kept up to a limit and retried from the event loop; beyond the limit they
+// are dropped, and their number is reported. The stream is shared with the job, so its flags are not changed.
 #pragma once
 
 #include "common/base/os/fd.h"
@@ -13,7 +13,7 @@ namespace xpurun::launcher {
 
 class Messages {
  public:
-  // `fd` stays the caller's and open.
+  // The caller owns `fd` and keeps it open.
   Messages(EventLoop& loop, int fd);
   ~Messages();
   Messages(const Messages&) = delete;
@@ -21,16 +21,16 @@ class Messages {
 
   // "xpurun: " and a newline are added.
   void say(std::string_view line);
-  // Whole lines as they are.
+  // Complete lines, unchanged.
   void write(std::string_view lines);
-  // Waits for what is kept, so long at most.
+  // Waits at most `patience_s` until the kept lines are written.
   void flush(double patience_s);
 
  private:
   enum class Way {
-    own_description,  // opened anew, non-blocking
-    socket,           // asked not to wait with every write
-    direct,           // a file, or a stream that can only be asked before
+    own_description,  // reopened, non-blocking
+    socket,           // MSG_DONTWAIT on every write
+    direct,           // a file, or a stream that is polled before each write
   };
 
   void pump();

@@ -45,7 +45,7 @@ Screen::Screen(Screen&& other) noexcept
 base::Result<Screen> Screen::open() {
   Screen out;
   if (::tcgetattr(STDIN_FILENO, &out.saved_) != 0) {
-    return base::fail_errno("standard input is no terminal");
+    return base::fail_errno("standard input is not a terminal");
   }
   const sigset_t set = watched();
   out.signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));

@@ -8,9 +8,9 @@
 namespace xpurun::launcher {
 
 namespace {
-constexpr size_t kNarrow = 60;  // below it, explanations go under their terms
+constexpr size_t kNarrow = 60;  // columns; on narrower terminals, explanations go below their terms
 constexpr size_t kTermIndent = 2;
-constexpr size_t kUnderIndent = 8;  // of explanations under their terms
+constexpr size_t kUnderIndent = 8;  // indent of such explanations
 }  // namespace
 
 std::string text_block(std::string_view text, size_t columns, size_t indent) {

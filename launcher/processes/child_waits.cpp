@@ -7,13 +7,13 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Those of the standard library, from the system call out to the user's call.
+// Enough for the standard library's frames between the system call and the user's call.
 constexpr size_t kFrames = 8;
 constexpr base::MonoNs kOpenAgain = 1'000'000'000;
 constexpr base::MonoNs kLinger = 30'000'000'000;
 
 struct Pattern {
-  std::string_view file;  // its end
+  std::string_view file;  // end of the path
   std::string_view function;
   ProcessWait wait;
 };

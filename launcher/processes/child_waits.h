@@ -15,8 +15,8 @@
 namespace xpurun::launcher {
 
 // Whether a main thread whose innermost Python frames are these waits for a process. `launcher`: in
-// torch.multiprocessing.spawn(), which does nothing else; `perhaps`: torch's loader of data, among others,
-// ends its workers with the same join().
+// torch.multiprocessing.spawn(), which does nothing else; `perhaps`: in a join() that for example torch's data loader
+// also uses to end its workers.
 enum class ProcessWait { none, perhaps, launcher };
 ProcessWait process_wait(const std::vector<stackdump::CodeName>& innermost_first);
 
@@ -33,8 +33,8 @@ class ChildWaits {
   struct Watched {
     std::optional<stackdump::PositionReader> reader;
     base::MonoNs next_open = 0;
-    base::MonoNs since = 0;  // 0: it does not wait
-    base::MonoNs last = 0;   // seen waiting
+    base::MonoNs since = 0;  // 0: not waiting
+    base::MonoNs last = 0;   // last time seen waiting
     bool counts = false;
   };
 

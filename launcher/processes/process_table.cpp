@@ -184,9 +184,9 @@ bool ProcessTable::known_rank_before(const TrackedProcess& p) const {
                      [&](const auto& entry) { return is_it(entry.second); });
 }
 
-// Orphans, which are our children now, with the variables of a rank that was known before them. A launcher
-// that restarts a rank is that rank's parent, so a new rank is no orphan; one that has been a rank stays one
-// when its launcher ends.
+// Finds orphans (now children of xpurun, the subreaper) with the variables of a rank that was known before them:
+// helpers that an ended rank left behind. A restarted rank is a child of its launcher and so not an orphan. A process
+// that has been a rank stays a rank when its launcher ends.
 void ProcessTable::find_left_behind() {
   for (auto& [pid, p] : processes_) {
     const bool orphan = p.record.ppid == supervisor_ && pid != main_;
@@ -207,7 +207,7 @@ const TrackedProcess* ProcessTable::topmost_python() const {
   return chosen;
 }
 
-// The processes that a fork server has forked look like it.
+// Processes forked by a fork server have the server's arguments.
 bool ProcessTable::is_helper(const TrackedProcess& p) const {
   const TrackedProcess* parent = find(p.record.ppid);
   switch (multiprocessing_part(p.record.cmdline)) {
@@ -281,8 +281,8 @@ void ProcessTable::number_spawned() {
   }
 }
 
-// No launcher's variables anywhere: rank 0 is the topmost Python process, or the ranks are those that it only
-// waits for; without Python, the command itself.
+// For jobs without a launcher's variables: rank 0 is the topmost Python process; or, if that process only waits for
+// others, the ranks are those others; without Python, the command itself.
 void ProcessTable::assign_by_parents() {
   std::vector<TrackedProcess*> ranks;
   if (const TrackedProcess* top = topmost_python()) {
@@ -456,7 +456,7 @@ std::vector<model::ProcessRecord> ProcessTable::records() const {
     add(p);
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
-    // Ranks first, in order; then the rest as it appeared.
+    // Ranks first, in order; then the others in order of discovery.
     const auto key = [](const model::ProcessRecord& r) {
       return std::tuple(r.role != model::ProcessRole::rank, r.role == model::ProcessRole::rank ? r.rank : 0,
                         r.seen_s, r.pid);

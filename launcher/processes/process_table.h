@@ -21,7 +21,7 @@ namespace xpurun::launcher {
 
 struct TrackedProcess {
   model::ProcessRecord record;
-  std::optional<Identity> identity;  // from its environment; says nothing yet about its role
+  std::optional<Identity> identity;  // from its environment; does not determine the role
   Pidfd pidfd;
   std::string exe;
   bool alive = true;
@@ -42,18 +42,18 @@ class ProcessTable {
   void ignore(base::Pid pid) { ignored_.insert(pid); }
   void unignore(base::Pid pid) { ignored_.erase(pid); }
 
-  // The command itself, which is a child of ours.
+  // The command itself, a child of xpurun.
   void set_main(base::Pid pid) { main_ = pid; }
   base::Pid main() const { return main_; }
-  // Without a pidfd by its number, which stays its own until we reap it.
+  // Without a pidfd, signals by pid, which is safe until xpurun reaps the process.
   void signal_main(int signal) const;
 
   // Walks the tree, records new processes, notices exec, and assigns all roles again.
   void refresh();
   // Marks one process dead; its record stays.
   void mark_dead(base::Pid pid);
-  // Python processes that only wait for processes which they have started: where no launcher's variables tell
-  // the ranks apart, they are launchers, and those processes the ranks, numbered in the order of their start.
+  // Python processes that only wait for processes that they started. Without a launcher's variables, these are
+  // launchers, and the processes that they wait for are the ranks, numbered in start order.
   // Takes effect with the next refresh().
   void set_spawners(std::set<base::Pid> pids) { spawners_ = std::move(pids); }
   const std::set<base::Pid>& spawners() const { return spawners_; }
@@ -69,13 +69,13 @@ class ProcessTable {
   // Living processes with role "rank", by rank.
   std::vector<const TrackedProcess*> living_ranks() const;
   std::vector<const TrackedProcess*> living() const;
-  // The living processes below this one.
+  // The living descendants of this process.
   std::vector<Descendant> descendants_of(base::Pid pid) const;
   std::vector<const TrackedProcess*> dead_ranks() const;
   // Every process for the record: ranks, workers, agents, the command, living and dead.
   std::vector<model::ProcessRecord> records() const;
   int world_size() const;
-  // Whether ranks were told apart, not merely one taken for the single process of the job.
+  // Whether several ranks were identified, rather than a single process taken as the only rank.
   bool multi_process() const { return kind_.has_value() || world_size() > 1; }
 
  private:
@@ -87,9 +87,9 @@ class ProcessTable {
   bool known_rank_before(const TrackedProcess& p) const;
   const TrackedProcess* topmost_python() const;
   bool has_python_below(base::Pid ancestor) const;
-  // A process that Python's multiprocessing keeps for itself.
+  // Whether this is an internal process of Python's multiprocessing (resource tracker, fork server).
   bool is_helper(const TrackedProcess& p) const;
-  // The nearest Python processes below one, multiprocessing's own helpers left out.
+  // The nearest Python descendants of a process, without multiprocessing's internal processes.
   std::vector<TrackedProcess*> started_by(base::Pid pid);
   void find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>& ranks);
   void number_spawned();
@@ -102,7 +102,7 @@ class ProcessTable {
   std::set<base::Pid> ignored_;
   std::map<base::Pid, TrackedProcess> processes_;  // by pid; a reused pid moves the old one to dead_
   std::vector<TrackedProcess> dead_;
-  std::optional<IdentityKind> kind_;  // the kind that counts in this job
+  std::optional<IdentityKind> kind_;  // the kind of identity used in this job
   std::set<base::Pid> spawners_;
   std::function<void(const TrackedProcess&)> on_found_;
 };

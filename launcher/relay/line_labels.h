@@ -1,5 +1,5 @@
-// LineLabels: the ranks in front of the lines of one stream of ours that several ranks share (--prefix). Text
-// that does not end a line keeps its line open: its continuation gets no label, and another rank's text
+// LineLabels: puts the rank in front of each line of an output stream that several ranks share (--prefix). Text
+// without a final newline keeps its line open: the continuation gets no label, and another rank's text
 // begins a new line. Pure.
 #pragma once
 
@@ -12,11 +12,11 @@ namespace xpurun::launcher {
 
 class LineLabels {
  public:
-  // `text` of a rank as it is to be written.
+  // Returns `text` of a rank with its labels.
   std::string label(uint32_t rank, std::string_view text);
 
  private:
-  std::optional<uint32_t> open_;  // whose line has not ended yet
+  std::optional<uint32_t> open_;  // rank of the open line
 };
 
 }  // namespace xpurun::launcher

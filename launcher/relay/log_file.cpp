@@ -50,7 +50,7 @@ bool LogFile::note_loss() {
   const std::string note = fmt::format("\n[xpurun: {} bytes of output are missing here: {}]\n", lost_, why);
   const size_t done = try_write(note);
   if (done < note.size()) {
-    // Not half a note again and again. A failure here is one more try later.
+    // Removes a partly written note, or each retry would add another part. A failure only leaves that part.
     (void)!::ftruncate(file_.get(), ::lseek(file_.get(), 0, SEEK_END) - static_cast<off_t>(done));
     return false;
   }
@@ -73,7 +73,7 @@ void LogFile::write(std::string_view bytes, base::MonoNs now) {
   retry_at_ = now + base::s_to_ns(kRetryS);
   if (!complained_) {
     complained_ = true;
-    complain_(fmt::format("cannot write {}: {}; the job goes on, this output is only repeated here", path_,
+    complain_(fmt::format("cannot write {}: {}; the job continues, this output is only repeated here", path_,
                           std::strerror(error_)));
   }
 }

@@ -1,5 +1,5 @@
-// LogFile: the file that one stream of one rank is kept in. What cannot be written is counted, tried again
-// later, and noted in the file once it can be written. Used by the thread that writes files only.
+// LogFile: the file of one stream of one rank. Bytes that cannot be written are counted, and their number is
+// noted in the file when writing works again. Used by the file thread only.
 #pragma once
 
 #include "common/base/clock.h"
@@ -14,16 +14,16 @@ namespace xpurun::launcher {
 
 class LogFile {
  public:
-  // `complain` gets one line the first time that writing fails.
+  // `complain` gets one line at the first failure.
   LogFile(std::string path, std::function<void(const std::string&)> complain);
 
   void write(std::string_view bytes, base::MonoNs now);
-  // Bytes that were not even tried, because the file system did not answer.
+  // Counts bytes that were dropped without a try, because the file system did not answer.
   void skip(uint64_t bytes) { lost_ += bytes; }
   uint64_t lost() const { return lost_; }
 
  private:
-  // Bytes written before an error, whose number is left in error_.
+  // Returns the number of bytes written; on an error, error_ has the errno.
   size_t try_write(std::string_view bytes);
   bool open();
   bool note_loss();
@@ -31,7 +31,7 @@ class LogFile {
   std::string path_;
   std::function<void(const std::string&)> complain_;
   base::UniqueFd file_;
-  uint64_t lost_ = 0;  // since the last byte that was written
+  uint64_t lost_ = 0;  // bytes since the last successful write
   int error_ = 0;
   base::MonoNs retry_at_ = 0;
   bool complained_ = false;

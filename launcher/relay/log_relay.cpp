@@ -22,11 +22,12 @@ namespace {
 
 constexpr int kBacklog = 1024;
 
-// Abstract: asks no file system, leaves nothing behind. A name that nobody guesses.
+// An abstract socket needs no file system and leaves nothing behind. Its name is random, so that no other
+// user can guess it.
 base::Result<base::UniqueFd> listen_abstract(std::string& name) {
   uint64_t random[2] = {};
   if (::getrandom(random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) {
-    return base::fail_errno("no random number");
+    return base::fail_errno("cannot read random bytes");
   }
   name = fmt::format("xpurun-logs-{:016x}{:016x}", random[0], random[1]);
   sockaddr_un address{};
@@ -36,7 +37,7 @@ base::Result<base::UniqueFd> listen_abstract(std::string& name) {
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
       ::listen(fd.get(), kBacklog) != 0) {
-    return base::fail_errno("no socket for the ranks' output");
+    return base::fail_errno("cannot create a socket for the ranks' output");
   }
   return fd;
 }
@@ -53,17 +54,18 @@ base::Result<std::string> LogRelay::start(const std::string& directory, LinePref
   struct stat out {};
   struct stat err {};
   if (::fstat(STDOUT_FILENO, &out) != 0 || ::fstat(STDERR_FILENO, &err) != 0) {
-    return base::fail_errno("no standard output or error to take logs from");
+    return base::fail_errno("no standard output or error to read logs from");
   }
   std::string name;
   XPURUN_TRY_ASSIGN(base::UniqueFd listener, listen_abstract(name));
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-    return base::fail_errno("no socket to the relay");
+    return base::fail_errno("cannot create a socket to the relay");
   }
   base::UniqueFd ours(pair[0]);
   base::UniqueFd theirs(pair[1]);
-  // We are single-threaded, so a fork without exec is safe; it needs no file of ours and no free memory.
+  // The supervisor is single-threaded, so a fork without exec is safe. It needs neither a program file nor much
+  // memory.
   const pid_t pid = ::fork();
   if (pid < 0) {
     return base::fail_errno("cannot start the relay");

@@ -1,4 +1,4 @@
-// LogRelay: the supervisor's side of the relay (relay_process.h): starts it, and has it finish.
+// LogRelay: the supervisor's side of the relay (relay_process.h): starts the relay and lets it finish.
 #pragma once
 
 #include "common/base/ids.h"
@@ -20,15 +20,14 @@ class LogRelay {
   LogRelay(const LogRelay&) = delete;
   LogRelay& operator=(const LogRelay&) = delete;
 
-  // `directory` is <run>/ranks, absolute; it need not exist. The value of wire::kLogsEnv for our own standard
-  // streams.
+  // `directory` is <run>/ranks, absolute; it need not exist. Returns the value of wire::kLogsEnv for xpurun's
+  // standard streams.
   base::Result<std::string> start(const std::string& directory, LinePrefix prefix);
   base::Pid pid() const { return pid_; }
   // True if it was the relay.
   bool helper_ended(base::Pid pid, base::WaitStatus status);
 
-  // `done` is called, later, when everything that ranks have written so far has been repeated, or give_up()
-  // was called.
+  // Calls `done` later, when all output of the ranks so far has been repeated, or after give_up().
   void finish(std::function<void()> done);
   void give_up() { finished(); }
 

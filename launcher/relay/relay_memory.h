@@ -1,5 +1,5 @@
-// RelayMemory: what a relay must know to take over from one that was killed, in memory that outlives both:
-// the descriptors that its keeper has open, too. One relay at a time writes it.
+// RelayMemory: the state that a successor needs after a relay was killed, in shared memory of the keeper: the
+// descriptors, which the keeper has open too. One relay at a time writes it.
 #pragma once
 
 #include "common/wire/logs.h"
@@ -18,7 +18,7 @@ struct KeptPipe {
 
 class RelayMemory {
  public:
-  // Null if there is no memory: then nothing is remembered.
+  // If the mapping fails, nothing is recorded.
   RelayMemory(int listener, int channel);
 
   void add(const KeptPipe& pipe);
@@ -34,7 +34,7 @@ class RelayMemory {
   void finish();
 
   bool works() const { return shared_ != nullptr; }
-  // The descriptors that are remembered.
+  // The recorded descriptors.
   std::vector<int> descriptors() const;
 
  private:

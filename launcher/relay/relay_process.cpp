@@ -32,14 +32,14 @@ namespace xpurun::launcher {
 
 namespace {
 
-// As large as an unprivileged user may have: a rank then seldom waits for us.
+// The limit for unprivileged users (fs.pipe-max-size): a large pipe rarely makes a rank wait for the relay.
 constexpr int kPipeBytes = 1 << 20;
 constexpr size_t kChunk = 256 * 1024;
-// A line longer than this is passed on in pieces.
+// Bytes. Longer lines are passed on in pieces.
 constexpr size_t kLongestLine = 64 * 1024;
-// A write that takes longer means that the file system stands still: ranks wait for it no more.
+// A longer write means that the file system has stalled: output for files is then dropped instead of delaying ranks.
 constexpr double kDiskPatienceS = 2;
-// The same without writers and supervisor: nothing is left to wait for but the disk.
+// The limit after all writers and the supervisor have ended: then only the disk is left to wait for.
 constexpr double kLastPatienceS = 60;
 constexpr int kPauseMs = 50;
 
@@ -47,10 +47,10 @@ struct Stream {
   uint32_t rank;
   wire::LogStream which;
   std::unique_ptr<LogFile> file;  // the file thread's
-  uint64_t skipped = 0;           // bytes not given to the file thread, which stands still
+  uint64_t skipped = 0;           // bytes not given to the stalled file thread
   bool told = false;
-  std::string held;  // beginning of a line that has not ended yet
-  int pipes = 0;     // open ones
+  std::string held;  // beginning of an unfinished line
+  int pipes = 0;     // number of open pipes
 };
 
 struct Pipe {
@@ -88,7 +88,7 @@ class RelayProcess {
   Sink* files_;
   Sink* out_;
   Sink* err_;
-  std::mutex streams_mutex_;  // of the vector; the elements stay where they are
+  std::mutex streams_mutex_;  // guards the vector; the elements do not move
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<Pipe> pipes_;
   bool finishing_ = false;
@@ -152,7 +152,7 @@ size_t RelayProcess::stream_for(uint32_t rank, wire::LogStream which) {
 void RelayProcess::accept_rank() {
   const base::UniqueFd connection(::accept4(setup_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!connection) {
-    // EMFILE: do not spin. The rank keeps its own stream after its time limit.
+    // Do not spin. The rank keeps its original stream after its time limit.
     if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
       (void)::poll(nullptr, 0, kPauseMs);
     }
@@ -162,7 +162,7 @@ void RelayProcess::accept_rank() {
   socklen_t size = sizeof peer;
   const bool ours = ::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
                     (peer.uid == ::geteuid() || peer.uid == 0);
-  // The request follows at once; a stranger's silence must not hold the ranks' output.
+  // A rank sends its request at once. A foreign client that sends nothing must not block the ranks' output.
   const timeval patience{.tv_sec = 0, .tv_usec = 200'000};
   (void)::setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   wire::LogRequest request{};
@@ -179,7 +179,7 @@ void RelayProcess::answer(int connection, const wire::LogRequest& request) {
   }
   auto [read_end, write_end] = std::move(*pipe);
   (void)::fcntl(read_end.get(), F_SETPIPE_SZ, kPipeBytes);
-  // The flag is of this end alone: the rank's end blocks as files and terminals do.
+  // O_NONBLOCK affects only this end of the pipe: the rank's end blocks, as files and terminals do.
   (void)::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
   char byte = 'p';
   iovec data{&byte, 1};
@@ -197,7 +197,7 @@ void RelayProcess::answer(int connection, const wire::LogRequest& request) {
   std::memcpy(CMSG_DATA(header), &passed, sizeof passed);
   const bool err = request.stream == static_cast<uint16_t>(wire::LogStream::err);
   const auto which = err ? wire::LogStream::err : wire::LogStream::out;
-  // Before the rank has it: from then on nobody but a reader may close the other end.
+  // Before the rank gets its end: from then on the read end must survive a killed relay.
   memory_.add({.fd = read_end.get(), .rank = request.rank, .which = which});
   if (::sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) {
     const size_t index = stream_for(request.rank, which);
@@ -242,7 +242,7 @@ void RelayProcess::repeat_lines(Stream& stream, size_t index, std::string_view b
 
 void RelayProcess::flush_held(Stream& stream, size_t index) {
   if (setup_.prefix == LinePrefix::rank && !stream.held.empty()) {
-    // A labelled line is ours to end: processes that are no ranks write to our streams, too.
+    // A labelled line is always ended here, because processes without a rank write to the same streams.
     stream.held += '\n';
   }
   repeat_sink(stream).push({.stream = index, .rank = stream.rank, .bytes = std::exchange(stream.held, {})});
@@ -274,15 +274,15 @@ void RelayProcess::hear_supervisor() {
     finishing_ = true;
     memory_.finish();
   } else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-    // Killed: the ranks go on, and so does their output.
+    // The supervisor was killed: the ranks and their output continue.
     supervised_ = false;
     memory_.close_channel();
     setup_.channel.reset();
   }
 }
 
-// What was written before the supervisor asked has been read: once it is repeated, our streams belong to
-// others.
+// All output written before the supervisor's request has been read. Once it is repeated, the relay must not
+// write to the streams any more.
 void RelayProcess::finish_if_drained(bool drained) {
   if (!finishing_ || !drained || !setup_.channel) {
     return;
@@ -348,7 +348,7 @@ void RelayProcess::run() {
       }
     }
     if (ready > 0 && waiting[1].revents != 0) {
-      // The pipes were looked at after the channel: what was written before its word has been seen.
+      // The pipes were polled after the channel, so all output from before the request has been read.
       hear_supervisor();
     }
     if (ready > 0 && waiting[2].revents != 0) {
@@ -360,8 +360,8 @@ void RelayProcess::run() {
   }
 }
 
-// Nothing of the supervisor's may be kept open by a process that outlives it, nor anything of a relay that
-// was killed. `kept` is sorted.
+// A process that outlives the supervisor must not keep the supervisor's descriptors open, nor those of a killed
+// relay. `kept` is sorted.
 void close_all_but(const std::vector<int>& kept) {
   unsigned next = STDERR_FILENO + 1;
   for (const int fd : kept) {
@@ -374,14 +374,14 @@ void close_all_but(const std::vector<int>& kept) {
   ::close_range(next, ~0U, 0);
 }
 
-// A process that shares our descriptors: what it opens stays open when it is killed. The raw system call,
-// because fork() cannot share them and clone() wants a stack.
+// Forks a process that shares this process's descriptor table (CLONE_FILES): descriptors that it opens stay open when
+// it is killed. The raw system call, because fork() cannot share the table and glibc's clone() needs a stack.
 pid_t fork_with_descriptors() {
   return static_cast<pid_t>(::syscall(SYS_clone, CLONE_FILES | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
 }
 
-// Without a reader of its pipes, SIGPIPE would end a rank. A relay that is killed, by the kernel for memory
-// as an example, gets a successor.
+// Without a reader of the pipes, SIGPIPE would end the ranks. So a killed relay (for example by the OOM killer)
+// gets a successor.
 [[noreturn]] void keep_relay(const RelaySetup& setup, RelayMemory& memory) {
   for (;;) {
     const pid_t pid = memory.works() ? fork_with_descriptors() : -1;
@@ -400,7 +400,7 @@ pid_t fork_with_descriptors() {
       ::_exit(WEXITSTATUS(status));
     }
     close_all_but(memory.descriptors());
-    (void)::poll(nullptr, 0, kPauseMs);  // one that dies at once, again and again
+    (void)::poll(nullptr, 0, kPauseMs);  // pause, in case each successor dies at once
   }
 }
 
@@ -410,8 +410,8 @@ void run_relay(RelaySetup setup) {
   RelayMemory memory(setup.listener.get(), setup.channel.get());
   close_all_but({std::min(setup.listener.get(), setup.channel.get()),
                  std::max(setup.listener.get(), setup.channel.get())});
-  // Not the terminal's, and not what a scheduler sends to every process of the job: the ranks may have much
-  // to say on their way out. The end of the writers is ours. Write errors are no signals.
+  // Ignores the terminal's signals and those that a scheduler sends to all processes of the job, because ranks
+  // write output until they end. The relay ends with the last writer. SIGPIPE and SIGXFSZ become write errors.
   sigset_t all;
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);

@@ -1,7 +1,7 @@
-// RelayProcess: what the relay does (--logs): gives ranks pipes, reads them, keeps what arrives in files and
-// repeats it on our streams. It is a process in a session of its own, so that ranks can go on writing when
-// the supervisor has been killed, and it ends when the supervisor and all writers have gone. It never waits
-// for a disk or for our streams itself: sinks do.
+// RelayProcess: the relay (--logs). It gives pipes to ranks, reads the pipes, writes the output to files and
+// repeats it on xpurun's streams. The relay is a process in its own session, so that ranks can write after the
+// supervisor was killed; it ends when the supervisor and all writers have ended. It never waits
+// for a disk or an output stream itself: its sinks do.
 #pragma once
 
 #include "common/base/os/fd.h"
@@ -11,7 +11,7 @@
 
 namespace xpurun::launcher {
 
-// What the supervisor sends, and gets back once everything written before has been repeated.
+// Request of the supervisor; sent back once all output from before the request has been repeated.
 inline constexpr char kRelayFinish = 'f';
 inline constexpr char kRelayFinished = 'd';
 

@@ -12,7 +12,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// 0, or the error. Another program may have made the stream non-blocking: it is shared.
+// Returns 0 or errno. Waits on EAGAIN: the stream is shared, and another program may have made it non-blocking.
 int write_patiently(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
@@ -46,7 +46,7 @@ void Repeater::write(const Output& output) {
   if (!complained_ && target_ != STDERR_FILENO) {
     complained_ = true;
     complain_(fmt::format(
-        "cannot repeat the ranks' output on standard output: {}; the job goes on, its output is in the "
+        "cannot repeat the ranks' output on standard output: {}; the job continues, its output is in the "
         "run directory",
         std::strerror(error)));
   }

@@ -1,5 +1,5 @@
-// Repeater: repeats the ranks' output on one of our own streams. Used by the thread of its sink only. Writes
-// block as the rank's own would without us; what can never succeed is said once and left.
+// Repeater: repeats the ranks' output on one of xpurun's streams. Used by the thread of its sink only. Writes
+// block, as the rank's own writes would without xpurun. After a permanent failure it reports once and stops.
 #pragma once
 
 #include "launcher/relay/line_labels.h"
@@ -19,7 +19,7 @@ class Repeater {
       : target_(target), prefix_(prefix), complain_(std::move(complain)) {}
 
   void write(const Output& output);
-  // From now on nothing is repeated. Any thread.
+  // Stops repeating. Any thread.
   void stop() { stopped_ = true; }
 
  private:

@@ -1,6 +1,6 @@
 // Sink: a thread that writes its input, in order, to a target that may stall (a terminal, a pipe, a disk). No
-// other thread waits for the target. The queue is bounded by whoever asks has_room() before push(). Threads:
-// every public function may be called from any thread; `write` runs on the sink's own.
+// other thread waits for the target. The caller bounds the queue by calling has_room() before push(). Threads:
+// every public function may be called from any thread; `write` runs on the sink's own thread.
 #pragma once
 
 #include "common/base/clock.h"
@@ -17,14 +17,14 @@ namespace xpurun::launcher {
 struct Output {
   size_t stream = 0;
   uint32_t rank = 0;
-  bool ours = false;  // a message of xpurun's own
-  uint64_t lost = 0;  // bytes before these that were dropped
+  bool ours = false;  // a message of xpurun
+  uint64_t lost = 0;  // number of bytes dropped before these
   std::string bytes;
 };
 
 class Sink {
  public:
-  // `woken` is called when there is room again, and when nothing is left to do.
+  // `woken` is called when there is room again, and when the queue is empty.
   Sink(std::function<void(const Output&)> write, std::function<void()> woken);
   // The thread lives as long as the process: it may be inside a write that never returns.
   ~Sink() = delete;
@@ -33,7 +33,7 @@ class Sink {
 
   bool has_room() const;
   bool idle() const;
-  // How long the present write has taken so far.
+  // Duration of the current write so far, in seconds.
   double stuck_s() const;
   void push(Output output);
 
@@ -45,7 +45,7 @@ class Sink {
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Output> queue_;
-  size_t queued_ = 0;               // bytes, the write under way included
+  size_t queued_ = 0;               // bytes, including the current write
   base::MonoNs writing_since_ = 0;  // 0: not writing
 };
 

@@ -49,7 +49,7 @@ base::Status remove_content(base::UniqueFd dir, std::string_view spare, dev_t de
 base::Status remove_entry(int dir, const std::string& name, dev_t device, int depth) {
   struct stat st {};
   if (::fstatat(dir, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) {
-    return errno == ENOENT ? base::Status() : base::fail_errno(fmt::format("cannot look at {}", name));
+    return errno == ENOENT ? base::Status() : base::fail_errno(fmt::format("cannot stat {}", name));
   }
   if (!S_ISDIR(st.st_mode)) {
     return ::unlinkat(dir, name.c_str(), 0) == 0 || errno == ENOENT
@@ -107,10 +107,10 @@ base::Status remove_run(const std::string& runs_dir, const RunEntry& run) {
   if (!dir || ::fstat(dir.get(), &st) != 0) {
     return base::fail_errno(fmt::format("cannot open {}", run.path));
   }
-  // The user was asked meanwhile: check again.
+  // Time has passed while the user was asked, so check again.
   const auto now = read_run(run.path);
   if (!now || now->manifest.id != run.name || now->manifest.started_wall_ns != run.manifest.started_wall_ns) {
-    return base::fail(fmt::format("{} is not what it was", run.path));
+    return base::fail(fmt::format("{} has been replaced", run.path));
   }
   const auto lock = RunLock::take(run.path);
   const bool others_lock = !lock && lock.error().sys_errno == EWOULDBLOCK;

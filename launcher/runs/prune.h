@@ -13,8 +13,8 @@ namespace xpurun::launcher {
 
 struct PruneRules {
   std::optional<size_t> keep;          // remove all but the newest N
-  std::optional<double> older_than_s;  // ended longer ago
-  std::optional<uint64_t> max_bytes;   // oldest first, until the rest fits
+  std::optional<double> older_than_s;  // runs that ended before this time
+  std::optional<uint64_t> max_bytes;   // remove the oldest runs until the rest fits
 
   bool any() const { return keep || older_than_s || max_bytes; }
 };

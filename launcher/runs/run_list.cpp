@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr double kLongestRunS = 1e9;  // that is believed
+constexpr double kLongestRunS = 1e9;  // longer times in run.json are taken as errors
 
 bool is_here(const std::string& host) {
   char buf[256] = {};
@@ -46,9 +46,9 @@ uint64_t size_on_disk(const std::string& path) {
   return out;
 }
 
-// The start of the main process is not recorded before the first discovery; the start of the run stands in.
+// The start of the main process is recorded at the first discovery; before that, the start of the run is used.
 bool main_lives(const model::RunManifest& run, const base::ProcFs& proc) {
-  constexpr double kSlackS = 60;  // wall clocks are set, too
+  constexpr double kSlackS = 60;  // seconds; wall clocks can be adjusted
   const auto stat = run.main_pid > 0 ? proc.stat(run.main_pid) : base::fail("none");
   if (!stat || stat->state == 'Z') {
     return false;
@@ -104,7 +104,7 @@ base::Result<RunEntry> read_run(const std::string& path) {
   RunEntry out{.name = std::string(base::base_name(path)), .path = path, .manifest = std::move(manifest)};
   out.life = life_of(path, out.manifest);
   out.bytes = size_on_disk(path);
-  // Whatever the file says, the sum is a number.
+  // Clamped, so that a hostile file cannot overflow the sum.
   const int64_t elapsed_ns = base::s_to_ns(std::clamp(out.manifest.elapsed_s, 0.0, kLongestRunS));
   out.ended_wall_ns =
       std::clamp<int64_t>(out.manifest.started_wall_ns, 0, INT64_MAX - elapsed_ns) + elapsed_ns;

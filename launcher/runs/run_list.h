@@ -12,18 +12,18 @@ namespace xpurun::launcher {
 
 enum class RunLife {
   ended,
-  killed,   // its xpurun is gone without having written an end, and so are its processes
-  running,  // its xpurun lives
-  left,     // its xpurun is gone, but processes of the job live
-  unknown,  // no end was written, on another host
+  killed,   // no recorded end, and neither xpurun nor the processes of the job are alive
+  running,  // its xpurun is alive
+  left,     // its xpurun is gone, but processes of the job are alive
+  unknown,  // no recorded end, on another host
 };
 
 struct RunEntry {
-  std::string name;  // of its directory
+  std::string name;  // name of the directory
   std::string path;
   model::RunManifest manifest;
   RunLife life = RunLife::ended;
-  uint64_t bytes = 0;  // on the disk
+  uint64_t bytes = 0;  // size on disk
   int64_t ended_wall_ns = 0;
 };
 

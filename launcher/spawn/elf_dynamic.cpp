@@ -12,7 +12,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// More than any library has; keeps a broken file from taking memory.
+// More than any library has; bounds the memory for a broken file.
 constexpr size_t kMostEntries = 4096;
 constexpr size_t kLongestName = 4096;
 constexpr uint64_t kMostNames = 64 << 20;
@@ -69,8 +69,8 @@ std::optional<uint64_t> file_offset(const std::vector<Elf64_Phdr>& segments, uin
 }  // namespace
 
 bool ElfDynamic::mentions(std::string_view name) const {
-  // A name that the linker has merged into the end of a longer one is not found; no name asked for here ends
-  // another.
+  // Does not find a name that the linker has merged into the end of a longer name. The names searched here are
+  // no such suffixes.
   const std::string ended = std::string(name) + '\0';
   return names.find('\0' + ended) != std::string::npos;
 }

@@ -1,5 +1,5 @@
-// What an x86-64 program or shared library asks of the dynamic loader, read from its file alone. The file may
-// be anything: nothing in it is trusted.
+// The requests of an x86-64 program or shared library to the dynamic loader, read from the file. The file is
+// not trusted.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct ElfDynamic {
   bool mentions(std::string_view name) const;
 };
 
-// Empty members for what cannot be read.
+// Members that cannot be read are empty.
 ElfDynamic read_elf_dynamic(const std::string& path);
 
 // DT_NEEDED alone.

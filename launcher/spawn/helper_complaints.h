@@ -1,6 +1,6 @@
-// HelperComplaints: what our helper processes write to standard error, gathered through a pipe and logged
-// line by line. A pipe and no file of the run directory: a descriptor there could keep us from ending. The
-// event loop's thread only.
+// HelperComplaints: standard error of the helper processes, read through a pipe and logged
+// line by line. A pipe instead of a file in the run directory, because a descriptor on a stalled file system could keep
+// xpurun from ending. Event loop's thread only.
 #pragma once
 
 #include "common/base/os/fd.h"
@@ -19,7 +19,7 @@ class HelperComplaints {
 
   // For the helpers' standard error; -1 if there is no pipe.
   int fd() const { return write_.get(); }
-  // Reads what has come. The last line of all; empty once forgotten.
+  // Reads the available output. Returns the last line so far; empty after forget().
   std::string last_line();
   void forget_last_line() { last_.clear(); }
 

@@ -1,6 +1,5 @@
-// InheritedState: process attributes that xpurun changes for itself and that the command must have as xpurun
-// was started with them. Two signals that stand for a failed write are ignored, and the soft limit of open
-// files is raised.
+// InheritedState: process attributes that xpurun changes for itself and restores for the command: two signals for
+// failed writes are ignored, and the soft limit of open files is raised.
 #pragma once
 
 #include <signal.h>
@@ -10,14 +9,14 @@ namespace xpurun::launcher {
 
 class InheritedState {
  public:
-  // Remembers the attributes of the process as they are.
+  // Records the current attributes of the process.
   InheritedState();
 
   // SIGPIPE (the reader of a stream is gone) and SIGXFSZ (a file is at RLIMIT_FSIZE) must not end the
   // supervisor: the write fails with EPIPE or EFBIG instead. The soft limit of open files becomes the hard
   // limit.
   void change_for_supervisor() const;
-  // The remembered attributes. For a child between fork and exec: async-signal-safe.
+  // Restores the recorded attributes. For a child between fork and exec: async-signal-safe.
   void restore() const;
 
  private:

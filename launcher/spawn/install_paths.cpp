@@ -23,7 +23,7 @@ base::Result<std::string> find_beside(std::string_view what,
   }
   return base::fail(base::Error{.what = fmt::format("cannot find {}", what),
                                 .id = "E-INSTALL",
-                                .cause = fmt::format("it belongs beside {}", program),
+                                .cause = fmt::format("expected beside {}", program),
                                 .hint = "install the whole tree or unpack the whole bundle again"});
 }
 

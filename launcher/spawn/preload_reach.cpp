@@ -14,7 +14,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr const char* kNoCrashes = "crashes are seen only by their exit status, without stacks";
+constexpr const char* kNoCrashes = "crashes are known only by their exit status, without stacks";
 constexpr const char* kNothing = "no stacks of crashes, no timing, no logs of single ranks";
 constexpr const char* kNoFaults = "no stacks of memory faults, which AddressSanitizer reports itself";
 
@@ -26,12 +26,12 @@ bool is_asan(std::string_view library) {
   return library.starts_with("libasan.so") || library.starts_with("libclang_rt.asan");
 }
 
-// The library switches the check of the load order off by __asan_default_options (preload/host_runtime.cpp),
-// which the program's own function of that name hides, and which old runtimes do not understand.
+// The preload library switches off the check of the load order through __asan_default_options
+// (preload/host_runtime.cpp). A program's own function of that name hides it, and old runtimes ignore it.
 bool insists_on_being_first(const ElfDynamic& program, std::string_view asan_options) {
   const auto runtime = std::find_if(program.needed.begin(), program.needed.end(), is_asan);
   if (runtime == program.needed.end()) {
-    return false;  // linked statically, as clang does: that runtime does not look at the order
+    return false;  // static runtime (clang's default), which does not check the order
   }
   if (std::find(std::begin(kOldAsans), std::end(kOldAsans), *runtime) != std::end(kOldAsans)) {
     return true;
@@ -48,10 +48,10 @@ PreloadReach reach_of_dynamic(const std::string& path, std::string_view asan_opt
             kNoCrashes};
   }
   if (base::base_name(program.interpreter).starts_with("ld-musl")) {
-    return {PreloadLimit::musl, "program of musl, another C library than the preload library's", kNothing};
+    return {PreloadLimit::musl, "program linked with musl, which is not the preload library's C library", kNothing};
   }
   if (insists_on_being_first(program, asan_options)) {
-    return {PreloadLimit::asan_first, "AddressSanitizer of this program accepts no library before its own",
+    return {PreloadLimit::asan_first, "AddressSanitizer in this program must be the first library",
             kNothing};
   }
   if (program.mentions("__asan_init")) {

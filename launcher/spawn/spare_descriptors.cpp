@@ -6,7 +6,7 @@ namespace xpurun::launcher {
 
 SpareDescriptors::SpareDescriptors(size_t count) {
   while (held_.size() < count) {
-    // The current directory instead of /dev/null, which not every chroot has.
+    // The current directory instead of /dev/null, which some chroots lack.
     base::UniqueFd fd(::open(".", O_PATH | O_CLOEXEC));
     if (!fd) {
       return;

@@ -1,6 +1,5 @@
-// SpareDescriptors: descriptor numbers kept free for the start of the command. Under a low `ulimit -n`
-// everything that xpurun opens beside them (sockets, log, lock) fails instead, which costs a feature and not
-// the job.
+// SpareDescriptors: descriptor numbers reserved for the start of the command. Under a low `ulimit -n`,
+// xpurun's own sockets, log and lock fail instead, which costs a feature, not the job.
 #pragma once
 
 #include "common/base/os/fd.h"

@@ -1,5 +1,5 @@
-// DirectStorage: performs operations at once, in the calling process. For tests, and for hosts where no
-// process can be forked (ulimit -u): better a supervisor that a stalled disk can hold than no run directory.
+// DirectStorage: performs operations at once, in the calling process. Used by tests, and on hosts where fork()
+// fails (ulimit -u): a supervisor that a stalled disk can block is better than no run directory.
 #pragma once
 
 #include "launcher/os/event_loop.h"
@@ -10,7 +10,7 @@ namespace xpurun::launcher {
 
 class DirectStorage final : public Storage {
  public:
-  // Without a loop, results are told before submit() returns.
+  // Without a loop, results are delivered before submit() returns.
   explicit DirectStorage(EventLoop* loop = nullptr) : loop_(loop) {}
 
   void submit(FileOperation operation, Done done) override;

@@ -1,6 +1,5 @@
-// DiskWatch: asks the file system of the run directory, again and again, whether it still answers. Used at
-// the end of a run, while helpers read and write there: nobody waits for them on a file system that stands
-// still.
+// DiskWatch: probes the file system of the run directory repeatedly. Used at the end of a run, while helpers read and
+// write there: xpurun does not wait for helpers on a stalled file system.
 #pragma once
 
 #include "launcher/os/event_loop.h"
@@ -13,14 +12,14 @@ namespace xpurun::launcher {
 
 class DiskWatch {
  public:
-  // `directory`: where a file may be made for a moment.
+  // `directory`: place for a temporary probe file.
   DiskWatch(EventLoop& loop, Storage& storage, std::string directory)
       : loop_(loop), storage_(storage), probe_(std::move(directory) + "/.probe") {}
   ~DiskWatch() { loop_.cancel(timer_); }
   DiskWatch(const DiskWatch&) = delete;
   DiskWatch& operator=(const DiskWatch&) = delete;
 
-  // Calls `stalled` at most once, when there was no answer for `patience_s`.
+  // Calls `stalled` at most once, after `patience_s` without an answer.
   void start(double patience_s, std::function<void()> stalled);
 
  private:

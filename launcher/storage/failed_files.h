@@ -1,5 +1,5 @@
-// FailedFiles: the files that are not on disk in their newest text, with that text, so that it can be tried
-// again: a full disk may have room later.
+// FailedFiles: the files whose newest text is not on disk, with that text for another try: a full disk may
+// have space later.
 #pragma once
 
 #include "common/base/result.h"
@@ -14,7 +14,7 @@ namespace xpurun::launcher {
 
 class FailedFiles {
  public:
-  // Only replacements count; whatever else is lost leaves a gap and no old text.
+  // Only replacements are kept: a lost append leaves a gap, not an outdated file.
   void note(FileOperation operation, const base::Status& status) {
     if (operation.action != FileAction::replace) {
       return;
@@ -26,7 +26,7 @@ class FailedFiles {
       files_[path] = {base::to_line(status.error()), std::move(operation)};
     }
   }
-  // A newer text is on its way.
+  // A newer text was submitted.
   void forget(const FileOperation& operation) {
     if (operation.action == FileAction::replace) {
       files_.erase(operation.path);

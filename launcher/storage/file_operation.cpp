@@ -13,7 +13,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// A length in front of everything: a frame is whole when so many bytes follow it.
+// Every frame begins with the number of bytes that follow.
 using Length = uint64_t;
 
 template <typename T>
@@ -34,7 +34,7 @@ std::string framed(const std::string& body) {
   return out;
 }
 
-// Reads what put() wrote. The writer is our own fork, so a short body cannot happen; it reads as zero.
+// Reads the output of put(). The peer is a fork of this process, so a short body cannot happen; it reads as zeros.
 class Body {
  public:
   explicit Body(std::string text) : text_(std::move(text)) {}
@@ -82,7 +82,7 @@ base::Status write_to(const std::string& path, int flags, const std::string& dat
   struct stat before {};
   const bool sized = ::fstat(fd.get(), &before) == 0;
   if (auto written = base::write_all(fd.get(), data); !written) {
-    // A full disk takes a part of a block; half a block would spoil the file for its readers.
+    // A full disk accepts a part of a block, and a partial block would make the file unreadable.
     if (sized) {
       (void)!::ftruncate(fd.get(), before.st_size);
     }
@@ -95,7 +95,7 @@ base::Status write_to(const std::string& path, int flags, const std::string& dat
   return {};
 }
 
-// Makes the directory too: somebody may have removed it, or it could not be made while the disk was full.
+// Also makes the directory: it may have been removed, or could not be made while the disk was full.
 base::Status replace(const std::string& path, const std::string& data) {
   auto written = base::write_file_atomic(path, data);
   if (!written && written.error().sys_errno == ENOENT) {

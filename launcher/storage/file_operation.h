@@ -1,5 +1,5 @@
-// FileOperation: one change of the run directory, as data, so that another process can make it. Blocks as
-// long as the file system does. Carried over a socket between a process and its fork: not a format for other
+// FileOperation: one change of the run directory, as data, so that another process can perform it. Performing
+// blocks as long as the file system does. The encoding is for a socket between a process and its fork, not for other
 // programs.
 #pragma once
 
@@ -16,7 +16,7 @@ enum class FileAction : uint8_t {
   replace,           // readers see the old content or the new content, never a part
   create,            // the file must not exist
   append,            // the file must exist; a failed append leaves the old end
-  append_or_create,  // the same for a file that may be missing
+  append_or_create,  // as append, but the file may be missing
   remove,
   probe,  // creates and removes a file: shows whether the file system answers
 };
@@ -29,8 +29,8 @@ struct FileOperation {
 
 base::Status perform(const FileOperation& operation);
 
-// Frames: an operation with its number, and the answer to it. take_*() removes one whole frame from the front
-// of `buffer`; nothing if the frame is not complete yet.
+// Frames: an operation with its number, and its answer. take_*() removes one complete frame from the front
+// of `buffer`; returns nothing if the frame is incomplete.
 struct NumberedOperation {
   uint64_t number = 0;
   FileOperation operation;

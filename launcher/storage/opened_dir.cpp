@@ -10,8 +10,8 @@ namespace xpurun::launcher {
 
 namespace {
 
-// statfs(2) f_type of file systems whose server is another process or another host. From linux/magic.h where
-// it has them; the others are out of the kernel's tree or missing there.
+// statfs(2) f_type of file systems whose server is another process or another host. Some values are in
+// linux/magic.h; the others belong to out-of-tree file systems or are missing there.
 constexpr std::array<unsigned long, 11> kServed = {
     0x65735546,  // FUSE
     0x6969,      // NFS
@@ -51,7 +51,7 @@ base::Result<OpenedDir> open_run_dir(const std::string& out_dir, const std::stri
   XPURUN_TRY_ASSIGN(const model::RunDir dir, out_dir.empty() ? model::RunDir::create(runs_dir, name)
                                                              : model::RunDir::create_at(out_dir));
   OpenedDir out{.facts = facts_of(dir.path()), .lock = std::nullopt};
-  // Held until the owner ends: `xpurun runs prune` leaves this directory alone.
+  // Held until the owner ends; `xpurun runs prune` skips locked directories.
   if (auto lock = RunLock::take(dir.path())) {
     out.lock.emplace(std::move(*lock));
   }

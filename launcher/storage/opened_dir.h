@@ -1,5 +1,5 @@
-// OpenedDir: a run directory that has just been made, with the lock on it and what a process that must not
-// touch it again has to know about it.
+// OpenedDir: a new run directory with its lock, and the facts for a process that must not touch the directory
+// afterwards.
 #pragma once
 
 #include "common/base/result.h"
@@ -14,7 +14,7 @@ namespace xpurun::launcher {
 struct DirFacts {
   std::string path;      // as the user will type it
   std::string absolute;  // without links
-  bool local = true;     // no network and no FUSE file system: it answers, and it can hold sockets
+  bool local = true;     // not on a network or FUSE file system: it does not stall and can hold sockets
 };
 
 struct OpenedDir {
@@ -24,7 +24,7 @@ struct OpenedDir {
 
 DirFacts facts_of(const std::string& path);
 
-// Exactly `out_dir`, or, if that is empty, a new directory for `name` below `runs_dir`. Blocks as long as the
+// Makes `out_dir`, or, if that is empty, a new directory for `name` below `runs_dir`. Blocks as long as the
 // file system does.
 base::Result<OpenedDir> open_run_dir(const std::string& out_dir, const std::string& runs_dir,
                                      const std::string& name);

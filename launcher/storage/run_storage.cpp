@@ -7,7 +7,7 @@
 namespace xpurun::launcher {
 
 namespace {
-// A user who has just typed the command waits for this.
+// The user waits this long at the start of a run.
 constexpr double kOpenS = 20;
 }  // namespace
 

@@ -1,4 +1,4 @@
-// RunStorage: a new run directory together with the storage that writes it.
+// RunStorage: a new run directory and the storage that writes it.
 #pragma once
 
 #include "launcher/os/event_loop.h"
@@ -12,17 +12,17 @@ namespace xpurun::launcher {
 
 class RunStorage {
  public:
-  // Forks the writer: call it early, while there is little to copy, no thread and no blocked signal.
+  // Forks the writer. Call early, while the process is small and has no thread and no blocked signal.
   static base::Result<RunStorage> open(const WriterProcess::Open& open_dir);
 
   const DirFacts& dir() const { return dir_; }
-  // Connects the storage with the loop, which must outlive it. Once.
+  // Connects the storage with the loop, which must outlive the storage. Call once.
   std::unique_ptr<Storage> connect(EventLoop& loop);
 
  private:
   DirFacts dir_;
-  WriterProcess writer_;         // none if no process could be forked
-  std::optional<RunLock> lock_;  // then it is ours
+  WriterProcess writer_;         // absent if fork() failed
+  std::optional<RunLock> lock_;  // held by this process if there is no writer
 };
 
 }  // namespace xpurun::launcher

@@ -1,6 +1,6 @@
-// SocketPlace: the directory of this run's sockets. In the run directory if that can hold them; FUSE without
-// mknod cannot, a long path is none for a socket, and a rank that connects to a socket on a stalled file
-// system would stand still. Else a private directory of $XDG_RUNTIME_DIR, /tmp or /dev/shm.
+// SocketPlace: the directory of this run's sockets: the run directory if it can hold sockets, else a private directory
+// of $XDG_RUNTIME_DIR, /tmp or /dev/shm. Reasons against the run directory: FUSE without mknod, a path longer than
+// sun_path, or a network file system, where a rank that connects would stall with the file system.
 #pragma once
 
 #include "common/base/result.h"
@@ -14,12 +14,12 @@ namespace xpurun::launcher {
 
 class SocketPlace {
  public:
-  // Tries each place with a real socket.
+  // Tests each directory with a real socket.
   static base::Result<SocketPlace> choose(const DirFacts& run_dir);
 
   std::string path(std::string_view name) const;
   bool in_run_dir() const { return !own_; }
-  // Removes the sockets, and the directory if it is one of ours.
+  // Removes the sockets, and the directory if choose() made it.
   void remove(Storage& storage) const;
 
   static constexpr std::string_view kNotice = "notice.sock";

@@ -1,6 +1,6 @@
-// Storage: changes the run directory for the supervisor. A file system may stall for minutes (NFS, FUSE, a
-// dying disk), and the event loop must not. Operations are handed over here; the result comes later or never.
-// Operations are performed in the order in which they were submitted. The event loop's thread only.
+// Storage: changes the run directory for the supervisor. A file system may stall for minutes (NFS, FUSE, a failing
+// disk), and the event loop must not stall with it. The caller submits operations; the result comes later or never.
+// Operations are performed in the order of submission. Event loop's thread only.
 #pragma once
 
 #include "common/base/ids.h"
@@ -14,7 +14,7 @@ namespace xpurun::launcher {
 
 enum class Written {
   all,      // everything submitted so far is on disk
-  not_all,  // the newest text of some file is not; problem() says why
+  not_all,  // the newest text of a file is not on disk; problem() says why
   stalled,  // the file system does not answer
 };
 
@@ -29,18 +29,18 @@ class Storage {
   Storage& operator=(const Storage&) = delete;
 
   virtual void submit(FileOperation operation, Done done) = 0;
-  // Calls `then` later, from the loop, when everything submitted so far has been tried, or when the file
-  // system has answered nothing for `patience_s`.
+  // Calls `then` later, from the loop, when everything submitted so far has been tried, or after `patience_s`
+  // without an answer of the file system.
   virtual void when_written(double patience_s, std::function<void(Written)> then) = 0;
-  // Why the newest text of a file that was to be replaced is not on disk; empty if nothing is wrong.
+  // Why the newest text of a replaced file is not on disk; empty if there is no problem.
   virtual std::string problem() const = 0;
-  // The process that performs the operations; 0: the calling one.
+  // The process that performs the operations; 0: the calling process.
   virtual base::Pid pid() const { return 0; }
 
-  // These two wait, as long as an answer comes at least every `patience_s`: for before the job starts and
-  // after it has ended. drain() tells whether everything has been tried.
+  // drain() and finish() block, as long as answers come at least every `patience_s`. Only for use before the
+  // job starts and after it has ended. drain() returns whether everything has been tried.
   virtual bool drain(double /*patience_s*/) { return true; }
-  // Also waits until nobody holds the directory. Nothing may be submitted afterwards.
+  // Also waits for the release of the directory's lock. Nothing may be submitted afterwards.
   virtual void finish(double /*patience_s*/) {}
 
   void make_dirs(std::string path, Done done = {}) {

@@ -25,12 +25,13 @@ constexpr int kFirstFreeFd = 3;
 constexpr char kLocal = 'l';
 constexpr char kServed = 's';
 
-// Standard streams that the user closed must not become ours: messages would go into the socket.
+// If the user closed a standard stream, the socket could get its number, and messages would go into the socket.
 base::UniqueFd above_standard_streams(base::UniqueFd fd) {
   return base::UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kFirstFreeFd));
 }
 
-// The job's readers wait until nobody holds its streams any more, and the terminal's signals are not for us.
+// Readers of the job's output wait until all holders of its streams have ended, so the writer gives up the
+// streams. It also leaves the terminal's process group, whose signals are meant for the job.
 void leave_the_job(int socket) {
   ::setsid();
   ::prctl(PR_SET_NAME, "xpurun-writer");
@@ -42,13 +43,13 @@ void leave_the_job(int socket) {
   for (int fd = 0; fd < kFirstFreeFd; ++fd) {
     ::close(fd);
   }
-  // The lowest free numbers: 0, 1, 2.
+  // open() returns the lowest free numbers: 0, 1, 2.
   for (int fd = 0; fd < kFirstFreeFd; ++fd) {
     (void)!::open("/dev/null", O_RDWR);
   }
 }
 
-// False when the supervisor is gone. The writer goes on without it: its last words are still to be written.
+// False when the supervisor is gone. The writer then continues: the last submitted operations are still queued.
 bool send_all(int socket, std::string_view data) {
   while (!data.empty()) {
     const ssize_t n = ::send(socket, data.data(), data.size(), MSG_NOSIGNAL);
@@ -81,7 +82,7 @@ void serve(int socket) {
   }
 }
 
-// The first answer has the number 0. What was opened stands in it as the error that never happened: `what` is
+// The first answer has the number 0. It carries the opened directory in the fields of an error: `what` is
 // the path, `cause` the absolute path, `hint` the kind of file system.
 std::string opened_answer(const base::Result<OpenedDir>& opened) {
   if (!opened) {
@@ -98,7 +99,7 @@ std::string opened_answer(const base::Result<OpenedDir>& opened) {
   auto opened = open();
   if (send_all(socket, opened_answer(opened)) && opened) {
     serve(socket);
-    // Before the socket: its end tells the supervisor that the directory is free.
+    // Before the socket: the end of the socket tells the supervisor that the directory is unlocked.
     opened->lock.reset();
   }
   ::_exit(0);
@@ -127,7 +128,7 @@ base::Result<NumberedAnswer> first_answer(int socket, double patience_s) {
       continue;
     }
     if (n <= 0) {
-      return base::fail("the process that writes the run directory has died");
+      return base::fail("the writer of the run directory has died");
     }
     pending.append(chunk.data(), static_cast<size_t>(n));
     if (auto answer = take_answer(pending)) {
@@ -159,7 +160,7 @@ base::Result<WriterProcess::Started> WriterProcess::start(const Open& open, doub
   theirs.reset();
   auto answer = first_answer(ours.get(), patience_s);
   if (!answer) {
-    // One in uninterruptible sleep is not waited for.
+    // No wait: a writer in uninterruptible sleep dies only when the file system answers.
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, WNOHANG);
     return base::fail(std::move(answer.error()));

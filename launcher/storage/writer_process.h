@@ -1,8 +1,8 @@
 // WriterProcess: a fork of the supervisor that does all work on the files of the run directory. A thread
-// would not do: a thread in uninterruptible sleep keeps its whole process from ending, and close(2) alone can
-// put it there (FUSE sends FLUSH). The writer holds the lock on the directory, so the supervisor has no
-// descriptor in it. The writer ends when the supervisor's end of the socket is closed and everything in it
-// has been written.
+// is not enough: a thread in uninterruptible sleep keeps its whole process from ending, and even close(2) can
+// sleep (FUSE sends FLUSH). The writer holds the lock on the directory, so the supervisor has no
+// descriptor there. The writer ends when the supervisor's end of the socket is closed and everything received
+// is written.
 #pragma once
 
 #include "common/base/ids.h"
@@ -19,8 +19,8 @@ class WriterProcess {
   using Open = std::function<base::Result<OpenedDir>()>;
 
   struct Started;
-  // Forks; `open` runs in the fork. Waits at most `patience_s` for it. An error without an id is one of
-  // starting the process; every other one is `open`'s.
+  // Forks; `open` runs in the fork. Waits at most `patience_s` for `open`. An error without an id means that
+  // the process could not be started; every other error is from `open`.
   static base::Result<Started> start(const Open& open, double patience_s);
 
   WriterProcess() = default;

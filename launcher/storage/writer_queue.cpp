@@ -15,7 +15,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// A stall this long is told to the user, once each.
+// A stall of this length is reported to the user, once per stall.
 constexpr double kComplainS = 5;
 
 size_t size_of(const FileOperation& operation) {
@@ -56,7 +56,7 @@ void WriterQueue::watch() {
   }
 }
 
-// True if an operation that still waits has taken this one in.
+// True if the operation was merged into a queued operation.
 bool WriterQueue::join(FileOperation& operation, const Done& done) {
   if (operation.action == FileAction::replace) {
     const auto same = std::find_if(queue_.begin(), queue_.end(), [&](const Item& item) {
@@ -183,7 +183,7 @@ void WriterQueue::answered(const NumberedAnswer& answer) {
   }
 }
 
-// A later text for the same file: the fate of this one says nothing.
+// If a later text for the same file is queued, the result of this operation does not matter.
 bool WriterQueue::has_newer(const FileOperation& operation) const {
   const auto same = [&](const Item& item) {
     return item.operation.action == operation.action && item.operation.path == operation.path;
@@ -221,7 +221,7 @@ void WriterQueue::writer_died() {
 }
 
 std::string WriterQueue::problem() const {
-  return dead_ ? "the process that writes the run directory has died" : failed_.problem();
+  return dead_ ? "the writer of the run directory has died" : failed_.problem();
 }
 
 void WriterQueue::when_written(double patience_s, std::function<void(Written)> then) {
@@ -237,7 +237,8 @@ void WriterQueue::when_written(double patience_s, std::function<void(Written)> t
   check(id);
 }
 
-// Reached, given up, or looked at again when its patience would end if no answer came until then.
+// Completes the waiter if its operation is answered or its patience is over; otherwise checks again when the
+// patience would end without another answer.
 void WriterQueue::check(uint64_t id) {
   Barrier& barrier = barriers_.at(id);
   const base::MonoNs end = std::max(barrier.since, last_answer_) + base::s_to_ns(barrier.patience_s);
@@ -276,7 +277,7 @@ void WriterQueue::complain_if_stalled() {
   const base::MonoNs now = base::mono_ns();
   if (now - last_answer_ >= base::s_to_ns(kComplainS)) {
     const std::string path = in_flight_.empty() ? "" : in_flight_.begin()->second.operation.path;
-    base::log_warn("the file system of {} has not answered for {}; the job goes on", base::sanitize(path),
+    base::log_warn("the file system of {} has not answered for {}; the job continues", base::sanitize(path),
                    base::human_duration(base::ns_to_s(now - last_answer_)));
     complained_ = true;
     return;
@@ -295,7 +296,7 @@ bool WriterQueue::wait_for_socket(base::MonoNs until) {
 }
 
 bool WriterQueue::drain(double patience_s) {
-  // Without a new start of the clock: a stall that somebody has already waited for is not waited for again.
+  // The clock is not restarted: time already spent waiting for this stall counts.
   while (!dead_ && !idle()) {
     if (!wait_for_socket(last_answer_ + base::s_to_ns(patience_s))) {
       return false;

@@ -1,6 +1,6 @@
-// WriterQueue: the supervisor's end of a WriterProcess. Never blocks: what the socket does not take waits
-// here, in bounded memory. A replacement that still waits takes the newer text; appends to one file are
-// joined; what finds no room is dropped and counted. The event loop's thread only.
+// WriterQueue: the supervisor's end of a WriterProcess. Never blocks: operations that the socket does not accept
+// are queued in bounded memory. A queued replacement takes the newer text; appends to one file are
+// joined; operations that find no room are dropped and counted. Event loop's thread only.
 #pragma once
 
 #include "common/base/clock.h"
@@ -31,7 +31,7 @@ class WriterQueue final : public Storage {
   size_t waiting_bytes() const { return waiting_bytes_; }
 
   bool drain(double patience_s) override;
-  // Waits for the end of the writer, which comes in any case.
+  // Waits for the end of the writer, which ends once the socket is closed.
   void finish(double patience_s) override;
 
  private:
@@ -41,7 +41,7 @@ class WriterQueue final : public Storage {
     Done done;
   };
   struct Barrier {
-    uint64_t number = 0;  // reached when this operation has been answered
+    uint64_t number = 0;  // done when this operation has been answered
     double patience_s = 0;
     base::MonoNs since = 0;
     std::function<void(Written)> then;
@@ -71,9 +71,9 @@ class WriterQueue final : public Storage {
   uint64_t next_ = 1;
   uint64_t answered_ = 0;
   base::MonoNs last_answer_ = 0;
-  std::deque<Item> queue_;              // not begun to be sent
-  std::string outgoing_;                // encoded, sent in part
-  std::map<uint64_t, Item> in_flight_;  // with data only if that may have to be tried again
+  std::deque<Item> queue_;              // nothing of these was sent yet
+  std::string outgoing_;                // encoded, partly sent
+  std::map<uint64_t, Item> in_flight_;  // with data only if a retry may need the data
   std::string incoming_;
   size_t waiting_bytes_ = 0;  // of queue_
   uint64_t dropped_ = 0;

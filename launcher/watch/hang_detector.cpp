@@ -13,7 +13,7 @@ StallEvents HangDetector::update(base::MonoNs now, const std::vector<StillRank>&
   if (timeout_ <= 0) {
     return events;
   }
-  // Members that moved, or died, leave.
+  // Ranks that made progress or ended leave the stall.
   const auto is_still_member = [&](const Member& m) {
     return std::any_of(ranks.begin(), ranks.end(), [&](const StillRank& r) {
       return r.rank == m.rank && r.last_progress == m.last_progress;

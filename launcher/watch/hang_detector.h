@@ -1,7 +1,7 @@
 // HangDetector: turns the still times of the ranks into events. Pure: no clock, no process. A stall is raised
-// when a rank has been still for the timeout. Every rank that is still by then, or becomes still while the
+// when a rank has been still for the timeout. Every rank that is still at that time, or becomes still while the
 // stall is open, belongs to the stall: one stall, one dump. The stall is cleared when all of its ranks have
-// moved or ended. Only then can a new stall be raised.
+// made progress or ended. Only then can a new stall be raised.
 #pragma once
 
 #include "common/base/clock.h"
@@ -19,7 +19,7 @@ struct StillRank {
 };
 
 struct StallEvents {
-  bool raised = false;     // take a dump and say who
+  bool raised = false;     // request a dump and a verdict
   bool escalated = false;  // a suspected stall has outlasted busy_timeouts x timeout; never with `raised`
   bool cleared = false;
   base::Rank longest = base::kNoRank;  // raised: the rank that has been still longest
@@ -33,7 +33,7 @@ class HangDetector {
   // Dead ranks are absent from the input. `cleared` may come together with a new `raised`.
   StallEvents update(base::MonoNs now, const std::vector<StillRank>& ranks);
 
-  // xpurun itself has held the ranks for this duration (a dump, cuda-gdb), so their standing still proves
+  // xpurun itself has held the ranks for this duration (a dump, cuda-gdb), so their stillness proves
   // nothing: an open stall stays suspected for that much longer.
   void held_up(base::MonoNs duration) { held_up_ += duration; }
 
@@ -44,7 +44,7 @@ class HangDetector {
  private:
   struct Member {
     base::Rank rank;
-    base::MonoNs last_progress;  // when it joined; later progress means that it moved
+    base::MonoNs last_progress;  // at the time of joining; later progress ends the membership
     friend auto operator<=>(const Member&, const Member&) = default;
   };
 

@@ -9,9 +9,9 @@ using model::HelperLife;
 namespace {
 
 constexpr size_t kWindow = 8;               // samples over which rates are taken
-constexpr size_t kLeastPoints = 3;          // before which a rate says nothing
-constexpr double kWorkShare = 0.1;          // of a core: a thread or process that works
-constexpr double kSomeShare = 0.02;         // more than waking up to look at the time takes
+constexpr size_t kLeastPoints = 3;          // a rate needs at least this many samples
+constexpr double kWorkShare = 0.1;          // of a core: a working thread or process
+constexpr double kSomeShare = 0.02;         // above the cost of waking up to check the time
 constexpr double kWorkBytesPerS = 1 << 20;  // files read and written
 constexpr double kSomeBytesPerS = 64 << 10;
 
@@ -31,17 +31,17 @@ void HelperProgress::judge(Track& track) {
   const bool moved =
       std::any_of(track.points.begin(), track.points.end(), [](const Point& p) { return p.moved; });
   const bool computes = share >= kWorkShare;
-  // Without a readable position CPU time is all the motion that there is to see.
+  // Without a readable position, CPU time is the only sign of progress.
   const bool works = (computes && (moved || !track.has_position)) || bytes_per_s >= kWorkBytesPerS;
   const bool stirs = moved || share >= kSomeShare || bytes_per_s >= kSomeBytesPerS;
   bool working = false;
   switch (track.helper.bond) {
     case HelperBond::thread:
-      // Files are counted for the process alone.
+      // File I/O is known per process only.
       working = computes && moved;
       break;
     case HelperBond::awaited:
-      // Computing in one place for long is busy, as it is of a rank.
+      // Long computation at one position counts as busy, as for a rank.
       working = works || moved || (stirs && !(computes && track.has_position));
       break;
     case HelperBond::pool:

@@ -1,10 +1,10 @@
-// HelperProgress: decides whether the threads and processes that a rank started make progress. Pure: samples
-// in, lives out; no clock, no process. Much of what moves inside a rank moves for ever and says nothing: a
-// heartbeat, a monitor's loop, a thread that polls a queue, NCCL's spinning proxy. So motion counts by who
-// moves. What the main thread demonstrably waits for (its pid in wait4(), the other end of its pipe) and what
-// multiprocessing has forked works if it moves at all. A thread of the same process must move in Python and
-// compute as well: a native thread that spins, or a Python thread that only wakes up now and then, gives rise
-// to doubt and no more. So must any other process.
+// HelperProgress: decides whether the threads and processes that a rank started make progress. Pure: samples in,
+// liveness out; no clock, no process. Many activities of a rank continue in a hang and prove nothing: a heartbeat, a
+// monitor's loop, a thread that polls a queue, NCCL's spinning proxy. So the criterion depends on the helper. A helper
+// that the main thread demonstrably waits for (its pid in wait4(), the other end of its pipe), or that multiprocessing
+// has forked, works if it shows any progress. A thread of the same process must change its Python position and also
+// compute: a native thread that spins, or a Python thread that only wakes up now and then, raises doubt only. The same
+// holds for any other process.
 #pragma once
 
 #include "common/base/clock.h"
@@ -21,23 +21,23 @@ namespace xpurun::launcher {
 
 enum class HelperBond {
   thread,   // a Python thread of the rank
-  awaited,  // a process that the main thread waits for, or one below it
+  awaited,  // a process that the main thread waits for, or a descendant of such a process
   pool,     // forked by multiprocessing
   other,    // any other process below the rank
 };
 
 struct HelperKey {
   base::Pid pid = 0;
-  base::Tid tid = 0;  // 0: the process
+  base::Tid tid = 0;  // 0: the whole process
   friend auto operator<=>(const HelperKey&, const HelperKey&) = default;
 };
 
 struct HelperSample {
   HelperKey key;
   HelperBond bond = HelperBond::other;
-  bool has_position = false;  // of Python
+  bool has_position = false;  // a Python position was read
   uint64_t position = 0;
-  double cpu_s = 0;  // used so far, by children that have ended too
+  double cpu_s = 0;  // used so far, including ended children
   uint64_t io_bytes = 0;
 };
 
@@ -46,7 +46,7 @@ class HelperProgress {
   struct Helper {
     HelperBond bond = HelperBond::other;
     model::HelperLife life = model::HelperLife::still;
-    base::MonoNs last_motion = 0;  // or first seen
+    base::MonoNs last_motion = 0;  // or time of the first sample
     double cpu_share = 0;          // CPU seconds per second, over the last samples
   };
 
@@ -54,7 +54,7 @@ class HelperProgress {
   void update(base::MonoNs now, std::span<const HelperSample> samples);
   void forget() { tracks_.clear(); }
 
-  // Of the liveliest helper.
+  // The liveness of the most active helper.
   model::HelperLife life() const;
   std::map<HelperKey, Helper> helpers() const;
 

@@ -11,10 +11,10 @@ using model::OutsideWait;
 namespace {
 
 constexpr size_t kFrames = 24;       // of the main thread
-constexpr size_t kMostThreads = 64;  // with Python
+constexpr size_t kMostThreads = 64;  // Python threads
 constexpr size_t kMostProcesses = 64;
-constexpr size_t kMostReaders = 16;                 // processes whose Python is looked at
-constexpr base::MonoNs kShortestGap = 100'000'000;  // between two looks
+constexpr size_t kMostReaders = 16;                 // processes whose Python position is read
+constexpr base::MonoNs kShortestGap = 100'000'000;  // between two polls
 constexpr base::MonoNs kOpenAgain = 2'000'000'000;
 constexpr base::MonoNs kPipesKept = 5'000'000'000;
 constexpr int kWakes = 2;
@@ -65,8 +65,8 @@ bool HelperWatch::wakes(base::MonoNs now) {
   return woken_ >= kWakes;
 }
 
-// A stop by xpurun makes the kernel restart the call under another number (restart_syscall); the main thread
-// has not moved.
+// A stop by xpurun makes the kernel restart the call under another number (restart_syscall); this is not
+// progress of the main thread.
 KernelWait HelperWatch::current_wait() {
   KernelWait wait = kernel_wait(proc_, rank_);
   if (wait.kind != KernelWaitKind::restarted) {
@@ -148,7 +148,7 @@ void HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
   std::vector<std::pair<HelperBond, const Descendant*>> chosen;
   for (const Descendant& p : processes) {
     const bool is_awaited = is_below(processes, p.pid, roots);
-    // Where one is waited for, the others cannot end the wait.
+    // If a process is awaited, the others cannot end the wait.
     if (roots.empty() || is_awaited) {
       chosen.emplace_back(is_awaited ? HelperBond::awaited
                           : p.forked ? HelperBond::pool
@@ -185,8 +185,8 @@ void HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
   outside_ = !roots.empty() && all_quiet(roots, processes) ? OutsideWait::child : outside_;
 }
 
-// Programs of which nothing is known but that they sleep or wait for something themselves: `sleep 600`, a
-// client that waits for its server. One that writes to a full pipe or waits for a lock is another matter.
+// True if all of these programs only sleep or wait for an external event: `sleep 600`, a
+// client that waits for its server. A program that writes to a full pipe or waits for a lock is not quiet.
 bool HelperWatch::all_quiet(const std::set<base::Pid>& roots,
                             const std::vector<Descendant>& processes) const {
   for (const Descendant& p : processes) {
@@ -212,8 +212,8 @@ bool HelperWatch::all_quiet(const std::set<base::Pid>& roots,
   return true;
 }
 
-// Only of a sleep are the wakes asked for. A loop whose pauses are not short against the timeout has few, so
-// they count from the beginning.
+// Wakes are counted only for a sleeping thread. A loop with pauses that are long compared to the timeout wakes
+// rarely, so wakes count from the beginning of the stillness.
 void HelperWatch::watch_sleep(base::MonoNs now) {
   if (last_look_ != 0 && now - last_look_ < kShortestGap) {
     return;

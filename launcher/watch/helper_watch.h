@@ -1,4 +1,4 @@
-// HelperWatch: samples the threads and processes that one rank started, while its main thread stands still
+// HelperWatch: samples the threads and processes that one rank started, while its main thread is still
 // and waits for them. Reads /proc and, with process_vm_readv, Python positions; stops nothing. The cost is
 // bounded: a limited number of threads and processes, and only after the rank has been still for a while.
 #pragma once
@@ -24,11 +24,11 @@ class HelperWatch {
  public:
   explicit HelperWatch(base::Pid rank) : rank_(rank) {}
 
-  // Call while the main thread is still, but not long enough for its helpers to matter.
+  // Call while the main thread is still, before its helpers are sampled.
   void watch_sleep(base::MonoNs now);
-  // Takes one sample. `reader` is the rank's; null without Python.
+  // Takes one sample. `reader` belongs to the rank; null without Python.
   void look(base::MonoNs now, stackdump::PositionReader* reader, const std::vector<Descendant>& processes);
-  // Call when the main thread has moved.
+  // Call when the main thread has made progress.
   void forget();
 
   model::HelperLife life() const { return progress_.life(); }
@@ -62,14 +62,14 @@ class HelperWatch {
   KernelWait wait_;
   HelperProgress progress_;
   std::map<base::Pid, Child> children_;
-  std::set<std::string> pipes_;  // of which holders_ tells who has one open
+  std::set<std::string> pipes_;  // the pipes that holders_ is about
   base::MonoNs pipes_at_ = 0;
   std::map<base::Pid, bool> holders_;
   model::OutsideWait outside_ = model::OutsideWait::none;
   base::MonoNs last_look_ = 0;
   base::MonoNs last_gap_ = 0;
   uint64_t switches_ = 0;
-  int woken_ = 0;  // looks since which the main thread had been awake
+  int woken_ = 0;  // number of polls at which the main thread had been awake
 };
 
 }  // namespace xpurun::launcher

@@ -21,8 +21,8 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr size_t kMostPolled = 64;        // descriptors of one poll()
-constexpr int kMostSelected = 256;        // highest descriptor of one select()
+constexpr size_t kMostPolled = 64;        // descriptors in one poll() call
+constexpr int kMostSelected = 256;        // highest descriptor in one select() call
 constexpr size_t kMostDescriptors = 512;  // of one process, in holds_pipe()
 
 struct DirCloser {
@@ -61,7 +61,7 @@ std::vector<int> selected(base::Pid pid, uint64_t address, uint64_t count) {
   return out;
 }
 
-// Of a wait for these descriptors. One that is no pipe may end the wait as well.
+// The wait for these descriptors. A descriptor other than a pipe may end the wait as well.
 KernelWait wait_for(const base::ProcFs& proc, base::Pid pid, const std::vector<int>& fds) {
   KernelWait out{.kind = KernelWaitKind::other};
   for (const int fd : fds) {

@@ -1,5 +1,5 @@
-// KernelWait: the system call that a thread sleeps in, and what the call says about whom the thread waits
-// for. Read from /proc and, for poll() and select(), from the process's memory. Stops nothing, follows no
+// KernelWait: the system call that a thread sleeps in, and the process or event that the thread waits
+// for. Read from /proc and, for poll() and select(), from the process's memory. Stops no process and follows no
 // link to a file: a stat() on a stalled file system would block the supervisor.
 #pragma once
 
@@ -14,10 +14,10 @@ namespace xpurun::launcher {
 
 enum class KernelWaitKind {
   none,       // runs, or nothing could be read
-  restarted,  // goes on with an interrupted call; which one is not told
+  restarted,  // continues an interrupted call; its number is not known
   child,      // wait4(), waitid()
   lock,       // futex(), semop()
-  pipes,      // read, poll or select of pipes, sockets of a pair included as far as they are pipes
+  pipes,      // read, poll or select with at least one pipe among the descriptors
   input,      // read of descriptor 0
   accept,
   events,  // epoll
@@ -34,9 +34,9 @@ struct KernelWait {
 
 KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid);
 
-// What /proc/PID/syscall says; exposed for tests. Descriptors of poll() and select() are not looked at.
+// The content of /proc/PID/syscall; exposed for tests. Descriptors of poll() and select() are not resolved.
 struct SystemCall {
-  int64_t number = -1;  // -1: in none
+  int64_t number = -1;  // -1: not in a system call
   uint64_t arguments[6] = {};
 };
 SystemCall parse_system_call(std::string_view text);

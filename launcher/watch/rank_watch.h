@@ -62,7 +62,7 @@ class RankWatch {
   stackdump::Position position_{};
   std::string syscall_;
   base::MonoNs last_progress_;
-  base::MonoNs main_moved_;  // the main thread; the helpers of a still one may get on
+  base::MonoNs main_moved_;  // last progress of the main thread itself, without its helpers
   base::MonoNs helpers_after_;
   HelperWatch helpers_;
   std::deque<Usage> usage_;  // the last kWindow samples

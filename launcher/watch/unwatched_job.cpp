@@ -22,7 +22,7 @@ std::optional<std::string> UnwatchedJob::look(double elapsed_s, bool watches, st
   }
   done_ = true;
   return fmt::format(
-      "no hang detection: {} is no CPython and has no rank's variables; set RANK and WORLD_SIZE to have its "
+      "no hang detection: {} is not CPython and has no rank variables; set RANK and WORLD_SIZE to have its "
       "system "
       "calls watched",
       program.empty() ? std::string("the command") : base::sanitize(program));

@@ -19,7 +19,7 @@ class UnwatchedJob {
 
  private:
   double timeout_s_;
-  bool done_;  // said, or not to be said
+  bool done_;  // the message was printed, or is not wanted
 };
 
 }  // namespace xpurun::launcher

@@ -11,7 +11,7 @@ using model::OutsideWait;
 
 namespace {
 
-// What serves or dispatches, and rightly waits for as long as nobody asks for anything.
+// Servers and event loops, which may wait for any time without being hung.
 constexpr std::array<std::string_view, 8> kEventLoops = {"/asyncio/",    "/selectors.py", "/socketserver.py",
                                                          "/asyncore.py", "/tornado/",     "/twisted/",
                                                          "/gevent/",     "/zmq/"};
@@ -35,8 +35,8 @@ bool in_event_loop(const std::vector<stackdump::CodeName>& names) {
   });
 }
 
-// A barrier or an event of multiprocessing: between ranks that multiprocessing has started, but also between
-// a rank and what it has started itself.
+// A barrier or an event of multiprocessing: used between ranks that multiprocessing started, but also between
+// a rank and its own child processes.
 bool in_multiprocessing(const std::vector<stackdump::CodeName>& names) {
   return std::any_of(names.begin(), names.end(), [](const stackdump::CodeName& name) {
     return name.file.ends_with("/multiprocessing/synchronize.py");

@@ -11,10 +11,10 @@
 namespace xpurun::launcher {
 
 enum class WaitTarget {
-  nobody,   // it does not wait, or in a file, a socket, a single sleep
-  peers,    // other ranks, a GPU
-  helpers,  // threads and processes of its own
-  outside,  // whoever writes to its input, connects, sends it an event or makes what it polls for
+  nobody,   // no wait, or a wait for a file, a socket, a single sleep
+  peers,    // other ranks or a GPU
+  helpers,  // its own threads and processes
+  outside,  // an external event: input, a connection, a signal, a file that it polls for
 };
 
 struct WaitReason {
@@ -24,8 +24,8 @@ struct WaitReason {
 
 struct WaitSigns {
   KernelWaitKind kernel = KernelWaitKind::none;
-  bool wakes = false;        // again and again without getting anywhere, as a loop with a sleep in it
-  bool has_helpers = false;  // processes of its own
+  bool wakes = false;        // repeatedly without progress, such as a loop with a sleep
+  bool has_helpers = false;  // has its own child processes
 };
 WaitReason wait_reason(const std::vector<stackdump::CodeName>& innermost_first, const WaitSigns& signs);
 

@@ -78,7 +78,7 @@ class Programs(xpurun_test.Case):
         # Its children cannot be known; alone the library stays out.
         result = self.run_xpurun("--", program)
         self.assertEqual((result.returncode, result.stdout), (7, "it ran\n"), result.stderr)
-        self.assertIn("accepts no library before its own", result.stderr)
+        self.assertIn("must be the first library", result.stderr)
         self.assertIn("verify_asan_link_order=0", self.doctor(program))
         shutil.rmtree(self.out)
         self.runs(program, ASAN_OPTIONS="verify_asan_link_order=0")

@@ -107,7 +107,7 @@ class Doctor(Tools):
         torch = self.library(site / "torch/lib/libtorch_cuda.so")
         checks = self.checks(PYTHON, "x.py", **env)
         self.assertEqual(checks["cublas"]["grade"], "warn")
-        self.assertEqual(checks["cublas"]["text"], "torch has cuBLAS linked into itself")
+        self.assertEqual(checks["cublas"]["text"], "torch links cuBLAS statically")
         if "NCCL linked" not in checks["nccl"]["text"]:
             self.assertIn("libnccl", checks["nccl"]["text"])  # the host has one besides
         libraries = [self.library(self.dir / "lib" / name) for name in ("libcublas.so.12", "libcublasLt.so.12")]

@@ -84,8 +84,8 @@ TEST_CASE("answers that are no help") {
         "xpurun refused: a dump is? going on");
   CHECK(problem("{\"ok\":false}\n") == "xpurun refused: no reason given");
   CHECK(problem("{\"ok\":true}\n") == "xpurun did not say where the dump is");
-  CHECK(problem("{\"ok\":1}\n") == "xpurun gave an answer that is none");
-  CHECK(problem("HTTP/1.1 400\n") == "xpurun gave an answer that is none");
+  CHECK(problem("{\"ok\":1}\n") == "xpurun sent an invalid answer");
+  CHECK(problem("HTTP/1.1 400\n") == "xpurun sent an invalid answer");
   CHECK(problem("{\"ok\":tr") == "xpurun closed the connection without an answer");
 }
 

@@ -18,7 +18,7 @@ RunOptions asked_for(double timeout_s) {
 TEST_CASE("a job that cannot be watched is told of once, after the timeout") {
   UnwatchedJob job(asked_for(10));
   CHECK_FALSE(job.look(9, false, "pypy3"));
-  CHECK(job.look(10, false, "pypy3")->starts_with("no hang detection: pypy3 is no CPython"));
+  CHECK(job.look(10, false, "pypy3")->starts_with("no hang detection: pypy3 is not CPython"));
   CHECK_FALSE(job.look(11, false, "pypy3"));
 }
 
