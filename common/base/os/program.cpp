@@ -2,21 +2,31 @@
 
 #include "common/base/strings.h"
 
+// Without this Boost declares its use of vfork and does not define it.
+#define BOOST_POSIX_HAS_VFORK 1
+#include <boost/process/child.hpp>
+#include <boost/process/extend.hpp>
+#include <boost/process/posix.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace xpurun::base {
 
+namespace bp = boost::process;
+
 namespace {
 
 constexpr int kExecFailed = 127;
+constexpr const char* kShell = "/bin/sh";
 
 // 0, or why the file cannot be run.
 int check_program(const std::string& path) {
@@ -27,47 +37,77 @@ int check_program(const std::string& path) {
   return S_ISDIR(st.st_mode) || ::access(path.c_str(), X_OK) != 0 ? EACCES : 0;
 }
 
-// The memory of the child between vfork and exec is the caller's, so everything is allocated before.
+// Everything that the child needs, allocated before the fork: between vfork and exec the child uses the
+// memory of the caller.
 struct Prepared {
   const ProgramStart* start;
+  const char* path;
   std::vector<char*> argv;
   std::vector<char*> env;
-  std::vector<char*> shell_argv;
   sigset_t mask;
   std::array<int, 3> streams;
+  volatile int error;
+  pid_t failed;  // the child whose exec failed; 0: none
 };
 
-[[noreturn]] void become(const Prepared& p, volatile int& error) {
-  if (p.start->own_group) {
-    ::setpgid(0, 0);
-  }
-  bool wired = true;
-  for (int fd = 0; fd < 3; ++fd) {
-    const int from = p.streams[static_cast<size_t>(fd)];
-    // dup2(2) of a descriptor to itself would keep its close-on-exec flag.
-    wired = wired && (from < 0 || (from == fd ? ::fcntl(fd, F_SETFD, 0) == 0 : ::dup2(from, fd) == fd));
-  }
-  if (wired) {
-    if (p.start->before_exec) {
-      p.start->before_exec();
-    }
-    ::sigprocmask(SIG_SETMASK, &p.mask, nullptr);
-    ::execve(p.start->path.c_str(), p.argv.data(), p.env.data());
-    if (errno == ENOEXEC) {
-      ::execve("/bin/sh", p.shell_argv.data(), p.env.data());
-    }
-  }
-  error = errno;
-  ::_exit(kExecFailed);
-}
+// Sets argv, environment, streams and signal mask exactly. Boost alone would put the resolved path into
+// argv[0].
+struct ExactProgram : bp::extend::handler {
+  explicit ExactProgram(Prepared& prepared) : p(&prepared) {}
 
-// vfork(2): the supervisor's memory is not copied, and the error of a failed exec needs no pipe, so that a
-// process without a free descriptor can start programs too. Signals are blocked until the exec: a handler
+  template <typename Executor>
+  void on_setup(Executor& exec) const {
+    exec.exe = p->path;
+    exec.cmd_line = p->argv.data();
+    exec.env = p->env.data();
+  }
+  template <typename Executor>
+  void on_exec_setup(Executor&) const {
+    if (p->start->own_group) {
+      ::setpgid(0, 0);
+    }
+    for (int fd = 0; fd < 3; ++fd) {
+      const int from = p->streams[static_cast<size_t>(fd)];
+      // dup2(2) of a descriptor to itself would keep its close-on-exec flag.
+      if (from >= 0 && (from == fd ? ::fcntl(fd, F_SETFD, 0) != 0 : ::dup2(from, fd) != fd)) {
+        p->error = errno;
+        ::_exit(kExecFailed);
+      }
+    }
+    if (p->start->before_exec) {
+      p->start->before_exec();
+    }
+    ::sigprocmask(SIG_SETMASK, &p->mask, nullptr);
+  }
+  template <typename Executor>
+  void on_exec_error(Executor&, const std::error_code& ec) const {
+    p->error = ec.value();
+    ::_exit(kExecFailed);
+  }
+  template <typename Executor>
+  void on_fork_error(Executor&, const std::error_code& ec) const {
+    p->error = ec.value();
+  }
+  template <typename Executor>
+  void on_error(Executor& exec, const std::error_code&) const {
+    p->failed = exec.pid;
+  }
+
+  Prepared* p;
+};
+
+// vfork(2): the memory of the supervisor is not copied, and the error of a failed exec needs no pipe, so that
+// a process without a free descriptor can start programs too. The caller has blocked all signals: a handler
 // would run in shared memory.
-__attribute__((noinline)) pid_t start_child(const Prepared& p, volatile int& error) {
-  const pid_t pid = ::vfork();
-  if (pid == 0) {
-    become(p, error);
+Pid start_child(Prepared& p) {
+  std::error_code ec;
+  bp::child child(ExactProgram(p), bp::posix::use_vfork, ec);
+  const Pid pid = child.id();
+  // The destructor of bp::child would end the child, and its wait would reap the child unseen.
+  child.detach();
+  // Boost reaps a child whose exec failed only if the child has ended already.
+  if (p.error != 0 && std::max(pid, p.failed) > 0) {
+    ::waitpid(std::max(pid, p.failed), nullptr, 0);
   }
   return pid;
 }
@@ -127,13 +167,13 @@ std::vector<char*> c_pointers(const std::vector<std::string>& strings) {
 
 Result<Pid> start_program(const ProgramStart& start) {
   Prepared p{.start = &start,
+             .path = start.path.c_str(),
              .argv = c_pointers(start.argv),
              .env = c_pointers(start.env),
-             .shell_argv = {const_cast<char*>("/bin/sh"), const_cast<char*>(start.path.c_str())},
              .mask = {},
-             .streams = {start.in, start.out, start.err}};
-  p.shell_argv.insert(p.shell_argv.end(), p.argv.size() > 1 ? p.argv.begin() + 1 : p.argv.begin(),
-                      p.argv.end());
+             .streams = {start.in, start.out, start.err},
+             .error = 0,
+             .failed = 0};
   std::array<UniqueFd, 3> moved;
   for (size_t i = 0; i < moved.size(); ++i) {
     XPURUN_TRY_ASSIGN(moved[i], above_streams(p.streams[i], static_cast<int>(i)));
@@ -144,16 +184,20 @@ Result<Pid> start_program(const ProgramStart& start) {
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   p.mask = start.signal_mask.value_or(before);
-  volatile int error = 0;
-  const pid_t pid = start_child(p, error);
-  if (pid < 0) {
-    error = errno;
-  } else if (error != 0) {
-    ::waitpid(pid, nullptr, 0);
+  Pid pid = start_child(p);
+  if (p.error == ENOEXEC) {
+    // A script without an interpreter line: execvp(3) hands the script to the shell.
+    std::vector<char*> words = {const_cast<char*>(kShell), const_cast<char*>(start.path.c_str())};
+    words.insert(words.end(), p.argv.size() > 1 ? p.argv.begin() + 1 : p.argv.begin(), p.argv.end());
+    p.path = kShell;
+    p.argv = std::move(words);
+    p.error = 0;
+    p.failed = 0;
+    pid = start_child(p);
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error != 0) {
-    return fail_errno(fmt::format("cannot run {}", shell_quote(start.path)), error);
+  if (p.error != 0) {
+    return fail_errno(fmt::format("cannot run {}", shell_quote(start.path)), p.error);
   }
   return pid;
 }
