@@ -4,7 +4,7 @@
 usage: make_bundle.py BUILD_DIR DIST_DIR
 
 The archive is an install tree plus every shared library that its programs need and that is not glibc's, plus the
-licences of what is in it. The same tree gives the same bytes.
+licences of its content. The same tree gives the same bytes.
 """
 
 import gzip
@@ -41,7 +41,7 @@ def needed(path):
 
 
 def strip(tree):
-    """Without debug information the archive is a tenth of the size; build ids stay."""
+    """Strips debug information, which makes the archive a tenth of the size; build ids stay."""
     for program in tree.rglob("*"):
         if is_elf(program):
             output_of("strip", "--strip-unneeded", str(program))
@@ -67,7 +67,7 @@ def add_libraries(tree):
 
 
 def package_of(path):
-    """The Debian package that a file belongs to; dpkg may know it by its place before /usr was merged."""
+    """The Debian package of a file; dpkg may know the file by its path before the merge of /usr."""
     for name in (str(path), str(path).removeprefix("/usr")):
         found = subprocess.run(["dpkg-query", "-S", name], capture_output=True, check=False, text=True)
         if found.returncode == 0:
@@ -76,7 +76,7 @@ def package_of(path):
 
 
 def add_licences(tree, source, originals):
-    """Of the libraries in it as files, and of those that are inside the programs."""
+    """Licences of the libraries in the bundle as files, and of those linked into the programs."""
     packages = {package_of(path) for path in originals}
     packages.add(package_of(pathlib.Path(output_of("g++", "-print-file-name=libstdc++.a").strip()).resolve()))
     for line in (source / ".ci/packages.txt").read_text().splitlines():

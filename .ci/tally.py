@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Adds up the test cases of Meson build directories into the line 'N passed, N failed, N skipped'.
 
-A Meson test is one program; the cases inside it are counted where it says how many they were (doctest,
-unittest), otherwise it counts as one. Exits 1 if a case failed or nothing was counted.
+A Meson test is one program. Its cases are counted if the program reports their number (doctest,
+unittest); otherwise the program counts as one case. Exits 1 if a case failed or nothing was counted.
 """
 
 import collections
@@ -20,7 +20,7 @@ Counts = collections.namedtuple("Counts", "passed failed skipped")
 
 
 def count_cases(text):
-    """What the program itself says, or None if it says nothing. doctest's skipped cases were not asked for."""
+    """The program's own counts, or None without such a line. doctest's skipped cases do not count."""
     total = Counts(0, 0, 0)
     said = False
     for _, passed, failed, _ in DOCTEST.findall(text):
@@ -46,7 +46,7 @@ def count_test(test):
     cases = count_cases(text)
     if outcome in ("OK", "EXPECTEDFAIL"):
         return cases or Counts(1, 0, 0)
-    # Crashed, timed out or failed outside of a case: at least one failure, whatever the program says.
+    # Crashed, timed out or failed outside of a case: at least one failure, whatever the program reports.
     return cases if cases and cases.failed else Counts(cases.passed if cases else 0, 1, cases.skipped if cases else 0)
 
 

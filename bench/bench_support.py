@@ -1,4 +1,4 @@
-"""What the measurements share: the process that is dumped, where programs are, how figures are told."""
+"""Shared code of the measurements: the process that is dumped, paths of programs, output of figures."""
 
 import argparse
 import os
@@ -6,7 +6,7 @@ import statistics
 
 PYTHON = os.environ.get("XPURUN_BENCH_PYTHON", "/usr/bin/python3")
 
-# Argument 1: how many threads besides the main one, each some Python and C frames deep. Says what it has loaded.
+# Argument 1: number of threads besides the main thread, each some Python and C frames deep. Prints the loaded modules.
 TARGET = """
 import sys, threading, time
 try:

@@ -1,7 +1,7 @@
-// What a hooked call costs on the real libraries, under xpurun: the name as the program finds it (the
-// preload's entry) against the library's own function, in turn, in one process.
+// The cost of a hooked call with the real libraries, under xpurun: the preload's entry, which the program
+// calls, against the library's own function, in turn, in one process.
 //   call_cost LIBCUDART LIBCUBLAS LIBNCCL
-// Built by whoever measures: g++ -O2 call_cost.cpp -ldl.
+// Build before measuring: g++ -O2 call_cost.cpp -ldl.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -65,7 +65,7 @@ void compare(const char* what, const Two& two, int calls, Call call, Rest rest) 
   std::fflush(stdout);
 }
 
-// The CUDA calls that timing a matmul takes, by themselves: four questions and two events.
+// The CUDA calls needed to time a matmul, alone: four queries and two events.
 class CallsOfATimedMatmul {
  public:
   CallsOfATimedMatmul(void* runtime, void* blas, void* handle) : handle_(handle) {
@@ -167,7 +167,7 @@ int main(int argc, char** argv) {
   if (set_to != nullptr) {
     set_to(memory, 0, 1 << 20);
   }
-  usleep(500'000);  // until timing has made its events
+  usleep(500'000);  // until timing has created its events
   compare(
       "cudaFreeHost(nullptr)", free_host, 200'000, [](void* f) { reinterpret_cast<Free>(f)(nullptr); },
       [] {});
@@ -193,11 +193,11 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (create == nullptr) {
-    s_handle = memory;  // a stand-in of cuBLAS
+    s_handle = memory;  // a fake of cuBLAS
   }
   static void* s_memory = memory;
   static const auto s_synchronize = synchronize;
-  // In bursts that fit the queue of launches, so that the host's time is what is measured.
+  // In bursts that fit the launch queue, so that host time is measured.
   compare(
       "cublasSgemm 16x16x16", find(library[1], "cublasSgemm_v2"), 200,
       [](void* f) {
@@ -215,7 +215,7 @@ int main(int argc, char** argv) {
       s_synchronize();
     }
   });
-  if (create == nullptr) {  // a real runtime would want a real kernel
+  if (create == nullptr) {  // a real runtime needs a real kernel
     compare(
         "cudaLaunchKernel", find(library[0], "cudaLaunchKernel"), 20'000,
         [](void* f) {

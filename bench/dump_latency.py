@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long xpurun-stackdump pauses a training-like process: Python with torch loaded and 150 threads, each some
+"""Pause of a training-like process by xpurun-stackdump: Python with torch loaded and 150 threads, each some
 Python and C frames deep.
 
 usage: bench/dump_latency.py build/stackdump/xpurun-stackdump [DUMPS] [THREADS]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How much memory xpurun-stackdump takes for a process that maps large libraries.
+"""Memory of xpurun-stackdump for a process that maps large libraries.
 
 usage: bench/helper_memory.py build/stackdump/xpurun-stackdump [THREADS] [DIRECTORY...]
 
-The target is a Python program with THREADS (150) threads that has loaded every shared library of the directories
-(/usr/local/cuda/lib64) that it can. Prints the target's maps, the helper's peak of resident memory and its time,
+The target is a Python program with THREADS (150) threads that has loaded every loadable shared library of the
+directories (/usr/local/cuda/lib64). Prints the target's maps, the helper's peak of resident memory and its time,
 without and with a filled symbol cache. Exits 1 above 200 MiB.
 """
 

@@ -3,10 +3,10 @@
 usage: merge_scale.py XPURUN [--ranks 10000] [--threads 50] [--stacks 40] [--repeat 3] [--keep DIR] [--browser]
 
 XPURUN is launcher/xpurun in the build directory. Snapshots are generated first (not timed): every rank has its main
-thread and THREADS-1 others of the roles that a PyTorch job has; main threads stand in STACKS different places, one of
+thread and THREADS-1 others of the roles that a PyTorch job has; main threads are at STACKS different positions, one of
 them with a single rank. Addresses differ between ranks as they do with randomised layouts. Then `xpurun stacks DIR`
 (merging and drawing alone) and `xpurun report DIR` (with diagnosis and page) are run REPEAT times each. --browser
-also opens the page in headless Chromium and prints when the picture stood.
+also opens the page in headless Chromium and prints the time until the picture is drawn.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def py(func, file, line):
 
 
 def native(func, module, n, **more):
-    # BASE is replaced by a part of the address that every process has of its own.
+    # BASE is replaced by the part of the address that differs between processes.
     return {
         "kind": "native",
         "func": func,
@@ -93,7 +93,7 @@ def generate(path, options):
     processes, ranks = [], []
     size = 0
     for r in range(options.ranks):
-        # Stack 0 is the culprit's alone; the others are shared by what is left.
+        # Stack 0 belongs to the culprit alone; the other ranks share the other stacks.
         stack = 0 if r == options.ranks // 3 else 1 + r % (options.stacks - 1)
         pid, host = 4000 + r % 8, f"node{r // 8:04d}"
         head = {

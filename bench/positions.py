@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What one look at where a process stands costs the supervisor.
+"""Cost of one reading of a process's position for the supervisor.
 
 usage: bench/positions.py BUILD [LOOKS]
 
 BUILD is a build directory. For a process that is 26 functions deep, and for a script with 300 variables at its top
-level: median, least and most of five runs of so many looks each, in processor time of the one who looks.
+level: median, minimum and maximum of five runs of LOOKS readings each, in CPU time of the reader.
 """
 
 import pathlib
@@ -42,7 +42,7 @@ def main():
     for what, script in (("26 functions", FUNCTIONS), ("300 variables at the top level", VARIABLES)):
         with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
             process.stdout.readline()
-            # Less what finding the interpreter takes, once.
+            # Without the one-time cost of finding the interpreter.
             times = [(cpu_us(probe, process.pid, looks + 1) - cpu_us(probe, process.pid, 1)) / looks for _ in range(5)]
             process.kill()
         print(f"{what}: {statistics.median(times):.0f} us a look ({min(times):.0f} to {max(times):.0f})")

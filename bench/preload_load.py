@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What loading the preload library costs a program that it has no interest in: /bin/true, with and without.
+"""Cost of loading the preload library into a program that it ignores: /bin/true, with and without the library.
 
 usage: bench/preload_load.py build/preload/libxpurun_preload.so [RUNS]
 
-Runs alternate, so that a change of the machine's mood meets both. Exits 1 if the medians differ by 1 ms or more.
+Runs alternate, so that load changes of the machine affect both. Exits 1 if the medians differ by 1 ms or more.
 """
 
 import os

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a scrape of /metrics costs with eight ranks that time matmuls, collectives and memory, on fake GPUs.
+"""Cost of a scrape of /metrics with eight ranks that time matmuls, collectives and memory, on fake GPUs.
 
 usage: bench/scrape.py BUILD [SCRAPES]
 
-BUILD is a build directory. Prints the median, the least and the most of so many scrapes, connection included, as a
-client sees them, for both formats; the size of the answer; and the processor time that the supervisor took for each.
+BUILD is a build directory. Prints median, minimum and maximum of the time of SCRAPES scrapes as a client sees it,
+including the connection, for both formats; the size of the answer; and the supervisor's CPU time per scrape.
 """
 
 import json

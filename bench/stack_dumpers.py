@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""xpurun against py-spy, pystack and gdb on the same process, in one run: how long each keeps it from running, and
-how long it takes until all stacks with symbols are there.
+"""xpurun against py-spy, pystack and gdb on the same process, in one run: the pause of the process, and
+the time until all stacks with symbols are ready.
 
 usage: bench/stack_dumpers.py [--build DIR] [--rounds N] [--threads N] [--install] [--peers DIR]
 
-The pause is measured from outside and alike for all: a thread of C in the target notes the time every 50
-microseconds; the pause is the longest gap between two notes during the dump, less the longest one of as long a time
-without a dump. --install makes a virtual environment with py-spy and pystack from PyPI in --peers first.
+The pause is measured in the same way for all tools: a C thread in the target records the time every 50
+microseconds; the pause is the longest gap between two records during the dump, minus the longest gap of an equally long
+period without a dump. --install makes a virtual environment with py-spy and pystack from PyPI in --peers first.
 """
 
 import os
@@ -153,7 +153,7 @@ def main():
                   f"load {os.getloadavg()[0]:.1f}")
             rows, quiet = {}, []
             for _ in range(args.rounds):
-                # In turns, so that a busy moment of the machine hits all of them.
+                # In turns, so that load peaks of the machine affect all of them.
                 for name, command in commands(args, str(target.pid), folder):
                     ticks.reset()
                     begun = time.perf_counter()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How long it takes until the stacks of several processes are dumped, named, merged and drawn: with an empty symbol
-cache (cold) and a filled one (warm), and how much memory a dumper needs.
+"""Time until the stacks of several processes are dumped, symbolised, merged and drawn, with an empty symbol
+cache (cold) and a filled one (warm), and memory of a dump helper.
 
 usage: bench/stack_symbols.py BUILD_DIR [PROCESSES] [THREADS] [ROUNDS] [SYMBOLS]
 

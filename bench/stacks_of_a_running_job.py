@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A training job whose ranks are dumped again and again while it runs: is a step lost, and how much slower is it?
+"""A training job whose ranks are dumped repeatedly while it runs: lost steps and slowdown.
 
 usage: bench/stacks_of_a_running_job.py [--build DIR] [--seconds N] [--rate N] [--ranks N] [--backend gloo|nccl]
 
 Runs tests/e2e/jobs/ddp_job.py under torchrun, lets it run undisturbed, dumps every rank --rate times a second for
---seconds, and lets it run undisturbed again. Steps are counted from the lines of rank 0. A dump that is still busy with
-names when the next is due goes on beside it.
+--seconds, and lets it run undisturbed again. Steps are counted from the lines of rank 0. A dump that still resolves
+symbols when the next dump is due continues in parallel.
 """
 
 import os
@@ -30,7 +30,7 @@ def ranks_of(launcher):
 
 
 class Steps:
-    """When rank 0 said which step."""
+    """Times of rank 0's steps."""
 
     def __init__(self, stream):
         self.seen = []

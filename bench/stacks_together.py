@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Eight processes of 100 threads each, dumped together by `xpurun stacks --pid`: how far apart the snapshots are, how
-long each process is paused, how long it takes until everything is merged and drawn, and what a helper needs.
+"""Eight processes of 100 threads each, dumped together by `xpurun stacks --pid`: time between the snapshots,
+pause of each process, time until everything is merged and drawn, and memory of a helper.
 
 usage: bench/stacks_together.py [--build DIR] [--processes N] [--threads N] [--rounds N] [--drop-caches]
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What watching costs: CPU time and memory of the supervisor while 8 ranks train.
+"""Cost of watching: CPU time and memory of the supervisor while 8 ranks train.
 
 usage: bench/supervisor_cost.py XPURUN [SECONDS]
 
 The ranks are Python processes with a launcher's environment, some depth of stack and a few threads each, moving
-all the time. Prints the supervisor's CPU time as a share of one core, for the default timeout and for a short one
-that makes it look as often as it ever does, and its largest resident size.
+all the time. Prints the supervisor's CPU time as a share of one core, for the default timeout and for a short
+timeout with the shortest polling interval, and its largest resident size.
 """
 
 import os
@@ -48,7 +48,7 @@ def measure(xpurun, timeout, seconds):
         p = subprocess.Popen([xpurun, "--out", f"{work}/run", "--hang-timeout", timeout, "--", "bash", "-c", script],
                              start_new_session=True, stderr=subprocess.DEVNULL)
         try:
-            time.sleep(6)  # past the start, when new processes are looked for often
+            time.sleep(6)  # after the start, when discovery is frequent
             before, begun = cpu_seconds(p.pid), time.monotonic()
             time.sleep(seconds)
             share = (cpu_seconds(p.pid) - before) / (time.monotonic() - begun)

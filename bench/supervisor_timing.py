@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What timing costs the supervisor: its CPU time and memory while 8 ranks on fake GPUs make a step every 20 ms.
+"""Cost of timing for the supervisor: CPU time and memory while 8 ranks on fake GPUs make a step every 20 ms.
 
 usage: bench/supervisor_timing.py BUILD [SECONDS]
 
-BUILD is a build directory. A step has 72 matmuls, 216 kernels and 12 collectives. Prints for the level full within
-its budget, and with every call timed: the supervisor's CPU time as a share of one core, how many events a second it
-took from all ranks together, how many were lost, and its largest resident size.
+BUILD is a build directory. A step has 72 matmuls, 216 kernels and 12 collectives. Prints, for level full within
+its budget and with every call timed: the supervisor's CPU time as a share of one core, events per second
+of all ranks together, lost events, and the largest resident size.
 """
 
 import json
@@ -51,7 +51,7 @@ def measure(build, options, seconds):
             cwd=work,
             stdout=subprocess.DEVNULL,
         )
-        time.sleep(8)  # past the start, and until the budget has settled
+        time.sleep(8)  # after the start, until the budget has settled
         before, begun = cpu_s(job.pid), time.monotonic()
         time.sleep(seconds)
         share = (cpu_s(job.pid) - before) / (time.monotonic() - begun)

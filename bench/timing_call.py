@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What one hooked call costs, on fake vendor libraries: without the preload, with timing off, light and full.
+"""Cost of one hooked call, with fake vendor libraries: without the preload, with timing off, light and full.
 
 usage: bench/timing_call.py BUILD_DIR [ROUNDS]
 
-First, hooked and real function in turn in one process (call_cost.cpp): what is left of the noise of a busy machine is
-small. Then whole processes against each other. The fakes' own work (a lock, a hash of the arguments) is in every row;
-the differences are the preload's. The events of a fake GPU are cheaper than those of a real one, which
+First, hooked and real function in turn in one process (call_cost.cpp), which keeps the noise of a busy machine small.
+Then whole processes against each other. Every row includes the fakes' own work (a lock, a hash of the arguments); the
+differences are the preload's cost. The events of a fake GPU are cheaper than those of a real one, which
 tests/gpu/timing.py measures.
 """
 
@@ -24,7 +24,7 @@ import segment  # noqa: E402
 
 
 def one(build, level, budget_ppm):
-    """Nanoseconds a call, and the segment."""
+    """Nanoseconds per call, and the segment."""
     env = dict(os.environ, FAKE_GPU_WORK_US="1")
     with tempfile.TemporaryDirectory() as directory:
         supervisor = segment.FakeSupervisor(directory, lambda: segment.Segment(level or 0, budget_ppm))
@@ -49,7 +49,7 @@ def one(build, level, budget_ppm):
 
 
 def in_turn(build, level, budget_ppm):
-    """Prints what call_cost.cpp does, on the fakes."""
+    """Prints the output of call_cost.cpp with the fakes."""
     fakes = build / "tests" / "fakes"
     with tempfile.TemporaryDirectory() as directory:
         program = f"{directory}/call_cost"

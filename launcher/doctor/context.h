@@ -7,8 +7,9 @@
 namespace xpurun::launcher {
 
 struct ProgramOfCommand {
-  std::string path;                // the file that would be executed; empty if there is none
-  std::vector<std::string> chain;  // path, the interpreter of a script, the interpreter's own interpreter, ...
+  std::string path;  // the file that would be executed; empty if there is none
+  std::vector<std::string>
+      chain;  // path, the interpreter of a script, the interpreter's own interpreter, ...
 };
 
 struct DoctorContext {

@@ -102,8 +102,7 @@ Finding core_files() {
   const auto pattern = base::read_file("/proc/sys/kernel/core_pattern", 4096);
   const std::string where = pattern ? base::sanitize(base::trim(*pattern)) : "?";
   if (limit.rlim_cur == 0 && !where.starts_with("|")) {
-    return {.check = "core",
-            .text = "no core files (ulimit -c 0); the stacks of a crash are still taken"};
+    return {.check = "core", .text = "no core files (ulimit -c 0); the stacks of a crash are still taken"};
   }
   return {.check = "core", .text = fmt::format("core files go to {}", where)};
 }

@@ -94,8 +94,8 @@ base::Result<stackdump::Position> read_position(base::Pid pid) {
         return position;
       }
       if (base::mono_ns() >= end) {
-        return position ? base::Result<stackdump::Position>(base::fail(
-                              fmt::format("the position was read as '{}'", base::sanitize(position->function))))
+        return position ? base::Result<stackdump::Position>(base::fail(fmt::format(
+                              "the position was read as '{}'", base::sanitize(position->function))))
                         : position;
       }
     } else if (base::mono_ns() >= end) {

@@ -36,8 +36,8 @@ Messages::Messages(EventLoop& loop, int fd) : loop_(loop), fd_(fd) {
     way_ = Way::socket;
   } else if (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)) {
     may_block_ = true;
-    // O_NONBLOCK on the shared file description would also affect the ranks. A reopened regular file would lose its
-    // position.
+    // O_NONBLOCK on the shared file description would also affect the ranks. A reopened regular file would
+    // lose its position.
     own_.reset(
         ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     way_ = own_ ? Way::own_description : Way::direct;
@@ -77,7 +77,8 @@ void Messages::pump() {
       kept_.clear();
     }
     if (kept_.empty() && dropped_ != 0) {
-      kept_ = fmt::format("xpurun: {} lines were dropped: the stream accepted no more\n", std::exchange(dropped_, 0));
+      kept_ = fmt::format("xpurun: {} lines were dropped: the stream accepted no more\n",
+                          std::exchange(dropped_, 0));
     }
   }
 }

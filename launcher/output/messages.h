@@ -1,6 +1,7 @@
-// Messages: the supervisor's messages on standard error. A reader that stops reading must not block the supervisor:
-// lines that the stream does not accept are kept up to a limit and retried from the event loop; beyond the limit they
-// are dropped, and their number is reported. The stream is shared with the job, so its flags are not changed.
+// Messages: the supervisor's messages on standard error. A reader that stops reading must not block the
+// supervisor: lines that the stream does not accept are kept up to a limit and retried from the event loop;
+// beyond the limit they are dropped, and their number is reported. The stream is shared with the job, so its
+// flags are not changed.
 #pragma once
 
 #include "common/base/os/fd.h"

@@ -15,8 +15,8 @@
 namespace xpurun::launcher {
 
 // Whether a main thread whose innermost Python frames are these waits for a process. `launcher`: in
-// torch.multiprocessing.spawn(), which does nothing else; `perhaps`: in a join() that for example torch's data loader
-// also uses to end its workers.
+// torch.multiprocessing.spawn(), which does nothing else; `perhaps`: in a join() that for example torch's
+// data loader also uses to end its workers.
 enum class ProcessWait { none, perhaps, launcher };
 ProcessWait process_wait(const std::vector<stackdump::CodeName>& innermost_first);
 

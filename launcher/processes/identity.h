@@ -33,8 +33,8 @@ std::optional<Identity> identity_from(const std::map<std::string, std::string>& 
 // accelerate, deepspeed, ...). Such a program may wait for other nodes for any time without being a hang.
 bool starts_ranks(const std::vector<std::string>& argv);
 
-// Classifies arguments: the resource tracker of Python's multiprocessing, or its fork server. Processes forked
-// by the fork server keep the server's arguments.
+// Classifies arguments: the resource tracker of Python's multiprocessing, or its fork server. Processes
+// forked by the fork server keep the server's arguments.
 enum class MultiprocessingPart { none, resource_tracker, fork_server };
 MultiprocessingPart multiprocessing_part(const std::vector<std::string>& argv);
 

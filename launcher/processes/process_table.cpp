@@ -184,9 +184,9 @@ bool ProcessTable::known_rank_before(const TrackedProcess& p) const {
                      [&](const auto& entry) { return is_it(entry.second); });
 }
 
-// Finds orphans (now children of xpurun, the subreaper) with the variables of a rank that was known before them:
-// helpers that an ended rank left behind. A restarted rank is a child of its launcher and so not an orphan. A process
-// that has been a rank stays a rank when its launcher ends.
+// Finds orphans (now children of xpurun, the subreaper) with the variables of a rank that was known before
+// them: helpers that an ended rank left behind. A restarted rank is a child of its launcher and so not an
+// orphan. A process that has been a rank stays a rank when its launcher ends.
 void ProcessTable::find_left_behind() {
   for (auto& [pid, p] : processes_) {
     const bool orphan = p.record.ppid == supervisor_ && pid != main_;
@@ -281,8 +281,8 @@ void ProcessTable::number_spawned() {
   }
 }
 
-// For jobs without a launcher's variables: rank 0 is the topmost Python process; or, if that process only waits for
-// others, the ranks are those others; without Python, the command itself.
+// For jobs without a launcher's variables: rank 0 is the topmost Python process; or, if that process only
+// waits for others, the ranks are those others; without Python, the command itself.
 void ProcessTable::assign_by_parents() {
   std::vector<TrackedProcess*> ranks;
   if (const TrackedProcess* top = topmost_python()) {

@@ -52,9 +52,9 @@ class ProcessTable {
   void refresh();
   // Marks one process dead; its record stays.
   void mark_dead(base::Pid pid);
-  // Python processes that only wait for processes that they started. Without a launcher's variables, these are
-  // launchers, and the processes that they wait for are the ranks, numbered in start order.
-  // Takes effect with the next refresh().
+  // Python processes that only wait for processes that they started. Without a launcher's variables, these
+  // are launchers, and the processes that they wait for are the ranks, numbered in start order. Takes effect
+  // with the next refresh().
   void set_spawners(std::set<base::Pid> pids) { spawners_ = std::move(pids); }
   const std::set<base::Pid>& spawners() const { return spawners_; }
   // Candidates: Python processes taken for ranks or launchers that have started other processes. Empty if a

@@ -1,5 +1,5 @@
-// LineLabels: puts the rank in front of each line of an output stream that several ranks share (--prefix). Text
-// without a final newline keeps its line open: the continuation gets no label, and another rank's text
+// LineLabels: puts the rank in front of each line of an output stream that several ranks share (--prefix).
+// Text without a final newline keeps its line open: the continuation gets no label, and another rank's text
 // begins a new line. Pure.
 #pragma once
 

@@ -64,8 +64,8 @@ base::Result<std::string> LogRelay::start(const std::string& directory, LinePref
   }
   base::UniqueFd ours(pair[0]);
   base::UniqueFd theirs(pair[1]);
-  // The supervisor is single-threaded, so a fork without exec is safe. It needs neither a program file nor much
-  // memory.
+  // The supervisor is single-threaded, so a fork without exec is safe. It needs neither a program file nor
+  // much memory.
   const pid_t pid = ::fork();
   if (pid < 0) {
     return base::fail_errno("cannot start the relay");

@@ -37,7 +37,8 @@ constexpr int kPipeBytes = 1 << 20;
 constexpr size_t kChunk = 256 * 1024;
 // Bytes. Longer lines are passed on in pieces.
 constexpr size_t kLongestLine = 64 * 1024;
-// A longer write means that the file system has stalled: output for files is then dropped instead of delaying ranks.
+// A longer write means that the file system has stalled: output for files is then dropped instead of delaying
+// ranks.
 constexpr double kDiskPatienceS = 2;
 // The limit after all writers and the supervisor have ended: then only the disk is left to wait for.
 constexpr double kLastPatienceS = 60;
@@ -360,8 +361,8 @@ void RelayProcess::run() {
   }
 }
 
-// A process that outlives the supervisor must not keep the supervisor's descriptors open, nor those of a killed
-// relay. `kept` is sorted.
+// A process that outlives the supervisor must not keep the supervisor's descriptors open, nor those of a
+// killed relay. `kept` is sorted.
 void close_all_but(const std::vector<int>& kept) {
   unsigned next = STDERR_FILENO + 1;
   for (const int fd : kept) {
@@ -374,14 +375,15 @@ void close_all_but(const std::vector<int>& kept) {
   ::close_range(next, ~0U, 0);
 }
 
-// Forks a process that shares this process's descriptor table (CLONE_FILES): descriptors that it opens stay open when
-// it is killed. The raw system call, because fork() cannot share the table and glibc's clone() needs a stack.
+// Forks a process that shares this process's descriptor table (CLONE_FILES): descriptors that it opens stay
+// open when it is killed. The raw system call, because fork() cannot share the table and glibc's clone()
+// needs a stack.
 pid_t fork_with_descriptors() {
   return static_cast<pid_t>(::syscall(SYS_clone, CLONE_FILES | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
 }
 
-// Without a reader of the pipes, SIGPIPE would end the ranks. So a killed relay (for example by the OOM killer)
-// gets a successor.
+// Without a reader of the pipes, SIGPIPE would end the ranks. So a killed relay (for example by the OOM
+// killer) gets a successor.
 [[noreturn]] void keep_relay(const RelaySetup& setup, RelayMemory& memory) {
   for (;;) {
     const pid_t pid = memory.works() ? fork_with_descriptors() : -1;
@@ -410,8 +412,9 @@ void run_relay(RelaySetup setup) {
   RelayMemory memory(setup.listener.get(), setup.channel.get());
   close_all_but({std::min(setup.listener.get(), setup.channel.get()),
                  std::max(setup.listener.get(), setup.channel.get())});
-  // Ignores the terminal's signals and those that a scheduler sends to all processes of the job, because ranks
-  // write output until they end. The relay ends with the last writer. SIGPIPE and SIGXFSZ become write errors.
+  // Ignores the terminal's signals and those that a scheduler sends to all processes of the job, because
+  // ranks write output until they end. The relay ends with the last writer. SIGPIPE and SIGXFSZ become write
+  // errors.
   sigset_t all;
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);

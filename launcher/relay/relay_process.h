@@ -1,7 +1,7 @@
 // RelayProcess: the relay (--logs). It gives pipes to ranks, reads the pipes, writes the output to files and
-// repeats it on xpurun's streams. The relay is a process in its own session, so that ranks can write after the
-// supervisor was killed; it ends when the supervisor and all writers have ended. It never waits
-// for a disk or an output stream itself: its sinks do.
+// repeats it on xpurun's streams. The relay is a process in its own session, so that ranks can write after
+// the supervisor was killed; it ends when the supervisor and all writers have ended. It never waits for a
+// disk or an output stream itself: its sinks do.
 #pragma once
 
 #include "common/base/os/fd.h"

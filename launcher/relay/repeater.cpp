@@ -12,7 +12,8 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Returns 0 or errno. Waits on EAGAIN: the stream is shared, and another program may have made it non-blocking.
+// Returns 0 or errno. Waits on EAGAIN: the stream is shared, and another program may have made it
+// non-blocking.
 int write_patiently(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());

@@ -1,6 +1,6 @@
 // Sink: a thread that writes its input, in order, to a target that may stall (a terminal, a pipe, a disk). No
-// other thread waits for the target. The caller bounds the queue by calling has_room() before push(). Threads:
-// every public function may be called from any thread; `write` runs on the sink's own thread.
+// other thread waits for the target. The caller bounds the queue by calling has_room() before push().
+// Threads: every public function may be called from any thread; `write` runs on the sink's own thread.
 #pragma once
 
 #include "common/base/clock.h"

@@ -69,8 +69,8 @@ std::optional<uint64_t> file_offset(const std::vector<Elf64_Phdr>& segments, uin
 }  // namespace
 
 bool ElfDynamic::mentions(std::string_view name) const {
-  // Does not find a name that the linker has merged into the end of a longer name. The names searched here are
-  // no such suffixes.
+  // Does not find a name that the linker has merged into the end of a longer name. The names searched here
+  // are no such suffixes.
   const std::string ended = std::string(name) + '\0';
   return names.find('\0' + ended) != std::string::npos;
 }

@@ -1,6 +1,6 @@
 // HelperComplaints: standard error of the helper processes, read through a pipe and logged
-// line by line. A pipe instead of a file in the run directory, because a descriptor on a stalled file system could keep
-// xpurun from ending. Event loop's thread only.
+// line by line. A pipe instead of a file in the run directory, because a descriptor on a stalled file system
+// could keep xpurun from ending. Event loop's thread only.
 #pragma once
 
 #include "common/base/os/fd.h"

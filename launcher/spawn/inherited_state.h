@@ -1,5 +1,5 @@
-// InheritedState: process attributes that xpurun changes for itself and restores for the command: two signals for
-// failed writes are ignored, and the soft limit of open files is raised.
+// InheritedState: process attributes that xpurun changes for itself and restores for the command: two signals
+// for failed writes are ignored, and the soft limit of open files is raised.
 #pragma once
 
 #include <signal.h>

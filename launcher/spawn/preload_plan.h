@@ -21,8 +21,9 @@ PreloadPlan plan_preload(const std::string& library, const std::string& program,
                          const std::vector<std::string>& env);
 
 // A path of `library` that LD_PRELOAD can hold: ld.so splits the variable at spaces and colons, expands "$"
-// and has no quoting (ld.so(8)). Returns the path itself if possible, else a symbolic link in a private directory
-// below `directory`. The link stays: processes that outlive the run start others with the same LD_PRELOAD.
+// and has no quoting (ld.so(8)). Returns the path itself if possible, else a symbolic link in a private
+// directory below `directory`. The link stays: processes that outlive the run start others with the same
+// LD_PRELOAD.
 base::Result<std::string> preloadable_path(const std::string& library, const std::string& directory);
 
 // $XDG_RUNTIME_DIR if it is set, else /tmp.

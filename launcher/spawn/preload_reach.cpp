@@ -48,11 +48,11 @@ PreloadReach reach_of_dynamic(const std::string& path, std::string_view asan_opt
             kNoCrashes};
   }
   if (base::base_name(program.interpreter).starts_with("ld-musl")) {
-    return {PreloadLimit::musl, "program linked with musl, which is not the preload library's C library", kNothing};
+    return {PreloadLimit::musl, "program linked with musl, which is not the preload library's C library",
+            kNothing};
   }
   if (insists_on_being_first(program, asan_options)) {
-    return {PreloadLimit::asan_first, "AddressSanitizer in this program must be the first library",
-            kNothing};
+    return {PreloadLimit::asan_first, "AddressSanitizer in this program must be the first library", kNothing};
   }
   if (program.mentions("__asan_init")) {
     return {PreloadLimit::asan, "program with AddressSanitizer", kNoFaults};

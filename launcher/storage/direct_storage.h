@@ -1,5 +1,5 @@
-// DirectStorage: performs operations at once, in the calling process. Used by tests, and on hosts where fork()
-// fails (ulimit -u): a supervisor that a stalled disk can block is better than no run directory.
+// DirectStorage: performs operations at once, in the calling process. Used by tests, and on hosts where
+// fork() fails (ulimit -u): a supervisor that a stalled disk can block is better than no run directory.
 #pragma once
 
 #include "launcher/os/event_loop.h"

@@ -1,5 +1,5 @@
-// DiskWatch: probes the file system of the run directory repeatedly. Used at the end of a run, while helpers read and
-// write there: xpurun does not wait for helpers on a stalled file system.
+// DiskWatch: probes the file system of the run directory repeatedly. Used at the end of a run, while helpers
+// read and write there: xpurun does not wait for helpers on a stalled file system.
 #pragma once
 
 #include "launcher/os/event_loop.h"

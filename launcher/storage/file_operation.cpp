@@ -34,7 +34,8 @@ std::string framed(const std::string& body) {
   return out;
 }
 
-// Reads the output of put(). The peer is a fork of this process, so a short body cannot happen; it reads as zeros.
+// Reads the output of put(). The peer is a fork of this process, so a short body cannot happen; it reads as
+// zeros.
 class Body {
  public:
   explicit Body(std::string text) : text_(std::move(text)) {}

@@ -1,6 +1,6 @@
 // FileOperation: one change of the run directory, as data, so that another process can perform it. Performing
-// blocks as long as the file system does. The encoding is for a socket between a process and its fork, not for other
-// programs.
+// blocks as long as the file system does. The encoding is for a socket between a process and its fork, not
+// for other programs.
 #pragma once
 
 #include "common/base/result.h"

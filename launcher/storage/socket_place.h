@@ -1,6 +1,7 @@
-// SocketPlace: the directory of this run's sockets: the run directory if it can hold sockets, else a private directory
-// of $XDG_RUNTIME_DIR, /tmp or /dev/shm. Reasons against the run directory: FUSE without mknod, a path longer than
-// sun_path, or a network file system, where a rank that connects would stall with the file system.
+// SocketPlace: the directory of this run's sockets: the run directory if it can hold sockets, else a private
+// directory of $XDG_RUNTIME_DIR, /tmp or /dev/shm. Reasons against the run directory: FUSE without mknod, a
+// path longer than sun_path, or a network file system, where a rank that connects would stall with the file
+// system.
 #pragma once
 
 #include "common/base/result.h"

@@ -1,6 +1,6 @@
-// Storage: changes the run directory for the supervisor. A file system may stall for minutes (NFS, FUSE, a failing
-// disk), and the event loop must not stall with it. The caller submits operations; the result comes later or never.
-// Operations are performed in the order of submission. Event loop's thread only.
+// Storage: changes the run directory for the supervisor. A file system may stall for minutes (NFS, FUSE, a
+// failing disk), and the event loop must not stall with it. The caller submits operations; the result comes
+// later or never. Operations are performed in the order of submission. Event loop's thread only.
 #pragma once
 
 #include "common/base/ids.h"

@@ -25,7 +25,8 @@ constexpr int kFirstFreeFd = 3;
 constexpr char kLocal = 'l';
 constexpr char kServed = 's';
 
-// If the user closed a standard stream, the socket could get its number, and messages would go into the socket.
+// If the user closed a standard stream, the socket could get its number, and messages would go into the
+// socket.
 base::UniqueFd above_standard_streams(base::UniqueFd fd) {
   return base::UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kFirstFreeFd));
 }
@@ -49,7 +50,8 @@ void leave_the_job(int socket) {
   }
 }
 
-// False when the supervisor is gone. The writer then continues: the last submitted operations are still queued.
+// False when the supervisor is gone. The writer then continues: the last submitted operations are still
+// queued.
 bool send_all(int socket, std::string_view data) {
   while (!data.empty()) {
     const ssize_t n = ::send(socket, data.data(), data.size(), MSG_NOSIGNAL);

@@ -1,5 +1,5 @@
-// WriterQueue: the supervisor's end of a WriterProcess. Never blocks: operations that the socket does not accept
-// are queued in bounded memory. A queued replacement takes the newer text; appends to one file are
+// WriterQueue: the supervisor's end of a WriterProcess. Never blocks: operations that the socket does not
+// accept are queued in bounded memory. A queued replacement takes the newer text; appends to one file are
 // joined; operations that find no room are dropped and counted. Event loop's thread only.
 #pragma once
 

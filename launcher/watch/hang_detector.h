@@ -1,7 +1,7 @@
 // HangDetector: turns the still times of the ranks into events. Pure: no clock, no process. A stall is raised
-// when a rank has been still for the timeout. Every rank that is still at that time, or becomes still while the
-// stall is open, belongs to the stall: one stall, one dump. The stall is cleared when all of its ranks have
-// made progress or ended. Only then can a new stall be raised.
+// when a rank has been still for the timeout. Every rank that is still at that time, or becomes still while
+// the stall is open, belongs to the stall: one stall, one dump. The stall is cleared when all of its ranks
+// have made progress or ended. Only then can a new stall be raised.
 #pragma once
 
 #include "common/base/clock.h"

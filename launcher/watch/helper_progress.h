@@ -1,10 +1,10 @@
-// HelperProgress: decides whether the threads and processes that a rank started make progress. Pure: samples in,
-// liveness out; no clock, no process. Many activities of a rank continue in a hang and prove nothing: a heartbeat, a
-// monitor's loop, a thread that polls a queue, NCCL's spinning proxy. So the criterion depends on the helper. A helper
-// that the main thread demonstrably waits for (its pid in wait4(), the other end of its pipe), or that multiprocessing
-// has forked, works if it shows any progress. A thread of the same process must change its Python position and also
-// compute: a native thread that spins, or a Python thread that only wakes up now and then, raises doubt only. The same
-// holds for any other process.
+// HelperProgress: decides whether the threads and processes that a rank started make progress. Pure: samples
+// in, liveness out; no clock, no process. Many activities of a rank continue in a hang and prove nothing: a
+// heartbeat, a monitor's loop, a thread that polls a queue, NCCL's spinning proxy. So the criterion depends
+// on the helper. A helper that the main thread demonstrably waits for (its pid in wait4(), the other end of
+// its pipe), or that multiprocessing has forked, works if it shows any progress. A thread of the same process
+// must change its Python position and also compute: a native thread that spins, or a Python thread that only
+// wakes up now and then, raises doubt only. The same holds for any other process.
 #pragma once
 
 #include "common/base/clock.h"

@@ -212,8 +212,8 @@ bool HelperWatch::all_quiet(const std::set<base::Pid>& roots,
   return true;
 }
 
-// Wakes are counted only for a sleeping thread. A loop with pauses that are long compared to the timeout wakes
-// rarely, so wakes count from the beginning of the stillness.
+// Wakes are counted only for a sleeping thread. A loop with pauses that are long compared to the timeout
+// wakes rarely, so wakes count from the beginning of the stillness.
 void HelperWatch::watch_sleep(base::MonoNs now) {
   if (last_look_ != 0 && now - last_look_ < kShortestGap) {
     return;

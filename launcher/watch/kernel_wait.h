@@ -1,6 +1,6 @@
 // KernelWait: the system call that a thread sleeps in, and the process or event that the thread waits
-// for. Read from /proc and, for poll() and select(), from the process's memory. Stops no process and follows no
-// link to a file: a stat() on a stalled file system would block the supervisor.
+// for. Read from /proc and, for poll() and select(), from the process's memory. Stops no process and follows
+// no link to a file: a stat() on a stalled file system would block the supervisor.
 #pragma once
 
 #include "common/base/os/procfs.h"

@@ -1,4 +1,4 @@
-"""What the attacks share: the lane, disks that are full or stand still, programs in C, jobs with one rank.
+"""Shared code of the attacks: the lane, full and stalled disks, programs in C, jobs with one rank.
 
 XPURUN_ATTACK=long runs everything (`meson test --setup attack`); without it the quick ones run and the others are
 skipped with that reason. Every test names the number of its case in README.md.
@@ -22,7 +22,7 @@ from xpurun_test import PROGRAM, PYTHON  # noqa: E402
 LONG = os.environ.get("XPURUN_ATTACK") == "long"
 long = unittest.skipUnless(LONG, "long lane: XPURUN_ATTACK=long")
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
-# A job that hangs until SIGUSR1, or for so many seconds, and ends well.
+# A job that hangs until SIGUSR1, or for the given seconds, and exits cleanly.
 HANG = """
 import signal, sys, threading
 class Released(Exception):
@@ -44,7 +44,7 @@ NOBODY = 65534
 
 
 def tasks(pid):
-    """[(tid, state letter, tracer)] of a process; empty when it has gone."""
+    """[(tid, state letter, tracer)] of a process; empty after its end."""
     out = []
     with contextlib.suppress(OSError):
         for tid in os.listdir(f"/proc/{pid}/task"):
@@ -92,7 +92,7 @@ def as_nobody(*more):
 
 class Case(xpurun_test.Case):
     def tmpfs(self, options="size=256k"):
-        """A small disk of its own."""
+        """A small separate disk."""
         need_root()
         path = self.dir / "disk"
         path.mkdir()
@@ -111,7 +111,7 @@ class Case(xpurun_test.Case):
         return fs
 
     def fill(self, path):
-        """Takes what is left of a disk, to the last byte."""
+        """Fills a disk to the last byte."""
         with open(path / "filler", "ab", buffering=0) as f:
             for size in (65536, 4096, 1):
                 with contextlib.suppress(OSError):
@@ -139,7 +139,7 @@ class Case(xpurun_test.Case):
         return self.env(**RANK, **more)
 
     def run_hang(self, argv, told="rank 0", limit=60, **kwargs):
-        """Runs a supervised HANG, releases it as soon as a line of stderr has `told`, and tells how all ended."""
+        """Runs a supervised HANG, releases it as soon as a line of stderr contains `told`, and returns how it ended."""
         kwargs.setdefault("env", self.rank_env())
         process = self.start(*argv, **kwargs)
         lines, end = [], time.monotonic() + limit
@@ -159,14 +159,14 @@ class Case(xpurun_test.Case):
                     os.kill(pid, signal.SIGUSR1)
 
     def hang(self, seconds, *args, runs=None, **kwargs):
-        """A supervised rank 0 that hangs until that is told, `seconds` at most, and then ends well."""
+        """A supervised rank 0 that hangs until the hang is reported, at most `seconds`, and then exits cleanly."""
         place = ["--runs-dir", runs] if runs else ["--out", self.out]
         return self.run_hang(
             [PROGRAM, *place, "--hang-timeout", "1", *args, "--", PYTHON, "-c", HANG, seconds], **kwargs
         )
 
     def start(self, *argv, **kwargs):
-        """Any process, ended with the test."""
+        """Any process; it is ended with the test."""
         process = subprocess.Popen(
             [str(a) for a in argv],
             cwd=kwargs.pop("cwd", self.dir),
@@ -188,7 +188,7 @@ class Case(xpurun_test.Case):
                               env=self.env(), timeout=timeout, **kwargs)
 
     def first_incident(self):
-        """The verdict of the first hang; verdict.json has the last, of the end."""
+        """The verdict of the first hang; verdict.json has the verdict of the end."""
         incidents = self.manifest()["incidents"]
         self.assertTrue(incidents, "no hang was found")
         return incidents[0]["verdict"]
@@ -200,7 +200,7 @@ class Case(xpurun_test.Case):
         return found[0]
 
     def assert_told(self, text, *words):
-        """One line of ours has all the words."""
+        """One line of xpurun has all the words."""
         lines = [line for line in text.splitlines() if "xpurun" in line]
         self.assertTrue(any(all(w in line for w in words) for line in lines), f"no line with {words} in:\n{text}")
 
@@ -226,7 +226,7 @@ def flat(suite):
 
 
 def main():
-    """The tests of one file, dealt to a few processes: they mostly wait. With arguments: as unittest."""
+    """Runs the tests of one file in a few processes, because they mostly wait. With arguments: as unittest."""
     shard = os.environ.get("XPURUN_ATTACK_SHARD")
     if len(sys.argv) > 1:
         unittest.main(verbosity=1)

@@ -1,7 +1,7 @@
-"""A file system in memory that can be made slow or stand still: FUSE, spoken directly through /dev/fuse.
+"""A file system in memory that can be slowed down or stalled: FUSE, directly through /dev/fuse.
 
 As a program: slow_fs.py MOUNTPOINT GATE DELAY. While the file GATE exists every operation waits. StallingFs runs
-the program. Only what a run directory needs is there; sockets and FIFOs cannot be made (no mknod).
+the program. Only the operations of a run directory are implemented; sockets and FIFOs cannot be made (no mknod).
 """
 
 import contextlib
@@ -78,7 +78,7 @@ class FileSystem:
                 error, answer = 0, self.answer(op, number, uid, gid, message[IN.size:])
             except OSError as e:
                 error, answer = -e.errno, b""
-            with contextlib.suppress(OSError):  # the asker has been killed
+            with contextlib.suppress(OSError):  # the requesting process was killed
                 os.write(self.device, struct.pack("<IiQ", 16 + len(answer), error, unique) + answer)
 
     def answer(self, op, number, uid, gid, body):
@@ -185,7 +185,7 @@ class StallingFs:
         self.gate.unlink(missing_ok=True)
 
     def close(self):
-        """Ends the server first: what waits for it gets an error, nothing stays behind."""
+        """Ends the server first: waiting operations get an error, and no process stays behind."""
         self.server.kill()
         self.server.wait()
         self.server.stdout.close()

@@ -1,4 +1,4 @@
-"""Cases 48, 49: files that are damaged, no files at all, or lead elsewhere. D19: nothing waits for a FIFO."""
+"""Cases 48, 49: damaged files, special files and links. D19: no command waits for a FIFO."""
 
 import gzip
 import os
@@ -102,7 +102,7 @@ class Reading(attack.Case):
         os.mkfifo(fifo)
         self.assertNotEqual(self.merged(fifo).returncode, 0)
         self.assertNotEqual(self.merged(alone).returncode, 0)
-        # Beside others that can be read it is left out, and that is told.
+        # Beside readable files it is left out, with a message.
         shutil.copy(self.stack_file, alone)
         both = self.merged(alone)
         self.assertEqual(both.returncode, 0, both.stderr)

@@ -1,4 +1,4 @@
-"""Kills at random moments while a debugger attaches, of every process that takes part: no target may be left
+"""Kills every process involved at random moments while a debugger attaches: no target may be left
 stopped. XPURUN_ATTACK_KILLS sets the number of kills (40; a long run has 1000)."""
 
 import os
@@ -56,7 +56,7 @@ def fields(pid, tid):
 
 
 def harm(pid):
-    """What is wrong with the threads of a process."""
+    """Problems with the threads of a process."""
     out = []
     for tid in os.listdir(f"/proc/{pid}/task"):
         f = fields(pid, tid)
@@ -78,7 +78,7 @@ def comm(pid):
 
 
 def involved(marker, target):
-    """Guards and debuggers of this target that live."""
+    """Living guards and debuggers of this target."""
     out = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         words = read(f"/proc/{pid}/cmdline")

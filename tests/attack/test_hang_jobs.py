@@ -1,4 +1,4 @@
-"""Jobs that hang are found, with the right rank and the right kind, whatever moves beside the hang.
+"""Jobs that hang are found, with the right rank and the right kind, whatever other activity they have.
 
 The jobs are in jobs/G_*.py. Those in QUICK run always, the others with XPURUN_ATTACK=long.
 """
@@ -50,9 +50,9 @@ EXPECTED = {
     "G_sigstop_rank1": ("hang.stopped", [1]),
     "G_two_locks": ("hang.lock", [0]),
 }
-# Found, but somebody outside might end the wait: ended with --hang-idle only.
+# Found, but an external event might end the wait: ended with --hang-idle only.
 IDLE = ["G_asyncio_forever"]
-# Pieces of the sentence: where the helper or the thread stands that the rank waits for.
+# Parts of the sentence: the position of the helper or thread that the rank waits for.
 SAYS = {
     "G_dataloader_stuck": ["its dataloader worker pid", "read_sample"],
     "G_dataloader_stuck_rank2": ["its dataloader worker pid", "read_sample"],

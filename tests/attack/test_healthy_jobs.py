@@ -1,4 +1,4 @@
-"""Healthy jobs that stand still for long by every simple measure run to their end under --on-hang kill.
+"""Healthy jobs that look still for long by every simple measure run to their end under --on-hang kill.
 
 The jobs are in jobs/H_*.py. Those in QUICK run always, the others with XPURUN_ATTACK=long.
 """
@@ -18,7 +18,7 @@ from xpurun_test import PYTHON  # noqa: E402
 JOBS = pathlib.Path(__file__).parent / "jobs"
 LONG = os.environ.get("XPURUN_ATTACK") == "long"
 TIMEOUT = 10 if LONG else 4
-# Of each job's work: longer than the timeout, and less than three, after which what is busy counts as stuck.
+# Seconds of each job's work: longer than one timeout, and shorter than three, after which a busy rank counts as stuck.
 SECONDS = 2.2 * TIMEOUT
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 
@@ -27,7 +27,7 @@ QUICK = ["H_child_gzip", "H_child_quiet", "H_http_server_idle", "H_pool_download
 # The main thread waits for helpers that work: not even a suspicion.
 SILENT = ["H_child_busy_nonpython", "H_child_gzip", "H_configure", "H_executor", "H_pool_downloads", "H_pool_map",
           "H_queue_worker", "H_subproc_installer"]
-# Nothing moves at all, and nobody waits for it.
+# No progress at all, and no rank waits for this rank.
 IDLE = ["H_accept", "H_asyncio_server_idle", "H_child_quiet", "H_http_server_idle", "H_poll_file", "H_stdin"]
 
 

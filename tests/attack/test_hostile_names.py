@@ -39,7 +39,7 @@ def chain(at):
 threading.Thread(target=chain, args=(len(names) // 2,), name=names[0], daemon=True).start()
 chain(0)
 """
-# All control characters but newline and tab, C1, and what changes the direction of text.
+# All control characters except newline and tab, C1, and characters that change the direction of text.
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f؜‎‏‪-‮⁦-⁩]")
 
 

@@ -1,4 +1,4 @@
-"""Cases 42 to 44, 62: whoever is killed, at whatever moment, nobody stays stopped and no helper stays behind."""
+"""Cases 42 to 44, 62: after a kill of any process at any moment, no target stays stopped and no helper stays behind."""
 
 import os
 import pathlib
@@ -45,7 +45,7 @@ class KilledDumps(attack.Case):
         self.target = self.python(MANY_THREADS).pid
 
     def helpers(self):
-        """Living helpers that were told to dump our target."""
+        """Living helpers for this test's target."""
         out = []
         for entry in pathlib.Path("/proc").iterdir():
             if entry.name.isdigit() and attack.alive(entry.name):

@@ -125,7 +125,7 @@ class Limits(attack.Case):
                                   ("<&- 2>&-", "stdout"), ("<&- >&- 2>&-", None)):
             with self.subTest(closed=redirection):
                 name = "closed" + str(len(list(self.dir.iterdir())))
-                # The job says which of its descriptors are open.
+                # The job prints its open descriptors.
                 script = (f"'{PROGRAM}' --out '{self.dir}/{name}' -- "
                           f"sh -c 'for n in 0 1 2; do test -e /proc/$$/fd/$n && echo $n; done > \"$0\"; exit 5' "
                           f"'{self.dir}/{name}.open' {redirection}")

@@ -31,7 +31,7 @@ class Many(attack.Case):
             f" == 5 else '0'], env={{**os.environ, 'RANK': str(i), 'LOCAL_RANK': str(i), 'WORLD_SIZE': '{count}'}}) for"
             f" i in range({count})]\nsys.exit(max(r.wait() for r in ranks))"
         )
-        # Rank 5 waits for a lock; the others wait for a pipe that the first one would close.
+        # Rank 5 waits for a lock; the others wait for a pipe that rank 5 would close.
         rank = (
             "import os, sys, threading\nseconds = float(sys.argv[1])\ndef stuck():\n    lock = threading.Lock()\n   "
             " lock.acquire()\n    lock.acquire(timeout=seconds or 7)\nstuck()"

@@ -118,7 +118,7 @@ class Seccomp(attack.Case):
                         "3" if call == "process_vm_readv" else "10"]
                 result = self.run_hang(argv)
                 self.assertEqual((result.stdout, result.returncode), ("job done\n", 0), result.stderr)
-                if call != "process_vm_readv":  # without it no position can be read, and the rank is silent
+                if call != "process_vm_readv":  # without process_vm_readv the rank is silent
                     self.assert_told(result.stderr, "rank 0")
 
     def test_case_21_without_signalfd_it_refuses_before_the_job_starts(self):

@@ -1,4 +1,4 @@
-"""Cases 23 to 27, 30, 31, 37 to 40, 59 to 61: programs of every kind, and an installation that is odd or goes away."""
+"""Cases 23 to 27, 30, 31, 37 to 40, 59 to 61: programs of every kind, and unusual or deleted installations."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ CRASH = (
 
 
 class Installed(attack.Case):
-    """A copy of the program as it would be installed, at a place of the test's choice."""
+    """An installed copy of the program at a path chosen by the test."""
 
     def install(self, prefix):
         build = pathlib.Path(os.environ["XPURUN_TEST_BUILD"])
@@ -43,7 +43,7 @@ class Installed(attack.Case):
         )
         self.assertEqual((result.stdout, result.returncode), ("hi\n", 0), result.stderr)
         self.assertNotIn("ld.so", result.stderr)
-        # Either the library came in all the same, or one line of ours says what is lost.
+        # Either the library was loaded, or one line of xpurun names the loss.
         preload = self.manifest()["preload"]
         if preload["reason"]:
             self.assertIn("space", result.stderr + preload["reason"])
@@ -127,14 +127,14 @@ class Programs(attack.Case):
         self.runs(self.compile(HELLO, "-static", compiler="musl-gcc"))
 
     def test_case_26_dynamic_musl(self):
-        """D7: the library is of another libc; the program must start without it, and be told so."""
+        """D7: the library needs another libc; the program must start without the library, with a message."""
         if not shutil.which("musl-gcc"):
             self.skipTest("needs musl-tools")
         self.runs(self.compile(HELLO, compiler="musl-gcc"))
         self.assertIn("musl", self.manifest()["preload"]["reason"])
 
     def test_case_26_a_program_with_another_dynamic_linker(self):
-        """The same without musl: an interpreter of another name, which here is a copy of the system's."""
+        """The same without musl: a dynamic linker of another name, here a copy of the system's."""
         own = next(iter(pathlib.Path("/lib64").glob("ld-linux-x86-64.so.2")), None)
         if own is None:
             self.skipTest("x86-64 only")
@@ -147,7 +147,7 @@ class Programs(attack.Case):
         self.runs(self.compile(HELLO, "-m32", "-static"))
 
     def test_case_39_asan(self):
-        """D7: a program with AddressSanitizer starts, and one line says what is lost."""
+        """D7: a program with AddressSanitizer starts, and one line names the loss."""
         program = self.compile(HELLO, "-fsanitize=address")
         if subprocess.run([program], capture_output=True).returncode != 6:
             self.skipTest("AddressSanitizer does not run here")
@@ -281,7 +281,7 @@ class Crashes(attack.Case):
                 result = self.run_xpurun("--out", out, "--", program, out=False, env=env)
                 self.assertEqual(result.returncode, 128 + signal.SIGSEGV, result.stderr)
                 self.assertIn("SIGSEGV", result.stderr)
-                # What to do next is said only if there is what it speaks of.
+                # The next step is printed only if its files exist.
                 if "stack of the crashed thread" in result.stderr:
                     self.assertTrue(list(out.glob("dumps/*/*.stacks.json")), result.stderr)
                 self.assertNotIn("poll_schedule_timeout", result.stderr)

@@ -1,8 +1,8 @@
-"""Case 36 and the promise behind all others: output, exit status and time of 50 commands are the same with and without
+"""Case 36 and the basic promise: output, exit status and time of 50 commands are the same with and without
 xpurun, under conditions that are bad for xpurun itself.
 
 Each command waits for a gate, so that a condition can be set while the supervisors already run. The commands of one
-condition run beside each other, in batches. Lines of xpurun's own on stderr begin with "xpurun: " and are left out.
+condition run concurrently, in batches. xpurun's own lines on stderr begin with "xpurun: " and are ignored.
 """
 
 import contextlib
@@ -144,7 +144,7 @@ class FullDisk(Disk):
 
 
 class ReadOnlyDisk(Disk):
-    """For jobs of another user than root, who may write everywhere."""
+    """For jobs of a user other than root, because root may write everywhere."""
 
     def chmod(self, mode):
         for place in [self.runs, *(p for p in self.runs.rglob("*") if p.is_dir() and not p.is_symlink())]:
@@ -177,7 +177,7 @@ class SameAsBare(attack.Case):
         assert len(COMMANDS) >= 50
 
     def play(self, names, argv_of, redirection, preexec, disk):
-        """{name: (status, stdout, stderr)} and the seconds that it took with the gates open."""
+        """{name: (status, stdout, stderr)} and the duration in seconds with the gates open."""
         told, seconds = {}, 0.0
         for at in range(0, len(names), self.BATCH):
             with contextlib.ExitStack() as files:

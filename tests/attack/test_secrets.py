@@ -7,7 +7,7 @@ import zlib
 import attack
 from attack import PROGRAM, PYTHON
 
-# Each hidden in another way; the numbers make them findable.
+# Each secret is hidden in another way; the numbers identify them.
 ARGUMENTS = [
     "-p",
     "s3cr3t01",

@@ -44,7 +44,7 @@ class Sockets(attack.Case):
         return json.loads(client.makefile().readline() or "{}").get("ok")
 
     def assert_well(self):
-        """At once or as soon as earlier clients have gone: their number is limited."""
+        """Connects at once or as soon as earlier clients have left, because the number of clients is limited."""
         self.wait_for(self.answers, "answer", 20)
 
     def test_case_50_garbage_and_random_bytes(self):
@@ -72,7 +72,7 @@ class Sockets(attack.Case):
         self.assert_well()
 
     def test_case_50_a_client_that_ends_its_sending_side_gets_its_answer(self):
-        """D26: nc -N and socat do that."""
+        """D26: as nc -N and socat do."""
         for request in (b'{"cmd":"status"}\n', b'{"cmd":"dump"}\n'):
             with self.subTest(request=request):
                 client = self.connect()

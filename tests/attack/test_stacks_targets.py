@@ -1,4 +1,4 @@
-"""Cases 52 to 58: processes that are hard to dump. Whatever comes of the dump, the target is never harmed."""
+"""Cases 52 to 58: processes that are hard to dump. Whatever the result of the dump, the target is never harmed."""
 
 import json
 import shutil
@@ -62,7 +62,7 @@ class Targets(attack.Case):
         )
 
     def test_case_54_uninterruptible_sleep(self):
-        """D1: no debugger is attached to it, so the dump does not wait for it, and it goes on by itself."""
+        """D1: no debugger is attached to the process, so the dump does not wait, and the process continues."""
         target = self.start(self.sleeper(6))
         self.wait_for(lambda: attack.tasks(target.pid) and attack.tasks(target.pid)[0][1] == "D", "D state")
         self.stacks("--pid", target.pid)

@@ -1,4 +1,4 @@
-"""Cases 1 to 11, 68: disks that are full, gone, read-only, slow or standing still."""
+"""Cases 1 to 11, 68: disks that are full, gone, read-only, slow or stalled."""
 
 import os
 import shutil
@@ -66,7 +66,7 @@ class FullDisk(attack.Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("No space left", "".join(l for l in result.stderr.splitlines() if not l.startswith("xpurun")))
         self.assert_told(result.stderr, "log")
-        # Nothing of the output is lost, wherever it went.
+        # No output is lost, whatever its target.
         self.assertTrue(result.stdout.endswith("19999 " + "x" * 40 + "\n"), result.stdout[-200:])
 
     def test_case_8_a_disk_without_inodes(self):
@@ -91,7 +91,7 @@ class FullDisk(attack.Case):
                 env=self.rank_env(),
                 cwd=self.dir,
             )
-        # The log has the output; the terminal's loss is told.
+        # The log has the output; the loss on the terminal is reported.
         self.assertEqual((self.out / "ranks/0/stdout.log").read_text(), "x" * 5000 + "\n")
         self.assert_told(job.stderr, "No space left")
 
@@ -208,7 +208,7 @@ class Stalled(attack.Case):
         return process.stdout.readline()
 
     def test_case_10_files_on_a_stalled_file_system_are_no_matter_of_ours(self):
-        """The job itself waits for the disk, not we: the hang is told, and nothing is left stopped."""
+        """The job itself waits for the disk, not xpurun: the hang is reported, and no process is left stopped."""
         fs = self.stalling()
         (fs.path / "data").write_bytes(b"x" * 100)
         code = "print('up', flush=True)\nopen(%r, 'rb').read()\nprint('job done', flush=True)" % str(fs.path / "data")
@@ -222,7 +222,7 @@ class Stalled(attack.Case):
 
     @attack.long
     def test_case_10_long_stall_and_end(self):
-        """The exit status comes in bounded time, also with a hang that was told, logs and a report."""
+        """The exit status comes in bounded time, also with a reported hang, logs and a report."""
         fs = self.stalling()
         process = self.start_xpurun(
             "--out",

@@ -39,7 +39,7 @@ class MuchOutput(attack.Case):
         process = self.start(
             *self.command("--logs", "--", PYTHON, "-c", code), env=self.rank_env(), stderr=subprocess.DEVNULL
         )
-        # Nobody reads. The rank must come to its end all the same.
+        # No reader. The rank must still come to its end.
         self.wait_for(lambda: self.log("stderr").endswith("over\n"), "end of the rank", 30)
         self.assertEqual(len(process.stdout.read()), 4000 * 1000)
         self.assertEqual(process.wait(timeout=30), 0)
@@ -52,7 +52,7 @@ class MuchOutput(attack.Case):
 
 
 class DeadReader(attack.Case):
-    """D2: what is printed to nobody ends neither the supervisor nor the job."""
+    """D2: output without a reader ends neither the supervisor nor the job."""
 
     def test_case_33_the_reader_of_stderr_is_dead(self):
         read, write = os.pipe()
@@ -112,7 +112,7 @@ class Prefix(attack.Case):
         self.assertTrue(out.endswith(b"end\n"), out[-50:])
 
     def test_case_65_output_without_a_last_newline(self):
-        """Two ranks end without a newline: the prefix of each stands at the beginning of a line of its own."""
+        """Two ranks end without a newline: the prefix of each is at the beginning of a separate line."""
         code = (
             "import os, subprocess, sys\ndef rank(n):\n    subprocess.run([sys.executable, '-c', 'import sys;"
             " sys.stdout.write(\"end of %s\")' % n], env={**os.environ, 'RANK': n, 'LOCAL_RANK':"

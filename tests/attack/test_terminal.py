@@ -12,7 +12,7 @@ from attack import PROGRAM, PYTHON
 
 
 class OnTerminal(attack.Case):
-    """A program as leader of a session of its own terminal, as under ssh -t, xterm -e or docker run -t."""
+    """A program as session leader of its own terminal, as under ssh -t, xterm -e or docker run -t."""
 
     def on_terminal(self, *argv, env=None):
         pid, fd = pty.fork()
@@ -59,7 +59,7 @@ class OnTerminal(attack.Case):
            "signal.signal(signal.SIGHUP, h)\nprint('up', flush=True)\ntime.sleep(300)")
 
     def test_case_35_a_hang_up_reaches_the_job(self):
-        """D8: xpurun is the leader of the session, so the kernel tells it alone."""
+        """D8: xpurun is the session leader, so only xpurun gets the kernel's SIGHUP."""
         self.on_terminal(PROGRAM, "--out", self.out, "--", PYTHON, "-c", self.HUP)
         # The whole line: a hang-up in the middle of the write is an error of print(), which ends the job.
         self.expect("up\r\n")

@@ -1,4 +1,4 @@
-"""The bundle in dist/ holds what it promises and runs unpacked anywhere with glibc 2.35 or later."""
+"""The bundle in dist/ has all promised files and runs unpacked on any host with glibc 2.35 or later."""
 
 import os
 import pathlib
@@ -58,7 +58,7 @@ class BundleTest(unittest.TestCase):
             self.assertLessEqual(max(versions)[:2], OLDEST_GLIBC, path)
 
     def test_every_library_is_glibc_or_inside(self):
-        # Of the libraries inside, only what their programs find for them counts: DT_RPATH is the programs'.
+        # Libraries inside the bundle are found through the programs' DT_RPATH only.
         programs = [path for path in self.elfs if path.parent.parent.name != "lib"]
         self.assertGreaterEqual(len(programs), 2)
         for path in programs:
@@ -76,7 +76,7 @@ class BundleTest(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertEqual(os.path.realpath(done.stdout.strip()),
                          os.path.realpath(self.tree / "lib/xpurun/libxpurun_preload.so"))
-        self.assertEqual(done.stderr, "")  # the loader says so if it does not find it
+        self.assertEqual(done.stderr, "")  # the loader prints an error for a missing library
 
 
 if __name__ == "__main__":

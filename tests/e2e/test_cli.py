@@ -1,4 +1,4 @@
-"""The command line of the built program: what reaches the child, where options come from, what wrong usage says."""
+"""The command line of the built program: the child's words, sources of options, messages for wrong usage."""
 
 import json
 import os
@@ -115,7 +115,7 @@ class CommandLine(xpurun_test.Case):
         warning = "xpurun: warning: XPURUN_GRASE is not known; did you mean XPURUN_GRACE?\n"
         self.assertEqual(self.xpurun("true", XPURUN_GRASE="1").stderr, warning)
         self.assertEqual(self.xpurun("-q", "true", XPURUN_GRASE="1").stderr, "")
-        # What a job under xpurun inherits is no misspelling: an xpurun inside says nothing.
+        # Variables that a job under xpurun inherits are not misspellings: an inner xpurun prints no warning.
         inner = self.xpurun("--logs", PROGRAM, "--out", "inner", "true")
         self.assertEqual((inner.returncode, inner.stderr), (0, ""))
 
@@ -142,7 +142,7 @@ class CommandLine(xpurun_test.Case):
         self.assertEqual((quiet.returncode, quiet.stdout, quiet.stderr), (0, "", ""))
         verdict = json.loads(self.xpurun("report", "--json", "latest").stdout)
         self.assertEqual((verdict["schema"], verdict["kind"]), ("xpurun.verdict/1", "none"))
-        # The page alone, as if it had come by mail.
+        # The page alone, as received by mail.
         os.rename(pathlib.Path(self.dir, "xpurun-runs/latest/report.html"), pathlib.Path(self.dir, "mailed.html"))
         mailed = self.xpurun("report", "--from", "mailed.html")
         self.assertEqual((mailed.returncode, mailed.stderr), (0, ""))
@@ -189,7 +189,7 @@ class Completions(xpurun_test.Case):
             self.skipTest(f"{shell} is not installed")
 
     def bash(self, *words):
-        """What bash would offer for the last word; @N if it hands over to the command at word N."""
+        """The completions of bash for the last word; @N if it hands over to the command at word N."""
         text = f"""
             _command_offset() {{ COMPREPLY=("@$1"); }}
             compopt() {{ :; }}

@@ -69,7 +69,7 @@ class Completions(xpurun_test.Case):
     def test_zsh(self):
         if shutil.which("zsh") is None:
             self.skipTest("zsh is not installed")
-        # A shell that loads the script as an installed one is loaded: by the name of its function, from fpath.
+        # A shell that loads the script like an installed script: by the name of its function, from fpath.
         functions = self.dir / "functions"
         functions.mkdir()
         shutil.copy(self.script("zsh"), functions / "_xpurun")
@@ -93,7 +93,7 @@ class Completions(xpurun_test.Case):
         read_until("ready")
 
         def completed(line):
-            """The line after one tab and return, as the shell would run it."""
+            """The line that the shell would run after Tab and Return."""
             os.write(master, line.encode() + b"\t")
             time.sleep(0.4)
             os.write(master, b"\x01print -r -- \"<\" '\x05' \">\"; echo do''ne\r")

@@ -1,4 +1,4 @@
-"""Asking a running supervisor: through its socket, over HTTP, with `xpurun ctl`, by signal; clients of every kind."""
+"""Requests to a running supervisor: socket, HTTP, `xpurun ctl`, signals; clients of every kind."""
 
 import http.client
 import json
@@ -82,7 +82,7 @@ class Control(xpurun_test.Case):
         except OSError:
             pass  # refused before all of it was read
         self.assertIn(b"request too long", huge.recv(4096))
-        # Asks and asks and never reads: is dropped, and nobody waits.
+        # A client that sends requests and never reads is disconnected and blocks no other client.
         deaf.setblocking(False)
         end = time.monotonic() + 20
         try:
@@ -194,7 +194,7 @@ class Http(xpurun_test.Case):
             self.assertEqual(self.http(method, path, body, token)[0], status, (path, body))
         self.assertEqual(self.http("GET", "/status", None, token)[1]["timing"], "off")
         self.assertEqual(self.http("POST", "/timing", {"level": "full"}, token), (200, {"ok": True, "level": "full"}))
-        # While stacks are dumped for one, others are served.
+        # Other clients are served during a dump.
         answers = []
         threads = [
             threading.Thread(target=lambda: answers.append(self.http("POST", "/dump", None, token))) for _ in range(8)

@@ -1,4 +1,4 @@
-"""Ranks that die: who was first, of what, and where."""
+"""Ranks that die: the verdict names the first rank, the cause and the position."""
 
 import json
 import unittest

@@ -1,4 +1,4 @@
-"""xpurun's exit status against that of the very same command without it."""
+"""xpurun's exit status equals that of the same command without xpurun."""
 
 import subprocess
 import unittest
@@ -6,7 +6,7 @@ import unittest
 import xpurun_test
 from xpurun_test import PYTHON
 
-# Under a shell, because that is where people see a status: death by signal N becomes 128+N there.
+# Under a shell, as users see a status: death by signal N becomes 128+N.
 COMMANDS = [
     ["true"],
     ["false"],
@@ -67,7 +67,7 @@ class ExitStatus(xpurun_test.Case):
 @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
 class Torchrun(xpurun_test.Case):
     def test_success_and_failures(self):
-        # torchrun turns everything into 1; a rank's death by signal is worth more than that.
+        # torchrun turns every failure into 1; a rank's death by signal takes precedence.
         for fault, expected in (("none", 0), ("raise", 1), ("kill", 137), ("segv", 139), ("abort", 134)):
             with self.subTest(fault=fault):
                 self.out = self.dir / fault

@@ -1,4 +1,4 @@
-"""Real hangs of a real training run: four ranks of torchrun with gloo, one of them guilty."""
+"""Real hangs of a real training run: four ranks of torchrun with gloo, one of them the culprit."""
 
 import json
 import os
@@ -13,7 +13,7 @@ TIMEOUT = 3
 
 
 def fake_cuda_gdb(directory, body):
-    """The environment's PATH with it."""
+    """The environment's PATH with this program in front."""
     path = directory / "bin" / "cuda-gdb"
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{body}\n")
@@ -43,13 +43,13 @@ class Hang(xpurun_test.Case):
         self.assertEqual(result.returncode, 124, result.stderr)
         verdict = self.check(result, "hang", "stuck")
         self.assertEqual(verdict["level"], "confirmed")
-        # Where: the user's own line, and what it calls.
+        # The position: the user's own line and its callee.
         self.assertEqual(verdict["where"]["file"].rsplit("/", 1)[-1], "ddp_job.py")
         self.assertEqual(verdict["where"]["callee"], "time.sleep")
-        # It arrives after its peers have begun to wait, and they are still for the timeout first.
+        # The culprit becomes still after its peers, so the peers reach the timeout first.
         self.assertGreaterEqual(verdict["seconds"], TIMEOUT - 1)
         self.assertLessEqual(verdict["seconds"], TIMEOUT + 3)
-        # Who waits, and in what.
+        # The waiting ranks and their calls.
         self.assertEqual([w["ranks"] for w in verdict["waiting"]], [[0, 1, 3]])
         self.assertIn("ddp_job.py", verdict["waiting"][0]["where"]["file"])
         self.assertRegex(result.stderr, r"xpurun: hang: rank 2 \(host \S+, pid \d+\) has been in \w+ "
@@ -67,11 +67,11 @@ class Hang(xpurun_test.Case):
         self.assertEqual(result.returncode, 124, result.stderr)
         verdict = self.check(result, "hang", "busy")
         self.assertEqual(verdict["level"], "confirmed")
-        # It was named at once, with the doubt that is due, and ended only after three timeouts.
+        # The culprit was suspected at once; the job was ended only after three timeouts.
         self.assertIn("xpurun: slow: rank 2", result.stderr)
 
     def test_endless_loop_and_a_debugger_that_takes_longer_than_the_doubt(self):
-        """cuda-gdb holds every rank, and three timeouts have passed before it lets go."""
+        """cuda-gdb holds every rank for longer than three timeouts."""
         path = fake_cuda_gdb(
             self.dir, f"exec {sys.executable} {xpurun_test.SOURCE}/tests/e2e/jobs/hold.py {4 * TIMEOUT} $*"
         )
@@ -80,7 +80,7 @@ class Hang(xpurun_test.Case):
         self.assertEqual(result.returncode, 124, result.stderr)
         verdict = self.check(result, "hang", "busy")
         self.assertEqual(verdict["level"], "confirmed")
-        # Held for four timeouts, which do not count.
+        # Held for four timeouts, which do not count as stillness.
         self.assertGreaterEqual(verdict["seconds"], 7 * TIMEOUT)
         self.assertEqual([w["ranks"] for w in verdict["waiting"]], [[0, 1, 3]])
 
@@ -121,12 +121,12 @@ class Hang(xpurun_test.Case):
         self.assertGreater(run["incidents"][0]["cleared_s"], 0)
         self.assertEqual(len([d for d in run["dumps"] if d["why"] == "hang"]), 1)
         self.assertEqual(self.verdict()["kind"], "none")
-        # At once if the diagnosis was there before the job had ended, else at the end.
+        # At once if the diagnosis was ready before the end of the job, else at the end.
         self.assertRegex(stderr, "progress again|made the job stand still")
 
 
 class GpuStacks(xpurun_test.Case):
-    """A cuda-gdb that only notes that it was asked: what it prints is tested where it is read."""
+    """A cuda-gdb that only records its start; its output is tested with the parser."""
 
     def hang(self, *options):
         asked = self.dir / "asked"

@@ -1,4 +1,4 @@
-"""Hangs that a process makes for itself: the verdict names the threads, or the child, that keep it from going on."""
+"""Hangs caused inside one process: the verdict names the blocking threads or the blocking child."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What happens to our own streams, descriptors and files does not reach the job: gone readers, ulimit -f, -n."""
+"""Failures of xpurun's own streams, descriptors and files do not affect the job: gone readers, ulimit -f, -n."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""xpurun --logs: every rank's output in files of its own, repeated on the terminal, with --prefix labelled."""
+"""xpurun --logs: every rank's output in separate files, repeated on the terminal, labelled with --prefix."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ import subprocess
 import xpurun_test
 from xpurun_test import PYTHON
 
-# Two "ranks" as any launcher would start them, without the weight of a framework.
+# Two "ranks" as a launcher would start them, without a framework.
 LAUNCH = r"""
 for r in 0 1; do
   RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 python -c '
@@ -49,7 +49,7 @@ class Logs(xpurun_test.Case):
 
     def test_without_the_flag_nothing_is_touched(self):
         result = self.run_xpurun("--", "bash", "-c", LAUNCH)
-        # Two processes on one pipe: their words may stand in one line.
+        # Two processes on one pipe: their words may be on one line.
         self.assertEqual((result.stdout.count("out 1"), result.stdout.count("out 0")), (1, 1))
         self.assertFalse((self.out / "ranks").exists())
 
@@ -64,7 +64,7 @@ RANK0 = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 
 
 class Trouble(xpurun_test.Case):
-    """Whatever becomes of the files, of our streams and of us: the ranks write on."""
+    """The ranks keep writing, whatever happens to the log files, to xpurun's streams and to xpurun itself."""
 
     def run_rank(self, *options, code, **kwargs):
         return self.run_xpurun("--logs", "--no-report", *options, "--", PYTHON, "-c", code,
@@ -144,7 +144,7 @@ class Trouble(xpurun_test.Case):
         p = self.start_xpurun("--logs", "--", PYTHON, "-c", code, env=self.env(**RANK0, PYTHONUNBUFFERED="1"))
         self.assertEqual(p.stdout.readline(), "first\n")
         log = self.out / "ranks/0/stdout.log"
-        # What a relay has read and not yet written ends with it.
+        # Output that a killed relay has read and not yet written is lost.
         self.wait_for(lambda: log.exists() and log.read_text() == "first\n", "first line in the log")
         for _ in range(2):
             killed = self.wait_for(self.relay, "relay")
@@ -162,7 +162,7 @@ class Trouble(xpurun_test.Case):
                 "print('ready')\ntime.sleep(60)")
         p = self.start_xpurun("--logs", "--", PYTHON, "-c", code, env=self.env(**RANK0, PYTHONUNBUFFERED="1"))
         self.assertEqual(p.stdout.readline(), "ready\n")
-        # Not to xpurun, which would forward it: the rank would hear it twice.
+        # Not to xpurun, which would forward the signal: the rank would get it twice.
         for pid in set(self.strays()) - {p.pid}:
             os.kill(pid, signal.SIGTERM)
         self.assertEqual((p.stdout.readline(), p.wait(30)), ("saving\n", 0))

@@ -1,4 +1,4 @@
-"""Timing from end to end: ranks on fake GPUs under xpurun, what /metrics says of them, and clients of every kind."""
+"""Timing end to end: ranks on fake GPUs under xpurun, their /metrics, and clients of every kind."""
 
 import json
 import os
@@ -17,7 +17,7 @@ import event_file
 import xpurun_test
 
 BUILD = os.environ["XPURUN_TEST_BUILD"]
-# Two ranks as a launcher would start them; they end when the file "end" is there.
+# Two ranks as a launcher would start them; they end when the file "end" exists.
 TWO_RANKS = """
 for r in 0 1; do
   (while ! [ -e end ]; do sleep 0.1; done; echo) | RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 "$@" &
@@ -134,7 +134,7 @@ class Metrics(xpurun_test.Case):
             comm, = timing["ranks"][1]["communicators"]
             self.assertEqual([comm[key] for key in "size called launched done".split()], [8, 9, 9, 9])
             self.assertEqual(timing["findings"], [])
-            # What was known last of ranks that have ended.
+            # The last values of ranks that have ended.
             self.assertIn('xpurun_collective_calls_total{rank="1"', (out / "metrics.prom").read_text())
 
     def check_hostile_clients(self, port, url):
@@ -152,7 +152,7 @@ class Metrics(xpurun_test.Case):
         self.assertIn(b" 503 ", crowd[-1].recv(1000))
         for client in crowd:
             client.close()
-        # Beside all of them everybody else is served, and the slow one when it has made up its mind.
+        # Other clients are served at the same time, and the slow client when it completes its request.
         self.soon(lambda: "# TYPE" in get(url)[1])
         slow.sendall(b"rics HTTP/1.1\r\n\r\n")
         self.assertTrue(slow.recv(100).startswith(b"HTTP/1.1 200 OK"))
@@ -252,7 +252,7 @@ class Metrics(xpurun_test.Case):
         for rank in (0, 1):
             dropped = int(re.search(rf'events_dropped_total{{rank="{rank}",stage="ring"}} (\d+)', text)[1])
             self.assertGreater(dropped, 1000)
-            # No count suffers from it, and what is missing is noted in the file.
+            # Counts are not affected, and the number of missing events is recorded in the file.
             ops = timing["ranks"][rank]["ops"]
             self.assertEqual(sum(op["calls"] for op in ops if op["class"] == "matmul"), 4_000_000)
             file = event_file.load(self.out / f"ranks/{rank}/events-1.xev")
@@ -300,7 +300,7 @@ class Metrics(xpurun_test.Case):
             self.assertNotEqual(
                 {e["delay_us"] for e in found["cudaMalloc"]}, {e["delay_us"] for e in found["cublasSgemm_v2"]}
             )
-        # Nothing of it goes on afterwards.
+        # Recording stops afterwards.
         text = (self.out / "metrics.prom").read_text()
         self.assertIn('xpurun_timing_level{rank="0"} 0\n', text)
 

@@ -1,4 +1,4 @@
-"""A process under the preload library lives, and above all dies, as it does without; the supervisor is told."""
+"""A process under the preload library lives and dies as without the library; the supervisor gets a notice."""
 
 import dataclasses
 import os
@@ -40,7 +40,7 @@ class Notice:
 
 
 class Supervisor:
-    """The far end of the socket. What it does with a crash is up to the test: reply, hang_up or stay silent."""
+    """The supervisor's end of the socket. The test chooses the reaction to a crash: reply, hang_up or stay silent."""
 
     def __init__(self, path, on_crash="reply"):
         self.path = path
@@ -71,7 +71,7 @@ class Supervisor:
                 self.kept.append(connection)
 
     def stop(self):
-        """All that was sent before has been seen after this."""
+        """Returns after all earlier notices were received."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as last:
             last.connect(self.path)
             last.send(b"stop")
@@ -166,7 +166,7 @@ class Deaths(PreloadTest):
         notice = outcome.crashes[0]
         self.assertEqual((notice.magic, notice.version, notice.flags), (0x4E525058, 1, 0))
         self.assertEqual(notice.pid, outcome.pid)
-        if not death.startswith(("kill", "queue")):  # the kernel picks the thread of those
+        if not death.startswith(("kill", "queue")):  # for these, the kernel picks the thread
             self.assertEqual(notice.tid == outcome.pid, where == "main")
         self.assertNotEqual(notice.ucontext, 0)
         self.assertLess(abs(time.monotonic_ns() - notice.mono_ns), 60e9)
@@ -384,7 +384,7 @@ class Python(PreloadTest):
 
 
 class Invisible(PreloadTest):
-    """What is neither Python nor a rank, and what has no valid instructions, is left as it is."""
+    """Processes that are neither Python nor a rank, or have no valid XPURUN_RUN, are left unchanged."""
 
     def test_shells_and_coreutils_without_a_rank(self):
         outcome = self.preloaded(["/bin/sh", "-c", "echo ready; /bin/true; kill -SEGV $$"], rank=False)

@@ -1,5 +1,5 @@
-"""Programs that the preload library must not keep from starting: AddressSanitizer's, musl's, and those of an
-installation whose path LD_PRELOAD cannot hold. Each runs as without xpurun, alone and below a shell."""
+"""Programs that must start in spite of the preload library: with AddressSanitizer, with musl, and with an
+installation path that LD_PRELOAD cannot hold. Each runs as without xpurun, alone and below a shell."""
 
 import os
 import pathlib
@@ -42,7 +42,7 @@ class Programs(xpurun_test.Case):
         return program
 
     def runs(self, program, *, line=None, **env):
-        """Alone and below a shell, whose children xpurun cannot know; returns what was said of the first."""
+        """Alone and below a shell, whose children xpurun cannot know; returns the message for the first run."""
         first = None
         for command in ([program], ["sh", "-c", f"{program}; exit $?"]):
             result = self.run_xpurun("--", *command, env=self.env(**env))
@@ -55,7 +55,7 @@ class Programs(xpurun_test.Case):
         return first
 
     def doctor(self, program):
-        """In one line: the doctor wraps its own."""
+        """The text as one line, because the doctor wraps lines."""
         said = subprocess.run([xpurun_test.PROGRAM, "doctor", "--", program], capture_output=True, text=True,
                               timeout=60, cwd=self.dir).stdout
         return " ".join(said.split())
@@ -64,7 +64,7 @@ class Programs(xpurun_test.Case):
         program = self.compile("asan", "gcc", "-fsanitize=address")
         self.runs(program, line="no stacks of memory faults, which AddressSanitizer reports itself")
         self.assertIn("program with AddressSanitizer", self.doctor(program))
-        # ASan's own report of a fault comes as without us.
+        # ASan's own report of a fault is the same as without xpurun.
         result = self.run_xpurun("--", program, "4")
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("heap-buffer-overflow", result.stderr)
@@ -75,7 +75,7 @@ class Programs(xpurun_test.Case):
 
     def test_address_sanitizer_with_options_of_its_own(self):
         program = self.compile("own", "gcc", "-fsanitize=address", body=BODY + OWN_OPTIONS)
-        # Its children cannot be known; alone the library stays out.
+        # A shell's children cannot be known; for the program alone, the library is left out.
         result = self.run_xpurun("--", program)
         self.assertEqual((result.returncode, result.stdout), (7, "it ran\n"), result.stderr)
         self.assertIn("must be the first library", result.stderr)
@@ -101,7 +101,7 @@ class Programs(xpurun_test.Case):
                                  check=True).stdout.strip()
         if not os.path.isabs(runtime):
             self.skipTest("needs gcc's libasan")
-        # detect_leaks: xpurun itself has the runtime in it then.
+        # detect_leaks: xpurun itself runs with the ASan runtime then.
         self.runs(program, line="AddressSanitizer", LD_PRELOAD=os.path.realpath(runtime),
                   ASAN_OPTIONS="detect_leaks=0")
 

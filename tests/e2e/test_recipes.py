@@ -1,4 +1,4 @@
-"""docs/recipes.md on what is installed: other launchers' ranks are found, and the hung one is named."""
+"""docs/recipes.md with the installed launchers: their ranks are found, and the hung rank is named."""
 
 import shutil
 import sys

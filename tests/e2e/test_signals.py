@@ -1,4 +1,4 @@
-"""Signals from outside, the end of xpurun itself, and life as PID 1."""
+"""Signals from outside, the end of xpurun itself, and xpurun as PID 1."""
 
 import os
 import pathlib

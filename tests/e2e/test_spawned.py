@@ -1,4 +1,4 @@
-"""Jobs that start their own processes: those are the ranks, and the process that waits for them is not."""
+"""Jobs that start their own processes: these are the ranks, and the process that waits for them is not a rank."""
 
 import json
 import sys
@@ -70,7 +70,7 @@ class Spawned(xpurun_test.Case):
                 self.assertEqual(self.manifest()["incidents"], [])
 
     def test_crash(self):
-        """Before and after its parent has been seen to wait for it. The others are left at the barrier."""
+        """A crash before and after the parent was seen waiting. The other ranks stay at the barrier."""
         for fault in ("segv", "late-segv"):
             with self.subTest(fault=fault):
                 self.out = self.dir / fault

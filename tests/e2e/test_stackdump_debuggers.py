@@ -1,4 +1,4 @@
-"""gdb and cuda-gdb behind our own engine: what they print is taken, and what they do wrong is survived."""
+"""gdb and cuda-gdb as fallback engines: their output is used, and their failures do no harm."""
 
 import json
 import os
@@ -42,7 +42,7 @@ _start:
 text: .ascii "ready\\n"
 """
 
-# What cuda-gdb printed for a hung all-reduce, and variations that its versions have.
+# cuda-gdb's output for a hung all-reduce, and the variations of its versions.
 KERNELS = """
   Kernel Parent Dev Grid Status                 SMs Mask     GridDim  BlockDim Invocation
 *      0      -   1    3 Active 0x00000000000000000000000000ffffff (24,1,1) (512,1,1) \
@@ -219,7 +219,7 @@ class Gdb(Tools):
         with Program("sh", "-c", "echo ready; exec sleep 60") as p:
             d = Dump(p.pid, "--unwinder", "gdb", "--gdb", fake, "--gdb-limit-ms", "3000")
             self.assert_runs_on(p.process)
-        self.assertEqual(d.json["method"], "gdb")  # what it had printed by then counts
+        self.assertEqual(d.json["method"], "gdb")  # the output up to that moment is used
 
 
 class CudaGdb(Tools):
@@ -228,7 +228,7 @@ class CudaGdb(Tools):
         need("cc")
 
     def waiter(self):
-        """A program that waits in something that looks like the driver."""
+        """A program that waits in a fake driver library."""
         lib = os.path.join(self.dir, "libcuda.so.1")
         for name, text in (("driver.c", DRIVER), ("caller.c", CALLER)):
             with open(os.path.join(self.dir, name), "w") as f:

@@ -1,4 +1,4 @@
-"""A dump never blocks and never harms: real victims in every state a process can be in, and helpers that are
+"""A dump never blocks and does no harm: real targets in every process state, and helpers that are
 killed at any moment."""
 
 import ctypes
@@ -70,7 +70,7 @@ def tracer(pid):
 
 class KilledHelper(unittest.TestCase):
     def test_at_any_moment(self):
-        """SIGKILL after 0 to 30 ms, wherever the helper is then: every thread runs on."""
+        """SIGKILL after 0 to 30 ms, at any step of the helper: every thread of the target runs on."""
         rng = random.Random(4)
         with Counter() as target, tempfile.TemporaryDirectory() as folder:
             for _ in range(int(60 * TIMES)):
@@ -110,8 +110,8 @@ class KilledHelper(unittest.TestCase):
 
 
 class Restless(unittest.TestCase):
-    """Targets that change while they are being dumped, many times over. What matters is that nothing hangs,
-    that every dump ends with a file or a reason, and that the target goes on."""
+    """Targets that change during many dumps. Nothing may hang, every dump must end with a file or a reason, and the
+    target must continue."""
 
     def dumps(self, target, count):
         for _ in range(int(count * TIMES)):
@@ -207,7 +207,7 @@ class Restless(unittest.TestCase):
                         if queue(target.pid, signal.SIGRTMIN, ctypes.c_void_p(sent)) == 0:
                             sent += 1
                         time.sleep(0.0005)
-            # Python folds signals that arrive before its handler runs: what the kernel has left must be none.
+            # Python merges signals that arrive before its handler runs: no signal may stay pending in the kernel.
             target.process.stdin.write("\n")
             target.process.stdin.flush()
             self.assertGreater(int(target.process.stdout.readline()), 0)
@@ -240,7 +240,7 @@ class Restless(unittest.TestCase):
 
 class States(unittest.TestCase):
     def test_uninterruptible_sleep(self):
-        """The parent of vfork() sleeps so until the child calls exec. Others of its threads are dumped."""
+        """The parent of vfork() is in state D until the child calls exec. Its other threads are dumped."""
         with Target("""
             import ctypes, threading, time
             def sleeper(): time.sleep(1000)
@@ -309,7 +309,7 @@ class States(unittest.TestCase):
             target.check_alive(self)
 
     def test_several_helpers_at_once(self):
-        """One holds it, the others wait for their turn or read without stopping: all of them get stacks."""
+        """One helper holds the target, the others wait or read without stopping: all of them get stacks."""
         with Counter() as target, tempfile.TemporaryDirectory() as folder:
             for n in range(int(3 * TIMES)):
                 helpers = [

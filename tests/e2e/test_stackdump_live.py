@@ -43,7 +43,7 @@ class EveryInterpreter(unittest.TestCase):
             self.assertEqual(short, ["ждать", "key", "part", "gen", "<module>"])
             self.assertEqual([f["line"] for f in python_frames(main)], [5, 7, 9, 11, 16])
             self.assertEqual(markers(main), [])
-            # Each C callback is between its Python frames, and evaluation frames stand behind theirs.
+            # Each C callback is between its Python frames, and each evaluation frame is after its Python frames.
             self.assertEqual(frames[-1]["func"], "_start")
             for i, f in enumerate(frames):
                 if f.get("eval"):
@@ -67,7 +67,7 @@ class EveryInterpreter(unittest.TestCase):
 
     @on_every_python
     def test_gil_holder_and_waiters(self, version, path):
-        # With this switch interval the first to get the GIL keeps it: start() waits for ever.
+        # With this switch interval the first thread with the GIL keeps it: start() waits forever.
         with Target("""
             import threading, sys
             sys.setswitchinterval(1000)
@@ -194,7 +194,7 @@ class Stopping(unittest.TestCase):
             self.assertEqual(t.state(), "S")
 
     def test_signals_sent_during_dumps_arrive(self):
-        # Python's C handler writes a byte for each signal, so not a single one can get lost unseen.
+        # Python's C handler writes a byte for each signal, so every lost signal is noticed.
         with Target("""
             import os, signal, sys, threading
             count = 0
@@ -225,7 +225,7 @@ class Stopping(unittest.TestCase):
             count = int(t.process.stdout.readline())
             self.assertGreater(sent, 100)
             self.assertEqual(count, sent)
-            # One that is certainly pending while it is stopped must not get lost.
+            # A signal that is pending during the stop must not get lost.
             os.kill(t.pid, signal.SIGSTOP)
             time.sleep(0.1)
             os.kill(t.pid, signal.SIGRTMIN)

@@ -1,4 +1,4 @@
-"""PositionReader: what the supervisor sees of a rank without stopping it."""
+"""PositionReader: the readings of the supervisor without stopping a rank."""
 
 import os
 import re
@@ -56,7 +56,7 @@ class Watching(unittest.TestCase):
 
     @on_every_python
     def test_a_loop_in_one_call_moves(self, version, path):
-        """It is in the same call whenever one looks, as if it waited for a GPU; its counter tells."""
+        """The loop is in the same call at every poll, as if it waited for a GPU; its counter shows progress."""
         with Target("""
             import time
             def train():
@@ -71,7 +71,7 @@ class Watching(unittest.TestCase):
 
     @on_every_python
     def test_a_loop_outside_of_functions_moves(self, version, path):
-        """A script without a main function, and with more variables than are looked at."""
+        """A script without a main function, and with more variables than are read."""
         with Target("""
             import time
             for n in range(1000):
@@ -114,7 +114,7 @@ class Watching(unittest.TestCase):
 
     @on_every_python
     def test_what_others_do_is_no_movement(self, version, path):
-        """Another thread changes what the variables of the one that stands still refer to."""
+        """Another thread modifies the objects of the still thread's variables."""
         with Target("""
             import threading, time
             def waits(step=4711, loss=0.5):
@@ -155,7 +155,7 @@ class Watching(unittest.TestCase):
             """) as t:
                 rc, lines = self.watch(t.pid, 60, 7)
                 self.assertEqual(rc, 0, lines)
-                # Most looks find it in the same place.
+                # Most readings find the thread at the same position.
                 places = [line.split()[0] for line in lines[:-1]]
                 self.assertGreater(max(places.count(p) for p in places), len(places) // 2, lines)
 

@@ -1,4 +1,4 @@
-"""What a dump says about Python, compared with what each interpreter of this machine says about itself."""
+"""Python frames of a dump, compared with the answers of each interpreter of this machine about itself."""
 
 import glob
 import json
@@ -73,7 +73,7 @@ TWO_TEXT_SEGMENTS = "int Py_BytesMain(int, char**); int main(int n, char** v) { 
 class Builds(unittest.TestCase):
     @on_every_python
     def test_the_evaluation_loop_in_a_text_segment_of_its_own(self, version, path):
-        """As optimised builds have it: the distance between file and memory is another one for each segment."""
+        """As in optimised builds: each segment has another distance between file and memory."""
         for tool in ("gcc", "ar", "objcopy", "readelf"):
             need(tool)
         prefix = os.path.dirname(os.path.dirname(os.path.realpath(path)))
@@ -204,7 +204,7 @@ class Interpreters(unittest.TestCase):
 
 
 class Locating(unittest.TestCase):
-    """Interpreters that hide _PyRuntime: its exported name is spoiled in a copy of the image that holds it."""
+    """Interpreters without an exported _PyRuntime: the name is corrupted in a copy of the image."""
 
     PROGRAM = """
         import threading, time

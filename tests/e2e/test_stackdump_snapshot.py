@@ -1,4 +1,4 @@
-"""Snapshots: what was copied from a process, resolved again without it."""
+"""Snapshots: memory copied from a process, resolved again without the process."""
 
 import json
 import os
@@ -13,7 +13,7 @@ VICTIM = os.path.join(os.environ["XPURUN_TEST_SOURCE"], "tests/e2e/victims/unwin
 
 
 class Snapshot:
-    """A dump of a process with its snapshot, in a folder of their own."""
+    """A dump of a process with its snapshot, in a separate folder."""
 
     def __init__(self, case, pid, *extra):
         self.folder = tempfile.TemporaryDirectory(prefix="xpurun-snapshot-")
@@ -73,7 +73,7 @@ class Snapshots(unittest.TestCase):
             self.assertRegex(names(main_of(s.live))[1], r"^bare\+0x")
             os.mkdir(f"{d}/symbols")
             os.rename(whole, f"{d}/symbols/bare")
-            # Another build under the same name is no substitute, and what is missing is said.
+            # Another build under the same name is refused, and the missing file is named.
             shutil.copy(shutil.which("sleep"), bare)
             missing = s.again()
             self.assertEqual(names(main_of(missing)), names(main_of(s.live)))

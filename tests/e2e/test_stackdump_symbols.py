@@ -1,4 +1,4 @@
-"""Names, lines and inlined functions: where they come from, and what the cache does."""
+"""Names, lines and inlined functions: their sources, and the symbol cache."""
 
 import os
 import socket
@@ -103,7 +103,7 @@ class Symbols(unittest.TestCase):
         with tempfile.TemporaryDirectory() as d:
             program = os.path.join(d, "linked")
             debug = os.path.join(d, "linked.debug")
-            # Without build id only the checksum tells that the files belong together.
+            # Without a build id only the checksum shows that the files belong together.
             subprocess.run(["g++", "-g", "-O2", "-Wl,--build-id=none", "-o", program, self.source], check=True)
             subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
             subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", program], check=True)
@@ -152,7 +152,7 @@ class Cache(unittest.TestCase):
             self.assertFalse(any(".tmp" in f for f in files))
             self.assertEqual(os.stat(self.sym).st_mode & 0o777, 0o700)
             self.assertEqual(names(Dump(p.pid, env=self.env).main), names(cold.main))
-            # What the cache says is what is shown: this proves that it is read.
+            # The dump shows the modified name, so the cache was read.
             libc = next(f for f in cold.main["frames"] if f["module"].startswith("libc.so"))
             path = next(os.path.join(self.sym, f) for f in files if f.startswith(libc["build_id"]))
             with open(path, "r+b") as f:

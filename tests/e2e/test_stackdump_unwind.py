@@ -1,4 +1,4 @@
-"""Unwinding where it is hard, each time compared with elfutils' libdw on the same kind of snapshot."""
+"""Unwinding of difficult programs, each compared with elfutils' libdw on the same kind of snapshot."""
 
 import os
 import re
@@ -76,7 +76,7 @@ class CrossCheck(unittest.TestCase):
         self.check(self.build("lld", "-O2", "-fuse-ld=lld", "-fomit-frame-pointer"))
 
     def test_library_linked_by_lld(self):
-        # Its text segment is shifted against its file, which libunwind's own look-up cannot follow.
+        # Its text segment is shifted relative to the file, which libunwind's own lookup does not support.
         need("ld.lld")
         self.build("libvictim.so", "-O2", "-fuse-ld=lld", "-shared", "-fPIC", "-DLIBRARY")
         host = os.path.join(self.dir, "host.cpp")

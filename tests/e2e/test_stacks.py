@@ -1,5 +1,5 @@
-"""xpurun stacks on live processes: which are dumped, every output format, and what is said about those that
-cannot be dumped."""
+"""xpurun stacks on live processes: the choice of processes, every output format, and the messages for processes
+that cannot be dumped."""
 
 import gzip
 import json
@@ -229,7 +229,7 @@ class Live(unittest.TestCase):
         self.assertIn("callback", str(at_once))
         self.assertEqual(frames(snapshot), at_once)
         self.assertEqual(frames("--sysroot", "/", out), at_once)
-        # On a host without any of the files nothing is lost: what was resolved at once is in the snapshot too.
+        # On a host without any of the files nothing is lost: the snapshot also has the frames resolved at the dump.
         self.assertEqual(frames("--sysroot", self.dir, out), at_once)
         nothing = xpurun("--symbols", "/", self.dir / "none-here")
         self.assertEqual(nothing.returncode, 1)
@@ -267,7 +267,7 @@ class Live(unittest.TestCase):
             os.close(write_end)
             self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, b""))
             self.assertEqual(os.listdir(folder), [])
-            # What SIGKILL leaves, the next one removes.
+            # The next run removes the files left by SIGKILL.
             os.mkdir(os.path.join(folder, "xpurun-stacks-abc123"), 0o700)
             self.assertEqual(xpurun("--pid", target.pid, env=env).returncode, 0)
             self.assertEqual(os.listdir(folder), [])
@@ -360,7 +360,7 @@ class Trees(unittest.TestCase):
 
 
 class RunDirectory(unittest.TestCase):
-    """What others have put into a directory that is read."""
+    """Foreign files in a directory that is read."""
 
     def test_no_link_is_followed_for_output_and_no_fifo_waited_for(self):
         with Target("import time\nprint('ready', flush=True)\ntime.sleep(1000)") as target, \
@@ -386,7 +386,7 @@ class RunDirectory(unittest.TestCase):
 
 
 class Refused(unittest.TestCase):
-    """A clear reason and another way for the one, stacks for the others, and an exit status."""
+    """A clear reason and a remedy for the failed process, stacks for the others, and an exit status."""
 
     def check(self, pid, *words, program=(), **kwargs):
         with Target("import time\nprint('ready', flush=True)\ntime.sleep(1000)") as good:

@@ -1,4 +1,4 @@
-"""A disk that stands still or takes nothing: the job does not notice, and the verdict is told all the same."""
+"""A stalled or full disk: the job does not notice, and the verdict is still printed."""
 
 import os
 import pathlib
@@ -35,15 +35,15 @@ def train():
     lock.acquire()
 train()
 """
-# From kill() to the job's handler.
+# Seconds from kill() to the job's handler.
 FORWARDED_WITHIN_NS = 100_000_000
 TRIES = 31
-# A stall lasts until the test lifts it, so what arrives at all has not waited for the disk.
+# A stall lasts until the test ends it, so everything that arrives has not waited for the disk.
 SECONDS = 60
 
 
 class Stalls:
-    """What must hold on every disk that stands still; stall() and go_on() are the subclass's."""
+    """Tests for every kind of stalled disk; the subclass defines stall() and go_on()."""
 
     def test_a_signal_reaches_the_job_and_its_status_comes_back(self):
         p = self.start_xpurun("--", PYTHON, "-c", ONE_SIGNAL)
@@ -69,7 +69,7 @@ class Stalls:
             sent = time.monotonic_ns()
             p.send_signal(signal.SIGTERM)
             delays.append(int(p.stdout.readline()) - sent)
-        # A busy machine delays some of them; a stall that holds the supervisor would delay every one.
+        # A busy machine delays some signals; a stall that blocks the supervisor would delay every signal.
         self.assertLess(statistics.median(delays), FORWARDED_WITHIN_NS, delays)
         self.go_on()
 
@@ -87,7 +87,7 @@ class Stalls:
 
 
 class Writer(Stalls, xpurun_test.Case):
-    """The process that writes the run directory does not get on."""
+    """The writer of the run directory is stopped."""
 
     def writers(self):
         for pid in self.strays():
@@ -182,7 +182,7 @@ class Fuse(Stalls, xpurun_test.Case):
 
 
 class Full(xpurun_test.Case):
-    """No file can have a single byte, as on a full disk."""
+    """No file can grow, as on a full disk."""
 
     def hang(self, *options):
         command = self.command("--hang-timeout", "2", "--grace", "1s", *options, "--", PYTHON, "-c", HANG)

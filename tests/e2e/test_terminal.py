@@ -41,7 +41,7 @@ in_the_loader()
 
 
 class OnTerminal:
-    """A program on a pty of its own, and the screen it makes."""
+    """A program on its own pty, and its screen."""
 
     def __init__(self, args, rows=24, columns=80, env=None, cwd=None):
         self.terminal = Terminal(rows, columns)
@@ -112,7 +112,7 @@ class StatusLine(TerminalCase):
                 moving = "last progress: all within" if columns == 80 else "2 ranks | all moving"
                 session.until(lambda s=session, m=moving: m in s.terminal.lines()[-1], "status line")
                 self.assertEqual(session.finish(), 0)
-                # Every line of the ranks is whole, and nothing of ours is left between them or below.
+                # Every line of the ranks is intact, and no text of xpurun is left between or below them.
                 printed = [line for line in session.terminal.text().split("\n") if line]
                 self.assertEqual(
                     sorted(printed), sorted(f"rank {r} step {s} done" for r in range(2) for s in range(60))
@@ -188,7 +188,7 @@ time.sleep(60)
 
 
 class HangUp(TerminalCase):
-    """The terminal goes away: the kernel tells the leader of the session, which is xpurun here."""
+    """The terminal hangs up: the kernel sends SIGHUP to the session leader, which is xpurun here."""
 
     def hang_up(self, *words, rank_code=""):
         session = OnTerminal(words, env=self.env(RANK_CODE=rank_code), cwd=self.dir)
@@ -221,7 +221,7 @@ class HangUp(TerminalCase):
         session = self.hang_up(PROGRAM, "--out", str(self.out), "--no-report", "--", PYTHON, "-c", HEARS, "with-rank",
                                rank_code=rank)
         self.wait_for(lambda: self.ended(session), "end")
-        # Perhaps twice: from us, and from the kernel when we, the leader, end.
+        # Perhaps twice: from xpurun, and from the kernel when xpurun, the session leader, ends.
         self.wait_for(lambda: (self.dir / "heard").read_text().startswith("command\nrank\n"), "the rank's end")
 
     def test_nohup_stays(self):

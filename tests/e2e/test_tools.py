@@ -1,4 +1,4 @@
-"""The commands that look after runs and hosts, as a user calls them: doctor, runs, env, version."""
+"""The commands for runs and hosts, as a user calls them: doctor, runs, env, version."""
 
 import ctypes
 import errno
@@ -109,7 +109,7 @@ class Doctor(Tools):
         self.assertEqual(checks["cublas"]["grade"], "warn")
         self.assertEqual(checks["cublas"]["text"], "torch links cuBLAS statically")
         if "NCCL linked" not in checks["nccl"]["text"]:
-            self.assertIn("libnccl", checks["nccl"]["text"])  # the host has one besides
+            self.assertIn("libnccl", checks["nccl"]["text"])  # the host also has its own NCCL
         libraries = [self.library(self.dir / "lib" / name) for name in ("libcublas.so.12", "libcublasLt.so.12")]
         version = "int ncclGetVersion(int* v) { *v = %d; return 0; }"
         nccl = self.library(site / "nvidia/nccl/lib/libnccl.so.2", version % 22809)
@@ -226,13 +226,13 @@ class Runs(Tools):
         out = json.loads(self.xpurun("runs", "--json").stdout)["runs"]
         self.assertEqual([(run["outcome"], run["removable"]) for run in out], [("running", False)])
         run = self.dir / "xpurun-runs" / out[0]["id"]
-        # Even if its run.json says otherwise: the lock counts.
+        # Even if run.json says otherwise: the lock decides.
         (run / "saved.json").write_text((run / "run.json").read_text())
         self.assertEqual(self.xpurun("runs", "prune", "--max-size", "0", "--yes").stdout, "nothing to remove\n")
         job = self.wait_for(lambda: json.loads((run / "run.json").read_text())["main_pid"], "the job's pid")
         going.kill()
         going.wait()
-        # The lock is the writer's, which ends when it sees that its supervisor has gone.
+        # The writer holds the lock and ends when it notices the end of its supervisor.
         self.wait_for(lambda: json.loads(self.xpurun("runs", "--json").stdout)["runs"][0]["outcome"] == "left alone",
                       "run without its xpurun")
         self.assertEqual(self.xpurun("runs", "prune", "--max-size", "0", "--yes").stdout, "nothing to remove\n")

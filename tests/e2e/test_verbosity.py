@@ -1,4 +1,4 @@
-"""What of xpurun's log reaches standard error at -q, by default, at -v and at -vv; xpurun.log has everything."""
+"""The part of xpurun's log on standard error at -q, by default, at -v and at -vv; xpurun.log has everything."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ LEVEL = re.compile(r"^xpurun: (debug|info|warning|error): ", re.M)
 
 class Verbosity(xpurun_test.Case):
     def levels_on_stderr(self, *options):
-        # A program without its preload library beside it, which is worth a warning and no more.
+        # A program without its preload library causes only a warning.
         alone = shutil.copy(xpurun_test.PROGRAM, self.dir)
         result = subprocess.run(
             [alone, "--out", str(self.out), *options, "--", "/bin/sh", "-c", TRAP],

@@ -46,7 +46,7 @@ std::atomic<uint64_t> g_last{0};
 std::atomic<const char*> g_function{""};
 std::atomic<uint64_t> g_calls{0};
 std::atomic<int> g_violations{0};
-std::atomic<int> g_event_calls{0};  // on streams that nobody made: the program's are just addresses
+std::atomic<int> g_event_calls{0};  // on unknown streams: the program's streams are just addresses
 uint64_t g_pieces = 0;
 thread_local int t_last_error = 0;
 thread_local int t_device = 0;

@@ -1,12 +1,12 @@
-// A GPU that exists on the clock only: work on a stream takes the time it is said to take, events complete
-// when it has passed. Shared by all fake vendor libraries of a process. Programmed by the environment:
-//   FAKE_GPU_WORK_US     how long each matmul, collective, copy and graph takes (default 50)
-//   FAKE_GPU_KERNEL_US   how long each kernel takes that the program launches itself (default 20)
-//   FAKE_GPU_EVENT_US    how long an event keeps its stream (default 0)
-//   FAKE_GPU_NEVER       from the N-th piece of work on, a stream never gets on
-//   FAKE_GPU_FAIL_EVENTS every event call fails with that error
-//   FAKE_CALL_STATUS     what every matmul and collective returns
-//   FAKE_CALL_US         what every matmul takes on the host before the GPU gets it
+// A simulated GPU: work on a stream takes a configured time, and events complete after that time. Shared by
+// all fake vendor libraries of a process. Configured by the environment:
+//   FAKE_GPU_WORK_US     duration of each matmul, collective, copy and graph in us (default 50)
+//   FAKE_GPU_KERNEL_US   duration of each kernel that the program launches itself in us (default 20)
+//   FAKE_GPU_EVENT_US    time for which an event occupies its stream in us (default 0)
+//   FAKE_GPU_NEVER       from the N-th piece of work on, a stream makes no progress
+//   FAKE_GPU_FAIL_EVENTS every event call fails with this error
+//   FAKE_CALL_STATUS     return value of every matmul and collective
+//   FAKE_CALL_US         host time of every matmul before the GPU gets the work, in us
 //   FAKE_CALL_KERNELS    every matmul launches a kernel through the runtime's exported name
 #pragma once
 
@@ -22,7 +22,7 @@ void fake_set_last_arguments(uint64_t hash);
 const char* fake_last_function();
 void fake_set_last_function(const char* name);
 uint64_t fake_calls();
-// Errors that a real runtime would have made of what was done: event records on a capturing stream.
+// Number of calls that a real runtime would reject: event records on a capturing stream.
 int fake_violations();
 int fake_event_calls();
 }

@@ -22,7 +22,7 @@
 
 namespace {
 
-// What the GPU's clock shows more than the host's.
+// Offset of the GPU's clock from the host's.
 constexpr uint64_t kGpuClock = 1'700'000'000'000'000'000;
 constexpr int kGroup = 1, kColl = 2, kP2p = 4, kKernelCh = 64;
 constexpr int kKernelChStop = 22;
@@ -56,15 +56,15 @@ Table* g_table = nullptr;
 int g_version = 0;
 int g_mask = 0;
 std::mutex g_mutex;
-// What the proxy uses is never destroyed: it runs on while the process ends.
+// Never destroyed: the proxy thread runs on while the process ends.
 std::map<void*, void*>& g_contexts = *new std::map<void*, void*>;
 
-// A descriptor as bytes: where fields are was measured on NCCL's headers
+// A descriptor as bytes. Field offsets were measured on NCCL's headers
 // src/include/plugin/profiler/profiler_v*.h.
 struct Descriptor {
   alignas(8) unsigned char bytes[160];
 
-  // What is not set may be anything in NCCL's own, which older interfaces get from a translation.
+  // Unset fields have arbitrary values, as in NCCL, which translates descriptors for older interfaces.
   Descriptor() { memset(bytes, g_version >= 5 ? 0 : 0xa5, sizeof(bytes)); }
   template <typename T>
   void put(size_t at, T value) {
@@ -103,7 +103,7 @@ std::deque<Kernel>& g_kernels = *new std::deque<Kernel>;
 std::deque<Queued>& g_later = *new std::deque<Queued>;
 std::atomic<bool> g_proxy{false};
 std::atomic<bool> g_stood_still{false};
-std::atomic<size_t> g_untold{0};     // kernels and tasks that the proxy has in hand or before it
+std::atomic<size_t> g_untold{0};     // kernels and tasks that the proxy has not finished
 std::atomic<uint64_t> g_late_ns{0};  // written by the proxy alone
 thread_local int t_depth = 0;
 thread_local std::vector<Queued> t_queue;
@@ -139,7 +139,7 @@ void stop_kernel(Kernel& k) {
   }
   g_table->stop(k.handle);
   if (behaves("replay")) {
-    // A stale handle, used again and again, and a parent that is none.
+    // A stale handle, used repeatedly, and an invalid parent.
     for (int i = 0; i < 3; ++i) {
       g_table->record(k.handle, kKernelChStop, &timer);
       g_table->stop(k.handle);
@@ -180,7 +180,7 @@ void proxy() {
     }
     std::deque<Kernel> rest;
     for (Kernel& k : kernels) {
-      // NVIDIA/nccl pull request 2221: the end is seen first, the begin then told for nothing.
+      // NVIDIA/nccl pull request 2221: the end is reported first, and the begin afterwards.
       if (behaves("late-start") ? now() >= k.end : (k.phase == 0 && now() >= k.begin)) {
         start_kernel(k);
         was_due(k.begin);
@@ -314,7 +314,7 @@ void load() {
   }
 }
 
-// A forked child must not find locked what the proxy has just locked.
+// A forked child must not inherit a lock that the proxy holds.
 void lock_everything() {
   g_mutex.lock();
   g_kernels_mutex.lock();
@@ -340,7 +340,7 @@ EXPORT int fake_nccl_version() {
   return version;
 }
 
-// The number that the plugin has asked for, as NCCL keeps it.
+// The event mask that the plugin has set, as NCCL stores it.
 EXPORT int fake_profiler_mask() {
   return g_mask;
 }

@@ -1,11 +1,11 @@
-// How NCCL drives a profiler plugin, in small: loads NCCL_PROFILER_PLUGIN at the first communicator, newest
-// table first, and tells it of collectives and of the channels of their kernels, these from a proxy thread.
-// Programmed by the environment:
-//   FAKE_NCCL_VERSION    what ncclGetVersion says (default 22809)
-//   FAKE_NCCL_PROFILER   newest interface that it knows (default 5)
-//   FAKE_NCCL_CHANNELS   channels of every kernel (default 3); one more is announced with
-//   FAKE_NCCL_ANNOUNCES=1 FAKE_NCCL_BEHAVIOUR  never-stops, stop-first, late-start, no-timer, silent, later,
-//   replay
+// A small model of NCCL as the caller of a profiler plugin: loads NCCL_PROFILER_PLUGIN at the first
+// communicator, newest table first, and reports collectives, and from a proxy thread the channels of their
+// kernels. Configured by the environment:
+//   FAKE_NCCL_VERSION    result of ncclGetVersion (default 22809)
+//   FAKE_NCCL_PROFILER   newest supported interface (default 5)
+//   FAKE_NCCL_CHANNELS   channels of every kernel (default 3)
+//   FAKE_NCCL_ANNOUNCES  1: one channel more is announced
+//   FAKE_NCCL_BEHAVIOUR  never-stops, stop-first, late-start, no-timer, silent, later, replay
 #pragma once
 
 #include <stddef.h>
@@ -24,14 +24,14 @@ struct FakeTask {
   void* stream;
   int point_to_point;
 };
-// Returns what the call should return.
+// Returns the return value for the call.
 int fake_profiler_task(const struct FakeTask* task);
 void fake_profiler_group_start();
 void fake_profiler_group_end();
 int fake_nccl_version();
-// Whether the plugin was told of everything that was called so far.
+// Whether all calls so far were reported to the plugin.
 int fake_profiler_told_all();
-// How late at most it was told that a channel began or ended.
+// Largest delay of a report of a channel's begin or end, in ns.
 int fake_profiler_late_us();
 // fake_gpu.cpp
 void fake_gpu_interval(void* stream, uint64_t* begin, uint64_t* end);

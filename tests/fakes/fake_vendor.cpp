@@ -1,6 +1,6 @@
-// Stand-ins for every function that the preload hooks. Linked into each fake library; that library's version
-// script says which of them it has. Each remembers its arguments (fake_gpu.h), so that a test sees whether
-// they arrived, and gives its stream something to do.
+// Fakes of every function that the preload hooks. Linked into each fake library; that library's version
+// script selects its functions. Each records its arguments (fake_gpu.h), so that a test can check
+// them, and puts work on its stream.
 #include "preload/core/vendor.h"
 #include "preload/hooks/hook_list.h"
 #include "tests/fakes/fake_gpu.h"
@@ -44,7 +44,7 @@ void* last_of(A... args) {
 
 int g_allocation = 0;
 
-// As a library that was linked with the runtime does.
+// Like a library that was linked with the runtime.
 void launch_kernels_too(void* stream) {
   static const auto launch = reinterpret_cast<CudaLaunchKernel*>(
       getenv("FAKE_CALL_KERNELS") != nullptr ? dlsym(RTLD_DEFAULT, "cudaLaunchKernel") : nullptr);
@@ -70,7 +70,7 @@ void* stream_in(First first) {
   }
 }
 
-// What a function does beside being called.
+// The effect of a call on the simulated GPU.
 template <typename First, typename... A>
 void act(const char* name, First first, A... rest) {
   const bool stream_last = strncmp(name, "nccl", 4) == 0 || strcmp(name, "cublasLtMatmul") == 0 ||
@@ -121,7 +121,7 @@ void make_comm(NcclSplit*, void* comm, int color, int key, void** made, NcclConf
   *made = color < 0 ? nullptr : fake_make_comm(key, fake_comm_ranks(comm));
 }
 
-// NCCL's calls as its profiler sees them; what they return.
+// Reports NCCL's calls to the profiler and gives their return values.
 template <typename Function, typename... A>
 int profile(Function*, const char*, A...) {
   return 0;

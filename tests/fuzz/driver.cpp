@@ -25,7 +25,7 @@ namespace {
 
 const std::string* current_input = nullptr;
 
-// The process is dying, perhaps of a broken heap: no more than the tests' own files are at stake.
+// The process is dying, perhaps with a broken heap; only the test's own files are at risk.
 void keep_input() {
   if (const std::string* input = std::exchange(current_input, nullptr); input != nullptr) {
     const auto path = std::filesystem::temp_directory_path() / ("fuzz-finding-" + std::to_string(::getpid()));

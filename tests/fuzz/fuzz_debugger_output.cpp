@@ -1,4 +1,4 @@
-// What gdb and cuda-gdb print, symbol names included.
+// Input: output of gdb and cuda-gdb, including symbol names.
 #include "stackdump/debuggers/cuda_gdb.h"
 #include "stackdump/debuggers/gdb_stacks.h"
 #include "stackdump/native/symbolizer.h"

@@ -1,4 +1,4 @@
-// ELF files: headers, notes, symbols, unwind tables, and unwinding by what they say.
+// Input: ELF files: headers, notes, symbols, unwind tables, and unwinding with these tables.
 #include "stackdump/memory/live_memory.h"
 #include "stackdump/native/debug_files.h"
 #include "stackdump/native/eh_frame.h"

@@ -1,5 +1,7 @@
-// Input: a byte that names the reader, one that names the format to write, then a file as another tool may
-// have written it. Whatever is read can be written, and nothing that is written drives a terminal.
+// Input: a byte that selects the reader, a byte that selects the output format, then a file as another tool
+// may
+// have written it. Everything that is read can be written, and the output has no terminal control
+// sequences.
 #include "report/formats/formats.h"
 #include "report/formats/xpu_timer_compat.h"
 #include "report/import/import.h"

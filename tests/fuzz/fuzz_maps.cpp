@@ -1,4 +1,4 @@
-// /proc/PID/maps, as a snapshot file of somebody else may contain it.
+// Input: the text of /proc/PID/maps, which a foreign snapshot file may contain.
 #include "stackdump/memory/proc_maps.h"
 
 #include <cstdlib>
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     maps.find(m.lo);
   }
-  // Writing it and reading it back must give the same.
+  // Writing and reading must give the same mappings.
   const std::string text = to_text(maps);
   if (to_text(ProcMaps::parse(text)) != text) {
     std::abort();

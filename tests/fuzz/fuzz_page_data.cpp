@@ -1,6 +1,6 @@
-// Input: a page as it may come by mail, or the data alone that such a page holds. Reading it back either
-// fails or gives text without anything that drives a terminal, and what is packed into a page comes out of it
-// again.
+// Input: a report page received by mail, or only the data of such a page. Reading either
+// fails or gives text without terminal control sequences, and data packed into a page can be
+// extracted again.
 #include "report/render/embed.h"
 #include "report/render/terminal.h"
 

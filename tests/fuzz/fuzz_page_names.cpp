@@ -1,6 +1,6 @@
 // Input: lines of text, which become the names of threads, functions, files, modules, hosts, variables and
-// notes of a small run. Whatever they are, the page and the pictures have only the tags, attributes and
-// scripts that the templates have, no byte that XML forbids, and the page gives its data back.
+// notes of a small run. With any input, the page and the pictures have only the tags, attributes and
+// scripts of the templates, no byte that XML forbids, and the page's data can be extracted.
 #include "common/model/secrets/kept_environment.h"
 #include "common/model/secrets/redact.h"
 #include "report/flamegraph/svg.h"
@@ -157,7 +157,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Markup markup = markup_of(page);
   require(markup.tags.count("script") == known.tags.count("script"));
   for (const std::string& tag : markup.tags) {
-    // A slash less: tags that only some pages have, such as lists of ranks, are known by their place.
+    // Without the last part of the path: tags that only some pages have, such as lists of ranks, are
+    // identified by their parents.
     require(known.tags.contains(tag) || tag == "/li" || tag == "li" || tag == "p" || tag == "/p" ||
             tag == "span" || tag == "/span" || tag == "code" || tag == "/code");
   }

@@ -1,6 +1,6 @@
-// Input: a byte that says what it is, then a small file that a run or its user leaves: the manifests of a run
-// and of a dump (divided by a NUL byte), a verdict, a live status, a configuration file, a set of ranks. What
-// can be read can be judged, shown and written, and what was written reads the same.
+// Input: a byte with the kind of file, then a small file of a run or its user: the manifests of a run and
+// of a dump (separated by a NUL byte), a verdict, a live status, a configuration file, a rank set. Everything
+// that can be read can be diagnosed, rendered and written, and reading the written file gives the same.
 #include "common/base/strings.h"
 #include "common/model/json_fields.h"
 #include "launcher/options/settings.h"
@@ -40,7 +40,7 @@ std::string text_of(const T& value) {
   return to_json(value).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-// Reads, writes and reads again; the second time must give what was written.
+// Reads, writes and reads again; the second reading must give the written value.
 template <typename T>
 std::optional<T> read(std::string_view text, base::Result<T> (*from_json)(const json&)) {
   auto value = from_json(json::parse(text, nullptr, /*allow_exceptions=*/false));
@@ -80,7 +80,7 @@ void judge(std::string_view text) {
   const auto shown = report::terminal_text(out, {});
   require(shown.has_value());
   check_bytes(*shown);
-  // The page has a target of its own, and takes longer than all the rest.
+  // The page has its own fuzz target, and takes longer than everything else.
   if (text.size() % 16 == 0) {
     check_bytes(report::report_html(r));
   }

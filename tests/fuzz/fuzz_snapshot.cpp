@@ -1,4 +1,5 @@
-// Input: a stacks file. Where the quick reader understands it, it must give what the model's reader gives.
+// Input: a stacks file. If the fast reader accepts the file, its result must equal that of the model's
+// reader.
 #include "report/snapshots/snapshot_reader.h"
 
 #include <nlohmann/json.hpp>
@@ -24,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto comparable = [](model::ProcessStacks p) {
     for (model::ThreadStack& t : p.threads) {
       for (model::Frame& f : t.frames) {
-        // Shared frames keep the address of whoever came first.
+        // Shared frames keep the address of the first frame.
         f.pc = 0;
       }
     }

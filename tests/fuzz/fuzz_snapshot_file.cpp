@@ -1,6 +1,7 @@
-// Snapshot files and files of the symbol cache. Checksums would keep almost everything out, so the content is
-// wrapped in a valid file first: a description, which begins with a brace, with pages behind the last NUL
-// byte if there is one; or, behind an 's', two numbers and entries of symbols; or any content of a snapshot
+// Input: snapshot files and files of the symbol cache. Checksums would reject almost every input, so the
+// content is
+// wrapped in a valid file first: a description, which begins with a brace, with pages after the last NUL
+// byte if any; or, after an 's', two numbers and entries of symbols; or any content of a snapshot
 // file.
 #include "common/base/hash.h"
 #include "stackdump/memory/snapshot_file.h"
@@ -56,7 +57,7 @@ void read_process(std::string_view text) {
     content.pages[0x1000 * (1 + content.pages.size())] =
         std::string(text.substr(at, SnapshotMemory::kPageSize));
   }
-  // Making a compressor costs more than all the rest.
+  // Creating a compressor costs more than everything else.
   const auto storage = text.size() % 64 == 0 ? SnapshotStorage::compressed : SnapshotStorage::plain;
   auto dump = ProcessDump::load(encode_snapshot(content, storage), {.sysroot = "/nowhere"});
   if (dump) {

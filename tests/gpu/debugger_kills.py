@@ -41,7 +41,7 @@ def processes():
 
 
 def kill(victim, dumper):
-    """How many processes were killed."""
+    """The number of killed processes."""
     if victim == "xpurun":
         os.killpg(dumper.pid, signal.SIGKILL)
         return 1

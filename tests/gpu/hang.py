@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Real NCCL hangs on real GPUs: one verdict a fault, checked. Needs two GPUs and a Python with torch and NCCL.
+"""Real NCCL hangs on real GPUs: checks one verdict per fault. Needs two GPUs and a Python with torch and NCCL.
 
 usage: tests/gpu/hang.py XPURUN OUT_DIR
 
@@ -37,7 +37,7 @@ def run(xpurun, out, fault):
 
 
 def pauses(out):
-    """Milliseconds that each rank was stopped, and between the first and the last stop."""
+    """Pause of each rank and time between the first and the last stop, in ms."""
     found = []
     spread = 0
     for path in sorted(out.glob("dumps/*/dump.json")):

@@ -4,7 +4,7 @@
 usage: tests/gpu/stacks.py XPURUN XPURUN_STACKDUMP OUT_DIR [DUMPS]
 
 Starts tests/e2e/jobs/ddp_job.py on two GPUs without xpurun, lets rank 1 sleep, and dumps both ranks. Prints a table;
-exits 1 if a dump fails or no GPU frame stands on top of the waiting rank's stack although cuda-gdb is there.
+exits 1 if a dump fails, or if the waiting rank's stack has no GPU frame although cuda-gdb is installed.
 """
 
 import json
@@ -42,7 +42,7 @@ def start_hang():
 
 
 def dump(helper, pid, out):
-    """Milliseconds paused and in all, and the helper's peak memory in MiB."""
+    """Pause and total time in ms, and the helper's peak memory in MiB."""
     begun = time.perf_counter()
     child = subprocess.Popen([helper, "--pid", str(pid), "--out", str(out)], stdout=subprocess.PIPE, text=True)
     said = child.stdout.read()

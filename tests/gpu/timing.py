@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The preload's timing on real GPUs: what does it cost, is it right, does it disturb? Needs two GPUs and a Python with
-torch and NCCL; about seventeen minutes.
+"""The preload's timing on real GPUs: cost, accuracy, side effects. Needs two GPUs and a Python with
+torch and NCCL; takes about 17 minutes.
 
 usage: tests/gpu/timing.py XPURUN OUT_DIR [PART...]
 
-Each part has its own time limit. When it is done, OUT_DIR/report.txt says what it found, and its raw figures
-(PART.RANK.json), output and run directory are in OUT_DIR/raw.tar.gz. Exits 1 if something promised does not hold.
+Each part has its own time limit. OUT_DIR/report.txt has the results of finished parts; their raw figures
+(PART.RANK.json), output and run directory are in OUT_DIR/raw.tar.gz. Exits 1 if a promised figure is missed.
 """
 
 import json
@@ -22,7 +22,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 JOB = HERE / "timing_job.py"
 SECONDS = float(os.environ.get("XPURUN_GPU_SECONDS", "1020"))
-# Part: seconds at most, xpurun's options, environment.
+# Part: time limit in seconds, xpurun's options, environment.
 PARTS = {
     "ab": (285, ("--timing", "light"), {}),
     "calls": (40, (), {}),
@@ -39,7 +39,7 @@ PARTS = {
         {"CUDA_DEVICE_MAX_CONNECTIONS": "1"},
     ),
 }
-# What a part needs beside its steps: to start torchrun, torch and NCCL, and to end.
+# Seconds that a part needs besides its steps: start of torchrun, torch and NCCL, and the end.
 START = 30
 # Most overhead in percent, by variant.
 PROMISED = {
@@ -50,7 +50,7 @@ PROMISED = {
     "profiler ddp": {"every collective": 0.3},
     "profiler-shared-queue fsdp": {"every collective": 0.5},
 }
-NOISE = 0.2  # percent: beyond this nothing can be said
+NOISE = 0.2  # percent: with more noise the result is inconclusive
 
 
 class Report:
@@ -81,7 +81,7 @@ def torchrun(arguments):
 
 
 def execute(command, seconds, log, env):
-    """Exit status; -1 if it had to be ended: a second SIGINT lets xpurun kill whatever it started, in any session."""
+    """Exit status; -1 at the time limit: a second SIGINT makes xpurun kill all its processes, in any session."""
     with log.open("w") as file:
         child = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=env, start_new_session=True)
         for patience, next_signal in ((seconds, signal.SIGINT), (4, signal.SIGINT), (8, signal.SIGKILL)):
@@ -99,13 +99,13 @@ def spread(values):
 
 
 def standard_error(values):
-    """Of the median, taken as of a normal distribution, from quartiles so that a few wild rounds do not decide."""
+    """Standard error of the median, from the quartiles as for a normal distribution, so that outliers do not decide."""
     low, _, high = statistics.quantiles(values, n=4)
     return 1.2533 * (high - low) / 1.349 / len(values) ** 0.5
 
 
 def percents(found, base, name):
-    """By round: how much longer than the mean of the base's blocks."""
+    """For each round, the difference from the mean of the base's blocks."""
     off = [f["times"] for n, f in found.items() if n.startswith(base)]
     bases = [statistics.mean(times) for times in zip(*off)]
     return [(t / b - 1) * 100 for t, b in zip(found[name]["times"], bases)]
@@ -127,7 +127,7 @@ def compare(report, title, result):
         if name == base:
             continue
         if name == f"{base} again":
-            # Against the other one, not against a mean that it is part of.
+            # Compared with the other base block, not with a mean that contains the block itself.
             over = [(a / b - 1) * 100 for a, b in zip(f["times"], found[base]["times"])]
         else:
             over = percents(found, base, name)
@@ -173,7 +173,7 @@ FIRST = 2
 
 
 def durations(report, kind, rows, least_us):
-    """As they were recorded, beside CUPTI's."""
+    """Recorded durations beside CUPTI's."""
     wrong = calls = wrong_first = first = counts = flops = 0
     for key, row in rows.items():
         cupti, ours = row["cupti_us"], row["ours_us"]
@@ -213,8 +213,8 @@ def durations(report, kind, rows, least_us):
 
 
 def bandwidth(report, rows):
-    """Against the kernels themselves, by CUPTI, and against many calls between two events: those have the pauses
-    between kernels in them, and small ones take as long as the host does, not the network."""
+    """Compared with CUPTI's kernels, and with many calls between two events. The latter include the pauses
+    between kernels, and small calls take the host's time, not the network's."""
     for title, reference in (("CUPTI", "cupti_us"), ("calls back to back", "direct_us")):
         off = {key: (statistics.median(row[reference]) / statistics.median(row["ours_us"]) - 1) * 100
                for key, row in rows.items() if row["ours_us"] and row[reference]}
@@ -229,7 +229,7 @@ def bandwidth(report, rows):
 
 
 def gpu_time(report, result):
-    """Seconds by kind; what is promised is the share of kernels without a library call."""
+    """Seconds by kind; only the share of kernels without a library call is promised."""
     ours, cupti = result["ours"], result["cupti"]
     for kind, our in ours.items():
         their = cupti.get(kind, {"seconds": 0, "kernels": 0})
@@ -247,7 +247,7 @@ def gpu_time(report, result):
 
 
 def profiler(report, part, results):
-    """NCCL's own profiler interface: durations against CUPTI's, what it says of the way, what it costs."""
+    """NCCL's own profiler interface: durations against CUPTI's, algorithm and protocol, cost."""
     state = results.pop("interface", None)
     if state:
         report.check(state["state"] == 1 and state["version"] >= 4, f"{part}: {state}")
@@ -343,7 +343,7 @@ def run(report, xpurun, out, runs, part, seconds):
 
 
 def put_away(out, runs):
-    """Everything but the report into one archive: few files have to be carried."""
+    """Packs everything except the report into one archive, so that few files have to be copied."""
     for path in list(out.iterdir()):
         if path.name not in ("report.txt", "raw.tar.gz"):
             shutil.move(path, runs / path.name)
@@ -366,7 +366,7 @@ def main():
                 continue
             try:
                 run(report, xpurun, out, runs, part, seconds)
-            except Exception as error:  # the other parts still have something to say
+            except Exception as error:  # the other parts still give results
                 report.check(False, f"{part}: {type(error).__name__}: {error}")
             put_away(out, runs)
     return 0 if report.good else 1

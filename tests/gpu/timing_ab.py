@@ -1,8 +1,8 @@
-"""Step times with timing at different levels, switched in turn within one process through the words of the shared
-memory that the supervisor would write to. A round has a block of steps of every variant; blocks of one round are
+"""Step times at different timing levels, switched in turn within one process through the fields of the shared
+memory that the supervisor normally writes. A round has a block of steps of every variant; blocks of one round are
 compared with each other, so that clocks that drift over seconds cancel out. The GPU never idles between blocks: steps
-go on until the new level is in force and the clocks have settled. One variant is off twice: what differs between the
-two is noise.
+go on until the new level is in force and the clocks have settled. One variant is off twice: the difference between
+the two is noise.
 """
 
 import gc
@@ -19,7 +19,7 @@ ALL = 0x7f
 MATMUL, COLLECTIVE = 1 << 1, 1 << 2
 NO_LIMIT, BUDGET = 1_000_000_000, 1000
 LEVELS = {"off": segment.OFF, "light": segment.LIGHT, "full": segment.FULL}
-# name: level, budget in ppm, classes that are not timed, look every so many µs (0: as it does by itself)
+# name: level, budget in ppm, classes that are not timed, poll interval in µs (0: default)
 VARIANTS = {
     "off": ("off", BUDGET, 0, 0),
     "off again": ("off", BUDGET, 0, 0),
@@ -31,8 +31,9 @@ VARIANTS = {
     "every call": ("full", NO_LIMIT, 0, 0),
     "every matmul": ("full", NO_LIMIT, ALL & ~MATMUL, 0),
     "every collective": ("full", NO_LIMIT, ALL & ~COLLECTIVE, 0),
-    # What "every collective" differs from in nothing but that: NCCL keeps timing only communicators of which
-    # every call has been seen, so the level may not change.
+    # The reference for "every collective", with the same level: NCCL's interface keeps timing only communicators of
+    # which
+    # # every call was seen, so the level must not change.
     "no collective": ("full", NO_LIMIT, ALL, 0),
     "no collective again": ("full", NO_LIMIT, ALL, 0),
     "every call, looks each ms": ("full", NO_LIMIT, 0, 1000),
@@ -40,7 +41,7 @@ VARIANTS = {
 MAIN = ("off", "off again", "light", "full")
 DIAGNOSIS = tuple(name for name in VARIANTS if name not in MAIN and not name.startswith("no "))
 WARM = 3
-SETTLE = 0.45  # seconds: the preload looks for a new level four times a second
+SETTLE = 0.45  # seconds: the preload checks for a new level four times a second
 HEALTH = (
     "own_ns event_host_ns mark_host_ns poller_cpu_ns samples marks gpu_ns polls no_event stream_full queue_full"
     " profiler_samples kernel_launches".split()
@@ -57,7 +58,7 @@ def ask(memory, name):
 
 
 def block(step, count, warm=WARM):
-    """Seconds a step."""
+    """Seconds per step."""
     for _ in range(warm):
         step()
     synchronize()
@@ -69,7 +70,7 @@ def block(step, count, warm=WARM):
 
 
 def agreed(value):
-    """What rank 0 says."""
+    """The value of rank 0."""
     told = torch.tensor([float(value)], device=DEVICE)
     dist.broadcast(told, 0)
     return told.item()
@@ -113,7 +114,7 @@ def compare(memory, step, names, rounds, count, deadline):
 
 
 def profiled(step, count):
-    """Seconds a step under torch's profiler, against those without just before."""
+    """Seconds per step under torch's profiler, and without it just before."""
     without = block(step, count)
     with torch.profiler.profile(activities=list(torch.profiler.supported_activities())):
         within = block(step, count)
@@ -152,6 +153,6 @@ def run(mode, memory, writer, deadline):
     fsdp = model_step("fsdp")
     block(fsdp, 10)
     writer.add("fsdp", compare(memory, fsdp, MAIN, 15, 14, within(85)))
-    # Last, because CUPTI stays once it has come.
+    # Last, because CUPTI stays loaded.
     writer.add("ddp under torch's profiler", profiled(ddp, 20))
     writer.add("fsdp under torch's profiler", profiled(fsdp, 10))

@@ -1,8 +1,8 @@
-"""Is what the preload says true, and does it leave CUDA graphs alone? Under --timing full with no limit to the cost.
+"""Are the preload's figures correct, and are CUDA graphs unaffected? Under --timing full without a cost limit.
 
-Durations are compared call by call with CUPTI's (torch's profiler), bus bandwidth with events of our own around many
-calls, counts with what was called. Then CUDA graphs, a captured collective, torch.compile and torch's profiler, each
-of which must work as without us.
+Durations are compared call by call with CUPTI's (torch's profiler), bus bandwidth with this test's events around many
+calls, counts with the calls made. Then CUDA graphs, a captured collective, torch.compile and torch's profiler, each
+of which must work as without xpurun.
 """
 
 import signal
@@ -36,9 +36,9 @@ def kernels(profile, contains=""):
 
 
 def measured(memory, call, repeats, contains="", rest=0.06):
-    """Durations of the calls by CUPTI, and what the preload has recorded of the same calls."""
+    """Durations of the calls by CUPTI, and the preload's durations of the same calls."""
     synchronize()
-    time.sleep(0.06)  # so that what came before has been looked at
+    time.sleep(0.06)  # so that all earlier calls have been polled
     head = memory.ring_head() if memory else 0
     before = {op["index"]: op["calls"] for op in memory.ops()} if memory else {}
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA] if GPU else None) as profile:
@@ -80,7 +80,7 @@ def matmuls(memory):
 
 
 def empty_pairs():
-    """µs between two events with nothing between them: behind nothing, and behind work."""
+    """µs between two events with nothing between them: on an idle stream, and after work."""
     a = torch.randn(2048, 2048, device=DEVICE)
     found = {"idle": [], "busy": []}
     for name in found:
@@ -146,7 +146,7 @@ def kind_of_kernel(name):
 
 
 def estimated(before, after):
-    """What launcher/collect/gpu_time.cpp makes of the calls between two readings: seconds, samples, calls by kind."""
+    """The estimate of launcher/collect/gpu_time.cpp between two readings: seconds, samples, calls by kind."""
     fields = ("calls", "work", "timed", "timed_ns", "timed_work")
     known = {op["index"]: op for op in before}
     entries = [{**op, **{f: op[f] - known.get(op["index"], {}).get(f, 0) for f in fields}} for op in after]
@@ -169,7 +169,7 @@ def estimated(before, after):
 
 
 def gpu_time(memory):
-    """A small transformer, trained: GPU time by kind as we estimate it and as CUPTI adds it up."""
+    """Training of a small transformer: GPU time by kind, the estimate and CUPTI's sum."""
     torch.manual_seed(0)
     width = 2048 if GPU else 32
     model = nn.Sequential(*[Block(width, 16) for _ in range(3)]).to(DEVICE).to(torch.bfloat16 if GPU else torch.float32)
@@ -207,7 +207,7 @@ class TooLong(Exception):
 
 
 def limited(seconds, part):
-    """"ok", or what went wrong."""
+    """"ok", or the error."""
     def give_up(*_):
         raise TooLong(f"not done after {seconds} s")
     signal.signal(signal.SIGALRM, give_up)
@@ -216,7 +216,7 @@ def limited(seconds, part):
         part()
         synchronize()
         return "ok"
-    except Exception as error:  # whatever torch makes of it is the result
+    except Exception as error:  # any exception of torch is the result
         return f"{type(error).__name__}: {error}"[:600]
     finally:
         signal.alarm(0)

@@ -1,7 +1,7 @@
-"""What tests/gpu/timing.py runs on every rank, under torchrun: timing_job.py MODE RESULT SECONDS
+"""The job that tests/gpu/timing.py runs on every rank, under torchrun: timing_job.py MODE RESULT SECONDS
 
-Each part of a mode is written to RESULT.RANK.json when it is done, so that one that hangs loses nothing. Without a
-GPU everything is done in small on the CPU, which tries out this program and nothing else.
+The result of each part of a mode is written to RESULT.RANK.json at its end, so that a later hang loses nothing.
+Without a GPU a small version runs on the CPU, which only tests this program.
 """
 
 import gc
@@ -124,7 +124,7 @@ def main():
         import timing_checks
         timing_checks.run(mode, segment.Segment.of_this_process(), writer, deadline)
     meet()
-    # The poller's last look must find everything done.
+    # The poller's last poll must find everything done.
     time.sleep(0.3)
     dist.destroy_process_group()
 

@@ -1,6 +1,6 @@
-"""Collectives as NCCL's own profiler interface times them, against CUPTI's kernels (torch's profiler), from 1 KB to
-256 MB; then what it costs a DDP step, or an FSDP step where all streams share a hardware queue, to have every
-collective timed.
+"""Durations of collectives by NCCL's own profiler interface, against CUPTI's kernels (torch's profiler), from 1 KB to
+256 MB; then the cost of timing every collective of a DDP step, or of an FSDP step where all streams share a hardware
+queue.
 """
 
 import time
@@ -52,7 +52,7 @@ def collectives(memory):
 
 
 def grouped(memory):
-    """What torch calls coalescing: four all-gathers between ncclGroupStart and ncclGroupEnd."""
+    """torch's coalescing: four all-gathers between ncclGroupStart and ncclGroupEnd."""
     inputs = [torch.ones(12345 + n, device=DEVICE) for n in range(4)]
     outputs = [torch.empty((12345 + n) * WORLD, device=DEVICE) for n in range(4)]
 

@@ -1,14 +1,14 @@
-"""Which files differ from where this line of work began, by git."""
+"""The files that differ from the base of the current work, by git."""
 
 import subprocess
 
-# What the default branch may be called, the remote's own answer first.
+# Possible names of the default branch, the remote's own answer first.
 DEFAULT_BRANCHES = ["refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master",
                     "refs/heads/main", "refs/heads/master"]
 
 
 class NoHistory(Exception):
-    """There is nothing to compare with; the text says why."""
+    """No base to compare with; the text gives the reason."""
 
 
 def git(root, *arguments):

@@ -1,4 +1,4 @@
-"""Holds option table, help, manual pages, completions and error ids together: what one of them knows, all do.
+"""Checks that option table, help, manual pages, completions and error ids agree.
 
 Usage: check_docs.py SOURCE_ROOT XPURUN
 """
@@ -19,7 +19,7 @@ ROOMS = ["common", "launcher", "preload", "report", "stackdump"]
 
 
 def output_of(program, *args):
-    # A configuration of whoever runs the tests must not matter.
+    # The user's configuration must not affect the test.
     env = {name: value for name, value in os.environ.items() if not name.startswith("XPURUN_")}
     env |= {"COLUMNS": "80", "HOME": "/nonexistent", "XDG_CONFIG_HOME": "/nonexistent"}
     return subprocess.run([program, *args], env=env, cwd="/", capture_output=True, text=True, check=True).stdout
@@ -113,7 +113,7 @@ def check_error_ids(root, man):
 
 
 def check_verdicts(root, man):
-    """Ids and states: in the code that gives them, in docs/verdicts.md and in xpurun-verdicts(7)."""
+    """Ids and states agree in the code, in docs/verdicts.md and in xpurun-verdicts(7)."""
     words = r"(?:hang|crash|exit|interrupted|none|running)\.[a-z_]+"
     used = set(re.findall(rf'"({words})"', (root / "report" / "diagnosis" / "vocabulary.h").read_text()))
     documented = set(re.findall(rf"^\| `({words})`", (root / "docs" / "verdicts.md").read_text(), re.M))
@@ -126,7 +126,7 @@ def check_verdicts(root, man):
 
 
 def check_verdict_numbers(root, man):
-    """From when on a rank is busy: the numbers of the code that decides stand in both pages."""
+    """The thresholds of the state busy: both pages have the numbers of the code."""
     code = (root / "report" / "diagnosis" / "rank_view.cpp").read_text()
 
     def constant(name):
@@ -178,7 +178,7 @@ def check_recipes(root, program):
                     name = word.split("=")[0].rstrip("`,.")
                     if name.startswith("--") and len(name) > 2 and name not in options[command] | {"--help"}:
                         yield f"{path.name}: xpurun {command} has no {name}: {line.strip()}"
-        # Options that are spoken of alone: those of ours, of some command.
+        # Options mentioned without a command must exist in some command.
         if path.name.startswith("README"):
             for name in re.findall(r"`(--[a-z-]+)[^`]*`", text):
                 if name not in known:
@@ -193,7 +193,7 @@ def check_pages(man):
             if (name, section) not in names:
                 yield f"{page.name}: there is no {name}({section})"
     lint = subprocess.run(["mandoc", "-Tlint", *map(str, pages)], capture_output=True, text=True, check=False)
-    # Whether our own pages are installed here says nothing; see above.
+    # Whether xpurun's own pages are installed on this machine does not matter; see above.
     yield from (line for line in (lint.stdout + lint.stderr).splitlines()
                 if "referenced manual not found: Xr xpurun" not in line)
 

@@ -1,4 +1,4 @@
-"""Fails if clang-format would change a C++ file of ours."""
+"""Fails if clang-format would change a C++ file of the project."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Fails if a JavaScript file of ours does not parse: node's own check, which runs nothing."""
+"""Fails if a JavaScript file of the project does not parse, by node --check, which runs no code."""
 
 import sys
 
@@ -9,7 +9,7 @@ def main():
     root = sys.argv[1]
     lint_support.need_tool("node")
     files = lint_support.our_files(root, lambda path: path.suffix == ".js")
-    # node looks at one file a command line.
+    # node checks one file per command line.
     results = [lint_support.run_over(root, ["node", "--check"], [name]) for name in files]
     return 0 if results and all(results) else 1
 

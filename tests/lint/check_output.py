@@ -9,7 +9,7 @@ import re
 import sys
 
 DIRECT = re.compile(r"\bwrite(?:_all)?\(\s*STD(?:OUT|ERR)_FILENO|\bf?puts\(|\bstd::(?:cout|cerr|clog)\b|\bfmt::print\(")
-# Draws on the whole screen, of text that live_status.cpp has made safe.
+# Draws on the whole screen; live_status.cpp has sanitised the text.
 ALLOWED = {"launcher/output/screen.cpp"}
 # The check runs in a child process: one byte through a pipe that stands in for its standard output.
 ALLOWED |= {"launcher/doctor/ptrace_check.cpp"}

@@ -1,5 +1,5 @@
-"""Compares what the preload library asks of, and adds to, a process with the golden list, and fails on what it
-may never have. The list is tests/golden/preload_abi.txt; changing it is a decision, so nothing rewrites it.
+"""Compares the preload library's imports and exports with the golden list, and fails on forbidden symbols.
+The list is tests/golden/preload_abi.txt; changing it is a decision, so no tool rewrites it.
 """
 
 import difflib
@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-# What would show that the C++ runtime, a sanitizer or an allocation got into the library.
+# Symbols that show that the C++ runtime, a sanitizer or an allocation got into the library.
 FOREIGN = re.compile(
     r"__(a|ub|t|l|m)san_|_Unwind_|__cxa_(throw|guard)|^_Zn[wa]|^(malloc|calloc|free)\b")
 
@@ -38,7 +38,7 @@ def abi(path):
 
 
 def musl_symbols():
-    """What musl's loader resolves references to; empty where musl is not installed."""
+    """The symbols that musl's loader can resolve; empty if musl is not installed."""
     musl = pathlib.Path("/lib/ld-musl-x86_64.so.1")
     return {name.split("@")[0] for _, section, name in symbols(musl) if section != "UND"} if musl.exists() else set()
 
@@ -48,7 +48,7 @@ COMMON_PRIVATE = {"__errno_location", "__cxa_finalize", "__cxa_atexit", "__tls_g
 
 
 def missing_in_musl(path):
-    """Strong references that would keep a program of musl from starting with the library preloaded."""
+    """Strong references that would prevent a musl program from starting with the library preloaded."""
     known = musl_symbols()
     for binding, section, versioned in symbols(path):
         name = versioned.split("@")[0]
@@ -58,7 +58,7 @@ def missing_in_musl(path):
 
 
 def forbidden(path):
-    """Sentences on what is wrong with the library whatever the list says."""
+    """Errors of the library that are independent of the list."""
     dynamic = readelf("--dynamic", path)
     segments = readelf("--segments", path)
     if "TEXTREL" in dynamic:

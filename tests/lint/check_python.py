@@ -25,7 +25,7 @@ def long_lines(root, name):
 def main():
     root = pathlib.Path(sys.argv[1])
     lint_support.need_tool("pyflakes3")
-    # Test data is as strange as it has to be.
+    # Test data may be unusual.
     files = lint_support.our_files(root, lambda path: path.parts[:2] != ("tests", "data") and is_python(root / path))
     too_long = [line for name in files for line in long_lines(root, name)]
     print("\n".join(too_long))

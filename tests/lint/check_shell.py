@@ -1,4 +1,4 @@
-"""Fails if shellcheck has something to say about a shell script of ours."""
+"""Fails if shellcheck warns about a shell script of the project."""
 
 import pathlib
 import re

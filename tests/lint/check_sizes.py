@@ -1,4 +1,4 @@
-"""Fails if a source file has grown beyond what one can keep in mind."""
+"""Fails if a source file has grown beyond the limit of lines."""
 
 import pathlib
 import sys

@@ -1,11 +1,11 @@
-"""Fails if codespell knows a word in our text as a misspelling."""
+"""Fails if codespell finds a misspelling in the project's text."""
 
 import sys
 
 import lint_support
 
 TEXT = {".h", ".cpp", ".py", ".md", ".sh", ".1", ".5", ".7", ".js", ".css", ".mustache", ".txt", ".build", ".map", ""}
-# Words of the field that codespell takes for others.
+# Words of the field that codespell reports by mistake.
 KNOWN = "ans,crate,inout,nd,parm,ro,te,ue"
 
 

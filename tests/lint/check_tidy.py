@@ -1,4 +1,4 @@
-"""Fails if clang-tidy warns about a source file of ours that the build directory knows how to compile.
+"""Fails if clang-tidy warns about a source file of the project that is in the build directory's compile commands.
 
 Usage: check_tidy.py SOURCE_ROOT BUILD_DIR
 
@@ -18,7 +18,7 @@ import lint_support
 
 
 def compiled_sources(root, build):
-    """Absolute paths. Generated code is not ours to polish; for the tests the compiler's warnings are enough."""
+    """Absolute paths, without generated code; for the tests the compiler's warnings are enough."""
     commands = json.loads((build / "compile_commands.json").read_text())
     paths = {(pathlib.Path(entry["directory"]) / entry["file"]).resolve() for entry in commands}
     return sorted(path for path in paths
@@ -35,7 +35,7 @@ def source_with(root, header, sources):
 
 
 def affected(root, sources, changed):
-    """Those of sources that stand for the changed files."""
+    """The sources through which the changed files are checked."""
     chosen = {path for path in sources if str(path.relative_to(root)) in changed}
     headers = [name for name in changed if name.endswith(".h")]
     chosen |= {source_with(root, header, sources) for header in headers}

@@ -1,4 +1,4 @@
-"""What the lint scripts share: which files are ours, and how to run a tool over them."""
+"""Shared code of the lint scripts: the project's files, and running a tool over them."""
 
 import os
 import pathlib
@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 SKIPPED = 77  # Meson's exit status for a test that could not run here
-BATCH = 100   # files a command line
+BATCH = 100   # files per command line
 
 
 def our_files(root, wanted):

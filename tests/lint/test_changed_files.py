@@ -1,4 +1,4 @@
-"""What ./bootstrap test hands to clang-tidy, over small repositories made here."""
+"""The files that ./bootstrap test passes to clang-tidy, with small test repositories."""
 
 import pathlib
 import subprocess

@@ -1,4 +1,4 @@
-"""The include check finds what it is for: cycles between units, wrong sub-rooms, full folders."""
+"""The include check finds cycles between units, wrong sub-rooms and full folders."""
 
 import pathlib
 import unittest

@@ -1,4 +1,4 @@
-"""The counting of .ci/tally.py on what Meson, doctest and unittest write."""
+"""The counting of .ci/tally.py with output of Meson, doctest and unittest."""
 
 import importlib.util
 import os

@@ -1,5 +1,6 @@
-// The budget against simulated programs: what it settles on costs no more than it may and little less, and
-// stays there.
+// The budget with simulated programs: the sampling interval settles, and its cost is at most the budget and
+// close
+// to it.
 #include "preload/record/budget.h"
 
 #include <cstdio>
@@ -8,7 +9,7 @@ using namespace xpurun::preload;
 
 namespace {
 
-// What happens in a second, in counts and ns each.
+// Calls per second, and the cost of each in ns.
 struct Program {
   double calls, call_ns, collectives;
 };

@@ -1,5 +1,5 @@
-// The tie between the GPU's clock and the host's on a simulated GPU: its clock runs apart from the host's,
-// now and then host or GPU are held up, and still a time that is called close is.
+// The mapping of the GPU's clock to the host's on a simulated GPU: the clocks drift apart and
+// host or GPU are sometimes delayed, and still every time that is called close is accurate.
 #include "preload/core/clock.h"
 #include "preload/cuda/cuda_api.h"
 #include "preload/cuda/gpu_clock.h"
@@ -20,14 +20,14 @@ constexpr double kKnown = 8 * kSecond;
 constexpr int kNotReady = 600;
 
 struct World {
-  double drift = 0;         // of the GPU's clock against the host's
+  double drift = 0;         // of the GPU's clock relative to the host's
   double host_held_up = 0;  // how often recording takes 5 ms, with the event handed over anywhere in it
   double host_late = 0;     // how often it takes up to 40 us longer to return
   double gpu_held_up = 0;   // how often the GPU has the event late, by up to 2 ms
 };
 
 struct Event {
-  double host_ns = 0;  // when the GPU was there
+  double host_ns = 0;  // when the GPU reached the event
 };
 
 World g_world;
@@ -72,8 +72,8 @@ int elapsed(float* ms, void* start, void* stop) {
   return 0;
 }
 
-// The worst errors of times that are called close, before and after the clocks' rates are known, and how many
-// of a hundred looks have such times.
+// The worst errors of times that are called close, before and after the clock rates are known, and the
+// percentage of polls with such times.
 struct Outcome {
   double first_us = 0;
   double later_us = 0;

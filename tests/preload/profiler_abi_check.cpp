@@ -1,6 +1,6 @@
-// What we take NCCL's profiler structures to be, against sizes and offsets measured on its headers
+// Our declarations of NCCL's profiler structures, against sizes and offsets measured on NCCL's headers
 // src/include/plugin/profiler/profiler_v1.h to profiler_v6.h (NVIDIA/nccl, June 2026; the same in the tags
-// v2.23.4-1 to v2.30.7-1 that have them), x86-64. That it compiles is the test.
+// v2.23.4-1 to v2.30.7-1 that have them), x86-64. Compiling is the test.
 #include "preload/nccl_profiler/abi.h"
 
 using namespace xpurun::preload;

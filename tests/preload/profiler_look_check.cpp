@@ -1,5 +1,6 @@
-// The poller's look at what NCCL has told, with a clock of our own: each time that it is read, the reader
-// stands still for some milliseconds, as on a busy machine, and NCCL's proxy goes on. Nothing is lost and no
+// The poller reads NCCL's reports, with a fake clock: each time the clock is read, the reader
+// pauses for some milliseconds, as on a busy machine, while NCCL's proxy continues. No report is lost and
+// no
 // time is taken too early.
 #include "preload/core/clock.h"
 #include "preload/core/resolve.h"
@@ -66,7 +67,7 @@ void profiled(uint64_t) {}
 
 namespace {
 
-// One that has been called and launched, as NCCL tells of it.
+// A called and launched collective, as NCCL reports it.
 class Collective {
  public:
   explicit Collective(uint64_t number) {
@@ -119,7 +120,7 @@ std::vector<preload::ProfiledCollective> look() {
   return found;
 }
 
-// While the poller looks, one after the other is carried out.
+// While the poller reads, one collective after the other completes.
 void one_after_the_other() {
   constexpr size_t kCount = 64;
   std::vector<Collective> launched;
@@ -151,7 +152,7 @@ void one_after_the_other() {
   expect(found == kCount, "all are found");
 }
 
-// While the poller looks, the first channel is done, and the others are about to begin.
+// While the poller reads, the first channel is done, and the others are about to begin.
 void channel_by_channel() {
   Collective launched(100);
   uint8_t next = 0;
@@ -178,7 +179,7 @@ int main() {
   const auto shared = std::make_unique<wire::Segment>();
   preload::g_state.segment.store(shared.get());
   preload::g_state.level.store(wire::Level::full);
-  // The ledger says that the GPU is beyond whatever NCCL has not told about.
+  // By the ledger, the GPU is beyond all collectives without a report.
   shared->comms[0].done.store(1000);
   int mask = 0;
   ncclProfiler_v5.init(&g_context, 1, &mask, nullptr, 8, 8, 0, nullptr);

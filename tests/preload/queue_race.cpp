@@ -1,5 +1,5 @@
 // The queue between the program's threads and the poller, the pool of events and the ring between poller and
-// supervisor, all at once, under ThreadSanitizer: what goes in comes out, once, in order.
+// supervisor, concurrently under ThreadSanitizer: every item comes out once and in order.
 #include "common/wire/segment.h"
 #include "preload/core/state.h"
 #include "preload/record/op_table.h"

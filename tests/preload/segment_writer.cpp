@@ -16,7 +16,7 @@ namespace {
 xpurun::wire::Segment* g_segment = nullptr;
 }
 
-// What the rest of the preload has for these.
+// Stand-ins for functions of the rest of the preload.
 namespace xpurun::preload {
 constinit State g_state;
 __thread uint32_t t_inside = 0;

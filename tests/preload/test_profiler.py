@@ -1,5 +1,5 @@
-"""The preload as NCCL's profiler plugin, driven by a fake NCCL: durations, algorithm, counts; whatever order the
-calls come in; a program's own plugin behind it."""
+"""The preload as NCCL's profiler plugin, driven by a fake NCCL: durations, algorithm, counts; calls in any
+order; a program's own plugin behind it."""
 
 import os
 import pathlib
@@ -19,9 +19,9 @@ EVENTS, QUERIES, NCCL, NCCL_HOST = 1, 2, 4, 5
 NONE, READY, NO_TIMES, KNOWN_BAD, NO_MEMORY, SILENT = range(6)
 FORWARDED, OTHER_VERSION, NOT_FOUND = 1, 2, 3
 RING, LL128 = 2, 2
-# What the fake's channels write, and what the kernel takes around them.
+# Duration that the fake's channels report, and the kernel's time around them.
 BY_THE_GPU = 2_000_000 + 2_850
-# Of the scene "collectives": carried out as collectives, and as sends and receives.
+# Calls of the scene "collectives": as collectives, and as sends and receives.
 WHOLE = "ncclAllReduce ncclReduce ncclBroadcast ncclBcast ncclAllGather ncclReduceScatter".split()
 EXCHANGES = "ncclAlltoAll ncclGather ncclScatter".split()
 
@@ -111,7 +111,7 @@ class Profiler(unittest.TestCase):
         result, shared = self.play(
             "memory", "settle", "collectives", "settle", "settle", FAKE_NCCL_PROFILER="3", work_us=20_000
         )
-        # As late as NCCL's proxy was, with the one end or with the other.
+        # The error is at most the delay of NCCL's proxy, at either end.
         late_ms = int(re.search(r"late (\d+) us", result.stdout)[1]) / 1e3
         for api, event in self.check_whole(shared, NCCL_HOST):
             self.assertAlmostEqual(event["duration_ns"] / 1e6, 20, delta=late_ms + 0.1, msg=api)
@@ -137,7 +137,7 @@ class Profiler(unittest.TestCase):
         found = self.check_whole(shared, NCCL)
         self.assertEqual({e["source"] for api, e in found if api in EXCHANGES}, {QUERIES})
         self.assertEqual({e["source"] for api, e in found}, {NCCL, QUERIES})
-        # Pairs of events: none but those of the memory operations.
+        # Pairs of events: only those of the memory operations.
         others = [
             e
             for e in shared.events_between(0, shared.ring_head())
@@ -164,7 +164,7 @@ class Profiler(unittest.TestCase):
         )
 
     def test_threads_and_exchanges(self):
-        """Sends and receives of one thread while another's collectives are timed: what NCCL is asked for stays."""
+        """Sends and receives beside another thread's timed collectives: the event mask does not change."""
         _, shared = self.play("memory", "settle", "race", "settle", work_us=1, timeout=100)
         health = shared.health()
         timed = sum(op["timed"] for op in shared.ops() if op["api"] == "ncclAllReduce")
@@ -174,7 +174,7 @@ class Profiler(unittest.TestCase):
         self.assertEqual(health["profiler_samples"], timed + health["profiler_lost"])
 
     def test_strange_orders(self):
-        """Nothing crashes, nothing false is written, and what is lost is counted."""
+        """No crash, no false times, and lost records are counted."""
         for behaviour, lost in (("never-stops", True), ("late-start", True), ("no-timer", True), ("stop-first", True),
                                 ("silent", True), ("replay", False), ("later", False)):
             with self.subTest(behaviour=behaviour):
@@ -208,7 +208,7 @@ class Profiler(unittest.TestCase):
         self.assertEqual(health["profiler_full"], 1500 - 1024)
 
     def test_silent_for_good(self):
-        """Where nothing ever comes, times by events again."""
+        """If NCCL never reports, times come from events again."""
         _, shared = self.play(
             "memory",
             "settle",
@@ -223,7 +223,7 @@ class Profiler(unittest.TestCase):
         self.assertEqual(sum(e["source"] == EVENTS for api, e in self.events(shared) if api in WHOLE), 6)
 
     def test_stood_still(self):
-        """What was not told for long is given up, at once; what follows is timed as before."""
+        """Records without a report for long are given up at once; later collectives are timed as before."""
         _, shared = self.play(
             "memory",
             "settle",
@@ -305,7 +305,7 @@ class Profiler(unittest.TestCase):
             process.stdin.flush()
             process.stdout.read()
             process.wait(20)
-        # A communicator whose calls were not all seen is not asked about: some may be in a graph.
+        # A communicator with unseen calls is not timed by NCCL: some of the calls may be in a graph.
         sources = [e["source"] for api, e in self.events(shared) if api in WHOLE]
         self.assertEqual([sources.count(source) for source in (EVENTS, NCCL)], [6, 6])
 
@@ -315,7 +315,7 @@ class Profiler(unittest.TestCase):
         self.check_whole(shared, NCCL, calls=2)
 
     def test_capture(self):
-        """NCCL loses count of a communicator with calls in a graph; from then on it is not asked about that one."""
+        """NCCL loses count of a communicator with calls in a graph; from then on it is timed by events."""
         _, shared = self.play(
             "memory", "settle", "collectives", "settle", "capture", "collectives", "another", "collectives", "settle"
         )
@@ -354,7 +354,8 @@ class Profiler(unittest.TestCase):
                 self.assertEqual(shared.profiler()[2:4], (FORWARDED, theirs))
                 # communicators() makes four of them, one collective, and destroys one.
                 self.assertEqual((told["wrong"], told["inits"], told["finalized"]), (0, 4, 1))
-                # Three exchanges: groups, point-to-point parents, kernels, but no P2p unless its children are wanted.
+                # Three point-to-point groups: groups, point-to-point parents, kernels, but no P2p unless its children
+                # are requested.
                 self.assertEqual((told["e0"], told["e1"], told["e6"]), (10, 7, 30))
                 self.assertEqual(told["stopped"], sum(told[f"e{n}"] for n in range(16)))
                 self.assertEqual(told["states"], 30)

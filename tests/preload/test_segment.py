@@ -1,4 +1,4 @@
-"""A segment stays readable whenever its writer is killed, and its layout is what docs/wire.md says."""
+"""A segment stays readable whenever its writer is killed, and docs/wire.md has the right layout."""
 
 import os
 import random
@@ -31,7 +31,7 @@ class Killed(unittest.TestCase):
             self.assertIn(comm["launched"] - comm["done"], (0, 1))
             for sequence, signature in comm["signatures"].items():
                 self.assertEqual(signature[2], sequence % 200)
-        # The last ones only: the others were written long before.
+        # Only the last events: the others were written long before.
         struct.pack_into("<Q", shared.memory, 128, max(shared.word(192) - 100, 0))
         for event in shared.drain():
             self.assertTrue(
@@ -39,7 +39,7 @@ class Killed(unittest.TestCase):
             )
 
     def test_at_random_moments(self):
-        """A thousand times; most of them in a hurry, as a segment that is young has most that may be half made."""
+        """1000 kills, most of them early, because a young segment has the most half-written entries."""
         written = 0
         for n in range(KILLS):
             shared = Segment()

@@ -1,4 +1,4 @@
-"""The preload's hooks against fake CUDA and NCCL libraries: what they record, and that they change nothing."""
+"""The preload's hooks against fake CUDA and NCCL libraries: their records, and no side effects."""
 
 import os
 import re
@@ -33,7 +33,7 @@ class Timing(unittest.TestCase):
         timeout=60,
         **env,
     ):
-        """Runs the scenes; gives their output and the segment, or None if none was asked for."""
+        """Runs the scenes; returns their output and the segment, or None if no segment was requested."""
         supervisor = FakeSupervisor(self.directory.name, segments or (lambda: Segment(level, budget_ppm)))
         try:
             result = subprocess.run(
@@ -112,7 +112,7 @@ class Timing(unittest.TestCase):
         self.assertLess(time.monotonic() - began, 20)
 
     def test_durations_are_the_gpus(self):
-        # Behind other work, where the host's time is hidden.
+        # After other work, which hides the host's time.
         _, shared = self.play("memory", "settle", "matmuls", "lt", *["settle"] * 4, level=FULL, FAKE_GPU_WORK_US="5000")
         events = shared.drain()
         ops = {op["index"]: op["api"] for op in shared.ops()}
@@ -125,7 +125,7 @@ class Timing(unittest.TestCase):
         self.assertEqual(shared.health()["captured"], 0)
 
     def test_the_events_own_time(self):
-        # An event here keeps its stream for 2 ms, which the second one of a pair adds to a duration.
+        # An event occupies its stream for 2 ms here; the second event of a pair adds this to a duration.
         for switch, expected in ((None, 3), ("0", 5), ("1", 3)):
             more = {} if switch is None else {"XPURUN_RUN_EVENT_CORRECTION": switch}
             _, shared = self.play(
@@ -149,7 +149,7 @@ class Timing(unittest.TestCase):
                 self.assertAlmostEqual(duration, expected, delta=0.2)
 
     def test_what_events_add_to_a_matmul(self):
-        """On a Hopper GPU, where that was measured, to matmuls of bf16 and fp32: more than to nothing."""
+        """On Hopper, where this was measured, a pair adds more to bf16 and fp32 matmuls than to an empty stream."""
         for major, switch, bf16, fp32 in (("9", "1", 6900, 4000), ("9", "0", 0, 0), ("8", "1", 0, 0)):
             with self.subTest(major=major, switch=switch):
                 _, shared = self.play(
@@ -192,7 +192,7 @@ class Timing(unittest.TestCase):
     def test_the_hosts_time_is_left_out(self):
         """A GPU that waits for the host to hand over a matmul is not busy with it."""
         for switch, blocking, least, most in (("1", "0", 0.1, 0.21), ("0", "0", 0.29, 0.51), ("1", "1", 0.29, 0.51)):
-            # What is in the streams already is over before.
+            # Earlier work in the streams is done before.
             _, shared = self.play(
                 "memory",
                 *["settle"] * 16,
@@ -223,7 +223,7 @@ class Timing(unittest.TestCase):
         self.assertEqual((comms["live8"]["rank"], comms["live8"]["name"]), (3, "tensor parallel"))
         self.assertEqual(comms["live8"]["splits"], 2)
         self.assertEqual((comms["live16"]["called"], comms["live16"]["launched"]), (1, 1))
-        # Two processes that were given the same ids agree on who is who, and no two are the same.
+        # Two processes with the same ids derive the same identities, and all identities differ.
         self.assertEqual([c["identity"] for c in one.comms()], [c["identity"] for c in two.comms()])
         self.assertEqual(len({c["identity"] for c in one.comms()}), 4)
         self.assertEqual(one.state()[7], 22809)
@@ -375,7 +375,7 @@ class Timing(unittest.TestCase):
             for one, next_one in zip(own, own[1:]):
                 self.assertGreaterEqual(next_one["begin_ns"], one["begin_ns"] + one["duration_ns"])
         self.assertEqual([len(spans[api]) for api in ("ncclAllReduce", "ncclReduce", "ncclCommInitRank")], [1, 1, 1])
-        # They are counted where calls are, once.
+        # They are counted once, with the calls.
         self.assertEqual(sum(op["calls"] for op in shared.ops() if op["api"] == "cublasSgemm_v2"), 8000)
         self.assertEqual({op["calls"] for op in shared.ops() if op["class"] == 7}, {0})
 
@@ -444,7 +444,7 @@ class Timing(unittest.TestCase):
             self.assertEqual(sum(op["work"] for op in shared.ops() if op["m"] == 8), 8000 * 1024)
 
     def test_million_calls(self):
-        """Counts stay exact, nothing leaks, and what did not fit is counted."""
+        """Counts stay exact, nothing leaks, and events that did not fit are counted."""
         _, shared = self.play("memory", "settle", "million", "settle", level=FULL, FAKE_GPU_WORK_US="1")
         op, = [op for op in shared.ops() if op["m"] == 16]
         health = shared.health()

@@ -1,6 +1,6 @@
-// What a program that uses the GPU does, in small: test_timing.py loads it with timing_victim, globally or
-// with RTLD_LOCAL, against the fakes. Each word of the command line is a scene; every hooked call is checked
-// to have reached the fake with the arguments it was given.
+// A small program that uses the GPU: test_timing.py loads it with timing_victim, globally or
+// with RTLD_LOCAL, against the fakes. Each word of the command line is a scene; every hooked call is
+// checked to have reached the fake with the arguments it was given.
 #include "preload/core/vendor.h"
 #include "preload/hooks/hook_list.h"
 #include "tests/fakes/fake_gpu.h"
@@ -295,7 +295,7 @@ void race() {
   }
 }
 
-// What NCCL is asked for now.
+// NCCL's current event mask.
 void mask() {
   printf("mask %d\n", fake_profiler_mask());
 }
@@ -342,7 +342,7 @@ void kernels() {
   CALL(__cudaLaunchKernel, kC, Dim3{1, 1, 1}, Dim3{4, 5, 6}, nullptr, 7, kStream);
 }
 
-// What a program does that has the driver's functions from the loader; and one that asks the library itself.
+// A program that gets the driver's functions from the loader, and a program that asks the library itself.
 void driver() {
   char path[4096];
   snprintf(path, sizeof(path), "%s/tests/fakes/driver/libcuda.so.1", getenv("XPURUN_TEST_BUILD"));
@@ -432,7 +432,7 @@ void last_error() {
   printf("last error %d\n", cudaGetLastError());
 }
 
-// Until NCCL's proxy, which a busy machine holds up, has told everything (10 s at most); then some rounds of
+// Waits until NCCL's proxy has reported everything (at most 10 s, on a busy machine), then for some rounds of
 // the poller.
 void settle() {
   const timespec moment{0, 1'000'000};
@@ -452,8 +452,8 @@ void wait_for_line() {
   }
 }
 
-// A training job in small, until the file "end" is there: every 20 ms the calls of a step, no two of whose
-// collectives are alike.
+// A small training job that runs until the file "end" exists: every 20 ms the calls of a step, with no two
+// collectives alike.
 void steps() {
   collectives();
   while (access("end", F_OK) != 0) {

@@ -1,5 +1,5 @@
 // A program's own profiler plugin, of the version PLUGIN_VERSION: asks for FAKE_PLUGIN_MASK, checks that it
-// gets its own handles back, and that each is stopped once, and writes what it was told to the file
+// gets its own handles back, and that each is stopped once, and logs its events to the file
 // FAKE_PLUGIN_LOG.
 #include <fcntl.h>
 #include <mutex>
@@ -28,7 +28,7 @@ void check(bool good) {
   g_wrong += good ? 0 : 1;
 }
 
-// Into one open file, as replacing a file can make each call wait for the disk.
+// Writes to one open file, because replacing a file can make each call wait for the disk.
 void write_log() {
   static const int file = open(getenv("FAKE_PLUGIN_LOG"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   char text[512];

@@ -1,5 +1,4 @@
-// The declarations that the preload is built from are those of the real headers. That it compiles is the
-// test.
+// Compares the preload's declarations with the real headers. Compiling is the test.
 #include "common/wire/api.h"
 #include "preload/core/vendor.h"
 #include "preload/hooks/hook_list.h"
@@ -26,7 +25,7 @@ struct Integer {};
 template <size_t kSize>
 struct Structure {};
 
-// What the calling convention sees of a type: enumerations are integers, one pointer is like another, and a
+// A type as the calling convention treats it: enumerations are integers, all pointers are alike, and a
 // structure is its size.
 template <typename T>
 struct Seen {
@@ -53,8 +52,8 @@ struct Convention<R(A...) noexcept> : Convention<R(A...)> {};
 template <typename Ours, typename Real>
 constexpr bool kSame = std::is_same_v<typename Convention<Ours>::type, typename Convention<Real>::type>;
 
-// Where the headers have C++ overloads beside the exported function, its type is written out here; that it is
-// the exported one's, the compiler checks, because C functions cannot be overloaded.
+// If the headers have C++ overloads beside the exported function, its type is written out here. The compiler
+// checks this type, because C functions cannot be overloaded.
 // clang-format off
 using Gemm19 = cublasStatus_t(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int, const void*, const void*,
                               cudaDataType, int, const void*, cudaDataType, int, const void*, void*, cudaDataType, int,
@@ -89,7 +88,7 @@ Launch cudaLaunchKernel;
 
 namespace {
 
-// The second argument: the type written out above if there is one, else what the header says.
+// The second argument: the type written out above, if any, else the header's type.
 #define XPURUN_SECOND(first, second, ...) second
 #define XPURUN_CHOOSE(...) XPURUN_SECOND(__VA_ARGS__)
 #define XPURUN_WRITTEN_cublasGemmEx _, Gemm19

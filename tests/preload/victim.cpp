@@ -1,6 +1,6 @@
-// Dies in a chosen way, so that test_preload.py can compare how with and without the preload library:
+// Dies in a chosen way, so that test_preload.py can compare the death with and without the preload library:
 //   victim DEATH [main|thread] [SETUP...]
-// A SETUP is done first, in order. Without optimisation in the way, and never built with a sanitizer.
+// Each SETUP is done first, in order. Built without optimisation and without sanitizers.
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -50,7 +50,7 @@ void for_all_signals(sighandler_t handler) {
   }
 }
 
-// Every way to ask has to give the same answer; setting what was there back must change nothing.
+// Every query has to give the same answer; restoring the old disposition must change nothing.
 void query() {
   using Setter = sighandler_t (*)(int, sighandler_t);
   const Setter setters[] = {signal, bsd_signal, ssignal, sysv_signal, sigset};
@@ -68,7 +68,8 @@ void query() {
   fflush(stdout);
 }
 
-// What the kernel has, past every interposed function: "1" for each signal whose disposition is the default.
+// The kernel's dispositions, bypassing interposed functions: "1" for each signal with the default
+// disposition.
 void query_kernel() {
   for (const int signal : kSignals) {
     uint64_t action[4] = {};
@@ -168,7 +169,7 @@ void crash_after_vfork() {
   crash_after_child(child);
 }
 
-// A worker that its own parent ends.
+// A worker that is ended by its own parent.
 void terminate_child() {
   const pid_t child = fork();
   if (child == 0) {

@@ -1,4 +1,4 @@
-// How many golden texts this program wrote instead of comparing them; main.cpp tells Meson of it.
+// Number of golden texts that this program wrote instead of comparing; main.cpp reports it to Meson.
 #pragma once
 
 namespace xpurun::testing {

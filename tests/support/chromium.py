@@ -25,7 +25,7 @@ class Browser:
         self.from_read, from_write = os.pipe()
 
         def wire():
-            # Both may collide with 3 and 4: move them away first.
+            # Both may be descriptor 3 or 4: duplicate them to higher numbers first.
             a, b = os.dup(to_read), os.dup(from_write)
             while a in (3, 4) or b in (3, 4):
                 a, b = os.dup(a), os.dup(b)
@@ -116,7 +116,7 @@ class Page:
         self.browser.wait_event("Page.loadEventFired", self.session)
 
     def evaluate(self, expression):
-        """The value of an expression or of the promise that it gives; fails on what it throws."""
+        """The value of an expression or of its promise; fails if the expression throws."""
         out = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in out:
             details = out["exceptionDetails"]
@@ -134,7 +134,7 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, **more)
 
     def errors(self):
-        """What scripts threw since the page was opened."""
+        """Exceptions of scripts since the page was opened."""
         self.evaluate("1")
         return [
             e["params"]["exceptionDetails"].get("exception", {}).get("description", "?")
@@ -143,7 +143,7 @@ class Page:
         ]
 
     def picture(self, clip=None):
-        """PNG bytes of what the window shows, or of a box of the page."""
+        """PNG bytes of the window, or of a box of the page."""
         more = {"clip": clip, "captureBeyondViewport": True} if clip else {}
         return base64.b64decode(self.call("Page.captureScreenshot", format="png", **more)["data"])
 

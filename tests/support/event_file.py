@@ -1,4 +1,4 @@
-"""Reads event files by docs/events.md alone, as a program that is not ours would."""
+"""Reads event files by docs/events.md alone, like a foreign program."""
 
 import json
 import pathlib

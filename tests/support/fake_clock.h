@@ -1,5 +1,6 @@
-// A monotonic clock that only the test moves: FakeClock::set_s(3); Progress("x", 2, FakeClock::read). One a
-// process, because what it stands for is a plain function.
+// A monotonic clock that only the test advances: FakeClock::set_s(3); Progress("x", 2, FakeClock::read). One
+// per
+// process, because it replaces a plain function.
 #pragma once
 
 #include "common/base/clock.h"

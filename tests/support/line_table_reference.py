@@ -49,8 +49,8 @@ def linetable(code, n):
 
 
 def lnotab(code, n):
-    # The interpreter has no list of lines here. dis.findlinestarts() is its own decoder, but it leaves out entries
-    # that repeat the line before, which changes nothing.
+    # This interpreter has no list of lines. dis.findlinestarts() is its own decoder; it omits entries
+    # # that repeat the previous line, which does not matter here.
     starts = dict(dis.findlinestarts(code))
     out = array.array("i", bytes(16 * n))
     line = code.co_firstlineno
@@ -68,7 +68,7 @@ with open(sys.argv[1], "wb") as out:
             with open(path, "rb") as f:
                 tree = compile(f.read(), path, "exec", dont_inherit=True)
         except (SyntaxError, ValueError, FileNotFoundError):
-            continue  # made to be wrong, or a link to nowhere
+            continue  # invalid on purpose, or a dangling link
         modules += 1
         for code in walk(tree):
             n = len(code.co_code) // 2

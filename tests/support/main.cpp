@@ -1,4 +1,4 @@
-// doctest's main with a temporary directory of its own: tests run inside it; it is kept and named on failure.
+// doctest's main with a temporary directory: tests run inside it; on failure the directory is kept and named.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "tests/support/accepted_goldens.h"
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <unistd.h>
 
-// Meson's exit status for a test that was skipped.
+// Meson's exit status for a skipped test.
 static constexpr int kSkipped = 77;
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-"""Makes synthetic run directories: what a supervisor would have written, for any number of ranks.
+"""Makes synthetic run directories as a supervisor would write them, for any number of ranks.
 
 usage: make_run.py DIR [--ranks 4] [--threads 3] [--culprit 2] [--hostile] [--earlier]
 """

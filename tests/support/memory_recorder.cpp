@@ -1,5 +1,5 @@
-// memory_recorder PID FILE: writes the memory image of a Python process that stands still to FILE, and what
-// the reader makes of it to standard output.
+// memory_recorder PID FILE: writes the memory image of an idle Python process to FILE, and the
+// reader's result to standard output.
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "stackdump/memory/live_memory.h"

@@ -1,5 +1,5 @@
-// Recorded memory of a Python process: exactly the bytes that the reader read, so that what it makes of them
-// can be tested where no interpreter of that version is. docs/HACKING.md tells how to record.
+// Recorded memory of a Python process: exactly the bytes that the reader read, so that the reader
+// can be tested without an interpreter of that version. docs/stackdump.md describes the recording.
 #pragma once
 
 #include "common/base/result.h"
@@ -19,7 +19,7 @@ struct MemoryImage {
   static base::Result<MemoryImage> unpack(std::string_view file);
 };
 
-// Reads from another memory and keeps what was read.
+// Reads from another memory and keeps the bytes.
 class RecordingMemory : public RemoteMemory {
  public:
   explicit RecordingMemory(RemoteMemory& from) : from_(from) {}
@@ -41,7 +41,7 @@ class ImageMemory : public RemoteMemory {
   const MemoryImage& image_;
 };
 
-// Everything that can be read, as text: threads with their names, frames, local variables.
+// The complete result of a reading as text: threads with their names, frames, local variables.
 std::string read_everything(RemoteMemory& memory, const PythonImage& python, Addr runtime);
 
 }  // namespace xpurun::stackdump

@@ -1,6 +1,6 @@
-"""A process whose threads stand in every kind of Python frame, for 3.8 and later. It prints one line of JSON: what
-the interpreter itself says about each thread: its name and its frames as [function, file, line, column, end line,
-end column], innermost first. Then nothing moves any more."""
+"""A process whose threads are in every kind of Python frame, for 3.8 and later. It prints one line of JSON with
+the interpreter's own answer for each thread: its name and its frames as [function, file, line, column, end line,
+end column], innermost first. After that line all threads stay still."""
 
 import asyncio
 import contextlib
@@ -105,7 +105,7 @@ def frames_of(frame):
 
 
 def observe():
-    time.sleep(0.5)  # by then all the others stand still
+    time.sleep(0.5)  # by then all other threads are still
     names = {t.ident: t.name for t in threading.enumerate()}
     me = threading.get_ident()
     told = [
@@ -118,7 +118,7 @@ def observe():
 
 
 def map_images_again():
-    """As ctypes and others do with the file that holds the interpreter: only one of the copies is alive."""
+    """Maps the file of the interpreter again, as ctypes and others do: only one of the copies is alive."""
     with open("/proc/self/maps") as maps:
         paths = {line.split(maxsplit=5)[5].strip() for line in maps if "/" in line and "python3" in line}
     return [mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY)

@@ -1,5 +1,5 @@
 """Records tests/data/cpython/*.image and *.txt from every interpreter of this machine, or from the versions named as
-arguments. Needed when the reader reads more than it did or when there is a new version:
+arguments. Needed after a change of the memory that the reader reads, or for a new version:
 
     XPURUN_STACKDUMP=build/stackdump/xpurun-stackdump PYTHONPATH=tests/support \\
         python3 tests/support/record_memory_images.py build/tests/unit/stackdump/memory_recorder [VERSION...]
@@ -35,7 +35,7 @@ def record(recorder, version, path):
     prefix = subprocess.run([path, "-c", "import sys; print(sys.base_prefix)"], capture_output=True, text=True,
                             check=True).stdout.strip()
     with tempfile.TemporaryDirectory(prefix="xpurun-record-") as folder:
-        # Names of files get recorded too, so they should not tell where this machine keeps its interpreters.
+        # File names are recorded too, so they must not reveal the paths of this machine's interpreters.
         os.symlink(prefix, f"{folder}/python")
         program = f"{folder}/python/bin/{os.path.basename(path)}"
         env = {"XPURUN_SCENE_DEPTHS": "12,12", "XPURUN_SCENE_INTERPRETERS": "1", "PYTHONHOME": f"{folder}/python",

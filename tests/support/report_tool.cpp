@@ -1,5 +1,5 @@
 // Test program: `report_tool report DIR` and `report_tool stacks DIR OUT` call the report library as the
-// product does and print the notes. Tests of what the files look like to a reader are written in Python.
+// product does and print the notes. Tests of the content of the files are written in Python.
 #include "report/build/build.h"
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 """The shared memory between a rank and its supervisor (common/wire/segment.h), read and made from Python.
 
-Written from docs/wire.md, not generated from the header: the tests that use it notice when the two part.
+Written from docs/wire.md, not generated from the header: the tests notice differences between the two.
 """
 
 import array
@@ -44,7 +44,7 @@ class Segment:
 
     @classmethod
     def of_this_process(cls):
-        """The one that the preload in this very process writes to; None if there is none."""
+        """The segment of the preload library in this process, or None."""
         for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
             if "/memfd:xpurun-segment" in line:
                 made = cls.__new__(cls)
@@ -75,7 +75,7 @@ class Segment:
         return dict(zip(HEALTH, struct.unpack_from("<24Q", self.memory, 448)))
 
     def event_overhead(self):
-        """Nanoseconds between two events with nothing between them, and whether they are taken off."""
+        """Nanoseconds between two events with nothing between them, and whether they are subtracted."""
         return self.word(656), self.word(664)
 
     def state(self):
@@ -158,7 +158,7 @@ class Segment:
         return found
 
     def events_between(self, first, end):
-        """Events by number, taken or not, as long as they have not been overwritten."""
+        """Events by number, read or not, as long as they have not been overwritten."""
         assert end - first <= RING
         found = [EVENT.unpack_from(self.memory, RING_AT + EVENT.size * (i % RING)) for i in range(first, end)]
         names = "begin_ns duration_ns op sequence delay_us stream source flags algorithm protocol channels".split()
@@ -168,7 +168,7 @@ class Segment:
         return self.word(192)
 
     def drain(self):
-        """The events since the last call; frees their places."""
+        """The events since the last call; frees their slots."""
         tail, head = self.word(128), self.word(192)
         events = self.events_between(tail, head)
         struct.pack_into("<Q", self.memory, 128, head)
@@ -176,7 +176,7 @@ class Segment:
 
 
 class FakeSupervisor:
-    """Listens where the preload asks, and hands out segments made by `make`."""
+    """Listens for attach notices of the preload and hands out segments made by `make`."""
 
     def __init__(self, directory, make=Segment):
         self.path = str(pathlib.Path(directory) / "n.sock")

@@ -21,7 +21,7 @@ def chunk(kind, body):
 
 
 def unfilter(raw, height, stride, step):
-    """The rows, as they were before each was replaced by its difference from its neighbours."""
+    """The rows before PNG's filters, which store differences from neighbours."""
     rows, above = [], bytearray(stride)
     for y in range(height):
         begin = y * (stride + 1)
@@ -45,7 +45,7 @@ def unfilter(raw, height, stride, step):
 
 
 def palette_of(count):
-    """The most frequent colours; of those alike only one."""
+    """The most frequent colours; of similar colours only one."""
     chosen = []
     for least in (24, 12, 0):
         for colour, _ in count.most_common():

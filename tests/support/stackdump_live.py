@@ -1,4 +1,4 @@
-"""What the tests of xpurun-stackdump share: targets, dumps and the interpreters of this machine."""
+"""Shared code of the tests of xpurun-stackdump: targets, dumps and the interpreters of this machine."""
 
 import functools
 import glob
@@ -17,8 +17,8 @@ STACKDUMP = os.environ["XPURUN_STACKDUMP"]
 
 
 def find_pythons():
-    """{"3.11": path or None, ...}: those of pyenv, "system", and those that XPURUN_TEST_PYTHONS lists (separated
-    by colons), which may be of later versions and are named after what they say they are."""
+    """{"3.11": path or None, ...}: those of pyenv, "system", and those in XPURUN_TEST_PYTHONS (separated
+    by colons), which may be later versions and are named by their own version."""
     out = {}
     root = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     for minor in range(8, 15):
@@ -51,7 +51,7 @@ def need(program):
 
 
 class Target:
-    """A Python program that prints a line when it is where we want it."""
+    """A Python program that prints a line when it has reached its position."""
 
     def __init__(self, code, python=ANY_PYTHON, wait=True, env=None, name="target.py"):
         self.dir = tempfile.mkdtemp(prefix="xpurun-live-")

@@ -1,6 +1,6 @@
-"""A FUSE file system over a directory that stands still while a file exists: stalling_fs.py ROOT MOUNT STALL.
+"""A FUSE file system over a directory that stalls while a file exists: stalling_fs.py ROOT MOUNT STALL.
 
-As a network file system without its server: every operation waits. It cannot make device nodes, so no sockets.
+Like a network file system without its server: every operation waits. It cannot make device nodes, so no sockets.
 """
 
 import errno

@@ -1,8 +1,8 @@
-"""A terminal of a few escape sequences, enough to see what a person would see on the screen.
+"""A terminal emulator with a few escape sequences, enough to reproduce the screen that a person would see.
 
 Knows: printing with wrap, CR LF BS, IND, save and restore of the cursor, cursor motion, erasing, the scrolling
-region, the other page, colours (ignored). Anything else is an error, so that a test notices what real terminals might
-not know.
+region, the other page, colours (ignored). Any other sequence is an error, so that a test notices sequences that real
+terminals might not support.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What every end-to-end test shares: the built program, a directory of its own, and patience with a deadline.
+"""Shared code of all end-to-end tests: the built program, a separate directory, and waits with a deadline.
 
 XPURUN_PROGRAM names the program under test (Meson sets it). A test's directory is removed when it passes and
 named when it fails.
@@ -28,7 +28,7 @@ def have_torch():
 
 def torchrun(log_dir, *job_args, ranks=4, job=JOB):
     """The command line of a real run; torch 1.13 under Python 3.11 starts only with redirected, teed output."""
-    # --standalone would take a fixed port there, and two tests at a time would meet.
+    # --standalone uses a fixed port there, and two concurrent tests would conflict.
     return [PYTHON, "-m", "torch.distributed.run", "--rdzv_backend", "c10d", "--rdzv_endpoint", "127.0.0.1:0",
             "--nproc_per_node", str(ranks), "-r", "1", "-t", "1", "--log_dir", str(log_dir), str(job),
             *map(str, job_args)]
@@ -56,7 +56,7 @@ class Case(unittest.TestCase):
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
-        # Whatever a test left running carries its directory in its command line or environment.
+        # Processes left by a test have its directory in their command line or environment.
         for pid in self.strays():
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -109,7 +109,7 @@ class Case(unittest.TestCase):
         self.fail(f"no {what} within {seconds} s")
 
     def rank_pids(self):
-        """{rank: pid} of living ranks, as run.json says."""
+        """{rank: pid} of living ranks, from run.json."""
         try:
             processes = self.manifest()["processes"]
         except (OSError, ValueError):

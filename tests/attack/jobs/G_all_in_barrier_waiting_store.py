@@ -1,4 +1,4 @@
-"""Rank 0 waits for a key that nobody sets."""
+"""Rank 0 waits for a store key that no rank sets."""
 
 import ranks
 

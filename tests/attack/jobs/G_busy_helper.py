@@ -1,4 +1,4 @@
-"""A queue that nobody fills, beside a thread in C that computes for ever, as one that spins on a GPU."""
+"""A queue that no thread fills, beside a C thread that computes forever, like a thread that spins on a GPU."""
 
 import hashlib
 import queue

@@ -1,4 +1,4 @@
-"""One rank loops in C for ever."""
+"""One rank loops in C forever."""
 
 import ranks
 import re

@@ -1,4 +1,4 @@
-"""The parent waits for its child, the child for somebody who reads."""
+"""The parent waits for its child; the child waits for a reader of its pipe."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A lock on a file that another process keeps."""
+"""A file lock that another process holds."""
 
 import fcntl
 import ranks

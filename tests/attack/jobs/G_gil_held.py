@@ -1,4 +1,4 @@
-"""A thread keeps the interpreter lock in C."""
+"""A thread holds the GIL in C."""
 
 import ctypes
 import threading

@@ -1,4 +1,4 @@
-"""A lock that nobody releases, beside a thread and a process that only say that they are alive."""
+"""A lock that no thread releases, beside a thread and a process that only send heartbeats."""
 
 import subprocess
 import sys

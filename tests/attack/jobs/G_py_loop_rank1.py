@@ -1,4 +1,4 @@
-"""One rank loops in Python for ever."""
+"""One rank loops in Python forever."""
 
 import ranks
 

@@ -1,4 +1,4 @@
-"""One rank ends and leaves a monitor behind, which has its variables and its connections."""
+"""One rank ends and leaves a monitor process behind, with the rank's variables and connections."""
 
 import os
 import ranks

@@ -1,4 +1,4 @@
-"""A server of its own make: blocked in accept() until a client comes late."""
+"""A hand-written server: blocked in accept() until a late client connects."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""Rank 0 fetches the data while the others stand at a barrier."""
+"""Rank 0 fetches the data while the others wait at a barrier."""
 
 import ranks
 import sys

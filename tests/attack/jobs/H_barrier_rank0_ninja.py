@@ -1,4 +1,4 @@
-"""Rank 0 builds an extension while the others stand at a barrier."""
+"""Rank 0 builds an extension while the others wait at a barrier."""
 
 import ranks
 import subprocess

@@ -1,4 +1,4 @@
-"""A program of its own fetches the data for rank 0, with little CPU time."""
+"""A child program fetches the data for rank 0, with little CPU time."""
 
 import ranks
 import subprocess

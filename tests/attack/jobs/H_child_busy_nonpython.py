@@ -1,4 +1,4 @@
-"""A build in a shell, as ninja and nvcc of an extension."""
+"""A build in a shell, like ninja and nvcc for an extension."""
 
 import subprocess
 import sys

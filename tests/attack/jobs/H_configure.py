@@ -1,4 +1,4 @@
-"""One shell that runs many short programs, as a configure script."""
+"""One shell that runs many short programs, like a configure script."""
 
 import subprocess
 import sys

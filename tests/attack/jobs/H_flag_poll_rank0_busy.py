@@ -1,4 +1,4 @@
-"""The others look for a file that rank 0 makes after some work."""
+"""The other ranks poll for a file that rank 0 makes after some work."""
 
 import os
 import ranks

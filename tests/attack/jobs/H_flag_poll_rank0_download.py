@@ -1,4 +1,4 @@
-"""The same where rank 0 waits for a network most of the time."""
+"""The other ranks poll for a file while rank 0 mostly waits for a network."""
 
 import os
 import ranks

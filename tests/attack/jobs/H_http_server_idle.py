@@ -1,4 +1,4 @@
-"""A server that nobody asks for anything."""
+"""A server without requests."""
 
 import http.server
 import sys

@@ -1,4 +1,4 @@
-"""One call into C, longer than the timeout by a fifth: suspected, and no more."""
+"""One call into C, 20 % longer than the timeout: suspected, not ended."""
 
 import hashlib
 import sys

@@ -1,4 +1,4 @@
-"""The main thread joins threads that get on slowly."""
+"""The main thread joins threads that make slow progress."""
 
 import sys
 import threading

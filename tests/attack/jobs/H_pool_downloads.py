@@ -1,4 +1,4 @@
-"""The same where the workers wait for a network most of the time."""
+"""A pool whose workers mostly wait for a network."""
 
 import multiprocessing
 import sys

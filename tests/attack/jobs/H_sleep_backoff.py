@@ -1,4 +1,4 @@
-"""Tries again after longer and longer pauses."""
+"""Retries with growing pauses."""
 
 import sys
 import time

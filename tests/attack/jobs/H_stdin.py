@@ -1,4 +1,4 @@
-"""Reads records from a pipe in which nothing comes for long."""
+"""Reads records from a pipe that stays empty for long."""
 
 import sys
 

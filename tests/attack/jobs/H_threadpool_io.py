@@ -1,4 +1,4 @@
-"""Threads that wait for a network most of the time."""
+"""Threads that mostly wait for a network."""
 
 import concurrent.futures
 import sys

@@ -1,4 +1,4 @@
-"""The same with torch.save()."""
+"""Rank 0 writes a checkpoint with torch.save()."""
 
 import ranks
 import sys

@@ -1,4 +1,4 @@
-"""Starts ranks as a launcher does, without importing torch: launch.py RANKS JOB [ARGUMENTS]"""
+"""Starts ranks like a launcher, without importing torch: launch.py RANKS JOB [ARGUMENTS]"""
 
 import os
 import subprocess

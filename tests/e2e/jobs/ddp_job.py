@@ -1,7 +1,7 @@
-"""A real data-parallel training run on the CPU (gloo) or on GPUs (NCCL), with a fault of one's choice in it.
+"""A real data-parallel training run on the CPU (gloo) or on GPUs (NCCL), with a selectable fault.
 
-Started by torchrun, one process a rank. Every step loads a batch, runs a tiny model under DistributedDataParallel
-and averages the loss with an explicit all_reduce. From --at-step on, the rank --guilty does what --fault says,
+Started by torchrun, one process per rank. Every step loads a batch, runs a tiny model under DistributedDataParallel
+and averages the loss with an explicit all_reduce. From --at-step on, the rank --guilty performs --fault
 inside load_batch.
 """
 
@@ -52,9 +52,9 @@ def write_checkpoint(seconds):
 
 
 def hold_sockets():
-    """Leaves a helper behind that has this process's connections open, so that the peers see no end of file and
-    wait, as on a network that does not notice an end. It has no environment: nobody takes it for a rank. It goes
-    when the launcher goes."""
+    """Leaves a helper behind that keeps this process's connections open, so that the peers see no end of file and
+    wait, as on a network that does not notice an end. The helper has no environment, so it does not count as a rank. It
+    ends with the launcher."""
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
         try:
@@ -68,7 +68,7 @@ def hold_sockets():
 
 
 def long_call(seconds):
-    """One call into C that computes for so long, by this machine's measure, and shows nobody that it gets on."""
+    """One call into C that computes for the given time, calibrated on this machine, without visible progress."""
     def derive(rounds):
         start = time.thread_time()
         hashlib.pbkdf2_hmac("sha256", b"x", b"y", int(rounds))

@@ -1,4 +1,4 @@
-"""Holds a process as a debugger does that takes its time: hold.py SECONDS [...] -p PID"""
+"""Holds a process like a slow debugger: hold.py SECONDS [...] -p PID"""
 
 import ctypes
 import os

@@ -2,7 +2,7 @@
 
 WAY: spawn, fork, forkserver (multiprocessing, joined), torch (torch.multiprocessing.spawn) or subprocess (this
 program again). Each process steps for SECONDS; those of multiprocessing meet at a barrier in every step. In its fifth
-step the second process (the only one of subprocess) does what FAULT says, with late-segv after five seconds.
+step the second process (the only process with subprocess) performs FAULT; late-segv crashes after five seconds.
 """
 
 import multiprocessing
@@ -47,7 +47,7 @@ def main():
     if way == "alone":
         train(0, None, 0, fault, seconds)
     elif way == "subprocess":
-        # As programs try out what can be imported: it fails, and is no rank.
+        # Like programs that test an import in a child process: the child fails and is not a rank.
         subprocess.run([sys.executable, "-c", "import time; time.sleep(0.3); raise SystemExit(3)"])
         subprocess.run([sys.executable, __file__, "alone", fault, str(seconds)], check=True)
     elif way == "torch":

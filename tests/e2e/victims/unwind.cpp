@@ -1,6 +1,7 @@
-// Something to unwind: threads that wait at the end of call chains with what makes frames hard: big and
-// variable frames, callee-saved registers, callbacks from libc, tail calls, a second text segment, a signal
-// handler on a stack of its own. Prints "ready". Deliberately without exceptions and heavy headers: it is
+// A target for unwinding: threads that wait at the end of call chains with difficult frames: big and
+// variable frames, callee-saved registers, callbacks from libc, tail calls, a second text segment, a
+// signal
+// handler on an alternate stack. Prints "ready". Without exceptions and heavy headers, because it is
 // built many times.
 #include <alloca.h>
 #include <pthread.h>

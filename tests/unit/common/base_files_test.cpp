@@ -13,7 +13,7 @@
 
 using namespace xpurun::base;
 
-TEST_CASE("only regular files are read where others may have put something else") {
+TEST_CASE("in directories of other users, only regular files are read") {
   const auto dir = TemporaryDirectory::create("files-test");
   REQUIRE(dir);
   const std::string file = dir->path() + "/file";
@@ -24,7 +24,7 @@ TEST_CASE("only regular files are read where others may have put something else"
   CHECK(read_regular_file(link).value() == "content");
   const std::string fifo = dir->path() + "/fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
-  const auto refused = read_regular_file(fifo);  // nobody writes: open() would wait for ever
+  const auto refused = read_regular_file(fifo);  // without a writer, open() would block forever
   REQUIRE_FALSE(refused);
   CHECK(refused.error().what.find("not a regular file") != std::string::npos);
   CHECK_FALSE(read_regular_file("/dev/zero"));
@@ -33,7 +33,7 @@ TEST_CASE("only regular files are read where others may have put something else"
   CHECK_FALSE(read_regular_file(file, 3));
 }
 
-TEST_CASE("a directory for output is no link") {
+TEST_CASE("an output directory must not be a link") {
   const auto dir = TemporaryDirectory::create("files-test");
   REQUIRE(dir);
   CHECK(make_own_dir(dir->path() + "/new"));
@@ -77,7 +77,7 @@ TEST_CASE("temporary directories of killed owners are removed by the next") {
   ::close(ends[1]);
 }
 
-TEST_CASE("directories made in the same moment are not taken for abandoned ones") {
+TEST_CASE("directories made at the same moment do not count as abandoned") {
   const auto parent = TemporaryDirectory::create("cleaners-test");
   REQUIRE(parent);
   std::atomic<int> missing = 0;

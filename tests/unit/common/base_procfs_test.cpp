@@ -38,7 +38,7 @@ TEST_CASE("our own process is read from the real /proc") {
   CHECK_FALSE(proc.cmdline(::getpid()).empty());
 }
 
-TEST_CASE("a process that is not there gives errors and empty values") {
+TEST_CASE("a missing process gives errors and empty values") {
   const ProcFs proc("/nonexistent");
   CHECK_FALSE(proc.stat(1));
   CHECK(proc.cmdline(1).empty());

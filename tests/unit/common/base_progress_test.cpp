@@ -15,7 +15,7 @@
 using namespace xpurun::base;
 using xpurun::testing::FakeClock;
 
-TEST_CASE("what progress looks like") {
+TEST_CASE("the text of progress") {
   CHECK(progress_text("reading", 256, 1024, 3, 80) == "reading [#####...............] 256/1024, 3.0 s");
   CHECK(progress_text("reading", 1024, 1024, 3, 80) == "reading [####################] 1024/1024, 3.0 s");
   CHECK(progress_text("reading", 256, 1024, 3, 30) == "reading 256/1024");
@@ -27,7 +27,7 @@ TEST_CASE("what progress looks like") {
 
 namespace {
 
-// A terminal, and what a person would have been shown on it.
+// A terminal and the text that a person would see on it.
 class Pty {
  public:
   Pty() {
@@ -47,8 +47,8 @@ class Pty {
 
   int terminal() const { return terminal_; }
 
-  // Everything written since the last call. The kernel hands text over when it has time, so a mark is written
-  // behind it and waited for.
+  // Everything written since the last call. The kernel delivers the text asynchronously, so this function
+  // writes a mark after it and waits for the mark.
   std::string written() {
     REQUIRE(::write(terminal_, "\1", 1) == 1);
     std::string out;
@@ -71,7 +71,7 @@ class Pty {
 
 }  // namespace
 
-TEST_CASE("progress on a terminal, after a second, and then no trace of it") {
+TEST_CASE("progress appears on a terminal after a second and leaves nothing behind") {
   Pty pty;
   ::setenv("TERM", "xterm", 1);
   allow_progress(pty.terminal());

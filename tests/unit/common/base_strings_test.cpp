@@ -65,13 +65,13 @@ TEST_CASE("eliding keeps both ends and never exceeds the width") {
   CHECK(elide_middle(std::string(4'000'000, 'x'), 5) == "xx…xx");  // at once
 }
 
-TEST_CASE("sanitizing removes what drives a terminal") {
+TEST_CASE("sanitizing removes terminal control sequences") {
   CHECK(sanitize("a\x1b[31mb\nc") == "a?[31mb c");
   CHECK(sanitize("\xC3\x28") == "\xEF\xBF\xBD(");
   CHECK(sanitize("列é") == "列é");
 }
 
-TEST_CASE("sanitizing removes what makes a name look like another") {
+TEST_CASE("sanitizing removes characters that disguise a name") {
   for (const char* hidden : {"\u202e", "\u2066", "\u2069", "\u200e", "\u200f", "\u061c", "\u200b", "\u200d",
                              "\u2060", "\ufeff", "\u2028", "\u00ad", "\U000e0041"}) {
     CAPTURE(hidden);
@@ -80,7 +80,7 @@ TEST_CASE("sanitizing removes what makes a name look like another") {
   CHECK(sanitize("שלום नमस्ते ❤\ufe0f") == "שלום नमस्ते ❤\ufe0f");
 }
 
-TEST_CASE("sanitizing lines keeps the line breaks, and our own colours where they are wanted") {
+TEST_CASE("sanitizing lines keeps line breaks, and xpurun's own colours on request") {
   CHECK(sanitize_lines("a\tb\n\x1b[2Jc\n") == "a b\n?[2Jc\n");
   CHECK(sanitize_coloured("\x1b[1;31mred\x1b[0m\nplain") == "\x1b[1;31mred\x1b[0m\nplain");
   CHECK(sanitize_coloured("a\x1b[2Jb\x1b]0;title\x07\x1b[") == "a?[2Jb?]0;title??[");
@@ -91,7 +91,7 @@ TEST_CASE("an error's text cannot drive the terminal") {
   CHECK(to_text(e) == "xpurun: error: cannot open /x/?[31m\n  a?b\n  try:  rm '? '\n");
 }
 
-TEST_CASE("wrapping breaks at spaces and indents what follows") {
+TEST_CASE("wrapping breaks at spaces and indents continuation lines") {
   CHECK(wrap("one two three four", 9, 2) == "one two\n  three\n  four");
 }
 

@@ -6,7 +6,7 @@
 
 using xpurun::base::WaitStatus;
 
-TEST_CASE("a wait status tells exit, signal and unknown apart") {
+TEST_CASE("a wait status distinguishes exit, signal and unknown") {
   CHECK(WaitStatus(3 << 8) == WaitStatus::of_exit(3));
   CHECK(WaitStatus::of_exit(3).exit_code() == 3);
   CHECK(WaitStatus::of_exit(3).failed());

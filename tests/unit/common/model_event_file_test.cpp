@@ -21,7 +21,7 @@ bool same(const wire::Event& a, const wire::Event& b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-// As a training step makes them: on average 300 us apart, some overlapping, on three streams.
+// Events like those of a training step: on average 300 us apart, some overlapping, on three streams.
 std::vector<wire::Event> training(size_t count) {
   std::mt19937 random(7);
   const auto below = [&](uint64_t n) { return random() % n; };
@@ -70,7 +70,7 @@ std::string file_of(const std::vector<wire::Event>& events, size_t events_a_bloc
 
 }  // namespace
 
-TEST_CASE("events come back as they were, in twelve bytes or so") {
+TEST_CASE("events survive writing and reading, in about twelve bytes each") {
   const auto events = training(20'000);
   const std::string bytes = file_of(events, 100);
   CHECK(bytes.size() <= 16 * events.size());
@@ -134,7 +134,7 @@ TEST_CASE("communicators, losses and clocks") {
   CHECK(file->clocks[1].wall_ns == -5);
 }
 
-TEST_CASE("a file torn off anywhere is readable up to there") {
+TEST_CASE("a file truncated anywhere is readable up to that point") {
   const auto events = training(200);
   const std::string whole = file_of(events, 10);
   const size_t head = EventEncoder::header({.rank = 3,
@@ -157,7 +157,7 @@ TEST_CASE("a file torn off anywhere is readable up to there") {
   CHECK(most == 190);
 }
 
-TEST_CASE("what is damaged ends the reading, without harm") {
+TEST_CASE("reading stops safely at damaged data") {
   const std::string whole = file_of(training(200), 10);
   const size_t head = whole.find('\n', whole.find('\n') + 1) + 1;
   size_t unharmed = 0;

@@ -1,6 +1,6 @@
 // Every field of the run directory's files survives writing and reading. The structs are filled by the same
-// field lists that write and read them, each field with a value of its own that is not its default, so that a
-// reader that forgets a field, or a key used twice, shows.
+// field lists that write and read them, each field with its own non-default value, so that a
+// forgotten field or a duplicate key fails the test.
 #include "common/model/collectives.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/json_visitors.h"
@@ -17,8 +17,8 @@ using nlohmann::json;
 
 namespace {
 
-// Gives every value in a JSON tree another one of the same type. Run over the output of to_json() of a struct
-// with one element in each list, this yields a file in which no member has its default.
+// Gives every value in a JSON tree a different value of the same type. Run over the output of to_json() of a
+// struct with one element in each list, this yields a file in which no member has its default.
 class Filler {
  public:
   void fill(json& j, const std::string& key = {}) {
@@ -48,7 +48,7 @@ class Filler {
 
  private:
   std::string text_for(const std::string& key) {
-    // Members with a closed vocabulary or a form of their own.
+    // Members with a closed vocabulary or a special format.
     static const std::map<std::string, std::string> kSpecial = {
         {"role", "worker"},          {"outcome", "hang"},      {"why", "crash"},     {"status", "partial"},
         {"gil", "dropping"},         {"motion", "stuck"},      {"state", "T"},       {"address", "0x1234"},

@@ -22,7 +22,7 @@ TEST_CASE("an integer keeps its value or is an error, and never becomes another 
   CHECK_THROWS_AS(to_integer<int>(json("1")), json::exception);
 }
 
-TEST_CASE("an absent or null member is the fallback, a wrong one is not") {
+TEST_CASE("an absent or null member gives the fallback, a member of the wrong type an error") {
   const json j = json::parse(R"({"line": 3, "rank": null, "pid": 5.5e20})");
   CHECK(integer(j, "line", 0) == 3);
   CHECK(integer(j, "rank", -1) == -1);
@@ -30,18 +30,18 @@ TEST_CASE("an absent or null member is the fallback, a wrong one is not") {
   CHECK_THROWS_AS(integer(j, "pid", 0), json::exception);
 }
 
-TEST_CASE("what is nested too deep is no JSON, and neither is what is cut off") {
+TEST_CASE("JSON that is nested too deep or truncated is refused") {
   CHECK(parse_json(R"({"a": ["[[\\", "\"{"]})").is_object());
   const auto nested = [](size_t n) { return std::string(n, '[') + std::string(n, ']'); };
   CHECK(parse_json(nested(kDeepestJson)).is_array());
   CHECK(parse_json(nested(kDeepestJson + 1)).is_discarded());
   CHECK(parse_json("[1, 2").is_discarded());
-  // To copy or print this would take more stack than there is.
+  // Copying or printing this would overflow the stack.
   CHECK(
       parse_json(R"({"schema": "xpurun.stacks/1", "threads": [)" + nested(1'000'000) + "]}").is_discarded());
 }
 
-TEST_CASE("a stacks file with a number that is none is refused with the reason") {
+TEST_CASE("a stacks file with an invalid number is refused with the reason") {
   const auto stacks = process_stacks_from_json(json::parse(
       R"({"schema": "xpurun.stacks/1", "threads": [{"tid": 1, "frames": [{"kind": "python", "line": 5.55556e+20}]}]})"));
   REQUIRE_FALSE(stacks);

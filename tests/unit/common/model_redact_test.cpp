@@ -19,11 +19,11 @@ TEST_CASE("secrets in arguments are masked in all their spellings") {
   CHECK(redact_argv(argv) == expected);
 }
 
-TEST_CASE("an option after a secret option is not taken for its value") {
+TEST_CASE("an option after a secret option does not count as its value") {
   CHECK(redact_argv({"--token", "--verbose", "x"}) == std::vector<std::string>{"--token", "--verbose", "x"});
 }
 
-TEST_CASE("secrets in a line of source are masked where they are given to a name") {
+TEST_CASE("secrets assigned to a name in a source line are masked") {
   CHECK(redact_source("api_key = 'abc'") == "api_key = '****'");
   CHECK(redact_source("login(token=f\"a{b}\", user=\"me\")") == "login(token=f\"****\", user=\"me\")");
   CHECK(redact_source("h = {\"api_key\": \"a\", 'n': 'b'}") == "h = {\"api_key\": \"****\", 'n': 'b'}");
@@ -48,7 +48,7 @@ bool shows(const Words& words, std::string_view secret) {
                      [secret](const std::string& word) { return word.find(secret) != std::string::npos; });
 }
 
-// Made up; put together so that no scanner of repositories takes them for real ones.
+// Invented secrets, assembled at run time so that secret scanners do not report them.
 std::string token(std::string_view beginning, std::string_view rest = "R4nD0mPartOfAT0k3nX7q") {
   return std::string(beginning) + std::string(rest);
 }
@@ -137,7 +137,7 @@ TEST_CASE("sixty ways to hide a secret in a command") {
       {{"bash", "-c", "mysql -phunter2 < dump.sql"}, "hunter2"},
       {{"bash", "-c", "curl -u me:hunter2 host | tar x"}, "hunter2"},
       {{"sh", "-c", "PGPASSWORD=\"hunter2\" psql"}, "hunter2"},
-      // by their own look, under harmless names
+      // recognised by their format, under harmless names
       {{"train.py", "--x", token("ghp_")}, token("ghp_")},
       {{"train.py", "--x=" + token("github_pat_")}, token("github_pat_")},
       {{"train.py", token("hf_")}, token("hf_")},
@@ -152,13 +152,13 @@ TEST_CASE("sixty ways to hide a secret in a command") {
       {{"train.py", "-----BEGIN RSA PRIVATE KEY-----\nMIIhunter2\n-----END RSA PRIVATE KEY-----"}, "hunter2"},
       {{"train.py", "https://host/download/" + blob + "/file"}, blob},
       {{"train.py", "a b " + token("ghp_") + " c"}, token("ghp_")},
-      // one word, as programs that rename themselves leave it
+      // one word, as left by programs that rewrite their arguments
       {{"trainer: rank 0 --api-key hunter2 --lr 0.1"}, "hunter2"},
   };
   CHECK(ways.size() >= 60);
   for (const Hidden& way : ways) {
     CAPTURE(way.argv);
-    CHECK(shows(way.argv, way.secret));  // else the check below says nothing
+    CHECK(shows(way.argv, way.secret));  // otherwise the check below proves nothing
     CHECK_FALSE(shows(redact_argv(way.argv), way.secret));
     CHECK_FALSE(redact_argv(way.argv).front().empty());
   }

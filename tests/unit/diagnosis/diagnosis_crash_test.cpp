@@ -16,7 +16,7 @@ Stack in_boom() {
           py("<module>", "/home/u/train.py", 90)};
 }
 
-// What torchrun does to the others.
+// The effect of torchrun on the other ranks.
 void terminate_others(Job& job, base::Rank culprit, double at_s) {
   for (base::Rank r = 0; r < job.facts.run.world_size; ++r) {
     if (r != culprit && !job.record(r).death.happened) {
@@ -48,7 +48,7 @@ TEST_CASE("a null pointer in C: signal, address and the Python line that called 
                   "innermost C function of rank 1: strlen (libc.so.6)") != v.evidence.end());
 }
 
-TEST_CASE("the notice counts, not the death that the dump delayed") {
+TEST_CASE("the notice gives the time of a crash, not the death, which the dump delays") {
   Job job(3);
   job.notice(1, kSegv, 12).crash_dump();
   job.died(0, exited(1), 12.4).died(1, kSegv, 14).died(2, exited(1), 12.5).ended(exited(1));
@@ -57,7 +57,7 @@ TEST_CASE("the notice counts, not the death that the dump delayed") {
   CHECK(v.id == "crash.signal");
 }
 
-TEST_CASE("peers that abort because a connection broke are followers in time") {
+TEST_CASE("peers that abort because of a broken connection are followers") {
   Job job(4);
   job.died(2, kKill, 12);
   for (base::Rank r : {0, 1, 3}) {
@@ -92,7 +92,7 @@ TEST_CASE("an exception ends one rank with status 1, the launcher ends the other
         "exit: rank 3 (host a, pid 103) exited with status 1 after 8 s; ranks 0-2 were ended after it");
 }
 
-TEST_CASE("SIGTERM from the launcher is no cause even if its death is seen first") {
+TEST_CASE("SIGTERM from the launcher is not the cause even if its victim is reaped first") {
   Job job(3);
   job.notice(0, kTerm, 7.9, Job::kAgentPid).died(0, kTerm, 7.9).died(1, exited(3), 8).died(2, kTerm, 8.1);
   job.ended(exited(1));
@@ -119,7 +119,7 @@ TEST_CASE("a sender alone does not make a death a consequence") {
   CHECK(diagnose(job.facts).ranks == RankSet{1});
 }
 
-TEST_CASE("a handled SIGTERM is no crash") {
+TEST_CASE("a handled SIGTERM is not a crash") {
   Job job(1);
   job.notice(0, kTerm, 7, 4242).died(0, exited(0), 9).ended(0);
   CHECK(diagnose(job.facts).kind == model::VerdictKind::none);
@@ -150,7 +150,7 @@ TEST_CASE("a rank that leaves with status 0 is the cause of its peers' connectio
         "later, then ranks 2-3 were ended");
 }
 
-TEST_CASE("most ranks had finished: the one that fails at the end failed by itself") {
+TEST_CASE("most ranks had finished: a rank that fails at the end failed by itself") {
   Job job(4);
   job.died(0, exited(0), 5)
       .died(1, exited(0), 5)
@@ -164,7 +164,7 @@ TEST_CASE("most ranks had finished: the one that fails at the end failed by itse
   CHECK(diagnose(crash.facts).ranks == RankSet{3});
 }
 
-TEST_CASE("an unreadable status is told as such") {
+TEST_CASE("an unreadable status is reported as unknown") {
   Job job(2);
   job.died(1, -1, 4);
   terminate_others(job, 1, 5);
@@ -255,7 +255,7 @@ TEST_CASE("a stall that the job's own watchdog ended is still a hang") {
 
 namespace {
 
-// The crashed thread of rank r as the dump finds it: held in our handler, and asleep there.
+// The crashed thread of rank r as the dump finds it: asleep in the crash handler.
 void crash_in_handler(Job& job, base::Rank r, const Stack& frames) {
   job.rank(r, frames, 0);
   model::ThreadStack& t = job.stacks_of(r).threads.front();
@@ -270,7 +270,7 @@ bool says(const Verdict& v, std::string_view words) {
 
 }  // namespace
 
-TEST_CASE("evidence of a crash says nothing of the wait in our own handler") {
+TEST_CASE("evidence of a crash does not mention the wait in the crash handler") {
   Job job(2);
   job.all(in_all_reduce()).notice(1, kSegv, 12).crash_dump();
   crash_in_handler(job, 1, in_boom());
@@ -284,7 +284,7 @@ TEST_CASE("evidence of a crash says nothing of the wait in our own handler") {
   CHECK_FALSE(says(v, "stuck: rank 1"));
 }
 
-TEST_CASE("where the interrupted state cannot be read, the frames of our handler are left out") {
+TEST_CASE("if the interrupted state cannot be read, the frames of the crash handler are left out") {
   Stack frames = {native("poll", "libc.so.6"), native("tell_and_wait", "libxpurun_preload.so"),
                   native("on_fatal_signal", "libxpurun_preload.so"), native("__restore_rt", "libc.so.6")};
   const Stack boom = in_boom();
@@ -296,11 +296,11 @@ TEST_CASE("where the interrupted state cannot be read, the frames of our handler
   const Verdict v = diagnose(job.facts);
   CHECK(v.where.function == "boom");
   CHECK(says(v, "innermost C function of rank 0: strlen (libc.so.6)"));
-  job.stacks_of(0).threads.front().frames.resize(4);  // nothing but ours
+  job.stacks_of(0).threads.front().frames.resize(4);  // only frames of the crash handler
   CHECK(diagnose(job.facts).where.function.empty());
 }
 
-TEST_CASE("a crash without stacks has no place, and the advice sends nobody to stacks") {
+TEST_CASE("a crash without stacks has no position, and the next step does not mention stacks") {
   Job job(1);
   job.record(0).function = "load_batch";  // the last sample, perhaps seconds before
   job.record(0).file = "train.py";
@@ -311,7 +311,7 @@ TEST_CASE("a crash without stacks has no place, and the advice sends nobody to s
   CHECK(v.sentence == "crash: rank 0 (host a, pid 100) died of SIGSEGV after 12 s");
   CHECK(v.next.line().find("C++ stack") == std::string::npos);
   CHECK(v.next.command == "ulimit -c unlimited");
-  // Stacks of an earlier dump are no stacks of the crash.
+  // Stacks of an earlier dump are not stacks of the crash.
   job.all(in_sleep());
   job.facts.run.dumps.push_back({.n = 1, .why = model::DumpReason::request, .dir = "dumps/1-hang"});
   v = diagnose(job.facts);

@@ -28,7 +28,7 @@ TEST_CASE("a run that ended with status 0 has no culprit") {
   CHECK(dump_that_matters(job.facts.run).empty());
 }
 
-TEST_CASE("stalls that passed are mentioned after a good end") {
+TEST_CASE("past stalls are mentioned after a clean end") {
   Job job(4);
   model::Incident past;
   past.at_s = 20;
@@ -43,7 +43,7 @@ TEST_CASE("stalls that passed are mentioned after a good end") {
   CHECK(v.evidence[0] == "at 20 s: rank 2 made the job stand still for about 12 s, then it went on");
 }
 
-TEST_CASE("a stall that was reported twice is not told longer than it was") {
+TEST_CASE("a stall that was reported twice keeps its true length") {
   Job job(1);
   job.facts.run.hang_timeout_s = 2;
   model::Incident past;
@@ -86,7 +86,7 @@ TEST_CASE("a run whose end was not seen") {
   CHECK(diagnose({}).kind == model::VerdictKind::running);
 }
 
-TEST_CASE("a run that goes on after a stall has no verdict of a hang") {
+TEST_CASE("a run that continues after a stall has no hang verdict") {
   Job job(4);
   job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
   job.facts.run.incidents[0].cleared_s = 61;
@@ -111,7 +111,7 @@ TEST_CASE("a command that did not start") {
   CHECK(v.exit_code == 127);
 }
 
-TEST_CASE("which dump a verdict rests on") {
+TEST_CASE("the choice of the dump behind a verdict") {
   Job hang(4);
   hang.all(in_all_reduce()).hang_dump();
   CHECK(dump_that_matters(hang.facts.run) == "dumps/1-hang");
@@ -141,7 +141,7 @@ TEST_CASE("the terminal gets the sentence and at most ten short lines") {
   }
 }
 
-TEST_CASE("no piece of evidence is cut in its middle on the terminal") {
+TEST_CASE("evidence is never truncated on the terminal") {
   const std::string error =
       "cannot stop process 8947: Operation not permitted; the container or a security module forbids ptrace, "
       "or "
@@ -174,7 +174,7 @@ TEST_CASE("hostile names cannot drive the terminal") {
   }
 }
 
-TEST_CASE("the page of verdicts and the code know the same ids") {
+TEST_CASE("docs/verdicts.md and the code have the same ids") {
   const char* root = std::getenv("XPURUN_TEST_SOURCE");
   REQUIRE(root != nullptr);
   std::ifstream in(std::string(root) + "/docs/verdicts.md");

@@ -35,7 +35,7 @@ TEST_CASE("a rank that sleeps while the others are in all_reduce is named with i
   CHECK(v.waiting[0].where.line == 44);
 }
 
-TEST_CASE("rank 0 is as guilty as any other") {
+TEST_CASE("rank 0 can be the culprit like any other rank") {
   Job job(4);
   job.all(in_all_reduce()).rank(0, in_sleep()).hang_dump();
   CHECK(diagnose(job.facts).ranks == RankSet{0});
@@ -72,7 +72,7 @@ Stack in_kernel(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("the kernel on the GPU tells a wait for peers from work without end") {
+TEST_CASE("the running GPU kernel distinguishes a wait for peers from endless work") {
   const Stack in_nccl = in_kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL");
   Job peers(3);
   peers.all(in_nccl).cpu(0, 1).cpu(2, 1).rank(1, in_sleep()).hang_dump();
@@ -96,7 +96,7 @@ TEST_CASE("the kernel on the GPU tells a wait for peers from work without end") 
   CHECK(stuck.sentence.find("waiting for a kernel flash_fwd_kernel on GPU 0 in train") != std::string::npos);
 }
 
-TEST_CASE("two culprits at one place share a clause, at two places each gets its own") {
+TEST_CASE("two culprits at one position share a clause, at two positions each gets its own") {
   Job same(8);
   same.all(in_all_reduce()).rank(2, in_sleep()).rank(5, in_sleep()).hang_dump();
   CHECK(diagnose(same.facts)
@@ -164,7 +164,7 @@ TEST_CASE("a rank in uninterruptible sleep without progress") {
   CHECK(diagnose(job.facts).id == "hang.uninterruptible");
 }
 
-TEST_CASE("D that had passed when the stacks were taken does not count") {
+TEST_CASE("uninterruptible sleep that ended before the dump does not count") {
   Job job(4);
   job.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
   job.seen(1).state = 'D';
@@ -197,13 +197,13 @@ TEST_CASE("a rank that left with status 0 while the others wait") {
       "hang: rank 0 (host a, pid 100) left early (exit status 0) 11 s ago; ranks 1-3 wait"));
 }
 
-TEST_CASE("ranks that had left are not to blame for one that is stuck") {
+TEST_CASE("ranks that exited cleanly are not culprits if another rank is stuck") {
   Job job(4);
   job.all(in_all_reduce()).died(0, exited(0), 49).rank(2, in_sleep()).hang_dump();
   CHECK(diagnose(job.facts).ranks == RankSet{2});
 }
 
-TEST_CASE("a lock, a queue or a dataloader is the rank's own affair") {
+TEST_CASE("a rank that waits for a lock, a queue or a dataloader is the culprit") {
   Job lock(4);
   lock.all(in_all_reduce()).rank(2, in_lock()).hang_dump();
   Verdict v = diagnose(lock.facts);
@@ -265,7 +265,7 @@ TEST_CASE("on a GPU the wait of a backward pass is in the autograd thread") {
   CHECK(v.waiting.at(0).where.line == 40);
 }
 
-TEST_CASE("a user's own function named all_reduce is no wait") {
+TEST_CASE("a user's own function named all_reduce is not a wait") {
   const Stack own = {native("clock_nanosleep", "libc.so.6"),
                      py("all_reduce", "/home/u/comm.py", 7, "time.sleep")};
   Job job(4);
@@ -303,7 +303,7 @@ TEST_CASE("a rank without stacks is judged by its observed position") {
   CHECK(v.where.function == "load_batch");
 }
 
-TEST_CASE("a rank of which nothing can be read is suspected only if nobody else is") {
+TEST_CASE("a rank that cannot be read is suspected only if no other rank is") {
   Job job(4);
   job.all(in_all_reduce()).unreadable(1, "timeout").no_position(1).hang_dump();
   Verdict v = diagnose(job.facts);
@@ -336,7 +336,7 @@ TEST_CASE("the same collective on two lines is a mismatch too") {
   CHECK(diagnose(job.facts).ranks == RankSet{3});
 }
 
-TEST_CASE("a tie blames nobody alone") {
+TEST_CASE("in a tie no rank alone is the culprit") {
   Job job(4);
   job.all(in_all_reduce()).rank(0, in_barrier()).rank(1, in_barrier()).hang_dump();
   const Verdict v = diagnose(job.facts);
@@ -379,7 +379,7 @@ Stack in_send(int line = 24) {
   return {py("send", kC10d, 1100, "work.wait"), py("stage", "/home/u/train.py", line)};
 }
 
-// work = dist.irecv(...); work.wait(): no Python frame of torch tells.
+// work = dist.irecv(...); work.wait(): no Python frame of torch shows the operation.
 Stack in_irecv() {
   return {native("pthread_cond_wait", "libc.so.6"),
           native("gloo::transport::tcp::UnboundBuffer::waitRecv", "libgloo.so.0"),
@@ -423,7 +423,7 @@ TEST_CASE("a rank in recv or send has not entered the collective of the others")
   }
 }
 
-TEST_CASE("all sends and receives stand on one side against a collective") {
+TEST_CASE("all sends and receives form one side against a collective") {
   Job job(5);
   job.all(in_recv()).rank(1, in_recv(21)).rank(2, in_send());
   job.rank(3, in_all_reduce()).rank(4, in_all_reduce()).hang_dump();
@@ -434,7 +434,7 @@ TEST_CASE("all sends and receives stand on one side against a collective") {
   CHECK(diagnose(job.facts).ranks == RankSet{0, 1});
 }
 
-TEST_CASE("recv against a collective is a tie where as many ranks stand in each") {
+TEST_CASE("recv against a collective is a tie with equal numbers of ranks") {
   Job job(4);
   job.all(in_all_reduce()).rank(0, in_recv()).rank(1, in_send()).hang_dump();
   const Verdict v = diagnose(job.facts);
@@ -446,7 +446,7 @@ TEST_CASE("recv against a collective is a tie where as many ranks stand in each"
         "(train.py:44), rank 0 in recv (train.py:20), rank 1 in send (train.py:24)");
 }
 
-TEST_CASE("a long C call on all ranks is told as what it is") {
+TEST_CASE("a long C call on all ranks is reported as such") {
   Job job(4);
   job.all(in_compute()).hang_dump();
   Verdict v = diagnose(job.facts);
@@ -483,7 +483,7 @@ TEST_CASE("a process alone is its own culprit") {
   CHECK(diagnose(lock.facts).id == "hang.lock");
 }
 
-TEST_CASE("ranks of an unknown library: the odd one out is suspected, no more") {
+TEST_CASE("ranks of an unknown library: the rank at another position is at most suspected") {
   Job job(4);
   job.all(in_compute()).rank(2, in_sleep()).hang_dump();
   const Verdict v = diagnose(job.facts);
@@ -515,7 +515,7 @@ TEST_CASE("a dump that could not be read leaves what the supervisor recorded, or
   CHECK(diagnose(job.facts).id == "hang.unknown");
 }
 
-TEST_CASE("a thousand ranks are one line each way") {
+TEST_CASE("a thousand ranks take one line per group") {
   Job job(1024);
   job.all(in_all_reduce()).rank(777, in_sleep()).hang_dump();
   const Verdict v = diagnose(job.facts);
@@ -524,7 +524,7 @@ TEST_CASE("a thousand ranks are one line each way") {
   CHECK(v.evidence.size() < 10);
 }
 
-TEST_CASE("stacks of agents and workers never stand for a rank") {
+TEST_CASE("stacks of launchers and workers never count as a rank's stacks") {
   Job job(2);
   job.all(in_all_reduce()).rank(1, in_sleep()).worker(0, in_sleep());
   model::ProcessStacks agent;

@@ -1,4 +1,4 @@
-// What a rank's own threads and processes, and waits for the outside, make of a hang.
+// The effect of a rank's own threads and processes, and of waits for external events, on the verdict.
 #include "tests/unit/diagnosis/job.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ Job with_helper(int ranks, base::Rank r, const Stack& rank_stack, const Stack& w
 
 }  // namespace
 
-TEST_CASE("the verdict names where the worker stands that the rank waits for") {
+TEST_CASE("the verdict names the position of the worker that the rank waits for") {
   const Job job =
       with_helper(4, 2, in_dataloader(), {py("read_sample", "/home/u/data.py", 31, "time.sleep")});
   const Verdict v = diagnose(job.facts);
@@ -67,7 +67,7 @@ TEST_CASE("a rank whose helpers work is busy, and only suspected until the stall
   CHECK(v.ranks == RankSet{0});
 }
 
-TEST_CASE("helpers that only stir give rise to doubt, which ends") {
+TEST_CASE("helpers with little activity raise doubt for a limited time") {
   Job job(1);
   job.all(in_queue());
   SUBCASE("at first") {
@@ -87,7 +87,7 @@ TEST_CASE("helpers that only stir give rise to doubt, which ends") {
   }
 }
 
-TEST_CASE("a server that nobody asks for anything is suspected, however long") {
+TEST_CASE("a server without requests stays suspected for any time") {
   Job job(1);
   job.all(in_event_loop()).hang_dump_escalated();
   job.seen(0).outside = OutsideWait::event;
@@ -108,7 +108,7 @@ TEST_CASE("a server that others wait for hangs") {
   CHECK(v.ranks == RankSet{1});
 }
 
-TEST_CASE("several servers are as well as one") {
+TEST_CASE("several idle servers are treated like one") {
   Job job(3);
   job.all(in_event_loop()).hang_dump_escalated();
   for (base::Rank r = 0; r < 3; ++r) {

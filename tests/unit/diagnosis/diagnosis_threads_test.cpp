@@ -1,4 +1,4 @@
-// Ranks whose own threads, or whose own child process, keep them from going on.
+// Ranks that are blocked by their own threads or their own child process.
 #include "report/diagnosis/waits/thread_waits.h"
 #include "tests/unit/diagnosis/job.h"
 
@@ -57,7 +57,7 @@ Stack acquires(const char* function, int line, const char* callee) {
 
 }  // namespace
 
-TEST_CASE("the thread that holds the GIL in C is to blame, not the one that waits for it") {
+TEST_CASE("the thread that holds the GIL in C is the culprit, not the thread that waits for the GIL") {
   Job job(3);
   with_gil_held(job.all(in_all_reduce()), 1).hang_dump();
   Verdict v = diagnose(job.facts);
@@ -73,7 +73,7 @@ TEST_CASE("the thread that holds the GIL in C is to blame, not the one that wait
   CHECK(says(
       v, "thread 101 waits for the GIL in train (train.py:40: time.sleep), thread 105 (poller) holds it"));
 
-  // A C function that computes may come back.
+  // A C function that computes may return.
   job.seen(1).cpu_share = 1;
   v = diagnose(job.facts);
   CHECK(v.id == "hang.busy");
@@ -122,7 +122,7 @@ TEST_CASE("two threads that each wait for a lock are both named, with their line
   CHECK(v.next.text == "take the locks in the same order in all threads");
 }
 
-TEST_CASE("one thread in acquire is no deadlock of two") {
+TEST_CASE("one thread in acquire is not a deadlock") {
   Job job(1);
   job.rank(0, in_lock());
   add_thread(job, 0, 106, "idle", in_queue());
@@ -198,7 +198,7 @@ TEST_CASE("a child with a full pipe: the parent that does not read is named, and
   CHECK(diagnose(job.facts).sentence.find("pipe") == std::string::npos);
 }
 
-TEST_CASE("the same where the child was taken for the rank: its parent is named") {
+TEST_CASE("the same if the child counts as the rank: its parent is named") {
   Job job(1);
   job.rank(0, prints());
   fill_pipe(job.stacks_of(0).threads.front());

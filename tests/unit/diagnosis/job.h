@@ -1,5 +1,5 @@
-// Job: builds the facts of a made-up run, in the words of the situation: four ranks that wait, except one
-// that sleeps. Times are seconds since the run began.
+// Job: builds the facts of a synthetic run: four ranks that wait, except one that sleeps. Times are seconds
+// since the run began.
 #pragma once
 
 #include "report/diagnosis/diagnose.h"
@@ -45,17 +45,17 @@ class Job {
   Job& kernel_state(base::Rank r, char state);
   // No stacks file; the observation stays.
   Job& unreadable(base::Rank r, const std::string& reason);
-  // Not even the interpreter's position.
+  // Without the interpreter's position, too.
   Job& no_position(base::Rank r);
   Job& died(base::Rank r, int wait_status, double at_s, const std::string& cause_hint = {});
   Job& notice(base::Rank r, int signal, double at_s, base::Pid sender = 0, uint64_t address = 0);
   Job& agent_died(int wait_status, double at_s);
   Job& worker(base::Rank r, const Stack& stack);
 
-  // Ends of the story.
-  Job& hang_dump();  // lasting stall, seen now
+  // Ways to end the run.
+  Job& hang_dump();  // a current stall
   Job& hang_dump_escalated();
-  Job& ended_as_hang();          // we killed it
+  Job& ended_as_hang();          // killed by xpurun
   Job& ended(int child_status);  // by itself
   Job& crash_dump();             // of the first notice
 

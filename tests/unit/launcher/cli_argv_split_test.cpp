@@ -37,7 +37,7 @@ TEST_CASE("the child's words are passed byte for byte") {
   check_child(hard, {}, hard);
 }
 
-TEST_CASE("our words end at the first operand or at --") {
+TEST_CASE("xpurun's words end at the first operand or at --") {
   check_child({"--hang-timeout", "3", "prog", "-q"}, {"--hang-timeout=3"}, {"prog", "-q"});
   check_child({"--hang-timeout=3", "--", "-prog"}, {"--hang-timeout=3"}, {"-prog"});
   check_child({"-qvv", "-o", "dir", "prog"}, {"--quiet", "--verbose", "--verbose", "--out=dir"}, {"prog"});
@@ -48,7 +48,7 @@ TEST_CASE("our words end at the first operand or at --") {
   SUBCASE("a value may look like anything") {
     check_child({"--name", "--", "--out", "-v", "prog"}, {"--name=--", "--out=-v"}, {"prog"});
   }
-  SUBCASE("only the first -- is ours") {
+  SUBCASE("only the first -- belongs to xpurun") {
     check_child({"--", "--", "x"}, {}, {"--", "x"});
   }
   SUBCASE("nothing to run") {
@@ -96,7 +96,7 @@ TEST_CASE("wrong words are named") {
   }
 }
 
-TEST_CASE("doctor takes a command too, and its words are not ours") {
+TEST_CASE("doctor takes a command too, and does not parse its words") {
   const auto split = split_argv({"doctor", "--json", "--", "torchrun", "--json", "-x"});
   REQUIRE(split);
   CHECK(split->command->name == "doctor");

@@ -30,7 +30,7 @@ TEST_CASE("a command that died of a signal") {
   CHECK(exit_status({.wait_status = killed(SIGKILL)}) == 137);
   CHECK(exit_status({.wait_status = killed(SIGTERM)}) == 143);
   CHECK(exit_status({.wait_status = WaitStatus(SIGSEGV | kCoreDumped)}) == 139);
-  SUBCASE("counts more than a rank's signal: it is what a shell would say") {
+  SUBCASE("takes precedence over a rank's signal, as in a shell") {
     CHECK(exit_status({.wait_status = killed(SIGINT), .root_cause_signal = SIGKILL}) == 130);
   }
 }
@@ -43,13 +43,13 @@ TEST_CASE("a launcher that hides the signal of its rank") {
   }
 }
 
-TEST_CASE("a hang that we ended is 124, however the job answered") {
+TEST_CASE("a hang that xpurun ended is 124, whatever the job's status") {
   for (WaitStatus status : {exited(0), exited(1), killed(SIGTERM), killed(SIGKILL), WaitStatus()}) {
     CHECK(exit_status({.wait_status = status, .end = JobEnd::hang_ended, .root_cause_signal = SIGTERM}) ==
           124);
   }
 }
 
-TEST_CASE("our own failures") {
+TEST_CASE("failures of xpurun itself") {
   CHECK(exit_status({}) == 125);
 }

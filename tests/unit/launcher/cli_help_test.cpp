@@ -42,7 +42,7 @@ TEST_CASE("text blocks") {
   CHECK(definition("--x", "what", 40, 10) == "  --x\n        what\n");
 }
 
-TEST_CASE("the tables are sound") {
+TEST_CASE("the tables are consistent") {
   for (const CommandSpec& command : command_table()) {
     CAPTURE(command.name);
     CHECK(find_command(command.name) == &command);

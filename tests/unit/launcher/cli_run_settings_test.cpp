@@ -78,7 +78,7 @@ TEST_CASE("metrics, events and control") {
   CHECK_FALSE(options({"--control-auth=maybe"}));
 }
 
-TEST_CASE("every option arrives") {
+TEST_CASE("every option reaches RunOptions") {
   const auto o = options({"--hang-timeout=5m", "--busy-timeouts=7", "--on-hang=kill", "--poll=250ms",
                           "--dump-signal=USR2", "--dump-deadline=1s", "--crash-wait=2", "--grace=1.5h",
                           "--out=o", "--status=never", "--runs-dir=r", "--name=n", "--no-report", "--prefix",
@@ -119,7 +119,7 @@ TEST_CASE("words instead of durations, and signals") {
   CHECK(options({"--dump-signal=USR1"})->dump_signal == SIGUSR1);
 }
 
-TEST_CASE("how much to say") {
+TEST_CASE("verbosity") {
   CHECK(options({"-vvvv"})->verbosity == 2);
   CHECK(options({"-q"})->verbosity == -1);
   CHECK(options({"-q", "-v"})->verbosity == -1);
@@ -153,7 +153,7 @@ TEST_CASE("bad values name the option and the place") {
   }
 }
 
-TEST_CASE("print_config says where each value comes from") {
+TEST_CASE("print_config shows the source of each value") {
   const auto parsed = parse_words(*find_command("run"), {"--grace=1"});
   const std::string text = print_config(parsed->settings);
   CHECK(text.find("grace            1                command line\n") != std::string::npos);

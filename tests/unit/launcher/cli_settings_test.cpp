@@ -39,7 +39,7 @@ TEST_CASE("words of the command line") {
   CHECK(value(parsed->settings, "logs") == "off from command line");
   CHECK(value(parsed->settings, "out") == "x from command line");
   CHECK(value(parsed->settings, "poll") == "-");
-  SUBCASE("the last of several counts") {
+  SUBCASE("the last of several values is used") {
     CHECK(value(parse_words(run(), {"--grace=1", "--grace=2"})->settings, "grace") == "2 from command line");
   }
   SUBCASE("values are taken as they are") {
@@ -47,7 +47,7 @@ TEST_CASE("words of the command line") {
     CHECK(value(parse_words(run(), {"--name=--"})->settings, "name") == "-- from command line");
     CHECK(value(parse_words(run(), {"--name=-v"})->settings, "name") == "-v from command line");
   }
-  SUBCASE("operands stand anywhere") {
+  SUBCASE("operands may be anywhere") {
     const auto stacks = parse_words(*find_command("stacks"), {"a", "--format=svg", "b", "--", "--c"});
     REQUIRE(stacks);
     CHECK(stacks->operands == std::vector<std::string>{"a", "b", "--c"});
@@ -88,7 +88,7 @@ TEST_CASE("environment") {
                   {{"XPURUN_HELP", "1"}, {"XPURUN_PRINT_CONFIG", "1"}, {"XPURUN_PRELOAD_LIBRARY", "p"}});
   CHECK(s.all().size() == 1);
   CHECK(value(s, "preload-library") == "p from XPURUN_PRELOAD_LIBRARY");
-  SUBCASE("misspelt names are pointed out, our own and strangers' are not") {
+  SUBCASE("misspelt names are reported, internal and foreign names are not") {
     const auto said = misspelt_environment({{"XPURUN_HANG_TIMOUT", "1"},
                                             {"XPURUN_RUN", "1:2"},
                                             {"XPURUN_RUN_LOGS", "x"},
@@ -114,7 +114,7 @@ TEST_CASE("configuration files") {
   CHECK(config_problem("grace = 1\ngrace = 2") == "x.conf: grace is set twice");
   CHECK(config_problem("grace =") == "x.conf: grace has no value");
   CHECK(config_problem("just words").starts_with("x.conf: "));
-  // Boost would put the line into itself for ever.
+  // Boost would substitute the line into itself without end.
   CHECK(config_problem("words with %invalid_line%").ends_with("'words with %invalid_line%'"));
   CHECK(config_problem("[run]\ngrace = 2").starts_with("x.conf: run.grace is not an option"));
   SUBCASE("files") {

@@ -13,7 +13,7 @@ namespace wire = xpurun::wire;
 
 namespace {
 
-// The rank's end.
+// The rank's side.
 wire::Segment* map(int fd) {
   void* memory = ::mmap(nullptr, sizeof(wire::Segment), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   REQUIRE(memory != MAP_FAILED);
@@ -39,7 +39,7 @@ void write_event(wire::Segment& rank, uint32_t op, uint64_t duration_ns) {
 
 }  // namespace
 
-TEST_CASE("what a rank writes is read, also when it is gone") {
+TEST_CASE("a rank's data are read, also after its death") {
   Collector collector(wire::Level::light, 1000);
   const auto fd = collector.attach(42);
   REQUIRE(fd);
@@ -47,7 +47,7 @@ TEST_CASE("what a rank writes is read, also when it is gone") {
   CHECK(rank->header.magic == wire::kSegmentMagic);
   CHECK(rank->header.to_rank.level == 1);
   CHECK(rank->header.to_rank.budget_ppm == 1000);
-  // Nothing the rank does to its size can reach us.
+  // The rank cannot change the size of the memory.
   CHECK(::ftruncate(*fd, 0) != 0);
   CHECK(::ftruncate(*fd, 1 << 24) != 0);
   std::strcpy(rank->header.device_name, "NVIDIA H200");
@@ -77,7 +77,7 @@ TEST_CASE("what a rank writes is read, also when it is gone") {
   CHECK(collector.read({.pid = 42})->matmul_durations.at("bf16").total() == 2);
 }
 
-TEST_CASE("a ring whose head is nonsense") {
+TEST_CASE("a ring with an invalid head") {
   Collector collector(wire::Level::full, 1000);
   const auto fd = collector.attach(42);
   REQUIRE(fd);
@@ -90,7 +90,7 @@ TEST_CASE("a ring whose head is nonsense") {
   ::munmap(rank, sizeof(wire::Segment));
 }
 
-TEST_CASE("events are handed on, and rates are of exact counts") {
+TEST_CASE("events are passed on, and rates come from exact counts") {
   Collector collector(wire::Level::light, 1000);
   collector.keep_shapes();
   size_t handed = 0;
@@ -125,7 +125,7 @@ TEST_CASE("events are handed on, and rates are of exact counts") {
   ::munmap(rank, sizeof(wire::Segment));
 }
 
-TEST_CASE("the level goes to all") {
+TEST_CASE("the level is set in all segments") {
   Collector collector(wire::Level::light, 1000);
   const auto fd = collector.attach(42);
   REQUIRE(fd);

@@ -72,7 +72,7 @@ std::string make_dir() {
 
 }  // namespace
 
-TEST_CASE("events reach the rank's file, with what they belong to") {
+TEST_CASE("events reach the rank's file, with their table entries") {
   const std::string dir = make_dir();
   const auto memory = segment();
   EventFiles files(disk, dir, 1 << 20);
@@ -80,7 +80,7 @@ TEST_CASE("events reach the rank's file, with what they belong to") {
       .pid = 7, .rank = 5, .local_rank = 1, .host = "a", .gpu = "NVIDIA H200", .gpu_uuid = "GPU-1"};
   files.add(who, events(0, 9), *memory, 0);
   files.add(who, events(9, 3), *memory, 40);
-  files.add({.pid = 8}, events(0, 9), *memory, 0);  // no rank
+  files.add({.pid = 8}, events(0, 9), *memory, 0);  // not a rank
   files.flush_all();
   const auto file = model::load_event_file(dir + "/5/events-1.xev");
   REQUIRE(file);
@@ -96,7 +96,7 @@ TEST_CASE("events reach the rank's file, with what they belong to") {
   CHECK(file->events[0].communicator == -1);
   CHECK(files_in(dir).size() == 1);
 
-  // Started again: a file of its own, counting losses from nothing.
+  // A restarted rank has a new file and counts losses from zero.
   files.add({.pid = 9, .rank = 5}, events(0, 3), *memory, 2);
   files.flush_all();
   const auto again = model::load_event_file(dir + "/5/events-2.xev");
@@ -105,7 +105,7 @@ TEST_CASE("events reach the rank's file, with what they belong to") {
   CHECK(again->lost == 2);
 }
 
-TEST_CASE("a rank's files never take more than their share, and the newest events are there") {
+TEST_CASE("a rank's files stay within their limit and keep the newest events") {
   constexpr uint64_t kMost = 1 << 20;
   const std::string dir = make_dir();
   const auto memory = segment();
@@ -158,10 +158,10 @@ TEST_CASE("events that cannot be written are counted") {
   CHECK_FALSE(base::file_exists(dir + "/3"));
 }
 
-TEST_CASE("a trace takes what it was asked for") {
+TEST_CASE("a trace records the requested events") {
   const std::string dir = make_dir();
   const auto memory = segment();
-  // Of events 0.. every third is a matmul; those from number 10 on have begun by then.
+  // Every third event is a matmul; events from number 10 on begin after the start of the trace.
   Trace trace(disk, {.count = 5, .kinds = kTraceMatmul | kTraceHost}, dir, 1'000'000 + 10 * 200'000);
   trace.expect(0);
   trace.expect(1);
@@ -189,7 +189,7 @@ TEST_CASE("a trace takes what it was asked for") {
   CHECK_FALSE(json["ranks"][2].contains("file"));
 }
 
-TEST_CASE("calls on the host are in a trace that asks for them, kernels in one of all that the GPU does") {
+TEST_CASE("a trace has host calls on request, and kernels if all GPU kinds are requested") {
   const auto memory = segment();
   memory->ops[0].key.op_class = static_cast<uint8_t>(wire::OpClass::host);
   memory->ops[2].key.op_class = static_cast<uint8_t>(wire::OpClass::kernel);
@@ -219,7 +219,7 @@ TEST_CASE("calls on the host are in a trace that asks for them, kernels in one o
   CHECK(ops_in(kTraceMatmul | kTraceMemory).empty());
 }
 
-TEST_CASE("a rank that is started again ends its part of a trace") {
+TEST_CASE("a restart of a rank ends its part of a trace") {
   const std::string dir = make_dir();
   const auto memory = segment();
   Trace trace(disk, {.count = 500}, dir, 0);

@@ -45,15 +45,15 @@ TEST_CASE("GPU time by kind, each entry by its own samples") {
   CHECK(time.untraced_share() == doctest::Approx(0.4 / 5.5));
 }
 
-TEST_CASE("an entry without a sample is as long as its like") {
-  // A twentieth of a nanosecond a FLOP.
+TEST_CASE("an entry without samples takes the mean of its kind") {
+  // 0.05 ns per FLOP.
   CHECK(estimate_gpu_time({matmul(10, 2000, {10, 1000}), matmul(3, 200'000, {0, 0})}).kinds[0].seconds ==
         doctest::Approx(1000e-9 + 30'000e-9));
   CHECK(estimate_gpu_time({kernel(10, {10, 1000}), kernel(3, {0, 0})}).kinds[4].seconds ==
         doctest::Approx(1300e-9));
 }
 
-TEST_CASE("what blocks takes the host's time") {
+TEST_CASE("blocking calls count as host time") {
   const auto memory = [](wire::Api api) { return op(api, wire::OpClass::memory, 10, 4096, {10, 1'000'000}); };
   const GpuTime time =
       estimate_gpu_time({memory(wire::Api::cudaMalloc), memory(wire::Api::cudaMemcpy),
@@ -62,7 +62,7 @@ TEST_CASE("what blocks takes the host's time") {
   CHECK(time.kinds[2].seconds == doctest::Approx(0.001));
 }
 
-TEST_CASE("no share without a sample of everything that there is") {
+TEST_CASE("no share until every kind with calls has a sample") {
   CHECK(estimate_gpu_time({}).untraced_share() < 0);
   CHECK(estimate_gpu_time({kernel(10, {10, 0})}).untraced_share() < 0);
   std::vector<OpTotals> ops = {matmul(10, 50, {1, 100}), kernel(30, {2, 100})};
@@ -70,7 +70,7 @@ TEST_CASE("no share without a sample of everything that there is") {
   ops.push_back(op(wire::Api::ncclAllReduce, wire::OpClass::collective, 5, 4096, {0, 0}));
   CHECK(estimate_gpu_time(ops).untraced_share() < 0);
   CHECK(estimate_gpu_time(ops).kinds[1].calls == 5);
-  // Of a kind that is only there in theory, none is needed.
+  // A kind without calls needs no sample.
   ops.back().calls = 0;
   CHECK(estimate_gpu_time(ops).untraced_share() == doctest::Approx(0.6));
 }

@@ -57,7 +57,7 @@ TEST_CASE("ranks at rest give no finding") {
   CHECK(ledger_findings({}).empty());
 }
 
-TEST_CASE("who has not called") {
+TEST_CASE("ranks that have not called a collective are named") {
   const auto found =
       ledger_findings(ranks({{812, 812, 811}, {812, 812, 811}, {811, 811, 811}, {812, 812, 811}}));
   REQUIRE(found.size() == 1);
@@ -70,14 +70,14 @@ TEST_CASE("who has not called") {
         "(AllReduce of 4096 bf16), which others have");
 }
 
-TEST_CASE("rank 0 is as suspect as any") {
+TEST_CASE("rank 0 can be named like any other rank") {
   const auto found = ledger_findings(ranks({{5, 5, 5}, {7, 7, 5}, {6, 6, 5}}));
   REQUIRE(found.size() == 1);
   CHECK(found[0].ranks == Ranks{0, 2});
   CHECK(found[0].sequence == 6);
 }
 
-TEST_CASE("who called something else") {
+TEST_CASE("ranks that called a different operation are named") {
   const auto found = ledger_findings(ranks({{9, 9, 8}, {9, 9, 8, kAllGather}, {9, 9, 8}}));
   REQUIRE(found.size() == 1);
   CHECK(found[0].kind == "mismatch");
@@ -85,7 +85,7 @@ TEST_CASE("who called something else") {
   CHECK(found[0].sequence == 9);
 }
 
-TEST_CASE("entered and not launched; launched and not done") {
+TEST_CASE("called and not launched; launched and not done") {
   auto found = ledger_findings(ranks({{9, 9, 8}, {9, 8, 8}}));
   REQUIRE(found.size() == 1);
   CHECK(found[0].kind == "not_launched");
@@ -96,7 +96,7 @@ TEST_CASE("entered and not launched; launched and not done") {
   CHECK(found[0].ranks == Ranks{1});
 }
 
-TEST_CASE("behind the last mark nobody knows what has finished") {
+TEST_CASE("collectives after the last completion event give no finding") {
   CHECK(ledger_findings(ranks({{9, 9, 7, kAllReduce, 7}, {9, 9, 9}})).empty());
   auto found = ledger_findings(ranks({{9, 9, 6, kAllReduce, 7}, {9, 9, 9}}));
   REQUIRE(found.size() == 1);
@@ -108,7 +108,7 @@ TEST_CASE("behind the last mark nobody knows what has finished") {
   CHECK(found[0].kind == "mismatch");
 }
 
-TEST_CASE("counters that cannot be compared are not") {
+TEST_CASE("incomparable counters are not compared") {
   auto some = ranks({{812, 812, 811}, {811, 811, 811}});
   some[1].comms[0].flags = wire::kCommMissedCalls;
   const auto found = ledger_findings(some);
@@ -117,7 +117,7 @@ TEST_CASE("counters that cannot be compared are not") {
   CHECK(found[0].ranks == Ranks{0});
 }
 
-TEST_CASE("each communicator by itself, the gravest first") {
+TEST_CASE("one finding per communicator, the most severe first") {
   auto some = ranks({{5, 5, 4}, {5, 5, 4}});
   for (auto& t : some) {
     t.comms.push_back(comm(0xdef, t.rank, {t.rank == 0 ? uint64_t{3} : uint64_t{4}, 3, 3}));

@@ -33,7 +33,7 @@ TEST_CASE("peaks by data sheet") {
   CHECK(peaks.of("Something else", kBf16, kCompute32) == 0);
 }
 
-TEST_CASE("peaks that somebody has given") {
+TEST_CASE("peaks given by --peak") {
   const Peaks all = *Peaks::parse("989e12");
   CHECK(all.of("NVIDIA A100", kBf16, kCompute32) == doctest::Approx(989e12));
   CHECK(all.of("", kFp32, kCompute32) == doctest::Approx(989e12));
@@ -51,7 +51,7 @@ TEST_CASE("peaks that somebody has given") {
   CHECK(both.of("NVIDIA H200", kE4M3, kCompute32) == doctest::Approx(500e12));
 }
 
-TEST_CASE("peaks that nobody can mean") {
+TEST_CASE("implausible peaks are refused") {
   CHECK(problem("fast") == "'fast' is not in FLOP/s; write 989T, 989e12 or bf16=989T,fp8=1979T");
   for (const char* text : {"", "989X", "-1T", "0", "0x10", "nan", "inf", "1e300", "989T,", ",989T",
                            "bf16=", "989 T", "bf16=989T fp8=1979T", "T", "1TT", "1e"}) {

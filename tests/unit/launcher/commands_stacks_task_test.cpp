@@ -28,7 +28,7 @@ TEST_CASE("live processes: repeated, in lists, from files") {
   CHECK_FALSE(task({"--pid-file", "missing"}));
 }
 
-TEST_CASE("one source, and options only where they mean something") {
+TEST_CASE("one source, and options only where they apply") {
   CHECK_FALSE(task({}));
   CHECK_FALSE(task({"--pid", "1", "dir"}));
   CHECK_FALSE(task({"--run", "latest", "dir"}));
@@ -39,7 +39,7 @@ TEST_CASE("one source, and options only where they mean something") {
   CHECK_FALSE(task({"--pid", "1", "--deadline", "0"}));
 }
 
-TEST_CASE("where the output goes is told by the name") {
+TEST_CASE("the name of --out decides the kind of output") {
   CHECK(task({"dir"})->chosen_format() == report::Format::tree);
   CHECK(task({"dir", "--out", "merged"})->out_dir == "merged");
   const auto svg = task({"dir", "--out", "x/y.svg"});

@@ -35,7 +35,7 @@ TEST_CASE("children of the doctor") {
       10);
   CHECK(told.status == 7);
   CHECK(told.output == "hello\n");
-  SUBCASE("one that never ends is killed at its time limit") {
+  SUBCASE("a child that never ends is killed at its time limit") {
     const Told stuck = run_function(
         [] {
           ::alarm(60);
@@ -47,7 +47,7 @@ TEST_CASE("children of the doctor") {
         0.1);
     CHECK(stuck.status == -1);
   }
-  SUBCASE("one that leaves a grandchild on the pipe does not hold us") {
+  SUBCASE("a grandchild that keeps the pipe open does not block the doctor") {
     const Told left = run_program({"sh", "-c", "sleep 60 & echo started"}, 0.3);
     CHECK(left.output == "started\n");
   }
@@ -55,7 +55,7 @@ TEST_CASE("children of the doctor") {
   CHECK(run_program({"sh", "-c", "kill -9 $$"}, 10).status == 128 + 9);
 }
 
-TEST_CASE("what a command would execute") {
+TEST_CASE("the program that a command executes") {
   const std::string dir = fs::current_path();
   write_program("interpreted", "#!" + dir + "/interpreter -x\n");
   write_program("interpreter", "#! /usr/bin/env -S A=b sh -e\n");
@@ -70,7 +70,7 @@ TEST_CASE("what a command would execute") {
   CHECK(program_of({}).chain.empty());
 }
 
-TEST_CASE("what a library is linked with") {
+TEST_CASE("the libraries that a library needs") {
   const auto needed = needed_libraries("/proc/self/exe");
   CHECK(std::find(needed.begin(), needed.end(), "libc.so.6") != needed.end());
   std::ofstream("text") << "no ELF";

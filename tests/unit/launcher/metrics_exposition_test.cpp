@@ -99,13 +99,13 @@ NodeMetrics node_of(const RankTiming& timing) {
 
 }  // namespace
 
-TEST_CASE("both formats, to the letter") {
+TEST_CASE("both formats match their golden texts") {
   const RankTiming timing = sample();
   expect_golden("metrics/prometheus.txt", expose(node_of(timing), MetricsFormat::prometheus));
   expect_golden("metrics/openmetrics.txt", expose(node_of(timing), MetricsFormat::openmetrics));
 }
 
-TEST_CASE("what readers of the older names rely on") {
+TEST_CASE("properties that readers of the XPU_TIMER_* names rely on") {
   const RankTiming timing = sample();
   std::istringstream lines(expose(node_of(timing), MetricsFormat::prometheus));
   int hang_lines = 0;
@@ -114,7 +114,7 @@ TEST_CASE("what readers of the older names rely on") {
     if (line.starts_with("#")) {
       continue;
     }
-    // They drop every line with one of these anywhere in it.
+    // They drop every line that contains one of these characters.
     CHECK(line.find('#') == std::string::npos);
     CHECK(line.find("exposer") == std::string::npos);
     if (line.starts_with("XPU_TIMER_COMMON_HANG")) {
@@ -132,7 +132,7 @@ TEST_CASE("what readers of the older names rely on") {
   CHECK(text.find(" 5.28") != std::string::npos);
 }
 
-TEST_CASE("however many kinds of calls there are, a rank has 150 series of ours at most") {
+TEST_CASE("a rank has at most 150 xpurun_* series, whatever its kinds of calls") {
   RankTiming t = sample();
   t.ops.clear();
   for (int type = 0; type < 40; ++type) {
@@ -175,14 +175,14 @@ TEST_CASE("however many kinds of calls there are, a rank has 150 series of ours 
   CHECK(calls == expected);
 }
 
-TEST_CASE("before any rank is known, one line says that nothing hangs") {
+TEST_CASE("before the first rank is known, one line reports no hang") {
   const std::string text = expose({.version = "1", .host = "a"}, MetricsFormat::prometheus);
   CHECK(text.find(
             "XPU_TIMER_COMMON_HANG{ip=\"NOT_SET\",job_name=\"NOT_SET\",local_rank=\"0\",pod_name=\"NOT_SET\","
             "rank=\"0\"} 0\n") != std::string::npos);
 }
 
-TEST_CASE("the names of the first generation, if asked for") {
+TEST_CASE("the atorch_* names, on request") {
   RankTiming t = sample();
   t.shapes[{.batch = 1, .m = 1024, .n = 1024, .k = 1024}] = {
       .samples = {{0, 776, 0}, {0, 813, 0}}, .calls = 9, .calls_per_s = 335};
@@ -202,7 +202,7 @@ TEST_CASE("the names of the first generation, if asked for") {
   CHECK(text.find("atorch_bmm_bmnk_3_8_4_2_qps" + labels + "\"bmm\"} 1\n") != std::string::npos);
 }
 
-TEST_CASE("a share of whose peak") {
+TEST_CASE("the source of the peak") {
   RankTiming t = sample();
   NodeMetrics node = node_of(t);
   const auto ratio = [&](const std::string& dtype) {
@@ -222,7 +222,7 @@ TEST_CASE("a share of whose peak") {
   t.best_flops["bf16"] = 625e12;
   CHECK(ratio("bf16") == "peak=\"measured\"} 0.8");
   CHECK(ratio("fp32") == "");
-  // Of those that are put together, all must be known.
+  // A sum needs a known peak for each of its parts.
   for (const int type : {3, 29}) {
     t.ops.push_back(
         op(wire::Api::cublasGemmEx, wire::OpClass::matmul, type, 100, 1'000'000'000'000, 100'000'000));

@@ -21,7 +21,7 @@ TEST_CASE("a request in any number of pieces") {
   CHECK(parsed.request.body == "abc");
 }
 
-TEST_CASE("what is refused, and with what status") {
+TEST_CASE("refused requests and their status") {
   const auto status = [](const std::string& text) {
     const HttpParse parsed = parse_http(text);
     return parsed.state == HttpParse::State::refused ? parsed.status : 0;

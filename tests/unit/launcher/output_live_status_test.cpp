@@ -29,7 +29,7 @@ LiveStatus eight_ranks() {
 
 }  // namespace
 
-TEST_CASE("the line at the bottom") {
+TEST_CASE("the status line") {
   LiveStatus s = eight_ranks();
   CHECK(status_line_text(s, 120) ==
         "xpurun 12m04s | 8 ranks | last progress: rank 3 41 s ago, others within 1.0 s ago | next check in "
@@ -66,7 +66,7 @@ TEST_CASE("the table of top") {
   CHECK(few.find("... and 6 more\n") != std::string::npos);
 }
 
-TEST_CASE("the table of top, of ranks that time what their GPUs do") {
+TEST_CASE("the table of top with timing") {
   LiveStatus s = eight_ranks();
   s.ranks[0].flops_per_s = 4.125e14;
   s.ranks[0].collectives_per_s = 310;
@@ -101,7 +101,7 @@ TEST_CASE("a status survives the socket") {
   }
 }
 
-TEST_CASE("cutting the end") {
+TEST_CASE("text is cut at its end") {
   CHECK(cut_end("abc", 3) == "abc");
   CHECK(cut_end("abcdef", 5) == "ab...");
   CHECK(cut_end("\xC3\xA4\xC3\xB6\xC3\xBC\xC3\x9F"

@@ -17,14 +17,14 @@
 using namespace xpurun;
 using namespace xpurun::launcher;
 
-TEST_CASE("every line has its rank in front") {
+TEST_CASE("every line begins with its rank") {
   LineLabels labels;
   CHECK(labels.label(0, "a\nb\n") == "[0] a\n[0] b\n");
   CHECK(labels.label(1, "\n") == "[1] \n");
   CHECK(labels.label(1, "").empty());
 }
 
-TEST_CASE("a line that has not ended is continued by its own rank and ended for another") {
+TEST_CASE("an open line is continued by its own rank and ended before another rank's text") {
   LineLabels labels;
   CHECK(labels.label(0, "begin") == "[0] begin");
   CHECK(labels.label(0, " end\n") == " end\n");
@@ -33,7 +33,7 @@ TEST_CASE("a line that has not ended is continued by its own rank and ended for 
   CHECK(labels.label(0, "rest\n") == "[0] rest\n");
 }
 
-TEST_CASE("what a log file did not take is complained of once, counted, and noted when there is room again") {
+TEST_CASE("lost bytes of a log file are reported once, counted, and noted when writing works again") {
   std::vector<std::string> complaints;
   LogFile file("unwritable/0/stdout.log", [&](const std::string& line) { complaints.push_back(line); });
   REQUIRE(base::write_file_atomic("unwritable", "a file where a directory is wanted"));
@@ -81,7 +81,7 @@ TEST_CASE("a sink's owner never waits for its target") {
   CHECK(sink->stuck_s() == 0);
 }
 
-TEST_CASE("a relay's memory has the open pipes, and no descriptor that is closed") {
+TEST_CASE("a relay's memory has the open pipes and no closed descriptor") {
   RelayMemory memory(7, 5);
   memory.add({.fd = 9, .rank = 1, .which = wire::LogStream::err});
   memory.add({.fd = 6, .rank = 0, .which = wire::LogStream::out});

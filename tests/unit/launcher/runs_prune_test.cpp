@@ -45,7 +45,7 @@ std::vector<std::string> chosen(const std::vector<RunEntry>& runs, const PruneRu
 
 }  // namespace
 
-TEST_CASE("which runs go") {
+TEST_CASE("the runs selected for removal") {
   std::vector<RunEntry> runs;
   for (int i = 0; i < 4; ++i) {
     runs.push_back(
@@ -58,7 +58,7 @@ TEST_CASE("which runs go") {
   CHECK(chosen(runs, {.max_bytes = 250}, 0) == Names{"c", "d"});
   CHECK(chosen(runs, {.keep = 3, .older_than_s = 1.5 * 3600}, 0) == Names{"c", "d"});
   CHECK(chosen(runs, {.max_bytes = 0}, 0) == Names{"a", "b", "c", "d"});
-  SUBCASE("but never one that lives") {
+  SUBCASE("never a live run") {
     runs[2].life = RunLife::running;
     runs[3].life = RunLife::unknown;
     CHECK(chosen(runs, {.max_bytes = 0}, 0) == Names{"a", "b"});
@@ -68,7 +68,7 @@ TEST_CASE("which runs go") {
   }
 }
 
-TEST_CASE("what counts as a run directory") {
+TEST_CASE("the criteria for a run directory") {
   make_run("runs/r1", "r1", 1);
   make_run("runs/r2", "r2", 2);
   make_run("runs/copied", "r1", 3);
@@ -91,7 +91,7 @@ TEST_CASE("what counts as a run directory") {
   CHECK_FALSE(list_runs("nowhere"));
 }
 
-TEST_CASE("removal takes the directory and nothing else") {
+TEST_CASE("removal deletes only the run directory") {
   make_run("all/r1", "r1", 1);
   make_run("all/r2", "r2", 2);
   fs::create_directories("precious/inside");
@@ -111,7 +111,7 @@ TEST_CASE("removal takes the directory and nothing else") {
     CHECK(fs::exists("all/r1/dumps/1-hang/dump.json"));
     CHECK(read_run("all/r1")->life == RunLife::running);
   }
-  SUBCASE("not if it has become another") {
+  SUBCASE("not if the directory was replaced") {
     make_run("all/r1", "r1", 77);
     CHECK_FALSE(remove_run("all", r1));
     fs::remove_all("all/r1");
@@ -119,7 +119,7 @@ TEST_CASE("removal takes the directory and nothing else") {
     CHECK_FALSE(remove_run("all", r1));
     CHECK(fs::exists("precious/inside/file"));
   }
-  SUBCASE("else all of it") {
+  SUBCASE("otherwise completely") {
     const auto removed = remove_run("all", r1);
     CHECK_MESSAGE(removed, (removed ? "" : removed.error().what));
     CHECK_FALSE(fs::exists("all/r1"));

@@ -53,11 +53,11 @@ TEST_CASE(
   CHECK(broken.error().cause.find("interpreter") != std::string::npos);
 }
 
-TEST_CASE("what LD_PRELOAD cannot reach is said, with the reason") {
+TEST_CASE("programs that LD_PRELOAD cannot reach are reported with the reason") {
   CHECK(preload_reach("/bin/sh").fact.empty());
   CHECK(preload_reach("/usr/bin/env").fact.empty());
   CHECK(preload_reach("/no/such/file").fact.empty());
-  // A set-user-id program of ours changes nothing; one of somebody else does.
+  // A set-user-id program of the same user changes nothing; a program of another user does.
   REQUIRE(base::write_file_atomic("mine", "x"));
   REQUIRE(::chmod("mine", 06700) == 0);
   CHECK(preload_reach("mine").fact.empty());

@@ -16,7 +16,7 @@ constexpr auto kAuto = NcclProfiler::automatic;
 constexpr auto kAlways = NcclProfiler::always;
 constexpr auto kNever = NcclProfiler::never;
 const std::string kLibrary = "/x/libxpurun_preload.so";
-// No file of this host's may have a say.
+// Configuration files of this host must not affect the test.
 const std::string kNoHome = "NCCL_CONF_FILE=/nonexistent";
 
 }  // namespace
@@ -42,7 +42,7 @@ TEST_CASE("NCCL's profiler plugin") {
   CHECK(with(none, kAuto, Timed::yes) == none);
   CHECK(with(none, kAlways, Timed::yes).at(1) == "XPURUN_RUN_PROFILER=always:None");
 
-  // Under another xpurun: what that has put there is undone, not chained.
+  // Under another xpurun: the outer xpurun's setting is undone, not chained.
   CHECK(with(both, kAuto, Timed::yes) == both);
   CHECK(with(both, kNever, Timed::yes) == theirs);
   CHECK(with(ours, kNever, Timed::yes) == plain);
@@ -57,14 +57,14 @@ TEST_CASE("NCCL's profiler plugin, set in NCCL's own file") {
   CHECK(with_nccl_profiler(env, kLibrary, kAuto, Timed::yes).at(1) == "XPURUN_RUN_PROFILER=auto:mine");
 }
 
-TEST_CASE("our library comes first and others keep their order") {
+TEST_CASE("the preload library comes first and others keep their order") {
   CHECK(with_preload(Env{"A=1"}, "/x/libp.so") == Env{"A=1", "LD_PRELOAD=/x/libp.so"});
   CHECK(with_preload(Env{"LD_PRELOAD=/a.so /b.so:/c.so", "A=1"}, "/x/libp.so") ==
         Env{"A=1", "LD_PRELOAD=/x/libp.so:/a.so:/b.so:/c.so"});
   CHECK(with_preload(Env{"LD_PRELOAD="}, "/x/libp.so") == Env{"LD_PRELOAD=/x/libp.so"});
 }
 
-TEST_CASE("our library comes behind a sanitizer's runtime, which wants to be first") {
+TEST_CASE("the preload library comes after a sanitizer's runtime, which must be first") {
   CHECK(with_preload(Env{"LD_PRELOAD=/usr/lib/libasan.so.8:/b.so"}, "/x/libp.so") ==
         Env{"LD_PRELOAD=/usr/lib/libasan.so.8:/b.so:/x/libp.so"});
   CHECK(with_preload(Env{"LD_PRELOAD=/l/libclang_rt.asan-x86_64.so"}, "/x/libp.so") ==
@@ -84,7 +84,7 @@ TEST_CASE("a library whose path LD_PRELOAD cannot hold is preloaded through a li
     CHECK(path->ends_with("/libp.so"));
     CHECK(std::filesystem::read_symlink(*path) == library);
     CHECK(*preloadable_path(library, dir->path()) == *path);
-    // Somebody else's link is not used.
+    // Another user's link is not used.
     REQUIRE(std::filesystem::remove(*path));
     std::filesystem::create_symlink("/elsewhere.so", *path);
     CHECK_FALSE(preloadable_path(library, dir->path()));
@@ -103,6 +103,6 @@ TEST_CASE("xpurun inside xpurun does not preload twice") {
         Env{"LD_PRELOAD=/x/libp.so:/a.so"});
 }
 
-TEST_CASE("a variable is replaced, not repeated, and no name is taken for its prefix") {
+TEST_CASE("a variable is replaced, not repeated, and a longer name is another variable") {
   CHECK(with_variable(Env{"AB=1", "A=2"}, "A", "3") == Env{"AB=1", "A=3"});
 }

@@ -12,7 +12,7 @@ using namespace xpurun::launcher;
 
 namespace {
 
-// A shell script in the place of xpurun-stackdump: $2 is the pid, $4 the output file.
+// A shell script instead of xpurun-stackdump: $2 is the pid, $4 the output file.
 std::string helper(const std::string& body) {
   REQUIRE(base::write_file_atomic("helper", "#!/bin/sh\n" + body));
   REQUIRE(::chmod("helper", 0700) == 0);
@@ -116,8 +116,8 @@ TEST_CASE("no helper at all, and no target at all, still end the job") {
   CHECK(take({.program = "./nothing"}).dump.processes.empty());
 }
 
-TEST_CASE("a helper that does not end when it is killed is left behind") {
-  // Nobody reaps here: as with a helper in uninterruptible sleep.
+TEST_CASE("xpurun does not wait for a killed helper that does not end") {
+  // This test does not reap, like a helper in uninterruptible sleep.
   auto loop = EventLoop::create();
   REQUIRE(loop);
   DumpRequest request{.program = helper("echo ready; exec sleep 100\n"),

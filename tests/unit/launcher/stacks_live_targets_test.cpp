@@ -9,7 +9,7 @@
 using namespace xpurun;
 using namespace xpurun::launcher;
 
-TEST_CASE("process ids come in lists of any shape, and nothing else does") {
+TEST_CASE("lists of process ids may have any separators, other words are errors") {
   CHECK(parse_pids("12").value() == std::vector<base::Pid>{12});
   CHECK(parse_pids(" 12,13\n14\n").value() == std::vector<base::Pid>{12, 13, 14});
   for (const char* bad : {"", " \n", "0", "-3", "12a", "0x10", "99999999999", "1 two"}) {
@@ -19,7 +19,8 @@ TEST_CASE("process ids come in lists of any shape, and nothing else does") {
 
 namespace {
 
-// For a child: sleeps until `parent` dies. A parent that died before the signal was asked for sends none.
+// For a child: sleeps until `parent` dies. If the parent died before prctl(), no signal comes, hence the
+// check.
 [[noreturn]] void sleep_with(base::Pid parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   while (::getppid() == parent) {
@@ -30,7 +31,7 @@ namespace {
 
 }  // namespace
 
-TEST_CASE("children are found at any depth, without the given one's own tree") {
+TEST_CASE("children are found at any depth, except below excluded processes") {
   const base::Pid self = ::getpid();
   const base::Pid child = ::fork();
   if (child == 0) {
@@ -54,7 +55,7 @@ TEST_CASE("children are found at any depth, without the given one's own tree") {
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE("children that have ended are left out, a named process is not") {
+TEST_CASE("ended children are left out, an ended process given by pid is not") {
   const base::Pid child = ::fork();
   if (child == 0) {
     ::_exit(0);
@@ -70,7 +71,7 @@ TEST_CASE("children that have ended are left out, a named process is not") {
   CHECK(has_ended(proc, child));
 }
 
-TEST_CASE("a process is a target once, and one that does not exist stays one") {
+TEST_CASE("a process is a target once, and a missing process stays a target") {
   const auto targets = identify_targets(base::ProcFs(), {::getpid(), 2'000'000'000, ::getpid()});
   REQUIRE(targets.size() == 2);
   CHECK(targets[0].role == model::ProcessRole::other);

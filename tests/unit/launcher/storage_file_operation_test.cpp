@@ -8,7 +8,7 @@
 using namespace xpurun;
 using namespace xpurun::launcher;
 
-TEST_CASE("operations and answers survive the way through a byte stream") {
+TEST_CASE("operations and answers survive encoding and decoding") {
   const std::string bytes("a\0\n\xff", 4);
   std::string stream = encode(7, {FileAction::append, "a path", bytes}) + encode(8, {FileAction::remove, ""});
   std::string arrived;

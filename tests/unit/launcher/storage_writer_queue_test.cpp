@@ -13,7 +13,7 @@ using namespace xpurun::launcher;
 
 namespace {
 
-// Far beyond what anything here takes.
+// Far above the duration of any step here.
 constexpr double kLong = 60;
 
 struct Running {
@@ -30,7 +30,7 @@ struct Running {
     queue.reset();
     ::waitpid(pid, nullptr, 0);
   }
-  // As a stalled file system would do.
+  // Simulates a stalled file system.
   void stall() const {
     ::kill(pid, SIGSTOP);
     int status = 0;
@@ -55,7 +55,7 @@ struct Running {
 
 }  // namespace
 
-TEST_CASE("what is submitted reaches the disk in order, and failures are told") {
+TEST_CASE("operations reach the disk in order, and failures are reported") {
   Running r("wq-order");
   int failures = 0;
   r.queue->make_dirs("wq-order/a/b");
@@ -74,7 +74,7 @@ TEST_CASE("what is submitted reaches the disk in order, and failures are told") 
   CHECK(r.queue->problem().find("wq-order/a") != std::string::npos);
 }
 
-TEST_CASE("a file that could not be replaced is tried again, in its newest text") {
+TEST_CASE("a failed replacement is retried with the newest text") {
   Running r("wq-again");
   r.queue->replace("wq-again/dump/run.json", "first");
   r.queue->create("wq-again/late", "a file is in the way", {});
@@ -88,7 +88,7 @@ TEST_CASE("a file that could not be replaced is tried again, in its newest text"
   CHECK(base::read_file("wq-again/late/dump.json").value() == "2");
 }
 
-TEST_CASE("the writer holds the lock, and leaves it when it has written everything") {
+TEST_CASE("the writer holds the lock and releases it after writing everything") {
   Running r("wq-lock");
   CHECK(RunLock::held("wq-lock"));
   r.queue->replace("wq-lock/run.json", "x");
@@ -97,7 +97,7 @@ TEST_CASE("the writer holds the lock, and leaves it when it has written everythi
   CHECK_FALSE(RunLock::held("wq-lock"));
 }
 
-TEST_CASE("a stalled writer holds nobody, and what waits is bounded and newest") {
+TEST_CASE("a stalled writer blocks no caller, and the queue is bounded and keeps the newest text") {
   Running r("wq-stall", 1 << 20);
   r.stall();
   const std::string big(100'000, 'x');
@@ -124,7 +124,7 @@ TEST_CASE("a stalled writer holds nobody, and what waits is bounded and newest")
   CHECK(base::read_file("wq-stall/run.json").value() == "999");
 }
 
-TEST_CASE("a writer that goes on after its supervisor has left writes what it was given") {
+TEST_CASE("a writer whose supervisor has ended still writes all submitted operations") {
   base::Pid pid = 0;
   {
     EventLoop loop = EventLoop::create().value();
@@ -143,7 +143,7 @@ TEST_CASE("a writer that goes on after its supervisor has left writes what it wa
   CHECK(base::read_file("wq-left/run.json").value() == "last words");
 }
 
-TEST_CASE("a writer that dies is a problem that is told") {
+TEST_CASE("the death of the writer is reported") {
   Running r("wq-dead");
   r.stall();
   bool told = false;
@@ -156,7 +156,7 @@ TEST_CASE("a writer that dies is a problem that is told") {
   CHECK(r.wait(kLong) == Written::not_all);
 }
 
-TEST_CASE("the watch on the disk speaks when nothing answers") {
+TEST_CASE("DiskWatch reports a file system that does not answer") {
   Running r("wq-watch");
   DiskWatch watch(r.loop, *r.queue, "wq-watch");
   bool stalled = false;
@@ -177,7 +177,7 @@ TEST_CASE("a directory that cannot be made is an error with its hint") {
   CHECK(run.error().sys_errno != 0);
 }
 
-TEST_CASE("a stall that has been waited for is not waited for again") {
+TEST_CASE("the wait for one stall happens only once") {
   constexpr double kPatience = 2;
   Running r("wq-twice");
   r.stall();

@@ -66,7 +66,7 @@ std::string problem(const std::string& reply) {
 
 }  // namespace
 
-TEST_CASE("asking for a dump") {
+TEST_CASE("a dump request") {
   OneShotServer server("{\"ok\":true,\"dir\":\"dumps/2-request\"}\n");
   const auto dir = ControlClient(server.path()).dump(5);
   REQUIRE(dir);
@@ -74,12 +74,12 @@ TEST_CASE("asking for a dump") {
   CHECK(server.request() == R"({"cmd":"dump","why":"request"})");
 }
 
-TEST_CASE("asking for the status") {
+TEST_CASE("a status request") {
   OneShotServer server("{\"ok\":true,\"ranks\":[]}\nrest is ignored");
   CHECK(ControlClient(server.path()).status(5).value() == "{\"ok\":true,\"ranks\":[]}");
 }
 
-TEST_CASE("answers that are no help") {
+TEST_CASE("error answers and invalid answers") {
   CHECK(problem("{\"ok\":false,\"error\":\"a dump is\\u0007 going on\"}\n") ==
         "xpurun refused: a dump is? going on");
   CHECK(problem("{\"ok\":false}\n") == "xpurun refused: no reason given");
@@ -89,14 +89,14 @@ TEST_CASE("answers that are no help") {
   CHECK(problem("{\"ok\":tr") == "xpurun closed the connection without an answer");
 }
 
-TEST_CASE("nobody answers") {
+TEST_CASE("no answer") {
   SUBCASE("no socket") {
     const auto dir = ControlClient("gone").dump(5);
     REQUIRE(!dir);
     CHECK(dir.error().id == "E-CONTROL");
     CHECK(dir.error().cause == "the xpurun of this run has ended, or was killed");
   }
-  SUBCASE("a path that cannot be one") {
+  SUBCASE("a path too long for a socket") {
     CHECK(ControlClient("").dump(5).error().id == "E-CONTROL");
     CHECK(ControlClient(std::string(200, 'x')).dump(5).error().id == "E-CONTROL");
   }

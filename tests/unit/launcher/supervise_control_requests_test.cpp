@@ -94,7 +94,7 @@ TEST_CASE("xpu_timer's request") {
   }
 }
 
-TEST_CASE("who may ask over HTTP") {
+TEST_CASE("authorisation over HTTP") {
   const std::string token = "0123456789abcdef";
   const std::pair<std::string, std::string> good = {"authorization", "Bearer 0123456789abcdef"};
   CHECK(status_of(control_call(request("GET", "/status", "", {}), token)) == 401);
@@ -114,7 +114,7 @@ TEST_CASE("who may ask over HTTP") {
   CHECK(status_of(control_call(request("POST", "/dump", "", {good, {"origin", "null"}}), token)) == 403);
 }
 
-TEST_CASE("what an HTTP request means") {
+TEST_CASE("the translation of HTTP requests") {
   const auto call = [](const char* method, const char* path, const char* body) {
     return control_call(request(method, path, body, {}), "");
   };

@@ -29,7 +29,7 @@ TEST_CASE("the first failure is its own, the launcher's TERMs after it follow") 
   CHECK(ledger.record(12, 1.2, killed(SIGKILL)).follower);
 }
 
-TEST_CASE("a clean exit is no failure and nobody's cause for TERM") {
+TEST_CASE("a clean exit is neither a failure nor a reason for TERM") {
   DeathLedger ledger;
   CHECK_FALSE(ledger.record(10, 1, exited(0)).follower);
   CHECK_FALSE(ledger.failure_seen());
@@ -46,7 +46,7 @@ TEST_CASE("a TERM from outside is the cause and names its sender") {
   CHECK(d.cause_hint == "SIGTERM from pid 999");
 }
 
-TEST_CASE("what we or the user ended is never a cause") {
+TEST_CASE("a death caused by xpurun or the user is never the root cause") {
   DeathLedger ours;
   ours.we_are_ending_the_job();
   CHECK(ours.record(10, 1, killed(SIGKILL)).cause_hint == "ended by xpurun");

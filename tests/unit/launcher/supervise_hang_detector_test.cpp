@@ -18,16 +18,16 @@ TEST_CASE("a rank that is still for the timeout raises once") {
   CHECK(events.raised);
   CHECK(events.longest == 0);
   CHECK_FALSE(d.update(11 * kS, {{0, 0}, {1, 5 * kS}}).raised);
-  SUBCASE("a rank that follows into the same stall raises nothing new") {
+  SUBCASE("a rank that joins the same stall raises no new stall") {
     CHECK_FALSE(d.update(16 * kS, {{0, 0}, {1, 5 * kS}}).raised);
   }
-  SUBCASE("it is cleared when all of them have moved, and a new stall raises again") {
+  SUBCASE("the stall is cleared when all of its ranks have made progress, and a new stall is raised") {
     auto e = d.update(20 * kS, {{0, 19 * kS}, {1, 19 * kS}});
     CHECK(e.cleared);
     CHECK_FALSE(e.raised);
     CHECK(d.update(29 * kS, {{0, 19 * kS}, {1, 25 * kS}}).raised);
   }
-  SUBCASE("one of two moving does not clear it") {
+  SUBCASE("progress of one of two ranks does not clear it") {
     d.update(16 * kS, {{0, 0}, {1, 5 * kS}});
     CHECK_FALSE(d.update(20 * kS, {{0, 19 * kS}, {1, 5 * kS}}).cleared);
     CHECK(d.update(21 * kS, {{0, 19 * kS}, {1, 20 * kS}}).cleared);
@@ -46,7 +46,7 @@ TEST_CASE("a stall escalates once after the allowed number of timeouts") {
   CHECK_FALSE(d.update(40 * kS, {{0, 0}}).escalated);
 }
 
-TEST_CASE("a stall without doubt escalates at the look after the one that raised it") {
+TEST_CASE("with busy_timeouts 1, a stall escalates at the next poll after it was raised") {
   HangDetector d(10, 1);
   const auto events = d.update(10 * kS, {{0, 0}});
   CHECK(events.raised);
@@ -54,9 +54,9 @@ TEST_CASE("a stall without doubt escalates at the look after the one that raised
   CHECK(d.update(10 * kS + 1, {{0, 0}}).escalated);
 }
 
-TEST_CASE("time for which we held the ranks up does not count against them") {
+TEST_CASE("time for which xpurun held the ranks does not count as stillness") {
   HangDetector d(10, 3);
-  d.held_up(100 * kS);  // no stall is open: of no account
+  d.held_up(100 * kS);  // without effect, because no stall is open
   CHECK(d.update(10 * kS, {{0, 0}}).raised);
   d.held_up(7 * kS);
   CHECK_FALSE(d.update(36 * kS, {{0, 0}}).escalated);
@@ -64,7 +64,7 @@ TEST_CASE("time for which we held the ranks up does not count against them") {
   SUBCASE("once") {
     CHECK(d.update(37 * kS, {{0, 0}}).escalated);
   }
-  SUBCASE("a new stall begins anew") {
+  SUBCASE("a new stall counts from its own beginning") {
     CHECK(d.update(38 * kS, {{0, 37 * kS}}).cleared);
     CHECK(d.update(47 * kS, {{0, 37 * kS}}).raised);
     CHECK(d.update(67 * kS, {{0, 37 * kS}}).escalated);
@@ -77,7 +77,7 @@ TEST_CASE("a timeout of zero never raises") {
   CHECK_FALSE(d.next_deadline());
 }
 
-TEST_CASE("ranks that keep moving never raise, however long it takes") {
+TEST_CASE("ranks with progress never raise a stall") {
   HangDetector d(10, 3);
   for (int t = 0; t < 1000; ++t) {
     REQUIRE_FALSE(d.update(t * kS, {{0, (t - t % 9) * kS}, {1, t * kS}}).raised);

@@ -14,10 +14,10 @@ namespace {
 
 constexpr base::MonoNs kS = 1'000'000'000;
 
-// What one helper is like at second t.
+// The sample of one helper at second t.
 using At = std::function<HelperSample(int t)>;
 
-// Its life after ten looks, a second apart.
+// The helper's life after ten samples, one second apart.
 HelperLife life_of(HelperBond bond, const At& at) {
   HelperProgress progress;
   for (int t = 0; t < 10; ++t) {
@@ -60,7 +60,7 @@ HelperSample writes_files(int t) {
 
 }  // namespace
 
-TEST_CASE("what does not move is still, whoever it is") {
+TEST_CASE("a helper without progress is still, whatever its kind") {
   for (const HelperBond bond :
        {HelperBond::thread, HelperBond::awaited, HelperBond::pool, HelperBond::other}) {
     CHECK(life_of(bond, asleep) == HelperLife::still);
@@ -68,13 +68,13 @@ TEST_CASE("what does not move is still, whoever it is") {
   }
 }
 
-TEST_CASE("a thread works if it moves and computes; a heartbeat only stirs") {
+TEST_CASE("a thread works if its position changes and it computes; a heartbeat only stirs") {
   CHECK(life_of(HelperBond::thread, computes) == HelperLife::working);
   CHECK(life_of(HelperBond::thread, heartbeat) == HelperLife::stirring);
   CHECK(life_of(HelperBond::thread, spins_in_one_place) == HelperLife::stirring);
 }
 
-TEST_CASE("a process that is waited for works if it does anything but spin in one place of Python") {
+TEST_CASE("an awaited process works unless it only spins at one Python position") {
   CHECK(life_of(HelperBond::awaited, heartbeat) == HelperLife::working);
   CHECK(life_of(HelperBond::awaited, computes) == HelperLife::working);
   CHECK(life_of(HelperBond::awaited, program_that_works) == HelperLife::working);
@@ -96,7 +96,7 @@ TEST_CASE("any other process must compute or write: a monitor only stirs") {
   CHECK(life_of(HelperBond::other, writes_files) == HelperLife::working);
 }
 
-TEST_CASE("what has come to a stop is still after some looks, and its last motion is told") {
+TEST_CASE("a stopped helper is still after some samples, and its last progress is known") {
   HelperProgress progress;
   const auto look = [&](int t, uint64_t position) {
     const HelperSample s{
@@ -114,7 +114,7 @@ TEST_CASE("what has come to a stop is still after some looks, and its last motio
   CHECK(progress.helpers().at({.pid = 7}).last_motion == 4 * kS);
 }
 
-TEST_CASE("the first look proves nothing, and a new process is a new helper") {
+TEST_CASE("the first sample proves nothing, and a new process is a new helper") {
   HelperProgress progress;
   const auto look = [&](base::Pid pid, int t) {
     const HelperSample s{.key = {.pid = pid}, .bond = HelperBond::awaited, .cpu_s = 100.0 * pid};
@@ -127,7 +127,7 @@ TEST_CASE("the first look proves nothing, and a new process is a new helper") {
   CHECK(progress.helpers().size() == 1);
 }
 
-TEST_CASE("the liveliest counts") {
+TEST_CASE("the most active helper decides") {
   HelperProgress progress;
   for (int t = 0; t < 5; ++t) {
     HelperSample stuck = asleep(t);

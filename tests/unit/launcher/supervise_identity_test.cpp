@@ -20,7 +20,7 @@ TEST_CASE("ranks are known by their launcher's variables, in order of precedence
     CHECK(identity_from(Env{{"RANK", "1"}, {"WORLD_SIZE", "2"}})->kind == IdentityKind::plain);
     CHECK(IdentityKind::torchrun < IdentityKind::plain);
   }
-  SUBCASE("nonsense is no identity") {
+  SUBCASE("invalid values give no identity") {
     CHECK_FALSE(identity_from(Env{{"RANK", "x"}, {"LOCAL_RANK", "0"}, {"WORLD_SIZE", "1"}}));
     CHECK_FALSE(identity_from(Env{{"RANK", "-1"}, {"WORLD_SIZE", "1"}}));
     CHECK_FALSE(identity_from(Env{{"RANK", "1"}}));
@@ -28,7 +28,7 @@ TEST_CASE("ranks are known by their launcher's variables, in order of precedence
   }
 }
 
-TEST_CASE("a launcher is no rank, whatever the way it was started") {
+TEST_CASE("a launcher is not a rank, however it was started") {
   using Argv = std::vector<std::string>;
   CHECK(starts_ranks(Argv{"python3", "-m", "torch.distributed.run", "train.py"}));
   CHECK(starts_ranks(Argv{"/usr/bin/python3", "-u", "-X", "dev", "/opt/venv/bin/torchrun", "train.py"}));
@@ -41,7 +41,7 @@ TEST_CASE("a launcher is no rank, whatever the way it was started") {
   CHECK_FALSE(starts_ranks(Argv{}));
 }
 
-TEST_CASE("what multiprocessing keeps for itself is no rank") {
+TEST_CASE("multiprocessing's internal processes are not ranks") {
   using Argv = std::vector<std::string>;
   CHECK(multiprocessing_part(
             Argv{"python3", "-s", "-c", "from multiprocessing.resource_tracker import main;main(4)"}) ==
@@ -55,7 +55,7 @@ TEST_CASE("what multiprocessing keeps for itself is no rank") {
   CHECK(multiprocessing_part(Argv{}) == MultiprocessingPart::none);
 }
 
-TEST_CASE("who waits for a process that it has started") {
+TEST_CASE("a wait for a child process is recognised") {
   const std::string lib = "/usr/lib/python3.11/";
   const stackdump::CodeName select{"_PollLikeSelector.select", lib + "selectors.py"};
   CHECK(process_wait({select,
@@ -66,14 +66,14 @@ TEST_CASE("who waits for a process that it has started") {
                       {"Popen.wait", lib + "multiprocessing/popen_fork.py"},
                       {"BaseProcess.join", lib + "multiprocessing/process.py"},
                       {"<module>", "train.py"}}) == ProcessWait::perhaps);
-  // As Python up to 3.10 names them.
+  // Names in Python up to 3.10.
   CHECK(process_wait({{"_try_wait", lib + "subprocess.py"}, {"_wait", lib + "subprocess.py"}}) ==
         ProcessWait::perhaps);
   CHECK(process_wait({select,
                       {"Connection.poll", lib + "multiprocessing/connection.py"},
                       {"_MultiProcessingDataLoaderIter._try_get_data",
                        "/x/torch/utils/data/dataloader.py"}}) == ProcessWait::none);
-  // The bottom of every spawned process's stack.
+  // The outermost frames of every spawned process.
   CHECK(process_wait({{"BaseProcess.run", lib + "multiprocessing/process.py"},
                       {"BaseProcess._bootstrap", lib + "multiprocessing/process.py"},
                       {"spawn_main", lib + "multiprocessing/spawn.py"}}) == ProcessWait::none);

@@ -5,7 +5,7 @@
 using namespace xpurun;
 using namespace xpurun::launcher;
 
-TEST_CASE("a hang has a verdict from memory alone") {
+TEST_CASE("a hang has a verdict from the supervisor's memory alone") {
   model::RunManifest run;
   run.outcome = model::RunOutcome::running;
   run.hang_timeout_s = 2;

@@ -33,7 +33,7 @@ class FakeProc {
     std::filesystem::create_symlink("/usr/bin/" + program, dir + "/exe");
     write();
   }
-  // Its children are the supervisor's from now on.
+  // Its children become children of the supervisor.
   void end(base::Pid pid) {
     std::filesystem::remove_all(fmt::format("{}/{}", root_.path(), pid));
     parents_.erase(pid);
@@ -99,7 +99,7 @@ struct Scene {
 
 }  // namespace
 
-TEST_CASE("torchrun, its ranks and what they have started") {
+TEST_CASE("torchrun, its ranks and their child processes") {
   Scene s;
   s.fake.add(kCommand, kSupervisor, "python3");
   s.fake.add(5000020, kCommand, "python3", rank_env(0));
@@ -115,14 +115,14 @@ TEST_CASE("torchrun, its ranks and what they have started") {
   CHECK(s.table.descendants_of(5000021).size() == 2);
   CHECK(s.table.descendants_of(5000020).empty());
 
-  SUBCASE("what a rank leaves behind does not become the rank") {
+  SUBCASE("a helper that a rank leaves behind does not become the rank") {
     s.end(5000021);
     s.table.refresh();
     CHECK(s.role(5000030) == "worker 1");
     CHECK(s.role(5000031) == "child 1");
     CHECK(s.table.living_ranks().size() == 1);
   }
-  SUBCASE("nor if the walk sees the orphans before the death is known") {
+  SUBCASE("also if the walk finds the orphans before the death is known") {
     s.fake.end(5000021);
     s.table.refresh();
     s.table.mark_dead(5000021);
@@ -130,7 +130,7 @@ TEST_CASE("torchrun, its ranks and what they have started") {
     CHECK(s.role(5000030) == "worker 1");
     CHECK(s.role(5000031) == "child 1");
   }
-  SUBCASE("nor what was never seen below the rank") {
+  SUBCASE("also if the helper was never seen below the rank") {
     s.end(5000021);
     s.fake.add(5000040, kSupervisor, "monitor", rank_env(1));
     s.table.refresh();
@@ -150,7 +150,7 @@ TEST_CASE("torchrun, its ranks and what they have started") {
   }
 }
 
-TEST_CASE("a program that Python has started is no Python, although its fork was seen") {
+TEST_CASE("a program that Python starts is not Python, even if the walk saw its fork") {
   Scene s;
   s.fake.add(kCommand, kSupervisor, "python3", rank_env(0));
   s.fake.add(5000020, kCommand, "python3", rank_env(0));
@@ -161,7 +161,7 @@ TEST_CASE("a program that Python has started is no Python, although its fork was
   CHECK(s.role(5000020) == "child 0");
 }
 
-TEST_CASE("a shell in front of each rank is none, also where it is seen first") {
+TEST_CASE("a shell in front of each rank is not a rank, even if it is seen first") {
   Scene s;
   s.fake.add(kCommand, kSupervisor, "srun");
   s.fake.add(5000020, kCommand, "bash", rank_env(0));

@@ -12,7 +12,7 @@ using namespace xpurun::launcher;
 
 namespace {
 
-// A shell script in the place of xpurun.
+// A shell script instead of xpurun.
 ReportResult report_by(const std::string& body, const std::function<void(Storage&)>& before = {}) {
   REQUIRE(base::write_file_atomic("reporter", "#!/bin/sh\n" + body));
   REQUIRE(::chmod("reporter", 0700) == 0);
@@ -54,13 +54,13 @@ TEST_CASE("the verdict comes from the process, not from the disk") {
   CHECK(result.problem.empty());
 }
 
-TEST_CASE("a report that cannot be written still has its verdict, and the reason is what the process said") {
+TEST_CASE("a report that cannot be written still has its verdict, with the process's reason") {
   const auto result = report_by(std::string(kVerdict) + "\necho 'no space' >&2\nexit 1\n");
   REQUIRE(result.verdict);
   CHECK(result.problem == "no space");
 }
 
-TEST_CASE("a report that fails says how in words") {
+TEST_CASE("a failed report gives its reason in words") {
   CHECK(report_by("exit 3\n").problem.find("exited with status 3") != std::string::npos);
   CHECK(report_by("kill -9 $$\n").problem.find("killed by SIGKILL") != std::string::npos);
   CHECK_FALSE(report_by("echo nonsense\n").verdict);

@@ -10,7 +10,7 @@
 using namespace xpurun;
 using namespace xpurun::launcher;
 
-TEST_CASE("sockets are in the run directory where that can hold them") {
+TEST_CASE("sockets are in the run directory if it can hold them") {
   REQUIRE(base::make_dirs("sp-run"));
   const auto place = SocketPlace::choose(facts_of("sp-run"));
   REQUIRE(place);
@@ -21,7 +21,7 @@ TEST_CASE("sockets are in the run directory where that can hold them") {
 TEST_CASE("where the run directory cannot hold sockets, another place is found and cleaned up") {
   DirFacts remote = facts_of("sp-run");
   remote.local = false;
-  // Nothing can be made below it: as FUSE without mknod.
+  // Nothing can be created below it, as on FUSE without mknod.
   const DirFacts refusing{.path = "/proc/self", .absolute = "/proc/self", .local = true};
   const DirFacts too_long{.path = "x", .absolute = "/" + std::string(200, 'x'), .local = true};
   for (const DirFacts& dir : {remote, refusing, too_long}) {

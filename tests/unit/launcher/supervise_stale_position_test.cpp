@@ -1,4 +1,4 @@
-// RankWatch tells no position from before the moment from which none can be read.
+// RankWatch reports no position that is older than the first failed read.
 #include "common/base/os/io.h"
 #include "launcher/watch/rank_watch.h"
 
@@ -14,7 +14,7 @@ using launcher::RankWatch;
 
 namespace {
 
-// python3 in a function of its own until a byte comes, then another program that has no Python to read.
+// python3 in a function until a byte comes, then exec of a program without Python.
 constexpr const char* kScript =
     "import os, sys\n"
     "def here():\n"
@@ -59,7 +59,7 @@ bool eventually(const std::function<bool()>& holds) {
 
 }  // namespace
 
-TEST_CASE("a rank that cannot be read any more has no position, rather than its last one") {
+TEST_CASE("a rank that can no longer be read has no position instead of its last position") {
   const Child child;
   const base::MonoNs begin = base::mono_ns();
   RankWatch watch(0, child.pid, begin, /*helpers_after_s=*/60);

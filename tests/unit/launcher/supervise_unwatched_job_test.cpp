@@ -15,14 +15,14 @@ RunOptions asked_for(double timeout_s) {
 
 }  // namespace
 
-TEST_CASE("a job that cannot be watched is told of once, after the timeout") {
+TEST_CASE("a job that cannot be watched is reported once, after the timeout") {
   UnwatchedJob job(asked_for(10));
   CHECK_FALSE(job.look(9, false, "pypy3"));
   CHECK(job.look(10, false, "pypy3")->starts_with("no hang detection: pypy3 is not CPython"));
   CHECK_FALSE(job.look(11, false, "pypy3"));
 }
 
-TEST_CASE("nothing is said of a job that was watched, or if nobody has asked") {
+TEST_CASE("no message for a watched job, or without hang detection by the user") {
   UnwatchedJob watched(asked_for(10));
   CHECK_FALSE(watched.look(1, true, "python3"));
   CHECK_FALSE(watched.look(20, false, "python3"));

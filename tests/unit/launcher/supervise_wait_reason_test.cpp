@@ -17,7 +17,7 @@ const CodeName kUser{"main", "/home/u/train.py"};
 
 }  // namespace
 
-TEST_CASE("Python's waits for threads and processes of its own") {
+TEST_CASE("Python's waits for its own threads and processes") {
   const Names joins{{"Thread.join", "/usr/lib/python3.11/threading.py"}, kUser};
   CHECK(wait_reason(joins, {.kernel = KernelWaitKind::lock}).target == WaitTarget::helpers);
   const Names loads{{"Connection.poll", "/usr/lib/python3.11/multiprocessing/connection.py"},
@@ -26,21 +26,21 @@ TEST_CASE("Python's waits for threads and processes of its own") {
   CHECK(wait_reason(loads, {.kernel = KernelWaitKind::other}).target == WaitTarget::helpers);
 }
 
-TEST_CASE("a wait for peers is one, whatever moves beside it") {
+TEST_CASE("a wait for peers is recognised, whatever its helpers do") {
   const Names barrier{{"barrier", "/x/site-packages/torch/distributed/distributed_c10d.py"}, kUser};
   const auto reason = wait_reason(barrier, {.kernel = KernelWaitKind::lock, .has_helpers = true});
   CHECK(reason.target == WaitTarget::peers);
   CHECK(reason.outside == OutsideWait::none);
 }
 
-TEST_CASE("the system call tells where Python does not") {
+TEST_CASE("the system call decides where Python does not") {
   CHECK(wait_reason({kUser}, {.kernel = KernelWaitKind::child}).target == WaitTarget::helpers);
   CHECK(wait_reason({}, {.kernel = KernelWaitKind::lock}).target == WaitTarget::helpers);
   CHECK(wait_reason({kUser}, {.kernel = KernelWaitKind::other}).target == WaitTarget::nobody);
   CHECK(wait_reason({kUser}, {.kernel = KernelWaitKind::none}).target == WaitTarget::nobody);
 }
 
-TEST_CASE("what waits for the outside") {
+TEST_CASE("waits for external events") {
   const auto outside = [](const Names& names, const WaitSigns& signs) {
     return wait_reason(names, signs).outside;
   };
@@ -48,7 +48,7 @@ TEST_CASE("what waits for the outside") {
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::accept}) == OutsideWait::connection);
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::events}) == OutsideWait::event);
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::signal}) == OutsideWait::signal);
-  // A pipe is written by a process of its own if it has any.
+  // With child processes, a pipe is assumed to come from one of them.
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::pipes}) == OutsideWait::input);
   CHECK(outside({kUser}, {.kernel = KernelWaitKind::pipes, .has_helpers = true}) == OutsideWait::none);
   // A single long sleep polls nothing.
@@ -58,7 +58,7 @@ TEST_CASE("what waits for the outside") {
   CHECK(outside(serves, {.kernel = KernelWaitKind::other}) == OutsideWait::event);
 }
 
-TEST_CASE("the line of a system call") {
+TEST_CASE("parsing /proc/PID/syscall") {
   const SystemCall call = parse_system_call("61 0xffffffff 0x7ffc8 0x0 0x0 0x0 0x0 0x7ffc0 0x7f5e\n");
   CHECK(call.number == 61);
   CHECK(static_cast<int>(call.arguments[0]) == -1);
@@ -68,7 +68,7 @@ TEST_CASE("the line of a system call") {
   CHECK(parse_system_call("").number == -1);
 }
 
-TEST_CASE("who has a pipe open") {
+TEST_CASE("the holders of a pipe") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   const base::ProcFs proc;

@@ -1,6 +1,6 @@
-"""The page in headless Chromium: what its scripts do, by mouse and keyboard, in all sizes and schemes; skipped (77)
-where there is no Chromium. Accessibility is checked by axe-core where Python's axe_playwright_python or
-axe_core_python, or the file that XPURUN_AXE names, has it, and always by a few rules of our own.
+"""The page in headless Chromium: its scripts by mouse and keyboard, in all sizes and schemes. Skipped (77)
+without Chromium. Accessibility is checked by axe-core, if Python's axe_playwright_python or
+axe_core_python, or the file that XPURUN_AXE names, provides it, and always by a few rules of this test.
 
 usage: browser_test.py REPORT_TOOL MAKE_RUN.py
 """
@@ -36,7 +36,7 @@ window.t = {
 xpurun.ready.then(() => 1)
 """
 
-# Contrast of text and controls, names of controls, size of targets, headings in order: what breaks most easily.
+# The most common regressions: contrast of text and controls, names of controls, size of targets, order of headings.
 RULES = """
 (() => {
   const out = [];
@@ -244,7 +244,7 @@ class InChromium(unittest.TestCase):
         self.assertTrue(self.js("document.getElementById('view').hidden"))
         self.assertEqual(self.js("getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)")
         self.open()
-        # Scripts open everything before paper.
+        # Scripts expand everything before printing.
         self.js("window.dispatchEvent(new Event('beforeprint'))")
         self.assertTrue(self.js("Array.from(document.querySelectorAll('details')).every(d => d.open)"))
 

@@ -1,4 +1,4 @@
-"""A golden text that was accepted is reported as skipped, one that differs as failed: golden_test.py PROGRAM."""
+"""An accepted golden text is reported as skipped, a different text as failed: golden_test.py PROGRAM."""
 
 import os
 import pathlib

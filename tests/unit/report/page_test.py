@@ -1,4 +1,4 @@
-"""The files a reader opens: well-formed whatever names a process has, and never asking the network.
+"""The files of a report are well-formed for any process names, and never access the network.
 
 usage: page_test.py REPORT_TOOL MAKE_RUN.py
 """
@@ -151,7 +151,7 @@ class ReportFiles(unittest.TestCase):
                 report = json.loads((path / "report.json").read_text(encoding="utf-8"))
                 self.assertEqual([e.message for e in jsonschema.Draft202012Validator(schema).iter_errors(report)], [])
                 self.assertEqual(list(report), list(schema["properties"]))
-        # The schema does say no.
+        # The schema rejects invalid reports.
         report["findings"][0]["severity"] = "dire"
         self.assertFalse(jsonschema.Draft202012Validator(schema).is_valid(report))
 

@@ -66,7 +66,7 @@ TEST_CASE("of several dumps of the same processes the latest is shown") {
   CHECK(read("again-out/python.folded").ends_with(" 1\n"));
 }
 
-TEST_CASE("broken files are named, and the rest is shown") {
+TEST_CASE("broken files are named, and the others are shown") {
   put_stacks("broken", testing::sample_rank(0), 1);
   put("broken/rank-1.stacks.json", R"({"schema":"xpurun.stacks/1","thr)");
   put("broken/rank-2.stacks.json", "");
@@ -84,7 +84,7 @@ TEST_CASE("broken files are named, and the rest is shown") {
   CHECK(collect({"broken"}).forest.ranks().ranks() == std::vector<base::Rank>{0, 1, 2});
 }
 
-TEST_CASE("a directory without stacks is an error that says what was looked for") {
+TEST_CASE("a directory without stacks is an error that names the expected files") {
   REQUIRE(base::make_dirs("nothing"));
   const auto built = build_stacks("nothing", "nothing-out", {});
   REQUIRE_FALSE(built);
@@ -103,7 +103,7 @@ TEST_CASE("a run whose supervisor was killed, without any dump, still has a repo
   CHECK_FALSE(base::file_exists("killed/stacks"));
 }
 
-TEST_CASE("a truncated run.json and a dump nobody noted still give stacks") {
+TEST_CASE("a truncated run.json and an unrecorded dump still give stacks") {
   put("cut/run.json", R"({"schema":"xpurun.run/1","id":"c)");
   put_stacks("cut/dumps/1-hang", testing::sample_rank(0), 1);
   put("cut/dumps/1-hang/dump.json", R"({"schema":"xpurun.dump/1","n":1,"why":"hang","host":"a","processes":[
@@ -122,7 +122,7 @@ TEST_CASE("a truncated run.json and a dump nobody noted still give stacks") {
   CHECK(folded.find("[no stacks: killed by SIGKILL] 1\n") != std::string::npos);
 }
 
-TEST_CASE("a dump on request is shown, but a run that ended well is not judged by it") {
+TEST_CASE("a requested dump is shown, but does not decide the verdict of a run that ended cleanly") {
   put("asked/run.json", R"({"schema":"xpurun.run/1","id":"asked","outcome":"exit","child_status":0,
       "dumps":[{"n":1,"why":"request","dir":"dumps/1-request","at_s":3}]})");
   put_stacks("asked/dumps/1-request", testing::sample_rank(0), 1);

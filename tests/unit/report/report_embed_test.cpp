@@ -5,7 +5,7 @@
 using namespace xpurun;
 using namespace xpurun::report;
 
-TEST_CASE("a data block gives back what was put in, plain or packed") {
+TEST_CASE("a data block returns its content, plain or packed") {
   std::string large = "{\"x\":\"";
   for (int i = 0; i < 40000; ++i) {
     large += std::to_string(i * 7919) + " ";
@@ -23,7 +23,7 @@ TEST_CASE("a data block gives back what was put in, plain or packed") {
   CHECK(data_block("data", large, Packing::automatic).size() < large.size());
 }
 
-TEST_CASE("data of hostile names stays inside its block") {
+TEST_CASE("data with hostile names stays inside its block") {
   const std::string block =
       data_block("data", R"({"a":"</script><script>alert(1)</script>&"})", Packing::automatic);
   CHECK(block.find("</script>") == block.size() - 9);

@@ -73,7 +73,7 @@ TEST_CASE("width is ranks, and the rows of the main threads fill the panel") {
   CHECK(second_row == doctest::Approx(1));
 }
 
-TEST_CASE("threads of one rank at several places share its width") {
+TEST_CASE("threads of one rank at several positions share its width") {
   auto p = testing::sample_rank(0);
   for (const char* place : {"push", "pop", "idle"}) {
     auto t = testing::thread({testing::native(place), testing::native("loop")});
@@ -90,7 +90,7 @@ TEST_CASE("threads of one rank at several places share its width") {
   CHECK(box_named(layout.panels[1], "pop (libtorch_cpu.so)").width == doctest::Approx(1.0 / 3));
 }
 
-TEST_CASE("one rank of a thousand can be seen") {
+TEST_CASE("one rank of a thousand is visible") {
   StackForest forest;
   for (int rank = 0; rank < 1000; ++rank) {
     forest.add(rank == 2 ? testing::sample_rank(2)
@@ -105,7 +105,7 @@ TEST_CASE("one rank of a thousand can be seen") {
   CHECK(box_named(panel, "step (train.py:44)").width == doctest::Approx(0.98).epsilon(0.002));
 }
 
-TEST_CASE("what does not fit is folded, counted and still shown") {
+TEST_CASE("frames that do not fit are folded, counted and still shown") {
   StackForest forest;
   for (int rank = 0; rank < 300; ++rank) {
     forest.add(
@@ -145,7 +145,7 @@ TEST_CASE("a set of ranks looks the same everywhere, and small ones stand out") 
   CHECK(accusing.legend()[0].text == "ranks 0-1,3: 3 of 4, the culprit");
 }
 
-TEST_CASE("a frame carries its ranks, and the picture names what it cannot show by colour") {
+TEST_CASE("a frame carries its ranks, and the picture names ranks that colour cannot show") {
   const StackForest forest = sample_forest();
   const Layout layout = lay_out(forest, Layer::merged, {});
   const std::string svg =

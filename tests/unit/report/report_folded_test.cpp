@@ -11,7 +11,7 @@ TEST_CASE("names cannot end a frame or a line") {
   CHECK(folded_name("\xff") == "\xEF\xBF\xBD");
 }
 
-TEST_CASE("every line is frames, a space and a number of ranks") {
+TEST_CASE("every line has frames, a space and a number of ranks") {
   StackForest forest;
   for (auto& p : testing::sample_job()) {
     p.threads[0].frames.insert(p.threads[0].frames.begin(), testing::native("evil;\n name 7"));

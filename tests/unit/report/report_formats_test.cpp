@@ -25,7 +25,7 @@ StackSet sample_set() {
 
 }  // namespace
 
-TEST_CASE("equal threads are together in the text, with a heading that names them") {
+TEST_CASE("equal threads share one stack in the text, with a heading that names them") {
   auto p = testing::sample_rank(0);
   for (int tid = 11; tid < 20; ++tid) {
     auto t = testing::thread({testing::native("poll", "libc.so.6")});
@@ -45,7 +45,7 @@ TEST_CASE("equal threads are together in the text, with a heading that names the
   CHECK(processes_text(make_stack_set({p}, "x", {}), View::native).find("_PyEval") != std::string::npos);
 }
 
-TEST_CASE("the tree shows the frames of its view, in the groups as below them") {
+TEST_CASE("the tree shows the frames of its view, both in the groups and below them") {
   const auto tree = [](View view) { return write_format(Format::tree, sample_set(), view); };
   const auto count = [](const std::string& text, std::string_view what) {
     size_t n = 0;
@@ -62,7 +62,7 @@ TEST_CASE("the tree shows the frames of its view, in the groups as below them") 
   CHECK(count(tree(View::native), "poll (libc.so.6)") >= 2);
 }
 
-TEST_CASE("what a thread does with the GIL, in words") {
+TEST_CASE("the GIL state of a thread in words") {
   using model::GilState;
   for (const auto& [gil, words] : {std::pair{GilState::holder, "holds the GIL"},
                                    {GilState::waiting, "waits for the GIL"},
@@ -73,7 +73,7 @@ TEST_CASE("what a thread does with the GIL, in words") {
   }
 }
 
-TEST_CASE("JSON of a set holds every process, also one without stacks") {
+TEST_CASE("JSON of a set has every process, including processes without stacks") {
   model::ProcessStacks failed;
   failed.pid = 5;
   failed.status = model::DumpStatus::failed;
@@ -200,7 +200,7 @@ TEST_CASE("the five colours of xpu_timer's pictures") {
   CHECK(svg.find("t &amp; t") != std::string::npos);
 }
 
-TEST_CASE("every format gives something for any set, the empty one included") {
+TEST_CASE("every format accepts any set, including the empty set") {
   for (int f = 0; f <= static_cast<int>(Format::html); ++f) {
     const auto format = static_cast<Format>(f);
     CAPTURE(name_of(format));

@@ -114,7 +114,7 @@ TEST_CASE("text of pystack, outermost first there and innermost first here") {
   CHECK(p.threads[1].gc);
 }
 
-TEST_CASE("text of gdb, with names and arguments that look like something else") {
+TEST_CASE("text of gdb, with names and arguments that look like other syntax") {
   CHECK(sniff("a.txt", kGdb) == ForeignFormat::gdb_text);
   const auto p = only(read_gdb_text(kGdb, {}));
   REQUIRE(p.threads.size() == 2);
@@ -171,7 +171,7 @@ TEST_CASE("folded stacks") {
   CHECK(names(p.threads[0]) == "poll f <module>");
   CHECK(p.threads[0].frames[1].kind == model::FrameKind::python);
   CHECK(p.threads[1].frames[0].kind == model::FrameKind::kernel);
-  // Nothing that a terminal would obey.
+  // No terminal control sequences.
   CHECK(names(only(read_folded("a\x7f;b\x1b[2J 1\n", {})).threads[0]) == "b?[2J a?");
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("xpu_timer's protobuf, whole and cut off at every byte") {
   }
 }
 
-TEST_CASE("any text cut off anywhere gives stacks or a reason, and nothing else") {
+TEST_CASE("any text truncated anywhere gives stacks or a reason") {
   for (const char* whole : {kPySpy, kPyStack, kGdb}) {
     const std::string_view text(whole);
     for (size_t n = 0; n < text.size(); ++n) {
@@ -215,7 +215,7 @@ TEST_CASE("a rank is read from the file's name") {
   CHECK(hint_of("host-a/rank_0.txt").host == "host-a");
 }
 
-TEST_CASE("files of all kinds together; broken ones are named, ours and pictures are passed over") {
+TEST_CASE("of files of all kinds, broken ones are named, xpurun's own and pictures are skipped") {
   put("mixed/a/rank-0.txt", kPySpy);
   put("mixed/a/rank-1.txt", kPyStack);
   put("mixed/b/rank-2.gdb", kGdb);

@@ -44,7 +44,7 @@ TEST_CASE("after a hang: the process while it lives, its record afterwards") {
   CHECK(verdict_command(hung("none.finished")).empty());
 }
 
-TEST_CASE("a command in the advice is not said twice") {
+TEST_CASE("a command in the next step is not repeated") {
   RunReport r = living("hang.stopped");
   r.verdict.next = {.command = "kill -CONT 102"};
   CHECK(find_findings(r)[0].command == "kill -CONT 102");
@@ -62,7 +62,7 @@ TEST_CASE("a command in the advice is not said twice") {
   CHECK(find_findings(r)[0].next == "find out who sent the signal");
 }
 
-TEST_CASE("the end of a log that was kept, else how to keep it; never with a masked word") {
+TEST_CASE("the end of an existing log, else the option that keeps logs; never with a masked word") {
   RunReport r = hung("exit.error");
   CHECK(verdict_command(r) == "xpurun --logs -- torchrun 'train me.py'");
   r.culprit_log = "ranks/2/stderr.log";
@@ -73,7 +73,7 @@ TEST_CASE("the end of a log that was kept, else how to keep it; never with a mas
   CHECK(doctor_command(r) == "xpurun doctor");
 }
 
-TEST_CASE("paths as one types them where the run was started") {
+TEST_CASE("paths are relative to the directory of the run's start") {
   CHECK(typed_path("/home/u/xpurun-runs/r", "/home/u") == "xpurun-runs/r");
   CHECK(typed_path("/data/r", "/home/u") == "/data/r");
   CHECK(typed_path("/home/user/r", "/home/u") == "/home/user/r");

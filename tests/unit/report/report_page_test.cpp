@@ -72,7 +72,7 @@ RunReport sample_report(int more = 0) {
 
 }  // namespace
 
-TEST_CASE("findings begin with the verdict and say what is missing") {
+TEST_CASE("findings begin with the verdict and name missing parts") {
   const auto findings = sample_report().findings;
   REQUIRE(findings.size() == 5);
   CHECK(findings[0].title == "Root cause: rank 2 stuck");
@@ -84,7 +84,7 @@ TEST_CASE("findings begin with the verdict and say what is missing") {
   CHECK(findings[4].id == "preload.off");
 }
 
-TEST_CASE("the terminal says what the page says, at every width") {
+TEST_CASE("the terminal has the content of the page, at every width") {
   const std::string json = report_json(sample_report(), JsonLayout::one_line);
   std::string all;
   for (size_t columns : {40, 80, 120}) {
@@ -101,7 +101,7 @@ TEST_CASE("the terminal says what the page says, at every width") {
   testing::expect_golden("report/terminal.txt", all);
 }
 
-TEST_CASE("text that is no report is refused, damaged values are left out") {
+TEST_CASE("text that is not a report is refused, damaged values are left out") {
   CHECK_FALSE(terminal_text("", {}));
   CHECK_FALSE(terminal_text("[]", {}));
   CHECK_FALSE(terminal_text(R"({"schema":"xpurun.report/9"})", {}));
@@ -141,7 +141,7 @@ TEST_CASE("the page's stacks name every distinct stack once") {
           .json);
   CHECK(data["moments"].size() == 2);
   CHECK(data["stacks"]["path"].size() == 4);
-  // The second moment has the same stacks, so it adds no frames.
+  // The second dump has the same stacks, so it adds no frames.
   CHECK(data["parents"].size() == 8);
   CHECK(data["kinds"].get<std::string>().size() == data["labels"].size());
   CHECK(data["sets"] == nlohmann::json({"2", "", "0-1,3"}));

@@ -14,7 +14,7 @@ TEST_CASE("the rank table says when a rank last made progress") {
       {12, model::RankState::stuck, "12 s before the dump"},
       {0.2, model::RankState::busy, "at the dump"},
       {0.2, model::RankState::waiting, "at the dump"},
-      {0.2, model::RankState::stuck, ""},  // what is stuck was not moving
+      {0.2, model::RankState::stuck, ""},  // a stuck rank made no progress
   };
   for (const auto& c : cases) {
     CAPTURE(name_of(c.state));

@@ -10,7 +10,7 @@ using namespace xpurun::report;
 
 namespace {
 
-// A process with everything a snapshot may hold.
+// A process with every field of a snapshot.
 model::ProcessStacks rich() {
   model::ProcessStacks p = testing::sample_rank(2);
   p.cmdline = {"python3", "-c", "print(\"[{}]\")"};
@@ -37,7 +37,7 @@ model::ProcessStacks whole(const Snapshot& s) {
 
 }  // namespace
 
-TEST_CASE("the quick reader gives what the model's reader gives") {
+TEST_CASE("the fast reader gives the same result as the model's reader") {
   FramePool pool;
   for (const model::ProcessStacks& p : {rich(), testing::sample_rank(0), model::ProcessStacks()}) {
     for (int indent : {-1, 0, 3}) {
@@ -65,7 +65,7 @@ TEST_CASE("frames that differ in their address only are shared, others are not")
   CHECK(third->frames[1][1] == first->frames[1][1]);
 }
 
-TEST_CASE("what is unusual or broken is left to the model's reader") {
+TEST_CASE("unusual and broken files are left to the model's reader") {
   FramePool pool;
   const std::string good = json_of(rich());
   for (size_t n = 0; n < good.size(); n += 7) {
@@ -88,7 +88,7 @@ TEST_CASE("what is unusual or broken is left to the model's reader") {
   CHECK_FALSE(parse_snapshot(R"({"x":)" + deep + "}", pool));
 }
 
-TEST_CASE("files come in their order, whoever read them first") {
+TEST_CASE("files come in order, whichever thread reads them first") {
   REQUIRE(base::make_dirs("stream"));
   std::vector<std::string> paths;
   for (int rank = 0; rank < 300; ++rank) {
@@ -106,7 +106,7 @@ TEST_CASE("files come in their order, whoever read them first") {
       CHECK(json_of(whole(*s)) == json_of(testing::sample_rank(rank)));
     }
   }
-  // One that is given up early ends its threads.
+  // A stream that is destroyed early ends its threads.
   SnapshotStream abandoned(paths);
   CHECK(abandoned.next());
 }

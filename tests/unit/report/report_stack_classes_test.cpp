@@ -40,7 +40,7 @@ TEST_CASE("another line is another class, another address in the C library is no
   CHECK(classes_of({testing::sample_rank(0), elsewhere}).size() == 2);
 }
 
-TEST_CASE("ranks without stacks form a class of their own; other processes none") {
+TEST_CASE("ranks without stacks form a separate class; other processes form none") {
   auto worker = testing::sample_rank(0);
   worker.role = model::ProcessRole::worker;
   model::ProcessStacks dead;

@@ -23,7 +23,7 @@ StackForest forest_of(const std::vector<model::ProcessStacks>& processes) {
   return forest;
 }
 
-// Everything that is shown of a forest.
+// All visible properties of a forest.
 std::string shown(const StackForest& forest) {
   std::string out;
   for (Layer layer : kLayers) {
@@ -71,7 +71,7 @@ TEST_CASE("a node holds the ranks of everything below it") {
   CHECK(tree[main.children[1]].total.ranks == RankSet{0, 1, 3});
 }
 
-TEST_CASE("layers hold their own frames, and the interpreter's own only the native one") {
+TEST_CASE("layers hold their own frames, and only the native layer has the interpreter's frames") {
   const StackForest forest = forest_of({testing::sample_rank(2)});
   CHECK(folded_text(forest, Layer::merged) ==
         "rank/main;main (train.py:52);load_batch (train.py:31);clock_nanosleep (libc.so.6) 1\n");

@@ -1,5 +1,5 @@
-// Directories of .stacktrace files as xpu_timer leaves them. Its own script gave the same bytes for each of
-// them; the expected texts were not copied from it.
+// Directories of .stacktrace files as written by xpu_timer. Its own script gave the same bytes for each of
+// them; the expected texts are independent of that script's code.
 #include "common/base/os/io.h"
 #include "report/formats/xpu_timer_compat.h"
 #include "tests/support/golden.h"
@@ -74,10 +74,10 @@ TEST_CASE("xpu_timer's merge of a job that hangs") {
   expect("hang");
 }
 
-TEST_CASE("xpu_timer's merge in its corners") {
-  // Words with every separator of the format; a stack that ends where another goes on; nothing in a thread;
-  // what is lost behind lto_priv, from the first frame on too; two files of one rank; a rank beyond the size
-  // of the job, which is that of the first file; a name that only ends in the right word.
+TEST_CASE("xpu_timer's merge in corner cases") {
+  // Words with every separator of the format; a stack that is a prefix of another; an empty thread;
+  // frames lost after lto_priv, also from the first frame on; two files of one rank; a rank beyond the job's
+  // size, which comes from the first file; a name that only ends in the right word.
   put("corners/00000-00004.stacktrace", "", {{{{"a;b", "x y"}, {"c@d|e", ""}}, {}, {{"", ""}}}, {}});
   put("corners/00000-00009.stacktrace", "S", {{{{"c@d|e", ""}}}, {{{"late", "f.py:1"}}}});
   put("corners/00001-00004.stacktrace", "S",
@@ -87,7 +87,7 @@ TEST_CASE("xpu_timer's merge in its corners") {
   expect("corners");
 }
 
-TEST_CASE("the classes of colour do not look at case where xpu_timer's do not") {
+TEST_CASE("the colour classes ignore case where xpu_timer does") {
   const std::string svg =
       xpu_timer_svg("ncclKernel@x 1\nEval@Python.C:12 1\nf@Python/x.PY:1 1\nf@/Torch 1\n", "t");
   const auto class_of = [&](const std::string& name) {

@@ -1,4 +1,4 @@
-// Small stacks to merge in tests: four ranks of which rank 2 stands elsewhere.
+// Small stacks to merge in tests: four ranks, with rank 2 at another position.
 #pragma once
 
 #include "common/model/stack_snapshot.h"

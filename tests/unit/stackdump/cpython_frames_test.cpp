@@ -69,7 +69,7 @@ TEST_CASE("shim frames separate the groups and anchor them") {
   CHECK(snapshot.code.empty());  // none of these is readable
 }
 
-TEST_CASE("a circle of frames ends the walk and is said") {
+TEST_CASE("a cycle of frames ends the walk and is reported") {
   FakePython py;
   py.frame(0, frame_at(1), 0x1000, 0);
   py.frame(1, frame_at(0), 0x2000, 0);
@@ -80,7 +80,7 @@ TEST_CASE("a circle of frames ends the walk and is said") {
   CHECK(t.groups[0].frames.size() == 2);
 }
 
-TEST_CASE("garbage pointers end the walk and keep what came before") {
+TEST_CASE("garbage pointers end the walk and keep the earlier frames") {
   FakePython py;
   py.frame(0, 0xdeadbeefdeadbeef, 0x1000, 0);
   py.current(frame_at(0));
@@ -103,7 +103,7 @@ TEST_CASE("endless chains are bounded") {
   CHECK(t.groups.at(0).frames.size() == kMaxPyFrames);
 }
 
-TEST_CASE("circles of threads and interpreters end too") {
+TEST_CASE("cycles of threads and interpreters end the walk too") {
   FakePython py;
   py.memory.put<Addr>(kThread + o.thread_next, kThread);
   py.memory.put<Addr>(kInterp + o.interp_next, kInterp);

@@ -1,5 +1,5 @@
-// What only builds without the GIL have: tables with moved fields, copies of the instructions for single
-// threads, another layout of the string flags.
+// Features of free-threaded builds: tables with moved fields, per-thread copies of the instructions,
+// another layout of the string flags.
 #include "stackdump/cpython/dict.h"
 #include "stackdump/cpython/frames.h"
 #include "stackdump/cpython/offsets/debug_offsets.h"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr Addr kRuntime = 0x100000;
 
-// _Py_DebugOffsets of CPython 3.14.10 from its third word on, as its own headers compile it with
+// _Py_DebugOffsets of CPython 3.14.10 from its third word on, compiled from its own headers with
 // Py_GIL_DISABLED.
 constexpr uint64_t kTable314t[] = {
     365624, 784,   808, 249976, 7280, 7272, 7344, 7360, 7408, 7712, 7696, 7704, 16,  7808, 0,  7832, 7824,
@@ -48,7 +48,7 @@ Offsets offsets_of(FakeMemory& memory) {
 
 }  // namespace
 
-TEST_CASE("what the table leaves out is moved with the larger object head") {
+TEST_CASE("offsets missing in the table are shifted by the larger object header") {
   FakeMemory memory;
   put_table(memory, 0x030e0af0);
   const Offsets o = offsets_of(memory);
@@ -93,7 +93,7 @@ TEST_CASE("3.13 without GIL has the string flags of 3.13 and one copy of the ins
   CHECK(o.type_cached_keys == 896);
 }
 
-TEST_CASE("unknown versions and senseless tables are refused") {
+TEST_CASE("unknown versions and inconsistent tables are refused") {
   FakeMemory memory;
   put_table(memory, 0x031000f0);
   auto about = read_self_description(memory, kRuntime);
@@ -111,7 +111,7 @@ TEST_CASE("unknown versions and senseless tables are refused") {
   CHECK_FALSE(read_self_description(memory, kRuntime));
 }
 
-TEST_CASE("a frame's instruction counts from the copy that its thread runs") {
+TEST_CASE("a frame's instruction is relative to the copy that its thread runs") {
   constexpr Addr kCode = 0x200000;
   constexpr Addr kArray = 0x210000;
   constexpr Addr kName = 0x220000;

@@ -67,7 +67,7 @@ TEST_CASE("locations: every kind of entry") {
   CHECK(source_range(LineFormat::locations, "", 7, 3) == SourceRange{.line = 7});
 }
 
-TEST_CASE("random tables give some answer, never a negative one") {
+TEST_CASE("random tables give an answer, never a negative number") {
   std::mt19937 random(1);
   for (int round = 0; round < 3000; ++round) {
     std::string table(random() % 64, '\0');

@@ -62,7 +62,7 @@ TEST_CASE("hostile strings yield nothing and allocate nothing") {
   CHECK_FALSE(read_code_object(memory, kObject, kOffsets312));
 }
 
-TEST_CASE("without columns the called name is the only one on the line") {
+TEST_CASE("without columns, the callee is the only call on the line") {
   CHECK(sole_called_name("    time.sleep(1000)") == "time.sleep");
   CHECK(sole_called_name("    x = dist.all_reduce(t, group=g)  # f(x)") == "dist.all_reduce");
   CHECK(sole_called_name("    return self.work.wait('a(b')") == "self.work.wait");
@@ -91,7 +91,7 @@ TEST_CASE("a call that is only a part of the expression is not the callee") {
   CHECK(called_by("").empty());
 }
 
-TEST_CASE("the called name is a dotted chain before a parenthesis and nothing else") {
+TEST_CASE("the callee is a dotted name before a parenthesis and nothing else") {
   CHECK(called_name("    time.sleep(3)", 5) == "time.sleep");
   CHECK(called_name("x = dist.all_reduce(t, group=g)", 5) == "dist.all_reduce");
   CHECK(called_name("класс.метод(1)", 1) == "класс.метод");

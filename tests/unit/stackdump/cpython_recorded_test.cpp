@@ -1,4 +1,4 @@
-// Reads recorded memory of every version of CPython, whole, cut and spoiled.
+// Reads recorded memory of every version of CPython, whole, truncated and corrupted.
 #include "common/base/os/io.h"
 #include "tests/support/python_image.h"
 
@@ -56,7 +56,7 @@ TEST_CASE("a recorded image without parts of it still gives an answer") {
   }
 }
 
-TEST_CASE("spoiled recorded images end in bounded time") {
+TEST_CASE("corrupted recorded images are read in bounded time") {
   std::mt19937_64 random(11);
   for (const std::string version : kVersions) {
     const MemoryImage whole = image_of(version);
@@ -81,7 +81,7 @@ TEST_CASE("spoiled recorded images end in bounded time") {
   }
 }
 
-TEST_CASE("files that are no images are refused") {
+TEST_CASE("files that are not images are refused") {
   CHECK_FALSE(MemoryImage::unpack(""));
   CHECK_FALSE(MemoryImage::unpack("XPIMAGE1"));
   CHECK_FALSE(MemoryImage::unpack(std::string("XPIMAGE1") + std::string(8, '\xff')));

@@ -9,7 +9,7 @@
 using namespace xpurun;
 using namespace xpurun::stackdump;
 
-TEST_CASE("gdb's backtraces are read, whatever the names") {
+TEST_CASE("gdb's backtraces are read with any names") {
   const auto threads = parse_gdb_backtrace(
       "[New LWP 12]\n"
       "warning: something\n"
@@ -64,7 +64,7 @@ TEST_CASE("columns of cuda-gdb may come and go") {
   CHECK(parse_cuda_kernels("No CUDA kernels.\n").empty());
 }
 
-TEST_CASE("the thread that waits for the GPU is the one that called") {
+TEST_CASE("the thread that waits for the GPU is the calling thread") {
   const auto frame = [](const char* func, const char* module) {
     model::Frame f;
     f.func = func;
@@ -88,7 +88,7 @@ TEST_CASE("the thread that waits for the GPU is the one that called") {
   CHECK(gpu_waiter(p) == 1);
 }
 
-TEST_CASE("gdb is asked if our engine gets nowhere, but not if threads are in uninterruptible sleep") {
+TEST_CASE("gdb runs if xpurun's own engine fails, but not if threads are in uninterruptible sleep") {
   model::ProcessStacks p;
   p.pid = ::getpid();
   p.method = "ptrace";
@@ -118,7 +118,7 @@ TEST_CASE("tools are run with both outputs, and ended in time") {
   CHECK(ran->exit_status == 3);
   CHECK(ran->end == ToolEnd::exited);
   CHECK_FALSE(run_tool({"/no/such/tool"}, 1'000'000'000));
-  // A child that keeps the pipes open does not keep us.
+  // A child that keeps the pipes open does not delay the caller.
   const auto background = run_tool({"sh", "-c", "sleep 100 & echo done"}, 20'000'000'000);
   REQUIRE(background);
   CHECK(background->out == "done\n");

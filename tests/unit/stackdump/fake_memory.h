@@ -1,4 +1,4 @@
-// FakeMemory: a handful of byte ranges as the memory of another process.
+// FakeMemory: a few byte ranges as the memory of another process.
 #pragma once
 
 #include "stackdump/memory/remote_memory.h"

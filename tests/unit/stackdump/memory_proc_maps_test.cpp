@@ -34,7 +34,7 @@ TEST_CASE("maps lines of every kind are parsed") {
   CHECK(maps.find(0) == nullptr);
 }
 
-TEST_CASE("our own maps contain our own code and stack") {
+TEST_CASE("this process's maps contain its code and stack") {
   const auto maps = ProcMaps::read(::getpid());
   REQUIRE(maps);
   const int local = 0;
@@ -64,11 +64,11 @@ TEST_CASE("the copied stack ends at the control block, the mapping or one mebiby
   CHECK(stack_range(at(0x10800000, 0x10800700), maps) == AddrRange{0x10800000 - 128, 0x10800700});
   // Main thread: fs_base is elsewhere.
   CHECK(stack_range(at(0x20020000, 0x7f0000000740), maps) == AddrRange{0x20020000 - 128, 0x20021000});
-  // A fs_base below sp says nothing.
+  // An fs_base below sp is meaningless.
   CHECK(stack_range(at(0x20020000, 0x20000100), maps) == AddrRange{0x20020000 - 128, 0x20021000});
   // A deep stack is cut.
   CHECK(stack_range(at(0x10002000, 0), maps) == AddrRange{0x10002000 - 128, 0x10002000 + kMaxStackCopy});
-  // The red zone does not reach out of the mapping; an overflow into the guard page starts at the stack.
+  // The red zone does not extend beyond the mapping; an overflow into the guard page starts at the stack.
   CHECK(stack_range(at(0x10001010, 0x10001800), maps) == AddrRange{0x10001000, 0x10001800});
   CHECK(stack_range(at(0x10000ff8, 0x10001800), maps) == AddrRange{0x10001000, 0x10001800});
   // Garbage.

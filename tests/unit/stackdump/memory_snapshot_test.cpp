@@ -29,7 +29,7 @@ struct Pages {
 
 }  // namespace
 
-TEST_CASE("live memory reads what is mapped and refuses the rest") {
+TEST_CASE("live memory reads mapped ranges and refuses others") {
   const Pages pages;
   LiveMemory live(::getpid());
   CHECK(live.bytes(pages.at(4090), 6) == "aaaaaa");
@@ -48,7 +48,7 @@ TEST_CASE("live memory reads what is mapped and refuses the rest") {
   CHECK(live.read_ranges(bad, buffers) < 8);
 }
 
-TEST_CASE("more ranges than one system call takes, some of them unreadable") {
+TEST_CASE("more ranges than fit one system call, some of them unreadable") {
   const Pages pages;
   constexpr size_t kCount = 2500;
   std::vector<char> memory((2 * kCount + 2) * 4096);
@@ -87,7 +87,7 @@ TEST_CASE("more ranges than one system call takes, some of them unreadable") {
   CHECK(snapshot.ranges().size() == kCount - 1);
 }
 
-TEST_CASE("a frozen snapshot keeps what it saw and fetches nothing more") {
+TEST_CASE("a frozen snapshot keeps its pages and fetches no more") {
   const Pages pages;
   LiveMemory live(::getpid());
   SnapshotMemory memory(live);
@@ -117,7 +117,7 @@ TEST_CASE("a live snapshot fetches each page once, across page borders") {
   CHECK_FALSE(memory.bytes(~Addr{0}, 2));
 }
 
-TEST_CASE("strings end at their NUL or are none") {
+TEST_CASE("strings must end with a NUL") {
   LiveMemory live(::getpid());
   const char text[] = "hello";
   CHECK(live.c_string(reinterpret_cast<Addr>(text)) == "hello");
@@ -125,7 +125,7 @@ TEST_CASE("strings end at their NUL or are none") {
   CHECK_FALSE(live.c_string(reinterpret_cast<Addr>(endless.data()), 100));
 }
 
-TEST_CASE("a snapshot holds no more pages than it may") {
+TEST_CASE("a snapshot has a limit of pages") {
   const std::string text(20 * 4096, 'p');
   LiveMemory live(::getpid());
   SnapshotMemory memory(live, 8);

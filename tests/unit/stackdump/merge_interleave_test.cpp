@@ -43,14 +43,14 @@ TEST_CASE("groups go before the native frame around their anchor") {
   CHECK(text(interleave(native(4), {group(0x1180, 2), group(0x1300)}, {})) == "n0 p0.0 p0.1 N1 n2 p1.0 N3");
 }
 
-TEST_CASE("borders: sp belongs to the frame, cfa to the next") {
+TEST_CASE("boundaries: sp belongs to the frame, cfa to the next frame") {
   CHECK(text(interleave(native(3), {group(0x1100)}, {})) == "n0 p0.0 N1 n2");
   CHECK(text(interleave(native(3), {group(0x10ff)}, {})) == "p0.0 N0 n1 n2");
 }
 
-TEST_CASE("groups outside all frames are kept behind a marker") {
+TEST_CASE("groups outside all frames are kept after a marker") {
   CHECK(text(interleave(native(2, "no table"), {group(0x1080), group(0x9000)}, {})) == "p0.0 N0 n1 m m p1.0");
-  // An inner one that cannot be placed stays inside of the outer one that can.
+  // An inner group that cannot be placed stays inside the outer group.
   CHECK(text(interleave(native(2), {group(0x9000), group(0x1180)}, {})) == "n0 m p0.0 p1.0 N1");
   CHECK(text(interleave(native(2), {group(0)}, {})) == "n0 n1 m p0.0");
 }

@@ -47,7 +47,7 @@ TEST_CASE("a .debug_frame becomes an .eh_frame that describes the same code") {
     const auto table = convert_debug_frame(debug_frame(version));
     REQUIRE(table.count == 1);
     CHECK(table.own[0].start == 0x1000);
-    // Read back by the indexer of .eh_frame: encodings, lengths and distances must be right.
+    // Read back by the indexer of .eh_frame: encodings, lengths and distances must be correct.
     const auto index = index_eh_frame(table.frames, 0);
     REQUIRE(index.size() == 1);
     CHECK(index[0].start == table.own[0].start);
@@ -55,7 +55,7 @@ TEST_CASE("a .debug_frame becomes an .eh_frame that describes the same code") {
   }
 }
 
-TEST_CASE("what cannot be expressed is left out") {
+TEST_CASE("entries without an .eh_frame equivalent are left out") {
   CHECK(convert_debug_frame(debug_frame(2)).count == 0);
   CHECK(convert_debug_frame(debug_frame(4, 'x')).count == 0);
   CHECK(convert_debug_frame({}).count == 0);

@@ -28,7 +28,7 @@ struct Self {
 
 }  // namespace
 
-TEST_CASE("a call that our stop restarted is the same call") {
+TEST_CASE("a system call restarted after a stop is the same call") {
   const char* sleeping = "230 0x0 0x0 0x7ffd0 0x7ffd0 0x0 0x0 0x7ffc8 0x7f12";
   const char* restarted = "219 0x0 0x0 0x7ffd0 0x7ffd0 0x0 0x0 0x7ffc8 0x7f12";
   CHECK(same_system_call(sleeping, sleeping));
@@ -40,7 +40,7 @@ TEST_CASE("a call that our stop restarted is the same call") {
   CHECK_FALSE(same_system_call("", sleeping));
 }
 
-TEST_CASE("names are shortened to what people say") {
+TEST_CASE("names are shortened for people") {
   CHECK(shorten("foo") == "foo");
   CHECK(shorten("a::b(int, char const*) const") == "a::b");
   CHECK(shorten("void a::b<int, std::vector<int> >(int)") == "a::b");
@@ -78,7 +78,7 @@ TEST_CASE("an exported symbol is found in memory as the dynamic linker finds it"
   CHECK_FALSE(find_dynamic_symbol(self.live, 8, "getppid"));
 }
 
-TEST_CASE("a name is given inside a symbol only") {
+TEST_CASE("an address has a name only inside a symbol") {
   Self self;
   const Addr function = self.libc("getppid");
   const Module* module = self.modules.find(function);
@@ -180,7 +180,7 @@ TEST_CASE("damaged ELF data is refused or empty, never fatal") {
   }
 }
 
-TEST_CASE("what the kernel says is understood") {
+TEST_CASE("/proc/PID/syscall is parsed") {
   CHECK(syscall_name("202 0x1 0x2 0x3 0x4 0x5 0x6 0x7ffe 0x7f00") == "futex");
   CHECK(syscall_name("9999 0x1 0x2 0x3 0x4 0x5 0x6 0x7ffe 0x7f00") == "#9999");
   CHECK(syscall_name("running").empty());

@@ -33,7 +33,7 @@ TEST_CASE("options are strict") {
   CHECK_FALSE(parse_options({"--pid", "1", "--out", "x", "--crash-tid", "2"}));
 }
 
-TEST_CASE("versions are told from file names") {
+TEST_CASE("versions are derived from file names") {
   CHECK(minor_from_path("/usr/lib/libpython3.12.so.1.0") == 12);
   CHECK(minor_from_path("/usr/bin/python3.9") == 9);
   CHECK(minor_from_path("python3.13t") == 13);
@@ -42,7 +42,7 @@ TEST_CASE("versions are told from file names") {
   CHECK_FALSE(minor_from_path("/opt/app/server"));
 }
 
-TEST_CASE("a process without Python, a zombie and none at all are told apart") {
+TEST_CASE("a process without Python, a zombie and a missing process are distinguished") {
   const auto self = PositionReader::open(::getpid());
   REQUIRE_FALSE(self);
   CHECK(self.error().what.find("no Python") != std::string::npos);

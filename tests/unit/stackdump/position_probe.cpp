@@ -1,5 +1,5 @@
-// Prints what PositionReader sees of a process: position_probe PID TIMES INTERVAL_MS. The last line tells
-// our own CPU time in microseconds and peak memory in KiB, so that tests can hold it to its budget.
+// Prints the readings of PositionReader for a process: position_probe PID TIMES INTERVAL_MS. The last line
+// has the probe's CPU time in microseconds and peak memory in KiB, so that tests can check the budget.
 #include "common/base/strings.h"
 #include "stackdump/resolve/position.h"
 

@@ -20,7 +20,7 @@ SnapshotContent sample() {
 
 }  // namespace
 
-TEST_CASE("a snapshot file holds what was put into it and nothing else") {
+TEST_CASE("a snapshot file survives writing and reading; any changed byte is detected") {
   const std::string file = encode_snapshot(sample());
   CHECK(file.size() < 1000);
   const auto again = decode_snapshot(file);
@@ -38,7 +38,7 @@ TEST_CASE("a snapshot file holds what was put into it and nothing else") {
   CHECK_FALSE(decode_snapshot(file, 4096));
 }
 
-TEST_CASE("a snapshot of another format is named as such") {
+TEST_CASE("a snapshot of an unknown version is named as such") {
   std::string file = encode_snapshot(sample());
   file[8] = 9;
   const auto result = decode_snapshot(file);
@@ -46,7 +46,7 @@ TEST_CASE("a snapshot of another format is named as such") {
   CHECK(result.error().what == "the snapshot has format 9, this xpurun reads format 1");
 }
 
-TEST_CASE("a description that makes no sense is refused") {
+TEST_CASE("an invalid description is refused") {
   for (
       const char* meta :
       {"", "{", "{}", "[]", R"({"pid": "x", "stacks": {}})",

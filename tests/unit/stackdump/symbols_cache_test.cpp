@@ -31,7 +31,7 @@ const std::vector<SymbolRange> kRanges = {{16, 32, "f"}, {32, 64, ""}, {64, 65, 
 
 }  // namespace
 
-TEST_CASE("symbols survive a round trip and nothing damaged does") {
+TEST_CASE("symbols survive a round trip, and damaged files are refused") {
   const std::string whole = encode_symbols(kRanges, "ab");
   CHECK(decode_symbols(whole, "ab") == kRanges);
   CHECK(decode_symbols(whole, "ac").empty());
@@ -44,7 +44,7 @@ TEST_CASE("symbols survive a round trip and nothing damaged does") {
   }
 }
 
-TEST_CASE("what one dump saved the next one loads, by image") {
+TEST_CASE("the next dump loads the symbols that a dump saved, by image") {
   const Folder folder;
   SymbolCache first(folder.path + "/sym");
   CHECK(first.load(kKey).empty());
@@ -63,7 +63,7 @@ TEST_CASE("what one dump saved the next one loads, by image") {
   CHECK((st.st_mode & 077) == 0);
 }
 
-TEST_CASE("a damaged file is ignored and written anew") {
+TEST_CASE("a damaged file is ignored and rewritten") {
   const Folder folder;
   SymbolCache cache(folder.path + "/sym");
   cache.add(kKey, kRanges);
@@ -82,7 +82,7 @@ TEST_CASE("no directory, no cache, no harm") {
     cache.save();
     CHECK(cache.load(kKey).empty());
   }
-  // A directory that anybody may write to is not believed.
+  // A directory that other users may write to is not used.
   const Folder folder;
   fs::create_directory(folder.path + "/sym");
   SymbolCache mine(folder.path + "/sym");
@@ -92,7 +92,7 @@ TEST_CASE("no directory, no cache, no harm") {
   CHECK(SymbolCache(folder.path + "/sym").load(kKey).empty());
 }
 
-TEST_CASE("the oldest files go when there are too many") {
+TEST_CASE("the oldest files are removed when there are too many") {
   const Folder folder;
   for (int i = 0; i < 20; ++i) {
     SymbolCache cache(folder.path + "/sym", 1000);
@@ -113,7 +113,7 @@ TEST_CASE("the oldest files go when there are too many") {
   CHECK(SymbolCache(folder.path + "/sym").load({"id0", 1, 0}).empty());
 }
 
-TEST_CASE("many writers at once leave a whole file") {
+TEST_CASE("concurrent writers leave a complete file") {
   const Folder folder;
   std::vector<std::thread> writers;
   for (uint64_t w = 0; w < 8; ++w) {
