@@ -228,8 +228,8 @@
       });
     }
     var compared = view.compare !== "";
-    var panels = TITLES.map(function (title) {
-      return { title: title, root: new Node(null, -1, title, words, compared ? 2 : 1), depth: 0 };
+    var panels = TITLES.map(function (title, at) {
+      return { title: title, roles: at !== 0, root: new Node(null, -1, title, words, compared ? 2 : 1), depth: 0 };
     });
     var paths = new Map();
     for (var i = 0; i < s.path.length; i++) {
@@ -286,19 +286,20 @@
         node.delta = share[1] - share[0];
       }
       // A thread role's own ranks are "all" for the frames below it.
-      var own = node.parent === panel.root && node.frame < 0 ? node : all;
+      var own = panel.roles && node.parent === panel.root ? node : all;
       node.kids.forEach(function (kid) { weigh(kid, node.id, own); });
       if (view.diff) {
         node.kids = node.kids.filter(function (kid) {
           return kid.kids.length || (compared ? Math.abs(kid.delta) > 1e-9 : !same(kid.bits[0], own.bits[0]));
         });
       }
-      node.kids.sort(function (a, b) {
+      // Thread roles stay in the order of the data.
+      if (node.parent || !panel.roles) node.kids.sort(function (a, b) {
         return a.weight - b.weight || a.lowest - b.lowest || (a.label < b.label ? -1 : a.label > b.label ? 1 : 0);
       });
       if (node.parent) {
         panel.nodes.set(node.id, node);
-        node.diverges = node.frame >= 0 && node.ranks !== "" && node.n.reduce(add, 0) < node.parent.n.reduce(add, 0);
+        node.diverges = !(panel.roles && node.parent === panel.root) && node.ranks !== "" && node.n.reduce(add, 0) < node.parent.n.reduce(add, 0);
       }
     }
     weigh(panel.root, panel.title.length, panel.root);

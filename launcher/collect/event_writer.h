@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/base/result.h"
-#include "common/model/timing/event_file.h"
+#include "common/model/timing/event_encoder.h"
 #include "launcher/storage/storage.h"
 
 #include <memory>
@@ -30,12 +30,12 @@ class EventWriter {
   size_t pending() const { return encoder_.pending(); }
   uint64_t events() const { return events_; }
   const std::string& path() const { return path_; }
-  // The first failure that the storage has reported so far.
+  // The first failure that the storage has told so far.
   const base::Status& status() const { return *status_; }
 
  private:
   void define(uint32_t op, const wire::Segment& memory);
-  // Results may arrive after this object was destroyed or moved.
+  // Results may come when this object is gone or has moved.
   Storage::Done note_failure() const;
 
   Storage* storage_;

@@ -20,6 +20,12 @@ constexpr int kE4M3 = 28;
 constexpr int kE5M2 = 29;
 }  // namespace
 
+std::string_view class_name(uint8_t op_class) {
+  constexpr std::array<std::string_view, 8> kNames = {"none",  "matmul", "collective", "memory",
+                                                      "graph", "kernel", "control",    "host"};
+  return op_class < kNames.size() ? kNames[op_class] : "unknown";
+}
+
 std::string_view level_name(wire::Level level) {
   constexpr std::array<std::string_view, 3> kNames = {"off", "light", "full"};
   const auto index = static_cast<size_t>(level);

@@ -8,6 +8,8 @@
 
 namespace xpurun::launcher {
 
+// "matmul", "collective"; "unknown" for an unknown number.
+std::string_view class_name(uint8_t op_class);
 // "off", "light", "full"
 std::string_view level_name(wire::Level level);
 // "ncclAllReduce"; "other" for calls that found no free table entry; "unknown" for an unknown number.

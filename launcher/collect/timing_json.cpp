@@ -21,8 +21,6 @@ std::string_view name_at(const std::array<std::string_view, kSize>& names, size_
   return index < kSize ? names[index] : "unknown";
 }
 
-constexpr std::array<std::string_view, 8> kClasses = {"none",  "matmul", "collective", "memory",
-                                                      "graph", "kernel", "control",    "host"};
 constexpr std::array<std::string_view, 3> kLevels = {"off", "light", "full"};
 constexpr std::array<std::string_view, 4> kStates = {"none", "attached", "timing", "off"};
 constexpr std::array<std::string_view, 5> kReasons = {"", "no_runtime", "no_thread", "cuda_errors",
@@ -36,7 +34,7 @@ constexpr std::array<std::string_view, 4> kChainStates = {"none", "forwarded", "
 ordered_json op_json(const OpTotals& op) {
   const auto op_class = static_cast<wire::OpClass>(op.key.op_class);
   ordered_json j;
-  j["class"] = name_at(kClasses, op.key.op_class);
+  j["class"] = class_name(op.key.op_class);
   j["api"] = api_name(op.key);
   if (op_class == wire::OpClass::matmul) {
     j["dtype"] = cuda_type_name(op.key.dtype[0]);

@@ -22,6 +22,7 @@ int top_command(const Invocation& call);
 int runs_command(const Invocation& call);
 int doctor_command(const Invocation& call);
 int env_command(const Invocation& call);
+int events_command(const Invocation& call);
 int help_command(const Invocation& call);
 int version_command(const Invocation& call);
 int completions_command(const Invocation& call);

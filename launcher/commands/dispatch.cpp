@@ -32,6 +32,7 @@ constexpr Entry kCommands[] = {
     {"runs", runs_command},
     {"doctor", doctor_command},
     {"env", env_command},
+    {"events", events_command},
     {"help", help_command},
     {"version", version_command},
     {"completions", completions_command},

@@ -54,6 +54,19 @@ std::vector<CommandSpec> tool_commands() {
                     {"xpurun runs prune --older-than 14d --dry-run", "which runs are older than two weeks"},
                     {"xpurun runs prune --keep 20 --max-size 10G --yes", "for a cron job"}},
        .manual = "xpurun-runs(1)"},
+      {.name = "events",
+       .group = "Looking after",
+       .summary = "print the timed calls in event files",
+       .synopsis = {"xpurun events [OPTION]... FILE|DIR..."},
+       .description =
+           "Prints each call of the event files that --timing and `xpurun ctl trace` write: begin, duration, "
+           "stream, function and arguments. Of a directory, such as a run directory, every event file below "
+           "is printed. A truncated file is printed up to the end of its last block.",
+       .options = events_options(),
+       .operands = Operands::directories,
+       .examples = {{"xpurun events xpurun-runs/latest/ranks/3", "the timed calls of rank 3"},
+                    {"xpurun events --json rank-0.xev | jq .duration_ns", "for a program"}},
+       .manual = "xpurun-events(1)"},
       {.name = "doctor",
        .group = "Looking after",
        .summary = "check that xpurun can work on this host",

@@ -53,6 +53,7 @@ std::span<const OptionSpec> ctl_options();
 std::span<const OptionSpec> runs_options();
 std::span<const OptionSpec> doctor_options();
 std::span<const OptionSpec> env_options();
+std::span<const OptionSpec> events_options();
 std::span<const OptionSpec> version_options();
 // -h and nothing else: help, completions.
 std::span<const OptionSpec> plain_options();

@@ -1,4 +1,4 @@
-// Options of the commands that look after runs and hosts: top, ctl, runs, doctor, env, version.
+// Options of the commands that look after runs and hosts: top, ctl, runs, events, doctor, env, version.
 #include "launcher/options/option_table.h"
 
 namespace xpurun::launcher {
@@ -101,6 +101,10 @@ constexpr OptionSpec kRuns[] = {
 
 constexpr OptionSpec kDoctor[] = {kJson, kHelp};
 constexpr OptionSpec kEnv[] = {kJson, kHelp};
+constexpr OptionSpec kEvents[] = {
+    {.name = "json", .group = kOutput, .help = "print one JSON object a line: of a file, then of each event"},
+    kHelp,
+};
 
 constexpr OptionSpec kVersion[] = {
     {.name = "verbose",
@@ -127,6 +131,9 @@ std::span<const OptionSpec> doctor_options() {
 }
 std::span<const OptionSpec> env_options() {
   return kEnv;
+}
+std::span<const OptionSpec> events_options() {
+  return kEvents;
 }
 std::span<const OptionSpec> version_options() {
   return kVersion;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <queue>
 #include <set>
 
@@ -91,6 +92,36 @@ Box box_of(const FrameTree& tree, const FrameTable& frames, NodeId id, double x,
           .states = node.total.states.text()};
 }
 
+// Widths by weight. Threads of one rank may be at several places of one role, so that the ranks of siblings
+// overlap: then siblings share the parent's width. One rank of a thousand, often the culprit, would be too
+// narrow to see: if there are few siblings, each gets a minimum width at the cost of the wide ones.
+// templates/stackmodel.js does the same; tests/unit/report/forest_test.py compares both.
+std::vector<double> shared_widths(std::vector<double> weights, size_t parent_weight, double width) {
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  const double unit = width / std::max({sum, static_cast<double>(parent_weight), 1.0});
+  double raised = 0;
+  double wide = 0;
+  for (double& w : weights) {
+    w *= unit;
+    (w < kLeastWidth ? raised : wide) += w < kLeastWidth ? kLeastWidth : w;
+  }
+  if (raised == 0 || raised > width / 3 || wide < width / 2) {
+    return weights;
+  }
+  for (double& w : weights) {
+    w = w < kLeastWidth ? kLeastWidth : w * (width - raised) / width;
+  }
+  return weights;
+}
+
+std::vector<double> child_widths(const FrameTree& tree, const FrameTree::Node& node, double width) {
+  std::vector<double> weights;
+  for (NodeId c : node.children) {
+    weights.push_back(static_cast<double>(tree[c].total.weight()));
+  }
+  return shared_widths(std::move(weights), node.total.weight(), width);
+}
+
 class PanelBuilder {
  public:
   PanelBuilder(Panel& panel, const FrameTable& frames) : panel_(panel), frames_(frames) {}
@@ -142,32 +173,6 @@ class PanelBuilder {
     if (const auto rest = selection_.folded.find(id); rest != selection_.folded.end()) {
       push_other(tree, rest->second, x, other, depth);
     }
-  }
-
-  // Widths by weight. Threads of one rank may be at several places of one role, so that the children's ranks
-  // overlap: then the children share the parent's width. One rank of a thousand, often the culprit, would be
-  // too narrow to see: if there are few children, each gets a minimum width at the cost of the wide ones.
-  static std::vector<double> child_widths(const FrameTree& tree, const FrameTree::Node& node, double width) {
-    std::vector<double> weights;
-    double sum = 0;
-    for (NodeId c : node.children) {
-      weights.push_back(static_cast<double>(tree[c].total.weight()));
-      sum += weights.back();
-    }
-    const double unit = width / std::max({sum, static_cast<double>(node.total.weight()), 1.0});
-    double raised = 0;
-    double wide = 0;
-    for (double& w : weights) {
-      w *= unit;
-      (w < kLeastWidth ? raised : wide) += w < kLeastWidth ? kLeastWidth : w;
-    }
-    if (raised == 0 || raised > width / 3 || wide < width / 2) {
-      return weights;
-    }
-    for (double& w : weights) {
-      w = w < kLeastWidth ? kLeastWidth : w * (width - raised) / width;
-    }
-    return weights;
   }
 
   void push_other(const FrameTree& tree, const std::vector<NodeId>& rest, double x, double width, int depth) {
@@ -248,16 +253,20 @@ Layout lay_out(const StackForest& forest, Layer layer, const LayoutOptions& opti
     size_t spare = budget;
     size_t frames_left = plan.frames;
     double x = 0;
+    std::vector<double> weights;
     for (const Root& root : plan.roots) {
+      weights.push_back(static_cast<double>(root.tree->root().total.weight()));
+    }
+    const std::vector<double> widths = shared_widths(std::move(weights), plan.panel.total, 1);
+    for (size_t r = 0; r < plan.roots.size(); ++r) {
+      const Root& root = plan.roots[r];
       const size_t need = root.tree->size() + 1;
       const size_t share = frames_left <= spare ? need : spare * need / std::max<size_t>(frames_left, 1);
-      const double width = static_cast<double>(root.tree->root().total.weight()) /
-                           static_cast<double>(std::max<size_t>(plan.panel.total, 1));
       const size_t before = plan.panel.boxes.size();
       // One box goes to the root itself, one at least to what is below it.
       out.folded +=
-          PanelBuilder(plan.panel, forest.frames()).add(root, std::max<size_t>(share, 2) - 1, x, width);
-      x += width;
+          PanelBuilder(plan.panel, forest.frames()).add(root, std::max<size_t>(share, 2) - 1, x, widths[r]);
+      x += widths[r];
       spare -= std::min(spare, plan.panel.boxes.size() - before);
       frames_left -= need;
     }

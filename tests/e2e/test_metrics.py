@@ -103,6 +103,10 @@ class Metrics(xpurun_test.Case):
                 self.assertEqual(
                     sum(e["algorithm"] == 2 and e["source"] == 4 for e in events), 6 if when == "auto" else 0
                 )
+                printed = subprocess.run([xpurun_test.PROGRAM, "events", "--json", self.out / "ranks" / "0"],
+                                         stdout=subprocess.PIPE, check=True).stdout.splitlines()
+                self.assertEqual([json.loads(line)["begin_ns"] for line in printed[1:]],
+                                 [e["begin_ns"] for e in events])
 
     def test_two_jobs_are_scraped(self):
         first, second = self.dir / "one", self.dir / "two"

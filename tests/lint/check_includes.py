@@ -39,7 +39,8 @@ SUBROOMS = {
         "doctor": {"os", "output", "spawn", "storage"},
         "supervise": {"collect", "control", "http", "metrics", "options", "os", "output", "processes", "relay",
                       "spawn", "stacks", "storage", "watch"},
-        "commands": {"cli", "control", "doctor", "options", "output", "runs", "spawn", "stacks", "supervise"},
+        "commands": {"cli", "collect", "control", "doctor", "options", "os", "output", "runs", "spawn", "stacks",
+                     "supervise"},
         ".": {"commands"},
     },
     "preload": {

@@ -3,15 +3,9 @@
 import json
 import pathlib
 import struct
+import zlib
 
 SOURCE, HOST_BEGIN, SAME_STREAM, NEXT_SEQUENCE, NO_EVENT = 7, 8, 16, 32, 128
-
-
-def fnv1a(data):
-    value = 2166136261
-    for byte in data:
-        value = (value ^ byte) * 16777619 & 0xffffffff
-    return value
 
 
 class Records:
@@ -36,59 +30,70 @@ class Records:
         value = self.varint()
         return value >> 1 ^ -(value & 1)
 
+    def text(self):
+        return self.take(self.varint()).decode()
+
+    def record(self):
+        """Type and body."""
+        return self.take(1)[0], Records(self.take(self.varint()))
+
+
+def event(tag, body, last, before):
+    op = body.varint()
+    begin = before + body.signed()
+    duration = body.varint()
+    stream, sequence = last.get(op, (0, 0))
+    sequence += 1 if tag & NEXT_SEQUENCE else body.signed()
+    stream = stream if tag & SAME_STREAM else body.varint()
+    last[op] = (stream, sequence & 0xffffffff)
+    return {"op": op, "begin_ns": begin, "duration_ns": duration, "sequence": sequence, "stream": stream,
+            "delay_us": body.varint(), "source": tag & SOURCE, "host_begin": bool(tag & HOST_BEGIN)}
+
+
+def entry(body):
+    out = {"function": body.text(), "class": body.varint(), "flags": body.varint(), "work": body.varint()}
+    out["dtypes"] = [body.varint() for _ in range(4)]
+    for name in ("compute", "trans", "epilogue", "batch"):
+        out[name] = body.varint()
+    for name in ("m", "n", "k"):
+        out[name] = body.signed()
+    out["comm"] = body.varint() - 1
+    out["peer"] = body.signed()
+    return out
+
 
 def load(path):
     data = pathlib.Path(path).read_bytes()
     schema, header, rest = data.split(b"\n", 2)
-    assert schema == b"xpurun.events/1", schema
+    assert schema == b"xpurun.events/2", schema
     out = {"header": json.loads(header), "events": [], "ops": {}, "communicators": [], "lost": 0, "complete": True,
            "bytes": len(data)}
     begin, last, how = 0, {}, {}
     while rest:
-        size, checksum = struct.unpack("=II", rest[:8]) if len(rest) >= 8 else (len(rest), 0)
+        size, checksum = struct.unpack("<II", rest[:8]) if len(rest) >= 8 else (len(rest), 0)
         payload, rest = rest[8:8 + size], rest[8 + size:]
-        if len(payload) < size or fnv1a(payload) != checksum:
+        if len(payload) < size or zlib.crc32(payload) != checksum:
             out["complete"] = False
             break
         records = Records(payload)
         while records.at < len(payload):
-            tag = records.take(1)[0]
+            tag, body = records.record()
             if tag < NO_EVENT:
-                op = records.varint()
-                begin += records.signed()
-                duration = records.varint()
-                stream, sequence = last.get(op, (0, 0))
-                sequence += 1 if tag & NEXT_SEQUENCE else records.signed()
-                stream = stream if tag & SAME_STREAM else records.varint()
-                last[op] = (stream, sequence & 0xffffffff)
-                out["events"].append(
-                    {
-                        "op": op,
-                        "begin_ns": begin,
-                        "duration_ns": duration,
-                        "sequence": sequence,
-                        "stream": stream,
-                        "delay_us": records.varint(),
-                        "source": tag & SOURCE,
-                        "host_begin": bool(tag & HOST_BEGIN),
-                        **how.get(op, {"algorithm": 0, "protocol": 0, "channels": 0}),
-                    }
-                )
-                assert op in out["ops"]
+                one = event(tag, body, last, begin)
+                begin = one["begin_ns"]
+                assert one["op"] in out["ops"]
+                out["events"].append({**one, **how.get(one["op"], {"algorithm": 0, "protocol": 0, "channels": 0})})
             elif tag == 0x80:
-                op = records.varint()
-                out["ops"][op] = {"key": records.take(64), "work": records.varint()}
+                number = body.varint()
+                out["ops"][number] = entry(body)
             elif tag == 0x81:
-                comm = {"slot": records.varint(), "identity": records.take(8).hex(), "rank": records.signed(),
-                        "nranks": records.signed()}
-                comm["name"] = records.take(records.varint()).decode()
-                out["communicators"].append(comm)
+                out["communicators"].append({"slot": body.varint(), "identity": body.take(8).hex(),
+                                             "rank": body.signed(), "nranks": body.signed(), "name": body.text()})
             elif tag == 0x84:
-                op = records.varint()
-                how[op] = dict(zip(("algorithm", "protocol", "channels"), records.take(3)))
+                op = body.varint()
+                how[op] = {name: body.varint() for name in ("algorithm", "protocol", "channels")}
             elif tag == 0x82:
-                out["lost"] += records.varint()
-            else:
-                assert tag == 0x83, tag
-                records.take(16)
+                out["lost"] += body.varint()
+            elif tag == 0x83:
+                body.take(16)
     return out

@@ -1,16 +1,64 @@
 // Test program: `report_tool report DIR` and `report_tool stacks DIR OUT` call the report library as the
-// product does and print the notes. Tests of the content of the files are written in Python.
+// product does and print the notes. Tests of the content of the files are written in Python. `report_tool
+// forest DIR` prints the data of the page and, for each layer, the boxes of the static picture as JSON.
 #include "report/build/build.h"
+#include "report/flamegraph/layout.h"
+#include "report/render/stack_data.h"
+#include "report/run/collect.h"
+
+#include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <limits>
 #include <string_view>
 
 using namespace xpurun;
 
+namespace {
+
+nlohmann::ordered_json boxes_of(const report::StackForest& forest, report::Layer layer) {
+  auto panels = nlohmann::ordered_json::array();
+  constexpr size_t kAll = std::numeric_limits<uint32_t>::max();
+  for (const report::Panel& panel : lay_out(forest, layer, {.max_boxes = kAll}).panels) {
+    auto boxes = nlohmann::ordered_json::array();
+    for (const report::Box& box : panel.boxes) {
+      boxes.push_back({{"depth", box.depth},
+                       {"label", box.label},
+                       {"ranks", box.ranks.text()},
+                       {"n", box.n},
+                       {"threads", box.threads},
+                       {"diverges", box.diverges && !box.ranks.empty()},
+                       {"x", box.x},
+                       {"width", box.width}});
+    }
+    panels.push_back(std::move(boxes));
+  }
+  return panels;
+}
+
+int print_forest(const char* dir) {
+  const report::Collected collected = report::collect({dir}, report::Keep::nothing);
+  const auto data = report::stack_data({{.name = "now", .forest = &collected.forest}}, {},
+                                       std::numeric_limits<uint32_t>::max());
+  nlohmann::ordered_json out;
+  out["data"] = nlohmann::ordered_json::parse(data.json);
+  for (const report::Layer layer : report::kLayers) {
+    out["layers"][std::string(name_of(layer))] = boxes_of(collected.forest, layer);
+  }
+  std::printf("%s\n", out.dump().c_str());
+  return 0;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   const std::string_view what = argc > 1 ? argv[1] : "";
+  if (what == "forest" && argc == 3) {
+    return print_forest(argv[2]);
+  }
   if (!(what == "report" && argc == 3) && !(what == "stacks" && argc == 4)) {
-    std::fprintf(stderr, "usage: report_tool report DIR | report_tool stacks DIR OUT\n");
+    std::fprintf(stderr,
+                 "usage: report_tool report DIR | report_tool stacks DIR OUT | report_tool forest DIR\n");
     return 2;
   }
   const auto built = what == "report" ? report::build_report(model::RunDir(argv[2]), {})

@@ -1,6 +1,8 @@
-// Event files, ranks/<rank>/events-<n>.xev: single calls of one process whose duration is known, about a
-// dozen bytes each. docs/events.md is the specification. Written from the front, whole blocks at a time, so
-// that a file whose writer was killed is readable up to its last block. Host byte order.
+// Event files, ranks/<rank>/events-<n>.xev: single calls of one process whose duration is known, about 14
+// bytes each. docs/events.md is the specification. The format does not depend on the layout of the shared
+// segment: numbers are little-endian, functions are stored by name, and every record has a length, so that a
+// reader skips records and fields of later versions. Files are written in whole blocks; a truncated file is
+// readable up to its last block.
 #pragma once
 
 #include "common/base/clock.h"
@@ -17,7 +19,7 @@
 namespace xpurun::model {
 
 // First line of the file. The second is a JSON object, EventFileHeader; then blocks.
-inline constexpr std::string_view kEventsSchema = "xpurun.events/1";
+inline constexpr std::string_view kEventsSchema = "xpurun.events/2";
 
 struct EventFileHeader {
   base::Rank rank = base::kNoRank;
@@ -39,47 +41,10 @@ struct EventCommunicator {
   bool operator==(const EventCommunicator&) const = default;
 };
 
-// Makes a file's bytes: header() first, then take_block() whenever something has gathered. An event's entry
-// must be defined before it, a communicator before the first event of an entry that names it.
-class EventEncoder {
- public:
-  EventEncoder() : ops_(wire::kOpSlots) {}
-
-  static std::string header(const EventFileHeader& h);
-
-  bool knows(uint32_t op) const { return ops_[op].defined; }
-  // `work`: FLOP or bytes of one call.
-  void define(uint32_t op, const wire::OpKey& key, uint64_t work);
-  // Does nothing if the slot is known to be just this.
-  void define(const EventCommunicator& comm);
-  // So many events are missing here.
-  void lost(uint64_t count);
-  // The same moment by both clocks: wall time may be set while the job runs.
-  void clocks(base::MonoNs mono_ns, int64_t wall_ns);
-  // `event.op` is defined.
-  void add(const wire::Event& event);
-
-  size_t pending() const { return payload_.size(); }
-  // What has gathered, framed; empty if nothing has.
-  std::string take_block();
-
- private:
-  struct Op {
-    bool defined = false;
-    uint16_t stream = 0;
-    uint32_t sequence = 0;
-    wire::CollectiveHow how{};
-  };
-
-  std::vector<Op> ops_;
-  std::map<uint32_t, EventCommunicator> comms_;
-  uint64_t last_begin_ = 0;
-  std::string payload_;
-};
-
 struct EventFile {
   struct Op {
-    wire::OpKey key{};
+    wire::OpKey key{};     // `api` is kApiCount for a function that this version does not know
+    std::string function;  // "ncclAllReduce"
     uint64_t work = 0;
   };
   struct Entry {
@@ -97,7 +62,9 @@ struct EventFile {
   std::vector<Entry> events;
   std::vector<Clocks> clocks;  // the header's first
   uint64_t lost = 0;
-  bool complete = true;  // false: the end is torn off or damaged; everything before it is here
+  uint64_t unknown = 0;  // records of a later version, skipped
+  // False if the end is missing or damaged. Everything before it is present.
+  bool complete = true;
 };
 
 // The file's bytes may be anything.

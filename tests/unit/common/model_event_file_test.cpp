@@ -1,4 +1,5 @@
-#include "common/model/timing/event_file.h"
+#include "common/model/timing/event_encoder.h"
+#include "common/model/timing/event_records.h"
 
 #include <doctest/doctest.h>
 
@@ -86,6 +87,7 @@ TEST_CASE("events survive writing and reading, in about twelve bytes each") {
   }
   CHECK(different == 0);
   CHECK(file->ops.at(39).work == 1039);
+  CHECK(file->ops.at(39).key.op_class == static_cast<uint8_t>(wire::OpClass::matmul));
 }
 
 TEST_CASE("extreme numbers") {
@@ -169,10 +171,89 @@ TEST_CASE("reading stops safely at damaged data") {
     unharmed += file->complete ? 1 : 0;
   }
   CHECK(unharmed == 0);
-  for (const char* bad : {"", "xpurun.events/2\n{}\n", "xpurun.events/1", "xpurun.events/1\n{", "\xff\n"}) {
+  for (const char* bad : {"", "xpurun.events/1\n{}\n", "xpurun.events/3\n{}\n", "xpurun.events/2",
+                          "xpurun.events/2\n{", "\xff\n"}) {
     CHECK_FALSE(parse_event_file(bad));
   }
-  CHECK_FALSE(parse_event_file("xpurun.events/1\n{\"rank\":1e99}\n"));
-  CHECK_FALSE(parse_event_file("xpurun.events/1\n{\"segment_version\":99}\n"));
+  CHECK_FALSE(parse_event_file("xpurun.events/2\n{\"rank\":1e99}\n"));
   CHECK(parse_event_file(EventEncoder::header({})));
+}
+
+namespace {
+
+void put_record(std::string& to, uint8_t tag, const std::string& body) {
+  to += static_cast<char>(tag);
+  records::put_text(to, body);
+}
+
+std::string block_of(const std::string& payload) {
+  std::string out;
+  records::put_fixed(out, payload.size(), 4);
+  records::put_fixed(out, records::checksum(payload), 4);
+  return out + payload;
+}
+
+}  // namespace
+
+TEST_CASE("the bytes are those of the specification, whatever the byte order of the machine") {
+  EventEncoder encoder;
+  encoder.define({.slot = 2, .identity = 0x0102030405060708, .rank = -1, .nranks = 300, .name = "tp"});
+  CHECK(encoder.take_block() ==
+        std::string("\x11\0\0\0", 4) + std::string("\xcd\xcf\xb4\x33", 4) +
+            std::string("\x81\x0f\x02\x08\x07\x06\x05\x04\x03\x02\x01\x01\xd8\x04\x02tp", 17));
+}
+
+TEST_CASE("an entry comes back with each of its fields") {
+  wire::OpKey key{};
+  key.api = static_cast<uint16_t>(wire::Api::ncclAllReduce);
+  key.op_class = static_cast<uint8_t>(wire::OpClass::collective);
+  key.flags = 5;
+  for (uint8_t i = 0; i < 4; ++i) {
+    key.dtype[i] = static_cast<uint8_t>(200 + i);
+  }
+  key.compute = 6;
+  key.trans = 0x21;
+  key.epilogue = 40000;
+  key.batch = 70000;
+  key.m = -1;
+  key.n = INT64_MIN;
+  key.k = INT64_MAX;
+  key.comm = 127;
+  key.peer = -1;
+  key.copy = 3;
+  key.pinned = 2;
+  EventEncoder encoder;
+  encoder.define(7, key, UINT64_MAX);
+  const auto file = parse_event_file(EventEncoder::header({}) + encoder.take_block());
+  REQUIRE(file);
+  const EventFile::Op& op = file->ops.at(7);
+  CHECK(std::memcmp(&op.key, &key, sizeof key) == 0);
+  CHECK(op.function == "ncclAllReduce");
+  CHECK(op.work == UINT64_MAX);
+}
+
+TEST_CASE("records and fields of a later version are skipped, missing fields are zero") {
+  EventEncoder encoder;
+  encoder.define(1, key_of(wire::OpClass::matmul, wire::kNoComm), 9);
+  encoder.add({.begin_ns = 5, .duration_ns = 6, .op = 1});
+  std::string bytes = EventEncoder::header({}) + encoder.take_block();
+  std::string payload;
+  put_record(payload, 0xf0, "anything");
+  // A function of a later version, with a field that this version does not know.
+  const std::string op("\x02\nncclFuture\x01\x00\x07", 15);
+  put_record(payload, records::kOp, op + std::string(40, '\1'));
+  // An event whose delay is missing, and one with a field too many.
+  const std::string event("\x02\x02\x03\x02", 4);
+  put_record(payload, records::kSameStream, event);
+  put_record(payload, records::kSameStream, event + "\x08\x63");
+  const auto file = parse_event_file(bytes + block_of(payload));
+  REQUIRE(file);
+  CHECK(file->complete);
+  CHECK(file->unknown == 1);
+  CHECK(file->ops.at(2).function == "ncclFuture");
+  CHECK(file->ops.at(2).key.api == wire::kApiCount);
+  REQUIRE(file->events.size() == 3);
+  CHECK(file->events[1].event.begin_ns == 6);
+  CHECK(file->events[1].event.delay_us == 0);
+  CHECK(file->events[2].event.delay_us == 8);
 }

@@ -1,4 +1,4 @@
-#include "launcher/commands/interrupt_cleanup.h"
+#include "launcher/os/interrupt_cleanup.h"
 
 #include <array>
 #include <cerrno>

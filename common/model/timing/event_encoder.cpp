@@ -1,0 +1,130 @@
+#include "common/model/timing/event_encoder.h"
+
+#include "common/model/json_fields.h"
+#include "common/model/timing/event_records.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace xpurun::model {
+
+using records::put_signed;
+using records::put_varint;
+
+std::string EventEncoder::header(const EventFileHeader& h) {
+  nlohmann::ordered_json j;
+  j["rank"] = rank_or_null(h.rank);
+  j["local_rank"] = h.local_rank;
+  j["pid"] = h.pid;
+  j["host"] = h.host;
+  j["gpu"] = h.gpu;
+  j["gpu_uuid"] = h.gpu_uuid;
+  j["mono_ns"] = h.mono_ns;
+  j["wall_ns"] = h.wall_ns;
+  return fmt::format("{}\n{}\n", kEventsSchema,
+                     j.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+void EventEncoder::put_record(uint8_t tag) {
+  payload_ += static_cast<char>(tag);
+  records::put_text(payload_, body_);
+  body_.clear();
+}
+
+void EventEncoder::define(uint32_t op, const wire::OpKey& key, uint64_t work) {
+  put_varint(body_, op);
+  records::put_text(body_, key.api < wire::kApiCount ? wire::kApis[key.api].name : "");
+  put_varint(body_, key.op_class);
+  put_varint(body_, key.flags);
+  put_varint(body_, work);
+  for (const uint8_t type : key.dtype) {
+    put_varint(body_, type);
+  }
+  put_varint(body_, key.compute);
+  put_varint(body_, key.trans);
+  put_varint(body_, key.epilogue);
+  put_varint(body_, key.batch);
+  for (const int64_t size : {key.m, key.n, key.k}) {
+    put_signed(body_, size);
+  }
+  put_varint(body_, key.comm < wire::kCommSlots ? uint64_t{key.comm} + 1 : 0);
+  put_signed(body_, key.peer);
+  put_varint(body_, key.copy);
+  put_varint(body_, key.pinned);
+  put_record(records::kOp);
+  ops_[op].defined = true;
+}
+
+void EventEncoder::define(const EventCommunicator& comm) {
+  const auto [it, is_new] = comms_.try_emplace(comm.slot, comm);
+  if (!is_new && it->second == comm) {
+    return;
+  }
+  it->second = comm;
+  put_varint(body_, comm.slot);
+  records::put_fixed(body_, comm.identity, 8);
+  put_signed(body_, comm.rank);
+  put_signed(body_, comm.nranks);
+  records::put_text(body_, comm.name);
+  put_record(records::kCommunicator);
+}
+
+void EventEncoder::lost(uint64_t count) {
+  put_varint(body_, count);
+  put_record(records::kLost);
+}
+
+void EventEncoder::clocks(base::MonoNs mono_ns, int64_t wall_ns) {
+  records::put_fixed(body_, static_cast<uint64_t>(mono_ns), 8);
+  records::put_fixed(body_, static_cast<uint64_t>(wall_ns), 8);
+  put_record(records::kClocks);
+}
+
+void EventEncoder::add(const wire::Event& event) {
+  Op& op = ops_[event.op];
+  const wire::CollectiveHow& how = event.how;
+  if (how.algorithm != op.how.algorithm || how.protocol != op.how.protocol ||
+      how.channels != op.how.channels) {
+    for (const uint32_t n :
+         {event.op, uint32_t{how.algorithm}, uint32_t{how.protocol}, uint32_t{how.channels}}) {
+      put_varint(body_, n);
+    }
+    put_record(records::kHow);
+    op.how = how;
+  }
+  const bool same_stream = event.stream == op.stream;
+  const bool next = event.sequence == op.sequence + 1;
+  put_varint(body_, event.op);
+  put_signed(body_, static_cast<int64_t>(event.begin_ns - last_begin_));
+  put_varint(body_, event.duration_ns);
+  if (!next) {
+    // 32 bits wrap around.
+    put_signed(body_, static_cast<int32_t>(event.sequence - op.sequence));
+  }
+  if (!same_stream) {
+    put_varint(body_, event.stream);
+  }
+  put_varint(body_, event.delay_us);
+  put_record(static_cast<uint8_t>((event.source & records::kSourceMask) |
+                                  ((event.flags & wire::kEventHostBegin) != 0 ? records::kHostBegin : 0) |
+                                  (same_stream ? records::kSameStream : 0) |
+                                  (next ? records::kNextSequence : 0)));
+  op.stream = event.stream;
+  op.sequence = event.sequence;
+  last_begin_ = event.begin_ns;
+}
+
+std::string EventEncoder::take_block() {
+  if (payload_.empty()) {
+    return "";
+  }
+  std::string out;
+  out.reserve(payload_.size() + 8);
+  records::put_fixed(out, payload_.size(), 4);
+  records::put_fixed(out, records::checksum(payload_), 4);
+  out += payload_;
+  payload_.clear();
+  return out;
+}
+
+}  // namespace xpurun::model
