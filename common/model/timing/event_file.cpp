@@ -324,7 +324,8 @@ base::Result<EventFile> parse_event_file(std::string_view bytes) {
   EventFile out;
   try {
     const auto header = parse_json(take_line(bytes));
-    if (integer(header, "segment_version", uint32_t{0}) != wire::kSegmentVersion) {
+    const auto version = integer(header, "segment_version", uint32_t{0});
+    if (version < wire::kEntriesSinceVersion || version > wire::kSegmentVersion) {
       return base::fail("the entries in the event file are those of another version of xpurun");
     }
     out.header = header_from(header);

@@ -174,5 +174,7 @@ TEST_CASE("what is damaged ends the reading, without harm") {
   }
   CHECK_FALSE(parse_event_file("xpurun.events/1\n{\"rank\":1e99}\n"));
   CHECK_FALSE(parse_event_file("xpurun.events/1\n{\"segment_version\":99}\n"));
+  CHECK_FALSE(parse_event_file("xpurun.events/1\n{\"segment_version\":2}\n"));
+  CHECK(parse_event_file("xpurun.events/1\n{\"segment_version\":3,\"rank\":0}\n"));
   CHECK(parse_event_file(EventEncoder::header({})));
 }
