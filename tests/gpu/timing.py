@@ -25,7 +25,7 @@ SECONDS = float(os.environ.get("XPURUN_GPU_SECONDS", "1020"))
 # Part: seconds at most, xpurun's options, environment.
 PARTS = {
     "ab": (285, ("--timing", "light"), {}),
-    "calls": (40, (), {}),
+    "calls": (60, (), {}),
     "checks": (165, ("--timing", "full", "--overhead-budget", "100%"), {}),
     "gpu-time": (75, ("--timing", "full", "--overhead-budget", "100%"), {}),
     "gpu-time-raw": (75, ("--timing", "full", "--overhead-budget", "100%"), {"XPURUN_RUN_EVENT_CORRECTION": "0"}),
