@@ -81,8 +81,7 @@ Finding driver() {
   const int64_t devices = answered ? numbers[1] : 0;
   const int64_t started = answered ? numbers[2] : 0;
   if (!answered && module.empty() && told.status == 2) {
-    return {.check = "cuda",
-            .text = "no NVIDIA driver on this host; hangs and crashes are still found"};
+    return {.check = "cuda", .text = "no NVIDIA driver on this host; hangs and crashes are still found"};
   }
   if (!answered || started != 0) {
     return {
@@ -195,10 +194,12 @@ std::optional<Finding> own_plugin() {
     return std::nullopt;
   }
   const bool none = ::strcasecmp(plugin, "none") == 0;
-  return Finding{.check = "nccl",
-                 .text = fmt::format("{} is set ({}): {}", wire::kNcclPluginEnv, base::sanitize(plugin),
-                                     none ? "collectives are timed by events on their streams"
-                                          : "unless --timing is off, that plugin gets its events through the preload library")};
+  return Finding{
+      .check = "nccl",
+      .text = fmt::format(
+          "{} is set ({}): {}", wire::kNcclPluginEnv, base::sanitize(plugin),
+          none ? "collectives are timed by events on their streams"
+               : "unless --timing is off, that plugin gets its events through the preload library")};
 }
 
 // With less space the preload library does not ask NCCL for times: NCCL would crash.
