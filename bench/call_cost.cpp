@@ -3,10 +3,12 @@
 //   call_cost LIBCUDART LIBCUBLAS LIBNCCL
 // Build before measuring: g++ -O2 call_cost.cpp -ldl.
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <dlfcn.h>
+#include <string>
 #include <unistd.h>
 #include <vector>
 
@@ -139,6 +141,125 @@ struct Dim3 {
   unsigned x, y, z;
 };
 using Launch = int (*)(const void*, Dim3, Dim3, void**, size_t, void*);
+using DriverLaunch = int (*)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                             void*, void**, void**);
+using CopyAsync = int (*)(void*, const void*, size_t, int, void*);
+using Reduce = int (*)(const void*, void*, size_t, int, int, void*, void*);
+using LtMatmul = int (*)(void*, void*, const void*, const void*, void*, const void*, void*, const void*,
+                         const void*, void*, void*, void*, const void*, void*, size_t, void*);
+
+constexpr int kBurst = 200;  // fits the queue of launches, so that the host's time is what is measured
+constexpr const char* kEmptyKernel =
+    ".version 6.4\n.target sm_50\n.address_size 64\n.visible .entry empty() { ret; }\n";
+
+template <typename Function>
+Function symbol(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
+void* g_memory = nullptr;
+void* g_handle = nullptr;
+int (*g_synchronize)() = nullptr;
+
+void synchronize() {
+  if (g_synchronize != nullptr) {
+    g_synchronize();
+  }
+}
+
+// A kernel of the runtime: with real libraries through its library interface (CUDA 12.8), else any address.
+void launches_by_runtime(void* runtime, bool is_fake) {
+  static const void* s_kernel = g_memory;
+  const auto load = symbol<int (*)(void**, const void*, void*, void*, unsigned, void*, void*, unsigned)>(
+      "cudaLibraryLoadData");
+  const auto get = symbol<int (*)(const void**, void*, const char*)>("cudaLibraryGetKernel");
+  void* library = nullptr;
+  const bool loaded = load != nullptr && get != nullptr &&
+                      load(&library, kEmptyKernel, nullptr, nullptr, 0, nullptr, nullptr, 0) == 0 &&
+                      get(&s_kernel, library, "empty") == 0;
+  if (!is_fake && !loaded) {
+    std::printf("cudaLaunchKernel                   no kernel\n");
+    return;
+  }
+  compare(
+      "cudaLaunchKernel", find(runtime, "cudaLaunchKernel"), is_fake ? 20'000 : kBurst,
+      [](void* f) {
+        reinterpret_cast<Launch>(f)(s_kernel, {64, 1, 1}, {128, 1, 1}, nullptr, 0, nullptr);
+      },
+      synchronize);
+}
+
+void launches_by_driver() {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+  const auto load = symbol<int (*)(void**, const void*)>("cuModuleLoadData");
+  const auto get = symbol<int (*)(void**, void*, const char*)>("cuModuleGetFunction");
+  void* module = nullptr;
+  static void* s_kernel = nullptr;
+  if (driver == nullptr || load == nullptr || get == nullptr || load(&module, kEmptyKernel) != 0 ||
+      get(&s_kernel, module, "empty") != 0) {
+    std::printf("cuLaunchKernel                     no kernel\n");
+    return;
+  }
+  compare(
+      "cuLaunchKernel", find(driver, "cuLaunchKernel"), kBurst,
+      [](void* f) {
+        reinterpret_cast<DriverLaunch>(f)(s_kernel, 64, 1, 1, 128, 1, 1, 0, nullptr, nullptr, nullptr);
+      },
+      synchronize);
+}
+
+void copies(void* runtime) {
+  compare(
+      "cudaMemcpyAsync, 4 bytes", find(runtime, "cudaMemcpyAsync"), kBurst,
+      [](void* f) {
+        reinterpret_cast<CopyAsync>(f)(static_cast<char*>(g_memory) + 4096, g_memory, 4, 3, nullptr);
+      },
+      synchronize);
+}
+
+// One problem, layouts and descriptor made once.
+void lt_matmuls(const char* blas_path) {
+  const std::string path(blas_path);
+  const size_t at = path.rfind("libcublas.so");
+  void* lt = at == std::string::npos
+                 ? nullptr
+                 : dlopen((path.substr(0, at) + "libcublasLt" + path.substr(at + 9)).c_str(),
+                          RTLD_NOW | RTLD_GLOBAL);
+  const auto make_desc = symbol<int (*)(void**, int, int)>("cublasLtMatmulDescCreate");
+  const auto make_layout =
+      symbol<int (*)(void**, int, uint64_t, uint64_t, int64_t)>("cublasLtMatrixLayoutCreate");
+  static void* s_desc = nullptr;
+  static void* s_layout = nullptr;
+  if (lt == nullptr || make_desc == nullptr || make_layout == nullptr || make_desc(&s_desc, 68, 0) != 0 ||
+      make_layout(&s_layout, 0, 16, 16, 16) != 0) {
+    std::printf("cublasLtMatmul                     not there\n");
+    return;
+  }
+  compare(
+      "cublasLtMatmul 16x16x16", find(lt, "cublasLtMatmul"), kBurst,
+      [](void* f) {
+        static const float one = 1;
+        reinterpret_cast<LtMatmul>(f)(g_handle, s_desc, &one, g_memory, s_layout, g_memory, s_layout, &one,
+                                      g_memory, s_layout, g_memory, s_layout, nullptr, nullptr, 0, nullptr);
+      },
+      synchronize);
+}
+
+// A communicator of one rank: a copy on the GPU, and all that NCCL does to launch it.
+void collectives(void* nccl) {
+  const auto make = symbol<int (*)(void**, int, const int*)>("ncclCommInitAll");
+  static void* s_comm = nullptr;
+  if (make == nullptr || make(&s_comm, 1, nullptr) != 0) {
+    std::printf("ncclAllReduce                      no communicator\n");
+    return;
+  }
+  compare(
+      "ncclAllReduce of one rank", find(nccl, "ncclAllReduce"), kBurst,
+      [](void* f) {
+        reinterpret_cast<Reduce>(f)(g_memory, static_cast<char*>(g_memory) + 4096, 1, 7, 0, s_comm, nullptr);
+      },
+      synchronize);
+}
 
 }  // namespace
 
@@ -157,13 +278,14 @@ int main(int argc, char** argv) {
   }
   const Two free_host = find(library[0], "cudaFreeHost");
   const auto malloc_device = reinterpret_cast<int (*)(void**, size_t)>(dlsym(RTLD_DEFAULT, "cudaMalloc"));
-  const auto synchronize = reinterpret_cast<int (*)()>(dlsym(library[0], "cudaDeviceSynchronize"));
+  g_synchronize = reinterpret_cast<int (*)()>(dlsym(library[0], "cudaDeviceSynchronize"));
   const auto set_to = reinterpret_cast<int (*)(void*, int, size_t)>(dlsym(library[0], "cudaMemset"));
   void* memory = nullptr;
   if (malloc_device == nullptr || malloc_device(&memory, 1 << 20) != 0) {
     std::printf("no GPU memory\n");
     return 1;
   }
+  g_memory = memory;
   if (set_to != nullptr) {
     set_to(memory, 0, 1 << 20);
   }
@@ -187,40 +309,25 @@ int main(int argc, char** argv) {
       },
       [] {});
   const auto create = reinterpret_cast<int (*)(void**)>(dlsym(library[1], "cublasCreate_v2"));
-  static void* s_handle = nullptr;
-  if (create != nullptr && create(&s_handle) != 0) {
+  if (create != nullptr && create(&g_handle) != 0) {
     std::printf("no cuBLAS\n");
     return 1;
   }
   if (create == nullptr) {
-    s_handle = memory;  // a fake of cuBLAS
+    g_handle = memory;  // a stand-in of cuBLAS
   }
-  static void* s_memory = memory;
-  static const auto s_synchronize = synchronize;
-  // In bursts that fit the launch queue, so that host time is measured.
   compare(
-      "cublasSgemm 16x16x16", find(library[1], "cublasSgemm_v2"), 200,
+      "cublasSgemm 16x16x16", find(library[1], "cublasSgemm_v2"), kBurst,
       [](void* f) {
         static const float one = 1;
-        reinterpret_cast<Gemm>(f)(s_handle, 0, 0, 16, 16, 16, &one, s_memory, 16, s_memory, 16, &one,
-                                  s_memory, 16);
+        reinterpret_cast<Gemm>(f)(g_handle, 0, 0, 16, 16, 16, &one, g_memory, 16, g_memory, 16, &one,
+                                  g_memory, 16);
       },
-      [] {
-        if (s_synchronize != nullptr) {
-          s_synchronize();
-        }
-      });
-  CallsOfATimedMatmul(library[0], library[1], s_handle).measure(200, [] {
-    if (s_synchronize != nullptr) {
-      s_synchronize();
-    }
-  });
-  if (create == nullptr) {  // a real runtime needs a real kernel
-    compare(
-        "cudaLaunchKernel", find(library[0], "cudaLaunchKernel"), 20'000,
-        [](void* f) {
-          reinterpret_cast<Launch>(f)(s_memory, {64, 1, 1}, {128, 1, 1}, nullptr, 0, nullptr);
-        },
-        [] {});
-  }
+      synchronize);
+  CallsOfATimedMatmul(library[0], library[1], g_handle).measure(kBurst, synchronize);
+  lt_matmuls(argv[2]);
+  launches_by_runtime(library[0], create == nullptr);
+  launches_by_driver();
+  copies(library[0]);
+  collectives(library[2]);
 }

@@ -59,6 +59,7 @@ void start_timing() {
     segment->header.attached_ns.store(now_ns());
     segment->header.state.store(static_cast<uint32_t>(wire::RankState::attached));
     g_state.segment.store(segment);
+    g_state.untimed.store(segment->header.to_rank.untimed.load());
     set_level(static_cast<wire::Level>(segment->header.to_rank.level.load()));
     __register_atfork(nullptr, nullptr, after_fork_in_child, &__dso_handle);
     if (start_poller()) {

@@ -16,12 +16,15 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kSegmentMagic = 0x3147'4553'4e52'5058;  // "XPRNSEG1"
-inline constexpr uint32_t kSegmentVersion = 3;
+inline constexpr uint32_t kSegmentVersion = 4;
+// Entries and events, of which event files have copies, are unchanged since this version.
+inline constexpr uint32_t kEntriesSinceVersion = 3;
 
 inline constexpr uint32_t kOpSlots = 1024;  // a power of two
 inline constexpr uint32_t kCommSlots = 128;
 inline constexpr uint32_t kRingSlots = 32768;  // a power of two
 inline constexpr uint32_t kSignatures = 8;     // last collectives remembered for each communicator
+inline constexpr uint32_t kThreadSlots = 32;   // threads that count calls in a place of their own
 inline constexpr uint32_t kNoComm = 0xffffffff;
 
 enum class Level : uint32_t { off, light, full };
@@ -95,14 +98,25 @@ struct OpEntry {
   std::atomic<uint32_t> state;  // SlotState
   uint32_t hash;
   OpKey key;
-  std::atomic<uint64_t> calls;     // executed calls, exact
-  std::atomic<uint64_t> work;      // FLOP or bytes of all calls, exact
+  // Executed calls and their FLOP or bytes, exact; without those in ThreadCounts. totals_of() adds both up.
+  std::atomic<uint64_t> calls;
+  std::atomic<uint64_t> work;
   std::atomic<uint64_t> captured;  // calls that went into a graph instead
   std::atomic<uint64_t> timed;     // of calls: with a duration
   std::atomic<uint64_t> timed_ns;
   std::atomic<uint64_t> timed_work;
   std::atomic<uint64_t>
       host_ns;  // time the calls kept the host, of those with a duration of source host_call
+};
+
+// What one thread has counted, by index of OpEntry. Only that thread writes, so that counting needs no atomic
+// addition. When the thread has ended, another may go on from its numbers.
+struct OpCounts {
+  std::atomic<uint64_t> calls;
+  std::atomic<uint64_t> work;
+};
+struct ThreadCounts {
+  OpCounts ops[kOpSlots];
 };
 
 // One call whose duration is known.
@@ -254,6 +268,8 @@ struct SegmentHeader {
   // subtracted (docs/metrics.md).
   std::atomic<uint64_t> event_overhead_ns;
   std::atomic<uint64_t> event_overhead_is_off;  // 1: taken off
+  // The thread (as the rank sees it) whose counts are in `threads`; 0: never used, nor is any place after it.
+  alignas(64) std::atomic<int32_t> thread_owners[kThreadSlots];
 };
 
 inline constexpr uint32_t kHeaderBytes = 4096;
@@ -263,7 +279,28 @@ struct Segment {
   alignas(kHeaderBytes) OpEntry ops[kOpSlots];
   alignas(kHeaderBytes) CommEntry comms[kCommSlots];
   alignas(kHeaderBytes) Event ring[kRingSlots];
+  alignas(kHeaderBytes) ThreadCounts threads[kThreadSlots];
 };
+
+struct OpSums {
+  uint64_t calls;
+  uint64_t work;
+};
+
+// Calls and work of an entry, by all threads. Any process; each number is exact, the two may be a call apart.
+inline OpSums totals_of(const Segment& segment, uint32_t op) {
+  OpSums sums{segment.ops[op].calls.load(std::memory_order_relaxed),
+              segment.ops[op].work.load(std::memory_order_relaxed)};
+  for (uint32_t i = 0; i < kThreadSlots; ++i) {
+    if (segment.header.thread_owners[i].load(std::memory_order_relaxed) == 0) {
+      break;
+    }
+    const OpCounts& counts = segment.threads[i].ops[op];
+    sums.calls += counts.calls.load(std::memory_order_relaxed);
+    sums.work += counts.work.load(std::memory_order_relaxed);
+  }
+  return sums;
+}
 
 static_assert(sizeof(OpKey) == 64 && offsetof(OpKey, m) == 16 && offsetof(OpKey, comm) == 40, "wire layout");
 static_assert(sizeof(OpEntry) == 128 && offsetof(OpEntry, calls) == 72, "wire layout");
@@ -285,7 +322,10 @@ static_assert(offsetof(SegmentHeader, health) == 448 && offsetof(SegmentHeader, 
 static_assert(offsetof(Segment, ops) == 4096, "wire layout");
 static_assert(offsetof(Segment, comms) == 4096 + 128 * 1024, "wire layout");
 static_assert(offsetof(Segment, ring) == 4096 + 128 * 1024 + 64 * 1024, "wire layout");
-static_assert(sizeof(Segment) == 4096 + 128 * 1024 + 64 * 1024 + 1280 * 1024, "wire layout");
+static_assert(offsetof(SegmentHeader, thread_owners) == 704, "wire layout");
+static_assert(offsetof(Segment, threads) == 4096 + 128 * 1024 + 64 * 1024 + 1280 * 1024, "wire layout");
+static_assert(sizeof(ThreadCounts) == 16 * 1024 && sizeof(Segment) == offsetof(Segment, threads) + 512 * 1024,
+              "wire layout");
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(std::atomic<uint64_t>) == 8,
               "wire layout");
 

@@ -163,9 +163,9 @@ void Collector::add_event(Timed& timed, const wire::Event& event, base::MonoNs n
   RankTiming& t = timed.timing;
   const wire::OpEntry& op = memory.ops[event.op];
   const double seconds = static_cast<double>(event.duration_ns) * 1e-9;
-  const uint64_t calls = op.calls.load();
+  const wire::OpSums sums = wire::totals_of(memory, event.op);
   // All calls of one entry do the same work, so each has an equal share of the entry's total.
-  const double work = calls == 0 ? 0 : static_cast<double>(op.work.load()) / static_cast<double>(calls);
+  const double work = sums.calls == 0 ? 0 : static_cast<double>(sums.work) / static_cast<double>(sums.calls);
   RecentKey key{.op_class = static_cast<wire::OpClass>(op.key.op_class)};
   RecentSeries::Sample sample{.at = now, .us = seconds * 1e6, .work = work};
   RecentSeries labels;
@@ -214,17 +214,20 @@ void Collector::mark(Timed& timed, base::MonoNs now) const {
     return;
   }
   Mark mark{.at = now};
-  for (const wire::OpEntry& op : timed.segment.memory().ops) {
+  const wire::Segment& memory = timed.segment.memory();
+  for (uint32_t i = 0; i < wire::kOpSlots; ++i) {
+    const wire::OpEntry& op = memory.ops[i];
     const auto op_class = static_cast<wire::OpClass>(op.key.op_class);
     if (!is_ready(op)) {
       continue;
     }
+    const wire::OpSums sums = wire::totals_of(memory, i);
     if (op_class == wire::OpClass::collective) {
-      mark.collectives += op.calls.load();
+      mark.collectives += sums.calls;
     } else if (op_class == wire::OpClass::matmul) {
-      mark.flop += static_cast<double>(op.work.load());
+      mark.flop += static_cast<double>(sums.work);
       if (keep_shapes_) {
-        mark.shape_calls[shape_of(op.key)] += op.calls.load();
+        mark.shape_calls[shape_of(op.key)] += sums.calls;
       }
     }
   }
@@ -306,7 +309,8 @@ void Collector::refresh(Timed& timed) {
     const wire::OpEntry& op = memory.ops[i];
     if (is_ready(op)) {
       const auto how = t.how_by_op.find(i);
-      t.ops.push_back({op.key, op.calls, op.work, op.captured, op.timed, op.timed_ns, op.timed_work,
+      const wire::OpSums sums = wire::totals_of(memory, i);
+      t.ops.push_back({op.key, sums.calls, sums.work, op.captured, op.timed, op.timed_ns, op.timed_work,
                        how == t.how_by_op.end() ? wire::CollectiveHow{} : how->second});
     }
   }

@@ -30,9 +30,9 @@ Storage::Done EventWriter::note_failure() const {
 
 void EventWriter::define(uint32_t op, const wire::Segment& memory) {
   const wire::OpEntry& entry = memory.ops[op];
-  const uint64_t calls = entry.calls.load();
+  const wire::OpSums sums = wire::totals_of(memory, op);
   // Calls of one entry are alike.
-  encoder_.define(op, entry.key, calls == 0 ? 0 : entry.work.load() / calls);
+  encoder_.define(op, entry.key, sums.calls == 0 ? 0 : sums.work / sums.calls);
 }
 
 void EventWriter::add(const wire::Event& event, const wire::Segment& memory) {

@@ -196,9 +196,10 @@ std::optional<Finding> own_plugin() {
   const bool none = ::strcasecmp(plugin, "none") == 0;
   return Finding{
       .check = "nccl",
-      .text = fmt::format("{} is set ({}): {}", wire::kNcclPluginEnv, base::sanitize(plugin),
-                          none ? "collectives are timed by events on their streams"
-                               : "with --timing, that plugin gets its events through the preload library")};
+      .text = fmt::format(
+          "{} is set ({}): {}", wire::kNcclPluginEnv, base::sanitize(plugin),
+          none ? "collectives are timed by events on their streams"
+               : "unless --timing is off, that plugin gets its events through the preload library")};
 }
 
 // With less space the preload library does not ask NCCL for times: NCCL would crash.

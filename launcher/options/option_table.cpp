@@ -181,7 +181,7 @@ constexpr OptionSpec kRun[] = {
      .kind = ValueKind::choice,
      .metavar = "LEVEL",
      .words = "off light full",
-     .default_text = "off",
+     .default_text = "light",
      .group = kTiming,
      .help = "time matmuls, collectives and memory operations of ranks that use a GPU; light: within the "
              "overhead budget",
@@ -217,7 +217,7 @@ constexpr OptionSpec kRun[] = {
      .default_text = "auto",
      .group = kTiming,
      .help = "serve /metrics on this port of 127.0.0.1, or on the next free port; auto: 18889, once a rank "
-             "uses a GPU",
+             "is known",
      .scope = Scope::everywhere},
     {.name = "shape-metrics",
      .kind = ValueKind::on_off,

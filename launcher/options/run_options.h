@@ -67,11 +67,11 @@ struct RunOptions {
   std::string preload_path;  // empty: the one that belongs to this xpurun
 
   // Timing
-  Timing timing = Timing::off;
+  Timing timing = Timing::light;
   NcclProfiler nccl_profiler = NcclProfiler::automatic;
   double overhead_budget = 0.001;  // most of a thread's time that light timing may cost
   Peaks peaks;                     // what devices can do
-  int metrics_port = 0;            // 0: kMetricsPort, from the first GPU call on; kNoPort: no /metrics at all
+  int metrics_port = 0;            // 0: kMetricsPort, once a rank is known; kNoPort: no /metrics at all
 
   bool shape_metrics = false;                 // the older atorch_* names too, one family a shape
   uint64_t event_bytes = uint64_t{64} << 20;  // of each rank's event files; 0: none

@@ -255,7 +255,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.verbosity = verbosity(settings, read);
   out.preload = read.is_on("preload", out.preload);
   out.preload_path = read.text("preload-library", out.preload_path);
-  out.timing = timing_named(read.text("timing", "off"));
+  out.timing = timing_named(read.text("timing", "light"));
   out.nccl_profiler = profiler_named(read.text("nccl-profiler", "auto"));
   out.overhead_budget = share_of(read.text("overhead-budget", "0.1%")).value_or(out.overhead_budget);
   if (const std::string peak = read.text("peak", ""); !peak.empty()) {

@@ -194,6 +194,7 @@ class Supervisor {
   Collector collector_;
   EventFiles event_files_;
   HttpServer http_;
+  bool metrics_begun_ = false;  // listening has been tried
   HttpServer control_http_;
 
   std::optional<LogRelay> relay_;

@@ -1,5 +1,5 @@
 // Supervisor: timing. Gives ranks their shared memory when they first use a GPU, drains it, and serves what
-// it says. Until a rank uses a GPU nothing of this runs and nothing listens, unless a port was asked for.
+// it says. Metrics are served as soon as a rank is known, with or without a GPU.
 #include "common/base/output/log.h"
 #include "launcher/collect/ledger_findings.h"
 #include "launcher/collect/timing_json.h"
@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -32,19 +33,18 @@ std::string environment_or(std::initializer_list<const char*> names) {
 }  // namespace
 
 void Supervisor::start_metrics() {
-  const bool wanted = options_.metrics_port != kNoPort && http_.port() == 0;
-  if (!wanted) {
+  if (options_.metrics_port == kNoPort || std::exchange(metrics_begun_, true)) {
     return;
   }
-  const int port = options_.metrics_port > 0 ? options_.metrics_port : kMetricsPort;
-  if (const auto listening = http_.listen(port); !listening) {
-    base::log_warn("no /metrics: {}", base::to_line(listening.error()));
+  const bool asked_for = options_.metrics_port > 0;
+  if (const auto listening = http_.listen(asked_for ? options_.metrics_port : kMetricsPort); !listening) {
+    const std::string why = base::to_line(listening.error());
+    asked_for ? base::log_warn("no /metrics: {}", why) : base::log_info("no /metrics: {}", why);
     return;
   }
   journal_.manifest().metrics = fmt::format("http://127.0.0.1:{}/metrics", http_.port());
   base::log_info("metrics at {}", journal_.manifest().metrics);
-  // Where everybody would look for it, nobody need be told.
-  if (options_.verbosity >= 0 && (options_.metrics_port > 0 || http_.port() != kMetricsPort)) {
+  if (options_.verbosity >= 0 && asked_for) {
     say(fmt::format("metrics at {}", journal_.manifest().metrics));
   }
   journal_.changed();

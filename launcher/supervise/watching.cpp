@@ -36,6 +36,9 @@ void Supervisor::discover() {
       journal_.changed();
     }
   }
+  if (!watches_.empty()) {
+    start_metrics();
+  }
   // A process that was taken for the rank until its child turned out to be.
   std::erase_if(watches_, [&](const auto& entry) {
     const TrackedProcess* p = table_.find(entry.first);

@@ -8,10 +8,20 @@
 
 namespace xpurun::preload {
 
-uint64_t now_ns() {
+namespace {
+uint64_t reading_of(clockid_t clock) {
   timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return static_cast<uint64_t>(now.tv_sec) * kNsPerSecond + static_cast<uint64_t>(now.tv_nsec);
+}
+}  // namespace
+
+uint64_t now_ns() {
+  return reading_of(CLOCK_MONOTONIC);
+}
+
+uint64_t coarse_now_ns() {
+  return reading_of(CLOCK_MONOTONIC_COARSE);
 }
 
 // The sleep goes through syscall(2): nanosleep(3) and ppoll(2) of the C library are cancellation points, and

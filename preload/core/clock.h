@@ -12,6 +12,10 @@ inline constexpr uint64_t kNsPerSecond = 1'000'000'000;
 // CLOCK_MONOTONIC. glibc answers from the vDSO, about 20 ns without a system call.
 uint64_t now_ns();
 
+// The same clock as of the kernel's last tick, up to some ms late, and never later than now_ns(). A quarter
+// of the cost: no counter of the CPU is read.
+uint64_t coarse_now_ns();
+
 // Sleeps until the deadline. Signals do not shorten the sleep.
 void sleep_until(uint64_t deadline_ns);
 

@@ -3,7 +3,7 @@
 namespace xpurun::preload {
 
 constinit State g_state;
-__thread uint32_t t_inside = 0;
+__thread ThreadState t_thread = {};
 
 namespace {
 

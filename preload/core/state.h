@@ -11,16 +11,28 @@
 
 namespace xpurun::preload {
 
-struct State {
+// One cache line: between two hooked calls the program's own work has driven most of them out.
+struct alignas(64) State {
   std::atomic<wire::Level> level{wire::Level::off};
-  std::atomic<wire::Segment*> segment{nullptr};
   std::atomic<bool> host_events{false};
+  std::atomic<wire::Segment*> segment{nullptr};
+  std::atomic<int32_t> captures{0};  // stream captures under way (record/capture.h)
+  std::atomic<uint32_t> sample{1};   // one call in so many is timed (record/sampling.h)
+  std::atomic<uint32_t> mark{1};     // one collective in so many gets a completion event
+  std::atomic<uint32_t> untimed{0};  // ToRank::untimed, as of the poller's last round
   std::atomic<uint32_t> times_off{0};
 };
 // Hidden: an access from the library is one instruction, without a look into the GOT.
 __attribute__((visibility("hidden"))) extern State g_state;
-// How many hooked functions the thread is inside of.
-__attribute__((visibility("hidden"))) extern __thread uint32_t t_inside;
+
+// The same of a thread. Zero is the beginning.
+struct alignas(64) ThreadState {
+  uint32_t inside;             // hooked functions that the thread is inside of
+  uint32_t counted_calls;      // for the choice of those whose cost is measured (record/own_cost.h)
+  wire::ThreadCounts* counts;  // the thread's place (record/counts.h); nullptr: none, or not asked for yet
+  uint32_t calls_without;      // without a place
+};
+__attribute__((visibility("hidden"))) extern __thread ThreadState t_thread;
 
 // The level in force, as of the poller's last round.
 inline wire::Level level() {
@@ -39,7 +51,7 @@ inline bool are_host_events_wanted() {
 // True if the calling thread may count and time. False inside a hooked function: the calls that a vendor
 // library makes of itself belong to the call of the program.
 inline bool may_record() {
-  return is_timing_on() && t_inside == 0;
+  return is_timing_on() && t_thread.inside == 0;
 }
 
 // nullptr until attached. Valid until the process ends.
@@ -74,10 +86,10 @@ void hooked_for_the_first_time();
 // Marks the thread as being inside a vendor function.
 class Inside {
  public:
-  Inside() { ++t_inside; }
+  Inside() { ++t_thread.inside; }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
-  ~Inside() { --t_inside; }
+  ~Inside() { --t_thread.inside; }
 };
 
 inline void add(std::atomic<uint64_t>& counter, uint64_t amount) {

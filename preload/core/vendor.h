@@ -65,6 +65,8 @@ inline constexpr int kDescEpilogue = 7;
 inline constexpr int kDescScaleA = 17;
 inline constexpr int kDescScaleB = 18;
 inline constexpr int kOrderRow = 1;
+// Of cublasLtMatrixLayoutOpaque_t, 8 bytes each.
+inline constexpr int kLayoutWords = 8;
 
 // cudaDataType_t
 inline constexpr int kR32F = 0;

@@ -5,6 +5,8 @@
 #pragma once
 
 #include "preload/core/vendor.h"
+#include "preload/record/own_cost.h"
+#include "preload/record/sampling.h"
 #include "preload/record/timed_call.h"
 
 namespace xpurun::preload {
@@ -30,20 +32,45 @@ inline KernelLaunch launch_of(CuLaunchKernel*, void* function, unsigned x, unsig
 inline KernelLaunch launch_of(CuLaunchKernelEx*, const void* config, void* function, void**, void**) { return launch_of(function, config); }
 // clang-format on
 
-Ticket begin_kernel(wire::Api api, const KernelLaunch& launch);
-void end_kernel(const Ticket& ticket, Outcome outcome);
+// Launches of one function with about the same number of blocks take about the same time. At most this many
+// kinds are told apart, so that kernels never fill the table of operations; kinds that hash alike share an
+// entry.
+inline constexpr uint32_t kKernelKinds = 256;
+// By kind: index of its operation + 1; 0: not entered yet.
+__attribute__((visibility("hidden"))) extern std::atomic<uint32_t> g_kernel_entries[kKernelKinds];
+uint32_t enter_kernel(wire::Api api, uint32_t kind);
+
+constexpr uint64_t mixed(uint64_t n) {
+  n = (n ^ n >> 32) * 0x9e3779b97f4a7c15;
+  return n ^ n >> 29;
+}
+
+inline uint32_t kernel_entry(wire::Api api, const KernelLaunch& launch) {
+  const auto size = static_cast<uint64_t>(launch.blocks == 0 ? 0 : 64 - __builtin_clzll(launch.blocks));
+  const uint64_t which = reinterpret_cast<uintptr_t>(launch.function) >> 4;
+  const auto kind =
+      static_cast<uint32_t>(mixed(which ^ size << 48 ^ static_cast<uint64_t>(api) << 56) % kKernelKinds);
+  const uint32_t known = g_kernel_entries[kind].load(std::memory_order_relaxed);
+  return known != 0 ? known - 1 : enter_kernel(api, kind);
+}
+
+// Drawn at random by the number of the launch: programs repeat the same launches, so that every n-th launch
+// would always be the same kernel. The first launch of a kind is never a sample: CUDA loads the kernel's code
+// then (lazy loading), which can take milliseconds.
+inline Turn turn_of_kernel(uint32_t entry) {
+  const uint64_t number = calls_counted_here(entry);
+  const bool drawn = is_turn_to_time(mixed(mixed(number)), wire::OpClass::kernel);
+  return number != 0 && drawn ? Turn::time : Turn::count;
+}
 
 struct KernelCall {
   template <wire::Api kApi, typename... A>
   static int call(int (*real)(A...), A... args) {
-    const Ticket ticket = begin_kernel(kApi, launch_of(real, args...));
-    int result = 0;
-    {
-      const Inside inside;
-      result = real(args...);
-    }
-    end_kernel(ticket, outcome_of(result));
-    return result;
+    const uint64_t cost_began_ns = cost_begins();
+    const KernelLaunch launch = launch_of(real, args...);
+    const uint32_t entry = kernel_entry(kApi, launch);
+    return call_counted(real, {entry, launch.stream, nullptr, 0}, turn_of_kernel(entry), cost_began_ns,
+                        args...);
   }
 };
 

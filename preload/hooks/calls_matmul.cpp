@@ -2,6 +2,8 @@
 
 #include "preload/core/resolve.h"
 
+#include <string.h>
+
 namespace xpurun::preload {
 
 namespace {
@@ -50,6 +52,63 @@ class Attributes {
   void* object_;
 };
 
+// What a layout says of the problem.
+struct LayoutFacts {
+  int type;
+  int64_t rows;
+  int64_t columns;
+  int64_t batch;
+  bool is_row_major;
+};
+
+// A layout is 64 bytes that tell everything (cublasLtMatrixLayoutOpaque_t). Programs make new layouts for
+// each call, but with the same contents, and each question costs a call: the thread remembers the answers.
+struct alignas(64) KnownLayout {
+  uint64_t words[kLayoutWords];
+  LayoutFacts facts;
+  bool is_known;
+};
+constexpr uint32_t kKnownLayoutBits = 4;
+__thread KnownLayout t_layouts[1U << kKnownLayoutBits];
+constexpr uint64_t kMixers[kLayoutWords] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb,
+                                            0xd6e8feb86659fd93, 0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53,
+                                            0xd1342543de82ef95, 0xaf251af3b0f025b5};
+
+const LayoutFacts& facts_of(LtGetAttribute* get, void* layout) {
+  static constexpr LayoutFacts kNothing{0, 0, 0, 1, false};
+  if (layout == nullptr || get == nullptr) {
+    return kNothing;
+  }
+  uint64_t words[kLayoutWords];
+  memcpy(words, layout, sizeof(words));
+  // Products that do not wait for each other.
+  uint64_t sum = 0;
+  for (int i = 0; i < kLayoutWords; ++i) {
+    sum += words[i] * kMixers[i];
+  }
+  KnownLayout& known = t_layouts[sum >> (64 - kKnownLayoutBits)];
+  uint64_t differing = known.is_known ? 0 : 1;
+  for (int i = 0; i < kLayoutWords; ++i) {
+    differing |= known.words[i] ^ words[i];
+  }
+  if (differing != 0) {
+    const Attributes attributes(get, layout);
+    known.facts = {static_cast<int>(attributes.value<uint32_t>(kLayoutType, 0)),
+                   static_cast<int64_t>(attributes.value<uint64_t>(kLayoutRows, 0)),
+                   static_cast<int64_t>(attributes.value<uint64_t>(kLayoutCols, 0)),
+                   attributes.value<int32_t>(kLayoutBatch, 1),
+                   attributes.value<int32_t>(kLayoutOrder, 0) == kOrderRow};
+    memcpy(known.words, words, sizeof(words));
+    known.is_known = true;
+  }
+  return known.facts;
+}
+
+// Matrices of these types have no scale.
+bool is_plain(int type) {
+  return type == kR32F || type == kR64F || type == kR16F || type == kR16BF;
+}
+
 uint8_t byte(int value) {
   return static_cast<uint8_t>(value);
 }
@@ -84,28 +143,28 @@ CallInfo describe_lt_matmul(void* desc, void* a, void* b, void* c, void* d, void
   LtGetAttribute* of_layout =
       library_function(layout_getter, "libcublasLt.so", "cublasLtMatrixLayoutGetAttribute");
   const Attributes matmul(of_desc, desc);
-  const Attributes layout_a(of_layout, a);
-  const Attributes layout_b(of_layout, b);
-  const Attributes layout_c(of_layout, c);
-  const Attributes layout_d(of_layout, d);
+  const LayoutFacts layout_a = facts_of(of_layout, a);
+  const LayoutFacts layout_b = facts_of(of_layout, b);
+  const LayoutFacts layout_c = facts_of(of_layout, c);
+  const LayoutFacts layout_d = facts_of(of_layout, d);
   Problem p{};
   p.ta = matmul.value<int32_t>(kDescTransA, 0);
   p.tb = matmul.value<int32_t>(kDescTransB, 0);
-  p.m = static_cast<int64_t>(layout_d.value<uint64_t>(kLayoutRows, 0));
-  p.n = static_cast<int64_t>(layout_d.value<uint64_t>(kLayoutCols, 0));
-  p.k = static_cast<int64_t>(layout_a.value<uint64_t>(p.ta == 0 ? kLayoutCols : kLayoutRows, 0));
-  p.batch = layout_d.value<int32_t>(kLayoutBatch, 1);
-  p.type_a = static_cast<int>(layout_a.value<uint32_t>(kLayoutType, 0));
-  p.type_b = static_cast<int>(layout_b.value<uint32_t>(kLayoutType, 0));
-  p.type_c = static_cast<int>(layout_c.value<uint32_t>(kLayoutType, 0));
+  p.m = layout_d.rows;
+  p.n = layout_d.columns;
+  p.k = p.ta == 0 ? layout_a.columns : layout_a.rows;
+  p.batch = layout_d.batch;
+  p.type_a = layout_a.type;
+  p.type_b = layout_b.type;
+  p.type_c = layout_c.type;
   p.compute = matmul.value<int32_t>(kDescComputeType, 0);
   CallInfo info = describe_matmul(wire::Api::cublasLtMatmul, nullptr, p);
   info.stream = stream;
-  info.key.dtype[3] = byte(static_cast<int>(layout_d.value<uint32_t>(kLayoutType, 0)));
+  info.key.dtype[3] = byte(layout_d.type);
   info.key.epilogue = static_cast<uint16_t>(matmul.value<uint32_t>(kDescEpilogue, 1));
-  const bool scaled_a = matmul.value<void*>(kDescScaleA, nullptr) != nullptr;
-  const bool scaled_b = matmul.value<void*>(kDescScaleB, nullptr) != nullptr;
-  const bool row_major = layout_d.value<int32_t>(kLayoutOrder, 0) == kOrderRow;
+  const bool scaled_a = !is_plain(p.type_a) && matmul.value<void*>(kDescScaleA, nullptr) != nullptr;
+  const bool scaled_b = !is_plain(p.type_b) && matmul.value<void*>(kDescScaleB, nullptr) != nullptr;
+  const bool row_major = layout_d.is_row_major;
   info.key.flags = byte((scaled_a ? wire::kOpScaleA : 0) | (scaled_b ? wire::kOpScaleB : 0) |
                         (row_major ? wire::kOpRowMajor : 0));
   return info;

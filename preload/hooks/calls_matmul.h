@@ -4,6 +4,7 @@
 #pragma once
 
 #include "preload/core/vendor.h"
+#include "preload/record/own_cost.h"
 #include "preload/record/timed_call.h"
 
 namespace xpurun::preload {
@@ -87,17 +88,20 @@ template <int kType>
 struct PlainGemm {
   template <wire::Api kApi, typename... A>
   static int call(int (*real)(void*, A...), void* handle, A... args) {
-    return call_timed(real, describe_matmul(kApi, handle, problem_of(kType, real, handle, args...)), handle,
+    const uint64_t cost_began_ns = cost_begins();
+    return call_timed(real, cost_began_ns,
+                      describe_matmul(kApi, handle, problem_of(kType, real, handle, args...)), handle,
                       args...);
   }
   template <wire::Api kApi, typename I>
   static int call(GemmGrouped<I>* real, void* handle, const int* ta, const int* tb, const I* m, const I* n,
                   const I* k, const void* alpha, const void* const* a, const I* lda, const void* const* b,
                   const I* ldb, const void* beta, void* const* c, const I* ldc, I groups, const I* sizes) {
+    const uint64_t cost_began_ns = cost_begins();
     const CallInfo info = describe_grouped(kApi, handle, ta, tb, m, n, k, groups, sizes, kType, kType, kType,
                                            compute_of(kType));
-    return call_timed(real, info, handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, groups,
-                      sizes);
+    return call_timed(real, cost_began_ns, info, handle, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
+                      groups, sizes);
   }
 };
 
@@ -105,18 +109,20 @@ struct PlainGemm {
 struct TypedGemmCall {
   template <wire::Api kApi, typename... A>
   static int call(int (*real)(void*, A...), void* handle, A... args) {
-    return call_timed(real, describe_matmul(kApi, handle, problem_of(real, handle, args...)), handle,
-                      args...);
+    const uint64_t cost_began_ns = cost_begins();
+    return call_timed(real, cost_began_ns, describe_matmul(kApi, handle, problem_of(real, handle, args...)),
+                      handle, args...);
   }
   template <wire::Api kApi, typename I>
   static int call(GemmGroupedEx<I>* real, void* handle, const int* ta, const int* tb, const I* m, const I* n,
                   const I* k, const void* alpha, const void* const* a, int a_type, const I* lda,
                   const void* const* b, int b_type, const I* ldb, const void* beta, void* const* c,
                   int c_type, const I* ldc, I groups, const I* sizes, int compute) {
+    const uint64_t cost_began_ns = cost_begins();
     const CallInfo info =
         describe_grouped(kApi, handle, ta, tb, m, n, k, groups, sizes, a_type, b_type, c_type, compute);
-    return call_timed(real, info, handle, ta, tb, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c,
-                      c_type, ldc, groups, sizes, compute);
+    return call_timed(real, cost_began_ns, info, handle, ta, tb, m, n, k, alpha, a, a_type, lda, b, b_type,
+                      ldb, beta, c, c_type, ldc, groups, sizes, compute);
   }
 };
 
@@ -127,9 +133,10 @@ struct LtCall {
   static int call(LtMatmul* real, void* handle, void* desc, const void* alpha, const void* a, void* a_layout,
                   const void* b, void* b_layout, const void* beta, const void* c, void* c_layout, void* d,
                   void* d_layout, const void* algo, void* workspace, size_t workspace_bytes, void* stream) {
+    const uint64_t cost_began_ns = cost_begins();
     const CallInfo info = describe_lt_matmul(desc, a_layout, b_layout, c_layout, d_layout, stream);
-    return call_timed(real, info, handle, desc, alpha, a, a_layout, b, b_layout, beta, c, c_layout, d,
-                      d_layout, algo, workspace, workspace_bytes, stream);
+    return call_timed(real, cost_began_ns, info, handle, desc, alpha, a, a_layout, b, b_layout, beta, c,
+                      c_layout, d, d_layout, algo, workspace, workspace_bytes, stream);
   }
 };
 

@@ -5,6 +5,7 @@
 #include "preload/core/clock.h"
 #include "preload/core/vendor.h"
 #include "preload/record/capture.h"
+#include "preload/record/own_cost.h"
 #include "preload/record/timed_call.h"
 
 namespace xpurun::preload {
@@ -53,16 +54,13 @@ struct MemoryCall {
   template <wire::Api kApi, typename... A>
   static int call(int (*real)(A...), A... args) {
     const MemoryOp op = memory_of(real, args...);
+    const uint64_t cost_began_ns = op.on_stream ? cost_begins() : 0;
     const CallInfo info = describe_memory(kApi, op);
     if (op.on_stream) {
-      return call_timed(real, info, args...);
+      return call_timed(real, cost_began_ns, info, args...);
     }
     const uint64_t begin = now_ns();
-    int result = 0;
-    {
-      const Inside inside;
-      result = real(args...);
-    }
+    const int result = call_inside(real, args...);
     if (result == 0 && is_timing_on()) {
       count_host_call(info, begin, now_ns());
       if (kApi == wire::Api::cudaMalloc) {
@@ -76,10 +74,11 @@ struct MemoryCall {
 struct GraphCall {
   template <wire::Api kApi>
   static int call(CudaGraphLaunch* real, void* graph, void* stream) {
+    const uint64_t cost_began_ns = cost_begins();
     CallInfo info = describe_memory(kApi, {0, 0, nullptr, stream, true});
     info.key.op_class = static_cast<uint8_t>(wire::OpClass::graph);
     info.key.k = static_cast<int64_t>(reinterpret_cast<uintptr_t>(graph));
-    return call_timed(real, info, graph, stream);
+    return call_timed(real, cost_began_ns, info, graph, stream);
   }
 };
 

@@ -69,12 +69,6 @@ struct GroupCall {
   }
 };
 
-template <typename Function, typename... A>
-int call_inside(Function* real, A... args) {
-  const Inside inside;
-  return real(args...);
-}
-
 struct CommCall {
   template <wire::Api kApi>
   static int call(NcclInit* real, void** comm, int nranks, NcclUniqueId id, int rank) {

@@ -35,6 +35,7 @@ struct CollectiveTicket {
   uint32_t event;           // whose start is recorded, or kNoEvent
   uint32_t record;          // that NCCL is asked about, or kNoRecord
   int32_t device;           // of the event
+  bool sample;              // its turn to be timed
   bool asked;               // stop_asking_nccl() is due
   wire::CollectiveHow how;  // as NCCL reported it during the call
 };

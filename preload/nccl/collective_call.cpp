@@ -8,14 +8,16 @@
 #include "preload/nccl/ledger.h"
 #include "preload/nccl_profiler/profiler.h"
 #include "preload/record/capture.h"
+#include "preload/record/counts.h"
 #include "preload/record/op_table.h"
+#include "preload/record/own_cost.h"
 
 namespace xpurun::preload {
 
 namespace {
 
-// The library's cost is measured on one collective in 16.
-constexpr uint32_t kCollectiveCostEvery = 16;
+// The library's cost is measured on one collective in 64.
+constexpr uint32_t kCollectiveCostEvery = 64;
 
 __thread uint32_t t_calls;
 
@@ -30,7 +32,7 @@ void ask_nccl(CollectiveTicket& ticket, const Collective& call) {
   // NCCL reports no collective of a single rank or of zero elements: there is no kernel.
   const bool alone = comm_at(ticket.comm).nranks.load(std::memory_order_relaxed) == 1;
   const bool describes = profiler_use() == ProfilerUse::describes && group_here().depth == 0;
-  if (is_made_of_sends(call.api) || alone || call.count == 0 || !is_sample(ticket) ||
+  if (!ticket.sample || is_made_of_sends(call.api) || alone || call.count == 0 ||
       !(describes || nccl_times(ticket))) {
     return;
   }
@@ -48,10 +50,12 @@ void ask_nccl(CollectiveTicket& ticket, const Collective& call) {
 }
 
 void launched(const CollectiveTicket& ticket, uint64_t collectives, uint64_t point_to_point) {
-  const uint64_t begin = now_ns();
-  collectives_launched(comm_at(ticket.comm), collectives, point_to_point, ticket.info.stream, begin);
-  if (ticket.begin_cost_ns != 0) {
-    add(segment()->header.health.own_ns, (ticket.begin_cost_ns + now_ns() - begin) * kCollectiveCostEvery);
+  const bool measured = ticket.begin_cost_ns != 0;
+  const uint64_t begin = measured ? warm_now_ns() : 0;
+  collectives_launched(comm_at(ticket.comm), collectives, point_to_point, ticket.info.stream,
+                       coarse_now_ns());
+  if (measured) {
+    counted(ticket.begin_cost_ns + now_ns() - begin, kCollectiveCostEvery);
   }
   record_end(ticket, collectives + point_to_point == 1);
 }
@@ -64,8 +68,7 @@ Launched launched_when(int result) {
 }  // namespace
 
 CollectiveTicket collective_begins(const Collective& call) {
-  wire::Segment& shared = *segment();
-  const bool measure = ++t_calls % kCollectiveCostEvery == 0;
+  const uint64_t cost_began_ns = ++t_calls % kCollectiveCostEvery == 0 ? warm_now_ns() : 0;
   CollectiveTicket ticket{};
   const Group& group = group_here();
   if (is_made_of_sends(call.api)) {
@@ -74,30 +77,31 @@ CollectiveTicket collective_begins(const Collective& call) {
   ticket.event = kNoEvent;
   ticket.record = kNoRecord;
   ticket.device = -1;
-  ticket.call_ns = now_ns();
   ticket.comm = comm_of(call.comm);
   if (ticket.comm == wire::kNoComm) {
     return ticket;
   }
   wire::CommEntry& comm = comm_at(ticket.comm);
   ticket.info = describe_collective(call, ticket.comm, comm.nranks.load(std::memory_order_relaxed));
-  ticket.op = find_op(shared, ticket.info.key);
-  wire::OpEntry& op = shared.ops[ticket.op];
+  ticket.op = find_op_again(ticket.info.key);
   if (is_captured(call.stream)) {
     note_capture(ticket.comm);
-    add(op.captured, 1);
-    add(shared.header.health.captured, 1);
+    add(segment()->ops[ticket.op].captured, 1);
+    add(segment()->header.health.captured, 1);
     ticket.comm = wire::kNoComm;
     return ticket;
   }
+  // The ledger is read to see who waits for whom, for which the last tick is as good as the clock.
+  const uint64_t now = coarse_now_ns();
   if (is_point_to_point(call.api)) {
-    point_to_point_called(comm, call.api == wire::Api::ncclSend, ticket.call_ns);
+    point_to_point_called(comm, call.api == wire::Api::ncclSend, now);
   } else {
-    ticket.sequence = collective_called(comm, ticket.info.key, ticket.call_ns);
+    ticket.sequence = collective_called(comm, ticket.info.key, now);
   }
-  add(op.calls, 1);
-  add(op.work, ticket.info.work);
-  ticket.begin_cost_ns = measure ? now_ns() - ticket.call_ns : 0;
+  count_call(ticket.op, ticket.info.work);
+  ticket.sample = is_sample(ticket);
+  ticket.begin_cost_ns = cost_began_ns != 0 ? now_ns() - cost_began_ns : 0;
+  ticket.call_ns = ticket.sample || level() == wire::Level::full ? now_ns() : now;
   if (group.depth == 0) {
     record_start(ticket);
   }

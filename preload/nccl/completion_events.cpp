@@ -4,6 +4,7 @@
 #include "preload/cuda/cuda_api.h"
 #include "preload/cuda/cuda_env.h"
 #include "preload/nccl_profiler/profiler.h"
+#include "preload/record/counts.h"
 #include "preload/record/own_cost.h"
 #include "preload/record/sampling.h"
 
@@ -46,9 +47,8 @@ bool nccl_times(const CollectiveTicket& ticket) {
 }
 
 bool is_sample(const CollectiveTicket& ticket) {
-  const wire::OpEntry& op = segment()->ops[ticket.op];
   const uint64_t number =
-      ticket.sequence != 0 ? ticket.sequence : op.calls.load(std::memory_order_relaxed) + op.hash;
+      ticket.sequence != 0 ? ticket.sequence : calls_counted_here(ticket.op) + segment()->ops[ticket.op].hash;
   return is_turn_to_time(number, wire::OpClass::collective);
 }
 
@@ -58,7 +58,7 @@ void note_capture(uint32_t comm) {
 
 void record_start(CollectiveTicket& ticket) {
   // Timing events cost overlap where all streams share a hardware queue.
-  if (streams_share_a_queue() || nccl_times(ticket) || !is_sample(ticket)) {
+  if (!ticket.sample || streams_share_a_queue() || nccl_times(ticket)) {
     return;
   }
   const uint64_t before = now_ns();

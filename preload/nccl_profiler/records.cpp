@@ -145,7 +145,7 @@ Record* join(const OwnRecords& own, const void* send, const void* receive, int r
   }
   // A thread of NCCL's may launch the collective before the call that asked for it has returned, while the
   // record is still expected by the calling thread.
-  const bool is_nccls = t_inside == 0;
+  const bool is_nccls = t_thread.inside == 0;
   for (uint32_t at = 0; (is_nccls || g_adrift.load(std::memory_order_relaxed) > 0) && at < kRecords; ++at) {
     Record& record = g_records[at];
     const RecordState state = record.state.load(std::memory_order_acquire);

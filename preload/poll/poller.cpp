@@ -79,6 +79,7 @@ class Poller {
   Budget light_budget_{kFirstPeriod};
   Budget full_budget_{1};
   uint64_t counted_ns_ = 0;
+  uint32_t round_ = 1;  // light: pauses are so many times kLightNs
   bool is_prepared_ = false;
   bool shared_queue_ = false;
 };
@@ -145,10 +146,18 @@ void Poller::count_calls(uint64_t now) {
   }
   counted_ns_ = now;
   uint64_t calls = 0;
-  for (const wire::OpEntry& op : segment()->ops) {
-    calls += op.calls.load(std::memory_order_relaxed) + op.captured.load(std::memory_order_relaxed);
+  uint64_t launches = 0;
+  for (uint32_t i = 0; i < wire::kOpSlots; ++i) {
+    const wire::OpEntry& op = segment()->ops[i];
+    if (op.state.load(std::memory_order_acquire) != static_cast<uint32_t>(wire::SlotState::ready)) {
+      continue;
+    }
+    const uint64_t called = wire::totals_of(*segment(), i).calls;
+    calls += called + op.captured.load(std::memory_order_relaxed);
+    launches += op.key.op_class == static_cast<uint8_t>(wire::OpClass::kernel) ? called : 0;
   }
   header().health.hooked_calls.store(calls);
+  header().health.kernel_launches.store(launches);
 }
 
 void Poller::keep_to_the_budget(uint64_t now) {
@@ -157,6 +166,7 @@ void Poller::keep_to_the_budget(uint64_t now) {
   const uint64_t ppm = header().to_rank.budget_ppm.load();
   const Periods periods = budget.update(now, spent(), full ? ppm * kFullBudget : ppm);
   set_periods(periods);
+  round_ = periods.round;
   header().period.store(periods.sample);
 }
 
@@ -187,6 +197,7 @@ void Poller::keep_books(uint64_t now) {
   add(health.polls, 1);
   follow_the_level();
   g_state.host_events.store(header().to_rank.host_events.load(std::memory_order_relaxed) != 0);
+  g_state.untimed.store(header().to_rank.untimed.load(std::memory_order_relaxed));
   keep_profiler_books();
   if (is_timing_on()) {
     keep_to_the_budget(now);
@@ -203,7 +214,7 @@ uint64_t Poller::pause_ns() const {
     return us * (kNsPerMs / 1000);
   }
   if (level() == wire::Level::light) {
-    return kLightNs;
+    return kLightNs * round_;
   }
   return shared_queue_ ? kSharedQueueNs : kFullNs;
 }

@@ -6,10 +6,13 @@ namespace {
 // A period is halved only if the doubled cost stays below this part of the budget: without the gap between
 // halving and doubling the periods would swing.
 constexpr double kRoom = 0.8;
-// Counting and polling cost the same however few calls are timed. This share of the budget goes to samples
+// Counting costs the same however few calls are timed. These shares of the budget go to samples and marks
 // even if counting alone exceeds the budget; otherwise a program of many small calls would never have a
-// single duration.
-constexpr double kKeptForSamples = 0.2;
+// single duration, and nobody would know in a hang how far the GPU has come.
+constexpr double kKeptForSamples = 0.1;
+constexpr double kKeptForMarks = 0.1;
+// The poller's rounds become rarer until they take no more than this share.
+constexpr double kForRounds = 0.15;
 }  // namespace
 
 Periods Budget::update(uint64_t now_ns, const Spent& spent, uint64_t ppm) {
@@ -23,22 +26,32 @@ Periods Budget::update(uint64_t now_ns, const Spent& spent, uint64_t ppm) {
     const auto since = [](uint64_t to, uint64_t from) {
       return static_cast<double>(static_cast<int64_t>(to - from));
     };
-    adapt(since(spent.sample_ns, at_begin_.sample_ns), since(spent.mark_ns, at_begin_.mark_ns),
-          since(spent.other_ns, at_begin_.other_ns),
-          static_cast<double>(elapsed) * static_cast<double>(ppm) / 1e6);
+    const double most = static_cast<double>(elapsed) * static_cast<double>(ppm) / 1e6;
+    const double poll = since(spent.poll_ns, at_begin_.poll_ns);
+    adapt_rounds(poll, most);
+    adapt_events(since(spent.sample_ns, at_begin_.sample_ns), since(spent.mark_ns, at_begin_.mark_ns),
+                 since(spent.other_ns, at_begin_.other_ns) + poll, most);
   }
   began_ns_ = now_ns;
   at_begin_ = spent;
   return periods_;
 }
 
-void Budget::adapt(double sample, double mark, double other, double most) {
+void Budget::adapt_rounds(double poll, double most) {
+  if (poll > most * kForRounds && periods_.round < kLongestRound) {
+    periods_.round *= 2;
+  } else if (periods_.round > 1 && 2 * poll < most * kForRounds * kRoom) {
+    periods_.round /= 2;
+  }
+}
+
+void Budget::adapt_events(double sample, double mark, double other, double most) {
   const double left = most - mark - other;
   const double kept = most * kKeptForSamples;
   const double for_samples = left > kept ? left : kept;
   const double all = sample + mark + other;
   if (all > most) {
-    const bool can_mark_less = periods_.mark < kLongestMark;
+    const bool can_mark_less = mark > most * kKeptForMarks && periods_.mark < kLongestMark;
     const bool can_sample_less = sample > for_samples && periods_.sample < kLongestSample;
     if (can_mark_less && (mark > sample || !can_sample_less)) {
       periods_.mark *= 2;

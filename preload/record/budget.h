@@ -1,8 +1,9 @@
 // Keeps the cost of timing below the budget. The cost of a window is the library's time on the program's
 // threads, the poller's CPU time, and what the events are taken to cost the GPU. If the cost is above the
 // budget, the sampling period of calls or the marking period of collectives doubles, whichever costs more; if
-// the cost is well below, a period halves. A fifth of the budget is for samples in any case. The poller's
-// thread alone.
+// the cost is well below, a period halves. The poller's rounds become rarer until they take a small part of
+// the budget. A tenth is for samples and a tenth for marks in any case: these are all that is spent where
+// counting alone exceeds the budget. The poller's thread alone.
 #pragma once
 
 #include <stdint.h>
@@ -13,18 +14,21 @@ namespace xpurun::preload {
 struct Spent {
   uint64_t sample_ns;  // timing events and NCCL's times: host and GPU
   uint64_t mark_ns;    // events without timing behind collectives: host and GPU
-  uint64_t other_ns;   // counting, polling
+  uint64_t poll_ns;    // CPU time of the poller
+  uint64_t other_ns;   // counting
 };
 
-// One call in `sample` is timed, one collective in `mark` gets a completion event; powers of two.
+// One call in `sample` is timed, one collective in `mark` gets a completion event, the poller's rounds are
+// `round` times as far apart as at most; powers of two.
 struct Periods {
   uint32_t sample;
   uint32_t mark;
+  uint32_t round;
 };
 
 class Budget {
  public:
-  explicit constexpr Budget(uint32_t first_sample_period) : periods_{first_sample_period, 1} {}
+  explicit constexpr Budget(uint32_t first_sample) : periods_{first_sample, 1, 1} {}
 
   // `ppm` is the allowed part of wall time. Returns the periods to use from now on.
   Periods update(uint64_t now_ns, const Spent& spent, uint64_t ppm);
@@ -34,9 +38,11 @@ class Budget {
  private:
   static constexpr uint64_t kWindowNs = 200'000'000;
   static constexpr uint32_t kLongestSample = 1u << 16;
-  static constexpr uint32_t kLongestMark = 1u << 6;
+  static constexpr uint32_t kLongestMark = 1u << 10;
+  static constexpr uint32_t kLongestRound = 4;
 
-  void adapt(double sample, double mark, double other, double most);
+  void adapt_rounds(double poll, double most);
+  void adapt_events(double sample, double mark, double other, double most);
 
   uint64_t began_ns_ = 0;
   Spent at_begin_{};

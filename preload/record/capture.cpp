@@ -4,16 +4,14 @@
 
 namespace xpurun::preload {
 
-constinit std::atomic<int32_t> g_captures{0};
-
 void capture_began() {
-  g_captures.fetch_add(1);
+  g_state.captures.fetch_add(1);
 }
 
 // Not below zero: a capture that began while timing was off is seen to end only.
 void capture_ended() {
-  int32_t now = g_captures.load();
-  while (now > 0 && !g_captures.compare_exchange_weak(now, now - 1)) {
+  int32_t now = g_state.captures.load();
+  while (now > 0 && !g_state.captures.compare_exchange_weak(now, now - 1)) {
   }
 }
 

@@ -2,8 +2,7 @@
 // becomes part of the graph, and nothing that is called runs. Any thread.
 #pragma once
 
-#include <atomic>
-#include <stdint.h>
+#include "preload/core/state.h"
 
 namespace xpurun::preload {
 
@@ -11,9 +10,8 @@ namespace xpurun::preload {
 // mode concerns all its threads.
 void capture_began();
 void capture_ended();
-__attribute__((visibility("hidden"))) extern std::atomic<int32_t> g_captures;
 inline bool a_capture_goes_on() {
-  return g_captures.load(std::memory_order_relaxed) > 0;
+  return g_state.captures.load(std::memory_order_relaxed) > 0;
 }
 
 // True if the stream is being captured. Asks CUDA only while a capture is known to go on, so that a call

@@ -13,7 +13,7 @@ namespace {
 constinit PendingQueue g_spans;
 // By function: index of its operation + 1; 0: not entered yet.
 constinit std::atomic<uint32_t> g_entries[wire::kApiCount] = {};
-__thread uint32_t t_thread = 0;
+__thread uint32_t t_thread_id = 0;
 
 uint32_t entry_of(wire::Api api) {
   std::atomic<uint32_t>& known = g_entries[static_cast<size_t>(api)];
@@ -44,14 +44,14 @@ void HostSpan::end() const {
   if (!is_timing_on()) {
     return;
   }
-  if (t_thread == 0) {
-    t_thread = static_cast<uint32_t>(syscall(SYS_gettid));
+  if (t_thread_id == 0) {
+    t_thread_id = static_cast<uint32_t>(syscall(SYS_gettid));
   }
   Pending span{};
   span.call_ns = begin_ns_;
   span.launched_ns = now_ns();
   span.op = entry_of(api_);
-  span.sequence = t_thread;
+  span.sequence = t_thread_id;
   if (!g_spans.push(span)) {
     add(segment()->header.health.queue_full, 1);
   }

@@ -80,4 +80,44 @@ uint32_t find_op(wire::Segment& segment, const wire::OpKey& key) {
   return other;
 }
 
+namespace {
+
+struct alignas(64) KnownKey {
+  uint64_t words[kWords];
+};
+
+// A step of a model has few different calls, one after the other.
+constexpr uint32_t kKnownBits = 6;
+constexpr uint32_t kKnown = 1U << kKnownBits;
+__thread KnownKey t_known[kKnown];
+__thread uint32_t t_known_op[kKnown];  // index + 1; 0: no key here
+
+// m, n and k tell most of a thread's calls apart.
+uint32_t place_of(const Words& key) {
+  const uint64_t sum = key.at[2] * 0x9e3779b97f4a7c15 + key.at[3] * 0xd1342543de82ef95 +
+                       (key.at[4] + key.at[0]) * 0xff51afd7ed558ccd;
+  return static_cast<uint32_t>(sum >> (64 - kKnownBits));
+}
+
+}  // namespace
+
+uint32_t find_op_again(const wire::OpKey& key) {
+  const Words words(key);
+  const uint32_t place = place_of(words);
+  KnownKey& known = t_known[place];
+  uint64_t differing = 0;
+  for (uint32_t i = 0; i < kWords; ++i) {
+    differing |= known.words[i] ^ words.at[i];
+  }
+  if (differing != 0 || t_known_op[place] == 0) {
+    const uint32_t found = find_op(*segment(), key);
+    if (found < kFirst) {
+      return found;  // the table is full; each such call is counted in health
+    }
+    memcpy(known.words, words.at, sizeof(known.words));
+    t_known_op[place] = found + 1;
+  }
+  return t_known_op[place] - 1;
+}
+
 }  // namespace xpurun::preload

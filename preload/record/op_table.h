@@ -10,4 +10,8 @@ namespace xpurun::preload {
 // room, the entry that collects the rest of the class.
 uint32_t find_op(wire::Segment& segment, const wire::OpKey& key);
 
+// The same in this process's segment, for calls that are likely to come again: each thread remembers the keys
+// that it has looked up last.
+uint32_t find_op_again(const wire::OpKey& key);
+
 }  // namespace xpurun::preload

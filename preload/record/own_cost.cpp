@@ -6,8 +6,6 @@
 
 namespace xpurun::preload {
 
-__thread uint32_t t_counted_calls = 0;
-
 namespace {
 
 constinit std::atomic<uint64_t> g_clock_ns{0};
@@ -16,15 +14,20 @@ wire::Health& health() {
   return segment()->header.health;
 }
 
-// What one reading of the clock takes, at least. Measured once, by whichever thread comes first.
+// What one reading of the clock takes: the mean of a series that nothing has interrupted. Measured once, by
+// whichever thread comes first.
 uint64_t clock_ns() {
   uint64_t least = g_clock_ns.load(std::memory_order_relaxed);
   if (least == 0) {
-    constexpr int kReadings = 64;
+    constexpr uint64_t kReadings = 32;
+    constexpr int kSeries = 8;
     least = UINT64_MAX;
-    for (int i = 0; i < kReadings; ++i) {
+    for (int series = 0; series < kSeries; ++series) {
       const uint64_t begin = now_ns();
-      const uint64_t took = now_ns() - begin;
+      for (uint64_t i = 1; i < kReadings; ++i) {
+        now_ns();
+      }
+      const uint64_t took = (now_ns() - begin) / kReadings;
       least = took < least ? took : least;
     }
     g_clock_ns.store(least == 0 ? 1 : least, std::memory_order_relaxed);
@@ -40,9 +43,9 @@ uint64_t warm_now_ns() {
 }
 
 // The clock readings are not part of the cost: calls that are not measured make none.
-void counted(uint64_t measured_ns) {
+void counted(uint64_t measured_ns, uint32_t every) {
   const uint64_t readings = 2 * clock_ns();
-  add(health().own_ns, (measured_ns > readings ? measured_ns - readings : 0) * kCostEvery);
+  add(health().own_ns, (measured_ns > readings ? measured_ns - readings : 0) * every);
 }
 
 void sampled(uint64_t host_ns) {
@@ -71,9 +74,8 @@ Spent spent() {
   const uint64_t samples = h.event_host_ns.load() + h.samples.load() * kPairGpuNs +
                            h.profiler_host_ns.load() + h.profiler_samples.load() * kProfilerNs;
   const uint64_t marks = h.mark_host_ns.load() + h.marks.load() * kMarkGpuNs;
-  return {samples, marks,
-          h.own_ns.load() - h.event_host_ns.load() - h.mark_host_ns.load() - h.profiler_host_ns.load() +
-              h.poller_cpu_ns.load()};
+  return {samples, marks, h.poller_cpu_ns.load(),
+          h.own_ns.load() - h.event_host_ns.load() - h.mark_host_ns.load() - h.profiler_host_ns.load()};
 }
 
 }  // namespace xpurun::preload

@@ -3,6 +3,7 @@
 // Any thread.
 #pragma once
 
+#include "preload/core/state.h"
 #include "preload/record/budget.h"
 
 #include <stdint.h>
@@ -15,20 +16,19 @@ void sampled(uint64_t host_ns);
 void marked(uint64_t host_ns);
 void profiled(uint64_t host_ns);
 
-// Of the calls that are only counted, one in 256 is measured.
-inline constexpr uint32_t kCostEvery = 256;
+// Of the calls that are only counted, one in 1024 is measured.
+inline constexpr uint32_t kCostEvery = 1024;
 
 // The time without the cache misses that the first reading after other work has.
 uint64_t warm_now_ns();
 // The begin of the measurement of a call that is only counted: the time now on one call in many, else 0, so
 // that other calls do not read the clock.
-__attribute__((visibility("hidden"))) extern __thread uint32_t t_counted_calls;
 inline uint64_t cost_begins() {
-  return ++t_counted_calls % kCostEvery == 0 ? warm_now_ns() : 0;
+  return ++t_thread.counted_calls % kCostEvery == 0 ? warm_now_ns() : 0;
 }
 // Adds a call that was only counted and took this much of the library's time, in two parts of one clock
-// reading each.
-void counted(uint64_t measured_ns);
+// reading each. `every`: one in so many such calls is measured.
+void counted(uint64_t measured_ns, uint32_t every = kCostEvery);
 
 // All costs since the process began.
 Spent spent();

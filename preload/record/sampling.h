@@ -6,16 +6,9 @@
 #include "preload/core/state.h"
 #include "preload/record/budget.h"
 
-#include <atomic>
 #include <stdint.h>
 
 namespace xpurun::preload {
-
-struct SamplingState {
-  std::atomic<uint32_t> sample{1};
-  std::atomic<uint32_t> mark{1};
-};
-__attribute__((visibility("hidden"))) extern SamplingState g_sampling;
 
 // A step launches about ten times as many kernels as matmuls, and each sample tells less. A power of two.
 inline constexpr uint64_t kKernelsRarer = 8;
@@ -24,7 +17,7 @@ void set_periods(const Periods& periods);
 
 // False if calls of this class are only to be counted.
 inline bool is_to_be_timed(wire::OpClass op_class) {
-  const uint32_t untimed = segment()->header.to_rank.untimed.load(std::memory_order_relaxed);
+  const uint32_t untimed = g_state.untimed.load(std::memory_order_relaxed);
   return (untimed >> static_cast<uint32_t>(op_class) & 1) == 0;
 }
 
@@ -32,13 +25,13 @@ inline bool is_to_be_timed(wire::OpClass op_class) {
 // the test is a mask and not a division.
 inline bool is_turn_to_time(uint64_t number, wire::OpClass op_class) {
   const uint64_t rarer = op_class == wire::OpClass::kernel ? kKernelsRarer : 1;
-  const uint64_t period = g_sampling.sample.load(std::memory_order_relaxed) * rarer;
+  const uint64_t period = g_state.sample.load(std::memory_order_relaxed) * rarer;
   return (number & (period - 1)) == 0 && is_to_be_timed(op_class);
 }
 
 // Whether the collective with this number on its communicator gets a completion event.
 inline bool is_turn_to_mark(uint64_t number) {
-  return (number & (g_sampling.mark.load(std::memory_order_relaxed) - 1)) == 0;
+  return (number & (g_state.mark.load(std::memory_order_relaxed) - 1)) == 0;
 }
 
 }  // namespace xpurun::preload

@@ -29,17 +29,19 @@ void begin_timing(Ticket& ticket, const Counted& call) {
 
 }  // namespace
 
-Ticket begin_call(const CallInfo& info) {
-  const uint64_t begin = cost_begins();
-  const uint32_t entry = find_op(*segment(), info.key);
-  const wire::OpEntry& op = segment()->ops[entry];
-  // The hash spreads the samples of different operations over the calls of a step.
-  const bool turn = is_turn_to_time(op.calls.load(std::memory_order_relaxed) + op.hash,
-                                    static_cast<wire::OpClass>(info.key.op_class));
-  return begin_counted({entry, info.stream, info.blas}, turn ? Turn::time : Turn::count, begin);
+Counted find_entry(const CallInfo& info) {
+  return {find_op_again(info.key), info.stream, info.blas, info.work};
 }
 
-Ticket begin_counted(const Counted& call, Turn turn, uint64_t cost_began_ns) {
+Turn turn_of(const CallInfo& info, uint32_t op) {
+  // Spreads the samples of different operations over the calls of a step.
+  const uint64_t shift = op * 0x9e3779b1U >> 8;
+  const bool is_turn =
+      is_turn_to_time(calls_counted_here(op) + shift, static_cast<wire::OpClass>(info.key.op_class));
+  return is_turn ? Turn::time : Turn::count;
+}
+
+Ticket begin_call(const Counted& call, Turn turn, uint64_t cost_began_ns) {
   Ticket ticket;
   ticket.op = call.op;
   if (a_capture_goes_on() && goes_into_a_graph(stream_of(call))) {
@@ -61,14 +63,12 @@ void end_call(const Ticket& ticket, uint64_t work, Outcome outcome) {
   if (ticket.op == kNoOp || !is_timing_on()) {
     return;
   }
-  wire::OpEntry& op = segment()->ops[ticket.op];
   const bool timed = ticket.event.event != kNoEvent;
   const bool succeeded = outcome == Outcome::accepted;
   const bool measured = ticket.begin_cost_ns != 0;
   const uint64_t returned = timed ? now_ns() : measured ? warm_now_ns() : 0;
-  const uint64_t number = succeeded ? op.calls.fetch_add(1, std::memory_order_relaxed) : 0;
   if (succeeded) {
-    add(op.work, work);
+    count_call(ticket.op, work);
   }
   if (!timed) {
     if (measured) {
@@ -86,7 +86,7 @@ void end_call(const Ticket& ticket, uint64_t work, Outcome outcome) {
   pending.work = work;
   pending.op = ticket.op;
   pending.comm = wire::kNoComm;
-  pending.sequence = static_cast<uint32_t>(number);
+  pending.sequence = static_cast<uint32_t>(wire::totals_of(*segment(), ticket.op).calls - 1);
   pending.timed = true;
   if (event.hand_over(pending)) {
     sampled(ticket.record_ns + now_ns() - returned);
@@ -95,9 +95,9 @@ void end_call(const Ticket& ticket, uint64_t work, Outcome outcome) {
 
 void count_host_call(const CallInfo& info, uint64_t begin_ns, uint64_t end_ns) {
   wire::Segment& shared = *segment();
-  wire::OpEntry& op = shared.ops[find_op(shared, info.key)];
-  add(op.calls, 1);
-  add(op.work, info.work);
+  const uint32_t entry = find_op_again(info.key);
+  wire::OpEntry& op = shared.ops[entry];
+  count_call(entry, info.work);
   add(op.timed, 1);
   add(op.timed_work, info.work);
   add(op.timed_ns, end_ns - begin_ns);

@@ -3,6 +3,8 @@
 
 #include "common/wire/segment.h"
 #include "preload/core/state.h"
+#include "preload/record/capture.h"
+#include "preload/record/counts.h"
 #include "preload/record/event_guard.h"
 
 #include <stdint.h>
@@ -34,32 +36,51 @@ inline Outcome outcome_of(int result) {
   return result == 0 ? Outcome::accepted : Outcome::failed;
 }
 
-// Before the call. Records the start event if the call is a sample.
-Ticket begin_call(const CallInfo& info);
-// After the call; `work` is FLOP or bytes. A call that failed is not counted.
-void end_call(const Ticket& ticket, uint64_t work, Outcome outcome);
-
-// The same for callers that find the entry of the operation themselves.
+// A call whose entry in the table of operations has been found.
 struct Counted {
   uint32_t op;
   void* stream;
   void* blas;  // as in CallInfo
+  uint64_t work;
 };
-Ticket begin_counted(const Counted& call, Turn turn, uint64_t cost_began_ns);
+Counted find_entry(const CallInfo& info);
+// Whether it is this call's turn.
+Turn turn_of(const CallInfo& info, uint32_t op);
+
+// Before the call. Records the start event if the call is a sample.
+Ticket begin_call(const Counted& call, Turn turn, uint64_t cost_began_ns);
+// After the call; `work` is FLOP or bytes. A call that failed is not counted.
+void end_call(const Ticket& ticket, uint64_t work, Outcome outcome);
 
 // Calls whose time on the host is what counts: allocations and blocking copies.
 void count_host_call(const CallInfo& info, uint64_t begin_ns, uint64_t end_ns);
 
 template <typename Function, typename... A>
-int call_timed(Function* real, const CallInfo& info, A... args) {
-  const Ticket ticket = begin_call(info);
-  int result = 0;
-  {
-    const Inside inside;
-    result = real(args...);
+int call_inside(Function* real, A... args) {
+  const Inside inside;
+  return real(args...);
+}
+
+// `cost_began_ns`: of cost_begins(), or 0.
+template <typename Function, typename... A>
+int call_counted(Function* real, const Counted& call, Turn turn, uint64_t cost_began_ns, A... args) {
+  if (turn == Turn::count && cost_began_ns == 0 && !a_capture_goes_on()) [[likely]] {
+    const int result = call_inside(real, args...);
+    if (outcome_of(result) == Outcome::accepted && is_timing_on()) {
+      count_call(call.op, call.work);
+    }
+    return result;
   }
-  end_call(ticket, info.work, outcome_of(result));
+  const Ticket ticket = begin_call(call, turn, cost_began_ns);
+  const int result = call_inside(real, args...);
+  end_call(ticket, call.work, outcome_of(result));
   return result;
+}
+
+template <typename Function, typename... A>
+int call_timed(Function* real, uint64_t cost_began_ns, const CallInfo& info, A... args) {
+  const Counted call = find_entry(info);
+  return call_counted(real, call, turn_of(info, call.op), cost_began_ns, args...);
 }
 
 }  // namespace xpurun::preload

@@ -57,7 +57,7 @@ class Control(xpurun_test.Case):
             with self.subTest(request=bad[:40]):
                 answer = self.ask(bad)
                 self.assertEqual((answer["ok"], answer["code"]), (False, "bad_request"), answer)
-        self.assertEqual(self.ask('{"cmd":"status"}')["timing"], "off")
+        self.assertEqual(self.ask('{"cmd":"status"}')["timing"], "light")
         self.assertTrue(self.ask('{"cmd":"dump"}')["dir"].startswith("dumps/1-"))
 
     def test_dump_signal(self):
@@ -122,11 +122,11 @@ class Control(xpurun_test.Case):
         )
 
     def test_ctl(self):
-        self.assertIn("timing off", self.ctl().stdout)
+        self.assertIn("timing light", self.ctl().stdout)
         self.assertEqual(json.loads(self.ctl("status", "--json").stdout)["ranks"][0]["rank"], 0)
         self.assertEqual(self.ctl("timing", "full").stdout, "timing is full\n")
         self.assertEqual(self.ask('{"cmd":"status"}')["timing"], "full")
-        self.assertEqual(self.ctl("reset").stdout, "timing is off\n")
+        self.assertEqual(self.ctl("reset").stdout, "timing is light\n")
         dumped = self.ctl("dump")
         self.assertTrue(dumped.stdout.endswith("/dumps/1-request\n"), dumped)
         # No rank uses a GPU.
@@ -187,12 +187,12 @@ class Http(xpurun_test.Case):
             self.assertEqual(self.http("POST", "/timing", {"level": "full"}, **headers)[0], 401)
         self.assertEqual(self.http("POST", "/timing", {"level": "full"}, token, Origin="http://a")[0], 403)
         self.assertEqual(self.http("POST", "/timing", {"level": "full"}, token, Host="a.example")[0], 403)
-        self.assertEqual(self.http("GET", "/status", None, token)[1]["timing"], "off")
+        self.assertEqual(self.http("GET", "/status", None, token)[1]["timing"], "light")
         for status, method, path, body in ((400, "POST", "/timing", {"level": "loud"}), (400, "POST", "/trace", "{"),
                                            (400, "POST", "/trace", {"count": -1}), (404, "POST", "/format", {}),
                                            (405, "GET", "/dump", None), (413, "POST", "/trace", "x" * 100000)):
             self.assertEqual(self.http(method, path, body, token)[0], status, (path, body))
-        self.assertEqual(self.http("GET", "/status", None, token)[1]["timing"], "off")
+        self.assertEqual(self.http("GET", "/status", None, token)[1]["timing"], "light")
         self.assertEqual(self.http("POST", "/timing", {"level": "full"}, token), (200, {"ok": True, "level": "full"}))
         # Other clients are served during a dump.
         answers = []

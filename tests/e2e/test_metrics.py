@@ -265,7 +265,9 @@ class Metrics(xpurun_test.Case):
             self.assertAlmostEqual(len(file["events"]) + dropped, timed, delta=20)
 
     def test_calls_on_the_host_are_traced(self):
-        process = self.start(scenes=("memory", "settle", "wait", "memory", "settle", "threads", "settle", "wait"))
+        process = self.start(
+            "--timing", "off", scenes=("memory", "settle", "wait", "memory", "settle", "threads", "settle", "wait")
+        )
         self.soon(lambda: self.manifest()["metrics"])
         trace = subprocess.Popen(
             [
@@ -348,12 +350,87 @@ class Metrics(xpurun_test.Case):
         ]
         self.assertEqual(said, [])
 
-    def test_nothing_listens_without_a_gpu(self):
-        result = self.run_xpurun("--", "true")
-        self.assertEqual(result.returncode, 0)
+    def test_nothing_listens_without_a_rank(self):
+        result = self.run_xpurun("--", "bash", "-c", "sleep 0.5")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
         manifest = json.loads((self.out / "run.json").read_text())
         self.assertEqual(manifest["metrics"], "")
         self.assertFalse((self.out / "metrics.prom").exists())
+
+    def hang_lines(self, url):
+        """XPU_TIMER_COMMON_HANG by rank and local rank."""
+        lines = re.findall(r"^XPU_TIMER_COMMON_HANG\{([^}]*)\} ([01])$", get(url)[1], re.M)
+        found = {}
+        for labels, value in lines:
+            label = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+            found[int(label["rank"]), int(label["local_rank"])] = int(value)
+        return found
+
+    def start_ranks(self, *options, out, rounds=1):
+        """Ranks 4 and 5 of a node without a GPU, local ranks 0 and 1, in rounds: each ends when round-N is there."""
+        script = f'''
+for n in $(seq {rounds}); do
+  for r in 0 1; do
+    RANK=$((4 + r)) LOCAL_RANK=$r WORLD_SIZE=8 bash -c "while ! [ -e round-$n ]; do sleep 0.05; done" &
+  done
+  wait
+done
+'''
+        self.out = out
+        return self.start_xpurun(*options, "--", "bash", "-c", script)
+
+    def living_pids(self, out):
+        processes = json.loads((out / "run.json").read_text())["processes"]
+        return {p["pid"] for p in processes if p["role"] == "rank" and "death" not in p}
+
+    def url_when_ready(self, out):
+        return self.soon(lambda: json.loads((out / "run.json").read_text())["metrics"])
+
+    def test_ranks_without_a_gpu_are_served_by_default(self):
+        outs = [self.dir / "one", self.dir / "two", self.dir / "three"]
+        processes = [self.start_ranks(out=outs[0], rounds=2), self.start_ranks(out=outs[1], rounds=2),
+                     self.start_ranks("--metrics-port", "off", out=outs[2], rounds=2)]
+        urls = [self.url_when_ready(out) for out in outs[:2]]
+        self.assertNotEqual(*urls)
+        for url in urls:
+            self.soon(lambda url=url: self.hang_lines(url) == {(4, 0): 0, (5, 1): 0})
+            text = get(url)[1]
+            self.assertEqual(text.count("xpurun_still_seconds{"), 2)
+            self.assertEqual(text.count("xpurun_rank_info{"), 2)
+            self.assertNotIn("xpurun_matmul", text)
+        before = [self.living_pids(out) for out in outs]
+        # A restart: other processes, the same ranks, served as before.
+        (self.dir / "round-1").touch()
+        for out, pids in zip(outs, before):
+            self.soon(lambda out=out, pids=pids: len(self.living_pids(out) - pids) == 2)
+        for url in urls:
+            self.soon(lambda url=url: self.hang_lines(url) == {(4, 0): 0, (5, 1): 0})
+        self.assertEqual(json.loads((outs[2] / "run.json").read_text())["metrics"], "")
+        (self.dir / "round-2").touch()
+        for process in processes:
+            self.assertEqual(process.wait(30), 0)
+            self.assertNotIn("metrics", process.stderr.read())
+
+    def test_a_hang_is_told_by_the_metrics_by_default(self):
+        process = self.start_xpurun(
+            "--hang-timeout", "1", "--no-report", "--", xpurun_test.PYTHON, "-c", "import time; time.sleep(600)"
+        )
+        url = self.url_when_ready(self.out)
+        self.assertEqual(self.hang_lines(url), {(0, 0): 0})
+        self.soon(lambda: self.hang_lines(url) == {(0, 0): 1})
+        process.terminate()
+        process.wait(30)
+
+    def test_the_ledger_is_kept_by_default(self):
+        process = self.start()
+        url = self.url_when_ready(self.out)
+        text = self.soon(lambda: text if (text := get(url)[1]).count("xpurun_collective_calls_total{") >= 2 else None)
+        self.assertIn('xpurun_timing_level{rank="1"} 1\n', text)
+        (self.dir / "end").touch()
+        self.assertEqual(process.wait(30), 0)
+        for rank in json.loads((self.out / "timing.json").read_text())["ranks"]:
+            comm, = rank["communicators"]
+            self.assertEqual([comm[key] for key in "size called launched done".split()], [8, 9, 9, 9])
 
     def test_no_metrics(self):
         (self.dir / "end").touch()

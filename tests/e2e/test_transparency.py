@@ -57,6 +57,9 @@ print(json.dumps({
         ours = with_it["env"].pop("LD_PRELOAD")
         self.assertTrue(ours.endswith("/libxpurun_preload.so"), ours)
         with_it["env"].pop("XPURUN_RUN")
+        # Timing is on: NCCL is to load the library as its profiler plugin.
+        self.assertEqual(with_it["env"].pop("NCCL_PROFILER_PLUGIN"), ours)
+        self.assertEqual(with_it["env"].pop("XPURUN_RUN_PROFILER"), "auto:")
         without["env"].pop("LD_PRELOAD")
         caught = dict(with_it.pop("signals"))
         plain = dict(without.pop("signals"))

@@ -25,7 +25,7 @@ SECONDS = float(os.environ.get("XPURUN_GPU_SECONDS", "1020"))
 # Part: time limit in seconds, xpurun's options, environment.
 PARTS = {
     "ab": (285, ("--timing", "light"), {}),
-    "calls": (40, (), {}),
+    "calls": (60, (), {}),
     "checks": (165, ("--timing", "full", "--overhead-budget", "100%"), {}),
     "gpu-time": (75, ("--timing", "full", "--overhead-budget", "100%"), {}),
     "gpu-time-raw": (75, ("--timing", "full", "--overhead-budget", "100%"), {"XPURUN_RUN_EVENT_CORRECTION": "0"}),
@@ -136,10 +136,13 @@ def compare(report, title, result):
         paid = (each["own_ns"] + each["poller_cpu_ns"] + each["gpu_ns"]) / statistics.median(found[base]["times"]) / 1e7
         per_pair = each["event_host_ns"] / each["samples"] if each["samples"] else 0
         per_mark = each["mark_host_ns"] / each["marks"] if each["marks"] else 0
+        counting = each["own_ns"] - each["event_host_ns"] - each["mark_host_ns"] - each["profiler_host_ns"]
+        per_call = counting / each["calls"] if each["calls"] else 0
         report.say(
             f"  {name:30} {spread(over)} % standard error {medians[name][1]:.3f}; a step: {each['samples']:.1f} pairs"
             f" of {per_pair:.0f} ns, {each['marks']:.1f} marks of {per_mark:.0f} ns, {each['profiler_samples']:.1f}"
-            f" timed by NCCL, {each['kernel_launches']:.0f} launches, own {each['own_ns'] / 1e3:.1f} us, poller"
+            f" timed by NCCL, {each['kernel_launches']:.0f} launches, {each['calls']:.0f} calls counted in"
+            f" {per_call:.0f} ns each, own {each['own_ns'] / 1e3:.1f} us, poller"
             f" {each['poller_cpu_ns'] / 1e3:.1f} us, polls {each['polls']:.2f}, no room"
             f" {each['no_event'] + each['stream_full'] + each['queue_full']:.1f}, 1 in"
             f" {statistics.median(f['period']):.0f}; by its own books {paid:.3f} %"

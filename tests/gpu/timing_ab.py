@@ -44,7 +44,7 @@ WARM = 3
 SETTLE = 0.45  # seconds: the preload checks for a new level four times a second
 HEALTH = (
     "own_ns event_host_ns mark_host_ns poller_cpu_ns samples marks gpu_ns polls no_event stream_full queue_full"
-    " profiler_samples kernel_launches".split()
+    " profiler_samples profiler_host_ns kernel_launches calls".split()
 )
 
 
@@ -55,6 +55,16 @@ def ask(memory, name):
     memory.set_untimed(untimed)
     memory.set_poll_us(poll_us)
     memory.set_level(LEVELS[level])
+
+
+def counters(memory):
+    """What the library says of itself, and the calls it has counted."""
+    ops = memory.ops()
+    return {
+        **memory.health(),
+        "calls": sum(op["calls"] for op in ops),
+        "kernel_launches": sum(op["calls"] for op in ops if op["class"] == 5),
+    }
 
 
 def block(step, count, warm=WARM):
@@ -101,9 +111,9 @@ def compare(memory, step, names, rounds, count, deadline):
                 step()
             if GPU and memory.state()[2] != LEVELS[VARIANTS[name][0]]:
                 raise RuntimeError(f"the level of {name} does not come into force: {memory.state()}")
-            before = memory.health()
+            before = counters(memory)
             seconds = block(step, count)
-            after = memory.health()
+            after = counters(memory)
             found[name]["times"].append(seconds)
             found[name]["period"].append(memory.state()[3])
             for key in HEALTH:

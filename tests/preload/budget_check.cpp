@@ -23,6 +23,7 @@ struct Settled {
 Settled run(Budget budget, const Program& program, uint64_t ppm) {
   constexpr double kPairNs = 9000;
   constexpr double kMarkNs = 1500;
+  constexpr double kRoundNs = 18'000;  // of a round every 50 ms
   constexpr uint64_t kStepNs = 50'000'000;
   Spent spent{};
   Settled out{budget.update(1, spent, ppm), 0, 0};
@@ -33,10 +34,15 @@ Settled run(Budget budget, const Program& program, uint64_t ppm) {
     const double other = seconds * program.calls * program.call_ns;
     spent.sample_ns += static_cast<uint64_t>(sample);
     spent.mark_ns += static_cast<uint64_t>(mark);
+    const double poll = kRoundNs / out.periods.round;
     spent.other_ns += static_cast<uint64_t>(other);
-    out.ppm = (sample + mark + other) / seconds / 1e3;
+    spent.poll_ns += static_cast<uint64_t>(poll);
+    out.ppm = (sample + mark + poll + other) / seconds / 1e3;
     const Periods now = budget.update(1 + i * kStepNs, spent, ppm);
-    out.changes += i > 200 && (now.sample != out.periods.sample || now.mark != out.periods.mark) ? 1 : 0;
+    out.changes += i > 200 && (now.sample != out.periods.sample || now.mark != out.periods.mark ||
+                               now.round != out.periods.round)
+                       ? 1
+                       : 0;
     out.periods = now;
   }
   return out;
@@ -64,9 +70,17 @@ int main() {
   s = run(Budget(1), {1000, 60, 200}, 1'000'000'000);
   expect("a budget without a limit", s.periods.sample == 1 && s.periods.mark == 1, s);
   s = run(Budget(64), {200'000, 60, 1000}, 1000);
-  // 200,000 calls a second, 9 us a pair, 200 us a second for them: one in 16,384 takes 110 us.
-  expect("counting alone is too dear", s.periods.sample == 1u << 14 && s.changes == 0, s);
+  // 200,000 calls a second, 9 us a pair, 100 us a second for them: one in 32,768 takes 55 us.
+  expect("counting alone is too dear", s.periods.sample == 1u << 15 && s.changes == 0, s);
   s = run(Budget(64), {1000, 60, 100'000}, 1000);
-  expect("many collectives", s.periods.mark == 64 && s.changes == 0, s);
+  expect("many collectives", s.ppm <= 1000 && s.periods.mark == 256 && s.changes == 0, s);
+  s = run(Budget(64), {200'000, 60, 100'000}, 1000);
+  // Counting takes 12 times the budget; of 150,000 us a second for all marks 100 remain.
+  expect("marks where counting is too dear",
+         s.periods.mark == 1024 && s.periods.sample == 1u << 15 && s.changes == 0, s);
+  s = run(Budget(64), {5000, 60, 60}, 1000);
+  expect("rounds get rarer", s.periods.round == 4 && s.ppm <= 1000 && s.changes == 0, s);
+  s = run(Budget(64), {5000, 60, 60}, 10'000);
+  expect("rounds that are cheap", s.periods.round == 1 && s.changes == 0, s);
   return g_wrong;
 }

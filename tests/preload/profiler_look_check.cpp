@@ -46,7 +46,7 @@ void expect(bool good, const char* what) {
 namespace xpurun::preload {
 
 constinit State g_state;
-__thread uint32_t t_inside;
+__thread ThreadState t_thread;
 
 uint64_t now_ns() {
   const uint64_t now = g_now;

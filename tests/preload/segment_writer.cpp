@@ -19,7 +19,7 @@ xpurun::wire::Segment* g_segment = nullptr;
 // Stand-ins for functions of the rest of the preload.
 namespace xpurun::preload {
 constinit State g_state;
-__thread uint32_t t_inside = 0;
+__thread ThreadState t_thread = {};
 uint64_t now_ns() {
   timespec t{};
   clock_gettime(CLOCK_MONOTONIC, &t);

@@ -64,7 +64,14 @@ class Documentation(unittest.TestCase):
         sizes = {name: int(size) for name, size in re.findall(r"^\| `(\w+)` \| \d+ \| (\d+) ", text, re.M)}
         starts = {name: int(at) for name, at in re.findall(r"^\| `(\w+)` \| (\d+) \| \d+ ", text, re.M)}
         self.assertEqual(
-            starts, {"header": 0, "ops": segment.OPS_AT, "comms": segment.COMMS_AT, "ring": segment.RING_AT}
+            starts,
+            {
+                "header": 0,
+                "ops": segment.OPS_AT,
+                "comms": segment.COMMS_AT,
+                "ring": segment.RING_AT,
+                "threads": segment.THREADS_AT,
+            },
         )
         self.assertEqual(sum(sizes.values()), segment.BYTES)
         for name in segment.HEALTH:

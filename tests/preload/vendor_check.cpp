@@ -107,6 +107,7 @@ XPURUN_HOOKS(XPURUN_SAME)
 
 static_assert(kSame<LtGetAttribute, decltype(cublasLtMatmulDescGetAttribute)>);
 static_assert(kSame<LtGetAttribute, decltype(cublasLtMatrixLayoutGetAttribute)>);
+static_assert(sizeof(cublasLtMatrixLayoutOpaque_t) == kLayoutWords * sizeof(uint64_t));
 static_assert(kSame<CublasGetStream, decltype(cublasGetStream_v2)>);
 static_assert(kSame<NcclQuery, decltype(ncclCommCount)> && kSame<NcclQuery, decltype(ncclCommUserRank)>);
 static_assert(kSame<NcclQuery, decltype(ncclCommCuDevice)> && kSame<NcclVersion, decltype(ncclGetVersion)>);

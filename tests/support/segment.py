@@ -16,7 +16,8 @@ import threading
 OPS, COMMS, RING = 1024, 128, 32768
 OPS_AT, COMMS_AT, RING_AT = 4096, 4096 + 128 * OPS, 4096 + 128 * OPS + 512 * COMMS
 EVENT = struct.Struct("<QQIIIHBBBBB5x")
-BYTES = RING_AT + EVENT.size * RING
+THREADS, THREADS_AT = 32, RING_AT + EVENT.size * RING
+BYTES = THREADS_AT + THREADS * 16 * OPS
 OFF, LIGHT, FULL = 0, 1, 2
 HEALTH = (
     "hooked_calls own_ns poller_cpu_ns polls samples completed no_event stream_full queue_full ring_dropped "
@@ -37,7 +38,7 @@ class Segment:
         self.fd = os.memfd_create("segment", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, BYTES)
         self.memory = mmap.mmap(self.fd, BYTES)
-        self.memory[:16] = struct.pack("<QII", 0x3147_4553_4e52_5058, 3, BYTES)
+        self.memory[:16] = struct.pack("<QII", 0x3147_4553_4e52_5058, 4, BYTES)
         self.memory[64:72] = struct.pack("<II", level, budget_ppm)
         struct.pack_into("<i", self.memory, 276, -1)
         self.names = apis()
@@ -85,6 +86,10 @@ class Segment:
         """State, version of the interface, state and version of the program's own plugin."""
         return struct.unpack_from("<IIII", self.memory, 640)
 
+    def counting_threads(self):
+        """Numbers of the places in which threads count."""
+        return [i for i, owner in enumerate(struct.unpack_from(f"<{THREADS}i", self.memory, 704)) if owner != 0]
+
     def ops(self):
         found = []
         for i in range(OPS):
@@ -98,6 +103,9 @@ class Segment:
             calls, work, captured, timed, timed_ns, timed_work, host_ns = struct.unpack_from(
                 "<7Q", self.memory, at + 72
             )
+            for thread in self.counting_threads():
+                more = struct.unpack_from("<2Q", self.memory, THREADS_AT + 16 * (OPS * thread + i))
+                calls, work = calls + more[0], work + more[1]
             found.append(
                 {
                     "index": i,
