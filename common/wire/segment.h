@@ -17,8 +17,6 @@ namespace xpurun::wire {
 
 inline constexpr uint64_t kSegmentMagic = 0x3147'4553'4e52'5058;  // "XPRNSEG1"
 inline constexpr uint32_t kSegmentVersion = 4;
-// Entries and events, of which event files have copies, are unchanged since this version.
-inline constexpr uint32_t kEntriesSinceVersion = 3;
 
 inline constexpr uint32_t kOpSlots = 1024;  // a power of two
 inline constexpr uint32_t kCommSlots = 128;
