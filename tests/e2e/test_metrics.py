@@ -233,7 +233,7 @@ class Metrics(xpurun_test.Case):
             timed = sum(op["timed"] for op in json.loads((self.out / "timing.json").read_text())["ranks"][rank]["ops"]
                         if op["class"] != "memory")
             # Blocking calls, most of those of memory, are only counted.
-            memory = [op for op, entry in whole["ops"].items() if entry["key"][2] == 3]
+            memory = [op for op, entry in whole["ops"].items() if entry["class"] == 3]
             kept = sum(event["op"] not in memory for event in whole["events"])
             dropped = int(re.search(rf'events_dropped_total{{rank="{rank}",stage="ring"}} (\d+)', text)[1])
             self.assertEqual(kept + dropped, timed)
@@ -297,9 +297,10 @@ class Metrics(xpurun_test.Case):
             file = event_file.load(self.out / f"traces/1/rank-{rank}.xev")
             found = {}
             for event in file["events"]:
-                key = file["ops"][event["op"]]["key"]
-                self.assertEqual((key[2], event["source"]), (7, 3))
-                found.setdefault(names[key[0] | key[1] << 8], []).append(event)
+                entry = file["ops"][event["op"]]
+                self.assertEqual((entry["class"], event["source"]), (7, 3))
+                self.assertIn(entry["function"], names)
+                found.setdefault(entry["function"], []).append(event)
             # The main thread's and the others', blocking calls among them.
             self.assertEqual(len(found["cudaMalloc"]), 1)
             self.assertGreater(len(found["cublasSgemm_v2"]), 1000)
