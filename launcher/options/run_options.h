@@ -21,7 +21,7 @@ enum class OnHang {
   kill,    // dump, tell, TERM, grace, KILL the job's processes; exit status 124
 };
 
-enum class StatusLine {
+enum class ShowStatus {
   automatic,  // on a terminal, for jobs of several ranks
   always,     // on a terminal
   never,
@@ -59,7 +59,7 @@ struct RunOptions {
   // Output
   bool logs = false;    // ranks write to ranks/<rank>/stdout.log and stderr.log, which we repeat
   bool prefix = false;  // put the rank in front of repeated lines; implies logs
-  StatusLine status = StatusLine::automatic;
+  ShowStatus status = ShowStatus::automatic;
   int verbosity = 0;  // -1 quiet (errors only), 0, 1 (-v), 2 (-vv)
 
   // The library in the training processes

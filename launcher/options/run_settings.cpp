@@ -124,8 +124,8 @@ base::Error bad_value(const OptionSpec& option, const Setting& setting, const ba
   return usage_error(fmt::format("--{}: {}{}", option.name, why.what, where), *find_command("run"));
 }
 
-StatusLine status_line(std::string_view word) {
-  return word == "always" ? StatusLine::always : word == "never" ? StatusLine::never : StatusLine::automatic;
+ShowStatus status_line(std::string_view word) {
+  return word == "always" ? ShowStatus::always : word == "never" ? ShowStatus::never : ShowStatus::automatic;
 }
 
 int verbosity(const Settings& settings, const Reader& read) {

@@ -99,7 +99,7 @@ TEST_CASE("every option arrives") {
   CHECK_FALSE(o->report);
   CHECK(o->prefix);
   CHECK(o->logs);
-  CHECK(o->status == StatusLine::never);
+  CHECK(o->status == ShowStatus::never);
   CHECK(o->verbosity == 1);
   CHECK_FALSE(o->preload);
   CHECK(o->preload_path == "l");

@@ -1,4 +1,4 @@
-#include "launcher/supervise/notice_server.h"
+#include "launcher/control/notice_server.h"
 
 #include "common/base/os/procfs.h"
 #include "common/base/output/log.h"
