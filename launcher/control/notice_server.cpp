@@ -4,18 +4,18 @@
 #include "common/base/output/log.h"
 #include "launcher/os/unix_socket.h"
 
-#include <fmt/format.h>
-
-#include <cerrno>
 #include <cstring>
-#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
+#include <utility>
 
 namespace xpurun::launcher {
 
 namespace {
+
+// One connection each while a process crashes or attaches; beyond, a process crashes without its dump.
+constexpr size_t kMostClients = 4096;
+// The notice follows the connection at once.
+constexpr double kPatienceS = 30;
 
 // The sender knows its thread by the number of its own PID namespace.
 base::Tid translate_tid(base::Pid pid, base::Tid inner) {
@@ -31,93 +31,71 @@ base::Tid translate_tid(base::Pid pid, base::Tid inner) {
 
 }  // namespace
 
-NoticeServer::~NoticeServer() {
-  for (const auto& [fd, owned] : connections_) {
-    loop_.remove(fd);
-  }
-}
+NoticeServer::NoticeServer(EventLoop& loop, Handler handler)
+    : handler_(std::move(handler)),
+      clients_(loop, {.most_clients = kMostClients, .too_many = {}, .request_s = kPatienceS},
+               {.received =
+                    [this](Id id, std::string& input) {
+                      // SOCK_SEQPACKET: one message each time.
+                      received(id, std::exchange(input, {}));
+                    },
+                .input_ended = [this](Id id, const std::string&) { clients_.drop(id); },
+                .closed = [this](Id id) { closed(id); }}) {}
 
 base::Status NoticeServer::listen(const std::string& path) {
   XPURUN_TRY_ASSIGN(base::UniqueFd listener, listen_unix(path, SOCK_SEQPACKET));
-  return acceptor_.start(std::move(listener));
+  return clients_.start(std::move(listener));
 }
 
-void NoticeServer::take(base::UniqueFd connection) {
-  const int fd = connection.get();
-  connections_.emplace(fd, std::move(connection));
-  if (!loop_.add(fd, EPOLLIN, [this, fd](uint32_t) { read_from(fd); })) {
-    connections_.erase(fd);
-  }
-}
-
-void NoticeServer::read_from(int fd) {
+void NoticeServer::received(Id id, std::string_view message) {
   wire::Notice notice{};
-  const ssize_t n = ::recv(fd, &notice, sizeof notice, 0);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-    return;
+  const bool whole = message.size() == sizeof notice;
+  if (whole) {
+    std::memcpy(&notice, message.data(), sizeof notice);
   }
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  const bool valid = n == static_cast<ssize_t>(sizeof notice) && notice.magic == wire::kNoticeMagic &&
-                     notice.version == wire::kNoticeVersion &&
-                     ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0;
-  if (!valid) {
-    if (n > 0) {
-      base::log_debug("ignored a malformed notice of {} bytes", n);
-    }
-    drop(fd);
+  const auto peer = peer_of(clients_.descriptor(id));
+  if (!whole || notice.magic != wire::kNoticeMagic || notice.version != wire::kNoticeVersion || !peer ||
+      peer->pid <= 0) {
+    base::log_debug("ignored a malformed notice of {} bytes", message.size());
+    clients_.drop(id);
     return;
   }
   const bool crash = notice.kind == static_cast<uint16_t>(wire::NoticeKind::crash);
-  const base::Tid tid = crash ? translate_tid(peer.pid, notice.tid) : peer.pid;
+  const base::Tid tid = crash ? translate_tid(peer->pid, notice.tid) : peer->pid;
   if (crash) {
-    held_.emplace(peer.pid, fd);
+    // Held until release(); the process has a time limit of its own.
+    held_.emplace(peer->pid, id);
+    clients_.clear_deadline(id);
   } else if (notice.kind == static_cast<uint16_t>(wire::NoticeKind::attach)) {
-    attaching_.emplace(peer.pid, fd);
+    attaching_.emplace(peer->pid, id);
   } else {
-    drop(fd);
+    clients_.drop(id);
   }
-  handler_(notice, peer.pid, tid);
+  handler_(notice, peer->pid, tid);
 }
 
-void NoticeServer::drop(int fd) {
-  loop_.remove(fd);
-  connections_.erase(fd);
-  std::erase_if(held_, [fd](const auto& entry) { return entry.second == fd; });
-  std::erase_if(attaching_, [fd](const auto& entry) { return entry.second == fd; });
+void NoticeServer::closed(Id id) {
+  std::erase_if(held_, [id](const auto& entry) { return entry.second == id; });
+  std::erase_if(attaching_, [id](const auto& entry) { return entry.second == id; });
 }
 
 void NoticeServer::release(base::Pid pid) {
   for (auto it = held_.find(pid); it != held_.end(); it = held_.find(pid)) {
-    const int fd = it->second;
-    const char go = 1;
-    // The sender may have run out of patience: no signal, no error.
-    (void)!::send(fd, &go, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    drop(fd);
+    const Id id = it->second;
+    // The sender may have run out of patience.
+    clients_.send(id, "\1");
+    clients_.drop(id);
   }
 }
 
 void NoticeServer::answer_attach(base::Pid pid, int descriptor) {
   for (auto it = attaching_.find(pid); it != attaching_.end(); it = attaching_.find(pid)) {
-    const int fd = it->second;
+    const Id id = it->second;
     if (descriptor >= 0) {
-      char byte = 's';
-      iovec data{&byte, 1};
-      alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-      msghdr message{};
-      message.msg_iov = &data;
-      message.msg_iovlen = 1;
-      message.msg_control = control;
-      message.msg_controllen = sizeof control;
-      cmsghdr* header = CMSG_FIRSTHDR(&message);
-      header->cmsg_level = SOL_SOCKET;
-      header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(sizeof(int));
-      std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
       // A process that has died meanwhile needs no segment.
-      (void)!::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+      (void)send_descriptor(clients_.descriptor(id), descriptor, 's');
     }
-    drop(fd);
+    clients_.drop(id);
   }
 }
 

@@ -115,10 +115,12 @@ void add_matmuls(const RankTiming& t, const std::string& rank, const Peaks& peak
     const Labels labels = {{"rank", rank}, {"dtype", type}};
     out.add("xpurun_matmul_calls", counter, "Matrix multiplications of cuBLAS and cuBLASLt.", labels,
             number(s.calls));
-    out.add("xpurun_matmul_flops", counter, "Floating-point operations of matrix multiplications.", labels, s.work);
-    out.add("xpurun_matmul_busy_seconds", counter, "GPU time of timed matrix multiplications.", labels, s.timed_s);
-    out.add("xpurun_matmul_timed_flops", counter, "Floating-point operations of timed matrix multiplications.",
-            labels, s.timed_work);
+    out.add("xpurun_matmul_flops", counter, "Floating-point operations of matrix multiplications.", labels,
+            s.work);
+    out.add("xpurun_matmul_busy_seconds", counter, "GPU time of timed matrix multiplications.", labels,
+            s.timed_s);
+    out.add("xpurun_matmul_timed_flops", counter,
+            "Floating-point operations of timed matrix multiplications.", labels, s.timed_work);
     if (s.possible > 0) {
       out.add("xpurun_matmul_peak_ratio", gauge,
               "Throughput of timed matrix multiplications, as a share of the device's peak.",
@@ -167,8 +169,8 @@ void add_ways(const RankTiming& t, const std::string& rank, Families& out) {
   }
   for (const auto& [way, sum] : most_of(std::move(totals))) {
     const Labels labels = {{"rank", rank}, {"source", way.first}, {"algorithm", way.second}};
-    out.add("xpurun_collective_timed_calls", counter, "Timed collectives, by source of the time.",
-            labels, number(sum.calls));
+    out.add("xpurun_collective_timed_calls", counter, "Timed collectives, by source of the time.", labels,
+            number(sum.calls));
     if (sum.channels > 0) {
       out.add("xpurun_collective_channels", counter, "Sum of NCCL channels over timed collectives.", labels,
               number(sum.channels));
@@ -189,12 +191,12 @@ void add_collectives(const RankTiming& t, const std::string& rank, Families& out
     const Labels labels = {{"rank", rank}, {"operation", operation}};
     out.add("xpurun_collective_calls", counter, "Collectives and point-to-point operations of NCCL.", labels,
             number(s.calls));
-    out.add("xpurun_collective_bytes", counter, "Bytes of collectives, by the conventions of nccl-tests.", labels,
-            s.work);
+    out.add("xpurun_collective_bytes", counter, "Bytes of collectives, by the conventions of nccl-tests.",
+            labels, s.work);
     out.add("xpurun_collective_busy_seconds", counter,
             "Time of timed collectives, including waiting for other ranks.", labels, s.timed_s);
-    out.add("xpurun_collective_timed_bus_bytes", counter, "Bytes on the bus of timed collectives.",
-            labels, s.timed_work);
+    out.add("xpurun_collective_timed_bus_bytes", counter, "Bytes on the bus of timed collectives.", labels,
+            s.timed_work);
   }
   std::map<std::string, Histogram> durations;
   for (const auto& [operation, histogram] : t.collective_durations) {
@@ -210,9 +212,8 @@ void add_collectives(const RankTiming& t, const std::string& rank, Families& out
     const bool live = comm.state == static_cast<uint32_t>(wire::CommState::live);
     outstanding += live && comm.marked > comm.done ? comm.launched - comm.done : 0;
   }
-  out.add("xpurun_collectives_outstanding", gauge,
-          "Collectives handed to the GPU and not known to be done.", {{"rank", rank}},
-          number(outstanding));
+  out.add("xpurun_collectives_outstanding", gauge, "Collectives handed to the GPU and not known to be done.",
+          {{"rank", rank}}, number(outstanding));
 }
 
 void add_memory(const RankTiming& t, const std::string& rank, Families& out) {
@@ -249,8 +250,8 @@ void add_gpu_time(const RankTiming& t, const std::string& rank, Families& out) {
       const Labels labels = {{"rank", rank}, {"kind", std::string(kind.name)}};
       out.add("xpurun_gpu_time_estimated_seconds", gauge,
               "GPU time of all calls of a kind, estimated from timed calls.", labels, kind.seconds);
-      out.add("xpurun_gpu_time_samples", counter, "Number of timed calls behind the estimate.",
-              labels, number(kind.samples));
+      out.add("xpurun_gpu_time_samples", counter, "Number of timed calls behind the estimate.", labels,
+              number(kind.samples));
     }
   }
   if (const double share = time.untraced_share(); share >= 0) {
@@ -262,27 +263,26 @@ void add_gpu_time(const RankTiming& t, const std::string& rank, Families& out) {
 void add_ourselves(const RankMetrics& r, const std::string& rank, Families& out) {
   const RankTiming& t = *r.timing;
   const Labels labels = {{"rank", rank}};
-  const auto health = [&](const char* name) { return number(t.health.at(name)); };
   out.add("xpurun_timing_level", gauge, "Current timing level: 0 off, 1 light, 2 full.", labels,
           static_cast<double>(t.level));
-  out.add("xpurun_sampling_period", gauge, "Sampling interval: one call of a kind in how many is timed.", labels, t.period);
+  out.add("xpurun_sampling_period", gauge, "Sampling interval: one call of a kind in how many is timed.",
+          labels, t.period);
   out.add("xpurun_overhead_seconds", counter, "Cost of timing in the threads of the rank.", labels,
-          health("own_ns") * kNs);
+          number(t.health.own_ns) * kNs);
   out.add("xpurun_poller_cpu_seconds", counter, "CPU time of the preload library's poller thread.", labels,
-          health("poller_cpu_ns") * kNs);
+          number(t.health.poller_cpu_ns) * kNs);
   out.add("xpurun_untraced_kernel_launches", counter,
-          "Kernels that the framework launched itself; their GPU time is only estimated.",
-          labels, health("kernel_launches"));
-  out.add("xpurun_captured_calls", counter, "Calls that went into a CUDA graph.", labels, health("captured"));
+          "Kernels that the framework launched itself; their GPU time is only estimated.", labels,
+          number(t.health.kernel_launches));
+  out.add("xpurun_captured_calls", counter, "Calls that went into a CUDA graph.", labels,
+          number(t.health.captured));
   out.add("xpurun_own_cuda_errors", counter, "Failed CUDA calls of the preload library.", labels,
-          health("cuda_errors"));
-  for (const auto& [stage, name] :
-       {std::pair("event_pool", "no_event"), std::pair("stream", "stream_full"),
-        std::pair("queue", "queue_full"), std::pair("ring", "ring_dropped"), std::pair("table", "table_full"),
-        std::pair("communicators", "comms_full"), std::pair("profiler", "profiler_full"),
-        std::pair("profiler_lost", "profiler_lost")}) {
-    out.add("xpurun_events_dropped", counter, "Durations or entries that found no room, by place.",
-            {{"rank", rank}, {"stage", stage}}, health(name));
+          number(t.health.cuda_errors));
+  for (const HealthField& field : kHealthFields) {
+    if (!field.dropped_at.empty()) {
+      out.add("xpurun_events_dropped", counter, "Durations or entries that found no room, by place.",
+              {{"rank", rank}, {"stage", std::string(field.dropped_at)}}, number(t.health.*field.value));
+    }
   }
   out.add("xpurun_events_dropped", counter, "", {{"rank", rank}, {"stage", "file"}},
           number(r.events_unwritten));
@@ -310,7 +310,8 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
     out.add("xpurun_hang", gauge, "1 while the rank is part of a hang.", {{"rank", rank_label(r.rank)}},
             r.hung ? 1 : 0);
     if (r.still_s >= 0) {
-      out.add("xpurun_still_seconds", gauge, "Time since the last observed progress of the rank's main thread.",
+      out.add("xpurun_still_seconds", gauge,
+              "Time since the last observed progress of the rank's main thread.",
               {{"rank", rank_label(r.rank)}}, r.still_s);
     }
     if (timed) {

@@ -3,6 +3,8 @@
 #include "common/base/clock.h"
 #include "common/base/os/program.h"
 #include "common/wire/logs.h"
+#include "launcher/os/acceptor.h"
+#include "launcher/os/unix_socket.h"
 #include "launcher/relay/log_file.h"
 #include "launcher/relay/relay_memory.h"
 #include "launcher/relay/sink.h"
@@ -37,7 +39,8 @@ constexpr int kPipeBytes = 1 << 20;
 constexpr size_t kChunk = 256 * 1024;
 // Bytes. Longer lines are passed on in pieces.
 constexpr size_t kLongestLine = 64 * 1024;
-// A longer write means that the file system has stalled: output for files is then dropped instead of delaying ranks.
+// A longer write means that the file system has stalled: output for files is then dropped instead of delaying
+// ranks.
 constexpr double kDiskPatienceS = 2;
 // The limit after all writers and the supervisor have ended: then only the disk is left to wait for.
 constexpr double kLastPatienceS = 60;
@@ -150,23 +153,21 @@ size_t RelayProcess::stream_for(uint32_t rank, wire::LogStream which) {
 }
 
 void RelayProcess::accept_rank() {
-  const base::UniqueFd connection(::accept4(setup_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!connection) {
+  const AcceptResult accepted = accept_connection(setup_.listener.get(), SOCK_CLOEXEC);
+  if (accepted.exhausted) {
     // Do not spin. The rank keeps its original stream after its time limit.
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-      (void)::poll(nullptr, 0, kPauseMs);
-    }
+    (void)::poll(nullptr, 0, kPauseMs);
+  }
+  const base::UniqueFd& connection = accepted.connection;
+  const auto peer = connection ? peer_of(connection.get()) : std::nullopt;
+  if (!peer || (peer->uid != ::geteuid() && peer->uid != 0)) {
     return;
   }
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  const bool ours = ::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-                    (peer.uid == ::geteuid() || peer.uid == 0);
   // A rank sends its request at once. A foreign client that sends nothing must not block the ranks' output.
   const timeval patience{.tv_sec = 0, .tv_usec = 200'000};
   (void)::setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   wire::LogRequest request{};
-  if (ours && ::recv(connection.get(), &request, sizeof request, 0) == static_cast<ssize_t>(sizeof request) &&
+  if (::recv(connection.get(), &request, sizeof request, 0) == static_cast<ssize_t>(sizeof request) &&
       request.magic == wire::kLogRequestMagic && request.version == wire::kLogRequestVersion) {
     answer(connection.get(), request);
   }
@@ -181,25 +182,11 @@ void RelayProcess::answer(int connection, const wire::LogRequest& request) {
   (void)::fcntl(read_end.get(), F_SETPIPE_SZ, kPipeBytes);
   // O_NONBLOCK affects only this end of the pipe: the rank's end blocks, as files and terminals do.
   (void)::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
-  char byte = 'p';
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  const int passed = write_end.get();
-  std::memcpy(CMSG_DATA(header), &passed, sizeof passed);
   const bool err = request.stream == static_cast<uint16_t>(wire::LogStream::err);
   const auto which = err ? wire::LogStream::err : wire::LogStream::out;
   // Before the rank gets its end: from then on the read end must survive a killed relay.
   memory_.add({.fd = read_end.get(), .rank = request.rank, .which = which});
-  if (::sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) {
+  if (send_descriptor(connection, write_end.get(), 'p')) {
     const size_t index = stream_for(request.rank, which);
     ++streams_[index]->pipes;
     pipes_.push_back({std::move(read_end), index});
@@ -360,8 +347,8 @@ void RelayProcess::run() {
   }
 }
 
-// A process that outlives the supervisor must not keep the supervisor's descriptors open, nor those of a killed
-// relay. `kept` is sorted.
+// A process that outlives the supervisor must not keep the supervisor's descriptors open, nor those of a
+// killed relay. `kept` is sorted.
 void close_all_but(const std::vector<int>& kept) {
   unsigned next = STDERR_FILENO + 1;
   for (const int fd : kept) {
@@ -374,14 +361,15 @@ void close_all_but(const std::vector<int>& kept) {
   ::close_range(next, ~0U, 0);
 }
 
-// Forks a process that shares this process's descriptor table (CLONE_FILES): descriptors that it opens stay open when
-// it is killed. The raw system call, because fork() cannot share the table and glibc's clone() needs a stack.
+// Forks a process that shares this process's descriptor table (CLONE_FILES): descriptors that it opens stay
+// open when it is killed. The raw system call, because fork() cannot share the table and glibc's clone()
+// needs a stack.
 pid_t fork_with_descriptors() {
   return static_cast<pid_t>(::syscall(SYS_clone, CLONE_FILES | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
 }
 
-// Without a reader of the pipes, SIGPIPE would end the ranks. So a killed relay (for example by the OOM killer)
-// gets a successor.
+// Without a reader of the pipes, SIGPIPE would end the ranks. So a killed relay (for example by the OOM
+// killer) gets a successor.
 [[noreturn]] void keep_relay(const RelaySetup& setup, RelayMemory& memory) {
   for (;;) {
     const pid_t pid = memory.works() ? fork_with_descriptors() : -1;
@@ -410,8 +398,9 @@ void run_relay(RelaySetup setup) {
   RelayMemory memory(setup.listener.get(), setup.channel.get());
   close_all_but({std::min(setup.listener.get(), setup.channel.get()),
                  std::max(setup.listener.get(), setup.channel.get())});
-  // Ignores the terminal's signals and those that a scheduler sends to all processes of the job, because ranks
-  // write output until they end. The relay ends with the last writer. SIGPIPE and SIGXFSZ become write errors.
+  // Ignores the terminal's signals and those that a scheduler sends to all processes of the job, because
+  // ranks write output until they end. The relay ends with the last writer. SIGPIPE and SIGXFSZ become write
+  // errors.
   sigset_t all;
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);

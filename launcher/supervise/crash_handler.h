@@ -4,10 +4,10 @@
 
 #include "common/wire/notice.h"
 #include "launcher/dumps/dump_coordinator.h"
+#include "launcher/ending/job_state.h"
 #include "launcher/journal/journal.h"
 #include "launcher/processes/death_ledger.h"
 #include "launcher/processes/process_table.h"
-#include "launcher/ending/job_state.h"
 
 #include <functional>
 

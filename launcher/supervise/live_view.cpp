@@ -23,7 +23,7 @@ std::string collective_text(const CommTotals& comm) {
 void add_timing(const RankTiming& timing, LiveRank& r) {
   r.flops_per_s = timing.rates.flops_per_s;
   r.collectives_per_s = timing.rates.collectives_per_s;
-  r.dropped = timing.health.at("ring_dropped");
+  r.dropped = timing.health.ring_dropped;
   r.untraced_share = estimate_gpu_time(timing.ops).untraced_share();
   uint64_t newest = 0;
   for (const CommTotals& comm : timing.comms) {

@@ -1,12 +1,12 @@
 // SignalHandler: what the supervisor does with each signal that it receives. Event loop's thread only.
 #pragma once
 
+#include "launcher/ending/job_state.h"
 #include "launcher/options/run_options.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/signals.h"
 #include "launcher/processes/death_ledger.h"
 #include "launcher/processes/process_table.h"
-#include "launcher/ending/job_state.h"
 
 #include <functional>
 #include <string>

@@ -2,11 +2,11 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "launcher/ending/job_result.h"
 #include "launcher/journal/run_description.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/supervise/command_start.h"
-#include "launcher/ending/job_result.h"
 #include "launcher/supervise/live_view.h"
 
 #include <fmt/format.h>

@@ -5,6 +5,8 @@
 
 #include "launcher/control/notice_server.h"
 #include "launcher/dumps/dump_coordinator.h"
+#include "launcher/ending/job_ending.h"
+#include "launcher/ending/reaper.h"
 #include "launcher/journal/journal.h"
 #include "launcher/options/run_options.h"
 #include "launcher/os/event_loop.h"
@@ -19,9 +21,7 @@
 #include "launcher/storage/storage.h"
 #include "launcher/supervise/control_api.h"
 #include "launcher/supervise/crash_handler.h"
-#include "launcher/ending/job_ending.h"
 #include "launcher/supervise/listeners.h"
-#include "launcher/ending/reaper.h"
 #include "launcher/supervise/report_runner.h"
 #include "launcher/supervise/signal_handler.h"
 #include "launcher/supervise/verdict_handler.h"

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "common/model/verdict.h"
+#include "launcher/ending/job_state.h"
 #include "launcher/journal/journal.h"
 #include "launcher/options/run_options.h"
-#include "launcher/ending/job_state.h"
 #include "launcher/supervise/report_runner.h"
 
 #include <functional>

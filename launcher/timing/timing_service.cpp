@@ -115,7 +115,7 @@ void TimingService::events_arrived(base::Pid pid, const RankTiming& timing,
                                .host = host_,
                                .gpu = timing.device_name,
                                .gpu_uuid = timing.device_uuid};
-  event_files_.add(who, events, memory, timing.health.at("ring_dropped"));
+  event_files_.add(who, events, memory, timing.health.ring_dropped);
   trace_.add(who, events, memory);
 }
 

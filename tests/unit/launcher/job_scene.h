@@ -3,7 +3,7 @@
 #pragma once
 
 #include "launcher/journal/journal.h"
-#include "launcher/options/run_options.h"
+#include "launcher/options/run_settings.h"
 #include "launcher/processes/process_table.h"
 #include "launcher/storage/direct_storage.h"
 #include "tests/unit/launcher/fake_proc.h"
@@ -23,7 +23,7 @@ inline constexpr base::Pid kRank1 = kCommand + 2;
 struct JobScene {
   launcher::EventLoop loop = std::move(*launcher::EventLoop::create_simulated(kStart));
   launcher::DirectStorage storage{&loop};
-  launcher::RunOptions options;
+  launcher::RunOptions options = launcher::default_run_options();
   FakeProc fake;
   launcher::Journal journal{loop, storage, model::RunDir("run"), kStart};
   launcher::ProcessTable table{kSupervisor, kStart, fake.proc()};
