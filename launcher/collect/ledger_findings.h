@@ -11,7 +11,7 @@ namespace xpurun::launcher {
 
 struct LedgerFinding {
   // "not_called": `ranks` have not called collective `sequence`, which others have.
-  "mismatch":   `ranks` called a different operation than most ranks under that number.
+  // "mismatch":   `ranks` called a different operation than most ranks under that number.
   // "not_launched": called by all ranks of this node, but `ranks` have not launched it.
   // "not_done":   launched by all ranks of this node, but not done on `ranks`.
   std::string kind;

@@ -46,7 +46,8 @@ uint64_t size_on_disk(const std::string& path) {
   return out;
 }
 
-// The start of the main process is recorded at the first discovery; before that, the start of the run is used.
+// The start of the main process is recorded at the first discovery; before that, the start of the run is
+// used.
 bool main_lives(const model::RunManifest& run, const base::ProcFs& proc) {
   constexpr double kSlackS = 60;  // seconds; wall clocks can be adjusted
   const auto stat = run.main_pid > 0 ? proc.stat(run.main_pid) : base::fail("none");

@@ -20,7 +20,8 @@ bool worth_telling(const model::Verdict& v, bool incidents, bool several_ranks) 
   if (v.kind == model::VerdictKind::none || v.kind == model::VerdictKind::running) {
     return incidents;
   }
-  return several_ranks || v.kind == model::VerdictKind::hang || v.kind == model::VerdictKind::crash || incidents;
+  return several_ranks || v.kind == model::VerdictKind::hang || v.kind == model::VerdictKind::crash ||
+         incidents;
 }
 
 }  // namespace
@@ -102,7 +103,8 @@ void VerdictHandler::announce(const model::Verdict& verdict) {
 }
 
 bool VerdictHandler::must_end_the_job(const model::Verdict& verdict) const {
-  return parts_.options.on_hang == OnHang::kill && verdict.level == model::VerdictLevel::confirmed && !parts_.job.ended_by_us;
+  return parts_.options.on_hang == OnHang::kill && verdict.level == model::VerdictLevel::confirmed &&
+         !parts_.job.ended_by_us;
 }
 
 void VerdictHandler::end_the_job() {

@@ -52,6 +52,13 @@ TEST_CASE("without settings every option has the default of the table") {
   CHECK(o.origins.empty());
 }
 
+TEST_CASE("the help names the ports that auto stands for") {
+  for (const auto& [name, port] :
+       {std::pair("metrics-port", kMetricsPort), std::pair("control-port", kControlPort)}) {
+    CHECK(find_option(run_options(), name)->help.find(std::to_string(port)) != std::string_view::npos);
+  }
+}
+
 TEST_CASE("every default of the table is a value of its option") {
   for (const OptionSpec& o : run_options()) {
     if (!o.default_text.empty()) {

@@ -13,6 +13,7 @@ namespace {
 struct Scene : test::JobScene {
   bool ended = false;
   bool ending = false;
+  DirectStorage at_once;  // tells results without the loop, for the token
   std::function<void(const std::string&)> dumped;
   TimingService timing{{loop, storage, table, options},
                        journal.dir(),
@@ -22,7 +23,7 @@ struct Scene : test::JobScene {
                         .unknown_process = [] {},
                         .first_gpu_use = [] {}}};
   ControlApi control{
-      {loop, storage, timing, options},
+      {loop, at_once, timing, options},
       "run",
       "node-a",
       {.job_has_ended = [this] { return ended; },
