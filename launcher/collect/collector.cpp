@@ -49,26 +49,12 @@ std::string uuid_of(const char (&bytes)[16]) {
   return any ? out : "";
 }
 
-std::map<std::string, uint64_t> health_of(const wire::Health& h) {
-  return {{"hooked_calls", h.hooked_calls},
-          {"own_ns", h.own_ns},
-          {"poller_cpu_ns", h.poller_cpu_ns},
-          {"samples", h.samples},
-          {"completed", h.completed},
-          {"no_event", h.no_event},
-          {"stream_full", h.stream_full},
-          {"queue_full", h.queue_full},
-          {"ring_dropped", h.ring_dropped},
-          {"table_full", h.table_full},
-          {"captured", h.captured},
-          {"cuda_errors", h.cuda_errors},
-          {"comms_full", h.comms_full},
-          {"kernel_launches", h.kernel_launches},
-          {"event_host_ns", h.event_host_ns},
-          {"profiler_samples", h.profiler_samples},
-          {"profiler_host_ns", h.profiler_host_ns},
-          {"profiler_lost", h.profiler_lost},
-          {"profiler_full", h.profiler_full}};
+Health health_of(const wire::Health& h) {
+  Health out;
+  for (const HealthField& field : kHealthFields) {
+    out.*field.value = h.*field.counter;
+  }
+  return out;
 }
 
 // The signatures that are not being written at this moment.

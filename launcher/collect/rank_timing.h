@@ -7,9 +7,12 @@
 #include "common/wire/segment.h"
 
 #include <array>
+#include <atomic>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace xpurun::launcher {
@@ -118,6 +121,60 @@ struct CommTotals {
   std::vector<CollectiveSignature> last;  // by sequence
 };
 
+// A copy of the preload library's counters about itself (wire::Health, docs/wire.md).
+struct Health {
+  uint64_t hooked_calls = 0;
+  uint64_t own_ns = 0;
+  uint64_t poller_cpu_ns = 0;
+  uint64_t samples = 0;
+  uint64_t completed = 0;
+  uint64_t no_event = 0;
+  uint64_t stream_full = 0;
+  uint64_t queue_full = 0;
+  uint64_t ring_dropped = 0;
+  uint64_t table_full = 0;
+  uint64_t captured = 0;
+  uint64_t cuda_errors = 0;
+  uint64_t comms_full = 0;
+  uint64_t kernel_launches = 0;
+  uint64_t event_host_ns = 0;
+  uint64_t profiler_samples = 0;
+  uint64_t profiler_host_ns = 0;
+  uint64_t profiler_full = 0;
+  uint64_t profiler_lost = 0;
+};
+
+struct HealthField {
+  std::string_view name;  // in timing.json
+  uint64_t Health::*value;
+  std::atomic<uint64_t> wire::Health::*counter;
+  // Label "stage" of xpurun_events_dropped; empty: the counter is not of that metric.
+  std::string_view dropped_at;
+};
+// The one list of the fields: the copy, timing.json and the metric of dropped events follow from it.
+inline constexpr HealthField kHealthFields[] = {
+    {"hooked_calls", &Health::hooked_calls, &wire::Health::hooked_calls, ""},
+    {"own_ns", &Health::own_ns, &wire::Health::own_ns, ""},
+    {"poller_cpu_ns", &Health::poller_cpu_ns, &wire::Health::poller_cpu_ns, ""},
+    {"samples", &Health::samples, &wire::Health::samples, ""},
+    {"completed", &Health::completed, &wire::Health::completed, ""},
+    {"no_event", &Health::no_event, &wire::Health::no_event, "event_pool"},
+    {"stream_full", &Health::stream_full, &wire::Health::stream_full, "stream"},
+    {"queue_full", &Health::queue_full, &wire::Health::queue_full, "queue"},
+    {"ring_dropped", &Health::ring_dropped, &wire::Health::ring_dropped, "ring"},
+    {"table_full", &Health::table_full, &wire::Health::table_full, "table"},
+    {"captured", &Health::captured, &wire::Health::captured, ""},
+    {"cuda_errors", &Health::cuda_errors, &wire::Health::cuda_errors, ""},
+    {"comms_full", &Health::comms_full, &wire::Health::comms_full, "communicators"},
+    {"kernel_launches", &Health::kernel_launches, &wire::Health::kernel_launches, ""},
+    {"event_host_ns", &Health::event_host_ns, &wire::Health::event_host_ns, ""},
+    {"profiler_samples", &Health::profiler_samples, &wire::Health::profiler_samples, ""},
+    {"profiler_host_ns", &Health::profiler_host_ns, &wire::Health::profiler_host_ns, ""},
+    {"profiler_full", &Health::profiler_full, &wire::Health::profiler_full, "profiler"},
+    {"profiler_lost", &Health::profiler_lost, &wire::Health::profiler_lost, "profiler_lost"},
+};
+static_assert(sizeof(Health) == std::size(kHealthFields) * sizeof(uint64_t), "every field is in the list");
+
 struct RankTiming {
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
@@ -135,7 +192,7 @@ struct RankTiming {
   wire::ProfilerState profiler = wire::ProfilerState::none;
   uint32_t profiler_version = 0;
   wire::ChainState profiler_chain = wire::ChainState::none;
-  std::map<std::string, uint64_t> health;  // by the counter names of docs/wire.md
+  Health health;
   std::vector<OpTotals> ops;
   std::vector<CommTotals> comms;                          // by index in the segment
   std::map<std::string, Histogram> matmul_durations;      // by data type

@@ -137,7 +137,10 @@ ordered_json rank_json(const RankTiming& t, base::MonoNs now) {
                     {"calls", totals.calls},
                     {"channels", totals.channels}});
   }
-  j["health"] = t.health;
+  auto& health = j["health"] = ordered_json::object();
+  for (const HealthField& field : kHealthFields) {
+    health[std::string(field.name)] = t.health.*field.value;
+  }
   j["gpu_time"] = gpu_time_json(estimate_gpu_time(t.ops));
   auto& ops = j["ops"] = ordered_json::array();
   for (const OpTotals& op : t.ops) {

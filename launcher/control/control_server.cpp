@@ -5,8 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <cerrno>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <utility>
 
@@ -30,135 +28,96 @@ nlohmann::ordered_json error_reply(const char* code, const std::string& text) {
 
 }  // namespace
 
-ControlServer::~ControlServer() {
-  while (!clients_.empty()) {
-    drop(clients_.begin()->first);
-  }
-}
+ControlServer::ControlServer(EventLoop& loop, Handler handler)
+    : handler_(std::move(handler)),
+      // Replies are far smaller than a socket buffer. A client that does not read is disconnected: a partial
+      // line would corrupt the following replies.
+      clients_(
+          loop,
+          {.most_clients = kMaxClients,
+           .too_many = line_of(error_reply("busy", "too many clients")),
+           .request_s = kIdleS,
+           .most_unsent = 0},
+          {.received = [this](StreamServer::Id id, std::string& input) { received(id, input); },
+           .input_ended = [this](StreamServer::Id id, const std::string& last) { input_ended(id, last); },
+           .closed = [this](StreamServer::Id id) { asking_.erase(id); }}) {}
 
 base::Status ControlServer::listen(const std::string& path) {
   XPURUN_TRY_ASSIGN(base::UniqueFd listener, listen_unix(path, SOCK_STREAM));
-  return acceptor_.start(std::move(listener));
+  return clients_.start(std::move(listener));
 }
 
-void ControlServer::take(base::UniqueFd fd) {
-  if (clients_.size() >= kMaxClients) {
-    const std::string busy = line_of(error_reply("busy", "too many clients"));
-    (void)!::send(fd.get(), busy.data(), busy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    return;
+std::shared_ptr<ControlServer::Client> ControlServer::client_of(StreamServer::Id id) {
+  auto& client = asking_[id];
+  if (!client) {
+    client = std::make_shared<Client>(Client{.id = id});
   }
-  const int number = fd.get();
-  const auto client = clients_[number] = std::make_shared<Client>();
-  client->fd = std::move(fd);
-  await_request(number, *client);
-  if (!loop_.add(number, EPOLLIN, [this, number](uint32_t) { read_from(number); })) {
-    drop(number);
-  }
+  return client;
 }
 
-void ControlServer::await_request(int fd, Client& client) {
-  loop_.cancel(client.deadline);
-  client.deadline = loop_.after(kIdleS, [this, fd] { drop(fd); });
-}
-
-bool ControlServer::known(int fd, const std::shared_ptr<Client>& client) const {
-  const auto it = clients_.find(fd);
-  return it != clients_.end() && it->second == client;
-}
-
-void ControlServer::drop(int fd) {
-  loop_.remove(fd);
-  if (const auto it = clients_.find(fd); it != clients_.end()) {
-    loop_.cancel(it->second->deadline);
-    clients_.erase(it);
+void ControlServer::received(StreamServer::Id id, std::string& input) {
+  size_t begin = 0;
+  size_t end = 0;
+  while (clients_.known(id) && (end = input.find('\n', begin)) != std::string::npos) {
+    handle(id, input.substr(begin, end - begin));
+    begin = end + 1;
   }
-}
-
-void ControlServer::read_from(int fd) {
-  const std::shared_ptr<Client> client = clients_.at(fd);
-  char buf[4096];
-  const ssize_t n = ::recv(fd, buf, sizeof buf, 0);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-    return;
-  }
-  if (n == 0) {
-    input_ended(fd, client);
-    return;
-  }
-  if (n < 0) {
-    drop(fd);
-    return;
-  }
-  client->input.append(buf, static_cast<size_t>(n));
-  handle_lines(fd, client);
-  if (known(fd, client) && client->input.size() > kMaxRequest) {
-    send(fd, *client, error_reply("bad_request", "request too long"));
-    drop(fd);
+  input.erase(0, begin);
+  if (clients_.known(id) && input.size() > kMaxRequest) {
+    send(id, error_reply("bad_request", "request too long"));
+    clients_.drop(id);
   }
 }
 
 // `nc -N` and socat shut down their sending side and wait for the answer. One that has closed the whole
 // connection looks the same here; sending to it will fail.
-void ControlServer::input_ended(int fd, const std::shared_ptr<Client>& client) {
-  loop_.remove(fd);
+void ControlServer::input_ended(StreamServer::Id id, const std::string& last_line) {
+  const auto client = client_of(id);
   client->asks_no_more = true;
-  if (!client->input.empty()) {  // the last line may have no newline
-    handle(fd, client, std::exchange(client->input, {}));
+  if (!last_line.empty()) {  // the last line may have no newline
+    handle(id, last_line);
   }
-  if (known(fd, client) && client->unanswered == 0) {
-    drop(fd);
+  if (client->unanswered == 0) {
+    clients_.drop(id);
   }
 }
 
-void ControlServer::handle_lines(int fd, const std::shared_ptr<Client>& client) {
-  size_t begin = 0;
-  size_t end = 0;
-  while (known(fd, client) && (end = client->input.find('\n', begin)) != std::string::npos) {
-    handle(fd, client, client->input.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  client->input.erase(0, begin);
-}
-
-void ControlServer::handle(int fd, const std::shared_ptr<Client>& client, const std::string& line) {
+void ControlServer::handle(StreamServer::Id id, const std::string& line) {
   const auto request = model::parse_json(line);
   if (!request.is_object() || !request.contains("cmd") || !request["cmd"].is_string()) {
-    send(fd, *client, error_reply("bad_request", "expected one JSON object with \"cmd\""));
+    send(id, error_reply("bad_request", "expected one JSON object with \"cmd\""));
     return;
   }
+  const auto client = client_of(id);
   if (client->unanswered >= kMaxUnanswered) {
-    send(fd, *client, error_reply("busy", "too many requests at a time"));
+    send(id, error_reply("busy", "too many requests at a time"));
     return;
   }
   ++client->unanswered;
-  loop_.cancel(client->deadline);
-  // A late answer must not reach another client that was given the same descriptor.
-  handler_(request, [this, fd, weak = std::weak_ptr<Client>(client)](const nlohmann::ordered_json& reply) {
-    const auto there = weak.lock();
-    if (!there || !known(fd, there)) {
-      return;
-    }
-    --there->unanswered;
-    send(fd, *there, reply);
-    if (!known(fd, there) || there->unanswered > 0) {
-      return;
-    }
-    if (there->asks_no_more) {
-      drop(fd);
-    } else {
-      await_request(fd, *there);
+  clients_.clear_deadline(id);
+  // The answer may come when the client, or this server, is gone.
+  handler_(request, [this, weak = std::weak_ptr<Client>(client)](const nlohmann::ordered_json& reply) {
+    if (const auto there = weak.lock()) {
+      answered(there, reply);
     }
   });
 }
 
-void ControlServer::send(int fd, Client& client, const nlohmann::ordered_json& reply) {
-  const std::string line = line_of(reply);
-  // Replies are far smaller than a socket buffer. A client that does not read is disconnected: a partial line
-  // would corrupt the following replies.
-  const ssize_t n = ::send(client.fd.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (n != static_cast<ssize_t>(line.size())) {
-    drop(fd);
+void ControlServer::answered(const std::shared_ptr<Client>& client, const nlohmann::ordered_json& reply) {
+  --client->unanswered;
+  send(client->id, reply);
+  if (client->unanswered > 0) {
+    return;
   }
+  if (client->asks_no_more) {
+    clients_.drop(client->id);
+  } else {
+    clients_.set_deadline(client->id, kIdleS);
+  }
+}
+
+void ControlServer::send(StreamServer::Id id, const nlohmann::ordered_json& reply) {
+  clients_.send(id, line_of(reply));
 }
 
 }  // namespace xpurun::launcher

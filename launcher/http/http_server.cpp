@@ -4,8 +4,8 @@
 
 #include <arpa/inet.h>
 #include <cerrno>
+#include <cstdint>
 #include <netinet/in.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 namespace xpurun::launcher {
@@ -39,11 +39,16 @@ base::Result<base::UniqueFd> bind_to(int port) {
 
 }  // namespace
 
-HttpServer::~HttpServer() {
-  while (!clients_.empty()) {
-    drop(clients_.begin()->first);
-  }
-}
+HttpServer::HttpServer(EventLoop& loop, Handler handler)
+    : handler_(std::move(handler)),
+      clients_(loop,
+               {.most_clients = kMostClients,
+                .too_many = to_bytes({.status = 503, .body = "too many clients\n"}, /*with_body=*/true),
+                .request_s = kPatienceS,
+                .most_unsent = SIZE_MAX},
+               {.received = [this](StreamServer::Id id, std::string& input) { received(id, input); },
+                .input_ended = [this](StreamServer::Id id, const std::string&) { clients_.drop(id); },
+                .closed = [this](StreamServer::Id id) { exchanges_.erase(id); }}) {}
 
 base::Status HttpServer::listen(int port) {
   auto bound = bind_to(port);
@@ -55,128 +60,42 @@ base::Status HttpServer::listen(int port) {
     return base::fail(std::move(bound.error()));
   }
   port_ = got;
-  return acceptor_.start(std::move(*bound));
+  return clients_.start(std::move(*bound));
 }
 
-void HttpServer::take(base::UniqueFd fd) {
-  if (clients_.size() >= kMostClients) {
-    const std::string busy = to_bytes({.status = 503, .body = "too many clients\n"}, /*with_body=*/true);
-    (void)!::send(fd.get(), busy.data(), busy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    return;
-  }
-  const int number = fd.get();
-  const auto client = clients_[number] = std::make_shared<Client>();
-  client->fd = std::move(fd);
-  allow(number, *client, kPatienceS);
-  if (!loop_.add(number, EPOLLIN, [this, number](uint32_t events) { client_ready(number, events); })) {
-    drop(number);
-  }
-}
-
-void HttpServer::allow(int fd, Client& client, double seconds) {
-  loop_.cancel(client.deadline);
-  client.deadline = loop_.after(seconds, [this, fd] { drop(fd); });
-}
-
-void HttpServer::drop(int fd) {
-  loop_.remove(fd);
-  if (const auto it = clients_.find(fd); it != clients_.end()) {
-    loop_.cancel(it->second->deadline);
-    clients_.erase(it);
-  }
-}
-
-void HttpServer::client_ready(int fd, uint32_t events) {
-  const auto it = clients_.find(fd);
-  if (it == clients_.end()) {
-    return;
-  }
-  const std::shared_ptr<Client> client = it->second;
-  if (client->state == Client::State::answering) {
-    if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
-      drop(fd);
-    } else {
-      write_to(fd, *client);
-    }
-    return;
-  }
-  if (!read_from(fd, *client)) {
-    return;
-  }
-  if (client->state == Client::State::waiting) {
+void HttpServer::received(StreamServer::Id id, std::string& input) {
+  if (exchanges_.count(id) != 0) {
     // One request per connection.
-    client->input.clear();
+    input.clear();
     return;
   }
-  const HttpParse parsed = parse_http(client->input);
+  const HttpParse parsed = parse_http(input);
   if (parsed.state == HttpParse::State::refused) {
-    answer(fd, *client, {.status = parsed.status, .body = "this is no request that is understood here\n"});
+    input.clear();
+    answer(id, {.status = parsed.status, .body = "this is no request that is understood here\n"}, true);
   } else if (parsed.state == HttpParse::State::complete) {
-    handle(fd, client, parsed.request);
+    input.clear();
+    handle(id, parsed.request);
   }
 }
 
-void HttpServer::handle(int fd, const std::shared_ptr<Client>& client, const HttpRequest& request) {
-  client->state = Client::State::waiting;
-  client->with_body = request.method != "HEAD";
-  client->input.clear();
-  allow(fd, *client, kLongestAnswerS);
-  // A late answer must not reach a new client with the same descriptor number.
-  handler_(request, [this, fd, weak = std::weak_ptr<Client>(client)](const HttpResponse& response) {
-    const auto there = weak.lock();
-    if (there && there->state == Client::State::waiting) {
-      answer(fd, *there, response);
+void HttpServer::handle(StreamServer::Id id, const HttpRequest& request) {
+  const auto exchange = std::make_shared<Exchange>(Exchange{id, request.method != "HEAD"});
+  exchanges_[id] = exchange;
+  clients_.set_deadline(id, kLongestAnswerS);
+  // The answer may come when the client, or this server, is gone.
+  handler_(request, [this, weak = std::weak_ptr<Exchange>(exchange)](const HttpResponse& response) {
+    if (const auto open = weak.lock()) {
+      exchanges_.erase(open->client);
+      answer(open->client, response, open->with_body);
     }
   });
 }
 
-bool HttpServer::read_from(int fd, Client& client) {
-  char buffer[8192];
-  const ssize_t n = ::recv(fd, buffer, sizeof buffer, 0);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-    return true;
-  }
-  if (n <= 0) {
-    drop(fd);
-    return false;
-  }
-  client.input.append(buffer, static_cast<size_t>(n));
-  return true;
-}
-
-void HttpServer::answer(int fd, Client& client, const HttpResponse& response) {
-  client.state = Client::State::answering;
-  client.output = to_bytes(response, client.with_body);
-  client.input.clear();
-  allow(fd, client, kPatienceS);
-  write_to(fd, client);
-}
-
-void HttpServer::write_to(int fd, Client& client) {
-  while (client.sent < client.output.size()) {
-    const ssize_t n = ::send(fd, client.output.data() + client.sent, client.output.size() - client.sent,
-                             MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) {
-      continue;
-    }
-    if (n < 0 && errno == EAGAIN) {
-      if (!loop_.add(fd, EPOLLOUT, [this, fd](uint32_t events) { client_ready(fd, events); })) {
-        drop(fd);
-      }
-      return;
-    }
-    if (n < 0) {
-      drop(fd);
-      return;
-    }
-    client.sent += static_cast<size_t>(n);
-  }
-  // Closing with unread input would send RST, and the client could lose the response.
-  ::shutdown(fd, SHUT_WR);
-  char rest[8192];
-  while (::recv(fd, rest, sizeof rest, MSG_DONTWAIT) > 0) {
-  }
-  drop(fd);
+void HttpServer::answer(StreamServer::Id id, const HttpResponse& response, bool with_body) {
+  clients_.set_deadline(id, kPatienceS);
+  clients_.send(id, to_bytes(response, with_body));
+  clients_.finish(id);
 }
 
 }  // namespace xpurun::launcher

@@ -1,12 +1,11 @@
-// HttpServer: answers requests on loopback inside the event loop, one request per connection. Slow, huge,
-// malformed or too many clients cost a bounded amount of memory and time and block nothing.
+// HttpServer: answers requests on loopback inside the event loop, one request per connection. StreamServer
+// bounds what slow, huge, malformed or too many clients cost.
 #pragma once
 
-#include "common/base/os/fd.h"
 #include "common/base/result.h"
 #include "launcher/http/http_request.h"
-#include "launcher/os/acceptor.h"
 #include "launcher/os/event_loop.h"
+#include "launcher/os/stream_server.h"
 
 #include <functional>
 #include <map>
@@ -21,11 +20,7 @@ class HttpServer {
   using Reply = std::function<void(const HttpResponse&)>;
   using Handler = std::function<void(const HttpRequest&, const Reply&)>;
 
-  HttpServer(EventLoop& loop, Handler handler)
-      : loop_(loop),
-        handler_(std::move(handler)),
-        acceptor_(loop, [this](base::UniqueFd fd) { take(std::move(fd)); }) {}
-  ~HttpServer();
+  HttpServer(EventLoop& loop, Handler handler);
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
@@ -36,32 +31,20 @@ class HttpServer {
   int port() const { return port_; }
 
  private:
-  struct Client {
-    base::UniqueFd fd;
-    std::string input;
-    std::string output;
-    size_t sent = 0;
-    enum class State { reading, waiting, answering } state = State::reading;
+  // A request that waits for its answer.
+  struct Exchange {
+    StreamServer::Id client = 0;
     bool with_body = true;
-    EventLoop::TimerId deadline = 0;
   };
 
-  void take(base::UniqueFd connection);
-  void client_ready(int fd, uint32_t events);
-  // Closes the connection unless it makes progress within this time.
-  void allow(int fd, Client& client, double seconds);
-  // False after the client has disconnected.
-  bool read_from(int fd, Client& client);
-  void handle(int fd, const std::shared_ptr<Client>& client, const HttpRequest& request);
-  void answer(int fd, Client& client, const HttpResponse& response);
-  void write_to(int fd, Client& client);
-  void drop(int fd);
+  void received(StreamServer::Id id, std::string& input);
+  void handle(StreamServer::Id id, const HttpRequest& request);
+  void answer(StreamServer::Id id, const HttpResponse& response, bool with_body);
 
-  EventLoop& loop_;
   Handler handler_;
-  Acceptor acceptor_;
   int port_ = 0;
-  std::map<int, std::shared_ptr<Client>> clients_;
+  std::map<StreamServer::Id, std::shared_ptr<Exchange>> exchanges_;
+  StreamServer clients_;
 };
 
 }  // namespace xpurun::launcher

@@ -263,28 +263,26 @@ void add_gpu_time(const RankTiming& t, const std::string& rank, Families& out) {
 void add_ourselves(const RankMetrics& r, const std::string& rank, Families& out) {
   const RankTiming& t = *r.timing;
   const Labels labels = {{"rank", rank}};
-  const auto health = [&](const char* name) { return number(t.health.at(name)); };
   out.add("xpurun_timing_level", gauge, "Current timing level: 0 off, 1 light, 2 full.", labels,
           static_cast<double>(t.level));
   out.add("xpurun_sampling_period", gauge, "Sampling interval: one call of a kind in how many is timed.",
           labels, t.period);
   out.add("xpurun_overhead_seconds", counter, "Cost of timing in the threads of the rank.", labels,
-          health("own_ns") * kNs);
+          number(t.health.own_ns) * kNs);
   out.add("xpurun_poller_cpu_seconds", counter, "CPU time of the preload library's poller thread.", labels,
-          health("poller_cpu_ns") * kNs);
+          number(t.health.poller_cpu_ns) * kNs);
   out.add("xpurun_untraced_kernel_launches", counter,
           "Kernels that the framework launched itself; their GPU time is only estimated.", labels,
-          health("kernel_launches"));
-  out.add("xpurun_captured_calls", counter, "Calls that went into a CUDA graph.", labels, health("captured"));
+          number(t.health.kernel_launches));
+  out.add("xpurun_captured_calls", counter, "Calls that went into a CUDA graph.", labels,
+          number(t.health.captured));
   out.add("xpurun_own_cuda_errors", counter, "Failed CUDA calls of the preload library.", labels,
-          health("cuda_errors"));
-  for (const auto& [stage, name] :
-       {std::pair("event_pool", "no_event"), std::pair("stream", "stream_full"),
-        std::pair("queue", "queue_full"), std::pair("ring", "ring_dropped"), std::pair("table", "table_full"),
-        std::pair("communicators", "comms_full"), std::pair("profiler", "profiler_full"),
-        std::pair("profiler_lost", "profiler_lost")}) {
-    out.add("xpurun_events_dropped", counter, "Durations or entries that found no room, by place.",
-            {{"rank", rank}, {"stage", stage}}, health(name));
+          number(t.health.cuda_errors));
+  for (const HealthField& field : kHealthFields) {
+    if (!field.dropped_at.empty()) {
+      out.add("xpurun_events_dropped", counter, "Durations or entries that found no room, by place.",
+              {{"rank", rank}, {"stage", std::string(field.dropped_at)}}, number(t.health.*field.value));
+    }
   }
   out.add("xpurun_events_dropped", counter, "", {{"rank", rank}, {"stage", "file"}},
           number(r.events_unwritten));

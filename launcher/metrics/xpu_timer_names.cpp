@@ -170,8 +170,8 @@ void add_xpu_timer(const NodeMetrics& node, Families& out) {
     if (rank.timing == nullptr) {
       continue;
     }
-    const auto health = [&](const char* name) { return rank.timing->health.at(name); };
-    const uint64_t unfinished = health("samples") - std::min(health("samples"), health("completed"));
+    const Health& health = rank.timing->health;
+    const uint64_t unfinished = health.samples - std::min(health.samples, health.completed);
     out.add_integer("XPU_TIMER_COMMON_WORK_QUEUE_SIZE", "Timed calls not known to be done.",
                     common_labels(node, rank), unfinished);
     add_recent(node, rank, out);

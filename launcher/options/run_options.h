@@ -1,6 +1,6 @@
 // RunOptions: what `xpurun run` was asked to do, after flags, environment and configuration files have been
-// put together. Plain data; launcher/cli fills it, launcher/supervise obeys it. The defaults here are the
-// defaults: launcher/cli/option_table.cpp states them as text and a test compares the two.
+// put together. Plain data; launcher/options fills it, launcher/supervise obeys it. The defaults of the
+// options are in option_table.cpp alone; default_run_options() has them as values.
 #pragma once
 
 #include "common/model/run_manifest.h"
@@ -21,7 +21,7 @@ enum class OnHang {
   kill,    // dump, tell, TERM, grace, KILL the job's processes; exit status 124
 };
 
-enum class StatusLine {
+enum class ShowStatus {
   automatic,  // on a terminal, for jobs of several ranks
   always,     // on a terminal
   never,
@@ -37,48 +37,48 @@ struct RunOptions {
   std::vector<std::string> command;  // argv of the child, byte for byte; never empty when run_job is called
 
   // Watching
-  double hang_timeout_s = 300;  // a rank still for this long is a hang; 0: no hang detection
-  int busy_timeouts = 3;        // a busy rank that others wait for counts as stuck after so many timeouts
+  double hang_timeout_s = 0;  // a rank still for this long is a hang; 0: no hang detection
+  int busy_timeouts = 1;      // a busy rank that others wait for counts as stuck after so many timeouts
   OnHang on_hang = OnHang::report;
   bool hang_idle = false;  // a rank that waits for something outside the job hangs too
   double poll_s = 0;       // seconds between two looks at the ranks; 0: chosen from the hang timeout
   int dump_signal = 0;     // signal to xpurun that dumps every rank instead of being forwarded; 0: none
 
   // Dumps and ends
-  double dump_deadline_s = 0.1;     // longest stop of one process for its stacks
-  std::string gpu_stacks = "auto";  // on a hang, ask cuda-gdb: auto, always, never
-  double crash_wait_s = 5;          // longest wait of a crashing process for its dump; 0: does not wait
-  double grace_s = 30;              // between TERM and KILL when the job is ended; kForever: never KILL
+  double dump_deadline_s = 0;  // longest stop of one process for its stacks
+  std::string gpu_stacks;      // on a hang, ask cuda-gdb: auto, always, never
+  double crash_wait_s = 0;     // longest wait of a crashing process for its dump; 0: does not wait
+  double grace_s = 0;          // between TERM and KILL when the job is ended; kForever: never KILL
 
   // The run directory
-  std::string out_dir;                   // exactly this directory; empty: a new one below runs_dir
-  std::string runs_dir = "xpurun-runs";  // parent of the run directories and of `latest`
-  std::string name;                      // of the run; empty: from the command
-  bool report = true;                    // build report.html and stacks/ at the end and on every dump
+  std::string out_dir;   // exactly this directory; empty: a new one below runs_dir
+  std::string runs_dir;  // parent of the run directories and of `latest`
+  std::string name;      // of the run; empty: from the command
+  bool report = false;   // build report.html and stacks/ at the end and on every dump
 
   // Output
   bool logs = false;    // ranks write to ranks/<rank>/stdout.log and stderr.log, which we repeat
   bool prefix = false;  // put the rank in front of repeated lines; implies logs
-  StatusLine status = StatusLine::automatic;
+  ShowStatus status = ShowStatus::automatic;
   int verbosity = 0;  // -1 quiet (errors only), 0, 1 (-v), 2 (-vv)
 
   // The library in the training processes
-  bool preload = true;
+  bool preload = false;
   std::string preload_path;  // empty: the one that belongs to this xpurun
 
   // Timing
   Timing timing = Timing::light;
   NcclProfiler nccl_profiler = NcclProfiler::automatic;
-  double overhead_budget = 0.001;  // most of a thread's time that light timing may cost
-  Peaks peaks;                     // what devices can do
-  int metrics_port = 0;            // 0: kMetricsPort, once a rank is known; kNoPort: no /metrics at all
+  double overhead_budget = 0;  // most of a thread's time that light timing may cost
+  Peaks peaks;                 // what devices can do
+  int metrics_port = 0;        // 0: kMetricsPort, once a rank is known; kNoPort: no /metrics at all
 
-  bool shape_metrics = false;                 // the older atorch_* names too, one family a shape
-  uint64_t event_bytes = uint64_t{64} << 20;  // of each rank's event files; 0: none
+  bool shape_metrics = false;  // the older atorch_* names too, one family a shape
+  uint64_t event_bytes = 0;    // of each rank's event files; 0: none
 
   // Control over HTTP, beside the socket in the run directory
   int control_port = kNoPort;  // 0: kControlPort
-  bool control_token = true;   // asked for
+  bool control_token = false;  // asked for
 
   std::vector<model::OptionOrigin> origins;  // every option that is not at its default
 };

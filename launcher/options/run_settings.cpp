@@ -87,27 +87,24 @@ class Reader {
  public:
   explicit Reader(const Settings& settings) : settings_(settings) {}
 
-  // Keeps `fallback`, the default in RunOptions, if the option is not set.
-  double seconds(std::string_view name, double fallback, double of_word) const {
+  // As set, or the default of the table; empty if there is neither.
+  std::string text(std::string_view name) const {
     const Setting* s = settings_.find(name);
-    return s == nullptr ? fallback : base::parse_duration_s(s->value).value_or(of_word);
+    return s != nullptr ? s->value : std::string(find_option(run_options(), name)->default_text);
   }
-  int number(std::string_view name, int fallback) const {
-    const Setting* s = settings_.find(name);
-    return s == nullptr ? fallback : static_cast<int>(base::parse_int(s->value).value_or(fallback));
+  // `of_word`: what the option's word means, "off" or "auto".
+  double seconds(std::string_view name, double of_word) const {
+    return base::parse_duration_s(text(name)).value_or(of_word);
   }
-  uint64_t size(std::string_view name, uint64_t fallback, uint64_t of_word) const {
-    const Setting* s = settings_.find(name);
-    return s == nullptr ? fallback : base::parse_size(s->value).value_or(of_word);
+  int number(std::string_view name, int of_word = 0) const {
+    return static_cast<int>(base::parse_int(text(name)).value_or(of_word));
   }
-  bool is_on(std::string_view name, bool fallback) const {
-    const Setting* s = settings_.find(name);
-    return s == nullptr ? fallback : on_off(s->value) == "on";
+  uint64_t size(std::string_view name, uint64_t of_word) const {
+    return base::parse_size(text(name)).value_or(of_word);
   }
-  std::string text(std::string_view name, const std::string& fallback) const {
-    const Setting* s = settings_.find(name);
-    return s == nullptr ? fallback : s->value;
-  }
+  // 0: "auto".
+  int port(std::string_view name) const { return text(name) == "off" ? kNoPort : number(name); }
+  bool is_on(std::string_view name) const { return on_off(text(name)) == "on"; }
 
  private:
   const Settings& settings_;
@@ -124,15 +121,15 @@ base::Error bad_value(const OptionSpec& option, const Setting& setting, const ba
   return usage_error(fmt::format("--{}: {}{}", option.name, why.what, where), *find_command("run"));
 }
 
-StatusLine status_line(std::string_view word) {
-  return word == "always" ? StatusLine::always : word == "never" ? StatusLine::never : StatusLine::automatic;
+ShowStatus status_line(std::string_view word) {
+  return word == "always" ? ShowStatus::always : word == "never" ? ShowStatus::never : ShowStatus::automatic;
 }
 
 int verbosity(const Settings& settings, const Reader& read) {
   const Setting* quiet = settings.find("quiet");
   const Setting* verbose = settings.find("verbose");
-  const bool is_quiet = read.is_on("quiet", false);
-  const int level = std::min(read.number("verbose", 0), 2);
+  const bool is_quiet = read.is_on("quiet");
+  const int level = std::min(read.number("verbose"), 2);
   if (!is_quiet || level == 0) {
     return is_quiet ? -1 : level;
   }
@@ -235,40 +232,42 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
     out.origins.push_back({std::string(o.name), s->value, s->source});
   }
   const Reader read(settings);
-  out.hang_timeout_s = read.seconds("hang-timeout", out.hang_timeout_s, 0);
-  out.busy_timeouts = read.number("busy-timeouts", out.busy_timeouts);
-  out.on_hang = read.text("on-hang", "report") == "kill" ? OnHang::kill : OnHang::report;
-  out.hang_idle = read.is_on("hang-idle", out.hang_idle);
-  out.poll_s = read.seconds("poll", out.poll_s, 0);
-  out.dump_signal = signal_number(read.text("dump-signal", "none"));
-  out.gpu_stacks = read.text("gpu-stacks", out.gpu_stacks);
-  out.dump_deadline_s = read.seconds("dump-deadline", out.dump_deadline_s, out.dump_deadline_s);
-  out.crash_wait_s = read.seconds("crash-wait", out.crash_wait_s, 0);
-  out.grace_s = read.seconds("grace", out.grace_s, kForever);
-  out.out_dir = read.text("out", out.out_dir);
-  out.runs_dir = read.text("runs-dir", out.runs_dir);
-  out.name = read.text("name", out.name);
-  out.report = read.is_on("report", out.report);
-  out.prefix = read.is_on("prefix", out.prefix);
-  out.logs = read.is_on("logs", out.logs) || out.prefix;
-  out.status = status_line(read.text("status", "auto"));
+  out.hang_timeout_s = read.seconds("hang-timeout", 0);
+  out.busy_timeouts = read.number("busy-timeouts");
+  out.on_hang = read.text("on-hang") == "kill" ? OnHang::kill : OnHang::report;
+  out.hang_idle = read.is_on("hang-idle");
+  out.poll_s = read.seconds("poll", 0);
+  out.dump_signal = signal_number(read.text("dump-signal"));
+  out.gpu_stacks = read.text("gpu-stacks");
+  out.dump_deadline_s = read.seconds("dump-deadline", 0);
+  out.crash_wait_s = read.seconds("crash-wait", 0);
+  out.grace_s = read.seconds("grace", kForever);
+  out.out_dir = read.text("out");
+  out.runs_dir = read.text("runs-dir");
+  out.name = read.text("name");
+  out.report = read.is_on("report");
+  out.prefix = read.is_on("prefix");
+  out.logs = read.is_on("logs") || out.prefix;
+  out.status = status_line(read.text("status"));
   out.verbosity = verbosity(settings, read);
-  out.preload = read.is_on("preload", out.preload);
-  out.preload_path = read.text("preload-library", out.preload_path);
-  out.timing = timing_named(read.text("timing", "light"));
-  out.nccl_profiler = profiler_named(read.text("nccl-profiler", "auto"));
-  out.overhead_budget = share_of(read.text("overhead-budget", "0.1%")).value_or(out.overhead_budget);
-  if (const std::string peak = read.text("peak", ""); !peak.empty()) {
+  out.preload = read.is_on("preload");
+  out.preload_path = read.text("preload-library");
+  out.timing = timing_named(read.text("timing"));
+  out.nccl_profiler = profiler_named(read.text("nccl-profiler"));
+  out.overhead_budget = share_of(read.text("overhead-budget")).value_or(0);
+  if (const std::string peak = read.text("peak"); !peak.empty()) {
     XPURUN_TRY_ASSIGN(out.peaks, Peaks::parse(peak));
   }
-  const std::string port = read.text("metrics-port", "auto");
-  out.metrics_port = port == "off" ? kNoPort : static_cast<int>(base::parse_int(port).value_or(0));
-  out.shape_metrics = read.is_on("shape-metrics", out.shape_metrics);
-  out.event_bytes = read.size("events", out.event_bytes, 0);
-  const std::string control = read.text("control-port", "off");
-  out.control_port = control == "off" ? kNoPort : static_cast<int>(base::parse_int(control).value_or(0));
-  out.control_token = read.text("control-auth", "token") == "token";
+  out.metrics_port = read.port("metrics-port");
+  out.shape_metrics = read.is_on("shape-metrics");
+  out.event_bytes = read.size("events", 0);
+  out.control_port = read.port("control-port");
+  out.control_token = read.text("control-auth") == "token";
   return out;
+}
+
+RunOptions default_run_options() {
+  return *to_run_options(Settings());
 }
 
 std::string print_config(const Settings& settings) {

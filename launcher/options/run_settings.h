@@ -12,6 +12,9 @@ namespace xpurun::launcher {
 
 base::Result<RunOptions> to_run_options(const Settings& settings);
 
+// The options of a run for which nothing was set.
+RunOptions default_run_options();
+
 // Checks one value of the table against its kind: a duration, a number, one of the words.
 base::Status check_value(const OptionSpec& option, const std::string& value);
 

@@ -20,6 +20,17 @@ bool concerns_one_connection(int err) {
 }
 }  // namespace
 
+AcceptResult accept_connection(int listener, int flags) {
+  AcceptResult out;
+  out.connection.reset(::accept4(listener, nullptr, nullptr, flags));
+  if (!out.connection) {
+    out.error = errno;
+    out.again = concerns_one_connection(out.error);
+    out.exhausted = !out.again && out.error != EAGAIN;
+  }
+  return out;
+}
+
 base::Status Acceptor::start(base::UniqueFd listener) {
   close();
   listener_ = std::move(listener);
@@ -41,21 +52,18 @@ void Acceptor::close() {
 
 void Acceptor::accept_some() {
   for (int i = 0; i < kMostAtATime && listener_; ++i) {
-    base::UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (connection) {
-      handler_(std::move(connection));
-      continue;
-    }
-    const int err = errno;
-    if (concerns_one_connection(err)) {
-      continue;
-    }
-    if (err != EAGAIN) {
-      base::log_debug("cannot accept a connection: {}; next try in {} s", std::strerror(err), kRestS);
+    AcceptResult result = accept_connection(listener_.get(), SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (result.connection) {
+      handler_(std::move(result.connection));
+    } else if (result.exhausted) {
+      base::log_debug("cannot accept a connection: {}; next try in {} s", std::strerror(result.error),
+                      kRestS);
       loop_.remove(listener_.get());
       rest_ = loop_.after(kRestS, [this] { (void)watch(); });
     }
-    return;
+    if (!result.connection && !result.again) {
+      return;
+    }
   }
 }
 

@@ -11,6 +11,15 @@
 
 namespace xpurun::launcher {
 
+struct AcceptResult {
+  base::UniqueFd connection;
+  bool again = false;      // this connection failed; there may be others
+  bool exhausted = false;  // no descriptor or memory is free: rest before the next try
+  int error = 0;           // errno
+};
+// One connection of a listener, with these flags of accept4(2). Neither connection nor flag: none is waiting.
+AcceptResult accept_connection(int listener, int flags);
+
 class Acceptor {
  public:
   using Handler = std::function<void(base::UniqueFd connection)>;

@@ -16,6 +16,12 @@ base::Result<EventLoop> EventLoop::create() {
   return loop;
 }
 
+base::Result<EventLoop> EventLoop::create_simulated(base::MonoNs start) {
+  XPURUN_TRY_ASSIGN(EventLoop loop, create());
+  loop.simulated_now_ = start;
+  return loop;
+}
+
 base::Status EventLoop::add(int fd, uint32_t epoll_events, FdHandler handler) {
   epoll_event event{};
   event.events = epoll_events;
@@ -42,7 +48,7 @@ EventLoop::TimerId EventLoop::at(base::MonoNs when, TimerHandler handler) {
 }
 
 EventLoop::TimerId EventLoop::after(double seconds, TimerHandler handler) {
-  return at(base::mono_ns() + base::s_to_ns(seconds), std::move(handler));
+  return at(now() + base::s_to_ns(seconds), std::move(handler));
 }
 
 void EventLoop::cancel(TimerId id) {
@@ -54,17 +60,28 @@ void EventLoop::cancel(TimerId id) {
 }
 
 int EventLoop::next_timeout_ms() const {
+  if (simulated_now_) {
+    return 0;
+  }
   if (timers_.empty()) {
     return -1;
   }
-  const base::MonoNs wait = timers_.begin()->first.first - base::mono_ns();
+  const base::MonoNs wait = timers_.begin()->first.first - now();
   // Rounded up: waking a moment early would only spin.
   return static_cast<int>(std::clamp<base::MonoNs>((wait + 999'999) / 1'000'000, 0, 3'600'000));
 }
 
+bool EventLoop::jump_to_next_timer() {
+  if (timers_.empty()) {
+    return false;
+  }
+  simulated_now_ = std::max(*simulated_now_, timers_.begin()->first.first);
+  return true;
+}
+
 void EventLoop::run_due_timers() {
-  const base::MonoNs now = base::mono_ns();
-  while (!stopped_ && !timers_.empty() && timers_.begin()->first.first <= now) {
+  const base::MonoNs due = now();
+  while (!stopped_ && !timers_.empty() && timers_.begin()->first.first <= due) {
     auto node = timers_.extract(timers_.begin());
     timer_times_.erase(node.key().second);
     node.mapped()();
@@ -86,6 +103,9 @@ base::Status EventLoop::run() {
         const auto keep_alive = it->second;
         (*keep_alive)(events[static_cast<size_t>(i)].events);
       }
+    }
+    if (n == 0 && simulated_now_ && !stopped_ && !jump_to_next_timer()) {
+      return {};
     }
     run_due_timers();
   }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 namespace xpurun::launcher {
 
@@ -20,6 +21,15 @@ class EventLoop {
   using TimerId = uint64_t;
 
   static base::Result<EventLoop> create();
+  // For tests: the clock stands at `start`, and jumps to the next timer whenever no descriptor is ready.
+  // run() also returns when no timer and no ready descriptor is left.
+  static base::Result<EventLoop> create_simulated(base::MonoNs start);
+
+  // Simulated clock: as if the process had been stopped for this time.
+  void suspend(double seconds) { *simulated_now_ += base::s_to_ns(seconds); }
+
+  // CLOCK_MONOTONIC, or the simulated clock.
+  base::MonoNs now() const { return simulated_now_ ? *simulated_now_ : base::mono_ns(); }
 
   // Level-triggered. The descriptor stays the caller's; remove() it before closing.
   base::Status add(int fd, uint32_t epoll_events, FdHandler handler);
@@ -37,6 +47,8 @@ class EventLoop {
  private:
   void run_due_timers();
   int next_timeout_ms() const;
+  // False if there is no timer to jump to.
+  bool jump_to_next_timer();
 
   base::UniqueFd epoll_;
   std::map<int, std::shared_ptr<FdHandler>> handlers_;
@@ -45,6 +57,7 @@ class EventLoop {
   std::map<TimerId, base::MonoNs> timer_times_;
   TimerId next_timer_ = 1;
   bool stopped_ = false;
+  std::optional<base::MonoNs> simulated_now_;
 };
 
 }  // namespace xpurun::launcher

@@ -1,10 +1,13 @@
 // Unix-domain sockets in the file system, private to the user.
 #pragma once
 
+#include "common/base/ids.h"
 #include "common/base/os/fd.h"
 #include "common/base/result.h"
 
+#include <optional>
 #include <string>
+#include <sys/types.h>
 
 namespace xpurun::launcher {
 
@@ -13,5 +16,15 @@ inline constexpr size_t kMaxSocketPath = 107;
 
 // Non-blocking listener, mode 0600. `type` is SOCK_STREAM or SOCK_SEQPACKET.
 base::Result<base::UniqueFd> listen_unix(const std::string& path, int type);
+
+// The process at the other end, as it was when it connected; nothing if the kernel does not tell.
+struct Peer {
+  base::Pid pid = 0;
+  uid_t uid = 0;
+};
+std::optional<Peer> peer_of(int connection);
+
+// Sends one byte together with the descriptor. Does not wait; false if it was not sent.
+bool send_descriptor(int connection, int descriptor, char byte);
 
 }  // namespace xpurun::launcher

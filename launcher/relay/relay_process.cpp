@@ -3,6 +3,8 @@
 #include "common/base/clock.h"
 #include "common/base/os/program.h"
 #include "common/wire/logs.h"
+#include "launcher/os/acceptor.h"
+#include "launcher/os/unix_socket.h"
 #include "launcher/relay/log_file.h"
 #include "launcher/relay/relay_memory.h"
 #include "launcher/relay/sink.h"
@@ -151,23 +153,21 @@ size_t RelayProcess::stream_for(uint32_t rank, wire::LogStream which) {
 }
 
 void RelayProcess::accept_rank() {
-  const base::UniqueFd connection(::accept4(setup_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!connection) {
+  const AcceptResult accepted = accept_connection(setup_.listener.get(), SOCK_CLOEXEC);
+  if (accepted.exhausted) {
     // Do not spin. The rank keeps its original stream after its time limit.
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-      (void)::poll(nullptr, 0, kPauseMs);
-    }
+    (void)::poll(nullptr, 0, kPauseMs);
+  }
+  const base::UniqueFd& connection = accepted.connection;
+  const auto peer = connection ? peer_of(connection.get()) : std::nullopt;
+  if (!peer || (peer->uid != ::geteuid() && peer->uid != 0)) {
     return;
   }
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  const bool ours = ::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-                    (peer.uid == ::geteuid() || peer.uid == 0);
   // A rank sends its request at once. A foreign client that sends nothing must not block the ranks' output.
   const timeval patience{.tv_sec = 0, .tv_usec = 200'000};
   (void)::setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   wire::LogRequest request{};
-  if (ours && ::recv(connection.get(), &request, sizeof request, 0) == static_cast<ssize_t>(sizeof request) &&
+  if (::recv(connection.get(), &request, sizeof request, 0) == static_cast<ssize_t>(sizeof request) &&
       request.magic == wire::kLogRequestMagic && request.version == wire::kLogRequestVersion) {
     answer(connection.get(), request);
   }
@@ -182,25 +182,11 @@ void RelayProcess::answer(int connection, const wire::LogRequest& request) {
   (void)::fcntl(read_end.get(), F_SETPIPE_SZ, kPipeBytes);
   // O_NONBLOCK affects only this end of the pipe: the rank's end blocks, as files and terminals do.
   (void)::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
-  char byte = 'p';
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  const int passed = write_end.get();
-  std::memcpy(CMSG_DATA(header), &passed, sizeof passed);
   const bool err = request.stream == static_cast<uint16_t>(wire::LogStream::err);
   const auto which = err ? wire::LogStream::err : wire::LogStream::out;
   // Before the rank gets its end: from then on the read end must survive a killed relay.
   memory_.add({.fd = read_end.get(), .rank = request.rank, .which = which});
-  if (::sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) {
+  if (send_descriptor(connection, write_end.get(), 'p')) {
     const size_t index = stream_for(request.rank, which);
     ++streams_[index]->pipes;
     pipes_.push_back({std::move(read_end), index});

@@ -80,22 +80,24 @@ bool supervisor_lives(const model::RunManifest& run) {
 }
 
 RunLife life_of(const std::string& path, const model::RunManifest& run) {
-  if (RunLock::held(path)) {
-    return RunLife::running;
-  }
   const bool here = is_here(run.host);
-  if (run.outcome == model::RunOutcome::running) {
-    if (!here) {
-      return RunLife::unknown;
-    }
-    if (supervisor_lives(run)) {
-      return RunLife::running;
-    }
+  const bool unfinished = run.outcome == model::RunOutcome::running;
+  if (RunLock::held(path)) {
+    // The lock is the writer's, which outlives a killed supervisor until it has written what it was given.
+    // Where the supervisor cannot be seen, as from another PID namespace, the job cannot be seen either.
+    const bool orphaned = here && unfinished && !supervisor_lives(run) && job_lives(run);
+    return orphaned ? RunLife::left : RunLife::running;
+  }
+  if (unfinished && !here) {
+    return RunLife::unknown;
+  }
+  if (unfinished && supervisor_lives(run)) {
+    return RunLife::running;
   }
   if (here && job_lives(run)) {
     return RunLife::left;
   }
-  return run.outcome == model::RunOutcome::running ? RunLife::killed : RunLife::ended;
+  return unfinished ? RunLife::killed : RunLife::ended;
 }
 
 }  // namespace

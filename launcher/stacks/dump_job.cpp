@@ -24,7 +24,7 @@ constexpr size_t kSecondWaveAtOnce = 8;
 constexpr double kLastWaitS = 1;
 }  // namespace
 
-DumpJob::DumpJob(EventLoop& loop, DumpRequest request, HelperStarted started, Done done)
+DumpJob::DumpJob(EventLoop& loop, DumpPlan request, HelperStarted started, Done done)
     : loop_(loop), request_(std::move(request)), started_(std::move(started)), done_(std::move(done)) {
   for (const DumpTarget& target : request_.targets) {
     auto e = std::make_unique<Entry>();

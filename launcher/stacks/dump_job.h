@@ -6,6 +6,7 @@
 #include "common/model/dump_manifest.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/spawn/helper_process.h"
+#include "launcher/stacks/stack_dump.h"
 
 #include <functional>
 #include <memory>
@@ -34,7 +35,7 @@ enum class DumpOrder {
   all_together,  // every target is stopped in the same moment
 };
 
-struct DumpRequest {
+struct DumpPlan {
   std::string program;    // xpurun-stackdump
   std::string directory;  // exists when start() is called
   std::string host;
@@ -54,23 +55,18 @@ struct DumpOutcome {
   int64_t spread_ns = 0;  // between the first and the last first stop
 };
 
-class DumpJob {
+class DumpJob final : public StackDump {
  public:
   using Done = std::function<void(const DumpOutcome&)>;
   // Called with every helper's pid, so that helpers are not counted as processes of the job.
   using HelperStarted = std::function<void(base::Pid)>;
 
-  DumpJob(EventLoop& loop, DumpRequest request, HelperStarted started, Done done);
-  ~DumpJob();
-  DumpJob(const DumpJob&) = delete;
-  DumpJob& operator=(const DumpJob&) = delete;
+  DumpJob(EventLoop& loop, DumpPlan request, HelperStarted started, Done done);
+  ~DumpJob() override;
 
-  // Calls `done` later, from the loop, even if nothing could be started.
-  void start();
-  // Ends the remaining helpers and does not wait long: a helper in uninterruptible sleep cannot be killed.
-  void give_up(const std::string& why);
-  // Call for every reaped child. Returns whether the pid was a helper of this job.
-  bool helper_ended(base::Pid pid, base::WaitStatus status);
+  void start() override;
+  void give_up(const std::string& why) override;
+  bool helper_ended(base::Pid pid, base::WaitStatus status) override;
 
  private:
   enum class Stage { waiting, preparing, ready, released, finished };
@@ -104,7 +100,7 @@ class DumpJob {
   void finish_if_done();
 
   EventLoop& loop_;
-  DumpRequest request_;
+  DumpPlan request_;
   HelperStarted started_;
   Done done_;
   std::vector<std::unique_ptr<Entry>> entries_;

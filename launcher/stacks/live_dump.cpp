@@ -81,16 +81,16 @@ base::Result<LiveDumpResult> dump_live(const LiveDump& dump, const std::vector<D
   // Helpers complain on standard error as well as in their result; only the former is needed if there is
   // no result.
   const base::UniqueFd complaints(::memfd_create("xpurun-complaints", MFD_CLOEXEC));
-  DumpRequest request{.program = program,
-                      .directory = dump.directory,
-                      .host = own_host_name(),
-                      .targets = targets,
-                      .pause_limit_s = dump.pause_limit_s,
-                      .deadline_s = dump.debuggers ? kDumpWithDebuggersS : kDumpS,
-                      .stderr_fd = complaints.get(),
-                      .order = DumpOrder::all_together,
-                      .keep_snapshots = dump.keep_snapshots,
-                      .helper_options = dump.helper_options};
+  DumpPlan request{.program = program,
+                   .directory = dump.directory,
+                   .host = own_host_name(),
+                   .targets = targets,
+                   .pause_limit_s = dump.pause_limit_s,
+                   .deadline_s = dump.debuggers ? kDumpWithDebuggersS : kDumpS,
+                   .stderr_fd = complaints.get(),
+                   .order = DumpOrder::all_together,
+                   .keep_snapshots = dump.keep_snapshots,
+                   .helper_options = dump.helper_options};
   ::pthread_sigmask(SIG_BLOCK, nullptr, &request.signal_mask);
   LiveDumpResult result;
   Reaper reaper(loop);

@@ -78,7 +78,7 @@ int run_job(const RunOptions& options) {
   const InheritedState inherited;
   inherited.change_for_supervisor();
   // Only a status line has something to put away before a stop.
-  const int stop = options.status == StatusLine::never || !base::is_terminal(STDERR_FILENO) ? 0 : SIGTSTP;
+  const int stop = options.status == ShowStatus::never || !base::is_terminal(STDERR_FILENO) ? 0 : SIGTSTP;
   // In the order of need: without these there is no supervision, without what comes later there is less of
   // it.
   auto inbox = SignalInbox::open({options.dump_signal, stop});

@@ -1,22 +1,16 @@
-// Start and set-up. The other parts of Supervisor: deaths.cpp, watching.cpp, dumping.cpp, verdicts.cpp,
-// control.cpp.
 #include "launcher/supervise/supervisor.h"
 
-#include "common/base/os/io.h"
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
-#include "common/model/secrets/kept_environment.h"
-#include "common/model/secrets/redact.h"
-#include "common/wire/logs.h"
+#include "launcher/ending/job_result.h"
+#include "launcher/journal/run_description.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
-#include "launcher/spawn/install_paths.h"
-#include "launcher/spawn/preload_plan.h"
+#include "launcher/supervise/command_start.h"
+#include "launcher/supervise/live_view.h"
 
 #include <fmt/format.h>
 
-#include <climits>
-#include <cmath>
 #include <cstdlib>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -25,34 +19,8 @@
 namespace xpurun::launcher {
 
 namespace {
-
-std::string host_name() {
-  char buf[256] = {};
-  if (::gethostname(buf, sizeof buf - 1) != 0) {
-    return "localhost";
-  }
-  return buf;
-}
-
-std::string absolute(const std::string& path) {
-  char resolved[PATH_MAX];
-  if (::realpath(path.c_str(), resolved) != nullptr) {
-    return resolved;
-  }
-  char cwd[PATH_MAX];
-  const bool relative = !path.starts_with('/') && ::getcwd(cwd, sizeof cwd) != nullptr;
-  return relative ? fmt::format("{}/{}", cwd, path) : path;
-}
-
-// The most that the preload accepts.
-constexpr double kLongestCrashWaitS = 3600;
-
-// Longer than torch's loader of data waits for each of its workers to end, and less than a stall.
-double patience_with_waits(const RunOptions& options) {
-  constexpr double kPatienceS = 6;
-  return options.hang_timeout_s > 0 ? std::min(kPatienceS, options.hang_timeout_s / 2) : kPatienceS;
-}
-
+// A rank's failure needs no dump of its own within this time after another dump.
+constexpr double kDumpedRecentlyS = 3;
 }  // namespace
 
 Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& storage, DirFacts dir,
@@ -65,125 +33,214 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       inherited_(setup.inherited),
       spares_(setup.spares),
       messages_(setup.messages),
-      complaints_(loop),
-      journal_(loop, storage, model::RunDir(dir_.path), base::mono_ns()),
-      table_(::getpid(), journal_.started()),
-      child_waits_(patience_with_waits(options)),
-      detector_(options.hang_timeout_s, options.busy_timeouts),
-      unwatched_(options),
-      notices_(loop, [this](const wire::Notice& n, base::Pid pid, base::Tid tid) { notice(n, pid, tid); }),
-      control_(loop, [this](const nlohmann::json& request,
-                            ControlServer::Reply reply) { control(request, std::move(reply)); }),
-      shutdown_(loop, table_),
-      reports_({loop, storage, complaints_}, journal_.dir().path(), inbox_.original_mask()),
-      last_watch_(loop, storage, journal_.dir().path()),
-      collector_(static_cast<wire::Level>(options.timing), budget_ppm()),
-      event_files_(storage, journal_.dir().file("ranks"), options.event_bytes),
-      http_(loop, [this](const HttpRequest& request,
-                         const HttpServer::Reply& reply) { reply(answer_http(request)); }),
-      control_http_(loop, [this](const HttpRequest& request,
-                                 const HttpServer::Reply& reply) { answer_control_http(request, reply); }),
       host_(host_name()),
-      level_(static_cast<wire::Level>(options.timing)) {
+      complaints_(loop),
+      journal_(loop, storage, model::RunDir(dir_.path), loop.now()),
+      table_(::getpid(), journal_.started()),
+      reports_({loop, storage, complaints_}, dir_.path, inbox_.original_mask()),
+      notices_(loop, [this](const wire::Notice& n, base::Pid pid, base::Tid tid) { notice(n, pid, tid); }),
+      reaper_({loop, table_, journal_}, reaper_hooks()),
+      ending_({loop, storage, table_}, dir_.path, ending_hooks()),
+      watcher_({loop, table_, options, journal_.started(), host_}, watch_listener(),
+               [this] { return dumps_.busy(); }),
+      dumps_({loop, storage, journal_, table_, options}, {host_, inbox_.original_mask(), complaints_.fd()},
+             dump_hooks()),
+      timing_({loop, storage, table_, options}, journal_.dir(), host_, timing_hooks()),
+      verdicts_({journal_, ending_.state(), options}, verdict_hooks()),
+      crashes_({table_, journal_, reaper_.ledger(), dumps_, ending_.state()},
+               {.discover = [this] { watcher_.discover(); },
+                .was_interrupted = [this] { return signals_.was_interrupted(); },
+                .release = [this](base::Pid pid) { notices_.release(pid); }}),
+      signals_({loop, table_, reaper_.ledger(), ending_.state(), options}, signal_hooks()),
+      metrics_(loop, [this] { return timing_.node_metrics(TimingService::WhichRanks::living); }),
+      control_({loop, storage, timing_, options}, dir_.path, host_, control_hooks()),
+      listeners_({journal_, options, notices_, control_, metrics_},
+                 [this](const std::string& line) { say(line); }),
+      status_line_(loop, STDERR_FILENO, [this](size_t columns) { return status_line(columns); }) {
   reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); },
-                        [this](const ReportResult& result) { take_verdict(result); },
-                        [this] { reports_done(); });
-  collector_.on_events([this](base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
-                              const wire::Segment& memory) { events_arrived(pid, timing, events, memory); });
-  collector_.use_peaks(options_.peaks);
-  if (options_.shape_metrics) {
-    collector_.keep_shapes();
-  }
+                        [this](const ReportResult& result) { verdicts_.take(result); },
+                        [this] { ending_.report_done(); });
   if (storage_.pid() > 0) {
     table_.ignore(storage_.pid());
   }
-  table_.on_found([this](const TrackedProcess& p) { watch_process(p); });
+  table_.on_found([this](const TrackedProcess& p) { reaper_.watch(p); });
 }
 
-void Supervisor::describe_run() {
-  model::RunManifest& m = journal_.manifest();
-  m.version = XPURUN_VERSION;
-  m.id = journal_.dir().id();
-  m.host = host_;
-  m.started_wall_ns = base::wall_ns();
-  m.command = model::redact_argv(options_.command);
-  char cwd[4096];
-  m.cwd = ::getcwd(cwd, sizeof cwd) != nullptr ? cwd : "";
-  std::map<std::string, std::string> env;
-  for (const std::string& entry : current_environment()) {
-    const size_t eq = entry.find('=');
-    env.emplace(entry.substr(0, eq), eq == std::string::npos ? "" : entry.substr(eq + 1));
+Reaper::Hooks Supervisor::reaper_hooks() {
+  return {.may_be_helper =
+              [this](base::Pid pid) {
+                return dumps_.busy() || reports_.busy() || (relay_ && relay_->pid() == pid);
+              },
+          .helper_ended =
+              [this](base::Pid pid, base::WaitStatus status) {
+                return dumps_.helper_ended(pid, status) || reports_.helper_ended(pid, status) ||
+                       (relay_ && relay_->helper_ended(pid, status));
+              },
+          .discover = [this] { watcher_.discover(); },
+          .died = [this](const TrackedProcess& p, base::WaitStatus status,
+                         bool failed) { process_died(p, status, failed); },
+          .command_ended = [this](base::WaitStatus status) { ending_.command_ended(status); }};
+}
+
+JobEnding::Hooks Supervisor::ending_hooks() {
+  return {.command_ended =
+              [this] {
+                status_line_.stop();
+                watcher_.stop();
+              },
+          .give_up =
+              [this](const std::string& why) {
+                dumps_.give_up(why);
+                reports_.give_up(why);
+              },
+          .dumping = [this] { return dumps_.busy(); },
+          .drain_logs = [this](std::function<void()> done) { drain_logs(std::move(done)); },
+          .record = [this] { record_end(); },
+          .request_report =
+              [this] {
+                if (options_.report) {
+                  reports_.request();
+                }
+                return options_.report;
+              },
+          .reporting = [this] { return reports_.busy(); },
+          .print_end = [this] { verdicts_.print_end(); }};
+}
+
+Watcher::Listener Supervisor::watch_listener() {
+  return {.stall_raised = [this](base::Rank longest) { stall_raised(longest); },
+          .stall_escalated = [this] { stall_escalated(); },
+          .stall_cleared =
+              [this] {
+                if (verdicts_.stall_cleared() && options_.report && !ending_.state().has_ended()) {
+                  reports_.request();
+                }
+              },
+          .rank_found =
+              [this] {
+                listeners_.open_metrics();
+                journal_.changed();
+              },
+          .table_updated =
+              [this] {
+                journal_.manifest().processes = table_.records();
+                journal_.manifest().world_size = table_.world_size();
+              },
+          .warn = [this](const std::string& warning) { say(warning); }};
+}
+
+DumpCoordinator::Hooks Supervisor::dump_hooks() {
+  return {.discover = [this] { watcher_.discover(); },
+          .observations = [this] { return watcher_.observations(); },
+          .save_timing = [this](const std::string& path) { return timing_.save(path); },
+          .release = [this](base::Pid pid) { notices_.release(pid); },
+          .dumped =
+              [this](base::MonoNs duration, bool for_stall) {
+                watcher_.held_up(duration);
+                if (for_stall && !ending_.state().has_ended()) {
+                  reports_.request();
+                }
+              },
+          .may_go_on = [this] { return !ending_.state().has_ended(); },
+          .idle = [this] { ending_.proceed(); }};
+}
+
+TimingService::Hooks Supervisor::timing_hooks() {
+  return {.progress =
+              [this](base::Pid pid) {
+                const double still_s = watcher_.still_s(pid).value_or(-1);
+                const double timeout_s = options_.hang_timeout_s;
+                const bool stall = std::as_const(journal_).open_incident() != nullptr;
+                return TimingService::RankProgress{.still_s = still_s,
+                                                   .hung = stall && timeout_s > 0 && still_s >= timeout_s};
+              },
+          .dumps =
+              [this] {
+                return TimingService::DumpActivity{dumps_.busy(), dumps_.last_duration_s()};
+              },
+          .unknown_process = [this] { watcher_.discover(); },
+          .first_gpu_use = [this] { listeners_.open_metrics(); }};
+}
+
+VerdictHandler::Hooks Supervisor::verdict_hooks() {
+  return {.diagnose = [this] { return dumps_.diagnose(); },
+          .ledger_sentences = [this] { return dumps_.ledger_sentences(); },
+          .several_ranks = [this] { return table_.multi_process(); },
+          .end_the_job =
+              [this] {
+                reaper_.ledger().we_are_ending_the_job();
+                journal_.save_now();
+                ending_.terminate(options_.grace_s);
+              },
+          .say = [this](const std::string& line) { say(line); }};
+}
+
+SignalHandler::Hooks Supervisor::signal_hooks() {
+  return {
+      .child_ended = [this] { reaper_.reap(); },
+      .dump =
+          [this] {
+            dumps_.request(
+                {.why = model::DumpReason::signal, .reply = [this](const std::string& dir, size_t processes) {
+                   say(fmt::format("stacks of {} processes are in {}", processes, journal_.dir().file(dir)));
+                 }});
+          },
+      .hide_status_line = [this] { status_line_.hide(); },
+      .terminal_hung_up = [this] { ending_.terminal_hung_up(); },
+      .give_up_logs =
+          [this] {
+            if (relay_) {
+              relay_->give_up();
+            }
+            return relay_.has_value();
+          },
+      .kill_job = [this] { ending_.kill_now(); },
+      .say = [this](const std::string& line) { say(line); }};
+}
+
+ControlApi::Hooks Supervisor::control_hooks() {
+  return {.job_has_ended = [this] { return ending_.state().has_ended(); },
+          .job_is_ending = [this] { return ending_.state().is_ending(); },
+          .status = [this] { return live_status(); },
+          .dump =
+              [this](std::function<void(const std::string&)> done) {
+                dumps_.request(
+                    {.why = model::DumpReason::request,
+                     .reply = [done = std::move(done)](const std::string& dir, size_t) { done(dir); }});
+              }};
+}
+
+void Supervisor::start_status_line() {
+  // Inside another xpurun's job, the line is that one's.
+  const bool nested = std::getenv(wire::kRunEnv) != nullptr;
+  const bool wanted =
+      options_.status == ShowStatus::always || (options_.status == ShowStatus::automatic && !nested);
+  if (wanted && options_.verbosity >= 0) {
+    status_line_.start();
   }
-  model::KeptEnvironment kept = model::keep_environment(env);
-  m.env = std::move(kept.values);
-  m.env_names = std::move(kept.names);
-  m.supervisor_pid = ::getpid();
-  m.hang_timeout_s = options_.hang_timeout_s;
-  m.options = options_.origins;
-  m.verdict.kind = model::VerdictKind::running;
 }
 
-base::Status Supervisor::open_sockets() {
-  // Absolute paths: the ranks may have changed their directory by the time they crash.
-  XPURUN_TRY_ASSIGN(SocketPlace place, SocketPlace::choose(dir_));
-  sockets_.emplace(std::move(place));
-  notice_path_ = sockets_->path(SocketPlace::kNotice);
-  XPURUN_TRY(notices_.listen(notice_path_));
-  const std::string control_path = sockets_->path(SocketPlace::kControl);
-  XPURUN_TRY(control_.listen(control_path));
-  journal_.manifest().control = control_path;
-  return {};
-}
-
-// Ranks are told apart by the preload in each of them.
 void Supervisor::arrange_logs(std::vector<std::string>& env) {
   if (journal_.manifest().preload_path.empty()) {
     say("no logs of single ranks: they need the preload library");
     return;
   }
-  const std::string ranks = dir_.absolute + "/ranks";
   relay_.emplace(loop_);
-  const auto variable = relay_->start(ranks, options_.prefix ? LinePrefix::rank : LinePrefix::none);
-  if (!variable) {
+  const LinePrefix prefix = options_.prefix ? LinePrefix::rank : LinePrefix::none;
+  if (const auto added = add_log_relay(env, *relay_, dir_.absolute, prefix); !added) {
     relay_.reset();
-    say(fmt::format("no logs of single ranks: {}", base::to_line(variable.error())));
+    say(fmt::format("no logs of single ranks: {}", base::to_line(added.error())));
     return;
   }
   table_.ignore(relay_->pid());
-  env = with_variable(std::move(env), wire::kLogsEnv, *variable);
 }
 
 base::Status Supervisor::start_command() {
   model::RunManifest& m = journal_.manifest();
   Command command{.argv = options_.command,
-                  .env = current_environment(),
+                  .env = with_preload_setup(current_environment(), options_, listeners_.notice_path(), m),
                   .signal_mask = inbox_.original_mask(),
                   .inherited = inherited_};
-  if (!options_.preload) {
-    m.preload_reason = "switched off by --no-preload";
-  } else {
-    auto library = options_.preload_path.empty() ? preload_library() : options_.preload_path;
-    if (!library) {
-      m.preload_reason = base::to_line(library.error());
-      base::log_warn("{}: crashes will be seen without their stacks", m.preload_reason);
-    } else {
-      const auto program = resolve_program(options_.command.at(0));
-      const PreloadPlan plan = plan_preload(absolute(*library), program.value_or(""), command.env);
-      m.preload_reason = plan.reason;
-      if (plan.is_told) {
-        base::log_warn("{}", plan.reason);
-      }
-      if (!plan.path.empty()) {
-        m.preload_path = *library;
-        const double wait_s = std::min(options_.crash_wait_s, kLongestCrashWaitS);
-        const std::string run =
-            fmt::format("1:{}:{}:{}", ::getpid(), std::lround(wait_s * 1000), notice_path_);
-        command.env = with_variable(with_preload(std::move(command.env), plan.path), wire::kRunEnv, run);
-        command.env = with_nccl_profiler(std::move(command.env), absolute(*library), options_.nccl_profiler,
-                                         options_.timing == Timing::off ? Timed::no : Timed::yes);
-      }
-    }
-  }
   if (options_.logs || options_.prefix) {
     arrange_logs(command.env);
   }
@@ -196,27 +253,20 @@ base::Status Supervisor::start_command() {
 
 base::Result<int> Supervisor::run() {
   auto status = run_command();
-  if (sockets_) {
-    sockets_->remove(storage_);
-  }
+  listeners_.remove(storage_);
   return status;
 }
 
 base::Result<int> Supervisor::run_command() {
-  describe_run();
+  describe_run(journal_.manifest(), options_, host_);
+  journal_.manifest().id = journal_.dir().id();
   // Descendants whose parents die become ours: they stay visible, and ptrace stays allowed (Yama scope 1).
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     base::log_warn("cannot become a subreaper; orphaned processes of the job may escape");
   }
-  if (auto opened = open_sockets(); !opened) {
-    base::log_warn("no sockets: {}", base::to_line(opened.error()));
-  }
   XPURUN_TRY(loop_.add(inbox_.fd(), EPOLLIN,
-                       [this](uint32_t) { inbox_.drain([this](const auto& s) { signal_received(s); }); }));
-  if (options_.metrics_port > 0) {
-    start_metrics();
-  }
-  start_control_http();
+                       [this](uint32_t) { inbox_.drain([this](const auto& s) { signals_.received(s); }); }));
+  listeners_.open(dir_);
   if (auto started = start_command(); !started) {
     journal_.manifest().outcome = model::RunOutcome::spawn_failed;
     journal_.manifest().verdict.kind = model::VerdictKind::none;
@@ -224,13 +274,90 @@ base::Result<int> Supervisor::run_command() {
     return base::fail(std::move(started.error()));
   }
   journal_.save_now();
-  discovery_interval_s_ = 0.02;
-  discover();
-  last_tick_ = base::mono_ns();
-  schedule_tick();
-  schedule_status_line();
+  watcher_.start();
+  start_status_line();
   XPURUN_TRY(loop_.run());
-  return exit_status();
+  return exit_status_of(journal_.manifest(), table_, ending_.state());
+}
+
+void Supervisor::notice(const wire::Notice& n, base::Pid pid, base::Tid tid) {
+  const bool known = table_.find(pid) != nullptr;
+  const bool python = (n.flags & wire::kNoticePython) != 0;
+  if (python) {
+    table_.note_python(pid);
+  }
+  if (n.kind == static_cast<uint16_t>(wire::NoticeKind::crash)) {
+    crashes_.process_crashed(n, pid, tid);
+  } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::attach)) {
+    const auto answer = [this, pid](int descriptor) { notices_.answer_attach(pid, descriptor); };
+    if (ending_.state().has_ended()) {
+      answer(-1);
+    } else {
+      timing_.attach(pid, answer);
+    }
+  } else if (!known && !ending_.state().has_ended()) {
+    watcher_.discover();
+    if (python) {
+      table_.note_python(pid);
+    }
+  }
+}
+
+void Supervisor::process_died(const TrackedProcess& p, base::WaitStatus status, bool failed) {
+  watcher_.process_ended(p.record.pid, status);
+  dumps_.process_ended(p.record.pid);
+  // The first failure of a rank: where were the others? Soon the launcher will end them.
+  if (failed && p.record.role == model::ProcessRole::rank && p.record.pid != table_.main() &&
+      !ending_.state().ended_by_us && !dumps_.dumped_within(kDumpedRecentlyS)) {
+    dumps_.request({.why = model::DumpReason::death, .trigger = p.record.rank, .reply = {}});
+  }
+}
+
+void Supervisor::stall_raised(base::Rank longest) {
+  if (ending_.state().is_ending()) {
+    return;
+  }
+  auto& stalls = journal_.manifest().incidents;
+  stalls.push_back({.n = static_cast<int>(stalls.size()) + 1, .at_s = journal_.elapsed_s()});
+  base::log_info("rank {} has been still for {}", longest, base::human_duration(options_.hang_timeout_s));
+  journal_.changed();
+  dumps_.request({.why = model::DumpReason::hang, .trigger = longest, .reply = {}});
+}
+
+void Supervisor::stall_escalated() {
+  const model::Incident* stall = journal_.open_incident();
+  if (stall == nullptr || stall->dump.empty() || ending_.state().ended_by_us) {
+    return;
+  }
+  if (dumps_.escalate(stall->dump)) {
+    reports_.request();
+  }
+}
+
+void Supervisor::drain_logs(std::function<void()> done) {
+  notices_.release_all();
+  if (relay_) {
+    relay_->finish(std::move(done));
+  } else {
+    done();
+  }
+}
+
+void Supervisor::record_end() {
+  notices_.release_all();
+  reaper_.find_unnoticed_deaths();
+  complete_manifest(journal_.manifest(), table_, ending_.state(), signals_.was_interrupted());
+  timing_.finish();
+  journal_.save_now();
+}
+
+LiveStatus Supervisor::live_status() {
+  return launcher::live_status({loop_, journal_, table_, watcher_, timing_});
+}
+
+std::string Supervisor::status_line(size_t columns) {
+  const bool wanted = options_.status == ShowStatus::always || table_.multi_process();
+  return wanted ? status_line_text(live_status(), columns) : std::string();
 }
 
 }  // namespace xpurun::launcher

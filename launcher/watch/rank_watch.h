@@ -8,6 +8,7 @@
 #include "common/base/os/procfs.h"
 #include "common/model/dump_manifest.h"
 #include "launcher/watch/helper_watch.h"
+#include "launcher/watch/rank_probe.h"
 #include "stackdump/resolve/position.h"
 
 #include <deque>
@@ -17,27 +18,21 @@
 
 namespace xpurun::launcher {
 
-class RankWatch {
+class RankWatch final : public RankProbe {
  public:
   // `helpers_after_s`: once the main thread has been still for this time, the rank's helpers are sampled too.
   RankWatch(base::Rank rank, base::Pid pid, base::MonoNs now, double helpers_after_s);
 
-  // Takes one sample. A process that has ended changes nothing. `helpers` returns the processes below the
-  // rank and is called only if they are sampled.
-  void sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers);
-  // The supervisor was not running (stopped, suspended host), so no progress could be observed during `gap`.
-  void forgive(base::MonoNs gap) {
+  void sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers) override;
+  void forgive(base::MonoNs gap) override {
     last_progress_ += gap;
     main_moved_ += gap;
   }
 
-  base::Rank rank() const { return rank_; }
-  base::Pid pid() const { return pid_; }
-  base::MonoNs last_progress() const { return last_progress_; }
-  double still_s(base::MonoNs now) const { return base::ns_to_s(now - last_progress_); }
-  const stackdump::Position& position() const { return position_; }
-
-  model::RankObservation observe(base::MonoNs now) const;
+  base::Rank rank() const override { return rank_; }
+  base::MonoNs last_progress() const override { return last_progress_; }
+  const stackdump::Position& position() const override { return position_; }
+  model::RankObservation observe(base::MonoNs now) const override;
 
  private:
   struct Usage {

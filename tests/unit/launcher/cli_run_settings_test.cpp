@@ -23,39 +23,48 @@ std::string problem(const std::vector<std::string>& words) {
 
 }  // namespace
 
-TEST_CASE("the defaults of the table are the defaults of RunOptions") {
-  Settings as_text;
+TEST_CASE("without settings every option has the default of the table") {
+  const RunOptions o = default_run_options();
+  CHECK(o.hang_timeout_s == 300);
+  CHECK(o.busy_timeouts == 3);
+  CHECK(o.on_hang == OnHang::report);
+  CHECK(o.poll_s == 0);
+  CHECK(o.dump_signal == 0);
+  CHECK(o.dump_deadline_s == 0.1);
+  CHECK(o.gpu_stacks == "auto");
+  CHECK(o.crash_wait_s == 5);
+  CHECK(o.grace_s == 30);
+  CHECK(o.runs_dir == "xpurun-runs");
+  CHECK(o.report);
+  CHECK_FALSE(o.logs);
+  CHECK_FALSE(o.prefix);
+  CHECK(o.status == ShowStatus::automatic);
+  CHECK(o.verbosity == 0);
+  CHECK(o.preload);
+  CHECK(o.timing == Timing::off);
+  CHECK(o.nccl_profiler == NcclProfiler::automatic);
+  CHECK(o.overhead_budget == doctest::Approx(0.001));
+  CHECK(o.metrics_port == 0);
+  CHECK_FALSE(o.shape_metrics);
+  CHECK(o.event_bytes == uint64_t{64} << 20);
+  CHECK(o.control_port == kNoPort);
+  CHECK(o.control_token);
+  CHECK(o.origins.empty());
+}
+
+TEST_CASE("the help names the ports that auto stands for") {
+  for (const auto& [name, port] :
+       {std::pair("metrics-port", kMetricsPort), std::pair("control-port", kControlPort)}) {
+    CHECK(find_option(run_options(), name)->help.find(std::to_string(port)) != std::string_view::npos);
+  }
+}
+
+TEST_CASE("every default of the table is a value of its option") {
   for (const OptionSpec& o : run_options()) {
     if (!o.default_text.empty()) {
-      as_text.set(o.name, {.value = std::string(o.default_text), .source = "table"});
+      CHECK(check_value(o, std::string(o.default_text)));
     }
   }
-  const auto given = to_run_options(as_text);
-  REQUIRE(given);
-  const RunOptions built_in;
-  CHECK(given->hang_timeout_s == built_in.hang_timeout_s);
-  CHECK(given->busy_timeouts == built_in.busy_timeouts);
-  CHECK(given->on_hang == built_in.on_hang);
-  CHECK(given->poll_s == built_in.poll_s);
-  CHECK(given->dump_signal == built_in.dump_signal);
-  CHECK(given->dump_deadline_s == built_in.dump_deadline_s);
-  CHECK(given->gpu_stacks == built_in.gpu_stacks);
-  CHECK(given->crash_wait_s == built_in.crash_wait_s);
-  CHECK(given->grace_s == built_in.grace_s);
-  CHECK(given->runs_dir == built_in.runs_dir);
-  CHECK(given->report == built_in.report);
-  CHECK(given->logs == built_in.logs);
-  CHECK(given->prefix == built_in.prefix);
-  CHECK(given->status == built_in.status);
-  CHECK(given->verbosity == built_in.verbosity);
-  CHECK(given->preload == built_in.preload);
-  CHECK(given->timing == built_in.timing);
-  CHECK(given->overhead_budget == built_in.overhead_budget);
-  CHECK(given->metrics_port == built_in.metrics_port);
-  CHECK(given->shape_metrics == built_in.shape_metrics);
-  CHECK(given->event_bytes == built_in.event_bytes);
-  CHECK(given->control_port == built_in.control_port);
-  CHECK(given->control_token == built_in.control_token);
 }
 
 TEST_CASE("metrics, events and control") {
@@ -99,7 +108,7 @@ TEST_CASE("every option reaches RunOptions") {
   CHECK_FALSE(o->report);
   CHECK(o->prefix);
   CHECK(o->logs);
-  CHECK(o->status == StatusLine::never);
+  CHECK(o->status == ShowStatus::never);
   CHECK(o->verbosity == 1);
   CHECK_FALSE(o->preload);
   CHECK(o->preload_path == "l");

@@ -97,7 +97,7 @@ TEST_CASE("events are passed on, and rates come from exact counts") {
   collector.on_events([&](base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
                           const wire::Segment& memory) {
     CHECK(pid == 42);
-    CHECK(timing.health.at("ring_dropped") == 5);
+    CHECK(timing.health.ring_dropped == 5);
     CHECK(memory.ops[9].calls.load() == 2);
     handed += events.size();
   });

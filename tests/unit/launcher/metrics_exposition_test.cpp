@@ -40,13 +40,10 @@ RankTiming sample() {
   t.device_name = "NVIDIA H200";
   t.device_uuid = "GPU-01020304-0506-0708-090a-0b0c0d0e0f10";
   t.pci_bus_id = "0000:1B:00.0";
-  for (const char* name :
-       {"hooked_calls", "own_ns", "poller_cpu_ns", "samples", "completed", "no_event", "stream_full",
-        "queue_full", "ring_dropped", "table_full", "captured", "cuda_errors", "comms_full",
-        "kernel_launches", "event_host_ns", "profiler_full", "profiler_lost"}) {
-    t.health[name] = 7;
+  for (const HealthField& field : kHealthFields) {
+    t.health.*field.value = 7;
   }
-  t.health["samples"] = 9;
+  t.health.samples = 9;
   t.ops = {op(wire::Api::cublasGemmEx, wire::OpClass::matmul, 14, 100, 1'000'000'000'000, 100'000'000),
            op(wire::Api::cublasLtMatmul, wire::OpClass::matmul, 0, 10, 1'000'000, 50'000)};
   for (const auto api : {wire::Api::ncclAllGather, wire::Api::ncclReduceScatter, wire::Api::ncclAllReduce,

@@ -1,3 +1,4 @@
+#include "common/base/os/procfs.h"
 #include "launcher/runs/prune.h"
 #include "launcher/runs/run_lock.h"
 
@@ -89,6 +90,31 @@ TEST_CASE("the criteria for a run directory") {
   CHECK((*runs)[2].name == "r2");
   CHECK(outcome_text((*runs)[2]) == "exit 0");
   CHECK_FALSE(list_runs("nowhere"));
+}
+
+TEST_CASE("a lock that outlives the supervisor does not hide that the job is left alone") {
+  make_run("left", "left", 1, model::RunOutcome::running);
+  const auto save = [](base::Pid supervisor, uint64_t start_ticks) {
+    auto m = *model::load_run_manifest("left/run.json");
+    m.supervisor_pid = supervisor;
+    m.processes = {{.pid = ::getpid(), .start_ticks = start_ticks}};
+    std::ofstream("left/run.json") << to_json(m).dump();
+  };
+  const auto life = [] { return read_run("left")->life; };
+  constexpr base::Pid kNobody = 5000001;
+  const uint64_t started = base::ProcFs().stat(::getpid())->start_ticks;
+  auto lock = RunLock::take("left");
+  REQUIRE(lock);
+  save(kNobody, started);
+  CHECK(life() == RunLife::left);
+  // As seen from another PID namespace: neither can be found.
+  save(kNobody, started + 1);
+  CHECK(life() == RunLife::running);
+  lock = RunLock::take("elsewhere-or-nowhere");
+  CHECK(life() == RunLife::killed);
+  save(kNobody, started);
+  CHECK(life() == RunLife::left);
+  fs::remove_all("left");
 }
 
 TEST_CASE("removal deletes only the run directory") {

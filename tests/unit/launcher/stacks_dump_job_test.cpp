@@ -24,7 +24,7 @@ struct Outcome {
   double seconds = 0;
 };
 
-Outcome take(DumpRequest request) {
+Outcome take(DumpPlan request) {
   auto loop = EventLoop::create();
   REQUIRE(loop);
   sigset_t chld;
@@ -120,10 +120,10 @@ TEST_CASE("xpurun does not wait for a killed helper that does not end") {
   // This test does not reap, like a helper in uninterruptible sleep.
   auto loop = EventLoop::create();
   REQUIRE(loop);
-  DumpRequest request{.program = helper("echo ready; exec sleep 100\n"),
-                      .directory = ".",
-                      .host = "h",
-                      .targets = {{.pid = 1, .rank = 0, .role = model::ProcessRole::rank}}};
+  DumpPlan request{.program = helper("echo ready; exec sleep 100\n"),
+                   .directory = ".",
+                   .host = "h",
+                   .targets = {{.pid = 1, .rank = 0, .role = model::ProcessRole::rank}}};
   sigemptyset(&request.signal_mask);
   DumpOutcome out;
   base::Pid pid = 0;

@@ -46,3 +46,25 @@ TEST_CASE("a handler may remove itself and others") {
     ::close(fd);
   }
 }
+
+TEST_CASE("a simulated clock jumps from timer to timer and lets ready descriptors go first") {
+  auto loop = EventLoop::create_simulated(1'000);
+  REQUIRE(loop);
+  int pipe_ends[2];
+  REQUIRE(::pipe(pipe_ends) == 0);
+  std::string order;
+  REQUIRE(loop->add(pipe_ends[0], EPOLLIN, [&](uint32_t) {
+    order += 'r';
+    loop->remove(pipe_ends[0]);
+  }));
+  REQUIRE(::write(pipe_ends[1], "x", 1) == 1);
+  loop->after(3600, [&] {
+    order += 't';
+    CHECK(loop->now() == 1'000 + 3600 * int64_t{1'000'000'000});
+  });
+  REQUIRE(loop->run());  // returns: nothing is left
+  CHECK(order == "rt");
+  for (int fd : pipe_ends) {
+    ::close(fd);
+  }
+}

@@ -1,4 +1,4 @@
-#include "launcher/supervise/known_dumps.h"
+#include "launcher/dumps/known_dumps.h"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,5 @@
-#include "common/base/os/io.h"
-#include "common/base/os/temporary_directory.h"
 #include "launcher/processes/process_table.h"
+#include "tests/unit/launcher/fake_proc.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -11,72 +10,11 @@
 
 using namespace xpurun;
 using namespace xpurun::launcher;
+using test::FakeProc;
+using test::kCommand;
+using test::kSupervisor;
 
 namespace {
-
-constexpr base::Pid kSupervisor = 5000001;  // above any pid of the kernel, so that no pidfd is opened
-constexpr base::Pid kCommand = 5000010;
-
-// A /proc made of files.
-class FakeProc {
- public:
-  void add(base::Pid pid, base::Pid parent, const std::string& program, std::string environment = {}) {
-    const std::string dir = fmt::format("{}/{}", root_.path(), pid);
-    parents_[pid] = parent;
-    names_[pid] = program;
-    starts_[pid] = static_cast<int>(++clock_);
-    REQUIRE(base::make_dirs(fmt::format("{}/task/{}", dir, pid)));
-    std::replace(environment.begin(), environment.end(), ' ', '\0');
-    REQUIRE(base::write_file_atomic(dir + "/environ", environment));
-    REQUIRE(base::write_file_atomic(dir + "/cmdline", program + std::string(1, '\0')));
-    REQUIRE(base::write_file_atomic(dir + "/maps", ""));
-    std::filesystem::create_symlink("/usr/bin/" + program, dir + "/exe");
-    write();
-  }
-  // Its children become children of the supervisor.
-  void end(base::Pid pid) {
-    std::filesystem::remove_all(fmt::format("{}/{}", root_.path(), pid));
-    parents_.erase(pid);
-    for (auto& [child, parent] : parents_) {
-      parent = parent == pid ? kSupervisor : parent;
-    }
-    write();
-  }
-  void exec(base::Pid pid, const std::string& program) {
-    const std::string exe = fmt::format("{}/{}/exe", root_.path(), pid);
-    std::filesystem::remove(exe);
-    std::filesystem::create_symlink("/usr/bin/" + program, exe);
-    names_[pid] = program;
-    write();
-  }
-  base::ProcFs proc() const { return base::ProcFs(root_.path()); }
-
- private:
-  void write() {
-    std::map<base::Pid, std::string> children;
-    for (const auto& [pid, parent] : parents_) {
-      children[parent] += fmt::format("{} ", pid);
-      std::string stat = fmt::format("{} ({}) S {}", pid, names_[pid], parent);
-      for (int field = 5; field <= 52; ++field) {
-        stat += field == 22 ? fmt::format(" {}", starts_[pid]) : std::string(" 0");
-      }
-      REQUIRE(base::write_file_atomic(fmt::format("{}/{}/stat", root_.path(), pid), stat));
-    }
-    REQUIRE(base::make_dirs(fmt::format("{}/{}/task/{}", root_.path(), kSupervisor, kSupervisor)));
-    parents_.emplace(kSupervisor, 1);
-    names_[kSupervisor] = "xpurun";
-    for (const auto& [pid, parent] : parents_) {
-      REQUIRE(base::write_file_atomic(fmt::format("{0}/{1}/task/{1}/children", root_.path(), pid),
-                                      children[pid]));
-    }
-  }
-
-  base::TemporaryDirectory root_ = *base::TemporaryDirectory::create("xpurun-proc-");
-  std::map<base::Pid, base::Pid> parents_;
-  std::map<base::Pid, std::string> names_;
-  std::map<base::Pid, int> starts_;
-  uint64_t clock_ = 100;
-};
 
 std::string rank_env(int rank) {
   return fmt::format("RANK={0} LOCAL_RANK={0} WORLD_SIZE=2", rank);

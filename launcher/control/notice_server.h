@@ -3,15 +3,15 @@
 #pragma once
 
 #include "common/base/ids.h"
-#include "common/base/os/fd.h"
 #include "common/base/result.h"
 #include "common/wire/notice.h"
-#include "launcher/os/acceptor.h"
 #include "launcher/os/event_loop.h"
+#include "launcher/os/stream_server.h"
 
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace xpurun::launcher {
 
@@ -20,11 +20,7 @@ class NoticeServer {
   // pid and tid are translated into our PID namespace. Kind crash: call release(pid) when done with it.
   using Handler = std::function<void(const wire::Notice& notice, base::Pid pid, base::Tid tid)>;
 
-  NoticeServer(EventLoop& loop, Handler handler)
-      : loop_(loop),
-        handler_(std::move(handler)),
-        acceptor_(loop, [this](base::UniqueFd fd) { take(std::move(fd)); }) {}
-  ~NoticeServer();
+  NoticeServer(EventLoop& loop, Handler handler);
   NoticeServer(const NoticeServer&) = delete;
   NoticeServer& operator=(const NoticeServer&) = delete;
 
@@ -36,16 +32,15 @@ class NoticeServer {
   void answer_attach(base::Pid pid, int descriptor);
 
  private:
-  void take(base::UniqueFd connection);
-  void read_from(int fd);
-  void drop(int fd);
+  using Id = StreamServer::Id;
 
-  EventLoop& loop_;
+  void received(Id id, std::string_view message);
+  void closed(Id id);
+
   Handler handler_;
-  Acceptor acceptor_;
-  std::map<int, base::UniqueFd> connections_;  // by descriptor
-  std::multimap<base::Pid, int> held_;         // crashed processes and the connection each waits on
-  std::multimap<base::Pid, int> attaching_;    // processes that wait for their segment, likewise
+  std::multimap<base::Pid, Id> held_;       // crashed processes and the connection each waits on
+  std::multimap<base::Pid, Id> attaching_;  // processes that wait for their segment, likewise
+  StreamServer clients_;
 };
 
 }  // namespace xpurun::launcher

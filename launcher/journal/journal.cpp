@@ -1,8 +1,10 @@
-#include "launcher/supervise/journal.h"
+#include "launcher/journal/journal.h"
 
 #include "common/base/output/log.h"
 
 #include <nlohmann/json.hpp>
+
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -47,9 +49,13 @@ model::CrashNotice* Journal::find_crash(base::Pid pid) {
   return nullptr;
 }
 
-model::Incident* Journal::open_incident() {
-  auto& all = manifest_.incidents;
+const model::Incident* Journal::open_incident() const {
+  const auto& all = manifest_.incidents;
   return !all.empty() && all.back().cleared_s < 0 ? &all.back() : nullptr;
+}
+
+model::Incident* Journal::open_incident() {
+  return const_cast<model::Incident*>(std::as_const(*this).open_incident());
 }
 
 }  // namespace xpurun::launcher

@@ -17,7 +17,7 @@ class Journal {
 
   const model::RunDir& dir() const { return dir_; }
   base::MonoNs started() const { return started_; }
-  double elapsed_s() const { return base::ns_to_s(base::mono_ns() - started_); }
+  double elapsed_s() const { return base::ns_to_s(loop_.now() - started_); }
 
   // Read freely; call changed() after writing.
   model::RunManifest& manifest() { return manifest_; }
@@ -28,6 +28,7 @@ class Journal {
   model::CrashNotice* find_crash(base::Pid pid);
   // The stall that is open, if any.
   model::Incident* open_incident();
+  const model::Incident* open_incident() const;
 
  private:
   EventLoop& loop_;

@@ -1,4 +1,4 @@
-#include "launcher/supervise/shutdown.h"
+#include "launcher/ending/shutdown.h"
 
 #include "common/base/output/log.h"
 #include "launcher/options/run_options.h"
@@ -47,7 +47,7 @@ void Shutdown::terminate(double grace_s) {
 void Shutdown::kill_now() {
   active_ = true;
   loop_.cancel(timer_);
-  killed_at_ = killed_at_ != 0 ? killed_at_ : base::mono_ns();
+  killed_at_ = killed_at_ != 0 ? killed_at_ : loop_.now();
   signal_all(SIGKILL);
   timer_ = loop_.after(kKillRepeatS, [this] { kill_now(); });
 }

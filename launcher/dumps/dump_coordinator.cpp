@@ -1,0 +1,240 @@
+#include "launcher/dumps/dump_coordinator.h"
+
+#include "common/base/output/log.h"
+#include "launcher/spawn/install_paths.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// A dump this young serves a crash that comes right after it: the stacks would be the same.
+constexpr double kFreshS = 2;
+// Time limit for making the directory of a dump: a crashed rank is held meanwhile.
+constexpr double kDirectoryS = 1;
+// Time limit for the files of a dump that somebody waits for.
+constexpr double kReplyS = 2;
+
+}  // namespace
+
+DumpCoordinator::DumpCoordinator(Parts parts, Helpers helpers, Hooks hooks)
+    : DumpCoordinator(parts, std::move(helpers), std::move(hooks),
+                      {.program = [] { return stackdump_program(); },
+                       .make = [&loop = parts.loop](DumpPlan plan, DumpJob::HelperStarted started,
+                                                    DumpJob::Done done) -> std::unique_ptr<StackDump> {
+                         return std::make_unique<DumpJob>(loop, std::move(plan), std::move(started),
+                                                          std::move(done));
+                       }}) {}
+
+DumpCoordinator::DumpCoordinator(Parts parts, Helpers helpers, Hooks hooks, Backend backend)
+    : parts_(parts), helpers_(std::move(helpers)), hooks_(std::move(hooks)), backend_(std::move(backend)) {}
+
+DumpCoordinator::~DumpCoordinator() {
+  parts_.loop.cancel(patience_);
+}
+
+bool DumpCoordinator::dumped_within(double seconds) const {
+  return dump_ != nullptr || !waiting_.empty() ||
+         (ended_ != 0 && parts_.loop.now() - ended_ < base::s_to_ns(seconds));
+}
+
+void DumpCoordinator::request(DumpRequest request) {
+  waiting_.push_back(std::move(request));
+  if (dump_ == nullptr) {
+    start();
+  }
+}
+
+// If the process crashes during a dump that has the process on its list, the stacks of that dump end in the
+// crash handler, below which the crash stands.
+std::optional<std::string> DumpCoordinator::request_for_crash(const CrashedProcess& crashed,
+                                                              DumpRequest wanted) {
+  if (dump_ == nullptr && dumped_within(kFreshS)) {
+    crashed_.erase(crashed.pid);
+    return dir_;
+  }
+  crashed_[crashed.pid] = crashed;
+  request(std::move(wanted));
+  return std::nullopt;
+}
+
+std::vector<DumpTarget> DumpCoordinator::targets() const {
+  std::vector<DumpTarget> targets;
+  for (const TrackedProcess* p : parts_.table.living()) {
+    const model::ProcessRecord& r = p->record;
+    if (!model::takes_part(r.role)) {
+      continue;
+    }
+    DumpTarget t{.pid = r.pid, .rank = r.rank, .local_rank = r.local_rank, .role = r.role};
+    if (const auto crash = crashed_.find(r.pid); crash != crashed_.end()) {
+      t.crash_tid = crash->second.tid;
+      t.crash_ucontext = crash->second.ucontext;
+    }
+    targets.push_back(std::move(t));
+  }
+  // Ranks first: the pauses of the ranks are to be closest together.
+  std::stable_partition(targets.begin(), targets.end(),
+                        [](const DumpTarget& t) { return t.role == model::ProcessRole::rank; });
+  return targets;
+}
+
+DumpPlan DumpCoordinator::plan(const std::string& directory) const {
+  const auto program = backend_.program();
+  if (!program) {
+    base::log_warn("no stack dump: {}", base::to_line(program.error()));
+  }
+  DumpPlan plan{.program = program.value_or(""),
+                .directory = directory,
+                .host = helpers_.host,
+                .targets = program ? targets() : std::vector<DumpTarget>(),
+                .pause_limit_s = parts_.options.dump_deadline_s,
+                .signal_mask = helpers_.signal_mask,
+                .stderr_fd = helpers_.stderr_fd,
+                .keep_snapshots = true};
+  if (manifest_.why == model::DumpReason::hang && parts_.options.gpu_stacks != "never") {
+    plan.deadline_s = kDumpWithDebuggersS;
+    plan.helper_options = {"--gpu-stacks", parts_.options.gpu_stacks};
+  }
+  return plan;
+}
+
+void DumpCoordinator::start() {
+  hooks_.discover();
+  started_ = parts_.loop.now();
+  served_ = std::exchange(waiting_, {});
+  model::RunManifest& run = parts_.journal.manifest();
+  const int n = static_cast<int>(run.dumps.size()) + 1;
+  const model::DumpReason why = served_.front().why;
+  const bool may_escalate = parts_.options.busy_timeouts > 1;
+  dir_ = model::RunDir::dump_name(n, why);
+  manifest_ = {.n = n,
+               .why = why,
+               .host = helpers_.host,
+               .wall_ns = base::wall_ns(),
+               .at_s = parts_.journal.elapsed_s(),
+               .hang_timeout_s = parts_.options.hang_timeout_s,
+               .escalated = why == model::DumpReason::hang && !may_escalate,
+               .idle_counts = parts_.options.hang_idle,
+               .trigger_rank = served_.front().trigger,
+               .ranks = hooks_.observations()};
+  const std::string directory = parts_.journal.dir().file(dir_);
+  run.dumps.push_back({.n = n, .why = why, .dir = dir_, .at_s = manifest_.at_s});
+  dump_ = backend_.make(
+      plan(directory), [this](base::Pid pid) { parts_.table.ignore(pid); },
+      // Later, from the loop: the dump must not be destroyed inside its own handler.
+      [this](const DumpOutcome& outcome) { parts_.loop.after(0, [this, outcome] { done(outcome); }); });
+  begun_ = false;
+  parts_.storage.make_dirs(directory, [this, n](const base::Status& made) {
+    if (!made) {
+      base::log_warn("no stack dump: {}", base::to_line(made.error()));
+    }
+    begin(n, made.has_value());
+  });
+  patience_ = parts_.loop.after(kDirectoryS, [this, n] {
+    base::log_warn("no stack dump: the file system of {} does not answer", parts_.journal.dir().path());
+    begin(n, false);
+  });
+  ledger_sentences_ = hooks_.save_timing(directory + "/timing.json");
+}
+
+// The directory of dump `n` has been made, or the dump is not possible. Only the first call counts.
+void DumpCoordinator::begin(int n, bool possible) {
+  if (dump_ == nullptr || manifest_.n != n || begun_) {
+    return;
+  }
+  begun_ = true;
+  parts_.loop.cancel(patience_);
+  if (possible) {
+    dump_->start();
+  } else {
+    parts_.loop.after(0, [this] { done({}); });
+  }
+}
+
+void DumpCoordinator::release_crashed() {
+  for (const auto& [pid, process] : crashed_) {
+    if (model::CrashNotice* crash = parts_.journal.find_crash(pid)) {
+      crash->dump = dir_;
+    }
+    hooks_.release(pid);
+  }
+  crashed_.clear();
+}
+
+bool DumpCoordinator::assign_to_stall() {
+  const bool for_hang = std::any_of(served_.begin(), served_.end(), [](const DumpRequest& request) {
+    return request.why == model::DumpReason::hang;
+  });
+  model::Incident* incident = for_hang ? parts_.journal.open_incident() : nullptr;
+  if (incident != nullptr) {
+    incident->dump = dir_;
+  }
+  return incident != nullptr;
+}
+
+// The requester reads the files at once, so the files must be there.
+void DumpCoordinator::reply_to_served(size_t processes) {
+  parts_.storage.when_written(kReplyS, [dir = dir_, processes, served = std::exchange(served_, {})](Written) {
+    for (const DumpRequest& request : served) {
+      if (request.reply) {
+        request.reply(dir, processes);
+      }
+    }
+  });
+}
+
+void DumpCoordinator::done(const DumpOutcome& outcome) {
+  if (dump_ == nullptr) {
+    return;
+  }
+  dump_.reset();
+  ended_ = parts_.loop.now();
+  last_duration_s_ = base::ns_to_s(ended_ - started_);
+  manifest_.processes = outcome.processes;
+  manifest_.spread_ns = outcome.spread_ns;
+  known_.keep(dir_, manifest_);
+  write_manifest(dir_, manifest_);
+  release_crashed();
+  const bool for_stall = assign_to_stall();
+  parts_.journal.save_now();
+  reply_to_served(outcome.processes.size());
+  hooks_.dumped(ended_ - started_, for_stall);
+  if (!waiting_.empty() && hooks_.may_go_on()) {
+    start();
+  } else {
+    hooks_.idle();
+  }
+}
+
+bool DumpCoordinator::escalate(const std::string& dir) {
+  model::DumpManifest* manifest = known_.find(dir);
+  if (manifest == nullptr) {
+    return false;
+  }
+  manifest->escalated = true;
+  // The stacks are those of the first alarm; the observations and their time are those of now.
+  manifest->at_s = parts_.journal.elapsed_s();
+  manifest->ranks = hooks_.observations();
+  write_manifest(dir, *manifest);
+  return true;
+}
+
+void DumpCoordinator::write_manifest(const std::string& dir, const model::DumpManifest& manifest) {
+  parts_.storage.replace(parts_.journal.dir().file(dir + "/dump.json"), to_json(manifest).dump(1));
+}
+
+void DumpCoordinator::give_up(const std::string& why) {
+  if (dump_) {
+    dump_->give_up(why);
+  }
+}
+
+bool DumpCoordinator::helper_ended(base::Pid pid, base::WaitStatus status) {
+  return dump_ && dump_->helper_ended(pid, status);
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,132 @@
+// DumpCoordinator: takes the dumps of a run, one at a time. Requests that arrive while a dump is under way
+// wait and are then served together by one more dump. A process that has crashed is held until its dump is
+// done. Event loop's thread only.
+#pragma once
+
+#include "common/model/dump_manifest.h"
+#include "launcher/dumps/known_dumps.h"
+#include "launcher/journal/journal.h"
+#include "launcher/options/run_options.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/processes/process_table.h"
+#include "launcher/stacks/dump_job.h"
+#include "launcher/storage/storage.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <signal.h>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+struct DumpRequest {
+  model::DumpReason why = model::DumpReason::request;
+  base::Rank trigger = base::kNoRank;
+  // Called when the files are on disk, or the disk has not answered for two seconds; may be empty. `dir` is
+  // relative to the run directory.
+  std::function<void(const std::string& dir, size_t processes)> reply;
+};
+
+// A process that the preload's crash handler holds.
+struct CrashedProcess {
+  base::Pid pid = 0;
+  base::Tid tid = 0;
+  uint64_t ucontext = 0;  // address in the process
+};
+
+class DumpCoordinator {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    Storage& storage;
+    Journal& journal;
+    ProcessTable& table;
+    const RunOptions& options;
+  };
+  struct Helpers {
+    std::string host;
+    sigset_t signal_mask{};
+    int stderr_fd = -1;
+  };
+  struct Hooks {
+    std::function<void()> discover;  // the table is to know all processes now
+    std::function<std::vector<model::RankObservation>()> observations;
+    // Writes the timing of this moment and returns what the ledgers say.
+    std::function<std::vector<std::string>(const std::string& path)> save_timing;
+    std::function<void(base::Pid)> release;  // a held process may go on
+    // After each dump. `for_stall`: the open stall has its dump now.
+    std::function<void(base::MonoNs duration, bool for_stall)> dumped;
+    std::function<bool()> may_go_on;  // whether waiting requests are to be served
+    std::function<void()> idle;       // no dump is under way or waits any more
+  };
+  // For tests: other programs in the place of xpurun-stackdump.
+  struct Backend {
+    std::function<base::Result<std::string>()> program;
+    std::function<std::unique_ptr<StackDump>(DumpPlan, DumpJob::HelperStarted, DumpJob::Done)> make;
+  };
+
+  DumpCoordinator(Parts parts, Helpers helpers, Hooks hooks);
+  DumpCoordinator(Parts parts, Helpers helpers, Hooks hooks, Backend backend);
+  ~DumpCoordinator();
+  DumpCoordinator(const DumpCoordinator&) = delete;
+  DumpCoordinator& operator=(const DumpCoordinator&) = delete;
+
+  void request(DumpRequest request);
+  // Requests a dump and holds the process for it. If the last dump is so fresh that another dump would show
+  // the same, returns the fresh dump's directory instead.
+  std::optional<std::string> request_for_crash(const CrashedProcess& crashed, DumpRequest request);
+  // The process has ended: there is nothing to release.
+  void process_ended(base::Pid pid) { crashed_.erase(pid); }
+
+  bool busy() const { return dump_ != nullptr; }
+  // Whether a dump is under way, is to come, or ended within the last `seconds`.
+  bool dumped_within(double seconds) const;
+  double last_duration_s() const { return last_duration_s_; }  // 0: no dump yet
+  // What the ledgers said at the last dump, one sentence per communicator.
+  const std::vector<std::string>& ledger_sentences() const { return ledger_sentences_; }
+
+  // Marks the dump as one of a stall that has outlasted --busy-timeouts, with the observations of now. False
+  // if the dump is not in memory any more.
+  bool escalate(const std::string& dir);
+  // The verdict that follows from the dumps in memory, without stacks.
+  model::Verdict diagnose() { return known_.diagnose(parts_.journal.manifest()); }
+
+  void give_up(const std::string& why);
+  // Call for every reaped child. Returns whether the pid was a dump helper.
+  bool helper_ended(base::Pid pid, base::WaitStatus status);
+
+ private:
+  void start();
+  DumpPlan plan(const std::string& directory) const;
+  std::vector<DumpTarget> targets() const;
+  void begin(int n, bool possible);
+  void done(const DumpOutcome& outcome);
+  void release_crashed();
+  // Whether the dump serves a stall that is still open.
+  bool assign_to_stall();
+  void reply_to_served(size_t processes);
+  void write_manifest(const std::string& dir, const model::DumpManifest& manifest);
+
+  Parts parts_;
+  Helpers helpers_;
+  Hooks hooks_;
+  Backend backend_;
+  std::vector<DumpRequest> waiting_;
+  std::vector<DumpRequest> served_;  // by the dump under way
+  std::unique_ptr<StackDump> dump_;
+  model::DumpManifest manifest_;  // of the dump under way or the last one
+  std::string dir_;               // likewise, relative to the run directory
+  bool begun_ = false;            // the directory has been made, or could not be made
+  EventLoop::TimerId patience_ = 0;
+  base::MonoNs started_ = 0;
+  base::MonoNs ended_ = 0;  // the last dump; 0: no dump yet
+  double last_duration_s_ = 0;
+  KnownDumps known_;
+  std::map<base::Pid, CrashedProcess> crashed_;  // held processes
+  std::vector<std::string> ledger_sentences_;
+};
+
+}  // namespace xpurun::launcher

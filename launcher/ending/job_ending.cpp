@@ -1,0 +1,126 @@
+#include "launcher/ending/job_ending.h"
+
+#include <fmt/format.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// After the command's own end: for the last deaths, notices and dumps to come in.
+constexpr double kSettleS = 0.05;
+// A file system that has not answered for this time is waited for no longer.
+constexpr double kLastPatienceS = 1.5;
+
+// Without us the command would lead the session, and its end would bring SIGHUP and SIGCONT to the foreground
+// process group (disassociate_ctty in the kernel). Our own end brings them too, but only after the report.
+void hang_up_group(const ProcessTable& table) {
+  for (const TrackedProcess* p : table.living()) {
+    if (p->pidfd && ::getpgid(p->record.pid) == ::getpgrp()) {
+      (void)p->pidfd.send_signal(SIGHUP);
+      (void)p->pidfd.send_signal(SIGCONT);
+    }
+  }
+}
+
+}  // namespace
+
+JobEnding::JobEnding(Parts parts, const std::string& run_dir, Hooks hooks)
+    : parts_(parts),
+      run_dir_(run_dir),
+      hooks_(std::move(hooks)),
+      shutdown_(parts.loop, parts.table),
+      disk_watch_(parts.loop, parts.storage, run_dir) {}
+
+void JobEnding::terminate(double grace_s) {
+  state_.ended_by_us = true;
+  shutdown_.terminate(grace_s);
+}
+
+void JobEnding::kill_now() {
+  state_.ended_by_us = true;
+  shutdown_.kill_now();
+}
+
+void JobEnding::command_ended(base::WaitStatus status) {
+  if (state_.has_ended()) {
+    return;
+  }
+  state_.command_status = status;
+  state_.phase = JobPhase::settling;
+  if (hung_up_) {
+    parts_.table.refresh();
+    hang_up_group(parts_.table);
+  }
+  hooks_.command_ended();
+  // Somebody waits for the exit status. Helpers that the file system holds cannot even be killed.
+  disk_watch_.start(kLastPatienceS, [this] {
+    hooks_.give_up(fmt::format("the file system of {} does not answer", run_dir_));
+  });
+  parts_.loop.after(kSettleS, [this] { settle_or_wait(); });
+}
+
+// Processes that xpurun is ending may outlive the command: none of them may stay behind.
+void JobEnding::settle_or_wait() {
+  if (shutdown_.active()) {
+    parts_.table.refresh();
+  }
+  if (shutdown_.has_work(parts_.loop.now())) {
+    parts_.loop.after(kSettleS, [this] { settle_or_wait(); });
+    return;
+  }
+  if (state_.phase == JobPhase::settling) {
+    state_.phase = JobPhase::settled;
+  }
+  proceed();
+}
+
+void JobEnding::proceed() {
+  if (hooks_.dumping()) {
+    return;
+  }
+  switch (state_.phase) {
+    case JobPhase::running:
+    case JobPhase::settling:
+    case JobPhase::draining:
+      break;  // a timer or the relay goes on
+    case JobPhase::settled:
+      // The ranks' last lines stand before the lines that we print at the end.
+      state_.phase = JobPhase::draining;
+      hooks_.drain_logs([this] {
+        state_.phase = JobPhase::drained;
+        proceed();
+      });
+      break;
+    case JobPhase::drained:
+      record_and_report();
+      break;
+    case JobPhase::reporting:
+    case JobPhase::finished:
+      if (!hooks_.reporting()) {
+        state_.phase = JobPhase::finished;
+        // Some requester may still wait for the files of a trace or a dump.
+        parts_.storage.when_written(kLastPatienceS, [this](Written) { parts_.loop.stop(); });
+      }
+      break;
+  }
+}
+
+void JobEnding::record_and_report() {
+  state_.phase = JobPhase::reporting;
+  hooks_.record();
+  if (!hooks_.request_report()) {
+    proceed();
+  }
+}
+
+void JobEnding::report_done() {
+  if (state_.is_recorded()) {
+    hooks_.print_end();
+    parts_.loop.stop();
+  }
+}
+
+}  // namespace xpurun::launcher

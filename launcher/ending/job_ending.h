@@ -1,0 +1,69 @@
+// JobEnding: ends the job's processes when told to, and takes the job from the command's end to the end of
+// the event loop, one phase after the other. Event loop's thread only.
+#pragma once
+
+#include "launcher/ending/job_state.h"
+#include "launcher/ending/shutdown.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/processes/process_table.h"
+#include "launcher/storage/disk_watch.h"
+#include "launcher/storage/storage.h"
+
+#include <functional>
+#include <string>
+
+namespace xpurun::launcher {
+
+class JobEnding {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    Storage& storage;
+    ProcessTable& table;
+  };
+  struct Hooks {
+    std::function<void()> command_ended;              // at once
+    std::function<void(const std::string&)> give_up;  // the disk stands still: end dump and report, and why
+    std::function<bool()> dumping;
+    // Lets held processes go and has everything repeated that ranks have written. Calls `done` once.
+    std::function<void(std::function<void()> done)> drain_logs;
+    std::function<void()> record;          // completes run.json
+    std::function<bool()> request_report;  // false if no report is wanted
+    std::function<bool()> reporting;
+    std::function<void()> print_end;
+  };
+
+  JobEnding(Parts parts, const std::string& run_dir, Hooks hooks);
+  JobEnding(const JobEnding&) = delete;
+  JobEnding& operator=(const JobEnding&) = delete;
+
+  const JobState& state() const { return state_; }
+
+  // TERM to all processes of the job, KILL after the grace time; kForever: no KILL.
+  void terminate(double grace_s);
+  void kill_now();
+  // The terminal is gone: the command's end will reach the rest of the foreground process group, as the
+  // kernel does when the leader of a session ends.
+  void terminal_hung_up() { hung_up_ = true; }
+
+  // The command has been reaped. Only the first call counts.
+  void command_ended(base::WaitStatus status);
+  // Goes on as far as possible. Call when a dump has ended; does nothing while the command lives.
+  void proceed();
+  // The report runner has no more work.
+  void report_done();
+
+ private:
+  void settle_or_wait();
+  void record_and_report();
+
+  Parts parts_;
+  std::string run_dir_;
+  Hooks hooks_;
+  Shutdown shutdown_;
+  DiskWatch disk_watch_;
+  JobState state_;
+  bool hung_up_ = false;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,52 @@
+#include "launcher/ending/job_result.h"
+
+#include "launcher/options/exit_status.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace xpurun::launcher {
+
+void complete_manifest(model::RunManifest& run, const ProcessTable& table, const JobState& job,
+                       bool interrupted) {
+  run.child_status = job.command_status;
+  run.processes = table.records();
+  run.world_size = table.world_size();
+  if (run.outcome == model::RunOutcome::running) {
+    run.outcome = job.command_status.signaled() ? model::RunOutcome::signal : model::RunOutcome::exit;
+    if (interrupted && !job.command_status.succeeded()) {
+      run.outcome = model::RunOutcome::interrupted;
+    }
+  }
+  run.exit_status = exit_status_of(run, table, job);
+}
+
+int exit_status_of(const model::RunManifest& run, const ProcessTable& table, const JobState& job) {
+  const bool hang = run.outcome == model::RunOutcome::hang;
+  return exit_status(
+      {.wait_status = job.command_status,
+       .end = hang ? JobEnd::hang_ended : JobEnd::by_itself,
+       .root_cause_signal = table.multi_process() ? root_cause_signal(table.records(), run.crashes) : 0});
+}
+
+int root_cause_signal(const std::vector<model::ProcessRecord>& processes,
+                      const std::vector<model::CrashNotice>& crashes) {
+  int signal = 0;
+  double first = std::numeric_limits<double>::infinity();
+  for (const model::ProcessRecord& r : processes) {
+    const model::Death& d = r.death;
+    const bool failed =
+        r.role == model::ProcessRole::rank && d.happened && !d.follower && !d.wait_status.succeeded();
+    double at_s = d.at_s;
+    for (const model::CrashNotice& crash : crashes) {
+      at_s = crash.pid == r.pid ? std::min(at_s, crash.at_s) : at_s;
+    }
+    if (failed && at_s < first) {
+      first = at_s;
+      signal = d.wait_status.signal();
+    }
+  }
+  return signal;
+}
+
+}  // namespace xpurun::launcher

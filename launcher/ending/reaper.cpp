@@ -1,0 +1,98 @@
+#include "launcher/ending/reaper.h"
+
+#include "common/base/output/log.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+namespace xpurun::launcher {
+
+void Reaper::watch(const TrackedProcess& p) {
+  base::log_debug("found pid {} ({}), role {}, rank {}", p.record.pid, p.record.comm, name_of(p.record.role),
+                  p.record.rank);
+  parts_.journal.changed();
+  if (!p.pidfd) {
+    return;
+  }
+  const base::Pid pid = p.record.pid;
+  const int fd = p.pidfd.fd();
+  (void)parts_.loop.add(fd, EPOLLIN, [this, pid, fd](uint32_t) {
+    parts_.loop.remove(fd);
+    pidfd_ready(pid);
+  });
+}
+
+// A child of ours is reaped, which tells its status; a stranger's status is read from the zombie.
+void Reaper::pidfd_ready(base::Pid pid) {
+  const TrackedProcess* dead = parts_.table.find(pid);
+  if (dead == nullptr || !dead->alive) {
+    return;
+  }
+  siginfo_t info{};
+  const bool ours = ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+  if (ours) {
+    reap();
+  } else {
+    process_died(pid, std::nullopt);
+  }
+}
+
+void Reaper::reap() {
+  for (;;) {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
+      return;
+    }
+    const base::Pid pid = info.si_pid;
+    // /proc still describes the zombie; after waitpid() the pid is free.
+    if (pid != parts_.table.main() && parts_.table.find(pid) == nullptr && !hooks_.may_be_helper(pid)) {
+      hooks_.discover();
+    }
+    int raw = 0;
+    if (::waitpid(pid, &raw, 0) != pid) {
+      return;
+    }
+    const base::WaitStatus status(raw);
+    parts_.table.unignore(pid);
+    if (!hooks_.helper_ended(pid, status)) {
+      process_died(pid, status);
+    }
+  }
+}
+
+void Reaper::find_unnoticed_deaths() {
+  reap();
+  for (const TrackedProcess* p : parts_.table.living()) {
+    if (p->pidfd && !p->pidfd.send_signal(0)) {
+      process_died(p->record.pid, std::nullopt);
+    }
+  }
+}
+
+void Reaper::process_died(base::Pid pid, std::optional<base::WaitStatus> status) {
+  if (TrackedProcess* p = parts_.table.find(pid); p != nullptr && p->alive) {
+    record_death(*p, status);
+  }
+  if (pid == parts_.table.main() && status) {
+    hooks_.command_ended(*status);
+  }
+}
+
+void Reaper::record_death(TrackedProcess& p, std::optional<base::WaitStatus> status) {
+  parts_.loop.remove(p.pidfd.fd());
+  const bool readable = !status && p.pidfd;
+  const base::WaitStatus end =
+      readable ? p.pidfd.wait_status_of_stranger() : status.value_or(base::WaitStatus());
+  model::ProcessRecord& record = p.record;
+  parts_.table.mark_dead(record.pid);
+  if (model::takes_part(record.role) || record.pid == parts_.table.main()) {
+    record.death = ledger_.record(record.pid, parts_.journal.elapsed_s(), end);
+    base::log_info("pid {} ({} {}) {}{}{}", record.pid, name_of(record.role), record.rank, end.text(),
+                   record.death.cause_hint.empty() ? "" : ": ", record.death.cause_hint);
+  }
+  hooks_.died(p, end, record.death.happened && !end.succeeded() && !record.death.follower);
+  parts_.journal.changed();
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,55 @@
+// Reaper: the only place that waits for children: the command, our helpers, and orphans that a subreaper
+// inherits. It records the deaths of all processes of the job in their order. Event loop's thread only.
+#pragma once
+
+#include "launcher/journal/journal.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/processes/death_ledger.h"
+#include "launcher/processes/process_table.h"
+
+#include <functional>
+#include <optional>
+
+namespace xpurun::launcher {
+
+class Reaper {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    ProcessTable& table;
+    Journal& journal;
+  };
+  struct Hooks {
+    std::function<bool(base::Pid)> may_be_helper;  // an unknown child need not be looked for in the job
+    std::function<bool(base::Pid, base::WaitStatus)> helper_ended;  // whether it was a helper
+    std::function<void()> discover;
+    // A process of the job has died; its record is complete. `failed`: by itself, as the first of its kind.
+    std::function<void(const TrackedProcess&, base::WaitStatus, bool failed)> died;
+    std::function<void(base::WaitStatus)> command_ended;
+  };
+
+  Reaper(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
+  Reaper(const Reaper&) = delete;
+  Reaper& operator=(const Reaper&) = delete;
+
+  DeathLedger& ledger() { return ledger_; }
+
+  // Waits for the end of a process that the table has found.
+  void watch(const TrackedProcess& p);
+  // Takes all children that have ended. Call on SIGCHLD.
+  void reap();
+  // At the end of the job: deaths whose pidfds have not been polled yet.
+  void find_unnoticed_deaths();
+
+ private:
+  void pidfd_ready(base::Pid pid);
+  // `status` is nothing if another process reaps this one.
+  void process_died(base::Pid pid, std::optional<base::WaitStatus> status);
+  void record_death(TrackedProcess& p, std::optional<base::WaitStatus> status);
+
+  Parts parts_;
+  Hooks hooks_;
+  DeathLedger ledger_;
+};
+
+}  // namespace xpurun::launcher

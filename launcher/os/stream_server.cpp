@@ -1,0 +1,193 @@
+#include "launcher/os/stream_server.h"
+
+#include <cerrno>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <utility>
+
+namespace xpurun::launcher {
+
+namespace {
+constexpr size_t kChunk = 8192;
+}
+
+StreamServer::StreamServer(EventLoop& loop, Limits limits, Handlers handlers)
+    : loop_(loop),
+      limits_(std::move(limits)),
+      handlers_(std::move(handlers)),
+      acceptor_(loop, [this](base::UniqueFd fd) { take(std::move(fd)); }) {}
+
+StreamServer::~StreamServer() {
+  acceptor_.close();
+  for (const auto& [id, client] : clients_) {
+    loop_.remove(client.fd.get());
+    loop_.cancel(client.deadline);
+  }
+}
+
+StreamServer::Client* StreamServer::find(Id id) {
+  const auto it = clients_.find(id);
+  return it == clients_.end() ? nullptr : &it->second;
+}
+
+int StreamServer::descriptor(Id id) const {
+  const auto it = clients_.find(id);
+  return it == clients_.end() ? -1 : it->second.fd.get();
+}
+
+void StreamServer::take(base::UniqueFd connection) {
+  if (clients_.size() >= limits_.most_clients) {
+    (void)!::send(connection.get(), limits_.too_many.data(), limits_.too_many.size(),
+                  MSG_NOSIGNAL | MSG_DONTWAIT);
+    return;
+  }
+  const Id id = next_++;
+  clients_[id].fd = std::move(connection);
+  set_deadline(id, limits_.request_s);
+  watch(id);
+}
+
+void StreamServer::watch(Id id) {
+  Client* client = find(id);
+  if (client == nullptr) {
+    return;
+  }
+  const bool unsent = client->sent < client->output.size();
+  const uint32_t wanted = (client->reads ? EPOLLIN : 0U) | (unsent ? EPOLLOUT : 0U);
+  if (wanted == client->watched) {
+    return;
+  }
+  client->watched = wanted;
+  if (wanted == 0) {
+    // A closed connection would make a level-triggered loop spin.
+    loop_.remove(client->fd.get());
+  } else if (!loop_.add(client->fd.get(), wanted, [this, id](uint32_t events) { ready(id, events); })) {
+    drop(id);
+  }
+}
+
+void StreamServer::ready(Id id, uint32_t events) {
+  Client* client = find(id);
+  if (client != nullptr && !client->reads && (events & (EPOLLERR | EPOLLHUP)) != 0) {
+    drop(id);
+    return;
+  }
+  if ((events & EPOLLOUT) != 0) {
+    flush(id);
+    client = find(id);
+  }
+  if (client != nullptr && client->reads && (events & ~static_cast<uint32_t>(EPOLLOUT)) != 0) {
+    read_some(id);
+  }
+  watch(id);
+}
+
+void StreamServer::read_some(Id id) {
+  Client* client = find(id);
+  char chunk[kChunk];
+  const ssize_t n = ::recv(client->fd.get(), chunk, sizeof chunk, 0);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return;
+  }
+  if (n < 0) {
+    drop(id);
+    return;
+  }
+  if (n == 0) {
+    end_input(id);
+    return;
+  }
+  // Outside of the client while the handler has it: the handler may drop the client.
+  std::string input = std::exchange(client->input, {});
+  input.append(chunk, static_cast<size_t>(n));
+  handlers_.received(id, input);
+  if (client = find(id); client != nullptr) {
+    client->input = std::move(input);
+  }
+}
+
+void StreamServer::end_input(Id id) {
+  Client* client = find(id);
+  client->reads = false;
+  watch(id);
+  if (client = find(id); client != nullptr) {
+    handlers_.input_ended(id, std::exchange(client->input, {}));
+  }
+}
+
+void StreamServer::send(Id id, std::string_view bytes) {
+  Client* client = find(id);
+  if (client == nullptr) {
+    return;
+  }
+  client->output += bytes;
+  flush(id);
+  if (client = find(id); client != nullptr && client->output.size() - client->sent > limits_.most_unsent) {
+    drop(id);
+  }
+  watch(id);
+}
+
+void StreamServer::flush(Id id) {
+  Client* client = find(id);
+  while (client->sent < client->output.size()) {
+    const ssize_t n = ::send(client->fd.get(), client->output.data() + client->sent,
+                             client->output.size() - client->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n < 0 && errno == EAGAIN) {
+      return;
+    }
+    if (n < 0) {
+      drop(id);
+      return;
+    }
+    client->sent += static_cast<size_t>(n);
+  }
+  client->output.clear();
+  client->sent = 0;
+  if (client->finishing) {
+    // Closing with unread input would send RST, and the client could lose the response.
+    ::shutdown(client->fd.get(), SHUT_WR);
+    char rest[kChunk];
+    while (::recv(client->fd.get(), rest, sizeof rest, MSG_DONTWAIT) > 0) {
+    }
+    drop(id);
+  }
+}
+
+void StreamServer::finish(Id id) {
+  if (Client* client = find(id)) {
+    client->reads = false;
+    client->finishing = true;
+    flush(id);
+    watch(id);
+  }
+}
+
+void StreamServer::drop(Id id) {
+  const auto it = clients_.find(id);
+  if (it == clients_.end()) {
+    return;
+  }
+  loop_.remove(it->second.fd.get());
+  loop_.cancel(it->second.deadline);
+  clients_.erase(it);
+  handlers_.closed(id);
+}
+
+void StreamServer::set_deadline(Id id, double seconds) {
+  if (Client* client = find(id)) {
+    loop_.cancel(client->deadline);
+    client->deadline = loop_.after(seconds, [this, id] { drop(id); });
+  }
+}
+
+void StreamServer::clear_deadline(Id id) {
+  if (Client* client = find(id)) {
+    loop_.cancel(std::exchange(client->deadline, 0));
+  }
+}
+
+}  // namespace xpurun::launcher

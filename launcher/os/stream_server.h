@@ -1,0 +1,94 @@
+// StreamServer: the connections of a listening socket on the event loop, with a limit on their number, time
+// limits, and buffers in both directions. Slow, silent, huge or too many clients cost a bounded amount of
+// memory and time and block nothing. What the bytes mean is the owner's business. Event loop's thread only.
+#pragma once
+
+#include "common/base/os/fd.h"
+#include "common/base/result.h"
+#include "launcher/os/acceptor.h"
+#include "launcher/os/event_loop.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace xpurun::launcher {
+
+class StreamServer {
+ public:
+  // Of one connection; never used again, so a late answer cannot reach another client.
+  using Id = uint64_t;
+
+  struct Limits {
+    size_t most_clients = 64;
+    std::string too_many;    // what a client beyond the limit is told; may be empty
+    double request_s = 10;   // for the first complete request; then the owner sets the deadlines
+    size_t most_unsent = 0;  // bytes that the socket does not take at once; a client with more is dropped
+  };
+  struct Handlers {
+    // Bytes have come. The handler removes from `input` what it has used; the rest is given again together
+    // with the next bytes. It may drop the client.
+    std::function<void(Id, std::string& input)> received;
+    // The client has shut down its sending side, or has closed the connection; both look the same here, and
+    // nothing more is read. `input` is what is left.
+    std::function<void(Id, std::string input)> input_ended;
+    // The connection is gone, for whatever reason.
+    std::function<void(Id)> closed;
+  };
+
+  StreamServer(EventLoop& loop, Limits limits, Handlers handlers);
+  ~StreamServer();
+  StreamServer(const StreamServer&) = delete;
+  StreamServer& operator=(const StreamServer&) = delete;
+
+  // `listener` is non-blocking and listens already.
+  base::Status start(base::UniqueFd listener) { return acceptor_.start(std::move(listener)); }
+
+  bool known(Id id) const { return clients_.count(id) != 0; }
+  size_t clients() const { return clients_.size(); }
+  // -1 if the client is gone. The descriptor stays the server's.
+  int descriptor(Id id) const;
+
+  // The following do nothing if the client is gone.
+  // Sends now what the socket takes, and the rest when the client has read.
+  void send(Id id, std::string_view bytes);
+  // Closes the connection once everything is sent. What the client still sends is not looked at.
+  void finish(Id id);
+  void drop(Id id);
+  // Closes the connection after this time; replaces an earlier deadline.
+  void set_deadline(Id id, double seconds);
+  void clear_deadline(Id id);
+
+ private:
+  struct Client {
+    base::UniqueFd fd;
+    std::string input;
+    std::string output;
+    size_t sent = 0;  // of the output
+    bool reads = true;
+    bool finishing = false;
+    uint32_t watched = 0;  // epoll events
+    EventLoop::TimerId deadline = 0;
+  };
+
+  void take(base::UniqueFd connection);
+  void ready(Id id, uint32_t events);
+  void read_some(Id id);
+  void end_input(Id id);
+  // Sends what the socket takes.
+  void flush(Id id);
+  // Waits for what the client's state asks for.
+  void watch(Id id);
+  Client* find(Id id);
+
+  EventLoop& loop_;
+  Limits limits_;
+  Handlers handlers_;
+  Acceptor acceptor_;
+  std::map<Id, Client> clients_;
+  Id next_ = 1;
+};
+
+}  // namespace xpurun::launcher

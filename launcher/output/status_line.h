@@ -1,0 +1,38 @@
+// StatusLine: draws the job's state at the bottom of the terminal twice a second. Event loop's thread only.
+#pragma once
+
+#include "launcher/os/event_loop.h"
+#include "launcher/output/footer.h"
+
+#include <functional>
+#include <string>
+
+namespace xpurun::launcher {
+
+class StatusLine {
+ public:
+  // `text` makes the line, at most `columns` wide; empty: no line for now. `fd` is the terminal, or is none:
+  // then nothing is drawn.
+  using Text = std::function<std::string(size_t columns)>;
+  StatusLine(EventLoop& loop, int fd, Text text) : loop_(loop), footer_(fd), text_(std::move(text)) {}
+  ~StatusLine() { stop(); }
+  StatusLine(const StatusLine&) = delete;
+  StatusLine& operator=(const StatusLine&) = delete;
+
+  // The first line comes after a second: a job that ends at once shows none.
+  void start();
+  // Removes the line for good.
+  void stop();
+  // Removes the line until it is drawn again.
+  void hide() { footer_.hide(); }
+
+ private:
+  void draw();
+
+  EventLoop& loop_;
+  Footer footer_;
+  Text text_;
+  EventLoop::TimerId timer_ = 0;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,74 @@
+#include "launcher/supervise/command_start.h"
+
+#include "common/base/output/log.h"
+#include "common/wire/logs.h"
+#include "common/wire/notice.h"
+#include "launcher/spawn/command_spawner.h"
+#include "launcher/spawn/environment.h"
+#include "launcher/spawn/install_paths.h"
+#include "launcher/spawn/preload_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <cstdlib>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// The longest wait that the preload accepts.
+constexpr double kLongestCrashWaitS = 3600;
+
+std::string absolute(const std::string& path) {
+  char resolved[PATH_MAX];
+  if (::realpath(path.c_str(), resolved) != nullptr) {
+    return resolved;
+  }
+  char cwd[PATH_MAX];
+  const bool relative = !path.starts_with('/') && ::getcwd(cwd, sizeof cwd) != nullptr;
+  return relative ? fmt::format("{}/{}", cwd, path) : path;
+}
+
+}  // namespace
+
+std::vector<std::string> with_preload_setup(std::vector<std::string> env, const RunOptions& options,
+                                            const std::string& notice_path, model::RunManifest& manifest) {
+  if (!options.preload) {
+    manifest.preload_reason = "switched off by --no-preload";
+    return env;
+  }
+  const auto library = options.preload_path.empty() ? preload_library() : options.preload_path;
+  if (!library) {
+    manifest.preload_reason = base::to_line(library.error());
+    base::log_warn("{}: crashes will be seen without their stacks", manifest.preload_reason);
+    return env;
+  }
+  const auto program = resolve_program(options.command.at(0));
+  const PreloadPlan plan = plan_preload(absolute(*library), program.value_or(""), env);
+  manifest.preload_reason = plan.reason;
+  if (plan.is_told) {
+    base::log_warn("{}", plan.reason);
+  }
+  if (plan.path.empty()) {
+    return env;
+  }
+  manifest.preload_path = *library;
+  const double wait_s = std::min(options.crash_wait_s, kLongestCrashWaitS);
+  const std::string run = fmt::format("1:{}:{}:{}", ::getpid(), std::lround(wait_s * 1000), notice_path);
+  env = with_variable(with_preload(std::move(env), plan.path), wire::kRunEnv, run);
+  return with_nccl_profiler(std::move(env), absolute(*library), options.nccl_profiler,
+                            options.timing == Timing::off ? Timed::no : Timed::yes);
+}
+
+base::Status add_log_relay(std::vector<std::string>& env, LogRelay& relay, const std::string& run_dir,
+                           LinePrefix prefix) {
+  XPURUN_TRY_ASSIGN(const std::string variable, relay.start(run_dir + "/ranks", prefix));
+  env = with_variable(std::move(env), wire::kLogsEnv, variable);
+  return {};
+}
+
+}  // namespace xpurun::launcher

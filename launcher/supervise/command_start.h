@@ -1,0 +1,26 @@
+// Puts together how the command starts: its environment with the preload library and with the relay of the
+// ranks' output.
+#pragma once
+
+#include "common/model/run_manifest.h"
+#include "launcher/options/run_options.h"
+#include "launcher/relay/log_relay.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+// Adds the preload library and what the library needs to know to `env`. The manifest is told the library's
+// path, or why the library is off. `notice_path`: absolute path of the NoticeServer's socket.
+std::vector<std::string> with_preload_setup(std::vector<std::string> env, const RunOptions& options,
+                                            const std::string& notice_path, model::RunManifest& manifest);
+
+// Starts the relay, from which the preload of each rank gets pipes, and tells the ranks of the relay in
+// `env`. `run_dir` is absolute. The error, if any, is why there are no logs of single ranks; the command can
+// start all the same.
+base::Status add_log_relay(std::vector<std::string>& env, LogRelay& relay, const std::string& run_dir,
+                           LinePrefix prefix);
+
+}  // namespace xpurun::launcher

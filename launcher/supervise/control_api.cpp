@@ -1,0 +1,181 @@
+#include "launcher/supervise/control_api.h"
+
+#include "common/base/strings.h"
+#include "launcher/collect/op_names.h"
+#include "launcher/control/control_http.h"
+#include "launcher/control/trace_request.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+namespace xpurun::launcher {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr double kTokenPatienceS = 2;
+
+std::optional<wire::Level> timing_level(std::string_view name) {
+  for (const wire::Level level : {wire::Level::off, wire::Level::light, wire::Level::full}) {
+    if (level_name(level) == name) {
+      return level;
+    }
+  }
+  return std::nullopt;
+}
+
+ordered_json refusal(const char* code, const std::string& error) {
+  return {{"ok", false}, {"code", code}, {"error", error}};
+}
+
+}  // namespace
+
+ControlApi::ControlApi(Parts parts, std::string run_dir, std::string host, Hooks hooks)
+    : parts_(parts),
+      run_dir_(std::move(run_dir)),
+      host_(std::move(host)),
+      hooks_(std::move(hooks)),
+      server_(parts.loop, [this](const nlohmann::json& request,
+                                 const ControlServer::Reply& reply) { handle(request, reply); }),
+      http_(parts.loop, [this](const HttpRequest& request, const HttpServer::Reply& reply) {
+        handle_http(request, reply);
+      }) {}
+
+std::string ControlApi::token_path() const {
+  return run_dir_ + "/control.token";
+}
+
+base::Status ControlApi::listen_http() {
+  if (parts_.options.control_token) {
+    XPURUN_TRY_ASSIGN(std::string token, make_token());
+    auto written = std::make_shared<base::Status>(base::fail("the file system does not answer"));
+    parts_.storage.replace(token_path(), token + "\n",
+                           [written](const base::Status& status) { *written = status; });
+    (void)parts_.storage.drain(kTokenPatienceS);
+    XPURUN_TRY(std::move(*written));
+    token_ = std::move(token);
+  }
+  return http_.listen(parts_.options.control_port > 0 ? parts_.options.control_port : kControlPort);
+}
+
+std::string ControlApi::url() const {
+  return http_.port() == 0 ? "" : fmt::format("http://127.0.0.1:{}", http_.port());
+}
+
+std::string ControlApi::how_to_ask() const {
+  return token_.empty() ? std::string("without a token: every user of this host may ask")
+                        : "the token is in " + token_path();
+}
+
+void ControlApi::handle(const nlohmann::json& request, const ControlServer::Reply& reply) {
+  const auto cmd = request["cmd"].get<std::string>();
+  if (cmd == "dump") {
+    if (hooks_.job_is_ending()) {
+      reply(refusal("ending", "the job is ending"));
+      return;
+    }
+    hooks_.dump([reply](const std::string& dir) { reply({{"ok", true}, {"dir", dir}}); });
+  } else if (cmd == "status") {
+    ordered_json answer{{"ok", true}};
+    answer.update(to_json(hooks_.status()));
+    reply(answer);
+  } else if (cmd == "timing") {
+    set_level(request, reply);
+  } else if (cmd == "trace" || cmd == "DumpKernelTrace") {
+    if (hooks_.job_has_ended()) {
+      reply(refusal("ending", "the job is ending"));
+    } else if (cmd == "trace") {
+      start_trace(request, reply);
+    } else {
+      start_kernel_trace(request, reply);
+    }
+  } else if (cmd == "reset") {
+    parts_.timing.trace().end("reset");
+    parts_.timing.set_level(parts_.timing.default_level());
+    reply({{"ok", true}, {"level", level_name(parts_.timing.level())}});
+  } else {
+    reply(refusal("bad_request",
+                  fmt::format("unknown request '{}'; there are status, timing, dump, trace and reset",
+                              base::sanitize(cmd))));
+  }
+}
+
+void ControlApi::set_level(const nlohmann::json& request, const ControlServer::Reply& reply) {
+  const auto level = request.find("level");
+  const std::string name = level != request.end() && level->is_string() ? level->get<std::string>() : "";
+  const auto known = timing_level(name);
+  if (!known) {
+    reply(refusal("bad_request", "\"level\" must be off, light or full"));
+    return;
+  }
+  parts_.timing.set_level(*known);
+  reply({{"ok", true}, {"level", name}});
+}
+
+void ControlApi::start_trace(const nlohmann::json& request, const ControlServer::Reply& reply) {
+  TraceSession& trace = parts_.timing.trace();
+  auto wanted = trace_request_from(request, base::wall_ns());
+  if (!wanted) {
+    reply(refusal("bad_request", wanted.error().what));
+    return;
+  }
+  if (trace.active()) {
+    reply(refusal("busy", fmt::format("{} is not finished; reset ends it", trace.dir())));
+    return;
+  }
+  const auto wait = request.find("wait");
+  const bool waits = wait != request.end() && *wait == true;
+  TraceSession::Ended ended;
+  if (waits) {
+    ended = [reply](const std::string& dir, const std::string& how) {
+      reply({{"ok", true}, {"dir", dir}, {"ended", how}});
+    };
+  }
+  trace.start(std::move(*wanted), std::move(ended));
+  if (!waits) {
+    reply({{"ok", true}, {"dir", trace.dir()}, {"start_wall_ns", trace.start_wall_ns()}});
+  }
+}
+
+// The texts are xpu_timer's, word for word.
+void ControlApi::start_kernel_trace(const nlohmann::json& request, const ControlServer::Reply& reply) {
+  TraceSession& trace = parts_.timing.trace();
+  nlohmann::json fields = request;
+  fields.erase("cmd");
+  auto wanted = kernel_trace_request_from(fields, base::wall_ns());
+  if (!wanted) {
+    reply(refusal("bad_request", wanted.error().what));
+    return;
+  }
+  std::string said;
+  if (wanted->reset) {
+    said = trace.active() ? "Force reset dumping status" : "Resetting status, ignore";
+    trace.end("reset");
+  } else if (trace.active()) {
+    said = "The process is dumping, skip";
+  } else {
+    trace.start(std::move(wanted->trace), nullptr);
+    said = "Starting dumping";
+  }
+  ordered_json answer{{"node", host_}, {"msg", said}};
+  if (trace.active()) {
+    answer["dir"] = trace.dir();
+  }
+  reply(answer);
+}
+
+void ControlApi::handle_http(const HttpRequest& request, const HttpServer::Reply& reply) {
+  const ControlCall call = control_call(request, token_);
+  if (call.refused) {
+    reply(*call.refused);
+    return;
+  }
+  handle(*call.request, [reply](const ordered_json& answer) { reply(control_response(answer)); });
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,68 @@
+// ControlApi: the requests that other programs send to a running supervisor, over its control socket and, if
+// asked for, over HTTP on loopback. docs/control.md describes requests and replies. Event loop's thread only.
+#pragma once
+
+#include "launcher/control/control_server.h"
+#include "launcher/http/http_server.h"
+#include "launcher/options/run_options.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/output/live_status.h"
+#include "launcher/storage/storage.h"
+#include "launcher/timing/timing_service.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <functional>
+#include <string>
+
+namespace xpurun::launcher {
+
+class ControlApi {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    Storage& storage;
+    TimingService& timing;
+    const RunOptions& options;
+  };
+  struct Hooks {
+    std::function<bool()> job_has_ended;  // the command has ended
+    std::function<bool()> job_is_ending;  // it has ended, or xpurun is ending the job
+    std::function<LiveStatus()> status;
+    // Takes a dump, then calls `done` with its directory, relative to the run directory.
+    std::function<void(std::function<void(const std::string& dir)> done)> dump;
+  };
+
+  ControlApi(Parts parts, std::string run_dir, std::string host, Hooks hooks);
+  ControlApi(const ControlApi&) = delete;
+  ControlApi& operator=(const ControlApi&) = delete;
+
+  base::Status listen(const std::string& socket_path) { return server_.listen(socket_path); }
+  // Writes the token first if one is asked for, and waits for that at most two seconds: a token that nobody
+  // can read is useless. Call before the job starts.
+  base::Status listen_http();
+  // "http://127.0.0.1:18888"; empty until it listens.
+  std::string url() const;
+  // Where the token is, or that there is none.
+  std::string how_to_ask() const;
+
+  // One request. `reply` is called once, now or later.
+  void handle(const nlohmann::json& request, const ControlServer::Reply& reply);
+  void handle_http(const HttpRequest& request, const HttpServer::Reply& reply);
+
+ private:
+  void set_level(const nlohmann::json& request, const ControlServer::Reply& reply);
+  void start_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
+  void start_kernel_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
+  std::string token_path() const;
+
+  Parts parts_;
+  std::string run_dir_;
+  std::string host_;
+  Hooks hooks_;
+  std::string token_;  // empty: none is asked for
+  ControlServer server_;
+  HttpServer http_;
+};
+
+}  // namespace xpurun::launcher

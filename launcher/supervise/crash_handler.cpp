@@ -1,0 +1,49 @@
+#include "launcher/supervise/crash_handler.h"
+
+#include "common/base/output/log.h"
+#include "launcher/os/signals.h"
+
+#include <signal.h>
+
+namespace xpurun::launcher {
+
+void CrashHandler::process_crashed(const wire::Notice& n, base::Pid pid, base::Tid tid) {
+  hooks_.discover();
+  const TrackedProcess* p = parts_.table.find(pid);
+  const model::ProcessRole role = p != nullptr ? p->record.role : model::ProcessRole::other;
+  const base::Rank rank = p != nullptr ? p->record.rank : base::kNoRank;
+  const TrackedProcess* sender = n.sender_pid > 0 ? parts_.table.find(n.sender_pid) : nullptr;
+  const bool from_launcher = sender != nullptr && sender->record.role == model::ProcessRole::agent;
+  base::log_info("pid {} ({}) reports {} (code {}, address {:#x}, sender {})", pid, name_of(role),
+                 signal_name(n.signal), n.code, n.address, n.sender_pid);
+  if (n.signal == SIGTERM) {
+    parts_.ledger.termination_notice(pid, n.sender_pid, from_launcher);
+  }
+  auto& crashes = parts_.journal.manifest().crashes;
+  crashes.push_back({.pid = pid,
+                     .tid = tid,
+                     .rank = rank,
+                     .signal = n.signal,
+                     .code = n.code,
+                     .address = n.address,
+                     .sender = n.sender_pid,
+                     .at_s = parts_.journal.elapsed_s()});
+  parts_.journal.changed();
+  const bool aftermath =
+      n.signal == SIGTERM && (from_launcher || parts_.ledger.failure_seen() || hooks_.was_interrupted());
+  const bool too_late = parts_.job.ended_by_us || (parts_.job.has_ended() && !parts_.dumps.busy());
+  if (!model::takes_part(role) || aftermath || too_late) {
+    hooks_.release(pid);
+    return;
+  }
+  const model::DumpReason why =
+      n.signal == SIGTERM ? model::DumpReason::terminated : model::DumpReason::crash;
+  const auto fresh = parts_.dumps.request_for_crash({.pid = pid, .tid = tid, .ucontext = n.ucontext},
+                                                    {.why = why, .trigger = rank, .reply = {}});
+  if (fresh) {
+    crashes.back().dump = *fresh;
+    hooks_.release(pid);
+  }
+}
+
+}  // namespace xpurun::launcher

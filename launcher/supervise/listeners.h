@@ -1,0 +1,54 @@
+// Listeners: the sockets and ports on which the supervisor can be reached: notices of the preload, control
+// requests, and, if asked for, control over HTTP and /metrics. run.json and the user are told where. What
+// cannot listen costs its own service only.
+#pragma once
+
+#include "launcher/control/notice_server.h"
+#include "launcher/journal/journal.h"
+#include "launcher/options/run_options.h"
+#include "launcher/storage/socket_place.h"
+#include "launcher/storage/storage.h"
+#include "launcher/supervise/control_api.h"
+#include "launcher/timing/metrics_server.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace xpurun::launcher {
+
+class Listeners {
+ public:
+  struct Parts {
+    Journal& journal;
+    const RunOptions& options;
+    NoticeServer& notices;
+    ControlApi& control;
+    MetricsServer& metrics;
+  };
+  Listeners(Parts parts, std::function<void(const std::string&)> say) : parts_(parts), say_(std::move(say)) {}
+
+  // Before the command starts.
+  void open(const DirFacts& run_dir);
+  // Once; without effect if the user does not want /metrics. Without a port given by the user, this is called
+  // when the first rank is found.
+  void open_metrics();
+  // Removes the sockets.
+  void remove(Storage& storage) const;
+
+  // Of the notice socket; empty if there is none. Absolute: the ranks may have changed their directory by the
+  // time they crash.
+  const std::string& notice_path() const { return notice_path_; }
+
+ private:
+  base::Status open_sockets(const DirFacts& run_dir);
+  void open_control_http();
+
+  Parts parts_;
+  std::function<void(const std::string&)> say_;
+  bool metrics_opened_ = false;  // listening has been tried
+  std::optional<SocketPlace> place_;
+  std::string notice_path_;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,83 @@
+#include "launcher/supervise/live_view.h"
+
+#include "launcher/collect/gpu_time.h"
+#include "launcher/collect/op_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// "AllReduce 812 of tp"
+std::string collective_text(const CommTotals& comm) {
+  const CollectiveSignature& last = comm.last.back();
+  wire::OpKey key{};
+  key.api = last.api;
+  return fmt::format("{} {}{}{}", collective_name(key), last.sequence, comm.name.empty() ? "" : " of ",
+                     comm.name);
+}
+
+void add_timing(const RankTiming& timing, LiveRank& r) {
+  r.flops_per_s = timing.rates.flops_per_s;
+  r.collectives_per_s = timing.rates.collectives_per_s;
+  r.dropped = timing.health.ring_dropped;
+  r.untraced_share = estimate_gpu_time(timing.ops).untraced_share();
+  uint64_t newest = 0;
+  for (const CommTotals& comm : timing.comms) {
+    const bool live = comm.state == static_cast<uint32_t>(wire::CommState::live);
+    r.outstanding += live && comm.launched > comm.done ? comm.launched - comm.done : 0;
+    if (!comm.last.empty() && comm.last_change_ns >= newest) {
+      newest = comm.last_change_ns;
+      r.last_collective = collective_text(comm);
+    }
+  }
+}
+
+}  // namespace
+
+LiveRank live_rank(const model::RankObservation& o, bool alive, const RankTiming* timing) {
+  LiveRank r;
+  r.rank = o.rank;
+  r.pid = o.pid;
+  r.state = o.state;
+  r.alive = alive;
+  r.still_s = o.still_s;
+  r.cpu_share = o.cpu_share;
+  r.function = o.function;
+  r.file = o.file;
+  r.line = o.line;
+  if (timing != nullptr) {
+    add_timing(*timing, r);
+  }
+  return r;
+}
+
+LiveStatus live_status(const LiveSources& sources) {
+  const model::RunManifest& m = sources.journal.manifest();
+  const base::MonoNs until_poll = sources.watcher.next_poll() - sources.loop.now();
+  LiveStatus out{.run = m.id,
+                 .host = m.host,
+                 .command = m.command,
+                 .elapsed_s = sources.journal.elapsed_s(),
+                 .hang_timeout_s = m.hang_timeout_s,
+                 .next_check_s = std::max(0.0, base::ns_to_s(until_poll)),
+                 .world_size = sources.table.world_size(),
+                 .timing = std::string(level_name(sources.timing.level())),
+                 .trace = sources.timing.trace().dir()};
+  if (const model::Incident* stall = sources.journal.open_incident()) {
+    out.problem = stall->verdict.sentence;
+  }
+  const auto add = [&](const std::vector<model::RankObservation>& observations, bool alive) {
+    for (const model::RankObservation& o : observations) {
+      out.ranks.push_back(live_rank(o, alive, sources.timing.read({o.pid, o.rank, -1, alive})));
+    }
+  };
+  add(sources.watcher.living_observations(), true);
+  add(sources.watcher.last_observations(), false);
+  return out;
+}
+
+}  // namespace xpurun::launcher

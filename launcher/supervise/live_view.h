@@ -1,0 +1,26 @@
+// The live status of a job, composed of what the parts of the supervisor know.
+#pragma once
+
+#include "launcher/journal/journal.h"
+#include "launcher/options/run_options.h"
+#include "launcher/output/live_status.h"
+#include "launcher/processes/process_table.h"
+#include "launcher/timing/timing_service.h"
+#include "launcher/watch/watcher.h"
+
+namespace xpurun::launcher {
+
+struct LiveSources {
+  const EventLoop& loop;
+  const Journal& journal;
+  const ProcessTable& table;
+  const Watcher& watcher;
+  TimingService& timing;
+};
+
+LiveStatus live_status(const LiveSources& sources);
+
+// Position and timing of one rank; `timing` may be null.
+LiveRank live_rank(const model::RankObservation& o, bool alive, const RankTiming* timing);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,97 @@
+#include "launcher/supervise/signal_handler.h"
+
+#include "common/base/output/log.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+void SignalHandler::received(const ReceivedSignal& signal) {
+  if (signal.number == SIGCHLD) {
+    hooks_.child_ended();
+  } else if (signal.number == SIGTSTP) {
+    stop_with_the_job();
+  } else if (signal.number == parts_.options.dump_signal) {
+    hooks_.dump();
+  } else if (signal.number == SIGINT || signal.number == SIGTERM || signal.number == SIGHUP) {
+    interrupt(signal);
+  } else if (signal.code != SI_KERNEL && !parts_.job.has_ended()) {
+    // The terminal's SIGQUIT has reached the command already; a signal that a process sent to us is meant for
+    // the command.
+    parts_.table.signal_main(signal.number);
+  }
+}
+
+// The first interrupt goes to the command once, which decides. A second interrupt within the grace time
+// kills.
+void SignalHandler::interrupt(const ReceivedSignal& signal) {
+  const bool from_terminal = signal.code == SI_KERNEL;
+  if (from_terminal && signal.number == SIGHUP && is_ignored(SIGHUP)) {
+    return;  // nohup
+  }
+  // The reader of our streams has stopped reading, and somebody wants us to end.
+  if (parts_.job.has_ended() && parts_.job.may_write_logs() && hooks_.give_up_logs()) {
+    return;
+  }
+  const base::MonoNs now = parts_.loop.now();
+  const bool again = last_interrupt_ != 0 && now - last_interrupt_ < base::s_to_ns(parts_.options.grace_s);
+  last_interrupt_ = now;
+  if (again && signal.number == SIGINT) {
+    hooks_.say("interrupted again: killing the job's processes");
+    parts_.ledger.we_are_ending_the_job();
+    hooks_.kill_job();
+    return;
+  }
+  parts_.ledger.signal_was_forwarded(signal.number);
+  if (signal.number == SIGHUP && from_terminal) {
+    hang_up();
+    return;
+  }
+  if (!from_terminal && !parts_.job.has_ended()) {
+    base::log_info("forwarding {} from pid {}", signal_name(signal.number), signal.sender);
+    parts_.table.signal_main(signal.number);
+  }
+  if (from_terminal && parts_.table.multi_process() && parts_.options.verbosity >= 0) {
+    hooks_.say("interrupted; waiting for the job to end (Ctrl-C again kills it)");
+  }
+}
+
+// The kernel tells the leader of the session alone (tty_signal_session_leader); without us that is the
+// command.
+void SignalHandler::hang_up() {
+  if (::getsid(0) != ::getpid()) {
+    return;
+  }
+  hooks_.terminal_hung_up();
+  base::log_info("the terminal was hung up: forwarding SIGHUP");
+  parts_.table.signal_main(SIGHUP);
+  parts_.table.signal_main(SIGCONT);
+}
+
+// Ctrl-Z: the terminal is the shell's until we go on, so the terminal gets its last line back. Then we stop
+// as every program does.
+void SignalHandler::stop_with_the_job() {
+  if (is_ignored(SIGTSTP)) {
+    return;
+  }
+  hooks_.hide_status_line();
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  ::raise(SIGTSTP);
+  ::sigprocmask(SIG_UNBLOCK, &stop, nullptr);
+  // The process is stopped here until somebody sends SIGCONT.
+  ::sigprocmask(SIG_BLOCK, &stop, nullptr);
+}
+
+}  // namespace xpurun::launcher

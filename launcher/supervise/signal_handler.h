@@ -1,0 +1,51 @@
+// SignalHandler: what the supervisor does with each signal that it receives. Event loop's thread only.
+#pragma once
+
+#include "launcher/ending/job_state.h"
+#include "launcher/options/run_options.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/os/signals.h"
+#include "launcher/processes/death_ledger.h"
+#include "launcher/processes/process_table.h"
+
+#include <functional>
+#include <string>
+
+namespace xpurun::launcher {
+
+class SignalHandler {
+ public:
+  struct Parts {
+    const EventLoop& loop;
+    const ProcessTable& table;
+    DeathLedger& ledger;
+    const JobState& job;
+    const RunOptions& options;
+  };
+  struct Hooks {
+    std::function<void()> child_ended;
+    std::function<void()> dump;
+    std::function<void()> hide_status_line;
+    std::function<void()> terminal_hung_up;
+    std::function<bool()> give_up_logs;  // nobody may read our streams any more; false if there is no relay
+    std::function<void()> kill_job;
+    std::function<void(const std::string&)> say;
+  };
+
+  SignalHandler(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
+
+  void received(const ReceivedSignal& signal);
+  // Whether SIGINT, SIGTERM or SIGHUP has come.
+  bool was_interrupted() const { return last_interrupt_ != 0; }
+
+ private:
+  void interrupt(const ReceivedSignal& signal);
+  void hang_up();
+  void stop_with_the_job();
+
+  Parts parts_;
+  Hooks hooks_;
+  base::MonoNs last_interrupt_ = 0;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,212 @@
+#include "launcher/timing/timing_service.h"
+
+#include "common/base/output/log.h"
+#include "launcher/collect/ledger_findings.h"
+#include "launcher/collect/timing_json.h"
+#include "launcher/metrics/exposition.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdlib>
+#include <initializer_list>
+#include <map>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr double kDrainS = 0.1;
+// With this many segments of a megabyte each, the segments of dead processes are released.
+constexpr size_t kCrowd = 200;
+
+std::string environment_or(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') {
+      return value;
+    }
+  }
+  return "";
+}
+
+uint32_t budget_ppm(const RunOptions& options) {
+  return static_cast<uint32_t>(std::lround(options.overhead_budget * 1e6));
+}
+
+}  // namespace
+
+TimingService::TimingService(Parts parts, model::RunDir dir, std::string host, Hooks hooks)
+    : parts_(parts),
+      dir_(std::move(dir)),
+      host_(std::move(host)),
+      hooks_(std::move(hooks)),
+      collector_(static_cast<wire::Level>(parts.options.timing), budget_ppm(parts.options)),
+      event_files_(parts.storage, dir_.file("ranks"), parts.options.event_bytes),
+      level_(default_level()),
+      trace_({parts.loop, parts.storage, parts.table, collector_}, dir_.path(), [this] { apply_level(); }) {
+  collector_.on_events([this](base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
+                              const wire::Segment& memory) { events_arrived(pid, timing, events, memory); });
+  collector_.use_peaks(parts.options.peaks);
+  if (parts.options.shape_metrics) {
+    collector_.keep_shapes();
+  }
+}
+
+TimingService::~TimingService() {
+  parts_.loop.cancel(drain_timer_);
+}
+
+wire::Level TimingService::default_level() const {
+  return static_cast<wire::Level>(parts_.options.timing);
+}
+
+void TimingService::set_level(wire::Level level) {
+  level_ = level;
+  apply_level();
+}
+
+void TimingService::apply_level() {
+  collector_.set_level(trace_.raised() ? wire::Level::full : level_);
+}
+
+// For a job that restarts its ranks for days.
+void TimingService::forget_dead_processes() {
+  for (const base::Pid pid : collector_.pids()) {
+    const TrackedProcess* p = parts_.table.find(pid);
+    if (p == nullptr || !p->alive) {
+      collector_.forget(pid);
+    }
+  }
+}
+
+void TimingService::attach(base::Pid pid, const std::function<void(int descriptor)>& answer) {
+  const bool first = collector_.empty();
+  if (collector_.pids().size() >= kCrowd) {
+    forget_dead_processes();
+  }
+  const auto descriptor = collector_.attach(pid);
+  if (!descriptor) {
+    base::log_warn("pid {} is not timed: {}", pid, base::to_line(descriptor.error()));
+    answer(-1);
+    return;
+  }
+  answer(*descriptor);
+  collector_.sent(pid);
+  base::log_debug("pid {} uses a GPU and is timed from now on", pid);
+  if (parts_.table.find(pid) == nullptr) {
+    hooks_.unknown_process();
+  }
+  if (first) {
+    hooks_.first_gpu_use();
+    drain();
+  }
+}
+
+void TimingService::events_arrived(base::Pid pid, const RankTiming& timing,
+                                   std::span<const wire::Event> events, const wire::Segment& memory) {
+  const TrackedProcess* p = parts_.table.find(pid);
+  if (p == nullptr || p->record.role != model::ProcessRole::rank) {
+    return;
+  }
+  const EventFiles::Source who{.pid = pid,
+                               .rank = p->record.rank,
+                               .local_rank = p->record.local_rank,
+                               .host = host_,
+                               .gpu = timing.device_name,
+                               .gpu_uuid = timing.device_uuid};
+  event_files_.add(who, events, memory, timing.health.ring_dropped);
+  trace_.add(who, events, memory);
+}
+
+void TimingService::drain() {
+  const base::MonoNs now = parts_.loop.now();
+  collector_.drain(now);
+  event_files_.flush(now);
+  trace_.end_if_complete();
+  parts_.loop.cancel(drain_timer_);
+  drain_timer_ = parts_.loop.after(kDrainS, [this] { drain(); });
+}
+
+NodeMetrics TimingService::node_metrics(WhichRanks which) {
+  const DumpActivity dumps = hooks_.dumps();
+  NodeMetrics node{.version = XPURUN_VERSION,
+                   .host = host_,
+                   .job = environment_or({"ENV_ARGO_WORKFLOW_NAME", "SLURM_JOB_NAME", "SLURM_JOB_ID"}),
+                   .pod = environment_or({"POD_NAME"}),
+                   .ip = environment_or({"POD_IP"}),
+                   .dumping = dumps.dumping,
+                   .last_dump_s = dumps.last_s,
+                   .shapes = parts_.options.shape_metrics,
+                   .peaks = parts_.options.peaks,
+                   .ranks = {}};
+  std::map<base::Rank, RankMetrics> ranks;
+  const auto add = [&](const TrackedProcess& p) {
+    const RankProgress progress = hooks_.progress(p.record.pid);
+    ranks[p.record.rank] = {
+        .rank = p.record.rank,
+        .local_rank = p.record.local_rank,
+        .hung = progress.hung,
+        .still_s = progress.still_s,
+        .events_unwritten = event_files_.failed(p.record.rank),
+        .timing = collector_.read({p.record.pid, p.record.rank, p.record.local_rank, p.alive})};
+  };
+  if (which == WhichRanks::all) {
+    for (const base::Pid pid : collector_.pids()) {
+      const TrackedProcess* p = parts_.table.find(pid);
+      if (p != nullptr && p->record.role == model::ProcessRole::rank) {
+        add(*p);
+      }
+    }
+  }
+  for (const TrackedProcess* p : parts_.table.living_ranks()) {
+    add(*p);
+  }
+  for (auto& [rank, metrics] : ranks) {
+    node.ranks.push_back(metrics);
+  }
+  return node;
+}
+
+std::vector<std::string> TimingService::save(const std::string& path) {
+  auto sentences = save_timing(path);
+  event_files_.flush_all();
+  return sentences;
+}
+
+std::vector<std::string> TimingService::save_timing(const std::string& path) {
+  std::vector<std::string> sentences;
+  if (collector_.empty()) {
+    return sentences;
+  }
+  std::vector<RankTiming> ranks;
+  for (const base::Pid pid : collector_.pids()) {
+    const TrackedProcess* p = parts_.table.find(pid);
+    if (p != nullptr && p->record.role == model::ProcessRole::rank) {
+      ranks.push_back(*collector_.read({pid, p->record.rank, p->record.local_rank, p->alive}));
+    }
+  }
+  parts_.storage.replace(path, timing_json(ranks, parts_.loop.now()).dump(1));
+  for (const LedgerFinding& finding : ledger_findings(ranks)) {
+    sentences.push_back(finding.sentence);
+  }
+  return sentences;
+}
+
+// metrics.prom is what a scrape at the very end would have given, with the ranks that have ended.
+void TimingService::finish() {
+  constexpr std::string_view kEnd = "end of the run";
+  parts_.loop.cancel(drain_timer_);
+  if (collector_.empty()) {
+    trace_.end(kEnd);
+    return;
+  }
+  collector_.drain(parts_.loop.now());
+  trace_.end(kEnd);
+  event_files_.flush_all();
+  (void)save_timing(dir_.file("timing.json"));
+  parts_.storage.replace(dir_.file("metrics.prom"),
+                         expose(node_metrics(WhichRanks::all), MetricsFormat::prometheus));
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,94 @@
+// TimingService: the timing of all ranks. It gives a process its shared memory at the process's first GPU
+// call, drains the memory ten times a second into statistics, event files and the active trace, and makes the
+// data of a scrape. Before the first GPU call nothing of this runs. Event loop's thread only.
+#pragma once
+
+#include "common/model/run_dir.h"
+#include "launcher/collect/collector.h"
+#include "launcher/collect/event_files.h"
+#include "launcher/metrics/node_metrics.h"
+#include "launcher/options/run_options.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/processes/process_table.h"
+#include "launcher/storage/storage.h"
+#include "launcher/timing/trace_session.h"
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+class TimingService {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    Storage& storage;
+    ProcessTable& table;
+    const RunOptions& options;
+  };
+  // What other parts know about a rank and about dumps.
+  struct RankProgress {
+    double still_s = -1;  // seconds since the last progress; negative: not watched
+    bool hung = false;
+  };
+  struct DumpActivity {
+    bool dumping = false;
+    double last_s = 0;  // duration of the last dump; 0: no dump yet
+  };
+  struct Hooks {
+    std::function<RankProgress(base::Pid)> progress;
+    std::function<DumpActivity()> dumps;
+    std::function<void()> unknown_process;  // a process that the table lacks has attached
+    std::function<void()> first_gpu_use;    // by any process of the job
+  };
+  enum class WhichRanks { living, all };
+
+  TimingService(Parts parts, model::RunDir dir, std::string host, Hooks hooks);
+  ~TimingService();
+  TimingService(const TimingService&) = delete;
+  TimingService& operator=(const TimingService&) = delete;
+
+  // A process asks for its segment. `answer` is called once, before the return, with the descriptor to send,
+  // or with -1.
+  void attach(base::Pid pid, const std::function<void(int descriptor)>& answer);
+
+  // The level that was asked for; an active trace raises the level of the ranks beyond it.
+  void set_level(wire::Level level);
+  wire::Level level() const { return level_; }
+  // As given on the command line.
+  wire::Level default_level() const;
+  TraceSession& trace() { return trace_; }
+  const TraceSession& trace() const { return trace_; }
+
+  NodeMetrics node_metrics(WhichRanks which);
+  // Everything about one process; nothing if it has not used a GPU. Valid until the next call.
+  const RankTiming* read(const TimedProcess& process) { return collector_.read(process); }
+
+  // Writes timing.json of this moment to `path`, and the event files. Returns one sentence per communicator
+  // whose ledgers disagree.
+  std::vector<std::string> save(const std::string& path);
+  // End of the job: timing.json and metrics.prom of all ranks, the ended ones too. Stops draining.
+  void finish();
+
+ private:
+  void drain();
+  void apply_level();
+  void forget_dead_processes();
+  std::vector<std::string> save_timing(const std::string& path);
+  void events_arrived(base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
+                      const wire::Segment& memory);
+
+  Parts parts_;
+  model::RunDir dir_;
+  std::string host_;
+  Hooks hooks_;
+  Collector collector_;
+  EventFiles event_files_;
+  wire::Level level_;
+  TraceSession trace_;
+  EventLoop::TimerId drain_timer_ = 0;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,36 @@
+// RankProbe: the progress of one rank, as Watcher sees it. RankWatch is the real one.
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/model/dump_manifest.h"
+#include "launcher/processes/descendant.h"
+#include "stackdump/resolve/position.h"
+
+#include <functional>
+#include <vector>
+
+namespace xpurun::launcher {
+
+class RankProbe {
+ public:
+  RankProbe() = default;
+  virtual ~RankProbe() = default;
+  RankProbe(const RankProbe&) = delete;
+  RankProbe& operator=(const RankProbe&) = delete;
+
+  // Takes one sample. A process that has ended changes nothing. `helpers` returns the processes below the
+  // rank and is called only if they are sampled.
+  virtual void sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers) = 0;
+  // The supervisor was not running (stopped, suspended host), so no progress could be observed during `gap`.
+  virtual void forgive(base::MonoNs gap) = 0;
+
+  virtual base::Rank rank() const = 0;
+  virtual base::MonoNs last_progress() const = 0;
+  virtual const stackdump::Position& position() const = 0;
+  virtual model::RankObservation observe(base::MonoNs now) const = 0;
+
+  double still_s(base::MonoNs now) const { return base::ns_to_s(now - last_progress()); }
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,229 @@
+#include "launcher/watch/watcher.h"
+
+#include "common/base/output/log.h"
+#include "common/base/strings.h"
+#include "launcher/watch/rank_watch.h"
+
+#include <algorithm>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// Between two discoveries. The first ones come quickly; once the job has settled, the preload's hellos come
+// in between.
+constexpr double kFirstDiscoveryS = 0.02;
+constexpr double kDiscoveryGrowth = 1.6;
+constexpr double kQuickestDiscoveryS = 0.25;
+constexpr double kSlowestDiscoveryS = 5;
+// Between two polls.
+constexpr double kShortestPollS = 0.1;
+constexpr double kLongestPollS = 2;
+static_assert(kSlowestDiscoveryS > kLongestPollS);
+// A poll that is later than this was not late by itself: xpurun was stopped, or the host was suspended.
+constexpr double kSuspendedS = 3;
+
+// Longer than torch's data loader waits for each of its workers to end, and shorter than a stall.
+double patience_with_waits(const RunOptions& options) {
+  constexpr double kPatienceS = 6;
+  return options.hang_timeout_s > 0 ? std::min(kPatienceS, options.hang_timeout_s / 2) : kPatienceS;
+}
+
+std::unique_ptr<RankProbe> make_rank_watch(base::Rank rank, base::Pid pid, base::MonoNs now,
+                                           double helpers_after_s) {
+  return std::make_unique<RankWatch>(rank, pid, now, helpers_after_s);
+}
+
+}  // namespace
+
+Watcher::Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are_held)
+    : Watcher(std::move(parts), std::move(listener), std::move(ranks_are_held), make_rank_watch) {}
+
+Watcher::Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are_held, MakeProbe make_probe)
+    : parts_(std::move(parts)),
+      listener_(std::move(listener)),
+      ranks_are_held_(std::move(ranks_are_held)),
+      make_probe_(std::move(make_probe)),
+      child_waits_(patience_with_waits(parts_.options)),
+      detector_(parts_.options.hang_timeout_s, parts_.options.busy_timeouts),
+      unwatched_(parts_.options) {}
+
+void Watcher::start() {
+  discovery_interval_s_ = kFirstDiscoveryS;
+  discover();
+  last_poll_ = parts_.loop.now();
+  schedule();
+}
+
+void Watcher::discover() {
+  parts_.table.refresh();
+  const base::MonoNs now = parts_.loop.now();
+  const double timeout_s = parts_.options.hang_timeout_s;
+  const double helpers_after_s = timeout_s > 0 ? timeout_s / 2 : kForever;
+  // A launcher whose ranks are still to come, as one that waits for other nodes.
+  bool ranks_to_come = false;
+  for (const TrackedProcess* p : parts_.table.living_ranks()) {
+    const bool launcher = starts_ranks(p->record.cmdline);
+    ranks_to_come |= launcher;
+    const bool watchable = (p->record.identity != "single" || p->record.python) && !launcher;
+    const auto it = probes_.find(p->record.pid);
+    if (watchable && (it == probes_.end() || it->second->rank() != p->record.rank)) {
+      probes_.insert_or_assign(p->record.pid,
+                               make_probe_(p->record.rank, p->record.pid, now, helpers_after_s));
+      listener_.rank_found();
+    }
+  }
+  // A process counts as the rank until its child turns out to be the rank.
+  std::erase_if(probes_, [&](const auto& entry) {
+    const TrackedProcess* p = parts_.table.find(entry.first);
+    return p == nullptr || !p->alive || p->record.role != model::ProcessRole::rank;
+  });
+  const TrackedProcess* command = parts_.table.find(parts_.table.main());
+  if (const auto warning = unwatched_.look(since_start_s(now), !probes_.empty() || ranks_to_come,
+                                           command != nullptr ? command->record.comm : std::string())) {
+    listener_.warn(*warning);
+  }
+  listener_.table_updated();
+}
+
+void Watcher::schedule() {
+  const RunOptions& options = parts_.options;
+  const base::MonoNs now = parts_.loop.now();
+  const double automatic = std::clamp(options.hang_timeout_s / 20, kShortestPollS, kLongestPollS);
+  const double interval_s = options.poll_s > 0 ? options.poll_s : automatic;
+  next_poll_ = now + base::s_to_ns(std::min(interval_s, discovery_interval_s_));
+  if (const auto deadline = detector_.next_deadline()) {
+    // Exactly when a rank will have been still for the timeout, not a poll later.
+    next_poll_ = std::min(next_poll_, std::max(*deadline, now + base::s_to_ns(0.01)));
+  }
+  timer_ = parts_.loop.at(next_poll_, [this] { poll(); });
+}
+
+void Watcher::poll() {
+  const base::MonoNs now = parts_.loop.now();
+  forgive_suspension(now);
+  last_poll_ = now;
+  find_spawners_and_discover(now);
+  if (!ranks_are_held_()) {
+    sample_ranks(now);
+  }
+  listener_.table_updated();
+  schedule();
+}
+
+void Watcher::forgive_suspension(base::MonoNs now) {
+  const base::MonoNs gap = now - last_poll_;
+  if (base::ns_to_s(gap) <= kLongestPollS + kSuspendedS + parts_.options.poll_s) {
+    return;
+  }
+  base::log_info("not running for {}: stopped or suspended; the ranks' clocks are set forward",
+                 base::human_duration(base::ns_to_s(gap)));
+  for (auto& [pid, probe] : probes_) {
+    probe->forgive(gap);
+  }
+}
+
+void Watcher::find_spawners_and_discover(base::MonoNs now) {
+  auto spawners = child_waits_.look(parts_.table.possible_spawners(), now);
+  const bool other_spawners = spawners != parts_.table.spawners();
+  parts_.table.set_spawners(std::move(spawners));
+  if (now < next_discovery_ && !other_spawners) {
+    return;
+  }
+  discover();
+  // A child that a rank waits for must be known before the rank has been still for too long.
+  const double timeout_s = parts_.options.hang_timeout_s;
+  const double slowest =
+      timeout_s > 0 ? std::clamp(timeout_s / 4, kQuickestDiscoveryS, kSlowestDiscoveryS) : kSlowestDiscoveryS;
+  discovery_interval_s_ = std::min(discovery_interval_s_ * kDiscoveryGrowth, slowest);
+  next_discovery_ = now + base::s_to_ns(discovery_interval_s_);
+}
+
+void Watcher::sample_ranks(base::MonoNs now) {
+  std::vector<StillRank> still;
+  for (auto& [pid, probe] : probes_) {
+    probe->sample(now, [&, below = pid] { return parts_.table.descendants_of(below); });
+    still.push_back({.rank = probe->rank(), .last_progress = probe->last_progress()});
+    if (TrackedProcess* p = parts_.table.find(pid)) {
+      p->record.function = probe->position().function;
+      p->record.file = probe->position().file;
+      p->record.line = probe->position().line;
+      p->record.last_progress_s = since_start_s(probe->last_progress());
+    }
+  }
+  const StallEvents events = detector_.update(now, still);
+  if (events.cleared) {
+    listener_.stall_cleared();
+  }
+  if (events.raised) {
+    listener_.stall_raised(events.longest);
+  }
+  if (events.escalated && parts_.options.busy_timeouts > 1) {
+    listener_.stall_escalated();
+  }
+}
+
+void Watcher::process_ended(base::Pid pid, base::WaitStatus status) {
+  const auto probe = probes_.find(pid);
+  if (probe == probes_.end()) {
+    return;
+  }
+  model::RankObservation last = probe->second->observe(parts_.loop.now());
+  last.alive = false;
+  last.wait_status = status;
+  gone_[pid] = last;
+  probes_.erase(probe);
+}
+
+std::vector<model::RankObservation> Watcher::living_observations() const {
+  std::vector<model::RankObservation> out;
+  for (const auto& [pid, probe] : probes_) {
+    out.push_back(probe->observe(parts_.loop.now()));
+  }
+  return out;
+}
+
+std::vector<model::RankObservation> Watcher::last_observations() const {
+  std::vector<model::RankObservation> out;
+  for (const auto& [pid, last] : gone_) {
+    out.push_back(last);
+  }
+  return out;
+}
+
+std::vector<model::RankObservation> Watcher::observations() const {
+  const double now_s = since_start_s(parts_.loop.now());
+  std::vector<model::RankObservation> out = living_observations();
+  for (const auto& [pid, last] : gone_) {
+    const TrackedProcess* p = parts_.table.find(pid);
+    out.push_back(last);
+    if (p != nullptr && p->record.death.happened) {
+      out.back().dead_s = now_s - p->record.death.at_s;
+    }
+  }
+  // Ranks that died before they were watched.
+  for (const TrackedProcess* p : parts_.table.dead_ranks()) {
+    const model::ProcessRecord& r = p->record;
+    if (r.death.happened && gone_.count(r.pid) == 0) {
+      model::RankObservation o;
+      o.rank = r.rank;
+      o.pid = r.pid;
+      o.alive = false;
+      o.wait_status = r.death.wait_status;
+      o.dead_s = now_s - r.death.at_s;
+      out.push_back(o);
+    }
+  }
+  for (auto& o : out) {
+    o.host = parts_.host;
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return out;
+}
+
+std::optional<double> Watcher::still_s(base::Pid pid) const {
+  const auto probe = probes_.find(pid);
+  return probe == probes_.end() ? std::nullopt : std::optional(probe->second->still_s(parts_.loop.now()));
+}
+
+}  // namespace xpurun::launcher

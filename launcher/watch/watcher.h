@@ -1,0 +1,95 @@
+// Watcher: polls the ranks and walks the processes of the job again and again, without touching them, and
+// tells stalls to its listener. Event loop's thread only.
+#pragma once
+
+#include "common/model/dump_manifest.h"
+#include "launcher/options/run_options.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/processes/child_waits.h"
+#include "launcher/processes/process_table.h"
+#include "launcher/watch/hang_detector.h"
+#include "launcher/watch/rank_probe.h"
+#include "launcher/watch/unwatched_job.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+class Watcher {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    ProcessTable& table;
+    const RunOptions& options;
+    base::MonoNs started = 0;  // of the run
+    std::string host;
+  };
+  struct Listener {
+    std::function<void(base::Rank longest)> stall_raised;
+    std::function<void()> stall_escalated;  // only if --busy-timeouts allows more than one timeout
+    std::function<void()> stall_cleared;
+    std::function<void()> rank_found;     // a further rank is watched
+    std::function<void()> table_updated;  // the records of the table may have changed
+    std::function<void(const std::string& warning)> warn;
+  };
+  // For tests: another probe in the place of RankWatch.
+  using MakeProbe = std::function<std::unique_ptr<RankProbe>(base::Rank, base::Pid, base::MonoNs now,
+                                                             double helpers_after_s)>;
+
+  // `ranks_are_held`: whether a dump is under way. The ranks are not polled meanwhile: a debugger may hold
+  // them for many seconds.
+  Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are_held);
+  Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are_held, MakeProbe make_probe);
+  ~Watcher() { stop(); }
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+
+  // The first discovery, and polls from then on until stop().
+  void start();
+  void stop() { parts_.loop.cancel(timer_); }
+  // Walks all processes of the job now.
+  void discover();
+  // A process has died; a rank's last observation is kept.
+  void process_ended(base::Pid pid, base::WaitStatus status);
+  // A dump has held the ranks for this time.
+  void held_up(base::MonoNs duration) { detector_.held_up(duration); }
+
+  // Of all ranks, living and dead, by rank.
+  std::vector<model::RankObservation> observations() const;
+  // Of the watched ranks that live, then of those that have died while they were watched.
+  std::vector<model::RankObservation> living_observations() const;
+  std::vector<model::RankObservation> last_observations() const;
+  // Nothing if the process is not watched.
+  std::optional<double> still_s(base::Pid pid) const;
+  base::MonoNs next_poll() const { return next_poll_; }
+
+ private:
+  void schedule();
+  void poll();
+  void forgive_suspension(base::MonoNs now);
+  void find_spawners_and_discover(base::MonoNs now);
+  void sample_ranks(base::MonoNs now);
+  double since_start_s(base::MonoNs at) const { return base::ns_to_s(at - parts_.started); }
+
+  Parts parts_;
+  Listener listener_;
+  std::function<bool()> ranks_are_held_;
+  MakeProbe make_probe_;
+  ChildWaits child_waits_;
+  HangDetector detector_;
+  UnwatchedJob unwatched_;
+  std::map<base::Pid, std::unique_ptr<RankProbe>> probes_;  // of living ranks
+  std::map<base::Pid, model::RankObservation> gone_;        // the last observation of dead ranks
+  EventLoop::TimerId timer_ = 0;
+  base::MonoNs last_poll_ = 0;
+  base::MonoNs next_poll_ = 0;
+  double discovery_interval_s_ = 0;
+  base::MonoNs next_discovery_ = 0;
+};
+
+}  // namespace xpurun::launcher

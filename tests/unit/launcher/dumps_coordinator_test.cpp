@@ -1,0 +1,211 @@
+#include "launcher/dumps/dump_coordinator.h"
+#include "tests/unit/launcher/fake_dump.h"
+#include "tests/unit/launcher/job_scene.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+using test::FakeDump;
+using test::kRank0;
+using test::kRank1;
+using test::Told;
+
+namespace {
+
+// Answers nothing until it is told to.
+struct StalledStorage final : Storage {
+  void submit(FileOperation, Done done) override { pending.push_back(std::move(done)); }
+  void when_written(double, std::function<void(Written)> then) override { then(Written::stalled); }
+  std::string problem() const override { return "stalled"; }
+  std::vector<Done> pending;
+};
+
+struct Scene : test::JobScene {
+  FakeDump* dump = nullptr;  // the newest
+  int made = 0;
+  bool may_go_on = true;
+  bool has_program = true;
+  StalledStorage stalled;
+  DumpCoordinator dumps;
+
+  explicit Scene(bool disk_stalls = false)
+      : dumps(
+            {loop, disk_stalls ? static_cast<Storage&>(stalled) : storage, journal, table, options},
+            {.host = "node-a"},
+            {.discover = [] {},
+             .observations =
+                 [] {
+                   model::RankObservation seen;
+                   seen.rank = 1;
+                   return std::vector<model::RankObservation>{seen};
+                 },
+             .save_timing = [](const std::string&) { return std::vector<std::string>{"tp: rank 1 is late"}; },
+             .release = [this](base::Pid pid) { tell(fmt::format("release {}", pid - test::kCommand)); },
+             .dumped =
+                 [this](base::MonoNs took, bool for_stall) {
+                   tell(fmt::format("dumped in {} s{}", took / 1'000'000'000,
+                                    for_stall ? " for the stall" : ""));
+                 },
+             .may_go_on = [this] { return may_go_on; },
+             .idle = teller("idle")},
+            {.program = [this]() -> base::Result<std::string> {
+               if (!has_program) {
+                 return base::fail("no xpurun-stackdump");
+               }
+               return std::string("stackdump");
+             },
+             .make =
+                 [this](DumpPlan plan, const DumpJob::HelperStarted&, DumpJob::Done done) {
+                   auto out = std::make_unique<FakeDump>(std::move(plan), std::move(done));
+                   dump = out.get();
+                   ++made;
+                   return out;
+                 }}) {}
+
+  DumpRequest wanted(model::DumpReason why, const std::string& who = "") {
+    DumpRequest request{.why = why, .trigger = 1, .reply = {}};
+    if (!who.empty()) {
+      request.reply = [this, who](const std::string& dir, size_t n) {
+        tell(fmt::format("{}: {} of {} processes", who, dir, n));
+      };
+    }
+    return request;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("requests that arrive during a dump are served together by one more dump") {
+  Scene s;
+  s.dumps.request(s.wanted(model::DumpReason::request, "a"));
+  CHECK(s.dumps.busy());
+  s.run_for(0.001);
+  REQUIRE(s.dump->started);
+  REQUIRE(s.dump->plan.targets.size() == 3);  // the ranks, and the command
+  CHECK(s.dump->plan.targets[1].rank == 1);
+  s.dumps.request(s.wanted(model::DumpReason::signal, "b"));
+  s.dumps.request(s.wanted(model::DumpReason::request, "c"));
+  CHECK(s.made == 1);
+  s.run_for(4);
+  s.dump->end();
+  s.run_for(0.001);
+  CHECK(s.told() == Told{"dumped in 4 s", "a: dumps/1-request of 2 processes"});
+  CHECK(s.made == 2);
+  s.dump->end();
+  s.run_for(0.001);
+  CHECK(s.told() == Told{"dumped in 0 s", "idle", "b: dumps/2-signal of 2 processes",
+                         "c: dumps/2-signal of 2 processes"});
+  CHECK_FALSE(s.dumps.busy());
+  CHECK(s.journal.manifest().dumps.size() == 2);
+  const auto manifest = model::load_dump_manifest("run/dumps/1-request/dump.json");
+  REQUIRE(manifest);
+  CHECK(manifest->spread_ns == 5);
+  CHECK(manifest->trigger_rank == 1);
+  CHECK(manifest->ranks.size() == 1);
+  CHECK(s.dumps.ledger_sentences().size() == 1);
+}
+
+TEST_CASE("after the end of the command, waiting requests are not served") {
+  Scene s;
+  s.dumps.request(s.wanted(model::DumpReason::request));
+  s.dumps.request(s.wanted(model::DumpReason::request));
+  s.may_go_on = false;
+  s.run_for(0.001);
+  s.dump->end();
+  s.run_for(0.001);
+  CHECK(s.made == 1);
+  CHECK(s.told() == Told{"dumped in 0 s", "idle"});
+}
+
+TEST_CASE("a crashed process is held until its dump is done") {
+  Scene s;
+  s.journal.manifest().crashes.push_back({.pid = kRank1});
+  CHECK_FALSE(s.dumps.request_for_crash({.pid = kRank1, .tid = 9, .ucontext = 0x10},
+                                        s.wanted(model::DumpReason::crash)));
+  s.run_for(0.001);
+  CHECK(s.dump->plan.targets[1].crash_tid == 9);
+  CHECK(s.dump->plan.targets[1].crash_ucontext == 0x10);
+  CHECK(s.told().empty());
+  SUBCASE("a crash during the dump waits for the end of that dump") {
+    CHECK_FALSE(s.dumps.request_for_crash({.pid = kRank0}, s.wanted(model::DumpReason::crash)));
+    s.dump->end();
+    s.run_for(0.001);
+    CHECK(s.told() == Told{"release 1", "release 2", "dumped in 0 s"});
+    CHECK(s.made == 2);  // the request of the second crash
+  }
+  SUBCASE("a crash right after the dump needs no dump of its own") {
+    s.dump->end();
+    s.run_for(1);
+    CHECK(s.journal.manifest().crashes[0].dump == "dumps/1-crash");
+    CHECK(s.dumps.request_for_crash({.pid = kRank0}, s.wanted(model::DumpReason::crash)) == "dumps/1-crash");
+    CHECK(s.made == 1);
+    s.run_for(2);
+    CHECK_FALSE(s.dumps.request_for_crash({.pid = kRank0}, s.wanted(model::DumpReason::crash)));
+    CHECK(s.made == 2);
+  }
+  SUBCASE("a process that ends meanwhile needs no release") {
+    s.dumps.process_ended(kRank1);
+    s.dump->end();
+    s.run_for(0.001);
+    CHECK(s.told() == Told{"dumped in 0 s", "idle"});
+  }
+}
+
+TEST_CASE("a dump whose directory is not made within a second is not started") {
+  Scene s(/*disk_stalls=*/true);
+  (void)s.dumps.request_for_crash({.pid = kRank1}, s.wanted(model::DumpReason::crash, "a"));
+  s.run_for(0.9);
+  CHECK(s.told().empty());
+  s.run_for(0.2);
+  CHECK_FALSE(s.dumps.busy());
+  CHECK(s.told() == Told{"release 2", "a: dumps/1-crash of 0 processes", "dumped in 1 s", "idle"});
+  // The answer comes too late.
+  s.stalled.pending.front()(base::Status());
+  s.run_for(0.001);
+  CHECK(s.told().empty());
+  CHECK_FALSE(s.dumps.busy());
+}
+
+TEST_CASE("a dump without its helper program has no targets, and ends") {
+  Scene s;
+  s.has_program = false;
+  s.dumps.request(s.wanted(model::DumpReason::request));
+  CHECK(s.dump->plan.targets.empty());
+  s.run_for(0.001);
+  s.dumps.give_up("the disk");
+  s.run_for(0.001);
+  CHECK(s.told() == Told{"dumped in 0 s", "idle"});
+}
+
+TEST_CASE("the dump of a stall belongs to the stall, and is judged again when the stall escalates") {
+  Scene s;
+  s.journal.manifest().incidents.push_back({.n = 1});
+  s.dumps.request(s.wanted(model::DumpReason::hang));
+  s.run_for(0.001);
+  CHECK(s.dump->plan.deadline_s == kDumpWithDebuggersS);
+  s.dump->end();
+  s.run_for(0.001);
+  CHECK(s.told() == Told{"dumped in 0 s for the stall", "idle"});
+  CHECK(s.journal.open_incident()->dump == "dumps/1-hang");
+  s.run_for(20);
+  CHECK_FALSE(model::load_dump_manifest("run/dumps/1-hang/dump.json")->escalated);
+  CHECK(s.dumps.escalate("dumps/1-hang"));
+  const auto manifest = model::load_dump_manifest("run/dumps/1-hang/dump.json");
+  CHECK(manifest->escalated);
+  CHECK(manifest->at_s == doctest::Approx(s.now_s()));
+  CHECK_FALSE(s.dumps.escalate("dumps/9-hang"));
+}
+
+TEST_CASE("a recent dump counts for the given time") {
+  Scene s;
+  CHECK_FALSE(s.dumps.dumped_within(3));
+  s.dumps.request(s.wanted(model::DumpReason::request));
+  CHECK(s.dumps.dumped_within(3));
+  s.run_for(0.001);
+  s.dump->end();
+  s.run_for(2);
+  CHECK(s.dumps.dumped_within(3));
+  s.run_for(2);
+  CHECK_FALSE(s.dumps.dumped_within(3));
+}

@@ -1,0 +1,117 @@
+#include "launcher/supervise/control_api.h"
+#include "tests/unit/launcher/job_scene.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+using nlohmann::json;
+
+namespace {
+
+struct Scene : test::JobScene {
+  bool ended = false;
+  bool ending = false;
+  DirectStorage at_once;  // tells results without the loop, for the token
+  std::function<void(const std::string&)> dumped;
+  TimingService timing{{loop, storage, table, options},
+                       journal.dir(),
+                       "node-a",
+                       {.progress = [](base::Pid) { return TimingService::RankProgress(); },
+                        .dumps = [] { return TimingService::DumpActivity(); },
+                        .unknown_process = [] {},
+                        .first_gpu_use = [] {}}};
+  ControlApi control{
+      {loop, at_once, timing, options},
+      "run",
+      "node-a",
+      {.job_has_ended = [this] { return ended; },
+       .job_is_ending = [this] { return ending; },
+       .status =
+           [] {
+             LiveStatus status;
+             status.run = "the-run";
+             return status;
+           },
+       .dump = [this](std::function<void(const std::string&)> done) { dumped = std::move(done); }}};
+
+  json answer;
+  json ask(const json& request) {
+    answer = json();
+    control.handle(request, [this](const nlohmann::ordered_json& reply) { answer = reply; });
+    return answer;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("status and unknown requests") {
+  Scene s;
+  CHECK(s.ask({{"cmd", "status"}})["run"] == "the-run");
+  CHECK(s.ask({{"cmd", "reboot"}})["code"] == "bad_request");
+}
+
+TEST_CASE("a dump is answered when it is there, and refused when the job is ending") {
+  Scene s;
+  CHECK(s.ask({{"cmd", "dump"}}).is_null());
+  s.dumped("dumps/1-request");
+  CHECK(s.answer == json{{"ok", true}, {"dir", "dumps/1-request"}});
+  s.ending = true;
+  CHECK(s.ask({{"cmd", "dump"}})["code"] == "ending");
+}
+
+TEST_CASE("the level of timing is set and reset") {
+  Scene s;
+  CHECK(s.ask({{"cmd", "timing"}, {"level", "full"}})["level"] == "full");
+  CHECK(s.timing.level() == wire::Level::full);
+  CHECK(s.ask({{"cmd", "timing"}, {"level", "fast"}})["code"] == "bad_request");
+  CHECK(s.ask({{"cmd", "timing"}})["code"] == "bad_request");
+  CHECK(s.ask({{"cmd", "reset"}}) == json{{"ok", true}, {"level", "off"}});
+  CHECK(s.timing.level() == wire::Level::off);
+}
+
+TEST_CASE("one trace at a time") {
+  Scene s;
+  const json first = s.ask({{"cmd", "trace"}, {"count", 5U}, {"name", "a"}});
+  CHECK(first["dir"] == "traces/1-a");
+  CHECK(first["start_wall_ns"].get<int64_t>() > 0);
+  CHECK(s.ask({{"cmd", "trace"}})["code"] == "busy");
+  CHECK(s.ask({{"cmd", "trace"}, {"count", 0}})["code"] == "bad_request");
+  CHECK(s.ask({{"cmd", "reset"}})["ok"] == true);
+  CHECK(s.ask({{"cmd", "trace"}, {"wait", true}}).is_null());
+  s.run_for(1);  // no rank uses a GPU
+  CHECK(s.answer["ended"] == "no rank uses a GPU");
+  CHECK(s.answer["dir"] == "traces/2");
+  s.ended = true;
+  CHECK(s.ask({{"cmd", "trace"}})["code"] == "ending");
+}
+
+TEST_CASE("xpu_timer's request has xpu_timer's answers") {
+  Scene s;
+  const json start = {{"cmd", "DumpKernelTrace"}, {"dump_path", "/root/timeline/"}};
+  CHECK(s.ask(start) == json{{"node", "node-a"}, {"msg", "Starting dumping"}, {"dir", "traces/1-timeline"}});
+  CHECK(s.ask(start)["msg"] == "The process is dumping, skip");
+  CHECK(s.ask({{"cmd", "DumpKernelTrace"}, {"reset", true}}) ==
+        json{{"node", "node-a"}, {"msg", "Force reset dumping status"}});
+  CHECK(s.ask({{"cmd", "DumpKernelTrace"}, {"reset", true}})["msg"] == "Resetting status, ignore");
+}
+
+TEST_CASE("over HTTP a token is needed, which is in the run directory") {
+  Scene s;
+  s.options.control_port = 0;
+  REQUIRE(s.control.listen_http());
+  CHECK(s.control.url().starts_with("http://127.0.0.1:"));
+  CHECK(s.control.how_to_ask() == "the token is in run/control.token");
+  std::string token = base::read_file("run/control.token").value();
+  REQUIRE(token.size() == 33);
+  token.pop_back();
+  int status = 0;
+  const auto ask = [&](const std::string& header) {
+    s.control.handle_http({.method = "GET", .path = "/status", .headers = {{"authorization", header}}},
+                          [&](const HttpResponse& response) { status = response.status; });
+    return status;
+  };
+  CHECK(ask("Bearer " + token) == 200);
+  CHECK(ask("Bearer " + token + "0") == 401);
+}

@@ -1,0 +1,101 @@
+#include "launcher/supervise/signal_handler.h"
+#include "tests/unit/launcher/job_scene.h"
+
+#include <doctest/doctest.h>
+
+#include <signal.h>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+using test::Told;
+
+namespace {
+
+constexpr int kFromProcess = SI_USER;
+constexpr int kFromTerminal = SI_KERNEL;
+
+struct Scene : test::JobScene {
+  DeathLedger ledger;
+  JobState job;
+  bool relay = true;
+  SignalHandler signals{{loop, table, ledger, job, options},
+                        {.child_ended = teller("child"),
+                         .dump = teller("dump"),
+                         .hide_status_line = teller("hide"),
+                         .terminal_hung_up = teller("hung up"),
+                         .give_up_logs =
+                             [this] {
+                               tell("give up logs");
+                               return relay;
+                             },
+                         .kill_job = teller("kill"),
+                         .say = [this](const std::string& line) { tell(line.substr(0, line.find(' '))); }}};
+
+  Told on(int number, int code) {
+    signals.received({.number = number, .code = code, .sender = 1});
+    return told();
+  }
+  // How a death of the command by SIGTERM is explained.
+  std::string hint() { return ledger.record(test::kCommand, 1, base::WaitStatus(15)).cause_hint; }
+};
+
+}  // namespace
+
+TEST_CASE("signals with a meaning for the supervisor") {
+  Scene s;
+  s.options.dump_signal = SIGUSR2;
+  CHECK(s.on(SIGCHLD, CLD_EXITED) == Told{"child"});
+  CHECK(s.on(SIGUSR2, kFromProcess) == Told{"dump"});
+  CHECK(s.on(SIGUSR1, kFromProcess).empty());  // the command's
+  CHECK_FALSE(s.signals.was_interrupted());
+}
+
+TEST_CASE("the first interrupt is the command's, the second within the grace time kills") {
+  Scene s;
+  s.options.grace_s = 30;
+  CHECK(s.on(SIGINT, kFromTerminal) == Told{"interrupted;"});
+  CHECK(s.signals.was_interrupted());
+  SUBCASE("within the grace time") {
+    s.run_for(10);
+    CHECK(s.on(SIGINT, kFromTerminal) == Told{"interrupted", "kill"});
+    CHECK(s.hint() == "ended by xpurun");
+  }
+  SUBCASE("SIGTERM never kills") {
+    CHECK(s.on(SIGTERM, kFromProcess).empty());
+    CHECK(s.hint() == "after xpurun forwarded SIGTERM");
+  }
+  SUBCASE("after the grace time it is a first one again") {
+    s.run_for(31);
+    CHECK(s.on(SIGINT, kFromTerminal) == Told{"interrupted;"});
+  }
+  SUBCASE("quiet") {
+    s.run_for(31);
+    s.options.verbosity = -1;
+    CHECK(s.on(SIGINT, kFromTerminal).empty());
+  }
+}
+
+TEST_CASE("at the end an interrupt gives up a reader who has stopped reading") {
+  Scene s;
+  s.job.phase = JobPhase::draining;
+  CHECK(s.on(SIGINT, kFromProcess) == Told{"give up logs"});
+  CHECK_FALSE(s.signals.was_interrupted());
+  s.relay = false;
+  CHECK(s.on(SIGINT, kFromProcess) == Told{"give up logs"});
+  CHECK(s.signals.was_interrupted());
+  s.job.phase = JobPhase::reporting;
+  CHECK(s.on(SIGTERM, kFromProcess).empty());
+}
+
+TEST_CASE("a hang-up that nohup has made harmless stays harmless") {
+  Scene s;
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  struct sigaction before {};
+  REQUIRE(::sigaction(SIGHUP, &ignore, &before) == 0);
+  CHECK(s.on(SIGHUP, kFromTerminal).empty());
+  CHECK_FALSE(s.signals.was_interrupted());
+  CHECK(s.on(SIGHUP, kFromProcess).empty());
+  CHECK(s.signals.was_interrupted());
+  ::sigaction(SIGHUP, &before, nullptr);
+}

@@ -1,0 +1,111 @@
+#include "launcher/supervise/verdict_handler.h"
+#include "tests/unit/launcher/job_scene.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+using test::Told;
+
+namespace {
+
+struct Scene : test::JobScene {
+  JobState job;
+  bool several_ranks = true;
+  model::Verdict from_memory;
+  VerdictHandler verdicts{{journal, job, options},
+                          {.diagnose = [this] { return from_memory; },
+                           .ledger_sentences =
+                               [] {
+                                 return Told{"one", "two", "three", "four"};
+                               },
+                           .several_ranks = [this] { return several_ranks; },
+                           .end_the_job = teller("END"),
+                           .say = [this](const std::string& line) { tell(line); }}};
+
+  void open_stall() { journal.manifest().incidents.push_back({.n = 1, .at_s = 10, .dump = "dumps/1-hang"}); }
+  static model::Verdict hang(model::VerdictLevel level = model::VerdictLevel::confirmed) {
+    model::Verdict v;
+    v.kind = model::VerdictKind::hang;
+    v.level = level;
+    v.dump = "dumps/1-hang";
+    v.sentence = "hang: rank 1";
+    return v;
+  }
+  Told take(const model::Verdict& verdict, const std::string& problem = "") {
+    verdicts.take({.verdict = verdict, .problem = problem});
+    return told();
+  }
+};
+
+const Told kAnnounced = {"hang: rank 1", "  NCCL: one", "  NCCL: two", "  NCCL: three",
+                         "open run/report.html"};
+
+}  // namespace
+
+TEST_CASE("a hang is announced once, recorded with its stall, and progress is told") {
+  Scene s;
+  s.open_stall();
+  CHECK(s.take(Scene::hang()) == kAnnounced);
+  CHECK(s.journal.manifest().verdict.kind == model::VerdictKind::hang);
+  CHECK(s.journal.manifest().incidents[0].verdict.kind == model::VerdictKind::hang);
+  CHECK(s.take(Scene::hang()).empty());
+  s.run_for(25);
+  CHECK(s.verdicts.stall_cleared());
+  CHECK(s.told() == Told{"progress again after 25 s"});
+  CHECK(s.journal.manifest().verdict.kind == model::VerdictKind::running);
+  CHECK_FALSE(s.verdicts.stall_cleared());
+}
+
+TEST_CASE("a verdict that comes after the stall was cleared is told with the progress") {
+  Scene s;
+  s.open_stall();
+  s.run_for(25);
+  CHECK(s.verdicts.stall_cleared());
+  CHECK(s.told().empty());
+  Told expected = kAnnounced;
+  expected.push_back("progress again after 25 s");
+  CHECK(s.take(Scene::hang()) == expected);
+}
+
+TEST_CASE("only a confirmed hang ends the job, once") {
+  Scene s;
+  s.open_stall();
+  s.options.on_hang = OnHang::kill;
+  s.options.grace_s = 30;
+  CHECK(s.take(Scene::hang(model::VerdictLevel::suspected)).front() == "hang: rank 1");
+  CHECK(s.journal.manifest().outcome == model::RunOutcome::running);
+  CHECK(s.take(Scene::hang()) ==
+        Told{"hang: rank 1", "ending the job (--on-hang kill): TERM, 30 s grace, KILL", "END"});
+  CHECK(s.journal.manifest().outcome == model::RunOutcome::hang);
+  s.job.ended_by_us = true;
+  CHECK(s.take(Scene::hang()).empty());
+}
+
+TEST_CASE("without a report the verdict comes from memory, and the reason is told") {
+  Scene s;
+  s.open_stall();
+  s.from_memory = Scene::hang();
+  s.verdicts.take({.verdict = std::nullopt, .problem = "the disk is full"});
+  CHECK(s.told().back() == "no report: the disk is full");
+}
+
+TEST_CASE("the end tells the verdict again, if there is one worth telling") {
+  Scene s;
+  model::Verdict exit;
+  exit.kind = model::VerdictKind::exit;
+  exit.sentence = "exit: rank 1 exited with status 3";
+  CHECK(s.take(exit).empty());
+  s.verdicts.print_end();
+  CHECK(s.told() == Told{exit.sentence, "open run/report.html"});
+  SUBCASE("not of a single process") {
+    s.several_ranks = false;
+    s.verdicts.print_end();
+    CHECK(s.told().empty());
+  }
+  SUBCASE("not quietly") {
+    s.options.verbosity = -1;
+    s.verdicts.print_end();
+    CHECK(s.told().empty());
+  }
+}

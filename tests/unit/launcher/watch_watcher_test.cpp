@@ -1,0 +1,191 @@
+#include "launcher/watch/watcher.h"
+#include "tests/unit/launcher/job_scene.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+using test::kRank0;
+using test::kRank1;
+using test::Told;
+
+namespace {
+
+// What the test says of a rank.
+struct Rank {
+  bool moves = true;
+  base::MonoNs forgiven = 0;
+  int samples = 0;
+  double helpers_after_s = 0;
+};
+
+struct FakeProbe final : RankProbe {
+  FakeProbe(base::Rank rank, base::MonoNs now, Rank& says) : number(rank), progress(now), says(says) {}
+  void sample(base::MonoNs now, const std::function<std::vector<Descendant>()>&) override {
+    ++says.samples;
+    progress = says.moves ? now : progress;
+  }
+  void forgive(base::MonoNs gap) override {
+    says.forgiven += gap;
+    progress += gap;
+  }
+  base::Rank rank() const override { return number; }
+  base::MonoNs last_progress() const override { return progress; }
+  const stackdump::Position& position() const override { return where; }
+  model::RankObservation observe(base::MonoNs now) const override {
+    model::RankObservation o;
+    o.rank = number;
+    o.pid = number == 0 ? kRank0 : kRank1;
+    o.still_s = still_s(now);
+    return o;
+  }
+
+  base::Rank number;
+  base::MonoNs progress;
+  Rank& says;
+  stackdump::Position where{.fingerprint = 1, .function = "step", .file = "train.py", .line = 7};
+};
+
+struct Scene : test::JobScene {
+  std::map<base::Rank, Rank> ranks;
+  bool held = false;
+  std::optional<Watcher> watcher;
+
+  void start() {
+    watcher.emplace(
+        Watcher::Parts{loop, table, options, test::kStart, "node-a"},
+        Watcher::Listener{
+            .stall_raised =
+                [this](base::Rank rank) { tell(fmt::format("raised {} at {:.0f}", rank, now_s())); },
+            .stall_escalated = [this] { tell(fmt::format("escalated at {:.0f}", now_s())); },
+            .stall_cleared = teller("cleared"),
+            .rank_found = teller("found"),
+            .table_updated = [] {},
+            .warn = [this](const std::string& text) { tell(text); }},
+        [this] { return held; },
+        [this](base::Rank rank, base::Pid, base::MonoNs now, double helpers_after_s) {
+          ranks[rank].helpers_after_s = helpers_after_s;
+          return std::make_unique<FakeProbe>(rank, now, ranks[rank]);
+        });
+    watcher->start();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a stall is raised, escalates and is cleared") {
+  Scene s;
+  s.options.busy_timeouts = 3;
+  s.start();
+  CHECK(s.told() == Told{"found", "found"});
+  CHECK(s.ranks[0].helpers_after_s == 5);
+  s.ranks[1].moves = false;
+  s.run_for(9.9);
+  CHECK(s.told().empty());
+  s.run_for(0.2);
+  CHECK(s.told() == Told{"raised 1 at 10"});
+  s.run_for(19);
+  CHECK(s.told().empty());
+  s.run_for(1);
+  CHECK(s.told() == Told{"escalated at 30"});
+  s.ranks[1].moves = true;
+  s.run_for(2);
+  CHECK(s.told() == Told{"cleared"});
+  CHECK(s.table.find(kRank1)->record.function == "step");
+  CHECK(s.table.find(kRank1)->record.last_progress_s > 30);
+}
+
+TEST_CASE("without further timeouts for busy ranks nothing escalates") {
+  Scene s;
+  s.options.busy_timeouts = 1;
+  s.start();
+  s.ranks[0].moves = false;
+  (void)s.told();
+  s.run_for(60);
+  CHECK(s.told() == Told{"raised 0 at 10"});
+}
+
+TEST_CASE("ranks are not polled while a dump holds them, and that time does not count") {
+  Scene s;
+  s.start();
+  (void)s.told();
+  s.ranks[0].moves = false;
+  s.ranks[1].moves = false;
+  s.run_for(10.1);
+  CHECK(s.told() == Told{"raised 0 at 10"});
+  s.held = true;
+  const int samples = s.ranks[0].samples;
+  s.run_for(15);
+  CHECK(s.ranks[0].samples == samples);
+  s.held = false;
+  s.watcher->held_up(base::s_to_ns(15));
+  s.run_for(19);
+  CHECK(s.told().empty());
+  s.run_for(2);
+  CHECK(s.told() == Told{"escalated at 45"});
+}
+
+TEST_CASE("a suspension of xpurun is forgiven") {
+  Scene s;
+  s.start();
+  (void)s.told();
+  s.ranks[0].moves = false;
+  s.run_for(5);
+  CHECK(s.ranks[0].forgiven == 0);
+  // The next poll comes a minute late, as after SIGSTOP and SIGCONT.
+  s.loop.suspend(60);
+  s.run_for(4);
+  CHECK(base::ns_to_s(s.ranks[0].forgiven) == doctest::Approx(60).epsilon(0.02));
+  CHECK(s.told().empty());
+  s.run_for(2);
+  CHECK(s.told() == Told{"raised 0 at 70"});
+}
+
+TEST_CASE("the last observation of a dead rank is kept, and so is a rank that nobody watched") {
+  Scene s;
+  s.start();
+  s.run_for(3);
+  CHECK(s.watcher->still_s(kRank1));
+  s.watcher->process_ended(kRank1, base::WaitStatus(9));
+  s.fake.end(kRank1);
+  s.table.mark_dead(kRank1);
+  s.table.find(kRank1)->record.death = {
+      .happened = true, .order = 1, .at_s = 3, .wait_status = base::WaitStatus(9)};
+  s.run_for(4);
+  CHECK_FALSE(s.watcher->still_s(kRank1));
+  CHECK(s.watcher->living_observations().size() == 1);
+  CHECK(s.watcher->last_observations().size() == 1);
+  const auto all = s.watcher->observations();
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].host == "node-a");
+  CHECK_FALSE(all[1].alive);
+  CHECK(all[1].wait_status.signal() == 9);
+  CHECK(all[1].dead_s == doctest::Approx(4));
+
+  Watcher late({s.loop, s.table, s.options, test::kStart, "node-a"}, {}, [] { return false; });
+  const auto unwatched = late.observations();
+  REQUIRE(unwatched.size() == 1);
+  CHECK(unwatched[0].rank == 1);
+  CHECK(unwatched[0].wait_status.signal() == 9);
+}
+
+TEST_CASE("a rank that appears later is found") {
+  Scene s;
+  s.start();
+  (void)s.told();
+  s.run_for(30);
+  s.fake.add(5000099, test::kCommand, "python3", "RANK=2 LOCAL_RANK=2 WORLD_SIZE=3");
+  s.run_for(5);
+  CHECK(s.told() == Told{"found"});
+  CHECK(s.ranks[2].samples > 0);
+}
+
+TEST_CASE("stop ends the polls") {
+  Scene s;
+  s.start();
+  s.run_for(1);
+  s.watcher->stop();
+  const int samples = s.ranks[0].samples;
+  s.run_for(30);
+  CHECK(s.ranks[0].samples == samples);
+}
