@@ -6,12 +6,11 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
-#include "common/model/names.h"
 #include "common/model/verdict.h"
+#include "common/model/vocabulary.h"
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,24 +19,7 @@
 namespace xpurun::model {
 
 inline constexpr std::string_view kCollectivesSchema = "xpurun.collectives/1";
-
-enum class CallSource {
-  nccl,   // interposed nccl* functions
-  torch,  // torch.distributed functions, any backend
-};
-template <>
-inline constexpr std::array<std::string_view, 2> kNames<CallSource> = {"nccl", "torch"};
-
-// How far a call has come. A source that cannot see a later stage says so in Communicator.
-enum class CallStage {
-  called,    // the program has entered the call
-  launched,  // the call has returned, or the work has been handed to the GPU
-  started,   // the kernel runs
-  done,
-};
-template <>
-inline constexpr std::array<std::string_view, 4> kNames<CallStage> = {"called", "launched", "started",
-                                                                      "done"};
+inline constexpr std::string_view kCollectivesFile = "collectives.json";  // in the directory of a dump
 
 // One call of a collective or of a point-to-point operation.
 struct CollectiveCall {

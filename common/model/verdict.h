@@ -9,6 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,37 @@ struct Waiting {
   RankSet ranks;
   std::string what;    // "all_reduce", "barrier", "store", "lock", ...
   CodeLocation where;  // call site in the user's code
+};
+
+// What ranks called: one row for all that called the same.
+struct CalledBy {
+  RankSet ranks;
+  std::string communicator;  // its name, else its id
+  uint64_t sequence = 0;     // 0: the ranks have not entered the call
+  std::string op;            // all_reduce, send, ...; empty: not entered, or unknown
+  uint64_t count = 0;        // elements; 0: unknown or none
+  std::string dtype;
+  int root = -1;  // global rank where known, else rank in the communicator; -1: none
+  int peer = -1;  // send, recv: the same
+  CallStage stage = CallStage::called;
+  CodeLocation where;  // the program's line; empty: unknown
+
+  bool entered() const { return sequence > 0; }
+};
+
+// The collective, or the message, that a hang is about.
+struct VerdictCollective {
+  CallSource source = CallSource::torch;
+  std::string id;    // of the communicator; empty: the verdict is about no collective
+  std::string name;  // as the program named it; may be empty
+  CommunicatorKind kind = CommunicatorKind::unknown;
+  RankSet ranks;   // the members that are known
+  int size = 0;    // of the communicator, ranks on other nodes included
+  std::string op;  // what most ranks called
+  uint64_t sequence = 0;
+  std::vector<CalledBy> calls;  // culprits first
+
+  bool present() const { return !id.empty(); }
 };
 
 // What to do next: in words, as a command line to type, or both.
@@ -53,6 +85,7 @@ struct Verdict {
   int exit_code = -1;                 // exit: code
   CodeLocation where;                 // of the first culprit
   std::vector<Waiting> waiting;
+  VerdictCollective collective;
   double seconds = 0;  // how long the culprits have been so, or since start for deaths
   std::string dump;    // "dumps/1-hang" relative to the run directory, empty if none
   Confidence confidence = Confidence::none;

@@ -22,6 +22,42 @@ void fields(V& visit, W& w) {
   visit("where", w.where);
 }
 
+template <typename V, Self<CalledBy> C>
+void fields(V& visit, C& c) {
+  visit("ranks", c.ranks);
+  visit("communicator", c.communicator, WhenEmpty::omit);
+  visit("sequence", c.sequence);
+  visit("op", c.op);
+  visit("count", c.count);
+  visit("dtype", c.dtype);
+  visit.optional("root", c.root);
+  visit.optional("peer", c.peer);
+  visit("stage", c.stage);
+  visit("where", c.where);
+}
+
+template <typename V, Self<VerdictCollective> C>
+void fields(V& visit, C& c) {
+  visit("source", c.source);
+  visit("id", c.id);
+  visit("name", c.name);
+  visit("kind", c.kind);
+  visit("ranks", c.ranks);
+  visit("size", c.size);
+  visit("op", c.op);
+  visit("sequence", c.sequence);
+  visit("calls", c.calls);
+}
+
+// Absent from the file where the verdict is about no collective.
+inline void present_only(JsonWriter& visit, const VerdictCollective& c) {
+  visit.optional("collective", c, c.present());
+}
+inline void present_only(JsonReader& visit, VerdictCollective& c) {
+  bool present = false;
+  visit.optional("collective", c, present);
+}
+
 template <typename T, Self<Verdict> V>
 void fields(T& visit, V& v) {
   visit.derived("schema", kVerdictSchema);
@@ -38,6 +74,7 @@ void fields(T& visit, V& v) {
   visit("headline", v.headline);
   visit("where", v.where);
   visit("waiting", v.waiting);
+  present_only(visit, v.collective);
   visit("seconds", v.seconds);
   visit("dump", v.dump);
   visit("confidence", v.confidence);

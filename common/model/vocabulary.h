@@ -95,4 +95,34 @@ template <>
 inline constexpr std::array<std::string_view, 8> kNames<RankState> = {
     "", "dead", "stopped", "uninterruptible", "stuck", "silent", "busy", "waiting"};
 
+// Who has recorded the calls of collectives.
+enum class CallSource {
+  nccl,   // interposed nccl* functions
+  torch,  // torch.distributed functions, any backend
+};
+template <>
+inline constexpr std::array<std::string_view, 2> kNames<CallSource> = {"nccl", "torch"};
+
+// How far a call has come. A source that cannot see a later stage says so in Communicator.
+enum class CallStage {
+  called,    // the program has entered the call
+  launched,  // the call has returned, or the work has been handed to the GPU
+  started,   // the kernel runs
+  done,
+};
+template <>
+inline constexpr std::array<std::string_view, 4> kNames<CallStage> = {"called", "launched", "started",
+                                                                      "done"};
+
+// What a communicator is for. A guess from its members.
+enum class CommunicatorKind {
+  unknown,
+  world,     // all ranks
+  tensor,    // neighbours: tensor parallel
+  data,      // one rank of each group of neighbours: data parallel
+  pipeline,  // stages
+};
+template <>
+inline constexpr std::array<std::string_view, 5> kNames<CommunicatorKind> = {"", "world", "TP", "DP", "PP"};
+
 }  // namespace xpurun::model

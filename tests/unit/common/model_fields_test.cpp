@@ -95,6 +95,8 @@ TEST_CASE("every field of run.json survives writing and reading") {
   r.verdict.ranks = RankSet{1};
   r.verdict.evidence = {"x"};
   r.verdict.waiting.push_back({.ranks = RankSet{2}});
+  r.verdict.collective.id = "x";
+  r.verdict.collective.calls.push_back({.communicator = "x", .root = 1, .peer = 1});
   r.incidents.push_back({});
   r.dumps.push_back({});
   json j = filled(r);
@@ -103,6 +105,9 @@ TEST_CASE("every field of run.json survives writing and reading") {
   for (json* verdict : {&j["verdict"], &j["incidents"][0]["verdict"]}) {
     // "kind" and "state" mean other things elsewhere.
     (*verdict)["kind"] = "interrupted";
+    if (verdict->contains("collective")) {
+      (*verdict)["collective"]["kind"] = "PP";
+    }
     (*verdict)["state"] = "silent";
     (*verdict)["next"] =
         (*verdict)["next_text"].get<std::string>() + ": " + (*verdict)["next_command"].get<std::string>();
