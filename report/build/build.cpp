@@ -112,6 +112,20 @@ std::vector<OtherDump> other_dumps(const model::RunDir& dir, const std::string& 
   return out;
 }
 
+// A dump without the file is one of a job that made no calls, or of an older version.
+model::CollectiveFacts recorded_calls(const std::string& dump, std::vector<std::string>& notes) {
+  const std::string path = fmt::format("{}/{}", dump, model::kCollectivesFile);
+  if (!base::file_exists(path)) {
+    return {};
+  }
+  auto facts = model::load_collective_facts(path);
+  if (!facts) {
+    notes.push_back(base::to_line(facts.error()));
+    return {};
+  }
+  return std::move(*facts);
+}
+
 // The log of the first culprit, relative to the run directory; empty without --logs.
 std::string culprit_log(const model::RunDir& dir, const model::Verdict& verdict) {
   if (verdict.ranks.empty()) {
@@ -163,6 +177,7 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
     facts.dump = manifest;
     facts.stacks = std::move(collected.stacks);
     facts.dump_dir = picked;
+    facts.collectives = recorded_calls(dir.file(picked), result.notes);
   }
   result.verdict = diagnose(facts);
   if (options.on_verdict) {
@@ -189,6 +204,8 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
                    .dump = picked,
                    .classes = collected.classes.classes(),
                    .ranks = std::move(rows),
+                   .calls = call_rows(result.verdict),
+                   .calls_about = about_calls(result.verdict.collective),
                    .forest = std::move(collected.forest),
                    .others = other_dumps(dir, picked),
                    .dumps = std::move(dumps),

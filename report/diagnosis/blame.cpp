@@ -161,7 +161,7 @@ void say_culprits(const Scene& scene, Verdict& v, const std::vector<Group>& grou
   say(v, culprit_clauses(scene, groups, waited) + (waits.empty() ? "" : "; " + waits));
 }
 
-model::NextStep advice(const Group& group) {
+model::NextStep advice(const Scene& scene, const Group& group) {
   const RankView& v = *group.views.front();
   switch (group.state) {
     case RankState::dead:
@@ -175,7 +175,10 @@ model::NextStep advice(const Group& group) {
     case RankState::silent:
       return {.command = fmt::format("gdb -p {} -batch -ex 'thread apply all bt'", v.pid)};
     case RankState::busy:
-      return {.text = "if this is as it should be, raise --hang-timeout"};
+      if (!escalated(scene)) {
+        return {.text = raise_timeout_words(scene.facts.run.hang_timeout_s)};
+      }
+      break;
     case RankState::stuck:
     case RankState::waiting:
     case RankState::none:
@@ -225,7 +228,8 @@ Finding finding_of(const Scene& scene, const Group& worst, size_t waiting) {
       break;
   }
   const bool lock = v.wait && v.wait->kind != WaitKind::kernel;
-  return {.id = lock ? kHangLock : kHangStuck, .confidence = by_stacks};
+  const bool kernel = v.wait && v.wait->kind == WaitKind::kernel;
+  return {.id = lock ? kHangLock : kernel ? kHangKernel : kHangStuck, .confidence = by_stacks};
 }
 
 }  // namespace
@@ -303,7 +307,7 @@ Verdict blame(const Scene& scene, const Views& culprits, const Views& waiting) {
     v.seconds = waited;
   }
   say_culprits(scene, v, groups, waited);
-  v.next = advice(groups.front());
+  v.next = advice(scene, groups.front());
   return v;
 }
 

@@ -13,15 +13,16 @@ using model::Verdict;
 namespace {
 
 constexpr Rule kRules[] = {
-    not_started,     // nothing ran
-    interrupted,     // the user ended it, perhaps because it hung
-    finished,        // all is well
-    hung,            // ended by us, still lasting, or the reason of the failures after it
-    left_early,      // before the failures that it caused
-    launcher_ended,  // before any rank
-    rank_failed,     //
-    command_failed,  // no rank known
-    still_running,   //
+    not_started,         // nothing ran
+    interrupted,         // the user ended it, perhaps because it hung
+    finished,            // all is well
+    hung,                // ended by us, still lasting, or the reason of the failures after it
+    failed_by_mismatch,  // before the failures that it caused
+    left_early,          // before the failures that it caused
+    launcher_ended,      // before any rank
+    rank_failed,         //
+    command_failed,      // no rank known
+    still_running,       //
 };
 
 constexpr size_t kMostLines = 10;  // of evidence and advice
@@ -58,6 +59,7 @@ Verdict diagnose(const Facts& facts) {
       break;
     }
   }
+  add_calls(scene, verdict);
   add_evidence(scene, verdict);
   return verdict;
 }

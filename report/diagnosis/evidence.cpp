@@ -1,5 +1,6 @@
 // The lines under the sentence: what every rank was doing, who ended when, how good the dump is.
 #include "common/base/strings.h"
+#include "report/diagnosis/call_words.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
@@ -38,7 +39,7 @@ std::string doing(const RankView& v) {
   return v.wait ? fmt::format("{}, waiting for a {}", at, v.wait->what) : at;
 }
 
-// "stuck: rank 2 (1 of 4) in load_batch (train.py:31: time.sleep), still for 10 s, CPU 0 %"
+// "stuck: rank 2 (1 of 4) in load_batch (train.py:31: time.sleep) for 10 s, using 0 % CPU"
 void add_classes(const Scene& scene, std::vector<std::string>& out) {
   struct Class {
     RankSet ranks;
@@ -61,13 +62,13 @@ void add_classes(const Scene& scene, std::vector<std::string>& out) {
   size_t shown = 0;
   for (const auto& [key, c] : sorted) {
     if (shown++ == kMostClasses) {
-      out.push_back(fmt::format("and {} more classes of ranks", sorted.size() - kMostClasses));
+      out.push_back(fmt::format("and {} more groups of ranks", sorted.size() - kMostClasses));
       break;
     }
     std::string line = fmt::format("{}: {} ({} of {}) {}", name_of(key.first), rank_words(c.ranks),
                                    c.ranks.size(), scene.ranks.size(), key.second);
     if (c.first->seen != nullptr && key.first != RankState::dead) {
-      line += fmt::format(", still for {}, CPU {:.0f} %", seconds_words(c.seconds), c.cpu * 100);
+      line += fmt::format(" for {}, using {:.0f} % CPU", seconds_words(c.seconds), c.cpu * 100);
     }
     out.push_back(std::move(line));
   }
@@ -198,7 +199,7 @@ void add_dump(const Scene& scene, std::vector<std::string>& out) {
     out.push_back(fmt::format("no stacks of {}: {}", rank_words(ranks), base::sanitize(reason)));
   }
   if (good > 0) {
-    out.push_back(fmt::format("stacks of {} of {} processes in {}; paused {} at most, all stopped within {}",
+    out.push_back(fmt::format("captured {} of {} processes in {}; longest pause {}, all stopped within {}",
                               good, dump.processes.size(), scene.facts.dump_dir, milliseconds_words(longest),
                               milliseconds_words(dump.spread_ns)));
   }
@@ -211,14 +212,14 @@ void add_past_incidents(const Scene& scene, std::vector<std::string>& out) {
     if (i.cleared_s < 0 || &i == told) {
       continue;
     }
-    // A stall is raised when a rank has been still for the timeout. The verdict's seconds do not do: a second
-    // report on the same stall counts them from a later moment.
+    // A stall is raised when a rank has been still for the timeout. The verdict's seconds are no measure: a
+    // second report on the same stall counts them from a later moment.
     const double before = std::min(scene.facts.run.hang_timeout_s, i.at_s);
     const double length = std::max(0.0, i.cleared_s - i.at_s) + before;
     const std::string subject =
         i.verdict.ranks.empty() ? std::string("the job") : rank_words(i.verdict.ranks);
-    out.push_back(fmt::format("at {:.0f} s: {} made the job stand still for about {}, then it went on",
-                              i.at_s, subject, seconds_words(length)));
+    out.push_back(fmt::format("at {:.0f} s: {} stalled the job for about {}, then the job continued", i.at_s,
+                              subject, seconds_words(length)));
   }
 }
 
@@ -240,6 +241,9 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   std::vector<std::string>& out = verdict.evidence;
   if (verdict.kind == VerdictKind::crash || verdict.kind == VerdictKind::exit) {
     add_endings(scene, out);
+  }
+  for (std::string& line : call_evidence(verdict.collective)) {
+    out.push_back(std::move(line));
   }
   if (scene.facts.dump && verdict.kind != VerdictKind::none) {
     add_native_frame(scene, verdict, out);

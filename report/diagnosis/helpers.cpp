@@ -34,6 +34,21 @@ model::CodeLocation place_of_helper(const Scene& scene, const HelperObservation&
   return {.function = h.function, .file = h.file, .line = h.line};
 }
 
+// Before the watch has looked at the helpers, their stacks tell where they stand, not since when.
+std::string helper_by_stacks(const Scene& scene, const RankView& v, std::string_view name) {
+  for (const model::ProcessStacks& s : scene.facts.stacks) {
+    const bool helper = s.role == model::ProcessRole::worker || s.role == model::ProcessRole::child;
+    const model::ThreadStack* main = helper && s.rank == v.rank ? s.main_thread() : nullptr;
+    if (main == nullptr || main->frames.empty() || find_wait(main->frames, {.idle = true})) {
+      continue;
+    }
+    if (const auto where = place_of(main->frames); !where.function.empty()) {
+      return fmt::format("; its {} pid {} is in {}", name, s.pid, place(where));
+    }
+  }
+  return {};
+}
+
 bool idles(const RankView& v) {
   const bool still = v.state == RankState::stuck || v.state == RankState::silent;
   return still && v.seen != nullptr && v.seen->outside != OutsideWait::none;
@@ -62,7 +77,7 @@ std::string helper_clause(const Scene& scene, const RankView& v) {
                          seconds_words(h.still_s));
     }
   }
-  return {};
+  return v.seen->helpers.empty() ? helper_by_stacks(scene, v, name) : std::string();
 }
 
 void doubt_idle(const Scene& scene, model::Verdict& verdict) {
@@ -91,8 +106,9 @@ void doubt_idle(const Scene& scene, model::Verdict& verdict) {
   if (!verdict.headline.empty()) {
     say(verdict, verdict.headline);
   }
-  verdict.next.text = doubted_idle ? "if it should not wait for the outside, run with --hang-idle"
-                                   : "if this is as it should be, raise --hang-timeout";
+  verdict.next.text = doubted_idle
+                          ? std::string("if it should not wait for the outside, run with --hang-idle")
+                          : raise_timeout_words(scene.facts.run.hang_timeout_s);
 }
 
 }  // namespace xpurun::report

@@ -1,5 +1,6 @@
 #include "report/diagnosis/rank_view.h"
 
+#include "report/diagnosis/collectives/analysis.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
 
@@ -79,6 +80,9 @@ void find_thread_and_wait(RankView& v) {
   }
   const WaitQuery query{.idle = !uses_cpu(v)};
   v.wait = find_wait(v.thread->frames, query);
+  if (v.wait) {
+    refine_by_kernels(*v.wait, v.stacks->gpu_kernels);
+  }
   const bool in_autograd = std::any_of(v.thread->frames.begin(), v.thread->frames.end(), [](const auto& f) {
     return f.func.starts_with("torch::autograd::Engine") || f.func.starts_with("torch::autograd::python");
   });
@@ -103,6 +107,31 @@ void find_thread_and_wait(RankView& v) {
     v.wait = std::move(wait);
     return;
   }
+}
+
+// Whether the stack can be of a moment inside this call: same file and function, as far as both are known.
+bool fits(const model::CodeLocation& stack, const model::CodeLocation& call) {
+  if (stack.file.empty() || call.file.empty()) {
+    return true;
+  }
+  return stack.file == call.file && last_component(stack.function) == last_component(call.function);
+}
+
+// A rank that has recorded the entry of a call and not its return stands in it, whatever its stack is like.
+void stand_in_call(RankView& v, const model::CollectiveCall& call) {
+  const bool unclear =
+      v.state == RankState::stuck || v.state == RankState::busy || v.state == RankState::silent;
+  const bool own_affair =
+      v.gil_holder != nullptr || v.in_acquire.size() > 1 || (v.wait && v.wait->kind == WaitKind::kernel);
+  if (!unclear || own_affair || !fits(v.where, call.where)) {
+    return;
+  }
+  const bool message = call.op == "send" || call.op == "recv";
+  v.wait = Wait{.kind = message ? WaitKind::point_to_point : WaitKind::collective,
+                .what = call.op,
+                .where = call.where.file.empty() ? v.where : call.where};
+  v.where = v.wait->where;
+  v.state = RankState::waiting;
 }
 
 void classify(RankView& v, double timeout_s) {
@@ -285,6 +314,9 @@ std::vector<RankView> rank_views(const Facts& facts) {
       v.host = known_or(v.seen->host, v.host);
     }
     classify(v, timeout_s);
+    if (const model::CollectiveCall* call = call_of_host(facts.collectives, rank)) {
+      stand_in_call(v, *call);
+    }
     find_full_pipe(v, facts);
     out.push_back(std::move(v));
   }

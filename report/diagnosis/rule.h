@@ -3,6 +3,7 @@
 // rule.
 #pragma once
 
+#include "report/diagnosis/collectives/analysis.h"
 #include "report/diagnosis/endings.h"
 #include "report/diagnosis/rank_view.h"
 #include "report/diagnosis/wording.h"
@@ -21,6 +22,7 @@ struct Scene {
   const Facts& facts;
   std::vector<RankView> ranks;
   std::vector<Ending> endings;
+  std::optional<CallFinding> call_fault;  // what the recorded calls say
 
   Views in(std::initializer_list<RankState> states) const;
   Views all() const;
@@ -43,6 +45,12 @@ std::optional<model::Verdict> still_running(const Scene& scene);
 
 // rules_hang.cpp: any verdict of kind hang, if the run's story is a hang
 std::optional<model::Verdict> hung(const Scene& scene);
+
+// rules_calls.cpp
+std::optional<model::Verdict> called_wrongly(const Scene& scene);
+std::optional<model::Verdict> failed_by_mismatch(const Scene& scene);
+// Adds the call that the culprits of a verdict by stacks are missing in.
+void add_calls(const Scene& scene, model::Verdict& verdict);
 
 // rules_crash.cpp
 std::optional<model::Verdict> left_early(const Scene& scene);

@@ -29,8 +29,18 @@ Views without_follower_deaths(const Scene& scene, const Views& views) {
   return out.empty() ? views : out;
 }
 
-// Some wait for peers and some do not: those who do not are to blame.
-std::optional<Verdict> somebody_is_missing(const Scene& scene) {
+// The host of the rank does something else than what the others wait in. The host of a rank that has launched
+// a collective on its GPU may stand anywhere: then its calls decide. A rank that stands in a call by its
+// record and is stuck all the same has a stack that says otherwise.
+bool is_outside(const Scene& scene, const RankView& v) {
+  const model::CollectiveFacts& calls = scene.facts.collectives;
+  const bool kernel = v.wait && v.wait->kind == WaitKind::kernel;
+  return v.state != RankState::stuck || kernel || v.gil_holder != nullptr ||
+         call_of_host(calls, v.rank) != nullptr || !has_open_call(calls, v.rank);
+}
+
+// Some wait for peers, and others are dead, held or stand outside any call: those are to blame.
+std::optional<Verdict> held_or_outside(const Scene& scene) {
   const Views waiting = scene.in({RankState::waiting});
   if (waiting.empty()) {
     return std::nullopt;
@@ -40,11 +50,24 @@ std::optional<Verdict> somebody_is_missing(const Scene& scene) {
   for (const RankView* v :
        scene.in({RankState::dead, RankState::stopped, RankState::uninterruptible, RankState::stuck})) {
     const bool in_peace = v->state == RankState::dead && exited_cleanly(scene, *v);
-    (in_peace ? left : sure).push_back(v);
+    if (is_outside(scene, *v)) {
+      (in_peace ? left : sure).push_back(v);
+    }
   }
-  for (const Views& culprits : {sure, left, scene.in({RankState::busy}), scene.in({RankState::silent})}) {
+  for (const Views& culprits : {sure, left}) {
     if (!culprits.empty()) {
       return blame(scene, without_follower_deaths(scene, culprits), waiting);
+    }
+  }
+  return std::nullopt;
+}
+
+// Some wait for peers and some do not.
+std::optional<Verdict> somebody_is_missing(const Scene& scene) {
+  const Views waiting = scene.in({RankState::waiting});
+  for (const RankState state : {RankState::stuck, RankState::busy, RankState::silent}) {
+    if (const Views culprits = scene.in({state}); !waiting.empty() && !culprits.empty()) {
+      return blame(scene, culprits, waiting);
     }
   }
   return std::nullopt;
@@ -84,6 +107,14 @@ Calls calls_of(const Views& waiting) {
   return out;
 }
 
+// All ranks wait for each other and none can be told to be the cause.
+void accuse_nobody(Verdict& v) {
+  v.ranks = {};
+  v.host.clear();
+  v.pid = 0;
+  v.where = {};
+}
+
 // Everybody waits, but not in the same call.
 std::optional<Verdict> mismatch(const Scene& scene) {
   const Views waiting = scene.in({RankState::waiting});
@@ -100,11 +131,16 @@ std::optional<Verdict> mismatch(const Scene& scene) {
     const bool in_majority = !tie && calls.sides[0].contains(v->rank);
     (in_majority ? majority : minority).push_back(v);
   }
-  const bool unsure = tie || on_gpu || calls.sides.size() > 2;
+  // The same operation from another line may be the same call, written twice.
+  const bool same_op = std::all_of(calls.sites.begin(), calls.sites.end(), [&](const model::Waiting& w) {
+    return w.what == calls.sites.front().what;
+  });
+  const bool unsure = tie || on_gpu || same_op || calls.sides.size() > 2;
   Verdict v =
       begin_hang(scene, {.id = kHangMismatch, .confidence = unsure ? Confidence::low : Confidence::medium},
                  {{.state = RankState::waiting, .views = minority}}, tie ? waiting : majority);
   if (tie) {
+    accuse_nobody(v);
     std::string parts;
     for (size_t i = 0; i < calls.sites.size() && i < kMostClauses; ++i) {
       const model::Waiting& site = calls.sites[i];
@@ -143,6 +179,7 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   const bool others = scene.facts.run.world_size > static_cast<int>(waiting.size());
   Verdict v = begin_hang(scene, {.id = kHangAllWaiting, .confidence = Confidence::low},
                          {{.state = RankState::waiting, .views = waiting}}, waiting);
+  accuse_nobody(v);
   const auto& first = v.waiting.front();
   // Several calls are left here only if all are sends and receives: whether they match cannot be seen.
   const bool one_call = v.waiting.size() == 1;
@@ -150,14 +187,17 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   const std::string why =
       others
           ? fmt::format("the others of {} are not on this host or never started", scene.facts.run.world_size)
-      : one_call ? std::string("none is missing, which points to the network or a GPU")
+      : one_call ? std::string(
+                       "none is missing; whether they called it with the same size, type and root, or "
+                       "stand before the network or a GPU, was not recorded")
                  : std::string("none is missing, so a send or recv may lack its counterpart");
   const size_t n = waiting.size();
   say(v, fmt::format("{} {} in {}{} for {}; {}", all_ranks(n, others ? " seen here" : ""),
                      pick({"has waited", "have waited"}, n), waiting_place(first.what, first.where),
                      elsewhere, seconds_words(longest(waiting)), why));
   v.next.text = others     ? "look at the other hosts' runs: one of their ranks is missing in this call"
-                : one_call ? "check network and GPUs: NCCL_DEBUG=INFO, nvidia-smi, dmesg | tail"
+                : one_call ? "compare what each rank passes to this call, then check network and GPUs: "
+                             "NCCL_DEBUG=INFO, nvidia-smi, dmesg | tail"
                            : "compare which rank each send and recv names, and their order and tags";
   return v;
 }
@@ -232,7 +272,7 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
   say(v, fmt::format("{} have been in {} for {}{}; no rank waits for another", all_ranks(living.size(), ""),
                      most == living.size() ? largest->first : "different places",
                      seconds_words(longest(living)), some_work ? " and are working" : ""));
-  v.next.text = "if this is as it should be, raise --hang-timeout";
+  v.next.text = raise_timeout_words(scene.facts.run.hang_timeout_s);
   return v;
 }
 
@@ -252,7 +292,16 @@ std::optional<Verdict> recorded(const Scene& scene) {
   return v;
 }
 
-constexpr Rule kHangRules[] = {somebody_is_missing, mismatch, all_wait, held_or_dead, nobody_waits, recorded};
+constexpr Rule kHangRules[] = {
+    held_or_outside,      // certain without a look at the calls
+    called_wrongly,       // what the calls say
+    somebody_is_missing,  // from here on by stacks alone
+    mismatch,             //
+    all_wait,             //
+    held_or_dead,         // nobody waits
+    nobody_waits,         //
+    recorded,             // no dump that can be read
+};
 
 }  // namespace
 

@@ -7,7 +7,11 @@ namespace xpurun::report {
 using model::Incident;
 using model::RunManifest;
 
-Scene::Scene(const Facts& f) : facts(f), ranks(rank_views(f)), endings(endings_of(f.run)) {}
+Scene::Scene(const Facts& f)
+    : facts(f),
+      ranks(rank_views(f)),
+      endings(endings_of(f.run)),
+      call_fault(find_call_fault(f.collectives)) {}
 
 Views Scene::in(std::initializer_list<RankState> states) const {
   Views out;

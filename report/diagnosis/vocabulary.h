@@ -16,12 +16,25 @@ inline constexpr std::string_view kHangDead = "hang.dead";
 inline constexpr std::string_view kHangLeftEarly = "hang.left_early";
 inline constexpr std::string_view kHangSilent = "hang.silent";
 inline constexpr std::string_view kHangMismatch = "hang.mismatch";
+inline constexpr std::string_view kHangMismatchSize = "hang.mismatch_size";
+inline constexpr std::string_view kHangMismatchType = "hang.mismatch_type";
+inline constexpr std::string_view kHangMismatchRoot = "hang.mismatch_root";
+inline constexpr std::string_view kHangOrder = "hang.order";
+inline constexpr std::string_view kHangP2p = "hang.p2p";
+inline constexpr std::string_view kHangNotEntered = "hang.not_entered";
+inline constexpr std::string_view kHangNotLaunched = "hang.not_launched";
+inline constexpr std::string_view kHangQueued = "hang.queued";
+inline constexpr std::string_view kHangNotFinished = "hang.not_finished";
+inline constexpr std::string_view kHangKernel = "hang.kernel";
+inline constexpr std::string_view kHangNetwork = "hang.network";
 inline constexpr std::string_view kHangAllWaiting = "hang.all_waiting";
 inline constexpr std::string_view kHangLongCall = "hang.long_call";
 inline constexpr std::string_view kHangUnknown = "hang.unknown";
 inline constexpr std::string_view kCrashSignal = "crash.signal";
 inline constexpr std::string_view kCrashKilled = "crash.killed";
 inline constexpr std::string_view kCrashLauncher = "crash.launcher";
+inline constexpr std::string_view kCrashMismatch = "crash.mismatch";
+inline constexpr std::string_view kExitMismatch = "exit.mismatch";
 inline constexpr std::string_view kExitError = "exit.error";
 inline constexpr std::string_view kExitLeftEarly = "exit.left_early";
 inline constexpr std::string_view kExitLauncher = "exit.launcher";
@@ -33,10 +46,14 @@ inline constexpr std::string_view kNoneFinished = "none.finished";
 inline constexpr std::string_view kRunning = "running.unfinished";
 
 inline constexpr std::array kVerdictIds = {
-    kHangStuck,     kHangLock,       kHangBusy,      kHangStopped,     kHangUninterruptible, kHangDead,
-    kHangLeftEarly, kHangSilent,     kHangMismatch,  kHangAllWaiting,  kHangLongCall,        kHangUnknown,
-    kCrashSignal,   kCrashKilled,    kCrashLauncher, kExitError,       kExitLeftEarly,       kExitLauncher,
-    kExitUnknown,   kExitNotStarted, kInterrupted,   kInterruptedHung, kNoneFinished,        kRunning,
+    kHangStuck,    kHangLock,         kHangBusy,         kHangStopped,      kHangUninterruptible,
+    kHangDead,     kHangMismatchSize, kHangMismatchType, kHangMismatchRoot, kHangOrder,
+    kHangP2p,      kHangNotEntered,   kHangNotLaunched,  kHangQueued,       kHangNotFinished,
+    kHangKernel,   kHangNetwork,      kCrashMismatch,    kExitMismatch,     kHangLeftEarly,
+    kHangSilent,   kHangMismatch,     kHangAllWaiting,   kHangLongCall,     kHangUnknown,
+    kCrashSignal,  kCrashKilled,      kCrashLauncher,    kExitError,        kExitLeftEarly,
+    kExitLauncher, kExitUnknown,      kExitNotStarted,   kInterrupted,      kInterruptedHung,
+    kNoneFinished, kRunning,
 };
 
 }  // namespace xpurun::report

@@ -105,6 +105,12 @@ std::string milliseconds_words(int64_t ns) {
   return fmt::format("{:.1f} ms", static_cast<double>(ns) / 1e6);
 }
 
+std::string raise_timeout_words(double timeout_s) {
+  const std::string now =
+      timeout_s > 0 ? fmt::format(" (now {})", base::human_duration(timeout_s)) : std::string();
+  return fmt::format("if this step is expected to take this long, raise --hang-timeout{}", now);
+}
+
 std::vector<Waiting> waiting_groups(const Views& waiting) {
   using Key = std::tuple<std::string, std::string, int>;  // operation, file, line
   std::map<Key, Waiting> by_site;

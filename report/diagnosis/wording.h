@@ -40,6 +40,9 @@ std::string_view pick(Verb verb, size_t n);
 std::string seconds_words(double seconds);
 std::string milliseconds_words(int64_t ns);
 
+// What to do about a wait that may be healthy.
+std::string raise_timeout_words(double timeout_s);
+
 // Groups of ranks that wait, largest first: same operation and same call site, where a site is known.
 std::vector<model::Waiting> waiting_groups(const Views& waiting);
 // "ranks 0-1,3 wait for it in all_reduce (train.py:44)"; `them` for several culprits. Empty if nobody waits.

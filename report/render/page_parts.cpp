@@ -213,6 +213,27 @@ data finding_data(const Finding& f) {
   return d;
 }
 
+data called_data(const CallRow& row) {
+  data d;
+  d.set("ranks", spaced(row.ranks.text()));
+  d.set("culprit", row.culprit);
+  d.set("call", row.call);
+  d.set("where", row.where);
+  d.set("number", row.number);
+  d.set("group", row.group);
+  d.set("stage", row.stage);
+  return d;
+}
+
+void put_calls(data& page, const RunReport& report, const PageLimits& limits) {
+  data calls{data::type::list};
+  for (size_t i = 0; i < std::min(report.calls.size(), limits.rows); ++i) {
+    calls.push_back(called_data(report.calls[i]));
+  }
+  put_list(page, "calls", calls);
+  page.set("calls_about", report.calls_about);
+}
+
 }  // namespace
 
 void put_list(data& to, const std::string& name, const data& list) {
@@ -240,6 +261,7 @@ void put_text(data& to, const std::string& name, const std::string& text) {
 }
 
 void put_tables(data& page, const RunReport& report, const PageLimits& limits) {
+  put_calls(page, report, limits);
   data findings{data::type::list};
   for (const Finding& f : report.findings) {
     findings.push_back(finding_data(f));

@@ -23,6 +23,12 @@ std::string in_run(const RunReport& report, std::string_view name) {
   return base::shell_quote(fmt::format("{}/{}", report.dir, name));
 }
 
+// Hangs that only a look at all ranks explains.
+bool concerns_all(std::string_view id) {
+  return any_of(id, {kHangMismatch, kHangMismatchSize, kHangMismatchType, kHangMismatchRoot, kHangOrder,
+                     kHangP2p, kHangQueued, kHangNotFinished, kHangNetwork, kHangAllWaiting});
+}
+
 // The user's command, to be run again; empty if a part of it was masked.
 std::string own_command(const model::RunManifest& run) {
   std::string out;
@@ -56,7 +62,7 @@ std::string culprit_stacks(const RunReport& report) {
 
 std::string while_running(const RunReport& report) {
   const model::Verdict& v = report.verdict;
-  if (any_of(v.id, {kHangStuck, kHangLock}) && v.pid > 0) {
+  if (any_of(v.id, {kHangStuck, kHangLock, kHangKernel, kHangNotEntered, kHangNotLaunched}) && v.pid > 0) {
     return fmt::format("xpurun stacks --pid {} --locals", v.pid);
   }
   if (any_of(v.id, {kHangBusy, kHangLongCall}) && v.pid > 0) {
@@ -65,9 +71,7 @@ std::string while_running(const RunReport& report) {
   if (v.id == kHangStopped || v.id == kHangSilent) {
     return v.next.command;  // to the living process
   }
-  return any_of(v.id, {kHangMismatch, kHangAllWaiting, kRunning})
-             ? "xpurun stacks --run " + base::shell_quote(report.dir)
-             : "";
+  return concerns_all(v.id) || v.id == kRunning ? "xpurun stacks --run " + base::shell_quote(report.dir) : "";
 }
 
 }  // namespace
@@ -82,10 +86,11 @@ std::string verdict_command(const RunReport& report) {
   if (v.id == kCrashSignal && !v.next.command.empty()) {
     return v.next.command;  // there are no stacks to look at
   }
-  if (any_of(v.id, {kHangStuck, kHangLock, kHangBusy, kHangLongCall, kCrashSignal})) {
+  if (any_of(v.id, {kHangStuck, kHangLock, kHangKernel, kHangNotEntered, kHangNotLaunched, kHangBusy,
+                    kHangLongCall, kCrashSignal})) {
     return culprit_stacks(report);
   }
-  if (any_of(v.id, {kHangMismatch, kHangAllWaiting, kInterruptedHung})) {
+  if (concerns_all(v.id) || any_of(v.id, {kCrashMismatch, kExitMismatch, kInterruptedHung})) {
     return dump_command(report, v.dump);
   }
   if (any_of(v.id, {kHangDead, kHangLeftEarly, kExitError, kExitLeftEarly, kExitLauncher, kExitUnknown})) {

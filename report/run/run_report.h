@@ -26,6 +26,17 @@ struct RankRow {
   std::string ending;    // "killed by SIGKILL", empty if it was alive
 };
 
+// One line of the table of calls: ranks that called the same.
+struct CallRow {
+  model::RankSet ranks;
+  bool culprit = false;
+  std::string call;    // "all_reduce of 4096 float32", "not entered"
+  std::string where;   // "train.py:33"
+  std::string number;  // of the call on its communicator; empty if not entered
+  std::string group;   // the communicator's name
+  std::string stage;   // "called", "launched", "started", "done"
+};
+
 // One dump of the run; `processes` only of those other than the picked one.
 struct DumpSummary {
   std::string dir;                              // relative to the run directory
@@ -63,12 +74,18 @@ struct RunReport {
   std::string dump;  // the one that the stacks below are of, "dumps/1-hang"; empty if there is none
   std::vector<StackClass> classes;  // smallest first
   std::vector<RankRow> ranks;       // culprits first
+  std::vector<CallRow> calls;       // what the ranks called, culprits first; empty: the hang is about no call
+  std::string calls_about;          // "Call 29 of group "default", 4 ranks (0-3)."
   StackForest forest;
   std::vector<OtherDump> others;  // latest first
   std::vector<DumpSummary> dumps;
   std::vector<std::string> notes;  // what could not be read
   std::vector<Finding> findings;   // most important first
 };
+
+// The table of calls and the line above it, from the verdict.
+std::vector<CallRow> call_rows(const model::Verdict& verdict);
+std::string about_calls(const model::VerdictCollective& collective);
 
 // Joins run manifest, observations and verdict per rank.
 std::vector<RankRow> rank_rows(const model::RunManifest& run, const model::Verdict& verdict,

@@ -68,6 +68,7 @@ class Reading(attack.Case):
     def test_case_49_other_files_are_fifos(self):
         for pattern in (
             "dumps/*/dump.json",
+            "dumps/*/collectives.json",
             "dumps/*/timing.json",
             "timing.json",
             "verdict.json",

@@ -1,6 +1,7 @@
 #include "report/diagnosis/waits/wait_patterns.h"
 
 #include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/operation_words.h"
 
 #include <fmt/format.h>
 
@@ -255,59 +256,31 @@ const NativePattern* innermost_wait(std::span<const Frame> frames) {
 
 constexpr std::string_view kSomeCollective = "collective";
 
-struct OperationWord {
-  std::string_view piece;
-  std::string_view name;
-};
-
-constexpr OperationWord kOperations[] = {
-    {"allreduce", "all_reduce"},
-    {"reducescatter", "reduce_scatter"},
-    {"reduce_scatter", "reduce_scatter"},
-    {"allgather", "all_gather"},
-    {"all_gather", "all_gather"},
-    {"all_reduce", "all_reduce"},
-    {"alltoall", "all_to_all"},
-    {"sendrecv", "send or recv"},
-    {"broadcast", "broadcast"},
-    {"bcast", "broadcast"},
-    {"barrier", "barrier"},
-    {"scatter", "scatter"},
-    {"gather", "gather"},
-    {"recv", "recv"},
-    {"send", "send"},
-    {"reduce", "reduce"},
-};
-
-bool speaks_of(std::string_view name, const OperationWord& word) {
-  const auto at = std::search(name.begin(), name.end(), word.piece.begin(), word.piece.end(),
-                              [](char a, char b) { return std::tolower(a) == b; });
-  // "Reducer" is DDP's class, not an operation.
-  return at != name.end() && !(word.piece == "reduce" && name.find("Reducer") != std::string_view::npos);
+// "MPI_Allreduce" of a frame of MPI's own interface, also under its profiling name; else empty.
+std::string_view mpi_call(const Frame& f) {
+  const std::string_view name = f.func;
+  if (f.kind != FrameKind::native || f.eval) {
+    return {};
+  }
+  return name.starts_with("PMPI_") ? name.substr(1) : name.starts_with("MPI_") ? name : std::string_view();
 }
 
-// The collective that native names speak of, e.g. "all_reduce" in gloo::allreduce or ncclAllReduce.
+// The collective that native names speak of, e.g. "all_reduce" in gloo::allreduce or ncclAllReduce. The
+// outermost frame is the call that the program made; inside, an all_reduce may send and a barrier gather.
 std::string_view operation_in(std::span<const Frame> frames) {
-  for (const OperationWord& word : kOperations) {
-    for (const Frame& f : frames) {
-      if (f.kind == FrameKind::native && match_native(f) != nullptr &&
-          speaks_of(f.full_func.empty() ? f.func : f.full_func, word)) {
-        return word.name;
-      }
+  for (auto f = frames.rbegin(); f != frames.rend(); ++f) {
+    if (f->kind != FrameKind::native || match_native(*f) == nullptr) {
+      continue;
+    }
+    if (const std::string_view call = mpi_call(*f); !call.empty()) {
+      return call;
+    }
+    const std::string_view word = operation_word(f->full_func.empty() ? f->func : f->full_func);
+    if (!word.empty()) {
+      return word;
     }
   }
   return kSomeCollective;
-}
-
-// NCCL's kernels, and what frameworks write themselves to talk to peers. Names such as "reduce_kernel" are no
-// such sign: most reductions stay on the device.
-bool communicates(std::string_view kernel) {
-  constexpr OperationWord kSigns[] = {{"nccl", ""},          {"nvshmem", ""},    {"allreduce", ""},
-                                      {"all_reduce", ""},    {"allgather", ""},  {"all_gather", ""},
-                                      {"alltoall", ""},      {"all_to_all", ""}, {"reducescatter", ""},
-                                      {"reduce_scatter", ""}};
-  return std::any_of(std::begin(kSigns), std::end(kSigns),
-                     [&](const OperationWord& w) { return speaks_of(kernel, w); });
 }
 
 // What the debugger saw running on the GPU tells whether the host waits for peers or for work of its own. As
@@ -325,11 +298,9 @@ void refine_by_kernel(Wait& wait, const std::vector<Frame>& frames) {
     return;
   }
   const std::string& kernel = found->func;
-  const auto word = std::find_if(std::begin(kOperations), std::end(kOperations),
-                                 [&](const OperationWord& w) { return speaks_of(kernel, w); });
-  const bool known = word != std::end(kOperations);
-  wait.kind = known && word->piece == "sendrecv" ? WaitKind::point_to_point : WaitKind::collective;
-  wait.what = fmt::format("{} ({})", wait.what, known ? word->name : kSomeCollective);
+  const std::string_view word = operation_word(kernel);
+  wait.kind = word == kSendOrReceive ? WaitKind::point_to_point : WaitKind::collective;
+  wait.what = fmt::format("{} ({})", wait.what, word.empty() ? kSomeCollective : word);
 }
 
 std::string python_name(const PythonPattern& p, std::string_view function) {
@@ -415,6 +386,19 @@ std::optional<Wait> find_wait(const std::vector<Frame>& frames, WaitQuery query)
   wait.what = native_name(*native, called);
   refine_by_kernel(wait, frames);
   return wait;
+}
+
+void refine_by_kernels(Wait& wait, const std::vector<model::GpuKernel>& running) {
+  if (wait.kind != WaitKind::gpu || running.empty() ||
+      std::any_of(running.begin(), running.end(), [](const model::GpuKernel& k) {
+        return communicates(k.full_name.empty() ? k.name : k.full_name);
+      })) {
+    return;
+  }
+  wait.kind = WaitKind::kernel;
+  wait.what = running.front().device >= 0
+                  ? fmt::format("kernel {} on GPU {}", running.front().name, running.front().device)
+                  : fmt::format("kernel {}", running.front().name);
 }
 
 std::optional<Wait> find_wait_at(std::string_view function, std::string_view file, WaitQuery query) {

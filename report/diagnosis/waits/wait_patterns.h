@@ -40,6 +40,10 @@ struct WaitQuery {
 };
 std::optional<Wait> find_wait(const std::vector<model::Frame>& frames, WaitQuery query);
 
+// A wait for the GPU of which the debugger has seen what runs there: a kernel that talks to no peer is the
+// rank's own affair.
+void refine_by_kernels(Wait& wait, const std::vector<model::GpuKernel>& running);
+
 // The same from the innermost Python function alone, for a rank without stacks. No call site.
 std::optional<Wait> find_wait_at(std::string_view function, std::string_view file, WaitQuery query);
 

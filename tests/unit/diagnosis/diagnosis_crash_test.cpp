@@ -280,7 +280,7 @@ TEST_CASE("evidence of a crash does not mention the wait in the crash handler") 
   CHECK(says(v, "innermost C function of rank 1: strlen (libc.so.6)"));
   CHECK(says(v, "dead: rank 1 (1 of 2) crashed in boom (train.py:20: string_at)"));
   CHECK_FALSE(says(v, "poll_schedule_timeout"));
-  CHECK_FALSE(says(v, "still for 0.0 s"));
+  CHECK_FALSE(says(v, "for 0.0 s, using"));
   CHECK_FALSE(says(v, "stuck: rank 1"));
 }
 

@@ -40,7 +40,7 @@ TEST_CASE("past stalls are mentioned after a clean end") {
   const Verdict v = diagnose(job.facts);
   CHECK(v.kind == model::VerdictKind::none);
   REQUIRE(v.evidence.size() == 1);
-  CHECK(v.evidence[0] == "at 20 s: rank 2 made the job stand still for about 12 s, then it went on");
+  CHECK(v.evidence[0] == "at 20 s: rank 2 stalled the job for about 12 s, then the job continued");
 }
 
 TEST_CASE("a stall that was reported twice keeps its true length") {
@@ -55,7 +55,7 @@ TEST_CASE("a stall that was reported twice keeps its true length") {
   job.ended(0);
   const Verdict v = diagnose(job.facts);
   REQUIRE(v.evidence.size() == 1);
-  CHECK(v.evidence[0] == "at 2 s: rank 0 made the job stand still for about 8 s, then it went on");
+  CHECK(v.evidence[0] == "at 2 s: rank 0 stalled the job for about 8 s, then the job continued");
 }
 
 TEST_CASE("status 0 of a wrapper does not hide a rank that failed") {

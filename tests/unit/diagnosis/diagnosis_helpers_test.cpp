@@ -44,6 +44,14 @@ TEST_CASE("the verdict names the position of the worker that the rank waits for"
         "ranks 0-1,3 wait for it in all_reduce (train.py:44)");
 }
 
+TEST_CASE("a worker that the watch has not looked at is named by its stack") {
+  Job job = with_helper(4, 2, in_dataloader(), {py("read_sample", "/home/u/data.py", 31, "time.sleep")});
+  job.seen(2).helpers.clear();
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.sentence.find("; its dataloader worker pid 812 is in read_sample (data.py:31: time.sleep);") !=
+        std::string::npos);
+}
+
 TEST_CASE("a worker that waits for work itself is not to blame") {
   const Job job = with_helper(1, 0, in_dataloader(), in_queue());
   CHECK(diagnose(job.facts).sentence.find("pid 812") == std::string::npos);

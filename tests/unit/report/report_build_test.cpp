@@ -1,4 +1,5 @@
 #include "common/base/os/io.h"
+#include "common/model/collectives.h"
 #include "report/build/build.h"
 #include "report/run/collect.h"
 #include "tests/support/golden.h"
@@ -131,6 +132,40 @@ TEST_CASE("a requested dump is shown, but does not decide the verdict of a run t
   CHECK(built->verdict.kind == model::VerdictKind::none);
   CHECK(nlohmann::json::parse(read("asked/report.json"))["dump"] == "dumps/1-request");
   CHECK(base::file_exists("asked/stacks/merged.svg"));
+}
+
+TEST_CASE("the calls recorded at a dump decide, and a damaged record is noted") {
+  put("calls/run.json", R"({"schema":"xpurun.run/1","id":"calls","outcome":"hang","world_size":2,
+      "incidents":[{"n":1,"at_s":20,"dump":"dumps/1-hang"}]})");
+  put("calls/dumps/1-hang/dump.json", R"({"schema":"xpurun.dump/1","n":1,"why":"hang","host":"a","ranks":[
+      {"rank":0,"pid":100,"state":"S","still_s":9},{"rank":1,"pid":101,"state":"S","still_s":9}]})");
+  model::CollectiveFacts facts;
+  for (int rank = 0; rank < 2; ++rank) {
+    const model::CollectiveCall call{.sequence = 3, .op = rank == 0 ? "all_reduce" : "barrier", .age_s = 9};
+    facts.ranks.push_back({.rank = rank});
+    facts.ranks.back().communicators.push_back({.source = model::CallSource::torch,
+                                                .id = "0",
+                                                .name = "default",
+                                                .rank = rank,
+                                                .size = 2,
+                                                .members = {0, 1},
+                                                .called = 3,
+                                                .done = 2,
+                                                .done_known = true,
+                                                .calls = {call}});
+  }
+  put("calls/dumps/1-hang/collectives.json", to_json(facts).dump());
+  auto built = build_report(model::RunDir("calls"), {});
+  REQUIRE(built);
+  CHECK(built->verdict.id == "hang.mismatch");
+  CHECK(nlohmann::json::parse(read("calls/report.json"))["verdict"]["collective"]["sequence"] == 3);
+  const std::string page = read("calls/report.html");
+  CHECK(page.find("What each rank called") != std::string::npos);
+  CHECK(page.find("<td>barrier</td>") != std::string::npos);
+  put("calls/dumps/1-hang/collectives.json", R"({"schema":"xpurun.collectives/1","ranks":[{"rank":"x"}]})");
+  built = build_report(model::RunDir("calls"), {});
+  REQUIRE(built);
+  CHECK(mentions(built->notes, "collectives.json"));
 }
 
 TEST_CASE("files are read in the order of their ranks") {

@@ -39,6 +39,12 @@ TEST_CASE("after a hang: the process while it lives, its record afterwards") {
   CHECK(verdict_command(living("hang.mismatch")) == "xpurun stacks --run 'xpurun-runs/r 1'");
   CHECK(verdict_command(hung("hang.mismatch")) ==
         "xpurun stacks --format tree 'xpurun-runs/r 1/dumps/1-hang'");
+  for (const char* id : {"hang.mismatch_size", "hang.order", "hang.p2p", "hang.network", "crash.mismatch"}) {
+    CAPTURE(id);
+    CHECK(verdict_command(hung(id)) == verdict_command(hung("hang.mismatch")));
+  }
+  CHECK(verdict_command(living("hang.not_entered")) == verdict_command(living("hang.stuck")));
+  CHECK(verdict_command(hung("hang.kernel")) == verdict_command(hung("hang.stuck")));
   CHECK(verdict_command(hung("hang.unknown")) == "tail 'xpurun-runs/r 1/xpurun.log'");
   CHECK(verdict_command(living("running.unfinished")) == "xpurun stacks --run 'xpurun-runs/r 1'");
   CHECK(verdict_command(hung("none.finished")).empty());

@@ -1,0 +1,233 @@
+#include "report/diagnosis/call_words.h"
+
+#include "common/base/strings.h"
+#include "report/diagnosis/wording.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace xpurun::report {
+
+using model::CalledBy;
+using model::RankSet;
+using model::VerdictCollective;
+
+namespace {
+
+constexpr size_t kMostRows = 4;
+
+bool is_message(const CalledBy& row) {
+  return row.peer >= 0;
+}
+
+std::string quoted(const std::string& name) {
+  return fmt::format("group \"{}\"", base::sanitize(name));
+}
+
+// "rank 1 called X where ranks 0,2-3 called Y and rank 4 called Z"; of ranks that have not entered the call
+// nothing is said.
+std::string sides(const std::vector<CalledBy>& rows, std::string_view joint) {
+  std::string out;
+  size_t shown = 0;
+  RankSet rest;
+  for (const CalledBy& row : rows) {
+    if (!row.entered()) {
+      continue;
+    }
+    if (shown == kMostRows) {
+      rest.insert(row.ranks);
+      continue;
+    }
+    out += fmt::format("{}{} called {}",
+                       shown == 0   ? ""
+                       : shown == 1 ? joint
+                                    : " and ",
+                       rank_words(row.ranks), call_at_line(row));
+    ++shown;
+  }
+  return rest.empty() ? out : fmt::format("{} and {} others", out, rank_words(rest));
+}
+
+// One call at a number: of two rows of a swapped pair only the first.
+std::vector<CalledBy> rows_of(const VerdictCollective& c, uint64_t sequence) {
+  std::vector<CalledBy> out;
+  std::copy_if(c.calls.begin(), c.calls.end(), std::back_inserter(out),
+               [&](const CalledBy& row) { return row.sequence == sequence; });
+  return out;
+}
+
+std::string_view what_differs(CallFault fault) {
+  switch (fault) {
+    case CallFault::root:
+      return "different roots";
+    case CallFault::type:
+      return "different data types";
+    case CallFault::size:
+      return "different sizes";
+    default:
+      return "different operations";
+  }
+}
+
+std::string mismatch_text(const CallFinding& f) {
+  const VerdictCollective& c = f.collective;
+  return f.tie ? fmt::format("ranks wait for each other in {}, called with {}: {}", call_number(c),
+                             what_differs(f.fault), sides(c.calls, ", "))
+               : fmt::format("{}, {}", sides(c.calls, " where "), call_number(c));
+}
+
+std::string swapped_text(const CallFinding& f) {
+  const VerdictCollective& c = f.collective;
+  const std::string calls = fmt::format("calls {} and {} of {}", c.sequence, c.sequence + 1, group_text(c));
+  const std::vector<CalledBy> first = rows_of(c, c.sequence);
+  return fmt::format("ranks made {} in opposite order: {} first", calls, sides(first, ", "));
+}
+
+std::string order_text(const CallFinding& f) {
+  std::string out;
+  for (size_t i = 0; i < f.collective.calls.size() && i < kMostRows; ++i) {
+    const CalledBy& row = f.collective.calls[i];
+    out += fmt::format("{}{} called {} on {} first", i == 0 ? "" : ", ", rank_words(row.ranks),
+                       call_at_line(row), quoted(row.communicator));
+  }
+  return fmt::format("ranks use communicators in opposite order and wait for each other: {}", out);
+}
+
+std::string message_text(const CallFinding& f) {
+  const std::vector<CalledBy>& rows = f.collective.calls;
+  std::string met;
+  std::string others;
+  for (const CalledBy& row : rows) {
+    if (is_message(row)) {
+      met += fmt::format("{}{} {} {}", met.empty() ? "" : ", ", rank_words(row.ranks),
+                         f.fault == CallFault::message ? "called" : "waits in", call_at_line(row));
+    } else if (row.entered()) {
+      others += fmt::format("; {} {} in {}", rank_words(row.ranks), pick({"is", "are"}, row.ranks.size()),
+                            call_at_line(row));
+    }
+  }
+  if (f.fault == CallFault::message) {
+    return fmt::format("a send and its recv differ: {}", met);
+  }
+  const std::string_view call = f.fault == CallFault::not_sent ? "send" : "recv";
+  if (f.accused.empty()) {
+    return fmt::format("ranks wait for each other in messages that nobody answers: {}{}", met, others);
+  }
+  return fmt::format("{} {} not called the {} that another rank waits for: {}{}", rank_words(f.accused),
+                     pick({"has", "have"}, f.accused.size()), call, met, others);
+}
+
+// "all_reduce of 4096 float32 (train.py:33), call 29 of group "default""
+std::string common_call(const VerdictCollective& c) {
+  const auto row = std::find_if(c.calls.rbegin(), c.calls.rend(),
+                                [&](const CalledBy& r) { return r.entered() && r.op == c.op; });
+  return row == c.calls.rend() ? call_number(c) : fmt::format("{}, {}", call_at_line(*row), call_number(c));
+}
+
+std::string wait_for(const CallFinding& f) {
+  return f.waiting.empty()
+             ? std::string()
+             : fmt::format("; {} {} for {}", rank_words(f.waiting), pick({"waits", "wait"}, f.waiting.size()),
+                           pick({"it", "them"}, f.accused.size()));
+}
+
+}  // namespace
+
+std::string call_text(const CalledBy& row) {
+  if (row.op.empty()) {
+    return "an unknown call";
+  }
+  std::string out = base::sanitize(row.op);
+  if (row.count > 0) {
+    out += fmt::format(" of {} {}", row.count, row.dtype.empty() ? "elements" : base::sanitize(row.dtype));
+  }
+  if (row.root >= 0) {
+    const bool collects = row.op == "reduce" || row.op == "gather";
+    out += fmt::format(" {} root {}", collects ? "to" : "from", row.root);
+  }
+  if (row.peer >= 0) {
+    out += fmt::format(" {} rank {}", row.op == "send" ? "to" : "from", row.peer);
+  }
+  return out;
+}
+
+std::string call_at_line(const CalledBy& row) {
+  const std::string at = short_place(row.where);
+  return at.empty() ? call_text(row) : fmt::format("{} ({})", call_text(row), at);
+}
+
+std::string group_text(const VerdictCollective& c) {
+  if (!c.name.empty()) {
+    return quoted(c.name);
+  }
+  return c.ranks.empty() ? fmt::format("communicator {}", base::sanitize(c.id))
+                         : fmt::format("the communicator of {}", rank_words(c.ranks));
+}
+
+std::string call_number(const VerdictCollective& c) {
+  return fmt::format("call {} of {}", c.sequence, group_text(c));
+}
+
+std::vector<std::string> call_evidence(const VerdictCollective& c) {
+  std::vector<std::string> out;
+  for (const CalledBy& row : c.calls) {
+    if (out.size() == kMostRows) {
+      out.push_back(fmt::format("and {} more calls", c.calls.size() - kMostRows));
+      break;
+    }
+    const bool elsewhere =
+        !row.communicator.empty() && row.communicator != c.name && row.communicator != c.id;
+    const std::string number = elsewhere
+                                   ? fmt::format("call {} of {}", row.sequence, quoted(row.communicator))
+                                   : fmt::format("call {}", row.sequence);
+    out.push_back(row.entered()
+                      ? fmt::format("{} called {} as {}", rank_words(row.ranks), call_at_line(row), number)
+                      : fmt::format("{} {} not entered {}", rank_words(row.ranks),
+                                    pick({"has", "have"}, row.ranks.size()), call_number(c)));
+  }
+  return out;
+}
+
+std::string fault_text(const CallFinding& f) {
+  const VerdictCollective& c = f.collective;
+  const std::string who = rank_words(f.accused);
+  const std::string_view has = pick({"has", "have"}, f.accused.size());
+  switch (f.fault) {
+    case CallFault::operation:
+    case CallFault::root:
+    case CallFault::type:
+    case CallFault::size:
+      return mismatch_text(f);
+    case CallFault::swapped:
+      return swapped_text(f);
+    case CallFault::order:
+      return order_text(f);
+    case CallFault::message:
+    case CallFault::not_sent:
+    case CallFault::not_received:
+      return message_text(f);
+    case CallFault::not_entered:
+      return fmt::format("{} {} not entered {}{}", who, has, common_call(c), wait_for(f));
+    case CallFault::not_launched:
+      return f.accused.empty() ? fmt::format("all ranks have entered {}, and none has launched it on its GPU",
+                                             common_call(c))
+                               : fmt::format("{} {} entered {}, and not launched it on the GPU{}", who, has,
+                                             common_call(c), wait_for(f));
+    case CallFault::queued:
+      return fmt::format("the GPU of {} has not started {}: earlier work keeps it{}", who, common_call(c),
+                         wait_for(f));
+    case CallFault::not_finished:
+      return fmt::format("{} {} not finished {}, which other ranks have", who, has, common_call(c));
+    case CallFault::all_entered:
+      break;
+  }
+  return f.complete ? fmt::format(
+                          "all {} ranks have entered {}, and none has finished it, which points to the "
+                          "network or a GPU",
+                          c.size, common_call(c))
+                    : fmt::format("all ranks seen here have entered {}; {} of its {} ranks are not seen here",
+                                  common_call(c), c.size - static_cast<int>(f.waiting.size()), c.size);
+}
+
+}  // namespace xpurun::report

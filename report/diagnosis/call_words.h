@@ -1,0 +1,26 @@
+// Words for what ranks called.
+#pragma once
+
+#include "report/diagnosis/collectives/call_finding.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+// "all_reduce of 4096 float32", "broadcast of 4 int64 from root 0", "send of 8 float32 to rank 1"
+std::string call_text(const model::CalledBy& row);
+// The same with the line: "all_reduce of 4096 float32 (train.py:33)"
+std::string call_at_line(const model::CalledBy& row);
+// 'group "default"', or by its ranks where it has no name.
+std::string group_text(const model::VerdictCollective& collective);
+// 'call 29 of group "default"'
+std::string call_number(const model::VerdictCollective& collective);
+
+// Lines of evidence: one for each row.
+std::vector<std::string> call_evidence(const model::VerdictCollective& collective);
+
+// The sentence about the calls, without how long it has lasted.
+std::string fault_text(const CallFinding& finding);
+
+}  // namespace xpurun::report

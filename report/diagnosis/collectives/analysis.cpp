@@ -1,0 +1,119 @@
+#include "report/diagnosis/collectives/analysis.h"
+
+#include "report/diagnosis/collectives/call_group.h"
+#include "report/diagnosis/collectives/called_by.h"
+#include "report/diagnosis/collectives/gpu_stages.h"
+#include "report/diagnosis/collectives/mismatch.h"
+#include "report/diagnosis/collectives/wait_graph.h"
+
+#include <algorithm>
+
+namespace xpurun::report {
+
+using model::CallSource;
+using model::CallStage;
+using model::CollectiveCall;
+using model::CollectiveFacts;
+using model::Communicator;
+
+namespace {
+
+std::optional<CallFinding> find_in(const std::vector<CallGroup>& groups) {
+  if (auto f = find_mismatch(groups)) {
+    return f;
+  }
+  if (auto f = find_message_difference(groups)) {
+    return f;
+  }
+  const WaitGraph graph = wait_graph(groups);
+  if (auto f = find_absent(graph)) {
+    return f;
+  }
+  if (auto f = find_circle(graph)) {
+    return f;
+  }
+  if (auto f = find_launch_order(groups)) {
+    return f;
+  }
+  return find_stage_fault(groups);
+}
+
+// NCCL's record has no line of the program: taken from what torch has recorded of the same ranks.
+void add_lines(CallFinding& nccl, const std::vector<CallGroup>& torch) {
+  for (const CallGroup& group : torch) {
+    if (group.ranks != nccl.collective.ranks) {
+      continue;
+    }
+    for (model::CalledBy& row : nccl.collective.calls) {
+      const Member* m = group.member(row.ranks.lowest());
+      if (m == nullptr || m->comm == nullptr || !row.where.file.empty()) {
+        continue;
+      }
+      const auto& calls = m->comm->calls;
+      const auto newest =
+          std::find_if(calls.rbegin(), calls.rend(), [&](const CollectiveCall& c) { return c.op == row.op; });
+      if (newest != calls.rend()) {
+        row.where = newest->where;
+      }
+    }
+    return;
+  }
+}
+
+bool stands_in(const CollectiveCall& call) {
+  return call.stage == CallStage::called;
+}
+
+}  // namespace
+
+std::optional<CallFinding> find_call_fault(const CollectiveFacts& facts) {
+  const std::vector<CallGroup> torch = line_up(facts, CallSource::torch);
+  auto by_torch = find_in(torch);
+  if (by_torch && is_mismatch(by_torch->fault)) {
+    return by_torch;
+  }
+  auto by_nccl = find_in(line_up(facts, CallSource::nccl));
+  // NCCL also sees the calls that torch makes in C++, such as those of DDP.
+  const bool nccl_decides =
+      by_nccl && (!by_torch || is_mismatch(by_nccl->fault) ||
+                  (by_torch->fault > CallFault::order && by_nccl->fault < CallFault::all_entered));
+  if (nccl_decides) {
+    add_lines(*by_nccl, torch);
+    return by_nccl;
+  }
+  return by_torch;
+}
+
+const CollectiveCall* call_of_host(const CollectiveFacts& facts, base::Rank rank) {
+  const CollectiveCall* found = nullptr;
+  bool found_torch = false;
+  for (const model::RankCollectives& r : facts.ranks) {
+    for (const Communicator& c : r.communicators) {
+      if (r.rank != rank || (found_torch && c.source != CallSource::torch)) {
+        continue;
+      }
+      for (const auto* calls : {&c.calls, &c.point_to_point}) {
+        const auto it = std::find_if(calls->rbegin(), calls->rend(), stands_in);
+        if (it != calls->rend() && (found == nullptr || (c.source == CallSource::torch && !found_torch))) {
+          found = &*it;
+          found_torch = c.source == CallSource::torch;
+        }
+      }
+    }
+  }
+  return found;
+}
+
+bool has_open_call(const CollectiveFacts& facts, base::Rank rank) {
+  for (const model::RankCollectives& r : facts.ranks) {
+    for (const Communicator& c : r.communicators) {
+      if (r.rank == rank && (open_call({.rank = rank, .comm = &c}) > 0 ||
+                             std::any_of(c.point_to_point.begin(), c.point_to_point.end(), stands_in))) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,59 @@
+#include "report/diagnosis/collectives/call_difference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
+namespace xpurun::report {
+
+using model::CollectiveCall;
+
+namespace {
+
+constexpr std::array<std::string_view, 5> kEqualSizes = {"all_reduce", "broadcast", "reduce",
+                                                         "reduce_scatter", "all_gather"};
+
+bool contains(std::span<const std::string_view> words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+}  // namespace
+
+std::string compared_value(const CollectiveCall& call, Difference what) {
+  switch (what) {
+    case Difference::operation:
+      return call.op;
+    case Difference::root:
+      return call.root >= 0 ? fmt::format("{}", call.root) : kAnyValue;
+    case Difference::type:
+      return contains(kEqualSizes, call.op) ? call.dtype : kAnyValue;
+    case Difference::size:
+      return contains(kEqualSizes, call.op) && call.count > 0 ? fmt::format("{}", call.count) : kAnyValue;
+    case Difference::none:
+      break;
+  }
+  return kAnyValue;
+}
+
+Difference difference(const CollectiveCall& a, const CollectiveCall& b) {
+  for (const Difference what :
+       {Difference::operation, Difference::root, Difference::type, Difference::size}) {
+    const std::string x = compared_value(a, what);
+    const std::string y = compared_value(b, what);
+    if (x != y && x != kAnyValue && y != kAnyValue) {
+      return what;
+    }
+  }
+  return Difference::none;
+}
+
+bool needs_everybody(const CollectiveCall& call) {
+  constexpr std::array<std::string_view, 5> kSymmetric = {"all_reduce", "all_gather", "reduce_scatter",
+                                                          "all_to_all", "barrier"};
+  return contains(kSymmetric, call.op);
+}
+
+}  // namespace xpurun::report

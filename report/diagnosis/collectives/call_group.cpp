@@ -1,0 +1,191 @@
+#include "report/diagnosis/collectives/call_group.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace xpurun::report {
+
+using model::CallSource;
+using model::CallStage;
+using model::CollectiveCall;
+using model::Communicator;
+using model::CommunicatorKind;
+using model::RankSet;
+
+namespace {
+
+// The same for all members, or 0: ranks 1, 3, 5 have stride 2.
+int stride_of(const RankSet& ranks) {
+  const std::vector<base::Rank> list = ranks.ranks();
+  const int stride = list.size() > 1 ? list[1] - list[0] : 0;
+  for (size_t i = 2; i < list.size(); ++i) {
+    if (list[i] - list[i - 1] != stride) {
+      return 0;
+    }
+  }
+  return stride;
+}
+
+bool only_point_to_point(const CallGroup& group) {
+  const auto sends = [](const Member& m) { return m.comm != nullptr && !m.comm->point_to_point.empty(); };
+  return group.most_called() == 0 && std::any_of(group.members.begin(), group.members.end(), sends);
+}
+
+// Launchers number ranks so that tensor-parallel ranks are neighbours, then data-parallel ranks, then
+// pipeline stages. Only a guess.
+void guess_kinds(std::vector<CallGroup>& groups, const RankSet& world) {
+  std::set<int> strides;
+  for (const CallGroup& g : groups) {
+    if (g.ranks != world && stride_of(g.ranks) > 0) {
+      strides.insert(stride_of(g.ranks));
+    }
+  }
+  for (CallGroup& g : groups) {
+    const int stride = stride_of(g.ranks);
+    if (g.ranks == world && g.ranks.size() > 1) {
+      g.kind = CommunicatorKind::world;
+    } else if (only_point_to_point(g)) {
+      g.kind = CommunicatorKind::pipeline;
+    } else if (stride == 1) {
+      g.kind = CommunicatorKind::tensor;
+    } else if (stride > 1) {
+      const bool outermost = strides.size() > 2 && stride == *strides.rbegin();
+      g.kind = outermost ? CommunicatorKind::pipeline : CommunicatorKind::data;
+    }
+  }
+}
+
+struct Lines {
+  std::map<base::Rank, const Communicator*> comms;
+  RankSet incomparable;
+};
+
+CallGroup group_of(const Lines& lines, const RankSet& recording) {
+  CallGroup group{.any = lines.comms.begin()->second};
+  for (const auto& [rank, comm] : lines.comms) {
+    group.ranks.insert(rank);
+    for (const base::Rank member : comm->members) {
+      if (member >= 0) {
+        group.ranks.insert(member);
+      }
+    }
+    if (comm->comparable) {
+      group.members.push_back({rank, comm});
+    }
+  }
+  for (const base::Rank rank : group.ranks.ranks()) {
+    if (recording.contains(rank) && !lines.comms.contains(rank)) {
+      group.members.push_back({rank, nullptr});
+    }
+  }
+  std::sort(group.members.begin(), group.members.end(),
+            [](const Member& a, const Member& b) { return a.rank < b.rank; });
+  const size_t size = std::max<size_t>(group.ranks.size(), std::max(group.any->size, 0));
+  group.unseen = size - group.members.size();
+  return group;
+}
+
+}  // namespace
+
+const Member* CallGroup::member(base::Rank rank) const {
+  const auto it = std::lower_bound(members.begin(), members.end(), rank,
+                                   [](const Member& m, base::Rank r) { return m.rank < r; });
+  return it == members.end() || it->rank != rank ? nullptr : &*it;
+}
+
+base::Rank CallGroup::global_rank(int rank_in_group) const {
+  for (const Member& m : members) {
+    if (m.comm != nullptr && rank_in_group >= 0 &&
+        static_cast<size_t>(rank_in_group) < m.comm->members.size()) {
+      return m.comm->members[static_cast<size_t>(rank_in_group)];
+    }
+  }
+  for (const Member& m : members) {
+    if (m.comm != nullptr && m.comm->rank == rank_in_group) {
+      return m.rank;
+    }
+  }
+  return base::kNoRank;
+}
+
+uint64_t CallGroup::most_called() const {
+  uint64_t most = 0;
+  for (const Member& m : members) {
+    most = std::max(most, m.called());
+  }
+  return most;
+}
+
+uint64_t CallGroup::least_called() const {
+  uint64_t least = members.empty() ? 0 : UINT64_MAX;
+  for (const Member& m : members) {
+    least = std::min(least, m.called());
+  }
+  return least;
+}
+
+std::vector<CallGroup> line_up(const model::CollectiveFacts& facts, CallSource source) {
+  std::map<std::string, Lines> by_id;
+  RankSet recording;
+  for (const model::RankCollectives& r : facts.ranks) {
+    for (const Communicator& c : r.communicators) {
+      if (c.source == source && r.rank >= 0) {
+        recording.insert(r.rank);
+        by_id[c.id].comms.emplace(r.rank, &c);
+      }
+    }
+  }
+  std::vector<CallGroup> groups;
+  RankSet world = recording;
+  for (const auto& [id, lines] : by_id) {
+    groups.push_back(group_of(lines, recording));
+    world.insert(groups.back().ranks);
+  }
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const CallGroup& a, const CallGroup& b) { return a.ranks < b.ranks; });
+  guess_kinds(groups, world);
+  return groups;
+}
+
+const CollectiveCall* call_at(const Member& member, uint64_t sequence) {
+  if (member.comm == nullptr) {
+    return nullptr;
+  }
+  const auto& calls = member.comm->calls;
+  const auto it = std::find_if(calls.rbegin(), calls.rend(),
+                               [&](const CollectiveCall& c) { return c.sequence == sequence; });
+  return it == calls.rend() ? nullptr : &*it;
+}
+
+bool is_done(const Member& member, uint64_t sequence) {
+  const CollectiveCall* call = call_at(member, sequence);
+  return member.comm != nullptr &&
+         (sequence <= member.comm->done || (call != nullptr && call->stage == CallStage::done));
+}
+
+bool is_open(const Member& member, uint64_t sequence) {
+  if (member.comm == nullptr || sequence == 0 || sequence > member.comm->called ||
+      is_done(member, sequence)) {
+    return false;
+  }
+  // Without a look at the end of calls, only a rank that stands inside one is known to be in it.
+  const CollectiveCall* call = call_at(member, sequence);
+  return member.comm->done_known || (call != nullptr && call->stage == CallStage::called);
+}
+
+uint64_t open_call(const Member& member) {
+  if (member.comm == nullptr || member.comm->done >= member.comm->called) {
+    return 0;
+  }
+  uint64_t oldest =
+      member.comm->done_known && is_open(member, member.comm->done + 1) ? member.comm->done + 1 : UINT64_MAX;
+  for (const CollectiveCall& c : member.comm->calls) {
+    if (c.sequence < oldest && is_open(member, c.sequence)) {
+      oldest = c.sequence;
+    }
+  }
+  return oldest == UINT64_MAX ? 0 : oldest;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,201 @@
+#include "report/diagnosis/collectives/gpu_stages.h"
+
+#include "report/diagnosis/collectives/call_difference.h"
+#include "report/diagnosis/collectives/called_by.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace xpurun::report {
+
+using model::CallSource;
+using model::CollectiveCall;
+using model::Communicator;
+using model::RankSet;
+
+namespace {
+
+// The oldest call that some rank is known not to have finished, if every member that is known has entered it;
+// else 0.
+uint64_t entered_by_all(const CallGroup& group) {
+  uint64_t oldest = UINT64_MAX;
+  for (const Member& m : group.members) {
+    const uint64_t open = open_call(m);
+    oldest = open > 0 ? std::min(oldest, open) : oldest;
+  }
+  return oldest != UINT64_MAX && group.least_called() >= oldest ? oldest : 0;
+}
+
+template <typename Predicate>
+RankSet ranks_where(const CallGroup& group, Predicate predicate) {
+  RankSet out;
+  for (const Member& m : group.members) {
+    if (m.comm != nullptr && predicate(m)) {
+      out.insert(m.rank);
+    }
+  }
+  return out;
+}
+
+double age_at(const CallGroup& group, uint64_t sequence) {
+  double age = 0;
+  for (const Member& m : group.members) {
+    const CollectiveCall* call = call_at(m, sequence);
+    age = std::max(age, call != nullptr ? call->age_s : 0);
+  }
+  return age;
+}
+
+bool ends_for_all_at_once(const CallGroup& group, uint64_t sequence) {
+  return std::any_of(group.members.begin(), group.members.end(), [&](const Member& m) {
+    const CollectiveCall* call = call_at(m, sequence);
+    return call != nullptr && needs_everybody(*call);
+  });
+}
+
+struct Stage {
+  CallFault fault = CallFault::all_entered;
+  RankSet accused;
+};
+
+Stage stage_of(const CallGroup& group, uint64_t sequence) {
+  const size_t all = group.members.size();
+  if (group.any->source == CallSource::nccl) {
+    const RankSet entered = ranks_where(group, [&](const Member& m) { return m.comm->launched < sequence; });
+    if (!entered.empty()) {
+      return {CallFault::not_launched, entered.size() < all ? entered : RankSet()};
+    }
+    // Zero everywhere: nobody has looked at the start of kernels.
+    const RankSet queued = ranks_where(group, [&](const Member& m) { return m.comm->started < sequence; });
+    if (!queued.empty() && queued.size() < all) {
+      return {CallFault::queued, queued};
+    }
+  }
+  const RankSet open = ranks_where(group, [&](const Member& m) { return is_open(m, sequence); });
+  const RankSet done = ranks_where(group, [&](const Member& m) { return is_done(m, sequence); });
+  if (!done.empty() && ends_for_all_at_once(group, sequence)) {
+    return {CallFault::not_finished, open};
+  }
+  return {};
+}
+
+// Which of two calls a rank made first: negative for `a`, 0 if unknown. Ages of one rank are by one clock.
+int order_in(const Member& a, uint64_t at_a, const Member& b, uint64_t at_b) {
+  const CollectiveCall* x = call_at(a, at_a);
+  const CollectiveCall* y = call_at(b, at_b);
+  if (x == nullptr || y == nullptr || x->age_s < 0 || y->age_s < 0 || x->age_s == y->age_s) {
+    return 0;
+  }
+  return x->age_s > y->age_s ? -1 : 1;
+}
+
+// All members run the kernel: then the order of the launches has done no harm.
+bool runs_everywhere(const CallGroup& group, uint64_t sequence) {
+  return ranks_where(group, [&](const Member& m) { return m.comm->started >= sequence; }).size() ==
+         group.members.size();
+}
+
+std::optional<CallFinding> launch_order(const CallGroup& a, uint64_t at_a, const CallGroup& b,
+                                        uint64_t at_b) {
+  RankSet a_first;
+  RankSet b_first;
+  for (const Member& m : a.members) {
+    const Member* other = b.member(m.rank);
+    const int order = other != nullptr ? order_in(m, at_a, *other, at_b) : 0;
+    if (order != 0) {
+      (order < 0 ? a_first : b_first).insert(m.rank);
+    }
+  }
+  if (a_first.empty() || b_first.empty()) {
+    return std::nullopt;
+  }
+  const bool a_most = a_first.size() >= b_first.size();
+  const CallGroup& main = a_most ? a : b;
+  CallFinding f{.fault = CallFault::order,
+                .collective = communicator_of(main, a_most ? at_a : at_b),
+                .tie = a_first.size() == b_first.size()};
+  f.accused = f.tie ? RankSet() : (a_most ? b_first : a_first);
+  f.waiting = a_first;
+  f.waiting.insert(b_first);
+  f.waiting = f.waiting.minus(f.accused);
+  for (const base::Rank rank : a_first.ranks()) {
+    add_row(f.collective.calls, row_of(a, rank, *call_at(*a.member(rank), at_a)));
+  }
+  for (const base::Rank rank : b_first.ranks()) {
+    add_row(f.collective.calls, row_of(b, rank, *call_at(*b.member(rank), at_b)));
+  }
+  arrange(f.collective, f.accused);
+  return f;
+}
+
+struct Candidate {
+  const CallGroup* group = nullptr;
+  uint64_t sequence = 0;
+  Stage stage;
+  double age_s = 0;
+};
+
+// The GPU of each accused rank has another call to finish first.
+bool waits_behind_another(const Candidate& c, const std::vector<Candidate>& all) {
+  return c.stage.fault == CallFault::queued &&
+         std::any_of(all.begin(), all.end(), [&](const Candidate& other) {
+           return other.group != c.group && other.group->ranks.contains(c.stage.accused) &&
+                  other.age_s >= c.age_s;
+         });
+}
+
+}  // namespace
+
+std::optional<CallFinding> find_launch_order(const std::vector<CallGroup>& groups) {
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const uint64_t at_a = entered_by_all(groups[i]);
+    if (at_a == 0 || groups[i].any->source != CallSource::nccl || runs_everywhere(groups[i], at_a)) {
+      continue;
+    }
+    for (size_t k = i + 1; k < groups.size(); ++k) {
+      const uint64_t at_b = entered_by_all(groups[k]);
+      if (at_b == 0 || runs_everywhere(groups[k], at_b)) {
+        continue;
+      }
+      if (auto f = launch_order(groups[i], at_a, groups[k], at_b)) {
+        return f;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<CallFinding> find_stage_fault(const std::vector<CallGroup>& groups) {
+  std::vector<Candidate> candidates;
+  for (const CallGroup& group : groups) {
+    if (const uint64_t sequence = entered_by_all(group)) {
+      candidates.push_back({&group, sequence, stage_of(group, sequence), age_at(group, sequence)});
+    }
+  }
+  const Candidate* best = nullptr;
+  const auto rank_of = [&](const Candidate& c) {
+    return std::tuple(waits_behind_another(c, candidates), c.stage.fault, -c.age_s);
+  };
+  for (const Candidate& c : candidates) {
+    if (best == nullptr || rank_of(c) < rank_of(*best)) {
+      best = &c;
+    }
+  }
+  if (best == nullptr) {
+    return std::nullopt;
+  }
+  CallFinding f{.fault = best->stage.fault,
+                .collective = communicator_of(*best->group, best->sequence),
+                .accused = best->stage.accused,
+                .complete = best->group->unseen == 0};
+  f.collective.calls = rows_at(*best->group, best->sequence, true);
+  for (const Member& m : best->group->members) {
+    if (is_open(m, best->sequence) && !f.accused.contains(m.rank)) {
+      f.waiting.insert(m.rank);
+    }
+  }
+  arrange(f.collective, f.accused);
+  return f;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,55 @@
+#include "report/diagnosis/collectives/messages.h"
+
+namespace xpurun::report {
+
+using model::CollectiveCall;
+
+namespace {
+
+bool is_counterpart(const CollectiveCall& a, const CollectiveCall& b) {
+  return ((a.op == "send" && b.op == "recv") || (a.op == "recv" && b.op == "send")) &&
+         a.sequence == b.sequence;
+}
+
+bool differ(const CollectiveCall& a, const CollectiveCall& b) {
+  const bool sizes = a.count > 0 && b.count > 0 && a.count != b.count;
+  const bool types = !a.dtype.empty() && !b.dtype.empty() && a.dtype != b.dtype;
+  return sizes || types;
+}
+
+Message message_of(const CallGroup& group, const Member& m, const CollectiveCall& call) {
+  Message out{.rank = m.rank, .peer = group.global_rank(call.peer), .call = &call};
+  const Member* peer = out.peer >= 0 && out.peer != m.rank ? group.member(out.peer) : nullptr;
+  if (peer == nullptr || (call.op != "send" && call.op != "recv")) {
+    return out;
+  }
+  out.counterpart = Counterpart::missing;
+  if (peer->comm == nullptr) {
+    return out;
+  }
+  for (const CollectiveCall& other : peer->comm->point_to_point) {
+    if (other.stage != model::CallStage::done && other.peer == m.comm->rank && is_counterpart(call, other)) {
+      out.other = &other;
+      out.counterpart = differ(call, other) ? Counterpart::differs : Counterpart::equal;
+      break;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Message> messages_of(const CallGroup& group) {
+  std::vector<Message> out;
+  for (const Member& m : group.members) {
+    for (size_t i = 0; m.comm != nullptr && i < m.comm->point_to_point.size(); ++i) {
+      const CollectiveCall& call = m.comm->point_to_point[i];
+      if (call.stage != model::CallStage::done) {
+        out.push_back(message_of(group, m, call));
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,28 @@
+// Sends and receives that have not finished, each with its counterpart. Pure.
+#pragma once
+
+#include "report/diagnosis/collectives/call_group.h"
+
+#include <vector>
+
+namespace xpurun::report {
+
+enum class Counterpart {
+  unknown,  // the calls of the peer are not known
+  missing,  // the peer has not called
+  equal,
+  differs,  // in size or type
+};
+
+struct Message {
+  base::Rank rank = base::kNoRank;
+  base::Rank peer = base::kNoRank;  // global
+  const model::CollectiveCall* call = nullptr;
+  const model::CollectiveCall* other = nullptr;  // the counterpart
+  Counterpart counterpart = Counterpart::unknown;
+};
+
+// In the order of the members and of their calls.
+std::vector<Message> messages_of(const CallGroup& group);
+
+}  // namespace xpurun::report

@@ -1,0 +1,286 @@
+#include "report/diagnosis/collectives/wait_graph.h"
+
+#include "report/diagnosis/collectives/call_difference.h"
+#include "report/diagnosis/collectives/called_by.h"
+#include "report/diagnosis/collectives/messages.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace xpurun::report {
+
+using model::CollectiveCall;
+using model::RankSet;
+
+namespace {
+
+bool meet(const RankSet& a, const RankSet& b) {
+  return a.minus(b).size() < a.size();
+}
+
+RankSet common(const RankSet& a, const RankSet& b) {
+  return a.minus(a.minus(b));
+}
+
+// The call of the group in which the rank is held: the oldest open one, or, where nobody looks for the end of
+// calls, the oldest that another rank has not entered.
+uint64_t holding_call(const Member& m, uint64_t least_called) {
+  if (const uint64_t open = open_call(m)) {
+    return open;
+  }
+  if (m.comm == nullptr || m.comm->done_known || m.comm->called <= least_called ||
+      is_done(m, least_called + 1)) {
+    return 0;
+  }
+  const CollectiveCall* call = call_at(m, least_called + 1);
+  return call != nullptr && !needs_everybody(*call) ? 0 : least_called + 1;
+}
+
+void add_collective_waits(const CallGroup& group, WaitGraph& graph) {
+  const uint64_t least = group.least_called();
+  std::map<uint64_t, RankSet> missing;  // by call
+  for (const Member& m : group.members) {
+    const uint64_t sequence = holding_call(m, least);
+    if (sequence == 0) {
+      continue;
+    }
+    auto [it, fresh] = missing.try_emplace(sequence);
+    for (size_t i = 0; fresh && i < group.members.size(); ++i) {
+      if (group.members[i].called() < sequence) {
+        it->second.insert(group.members[i].rank);
+      }
+    }
+    if (it->second.empty()) {
+      graph.held.insert(m.rank);
+    } else {
+      graph.waits.push_back({.rank = m.rank, .on = it->second, .group = &group, .sequence = sequence});
+    }
+  }
+}
+
+void add_message_waits(const CallGroup& group, WaitGraph& graph) {
+  for (const Message& m : messages_of(group)) {
+    if (m.counterpart == Counterpart::missing) {
+      graph.waits.push_back({.rank = m.rank, .on = RankSet{m.peer}, .group = &group, .message = m.call});
+    } else if (m.call->stage == model::CallStage::called) {
+      graph.held.insert(m.rank);
+    }
+  }
+}
+
+const CollectiveCall* call_in(const CallWait& w) {
+  return w.message != nullptr ? w.message : call_at(*w.group->member(w.rank), w.sequence);
+}
+
+double age_of(const CallWait& w) {
+  const CollectiveCall* call = call_in(w);
+  return call != nullptr ? call->age_s : 0;
+}
+
+void add_wait_row(const CallWait& w, std::vector<model::CalledBy>& rows) {
+  if (const CollectiveCall* call = call_in(w)) {
+    add_row(rows, row_of(*w.group, w.rank, *call));
+  } else {
+    CollectiveCall unknown;
+    unknown.sequence = w.sequence;
+    add_row(rows, row_of(*w.group, w.rank, unknown));
+  }
+}
+
+CallFault fault_of_message(const CollectiveCall& message) {
+  return message.op == "recv" ? CallFault::not_sent : CallFault::not_received;
+}
+
+CallFinding message_finding(const std::vector<const CallWait*>& waits, const RankSet& accused) {
+  const CallWait& first = *waits.front();
+  CallFinding f{.fault = fault_of_message(*first.message),
+                .collective = communicator_of(*first.group, first.message->sequence),
+                .accused = accused};
+  for (const CallWait* w : waits) {
+    if (w->message != nullptr) {
+      add_wait_row(*w, f.collective.calls);
+      f.waiting.insert(w->rank);
+    }
+  }
+  f.waiting = f.waiting.minus(accused);
+  return f;
+}
+
+// The ranks that wait for each other, without those that only wait for them.
+RankSet circle_of(const WaitGraph& graph, const RankSet& absent) {
+  RankSet waiting;
+  for (const CallWait& w : graph.waits) {
+    waiting.insert(w.rank);
+  }
+  // Whoever waits, over however many ranks, for one that is absent or held is explained by that one.
+  RankSet explained = absent;
+  explained.insert(graph.held);
+  for (size_t before = 0; before != explained.size();) {
+    before = explained.size();
+    for (const CallWait& w : graph.waits) {
+      if (!explained.contains(w.rank) && meet(w.on, explained)) {
+        explained.insert(w.rank);
+      }
+    }
+  }
+  RankSet circle = waiting.minus(explained);
+  for (size_t before = 0; before != circle.size();) {
+    before = circle.size();
+    RankSet awaited;
+    for (const CallWait& w : graph.waits) {
+      if (circle.contains(w.rank)) {
+        awaited.insert(w.on);
+      }
+    }
+    circle = common(circle, awaited);
+  }
+  return circle;
+}
+
+RankSet absent_ranks(const WaitGraph& graph) {
+  RankSet awaited;
+  RankSet waiting = graph.held;
+  for (const CallWait& w : graph.waits) {
+    awaited.insert(w.on);
+    waiting.insert(w.rank);
+  }
+  return awaited.minus(waiting);
+}
+
+}  // namespace
+
+WaitGraph wait_graph(const std::vector<CallGroup>& groups) {
+  WaitGraph graph;
+  for (const CallGroup& group : groups) {
+    add_collective_waits(group, graph);
+    add_message_waits(group, graph);
+  }
+  return graph;
+}
+
+std::optional<CallFinding> find_message_difference(const std::vector<CallGroup>& groups) {
+  for (const CallGroup& group : groups) {
+    for (const Message& m : messages_of(group)) {
+      if (m.counterpart != Counterpart::differs) {
+        continue;
+      }
+      CallFinding f{.fault = CallFault::message,
+                    .collective = communicator_of(group, m.call->sequence),
+                    .waiting = RankSet{m.rank, m.peer},
+                    .tie = true};
+      add_row(f.collective.calls, row_of(group, m.rank, *m.call));
+      add_row(f.collective.calls, row_of(group, m.peer, *m.other));
+      arrange(f.collective, {});
+      return f;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<CallFinding> find_absent(const WaitGraph& graph) {
+  const RankSet absent = absent_ranks(graph);
+  // Waits for absent ranks by call; the one with most ranks is told.
+  struct Site {
+    std::vector<const CallWait*> waits;
+    RankSet accused;
+    double age_s = 0;
+
+    [[nodiscard]] auto weight() const {
+      return std::tuple(waits.size(), waits.front()->message == nullptr, age_s, -waits.front()->rank);
+    }
+  };
+  std::vector<Site> sites;
+  RankSet accused;
+  for (const CallWait& w : graph.waits) {
+    if (!meet(w.on, absent)) {
+      continue;
+    }
+    auto site = std::find_if(sites.begin(), sites.end(), [&](const Site& s) {
+      const CallWait& first = *s.waits.front();
+      return first.group == w.group && first.sequence == w.sequence && first.message == w.message;
+    });
+    site = site == sites.end() ? sites.emplace(sites.end()) : site;
+    site->waits.push_back(&w);
+    site->accused.insert(common(w.on, absent));
+    site->age_s = std::max(site->age_s, age_of(w));
+    accused.insert(site->accused);
+  }
+  if (sites.empty()) {
+    return std::nullopt;
+  }
+  const Site& main = *std::max_element(sites.begin(), sites.end(),
+                                       [](const Site& a, const Site& b) { return a.weight() < b.weight(); });
+  const CallWait& first = *main.waits.front();
+  if (first.message != nullptr) {
+    return message_finding(main.waits, main.accused);
+  }
+  CallFinding f{.fault = CallFault::not_entered,
+                .collective = communicator_of(*first.group, first.sequence),
+                .accused = accused,
+                .complete = first.group->unseen == 0};
+  for (const CallWait* w : main.waits) {
+    add_wait_row(*w, f.collective.calls);
+    f.waiting.insert(w->rank);
+  }
+  f.collective.calls.push_back(row_of_absent(main.accused));
+  arrange(f.collective, main.accused);
+  return f;
+}
+
+std::optional<CallFinding> find_circle(const WaitGraph& graph) {
+  const RankSet circle = circle_of(graph, absent_ranks(graph));
+  if (circle.empty()) {
+    return std::nullopt;
+  }
+  std::vector<const CallWait*> waits;
+  std::vector<const CallWait*> messages;
+  RankSet addressed;  // ranks that owe a message
+  std::map<const CallGroup*, RankSet> by_group;
+  for (const CallWait& w : graph.waits) {
+    if (circle.contains(w.rank) && meet(w.on, circle)) {
+      waits.push_back(&w);
+      if (w.message != nullptr) {
+        messages.push_back(&w);
+        addressed.insert(common(w.on, circle));
+      } else {
+        by_group[w.group].insert(w.rank);
+      }
+    }
+  }
+  // Whoever stands in a collective cannot send or receive what others wait for.
+  const bool all_addressed = addressed == circle;
+  if (!messages.empty()) {
+    CallFinding f = message_finding(messages, all_addressed ? RankSet() : addressed);
+    f.tie = all_addressed;
+    f.waiting = circle.minus(f.accused);
+    for (const CallWait* w : waits) {
+      if (w->message == nullptr) {
+        add_wait_row(*w, f.collective.calls);
+      }
+    }
+    arrange(f.collective, f.accused);
+    return f;
+  }
+  const auto larger = [](const auto& a, const auto& b) {
+    return std::tuple(a.second.size(), -a.second.lowest()) < std::tuple(b.second.size(), -b.second.lowest());
+  };
+  const auto most = std::max_element(by_group.begin(), by_group.end(), larger);
+  const auto rivals = std::count_if(by_group.begin(), by_group.end(),
+                                    [&](const auto& g) { return g.second.size() == most->second.size(); });
+  CallFinding f{.fault = CallFault::order, .tie = rivals > 1};
+  f.accused = f.tie ? RankSet() : circle.minus(most->second);
+  f.waiting = circle.minus(f.accused);
+  for (const CallWait* w : waits) {
+    if (f.collective.id.empty() && w->group == most->first) {
+      f.collective = communicator_of(*w->group, w->sequence);
+    }
+  }
+  for (const CallWait* w : waits) {
+    add_wait_row(*w, f.collective.calls);
+  }
+  arrange(f.collective, f.accused);
+  return f;
+}
+
+}  // namespace xpurun::report

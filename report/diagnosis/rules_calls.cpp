@@ -1,0 +1,229 @@
+// Verdicts that rest on what the ranks have recorded of their calls.
+#include "report/diagnosis/blame.h"
+#include "report/diagnosis/call_words.h"
+#include "report/diagnosis/rule.h"
+#include "report/diagnosis/vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace xpurun::report {
+
+using model::Confidence;
+using model::RankSet;
+using model::Verdict;
+
+namespace {
+
+struct FaultNames {
+  std::string_view hang;  // id of a hang
+  Confidence confidence = Confidence::high;
+  std::string_view advice;
+};
+
+constexpr std::string_view kSameCalls =
+    "make all ranks call the same collectives in the same order; look for a branch on the rank or the data";
+constexpr std::string_view kMatchMessages = "match every send with a recv: peers, order, sizes and tags";
+
+FaultNames names_of(CallFault fault) {
+  switch (fault) {
+    case CallFault::operation:
+      return {kHangMismatch, Confidence::high, kSameCalls};
+    case CallFault::root:
+      return {kHangMismatchRoot, Confidence::high, "give all ranks the same root"};
+    case CallFault::type:
+      return {kHangMismatchType, Confidence::high, "give all ranks tensors of the same type"};
+    case CallFault::size:
+      return {kHangMismatchSize, Confidence::high,
+              "give all ranks tensors of the same size; look for uneven batches or parameters"};
+    case CallFault::swapped:
+      return {kHangOrder, Confidence::high, kSameCalls};
+    case CallFault::order:
+      return {kHangOrder, Confidence::medium,
+              "use the groups in the same order on all ranks, or wait for one before the next"};
+    case CallFault::message:
+      return {kHangP2p, Confidence::medium, kMatchMessages};
+    case CallFault::not_sent:
+    case CallFault::not_received:
+      return {kHangP2p, Confidence::medium, kMatchMessages};
+    case CallFault::not_entered:
+      return {
+          kHangNotEntered, Confidence::high,
+          "look for a branch, an early end of the data or an exception that keeps the rank from the call"};
+    case CallFault::not_launched:
+      return {kHangNotLaunched, Confidence::high,
+              "see the C++ stack of the rank: what keeps NCCL from the launch?"};
+    case CallFault::queued:
+      return {kHangQueued, Confidence::medium, "look for a kernel or a copy that does not end on that GPU"};
+    case CallFault::not_finished:
+      return {kHangNotFinished, Confidence::medium, "check the GPU and the links of the rank"};
+    case CallFault::all_entered:
+      break;
+  }
+  return {kHangNetwork, Confidence::medium, "check network and GPUs"};
+}
+
+// Ranks that stand outside any call: what they do there says more than which call they miss.
+Views outside(const Scene& scene, const RankSet& accused) {
+  Views out;
+  for (const RankView& v : scene.ranks) {
+    if (accused.contains(v.rank) && v.state != RankState::waiting) {
+      out.push_back(&v);
+    }
+  }
+  return out;
+}
+
+// torch records the calls that the program makes in Python. A rank in a collective that C++ has made, such as
+// one of DDP, stands in a call that is not recorded: which of the two calls is wrong, the record does not
+// say.
+bool stand_in_unrecorded(const CallFinding& f, const Views& accused) {
+  return f.fault == CallFault::not_entered && f.collective.source == model::CallSource::torch &&
+         std::any_of(accused.begin(), accused.end(), [](const RankView* v) {
+           return v->state == RankState::waiting && v->wait &&
+                  (v->wait->kind == WaitKind::collective || v->wait->kind == WaitKind::point_to_point);
+         });
+}
+
+Views views_of(const Scene& scene, const RankSet& ranks) {
+  Views out;
+  for (const RankView& v : scene.ranks) {
+    if (ranks.contains(v.rank)) {
+      out.push_back(&v);
+    }
+  }
+  return out;
+}
+
+// "; rank 1 waits in store (train.py:12)"
+std::string where_the_absent_wait(const Views& accused) {
+  const std::vector<model::Waiting> groups = waiting_groups(accused);
+  if (groups.empty()) {
+    return {};
+  }
+  return fmt::format("; {} {} in {}", rank_words(groups.front().ranks),
+                     pick({"waits", "wait"}, groups.front().ranks.size()),
+                     waiting_place(groups.front().what, groups.front().where));
+}
+
+std::vector<model::Waiting> waiting_in_calls(const CallFinding& f) {
+  std::vector<model::Waiting> out;
+  RankSet left = f.waiting;
+  for (const model::CalledBy& row : f.collective.calls) {
+    RankSet ranks = row.ranks.minus(row.ranks.minus(left));
+    left = row.entered() ? left.minus(ranks) : left;
+    if (row.entered() && !ranks.empty()) {
+      out.push_back({.ranks = std::move(ranks), .what = row.op, .where = row.where});
+    }
+  }
+  return out;
+}
+
+void add_place(const CallFinding& f, Verdict& v) {
+  const auto row = std::find_if(f.collective.calls.begin(), f.collective.calls.end(),
+                                [&](const model::CalledBy& r) { return f.accused.contains(r.ranks); });
+  if (row != f.collective.calls.end() && row->entered()) {
+    v.where = row->where;
+  }
+}
+
+// Ranks of other nodes may be missing in the call.
+std::optional<Verdict> entered_by_all(const Scene& scene, const CallFinding& f, Verdict v) {
+  if (f.complete) {
+    return v;
+  }
+  v.id = kHangAllWaiting;
+  v.confidence = Confidence::low;
+  v.next = {.text = "look at the other hosts' runs: one of their ranks is missing in this call"};
+  return scene.facts.run.world_size > static_cast<int>(scene.ranks.size()) ? std::optional(v) : std::nullopt;
+}
+
+}  // namespace
+
+void add_calls(const Scene& scene, Verdict& v) {
+  const auto& f = scene.call_fault;
+  if (f && !v.collective.present() && v.ranks.minus(f->accused).size() < v.ranks.size()) {
+    v.collective = f->collective;
+  }
+}
+
+std::optional<Verdict> called_wrongly(const Scene& scene) {
+  if (!scene.call_fault) {
+    return std::nullopt;
+  }
+  const CallFinding& f = *scene.call_fault;
+  const Views absent = is_mismatch(f.fault) ? Views() : outside(scene, f.accused);
+  const bool enters = f.fault == CallFault::not_launched || f.fault == CallFault::queued ||
+                      f.fault == CallFault::not_finished;
+  if (!absent.empty() && !enters) {
+    Verdict v = blame(scene, absent, views_of(scene, f.waiting));
+    v.collective = f.collective;
+    return v;
+  }
+  const FaultNames names = names_of(f.fault);
+  const Views accused = views_of(scene, f.accused);
+  if (stand_in_unrecorded(f, accused)) {
+    return std::nullopt;
+  }
+  const Views waiting = views_of(scene, f.waiting);
+  Verdict v = begin_hang(
+      scene, {.id = names.hang, .confidence = f.tie ? Confidence::medium : names.confidence}, {}, {});
+  v.ranks = f.accused;
+  v.state = RankState::waiting;
+  v.seconds = std::max(longest(accused), longest(waiting));
+  if (!accused.empty()) {
+    v.state = accused.front()->state;
+    v.host = accused.front()->host;
+    v.pid = accused.front()->pid;
+    v.where = accused.front()->where;
+  }
+  add_place(f, v);
+  v.waiting = waiting_in_calls(f);
+  v.collective = f.collective;
+  const std::string extra =
+      f.fault == CallFault::not_entered ? where_the_absent_wait(accused) : std::string();
+  say(v, fault_text(f) + extra);
+  v.next.text = names.advice;
+  if (f.fault == CallFault::all_entered) {
+    v.next.command = "nvidia-smi; dmesg | tail";
+    return entered_by_all(scene, f, std::move(v));
+  }
+  return v;
+}
+
+// gloo and NCCL may end a rank because of what another rank has called: the failure is the consequence.
+std::optional<Verdict> failed_by_mismatch(const Scene& scene) {
+  const Ending* failure = scene.root_failure();
+  const auto& f = scene.call_fault;
+  const bool can_follow = failure != nullptr && (failure->signal == 0 || failure->signal == SIGABRT);
+  if (!can_follow || !f || !is_mismatch(f->fault) ||
+      (!f->accused.contains(failure->process->rank) && !f->waiting.contains(failure->process->rank))) {
+    return std::nullopt;
+  }
+  Verdict v;
+  v.id = failure->signal != 0 ? kCrashMismatch : kExitMismatch;
+  v.kind = failure->signal != 0 ? model::VerdictKind::crash : model::VerdictKind::exit;
+  v.level = model::VerdictLevel::confirmed;
+  v.confidence = f->tie ? Confidence::medium : Confidence::high;
+  v.ranks = f->accused;
+  v.host = scene.facts.run.host;
+  v.signal = failure->signal;
+  v.exit_code = failure->signal != 0 ? -1 : failure->exit_code;
+  v.seconds = failure->at_s;
+  v.dump = scene.facts.dump_dir;
+  v.collective = f->collective;
+  v.waiting = waiting_in_calls(*f);
+  add_place(*f, v);
+  const Views accused = views_of(scene, f->accused);
+  if (!accused.empty()) {
+    v.pid = accused.front()->pid;
+  }
+  say(v, fmt::format("{}; rank {} {} in it after {}", fault_text(*f), failure->process->rank,
+                     how_it_ended(*failure), seconds_words(failure->at_s)));
+  v.next.text = names_of(f->fault).advice;
+  return v;
+}
+
+}  // namespace xpurun::report

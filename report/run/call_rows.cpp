@@ -1,0 +1,38 @@
+#include "report/diagnosis/call_words.h"
+#include "report/diagnosis/wording.h"
+#include "report/run/run_report.h"
+
+#include <fmt/format.h>
+
+namespace xpurun::report {
+
+std::vector<CallRow> call_rows(const model::Verdict& verdict) {
+  std::vector<CallRow> out;
+  for (const model::CalledBy& row : verdict.collective.calls) {
+    CallRow r{.ranks = row.ranks,
+              .culprit = !verdict.ranks.empty() && verdict.ranks.contains(row.ranks),
+              .call = "not entered"};
+    if (row.entered()) {
+      r.call = call_text(row);
+      r.where = short_place(row.where);
+      r.number = fmt::format("{}", row.sequence);
+      r.group = row.communicator;
+      r.stage = name_of(row.stage);
+    }
+    out.push_back(std::move(r));
+  }
+  return out;
+}
+
+std::string about_calls(const model::VerdictCollective& c) {
+  using Kind = model::CommunicatorKind;
+  if (!c.present()) {
+    return {};
+  }
+  const bool guessed = c.kind != Kind::unknown && c.kind != Kind::world;
+  return fmt::format("Call {} of {}, {} ranks{}{}.", c.sequence, group_text(c), c.size,
+                     c.ranks.empty() ? "" : fmt::format(" ({})", c.ranks.text()),
+                     guessed ? fmt::format(", {} by the look of its ranks", name_of(c.kind)) : "");
+}
+
+}  // namespace xpurun::report
