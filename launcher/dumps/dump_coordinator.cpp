@@ -138,7 +138,7 @@ void DumpCoordinator::start() {
     base::log_warn("no stack dump: the file system of {} does not answer", parts_.journal.dir().path());
     begin(n, false);
   });
-  ledger_sentences_ = hooks_.save_timing(directory + "/timing.json");
+  ledger_sentences_ = hooks_.save_facts(directory);
 }
 
 // The directory of dump `n` has been made, or the dump is not possible. Only the first call counts.

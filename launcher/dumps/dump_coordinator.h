@@ -54,8 +54,9 @@ class DumpCoordinator {
   struct Hooks {
     std::function<void()> discover;  // the table is to know all processes now
     std::function<std::vector<model::RankObservation>()> observations;
-    // Writes the timing of this moment and returns what the ledgers say.
-    std::function<std::vector<std::string>(const std::string& path)> save_timing;
+    // Writes what the ranks had called, and the timing of this moment, into the directory; returns what the
+    // ledgers say.
+    std::function<std::vector<std::string>(const std::string& directory)> save_facts;
     std::function<void(base::Pid)> release;  // a held process may go on
     // After each dump. `for_stall`: the open stall has its dump now.
     std::function<void(base::MonoNs duration, bool for_stall)> dumped;

@@ -22,6 +22,7 @@
 #include "launcher/supervise/control_api.h"
 #include "launcher/supervise/crash_handler.h"
 #include "launcher/supervise/listeners.h"
+#include "launcher/supervise/python_reports.h"
 #include "launcher/supervise/report_runner.h"
 #include "launcher/supervise/signal_handler.h"
 #include "launcher/supervise/verdict_handler.h"
@@ -96,6 +97,7 @@ class Supervisor {
   ReportRunner reports_;
   std::optional<LogRelay> relay_;
   NoticeServer notices_;
+  PythonReports python_;
   Reaper reaper_;
   JobEnding ending_;
   Watcher watcher_;

@@ -23,6 +23,7 @@ inline constexpr std::string_view kCrashSignal = "crash.signal";
 inline constexpr std::string_view kCrashKilled = "crash.killed";
 inline constexpr std::string_view kCrashLauncher = "crash.launcher";
 inline constexpr std::string_view kExitError = "exit.error";
+inline constexpr std::string_view kExitException = "exit.exception";
 inline constexpr std::string_view kExitLeftEarly = "exit.left_early";
 inline constexpr std::string_view kExitLauncher = "exit.launcher";
 inline constexpr std::string_view kExitUnknown = "exit.unknown";
@@ -33,10 +34,11 @@ inline constexpr std::string_view kNoneFinished = "none.finished";
 inline constexpr std::string_view kRunning = "running.unfinished";
 
 inline constexpr std::array kVerdictIds = {
-    kHangStuck,     kHangLock,       kHangBusy,      kHangStopped,     kHangUninterruptible, kHangDead,
-    kHangLeftEarly, kHangSilent,     kHangMismatch,  kHangAllWaiting,  kHangLongCall,        kHangUnknown,
-    kCrashSignal,   kCrashKilled,    kCrashLauncher, kExitError,       kExitLeftEarly,       kExitLauncher,
-    kExitUnknown,   kExitNotStarted, kInterrupted,   kInterruptedHung, kNoneFinished,        kRunning,
+    kHangStuck,      kHangLock,      kHangBusy,        kHangStopped,   kHangUninterruptible,
+    kHangDead,       kHangLeftEarly, kHangSilent,      kHangMismatch,  kHangAllWaiting,
+    kHangLongCall,   kHangUnknown,   kCrashSignal,     kCrashKilled,   kCrashLauncher,
+    kExitError,      kExitLeftEarly, kExitLauncher,    kExitException, kExitUnknown,
+    kExitNotStarted, kInterrupted,   kInterruptedHung, kNoneFinished,  kRunning,
 };
 
 }  // namespace xpurun::report

@@ -40,7 +40,7 @@ struct Scene : test::JobScene {
                    seen.rank = 1;
                    return std::vector<model::RankObservation>{seen};
                  },
-             .save_timing = [](const std::string&) { return std::vector<std::string>{"tp: rank 1 is late"}; },
+             .save_facts = [](const std::string&) { return std::vector<std::string>{"tp: rank 1 is late"}; },
              .release = [this](base::Pid pid) { tell(fmt::format("release {}", pid - test::kCommand)); },
              .dumped =
                  [this](base::MonoNs took, bool for_stall) {

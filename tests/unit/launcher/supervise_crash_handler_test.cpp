@@ -23,7 +23,7 @@ struct Scene : test::JobScene {
                         {.host = "node-a"},
                         {.discover = [] {},
                          .observations = [] { return std::vector<model::RankObservation>(); },
-                         .save_timing = [](const std::string&) { return std::vector<std::string>(); },
+                         .save_facts = [](const std::string&) { return std::vector<std::string>(); },
                          .release = [this](base::Pid pid) { release(pid); },
                          .dumped = [](base::MonoNs, bool) {},
                          .may_go_on = [] { return true; },
