@@ -7,6 +7,7 @@
 #include "preload/process/host_runtime.h"
 #include "preload/process/log_redirect.h"
 #include "preload/process/process_kind.h"
+#include "preload/process/python_bootstrap.h"
 #include "preload/process/run_env.h"
 #include "preload/process/supervisor_link.h"
 #include "preload/start.h"
@@ -20,7 +21,8 @@ namespace xpurun::preload {
 
 namespace {
 
-__attribute__((constructor)) void start() {
+// glibc gives constructors what main() gets; another C library may not, and is left before it matters.
+__attribute__((constructor)) void start(int argc, char** argv) {
   if (!has_glibc()) {
     return;
   }
@@ -42,6 +44,9 @@ __attribute__((constructor)) void start() {
     prepare_crash_handler(run, kind);
     provide_alternate_stack();
     arm();
+    if (kind == ProcessKind::python) {
+      offer_python_bootstrap(argc, argv);
+    }
     send_hello(run.socket, make_notice(wire::NoticeKind::hello));
   }
   errno = saved_errno;

@@ -1,6 +1,7 @@
 #include "common/model/run_manifest.h"
 
 #include "common/base/strings.h"
+#include "common/model/exception_fields.h"
 #include "common/model/json_visitors.h"
 #include "common/model/verdict_fields.h"
 
@@ -100,6 +101,7 @@ void fields(V& visit, R& r) {
   visit("verdict", r.verdict);
   visit("processes", r.processes);
   visit("crashes", r.crashes);
+  visit("exceptions", r.exceptions);
   visit("incidents", r.incidents);
   visit("dumps", r.dumps);
   visit("options", r.options);

@@ -5,6 +5,7 @@
 #include "common/base/ids.h"
 #include "common/base/os/wait_status.h"
 #include "common/base/result.h"
+#include "common/model/exception.h"
 #include "common/model/verdict.h"
 #include "common/model/vocabulary.h"
 
@@ -114,6 +115,7 @@ struct RunManifest {
   std::string metrics;            // URL of /metrics; empty if nothing listened
   std::vector<ProcessRecord> processes;
   std::vector<CrashNotice> crashes;
+  std::vector<PythonException> exceptions;  // in the order in which they arrived
   std::vector<Incident> incidents;
   std::vector<DumpRecord> dumps;
   Verdict verdict;

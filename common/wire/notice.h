@@ -24,6 +24,12 @@ enum class NoticeKind : uint16_t {
   // The first GPU call has been made. The reply is one byte with the descriptor of the process's segment
   // (segment.h), or the end of the connection if there is none for it.
   attach = 3,
+  // What Python's bootstrap has to tell: the record is followed by JSON text in the same message (python.h,
+  // common/model/exception.h). No reply; the sender closes the connection at once.
+  python = 4,
+  // Python makes its first call of torch.distributed. The reply is as to attach, with the descriptor of the
+  // process's PythonSegment (python_segment.h).
+  python_attach = 5,
 };
 
 enum NoticeFlag : uint32_t {

@@ -49,15 +49,21 @@ base::Status NoticeServer::listen(const std::string& path) {
 
 void NoticeServer::received(Id id, std::string_view message) {
   wire::Notice notice{};
-  const bool whole = message.size() == sizeof notice;
-  if (whole) {
+  if (message.size() >= sizeof notice) {
     std::memcpy(&notice, message.data(), sizeof notice);
   }
+  const bool has_text = notice.kind == static_cast<uint16_t>(wire::NoticeKind::python);
+  const bool whole = message.size() == sizeof notice || has_text;
   const auto peer = peer_of(clients_.descriptor(id));
   if (!whole || notice.magic != wire::kNoticeMagic || notice.version != wire::kNoticeVersion || !peer ||
       peer->pid <= 0) {
     base::log_debug("ignored a malformed notice of {} bytes", message.size());
     clients_.drop(id);
+    return;
+  }
+  if (has_text) {
+    clients_.drop(id);
+    text_handler_(peer->pid, message.substr(sizeof notice));
     return;
   }
   const bool crash = notice.kind == static_cast<uint16_t>(wire::NoticeKind::crash);
@@ -66,7 +72,9 @@ void NoticeServer::received(Id id, std::string_view message) {
     // Held until release(); the process has a time limit of its own.
     held_.emplace(peer->pid, id);
     clients_.clear_deadline(id);
-  } else if (notice.kind == static_cast<uint16_t>(wire::NoticeKind::attach)) {
+  } else if (notice.kind == static_cast<uint16_t>(wire::NoticeKind::attach) ||
+             notice.kind == static_cast<uint16_t>(wire::NoticeKind::python_attach)) {
+    // The handler answers either at once, so that no other request of the process is here meanwhile.
     attaching_.emplace(peer->pid, id);
   } else {
     clients_.drop(id);

@@ -20,10 +20,14 @@ class NoticeServer {
   // pid and tid are translated into our PID namespace. Kind crash: call release(pid) when done with it.
   using Handler = std::function<void(const wire::Notice& notice, base::Pid pid, base::Tid tid)>;
 
+  // Kind python: the text behind the notice, from a process that may be gone and is not to be believed.
+  using TextHandler = std::function<void(base::Pid pid, std::string_view json)>;
+
   NoticeServer(EventLoop& loop, Handler handler);
   NoticeServer(const NoticeServer&) = delete;
   NoticeServer& operator=(const NoticeServer&) = delete;
 
+  void on_text(TextHandler handler) { text_handler_ = std::move(handler); }
   // `path` at most 107 bytes (sun_path).
   base::Status listen(const std::string& path);
   void release(base::Pid pid);
@@ -38,6 +42,7 @@ class NoticeServer {
   void closed(Id id);
 
   Handler handler_;
+  TextHandler text_handler_;
   std::multimap<base::Pid, Id> held_;       // crashed processes and the connection each waits on
   std::multimap<base::Pid, Id> attaching_;  // processes that wait for their segment, likewise
   StreamServer clients_;

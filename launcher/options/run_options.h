@@ -65,6 +65,7 @@ struct RunOptions {
   // The library in the training processes
   bool preload = false;
   std::string preload_path;  // empty: the one that belongs to this xpurun
+  bool python_hooks = true;  // in Python processes: report exceptions and torch.distributed's calls
 
   // Timing
   Timing timing = Timing::light;

@@ -251,6 +251,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.status = status_line(read.text("status"));
   out.verbosity = verbosity(settings, read);
   out.preload = read.is_on("preload");
+  out.python_hooks = read.is_on("python-hooks");
   out.preload_path = read.text("preload-library");
   out.timing = timing_named(read.text("timing"));
   out.nccl_profiler = profiler_named(read.text("nccl-profiler"));

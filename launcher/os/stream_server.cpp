@@ -8,8 +8,9 @@
 namespace xpurun::launcher {
 
 namespace {
-constexpr size_t kChunk = 8192;
-}
+// Also the longest message of a SOCK_SEQPACKET socket, which loses what does not fit.
+constexpr size_t kChunk = 72 * 1024;
+}  // namespace
 
 StreamServer::StreamServer(EventLoop& loop, Limits limits, Handlers handlers)
     : loop_(loop),

@@ -3,6 +3,7 @@
 #include "common/base/output/log.h"
 #include "common/wire/logs.h"
 #include "common/wire/notice.h"
+#include "common/wire/python.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/spawn/install_paths.h"
@@ -60,6 +61,9 @@ std::vector<std::string> with_preload_setup(std::vector<std::string> env, const 
   const double wait_s = std::min(options.crash_wait_s, kLongestCrashWaitS);
   const std::string run = fmt::format("1:{}:{}:{}", ::getpid(), std::lround(wait_s * 1000), notice_path);
   env = with_variable(with_preload(std::move(env), plan.path), wire::kRunEnv, run);
+  if (!options.python_hooks || std::getenv(wire::kPythonHooksEnv) != nullptr) {
+    env = with_variable(std::move(env), wire::kPythonHooksEnv, options.python_hooks ? "on" : "off");
+  }
   return with_nccl_profiler(std::move(env), absolute(*library), options.nccl_profiler,
                             options.timing == Timing::off ? Timed::no : Timed::yes);
 }

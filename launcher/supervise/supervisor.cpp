@@ -39,6 +39,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       table_(::getpid(), journal_.started()),
       reports_({loop, storage, complaints_}, dir_.path, inbox_.original_mask()),
       notices_(loop, [this](const wire::Notice& n, base::Pid pid, base::Tid tid) { notice(n, pid, tid); }),
+      python_({table_, journal_, storage}, [this] { watcher_.discover(); }),
       reaper_({loop, table_, journal_}, reaper_hooks()),
       ending_({loop, storage, table_}, dir_.path, ending_hooks()),
       watcher_({loop, table_, options, journal_.started(), host_}, watch_listener(),
@@ -57,6 +58,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       listeners_({journal_, options, notices_, control_, metrics_},
                  [this](const std::string& line) { say(line); }),
       status_line_(loop, STDERR_FILENO, [this](size_t columns) { return status_line(columns); }) {
+  notices_.on_text([this](base::Pid pid, std::string_view json) { python_.received(pid, json); });
   reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); },
                         [this](const ReportResult& result) { verdicts_.take(result); },
                         [this] { ending_.report_done(); });
@@ -132,7 +134,7 @@ Watcher::Listener Supervisor::watch_listener() {
 DumpCoordinator::Hooks Supervisor::dump_hooks() {
   return {.discover = [this] { watcher_.discover(); },
           .observations = [this] { return watcher_.observations(); },
-          .save_calls = [this](const std::string& directory) { return timing_.save(directory); },
+          .save_calls = [this](const std::string& directory) { return save_calls(directory); },
           .release = [this](base::Pid pid) { notices_.release(pid); },
           .dumped =
               [this](base::MonoNs duration, bool for_stall) {
@@ -294,6 +296,13 @@ void Supervisor::notice(const wire::Notice& n, base::Pid pid, base::Tid tid) {
     } else {
       timing_.attach(pid, answer);
     }
+  } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::python_attach)) {
+    const auto answer = [this, pid](int descriptor) { notices_.answer_attach(pid, descriptor); };
+    if (ending_.state().has_ended()) {
+      answer(-1);
+    } else {
+      python_.attach(pid, answer);
+    }
   } else if (!known && !ending_.state().has_ended()) {
     watcher_.discover();
     if (python) {
@@ -331,6 +340,16 @@ void Supervisor::stall_escalated() {
   if (dumps_.escalate(stall->dump)) {
     reports_.request();
   }
+}
+
+// The calls of both sources, NCCL's ledger and torch.distributed, in one file.
+model::CollectiveFacts Supervisor::save_calls(const std::string& directory) {
+  model::CollectiveFacts calls = timing_.save(directory);
+  python_.add_calls(calls);
+  if (!calls.empty()) {
+    storage_.replace(fmt::format("{}/{}", directory, model::kCollectivesFile), to_json(calls).dump(1));
+  }
+  return calls;
 }
 
 void Supervisor::drain_logs(std::function<void()> done) {

@@ -22,6 +22,7 @@
 #include "launcher/supervise/control_api.h"
 #include "launcher/supervise/crash_handler.h"
 #include "launcher/supervise/listeners.h"
+#include "launcher/supervise/python_reports.h"
 #include "launcher/supervise/report_runner.h"
 #include "launcher/supervise/signal_handler.h"
 #include "launcher/supervise/verdict_handler.h"
@@ -74,6 +75,7 @@ class Supervisor {
   void process_died(const TrackedProcess& p, base::WaitStatus status, bool failed);
   void stall_raised(base::Rank longest);
   void stall_escalated();
+  model::CollectiveFacts save_calls(const std::string& directory);
   void drain_logs(std::function<void()> done);
   void record_end();
   LiveStatus live_status();
@@ -96,6 +98,7 @@ class Supervisor {
   ReportRunner reports_;
   std::optional<LogRelay> relay_;
   NoticeServer notices_;
+  PythonReports python_;
   Reaper reaper_;
   JobEnding ending_;
   Watcher watcher_;

@@ -176,11 +176,7 @@ model::CollectiveFacts TimingService::save(const std::string& directory) {
   const std::vector<RankTiming> ranks = timing_of_ranks();
   const base::MonoNs now = parts_.loop.now();
   parts_.storage.replace(directory + "/timing.json", timing_json(ranks, now).dump(1));
-  model::CollectiveFacts calls = collective_facts(ranks, now);
-  if (!calls.empty()) {
-    parts_.storage.replace(fmt::format("{}/{}", directory, model::kCollectivesFile), to_json(calls).dump(1));
-  }
-  return calls;
+  return collective_facts(ranks, now);
 }
 
 std::vector<RankTiming> TimingService::timing_of_ranks() {

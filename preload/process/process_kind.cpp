@@ -26,14 +26,8 @@ bool has_python() {
 }
 
 bool is_wrapper() {
-  char path[4096];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
-  if (length <= 0) {
-    return false;
-  }
-  path[length] = '\0';
-  const char* slash = strrchr(path, '/');
-  const char* name = slash == nullptr ? path : slash + 1;
+  ProgramPath path;
+  const char* name = program_name(path);
   for (const char* wrapper : kWrappers) {
     if (strcmp(name, wrapper) == 0) {
       return true;
@@ -43,6 +37,13 @@ bool is_wrapper() {
 }
 
 }  // namespace
+
+const char* program_name(ProgramPath& path) {
+  const ssize_t length = readlink("/proc/self/exe", path.text, sizeof(path.text) - 1);
+  path.text[length > 0 ? length : 0] = '\0';
+  const char* slash = strrchr(path.text, '/');
+  return slash == nullptr ? path.text : slash + 1;
+}
 
 ProcessKind classify_this_process() {
   if (is_wrapper()) {

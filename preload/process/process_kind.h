@@ -14,4 +14,10 @@ enum class ProcessKind : uint8_t {
 
 ProcessKind classify_this_process();
 
+struct ProgramPath {
+  char text[4096];
+};
+// The last component of the running program's path, which is put into `path`; empty if it cannot be read.
+const char* program_name(ProgramPath& path);
+
 }  // namespace xpurun::preload

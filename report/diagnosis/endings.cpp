@@ -1,5 +1,7 @@
 #include "report/diagnosis/endings.h"
 
+#include "report/diagnosis/exceptions.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +19,20 @@ namespace {
 
 // Longest time between a notice and the death it announced: the crash wait and a core dump.
 constexpr double kNoticeToDeathSeconds = 120;
+
+// A death is seen when the event loop comes to it, an exception bears the time of its own clock. A death seen
+// this long after an exception was heard of may have come before, and been its reason.
+constexpr double kBlurSeconds = 0.1;
+constexpr double kBeforeSeconds = 0.001;
+// A record that claims to be older than this when it is heard has another clock.
+constexpr double kOldestNewsSeconds = 60;
+
+// When Python said so, by the clock of the host; records of all ranks compare.
+double told_at(const model::PythonException& x, const RunManifest& run) {
+  const double wall_s = static_cast<double>(x.wall_ns - run.started_wall_ns) / 1e9;
+  const bool known = x.wall_ns > 0 && run.started_wall_ns > 0;
+  return known ? std::clamp(wall_s, std::max(0.0, x.at_s - kOldestNewsSeconds), x.at_s) : x.at_s;
+}
 
 bool is_synchronous(int signal) {
   return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL || signal == SIGABRT;
@@ -83,7 +99,34 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const RunMan
   if (e.cause.empty() || p.death.follower) {
     e.cause = p.death.cause_hint;
   }
+  e.exception = last_word(run, p);
+  if (e.exception != nullptr) {
+    e.at_s = p.death.happened ? std::min(e.at_s, told_at(*e.exception, run)) : told_at(*e.exception, run);
+  }
+  if (e.raised()) {
+    // Dying takes a while: destructors, a crash in them, or a signal from a launcher that had enough of
+    // waiting.
+    e.follower = false;
+    e.cause.clear();
+  }
   return e;
+}
+
+// Ranks that ended without a word: the connections that broke with them made others raise an exception.
+void put_silent_deaths_first(std::vector<Ending>& endings) {
+  for (Ending& e : endings) {
+    const bool silent = e.process->role == model::ProcessRole::rank && e.dead && e.notice == nullptr &&
+                        e.exception == nullptr && !e.follower;
+    if (!silent) {
+      continue;
+    }
+    const double seen_s = e.at_s;
+    for (const Ending& x : endings) {
+      if (x.raised() && x.exception->at_s >= seen_s - kBlurSeconds && x.at_s <= e.at_s) {
+        e.at_s = x.at_s - kBeforeSeconds;
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -94,6 +137,9 @@ std::string signal_name(int signal) {
 }
 
 std::string how_it_ended(const Ending& e, size_t processes) {
+  if (e.raised()) {
+    return raised_words(*e.exception);
+  }
   if (!e.known) {
     return "ended (its status could not be read)";
   }
@@ -123,6 +169,7 @@ std::vector<Ending> endings_of(const RunManifest& run) {
       out.push_back(ending_of(p, notice, run));
     }
   }
+  put_silent_deaths_first(out);
   std::stable_sort(out.begin(), out.end(), [](const Ending& a, const Ending& b) {
     if (a.at_s != b.at_s) {
       return a.at_s < b.at_s;

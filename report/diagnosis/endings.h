@@ -18,8 +18,12 @@ struct Ending {
   int signal = 0;      // 0: it exited
   int exit_code = -1;
   bool follower = false;  // explained by an earlier event
-  std::string cause;      // what explains it, or who sent the signal; may be empty
+  // What its Python said last: the exception that ended the main thread, else the call that gave the exit
+  // code.
+  const model::PythonException* exception = nullptr;
+  std::string cause;  // what explains it, or who sent the signal; may be empty
 
+  bool raised() const { return exception != nullptr && exception->kind == model::ExceptionKind::raised; }
   bool failed() const { return !known || signal != 0 || exit_code != 0; }
 };
 
@@ -29,8 +33,8 @@ std::vector<Ending> endings_of(const model::RunManifest& run);
 // "SIGSEGV"; "signal 99" for one without a name.
 std::string signal_name(int signal);
 
-// "died of SIGSEGV", "was killed by SIGKILL", "exited with status 1", "ended, its status is unknown"; of
-// several processes "were killed by SIGKILL".
+// "raised KeyError: 'label' at data.py:21 (in collate)", "died of SIGSEGV", "was killed by SIGKILL", "exited
+// with status 1", "ended, its status is unknown"; of several processes "were killed by SIGKILL".
 std::string how_it_ended(const Ending& e, size_t processes = 1);
 
 bool is_launcher(const model::ProcessRecord& p, const model::RunManifest& run);

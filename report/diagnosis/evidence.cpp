@@ -1,6 +1,7 @@
 // The lines under the sentence: what every rank was doing, who ended when, how good the dump is.
 #include "common/base/strings.h"
 #include "report/diagnosis/call_words.h"
+#include "report/diagnosis/exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
@@ -22,6 +23,7 @@ namespace {
 constexpr size_t kMostEndings = 4;  // groups of deaths
 constexpr size_t kMostClasses = 5;
 constexpr size_t kMostHelpers = 2;
+constexpr size_t kMostThreads = 3;  // that ended with an exception
 
 std::string doing(const RankView& v) {
   switch (v.state) {
@@ -138,6 +140,24 @@ void add_helpers(const Scene& scene, const Verdict& verdict, std::vector<std::st
   }
 }
 
+// The traceback of what ended the culprit, and exceptions of other threads, which may be why a rank waits.
+void add_exceptions(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
+  for (const Ending& e : scene.endings) {
+    if (e.raised() && e.process->pid == verdict.pid && verdict.kind == VerdictKind::exception) {
+      add_traceback(*e.exception, out);
+    }
+  }
+  size_t shown = 0;
+  for (const model::PythonException& x : scene.facts.run.exceptions) {
+    const bool concerns = x.rank != base::kNoRank ? verdict.ranks.contains(x.rank) : x.pid == verdict.pid;
+    if (concerns && x.kind == model::ExceptionKind::thread && shown++ < kMostThreads) {
+      out.push_back(fmt::format("at {:.2f} s: thread {} of {} {}", x.at_s, base::sanitize(x.thread),
+                                x.rank != base::kNoRank ? rank_words({x.rank}) : fmt::format("pid {}", x.pid),
+                                raised_words(x)));
+    }
+  }
+}
+
 std::string how_with_cause(const Ending& e, size_t processes) {
   const std::string how = how_it_ended(e, processes);
   return e.cause.empty() ? how : fmt::format("{} ({})", how, e.cause);
@@ -239,7 +259,9 @@ void add_earlier_attempts(const Scene& scene, std::vector<std::string>& out) {
 
 void add_evidence(const Scene& scene, Verdict& verdict) {
   std::vector<std::string>& out = verdict.evidence;
-  if (verdict.kind == VerdictKind::crash || verdict.kind == VerdictKind::exit) {
+  add_exceptions(scene, verdict, out);
+  if (verdict.kind == VerdictKind::crash || verdict.kind == VerdictKind::exit ||
+      verdict.kind == VerdictKind::exception) {
     add_endings(scene, out);
   }
   for (std::string& line : call_evidence(verdict.collective)) {

@@ -1,6 +1,7 @@
 // Verdicts of kind crash and exit: who failed first. What follows from it (the launcher's SIGTERMs, peers
 // whose connections broke) is told as consequence.
 #include "common/base/strings.h"
+#include "report/diagnosis/exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
@@ -53,6 +54,9 @@ const ThreadStack* crashed_thread(const Scene& scene, const Ending& e) {
 }
 
 CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
+  if (e.exception != nullptr) {
+    return place_of(*e.exception);
+  }
   const ThreadStack* t = crashed_thread(scene, e);
   return t != nullptr ? place_of(crash_frames(*t)) : CodeLocation{};
 }
@@ -90,7 +94,9 @@ Verdict begin(const Scene& scene, const Ending& e, std::string_view id) {
   const RunManifest& run = scene.facts.run;
   Verdict v;
   v.id = id;
-  v.kind = e.signal != 0 ? model::VerdictKind::crash : model::VerdictKind::exit;
+  v.kind = e.raised()      ? model::VerdictKind::exception
+           : e.signal != 0 ? model::VerdictKind::crash
+                           : model::VerdictKind::exit;
   v.level = model::VerdictLevel::confirmed;
   v.confidence = Confidence::high;
   v.state = e.process->role == model::ProcessRole::rank ? RankState::dead : RankState::none;
@@ -132,6 +138,9 @@ std::string_view id_alone(const Ending& e) {
   if (!e.known) {
     return kExitUnknown;
   }
+  if (e.raised()) {
+    return kExitException;
+  }
   if (e.signal == 0) {
     return kExitError;
   }
@@ -162,10 +171,19 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   }
 }
 
+void say_exception(const Scene& scene, const Ending& e, Verdict& v) {
+  v.id = e.process->role == model::ProcessRole::rank ? id_alone(e) : kExitLauncher;
+  say(v, fmt::format("{} {} after {}{}", subject(scene, e), how_it_ended(e), seconds_words(e.at_s),
+                     consequence(scene, e, v)));
+  v.next.text = advice_on(*e.exception);
+}
+
 void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank || !e.known ? id_alone(e) : kExitLauncher;
   v.confidence = e.known ? Confidence::high : Confidence::low;
-  say(v, fmt::format("{} {} after {}{}", subject(scene, e), how_it_ended(e), seconds_words(e.at_s),
+  // The call that ended the process says more than its status.
+  const std::string how = e.exception != nullptr ? exit_words(*e.exception) : how_it_ended(e);
+  say(v, fmt::format("{} {} after {}{}", subject(scene, e), how, seconds_words(e.at_s),
                      consequence(scene, e, v)));
   v.next.text = e.process->role == model::ProcessRole::rank
                     ? fmt::format("read the end of rank {}'s log for the first error", e.process->rank)
@@ -174,7 +192,9 @@ void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
 
 Verdict verdict_of(const Scene& scene, const Ending& e) {
   Verdict v = begin(scene, e, "");
-  if (e.signal != 0) {
+  if (e.raised()) {
+    say_exception(scene, e, v);
+  } else if (e.signal != 0) {
     say_signal(scene, e, v);
   } else {
     say_exit(scene, e, v);
@@ -187,7 +207,8 @@ RankSet at_the_same_moment(const Scene& scene, const Ending& root) {
   RankSet out;
   for (const Ending& e : scene.endings) {
     if (e.process->role == model::ProcessRole::rank && !e.follower && e.failed() && e.signal == root.signal &&
-        e.exit_code == root.exit_code && e.at_s <= root.at_s + kSameMomentSeconds) {
+        e.exit_code == root.exit_code && is_alike(e.exception, root.exception) &&
+        e.at_s <= root.at_s + kSameMomentSeconds) {
       out.insert(e.process->rank);
     }
   }
@@ -208,7 +229,7 @@ const Ending* first_launcher_failure(const Scene& scene) {
 // A rank left with status 0 while the others were in the middle of it; their failure is the consequence.
 std::optional<Verdict> left_early(const Scene& scene) {
   const Ending* failure = scene.root_failure();
-  if (failure == nullptr || (failure->signal != 0 && failure->signal != SIGABRT)) {
+  if (failure == nullptr || (failure->signal != 0 && failure->signal != SIGABRT && !failure->raised())) {
     return std::nullopt;
   }
   const auto ranks = current_ranks(scene.facts.run);

@@ -36,6 +36,7 @@ inline constexpr std::string_view kCrashLauncher = "crash.launcher";
 inline constexpr std::string_view kCrashMismatch = "crash.mismatch";
 inline constexpr std::string_view kExitMismatch = "exit.mismatch";
 inline constexpr std::string_view kExitError = "exit.error";
+inline constexpr std::string_view kExitException = "exit.exception";
 inline constexpr std::string_view kExitLeftEarly = "exit.left_early";
 inline constexpr std::string_view kExitLauncher = "exit.launcher";
 inline constexpr std::string_view kExitUnknown = "exit.unknown";
@@ -51,7 +52,7 @@ inline constexpr std::array kVerdictIds = {
     kHangP2p,      kHangNotEntered,   kHangNotLaunched,  kHangQueued,       kHangNotFinished,
     kHangKernel,   kHangNetwork,      kCrashMismatch,    kExitMismatch,     kHangLeftEarly,
     kHangSilent,   kHangMismatch,     kHangAllWaiting,   kHangLongCall,     kHangUnknown,
-    kCrashSignal,  kCrashKilled,      kCrashLauncher,    kExitError,        kExitLeftEarly,
+    kCrashSignal,  kCrashKilled,      kCrashLauncher,    kExitError,        kExitException,  kExitLeftEarly,
     kExitLauncher, kExitUnknown,      kExitNotStarted,   kInterrupted,      kInterruptedHung,
     kNoneFinished, kRunning,
 };

@@ -24,6 +24,23 @@ constexpr size_t kListAll = 64;
 // Names of C++ templates can be longer than a page.
 constexpr size_t kLongestName = 240;
 constexpr size_t kLongestTitle = 26;
+constexpr size_t kMostTracebacks = 8;
+
+std::string_view title_of(model::ExceptionKind kind) {
+  switch (kind) {
+    case model::ExceptionKind::raised:
+      return "exception";
+    case model::ExceptionKind::thread:
+      return "exception that ended a thread";
+    case model::ExceptionKind::unraisable:
+      return "exception that could only be printed";
+    case model::ExceptionKind::sys_exit:
+      return "call of sys.exit";
+    case model::ExceptionKind::os_exit:
+      return "call of os._exit";
+  }
+  return "";
+}
 
 // "29, 68, 107, …": a browser breaks lines at spaces only.
 std::string spaced(const std::string& ranks) {
@@ -260,7 +277,37 @@ void put_text(data& to, const std::string& name, const std::string& text) {
   to.set(name, text.empty() ? data(false) : data(text));
 }
 
+namespace {
+
+// Tracebacks of the culprits, and of every other process if there is no culprit.
+void put_tracebacks(data& page, const RunReport& report) {
+  data list{data::type::list};
+  size_t shown = 0;
+  size_t all = 0;
+  for (const model::PythonException& x : report.run.exceptions) {
+    const bool concerns =
+        report.verdict.ranks.empty() || report.verdict.ranks.contains(x.rank) || x.pid == report.verdict.pid;
+    if (!concerns || x.chain.empty() || ++all > kMostTracebacks) {
+      continue;
+    }
+    ++shown;
+    data d;
+    const std::string who =
+        x.rank != base::kNoRank ? fmt::format("Rank {}", x.rank) : fmt::format("Process {}", x.pid);
+    d.set("title", fmt::format("{}, thread {}, at {:.2f} s", who, base::sanitize(x.thread), x.at_s));
+    d.set("word", std::string(title_of(x.kind)));
+    d.set("text", base::sanitize_lines(model::traceback_text(x)));
+    list.push_back(d);
+  }
+  put_list(page, "tracebacks", list);
+  put_text(page, "tracebacks_cut",
+           all > shown ? fmt::format("{} more are in run.json.", all - shown) : std::string());
+}
+
+}  // namespace
+
 void put_tables(data& page, const RunReport& report, const PageLimits& limits) {
+  put_tracebacks(page, report);
   put_calls(page, report, limits);
   data findings{data::type::list};
   for (const Finding& f : report.findings) {

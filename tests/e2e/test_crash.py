@@ -42,8 +42,15 @@ class Crash(xpurun_test.Case):
 
     def test_exception(self):
         result, verdict = self.job("raise")
-        self.assertIn(verdict["kind"], ("exit", "exception"))
+        self.assertEqual((verdict["kind"], verdict["id"], verdict["exit_code"]), ("exception", "exit.exception", 1))
         self.assertEqual(result.returncode, 1)
+        self.assertIn("rank 2 (host", verdict["sentence"])
+        self.assertRegex(verdict["sentence"], r"raised \w+(: .*)? at ddp_job\.py:\d+ \(in \w+\)")
+        self.assertTrue(verdict["where"]["file"].endswith("/ddp_job.py"))
+        run = self.manifest()
+        mine = [x for x in run["exceptions"] if x["rank"] == 2]
+        self.assertEqual([x["kind"] for x in mine], ["raised"])
+        self.assertEqual(mine[0]["chain"][0]["frames"][-1]["line"], verdict["where"]["line"])
 
     def test_left_early_and_the_peers_fail_for_it(self):
         _, verdict = self.job("exit0-closed")

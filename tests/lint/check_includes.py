@@ -99,7 +99,8 @@ PRELOAD_SYSTEM = re.compile(
     r"^(atomic|type_traits|cstdint|cstddef)$|^(cuda|cublas|nccl)"
 )
 # Templates over JSON, for the .cpp files of their own room.
-IMPLEMENTATION_HEADERS = {"common/model/json_visitors.h", "common/model/verdict_fields.h"}
+IMPLEMENTATION_HEADERS = {"common/model/exception_fields.h", "common/model/json_visitors.h",
+                          "common/model/verdict_fields.h"}
 HEAVY = re.compile(r"^(nlohmann/json\.hpp|boost/|spdlog/|kainjow/|libunwind|xxhash|zstd\.h|zlib\.h)")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)

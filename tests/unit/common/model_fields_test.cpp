@@ -50,11 +50,11 @@ class Filler {
   std::string text_for(const std::string& key) {
     // Members with a closed vocabulary or a special format.
     static const std::map<std::string, std::string> kSpecial = {
-        {"role", "worker"},          {"outcome", "hang"},      {"why", "crash"},     {"status", "partial"},
-        {"gil", "dropping"},         {"motion", "stuck"},      {"state", "T"},       {"address", "0x1234"},
-        {"pc", "0x7f0011223344"},    {"offset", "0x88"},       {"kind", "kernel"},   {"life", "working"},
-        {"helper_life", "stirring"}, {"outside", "polling"},   {"stage", "started"}, {"source", "torch"},
-        {"level", "suspected"},      {"confidence", "medium"},
+        {"role", "worker"},          {"outcome", "hang"},      {"why", "crash"},       {"status", "partial"},
+        {"gil", "dropping"},         {"motion", "stuck"},      {"state", "T"},         {"address", "0x1234"},
+        {"pc", "0x7f0011223344"},    {"offset", "0x88"},       {"kind", "kernel"},     {"life", "working"},
+        {"helper_life", "stirring"}, {"outside", "polling"},   {"stage", "started"},   {"source", "torch"},
+        {"level", "suspected"},      {"confidence", "medium"}, {"relation", "member"},
     };
     const auto special = kSpecial.find(key);
     return special != kSpecial.end() ? special->second : "text " + std::to_string(next_++);
@@ -90,6 +90,9 @@ TEST_CASE("every field of run.json survives writing and reading") {
   r.options.push_back({});
   r.processes.push_back({.cmdline = {"python"}, .death = {.happened = true}});
   r.crashes.push_back({.address = 1});
+  r.exceptions.push_back(
+      {.code = 1,
+       .chain = {{.relation = Relation::cause, .type = "x", .frames = {{.source = "x"}}, .left_out = 1}}});
   r.verdict.signal = 1;
   r.verdict.exit_code = 1;
   r.verdict.ranks = RankSet{1};
@@ -112,6 +115,7 @@ TEST_CASE("every field of run.json survives writing and reading") {
     (*verdict)["next"] =
         (*verdict)["next_text"].get<std::string>() + ": " + (*verdict)["next_command"].get<std::string>();
   }
+  j["exceptions"][0]["kind"] = "unraisable";
   check_round_trip(j, run_manifest_from_json);
 }
 

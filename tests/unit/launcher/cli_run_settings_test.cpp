@@ -41,7 +41,7 @@ TEST_CASE("without settings every option has the default of the table") {
   CHECK(o.status == ShowStatus::automatic);
   CHECK(o.verbosity == 0);
   CHECK(o.preload);
-  CHECK(o.timing == Timing::off);
+  CHECK(o.timing == Timing::light);
   CHECK(o.nccl_profiler == NcclProfiler::automatic);
   CHECK(o.overhead_budget == doctest::Approx(0.001));
   CHECK(o.metrics_port == 0);

@@ -67,8 +67,8 @@ TEST_CASE("the level of timing is set and reset") {
   CHECK(s.timing.level() == wire::Level::full);
   CHECK(s.ask({{"cmd", "timing"}, {"level", "fast"}})["code"] == "bad_request");
   CHECK(s.ask({{"cmd", "timing"}})["code"] == "bad_request");
-  CHECK(s.ask({{"cmd", "reset"}}) == json{{"ok", true}, {"level", "off"}});
-  CHECK(s.timing.level() == wire::Level::off);
+  CHECK(s.ask({{"cmd", "reset"}}) == json{{"ok", true}, {"level", "light"}});
+  CHECK(s.timing.level() == wire::Level::light);
 }
 
 TEST_CASE("one trace at a time") {

@@ -1,0 +1,214 @@
+#include "launcher/collect/python_segments.h"
+
+#include "common/base/strings.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+using model::CallStage;
+using model::CollectiveCall;
+using model::Communicator;
+using wire::PythonSegment;
+using wire::TorchCall;
+using wire::TorchGroup;
+
+namespace {
+
+constexpr uint32_t kMostRanks = 1 << 20;
+// Copies of an entry until two counters are the same before and after; the last one is taken as it is.
+constexpr int kCopies = 3;
+// So many segments before the oldest is given up: a job may restart its ranks for days.
+constexpr size_t kCrowd = 1024;
+
+std::string_view bytes_at(const PythonSegment& memory, wire::TextRef ref) {
+  uint32_t length = 0;
+  if (ref == 0 || ref > wire::kTorchTextBytes - sizeof length) {
+    return {};
+  }
+  std::memcpy(&length, memory.text + ref, sizeof length);
+  const size_t begin = ref + sizeof length;
+  if (length > wire::kTorchTextBytes - begin) {
+    return {};
+  }
+  return {reinterpret_cast<const char*>(memory.text) + begin, length};
+}
+
+std::string text_at(const PythonSegment& memory, wire::TextRef ref) {
+  return base::sanitize(bytes_at(memory, ref));
+}
+
+TorchGroup copy_of(const TorchGroup& shared) {
+  TorchGroup copy;
+  for (int i = 0; i < kCopies; ++i) {
+    std::memcpy(&copy, &shared, sizeof copy);
+    TorchGroup again;
+    std::memcpy(&again, &shared, sizeof again);
+    if (std::memcmp(&copy, &again, sizeof copy) == 0) {
+      break;
+    }
+  }
+  return copy;
+}
+
+// Backends whose calls return when the operation has ended; a call of NCCL's returns once it is queued.
+bool is_blocking(std::string_view backend) {
+  return backend == "gloo" || backend == "mpi";
+}
+
+CollectiveCall call_of(const PythonSegment& memory, const TorchCall& c, bool blocking, base::MonoNs now) {
+  CollectiveCall out;
+  out.sequence = c.sequence;
+  out.op = text_at(memory, c.op);
+  out.reduce = text_at(memory, c.reduce);
+  out.count = c.count;
+  out.dtype = text_at(memory, c.dtype);
+  out.root = std::max(c.root, -1);
+  out.peer = std::max(c.peer, -1);
+  const bool asynchronous = (c.flags & wire::kTorchAsync) != 0;
+  out.stage = c.left_ns == 0              ? CallStage::called
+              : blocking && !asynchronous ? CallStage::done
+                                          : CallStage::launched;
+  const auto called = static_cast<base::MonoNs>(c.called_ns);
+  out.age_s = called > 0 && called <= now ? base::ns_to_s(now - called) : -1;
+  out.where = {.function = text_at(memory, c.function),
+               .file = text_at(memory, c.file),
+               .line = static_cast<int>(std::min<uint32_t>(c.line, INT32_MAX))};
+  return out;
+}
+
+std::vector<base::Rank> members_of(const PythonSegment& memory, const TorchGroup& group) {
+  const std::string_view bytes = bytes_at(memory, group.members);
+  if (group.size > kMostRanks || bytes.size() != size_t{group.size} * sizeof(int32_t)) {
+    return {};
+  }
+  std::vector<base::Rank> out(group.size);
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+// Those that have not returned, and asynchronous ones with nothing after them: whether these have ended, the
+// program learns from their handles, and nobody else does.
+std::vector<CollectiveCall> unfinished(const PythonSegment& memory, const TorchGroup& group,
+                                       base::MonoNs now) {
+  std::vector<CollectiveCall> out;
+  const uint64_t known = std::min<uint64_t>(group.point_to_point, wire::kTorchPointToPoint);
+  bool newest = true;
+  for (uint64_t back = 1; back <= known; ++back) {
+    const TorchCall& c = group.others[(group.point_to_point - back) % wire::kTorchPointToPoint];
+    const bool has_left = c.left_ns != 0;
+    newest = newest && (!has_left || (c.flags & wire::kTorchAsync) != 0);
+    if (!has_left || newest) {
+      out.push_back(call_of(memory, c, false, now));
+    }
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+Communicator communicator_of(const PythonSegment& memory, const TorchGroup& group, base::MonoNs now) {
+  Communicator out;
+  out.source = model::CallSource::torch;
+  out.id = text_at(memory, group.id);
+  out.name = text_at(memory, group.name);
+  out.rank = std::max(group.rank, -1);
+  out.size = static_cast<int>(std::min<uint32_t>(group.size, kMostRanks));
+  out.members = members_of(memory, group);
+  const bool blocking = is_blocking(text_at(memory, group.backend));
+  out.called = group.called;
+  out.launched = std::min(group.left, group.called);
+  out.done_known = blocking && group.has_async == 0;
+  out.started = out.done_known ? out.launched : 0;
+  out.done = out.started;
+  out.comparable = !out.id.empty();
+  const uint64_t known = std::min<uint64_t>(group.called, wire::kTorchCollectives);
+  for (uint64_t back = known; back > 0; --back) {
+    const uint64_t sequence = group.called - back + 1;
+    const TorchCall& c = group.collectives[sequence % wire::kTorchCollectives];
+    if (c.sequence == sequence) {
+      out.calls.push_back(call_of(memory, c, blocking, now));
+    }
+  }
+  out.point_to_point = unfinished(memory, group, now);
+  return out;
+}
+
+}  // namespace
+
+void PythonSegments::Unmap::operator()(PythonSegment* memory) const {
+  ::munmap(memory, sizeof *memory);
+}
+
+base::Result<int> PythonSegments::attach(base::Pid pid) {
+  base::UniqueFd fd(::memfd_create("xpurun-python", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd || ::ftruncate(fd.get(), sizeof(PythonSegment)) != 0) {
+    return base::fail_errno("cannot make memory to share with Python");
+  }
+  // A process that shrank it would kill us with SIGBUS.
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return base::fail_errno("cannot seal the memory shared with Python");
+  }
+  void* mapped = ::mmap(nullptr, sizeof(PythonSegment), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (mapped == MAP_FAILED) {
+    return base::fail_errno("cannot map the memory shared with Python");
+  }
+  // Zero pages are what a segment begins as.
+  auto* memory = static_cast<PythonSegment*>(mapped);
+  memory->magic = wire::kPythonSegmentMagic;
+  memory->version = wire::kPythonSegmentVersion;
+  memory->bytes = sizeof(PythonSegment);
+  Segment segment{
+      .fd = std::move(fd), .memory = std::unique_ptr<PythonSegment, Unmap>(memory), .number = ++attached_};
+  if (segments_.size() >= kCrowd) {
+    segments_.erase(std::min_element(segments_.begin(), segments_.end(), [](const auto& a, const auto& b) {
+      return a.second.number < b.second.number;
+    }));
+  }
+  return segments_.insert_or_assign(pid, std::move(segment)).first->second.fd.get();
+}
+
+void PythonSegments::sent(base::Pid pid) {
+  if (const auto it = segments_.find(pid); it != segments_.end()) {
+    it->second.fd.reset();
+  }
+}
+
+std::vector<base::Pid> PythonSegments::pids() const {
+  std::vector<base::Pid> out;
+  for (const auto& [pid, segment] : segments_) {
+    out.push_back(pid);
+  }
+  return out;
+}
+
+void PythonSegments::add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank,
+                            base::MonoNs now) const {
+  const auto found = segments_.find(pid);
+  if (found == segments_.end()) {
+    return;
+  }
+  std::vector<Communicator> groups = read_groups(*found->second.memory, now);
+  const auto known = std::find_if(facts.ranks.begin(), facts.ranks.end(),
+                                  [&](const model::RankCollectives& r) { return r.pid == pid; });
+  model::RankCollectives& mine =
+      known != facts.ranks.end() ? *known : facts.ranks.emplace_back(model::RankCollectives{rank, pid, {}});
+  std::move(groups.begin(), groups.end(), std::back_inserter(mine.communicators));
+}
+
+std::vector<Communicator> read_groups(const PythonSegment& memory, base::MonoNs now) {
+  std::vector<Communicator> out;
+  const uint32_t count = std::min(memory.groups, wire::kTorchGroups);
+  for (uint32_t i = 0; i < count; ++i) {
+    const TorchGroup group = copy_of(memory.group[i]);
+    if (group.state == 1) {
+      out.push_back(communicator_of(memory, group, now));
+    }
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,46 @@
+// PythonSegments: the supervisor's side of the memory in which Python's bootstrap records the calls of
+// torch.distributed (common/wire/python_segment.h), of all processes of the job. A segment is made when a
+// process asks for one; it stays readable after the process has died. Event loop's thread only.
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/os/fd.h"
+#include "common/base/result.h"
+#include "common/model/collectives.h"
+#include "common/wire/python_segment.h"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace xpurun::launcher {
+
+class PythonSegments {
+ public:
+  // The descriptor to send; valid until sent(). A process that asks again gets a new segment.
+  base::Result<int> attach(base::Pid pid);
+  void sent(base::Pid pid);
+  std::vector<base::Pid> pids() const;
+
+  // Adds what the process had called at the time `now` to its rank's facts.
+  void add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank, base::MonoNs now) const;
+
+ private:
+  struct Unmap {
+    void operator()(wire::PythonSegment* memory) const;
+  };
+  struct Segment {
+    base::UniqueFd fd;
+    std::unique_ptr<wire::PythonSegment, Unmap> memory;
+    uint64_t number = 0;  // in the order of their making
+  };
+
+  std::map<base::Pid, Segment> segments_;
+  uint64_t attached_ = 0;
+};
+
+// The groups in a segment, which may hold anything.
+std::vector<model::Communicator> read_groups(const wire::PythonSegment& memory, base::MonoNs now);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,58 @@
+#include "launcher/supervise/python_reports.h"
+
+#include "common/base/output/log.h"
+
+#include <nlohmann/json.hpp>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// So many records are kept, so many of them with their tracebacks whole.
+constexpr size_t kMostExceptions = 1000;
+constexpr size_t kMostTracebacks = 32;
+
+}  // namespace
+
+void PythonReports::received(base::Pid pid, std::string_view json) {
+  auto exception = model::exception_from_message(json);
+  std::vector<model::PythonException>& known = parts_.journal.manifest().exceptions;
+  if (!exception || known.size() >= kMostExceptions) {
+    base::log_debug("pid {} reports an exception that is not kept", pid);
+    return;
+  }
+  if (parts_.table.find(pid) == nullptr) {
+    discover_();
+  }
+  const TrackedProcess* p = parts_.table.find(pid);
+  exception->pid = pid;
+  exception->rank = p != nullptr ? p->record.rank : base::kNoRank;
+  exception->at_s = parts_.journal.elapsed_s();
+  if (known.size() >= kMostTracebacks) {
+    model::drop_details(*exception);
+  }
+  base::log_info("pid {} (rank {}) reports {}: {}", pid, exception->rank, name_of(exception->kind),
+                 model::headline(exception->chain.front()));
+  known.push_back(std::move(*exception));
+  parts_.journal.changed();
+}
+
+void PythonReports::attach(base::Pid pid, const std::function<void(int)>& answer) {
+  const auto descriptor = segments_.attach(pid);
+  if (!descriptor) {
+    base::log_warn("the calls of pid {} are not seen: {}", pid, base::to_line(descriptor.error()));
+  }
+  answer(descriptor ? *descriptor : -1);
+  segments_.sent(pid);
+}
+
+void PythonReports::add_calls(model::CollectiveFacts& facts) const {
+  for (const base::Pid pid : segments_.pids()) {
+    const TrackedProcess* p = parts_.table.find(pid);
+    if (p != nullptr && p->record.role == model::ProcessRole::rank) {
+      segments_.add_to(facts, pid, p->record.rank, base::mono_ns());
+    }
+  }
+}
+
+}  // namespace xpurun::launcher

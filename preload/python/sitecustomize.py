@@ -1,0 +1,199 @@
+"""Runs before the program, in every Python of an xpurun job; preload/process/python_bootstrap.cpp has put it here.
+
+It hides every trace of itself, puts hooks where Python says what ends a process, and then imports the user's own
+sitecustomize. The rest (xpurun_exceptions.py, xpurun_torch.py) is read when it is needed: this file is all that a
+healthy program pays for. It works in CPython 3.8 and newer. An error in here switches the hooks off and nothing else.
+"""
+import sys
+
+
+def _start():
+    import os
+    import posix
+
+    here = os.path.dirname(__file__)
+    state = os.environ.pop("XPURUN_PYTHON", None)
+    posix.environ.pop(b"XPURUN_PYTHON", None)
+    if state is None:
+        return
+    # As if we had never been there: sys.path, the caches of it, the environment.
+    while here in sys.path:
+        sys.path.remove(here)
+    sys.path_importer_cache.pop(here, None)
+    before = os.environ.get("PYTHONPATH", "")
+    if before == here or before.startswith(here + ":"):
+        if state[:1] == "s":
+            os.environ["PYTHONPATH"] = before[len(here) + 1:]
+            posix.environ[b"PYTHONPATH"] = os.environb[b"PYTHONPATH"]
+        else:
+            del os.environ["PYTHONPATH"]
+            posix.environ.pop(b"PYTHONPATH", None)
+    run = os.environ.get("XPURUN_RUN", "").split(":", 3)
+    if len(run) == 4 and run[0] == "1":
+        _hook(os, here, {"socket": run[3], "is_rank": state[1:2] == "r", "frames": set()})
+
+
+def _hook(os, here, settings):
+    from _io import open as open_file
+    import _thread
+    import atexit
+
+    hide = _hide
+    parts = {}
+    told = []  # id of the exception told last: no reference, which would keep its frames alive
+
+    def part(name):
+        """The functions of another file beside this one."""
+        if name not in parts:
+            path = here + "/" + name + ".py"
+            with open_file(path, encoding="utf-8") as file:
+                source = file.read()
+            functions = {"__name__": name, "settings": settings}
+            exec(compile(source, path, "exec"), functions)
+            parts[name] = functions
+        return parts[name]
+
+    def tell(kind, value, thread=None):
+        try:
+            if value is None or hasattr(sys, "ps1") or isinstance(value, (SystemExit, KeyboardInterrupt)):
+                return
+            if kind == "raised":
+                if told == [id(value)]:
+                    return
+                told[:] = [id(value)]
+            part("xpurun_exceptions")["tell_exception"](kind, value, thread)
+        except BaseException:
+            pass
+
+    def tell_exit(kind, status):
+        try:
+            caller = sys._getframe(2)
+            # A forked child of multiprocessing always ends so.
+            if kind == "os_exit" and caller.f_globals.get("__name__") == "multiprocessing.popen_fork":
+                return
+            if (status is not None and status != 0) or settings["is_rank"]:
+                part("xpurun_exceptions")["tell_exit"](kind, status, caller)
+        except BaseException:
+            pass
+
+    default_hook = sys.excepthook
+    default_thread_hook = _thread._excepthook
+    default_unraisable_hook = sys.unraisablehook
+    real_exit = sys.exit
+    real_os_exit = os._exit
+
+    frames = settings["frames"]  # code of our wrappers in torch.distributed
+
+    def excepthook(exctype, value, traceback, /):
+        hide(value, frames)
+        tell("raised", value)
+        return default_hook(exctype, value, traceback)
+
+    def thread_excepthook(args, /):
+        hide(args.exc_value, frames)
+        tell("thread", args.exc_value, args.thread)
+        return default_thread_hook(args)
+
+    def unraisablehook(unraisable, /):
+        tell("unraisable", unraisable.exc_value)
+        return default_unraisable_hook(unraisable)
+
+    class Exit:
+        """sys.exit: a class whose __init__ is the builtin, so that no frame of ours is in a SystemExit's traceback."""
+
+        def __new__(cls, *args, **kwargs):
+            if len(args) < 2 and not kwargs:
+                tell_exit("sys_exit", args[0] if args else None)
+            return object.__new__(cls)
+
+        __init__ = real_exit
+
+    def _exit(status):
+        tell_exit("os_exit", status)
+        real_os_exit(status)
+
+    def at_exit():
+        # For programs whose own hook does not call the one before it. At a prompt these variables mean nothing.
+        tell("raised", getattr(sys, "last_exc", None) or getattr(sys, "last_value", None))
+
+    # Programs compare sys.excepthook with sys.__excepthook__ to see whether somebody has replaced it.
+    for new, old in ((excepthook, default_hook), (unraisablehook, default_unraisable_hook),
+                     (thread_excepthook, default_thread_hook), (_exit, real_os_exit), (Exit, real_exit)):
+        for attribute in ("__name__", "__qualname__", "__doc__", "__module__", "__text_signature__"):
+            try:
+                setattr(new, attribute, getattr(old, attribute))
+            except (AttributeError, TypeError):
+                pass
+    if sys.__excepthook__ is sys.excepthook:
+        sys.__excepthook__ = excepthook
+    sys.excepthook = excepthook
+    if sys.__unraisablehook__ is sys.unraisablehook:
+        sys.__unraisablehook__ = unraisablehook
+    sys.unraisablehook = unraisablehook
+    # `threading` takes its hook from here when it is imported, which a .pth file may have done already.
+    _thread._excepthook = thread_excepthook
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        for name in ("excepthook", "__excepthook__"):
+            if getattr(threading, name, None) is default_thread_hook:
+                setattr(threading, name, thread_excepthook)
+    sys.exit = Exit
+    os._exit = _exit
+    posix = sys.modules["posix"]
+    posix._exit = _exit
+    atexit.register(at_exit)
+    _watch_imports(part)
+
+
+def _hide(value, frames):
+    """A traceback that is printed has no frames of ours."""
+    try:
+        waiting = [value] if frames else []
+        seen = set()
+        while waiting:
+            value = waiting.pop()
+            if value is None or id(value) in seen:
+                continue
+            seen.add(id(value))
+            waiting += [value.__cause__, value.__context__]
+            entry = value.__traceback__
+            while entry is not None:
+                while entry.tb_next is not None and entry.tb_next.tb_frame.f_code in frames:
+                    entry.tb_next = entry.tb_next.tb_next
+                entry = entry.tb_next
+    except Exception:
+        pass
+
+
+def _watch_imports(part):
+    """torch.distributed's functions are wrapped when they are imported."""
+
+    class Finder:
+        """Asks the finders behind itself, once, for the one module that it waits for."""
+
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name != "torch.distributed.distributed_c10d":
+                return None
+            try:
+                sys.meta_path.remove(Finder)
+                for finder in sys.meta_path:
+                    find = getattr(finder, "find_spec", None)
+                    spec = find(name, path, target) if find is not None else None
+                    if spec is not None:
+                        part("xpurun_torch")["wrap_when_executed"](spec)
+                        return spec
+            except Exception:
+                pass
+            return None
+
+    sys.meta_path.insert(0, Finder)
+
+
+try:
+    _start()
+except Exception:
+    pass
+# What `import sitecustomize` would have found without us: a module, its own error, or none.
+sys.modules.pop("sitecustomize", None)
+__import__("sitecustomize")

@@ -1,0 +1,224 @@
+"""Tells the supervisor of an exception or of a call that ends the process. Read by sitecustomize.py when needed.
+
+What is told is one message over the supervisor's socket: a notice (common/wire/notice.h) followed by JSON
+(common/model/exception.h). The kernel keeps the message however the process ends; nobody waits for an answer.
+
+Only modules that are built into the interpreter are imported: a json.py or socket.py of the user's must not run here.
+"""
+import sys
+import time
+
+settings = globals()["settings"]  # given by sitecustomize.py
+
+MAGIC = 0x4E525058
+VERSION = 1
+PYTHON_NOTICE = 4
+IS_PYTHON = 1
+MOST_BYTES = 64 * 1024
+MOST_LINKS = 8  # exceptions in a chain
+MOST_SOURCE = 200  # characters of a line
+MOST_LINES = 200000  # of a source file that is read for one of them
+PATIENCE_S = 0.5  # for a socket whose queue is full
+
+SIGNS = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def text_of(value):
+    return "".join(SIGNS.get(c) or (c if c >= " " else "\\u%04x" % ord(c)) for c in value)
+
+
+def to_json(value):
+    if isinstance(value, dict):
+        return "{" + ",".join('"' + key + '":' + to_json(item) for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(to_json, value)) + "]"
+    if isinstance(value, int):
+        return str(int(value))
+    return '"' + text_of(str(value)) + '"'
+
+
+def cut(text, most):
+    """The begin and the end of a long text."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return text[:half] + " [...] " + text[-half:]
+
+
+def name_of(kind):
+    module = kind.__module__
+    return kind.__qualname__ if module in ("builtins", "__main__") else "%s.%s" % (module, kind.__qualname__)
+
+
+def message_of(value):
+    """As a traceback shows it, with the notes of add_note()."""
+    try:
+        text = str(value)
+    except Exception:
+        text = "<exception str() failed>"
+    for note in getattr(value, "__notes__", None) or ():
+        text += "\n" + str(note)
+    return text
+
+
+class Sources:
+    """Lines of source files, each file read once."""
+
+    def __init__(self):
+        self.wanted = {}
+        self.lines = {}
+
+    def want(self, file, line):
+        self.wanted.setdefault(file, set()).add(line)
+
+    def read(self):
+        for file, wanted in self.wanted.items():
+            if file.startswith("<"):
+                continue
+            try:
+                last = min(max(wanted), MOST_LINES)
+                with open(file, encoding="utf-8", errors="replace") as stream:
+                    for number, text in enumerate(stream, 1):
+                        if number in wanted:
+                            self.lines[file, number] = text.strip()[:MOST_SOURCE]
+                        if number >= last:
+                            break
+            except Exception:
+                pass
+
+
+def place_of(code, line):
+    return {"file": code.co_filename, "line": line or 0,
+            "function": getattr(code, "co_qualname", None) or code.co_name}
+
+
+def frames_of(traceback):
+    out = []
+    while traceback is not None:
+        out.append(place_of(traceback.tb_frame.f_code, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return out
+
+
+def callers_of(frame):
+    out = []
+    while frame is not None:
+        out.append(place_of(frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return out[::-1]
+
+
+def chain_of(value):
+    """What was raised first; then what it was raised from or during, and the members of a group."""
+    links = []
+    seen = set()
+    waiting = [("", value)]
+    while waiting and len(links) < MOST_LINKS:
+        relation, value = waiting.pop(0)
+        if value is None or id(value) in seen:
+            continue
+        seen.add(id(value))
+        links.append({"relation": relation, "type": name_of(type(value)), "message": message_of(value),
+                      "frames": frames_of(value.__traceback__)})
+        if value.__cause__ is not None:
+            waiting.append(("cause", value.__cause__))
+        elif value.__context__ is not None and not value.__suppress_context__:
+            waiting.append(("context", value.__context__))
+        for member in getattr(value, "exceptions", None) or () if relation != "member" else ():
+            if isinstance(member, BaseException):
+                waiting.append(("member", member))
+    return links
+
+
+def shortened(links, most_text, most_frames):
+    out = []
+    for link in links:
+        frames = link["frames"]
+        left_out = max(0, len(frames) - most_frames)
+        if left_out:
+            first = most_frames // 2
+            frames = frames[:first] + frames[first + left_out:]
+        out.append({**link, "message": cut(link["message"], most_text), "frames": frames, "left_out": left_out})
+    return out
+
+
+def with_sources(links):
+    sources = Sources()
+    for link in links:
+        for frame in link["frames"]:
+            sources.want(frame["file"], frame["line"])
+    sources.read()
+    for link in links:
+        link["frames"] = [{**f, "source": sources.lines.get((f["file"], f["line"]), "")} for f in link["frames"]]
+    return links
+
+
+def encoded(record, chain):
+    """The record as bytes, with as much of the chain as a message holds."""
+    most_text, most_frames = 16 * 1024, 64
+    while True:
+        links = with_sources(shortened(chain, most_text, most_frames))
+        data = to_json({**record, "chain": links}).encode("utf-8", "replace")
+        if len(data) <= MOST_BYTES or most_frames < 2:
+            return data
+        most_text, most_frames = most_text // 2, most_frames // 2
+        chain = chain[:max(1, len(chain) * 2 // 3)]
+
+
+def send(data):
+    import _socket
+    from posix import getpid
+    header = b"".join((
+        MAGIC.to_bytes(4, sys.byteorder), VERSION.to_bytes(2, sys.byteorder), PYTHON_NOTICE.to_bytes(2, sys.byteorder),
+        IS_PYTHON.to_bytes(4, sys.byteorder), getpid().to_bytes(4, sys.byteorder), bytes(4 * 4), bytes(2 * 8),
+        time.monotonic_ns().to_bytes(8, sys.byteorder), bytes(8)))
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    try:
+        connection.setblocking(False)
+        end = time.monotonic() + PATIENCE_S
+        # Not connected and not sent while the queue is full, as when all ranks end at once.
+        for call, what in ((connection.connect, settings["socket"]), (connection.send, header + data)):
+            while True:
+                try:
+                    call(what)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > end:
+                        return
+                    time.sleep(0.002)
+    finally:
+        connection.close()
+
+
+def record_of(kind, thread):
+    import _thread
+    name = getattr(thread, "name", None)
+    if name is None:
+        name = "MainThread"
+        threading = sys.modules.get("threading")
+        active = getattr(threading, "_active", {}).get(_thread.get_ident())
+        name = getattr(active, "name", name)
+    return {"schema": "xpurun.exception/1", "kind": kind, "thread": cut(name, 200),
+            "tid": getattr(_thread, "get_native_id", int)(), "wall_ns": time.time_ns(), "code": -1}
+
+
+def tell_exception(kind, value, thread):
+    send(encoded(record_of(kind, thread), chain_of(value)))
+
+
+def tell_exit(kind, status, frame):
+    record = record_of(kind, None)
+    if status is None:
+        record["code"] = 0
+    elif isinstance(status, int):
+        record["code"] = int(status) & 0xFF
+    else:
+        record["code"] = 1
+    text = "" if status is None or isinstance(status, int) else message_of(status)
+    link = {"relation": "", "type": "SystemExit", "message": text, "frames": callers_of(frame)}
+    # sys.exit() in an except block: what was being handled is the reason, as in torch.multiprocessing.spawn.
+    handled = sys.exc_info()[1]
+    chain = [link] + ([] if handled is None else chain_of(handled))
+    if handled is not None:
+        chain[1]["relation"] = "context"
+    send(encoded(record, chain))

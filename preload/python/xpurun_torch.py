@@ -1,0 +1,399 @@
+"""Records calls of torch.distributed in memory shared with the supervisor (common/wire/python_segment.h).
+
+Read by sitecustomize.py when torch.distributed.distributed_c10d is imported. Each public function of a collective or a
+point-to-point operation is replaced by a wrapper that notes the call, passes everything through and notes its end.
+Of nested calls only the outermost counts: that is the one that the program made. What fails in here is not noted.
+"""
+import sys
+import time
+
+settings = globals()["settings"]  # given by sitecustomize.py
+
+MAGIC = 0x4E525058
+VERSION = 1
+ATTACH_NOTICE = 5
+IS_PYTHON = 1
+PATIENCE_S = 3
+
+SEGMENT_MAGIC = 0x315950504E525058
+SEGMENT_VERSION = 1
+GROUPS, COLLECTIVES, OTHERS = 64, 8, 16
+CALL_BYTES = 72
+GROUP_AT, GROUP_BYTES = 128, 64 + (COLLECTIVES + OTHERS) * CALL_BYTES
+TEXT_AT, TEXT_BYTES = GROUP_AT + GROUPS * GROUP_BYTES, 256 * 1024
+SEGMENT_BYTES = TEXT_AT + TEXT_BYTES
+ASYNC = 1
+MOST_SITES = 4096
+
+# Name of the function: operation, parameter of the tensor (None: no tensor), parameter of the root or of the peer.
+COLLECTIVE_CALLS = {
+    "all_reduce": ("all_reduce", "tensor", None), "broadcast": ("broadcast", "tensor", "src"),
+    "reduce": ("reduce", "tensor", "dst"), "all_gather": ("all_gather", "tensor", None),
+    "all_gather_into_tensor": ("all_gather", "input_tensor", None),
+    "_all_gather_base": ("all_gather", "input_tensor", None),
+    "gather": ("gather", "tensor", "dst"), "scatter": ("scatter", "tensor", "src"),
+    "reduce_scatter": ("reduce_scatter", "output", None), "reduce_scatter_tensor": ("reduce_scatter", "output", None),
+    "_reduce_scatter_base": ("reduce_scatter", "output", None),
+    "all_to_all_single": ("all_to_all", "input", None), "all_to_all": ("all_to_all", "input_tensor_list", None),
+    "barrier": ("barrier", None, None), "monitored_barrier": ("barrier", None, None),
+    "all_gather_object": ("all_gather_object", None, None), "gather_object": ("gather_object", None, "dst"),
+    "broadcast_object_list": ("broadcast_object_list", None, "src"),
+    "scatter_object_list": ("scatter_object_list", None, "src"),
+}
+POINT_TO_POINT_CALLS = {
+    "send": ("send", "tensor", "dst"), "recv": ("recv", "tensor", "src"),
+    "isend": ("send", "tensor", "dst"), "irecv": ("recv", "tensor", "src"),
+    "send_object_list": ("send_object_list", None, "dst"), "recv_object_list": ("recv_object_list", None, "src"),
+}
+ALWAYS_ASYNC = ("isend", "irecv")  # batch_isend_irecv calls these
+REDUCTIONS = {"SUM": "sum", "PRODUCT": "product", "MIN": "min", "MAX": "max", "AVG": "avg"}
+
+
+def receive_segment():
+    """The memory, or None."""
+    import _socket
+    import mmap
+    import posix
+    header = b"".join((
+        MAGIC.to_bytes(4, sys.byteorder), VERSION.to_bytes(2, sys.byteorder), ATTACH_NOTICE.to_bytes(2, sys.byteorder),
+        IS_PYTHON.to_bytes(4, sys.byteorder), posix.getpid().to_bytes(4, sys.byteorder), bytes(4 * 4), bytes(2 * 8),
+        time.monotonic_ns().to_bytes(8, sys.byteorder), bytes(8)))
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    try:
+        connection.settimeout(PATIENCE_S)
+        connection.connect(settings["socket"])
+        connection.send(header)
+        _, extra, _, _ = connection.recvmsg(1, _socket.CMSG_SPACE(4))
+    finally:
+        connection.close()
+    if not extra:
+        return None
+    descriptor = int.from_bytes(extra[0][2][:4], sys.byteorder)
+    try:
+        memory = mmap.mmap(descriptor, SEGMENT_BYTES)
+    finally:
+        posix.close(descriptor)
+    if memory[:12] != SEGMENT_MAGIC.to_bytes(8, sys.byteorder) + SEGMENT_VERSION.to_bytes(4, sys.byteorder):
+        return None
+    memory[28:32] = posix.getpid().to_bytes(4, sys.byteorder)
+    return memory
+
+
+WRAPPER = """def NAME(*args, **kwargs):
+    is_outermost = not getattr(local, "is_inside", False)
+    noted = None
+    if is_outermost:
+        local.is_inside = True
+        try:
+            noted = enter(args, kwargs, get_frame(1))
+        except Exception:
+            pass
+    try:
+        return function(*args, **kwargs)
+    finally:
+        if is_outermost:
+            local.is_inside = False
+        if noted is not None:
+            leave(noted)
+"""
+WRAPPER_OF_DESTROY = """def NAME(*args, **kwargs):
+    try:
+        return function(*args, **kwargs)
+    finally:
+        try:
+            destroyed(*args, **kwargs)
+        except Exception:
+            pass
+"""
+
+
+class Group:
+    """One process group in the segment."""
+
+    __slots__ = ("at", "rank_of", "called", "others", "with_peer")
+
+    def __init__(self, at, members):
+        self.at = at
+        self.rank_of = {rank: i for i, rank in enumerate(members)}
+        self.called = 0
+        self.others = 0
+        self.with_peer = {}
+
+
+class Recorder:
+    def __init__(self, c10d):
+        import _struct
+        import _thread
+        self.c10d = c10d
+        self.local = _thread._local()
+        self.pack_record = _struct.Struct("=QQQQ40s").pack_into
+        self.pack_tail = _struct.Struct("=IIIiiIIIII").pack
+        self.pack = _struct.pack
+        self.pack_8 = _struct.Struct("=Q").pack_into
+        self.pack_4 = _struct.Struct("=I").pack_into
+        self.pack_group = _struct.Struct("=IiIIIIII").pack_into
+        self.package = c10d.__file__[:-len("distributed/distributed_c10d.py")]
+        self.tails = {}  # of each function: the part of a record that stays the same, by the place of the call
+        self.is_inside_torch = {}  # by code
+        self.reductions = {}
+        for name, word in REDUCTIONS.items():
+            self.reductions[getattr(c10d.ReduceOp, name, None)] = word
+        self.forget()
+
+    def forget(self):
+        """Also in a forked child, whose parent owns the memory."""
+        self.memory = None
+        self.is_off = False
+        self.texts = {}
+        self.text_bytes = 0
+        self.groups = {}  # by id of the process group; None: the default one
+        self.slots = 0
+        self.same_members = {}
+        for tails in self.tails.values():
+            tails.clear()
+
+    def text(self, value):
+        """Puts the text, or bytes, into the segment once."""
+        ref = self.texts.get(value)
+        if ref is None:
+            data = value if isinstance(value, bytes) else value.encode("utf-8", "replace")[:4096]
+            ref = self.text_bytes or 4
+            end = ref + 4 + len(data)
+            if end > TEXT_BYTES:
+                return 0
+            self.pack_4(self.memory, TEXT_AT + ref, len(data))
+            self.memory[TEXT_AT + ref + 4:TEXT_AT + end] = data
+            self.text_bytes = (end + 3) & ~3
+            self.pack_4(self.memory, 20, self.text_bytes)
+            self.texts[value] = ref
+        return ref
+
+    def members_of(self, group):
+        world = getattr(self.c10d, "_world", None)
+        ranks = (world.pg_group_ranks if world is not None else self.c10d._pg_group_ranks)[group]
+        return [rank for rank, _ in sorted(ranks.items(), key=lambda item: item[1])]
+
+    def add_groups(self):
+        """Every group that torch knows and we do not, in the order of their creation."""
+        c10d = self.c10d
+        world = getattr(c10d, "_world", None)
+        names = world.pg_names if world is not None else c10d._pg_names
+        for group, name in list(names.items()):
+            if self.groups.get(id(group)) is not None:
+                continue
+            try:
+                self.groups[id(group)] = self.add_group(group, str(name))
+            except Exception:
+                self.groups[id(group)] = None
+        self.groups[None] = self.groups.get(id(c10d._get_default_group()))
+
+    def add_group(self, group, name):
+        if self.slots >= GROUPS:
+            self.pack_4(self.memory, 24, 1)
+            return None
+        members = self.members_of(group)
+        rank = self.c10d.get_rank(group)
+        if rank < 0:
+            return None
+        data = self.pack("=%di" % len(members), *members)
+        number = self.same_members.get(data, 0)
+        self.same_members[data] = number + 1
+        value = 0xCBF29CE484222325
+        for byte in data:
+            value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+        backend = str(self.c10d.get_backend(group))
+        at = GROUP_AT + self.slots * GROUP_BYTES
+        self.pack_group(self.memory, at, 1, rank, len(members), self.text(data),
+                        self.text("%016x.%d" % (value, number)), self.text(name), self.text(backend), 0)
+        self.slots += 1
+        self.pack_4(self.memory, 16, self.slots)
+        return Group(at, members)
+
+    def destroyed(self, group=None):
+        """Forgets the group, or all of them: another may get the same handle."""
+        entry = self.groups.pop(None if group is None else id(group), None)
+        gone = [entry]
+        if group is None or entry is self.groups.get(None):
+            gone += self.groups.values()
+            self.groups = {}
+        for one in gone:
+            if one is not None:
+                self.pack_4(self.memory, one.at, 2)
+
+    def find_group(self, group, key):
+        if key not in self.groups:
+            if self.memory is None:
+                asked, self.is_off = self.is_off, True  # a refusal, or an error, is final
+                self.memory = None if asked else receive_segment()
+                if self.memory is None:
+                    return None
+            self.add_groups()
+            if key not in self.groups:
+                self.groups[key] = None
+        return self.groups[key]
+
+    def caller_of(self, frame):
+        """The nearest caller outside of torch, else the nearest."""
+        nearest = frame
+        for _ in range(12):
+            if frame is None:
+                break
+            inside = self.is_inside_torch
+            if len(inside) >= MOST_SITES:
+                inside.clear()
+            if not inside.setdefault(frame.f_code, frame.f_code.co_filename.startswith(self.package)):
+                return frame
+            frame = frame.f_back
+        return nearest
+
+    def site_of(self, frame):
+        code = frame.f_code
+        return (self.text(code.co_filename), self.text(getattr(code, "co_qualname", None) or code.co_name),
+                frame.f_lineno or 0)
+
+    def wrap(self, name, function, op, tensor_name, partner_name, is_collective):
+        original = function
+        while hasattr(original, "__wrapped__"):
+            original = original.__wrapped__
+        code = original.__code__
+        names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+
+        def position(parameter):
+            return names.index(parameter) if parameter in names else -1
+
+        tensor_at, partner_at, group_at = position(tensor_name), position(partner_name), position("group")
+        if tensor_at < 0 and tensor_name is not None:
+            # The name has changed between releases of torch; the place has not.
+            tensor_at = 1 if name in ("all_gather", "all_gather_into_tensor", "_all_gather_base", "all_to_all_single",
+                                      "all_to_all") else 0
+        op_at, async_at = position("op"), position("async_op")
+        partner_in_group = None if partner_name is None else "group_" + partner_name
+        in_group_at = position(partner_in_group)
+        always_async = name in ALWAYS_ASYNC
+        local, find_group = self.local, self.find_group
+        pack_record, pack_8, pack_4, now = self.pack_record, self.pack_8, self.pack_4, time.monotonic_ns
+        counter_at = 32 if is_collective else 48
+
+        def tail_of(kind, reduction, partner, flags, frame):
+            """The part of a record that is the same at the next call from the same place."""
+            word = self.reductions.get(reduction if reduction is not None else self.c10d.ReduceOp.SUM)
+            file, function_name, line = self.site_of(frame)
+            return self.pack_tail(
+                self.text(op), self.text(word) if op_at >= 0 and word else 0,
+                0 if kind is None else self.text(str(kind).replace("torch.", "")),
+                partner if is_collective else -1, -1 if is_collective else partner, file, function_name, line, flags, 0)
+
+        index = {parameter: place for place, parameter in enumerate(names)}
+        nothing = (None,) * (len(names) + 1)  # the last one is found by the place -1
+        tails, inside = self.tails.setdefault(name, {}), self.is_inside_torch
+
+        def enter(args, kwargs, frame):
+            values = args + nothing[len(args):]
+            if kwargs:
+                values = list(values)
+                for key, value in kwargs.items():
+                    values[index.get(key, -1)] = value
+                values[-1] = None
+            group = values[group_at]
+            key = None if group is None else id(group)
+            group = self.groups.get(key) or find_group(group, key)
+            if group is None:
+                return None
+            tensor = values[tensor_at]
+            if tensor is None:
+                count = kind = None
+            elif isinstance(tensor, (list, tuple)):
+                count = sum(one.numel() for one in tensor)
+                kind = tensor[0].dtype if tensor else None
+            else:
+                count = tensor.numel()
+                kind = tensor.dtype
+            partner = values[partner_at]
+            if partner_name is None:
+                partner = -1
+            elif partner is not None:
+                partner = group.rank_of.get(partner, -1)
+            else:
+                partner = values[in_group_at]
+                if partner is None:
+                    partner = 0 if is_collective else -1
+            flags = ASYNC if always_async or values[async_at] else 0
+            code = frame.f_code
+            if inside.get(code, True):
+                frame = self.caller_of(frame)
+                code = frame.f_code
+            reduction = values[op_at]
+            try:
+                tail = tails.get((code, frame.f_lasti, kind, reduction, partner, flags))
+            except TypeError:  # a reduction with a factor cannot be hashed
+                reduction = NotImplemented
+                tail = tails.get((code, frame.f_lasti, kind, reduction, partner, flags))
+            if tail is None:
+                if len(tails) >= MOST_SITES:
+                    tails.clear()
+                tail = tail_of(kind, reduction, partner, flags, frame)
+                tails[code, frame.f_lasti, kind, reduction, partner, flags] = tail
+            memory, at = self.memory, group.at
+            if is_collective:
+                group.called = sequence = counter = group.called + 1
+                record = at + 64 + (sequence % COLLECTIVES) * CALL_BYTES
+            else:
+                key = (op, partner)
+                sequence = group.with_peer[key] = group.with_peer.get(key, 0) + 1
+                record = at + 64 + (COLLECTIVES + group.others % OTHERS) * CALL_BYTES
+                group.others = counter = group.others + 1
+            pack_record(memory, record, sequence, now(), 0, count or 0, tail)
+            pack_8(memory, at + counter_at, counter)
+            if flags and is_collective:
+                pack_4(memory, at + 28, 1)
+            return memory, record, at, sequence
+
+        def leave(noted):
+            memory, record, at, sequence = noted
+            pack_8(memory, record + 16, now())
+            if is_collective:
+                pack_8(memory, at + 40, sequence)
+
+        return self.wrapper_of(function, original, WRAPPER, {"local": local, "enter": enter, "leave": leave})
+
+    def wrap_destroy(self, function):
+        return self.wrapper_of(function, function, WRAPPER_OF_DESTROY, {"destroyed": self.destroyed})
+
+    def wrapper_of(self, function, original, source, names):
+        """Stands in torch's file, at the line of the original: so torch.compile and readers of stacks take the wrapper
+        for a part of torch, which it is as far as the program can tell."""
+        line = original.__code__.co_firstlineno - source[:source.index("return function")].count("\n")
+        scope = {"function": function, "get_frame": sys._getframe, "__name__": self.c10d.__name__, **names}
+        text = "\n" * (line - 1) + source.replace("NAME", original.__name__)
+        exec(compile(text, self.c10d.__file__, "exec"), scope)
+        wrapper = scope[original.__name__]
+        settings["frames"].add(wrapper.__code__)
+        return sys.modules["functools"].wraps(function)(wrapper)
+
+
+def wrap_functions(module):
+    import posix
+    recorder = Recorder(module)
+    for calls, is_collective in ((COLLECTIVE_CALLS, True), (POINT_TO_POINT_CALLS, False)):
+        for name, (op, tensor, partner) in calls.items():
+            function = getattr(module, name, None)
+            if function is not None:
+                setattr(module, name, recorder.wrap(name, function, op, tensor, partner, is_collective))
+    module.destroy_process_group = recorder.wrap_destroy(module.destroy_process_group)
+    posix.register_at_fork(after_in_child=recorder.forget)
+
+
+def wrap_when_executed(spec):
+    """`spec` is of torch.distributed.distributed_c10d, whose loader has not run yet."""
+    loader = spec.loader
+    execute = loader.exec_module
+
+    def exec_module(module):
+        del loader.exec_module
+        execute(module)
+        try:
+            wrap_functions(module)
+        except Exception:
+            pass
+
+    loader.exec_module = exec_module

@@ -1,0 +1,174 @@
+#include "report/diagnosis/exceptions.h"
+
+#include "common/base/strings.h"
+#include "report/diagnosis/waits/code_place.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace xpurun::report {
+
+using model::ExceptionKind;
+using model::ExceptionLink;
+using model::PythonException;
+
+namespace {
+
+constexpr size_t kHeadlineColumns = 200;
+constexpr size_t kMostLines = 4;  // of a traceback
+constexpr size_t kColumns = 100;
+// A device-side assert is raised at any later call: the message says so, the place does not matter.
+constexpr std::string_view kDeviceAssert = "CUDA error: device-side assert triggered";
+
+// How a parent says that a child of it has failed: the child's own record tells why.
+constexpr std::array<std::string_view, 3> kOfChildren = {
+    "torch.distributed.elastic.multiprocessing.errors.ChildFailedError",
+    "torch.multiprocessing.spawn.ProcessRaisedException",
+    "torch.multiprocessing.spawn.ProcessExitedException"};
+
+bool is_of_a_child(const PythonException& x) {
+  const std::string& type = x.chain.front().type;
+  return std::find(kOfChildren.begin(), kOfChildren.end(), type) != kOfChildren.end();
+}
+
+// The same number may have been given to another process before or after.
+bool is_of(const PythonException& x, const model::ProcessRecord& p) {
+  return x.pid == p.pid && x.at_s + 60 >= p.seen_s && (!p.death.happened || x.at_s <= p.death.at_s + 5);
+}
+
+bool gave_the_status(const PythonException& x, const model::ProcessRecord& p) {
+  const base::WaitStatus status = p.death.wait_status;
+  return !is_exception(x.kind) && p.death.happened && status.exited() && status.exit_code() == x.code;
+}
+
+model::CodeLocation place_in(const ExceptionLink& link) {
+  std::vector<model::Frame> frames;
+  for (auto it = link.frames.rbegin(); it != link.frames.rend(); ++it) {
+    frames.push_back(
+        {.kind = model::FrameKind::python, .func = it->function, .file = it->file, .line = it->line});
+  }
+  return place_of(frames);
+}
+
+// " at data.py:21 (in collate)" or nothing
+std::string at_place(const model::CodeLocation& where) {
+  if (where.file.empty()) {
+    return "";
+  }
+  const std::string file = base::sanitize(base::base_name(where.file));
+  return fmt::format(" at {}:{} (in {})", file, where.line, base::sanitize(where.function));
+}
+
+std::string memory_words(const model::OutOfMemory& o) {
+  std::vector<std::string> parts;
+  const auto add = [&](const std::optional<uint64_t>& bytes, std::string_view what) {
+    if (bytes) {
+      parts.push_back(fmt::format("{} {}", base::human_size(*bytes), what));
+    }
+  };
+  add(o.asked, "asked for");
+  add(o.free, "free");
+  add(o.total, "in all");
+  add(o.allocated, "allocated by PyTorch");
+  add(o.reserved, "reserved and unused");
+  return base::join(parts, ", ");
+}
+
+std::string short_headline(const ExceptionLink& link) {
+  if (const auto memory = model::out_of_memory(link)) {
+    return fmt::format("{}: CUDA out of memory ({})", base::sanitize(link.type), memory_words(*memory));
+  }
+  return base::elide_middle(model::headline(link), kHeadlineColumns);
+}
+
+}  // namespace
+
+const PythonException* last_word(const model::RunManifest& run, const model::ProcessRecord& process) {
+  const PythonException* call = nullptr;
+  const PythonException* raised = nullptr;
+  for (const PythonException& x : run.exceptions) {
+    if (x.chain.empty() || !is_of(x, process) || is_of_a_child(x)) {
+      continue;
+    }
+    if (x.kind == ExceptionKind::raised) {
+      raised = &x;
+    } else if (gave_the_status(x, process)) {
+      call = &x;
+    }
+  }
+  const bool ended_well = process.death.happened && process.death.wait_status.succeeded();
+  return raised != nullptr && !ended_well ? raised : call;
+}
+
+model::CodeLocation place_of(const PythonException& exception) {
+  return exception.chain.empty() ? model::CodeLocation{} : place_in(exception.chain.front());
+}
+
+std::string raised_words(const PythonException& exception) {
+  return fmt::format("raised {}{}", short_headline(exception.chain.front()), at_place(place_of(exception)));
+}
+
+std::string exit_words(const PythonException& exception) {
+  const ExceptionLink& call = exception.chain.front();
+  const std::string text = base::elide_middle(
+      base::sanitize(base::trim(call.message.substr(0, call.message.find('\n')))), kHeadlineColumns);
+  const std::string argument =
+      call.message.empty() ? std::to_string(exception.code) : fmt::format("'{}'", text);
+  std::string out =
+      fmt::format("called {}({}){}", exception.kind == ExceptionKind::os_exit ? "os._exit" : "sys.exit",
+                  argument, at_place(place_of(exception)));
+  if (exception.chain.size() > 1) {
+    const ExceptionLink& handled = exception.chain[1];
+    out += fmt::format(" while handling {}{}", short_headline(handled), at_place(place_in(handled)));
+  }
+  return out;
+}
+
+std::string advice_on(const PythonException& exception) {
+  const ExceptionLink& link = exception.chain.front();
+  if (const auto memory = model::out_of_memory(link)) {
+    const bool fragmented = memory->reserved && memory->asked && *memory->reserved >= *memory->asked;
+    return fragmented
+               ? "the unused reserved memory would do: try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+               : "use smaller batches, recompute activations, or share the model among more GPUs";
+  }
+  if (link.message.starts_with(kDeviceAssert)) {
+    return "a kernel's assertion failed earlier: run again with CUDA_LAUNCH_BLOCKING=1 for the call that did "
+           "it";
+  }
+  return "read the whole traceback in report.html or run.json";
+}
+
+void add_traceback(const PythonException& exception, std::vector<std::string>& out) {
+  PythonException last = exception;
+  last.chain.resize(1);
+  last.chain.front().message.clear();  // it is in the sentence
+  const std::string text = model::traceback_text(last);
+  auto lines = base::split(base::trim(text), '\n');
+  if (!lines.empty()) {
+    lines.pop_back();  // the type alone
+  }
+  const size_t first = lines.size() > kMostLines ? lines.size() - kMostLines : 0;
+  for (size_t i = first; i < lines.size(); ++i) {
+    out.push_back(base::elide_middle(base::sanitize(lines[i]), kColumns));
+  }
+  for (const ExceptionLink& link : exception.chain) {
+    if (link.relation == model::Relation::cause || link.relation == model::Relation::context) {
+      out.push_back(fmt::format("{} {}{}",
+                                link.relation == model::Relation::cause ? "raised from" : "while handling",
+                                short_headline(link), at_place(place_in(link))));
+      break;
+    }
+  }
+}
+
+bool is_alike(const PythonException* a, const PythonException* b) {
+  if (a == nullptr || b == nullptr) {
+    return a == b;
+  }
+  return a->kind == b->kind && model::headline(a->chain.front()) == model::headline(b->chain.front());
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,145 @@
+"""What Python tells through its bootstrap: exceptions, ends, calls of torch.distributed."""
+
+import json
+import unittest
+
+import xpurun_test
+from xpurun_test import PYTHON
+
+JOB = xpurun_test.SOURCE / "tests" / "e2e" / "jobs" / "gloo_calls.py"
+
+SCRIPT = """
+import os, sys, threading, time
+def collate(batch):
+    return batch["label"]
+def run():
+    if sys.argv[1] == "raise":
+        try:
+            collate({})
+        except KeyError as e:
+            raise ValueError("a bad batch") from e
+    if sys.argv[1] == "thread":
+        thread = threading.Thread(target=collate, args=({},), name="feeder")
+        thread.start()
+        thread.join()
+        sys.exit(5)
+    if sys.argv[1] == "text":
+        sys.exit("no data for <rank>")
+    if sys.argv[1] == "os":
+        os._exit(9)
+    if sys.argv[1] == "memory":
+        raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.15 GiB "
+                           "of which 10.00 MiB is free. Including non-PyTorch memory, this process has 79.10 GiB "
+                           "memory in use. Of the allocated memory 77.00 GiB is allocated by PyTorch, and 500.00 MiB "
+                           "is reserved by PyTorch but unallocated.")
+run()
+"""
+
+
+class Ends(xpurun_test.Case):
+    def job(self, how, *options):
+        path = self.dir / "job.py"
+        path.write_text(SCRIPT)
+        env = self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+        result = self.run_xpurun(*options, "--", PYTHON, path, how, env=env)
+        return result, self.verdict()
+
+    def test_exception(self):
+        result, verdict = self.job("raise")
+        self.assertEqual((verdict["id"], verdict["kind"], result.returncode), ("exit.exception", "exception", 1))
+        self.assertIn("raised ValueError: a bad batch at job.py:10 (in run)", verdict["sentence"])
+        self.assertEqual((verdict["where"]["function"], verdict["where"]["line"]), ("run", 10))
+        self.assertIn("raised from KeyError: 'label' at job.py:4 (in collate)", verdict["evidence"])
+        page = (self.out / "report.html").read_text()
+        self.assertIn("The above exception was the direct cause", page)
+        self.assertIn("return batch[", page)
+
+    def test_exception_of_a_thread_before_an_exit(self):
+        result, verdict = self.job("thread")
+        self.assertEqual((verdict["id"], verdict["exit_code"], result.returncode), ("exit.error", 5, 5))
+        self.assertIn("called sys.exit(5) at job.py:15 (in run)", verdict["sentence"])
+        self.assertTrue([line for line in verdict["evidence"]
+                         if "thread feeder of rank 0 raised KeyError: 'label' at job.py:4 (in collate)" in line],
+                        verdict["evidence"])
+
+    def test_exit_with_a_text(self):
+        result, verdict = self.job("text")
+        self.assertEqual((verdict["kind"], result.returncode), ("exit", 1))
+        self.assertIn("called sys.exit('no data for <rank>') at job.py:17 (in run)", verdict["sentence"])
+        self.assertEqual(verdict["where"]["line"], 17)
+
+    def test_exit_without_python(self):
+        result, verdict = self.job("os")
+        self.assertEqual((verdict["kind"], verdict["exit_code"], result.returncode), ("exit", 9, 9))
+        self.assertIn("called os._exit(9) at job.py:19 (in run)", verdict["sentence"])
+
+    def test_cuda_out_of_memory(self):
+        _, verdict = self.job("memory")
+        self.assertIn("CUDA out of memory (20.0 MiB asked for, 10.0 MiB free, 79.1 GiB in all, 77.0 GiB allocated by "
+                      "PyTorch, 500 MiB reserved and unused)", verdict["sentence"])
+        self.assertIn("expandable_segments", verdict["next"])
+
+    def test_switched_off(self):
+        for options, env in ((["--no-python-hooks"], {}), ([], {"XPURUN_PYTHON_HOOKS": "off"})):
+            path = self.dir / "job.py"
+            path.write_text(SCRIPT)
+            self.out = self.dir / f"run{len(options)}"
+            self.run_xpurun(*options, "--", PYTHON, path, "raise", env=self.env(**env))
+            self.assertEqual((self.verdict()["kind"], self.manifest()["exceptions"]), ("exit", []))
+
+    def test_secrets_are_masked(self):
+        code = "password = 'hunter2hunter2'; raise ValueError('https://u:hunter2hunter2@host/x')"
+        self.run_xpurun("--", PYTHON, "-c", code)
+        exceptions = self.manifest()["exceptions"]
+        self.assertEqual(len(exceptions), 1)
+        self.assertNotIn("hunter2", json.dumps(exceptions))
+
+
+@unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+class Calls(xpurun_test.Case):
+    def facts(self, end):
+        """Per rank {name of the group: communicator} of the dump that the stall caused."""
+        self.run_xpurun("--hang-timeout", 3, "--on-hang", "kill", "--grace", 2, "--",
+                        *xpurun_test.torchrun(self.dir / "log", "--end", end, ranks=2, job=JOB))
+        dump = [d["dir"] for d in self.manifest()["dumps"] if d["why"] == "hang"][0]
+        facts = json.loads((self.out / dump / "collectives.json").read_text())
+        self.assertEqual([r["rank"] for r in facts["ranks"]], [0, 1])
+        return [sorted(r["communicators"], key=lambda c: c["name"]) for r in facts["ranks"]]
+
+    def test_calls_with_their_lines(self):
+        for world, group in self.facts("sleep"):
+            self.assertEqual((world["source"], world["members"], world["size"], group["members"]),
+                             ("torch", [0, 1], 2, [0, 1]))
+            self.assertNotEqual(world["id"], group["id"])
+            calls = {(c["op"], c["reduce"] if "reduce" in c else "", c.get("root"), c["count"], c["dtype"],
+                      c["where"]["line"], c["where"]["function"]) for c in world["calls"] if c["stage"] == "done"}
+            self.assertEqual(calls, {("all_reduce", "sum", None, 5, "float32", 11, "train_step"),
+                                     ("broadcast", "", 1, 5, "float32", 12, "train_step")})
+            self.assertEqual([(c["op"], c["stage"]) for c in group["calls"]], [("all_gather_object", "done")])
+
+    def test_the_one_that_waits(self):
+        ranks = self.facts("sleep")
+        self.assertEqual([r[0]["id"] for r in ranks], [ranks[0][0]["id"]] * 2)
+        self.assertEqual([(r[0]["called"], r[0]["done"], r[0]["done_known"]) for r in ranks],
+                         [(21, 20, True), (20, 20, True)])
+        last = ranks[0][0]["calls"][-1]
+        self.assertEqual((last["sequence"], last["op"], last["stage"], last["where"]["line"]),
+                         (21, "all_reduce", "called", 25))
+
+    def test_mismatched_calls(self):
+        first, second = self.facts("mismatch")
+        calls = [[(c["sequence"], c["op"], c["stage"], c.get("root")) for c in r[1]["calls"]][1:]
+                 for r in (first, second)]
+        self.assertEqual(calls[0], [(2, "reduce", "called", 1)])
+        self.assertEqual(calls[1][0][:2] + calls[1][0][3:], (2, "broadcast", 1))
+        self.assertEqual(first[1]["calls"][-1]["reduce"], "max")
+
+    def test_missing_send(self):
+        first, second = self.facts("recv")
+        self.assertEqual([(c["op"], c["peer"], c["sequence"], c["stage"], c["where"]["line"])
+                          for c in first[0]["point_to_point"]], [("recv", 1, 1, "called", 23)])
+        self.assertNotIn("point_to_point", second[0])
+
+
+if __name__ == "__main__":
+    xpurun_test.main()

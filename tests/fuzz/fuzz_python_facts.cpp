@@ -1,0 +1,66 @@
+// Input: 'e', then a message of Python's bootstrap; or 's', then the bytes of a segment: a third of them
+// texts. What can be read can be shown and written, and what was written reads the same.
+#include "common/model/exception.h"
+#include "common/model/run_manifest.h"
+#include "launcher/collect/python_segments.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+using namespace xpurun;
+using nlohmann::json;
+
+namespace {
+
+void require(bool good) {
+  if (!good) {
+    std::abort();
+  }
+}
+
+void exception(std::string_view text) {
+  auto read = model::exception_from_message(text);
+  if (!read) {
+    return;
+  }
+  require(!read->chain.empty());
+  (void)model::traceback_text(*read);
+  (void)model::headline(read->chain.front());
+  (void)model::out_of_memory(read->chain.front());
+  model::RunManifest run;
+  run.exceptions.push_back(*read);
+  const std::string written = to_json(run).dump(1, ' ', false, json::error_handler_t::replace);
+  const auto again = model::run_manifest_from_json(json::parse(written));
+  require(again && again->exceptions.size() == 1);
+  model::drop_details(*read);
+  require(read->chain.size() == 1);
+}
+
+void segment(const uint8_t* data, size_t size) {
+  static const auto memory = std::make_unique<wire::PythonSegment>();
+  constexpr size_t kHead = 16;  // the supervisor's own part
+  const size_t groups = std::min(size - size / 3, sizeof *memory - kHead);
+  std::memset(memory.get(), 0, sizeof *memory);
+  std::memcpy(reinterpret_cast<uint8_t*>(memory.get()) + kHead, data, groups);
+  std::memcpy(memory->text, data + groups, std::min(size - groups, sizeof memory->text));
+  model::CollectiveFacts facts;
+  facts.ranks.push_back(
+      {.rank = 0, .pid = 1, .communicators = launcher::read_groups(*memory, 1'000'000'000)});
+  const auto again = model::collective_facts_from_json(json::parse(to_json(facts).dump()));
+  require(again && to_json(*again) == to_json(facts));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > 0 && data[0] == 'e') {
+    exception({reinterpret_cast<const char*>(data) + 1, size - 1});
+  } else if (size > 0) {
+    segment(data + 1, size - 1);
+  }
+  return 0;
+}

@@ -1,0 +1,244 @@
+"""Python's bootstrap under every CPython that is here: what it tells, and that nobody else notices it."""
+
+import itertools
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(os.environ["XPURUN_TEST_BUILD"])
+LIBRARY = BUILD / "preload" / "libxpurun_preload.so"
+OLDEST = (3, 8)
+ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+NOTICE_BYTES = 64
+PYTHON_NOTICE = 4
+
+RAISE = "def collate(batch):\n    return batch['label']\ndef main():\n    collate({})\nmain()\n"
+CHAIN = ("def f():\n    try: {}['a']\n    except KeyError as e: raise ValueError('bo\\nom \\u00e4 \\udcff') from e\n"
+         "try: f()\nexcept ValueError: 1 / 0\n")
+THREAD = "import threading\nt = threading.Thread(target=lambda: 1 / 0, name='feeder')\nt.start(); t.join()\n"
+UNRAISABLE = "class A:\n    def __del__(self): 1 / 0\na = A()\ndel a\nprint('on')\n"
+USERS_HOOK = "import sys\nsys.excepthook = lambda *a: print('mine', a[0].__name__)\n1 / 0\n"
+CHAINED_HOOK = ("import sys\ndef hook(*a):\n    print('mine')\n    sys.__excepthook__(*a)\n"
+                "assert sys.excepthook is sys.__excepthook__\nsys.excepthook = hook\n1 / 0\n")
+CAUGHT_EXIT = "import sys, traceback\ntry: sys.exit(4)\nexcept SystemExit: traceback.print_exc()\n"
+FORK = ("import multiprocessing\nif __name__ == '__main__':\n    multiprocessing.set_start_method('fork')\n"
+        "    p = multiprocessing.Process(target=print, args=('child',))\n    p.start(); p.join(); print(p.exitcode)\n")
+TRACES = ("import os, sys\nprint(sys.path, sorted(set(sys.modules) - {'atexit'}), os.environ.get('PYTHONPATH'), "
+          "sorted(k for k in os.environ if 'PYTHON' in k), sorted(sys.path_importer_cache))\n"
+          "import subprocess\n"
+          "print(subprocess.run(['/bin/sh', '-c', 'echo $PYTHONPATH'], capture_output=True).stdout)\n")
+SHADOWS = "import os\nraise ValueError('x')\n"
+
+
+def interpreters():
+    more = filter(None, os.environ.get("XPURUN_TEST_PYTHONS", "").split(":"))
+    root = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv"))
+    places = [pathlib.Path("/usr/bin/python3"), *sorted(root.glob("versions/3.*/bin/python3"))]
+    places += map(pathlib.Path, more)
+    found = {}
+    for place in places:
+        if place.exists():
+            text = subprocess.run([place, "-c", "import sys; print(sys.version_info[:2])"], capture_output=True,
+                                  text=True, check=True).stdout
+            found[str(place)] = tuple(int(n) for n in re.findall(r"\d+", text))
+    return {place: version for place, version in found.items() if version >= OLDEST}
+
+
+class Listener:
+    """What the supervisor would hear."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.bind(self.path)
+        self.socket.listen(64)
+        self.socket.setblocking(False)
+
+    def records(self):
+        out = []
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except BlockingIOError:
+                return out
+            message = connection.recv(1 << 17)
+            connection.close()
+            if int.from_bytes(message[6:8], "little") == PYTHON_NOTICE:
+                out.append(json.loads(message[NOTICE_BYTES:]))
+
+
+class Hooks(unittest.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="xpurun-hooks-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.listener = Listener(self.dir / "socket")
+        self.addCleanup(self.listener.socket.close)
+        self.names = itertools.count()
+
+    def env(self, **more):
+        env = {key: value for key, value in os.environ.items()
+               if not key.startswith(("XPURUN", "RANK", "LOCAL_RANK", "WORLD", "LD_PRELOAD", "PYTHONPATH"))}
+        return {**env, "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+    def both(self, python, *args, **more):
+        """Runs bare, then under the library; the same must be seen. Returns what was told."""
+        runs = []
+        hooked = {"LD_PRELOAD": str(LIBRARY), "XPURUN_RUN": f"1:{os.getpid()}:0:{self.listener.path}"}
+        for extra in ({}, hooked):
+            run = subprocess.run([python, *map(str, args)], env=self.env(**more, **extra), cwd=self.dir,
+                                 capture_output=True, text=True, errors="surrogateescape", timeout=60)
+            runs.append((run.returncode, ADDRESS.sub("0x", run.stdout), ADDRESS.sub("0x", run.stderr)))
+        self.assertEqual(runs[0], runs[1], python)
+        return self.listener.records()
+
+    def script(self, source):
+        path = self.dir / f"job{next(self.names)}.py"
+        path.write_text(source)
+        return path
+
+    @staticmethod
+    def each():
+        found = interpreters()
+        assert found
+        for python, version in found.items():
+            yield python, version
+
+    def one(self, records):
+        self.assertEqual(len(records), 1, records)
+        return records[0]
+
+    def test_exception_of_the_main_thread(self):
+        path = self.script(RAISE)
+        for python, _ in self.each():
+            told = self.one(self.both(python, path))
+            self.assertEqual((told["kind"], told["thread"]), ("raised", "MainThread"))
+            link = self.one(told["chain"])
+            self.assertEqual((link["type"], link["message"]), ("KeyError", "'label'"))
+            self.assertEqual([(f["line"], f["function"], f["source"]) for f in link["frames"]],
+                             [(5, "<module>", "main()"), (4, "main", "collate({})"),
+                              (2, "collate", "return batch['label']")])
+
+    def test_chain_with_characters_that_json_cannot_hold(self):
+        for python, _ in self.each():
+            told = self.one(self.both(python, "-c", CHAIN))
+            self.assertEqual([(link["relation"], link["type"]) for link in told["chain"]],
+                             [("", "ZeroDivisionError"), ("context", "ValueError"), ("cause", "KeyError")])
+            self.assertEqual(told["chain"][1]["message"], "bo\nom ä ?")
+
+    def test_exception_of_another_thread(self):
+        for python, _ in self.each():
+            told = self.one(self.both(python, "-c", THREAD))
+            self.assertEqual((told["kind"], told["thread"], told["chain"][0]["type"]),
+                             ("thread", "feeder", "ZeroDivisionError"))
+
+    def test_unraisable_exception(self):
+        for python, _ in self.each():
+            told = self.one(self.both(python, "-c", UNRAISABLE))
+            self.assertEqual((told["kind"], told["chain"][0]["type"]), ("unraisable", "ZeroDivisionError"))
+
+    def test_hooks_of_the_user_run_after_ours(self):
+        for python, _ in self.each():
+            for source in (USERS_HOOK, CHAINED_HOOK):
+                told = self.one(self.both(python, "-c", source))
+                self.assertEqual((told["kind"], told["chain"][0]["type"]), ("raised", "ZeroDivisionError"))
+
+    def test_calls_that_end_the_process(self):
+        for python, _ in self.each():
+            for source, kind, code, text in (("import sys\nsys.exit('no data')", "sys_exit", 1, "no data"),
+                                             ("import sys\nsys.exit(7)", "sys_exit", 7, ""),
+                                             ("from os import _exit\n_exit(status=3)", "os_exit", 3, "")):
+                told = self.one(self.both(python, "-c", source))
+                self.assertEqual((told["kind"], told["code"], told["chain"][0]["message"]), (kind, code, text))
+                self.assertEqual(told["chain"][0]["frames"][-1]["line"], 2)
+            self.both(python, "-c", "import sys\nsys.exit(1, 2)")
+            self.assertEqual(self.one(self.both(python, "-c", CAUGHT_EXIT))["code"], 4)
+
+    def test_ends_that_are_no_errors(self):
+        for python, _ in self.each():
+            for source in ("pass", "import sys; sys.exit()", "import sys; sys.exit(0)", "raise KeyboardInterrupt",
+                           "import os; os._exit(0)", FORK):
+                self.assertEqual(self.both(python, self.script(source)), [], source)
+            # Of a rank the place is of interest all the same: it may have left early.
+            told = self.one(self.both(python, "-c", "import sys; sys.exit(0)", RANK="0", LOCAL_RANK="0"))
+            self.assertEqual((told["kind"], told["code"]), ("sys_exit", 0))
+
+    def test_what_an_exit_was_called_for(self):
+        source = "import sys\ntry: {}['a']\nexcept KeyError: sys.exit(1)\n"
+        for python, _ in self.each():
+            told = self.one(self.both(python, "-c", source))
+            self.assertEqual([link["type"] for link in told["chain"]], ["SystemExit", "KeyError"])
+
+    def test_no_trace_is_left(self):
+        for python, _ in self.each():
+            for path in (None, "", "/nowhere", "/nowhere:/else", ":/nowhere"):
+                extra = {} if path is None else {"PYTHONPATH": path}
+                self.both(python, "-c", TRACES, **extra)
+            self.both(python, "-I", "-c", TRACES, PYTHONPATH="/nowhere")
+            self.both(python, "-E", "-c", TRACES, PYTHONPATH="/nowhere")
+            self.both(python, "-bs", "-W", "ignore", "-X", "dev", "-S", "-c", TRACES, PYTHONPATH="/nowhere")
+
+    def test_sitecustomize_of_the_user(self):
+        site = self.dir / "site"
+        site.mkdir()
+        own = site / "sitecustomize.py"
+        for source in ("print('mine', __name__, __file__)", "1 / 0", "import nothing_like_this"):
+            own.write_text(source)
+            for python, _ in self.each():
+                self.both(python, "-c", "import sys; print('sitecustomize' in sys.modules)", PYTHONPATH=str(site))
+
+    def test_modules_of_the_user_that_are_named_like_ours(self):
+        for name in ("json", "socket", "traceback", "struct", "linecache"):
+            (self.dir / f"{name}.py").write_text(f"print('{name} has run')\n")
+        path = self.script(SHADOWS)
+        for python, version in self.each():
+            if version < (3, 13):  # whose own traceback printer imports the user's module
+                self.assertEqual(self.one(self.both(python, path))["chain"][0]["type"], "ValueError")
+
+    def test_message_of_any_length(self):
+        source = "def f(n):\n    if n == 0: raise ValueError('x' * 300000)\n    f(n - 1)\nf(400)\n"
+        for python, _ in self.each():
+            told = self.one(self.both(python, "-c", source))
+            link = told["chain"][0]
+            self.assertEqual(len(link["frames"]) + link["left_out"], 402)
+            self.assertTrue(link["message"].startswith("xxx") and "[...]" in link["message"])
+
+    def test_nobody_listens(self):
+        self.listener.path = str(self.dir / "gone")
+        for python, _ in self.each():
+            self.both(python, "-c", RAISE)
+
+    def test_switched_off(self):
+        for python, _ in self.each():
+            self.assertEqual(self.both(python, "-c", RAISE, XPURUN_PYTHON_HOOKS="off"), [])
+
+    def test_programs_that_are_not_python(self):
+        self.assertEqual(self.both("/bin/sh", "-c", "echo $PYTHONPATH; set | grep -c XPURUN_PYTHON",
+                                   PYTHONPATH="/nowhere"), [])
+
+
+class Layout(unittest.TestCase):
+    def test_of_the_segment(self):
+        """The numbers in Python are those of common/wire/python_segment.h."""
+        source = pathlib.Path(os.environ["XPURUN_TEST_SOURCE"])
+        header = (source / "common/wire/python_segment.h").read_text()
+        names = {"settings": {}, "__name__": "xpurun_torch"}
+        text = (source / "preload/python/xpurun_torch.py").read_text()
+        exec(compile(text, "xpurun_torch.py", "exec"), names)
+        for name, constant in (("GROUPS", "kTorchGroups"), ("COLLECTIVES", "kTorchCollectives"),
+                               ("OTHERS", "kTorchPointToPoint"), ("SEGMENT_VERSION", "kPythonSegmentVersion")):
+            self.assertIn(f"{constant} = {names[name]};", header)
+        magic = re.search(r"kPythonSegmentMagic = 0x([0-9a-f']+);", header).group(1).replace("'", "")
+        self.assertEqual(int(magic, 16), names["SEGMENT_MAGIC"])
+        self.assertIn(f"sizeof(TorchCall) == {names['CALL_BYTES']}", header)
+        self.assertIn("= 256 * 1024;", header)
+        self.assertEqual(names["TEXT_BYTES"], 256 * 1024)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,105 @@
+// Exceptions as Python's bootstrap tells them.
+#include "common/model/exception.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using namespace xpurun::model;
+
+namespace {
+
+constexpr std::string_view kMessage = R"json({"schema":"xpurun.exception/1","kind":"thread","thread":"feeder",
+  "tid":7,"wall_ns":5,"code":-1,"chain":[
+  {"relation":"","type":"ValueError","message":"bad\nbatch","frames":[
+    {"file":"/home/u/train.py","line":9,"function":"main","source":"step()"},
+    {"file":"/home/u/data.py","line":21,"function":"collate","source":""}],"left_out":0},
+  {"relation":"cause","type":"KeyError","message":"'label'","frames":[
+    {"file":"/home/u/data.py","line":20,"function":"collate","source":"x[k]"}],"left_out":3}]})json";
+
+ExceptionLink memory(std::string message) {
+  return {.type = "torch.OutOfMemoryError", .message = std::move(message)};
+}
+
+constexpr uint64_t kMiB = 1 << 20;
+
+}  // namespace
+
+TEST_CASE("a message becomes a record, its traceback reads as Python's own") {
+  const auto e = exception_from_message(kMessage);
+  REQUIRE(e);
+  CHECK(e->kind == ExceptionKind::thread);
+  CHECK(e->thread == "feeder");
+  CHECK(e->code == -1);
+  REQUIRE(e->chain.size() == 2);
+  CHECK(e->chain[1].relation == Relation::cause);
+  CHECK(traceback_text(*e) ==
+        "Traceback (most recent call last):\n"
+        "  [... 3 frames ...]\n"
+        "  File \"/home/u/data.py\", line 20, in collate\n"
+        "    x[k]\n"
+        "KeyError: 'label'\n"
+        "\nThe above exception was the direct cause of the following exception:\n\n"
+        "Traceback (most recent call last):\n"
+        "  File \"/home/u/train.py\", line 9, in main\n"
+        "    step()\n"
+        "  File \"/home/u/data.py\", line 21, in collate\n"
+        "ValueError: bad\nbatch\n");
+  CHECK(headline(e->chain[0]) == "ValueError: bad");
+  CHECK(headline({.type = "StopIteration"}) == "StopIteration");
+}
+
+TEST_CASE("what is no record is refused") {
+  CHECK_FALSE(exception_from_message(""));
+  CHECK_FALSE(exception_from_message("{"));
+  CHECK_FALSE(exception_from_message(R"({"schema":"xpurun.exception/2","chain":[{"type":"A"}]})"));
+  CHECK_FALSE(exception_from_message(R"({"schema":"xpurun.exception/1","chain":[]})"));
+  CHECK_FALSE(exception_from_message(R"({"schema":"xpurun.exception/1","chain":[{"type":5}]})"));
+}
+
+TEST_CASE("of a record in a crowd the innermost places stay") {
+  PythonException e;
+  e.chain.resize(3);
+  e.chain[0].message = std::string(5000, 'x');
+  for (int line = 1; line <= 9; ++line) {
+    e.chain[0].frames.push_back({.file = "a.py", .line = line});
+  }
+  drop_details(e);
+  REQUIRE(e.chain.size() == 1);
+  CHECK(e.chain[0].message.size() == 500);
+  CHECK(e.chain[0].left_out == 4);
+  CHECK(e.chain[0].frames.front().line == 5);
+  CHECK(e.chain[0].frames.back().line == 9);
+}
+
+TEST_CASE("PyTorch's figures when the GPU's memory is used up, since 2.1") {
+  const auto o = out_of_memory(memory(
+      "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.15 GiB of "
+      "which 10.00 MiB is free. Including non-PyTorch memory, this process has 79.10 GiB memory in use. "
+      "Of the allocated memory 77.00 GiB is allocated by PyTorch, and 500.00 MiB is reserved by PyTorch "
+      "but unallocated. If reserved but unallocated memory is large try setting ..."));
+  REQUIRE(o);
+  CHECK(o->asked == 20 * kMiB);
+  CHECK(o->free == 10 * kMiB);
+  CHECK(o->total == static_cast<uint64_t>(79.15 * 1024 * kMiB));
+  CHECK(o->allocated == 77 * 1024 * kMiB);
+  CHECK(o->reserved == 500 * kMiB);
+}
+
+TEST_CASE("the same before 2.1") {
+  const auto o = out_of_memory(
+      memory("CUDA out of memory. Tried to allocate 2.50 GiB (GPU 3; 79.15 GiB total capacity; 77.00 GiB "
+             "already allocated; 10.00 MiB free; 78.00 GiB reserved in total by PyTorch) If reserved ..."));
+  REQUIRE(o);
+  CHECK(o->asked == 2560 * kMiB);
+  CHECK(o->free == 10 * kMiB);
+  CHECK(o->allocated == 77 * 1024 * kMiB);
+  CHECK(o->reserved == 1024 * kMiB);
+}
+
+TEST_CASE("figures that are not there, and other errors") {
+  const auto o = out_of_memory(memory("CUDA out of memory. Tried to allocate"));
+  REQUIRE(o);
+  CHECK_FALSE(o->asked);
+  CHECK_FALSE(o->free);
+  CHECK_FALSE(out_of_memory(memory("DefaultCPUAllocator: can't allocate memory")));
+}

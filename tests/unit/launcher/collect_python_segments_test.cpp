@@ -1,0 +1,180 @@
+// What Python has written becomes facts; what anybody else could have written does no harm.
+#include "launcher/collect/python_segments.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <sys/mman.h>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+using model::CallStage;
+
+namespace {
+
+constexpr base::MonoNs kNow = 10'000'000'000;
+
+class Written {
+ public:
+  Written() : memory_(std::make_unique<wire::PythonSegment>()) {
+    std::memset(memory_.get(), 0, sizeof *memory_);
+    memory_->groups = 1;
+    wire::TorchGroup& g = group();
+    g.state = 1;
+    g.rank = 1;
+    g.size = 2;
+    const int32_t members[] = {4, 6};
+    g.members = bytes(members, sizeof members);
+    g.id = text("abc.0");
+    g.backend = text("gloo");
+  }
+
+  wire::PythonSegment& memory() { return *memory_; }
+  wire::TorchGroup& group() { return memory_->group[0]; }
+  uint32_t text(const char* value) { return bytes(value, std::strlen(value)); }
+  wire::TorchCall call(uint64_t sequence, const char* op, bool left) {
+    return {.sequence = sequence,
+            .called_ns = 9'000'000'000,
+            .left_ns = left ? 9'500'000'000U : 0,
+            .count = 5,
+            .op = text(op),
+            .dtype = text("float32"),
+            .root = -1,
+            .peer = -1,
+            .file = text("/home/u/train.py"),
+            .function = text("step"),
+            .line = 12};
+  }
+  void collective(uint64_t sequence, const char* op, bool left) {
+    group().collectives[sequence % wire::kTorchCollectives] = call(sequence, op, left);
+    group().called = sequence;
+    group().left = left ? sequence : sequence - 1;
+  }
+  void point_to_point(const char* op, int32_t peer, bool left, uint32_t flags) {
+    wire::TorchCall c = call(1, op, left);
+    c.peer = peer;
+    c.flags = flags;
+    group().others[group().point_to_point++ % wire::kTorchPointToPoint] = c;
+  }
+  std::vector<model::Communicator> read() { return read_groups(*memory_, kNow); }
+
+ private:
+  uint32_t bytes(const void* data, size_t size) {
+    const uint32_t ref = used_;
+    const auto length = static_cast<uint32_t>(size);
+    std::memcpy(memory_->text + ref, &length, sizeof length);
+    std::memcpy(memory_->text + ref + sizeof length, data, size);
+    used_ += sizeof length + (length + 3) / 4 * 4;
+    return ref;
+  }
+
+  std::unique_ptr<wire::PythonSegment> memory_;
+  uint32_t used_ = 4;
+};
+
+}  // namespace
+
+TEST_CASE("a group of gloo and its last calls") {
+  Written w;
+  for (uint64_t s = 1; s <= 20; ++s) {
+    w.collective(s, "all_reduce", true);
+  }
+  w.collective(21, "broadcast", false);
+  const auto read = w.read();
+  REQUIRE(read.size() == 1);
+  const model::Communicator& c = read[0];
+  CHECK(c.source == model::CallSource::torch);
+  CHECK(c.id == "abc.0");
+  CHECK(c.rank == 1);
+  CHECK(c.members == std::vector<base::Rank>{4, 6});
+  CHECK(c.called == 21);
+  CHECK(c.done == 20);
+  CHECK(c.done_known);
+  REQUIRE(c.calls.size() == 8);
+  CHECK(c.calls.front().sequence == 14);
+  CHECK(c.calls.front().stage == CallStage::done);
+  CHECK(c.calls.back().op == "broadcast");
+  CHECK(c.calls.back().stage == CallStage::called);
+  CHECK(c.calls.back().age_s == doctest::Approx(1));
+  CHECK(c.calls.back().where.line == 12);
+  CHECK(c.calls.back().where.function == "step");
+}
+
+TEST_CASE("a call of NCCL's that has returned is launched, not done") {
+  Written w;
+  w.group().backend = w.text("nccl");
+  w.collective(1, "all_reduce", true);
+  const auto read = w.read();
+  CHECK(read[0].launched == 1);
+  CHECK_FALSE(read[0].done_known);
+  CHECK(read[0].calls[0].stage == CallStage::launched);
+}
+
+TEST_CASE("asynchronous calls of gloo's are not known to have ended") {
+  Written w;
+  w.group().has_async = 1;
+  w.collective(1, "all_reduce", true);
+  w.group().collectives[1].flags = wire::kTorchAsync;
+  const auto read = w.read();
+  CHECK_FALSE(read[0].done_known);
+  CHECK(read[0].calls[0].stage == CallStage::launched);
+}
+
+TEST_CASE("point-to-point calls: those inside, and asynchronous ones with nothing after them") {
+  Written w;
+  w.point_to_point("send", 0, true, wire::kTorchAsync);
+  w.point_to_point("recv", 0, true, 0);
+  w.point_to_point("send", 1, true, wire::kTorchAsync);
+  w.point_to_point("recv", 1, false, 0);
+  const auto calls = w.read()[0].point_to_point;
+  REQUIRE(calls.size() == 2);
+  CHECK(calls[0].op == "send");
+  CHECK(calls[0].peer == 1);
+  CHECK(calls[1].stage == CallStage::called);
+}
+
+TEST_CASE("a destroyed group is gone") {
+  Written w;
+  w.group().state = 2;
+  CHECK(w.read().empty());
+}
+
+TEST_CASE("any bytes are read without harm") {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    Written w;
+    auto* bytes = reinterpret_cast<unsigned char*>(&w.memory());
+    const size_t head = offsetof(wire::PythonSegment, group) + 3 * sizeof(wire::TorchGroup);
+    for (size_t i = 16; i < head; ++i) {
+      bytes[i] = static_cast<unsigned char>(random());
+    }
+    for (int g = 0; g < 3; ++g) {
+      w.memory().group[g].state = 1;
+      w.memory().group[g].called = UINT64_MAX - static_cast<uint64_t>(round % 3);
+    }
+    CHECK(w.read().size() >= 3);
+  }
+}
+
+TEST_CASE("a process that asks gets memory of a fixed size, and its facts stay when it is gone") {
+  PythonSegments segments;
+  const auto fd = segments.attach(42);
+  REQUIRE(fd);
+  CHECK(::ftruncate(*fd, 1) != 0);
+  void* mapped = ::mmap(nullptr, sizeof(wire::PythonSegment), PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+  REQUIRE(mapped != MAP_FAILED);
+  auto* memory = static_cast<wire::PythonSegment*>(mapped);
+  CHECK(memory->magic == wire::kPythonSegmentMagic);
+  memory->groups = 1;
+  memory->group[0].state = 1;
+  ::munmap(mapped, sizeof(wire::PythonSegment));
+  segments.sent(42);
+  model::CollectiveFacts facts;
+  segments.add_to(facts, 42, 3, kNow);
+  segments.add_to(facts, 43, 4, kNow);
+  REQUIRE(facts.ranks.size() == 1);
+  CHECK(facts.ranks[0].rank == 3);
+  CHECK(facts.ranks[0].communicators.size() == 1);
+}
