@@ -268,6 +268,13 @@ constexpr OptionSpec kReport[] = {
     {.name = "source",
      .group = "Source",
      .help = "include the source lines of the groups' frames, as they are on this host"},
+    {.name = "out",
+     .short_name = 'o',
+     .kind = ValueKind::directory,
+     .metavar = "DIR",
+     .group = kOutput,
+     .help = "with Flight Recorder dumps: write the report into this directory; default: xpurun-report in the "
+             "directory of the dumps"},
     {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print nothing on success"},
     {.name = "json",
      .group = kOutput,

@@ -1,6 +1,7 @@
 // Facts: everything that a run directory says, the input of the diagnosis.
 #pragma once
 
+#include "common/model/collectives.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/run_manifest.h"
 #include "common/model/stack_snapshot.h"
@@ -16,6 +17,7 @@ struct Facts {
   std::optional<model::DumpManifest> dump;   // the one dump_that_matters() names, if it could be read
   std::vector<model::ProcessStacks> stacks;  // of that dump, all roles
   std::string dump_dir;                      // "dumps/1-hang", empty without a dump
+  model::CollectiveFacts collectives;        // what every rank had called; empty if unknown
 };
 
 }  // namespace xpurun::report

@@ -79,13 +79,14 @@ SUBROOMS = {
     },
     "report": {
         "diagnosis": set(),
+        "flight_recorder": {"diagnosis"},
         "import": set(),
         "snapshots": set(),
         "tree": set(),
         "flamegraph": {"tree"},
         "run": {"diagnosis", "flamegraph", "snapshots", "tree"},
         "render": {"flamegraph", "run", "tree"},
-        "build": {"diagnosis", "flamegraph", "import", "render", "run", "tree"},
+        "build": {"diagnosis", "flamegraph", "flight_recorder", "import", "render", "run", "tree"},
         "formats": {"build", "flamegraph", "import", "render", "tree"},
     },
 }
