@@ -1,6 +1,7 @@
 // The lines under the sentence: what every rank was doing, who ended when, how good the dump is.
 #include "common/base/strings.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/surroundings.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
 
@@ -240,6 +241,10 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   std::vector<std::string>& out = verdict.evidence;
   if (verdict.kind == VerdictKind::crash || verdict.kind == VerdictKind::exit) {
     add_endings(scene, out);
+  }
+  if (verdict.kind != VerdictKind::none) {
+    name_gpu_error(scene, verdict);
+    add_surroundings(scene, out);
   }
   if (scene.facts.dump && verdict.kind != VerdictKind::none) {
     add_native_frame(scene, verdict, out);

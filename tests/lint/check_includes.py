@@ -37,13 +37,15 @@ SUBROOMS = {
         "stacks": {"os", "processes", "spawn"},
         "watch": {"options", "os", "processes"},
         "doctor": {"os", "output", "spawn", "storage"},
+        "evidence": {"os", "spawn"},
         "journal": {"options", "os", "spawn", "storage"},
         "timing": {"collect", "http", "metrics", "options", "os", "processes", "storage"},
         "dumps": {"journal", "options", "os", "processes", "spawn", "stacks", "storage"},
         "ending": {"journal", "options", "os", "processes", "storage"},
-        "supervise": {"collect", "control", "dumps", "ending", "http", "journal", "options", "os", "output",
+        "supervise": {"collect", "control", "dumps", "ending", "evidence", "http", "journal", "options", "os", "output",
                       "processes", "relay", "spawn", "storage", "timing", "watch"},
-        "commands": {"cli", "control", "doctor", "options", "output", "runs", "spawn", "stacks", "supervise"},
+        "commands": {"cli", "control", "doctor", "evidence", "options", "output", "runs", "spawn", "stacks",
+                     "supervise"},
         ".": {"commands"},
     },
     "preload": {
@@ -65,6 +67,7 @@ SUBROOMS = {
     "common/model": {
         "secrets": set(),
         ".": {"secrets"},
+        "evidence": {"."},
         "timing": {"."},
     },
     "stackdump": {
