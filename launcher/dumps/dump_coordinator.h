@@ -57,6 +57,8 @@ class DumpCoordinator {
     // Writes the timing of this moment and returns what the ledgers say.
     std::function<std::vector<std::string>(const std::string& path)> save_timing;
     std::function<void(base::Pid)> release;  // a held process may go on
+    // The directory of a dump has been made and the dump begins; may be empty.
+    std::function<void(const model::DumpManifest& dump, const std::string& directory)> begun = {};
     // After each dump. `for_stall`: the open stall has its dump now.
     std::function<void(base::MonoNs duration, bool for_stall)> dumped;
     std::function<bool()> may_go_on;  // whether waiting requests are to be served

@@ -15,6 +15,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <sys/prctl.h>
 #include <system_error>
 #include <thread>
 #include <unistd.h>
@@ -160,6 +161,8 @@ class Helper {
 void run_evidence_helper(const std::vector<std::string>& words) {
   // A rank that closes its pipe at the wrong moment must not end us.
   std::signal(SIGPIPE, SIG_IGN);
+  // Nobody reads the evidence of a supervisor that was killed.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   auto request = parse_evidence_words(words);
   if (!request) {
     base::tell(base::to_text(request.error()));

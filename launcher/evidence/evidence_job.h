@@ -33,18 +33,22 @@ class EvidenceJob {
   // is given up first.
   void start(const EvidenceRequest& request, Done done);
   bool busy() const { return done_ != nullptr; }
+  // Leaves the job `seconds` more at most.
+  void hurry(double seconds);
   // Ends the helper and calls `done`. A helper in uninterruptible sleep is left behind.
   void give_up(const std::string& why);
   // Call for every reaped child. Returns whether the pid was the helper.
   bool helper_ended(base::Pid pid, base::WaitStatus status);
 
  private:
+  void set_deadline(base::MonoNs when);
   void finish();
 
   Setup setup_;
   HelperProcess helper_;
   Done done_;
   EventLoop::TimerId deadline_ = 0;
+  base::MonoNs deadline_at_ = 0;
 };
 
 }  // namespace xpurun::launcher

@@ -204,8 +204,12 @@ FlightResult force_flight_dumps(const std::vector<FlightRank>& ranks, const std:
     time_left = wait();
     std::erase_if(awaited, [&](const Awaited& one) {
       const bool taken = take(one, out_dir, unfinished[one.rank.rank]);
+      const bool gone = !taken && !base::file_exists(fmt::format("{}/{}", proc, one.rank.pid));
       arrived += taken ? 1 : 0;
-      return taken;
+      if (gone) {
+        problems["it has ended"].insert(one.rank.rank);
+      }
+      return taken || gone;
     });
   }
   for (const Awaited& one : awaited) {

@@ -80,6 +80,21 @@ constexpr OptionSpec kRun[] = {
      .help = "on a hang, ask cuda-gdb for the kernels that run on the GPUs; auto: for ranks that wait inside "
              "CUDA",
      .scope = Scope::everywhere},
+    {.name = "evidence-timeout",
+     .kind = ValueKind::duration,
+     .metavar = "DURATION",
+     .words = "off",
+     .default_text = "20s",
+     .group = kDumps,
+     .help = "on a hang, longest time for evidence beside the stacks (Flight Recorder, state of the GPUs, "
+             "kernel log), for which --on-hang kill waits; 0 or off: none is collected",
+     .scope = Scope::everywhere},
+    {.name = "flight-recorder",
+     .kind = ValueKind::on_off,
+     .default_text = "off",
+     .group = kDumps,
+     .help = "switch PyTorch's Flight Recorder on in all ranks; on a hang, its dumps are read",
+     .scope = Scope::everywhere},
     {.name = "crash-wait",
      .kind = ValueKind::duration,
      .metavar = "DURATION",
@@ -273,8 +288,9 @@ constexpr OptionSpec kReport[] = {
      .kind = ValueKind::directory,
      .metavar = "DIR",
      .group = kOutput,
-     .help = "with Flight Recorder dumps: write the report into this directory; default: xpurun-report in the "
-             "directory of the dumps"},
+     .help =
+         "with Flight Recorder dumps: write the report into this directory; default: xpurun-report in the "
+         "directory of the dumps"},
     {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print nothing on success"},
     {.name = "json",
      .group = kOutput,

@@ -26,6 +26,8 @@ class VerdictHandler {
     std::function<std::vector<std::string>()> ledger_sentences;
     std::function<bool()> several_ranks;
     std::function<void()> end_the_job;  // because of a hang
+    // Evidence of living processes is being collected. The report after it decides on the end of the job.
+    std::function<bool()> collecting_evidence;
     std::function<void(const std::string&)> say;
   };
 

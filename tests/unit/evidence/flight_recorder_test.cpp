@@ -9,10 +9,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fcntl.h>
-#include <poll.h>
+#include <filesystem>
 #include <string>
 #include <sys/stat.h>
-#include <thread>
 #include <unistd.h>
 
 using namespace xpurun;
@@ -97,6 +96,19 @@ TEST_CASE("flight recorder: an older dump does not count, and the limit ends the
   CHECK(result.status == EvidenceStatus::timeout);
   CHECK(result.reason == "rank 3: no dump came in time");
   CHECK_FALSE(rank.arrived());
+}
+
+TEST_CASE("flight recorder: a rank that ends is not waited for") {
+  const Rank rank;
+  const base::UniqueFd pipe = rank.listen();
+  int rounds = 0;
+  const FlightResult result = rank.force([&] {
+    std::filesystem::remove_all(rank.dir + "/4711");
+    return ++rounds < 100;
+  });
+  CHECK(rounds == 1);
+  CHECK(result.status == EvidenceStatus::failed);
+  CHECK(result.reason == "rank 3: it has ended");
 }
 
 TEST_CASE("flight recorder: a dump that would run code is refused and not kept") {
