@@ -1,5 +1,7 @@
 #include "report/flight_recorder/pickle.h"
 
+#include "report/flight_recorder/pickle_opcodes.h"
+
 #include <fmt/format.h>
 
 #include <bit>
@@ -9,68 +11,7 @@ namespace xpurun::report {
 
 namespace {
 
-// Opcodes, by the names of Python's pickletools.
-enum Op : uint8_t {
-  kMark = '(',
-  kStop = '.',
-  kPop = '0',
-  kPopMark = '1',
-  kDup = '2',
-  kBinInt = 'J',
-  kBinInt1 = 'K',
-  kBinInt2 = 'M',
-  kNone = 'N',
-  kBinString = 'T',
-  kShortBinString = 'U',
-  kBinUnicode = 'X',
-  kAppend = 'a',
-  kDict = 'd',
-  kEmptyDict = '}',
-  kAppends = 'e',
-  kBinGet = 'h',
-  kLongBinGet = 'j',
-  kList = 'l',
-  kEmptyList = ']',
-  kBinPut = 'q',
-  kLongBinPut = 'r',
-  kSetItem = 's',
-  kTuple = 't',
-  kEmptyTuple = ')',
-  kSetItems = 'u',
-  kBinFloat = 'G',
-  kProto = 0x80,
-  kTuple1 = 0x85,
-  kTuple2 = 0x86,
-  kTuple3 = 0x87,
-  kNewTrue = 0x88,
-  kNewFalse = 0x89,
-  kLong1 = 0x8a,
-  kLong4 = 0x8b,
-  kBinBytes = 'B',
-  kShortBinBytes = 'C',
-  kShortBinUnicode = 0x8c,
-  kBinUnicode8 = 0x8d,
-  kBinBytes8 = 0x8e,
-  kMemoize = 0x94,
-  kFrame = 0x95,
-};
-
-struct Refused {
-  uint8_t code;
-  std::string_view name;
-};
-// Opcodes that are known and never followed.
-constexpr Refused kRefused[] = {
-    {'c', "GLOBAL"},        {'R', "REDUCE"},       {'b', "BUILD"},
-    {'i', "INST"},          {'o', "OBJ"},          {'P', "PERSID"},
-    {'Q', "BINPERSID"},     {0x81, "NEWOBJ"},      {0x82, "EXT1"},
-    {0x83, "EXT2"},         {0x84, "EXT4"},        {0x92, "NEWOBJ_EX"},
-    {0x93, "STACK_GLOBAL"}, {0x97, "NEXT_BUFFER"}, {0x98, "READONLY_BUFFER"},
-    {0x96, "BYTEARRAY8"},   {0x8f, "EMPTY_SET"},   {0x90, "ADDITEMS"},
-    {0x91, "FROZENSET"},    {'I', "INT"},          {'L', "LONG"},
-    {'F', "FLOAT"},         {'S', "STRING"},       {'V', "UNICODE"},
-    {'p', "PUT"},           {'g', "GET"},
-};
+using namespace pickle;
 
 constexpr int kNewestProtocol = 5;
 // Memo numbers are given in order; optimised pickles may leave some out.
@@ -214,10 +155,8 @@ class Unpickler {
   }
 
   void refuse_opcode(uint8_t op) {
-    for (const Refused& r : kRefused) {
-      if (r.code == op) {
-        return refuse(fmt::format("opcode {} is refused: only plain values are read", r.name));
-      }
+    if (const std::string_view name = refused_opcode(op); !name.empty()) {
+      return refuse(fmt::format("opcode {} is refused: only plain values are read", name));
     }
     refuse(fmt::format("unknown opcode {:#04x}", op));
   }
