@@ -17,6 +17,8 @@ namespace xpurun::report {
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 // What is known of the run: it hung, or nobody would have dumped, and how large it was.
 model::RunManifest manifest_of(const std::string& dir, const FlightFacts& flight) {
   model::RunManifest run;
@@ -24,6 +26,19 @@ model::RunManifest manifest_of(const std::string& dir, const FlightFacts& flight
   run.world_size = flight.world_size;
   run.outcome = model::RunOutcome::hang;
   return run;
+}
+
+model::RankSet silent_ranks(const FlightFacts& flight) {
+  model::RankSet out;
+  for (const base::Rank rank : flight.silent) {
+    out.insert(rank);
+  }
+  return out;
+}
+
+// Few missing dumps are evidence; many were just not copied here.
+bool accuses_silence(const FlightFacts& flight) {
+  return flight.silent.size() * 4 <= flight.facts.ranks.size() + flight.silent.size();
 }
 
 base::Error nothing_readable(const std::string& dir, const FlightFacts& flight) {
@@ -46,16 +61,24 @@ base::Result<BuildResult> build_flight_report(const std::string& dir, const std:
   }
   BuildResult result;
   result.notes = flight.notes;
-  if (!flight.silent.empty()) {
-    model::RankSet silent;
+  const model::RankSet silent = silent_ranks(flight);
+  if (accuses_silence(flight)) {
+    // Of a rank that stands outside torch there is often no dump. Its silence counts as "has not entered".
     for (const base::Rank rank : flight.silent) {
-      silent.insert(rank);
+      flight.facts.ranks.push_back({.rank = rank});
     }
-    result.notes.push_back(fmt::format("no readable dump of {} {}: dead, or without its Flight Recorder",
-                                       silent.size() == 1 ? "rank" : "ranks", silent.text()));
   }
   Facts facts{.run = manifest_of(dir, flight), .collectives = std::move(flight.facts)};
   result.verdict = diagnose(facts);
+  if (!silent.empty()) {
+    const std::string line = fmt::format("{} {} left no readable dump: dead, or without a Flight Recorder",
+                                         silent.size() == 1 ? "rank" : "ranks", silent.text());
+    result.verdict.evidence.insert(result.verdict.evidence.begin(), line);
+    const bool accused = result.verdict.ranks.minus(silent).size() < result.verdict.ranks.size();
+    if (accused && result.verdict.confidence == model::Confidence::high) {
+      result.verdict.confidence = model::Confidence::medium;
+    }
+  }
   if (options.on_verdict) {
     options.on_verdict(result.verdict);
   }
@@ -66,7 +89,8 @@ base::Result<BuildResult> build_flight_report(const std::string& dir, const std:
     result.files.push_back(path);
     return {};
   };
-  XPURUN_TRY(write(out.file("collectives.json"), to_json(facts.collectives).dump(1) + "\n"));
+  XPURUN_TRY(write(out.file("collectives.json"),
+                   to_json(facts.collectives).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
   XPURUN_TRY(write(out.verdict_json(), verdict_json(result.verdict)));
   RunReport report{
       .dir = out_dir, .run = std::move(facts.run), .verdict = result.verdict, .notes = result.notes};

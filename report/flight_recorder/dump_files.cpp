@@ -173,6 +173,7 @@ FlightFacts read_flight_files(const std::vector<FlightFile>& files, int64_t take
     good.push_back(std::move(reader.results()[i]));
   }
   align_point_to_point(good);
+  align_ages(good);
   std::set<base::Rank> seen;
   std::set<base::Rank> members;
   for (RankFacts& r : good) {

@@ -14,6 +14,9 @@ namespace {
 
 constexpr int32_t kHighestRank = 1 << 24;
 constexpr size_t kMostGroups = 100'000;
+// Times beyond are damaged: the year 2200.
+constexpr int64_t kLatestNs = 7'258'118'400'000'000'000;
+constexpr int64_t kLongestTimeoutMs = 1'000'000'000;
 
 enum class Key {
   record_id,
@@ -28,6 +31,7 @@ enum class Key {
   timeout,
   state,
   started,
+  finished,
   is_p2p,
   retired,
   input_sizes,
@@ -48,6 +52,7 @@ const std::unordered_map<std::string_view, Key> kKeys = {
     {"timeout_ms", Key::timeout},
     {"state", Key::state},
     {"time_discovered_started_ns", Key::started},
+    {"time_discovered_completed_ns", Key::finished},
     {"is_p2p", Key::is_p2p},
     {"retired", Key::retired},
     {"input_sizes", Key::input_sizes},
@@ -142,6 +147,7 @@ class Reader {
     FlightEntry e;
     std::optional<int64_t> sequence;
     std::optional<int64_t> old_sequence;
+    int64_t finished_ns = 0;
     const auto pairs = dict.kind == PlainKind::dict ? tree_.items(dict) : std::span<const PlainValue>();
     for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
       const auto key = pairs[i].kind == PlainKind::text ? kKeys.find(pairs[i].text) : kKeys.end();
@@ -189,6 +195,9 @@ class Reader {
         case Key::started:
           dump_.starts_seen |= integer() > 0;
           break;
+        case Key::finished:
+          finished_ns = integer();
+          break;
         case Key::is_p2p:
           e.p2p = integer() != 0;
           break;
@@ -212,6 +221,19 @@ class Reader {
     e.sequence = std::max<int64_t>(sequence.value_or(old_sequence.value_or(0)), 0);
     if (!e.op.empty()) {
       dump_.entries.push_back(e);
+      note_time(e, finished_ns);
+    }
+  }
+
+  void note_time(const FlightEntry& e, int64_t finished_ns) {
+    int64_t known_ns = std::max(e.created_ns, finished_ns);
+    // The watchdog gives a call up when its time limit has passed.
+    if (e.retired && e.state != FlightState::completed && e.timeout_ms > 0 &&
+        e.timeout_ms < kLongestTimeoutMs && e.created_ns > 0 && e.created_ns < kLatestNs) {
+      known_ns = std::max(known_ns, e.created_ns + e.timeout_ms * 1'000'000);
+    }
+    if (known_ns < kLatestNs) {
+      dump_.newest_ns = std::max(dump_.newest_ns, known_ns);
     }
   }
 

@@ -52,6 +52,8 @@ struct FlightDump {
   PlainTree tree;
   int major = 0;  // of the format
   int minor = 0;
+  int64_t newest_ns =
+      0;  // the dump was taken then or later (UTC): newest time that an entry names or implies
   bool starts_seen = false;  // starts of kernels were recorded (TORCH_NCCL_ENABLE_TIMING)
   std::vector<FlightGroup> groups;
   std::vector<FlightStatus> status;

@@ -104,7 +104,7 @@ struct Group {
 class Converter {
  public:
   Converter(const FlightDump& dump, base::Rank rank, int64_t taken_ns)
-      : dump_(dump), rank_(rank), taken_ns_(taken_ns) {
+      : dump_(dump), rank_(rank), taken_ns_(taken_ns > 0 ? taken_ns : dump.newest_ns) {
     wrapped_ = !dump.entries.empty() && dump.entries.front().record_id > 0;
   }
 
@@ -117,6 +117,7 @@ class Converter {
       add_communicator(name, group);
     }
     out_.collectives.rank = rank_;
+    out_.taken_ns = taken_ns_;
     return std::move(out_);
   }
 
@@ -292,13 +293,9 @@ class Converter {
     call.stage = e.state == FlightState::completed ? CallStage::done
                  : e.state == FlightState::started ? CallStage::started
                                                    : CallStage::launched;
-    const bool given_up = e.retired && e.state != FlightState::completed;
     // In floating point: numbers of a damaged file may be anything.
-    const double age_s = taken_ns_ > 0
-                             ? (static_cast<double>(taken_ns_) - static_cast<double>(e.created_ns)) / 1e9
-                         : given_up ? static_cast<double>(e.timeout_ms) / 1e3
-                                    : -1;
-    call.age_s = age_s >= 0 && age_s < kLongestAgeS ? age_s : -1;
+    const double age_s = (static_cast<double>(taken_ns_) - static_cast<double>(e.created_ns)) / 1e9;
+    call.age_s = e.created_ns > 0 && age_s >= 0 && age_s < kLongestAgeS ? age_s : -1;
     call.where = location(dump_.tree, e.frames);
     return call;
   }
@@ -315,6 +312,24 @@ class Converter {
 
 RankFacts rank_facts(const FlightDump& dump, base::Rank rank, int64_t taken_ns) {
   return Converter(dump, rank, taken_ns).run();
+}
+
+void align_ages(std::vector<RankFacts>& ranks) {
+  int64_t newest_ns = 0;
+  for (const RankFacts& r : ranks) {
+    newest_ns = std::max(newest_ns, r.taken_ns);
+  }
+  for (RankFacts& r : ranks) {
+    const double more_s = static_cast<double>(newest_ns - r.taken_ns) / 1e9;
+    for (Communicator& c : r.collectives.communicators) {
+      for (auto* calls : {&c.calls, &c.point_to_point}) {
+        for (CollectiveCall& call : *calls) {
+          call.age_s = call.age_s >= 0 && call.age_s + more_s < kLongestAgeS ? call.age_s + more_s : -1;
+        }
+      }
+    }
+    r.taken_ns = newest_ns;
+  }
 }
 
 void align_point_to_point(std::vector<RankFacts>& ranks) {

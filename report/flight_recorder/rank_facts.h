@@ -22,15 +22,19 @@ struct PairProgress {
 
 struct RankFacts {
   model::RankCollectives collectives;
+  int64_t taken_ns = 0;  // UTC, from which the ages count
   std::vector<PairProgress> pairs;
 };
 
-// `rank` is the global rank, from the file's name. `taken_ns` is the moment of the dump (UTC), 0 if unknown:
-// then only calls that the watchdog has given up have an age, their time limit.
+// `rank` is the global rank, from the file's name. `taken_ns` is the moment of the dump (UTC); 0: unknown,
+// then the newest time in the dump counts, and ages are too low rather than too high.
 RankFacts rank_facts(const FlightDump& dump, base::Rank rank, int64_t taken_ns = 0);
 
 // Numbers point-to-point calls alike on both sides of a pair. Where a buffer has lost its oldest calls, the
 // last finished call of both sides counts as the same.
 void align_point_to_point(std::vector<RankFacts>& ranks);
+
+// Counts the ages of all ranks from the newest moment that any dump names: their ranks hung together.
+void align_ages(std::vector<RankFacts>& ranks);
 
 }  // namespace xpurun::report

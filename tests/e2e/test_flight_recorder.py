@@ -50,7 +50,7 @@ class Directory(xpurun_test.Case):
         self.make("missing")
         done = self.report()
         self.assertEqual(done.returncode, 0)
-        self.assertIn("no readable dump of rank 1", done.stderr)
+        self.assertIn("rank 1 left no readable dump", done.stdout)
 
     def test_a_hostile_pickle_is_refused_and_the_others_are_read(self):
         self.make("behind")
@@ -58,7 +58,7 @@ class Directory(xpurun_test.Case):
         done = self.report()
         self.assertEqual(done.returncode, 0)
         self.assertIn("nccl_trace_rank_2: opcode GLOBAL is refused", done.stderr)
-        self.assertEqual([r["rank"] for r in self.facts()], [0, 1, 3])
+        self.assertEqual([r["rank"] for r in self.facts() if r["communicators"]], [0, 1, 3])
 
     def test_nothing_readable_is_an_error(self):
         self.dumps.mkdir()

@@ -19,6 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ranks.push_back(report::rank_facts(*dump, rank, rank == 0 ? 0 : 1'700'000'000'000'000'000));
   }
   report::align_point_to_point(ranks);
+  report::align_ages(ranks);
   model::CollectiveFacts facts;
   for (const report::RankFacts& r : ranks) {
     facts.ranks.push_back(r.collectives);

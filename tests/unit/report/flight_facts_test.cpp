@@ -126,6 +126,7 @@ TEST_CASE("flight recorder: stages, ages and counts") {
                              entry(2, "all_gather", 3, "scheduled")});
   entries[1]["time_discovered_started_ns"] = 6'000'000'000;
   entries[1]["retired"] = true;
+  entries[2]["time_created_ns"] = 7'000'000'000;
   const model::Communicator c = only(rank_facts(dump_of(document(entries)), 1));
   CHECK(c.done == 1);
   CHECK(c.started == 2);
@@ -134,10 +135,23 @@ TEST_CASE("flight recorder: stages, ages and counts") {
   CHECK(c.calls[2].count == 8);
   CHECK(c.calls[2].dtype == "bfloat16");
   CHECK(c.calls[1].stage == CallStage::started);
-  // The watchdog has given it up: it is as old as its time limit.
+  // The watchdog has given the second call up: that call is as old as its time limit, the others likewise.
   CHECK(c.calls[1].age_s == 600);
-  CHECK(c.calls[2].age_s == -1);
-  CHECK(only(rank_facts(dump_of(document(entries)), 1, 65'000'000'000)).calls[2].age_s == 60);
+  CHECK(c.calls[2].age_s == 598);
+  CHECK(only(rank_facts(dump_of(document(entries)), 1, 67'000'000'000)).calls[2].age_s == 60);
+}
+
+TEST_CASE("flight recorder: ages count from the newest moment of all dumps") {
+  auto late = nlohmann::json::array({entry(0, "all_reduce", 1, "completed")});
+  late[0]["time_discovered_completed_ns"] = 30'000'000'000;
+  std::vector<RankFacts> ranks;
+  ranks.push_back(rank_facts(dump_of(document(late)), 0));
+  ranks.push_back(
+      rank_facts(dump_of(document(nlohmann::json::array({entry(0, "all_reduce", 1, "scheduled")}))), 1));
+  CHECK(only(ranks[1]).calls[0].age_s == 0);
+  align_ages(ranks);
+  CHECK(only(ranks[0]).calls[0].age_s == 25);
+  CHECK(only(ranks[1]).calls[0].age_s == 25);
 }
 
 TEST_CASE("flight recorder: a call that was not enqueued is only called") {
