@@ -4,6 +4,8 @@
 #include "common/base/output/terminal.h"
 #include "launcher/cli/help.h"
 #include "launcher/commands/commands.h"
+#include "launcher/evidence/evidence_helper.h"
+#include "launcher/evidence/evidence_request.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/output/text_block.h"
 
@@ -94,6 +96,10 @@ int complain_usage(const Invocation& call, std::string what) {
 
 int dispatch(const std::vector<std::string>& words) {
   try {
+    // The supervisor starts itself in this role; it is no command for people.
+    if (!words.empty() && words.front() == kEvidenceRole) {
+      run_evidence_helper(words);
+    }
     return dispatch_or_throw(words);
   } catch (const std::exception& e) {
     // Out of memory, or a bug: a library's exception that its wrapper let through.

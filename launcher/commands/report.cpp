@@ -1,12 +1,13 @@
-// xpurun report DIR | --from FILE: rebuilds verdict and report of a run directory. The supervisor runs this
-// command with --quiet --json, which prints the verdict before anything is written, so that the supervisor
-// itself parses no large or hostile files.
+// xpurun report DIR | --from FILE: rebuilds verdict and report of a run directory, or makes them from a
+// directory of Flight Recorder dumps. The supervisor runs this command with --quiet --json, which prints the
+// verdict before anything is written, so that the supervisor itself parses no large or hostile files.
 #include "common/base/os/io.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "launcher/commands/commands.h"
 #include "launcher/options/exit_status.h"
 #include "report/build/build.h"
+#include "report/build/flight_report.h"
 #include "report/render/embed.h"
 #include "report/render/terminal.h"
 
@@ -80,6 +81,30 @@ int show(const Invocation& call, const model::RunDir& dir, const report::BuildRe
   return print(*text + fmt::format("\nopen {}\n", base::shell_quote(dir.report_html())));
 }
 
+void print_verdict(const model::Verdict& verdict) {
+  using Json = nlohmann::ordered_json;
+  (void)print(to_json(verdict).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+// PyTorch's Flight Recorder dumps, copied together from the nodes of a job.
+int flight_report(const Invocation& call, const std::string& dumps, const Setting* out) {
+  const bool quiet = call.words.settings.has("quiet");
+  const model::RunDir dir(out != nullptr ? out->value : dumps + "/xpurun-report");
+  report::BuildOptions options;
+  if (quiet && call.words.settings.has("json")) {
+    options.on_verdict = print_verdict;
+  }
+  const auto built = report::build_flight_report(dumps, dir.path(), options);
+  if (!built) {
+    base::Error error = built.error();
+    if (error.hint.empty() && error.sys_errno != 0) {
+      error.hint = "name a directory for the report with --out DIR";
+    }
+    return complain(error, kExitFailure);
+  }
+  return quiet ? 0 : show(call, dir, *built);
+}
+
 }  // namespace
 
 int report_command(const Invocation& call) {
@@ -87,6 +112,14 @@ int report_command(const Invocation& call) {
   if (const Setting* from = call.words.settings.find("from")) {
     return operands.empty() ? from_page(call, from->value)
                             : complain_usage(call, "report takes --from or a run directory, not both");
+  }
+  const Setting* out = call.words.settings.find("out");
+  if (operands.size() == 1 && report::is_flight_directory(operands.front())) {
+    return flight_report(call, operands.front(), out);
+  }
+  if (out != nullptr) {
+    return complain_usage(
+        call, "--out is for a directory of Flight Recorder dumps; a run directory holds its report");
   }
   if (operands.size() != 1) {
     return complain_usage(call, operands.empty() ? "report needs a run directory, or latest"
@@ -99,10 +132,7 @@ int report_command(const Invocation& call) {
   const bool quiet = call.words.settings.has("quiet");
   report::BuildOptions options{.source_lines = call.words.settings.has("source")};
   if (quiet && call.words.settings.has("json")) {
-    options.on_verdict = [](const model::Verdict& verdict) {
-      using Json = nlohmann::ordered_json;
-      (void)print(to_json(verdict).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-    };
+    options.on_verdict = print_verdict;
   }
   const auto built = report::build_report(*dir, options);
   if (!built) {

@@ -150,6 +150,9 @@ void DumpCoordinator::begin(int n, bool possible) {
   parts_.loop.cancel(patience_);
   if (possible) {
     dump_->start();
+    if (hooks_.begun) {
+      hooks_.begun(manifest_, parts_.journal.dir().file(dir_));
+    }
   } else {
     parts_.loop.after(0, [this] { done({}); });
   }

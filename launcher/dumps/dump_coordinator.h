@@ -58,6 +58,8 @@ class DumpCoordinator {
     // Writes timing and calls of this moment into the directory and returns the calls.
     std::function<model::CollectiveFacts(const std::string& directory)> save_calls;
     std::function<void(base::Pid)> release;  // a held process may go on
+    // The directory of a dump has been made and the dump begins; may be empty.
+    std::function<void(const model::DumpManifest& dump, const std::string& directory)> begun = {};
     // After each dump. `for_stall`: the open stall has its dump now.
     std::function<void(base::MonoNs duration, bool for_stall)> dumped;
     std::function<bool()> may_go_on;  // whether waiting requests are to be served

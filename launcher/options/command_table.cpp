@@ -36,12 +36,14 @@ std::vector<CommandSpec> make_table() {
        .description =
            "Reads the run directory DIR (or latest), prints the verdict, and writes verdict.json, "
            "report.json, report.html and stacks/ into it. Works on any machine, also for runs that "
-           "were killed or are still live.",
+           "were killed or are still live. DIR may also hold nothing but dumps of PyTorch's Flight "
+           "Recorder, one file a rank: the verdict then rests on these alone.",
        .options = report_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun report latest", "the last run below ./xpurun-runs"},
                     {"xpurun report --json latest", "the verdict for a program"},
                     {"xpurun report /mnt/shared/job-17", "a run directory from elsewhere"},
+                    {"xpurun report /shared/nccl_traces", "Flight Recorder dumps of all ranks"},
                     {"xpurun report --from report.html", "print a mailed report on the terminal"}},
        .manual = "xpurun-report(1)"},
       {.name = "stacks",

@@ -45,10 +45,12 @@ struct RunOptions {
   int dump_signal = 0;     // signal to xpurun that dumps every rank instead of being forwarded; 0: none
 
   // Dumps and ends
-  double dump_deadline_s = 0;  // longest stop of one process for its stacks
-  std::string gpu_stacks;      // on a hang, ask cuda-gdb: auto, always, never
-  double crash_wait_s = 0;     // longest wait of a crashing process for its dump; 0: does not wait
-  double grace_s = 0;          // between TERM and KILL when the job is ended; kForever: never KILL
+  double dump_deadline_s = 0;     // longest stop of one process for its stacks
+  std::string gpu_stacks;         // on a hang, ask cuda-gdb: auto, always, never
+  double evidence_timeout_s = 0;  // for all evidence beside the stacks; 0: none is collected
+  bool flight_recorder = false;   // switch PyTorch's Flight Recorder on in the ranks
+  double crash_wait_s = 0;        // longest wait of a crashing process for its dump; 0: does not wait
+  double grace_s = 0;             // between TERM and KILL when the job is ended; kForever: never KILL
 
   // The run directory
   std::string out_dir;   // exactly this directory; empty: a new one below runs_dir

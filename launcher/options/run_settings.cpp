@@ -240,6 +240,8 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.dump_signal = signal_number(read.text("dump-signal"));
   out.gpu_stacks = read.text("gpu-stacks");
   out.dump_deadline_s = read.seconds("dump-deadline", 0);
+  out.evidence_timeout_s = read.seconds("evidence-timeout", 0);
+  out.flight_recorder = read.is_on("flight-recorder");
   out.crash_wait_s = read.seconds("crash-wait", 0);
   out.grace_s = read.seconds("grace", kForever);
   out.out_dir = read.text("out");

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -21,6 +22,9 @@ namespace xpurun::launcher {
 namespace {
 // A rank's failure needs no dump of its own within this time after another dump.
 constexpr double kDumpedRecentlyS = 3;
+// Evidence of a death is read from the driver and the kernel alone, and people wait for the exit status.
+constexpr double kEvidenceOfADeathS = 3;
+constexpr double kEvidenceAfterTheEndS = 1;
 }  // namespace
 
 Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& storage, DirFacts dir,
@@ -44,6 +48,10 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       ending_({loop, storage, table_}, dir_.path, ending_hooks()),
       watcher_({loop, table_, options, journal_.started(), host_}, watch_listener(),
                [this] { return dumps_.busy(); }),
+      evidence_({.loop = loop,
+                 .signal_mask = inbox_.original_mask(),
+                 .stderr_fd = complaints_.fd(),
+                 .started = [this](base::Pid pid) { table_.ignore(pid); }}),
       dumps_({loop, storage, journal_, table_, options}, {host_, inbox_.original_mask(), complaints_.fd()},
              dump_hooks()),
       timing_({loop, storage, table_, options}, journal_.dir(), host_, timing_hooks()),
@@ -71,12 +79,13 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
 Reaper::Hooks Supervisor::reaper_hooks() {
   return {.may_be_helper =
               [this](base::Pid pid) {
-                return dumps_.busy() || reports_.busy() || (relay_ && relay_->pid() == pid);
+                return dumps_.busy() || evidence_.busy() || reports_.busy() ||
+                       (relay_ && relay_->pid() == pid);
               },
           .helper_ended =
               [this](base::Pid pid, base::WaitStatus status) {
-                return dumps_.helper_ended(pid, status) || reports_.helper_ended(pid, status) ||
-                       (relay_ && relay_->helper_ended(pid, status));
+                return dumps_.helper_ended(pid, status) || evidence_.helper_ended(pid, status) ||
+                       reports_.helper_ended(pid, status) || (relay_ && relay_->helper_ended(pid, status));
               },
           .discover = [this] { watcher_.discover(); },
           .died = [this](const TrackedProcess& p, base::WaitStatus status,
@@ -89,13 +98,15 @@ JobEnding::Hooks Supervisor::ending_hooks() {
               [this] {
                 status_line_.stop();
                 watcher_.stop();
+                evidence_.hurry(kEvidenceAfterTheEndS);
               },
           .give_up =
               [this](const std::string& why) {
                 dumps_.give_up(why);
+                evidence_.give_up(why);
                 reports_.give_up(why);
               },
-          .dumping = [this] { return dumps_.busy(); },
+          .dumping = [this] { return dumps_.busy() || evidence_.busy(); },
           .drain_logs = [this](std::function<void()> done) { drain_logs(std::move(done)); },
           .record = [this] { record_end(); },
           .request_report =
@@ -136,6 +147,8 @@ DumpCoordinator::Hooks Supervisor::dump_hooks() {
           .observations = [this] { return watcher_.observations(); },
           .save_calls = [this](const std::string& directory) { return save_calls(directory); },
           .release = [this](base::Pid pid) { notices_.release(pid); },
+          .begun = [this](const model::DumpManifest& dump,
+                          const std::string& directory) { collect_evidence(dump, directory); },
           .dumped =
               [this](base::MonoNs duration, bool for_stall) {
                 watcher_.held_up(duration);
@@ -173,6 +186,7 @@ VerdictHandler::Hooks Supervisor::verdict_hooks() {
                 journal_.save_now();
                 ending_.terminate(options_.grace_s);
               },
+          .collecting_evidence = [this] { return evidence_.busy(); },
           .say = [this](const std::string& line) { say(line); }};
 }
 
@@ -244,6 +258,9 @@ base::Status Supervisor::start_command() {
                   .inherited = inherited_};
   if (options_.logs || options_.prefix) {
     arrange_logs(command.env);
+  }
+  if (options_.flight_recorder) {
+    command.env = with_flight_recorder(std::move(command.env), dir_.absolute + "/flight_recorder");
   }
   spares_.release();
   XPURUN_TRY_ASSIGN(const base::Pid pid, spawn_command(command));
@@ -319,6 +336,34 @@ void Supervisor::process_died(const TrackedProcess& p, base::WaitStatus status, 
       !ending_.state().ended_by_us && !dumps_.dumped_within(kDumpedRecentlyS)) {
     dumps_.request({.why = model::DumpReason::death, .trigger = p.record.rank, .reply = {}});
   }
+}
+
+void Supervisor::collect_evidence(const model::DumpManifest& dump, const std::string& directory) {
+  const bool stall = dump.why == model::DumpReason::hang;
+  const bool failure = dump.why == model::DumpReason::crash || dump.why == model::DumpReason::death;
+  if ((!stall && !failure) || options_.evidence_timeout_s <= 0) {
+    return;
+  }
+  EvidenceRequest request{.directory = directory,
+                          .limit_s = options_.evidence_timeout_s,
+                          .since_us = static_cast<uint64_t>(journal_.started() / 1000)};
+  if (failure) {
+    request.limit_s = std::min(request.limit_s, kEvidenceOfADeathS);
+  }
+  for (const TrackedProcess* p : table_.living()) {
+    if (stall && p->record.role == model::ProcessRole::rank && p->record.rank >= 0) {
+      request.ranks.push_back({.rank = p->record.rank, .pid = p->record.pid});
+    }
+  }
+  evidence_.start(request, [this, stall] { evidence_collected(stall); });
+}
+
+void Supervisor::evidence_collected(bool of_a_stall) {
+  // A verdict that came before is made again with the evidence; if the job is to be ended, it is ended then.
+  if (of_a_stall && !dumps_.busy() && !ending_.state().has_ended()) {
+    reports_.request();
+  }
+  ending_.proceed();
 }
 
 void Supervisor::stall_raised(base::Rank longest) {

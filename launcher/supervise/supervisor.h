@@ -7,6 +7,7 @@
 #include "launcher/dumps/dump_coordinator.h"
 #include "launcher/ending/job_ending.h"
 #include "launcher/ending/reaper.h"
+#include "launcher/evidence/evidence_job.h"
 #include "launcher/journal/journal.h"
 #include "launcher/options/run_options.h"
 #include "launcher/os/event_loop.h"
@@ -73,6 +74,9 @@ class Supervisor {
 
   void notice(const wire::Notice& notice, base::Pid pid, base::Tid tid);
   void process_died(const TrackedProcess& p, base::WaitStatus status, bool failed);
+  // Beside the stacks of a dump that may explain a hang or a death.
+  void collect_evidence(const model::DumpManifest& dump, const std::string& directory);
+  void evidence_collected(bool of_a_stall);
   void stall_raised(base::Rank longest);
   void stall_escalated();
   model::CollectiveFacts save_calls(const std::string& directory);
@@ -102,6 +106,7 @@ class Supervisor {
   Reaper reaper_;
   JobEnding ending_;
   Watcher watcher_;
+  EvidenceJob evidence_;
   DumpCoordinator dumps_;
   TimingService timing_;
   VerdictHandler verdicts_;

@@ -49,7 +49,7 @@ void VerdictHandler::take_hang(const model::Verdict& verdict) {
   if (parts_.journal.open_incident() == nullptr || parts_.job.is_recorded()) {
     return;
   }
-  if (must_end_the_job(verdict)) {
+  if (must_end_the_job(verdict) && !hooks_.collecting_evidence()) {
     // The evidence follows as the last lines, behind whatever the dying job prints.
     hooks_.say(verdict.sentence);
     end_the_job();

@@ -25,6 +25,8 @@ class VerdictHandler {
     std::function<model::Verdict()> diagnose;  // from memory, without a report
     std::function<bool()> several_ranks;
     std::function<void()> end_the_job;  // because of a hang
+    // Evidence of living processes is being collected. The report after it decides on the end of the job.
+    std::function<bool()> collecting_evidence;
     std::function<void(const std::string&)> say;
   };
 

@@ -5,6 +5,7 @@
 #include "common/base/strings.h"
 #include "common/model/secrets/kept_environment.h"
 #include "common/model/secrets/redact.h"
+#include "report/build/dump_evidence.h"
 #include "report/build/stack_set.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/flamegraph/svg.h"
@@ -178,6 +179,7 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
     facts.stacks = std::move(collected.stacks);
     facts.dump_dir = picked;
     facts.collectives = recorded_calls(dir.file(picked), result.notes);
+    read_dump_evidence(dir.file(picked), facts, result.notes);
   }
   result.verdict = diagnose(facts);
   if (options.on_verdict) {

@@ -3,6 +3,7 @@
 #include "report/diagnosis/call_words.h"
 #include "report/diagnosis/exceptions.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/surroundings.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
 
@@ -266,6 +267,10 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   }
   for (std::string& line : call_evidence(verdict.collective)) {
     out.push_back(std::move(line));
+  }
+  if (verdict.kind != VerdictKind::none) {
+    name_gpu_error(scene, verdict);
+    add_surroundings(scene, out);
   }
   if (scene.facts.dump && verdict.kind != VerdictKind::none) {
     add_native_frame(scene, verdict, out);

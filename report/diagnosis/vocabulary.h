@@ -47,14 +47,14 @@ inline constexpr std::string_view kNoneFinished = "none.finished";
 inline constexpr std::string_view kRunning = "running.unfinished";
 
 inline constexpr std::array kVerdictIds = {
-    kHangStuck,    kHangLock,         kHangBusy,         kHangStopped,      kHangUninterruptible,
-    kHangDead,     kHangMismatchSize, kHangMismatchType, kHangMismatchRoot, kHangOrder,
-    kHangP2p,      kHangNotEntered,   kHangNotLaunched,  kHangQueued,       kHangNotFinished,
-    kHangKernel,   kHangNetwork,      kCrashMismatch,    kExitMismatch,     kHangLeftEarly,
-    kHangSilent,   kHangMismatch,     kHangAllWaiting,   kHangLongCall,     kHangUnknown,
-    kCrashSignal,  kCrashKilled,      kCrashLauncher,    kExitError,        kExitException,  kExitLeftEarly,
-    kExitLauncher, kExitUnknown,      kExitNotStarted,   kInterrupted,      kInterruptedHung,
-    kNoneFinished, kRunning,
+    kHangStuck,       kHangLock,         kHangBusy,         kHangStopped,      kHangUninterruptible,
+    kHangDead,        kHangMismatchSize, kHangMismatchType, kHangMismatchRoot, kHangOrder,
+    kHangP2p,         kHangNotEntered,   kHangNotLaunched,  kHangQueued,       kHangNotFinished,
+    kHangKernel,      kHangNetwork,      kCrashMismatch,    kExitMismatch,     kHangLeftEarly,
+    kHangSilent,      kHangMismatch,     kHangAllWaiting,   kHangLongCall,     kHangUnknown,
+    kCrashSignal,     kCrashKilled,      kCrashLauncher,    kExitError,        kExitException,
+    kExitLeftEarly,   kExitLauncher,     kExitUnknown,      kExitNotStarted,   kInterrupted,
+    kInterruptedHung, kNoneFinished,     kRunning,
 };
 
 }  // namespace xpurun::report

@@ -3,6 +3,9 @@
 // forgotten field or a duplicate key fails the test.
 #include "common/model/collectives.h"
 #include "common/model/dump_manifest.h"
+#include "common/model/evidence/evidence_manifest.h"
+#include "common/model/evidence/gpu_state.h"
+#include "common/model/evidence/kernel_events.h"
 #include "common/model/json_visitors.h"
 #include "common/model/run_manifest.h"
 #include "common/model/stack_snapshot.h"
@@ -139,6 +142,24 @@ TEST_CASE("every field of collectives.json survives writing and reading") {
   check_round_trip(filled(f), collective_facts_from_json);
 }
 
+TEST_CASE("every field of the evidence files survives writing and reading") {
+  GpuState gpus;
+  gpus.devices.push_back({.throttle_reasons = {"thermal"}, .problem = "x"});
+  gpus.devices[0].nvlink.push_back({});
+  gpus.devices[0].processes.push_back({});
+  check_round_trip(filled(gpus), gpu_state_from_json);
+  KernelEvents kernel;
+  kernel.events.push_back({.pid = 1, .comm = "x", .xid = 1, .pci = "x"});
+  json k = filled(kernel);
+  k["events"][0]["kind"] = "xid";
+  check_round_trip(k, kernel_events_from_json);
+  EvidenceManifest manifest;
+  manifest.parts.push_back({.reason = "x"});
+  json m = filled(manifest);
+  m["parts"][0]["source"] = "kernel_log";
+  check_round_trip(m, evidence_manifest_from_json);
+}
+
 TEST_CASE("every field of a stacks file survives writing and reading") {
   ProcessStacks p;
   p.cmdline = {"python"};
@@ -200,4 +221,8 @@ TEST_CASE("each name of a vocabulary is unique and read back") {
   check(GilState{});
   check(CallSource{});
   check(CallStage{});
+  check(EvidenceSource{});
+  check(EvidenceStatus{});
+  check(KernelEventKind{});
+  check(ThrottleReason{});
 }

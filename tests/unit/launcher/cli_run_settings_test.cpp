@@ -33,6 +33,8 @@ TEST_CASE("without settings every option has the default of the table") {
   CHECK(o.dump_deadline_s == 0.1);
   CHECK(o.gpu_stacks == "auto");
   CHECK(o.crash_wait_s == 5);
+  CHECK(o.evidence_timeout_s == 20);
+  CHECK_FALSE(o.flight_recorder);
   CHECK(o.grace_s == 30);
   CHECK(o.runs_dir == "xpurun-runs");
   CHECK(o.report);
@@ -121,6 +123,8 @@ TEST_CASE("words instead of durations, and signals") {
   CHECK(options({"--hang-timeout=off"})->hang_timeout_s == 0);
   CHECK(options({"--hang-timeout=0"})->hang_timeout_s == 0);
   CHECK(options({"--crash-wait=off"})->crash_wait_s == 0);
+  CHECK(options({"--evidence-timeout=off"})->evidence_timeout_s == 0);
+  CHECK(options({"--flight-recorder"})->flight_recorder);
   CHECK(options({"--grace=none"})->grace_s == kForever);
   CHECK(options({"--grace=0"})->grace_s == 0);
   CHECK(options({"--dump-signal=HUP"})->dump_signal == SIGHUP);

@@ -26,6 +26,7 @@ struct Scene : test::JobScene {
   int made = 0;
   bool may_go_on = true;
   bool has_program = true;
+  std::string begun_in;  // number and directory of the last dump that has begun
   StalledStorage stalled;
   std::string calls_in;  // where the calls of the last dump went
   DumpCoordinator dumps;
@@ -46,6 +47,10 @@ struct Scene : test::JobScene {
                      return model::CollectiveFacts{.ranks = {{.rank = 1}}};
                    },
                .release = [this](base::Pid pid) { tell(fmt::format("release {}", pid - test::kCommand)); },
+               .begun =
+                   [this](const model::DumpManifest& begun, const std::string& directory) {
+                     begun_in = fmt::format("{} {}", begun.n, directory);
+                   },
                .dumped =
                    [this](base::MonoNs took, bool for_stall) {
                      tell(fmt::format("dumped in {} s{}", took / 1'000'000'000,
@@ -86,6 +91,7 @@ TEST_CASE("requests that arrive during a dump are served together by one more du
   CHECK(s.dumps.busy());
   s.run_for(0.001);
   REQUIRE(s.dump->started);
+  CHECK(s.begun_in == "1 run/dumps/1-request");
   REQUIRE(s.dump->plan.targets.size() == 3);  // the ranks, and the command
   CHECK(s.dump->plan.targets[1].rank == 1);
   s.dumps.request(s.wanted(model::DumpReason::signal, "b"));
@@ -163,6 +169,7 @@ TEST_CASE("a dump whose directory is not made within a second is not started") {
   CHECK(s.told().empty());
   s.run_for(0.2);
   CHECK_FALSE(s.dumps.busy());
+  CHECK(s.begun_in.empty());
   CHECK(s.told() == Told{"release 2", "a: dumps/1-crash of 0 processes", "dumped in 1 s", "idle"});
   // The answer comes too late.
   s.stalled.pending.front()(base::Status());

@@ -12,11 +12,13 @@ namespace {
 struct Scene : test::JobScene {
   JobState job;
   bool several_ranks = true;
+  bool collecting = false;
   model::Verdict from_memory;
   VerdictHandler verdicts{{journal, job, options},
                           {.diagnose = [this] { return from_memory; },
                            .several_ranks = [this] { return several_ranks; },
                            .end_the_job = teller("END"),
+                           .collecting_evidence = [this] { return collecting; },
                            .say = [this](const std::string& line) { tell(line); }}};
 
   void open_stall() { journal.manifest().incidents.push_back({.n = 1, .at_s = 10, .dump = "dumps/1-hang"}); }
@@ -61,6 +63,19 @@ TEST_CASE("a verdict that comes after the stall was cleared is told with the pro
   Told expected = kAnnounced;
   expected.push_back("progress again after 25 s");
   CHECK(s.take(Scene::hang()) == expected);
+}
+
+TEST_CASE("a hang is announced while evidence is collected, and ends the job after it") {
+  Scene s;
+  s.open_stall();
+  s.options.on_hang = OnHang::kill;
+  s.options.grace_s = 30;
+  s.collecting = true;
+  CHECK(s.take(Scene::hang()) == kAnnounced);
+  CHECK(s.journal.manifest().outcome == model::RunOutcome::running);
+  s.collecting = false;
+  CHECK(s.take(Scene::hang()) ==
+        Told{"hang: rank 1", "ending the job (--on-hang kill): TERM, 30 s grace, KILL", "END"});
 }
 
 TEST_CASE("only a confirmed hang ends the job, once") {

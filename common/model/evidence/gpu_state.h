@@ -1,0 +1,86 @@
+// GpuState: dumps/<n>-<why>/gpu.json, schema "xpurun.gpu/1": what NVML says of this host's GPUs at a dump. A
+// value that the driver or the GPU does not give is negative or empty.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "common/model/names.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::model {
+
+inline constexpr std::string_view kGpuSchema = "xpurun.gpu/1";
+
+// Why the clocks are below their maximum, by NVML's bits.
+enum class ThrottleReason {
+  idle,
+  application_clocks,
+  power_cap,
+  hardware_slowdown,
+  sync_boost,
+  thermal,
+  hardware_thermal,
+  power_brake,
+  display_clocks,
+};
+template <>
+inline constexpr std::array<std::string_view, 9> kNames<ThrottleReason> = {
+    "idle",    "application_clocks", "power_cap",   "hardware_slowdown", "sync_boost",
+    "thermal", "hardware_thermal",   "power_brake", "display_clocks"};
+
+struct GpuProcess {
+  base::Pid pid = 0;  // in the pid namespace of the driver
+  int64_t memory_bytes = -1;
+};
+
+// Since the driver was loaded.
+struct NvLinkErrors {
+  int link = -1;
+  int64_t replays = -1;
+  int64_t recoveries = -1;
+  int64_t crc = -1;  // of flits
+};
+
+struct GpuDevice {
+  int index = -1;  // NVML's
+  std::string name;
+  std::string uuid;
+  std::string pci;  // "0000:3B:00.0"
+  int sm_clock_mhz = -1;
+  int sm_clock_max_mhz = -1;
+  int memory_clock_mhz = -1;
+  std::vector<std::string> throttle_reasons;  // names of ThrottleReason
+  double power_w = -1;
+  double power_limit_w = -1;
+  int temperature_c = -1;
+  int utilization_percent = -1;  // 100 while a collective spins
+  int64_t memory_used_bytes = -1;
+  int64_t memory_total_bytes = -1;
+  // Memory errors since the driver was loaded.
+  int64_t ecc_corrected = -1;
+  int64_t ecc_uncorrected = -1;
+  int64_t remapped_rows = -1;  // for uncorrectable errors, over the GPU's life
+  bool remap_pending = false;  // takes effect at the next reset
+  bool remap_failed = false;
+  std::vector<NvLinkErrors> nvlink;  // links with errors only
+  std::vector<GpuProcess> processes;
+  std::string problem;  // why the device could not be read: "GPU is lost"
+};
+
+struct GpuState {
+  std::string driver;  // version
+  std::vector<GpuDevice> devices;
+};
+
+nlohmann::ordered_json to_json(const GpuState& s);
+base::Result<GpuState> gpu_state_from_json(const nlohmann::json& j);
+base::Result<GpuState> load_gpu_state(const std::string& path);
+
+}  // namespace xpurun::model

@@ -1,0 +1,46 @@
+// KernelEvents: dumps/<n>-<why>/kernel.json, schema "xpurun.kernel/1": lines of the kernel's log that may
+// explain a hang or a death, from the time of the run.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "common/model/names.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::model {
+
+inline constexpr std::string_view kKernelSchema = "xpurun.kernel/1";
+
+enum class KernelEventKind {
+  oom_kill,   // the kernel killed a process because memory ran out
+  xid,        // NVIDIA's driver reports an error of a GPU
+  hung_task,  // a thread was in uninterruptible sleep for minutes
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kNames<KernelEventKind> = {"oom_kill", "xid", "hung_task"};
+
+struct KernelEvent {
+  KernelEventKind kind = KernelEventKind::oom_kill;
+  double at_s = 0;    // since the run began
+  base::Pid pid = 0;  // in the host's pid namespace; 0: not named
+  std::string comm;   // empty: not named
+  int xid = -1;
+  std::string pci;   // xid: "0000:3b:00"
+  std::string text;  // the line
+};
+
+struct KernelEvents {
+  std::vector<KernelEvent> events;  // oldest first
+};
+
+nlohmann::ordered_json to_json(const KernelEvents& k);
+base::Result<KernelEvents> kernel_events_from_json(const nlohmann::json& j);
+base::Result<KernelEvents> load_kernel_events(const std::string& path);
+
+}  // namespace xpurun::model

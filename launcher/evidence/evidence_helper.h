@@ -1,0 +1,14 @@
+// The evidence helper: collects from all sources at the same time, each in a thread of its own, and writes
+// gpu.json, kernel.json, flight_recorder/ and, last, evidence.json into the directory of the dump. Sources
+// that are not done at the time limit are left behind: a call into a broken driver cannot be ended.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+// Never returns: ends the process, which must be the helper's own, without waiting for threads.
+[[noreturn]] void run_evidence_helper(const std::vector<std::string>& words);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,82 @@
+#include "launcher/evidence/evidence_job.h"
+
+#include "common/base/output/log.h"
+
+#include <utility>
+
+namespace xpurun::launcher {
+
+namespace {
+// The helper ends itself at its limit.
+constexpr double kAfterTheLimitS = 0.3;
+}  // namespace
+
+EvidenceJob::~EvidenceJob() {
+  setup_.loop.cancel(deadline_);
+}
+
+void EvidenceJob::start(const EvidenceRequest& request, Done done) {
+  give_up("a newer dump needs its evidence");
+  done_ = std::move(done);
+  std::vector<std::string> argv = evidence_words(request);
+  argv.insert(argv.begin(), setup_.program);
+  auto helper = HelperProcess::start(argv, setup_.signal_mask, setup_.stderr_fd);
+  if (!helper) {
+    base::log_warn("no evidence: {}", base::to_line(helper.error()));
+    deadline_ = setup_.loop.after(0, [this] { finish(); });
+    return;
+  }
+  helper_ = std::move(*helper);
+  helper_.close_input();
+  helper_.close_output();
+  if (setup_.started) {
+    setup_.started(helper_.pid());
+  }
+  set_deadline(setup_.loop.now() + base::s_to_ns(request.limit_s + kAfterTheLimitS));
+}
+
+void EvidenceJob::hurry(double seconds) {
+  if (busy()) {
+    const base::MonoNs then = setup_.loop.now() + base::s_to_ns(seconds);
+    if (then < deadline_at_) {
+      set_deadline(then);
+    }
+  }
+}
+
+void EvidenceJob::set_deadline(base::MonoNs when) {
+  setup_.loop.cancel(deadline_);
+  deadline_at_ = when;
+  deadline_ = setup_.loop.at(when, [this] { give_up("the helper has not ended in time"); });
+}
+
+void EvidenceJob::give_up(const std::string& why) {
+  if (busy()) {
+    base::log_info("evidence is incomplete: {}", why);
+    helper_.kill();
+    finish();
+  }
+}
+
+bool EvidenceJob::helper_ended(base::Pid pid, base::WaitStatus status) {
+  if (helper_.pid() <= 0 || pid != helper_.pid()) {
+    return false;
+  }
+  helper_.forget();
+  if (!status.succeeded()) {
+    base::log_info("evidence is incomplete: the helper {}", status.text());
+  }
+  finish();
+  return true;
+}
+
+void EvidenceJob::finish() {
+  setup_.loop.cancel(deadline_);
+  // After a kill the helper is still to be reaped; by then it is nobody's.
+  helper_ = HelperProcess();
+  if (const Done done = std::exchange(done_, nullptr)) {
+    done();
+  }
+}
+
+}  // namespace xpurun::launcher

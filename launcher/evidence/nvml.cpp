@@ -1,0 +1,250 @@
+#include "launcher/evidence/nvml.h"
+
+#include "common/base/strings.h"
+#include "launcher/evidence/nvml_prototypes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <dlfcn.h>
+#include <iterator>
+#include <limits>
+#include <memory>
+
+namespace xpurun::launcher {
+
+using model::EvidenceStatus;
+using model::GpuDevice;
+
+namespace {
+
+constexpr unsigned kMostDevices = 256;
+constexpr unsigned kMostProcesses = 1024;
+
+// nvml.h, nvmlClocksEventReason*: the bit of each model::ThrottleReason.
+constexpr uint64_t kThrottleBits[] = {0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40, 0x80, 0x100};
+
+struct Closer {
+  void operator()(void* handle) const { ::dlclose(handle); }
+};
+using Library = std::unique_ptr<void, Closer>;
+
+class Nvml {
+ public:
+  explicit Nvml(void* library) : library_(library) {}
+
+  // Null if this driver does not have the function.
+  template <typename F>
+  F find(const char* name) const {
+    return reinterpret_cast<F>(::dlsym(library_, name));
+  }
+  std::string error(nvml::Return code) const {
+    const auto text = find<nvml::ErrorString>("nvmlErrorString");
+    return text != nullptr ? base::sanitize(text(code)) : fmt::format("NVML error {}", code);
+  }
+
+ private:
+  void* library_;
+};
+
+template <typename T>
+int64_t bounded(T value) {
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  return static_cast<int64_t>(std::min<uint64_t>(value, kMost));
+}
+
+class DeviceReader {
+ public:
+  DeviceReader(const Nvml& library, nvml::Device device) : nvml_(library), device_(device) {}
+
+  GpuDevice read(int index) {
+    GpuDevice d{.index = index};
+    d.name = text("nvmlDeviceGetName");
+    d.uuid = text("nvmlDeviceGetUUID");
+    if (nvml::Pci pci{}; call<nvml::PciInfo>("nvmlDeviceGetPciInfo_v3", &pci)) {
+      pci.id[sizeof pci.id - 1] = 0;
+      d.pci = base::sanitize(pci.id);
+    }
+    read_speed(d);
+    read_memory(d);
+    read_links(d);
+    read_processes(d);
+    d.problem = problem_;
+    return d;
+  }
+
+ private:
+  template <typename F, typename... Args>
+  bool call(const char* name, Args... args) {
+    const auto function = nvml_.find<F>(name);
+    if (function == nullptr) {
+      return false;
+    }
+    const nvml::Return code = function(device_, args...);
+    // Many GPUs answer "not supported" to some questions; only a lost GPU is a problem of its own.
+    if (code == nvml::kGpuIsLost) {
+      problem_ = nvml_.error(code);
+    }
+    return code == nvml::kSuccess;
+  }
+  std::string text(const char* name) {
+    char buffer[96] = {};
+    const bool good = call<nvml::Text>(name, buffer, static_cast<unsigned>(sizeof buffer));
+    buffer[sizeof buffer - 1] = 0;
+    return good ? base::sanitize(buffer) : std::string();
+  }
+  int number(const char* name) {
+    unsigned value = 0;
+    return call<nvml::Number>(name, &value) ? static_cast<int>(value) : -1;
+  }
+  int number_of(const char* name, unsigned which) {
+    unsigned value = 0;
+    return call<nvml::NumberOf>(name, which, &value) ? static_cast<int>(value) : -1;
+  }
+
+  void read_speed(GpuDevice& d) {
+    d.sm_clock_mhz = number_of("nvmlDeviceGetClockInfo", nvml::kClockSm);
+    d.sm_clock_max_mhz = number_of("nvmlDeviceGetMaxClockInfo", nvml::kClockSm);
+    d.memory_clock_mhz = number_of("nvmlDeviceGetClockInfo", nvml::kClockMemory);
+    d.temperature_c = number_of("nvmlDeviceGetTemperature", nvml::kSensorGpu);
+    const int milliwatts = number("nvmlDeviceGetPowerUsage");
+    const int limit = number("nvmlDeviceGetEnforcedPowerLimit");
+    d.power_w = milliwatts < 0 ? -1 : milliwatts / 1000.0;
+    d.power_limit_w = limit < 0 ? -1 : limit / 1000.0;
+    unsigned long long bits = 0;
+    // The older name is that of drivers before 535.
+    if (call<nvml::Bits>("nvmlDeviceGetCurrentClocksEventReasons", &bits) ||
+        call<nvml::Bits>("nvmlDeviceGetCurrentClocksThrottleReasons", &bits)) {
+      for (size_t i = 0; i < std::size(kThrottleBits); ++i) {
+        if ((bits & kThrottleBits[i]) != 0) {
+          d.throttle_reasons.emplace_back(name_of(static_cast<model::ThrottleReason>(i)));
+        }
+      }
+    }
+    if (nvml::Utilization use{}; call<nvml::UtilizationRates>("nvmlDeviceGetUtilizationRates", &use)) {
+      d.utilization_percent = static_cast<int>(use.gpu);
+    }
+  }
+
+  int64_t ecc(unsigned kind) {
+    unsigned long long count = 0;
+    const bool good =
+        call<nvml::EccErrors>("nvmlDeviceGetTotalEccErrors", kind, nvml::kCounterVolatile, &count);
+    return good ? bounded(count) : -1;
+  }
+
+  void read_memory(GpuDevice& d) {
+    if (nvml::Memory memory{}; call<nvml::MemoryInfo>("nvmlDeviceGetMemoryInfo", &memory)) {
+      d.memory_used_bytes = bounded(memory.used);
+      d.memory_total_bytes = bounded(memory.total);
+    }
+    d.ecc_corrected = ecc(nvml::kErrorCorrected);
+    d.ecc_uncorrected = ecc(nvml::kErrorUncorrected);
+    unsigned corrected = 0;
+    unsigned uncorrected = 0;
+    unsigned pending = 0;
+    unsigned failed = 0;
+    if (call<nvml::RemappedRows>("nvmlDeviceGetRemappedRows", &corrected, &uncorrected, &pending, &failed)) {
+      d.remapped_rows = uncorrected;
+      d.remap_pending = pending != 0;
+      d.remap_failed = failed != 0;
+    }
+  }
+
+  int64_t link_errors(unsigned link, unsigned counter) {
+    unsigned long long count = 0;
+    const bool good = call<nvml::LinkErrors>("nvmlDeviceGetNvLinkErrorCounter", link, counter, &count);
+    return good ? bounded(count) : -1;
+  }
+
+  void read_links(GpuDevice& d) {
+    for (unsigned link = 0; link < nvml::kMostLinks; ++link) {
+      unsigned active = 0;
+      if (!call<nvml::LinkState>("nvmlDeviceGetNvLinkState", link, &active)) {
+        return;
+      }
+      const model::NvLinkErrors errors{.link = static_cast<int>(link),
+                                       .replays = link_errors(link, nvml::kLinkReplay),
+                                       .recoveries = link_errors(link, nvml::kLinkRecovery),
+                                       .crc = link_errors(link, nvml::kLinkCrcFlit)};
+      if (active != 0 && (errors.replays > 0 || errors.recoveries > 0 || errors.crc > 0)) {
+        d.nvlink.push_back(errors);
+      }
+    }
+  }
+
+  void read_processes(GpuDevice& d) {
+    std::vector<nvml::Process> processes(kMostProcesses);
+    unsigned count = kMostProcesses;
+    if (!call<nvml::Processes>("nvmlDeviceGetComputeRunningProcesses_v3", &count, processes.data())) {
+      return;
+    }
+    for (unsigned i = 0; i < std::min(count, kMostProcesses); ++i) {
+      const nvml::Process& p = processes[i];
+      d.processes.push_back({.pid = static_cast<base::Pid>(p.pid),
+                             .memory_bytes = p.memory == nvml::kUnknownMemory ? -1 : bounded(p.memory)});
+    }
+  }
+
+  const Nvml& nvml_;
+  nvml::Device device_;
+  std::string problem_;
+};
+
+GpuReading problem(EvidenceStatus status, std::string reason) {
+  return {.status = status, .reason = std::move(reason), .state = {}};
+}
+
+}  // namespace
+
+GpuReading read_gpus(const std::string& library) {
+  const Library handle(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (handle == nullptr) {
+    return problem(EvidenceStatus::absent, fmt::format("{} is not installed", library));
+  }
+  const Nvml lib(handle.get());
+  const auto init = lib.find<nvml::Init>("nvmlInit_v2");
+  const auto shutdown = lib.find<nvml::Init>("nvmlShutdown");
+  const auto count_devices = lib.find<nvml::Count>("nvmlDeviceGetCount_v2");
+  const auto by_index = lib.find<nvml::HandleByIndex>("nvmlDeviceGetHandleByIndex_v2");
+  if (init == nullptr || shutdown == nullptr || count_devices == nullptr || by_index == nullptr) {
+    return problem(EvidenceStatus::failed, fmt::format("{} lacks the functions of NVML", library));
+  }
+  if (const nvml::Return code = init(); code != nvml::kSuccess) {
+    const EvidenceStatus status = code == nvml::kDriverNotLoaded ? EvidenceStatus::absent
+                                  : code == nvml::kNoPermission  ? EvidenceStatus::denied
+                                                                 : EvidenceStatus::failed;
+    return problem(status, fmt::format("NVML cannot be used: {}", lib.error(code)));
+  }
+  GpuReading out;
+  char driver[96] = {};
+  const auto version = lib.find<nvml::DriverVersion>("nvmlSystemGetDriverVersion");
+  if (version != nullptr && version(driver, sizeof driver) == nvml::kSuccess) {
+    driver[sizeof driver - 1] = 0;
+    out.state.driver = base::sanitize(driver);
+  }
+  unsigned count = 0;
+  const nvml::Return counted = count_devices(&count);
+  if (counted != nvml::kSuccess) {
+    out = problem(EvidenceStatus::failed, fmt::format("NVML cannot count the GPUs: {}", lib.error(counted)));
+  } else if (count == 0) {
+    out = problem(EvidenceStatus::absent, "this host has no GPU that NVML shows");
+  }
+  for (unsigned i = 0; i < std::min(count, kMostDevices); ++i) {
+    nvml::Device device = nullptr;
+    const nvml::Return code = by_index(i, &device);
+    if (code == nvml::kSuccess) {
+      out.state.devices.push_back(DeviceReader(lib, device).read(static_cast<int>(i)));
+    } else {
+      out.state.devices.push_back({.index = static_cast<int>(i), .problem = lib.error(code)});
+    }
+    if (!out.state.devices.back().problem.empty()) {
+      out.status = EvidenceStatus::partial;
+      out.reason = fmt::format("GPU {}: {}", i, out.state.devices.back().problem);
+    }
+  }
+  shutdown();
+  return out;
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,75 @@
+// The part of NVML's interface that is used, with prototypes of our own. Layouts and numbers are those of the
+// versioned functions, which NVIDIA keeps stable.
+#pragma once
+
+#include <cstdint>
+
+namespace xpurun::launcher::nvml {
+
+using Device = void*;
+using Return = int;
+
+inline constexpr Return kSuccess = 0;
+inline constexpr Return kDriverNotLoaded = 9;
+inline constexpr Return kNoPermission = 4;
+inline constexpr Return kGpuIsLost = 15;
+
+inline constexpr unsigned kClockSm = 1;
+inline constexpr unsigned kClockMemory = 2;
+inline constexpr unsigned kSensorGpu = 0;
+inline constexpr unsigned kErrorCorrected = 0;
+inline constexpr unsigned kErrorUncorrected = 1;
+inline constexpr unsigned kCounterVolatile = 0;
+inline constexpr unsigned kMostLinks = 18;
+inline constexpr unsigned kLinkReplay = 0;
+inline constexpr unsigned kLinkRecovery = 1;
+inline constexpr unsigned kLinkCrcFlit = 2;
+inline constexpr uint64_t kUnknownMemory = ~uint64_t{0};
+
+struct Memory {
+  uint64_t total;
+  uint64_t free;
+  uint64_t used;
+};
+
+struct Utilization {
+  unsigned gpu;
+  unsigned memory;
+};
+
+struct Process {
+  unsigned pid;
+  uint64_t memory;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+
+struct Pci {
+  char legacy_id[16];
+  unsigned domain;
+  unsigned bus;
+  unsigned device;
+  unsigned device_id;
+  unsigned subsystem_id;
+  char id[32];
+};
+
+using Init = Return (*)();
+using ErrorString = const char* (*)(Return);
+using DriverVersion = Return (*)(char*, unsigned);
+using Count = Return (*)(unsigned*);
+using HandleByIndex = Return (*)(unsigned, Device*);
+using Text = Return (*)(Device, char*, unsigned);
+using Number = Return (*)(Device, unsigned*);
+using NumberOf = Return (*)(Device, unsigned, unsigned*);
+using Bits = Return (*)(Device, unsigned long long*);
+using PciInfo = Return (*)(Device, Pci*);
+using MemoryInfo = Return (*)(Device, Memory*);
+using UtilizationRates = Return (*)(Device, Utilization*);
+using EccErrors = Return (*)(Device, unsigned, unsigned, unsigned long long*);
+using RemappedRows = Return (*)(Device, unsigned*, unsigned*, unsigned*, unsigned*);
+using LinkState = Return (*)(Device, unsigned, unsigned*);
+using LinkErrors = Return (*)(Device, unsigned, unsigned, unsigned long long*);
+using Processes = Return (*)(Device, unsigned*, Process*);
+
+}  // namespace xpurun::launcher::nvml

@@ -1,0 +1,178 @@
+#include "report/diagnosis/surroundings.h"
+
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace xpurun::report {
+
+using model::GpuDevice;
+using model::KernelEvent;
+using model::KernelEventKind;
+using model::ThrottleReason;
+
+namespace {
+
+constexpr size_t kMostKernelLines = 4;
+constexpr size_t kMostGpuLines = 4;
+constexpr double kFullMemory = 0.99;
+// A rank may die of a GPU's error some seconds after the driver has reported it, when its next call fails.
+constexpr double kXidBeforeDeathS = 60;
+constexpr double kXidAfterDeathS = 1;
+
+// NVIDIA's "XID Errors": those that end a process or say that a GPU, its memory or its links failed.
+constexpr std::pair<int, std::string_view> kXids[] = {
+    {13, "exception in a kernel"},
+    {31, "invalid access to GPU memory"},
+    {32, "corrupted command stream"},
+    {43, "the GPU stopped a process's work"},
+    {45, "the driver removed a process's work"},
+    {48, "uncorrectable memory error"},
+    {61, "internal error of the GPU"},
+    {62, "internal error of the GPU"},
+    {63, "a row of GPU memory is being replaced"},
+    {64, "a row of GPU memory could not be replaced"},
+    {69, "exception in the graphics engine"},
+    {74, "NVLink error"},
+    {79, "GPU has fallen off the bus"},
+    {92, "many correctable memory errors"},
+    {94, "contained memory error"},
+    {95, "uncontained memory error"},
+    {109, "context switch timeout"},
+    {119, "the GPU's firmware does not answer"},
+    {120, "error of the GPU's firmware"},
+    {140, "uncorrectable memory error"},
+    {154, "the GPU needs a reset"},
+};
+
+std::string xid_words(const KernelEvent& e) {
+  const std::string_view meaning = xid_meaning(e.xid);
+  return fmt::format("Xid {}{}", e.xid, meaning.empty() ? "" : fmt::format(" ({})", meaning));
+}
+
+std::string process_words(const KernelEvent& e) {
+  const std::string name = e.comm.empty() ? "a process" : base::sanitize(e.comm);
+  return e.pid > 0 ? fmt::format("{} (pid {})", name, e.pid) : name;
+}
+
+std::string kernel_line(const KernelEvent& e) {
+  switch (e.kind) {
+    case KernelEventKind::xid:
+      return fmt::format("at {:.0f} s: the kernel reported {} of GPU {}{}", e.at_s, xid_words(e),
+                         base::sanitize(e.pci), e.pid > 0 ? ", in " + process_words(e) : "");
+    case KernelEventKind::oom_kill:
+      return fmt::format("at {:.0f} s: the kernel killed {}: the host or the container was out of memory",
+                         e.at_s, process_words(e));
+    case KernelEventKind::hung_task:
+      break;
+  }
+  return fmt::format("at {:.0f} s: the kernel reported that {} has been in uninterruptible sleep for minutes",
+                     e.at_s, process_words(e));
+}
+
+bool throttled_by(const GpuDevice& d, ThrottleReason reason) {
+  return std::find(d.throttle_reasons.begin(), d.throttle_reasons.end(), name_of(reason)) !=
+         d.throttle_reasons.end();
+}
+
+std::string clock_words(const GpuDevice& d) {
+  return d.sm_clock_mhz >= 0 && d.sm_clock_max_mhz > 0
+             ? fmt::format(", {} of {} MHz", d.sm_clock_mhz, d.sm_clock_max_mhz)
+             : std::string();
+}
+
+std::string gib(int64_t bytes) {
+  return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 30));
+}
+
+// What is wrong with one GPU, most important first; a power cap and idling are daily life.
+std::vector<std::string> complaints(const GpuDevice& d) {
+  std::vector<std::string> out;
+  if (!d.problem.empty()) {
+    out.push_back(base::sanitize(d.problem));
+  }
+  if (d.ecc_uncorrected > 0) {
+    out.push_back(
+        fmt::format("{} uncorrectable memory errors since the driver was loaded", d.ecc_uncorrected));
+  }
+  if (d.remap_failed) {
+    out.push_back("broken memory that could not be replaced");
+  } else if (d.remap_pending) {
+    out.push_back("broken memory that is replaced at the next reset");
+  }
+  if (throttled_by(d, ThrottleReason::thermal) || throttled_by(d, ThrottleReason::hardware_thermal)) {
+    out.push_back(fmt::format("slowed down by heat ({} °C{})", d.temperature_c, clock_words(d)));
+  } else if (throttled_by(d, ThrottleReason::power_brake)) {
+    out.push_back(fmt::format("slowed down by the host's power supply{}", clock_words(d)));
+  } else if (throttled_by(d, ThrottleReason::hardware_slowdown)) {
+    out.push_back(fmt::format("slowed down by the hardware{}", clock_words(d)));
+  }
+  if (d.memory_total_bytes > 0 && d.memory_used_bytes >= 0 &&
+      static_cast<double>(d.memory_used_bytes) >= kFullMemory * static_cast<double>(d.memory_total_bytes)) {
+    out.push_back(
+        fmt::format("memory is full ({} of {} GiB)", gib(d.memory_used_bytes), gib(d.memory_total_bytes)));
+  }
+  for (const model::NvLinkErrors& link : d.nvlink) {
+    if (link.recoveries > 0) {
+      out.push_back(fmt::format("NVLink {} had to recover {} times", link.link, link.recoveries));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view xid_meaning(int xid) {
+  const auto* it =
+      std::find_if(std::begin(kXids), std::end(kXids), [&](const auto& x) { return x.first == xid; });
+  return it == std::end(kXids) ? std::string_view() : it->second;
+}
+
+void name_gpu_error(const Scene& scene, model::Verdict& verdict) {
+  const bool died = verdict.kind == model::VerdictKind::crash ||
+                    verdict.kind == model::VerdictKind::exception || verdict.kind == model::VerdictKind::exit;
+  if (!died || verdict.ranks.empty()) {
+    return;
+  }
+  for (const Ending& e : scene.endings) {
+    if (e.process->role != model::ProcessRole::rank || !verdict.ranks.contains(e.process->rank) ||
+        !e.failed()) {
+      continue;
+    }
+    for (const KernelEvent& k : scene.facts.kernel.events) {
+      const bool near = k.at_s >= e.at_s - kXidBeforeDeathS && k.at_s <= e.at_s + kXidAfterDeathS;
+      if (k.kind == KernelEventKind::xid && near && (k.pid == 0 || k.pid == e.process->pid)) {
+        say(verdict, fmt::format("{}; the kernel reported {} of GPU {}", verdict.headline, xid_words(k),
+                                 base::sanitize(k.pci)));
+        return;
+      }
+    }
+  }
+}
+
+void add_surroundings(const Scene& scene, std::vector<std::string>& out) {
+  const auto& events = scene.facts.kernel.events;
+  for (size_t i = 0; i < std::min(events.size(), kMostKernelLines); ++i) {
+    out.push_back(kernel_line(events[i]));
+  }
+  if (events.size() > kMostKernelLines) {
+    out.push_back(
+        fmt::format("and {} later events of the kernel: see kernel.json", events.size() - kMostKernelLines));
+  }
+  size_t shown = 0;
+  for (const GpuDevice& d : scene.facts.gpus.devices) {
+    const auto wrong = complaints(d);
+    if (!wrong.empty() && shown++ < kMostGpuLines) {
+      out.push_back(fmt::format("GPU {}{}: {}", d.index, d.name.empty() ? "" : fmt::format(" ({})", d.name),
+                                base::join(wrong, "; ")));
+    }
+  }
+  if (shown > kMostGpuLines) {
+    out.push_back(fmt::format("and {} more GPUs that are not well: see gpu.json", shown - kMostGpuLines));
+  }
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,34 @@
+// Input: a dump of PyTorch's Flight Recorder, pickle or JSON. What can be read becomes facts that can be
+// written and read again.
+#include "report/flight_recorder/rank_facts.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <cstdlib>
+
+using namespace xpurun;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto dump = report::read_flight_dump(std::string(reinterpret_cast<const char*>(data), size));
+  if (!dump) {
+    return 0;
+  }
+  std::vector<report::RankFacts> ranks;
+  for (const base::Rank rank : {0, 1}) {
+    ranks.push_back(report::rank_facts(*dump, rank, rank == 0 ? 0 : 1'700'000'000'000'000'000));
+  }
+  report::align_point_to_point(ranks);
+  report::align_ages(ranks);
+  model::CollectiveFacts facts;
+  for (const report::RankFacts& r : ranks) {
+    facts.ranks.push_back(r.collectives);
+  }
+  using Json = nlohmann::ordered_json;
+  const std::string written = to_json(facts).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const auto again = model::collective_facts_from_json(nlohmann::json::parse(written));
+  if (!again || to_json(*again).dump(-1, ' ', false, Json::error_handler_t::replace) != written) {
+    std::abort();
+  }
+  return 0;
+}

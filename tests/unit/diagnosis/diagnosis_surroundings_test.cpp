@@ -1,0 +1,124 @@
+#include "report/diagnosis/surroundings.h"
+#include "tests/unit/diagnosis/job.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace xpurun;
+using namespace xpurun::report;
+using namespace xpurun::report::testing;
+using model::KernelEventKind;
+using model::Verdict;
+
+namespace {
+
+model::KernelEvent xid(int number, double at_s, base::Pid pid = 0) {
+  return {.kind = KernelEventKind::xid,
+          .at_s = at_s,
+          .pid = pid,
+          .xid = number,
+          .pci = "0000:3b:00",
+          .text = "x"};
+}
+
+bool says(const Verdict& v, std::string_view line) {
+  return std::find(v.evidence.begin(), v.evidence.end(), line) != v.evidence.end();
+}
+
+bool speaks_of(const Verdict& v, std::string_view word) {
+  return v.sentence.find(word) != std::string::npos ||
+         std::any_of(v.evidence.begin(), v.evidence.end(),
+                     [&](const std::string& line) { return line.find(word) != std::string::npos; });
+}
+
+Job aborted() {
+  Job job(2);
+  job.notice(1, kAbrt, 12).crash_dump();
+  job.died(1, kAbrt, 12.5).died(0, kTerm, 13, "ended by the launcher (SIGTERM from pid 50)");
+  job.agent_died(exited(1), 14).ended(exited(1));
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("a crash names the XID of the culprit's process, or of a GPU that failed as a whole") {
+  for (const base::Pid pid : {Job::pid_of(1), 0}) {
+    Job job = aborted();
+    job.facts.kernel.events = {xid(79, 11, pid)};
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.id == "crash.signal");
+    CHECK(
+        v.sentence.ends_with("; the kernel reported Xid 79 (GPU has fallen off the bus) of GPU 0000:3b:00"));
+    CHECK(v.sentence.find(v.headline) != std::string::npos);
+  }
+}
+
+TEST_CASE("an XID of another process, or of another time, is evidence and no explanation") {
+  for (const model::KernelEvent& other : {xid(31, 11, 999), xid(31, 100), xid(31, 12 - 61)}) {
+    Job job = aborted();
+    job.facts.kernel.events = {other};
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.sentence.find("Xid") == std::string::npos);
+    CHECK(speaks_of(v, "Xid 31 (invalid access to GPU memory) of GPU 0000:3b:00"));
+  }
+}
+
+TEST_CASE("the kernel's other events are told with their time") {
+  Job job = aborted();
+  job.facts.kernel.events = {
+      {.kind = KernelEventKind::oom_kill, .at_s = 5, .pid = 77, .comm = "python3", .text = "x"},
+      {.kind = KernelEventKind::hung_task, .at_s = 6, .pid = 78, .comm = "nfsd", .text = "x"},
+      xid(13, 7, 9999),
+      xid(99999, 8, 9999),
+      xid(79, 9, 9999)};
+  const Verdict v = diagnose(job.facts);
+  CHECK(says(v, "at 5 s: the kernel killed python3 (pid 77): the host or the container was out of memory"));
+  CHECK(says(v,
+             "at 6 s: the kernel reported that nfsd (pid 78) has been in uninterruptible sleep for minutes"));
+  CHECK(says(v,
+             "at 7 s: the kernel reported Xid 13 (exception in a kernel) of GPU 0000:3b:00, in a process "
+             "(pid 9999)"));
+  CHECK(says(v, "at 8 s: the kernel reported Xid 99999 of GPU 0000:3b:00, in a process (pid 9999)"));
+  CHECK(says(v, "and 1 later events of the kernel: see kernel.json"));
+}
+
+TEST_CASE("GPUs that are not well are told, healthy ones are not") {
+  Job job(2);
+  job.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
+  job.facts.gpus.devices = {{.index = 0,
+                             .name = "H100",
+                             .sm_clock_mhz = 345,
+                             .sm_clock_max_mhz = 1980,
+                             .throttle_reasons = {"power_cap", "hardware_thermal"},
+                             .temperature_c = 92},
+                            {.index = 1,
+                             .throttle_reasons = {"idle", "power_cap"},
+                             .memory_used_bytes = 70,
+                             .memory_total_bytes = 80,
+                             .ecc_corrected = 5,
+                             .ecc_uncorrected = 0},
+                            {.index = 2,
+                             .memory_used_bytes = int64_t{80} << 30,
+                             .memory_total_bytes = int64_t{80} << 30,
+                             .ecc_uncorrected = 2,
+                             .remap_pending = true,
+                             .nvlink = {{.link = 4, .replays = 9, .recoveries = 3}}},
+                            {.index = 3, .problem = "GPU is lost"}};
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.kind == model::VerdictKind::hang);
+  CHECK(says(v, "GPU 0 (H100): slowed down by heat (92 °C, 345 of 1980 MHz)"));
+  CHECK_FALSE(speaks_of(v, "GPU 1"));
+  CHECK(says(
+      v,
+      "GPU 2: 2 uncorrectable memory errors since the driver was loaded; broken memory that is replaced at "
+      "the next reset; memory is full (80.0 of 80.0 GiB); NVLink 4 had to recover 3 times"));
+  CHECK(says(v, "GPU 3: GPU is lost"));
+}
+
+TEST_CASE("a run without trouble says nothing of its surroundings") {
+  Job job(2);
+  job.facts.gpus.devices = {{.index = 0, .problem = "GPU is lost"}};
+  job.died(0, 0, 10).died(1, 0, 10).ended(0);
+  CHECK(diagnose(job.facts).evidence.empty());
+}
