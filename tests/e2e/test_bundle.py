@@ -15,6 +15,7 @@ PROMISED = [
     "bin/xpurun",
     "libexec/xpurun/xpurun-stackdump",
     "lib/xpurun/libxpurun_preload.so",
+    "lib/xpurun/selftest/job.py",
     "share/man/man1/xpurun.1",
     "share/bash-completion/completions/xpurun",
     "share/zsh/site-functions/_xpurun",

@@ -43,8 +43,9 @@ SUBROOMS = {
         "ending": {"journal", "options", "os", "processes", "storage"},
         "supervise": {"collect", "control", "dumps", "ending", "http", "journal", "options", "os", "output",
                       "processes", "relay", "spawn", "storage", "timing", "watch"},
-        "commands": {"cli", "collect", "control", "doctor", "options", "os", "output", "runs", "spawn", "stacks",
-                     "supervise"},
+        "selftest": {"os", "output", "spawn"},
+        "commands": {"cli", "collect", "control", "doctor", "options", "os", "output", "runs", "selftest", "spawn",
+                     "stacks", "supervise"},
         ".": {"commands"},
     },
     "preload": {
