@@ -56,10 +56,10 @@ base::Result<Chosen> choose(const Settings& settings) {
     const Injection* found = find_injection(name);
     if (found == nullptr) {
       const auto close = base::closest(name, names_of(injections()));
-      return base::fail(base::Error{
-          .what = fmt::format("--inject: there is no injection '{}'{}", base::sanitize(name),
-                              close ? fmt::format("; did you mean {}?", *close) : std::string()),
-          .hint = "xpurun selftest --list"});
+      return base::fail(
+          base::Error{.what = fmt::format("--inject: there is no injection '{}'{}", base::sanitize(name),
+                                          close ? fmt::format("; did you mean {}?", *close) : std::string()),
+                      .hint = "xpurun selftest --list"});
     }
     out.push_back(found);
   }

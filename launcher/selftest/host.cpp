@@ -61,9 +61,10 @@ base::Result<TestHost> probe_host(const std::vector<std::string>& python, const 
   const base::WaitStatus status = wait_at_most(pid, kProbeLimitMs);
   const auto answer = base::read_regular_file(scratch + "/probe.json");
   if (!status.succeeded() || !answer) {
-    return base::fail(base::Error{.what = fmt::format("{} cannot run the selftest's job: it {}", program, status.text()),
-                                  .cause = base::read_regular_file(process.output).value_or(""),
-                                  .hint = "xpurun selftest -- PYTHON"});
+    return base::fail(
+        base::Error{.what = fmt::format("{} cannot run the selftest's job: it {}", program, status.text()),
+                    .cause = base::read_regular_file(process.output).value_or(""),
+                    .hint = "xpurun selftest -- PYTHON"});
   }
   return test_host_from_json(*answer);
 }

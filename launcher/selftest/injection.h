@@ -15,16 +15,17 @@ namespace xpurun::launcher {
 enum class Blame {
   nobody,
   culprit,
-  minority,  // the culprit; all ranks where there are only two, because two calls that differ are a tie
+  minority,  // the culprit; nobody where there are only two ranks, because two calls that differ are a tie
 };
 
 struct Expectation {
-  std::string_view kind;              // of the verdict
-  std::vector<std::string_view> ids;  // any of these ids, or of those below them (hang.mismatch: hang.mismatch_size)
+  std::vector<std::string_view> ids;  // of the verdict: any of these; the kind is what stands before the dot
   Blame blame = Blame::culprit;
-  std::vector<std::string_view> places;  // any of these marks (places.h); empty: the verdict need not name a place
-  std::vector<std::string_view> words;   // the sentence contains all of them
-  int signal = 0;                        // crash: the signal
+  std::vector<std::string_view>
+      places;  // any of these marks (places.h); empty: the verdict need not name a place
+  std::vector<std::string_view> words;          // the sentence contains all of them
+  std::vector<std::string_view> evidence = {};  // the sentence or the evidence contains all of them
+  int signal = 0;                               // crash: the signal
 };
 
 enum class Device { cpu, gpu };
@@ -35,7 +36,7 @@ struct Injection {
   int ranks = 3;             // on GPUs at most so many, one a GPU
   int least_ranks = 2;
   base::Rank culprit = 1;
-  bool recovers = false;   // the job goes on by itself and must not be ended
+  bool recovers = false;  // the job goes on by itself and must not be ended
   bool needs_gpu = false;
   Expectation expected;
   std::optional<Expectation> expected_on_gpu = {};  // where ranks of NCCL end otherwise than those of gloo
@@ -43,9 +44,7 @@ struct Injection {
   const Expectation& expected_on(Device device) const {
     return device == Device::gpu && expected_on_gpu ? *expected_on_gpu : expected;
   }
-  int ranks_on(Device device, int gpus) const {
-    return device == Device::gpu && gpus < ranks ? gpus : ranks;
-  }
+  int ranks_on(Device device, int gpus) const { return device == Device::gpu && gpus < ranks ? gpus : ranks; }
 };
 
 model::RankSet blamed(const Injection& injection, const Expectation& expected, int ranks);

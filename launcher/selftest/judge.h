@@ -13,11 +13,11 @@ namespace xpurun::launcher {
 
 // An expectation for a job of a certain size, with its places looked up.
 struct Expected {
-  std::string kind;
   std::vector<std::string> ids;
   model::RankSet ranks;
   std::vector<Place> places;
   std::vector<std::string> words;
+  std::vector<std::string> evidence;
   int signal = 0;
 };
 

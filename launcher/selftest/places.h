@@ -1,5 +1,5 @@
-// Places: the lines of the selftest's job that carry a mark, a comment `# at: NAME` at their end. Expectations name
-// marks, so that a line of the job may move.
+// Places: the lines of the selftest's job that carry a mark, a comment `# at: NAME` at their end.
+// Expectations name marks, so that a line of the job may move.
 #pragma once
 
 #include "common/base/result.h"

@@ -1,5 +1,5 @@
-// A child process whose output goes to a file: own process group, standard input from /dev/null. The child is sent
-// SIGTERM when this process dies. Single-threaded callers only.
+// A child process whose output goes to a file: own process group, standard input from /dev/null. The child is
+// sent SIGTERM when this process dies. Single-threaded callers only.
 #pragma once
 
 #include "common/base/ids.h"
@@ -22,8 +22,8 @@ struct QuietProcess {
 // The child is the caller's to reap.
 base::Result<base::Pid> start(const QuietProcess& process);
 
-// The environment of a job of the selftest: that of this process without what belongs to another job or run, and
-// with the configuration of users out of reach (in `scratch`).
+// The environment of a job of the selftest: that of this process without what belongs to another job or run,
+// and with the configuration of users out of reach (in `scratch`).
 std::vector<std::string> job_environment(const std::vector<std::string>& own, const std::string& scratch);
 
 }  // namespace xpurun::launcher

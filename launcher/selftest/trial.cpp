@@ -55,18 +55,25 @@ std::vector<std::string> trial_command(const std::string& xpurun, const Injectio
                                "off",
                                "--"};
   out.insert(out.end(), settings.python.begin(), settings.python.end());
-  out.insert(out.end(), {settings.job, "launch", std::string(injection.name),
-                         fmt::format("{}", ranks_of(injection, settings)), directory,
-                         fmt::format("{}", settings.hang_timeout_s),
-                         settings.device == Device::gpu ? "gpu" : "cpu"});
+  out.insert(out.end(),
+             {settings.job, "launch", std::string(injection.name),
+              fmt::format("{}", ranks_of(injection, settings)), directory,
+              fmt::format("{}", settings.hang_timeout_s), settings.device == Device::gpu ? "gpu" : "cpu"});
   return out;
 }
 
+Trial failed_trial(const Injection& injection, const TrialSettings& settings, std::string problem) {
+  return {.injection = &injection,
+          .outcome = TrialOutcome::wrong,
+          .expected = expected_of(injection, settings.device, ranks_of(injection, settings), settings.places),
+          .differences = {std::move(problem)}};
+}
+
 Trial judge_trial(const Injection& injection, const TrialSettings& settings, const std::string& directory) {
-  Trial out{.injection = &injection,
-            .expected =
-                expected_of(injection, settings.device, ranks_of(injection, settings), settings.places),
-            .directory = directory};
+  Trial out{
+      .injection = &injection,
+      .expected = expected_of(injection, settings.device, ranks_of(injection, settings), settings.places),
+      .directory = directory};
   const auto run = model::load_run_manifest(directory + "/run/run.json");
   if (!run) {
     out.outcome = TrialOutcome::wrong;

@@ -40,6 +40,9 @@ struct TrialSettings {
 std::vector<std::string> trial_command(const std::string& xpurun, const Injection& injection,
                                        const TrialSettings& settings, const std::string& directory);
 
+// A trial that could not be started.
+Trial failed_trial(const Injection& injection, const TrialSettings& settings, std::string problem);
+
 // Reads the run directory of a trial that has ended, and compares.
 Trial judge_trial(const Injection& injection, const TrialSettings& settings, const std::string& directory);
 

@@ -15,7 +15,8 @@
 
 namespace xpurun::launcher {
 
-base::Result<TrialRunner> TrialRunner::create(TrialSettings settings, RunnerLimits limits, std::string xpurun) {
+base::Result<TrialRunner> TrialRunner::create(TrialSettings settings, RunnerLimits limits,
+                                              std::string xpurun) {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     return base::fail_errno("cannot become the parent of orphans");
   }
@@ -56,7 +57,8 @@ void TrialRunner::start_more() {
 }
 
 base::Status TrialRunner::start(const Injection& injection) {
-  Running trial{.injection = &injection, .directory = fmt::format("{}/{}", settings_.scratch, injection.name)};
+  Running trial{.injection = &injection,
+                .directory = fmt::format("{}/{}", settings_.scratch, injection.name)};
   XPURUN_TRY(base::make_own_dir(trial.directory));
   XPURUN_TRY_ASSIGN(const base::Pid pid,
                     launcher::start({.argv = trial_command(xpurun_, injection, settings_, trial.directory),
@@ -122,8 +124,8 @@ void TrialRunner::interrupted(int signal) {
   }
 }
 
-// The orphans of a trial are children of this process from the moment at which their xpurun has ended; those of
-// the other trials are still their xpurun's.
+// The orphans of a trial are children of this process from the moment at which their xpurun has ended; those
+// of the other trials are still their xpurun's.
 size_t TrialRunner::kill_strays() const {
   const base::ProcFs proc;
   const base::MonoNs patience = base::mono_ns() + base::s_to_ns(limits_.linger_s);

@@ -1,6 +1,6 @@
-// TrialRunner: runs trials, several at a time, each with a far deadline. Single-threaded; run() blocks. Makes this
-// process a subreaper for good: what a trial leaves behind becomes a child of this process, is killed, and makes
-// the trial wrong.
+// TrialRunner: runs trials, several at a time, each with a far deadline. Single-threaded; run() blocks. Makes
+// this process a subreaper for good: what a trial leaves behind becomes a child of this process, is killed,
+// and makes the trial wrong.
 #pragma once
 
 #include "launcher/os/event_loop.h"
@@ -43,7 +43,8 @@ class TrialRunner {
   };
   using Iterator = std::list<Running>::iterator;
 
-  TrialRunner(TrialSettings settings, RunnerLimits limits, std::string xpurun, EventLoop loop, SignalInbox inbox)
+  TrialRunner(TrialSettings settings, RunnerLimits limits, std::string xpurun, EventLoop loop,
+              SignalInbox inbox)
       : settings_(std::move(settings)),
         limits_(limits),
         xpurun_(std::move(xpurun)),

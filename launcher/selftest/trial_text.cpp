@@ -89,8 +89,8 @@ Json expected_json(const Expected& expected) {
   for (const Place& place : expected.places) {
     places.push_back({{"function", place.function}, {"file", place.file}, {"line", place.line}});
   }
-  return {{"kind", expected.kind},   {"ids", expected.ids},     {"ranks", expected.ranks.ranks()},
-          {"places", places},        {"words", expected.words}, {"signal", expected.signal}};
+  return {{"ids", expected.ids},     {"ranks", expected.ranks.ranks()}, {"places", places},
+          {"words", expected.words}, {"evidence", expected.evidence},   {"signal", expected.signal}};
 }
 
 Json trial_json(const Trial& trial) {
@@ -125,8 +125,8 @@ std::string trial_heading(size_t columns) {
 
 std::string trial_text(const Trial& trial, size_t columns, const Ink& ink) {
   const auto outcome = static_cast<size_t>(trial.outcome);
-  const std::string result =
-      ink.paint(kColours[outcome], kOutcomes[outcome]) + std::string(kResultWidth - kOutcomes[outcome].size(), ' ');
+  const std::string result = ink.paint(kColours[outcome], kOutcomes[outcome]) +
+                             std::string(kResultWidth - kOutcomes[outcome].size(), ' ');
   if (columns < kNarrow) {
     return narrow_text(trial, columns, result);
   }
@@ -135,7 +135,8 @@ std::string trial_text(const Trial& trial, size_t columns, const Ink& ink) {
     return head + cut_end(base::sanitize(trial.reason), columns - kResultWidth - kNameWidth) + '\n';
   }
   return head + pad(short_text(trial.expected), expected_width(columns)) +
-         pad(brief_given_text(trial), kGivenWidth) + fmt::format("{:>{}}\n", seconds_text(trial), kSecondsWidth) +
+         pad(brief_given_text(trial), kGivenWidth) +
+         fmt::format("{:>{}}\n", seconds_text(trial), kSecondsWidth) +
          explanation(trial, columns, kResultWidth);
 }
 
@@ -156,14 +157,10 @@ std::string trial_summary(const std::vector<Trial>& trials, size_t columns, cons
 }
 
 nlohmann::ordered_json to_json(const std::vector<Trial>& trials, const TrialSettings& settings) {
-  Json j{{"schema", "xpurun.selftest/1"},
-         {"version", XPURUN_VERSION},
-         {"ok", all_right(trials)},
-         {"device", settings.device == Device::gpu ? "gpu" : "cpu"},
-         {"python", settings.host.python},
-         {"torch", settings.host.torch},
-         {"gpus", settings.host.gpus},
-         {"hang_timeout_s", settings.hang_timeout_s}};
+  Json j{{"schema", "xpurun.selftest/1"},  {"version", XPURUN_VERSION},
+         {"ok", all_right(trials)},        {"device", settings.device == Device::gpu ? "gpu" : "cpu"},
+         {"python", settings.host.python}, {"torch", settings.host.torch},
+         {"gpus", settings.host.gpus},     {"hang_timeout_s", settings.hang_timeout_s}};
   auto& list = j["trials"] = Json::array();
   for (const Trial& trial : trials) {
     list.push_back(trial_json(trial));

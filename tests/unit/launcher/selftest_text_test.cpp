@@ -14,13 +14,12 @@ Trial a_right_one() {
   REQUIRE(injection != nullptr);
   Trial out{.injection = injection,
             .outcome = TrialOutcome::right,
-            .expected = {.kind = "hang",
-                         .ids = {"hang.stuck"},
+            .expected = {.ids = {"hang.stuck"},
                          .ranks = {1},
                          .places = {{.function = "recompute_activations", .line = 1}}},
             .seconds = 3.25};
   out.given.emplace();
-  out.given->kind = "hang";
+  out.given->id = "hang.stuck";
   out.given->ranks = {1};
   out.given->where.function = "recompute_activations";
   return out;
@@ -30,7 +29,8 @@ Trial a_wrong_one() {
   Trial out = a_right_one();
   out.outcome = TrialOutcome::wrong;
   out.given->ranks = {0, 1, 2};
-  out.given->sentence = "hang: all 3 ranks have waited in all_reduce (collective_faults.py:97) for 3 s\x1b[2J";
+  out.given->sentence =
+      "hang: all 3 ranks have waited in all_reduce (collective_faults.py:97) for 3 s\x1b[2J";
   out.differences = {"ranks 0-2 instead of rank 1"};
   return out;
 }
@@ -61,7 +61,8 @@ TEST_CASE("selftest: the table fits the terminal") {
 TEST_CASE("selftest: a row at 80 columns") {
   CHECK(trial_heading(80) ==
         "RESULT  INJECTION           EXPECTED                    GIVEN            SECONDS\n");
-  CHECK(trial_text(a_skipped_one(), 80, Ink::plain()) == "skipped cuda-oom            on GPUs only (--gpu)\n");
+  CHECK(trial_text(a_skipped_one(), 80, Ink::plain()) ==
+        "skipped cuda-oom            on GPUs only (--gpu)\n");
 }
 
 TEST_CASE("selftest: right only if something was tried and nothing is wrong") {
