@@ -70,20 +70,16 @@ Trial failed_trial(const Injection& injection, const TrialSettings& settings, st
 }
 
 Trial judge_trial(const Injection& injection, const TrialSettings& settings, const std::string& directory) {
-  Trial out{
-      .injection = &injection,
-      .expected = expected_of(injection, settings.device, ranks_of(injection, settings), settings.places),
-      .directory = directory};
   const auto run = model::load_run_manifest(directory + "/run/run.json");
+  Trial out = failed_trial(injection, settings, run ? std::string() : base::to_line(run.error()));
+  out.directory = directory;
   if (!run) {
-    out.outcome = TrialOutcome::wrong;
-    out.differences = {base::to_line(run.error())};
     return out;
   }
   out.given = run->verdict;
   out.differences = differences(out.expected, run->verdict);
   out.outcome = out.differences.empty() ? TrialOutcome::right : TrialOutcome::wrong;
-  if (const auto fault = fault_wall_ns(directory); fault && !out.expected.ranks.empty()) {
+  if (const auto fault = fault_wall_ns(directory); fault && !injection.recovers) {
     out.seconds = base::ns_to_s(run->started_wall_ns - *fault) + verdict_at_s(*run);
   }
   return out;

@@ -49,9 +49,7 @@ void TrialRunner::start_more() {
     const Injection& injection = *waiting_.front();
     waiting_.pop_front();
     if (const auto started = start(injection); !started) {
-      done_({.injection = &injection,
-             .outcome = TrialOutcome::wrong,
-             .differences = {base::to_line(started.error())}});
+      done_(failed_trial(injection, settings_, base::to_line(started.error())));
     }
   }
 }
