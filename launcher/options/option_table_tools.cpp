@@ -1,4 +1,5 @@
-// Options of the commands that look after runs and hosts: top, ctl, runs, events, doctor, selftest, env, version.
+// Options of the commands that look after runs and hosts: top, ctl, runs, events, doctor, selftest, env,
+// version.
 #include "launcher/options/option_table.h"
 
 namespace xpurun::launcher {

@@ -20,7 +20,8 @@ def installed_tree(root):
     program = root / "bin" / "xpurun"
     program.parent.mkdir(parents=True)
     shutil.copy2(PROGRAM, program)
-    for part, place in (("stackdump/xpurun-stackdump", "libexec/xpurun"), ("preload/libxpurun_preload.so", "lib/xpurun")):
+    for part, place in (("stackdump/xpurun-stackdump", "libexec/xpurun"),
+                        ("preload/libxpurun_preload.so", "lib/xpurun")):
         (root / place).mkdir(parents=True, exist_ok=True)
         (root / place / pathlib.Path(part).name).symlink_to(BUILD / part)
     job = root / "lib/xpurun/selftest"

@@ -10,6 +10,7 @@ torch 1.13 to the newest. torchrun itself is not used: it takes seconds to start
 directory for logs.
 """
 
+import importlib
 import json
 import os
 import signal
@@ -91,10 +92,9 @@ def launch(name, ranks, directory, *settings):
 
 
 def rank(name, directory, hang_timeout_s, device):
-    import collective_faults  # noqa: F401  fills the table
-    import gpu_faults  # noqa: F401
-    import host_faults  # noqa: F401
     import training
+    for module in ("collective_faults", "gpu_faults", "host_faults"):  # each adds its faults to the table
+        importlib.import_module(module)
     training.run(name, training.Job(directory, float(hang_timeout_s), device == "gpu"))
 
 
