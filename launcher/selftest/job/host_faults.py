@@ -257,7 +257,11 @@ def limit_memory(job):
         own = next((line[3:].strip() for line in lines if line.startswith("0::")), None)
     if own is None:
         raise OSError("no control groups of version 2")
-    group = "/sys/fs/cgroup%s/xpurun-selftest-%d" % (own.rstrip("/"), os.getpid())
+    parent = "/sys/fs/cgroup" + own.rstrip("/")
+    with open(parent + "/cgroup.subtree_control") as controllers:
+        if "memory" not in controllers.read().split():
+            raise OSError("no limit of memory below " + parent)
+    group = parent + "/xpurun-selftest-%d" % os.getpid()
     os.mkdir(group)
     with open(job.file("cgroup"), "w") as file:
         file.write(group)
