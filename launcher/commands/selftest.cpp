@@ -6,6 +6,7 @@
 #include "common/base/suggest.h"
 #include "launcher/commands/commands.h"
 #include "launcher/options/exit_status.h"
+#include "launcher/os/interrupt_cleanup.h"
 #include "launcher/output/text_block.h"
 #include "launcher/selftest/trial_runner.h"
 #include "launcher/selftest/trial_text.h"
@@ -95,6 +96,8 @@ base::Result<TrialSettings> settings_of(const Invocation& call, const std::strin
   XPURUN_TRY_ASSIGN(out.job, selftest_job());
   XPURUN_TRY_ASSIGN(out.places, load_places(out.job.substr(0, out.job.rfind('/'))));
   out.scratch = scratch;
+  // The runner has its own way of ending early.
+  const InterruptCleanup cleanup(scratch);
   XPURUN_TRY_ASSIGN(out.host, probe_host(out.python, out.job, scratch));
   return out;
 }

@@ -109,6 +109,16 @@ Json trial_json(const Trial& trial) {
   return j;
 }
 
+std::string look_closer(const std::vector<Trial>& trials, size_t columns) {
+  std::vector<std::string> names;
+  for (const Trial& trial : trials) {
+    if (trial.outcome == TrialOutcome::wrong) {
+      names.emplace_back(trial.injection->name);
+    }
+  }
+  return text_block("look closer: xpurun selftest --keep --inject " + base::join(names, ","), columns, 0);
+}
+
 }  // namespace
 
 std::string_view name_of(TrialOutcome outcome) {
@@ -150,6 +160,9 @@ std::string trial_summary(const std::vector<Trial>& trials, size_t columns, cons
     sep = ", ";
   }
   out += '\n';
+  if (count(trials, TrialOutcome::wrong) != 0) {
+    out += look_closer(trials, columns);
+  }
   if (count(trials, TrialOutcome::right) + count(trials, TrialOutcome::wrong) == 0) {
     out += text_block("Nothing could be tried here.", columns, 0);
   }
