@@ -54,6 +54,7 @@ template <typename V, Self<Incident> I>
 void fields(V& visit, I& i) {
   visit("n", i.n);
   visit("at_s", i.at_s);
+  visit("verdict_s", i.verdict_s);
   visit("cleared_s", i.cleared_s);
   visit("dump", i.dump);
   visit("verdict", i.verdict);

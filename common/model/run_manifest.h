@@ -70,6 +70,7 @@ struct ProcessRecord {
 struct Incident {
   int n = 0;
   double at_s = 0;
+  double verdict_s = -1;  // when the verdict was found, or its id or level last changed; -1: not yet
   double cleared_s = -1;  // -1: not cleared
   std::string dump;       // "dumps/1-hang"
   Verdict verdict;

@@ -11,7 +11,7 @@ namespace xpurun::launcher {
 struct Invocation {
   const CommandSpec& command;
   ParsedWords words;
-  std::vector<std::string> child;  // the command, for run and doctor
+  std::vector<std::string> child;  // the command, for run, doctor and selftest
 };
 
 int run_command(const Invocation& call);
@@ -21,6 +21,7 @@ int ctl_command(const Invocation& call);
 int top_command(const Invocation& call);
 int runs_command(const Invocation& call);
 int doctor_command(const Invocation& call);
+int selftest_command(const Invocation& call);
 int env_command(const Invocation& call);
 int events_command(const Invocation& call);
 int help_command(const Invocation& call);

@@ -83,6 +83,23 @@ std::vector<CommandSpec> tool_commands() {
                     {"xpurun doctor --json",
                      "for a program, such as `srun --ntasks-per-node=1` over all nodes"}},
        .manual = "xpurun-doctor(1)"},
+      {.name = "selftest",
+       .group = "Looking after",
+       .summary = "put faults into a small job and check the verdicts",
+       .synopsis = {"xpurun selftest [OPTION]... [--] [PYTHON [ARGUMENT]...]"},
+       .description =
+           "Runs a small training job under xpurun again and again, each time with another fault in it: "
+           "ranks that wait in different collectives, that stand still, crash or are killed. Compares kind, "
+           "ranks and place of each verdict with what it has to be and prints the seconds from the fault to "
+           "the verdict. PYTHON is the one that has torch; default: python3. A fault that cannot be tried "
+           "here is skipped.",
+       .options = selftest_options(),
+       .operands = Operands::program,
+       .examples = {{"xpurun selftest", "all faults that need no GPU, in a minute or two"},
+                    {"xpurun selftest --gpu", "with NCCL, on the GPUs of this host"},
+                    {"xpurun selftest --inject wrong-size --keep", "one fault, and its run directory"},
+                    {"xpurun selftest -- /opt/venv/bin/python", "the torch of another Python"}},
+       .manual = "xpurun-selftest(1)"},
       {.name = "env",
        .group = "Looking after",
        .summary = "show every option of run, its value and where the value was set",

@@ -52,6 +52,7 @@ std::span<const OptionSpec> top_options();
 std::span<const OptionSpec> ctl_options();
 std::span<const OptionSpec> runs_options();
 std::span<const OptionSpec> doctor_options();
+std::span<const OptionSpec> selftest_options();
 std::span<const OptionSpec> env_options();
 std::span<const OptionSpec> events_options();
 std::span<const OptionSpec> version_options();

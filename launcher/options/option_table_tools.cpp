@@ -1,4 +1,5 @@
-// Options of the commands that look after runs and hosts: top, ctl, runs, events, doctor, env, version.
+// Options of the commands that look after runs and hosts: top, ctl, runs, events, doctor, selftest, env,
+// version.
 #include "launcher/options/option_table.h"
 
 namespace xpurun::launcher {
@@ -100,6 +101,25 @@ constexpr OptionSpec kRuns[] = {
 };
 
 constexpr OptionSpec kDoctor[] = {kJson, kHelp};
+
+constexpr std::string_view kWhichFaults = "Which faults";
+
+constexpr OptionSpec kSelftest[] = {
+    {.name = "gpu",
+     .group = kWhichFaults,
+     .help = "one rank a GPU, with NCCL, and also the faults of GPUs; default: the CPU, with gloo"},
+    {.name = "inject",
+     .kind = ValueKind::list,
+     .metavar = "NAME",
+     .group = kWhichFaults,
+     .help = "only these injections, with commas; default: all"},
+    {.name = "list", .group = kWhichFaults, .help = "print the injections and try none"},
+    {.name = "keep",
+     .group = kOutput,
+     .help = "keep the run directories and the output of the jobs in ./xpurun-selftest-TIME"},
+    kJson,
+    kHelp,
+};
 constexpr OptionSpec kEnv[] = {kJson, kHelp};
 constexpr OptionSpec kEvents[] = {
     {.name = "json", .group = kOutput, .help = "print one JSON object a line: of a file, then of each event"},
@@ -128,6 +148,9 @@ std::span<const OptionSpec> runs_options() {
 }
 std::span<const OptionSpec> doctor_options() {
   return kDoctor;
+}
+std::span<const OptionSpec> selftest_options() {
+  return kSelftest;
 }
 std::span<const OptionSpec> env_options() {
   return kEnv;

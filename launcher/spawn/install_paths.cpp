@@ -43,4 +43,8 @@ base::Result<std::string> stackdump_program() {
                      {"../libexec/xpurun/xpurun-stackdump", "../stackdump/xpurun-stackdump"});
 }
 
+base::Result<std::string> selftest_job() {
+  return find_beside("selftest/job.py", {"../lib/xpurun/selftest/job.py", "selftest/job.py"});
+}
+
 }  // namespace xpurun::launcher

@@ -39,6 +39,9 @@ void VerdictHandler::take_hang(const model::Verdict& verdict) {
   for (model::Incident& incident : parts_.journal.manifest().incidents) {
     if (incident.dump == verdict.dump) {
       const bool first = incident.verdict.kind != verdict.kind;
+      if (incident.verdict.id != verdict.id || incident.verdict.level != verdict.level) {
+        incident.verdict_s = parts_.journal.elapsed_s();
+      }
       incident.verdict = verdict;
       if (first && incident.cleared_s >= 0 && !parts_.job.is_recorded()) {
         announce(verdict);

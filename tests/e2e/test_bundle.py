@@ -16,6 +16,7 @@ PROMISED = [
     "libexec/xpurun/xpurun-stackdump",
     "lib/xpurun/libxpurun_preload.so",
     "lib/xpurun/python/sitecustomize.py",
+    "lib/xpurun/selftest/job.py",
     "share/man/man1/xpurun.1",
     "share/bash-completion/completions/xpurun",
     "share/zsh/site-functions/_xpurun",

@@ -1,0 +1,56 @@
+// Injection: a fault that `xpurun selftest` puts into a small job, and the verdict that xpurun has to give.
+// The faults themselves are the functions of the same names in job/*.py. Immutable data; any thread.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/model/rank_set.h"
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::launcher {
+
+// Who has to be blamed.
+enum class Blame {
+  nobody,
+  culprit,
+  minority,  // the culprit; nobody where there are only two ranks, because two calls that differ are a tie
+};
+
+struct Expectation {
+  std::vector<std::string_view> ids;  // of the verdict: any of these; the kind is what stands before the dot
+  Blame blame = Blame::culprit;
+  std::vector<std::string_view>
+      places;  // any of these marks (places.h); empty: the verdict need not name a place
+  std::vector<std::string_view> words;          // the sentence contains all of them
+  std::vector<std::string_view> evidence = {};  // the sentence or the evidence contains all of them
+  int signal = 0;                               // crash: the signal
+};
+
+enum class Device { cpu, gpu };
+
+struct Injection {
+  std::string_view name;
+  std::string_view summary;  // what happens in the job
+  int ranks = 3;             // on GPUs at most so many, one a GPU
+  int least_ranks = 2;
+  base::Rank culprit = 1;
+  bool recovers = false;  // the job goes on by itself and must not be ended
+  bool needs_gpu = false;
+  Expectation expected;
+  std::optional<Expectation> expected_on_gpu = {};  // where ranks of NCCL end otherwise than those of gloo
+
+  const Expectation& expected_on(Device device) const {
+    return device == Device::gpu && expected_on_gpu ? *expected_on_gpu : expected;
+  }
+  int ranks_on(Device device, int gpus) const { return device == Device::gpu && gpus < ranks ? gpus : ranks; }
+};
+
+model::RankSet blamed(const Injection& injection, const Expectation& expected, int ranks);
+
+// All of them, in the order of the table that is printed.
+const std::vector<Injection>& injections();
+const Injection* find_injection(std::string_view name);
+
+}  // namespace xpurun::launcher

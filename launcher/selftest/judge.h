@@ -1,0 +1,33 @@
+// The comparison of a verdict with what an injection has to get. Pure.
+#pragma once
+
+#include "common/model/verdict.h"
+#include "launcher/selftest/injection.h"
+#include "launcher/selftest/places.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+// An expectation for a job of a certain size, with its places looked up.
+struct Expected {
+  std::vector<std::string> ids;
+  model::RankSet ranks;
+  std::vector<Place> places;
+  std::vector<std::string> words;
+  std::vector<std::string> evidence;
+  int signal = 0;
+};
+
+Expected expected_of(const Injection& injection, Device device, int ranks, std::span<const Place> all);
+
+// Each way in which the verdict is wrong, as a sentence without a full stop; empty if the verdict is right.
+std::vector<std::string> differences(const Expected& expected, const model::Verdict& given);
+
+// "hang, rank 1, download_shard" and the like: kind, ranks and function.
+std::string short_text(const Expected& expected);
+std::string short_text(const model::Verdict& given);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,73 @@
+// TrialRunner: runs trials, several at a time, each with a far deadline. Single-threaded; run() blocks. Makes
+// this process a subreaper for good: what a trial leaves behind becomes a child of this process, is killed,
+// and makes the trial wrong.
+#pragma once
+
+#include "launcher/os/event_loop.h"
+#include "launcher/os/pidfd.h"
+#include "launcher/os/signals.h"
+#include "launcher/selftest/trial.h"
+
+#include <functional>
+#include <list>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+struct RunnerLimits {
+  size_t at_a_time = 1;
+  double deadline_s = 120;  // then the trial's xpurun gets SIGTERM
+  double grace_s = 15;      // then SIGKILL
+  double linger_s = 2;      // for processes that are about to end when their xpurun has ended
+};
+
+class TrialRunner {
+ public:
+  // `xpurun` is the program that each trial is run under.
+  static base::Result<TrialRunner> create(TrialSettings settings, RunnerLimits limits, std::string xpurun);
+
+  // Tells each result as soon as there is one, in the order in which the trials end. Returns the signal that
+  // interrupted the run, or 0; then the trials under way were ended and are not told.
+  base::Result<int> run(std::span<const Injection* const> injections,
+                        const std::function<void(const Trial&)>& done);
+
+ private:
+  struct Running {
+    const Injection* injection;
+    std::string directory;
+    Pidfd process;
+    EventLoop::TimerId deadline = 0;
+    bool expired = false;
+  };
+  using Iterator = std::list<Running>::iterator;
+
+  TrialRunner(TrialSettings settings, RunnerLimits limits, std::string xpurun, EventLoop loop,
+              SignalInbox inbox)
+      : settings_(std::move(settings)),
+        limits_(limits),
+        xpurun_(std::move(xpurun)),
+        loop_(std::move(loop)),
+        inbox_(std::move(inbox)) {}
+
+  void start_more();
+  base::Status start(const Injection& injection);
+  void expire(Iterator running);
+  void ended(Iterator running);
+  Trial result_of(const Running& running, base::WaitStatus status, size_t strays) const;
+  void interrupted(int signal);
+  size_t kill_strays() const;
+
+  TrialSettings settings_;
+  RunnerLimits limits_;
+  std::string xpurun_;
+  EventLoop loop_;
+  SignalInbox inbox_;
+  std::list<const Injection*> waiting_;
+  std::list<Running> running_;
+  std::function<void(const Trial&)> done_;
+  int signal_ = 0;
+};
+
+}  // namespace xpurun::launcher

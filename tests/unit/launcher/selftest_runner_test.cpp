@@ -1,0 +1,101 @@
+#include "common/base/os/io.h"
+#include "common/base/os/temporary_directory.h"
+#include "launcher/selftest/trial_runner.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+namespace fs = std::filesystem;
+
+namespace {
+
+// Stands in for xpurun: its fourth word is the run directory, and `body` is what it does.
+class FakeXpurun {
+ public:
+  explicit FakeXpurun(const std::string& body)
+      : directory_(base::TemporaryDirectory::create("xpurun-selftest-test").value()) {
+    std::ofstream(path()) << "#!/bin/sh\nmkdir -p \"$3\"\n" << body << "\n";
+    fs::permissions(path(), fs::perms::owner_all);
+  }
+
+  std::string path() const { return directory_.path() + "/fake"; }
+
+  std::vector<Trial> run(RunnerLimits limits, const std::vector<const Injection*>& chosen) {
+    TrialSettings settings;
+    settings.python = {"python3"};
+    settings.scratch = directory_.path();
+    auto runner = TrialRunner::create(settings, limits, path());
+    REQUIRE(runner);
+    std::vector<Trial> out;
+    const auto signal = runner->run(chosen, [&](const Trial& trial) { out.push_back(trial); });
+    REQUIRE(signal);
+    CHECK(*signal == 0);
+    return out;
+  }
+
+ private:
+  base::TemporaryDirectory directory_;
+};
+
+constexpr std::string_view kRunJson =
+    R"({{"schema": "xpurun.run/1", "id": "x", "elapsed_s": 4, "outcome": "exit",
+  "verdict": {{"schema": "xpurun.verdict/1", "id": "{}", "kind": "{}", "ranks": [{}], "sentence": "s"}}}})";
+
+std::string writes(std::string_view id, std::string_view kind, std::string_view ranks) {
+  return fmt::format("cat >\"$3/run.json\" <<'END'\n{}\nEND\n", fmt::format(kRunJson, id, kind, ranks));
+}
+
+const Injection* healthy() {
+  return find_injection("healthy");
+}
+
+}  // namespace
+
+TEST_CASE("selftest runner: a verdict as expected is right, another one wrong") {
+  FakeXpurun good(writes("none.finished", "none", ""));
+  auto trials = good.run({}, {healthy()});
+  REQUIRE(trials.size() == 1);
+  CHECK(trials[0].outcome == TrialOutcome::right);
+  CHECK(trials[0].seconds < 0);  // there was no fault
+  FakeXpurun bad(writes("hang.stuck", "hang", "1"));
+  trials = bad.run({}, {healthy()});
+  REQUIRE(trials.size() == 1);
+  CHECK(trials[0].outcome == TrialOutcome::wrong);
+  CHECK(trials[0].differences.size() == 2);  // id and ranks
+}
+
+TEST_CASE("selftest runner: all are run, however many at a time") {
+  FakeXpurun good(writes("none.finished", "none", ""));
+  const auto* late = find_injection("late-enters");
+  CHECK(good.run({.at_a_time = 2}, {healthy(), late, find_injection("segv")}).size() == 3);
+}
+
+TEST_CASE("selftest runner: an xpurun without a verdict is wrong") {
+  FakeXpurun fails("exit 125");
+  const auto trials = fails.run({}, {healthy()});
+  REQUIRE(trials.size() == 1);
+  CHECK(trials[0].outcome == TrialOutcome::wrong);
+  CHECK(trials[0].differences.back() == "xpurun exited with status 125");
+}
+
+TEST_CASE("selftest runner: a trial that does not end is ended and wrong") {
+  FakeXpurun stuck(writes("none.finished", "none", "") + "trap '' TERM\nwhile :; do sleep 1; done");
+  const auto trials = stuck.run({.deadline_s = 0.2, .grace_s = 0.1, .linger_s = 0}, {healthy()});
+  REQUIRE(trials.size() == 1);
+  CHECK(trials[0].outcome == TrialOutcome::wrong);
+  CHECK(trials[0].differences[0] == "did not end within 0 s");
+}
+
+TEST_CASE("selftest runner: what a trial leaves behind is killed, and the trial is wrong") {
+  FakeXpurun leaves(writes("none.finished", "none", "") + "sleep 1000 &\necho $! >\"$3/pid\"");
+  const auto trials = leaves.run({.linger_s = 0}, {healthy()});
+  REQUIRE(trials.size() == 1);
+  CHECK(trials[0].differences == std::vector<std::string>{"1 processes were left behind"});
+  const int pid = std::stoi(base::read_file(trials[0].directory + "/run/pid").value());
+  CHECK(::kill(pid, 0) != 0);
+}
