@@ -1,7 +1,7 @@
 // The lines under the sentence: what every rank was doing, who ended when, how good the dump is.
 #include "common/base/strings.h"
 #include "report/diagnosis/call_words.h"
-#include "report/diagnosis/exceptions.h"
+#include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/surroundings.h"
 #include "report/diagnosis/waits/code_place.h"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "report/diagnosis/collectives/analysis.h"
-#include "report/diagnosis/endings.h"
+#include "report/diagnosis/ends/endings.h"
 #include "report/diagnosis/rank_view.h"
 #include "report/diagnosis/wording.h"
 

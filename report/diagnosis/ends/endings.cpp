@@ -1,6 +1,6 @@
-#include "report/diagnosis/endings.h"
+#include "report/diagnosis/ends/endings.h"
 
-#include "report/diagnosis/exceptions.h"
+#include "report/diagnosis/ends/exceptions.h"
 
 #include <fmt/format.h>
 

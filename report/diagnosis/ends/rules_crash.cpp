@@ -1,7 +1,7 @@
 // Verdicts of kind crash and exit: who failed first. What follows from it (the launcher's SIGTERMs, peers
 // whose connections broke) is told as consequence.
 #include "common/base/strings.h"
-#include "report/diagnosis/exceptions.h"
+#include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"

@@ -1,4 +1,4 @@
-#include "report/diagnosis/exceptions.h"
+#include "report/diagnosis/ends/exceptions.h"
 
 #include "common/base/strings.h"
 #include "report/diagnosis/waits/code_place.h"
