@@ -80,7 +80,7 @@ class Directory(xpurun_test.Case):
         (self.dumps / "step1").write_text("x")
         done = self.report()
         self.assertEqual(done.returncode, 1)
-        self.assertIn("is no run directory", done.stderr)
+        self.assertIn("no run directory at", done.stderr)
 
 
 class Forced(xpurun_test.Case):
