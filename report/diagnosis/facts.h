@@ -20,7 +20,6 @@ struct Facts {
   std::vector<model::ProcessStacks> stacks;  // of that dump, all roles
   model::CollectiveFacts collectives;        // of that dump; empty if none were recorded
   std::string dump_dir;                      // "dumps/1-hang", empty without a dump
-  model::CollectiveFacts collectives;        // what every rank had called; empty if unknown
   model::GpuState gpus;                      // of this host at that dump; empty if unknown
   model::KernelEvents kernel;                // of the time of the run until that dump
 };

@@ -313,7 +313,12 @@ std::optional<Verdict> hung(const Scene& scene) {
   // The supervisor may ask between taking the dump and recording the incident.
   const bool fresh = dumped && run.incidents.empty() && run.outcome == model::RunOutcome::running;
   if (incident == nullptr && !fresh) {
-    return run.outcome == model::RunOutcome::hang ? recorded(scene) : std::nullopt;
+    if (run.outcome != model::RunOutcome::hang) {
+      return std::nullopt;
+    }
+    // Without a dump of xpurun there may be dumps of PyTorch's Flight Recorder.
+    auto by_calls = called_wrongly(scene);
+    return by_calls ? by_calls : recorded(scene);
   }
   if (!dumped) {
     return recorded(scene);
