@@ -64,10 +64,11 @@ std::vector<CollectiveSignature> signatures_of(const wire::CommEntry& comm) {
     const uint64_t before = s.sequence.load(std::memory_order_acquire);
     const uint64_t op = s.op;
     const uint64_t count = s.count;
+    const uint64_t called_ns = s.called_ns;
     if (before != 0 && s.sequence.load() == before) {
       out.push_back({before, static_cast<uint16_t>(op), static_cast<uint8_t>(op >> 16),
-                     static_cast<uint8_t>(op >> 24), static_cast<int>(static_cast<uint32_t>(op >> 32)),
-                     count});
+                     static_cast<uint8_t>(op >> 24), static_cast<int>(static_cast<uint32_t>(op >> 32)), count,
+                     called_ns});
     }
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.sequence < b.sequence; });

@@ -101,6 +101,7 @@ struct CollectiveSignature {
   uint8_t op = 0;    // ncclRedOp_t
   int root = -1;
   uint64_t count = 0;
+  uint64_t called_ns = 0;  // CLOCK_MONOTONIC
 };
 
 struct CommTotals {
@@ -119,6 +120,13 @@ struct CommTotals {
   uint64_t receives = 0;
   uint64_t last_change_ns = 0;
   std::vector<CollectiveSignature> last;  // by sequence
+
+  bool live() const { return state == static_cast<uint32_t>(wire::CommState::live); }
+  // `done` is exact. A completion event that has not come shows that no later collective has finished either;
+  // behind the last event nobody looks.
+  bool done_known() const { return launched == 0 || done < marked || marked >= launched; }
+  // Launched collectives that have not finished.
+  uint64_t outstanding() const { return live() && done_known() && launched > done ? launched - done : 0; }
 };
 
 // A copy of the preload library's counters about itself (wire::Health, docs/wire.md).

@@ -2,7 +2,6 @@
 
 #include "common/model/timing/timing_schema.h"
 #include "launcher/collect/gpu_time.h"
-#include "launcher/collect/ledger_findings.h"
 #include "launcher/collect/op_names.h"
 
 #include <fmt/format.h>
@@ -160,16 +159,6 @@ ordered_json rank_json(const RankTiming& t, base::MonoNs now) {
 ordered_json timing_json(const std::vector<RankTiming>& ranks, base::MonoNs now) {
   ordered_json j;
   j["schema"] = model::kTimingSchema;
-  auto& findings = j["findings"] = ordered_json::array();
-  for (const LedgerFinding& f : ledger_findings(ranks)) {
-    findings.push_back({{"kind", f.kind},
-                        {"communicator", f.communicator},
-                        {"size", f.size},
-                        {"sequence", f.sequence},
-                        {"operation", f.operation},
-                        {"ranks", f.ranks},
-                        {"sentence", f.sentence}});
-  }
   auto& all = j["ranks"] = ordered_json::array();
   for (const RankTiming& rank : ranks) {
     all.push_back(rank_json(rank, now));

@@ -1,5 +1,5 @@
-// timing.json, schema "xpurun.timing/1": the content of all ranks' segments at one moment and the findings
-// from comparing their ledgers. Written with every dump and at the end of a run.
+// timing.json, schema "xpurun.timing/1": the content of all ranks' segments at one moment. Written with every
+// dump and at the end of a run.
 #pragma once
 
 #include "launcher/collect/rank_timing.h"

@@ -138,7 +138,7 @@ void DumpCoordinator::start() {
     base::log_warn("no stack dump: the file system of {} does not answer", parts_.journal.dir().path());
     begin(n, false);
   });
-  ledger_sentences_ = hooks_.save_timing(directory + "/timing.json");
+  calls_ = hooks_.save_calls(directory);
 }
 
 // The directory of dump `n` has been made, or the dump is not possible. Only the first call counts.
@@ -196,7 +196,7 @@ void DumpCoordinator::done(const DumpOutcome& outcome) {
   last_duration_s_ = base::ns_to_s(ended_ - started_);
   manifest_.processes = outcome.processes;
   manifest_.spread_ns = outcome.spread_ns;
-  known_.keep(dir_, manifest_);
+  known_.keep(dir_, manifest_, calls_);
   write_manifest(dir_, manifest_);
   release_crashed();
   const bool for_stall = assign_to_stall();

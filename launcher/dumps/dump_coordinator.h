@@ -3,6 +3,7 @@
 // done. Event loop's thread only.
 #pragma once
 
+#include "common/model/collectives.h"
 #include "common/model/dump_manifest.h"
 #include "launcher/dumps/known_dumps.h"
 #include "launcher/journal/journal.h"
@@ -54,8 +55,8 @@ class DumpCoordinator {
   struct Hooks {
     std::function<void()> discover;  // the table is to know all processes now
     std::function<std::vector<model::RankObservation>()> observations;
-    // Writes the timing of this moment and returns what the ledgers say.
-    std::function<std::vector<std::string>(const std::string& path)> save_timing;
+    // Writes timing and calls of this moment into the directory and returns the calls.
+    std::function<model::CollectiveFacts(const std::string& directory)> save_calls;
     std::function<void(base::Pid)> release;  // a held process may go on
     // After each dump. `for_stall`: the open stall has its dump now.
     std::function<void(base::MonoNs duration, bool for_stall)> dumped;
@@ -85,8 +86,6 @@ class DumpCoordinator {
   // Whether a dump is under way, is to come, or ended within the last `seconds`.
   bool dumped_within(double seconds) const;
   double last_duration_s() const { return last_duration_s_; }  // 0: no dump yet
-  // What the ledgers said at the last dump, one sentence per communicator.
-  const std::vector<std::string>& ledger_sentences() const { return ledger_sentences_; }
 
   // Marks the dump as one of a stall that has outlasted --busy-timeouts, with the observations of now. False
   // if the dump is not in memory any more.
@@ -126,7 +125,7 @@ class DumpCoordinator {
   double last_duration_s_ = 0;
   KnownDumps known_;
   std::map<base::Pid, CrashedProcess> crashed_;  // held processes
-  std::vector<std::string> ledger_sentences_;
+  model::CollectiveFacts calls_;                 // recorded at the dump under way or the last one
 };
 
 }  // namespace xpurun::launcher

@@ -209,8 +209,7 @@ void add_collectives(const RankTiming& t, const std::string& rank, Families& out
   add_ways(t, rank, out);
   uint64_t outstanding = 0;
   for (const CommTotals& comm : t.comms) {
-    const bool live = comm.state == static_cast<uint32_t>(wire::CommState::live);
-    outstanding += live && comm.marked > comm.done ? comm.launched - comm.done : 0;
+    outstanding += comm.outstanding();
   }
   out.add("xpurun_collectives_outstanding", gauge, "Collectives handed to the GPU and not known to be done.",
           {{"rank", rank}}, number(outstanding));

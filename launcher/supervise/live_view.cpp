@@ -27,8 +27,7 @@ void add_timing(const RankTiming& timing, LiveRank& r) {
   r.untraced_share = estimate_gpu_time(timing.ops).untraced_share();
   uint64_t newest = 0;
   for (const CommTotals& comm : timing.comms) {
-    const bool live = comm.state == static_cast<uint32_t>(wire::CommState::live);
-    r.outstanding += live && comm.launched > comm.done ? comm.launched - comm.done : 0;
+    r.outstanding += comm.outstanding();
     if (!comm.last.empty() && comm.last_change_ns >= newest) {
       newest = comm.last_change_ns;
       r.last_collective = collective_text(comm);

@@ -132,7 +132,7 @@ Watcher::Listener Supervisor::watch_listener() {
 DumpCoordinator::Hooks Supervisor::dump_hooks() {
   return {.discover = [this] { watcher_.discover(); },
           .observations = [this] { return watcher_.observations(); },
-          .save_timing = [this](const std::string& path) { return timing_.save(path); },
+          .save_calls = [this](const std::string& directory) { return timing_.save(directory); },
           .release = [this](base::Pid pid) { notices_.release(pid); },
           .dumped =
               [this](base::MonoNs duration, bool for_stall) {
@@ -164,7 +164,6 @@ TimingService::Hooks Supervisor::timing_hooks() {
 
 VerdictHandler::Hooks Supervisor::verdict_hooks() {
   return {.diagnose = [this] { return dumps_.diagnose(); },
-          .ledger_sentences = [this] { return dumps_.ledger_sentences(); },
           .several_ranks = [this] { return table_.multi_process(); },
           .end_the_job =
               [this] {

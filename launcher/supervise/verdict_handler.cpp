@@ -11,9 +11,6 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Sentences of the ledgers on the terminal; timing.json has all of them.
-constexpr size_t kMostLedgerLines = 3;
-
 // A job that has gone well says nothing, and neither does a job whose only process failed by itself: its own
 // output has said everything.
 bool worth_telling(const model::Verdict& v, bool incidents, bool several_ranks) {
@@ -91,12 +88,6 @@ void VerdictHandler::announce(const model::Verdict& verdict) {
   announced_ = lines.front();
   for (const std::string& line : lines) {
     hooks_.say(line);
-  }
-  if (verdict.kind == model::VerdictKind::hang) {
-    const auto sentences = hooks_.ledger_sentences();
-    for (size_t i = 0; i < std::min(sentences.size(), kMostLedgerLines); ++i) {
-      hooks_.say(fmt::format("  NCCL: {}", sentences[i]));
-    }
   }
   hooks_.say(no_report_.empty() ? fmt::format("open {}", parts_.journal.dir().report_html())
                                 : fmt::format("no report: {}", no_report_));

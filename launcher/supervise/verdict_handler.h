@@ -23,7 +23,6 @@ class VerdictHandler {
   };
   struct Hooks {
     std::function<model::Verdict()> diagnose;  // from memory, without a report
-    std::function<std::vector<std::string>()> ledger_sentences;
     std::function<bool()> several_ranks;
     std::function<void()> end_the_job;  // because of a hang
     std::function<void(const std::string&)> say;

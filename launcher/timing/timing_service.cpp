@@ -1,7 +1,7 @@
 #include "launcher/timing/timing_service.h"
 
 #include "common/base/output/log.h"
-#include "launcher/collect/ledger_findings.h"
+#include "launcher/collect/collective_facts.h"
 #include "launcher/collect/timing_json.h"
 #include "launcher/metrics/exposition.h"
 
@@ -168,17 +168,22 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
   return node;
 }
 
-std::vector<std::string> TimingService::save(const std::string& path) {
-  auto sentences = save_timing(path);
+model::CollectiveFacts TimingService::save(const std::string& directory) {
   event_files_.flush_all();
-  return sentences;
+  if (collector_.empty()) {
+    return {};
+  }
+  const std::vector<RankTiming> ranks = timing_of_ranks();
+  const base::MonoNs now = parts_.loop.now();
+  parts_.storage.replace(directory + "/timing.json", timing_json(ranks, now).dump(1));
+  model::CollectiveFacts calls = collective_facts(ranks, now);
+  if (!calls.empty()) {
+    parts_.storage.replace(fmt::format("{}/{}", directory, model::kCollectivesFile), to_json(calls).dump(1));
+  }
+  return calls;
 }
 
-std::vector<std::string> TimingService::save_timing(const std::string& path) {
-  std::vector<std::string> sentences;
-  if (collector_.empty()) {
-    return sentences;
-  }
+std::vector<RankTiming> TimingService::timing_of_ranks() {
   std::vector<RankTiming> ranks;
   for (const base::Pid pid : collector_.pids()) {
     const TrackedProcess* p = parts_.table.find(pid);
@@ -186,11 +191,7 @@ std::vector<std::string> TimingService::save_timing(const std::string& path) {
       ranks.push_back(*collector_.read({pid, p->record.rank, p->record.local_rank, p->alive}));
     }
   }
-  parts_.storage.replace(path, timing_json(ranks, parts_.loop.now()).dump(1));
-  for (const LedgerFinding& finding : ledger_findings(ranks)) {
-    sentences.push_back(finding.sentence);
-  }
-  return sentences;
+  return ranks;
 }
 
 // metrics.prom is what a scrape at the very end would have given, with the ranks that have ended.
@@ -204,7 +205,7 @@ void TimingService::finish() {
   collector_.drain(parts_.loop.now());
   trace_.end(kEnd);
   event_files_.flush_all();
-  (void)save_timing(dir_.file("timing.json"));
+  parts_.storage.replace(dir_.file("timing.json"), timing_json(timing_of_ranks(), parts_.loop.now()).dump(1));
   parts_.storage.replace(dir_.file("metrics.prom"),
                          expose(node_metrics(WhichRanks::all), MetricsFormat::prometheus));
 }

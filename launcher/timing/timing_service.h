@@ -3,6 +3,7 @@
 // data of a scrape. Before the first GPU call nothing of this runs. Event loop's thread only.
 #pragma once
 
+#include "common/model/collectives.h"
 #include "common/model/run_dir.h"
 #include "launcher/collect/collector.h"
 #include "launcher/collect/event_files.h"
@@ -66,9 +67,9 @@ class TimingService {
   // Everything about one process; nothing if it has not used a GPU. Valid until the next call.
   const RankTiming* read(const TimedProcess& process) { return collector_.read(process); }
 
-  // Writes timing.json of this moment to `path`, and the event files. Returns one sentence per communicator
-  // whose ledgers disagree.
-  std::vector<std::string> save(const std::string& path);
+  // Writes timing.json and collectives.json of this moment into the directory of a dump, and the event files.
+  // Returns what the ranks have called; empty if no rank has a communicator.
+  model::CollectiveFacts save(const std::string& directory);
   // End of the job: timing.json and metrics.prom of all ranks, the ended ones too. Stops draining.
   void finish();
 
@@ -76,7 +77,7 @@ class TimingService {
   void drain();
   void apply_level();
   void forget_dead_processes();
-  std::vector<std::string> save_timing(const std::string& path);
+  std::vector<RankTiming> timing_of_ranks();
   void events_arrived(base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
                       const wire::Segment& memory);
 

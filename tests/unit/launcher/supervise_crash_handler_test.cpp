@@ -23,7 +23,7 @@ struct Scene : test::JobScene {
                         {.host = "node-a"},
                         {.discover = [] {},
                          .observations = [] { return std::vector<model::RankObservation>(); },
-                         .save_timing = [](const std::string&) { return std::vector<std::string>(); },
+                         .save_calls = [](const std::string&) { return model::CollectiveFacts(); },
                          .release = [this](base::Pid pid) { release(pid); },
                          .dumped = [](base::MonoNs, bool) {},
                          .may_go_on = [] { return true; },

@@ -15,10 +15,6 @@ struct Scene : test::JobScene {
   model::Verdict from_memory;
   VerdictHandler verdicts{{journal, job, options},
                           {.diagnose = [this] { return from_memory; },
-                           .ledger_sentences =
-                               [] {
-                                 return Told{"one", "two", "three", "four"};
-                               },
                            .several_ranks = [this] { return several_ranks; },
                            .end_the_job = teller("END"),
                            .say = [this](const std::string& line) { tell(line); }}};
@@ -38,8 +34,7 @@ struct Scene : test::JobScene {
   }
 };
 
-const Told kAnnounced = {"hang: rank 1", "  NCCL: one", "  NCCL: two", "  NCCL: three",
-                         "open run/report.html"};
+const Told kAnnounced = {"hang: rank 1", "open run/report.html"};
 
 }  // namespace
 
