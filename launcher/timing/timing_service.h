@@ -3,6 +3,7 @@
 // data of a scrape. Before the first GPU call nothing of this runs. Event loop's thread only.
 #pragma once
 
+#include "common/model/collectives.h"
 #include "common/model/run_dir.h"
 #include "launcher/collect/collector.h"
 #include "launcher/collect/event_files.h"
