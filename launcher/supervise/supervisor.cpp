@@ -10,6 +10,7 @@
 #include "launcher/supervise/live_view.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdlib>
