@@ -109,7 +109,7 @@ class Programs(xpurun_test.Case):
         program = self.compile("musl", "musl-gcc")
         self.runs(program, line="no stacks of crashes, no timing, no logs of single ranks", RANK="0", LOCAL_RANK="0",
                   WORLD_SIZE="1")
-        self.assertIn("another C library", self.doctor(program))
+        self.assertIn("not the preload library's C library", self.doctor(program))
 
     def test_path_that_ld_preload_cannot_hold(self):
         place = self.dir / "my tools: x"
