@@ -105,7 +105,7 @@ Finding port(uint16_t number, std::string_view what) {
   return {.check = "ports",
           .grade = Grade::warn,
           .text = fmt::format("{} ({}) is taken: {}", number, what, std::strerror(errno)),
-          .lost = "only the default port number: another free port is used and printed",
+          .lost = "only the default port number: another free port is used; run.json has the address",
           .remedy = fmt::format("ss -ltnp 'sport = :{}'", number)};
 }
 

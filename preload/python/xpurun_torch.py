@@ -39,6 +39,8 @@ COLLECTIVE_CALLS = {
     "all_gather_object": ("all_gather_object", None, None), "gather_object": ("gather_object", None, "dst"),
     "broadcast_object_list": ("broadcast_object_list", None, "src"),
     "scatter_object_list": ("scatter_object_list", None, "src"),
+    # A call of all ranks of the world: a rank that skips it leaves the others waiting.
+    "new_group": ("new_group", None, None),
 }
 POINT_TO_POINT_CALLS = {
     "send": ("send", "tensor", "dst"), "recv": ("recv", "tensor", "src"),
@@ -94,7 +96,10 @@ WRAPPER = """def NAME(*args, **kwargs):
         if is_outermost:
             local.is_inside = False
         if noted is not None:
-            leave(noted)
+            try:
+                leave(noted)
+            except Exception:
+                pass
 """
 WRAPPER_OF_DESTROY = """def NAME(*args, **kwargs):
     try:
@@ -269,6 +274,7 @@ class Recorder:
         op_at, async_at = position("op"), position("async_op")
         partner_in_group = None if partner_name is None else "group_" + partner_name
         in_group_at = position(partner_in_group)
+        members_only_at = position("use_local_synchronization")  # of new_group: then only the members call it
         always_async = name in ALWAYS_ASYNC
         local, find_group = self.local, self.find_group
         pack_record, pack_8, pack_4, now = self.pack_record, self.pack_8, self.pack_4, time.monotonic_ns
@@ -294,6 +300,8 @@ class Recorder:
                 for key, value in kwargs.items():
                     values[index.get(key, -1)] = value
                 values[-1] = None
+            if values[members_only_at]:
+                return None
             group = values[group_at]
             key = None if group is None else id(group)
             group = self.groups.get(key) or find_group(group, key)

@@ -155,6 +155,7 @@ class Stalled(attack.Case):
             env=self.rank_env(),
         )
         self.assertEqual(process.stdout.readline(), "up\n")
+        self.wait_for(lambda: (fs.path / "r/run.json").exists(), "run.json")
         asked = subprocess.run(
             [PROGRAM, "ctl", "--run", fs.path / "r", "status"], capture_output=True, text=True, timeout=30
         )

@@ -212,7 +212,7 @@ class Http(xpurun_test.Case):
         kernel_trace = "/HostingService/DumpKernelTrace"
         self.assertFalse((self.out / "control.token").exists())
         request = {
-            "dump_path": "/root/timeline",
+            "dump_path": "/data/timeline",
             "dump_count": 100,
             "dump_time": int(time.time()) + 1000,
             "reset": False,

@@ -111,20 +111,21 @@ class Calls(xpurun_test.Case):
             self.assertEqual((world["source"], world["members"], world["size"], group["members"]),
                              ("torch", [0, 1], 2, [0, 1]))
             self.assertNotEqual(world["id"], group["id"])
-            calls = {(c["op"], c["reduce"] if "reduce" in c else "", c.get("root"), c["count"], c["dtype"],
+            calls = {(c["op"], c["reduce"] if "reduce" in c else "", c.get("root"), c["count"], c.get("dtype", ""),
                       c["where"]["line"], c["where"]["function"]) for c in world["calls"] if c["stage"] == "done"}
             self.assertEqual(calls, {("all_reduce", "sum", None, 5, "float32", 11, "train_step"),
-                                     ("broadcast", "", 1, 5, "float32", 12, "train_step")})
+                                     ("broadcast", "", 1, 5, "float32", 12, "train_step"),
+                                     ("new_group", "", None, 0, "", 38, "main")})
             self.assertEqual([(c["op"], c["stage"]) for c in group["calls"]], [("all_gather_object", "done")])
 
     def test_the_one_that_waits(self):
         ranks = self.facts("sleep")
         self.assertEqual([r[0]["id"] for r in ranks], [ranks[0][0]["id"]] * 2)
         self.assertEqual([(r[0]["called"], r[0]["done"], r[0]["done_known"]) for r in ranks],
-                         [(21, 20, True), (20, 20, True)])
+                         [(22, 21, True), (21, 21, True)])
         last = ranks[0][0]["calls"][-1]
         self.assertEqual((last["sequence"], last["op"], last["stage"], last["where"]["line"]),
-                         (21, "all_reduce", "called", 25))
+                         (22, "all_reduce", "called", 25))
 
     def test_mismatched_calls(self):
         first, second = self.facts("mismatch")

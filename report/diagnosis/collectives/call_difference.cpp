@@ -51,8 +51,8 @@ Difference difference(const CollectiveCall& a, const CollectiveCall& b) {
 }
 
 bool needs_everybody(const CollectiveCall& call) {
-  constexpr std::array<std::string_view, 5> kSymmetric = {"all_reduce", "all_gather", "reduce_scatter",
-                                                          "all_to_all", "barrier"};
+  constexpr std::array<std::string_view, 6> kSymmetric = {"all_reduce", "all_gather", "reduce_scatter",
+                                                          "all_to_all", "barrier",    "new_group"};
   return contains(kSymmetric, call.op);
 }
 

@@ -22,15 +22,17 @@ constexpr size_t kColumns = 100;
 // A device-side assert is raised at any later call: the message says so, the place does not matter.
 constexpr std::string_view kDeviceAssert = "CUDA error: device-side assert triggered";
 
-// How a parent says that a child of it has failed: the child's own record tells why.
-constexpr std::array<std::string_view, 3> kOfChildren = {
+// How a parent says that a child of it has failed, or that a signal has ended the launcher: the record of the
+// child, or the death by the signal, tells why.
+constexpr std::array<std::string_view, 4> kConsequences = {
+    "torch.distributed.elastic.multiprocessing.api.SignalException",
     "torch.distributed.elastic.multiprocessing.errors.ChildFailedError",
     "torch.multiprocessing.spawn.ProcessRaisedException",
     "torch.multiprocessing.spawn.ProcessExitedException"};
 
-bool is_of_a_child(const PythonException& x) {
+bool is_consequence(const PythonException& x) {
   const std::string& type = x.chain.front().type;
-  return std::find(kOfChildren.begin(), kOfChildren.end(), type) != kOfChildren.end();
+  return std::find(kConsequences.begin(), kConsequences.end(), type) != kConsequences.end();
 }
 
 // The same number may have been given to another process before or after.
@@ -89,7 +91,7 @@ const PythonException* last_word(const model::RunManifest& run, const model::Pro
   const PythonException* call = nullptr;
   const PythonException* raised = nullptr;
   for (const PythonException& x : run.exceptions) {
-    if (x.chain.empty() || !is_of(x, process) || is_of_a_child(x)) {
+    if (x.chain.empty() || !is_of(x, process) || is_consequence(x)) {
       continue;
     }
     if (x.kind == ExceptionKind::raised) {

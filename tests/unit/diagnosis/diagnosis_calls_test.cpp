@@ -87,6 +87,13 @@ TEST_CASE("two ranks that differ are a tie: both calls, nobody accused") {
       "root 0 (train.py:31)");
 }
 
+TEST_CASE("a rank that does not make a group with the others is the culprit, not they") {
+  const Verdict v = differing(operation("new_group", 20, 0), all_reduce());
+  CHECK(v.id == "hang.mismatch");
+  CHECK(v.ranks == RankSet{1});
+  CHECK(v.sentence.find("where ranks 0,2-3 called new_group") != std::string::npos);
+}
+
 TEST_CASE("size, type and root") {
   Verdict v = differing(all_reduce(4096), all_reduce(2048, 33));
   CHECK(v.id == "hang.mismatch_size");

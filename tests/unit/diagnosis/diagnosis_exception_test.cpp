@@ -140,16 +140,21 @@ TEST_CASE("an exception that the process survived ended nothing") {
   CHECK(diagnose(job.facts).id == "none.finished");
 }
 
-TEST_CASE("what the launcher says of its children is a consequence") {
-  Job job = failed_rank();
-  PythonException& x =
-      tell(job, 2, ExceptionKind::raised, 12,
-           "torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "\n====\ntrain.py FAILED");
-  x.pid = Job::kAgentPid;
-  x.rank = base::kNoRank;
-  const Verdict v = diagnose(job.facts);
-  CHECK(v.ranks == RankSet{2});
-  CHECK(v.id == "exit.error");
+TEST_CASE("what the launcher says of its children, or of a signal that ends it, is a consequence") {
+  for (const char* type : {"torch.distributed.elastic.multiprocessing.errors.ChildFailedError",
+                           "torch.distributed.elastic.multiprocessing.api.SignalException"}) {
+    CAPTURE(type);
+    Job job = failed_rank();
+    PythonException& x = tell(job, 2, ExceptionKind::raised, 12, type, "\n====\ntrain.py FAILED");
+    x.pid = Job::kAgentPid;
+    x.rank = base::kNoRank;
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.ranks == RankSet{2});
+    CHECK(v.id == "exit.error");
+    for (const std::string& line : v.evidence) {
+      CHECK_MESSAGE(line.find("train.py FAILED") == std::string::npos, line);
+    }
+  }
 }
 
 TEST_CASE("exceptions of other threads are evidence in a hang too") {

@@ -89,7 +89,7 @@ TEST_CASE("one trace at a time") {
 
 TEST_CASE("xpu_timer's request has xpu_timer's answers") {
   Scene s;
-  const json start = {{"cmd", "DumpKernelTrace"}, {"dump_path", "/root/timeline/"}};
+  const json start = {{"cmd", "DumpKernelTrace"}, {"dump_path", "/data/timeline/"}};
   CHECK(s.ask(start) == json{{"node", "node-a"}, {"msg", "Starting dumping"}, {"dir", "traces/1-timeline"}});
   CHECK(s.ask(start)["msg"] == "The process is dumping, skip");
   CHECK(s.ask({{"cmd", "DumpKernelTrace"}, {"reset", true}}) ==

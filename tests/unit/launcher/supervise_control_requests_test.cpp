@@ -72,7 +72,7 @@ TEST_CASE("requests for a trace") {
 
 TEST_CASE("xpu_timer's request") {
   const auto all = kernel_trace_request_from(
-      json::parse(R"({"dump_path":"/root/timeline/","dump_count":20,"dump_time":1763721605,"reset":false,
+      json::parse(R"({"dump_path":"/data/timeline/","dump_count":20,"dump_time":1763721605,"reset":false,
                       "dump_kernel_type":3,"oss_args":{"oss_ak":"","oss_path":""}})"),
       kNow);
   REQUIRE(all);
