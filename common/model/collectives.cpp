@@ -3,6 +3,9 @@
 #include "common/model/json_visitors.h"
 #include "common/model/verdict_fields.h"
 
+#include <algorithm>
+#include <map>
+
 namespace xpurun::model {
 
 template <typename V, Self<CollectiveCall> C>
@@ -59,6 +62,47 @@ base::Result<CollectiveFacts> collective_facts_from_json(const nlohmann::json& j
 
 base::Result<CollectiveFacts> load_collective_facts(const std::string& path) {
   return load_object(path, collective_facts_from_json);
+}
+
+namespace {
+
+const Communicator* same_communicator(const CollectiveFacts& facts, base::Pid pid, const Communicator& wanted) {
+  for (const RankCollectives& rank : facts.ranks) {
+    if (rank.pid == pid) {
+      for (const Communicator& c : rank.communicators) {
+        if (c.source == wanted.source && c.id == wanted.id) {
+          return &c;
+        }
+      }
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void add_later_calls(CollectiveFacts& facts, const CollectiveFacts& later) {
+  std::map<std::string, uint64_t> newest;
+  for (const RankCollectives& rank : facts.ranks) {
+    for (const Communicator& c : rank.communicators) {
+      newest[c.id] = std::max(newest[c.id], c.called);
+    }
+  }
+  for (RankCollectives& rank : facts.ranks) {
+    for (Communicator& c : rank.communicators) {
+      const Communicator* end = same_communicator(later, rank.pid, c);
+      if (end == nullptr || !c.comparable || !end->comparable) {
+        continue;
+      }
+      for (const CollectiveCall& call : end->calls) {
+        if (call.sequence == c.called + 1 && call.sequence <= newest[c.id]) {
+          c.calls.push_back(call);
+          c.called = call.sequence;
+          c.launched = std::max(c.launched, std::min(end->launched, c.called));
+        }
+      }
+    }
+  }
 }
 
 }  // namespace xpurun::model

@@ -19,7 +19,8 @@
 namespace xpurun::model {
 
 inline constexpr std::string_view kCollectivesSchema = "xpurun.collectives/1";
-inline constexpr std::string_view kCollectivesFile = "collectives.json";  // in the directory of a dump
+// In the directory of a dump, and, after a death, as the ranks ended, in the run directory.
+inline constexpr std::string_view kCollectivesFile = "collectives.json";
 
 // One call of a collective or of a point-to-point operation.
 struct CollectiveCall {
@@ -73,5 +74,9 @@ struct CollectiveFacts {
 nlohmann::ordered_json to_json(const CollectiveFacts& facts);
 base::Result<CollectiveFacts> collective_facts_from_json(const nlohmann::json& j);
 base::Result<CollectiveFacts> load_collective_facts(const std::string& path);
+
+// Adds the calls that a rank made after `facts` were taken, up to the newest call that any rank of the communicator
+// had made by then. The dump at a death comes a moment before the slowest ranks enter the call in which the rank died.
+void add_later_calls(CollectiveFacts& facts, const CollectiveFacts& later);
 
 }  // namespace xpurun::model

@@ -146,7 +146,10 @@ Watcher::Listener Supervisor::watch_listener() {
 DumpCoordinator::Hooks Supervisor::dump_hooks() {
   return {.discover = [this] { watcher_.discover(); },
           .observations = [this] { return watcher_.observations(); },
-          .save_calls = [this](const std::string& directory) { return save_calls(directory); },
+          .save_calls = [this](const std::string& directory) {
+            timing_.save(directory);
+            return save_calls(fmt::format("{}/{}", directory, model::kCollectivesFile));
+          },
           .release = [this](base::Pid pid) { notices_.release(pid); },
           .begun = [this](const model::DumpManifest& dump,
                           const std::string& directory) { collect_evidence(dump, directory); },
@@ -389,11 +392,11 @@ void Supervisor::stall_escalated() {
 }
 
 // The calls of both sources, NCCL's ledger and torch.distributed, in one file.
-model::CollectiveFacts Supervisor::save_calls(const std::string& directory) {
-  model::CollectiveFacts calls = timing_.save(directory);
+model::CollectiveFacts Supervisor::save_calls(const std::string& path) {
+  model::CollectiveFacts calls = timing_.calls();
   python_.add_calls(calls);
   if (!calls.empty()) {
-    storage_.replace(fmt::format("{}/{}", directory, model::kCollectivesFile), to_json(calls).dump(1));
+    storage_.replace(path, to_json(calls).dump(1));
   }
   return calls;
 }
@@ -412,6 +415,9 @@ void Supervisor::record_end() {
   reaper_.find_unnoticed_deaths();
   complete_manifest(journal_.manifest(), table_, ending_.state(), signals_.was_interrupted());
   timing_.finish();
+  if (!journal_.manifest().dumps.empty()) {
+    save_calls(std::string(model::kCollectivesFile));
+  }
   journal_.save_now();
 }
 

@@ -79,7 +79,7 @@ class Supervisor {
   void evidence_collected(bool of_a_stall);
   void stall_raised(base::Rank longest);
   void stall_escalated();
-  model::CollectiveFacts save_calls(const std::string& directory);
+  model::CollectiveFacts save_calls(const std::string& path);
   void drain_logs(std::function<void()> done);
   void record_end();
   LiveStatus live_status();

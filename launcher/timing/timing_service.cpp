@@ -168,15 +168,15 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
   return node;
 }
 
-model::CollectiveFacts TimingService::save(const std::string& directory) {
+void TimingService::save(const std::string& directory) {
   event_files_.flush_all();
-  if (collector_.empty()) {
-    return {};
+  if (!collector_.empty()) {
+    parts_.storage.replace(directory + "/timing.json", timing_json(timing_of_ranks(), parts_.loop.now()).dump(1));
   }
-  const std::vector<RankTiming> ranks = timing_of_ranks();
-  const base::MonoNs now = parts_.loop.now();
-  parts_.storage.replace(directory + "/timing.json", timing_json(ranks, now).dump(1));
-  return collective_facts(ranks, now);
+}
+
+model::CollectiveFacts TimingService::calls() {
+  return collective_facts(timing_of_ranks(), parts_.loop.now());
 }
 
 std::vector<RankTiming> TimingService::timing_of_ranks() {

@@ -67,9 +67,10 @@ class TimingService {
   // Everything about one process; nothing if it has not used a GPU. Valid until the next call.
   const RankTiming* read(const TimedProcess& process) { return collector_.read(process); }
 
-  // Writes timing.json of this moment into the directory of a dump, and the event files. Returns what the
-  // ranks have called by NCCL; empty if no rank has a communicator.
-  model::CollectiveFacts save(const std::string& directory);
+  // Writes timing.json of this moment into the directory of a dump, and the event files.
+  void save(const std::string& directory);
+  // What the ranks, ended ones too, have called by NCCL; empty if no rank has a communicator.
+  model::CollectiveFacts calls();
   // End of the job: timing.json and metrics.prom of all ranks, the ended ones too. Stops draining.
   void finish();
 

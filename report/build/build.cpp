@@ -113,9 +113,9 @@ std::vector<OtherDump> other_dumps(const model::RunDir& dir, const std::string& 
   return out;
 }
 
-// A dump without the file is one of a job that made no calls, or of an older version.
-model::CollectiveFacts recorded_calls(const std::string& dump, std::vector<std::string>& notes) {
-  const std::string path = fmt::format("{}/{}", dump, model::kCollectivesFile);
+// A directory without the file is one of a job that made no calls, or of an older version.
+model::CollectiveFacts calls_in(const std::string& directory, std::vector<std::string>& notes) {
+  const std::string path = fmt::format("{}/{}", directory, model::kCollectivesFile);
   if (!base::file_exists(path)) {
     return {};
   }
@@ -125,6 +125,16 @@ model::CollectiveFacts recorded_calls(const std::string& dump, std::vector<std::
     return {};
   }
   return std::move(*facts);
+}
+
+model::CollectiveFacts recorded_calls(const model::RunDir& dir, const std::string& dump,
+                                      const std::optional<model::DumpManifest>& manifest,
+                                      std::vector<std::string>& notes) {
+  model::CollectiveFacts calls = calls_in(dir.file(dump), notes);
+  if (manifest && (manifest->why == model::DumpReason::crash || manifest->why == model::DumpReason::death)) {
+    add_later_calls(calls, calls_in(dir.path(), notes));
+  }
+  return calls;
 }
 
 // The log of the first culprit, relative to the run directory; empty without --logs.
@@ -178,7 +188,7 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
     facts.dump = manifest;
     facts.stacks = std::move(collected.stacks);
     facts.dump_dir = picked;
-    facts.collectives = recorded_calls(dir.file(picked), result.notes);
+    facts.collectives = recorded_calls(dir, picked, manifest, result.notes);
     read_dump_evidence(dir.file(picked), facts, result.notes);
   }
   result.verdict = diagnose(facts);
