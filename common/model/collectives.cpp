@@ -37,6 +37,8 @@ void fields(V& visit, C& c) {
   visit("done_known", c.done_known);
   visit("comparable", c.comparable);
   visit("calls", c.calls);
+  visit("messages", c.messages, WhenEmpty::omit);
+  visit("messages_done", c.messages_done, WhenEmpty::omit);
   visit("point_to_point", c.point_to_point, WhenEmpty::omit);
 }
 

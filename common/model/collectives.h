@@ -56,7 +56,11 @@ struct Communicator {
   // False: calls were missed, or the id is not comparable between ranks.
   bool comparable = true;
   std::vector<CollectiveCall> calls;           // the last few collectives, by sequence
-  std::vector<CollectiveCall> point_to_point;  // not finished, oldest first
+  // Point-to-point calls so far; of NCCL's, how many have finished.
+  uint64_t messages = 0;
+  uint64_t messages_done = 0;
+  // Not finished, or launched with an unknown end; oldest first.
+  std::vector<CollectiveCall> point_to_point;
 };
 
 struct RankCollectives {

@@ -85,7 +85,9 @@ Communicator communicator_of(const CommTotals& comm, base::MonoNs now) {
                    .started = comm.started,
                    .done = comm.done,
                    .done_known = comm.done_known(),
-                   .comparable = comm.flags == 0};
+                   .comparable = comm.flags == 0,
+                   .messages = comm.messages_launched,
+                   .messages_done = comm.messages_done};
   for (const CollectiveSignature& s : comm.last) {
     out.calls.push_back(call_of(comm, s, now));
   }

@@ -317,6 +317,8 @@ void Collector::refresh(Timed& timed) {
                        .marked = comm.marked,
                        .sends = comm.sends,
                        .receives = comm.receives,
+                       .messages_launched = comm.point_to_point_launched,
+                       .messages_done = comm.point_to_point_done,
                        .last_change_ns = comm.last_change_ns,
                        .last = signatures_of(comm)});
   }

@@ -92,8 +92,8 @@ std::vector<base::Rank> members_of(const PythonSegment& memory, const TorchGroup
 }
 
 // Those that have not returned, and asynchronous ones with nothing after them: whether these have ended, the
-// program learns from their handles, and nobody else does.
-std::vector<CollectiveCall> unfinished(const PythonSegment& memory, const TorchGroup& group,
+// program learns from their handles, and nobody else does. Of NCCL's calls the return says nothing.
+std::vector<CollectiveCall> unfinished(const PythonSegment& memory, const TorchGroup& group, bool blocking,
                                        base::MonoNs now) {
   std::vector<CollectiveCall> out;
   const uint64_t known = std::min<uint64_t>(group.point_to_point, wire::kTorchPointToPoint);
@@ -101,7 +101,7 @@ std::vector<CollectiveCall> unfinished(const PythonSegment& memory, const TorchG
   for (uint64_t back = 1; back <= known; ++back) {
     const TorchCall& c = group.others[(group.point_to_point - back) % wire::kTorchPointToPoint];
     const bool has_left = c.left_ns != 0;
-    newest = newest && (!has_left || (c.flags & wire::kTorchAsync) != 0);
+    newest = newest && (!blocking || !has_left || (c.flags & wire::kTorchAsync) != 0);
     if (!has_left || newest) {
       out.push_back(call_of(memory, c, false, now));
     }
@@ -133,7 +133,8 @@ Communicator communicator_of(const PythonSegment& memory, const TorchGroup& grou
       out.calls.push_back(call_of(memory, c, blocking, now));
     }
   }
-  out.point_to_point = unfinished(memory, group, now);
+  out.messages = group.point_to_point;
+  out.point_to_point = unfinished(memory, group, blocking, now);
   return out;
 }
 

@@ -118,6 +118,8 @@ struct CommTotals {
   uint64_t marked = 0;  // last collective with a completion event; `done` is meaningless after it
   uint64_t sends = 0;
   uint64_t receives = 0;
+  uint64_t messages_launched = 0;  // sends and receives
+  uint64_t messages_done = 0;
   uint64_t last_change_ns = 0;
   std::vector<CollectiveSignature> last;  // by sequence
 

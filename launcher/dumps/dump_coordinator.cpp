@@ -82,7 +82,7 @@ std::vector<DumpTarget> DumpCoordinator::targets() const {
   return targets;
 }
 
-DumpPlan DumpCoordinator::plan(const std::string& directory) const {
+DumpPlan DumpCoordinator::plan(const std::string& directory) {
   const auto program = backend_.program();
   if (!program) {
     base::log_warn("no stack dump: {}", base::to_line(program.error()));
@@ -97,6 +97,7 @@ DumpPlan DumpCoordinator::plan(const std::string& directory) const {
                 .keep_snapshots = true};
   if (manifest_.why == model::DumpReason::hang && parts_.options.gpu_stacks != "never") {
     plan.deadline_s = kDumpWithDebuggersS;
+    plan.stacks_written = [this](const DumpOutcome& outcome) { stacks_written(outcome); };
     plan.helper_options = {"--gpu-stacks", parts_.options.gpu_stacks};
   }
   return plan;
@@ -190,6 +191,22 @@ void DumpCoordinator::reply_to_served(size_t processes) {
   });
 }
 
+void DumpCoordinator::record(const DumpOutcome& outcome) {
+  manifest_.processes = outcome.processes;
+  manifest_.spread_ns = outcome.spread_ns;
+  known_.keep(dir_, manifest_, calls_);
+  write_manifest(dir_, manifest_);
+}
+
+// A verdict need not wait for the frames of the GPU.
+void DumpCoordinator::stacks_written(const DumpOutcome& outcome) {
+  record(outcome);
+  if (assign_to_stall()) {
+    parts_.journal.save_now();
+    hooks_.stacks_written();
+  }
+}
+
 void DumpCoordinator::done(const DumpOutcome& outcome) {
   if (dump_ == nullptr) {
     return;
@@ -197,10 +214,7 @@ void DumpCoordinator::done(const DumpOutcome& outcome) {
   dump_.reset();
   ended_ = parts_.loop.now();
   last_duration_s_ = base::ns_to_s(ended_ - started_);
-  manifest_.processes = outcome.processes;
-  manifest_.spread_ns = outcome.spread_ns;
-  known_.keep(dir_, manifest_, calls_);
-  write_manifest(dir_, manifest_);
+  record(outcome);
   release_crashed();
   const bool for_stall = assign_to_stall();
   parts_.journal.save_now();
@@ -215,7 +229,7 @@ void DumpCoordinator::done(const DumpOutcome& outcome) {
 
 bool DumpCoordinator::escalate(const std::string& dir) {
   model::DumpManifest* manifest = known_.find(dir);
-  if (manifest == nullptr) {
+  if (manifest == nullptr || (dump_ != nullptr && dir == dir_)) {
     return false;
   }
   manifest->escalated = true;

@@ -60,6 +60,8 @@ class DumpCoordinator {
     std::function<void(base::Pid)> release;  // a held process may go on
     // The directory of a dump has been made and the dump begins; may be empty.
     std::function<void(const model::DumpManifest& dump, const std::string& directory)> begun = {};
+    // All stacks of the open stall's dump are written; a debugger still adds frames to them.
+    std::function<void()> stacks_written;
     // After each dump. `for_stall`: the open stall has its dump now.
     std::function<void(base::MonoNs duration, bool for_stall)> dumped;
     std::function<bool()> may_go_on;  // whether waiting requests are to be served
@@ -90,7 +92,7 @@ class DumpCoordinator {
   double last_duration_s() const { return last_duration_s_; }  // 0: no dump yet
 
   // Marks the dump as one of a stall that has outlasted --busy-timeouts, with the observations of now. False
-  // if the dump is not in memory any more.
+  // if the dump is not in memory any more, or not yet over.
   bool escalate(const std::string& dir);
   // The verdict that follows from the dumps in memory, without stacks.
   model::Verdict diagnose() { return known_.diagnose(parts_.journal.manifest()); }
@@ -101,9 +103,11 @@ class DumpCoordinator {
 
  private:
   void start();
-  DumpPlan plan(const std::string& directory) const;
+  DumpPlan plan(const std::string& directory);
   std::vector<DumpTarget> targets() const;
   void begin(int n, bool possible);
+  void record(const DumpOutcome& outcome);
+  void stacks_written(const DumpOutcome& outcome);
   void done(const DumpOutcome& outcome);
   void release_crashed();
   // Whether the dump serves a stall that is still open.

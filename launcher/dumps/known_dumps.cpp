@@ -11,6 +11,7 @@ constexpr size_t kMost = 8;
 }
 
 void KnownDumps::keep(const std::string& dir, model::DumpManifest manifest, model::CollectiveFacts calls) {
+  std::erase_if(dumps_, [&](const Known& d) { return d.dir == dir; });
   dumps_.push_back({dir, std::move(manifest), std::move(calls)});
   if (dumps_.size() > kMost) {
     dumps_.pop_front();

@@ -22,6 +22,13 @@ namespace {
 constexpr size_t kSecondWaveAtOnce = 8;
 // Between killing a helper and going on without it.
 constexpr double kLastWaitS = 1;
+// Helpers that are still there so long after all stacks are in their files wait for a debugger.
+constexpr double kDebuggerS = 0.5;
+
+bool has_stacks(model::DumpStatus status) {
+  return status == model::DumpStatus::ok || status == model::DumpStatus::partial;
+}
+
 }  // namespace
 
 DumpJob::DumpJob(EventLoop& loop, DumpPlan request, HelperStarted started, Done done)
@@ -40,6 +47,7 @@ DumpJob::~DumpJob() {
   loop_.cancel(prepare_timer_);
   loop_.cancel(deadline_timer_);
   loop_.cancel(abandon_timer_);
+  loop_.cancel(written_timer_);
   for (const auto& e : entries_) {
     if (e->output_open) {
       loop_.remove(e->helper.output());
@@ -166,6 +174,7 @@ void DumpJob::handle_line(Entry& e, std::string_view line) {
   }
   if (line == "wrote") {
     e.wrote = true;
+    all_written();
     return;
   }
   const auto words = base::split(line, ' ');
@@ -176,8 +185,7 @@ void DumpJob::handle_line(Entry& e, std::string_view line) {
   } else if (words.size() >= 2 && words[0] == "done") {
     const size_t reason = line.find(' ', 5);
     const auto status = model::from_name<model::DumpStatus>(words[1]);
-    const bool taken = status == model::DumpStatus::ok || status == model::DumpStatus::partial;
-    finish_entry(e, taken ? *status : model::DumpStatus::failed,
+    finish_entry(e, status && has_stacks(*status) ? *status : model::DumpStatus::failed,
                  reason == std::string_view::npos ? "" : std::string(line.substr(reason + 1)));
   }
 }
@@ -303,6 +311,33 @@ void DumpJob::abandon() {
   finish_if_done();
 }
 
+// Without a debugger the helpers end at once, and nobody needs to be told before.
+void DumpJob::all_written() {
+  const bool all = std::all_of(entries_.begin(), entries_.end(),
+                               [](const auto& e) { return e->wrote || e->stage == Stage::finished; });
+  if (all && written_timer_ == 0 && request_.stacks_written) {
+    written_timer_ = loop_.after(kDebuggerS, [this] { request_.stacks_written(outcome()); });
+  }
+}
+
+DumpOutcome DumpJob::outcome() const {
+  DumpOutcome outcome;
+  int64_t first = 0;
+  int64_t last = 0;
+  for (const auto& e : entries_) {
+    if (e->first_wave && e->stopped_at != 0) {
+      first = first == 0 ? e->stopped_at : std::min(first, e->stopped_at);
+      last = std::max(last, e->stopped_at);
+    }
+    model::DumpedProcess& process = outcome.processes.emplace_back(e->result);
+    if (!e->wrote && !has_stacks(process.status)) {
+      process.file.clear();
+    }
+  }
+  outcome.spread_ns = last - first;
+  return outcome;
+}
+
 void DumpJob::finish_if_done() {
   const bool all = std::all_of(entries_.begin(), entries_.end(),
                                [](const auto& e) { return e->stage == Stage::finished; });
@@ -313,23 +348,8 @@ void DumpJob::finish_if_done() {
   loop_.cancel(prepare_timer_);
   loop_.cancel(deadline_timer_);
   loop_.cancel(abandon_timer_);
-  DumpOutcome outcome;
-  int64_t first = 0;
-  int64_t last = 0;
-  for (const auto& e : entries_) {
-    if (e->result.status == model::DumpStatus::failed || e->result.status == model::DumpStatus::timeout) {
-      if (!e->wrote) {
-        e->result.file.clear();
-      }
-    }
-    if (e->first_wave && e->stopped_at != 0) {
-      first = first == 0 ? e->stopped_at : std::min(first, e->stopped_at);
-      last = std::max(last, e->stopped_at);
-    }
-    outcome.processes.push_back(e->result);
-  }
-  outcome.spread_ns = last - first;
-  done_(outcome);
+  loop_.cancel(written_timer_);
+  done_(outcome());
 }
 
 }  // namespace xpurun::launcher

@@ -35,6 +35,11 @@ enum class DumpOrder {
   all_together,  // every target is stopped in the same moment
 };
 
+struct DumpOutcome {
+  std::vector<model::DumpedProcess> processes;
+  int64_t spread_ns = 0;  // between the first and the last first stop
+};
+
 struct DumpPlan {
   std::string program;    // xpurun-stackdump
   std::string directory;  // exists when start() is called
@@ -48,11 +53,9 @@ struct DumpPlan {
   DumpOrder order = DumpOrder::ranks_first;
   bool keep_snapshots = false;              // as <key>.snapshot beside the stacks
   std::vector<std::string> helper_options;  // further options of xpurun-stackdump, as --no-stop
-};
-
-struct DumpOutcome {
-  std::vector<model::DumpedProcess> processes;
-  int64_t spread_ns = 0;  // between the first and the last first stop
+  // Called once if all stacks are in their files while a debugger still adds to them, which may take half a
+  // minute; may be empty.
+  std::function<void(const DumpOutcome&)> stacks_written = {};
 };
 
 class DumpJob final : public StackDump {
@@ -98,6 +101,8 @@ class DumpJob final : public StackDump {
   void expire();
   void abandon();
   void finish_if_done();
+  void all_written();
+  DumpOutcome outcome() const;
 
   EventLoop& loop_;
   DumpPlan request_;
@@ -109,6 +114,7 @@ class DumpJob final : public StackDump {
   EventLoop::TimerId abandon_timer_ = 0;
   EventLoop::TimerId prepare_timer_ = 0;
   EventLoop::TimerId deadline_timer_ = 0;
+  EventLoop::TimerId written_timer_ = 0;
 };
 
 }  // namespace xpurun::launcher

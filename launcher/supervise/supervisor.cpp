@@ -153,11 +153,13 @@ DumpCoordinator::Hooks Supervisor::dump_hooks() {
           .release = [this](base::Pid pid) { notices_.release(pid); },
           .begun = [this](const model::DumpManifest& dump,
                           const std::string& directory) { collect_evidence(dump, directory); },
+          .stacks_written = [this] { report_on_stall(); },
           .dumped =
               [this](base::MonoNs duration, bool for_stall) {
                 watcher_.held_up(duration);
-                if (for_stall && !ending_.state().has_ended()) {
-                  reports_.request();
+                // A verdict that came during the dump may have left the end of the job to us.
+                if (for_stall || std::as_const(journal_).open_incident() != nullptr) {
+                  report_on_stall();
                 }
               },
           .may_go_on = [this] { return !ending_.state().has_ended(); },
@@ -190,7 +192,7 @@ VerdictHandler::Hooks Supervisor::verdict_hooks() {
                 journal_.save_now();
                 ending_.terminate(options_.grace_s);
               },
-          .collecting_evidence = [this] { return evidence_.busy(); },
+          .collecting_evidence = [this] { return evidence_.busy() || dumps_.busy(); },
           .say = [this](const std::string& line) { say(line); }};
 }
 
@@ -364,10 +366,16 @@ void Supervisor::collect_evidence(const model::DumpManifest& dump, const std::st
 
 void Supervisor::evidence_collected(bool of_a_stall) {
   // A verdict that came before is made again with the evidence; if the job is to be ended, it is ended then.
-  if (of_a_stall && !dumps_.busy() && !ending_.state().has_ended()) {
-    reports_.request();
+  if (of_a_stall && !dumps_.busy()) {
+    report_on_stall();
   }
   ending_.proceed();
+}
+
+void Supervisor::report_on_stall() {
+  if (!ending_.state().has_ended()) {
+    reports_.request();
+  }
 }
 
 void Supervisor::stall_raised(base::Rank longest) {

@@ -77,6 +77,7 @@ class Supervisor {
   // Beside the stacks of a dump that may explain a hang or a death.
   void collect_evidence(const model::DumpManifest& dump, const std::string& directory);
   void evidence_collected(bool of_a_stall);
+  void report_on_stall();
   void stall_raised(base::Rank longest);
   void stall_escalated();
   model::CollectiveFacts save_calls(const std::string& path);

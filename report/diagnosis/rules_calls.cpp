@@ -1,6 +1,7 @@
 // Verdicts that rest on what the ranks have recorded of their calls.
 #include "report/diagnosis/blame.h"
 #include "report/diagnosis/call_words.h"
+#include "report/diagnosis/collectives/analysis.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
 
@@ -97,6 +98,30 @@ Views views_of(const Scene& scene, const RankSet& ranks) {
   return out;
 }
 
+// Ranks that wait for GPU work that is no call of NCCL's, as culprits; empty if one of them may wait for another rank.
+std::vector<RankView> waiting_for_own_work(const Scene& scene, const CallFinding& f, const Views& accused) {
+  std::vector<RankView> out;
+  for (const RankView* v : accused) {
+    if (f.fault != CallFault::not_entered || !v->wait || v->wait->kind != WaitKind::gpu ||
+        !gpu_has_finished_calls(scene.facts.collectives, v->rank)) {
+      return {};
+    }
+    RankView& own = out.emplace_back(*v);
+    own.state = RankState::stuck;
+    own.wait->kind = WaitKind::kernel;
+    own.wait->what = "kernel of its own";
+  }
+  return out;
+}
+
+Views pointers_to(const std::vector<RankView>& views) {
+  Views out;
+  for (const RankView& v : views) {
+    out.push_back(&v);
+  }
+  return out;
+}
+
 // "; rank 1 waits in store (train.py:12)"
 std::string where_the_absent_wait(const Views& accused) {
   const std::vector<model::Waiting> groups = waiting_groups(accused);
@@ -168,6 +193,11 @@ std::optional<Verdict> called_wrongly(const Scene& scene) {
     return std::nullopt;
   }
   const Views waiting = views_of(scene, f.waiting);
+  if (const std::vector<RankView> own = waiting_for_own_work(scene, f, accused); !own.empty()) {
+    Verdict v = blame(scene, pointers_to(own), waiting);
+    v.collective = f.collective;
+    return v;
+  }
   Verdict v = begin_hang(
       scene, {.id = names.hang, .confidence = f.tie ? Confidence::medium : names.confidence}, {}, {});
   v.ranks = f.accused;

@@ -7,11 +7,32 @@ namespace xpurun::report {
 using model::Incident;
 using model::RunManifest;
 
+namespace {
+
+// Messages that a rank has launched hold the rank up only where it waits. NCCL may know that all have ended.
+model::CollectiveFacts waited_for(model::CollectiveFacts calls, const std::vector<RankView>& ranks) {
+  for (model::RankCollectives& r : calls.ranks) {
+    const bool waits = std::any_of(ranks.begin(), ranks.end(), [&](const RankView& v) {
+      return v.rank == r.rank && v.state == RankState::waiting;
+    });
+    if (waits && !all_messages_ended(r)) {
+      continue;
+    }
+    for (model::Communicator& c : r.communicators) {
+      std::erase_if(c.point_to_point,
+                    [](const model::CollectiveCall& call) { return call.stage == model::CallStage::launched; });
+    }
+  }
+  return calls;
+}
+
+}  // namespace
+
 Scene::Scene(const Facts& f)
     : facts(f),
       ranks(rank_views(f)),
       endings(endings_of(f.run)),
-      call_fault(find_call_fault(f.collectives)) {}
+      call_fault(find_call_fault(waited_for(f.collectives, ranks))) {}
 
 Views Scene::in(std::initializer_list<RankState> states) const {
   Views out;

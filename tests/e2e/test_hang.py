@@ -142,6 +142,17 @@ class GpuStacks(xpurun_test.Case):
         (stacks,) = self.out.glob("dumps/1-hang/*.stacks.json")
         return json.loads(stacks.read_text()), asked.exists()
 
+    def test_the_verdict_does_not_wait_for_the_frames_of_the_gpu(self):
+        """This cuda-gdb ends only when the verdict is there; the job is ended after that."""
+        self.out = self.dir / "run"
+        path = fake_cuda_gdb(self.dir, f"while [ ! -e {self.out}/verdict.json ]; do sleep 0.1; done")
+        result = self.run_xpurun("--hang-timeout", 1, "--on-hang", "kill", "--gpu-stacks", "always", "--",
+                                 xpurun_test.PYTHON, "-c", "import time; time.sleep(1000)", env=self.env(PATH=path))
+        self.assertEqual(result.returncode, 124, result.stderr)
+        self.assertEqual(self.verdict()["kind"], "hang")
+        (stacks,) = self.out.glob("dumps/1-hang/*.stacks.json")
+        self.assertNotIn("did not finish", stacks.read_text())
+
     def test_cuda_gdb_is_asked_on_a_hang_as_far_as_wanted(self):
         stacks, asked = self.hang("--gpu-stacks", "always")
         self.assertTrue(asked)

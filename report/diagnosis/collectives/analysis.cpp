@@ -104,6 +104,35 @@ const CollectiveCall* call_of_host(const CollectiveFacts& facts, base::Rank rank
   return found;
 }
 
+bool gpu_has_finished_calls(const CollectiveFacts& facts, base::Rank rank) {
+  bool any = false;
+  for (const model::RankCollectives& r : facts.ranks) {
+    for (const Communicator& c : r.communicators) {
+      if (r.rank != rank || c.source != CallSource::nccl) {
+        continue;
+      }
+      if (!c.done_known || c.done < c.called || c.messages_done < c.messages) {
+        return false;
+      }
+      any = any || c.called > 0;
+    }
+  }
+  return any && call_of_host(facts, rank) == nullptr;
+}
+
+bool all_messages_ended(const model::RankCollectives& calls) {
+  bool any = false;
+  for (const Communicator& c : calls.communicators) {
+    if (c.source == CallSource::nccl && c.messages > 0) {
+      any = true;
+      if (c.messages_done < c.messages) {
+        return false;
+      }
+    }
+  }
+  return any;
+}
+
 bool has_open_call(const CollectiveFacts& facts, base::Rank rank) {
   for (const model::RankCollectives& r : facts.ranks) {
     for (const Communicator& c : r.communicators) {

@@ -1,14 +1,15 @@
 #include "report/diagnosis/collectives/messages.h"
 
+#include <algorithm>
+
 namespace xpurun::report {
 
 using model::CollectiveCall;
 
 namespace {
 
-bool is_counterpart(const CollectiveCall& a, const CollectiveCall& b) {
-  return ((a.op == "send" && b.op == "recv") || (a.op == "recv" && b.op == "send")) &&
-         a.sequence == b.sequence;
+bool is_other_end(const CollectiveCall& a, const CollectiveCall& b) {
+  return (a.op == "send" && b.op == "recv") || (a.op == "recv" && b.op == "send");
 }
 
 bool differ(const CollectiveCall& a, const CollectiveCall& b) {
@@ -27,12 +28,23 @@ Message message_of(const CallGroup& group, const Member& m, const CollectiveCall
   if (peer->comm == nullptr) {
     return out;
   }
+  uint64_t newest = 0;
   for (const CollectiveCall& other : peer->comm->point_to_point) {
-    if (other.stage != model::CallStage::done && other.peer == m.comm->rank && is_counterpart(call, other)) {
+    if (other.stage == model::CallStage::done || other.peer != m.comm->rank || !is_other_end(call, other)) {
+      continue;
+    }
+    newest = std::max(newest, other.sequence);
+    if (other.sequence == call.sequence) {
       out.other = &other;
       out.counterpart = differ(call, other) ? Counterpart::differs : Counterpart::equal;
-      break;
+      return out;
     }
+  }
+  // The record keeps the last calls only. Messages of two ranks have one order.
+  const bool forgotten = newest == 0 && call.stage == model::CallStage::launched &&
+                         peer->comm->messages > peer->comm->point_to_point.size();
+  if (newest > call.sequence || forgotten) {
+    out.counterpart = Counterpart::unknown;
   }
   return out;
 }

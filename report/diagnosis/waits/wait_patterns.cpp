@@ -117,6 +117,7 @@ constexpr NativePattern kNative[] = {
     {"c10d::FileStore", WaitKind::store, "store"},
     {"c10d::HashStore", WaitKind::store, "store"},
     {"c10d::detail::TCPClient", WaitKind::store, "store"},
+    {"c10d::detail::Socket", WaitKind::store, "store"},
     {"c10d::tcputil", WaitKind::store, "store"},
     {"c10d::Reducer", WaitKind::collective, "all_reduce"},
     {"c10d::ProcessGroupGloo::SendWork", WaitKind::point_to_point, "send"},

@@ -438,6 +438,60 @@ TEST_CASE("a rank that waits for its own kernel keeps the others waiting") {
   CHECK(v.sentence.find("kernel spin_forever on GPU 0") != std::string::npos);
 }
 
+TEST_CASE("without GPU frames: a rank whose calls have all ended waits for a kernel of its own") {
+  const Stack sync = {native("cudaStreamSynchronize", "libcudart.so"), py("step", "/home/u/train.py", 44)};
+  const auto judged = [&](const Calls& calls) {
+    Job job(4);
+    job.all(sync).hang_dump();
+    job.facts.collectives = calls.facts;
+    return diagnose(job.facts);
+  };
+  const auto others_wait = [] {
+    Calls calls;
+    calls.past(kNccl, 3).enter({0, 1, 3}, kNccl, all_reduce());
+    for (const base::Rank r : kNccl.members) {
+      calls.comm(r, kNccl).done_known = true;
+      calls.reaches(r, kNccl, r == 2 ? CallStage::done : CallStage::launched);
+    }
+    return calls;
+  };
+  Verdict v = judged(others_wait());
+  CHECK(v.id == "hang.kernel");
+  CHECK(v.ranks == RankSet{2});
+  CHECK(v.where.line == 44);
+  CHECK(v.sentence.find("waiting for a kernel of its own in step (train.py:44)") != std::string::npos);
+  Calls in_message = others_wait();
+  in_message.comm(2, kNccl).messages = 5;
+  in_message.comm(2, kNccl).messages_done = 4;
+  v = judged(in_message);
+  CHECK(v.id == "hang.not_entered");
+}
+
+TEST_CASE("messages of NCCL: the record of what was launched tells which send is missing") {
+  const auto launched = [](model::CollectiveCall call) {
+    call.stage = CallStage::launched;
+    return call;
+  };
+  const auto judged = [&](uint64_t sent, uint64_t sends_known) {
+    Calls calls;
+    calls.past(kTwo, 3).enters(1, kTwo, all_reduce());
+    for (uint64_t n = sent + 1 - sends_known; n <= sent; ++n) {
+      calls.message(1, kTwo, launched(send(0, n)));
+    }
+    calls.comm(1, kTwo).messages = sent;
+    calls.message(0, kTwo, launched(recv(1, 19))).message(0, kTwo, launched(recv(1, 20)));
+    calls.comm(0, kTwo).messages = 20;
+    return hang(calls, 2);
+  };
+  Verdict v = judged(19, 16);
+  CHECK(v.id == "hang.p2p");
+  CHECK(v.ranks == RankSet{1});
+  // Sent all that rank 0 waits for, or nobody knows: rank 0 has not entered the collective.
+  CHECK(judged(20, 16).id == "hang.not_entered");
+  CHECK(judged(30, 4).id == "hang.not_entered");
+  CHECK(judged(30, 0).id == "hang.not_entered");
+}
+
 TEST_CASE("a rank that gloo has ended for the size of another is no culprit") {
   Job job(4);
   job.all(in_all_reduce()).notice(0, kAbrt, 20).crash_dump().died(0, kAbrt, 21).ended(exited(1));

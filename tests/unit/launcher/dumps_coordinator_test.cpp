@@ -51,6 +51,7 @@ struct Scene : test::JobScene {
                    [this](const model::DumpManifest& begun, const std::string& directory) {
                      begun_in = fmt::format("{} {}", begun.n, directory);
                    },
+               .stacks_written = teller("stacks written"),
                .dumped =
                    [this](base::MonoNs took, bool for_stall) {
                      tell(fmt::format("dumped in {} s{}", took / 1'000'000'000,
@@ -195,9 +196,15 @@ TEST_CASE("the dump of a stall belongs to the stall, and is judged again when th
   s.dumps.request(s.wanted(model::DumpReason::hang));
   s.run_for(0.001);
   CHECK(s.dump->plan.deadline_s == kDumpWithDebuggersS);
+  s.dump->plan.stacks_written({.processes = {{.pid = test::kRank0}}});
+  CHECK(s.told() == Told{"stacks written"});
+  CHECK(s.journal.open_incident()->dump == "dumps/1-hang");
+  CHECK(model::load_dump_manifest("run/dumps/1-hang/dump.json")->processes.size() == 1);
+  CHECK_FALSE(s.dumps.escalate("dumps/1-hang"));  // not yet
   s.dump->end();
   s.run_for(0.001);
   CHECK(s.told() == Told{"dumped in 0 s for the stall", "idle"});
+  CHECK(model::load_dump_manifest("run/dumps/1-hang/dump.json")->processes.size() == 2);
   CHECK(s.journal.open_incident()->dump == "dumps/1-hang");
   s.run_for(20);
   CHECK_FALSE(model::load_dump_manifest("run/dumps/1-hang/dump.json")->escalated);

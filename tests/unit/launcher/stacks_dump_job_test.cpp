@@ -74,6 +74,25 @@ TEST_CASE("all helpers prepare before any is released") {
   CHECK(out.dump.spread_ns == 3);
 }
 
+TEST_CASE("stacks that a debugger still adds to are told of, once, before the end") {
+  int told = 0;
+  DumpPlan plan{.program = helper("echo ready; cat; echo stopped 5 1; echo wrote\n"
+                                  "while [ $2 = 2 ] && [ ! -e told ]; do sleep 0.02; done; echo done ok\n"),
+                .targets = {{.pid = 1, .rank = 0, .role = model::ProcessRole::rank},
+                            {.pid = 2, .rank = 1, .role = model::ProcessRole::rank}}};
+  plan.stacks_written = [&](const DumpOutcome& outcome) {
+    ++told;
+    CHECK(outcome.processes.size() == 2);
+    for (const model::DumpedProcess& process : outcome.processes) {
+      CHECK(process.status == model::DumpStatus::ok);
+      CHECK_FALSE(process.file.empty());
+    }
+    CHECK(base::write_file_atomic("told", ""));
+  };
+  CHECK(take(plan).dump.processes.size() == 2);
+  CHECK(told == 1);
+}
+
 TEST_CASE("workers come after the ranks have been stopped") {
   const std::string program =
       helper("echo $2 >> order; echo ready; cat > /dev/null; echo stopped $2 1; echo done ok\n");
