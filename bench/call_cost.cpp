@@ -67,6 +67,36 @@ void compare(const char* what, const Two& two, int calls, Call call, Rest rest) 
   std::fflush(stdout);
 }
 
+// The same with caches that the program has filled between two calls: here by writing twice the size of a level 2
+// cache. The clock readings around each call are on both sides.
+template <typename Call>
+void compare_cold(const char* what, const Two& two, Call call) {
+  constexpr int kColdCalls = 100;
+  static std::vector<char> evict(4 << 20);
+  if (two.hooked == nullptr || two.real == nullptr) {
+    return;
+  }
+  std::vector<double> more;
+  for (int round = 0; round < kRounds; ++round) {
+    double ns[2] = {};
+    for (int i = 0; i < 2 * kColdCalls; ++i) {
+      const int which = (i + round) % 2;
+      void* volatile function = which == 0 ? two.real : two.hooked;
+      for (size_t at = 0; at < evict.size(); at += 64) {
+        evict[at] = static_cast<char>(evict[at] + 1);
+      }
+      const double begin = now_ns();
+      call(function);
+      ns[which] += (now_ns() - begin) / kColdCalls;
+    }
+    more.push_back(ns[1] - ns[0]);
+  }
+  std::sort(more.begin(), more.end());
+  std::printf("%-34s cold caches, hooked %+.1f ns (%+.1f to %+.1f, quartiles %+.1f, %+.1f)\n", what,
+              more[kRounds / 2], more.front(), more.back(), more[kRounds / 4], more[kRounds * 3 / 4]);
+  std::fflush(stdout);
+}
+
 // The CUDA calls needed to time a matmul, alone: four queries and two events.
 class CallsOfATimedMatmul {
  public:
@@ -187,6 +217,9 @@ void launches_by_runtime(void* runtime, bool is_fake) {
         reinterpret_cast<Launch>(f)(s_kernel, {64, 1, 1}, {128, 1, 1}, nullptr, 0, nullptr);
       },
       synchronize);
+  compare_cold("cudaLaunchKernel", find(runtime, "cudaLaunchKernel"), [](void* f) {
+    reinterpret_cast<Launch>(f)(s_kernel, {64, 1, 1}, {128, 1, 1}, nullptr, 0, nullptr);
+  });
 }
 
 void launches_by_driver() {
@@ -200,6 +233,7 @@ void launches_by_driver() {
     std::printf("cuLaunchKernel                     no kernel\n");
     return;
   }
+  synchronize();
   compare(
       "cuLaunchKernel", find(driver, "cuLaunchKernel"), kBurst,
       [](void* f) {
@@ -293,6 +327,7 @@ int main(int argc, char** argv) {
   compare(
       "cudaFreeHost(nullptr)", free_host, 200'000, [](void* f) { reinterpret_cast<Free>(f)(nullptr); },
       [] {});
+  compare_cold("cudaFreeHost(nullptr)", free_host, [](void* f) { reinterpret_cast<Free>(f)(nullptr); });
   const Two start = find(library[2], "ncclGroupStart");
   const Two end = find(library[2], "ncclGroupEnd");
   static void* s_end[2];
