@@ -14,5 +14,6 @@ extern const std::string_view kFlamegraphCss;
 extern const std::string_view kFlamegraphJs;
 extern const std::string_view kStackmodelJs;
 extern const std::string_view kStackviewJs;
+extern const std::string_view kPluginDriverPy;  // run by Python, not shown
 
 }  // namespace xpurun::templates

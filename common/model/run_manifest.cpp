@@ -5,6 +5,8 @@
 #include "common/model/json_visitors.h"
 #include "common/model/verdict_fields.h"
 
+#include <algorithm>
+
 namespace xpurun::model {
 
 template <typename V, Self<Death> D>
@@ -56,6 +58,8 @@ void fields(V& visit, I& i) {
   visit("at_s", i.at_s);
   visit("verdict_s", i.verdict_s);
   visit("cleared_s", i.cleared_s);
+  visit("action", i.action, WhenEmpty::omit);
+  visit("restarted_s", i.restarted_s);
   visit("dump", i.dump);
   visit("verdict", i.verdict);
 }
@@ -66,6 +70,24 @@ void fields(V& visit, D& d) {
   visit("why", d.why);
   visit("dir", d.dir);
   visit("at_s", d.at_s);
+}
+
+template <typename V, Self<EventCommand> C>
+void fields(V& visit, C& c) {
+  visit("event", c.event);
+  visit("at_s", c.at_s);
+  visit("seconds", c.seconds);
+  visit("status", c.status);
+  visit("reason", c.reason);
+}
+
+template <typename V, Self<PluginResult> P>
+void fields(V& visit, P& p) {
+  visit("file", p.file);
+  visit("function", p.function);
+  visit.rank("rank", p.rank);
+  visit("status", p.status);
+  visit("text", p.text);
 }
 
 template <typename V, Self<OptionOrigin> O>
@@ -105,9 +127,32 @@ void fields(V& visit, R& r) {
   visit("exceptions", r.exceptions);
   visit("incidents", r.incidents);
   visit("dumps", r.dumps);
+  visit("event_commands", r.event_commands, WhenEmpty::omit);
+  visit("plugins", r.plugins, WhenEmpty::omit);
   visit("options", r.options);
   visit("env", r.env);
   visit("env_names", r.env_names);
+}
+
+int confirmed_hangs(const RunManifest& run) {
+  return static_cast<int>(std::count_if(run.incidents.begin(), run.incidents.end(), [](const Incident& i) {
+    return i.verdict.kind == VerdictKind::hang && i.verdict.level == VerdictLevel::confirmed;
+  }));
+}
+
+std::optional<PluginResult> plugin_result_from_line(std::string_view line) {
+  const nlohmann::json j = parse_json(line);
+  if (!j.is_object() || !j.contains("function") || !j.contains("status")) {
+    return std::nullopt;
+  }
+  try {
+    PluginResult out;
+    JsonReader reader(j);
+    fields(reader, out);
+    return out;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
 }
 
 nlohmann::ordered_json to_json(const RunManifest& r) {

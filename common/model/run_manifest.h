@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,7 +73,9 @@ struct Incident {
   double at_s = 0;
   double verdict_s = -1;  // when the verdict was found, or its id or level last changed; -1: not yet
   double cleared_s = -1;  // -1: not cleared
-  std::string dump;       // "dumps/1-hang"
+  HangAction action = HangAction::none;
+  double restarted_s = -1;  // when the launcher had started the ranks again; -1: not
+  std::string dump;         // "dumps/1-hang"
   Verdict verdict;
 };
 
@@ -81,6 +84,24 @@ struct DumpRecord {
   DumpReason why = DumpReason::request;
   std::string dir;  // relative to the run directory
   double at_s = 0;
+};
+
+// One run of the command of --on-event.
+struct EventCommand {
+  JobEventKind event = JobEventKind::end;
+  double at_s = 0;     // of the event
+  double seconds = 0;  // how long the command ran
+  ProgramStatus status = ProgramStatus::ok;
+  std::string reason;  // of a failure; empty if ok
+};
+
+// What one function of a plug-in made of one exception or crash.
+struct PluginResult {
+  std::string file;
+  std::string function;  // empty: the plug-in as a whole failed
+  base::Rank rank = base::kNoRank;
+  ProgramStatus status = ProgramStatus::ok;
+  std::string text;  // what the function returned or printed, or the reason of a failure
 };
 
 // One option that was set somewhere, and where.
@@ -119,8 +140,15 @@ struct RunManifest {
   std::vector<PythonException> exceptions;  // in the order in which they arrived
   std::vector<Incident> incidents;
   std::vector<DumpRecord> dumps;
+  std::vector<EventCommand> event_commands;
+  std::vector<PluginResult> plugins;
   Verdict verdict;
 };
+
+// Stalls of the run with a confirmed verdict, the open one included.
+int confirmed_hangs(const RunManifest& run);
+// One result as the driver of the plug-ins prints it, a JSON object; nothing if the text is something else.
+std::optional<PluginResult> plugin_result_from_line(std::string_view line);
 
 nlohmann::ordered_json to_json(const RunManifest& r);
 base::Result<RunManifest> run_manifest_from_json(const nlohmann::json& j);

@@ -125,4 +125,32 @@ enum class CommunicatorKind {
 template <>
 inline constexpr std::array<std::string_view, 5> kNames<CommunicatorKind> = {"", "world", "TP", "DP", "PP"};
 
+// What --on-event tells of a job.
+enum class JobEventKind {
+  hang,       // confirmed: a culprit keeps the job from going on
+  crash,      // a rank died of a signal
+  exception,  // a rank raised an exception that nobody caught
+  recovery,   // a hang that was told has passed, or the ranks have been started again
+  end,        // the run has ended and its report has been made
+};
+template <>
+inline constexpr std::array<std::string_view, 5> kNames<JobEventKind> = {"hang", "crash", "exception",
+                                                                         "recovery", "end"};
+
+// What came of one program that xpurun ran for the user: the command of --on-event, a plug-in.
+enum class ProgramStatus {
+  ok,
+  failed,
+  timeout,  // ended at its time limit
+  not_run,  // could not be started, or too many were running
+};
+template <>
+inline constexpr std::array<std::string_view, 4> kNames<ProgramStatus> = {"ok", "failed", "timeout",
+                                                                          "not_run"};
+
+// What xpurun did about a hang.
+enum class HangAction { none, kill, restart };
+template <>
+inline constexpr std::array<std::string_view, 3> kNames<HangAction> = {"", "kill", "restart"};
+
 }  // namespace xpurun::model

@@ -97,15 +97,25 @@ void JobEnding::proceed() {
     case JobPhase::drained:
       record_and_report();
       break;
-    case JobPhase::reporting:
+    case JobPhase::telling:
     case JobPhase::finished:
+      break;  // programs or the storage go on
+    case JobPhase::reporting:
       if (!hooks_.reporting()) {
-        state_.phase = JobPhase::finished;
         // Some requester may still wait for the files of a trace or a dump.
-        parts_.storage.when_written(kLastPatienceS, [this](Written) { parts_.loop.stop(); });
+        tell_the_end(
+            [this] { parts_.storage.when_written(kLastPatienceS, [this](Written) { parts_.loop.stop(); }); });
       }
       break;
   }
+}
+
+void JobEnding::tell_the_end(std::function<void()> then) {
+  state_.phase = JobPhase::telling;
+  hooks_.tell_end([this, then = std::move(then)] {
+    state_.phase = JobPhase::finished;
+    then();
+  });
 }
 
 void JobEnding::record_and_report() {
@@ -117,9 +127,9 @@ void JobEnding::record_and_report() {
 }
 
 void JobEnding::report_done() {
-  if (state_.is_recorded()) {
+  if (state_.phase == JobPhase::reporting) {
     hooks_.print_end();
-    parts_.loop.stop();
+    tell_the_end([this] { parts_.loop.stop(); });
   }
 }
 

@@ -31,6 +31,8 @@ class JobEnding {
     std::function<bool()> request_report;  // false if no report is wanted
     std::function<bool()> reporting;
     std::function<void()> print_end;
+    // Runs what is to be told of the end. Calls `done` once.
+    std::function<void(std::function<void()> done)> tell_end;
   };
 
   JobEnding(Parts parts, const std::string& run_dir, Hooks hooks);
@@ -56,6 +58,7 @@ class JobEnding {
  private:
   void settle_or_wait();
   void record_and_report();
+  void tell_the_end(std::function<void()> then);
 
   Parts parts_;
   std::string run_dir_;

@@ -13,6 +13,7 @@ enum class JobPhase {
   draining,   // the relay repeats what the ranks have written
   drained,    // as settled, for a dump that began meanwhile
   reporting,  // run.json is complete, the last report is made
+  telling,    // the last programs of the user run (--on-event, plug-ins)
   finished,   // the last files are awaited
 };
 

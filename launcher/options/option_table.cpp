@@ -6,6 +6,7 @@ namespace {
 
 constexpr std::string_view kWatching = "Watching";
 constexpr std::string_view kDumps = "Dumps and ends";
+constexpr std::string_view kPrograms = "Programs of yours";
 constexpr std::string_view kDirectory = "Run directory";
 constexpr std::string_view kOutput = "Output";
 constexpr std::string_view kPreload = "Library in the training processes";
@@ -35,13 +36,21 @@ constexpr OptionSpec kRun[] = {
     {.name = "on-hang",
      .kind = ValueKind::choice,
      .metavar = "ACTION",
-     .words = "report kill",
+     .words = "report kill restart",
      .default_text = "report",
      .group = kWatching,
-     .help = "report: dump, print the verdict, keep watching; kill: dump, print the verdict, end the job "
-             "with exit status 124",
+     .help =
+         "report: dump, print the verdict, keep watching; kill: dump, print the verdict, end the job "
+         "with exit status 124; restart: end the ranks, so that torchrun --max-restarts starts them again",
      .scope = Scope::everywhere,
      .common = true},
+    {.name = "max-hangs",
+     .kind = ValueKind::number,
+     .metavar = "N",
+     .default_text = "3",
+     .group = kWatching,
+     .help = "with --on-hang restart: after N hangs of a run, end the job at the next one",
+     .scope = Scope::everywhere},
     {.name = "hang-idle",
      .kind = ValueKind::on_off,
      .default_text = "off",
@@ -112,6 +121,35 @@ constexpr OptionSpec kRun[] = {
      .help = "time between SIGTERM and SIGKILL when xpurun ends the job; none: never SIGKILL",
      .scope = Scope::everywhere,
      .common = true},
+    {.name = "on-event",
+     .kind = ValueKind::text,
+     .metavar = "COMMAND",
+     .group = kPrograms,
+     .help = "run this command line with /bin/sh on each event of the job, with one JSON document on its "
+             "standard input",
+     .scope = Scope::environment},
+    {.name = "on-event-kinds",
+     .kind = ValueKind::list,
+     .metavar = "KIND",
+     .words = "all",
+     .default_text = "all",
+     .group = kPrograms,
+     .help = "the events that --on-event is run for: hang, crash, exception, recovery, end, or all",
+     .scope = Scope::everywhere},
+    {.name = "on-event-timeout",
+     .kind = ValueKind::duration,
+     .metavar = "DURATION",
+     .default_text = "10s",
+     .group = kPrograms,
+     .help = "time limit of each command of --on-event and of each plug-in",
+     .scope = Scope::everywhere},
+    {.name = "plugin",
+     .kind = ValueKind::list,
+     .metavar = "FILE",
+     .group = kPrograms,
+     .help = "after a run that failed, call this Python file's functions for exceptions and crashes, as "
+             "xpu_timer does with its plug-ins",
+     .scope = Scope::environment},
     {.name = "out",
      .short_name = 'o',
      .kind = ValueKind::directory,

@@ -7,6 +7,7 @@
 #include "launcher/collect/peaks.h"
 #include "launcher/spawn/environment.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,13 @@ namespace xpurun::launcher {
 inline constexpr double kForever = 1e9;
 
 enum class OnHang {
-  report,  // dump, tell, go on watching
-  kill,    // dump, tell, TERM, grace, KILL the job's processes; exit status 124
+  report,   // dump, tell, go on watching
+  kill,     // dump, tell, TERM, grace, KILL the job's processes; exit status 124
+  restart,  // dump, tell, end the ranks, so that their launcher starts them again; kill if it would not
 };
+
+// Which events --on-event tells.
+using JobEventKinds = std::set<model::JobEventKind>;
 
 enum class ShowStatus {
   automatic,  // on a terminal, for jobs of several ranks
@@ -40,6 +45,7 @@ struct RunOptions {
   double hang_timeout_s = 0;  // a rank still for this long is a hang; 0: no hang detection
   int busy_timeouts = 1;      // a busy rank that others wait for counts as stuck after so many timeouts
   OnHang on_hang = OnHang::report;
+  int max_hangs = 1;       // OnHang::restart: after so many hangs, the next one ends the job
   bool hang_idle = false;  // a rank that waits for something outside the job hangs too
   double poll_s = 0;       // seconds between two looks at the ranks; 0: chosen from the hang timeout
   int dump_signal = 0;     // signal to xpurun that dumps every rank instead of being forwarded; 0: none
@@ -51,6 +57,12 @@ struct RunOptions {
   bool flight_recorder = false;   // switch PyTorch's Flight Recorder on in the ranks
   double crash_wait_s = 0;        // longest wait of a crashing process for its dump; 0: does not wait
   double grace_s = 0;             // between TERM and KILL when the job is ended; kForever: never KILL
+
+  // Programs of the user
+  std::string on_event;  // command line for /bin/sh, run for each event; empty: none
+  JobEventKinds on_event_kinds;
+  double event_limit_s = 0;  // for each of these programs
+  std::string plugins;       // files of exit plug-ins, with commas
 
   // The run directory
   std::string out_dir;   // exactly this directory; empty: a new one below runs_dir

@@ -121,6 +121,10 @@ base::Error bad_value(const OptionSpec& option, const Setting& setting, const ba
   return usage_error(fmt::format("--{}: {}{}", option.name, why.what, where), *find_command("run"));
 }
 
+OnHang on_hang_named(std::string_view name) {
+  return name == "kill" ? OnHang::kill : (name == "restart" ? OnHang::restart : OnHang::report);
+}
+
 ShowStatus status_line(std::string_view word) {
   return word == "always" ? ShowStatus::always : word == "never" ? ShowStatus::never : ShowStatus::automatic;
 }
@@ -213,7 +217,8 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
       continue;
     }
     base::Status checked = check_value(o, s->value);
-    const bool must_be_positive = o.name == "dump-deadline" || o.name == "poll";
+    const bool must_be_positive =
+        o.name == "dump-deadline" || o.name == "poll" || o.name == "on-event-timeout";
     if (checked && must_be_positive && base::parse_duration_s(s->value) == 0.0) {
       checked = base::fail("must be longer than 0");
     }
@@ -226,6 +231,11 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
         checked = base::fail(peaks.error());
       }
     }
+    if (checked && o.name == "on-event-kinds") {
+      if (const auto kinds = parse_event_kinds(s->value); !kinds) {
+        checked = base::fail(kinds.error());
+      }
+    }
     if (!checked) {
       return base::fail(bad_value(o, *s, checked.error()));
     }
@@ -234,7 +244,8 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   const Reader read(settings);
   out.hang_timeout_s = read.seconds("hang-timeout", 0);
   out.busy_timeouts = read.number("busy-timeouts");
-  out.on_hang = read.text("on-hang") == "kill" ? OnHang::kill : OnHang::report;
+  out.on_hang = on_hang_named(read.text("on-hang"));
+  out.max_hangs = read.number("max-hangs");
   out.hang_idle = read.is_on("hang-idle");
   out.poll_s = read.seconds("poll", 0);
   out.dump_signal = signal_number(read.text("dump-signal"));
@@ -244,6 +255,10 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.flight_recorder = read.is_on("flight-recorder");
   out.crash_wait_s = read.seconds("crash-wait", 0);
   out.grace_s = read.seconds("grace", kForever);
+  out.on_event = read.text("on-event");
+  XPURUN_TRY_ASSIGN(out.on_event_kinds, parse_event_kinds(read.text("on-event-kinds")));
+  out.event_limit_s = read.seconds("on-event-timeout", 0);
+  out.plugins = read.text("plugin");
   out.out_dir = read.text("out");
   out.runs_dir = read.text("runs-dir");
   out.name = read.text("name");
@@ -266,6 +281,25 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.event_bytes = read.size("events", 0);
   out.control_port = read.port("control-port");
   out.control_token = read.text("control-auth") == "token";
+  return out;
+}
+
+base::Result<JobEventKinds> parse_event_kinds(std::string_view list) {
+  JobEventKinds out;
+  if (list == "all") {
+    for (size_t i = 0; i < model::kNames<model::JobEventKind>.size(); ++i) {
+      out.insert(static_cast<model::JobEventKind>(i));
+    }
+    return out;
+  }
+  for (const std::string_view word : base::split(list, ',')) {
+    const auto kind = model::from_name<model::JobEventKind>(word);
+    if (!kind) {
+      const auto& names = model::kNames<model::JobEventKind>;
+      return base::fail(fmt::format("'{}' is not one of {}", base::sanitize(word), fmt::join(names, ", ")));
+    }
+    out.insert(*kind);
+  }
   return out;
 }
 

@@ -12,6 +12,9 @@ namespace xpurun::launcher {
 
 base::Result<RunOptions> to_run_options(const Settings& settings);
 
+// "hang,end": the events of a list with commas. The error names the word that is none.
+base::Result<JobEventKinds> parse_event_kinds(std::string_view list);
+
 // The options of a run for which nothing was set.
 RunOptions default_run_options();
 

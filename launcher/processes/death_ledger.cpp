@@ -23,7 +23,7 @@ model::Death DeathLedger::record(base::Pid pid, double at_s, base::WaitStatus st
   if (!failed) {
     return d;
   }
-  if (ending_) {
+  if (ended_by_us(pid)) {
     d.follower = true;
     d.cause_hint = "ended by xpurun";
   } else if (term != terminations_.end() && (signal == SIGTERM || signal == SIGKILL) && term->by_launcher) {

@@ -5,6 +5,7 @@
 #include "common/base/ids.h"
 #include "common/model/run_manifest.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ class DeathLedger {
  public:
   // From now on xpurun causes the deaths (kill on hang, second interrupt) ...
   void we_are_ending_the_job() { ending_ = true; }
+  // ... or of this process only (restart on hang) ...
+  void we_are_ending(base::Pid pid) { ended_.insert(pid); }
+  bool ended_by_us(base::Pid pid) const { return ending_ || ended_.contains(pid); }
   // ... or the signal that the user sent and xpurun forwarded.
   void signal_was_forwarded(int signal) { forwarded_ = signal; }
   // The preload reported that `sender` sent SIGTERM to `pid`; `sender_is_launcher` if it is an agent of the
@@ -34,6 +38,7 @@ class DeathLedger {
 
   int order_ = 0;
   bool ending_ = false;
+  std::set<base::Pid> ended_;
   int forwarded_ = 0;
   bool failure_seen_ = false;
   std::vector<Termination> terminations_;

@@ -440,6 +440,16 @@ std::vector<const TrackedProcess*> ProcessTable::dead_ranks() const {
   return out;
 }
 
+bool ProcessTable::replaced(Pid pid) const {
+  const TrackedProcess* old = find(pid);
+  return old != nullptr && !old->alive &&
+         std::any_of(processes_.begin(), processes_.end(), [&](const auto& e) {
+           const TrackedProcess& p = e.second;
+           return p.record.role == model::ProcessRole::rank && p.record.rank == old->record.rank &&
+                  p.seen > old->seen;
+         });
+}
+
 std::vector<model::ProcessRecord> ProcessTable::records() const {
   std::vector<model::ProcessRecord> out;
   const auto add = [&](const TrackedProcess& p) {

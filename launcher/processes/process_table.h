@@ -72,6 +72,8 @@ class ProcessTable {
   // The living descendants of this process.
   std::vector<Descendant> descendants_of(base::Pid pid) const;
   std::vector<const TrackedProcess*> dead_ranks() const;
+  // Whether the process has ended and a later one has its rank: the launcher has started the rank again.
+  bool replaced(base::Pid pid) const;
   // Every process for the record: ranks, workers, agents, the command, living and dead.
   std::vector<model::ProcessRecord> records() const;
   int world_size() const;

@@ -2,7 +2,10 @@
 
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/wire/logs.h"
 #include "common/wire/nccl_profiler.h"
+#include "common/wire/notice.h"
+#include "common/wire/python.h"
 #include "launcher/spawn/preload_reach.h"
 
 #include <fmt/format.h>
@@ -52,6 +55,37 @@ std::vector<std::string> with_preload(std::vector<std::string> env, const std::s
     std::rotate(entries.begin(), entries.begin() + 1, entries.end());
   }
   return with_variable(std::move(env), "LD_PRELOAD", fmt::format("{}", fmt::join(entries, ":")));
+}
+
+std::vector<std::string> without_preload(std::vector<std::string> env) {
+  constexpr std::string_view kLibrary = "libxpurun_preload";
+  constexpr std::string_view kPreload = "LD_PRELOAD=";
+  std::vector<std::string> out;
+  for (std::string& entry : env) {
+    const std::string name = entry.substr(0, entry.find('='));
+    const bool ours = name == wire::kRunEnv || name == wire::kLogsEnv || name == wire::kPythonHooksEnv ||
+                      name == wire::kProfilerEnv ||
+                      (name == wire::kNcclPluginEnv && base::base_name(entry).starts_with(kLibrary));
+    if (ours) {
+      continue;
+    }
+    if (!entry.starts_with(kPreload)) {
+      out.push_back(std::move(entry));
+      continue;
+    }
+    std::string rest = entry.substr(kPreload.size());
+    std::replace(rest.begin(), rest.end(), ' ', ':');
+    std::vector<std::string> others;
+    for (const std::string_view other : base::split(rest, ':')) {
+      if (!other.empty() && !base::base_name(other).starts_with(kLibrary)) {
+        others.emplace_back(other);
+      }
+    }
+    if (!others.empty()) {
+      out.push_back(fmt::format("{}{}", kPreload, fmt::join(others, ":")));
+    }
+  }
+  return out;
 }
 
 namespace {

@@ -16,6 +16,10 @@ std::vector<std::string> with_preload(std::vector<std::string> env, const std::s
 std::vector<std::string> with_variable(std::vector<std::string> env, const std::string& name,
                                        const std::string& value);
 
+// For programs that are no part of the job: without the preload library, and without what an outer xpurun has
+// set for its own job.
+std::vector<std::string> without_preload(std::vector<std::string> env);
+
 // When the preload library is NCCL's profiler plugin.
 enum class NcclProfiler { automatic, always, never };
 

@@ -31,7 +31,8 @@ void CrashHandler::process_crashed(const wire::Notice& n, base::Pid pid, base::T
   parts_.journal.changed();
   const bool aftermath =
       n.signal == SIGTERM && (from_launcher || parts_.ledger.failure_seen() || hooks_.was_interrupted());
-  const bool too_late = parts_.job.ended_by_us || (parts_.job.has_ended() && !parts_.dumps.busy());
+  const bool too_late = parts_.job.ended_by_us || parts_.ledger.ended_by_us(pid) ||
+                        (parts_.job.has_ended() && !parts_.dumps.busy());
   if (!model::takes_part(role) || aftermath || too_late) {
     hooks_.release(pid);
     return;

@@ -35,6 +35,7 @@ void PythonReports::received(base::Pid pid, std::string_view json) {
                  model::headline(exception->chain.front()));
   known.push_back(std::move(*exception));
   parts_.journal.changed();
+  recorded_(known.back());
 }
 
 void PythonReports::attach(base::Pid pid, const std::function<void(int)>& answer) {

@@ -20,9 +20,10 @@ class PythonReports {
     Journal& journal;
     Storage& storage;
   };
-  // `discover` looks for processes that are not in the table yet.
-  PythonReports(Parts parts, std::function<void()> discover)
-      : parts_(parts), discover_(std::move(discover)) {}
+  // `discover` looks for processes that are not in the table yet; `recorded` is told of each exception.
+  PythonReports(Parts parts, std::function<void()> discover,
+                std::function<void(const model::PythonException&)> recorded)
+      : parts_(parts), discover_(std::move(discover)), recorded_(std::move(recorded)) {}
 
   // A message of the process; what is malformed, or too much, is dropped.
   void received(base::Pid pid, std::string_view json);
@@ -34,6 +35,7 @@ class PythonReports {
  private:
   Parts parts_;
   std::function<void()> discover_;
+  std::function<void(const model::PythonException&)> recorded_;
   PythonSegments segments_;
 };
 

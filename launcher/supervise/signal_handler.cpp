@@ -43,6 +43,10 @@ void SignalHandler::interrupt(const ReceivedSignal& signal) {
   if (parts_.job.has_ended() && parts_.job.may_write_logs() && hooks_.give_up_logs()) {
     return;
   }
+  if (parts_.job.phase == JobPhase::telling) {
+    hooks_.stop_telling();
+    return;
+  }
   const base::MonoNs now = parts_.loop.now();
   const bool again = last_interrupt_ != 0 && now - last_interrupt_ < base::s_to_ns(parts_.options.grace_s);
   last_interrupt_ = now;

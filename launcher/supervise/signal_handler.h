@@ -28,6 +28,7 @@ class SignalHandler {
     std::function<void()> hide_status_line;
     std::function<void()> terminal_hung_up;
     std::function<bool()> give_up_logs;  // nobody may read our streams any more; false if there is no relay
+    std::function<void()> stop_telling;  // end the programs that the end of the run waits for
     std::function<void()> kill_job;
     std::function<void(const std::string&)> say;
   };

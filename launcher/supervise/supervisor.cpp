@@ -44,7 +44,9 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       table_(::getpid(), journal_.started()),
       reports_({loop, storage, complaints_}, dir_.path, inbox_.original_mask()),
       notices_(loop, [this](const wire::Notice& n, base::Pid pid, base::Tid tid) { notice(n, pid, tid); }),
-      python_({table_, journal_, storage}, [this] { watcher_.discover(); }),
+      python_(
+          {table_, journal_, storage}, [this] { watcher_.discover(); },
+          [this](const model::PythonException& e) { notifier_.events().raised(e); }),
       reaper_({loop, table_, journal_}, reaper_hooks()),
       ending_({loop, storage, table_}, dir_.path, ending_hooks()),
       watcher_({loop, table_, options, journal_.started(), host_}, watch_listener(),
@@ -53,6 +55,12 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
                  .signal_mask = inbox_.original_mask(),
                  .stderr_fd = complaints_.fd(),
                  .started = [this](base::Pid pid) { table_.ignore(pid); }}),
+      notifier_({loop, table_, reaper_.ledger(), journal_, options, messages_},
+                {.loop = loop,
+                 .signal_mask = inbox_.original_mask(),
+                 .started = [this](base::Pid pid) { table_.ignore(pid); }},
+                dir_.absolute),
+      restart_({loop, table_, reaper_.ledger()}),
       dumps_({loop, storage, journal_, table_, options}, {host_, inbox_.original_mask(), complaints_.fd()},
              dump_hooks()),
       timing_({loop, storage, table_, options}, journal_.dir(), host_, timing_hooks()),
@@ -80,13 +88,14 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
 Reaper::Hooks Supervisor::reaper_hooks() {
   return {.may_be_helper =
               [this](base::Pid pid) {
-                return dumps_.busy() || evidence_.busy() || reports_.busy() ||
+                return dumps_.busy() || evidence_.busy() || reports_.busy() || notifier_.busy() ||
                        (relay_ && relay_->pid() == pid);
               },
           .helper_ended =
               [this](base::Pid pid, base::WaitStatus status) {
                 return dumps_.helper_ended(pid, status) || evidence_.helper_ended(pid, status) ||
-                       reports_.helper_ended(pid, status) || (relay_ && relay_->helper_ended(pid, status));
+                       reports_.helper_ended(pid, status) || notifier_.helper_ended(pid, status) ||
+                       (relay_ && relay_->helper_ended(pid, status));
               },
           .discover = [this] { watcher_.discover(); },
           .died = [this](const TrackedProcess& p, base::WaitStatus status,
@@ -118,7 +127,8 @@ JobEnding::Hooks Supervisor::ending_hooks() {
                 return options_.report;
               },
           .reporting = [this] { return reports_.busy(); },
-          .print_end = [this] { verdicts_.print_end(); }};
+          .print_end = [this] { verdicts_.print_end(); },
+          .tell_end = [this](std::function<void()> done) { notifier_.end(std::move(done)); }};
 }
 
 Watcher::Listener Supervisor::watch_listener() {
@@ -132,6 +142,10 @@ Watcher::Listener Supervisor::watch_listener() {
               },
           .rank_found =
               [this] {
+                if (restart_.started_again()) {
+                  verdicts_.ranks_restarted();
+                  reports_.request();
+                }
                 listeners_.open_metrics();
                 journal_.changed();
               },
@@ -192,6 +206,14 @@ VerdictHandler::Hooks Supervisor::verdict_hooks() {
                 journal_.save_now();
                 ending_.terminate(options_.grace_s);
               },
+          .restart_obstacle = [this] { return restart_.obstacle(); },
+          .restart_the_ranks =
+              [this] {
+                journal_.save_now();
+                restart_.begin(options_.grace_s);
+              },
+          .hang_found = [this](const model::Incident& i) { notifier_.events().hang(i); },
+          .hang_passed = [this](const model::Incident& i) { notifier_.events().recovered(i); },
           .collecting_evidence = [this] { return evidence_.busy() || dumps_.busy(); },
           .say = [this](const std::string& line) { say(line); }};
 }
@@ -215,6 +237,7 @@ SignalHandler::Hooks Supervisor::signal_hooks() {
             }
             return relay_.has_value();
           },
+      .stop_telling = [this] { notifier_.give_up("xpurun was interrupted"); },
       .kill_job = [this] { ending_.kill_now(); },
       .say = [this](const std::string& line) { say(line); }};
 }
@@ -337,6 +360,9 @@ void Supervisor::notice(const wire::Notice& n, base::Pid pid, base::Tid tid) {
 void Supervisor::process_died(const TrackedProcess& p, base::WaitStatus status, bool failed) {
   watcher_.process_ended(p.record.pid, status);
   dumps_.process_ended(p.record.pid);
+  if (failed) {
+    notifier_.events().died(p, status);
+  }
   // The first failure of a rank: where were the others? Soon the launcher will end them.
   if (failed && p.record.role == model::ProcessRole::rank && p.record.pid != table_.main() &&
       !ending_.state().ended_by_us && !dumps_.dumped_within(kDumpedRecentlyS)) {
@@ -403,6 +429,7 @@ void Supervisor::stall_escalated() {
 model::CollectiveFacts Supervisor::save_calls(const std::string& path) {
   model::CollectiveFacts calls = timing_.calls();
   python_.add_calls(calls);
+  std::erase_if(calls.ranks, [this](const auto& rank) { return table_.replaced(rank.pid); });
   if (!calls.empty()) {
     storage_.replace(path, to_json(calls).dump(1));
   }
@@ -421,6 +448,9 @@ void Supervisor::drain_logs(std::function<void()> done) {
 void Supervisor::record_end() {
   notices_.release_all();
   reaper_.find_unnoticed_deaths();
+  if (restart_.pending() && !ending_.state().command_status.succeeded()) {
+    journal_.manifest().outcome = model::RunOutcome::hang;  // the launcher ended instead of starting anew
+  }
   complete_manifest(journal_.manifest(), table_, ending_.state(), signals_.was_interrupted());
   timing_.finish();
   if (!journal_.manifest().dumps.empty()) {

@@ -6,9 +6,11 @@
 #include "launcher/control/notice_server.h"
 #include "launcher/dumps/dump_coordinator.h"
 #include "launcher/ending/job_ending.h"
+#include "launcher/ending/rank_restart.h"
 #include "launcher/ending/reaper.h"
 #include "launcher/evidence/evidence_job.h"
 #include "launcher/journal/journal.h"
+#include "launcher/notify/notifier.h"
 #include "launcher/options/run_options.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/os/signals.h"
@@ -108,6 +110,8 @@ class Supervisor {
   JobEnding ending_;
   Watcher watcher_;
   EvidenceJob evidence_;
+  Notifier notifier_;
+  RankRestart restart_;
   DumpCoordinator dumps_;
   TimingService timing_;
   VerdictHandler verdicts_;

@@ -43,19 +43,20 @@ void VerdictHandler::take_hang(const model::Verdict& verdict) {
         incident.verdict_s = parts_.journal.elapsed_s();
       }
       incident.verdict = verdict;
+      hooks_.hang_found(incident);
       if (first && incident.cleared_s >= 0 && !parts_.job.is_recorded()) {
         announce(verdict);
         say_progress_again(incident);
+        hooks_.hang_passed(incident);
       }
     }
   }
-  if (parts_.journal.open_incident() == nullptr || parts_.job.is_recorded()) {
+  model::Incident* open = parts_.journal.open_incident();
+  if (open == nullptr || parts_.job.is_recorded()) {
     return;
   }
-  if (must_end_the_job(verdict) && !hooks_.collecting_evidence()) {
-    // The evidence follows as the last lines, behind whatever the dying job prints.
-    hooks_.say(verdict.sentence);
-    end_the_job();
+  if (must_act(*open) && verdict.level == model::VerdictLevel::confirmed && !hooks_.collecting_evidence()) {
+    act(*open, verdict);
   } else {
     announce(verdict);
   }
@@ -67,11 +68,39 @@ bool VerdictHandler::stall_cleared() {
     return false;
   }
   incident->cleared_s = parts_.journal.elapsed_s();
+  if (incident->action == model::HangAction::restart && incident->restarted_s < 0) {
+    // The ranks have been ended; the hang is over when they have been started again.
+    parts_.journal.save_now();
+    return false;
+  }
   parts_.journal.manifest().verdict = {};
   parts_.journal.manifest().verdict.kind = model::VerdictKind::running;
   parts_.journal.save_now();
   say_progress_again(*incident);
+  hooks_.hang_passed(*incident);
   return true;
+}
+
+void VerdictHandler::ranks_restarted() {
+  model::RunManifest& run = parts_.journal.manifest();
+  const auto found = std::find_if(run.incidents.rbegin(), run.incidents.rend(), [](const model::Incident& i) {
+    return i.action == model::HangAction::restart && i.restarted_s < 0;
+  });
+  if (found == run.incidents.rend() || parts_.job.is_ending()) {
+    return;
+  }
+  model::Incident& incident = *found;
+  incident.restarted_s = parts_.journal.elapsed_s();
+  if (incident.cleared_s < 0) {
+    incident.cleared_s = incident.restarted_s;
+  }
+  run.verdict = {};
+  run.verdict.kind = model::VerdictKind::running;
+  parts_.journal.save_now();
+  hooks_.say(fmt::format("the launcher has started the ranks again ({} after the stall was found)",
+                         base::human_duration(incident.restarted_s - incident.at_s)));
+  announced_.clear();
+  hooks_.hang_passed(incident);
 }
 
 void VerdictHandler::say_progress_again(const model::Incident& incident) {
@@ -96,17 +125,53 @@ void VerdictHandler::announce(const model::Verdict& verdict) {
                                 : fmt::format("no report: {}", no_report_));
 }
 
-bool VerdictHandler::must_end_the_job(const model::Verdict& verdict) const {
-  return parts_.options.on_hang == OnHang::kill && verdict.level == model::VerdictLevel::confirmed &&
+bool VerdictHandler::must_act(const model::Incident& incident) const {
+  return parts_.options.on_hang != OnHang::report && incident.action == model::HangAction::none &&
          !parts_.job.ended_by_us;
 }
 
-void VerdictHandler::end_the_job() {
+void VerdictHandler::act(model::Incident& incident, const model::Verdict& verdict) {
+  if (parts_.options.on_hang != OnHang::restart) {
+    // The evidence follows as the last lines, behind whatever the dying job prints.
+    hooks_.say(verdict.sentence);
+    end_the_job(incident);
+  } else if (const std::string refused = restart_refused(); !refused.empty()) {
+    hooks_.say(verdict.sentence);
+    hooks_.say(fmt::format("warning: the ranks are not restarted: {}", refused));
+    end_the_job(incident);
+  } else {
+    announce(verdict);
+    restart(incident);
+  }
+}
+
+std::string VerdictHandler::restart_refused() const {
+  const int hangs = model::confirmed_hangs(parts_.journal.manifest());
+  return hangs > parts_.options.max_hangs
+             ? fmt::format("this is hang {} of the run (--max-hangs {})", hangs, parts_.options.max_hangs)
+             : hooks_.restart_obstacle();
+}
+
+std::string VerdictHandler::how_processes_end() const {
   const double grace_s = parts_.options.grace_s;
-  hooks_.say(grace_s >= kForever
-                 ? std::string("ending the job (--on-hang kill): TERM, and no KILL (--grace none)")
-                 : fmt::format("ending the job (--on-hang kill): TERM, {} grace, KILL",
-                               base::human_duration(grace_s)));
+  return grace_s >= kForever ? std::string("TERM, and no KILL (--grace none)")
+                             : fmt::format("TERM, {} grace, KILL", base::human_duration(grace_s));
+}
+
+void VerdictHandler::restart(model::Incident& incident) {
+  hooks_.say(fmt::format(
+      "ending the ranks, for the launcher to start them again (--on-hang restart, hang {} "
+      "of at most {}): {}",
+      model::confirmed_hangs(parts_.journal.manifest()), parts_.options.max_hangs, how_processes_end()));
+  incident.action = model::HangAction::restart;
+  hooks_.restart_the_ranks();
+}
+
+void VerdictHandler::end_the_job(model::Incident& incident) {
+  hooks_.say(fmt::format("ending the job (--on-hang {}): {}",
+                         parts_.options.on_hang == OnHang::restart ? "restart" : "kill",
+                         how_processes_end()));
+  incident.action = model::HangAction::kill;
   parts_.journal.manifest().outcome = model::RunOutcome::hang;
   hooks_.end_the_job();
 }

@@ -25,6 +25,12 @@ class VerdictHandler {
     std::function<model::Verdict()> diagnose;  // from memory, without a report
     std::function<bool()> several_ranks;
     std::function<void()> end_the_job;  // because of a hang
+    // Why the ranks cannot be restarted; empty if they can.
+    std::function<std::string()> restart_obstacle;
+    std::function<void()> restart_the_ranks;
+    // A stall has a verdict, also once more with a later verdict; a stall has passed.
+    std::function<void(const model::Incident&)> hang_found;
+    std::function<void(const model::Incident&)> hang_passed;
     // Evidence of living processes is being collected. The report after it decides on the end of the job.
     std::function<bool()> collecting_evidence;
     std::function<void(const std::string&)> say;
@@ -38,6 +44,8 @@ class VerdictHandler {
   void take(const ReportResult& result);
   // Closes the open stall; false if none is open.
   bool stall_cleared();
+  // The launcher has started the ranks again that `restart_the_ranks` has ended.
+  void ranks_restarted();
   // At the end of the run, if there is anything worth telling.
   void print_end();
 
@@ -45,8 +53,12 @@ class VerdictHandler {
   void take_hang(const model::Verdict& verdict);
   void announce(const model::Verdict& verdict);
   void say_progress_again(const model::Incident& incident);
-  bool must_end_the_job(const model::Verdict& verdict) const;
-  void end_the_job();
+  bool must_act(const model::Incident& incident) const;
+  void act(model::Incident& incident, const model::Verdict& verdict);
+  std::string restart_refused() const;
+  void restart(model::Incident& incident);
+  void end_the_job(model::Incident& incident);
+  std::string how_processes_end() const;
 
   Parts parts_;
   Hooks hooks_;

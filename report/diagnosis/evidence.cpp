@@ -226,7 +226,7 @@ void add_dump(const Scene& scene, std::vector<std::string>& out) {
   }
 }
 
-// Stalls that ended by themselves.
+// Stalls that ended by themselves or by a restart of the ranks.
 void add_past_incidents(const Scene& scene, std::vector<std::string>& out) {
   const model::Incident* told = incident_that_matters(scene.facts.run);
   for (const model::Incident& i : scene.facts.run.incidents) {
@@ -239,8 +239,9 @@ void add_past_incidents(const Scene& scene, std::vector<std::string>& out) {
     const double length = std::max(0.0, i.cleared_s - i.at_s) + before;
     const std::string subject =
         i.verdict.ranks.empty() ? std::string("the job") : rank_words(i.verdict.ranks);
-    out.push_back(fmt::format("at {:.0f} s: {} stalled the job for about {}, then the job continued", i.at_s,
-                              subject, seconds_words(length)));
+    out.push_back(fmt::format("at {:.0f} s: {} stalled the job for about {}, then {}", i.at_s, subject,
+                              seconds_words(length),
+                              i.restarted_s >= 0 ? "xpurun had the ranks restarted" : "the job continued"));
   }
 }
 

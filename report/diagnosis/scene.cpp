@@ -73,8 +73,11 @@ const Ending* first_failure(const std::vector<Ending>& endings, const RunManifes
 }
 
 // A stall also counts as cleared when its ranks have died. It passed by itself only if none had failed by
-// then.
-bool passed_by_itself(const Incident& incident, const std::vector<Ending>& endings) {
+// then; or a restart of the ranks ended it.
+bool passed(const Incident& incident, const std::vector<Ending>& endings) {
+  if (incident.restarted_s >= 0) {
+    return true;
+  }
   return incident.cleared_s >= 0 && std::none_of(endings.begin(), endings.end(), [&](const Ending& e) {
            return e.process->role == model::ProcessRole::rank && e.failed() && e.at_s >= incident.at_s &&
                   e.at_s <= incident.cleared_s;
@@ -96,7 +99,7 @@ const Incident* incident_that_matters(const RunManifest& run) {
     return &last;
   }
   const auto endings = endings_of(run);
-  if (passed_by_itself(last, endings)) {
+  if (passed(last, endings)) {
     return nullptr;
   }
   const Ending* failure = first_failure(endings, run);

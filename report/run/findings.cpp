@@ -42,16 +42,17 @@ void add_incidents(const RunReport& report, std::vector<Finding>& out) {
     if (report.verdict.kind == VerdictKind::hang && (i.cleared_s < 0 || i.dump == report.verdict.dump)) {
       continue;
     }
-    out.push_back(
-        {.severity = i.cleared_s < 0 ? Severity::warning : Severity::note,
-         .id = fmt::format("incident.{}", i.n),
-         .title = i.cleared_s < 0
-                      ? fmt::format("A stall at {} was not cleared", base::human_duration(i.at_s))
-                      : fmt::format("A stall at {} cleared by itself after {}", base::human_duration(i.at_s),
-                                    base::human_duration(i.cleared_s - i.at_s)),
-         .evidence = i.verdict.sentence.empty() ? std::vector<std::string>()
-                                                : std::vector<std::string>{i.verdict.sentence},
-         .command = dump_command(report, i.dump)});
+    out.push_back({.severity = i.cleared_s < 0 ? Severity::warning : Severity::note,
+                   .id = fmt::format("incident.{}", i.n),
+                   .title = i.cleared_s < 0
+                                ? fmt::format("A stall at {} was not cleared", base::human_duration(i.at_s))
+                                : fmt::format("A stall at {} {} after {}", base::human_duration(i.at_s),
+                                              i.restarted_s >= 0 ? "was ended by a restart of the ranks"
+                                                                 : "cleared by itself",
+                                              base::human_duration(i.cleared_s - i.at_s)),
+                   .evidence = i.verdict.sentence.empty() ? std::vector<std::string>()
+                                                          : std::vector<std::string>{i.verdict.sentence},
+                   .command = dump_command(report, i.dump)});
   }
 }
 

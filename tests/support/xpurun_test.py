@@ -26,11 +26,12 @@ def have_torch():
     return subprocess.run([PYTHON, "-c", "import torch.distributed"], capture_output=True).returncode == 0
 
 
-def torchrun(log_dir, *job_args, ranks=4, job=JOB):
+def torchrun(log_dir, *job_args, ranks=4, job=JOB, restarts=0):
     """The command line of a real run; torch 1.13 under Python 3.11 starts only with redirected, teed output."""
     # --standalone uses a fixed port there, and two concurrent tests would conflict.
     return [PYTHON, "-m", "torch.distributed.run", "--rdzv_backend", "c10d", "--rdzv_endpoint", "127.0.0.1:0",
-            "--nproc_per_node", str(ranks), "-r", "1", "-t", "1", "--log_dir", str(log_dir), str(job),
+            "--nproc_per_node", str(ranks), "--max_restarts", str(restarts), "--monitor_interval", "1",
+            "-r", "1", "-t", "1", "--log_dir", str(log_dir), str(job),
             *map(str, job_args)]
 
 

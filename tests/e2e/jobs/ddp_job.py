@@ -125,9 +125,12 @@ def main():
     p.add_argument("--guilty", type=int, default=-1)
     p.add_argument("--at-step", type=int, default=3)
     p.add_argument("--fault", default="none")
+    p.add_argument("--faulty-starts", type=int, default=100, help="after so many starts by torchrun, no fault any more")
     p.add_argument("--seconds", type=float, default=10, help="length of slow, checkpoint and longcall")
     p.add_argument("--backend", default="gloo")
     args = p.parse_args()
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) >= args.faulty_starts:
+        args.fault = "none"
 
     torch.set_num_threads(1)
     dist.init_process_group(args.backend)

@@ -7,6 +7,7 @@
 #include "common/model/evidence/gpu_state.h"
 #include "common/model/evidence/kernel_events.h"
 #include "common/model/json_visitors.h"
+#include "common/model/notify/job_event.h"
 #include "common/model/run_manifest.h"
 #include "common/model/stack_snapshot.h"
 
@@ -104,7 +105,10 @@ TEST_CASE("every field of run.json survives writing and reading") {
   r.verdict.collective.id = "x";
   r.verdict.collective.calls.push_back({.communicator = "x", .root = 1, .peer = 1});
   r.incidents.push_back({});
+  r.incidents[0].action = HangAction::kill;
   r.dumps.push_back({});
+  r.event_commands.push_back({});
+  r.plugins.push_back({});
   json j = filled(r);
   // Derived from started_wall_ns.
   j["started"] = json::parse(to_json(*run_manifest_from_json(j)).dump())["started"];
@@ -119,7 +123,45 @@ TEST_CASE("every field of run.json survives writing and reading") {
         (*verdict)["next_text"].get<std::string>() + ": " + (*verdict)["next_command"].get<std::string>();
   }
   j["exceptions"][0]["kind"] = "unraisable";
+  j["incidents"][0]["action"] = "restart";
+  j["event_commands"][0]["event"] = "recovery";
+  j["event_commands"][0]["status"] = "timeout";
+  j["plugins"][0]["status"] = "not_run";
   check_round_trip(j, run_manifest_from_json);
+}
+
+TEST_CASE("every field of a job event survives writing and reading") {
+  JobEvent e;
+  e.ranks = RankSet{1};
+  e.pid = 1;
+  e.signal = 1;
+  e.has_verdict = true;
+  e.has_exception = true;
+  e.exception.chain.push_back({});
+  json j = filled(e);
+  j["event"] = "crash";
+  j["time"] = json::parse(to_json(*job_event_from_json(j)).dump())["time"];
+  j["exception"]["kind"] = "thread";
+  j["verdict"]["kind"] = "interrupted";
+  j["verdict"]["state"] = "silent";
+  j["verdict"]["next"] =
+      j["verdict"]["next_text"].get<std::string>() + ": " + j["verdict"]["next_command"].get<std::string>();
+  check_round_trip(j, job_event_from_json);
+}
+
+TEST_CASE("a result of a plug-in is one JSON object") {
+  const auto result =
+      plugin_result_from_line(R"({"function": "f", "rank": 3, "status": "failed", "text": "x"})");
+  REQUIRE(result);
+  CHECK(result->function == "f");
+  CHECK(result->rank == 3);
+  CHECK(result->status == ProgramStatus::failed);
+  CHECK(result->text == "x");
+  CHECK(plugin_result_from_line(R"({"function": "", "rank": null, "status": "ok", "text": ""})")->rank ==
+        base::kNoRank);
+  for (const char* line : {"", "{", "[1]", R"({"function": "f"})", R"({"function": 3, "status": "ok"})"}) {
+    CHECK_FALSE(plugin_result_from_line(line));
+  }
 }
 
 TEST_CASE("every field of dump.json survives writing and reading") {

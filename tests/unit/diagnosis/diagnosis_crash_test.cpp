@@ -231,6 +231,41 @@ TEST_CASE("after a restart only the last attempt counts") {
   CHECK(v.ranks == RankSet{1});
 }
 
+TEST_CASE("a hang that a restart of the ranks ended is past") {
+  Job job(2);
+  job.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
+  job.facts.dump->why = model::DumpReason::hang;
+  model::Incident& incident = job.facts.run.incidents[0];
+  incident.at_s = 5;
+  incident.verdict = {.id = "hang.stuck", .kind = model::VerdictKind::hang, .ranks = {1}};
+  incident.action = model::HangAction::restart;
+  job.died(0, kTerm, 6).died(1, kTerm, 6);
+  for (const int rank : {0, 1}) {
+    job.record(rank).death.follower = true;
+    model::ProcessRecord again = job.record(rank);
+    again.pid = 300 + rank;
+    again.seen_s = 9;
+    again.death = {};
+    job.facts.run.processes.push_back(again);
+  }
+  incident.cleared_s = 6;
+  incident.restarted_s = 9;
+  SUBCASE("if all goes well after it") {
+    job.died(0, exited(0), 20).died(1, exited(0), 20).agent_died(0, 21).ended(0);
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.kind == model::VerdictKind::none);
+    REQUIRE(v.evidence.size() == 1);
+    CHECK(v.evidence[0].find("rank 1 stalled the job") != std::string::npos);
+    CHECK(v.evidence[0].ends_with("then xpurun had the ranks restarted"));
+  }
+  SUBCASE("if a rank fails after it") {
+    job.died(0, exited(7), 20).ended(exited(1));
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.kind == model::VerdictKind::exit);
+    CHECK(v.ranks == RankSet{0});
+  }
+}
+
 TEST_CASE("a stall that the job's own watchdog ended is still a hang") {
   Job job(4);
   job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();

@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+namespace model = xpurun::model;
 using namespace xpurun::launcher;
 
 namespace {
@@ -28,6 +29,11 @@ TEST_CASE("without settings every option has the default of the table") {
   CHECK(o.hang_timeout_s == 300);
   CHECK(o.busy_timeouts == 3);
   CHECK(o.on_hang == OnHang::report);
+  CHECK(o.max_hangs == 3);
+  CHECK(o.on_event.empty());
+  CHECK(o.on_event_kinds.size() == model::kNames<model::JobEventKind>.size());
+  CHECK(o.event_limit_s == 10);
+  CHECK(o.plugins.empty());
   CHECK(o.poll_s == 0);
   CHECK(o.dump_signal == 0);
   CHECK(o.dump_deadline_s == 0.1);
@@ -119,6 +125,23 @@ TEST_CASE("every option reaches RunOptions") {
   CHECK(o->origins.front().source == "command line");
 }
 
+TEST_CASE("programs of the user, and restarts") {
+  const auto o = options({"--on-event=cat", "--on-event-kinds=hang,end", "--on-event-kinds=crash",
+                          "--on-event-timeout=3s", "--plugin=a.py", "--plugin=b.py", "--on-hang=restart",
+                          "--max-hangs=2"});
+  REQUIRE(o);
+  CHECK(o->on_event == "cat");
+  CHECK(o->on_event_kinds ==
+        JobEventKinds{model::JobEventKind::hang, model::JobEventKind::crash, model::JobEventKind::end});
+  CHECK(o->event_limit_s == 3);
+  CHECK(o->plugins == "a.py,b.py");
+  CHECK(o->on_hang == OnHang::restart);
+  CHECK(o->max_hangs == 2);
+  CHECK(problem({"--on-event-kinds=hang,stall"}) ==
+        "--on-event-kinds: 'stall' is not one of hang, crash, exception, recovery, end");
+  CHECK(problem({"--on-event-timeout=0"}) == "--on-event-timeout: must be longer than 0");
+}
+
 TEST_CASE("words instead of durations, and signals") {
   CHECK(options({"--hang-timeout=off"})->hang_timeout_s == 0);
   CHECK(options({"--hang-timeout=0"})->hang_timeout_s == 0);
@@ -149,7 +172,7 @@ TEST_CASE("bad values name the option and the place") {
         "--grace: '5x' is not a duration; write 90, 90s, 5m, 1.5h, 2d or 250ms, or none");
   CHECK(problem({"--hang-timeout=-1"}).starts_with("--hang-timeout: '-1' is not a duration"));
   CHECK(problem({"--hang-timeout=1e9h"}).ends_with("is longer than three years"));
-  CHECK(problem({"--on-hang=stop"}) == "--on-hang: 'stop' is not one of report, kill");
+  CHECK(problem({"--on-hang=stop"}) == "--on-hang: 'stop' is not one of report, kill, restart");
   CHECK(problem({"--dump-signal=KILL"}).ends_with("is not one of none, HUP, QUIT, USR1, USR2"));
   CHECK(problem({"--busy-timeouts=0"}).starts_with("--busy-timeouts: '0' is not a number from 1"));
   CHECK(problem({"--busy-timeouts=99999999999999999999"}).starts_with("--busy-timeouts"));

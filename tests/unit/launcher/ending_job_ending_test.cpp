@@ -15,6 +15,8 @@ struct Scene : test::JobScene {
   bool wants_report = true;
   std::function<void()> drained;  // called by the test, as by the relay
   bool has_relay = true;
+  std::function<void()> programs_ended;  // likewise, as by the user's programs
+  bool has_programs = false;
   JobEnding ending{{loop, storage, table},
                    "run",
                    {.command_ended = teller("command ended"),
@@ -37,7 +39,16 @@ struct Scene : test::JobScene {
                           return wants_report;
                         },
                     .reporting = [this] { return reporting; },
-                    .print_end = teller("print")}};
+                    .print_end = teller("print"),
+                    .tell_end =
+                        [this](std::function<void()> done) {
+                          if (has_programs) {
+                            tell("tell");
+                            programs_ended = std::move(done);
+                          } else {
+                            done();
+                          }
+                        }}};
 
   JobPhase phase() const { return ending.state().phase; }
   // Whether the loop stopped by itself.
@@ -78,6 +89,33 @@ TEST_CASE("a job ends phase by phase") {
   });
   CHECK(s.ends());
   CHECK(s.told() == Told{"print"});
+}
+
+TEST_CASE("the programs of the user are awaited after the verdict has been printed") {
+  Scene s;
+  s.has_relay = false;
+  s.has_programs = true;
+  s.wants_report = true;
+  SUBCASE("after a report") {
+    s.ending.command_ended(base::WaitStatus(0));
+    s.run_for(0.1);
+    s.reporting = false;
+    s.ending.report_done();
+    CHECK(s.told() == Told{"command ended", "drain", "record", "report", "print", "tell"});
+  }
+  SUBCASE("without a report") {
+    s.wants_report = false;
+    s.ending.command_ended(base::WaitStatus(0));
+    s.run_for(0.1);
+    CHECK(s.told() == Told{"command ended", "drain", "record", "no report", "tell"});
+  }
+  CHECK(s.phase() == JobPhase::telling);
+  s.ending.proceed();
+  s.ending.report_done();
+  CHECK(s.told().empty());
+  s.loop.after(2, [&] { s.programs_ended(); });
+  CHECK(s.ends());
+  CHECK(s.phase() == JobPhase::finished);
 }
 
 TEST_CASE("without relay and report the job ends at once") {

@@ -106,3 +106,11 @@ TEST_CASE("xpurun inside xpurun does not preload twice") {
 TEST_CASE("a variable is replaced, not repeated, and a longer name is another variable") {
   CHECK(with_variable(Env{"AB=1", "A=2"}, "A", "3") == Env{"AB=1", "A=3"});
 }
+
+TEST_CASE("programs that are no part of the job lose the preload library and the variables of xpurun") {
+  CHECK(without_preload({"A=b", "LD_PRELOAD=/x/libxpurun_preload.so", "XPURUN_RUN=1:2", "XPURUN_NAME=n",
+                         "NCCL_PROFILER_PLUGIN=/x/libxpurun_preload.so"}) ==
+        std::vector<std::string>{"A=b", "XPURUN_NAME=n"});
+  CHECK(without_preload({"LD_PRELOAD=/a.so /x/libxpurun_preload.so:/b.so", "NCCL_PROFILER_PLUGIN=mine"}) ==
+        std::vector<std::string>{"LD_PRELOAD=/a.so:/b.so", "NCCL_PROFILER_PLUGIN=mine"});
+}

@@ -106,3 +106,11 @@ TEST_CASE("processes that take no part may die at once") {
   CHECK(s.told().size() == 1);
   CHECK(s.dump == nullptr);
 }
+
+TEST_CASE("a rank that xpurun ends for a restart is not held") {
+  Scene s;
+  s.ledger.we_are_ending(kRank1);
+  s.crash(kRank1, SIGTERM, test::kSupervisor);
+  CHECK(s.told() == Told{"release 2"});
+  CHECK(s.dump == nullptr);
+}

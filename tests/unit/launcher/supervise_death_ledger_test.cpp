@@ -61,3 +61,12 @@ TEST_CASE("an unknown wait status counts as a failure") {
   CHECK_FALSE(ledger.record(10, 1, kUnknown).follower);
   CHECK(ledger.failure_seen());
 }
+
+TEST_CASE("the processes that xpurun ends for a restart follow from that, others do not") {
+  DeathLedger ledger;
+  ledger.we_are_ending(10);
+  CHECK(ledger.record(10, 1.0, exited(1)).follower);
+  CHECK_FALSE(ledger.failure_seen());
+  CHECK_FALSE(ledger.record(11, 1.1, killed(SIGSEGV)).follower);
+  CHECK(ledger.failure_seen());
+}

@@ -28,6 +28,7 @@ struct Scene : test::JobScene {
                                tell("give up logs");
                                return relay;
                              },
+                         .stop_telling = teller("stop telling"),
                          .kill_job = teller("kill"),
                          .say = [this](const std::string& line) { tell(line.substr(0, line.find(' '))); }}};
 
@@ -48,6 +49,13 @@ TEST_CASE("signals with a meaning for the supervisor") {
   CHECK(s.on(SIGUSR2, kFromProcess) == Told{"dump"});
   CHECK(s.on(SIGUSR1, kFromProcess).empty());  // the command's
   CHECK_FALSE(s.signals.was_interrupted());
+}
+
+TEST_CASE("an interrupt ends the wait for the user's programs") {
+  Scene s;
+  s.job.phase = JobPhase::telling;
+  CHECK(s.on(SIGTERM, kFromProcess) == Told{"stop telling"});
+  CHECK(s.on(SIGINT, kFromTerminal) == Told{"stop telling"});
 }
 
 TEST_CASE("the first interrupt is the command's, the second within the grace time kills") {

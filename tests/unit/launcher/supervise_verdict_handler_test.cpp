@@ -13,11 +13,18 @@ struct Scene : test::JobScene {
   JobState job;
   bool several_ranks = true;
   bool collecting = false;
+  std::string obstacle;  // to a restart
+  int found = 0;
+  int passed = 0;
   model::Verdict from_memory;
   VerdictHandler verdicts{{journal, job, options},
                           {.diagnose = [this] { return from_memory; },
                            .several_ranks = [this] { return several_ranks; },
                            .end_the_job = teller("END"),
+                           .restart_obstacle = [this] { return obstacle; },
+                           .restart_the_ranks = teller("RESTART"),
+                           .hang_found = [this](const model::Incident&) { ++found; },
+                           .hang_passed = [this](const model::Incident&) { ++passed; },
                            .collecting_evidence = [this] { return collecting; },
                            .say = [this](const std::string& line) { tell(line); }}};
 
@@ -90,6 +97,58 @@ TEST_CASE("only a confirmed hang ends the job, once") {
   CHECK(s.journal.manifest().outcome == model::RunOutcome::hang);
   s.job.ended_by_us = true;
   CHECK(s.take(Scene::hang()).empty());
+}
+
+TEST_CASE("a confirmed hang has the ranks restarted, and is over when they have been started again") {
+  Scene s;
+  s.open_stall();
+  s.options.on_hang = OnHang::restart;
+  s.options.grace_s = 30;
+  s.collecting = true;
+  CHECK(s.take(Scene::hang()) == kAnnounced);
+  s.collecting = false;
+  CHECK(s.take(Scene::hang()) == Told{"ending the ranks, for the launcher to start them again (--on-hang "
+                                      "restart, hang 1 of at most 3): TERM, 30 s grace, KILL",
+                                      "RESTART"});
+  model::RunManifest& run = s.journal.manifest();
+  CHECK(run.incidents[0].action == model::HangAction::restart);
+  CHECK(s.take(Scene::hang()).empty());
+  s.run_for(12);
+  CHECK_FALSE(s.verdicts.stall_cleared());  // the ranks have died
+  CHECK(s.told().empty());
+  CHECK(s.passed == 0);
+  CHECK(run.verdict.kind == model::VerdictKind::hang);
+  s.run_for(3);
+  s.verdicts.ranks_restarted();
+  CHECK(s.told() == Told{"the launcher has started the ranks again (5.0 s after the stall was found)"});
+  CHECK(run.incidents[0].cleared_s == doctest::Approx(12));
+  CHECK(run.incidents[0].restarted_s == doctest::Approx(15));
+  CHECK(run.verdict.kind == model::VerdictKind::running);
+  CHECK(run.outcome == model::RunOutcome::running);
+  CHECK(s.passed == 1);
+  CHECK(s.found == 3);
+}
+
+TEST_CASE("where no launcher would restart the ranks, or they hang too often, the job is ended") {
+  Scene s;
+  s.options.on_hang = OnHang::restart;
+  s.options.grace_s = 30;
+  std::string why;
+  SUBCASE("no launcher") {
+    s.obstacle = why = "no rank is alive";
+  }
+  SUBCASE("too many hangs") {
+    s.options.max_hangs = 1;
+    model::Incident past{.n = 1, .cleared_s = 5, .dump = "dumps/0-hang"};
+    past.verdict = Scene::hang();
+    s.journal.manifest().incidents.push_back(past);
+    why = "this is hang 2 of the run (--max-hangs 1)";
+  }
+  s.open_stall();
+  CHECK(s.take(Scene::hang()) == Told{"hang: rank 1", "warning: the ranks are not restarted: " + why,
+                                      "ending the job (--on-hang restart): TERM, 30 s grace, KILL", "END"});
+  CHECK(s.journal.manifest().outcome == model::RunOutcome::hang);
+  CHECK(s.journal.manifest().incidents.back().action == model::HangAction::kill);
 }
 
 TEST_CASE("without a report the verdict comes from memory, and the reason is told") {

@@ -1,0 +1,91 @@
+#include "launcher/notify/event_commands.h"
+
+#include "common/base/output/log.h"
+#include "common/base/strings.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr size_t kMostRunning = 4;
+constexpr size_t kMostWaiting = 16;
+
+}  // namespace
+
+void EventCommands::tell(const model::JobEvent& event) {
+  if (running_.size() < kMostRunning || event.event == model::JobEventKind::end) {
+    start(event);
+  } else if (waiting_.size() < kMostWaiting) {
+    waiting_.push_back(event);
+  } else {
+    record({.event = event.event,
+            .at_s = event.at_s,
+            .status = model::ProgramStatus::not_run,
+            .reason = "too many commands of earlier events still run"});
+  }
+}
+
+void EventCommands::start(const model::JobEvent& event) {
+  Run& run = running_.emplace_back(setup_, event);
+  const std::string input = to_json(event).dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+  run.program.start({"/bin/sh", "-c", command_}, input + "\n", limit_s_,
+                    {.line =
+                         [kind = run.kind](std::string_view line) {
+                           base::log_info("--on-event ({}): {}", name_of(kind), base::sanitize(line));
+                         },
+                     .done =
+                         [this, &run](const ProgramEnd& end) {
+                           run.ended = true;
+                           record({.event = run.kind,
+                                   .at_s = run.at_s,
+                                   .seconds = end.seconds,
+                                   .status = end.status,
+                                   .reason = end.reason});
+                           sweep_later();
+                         }});
+}
+
+// The log is told at level info: a command that fails must not write into the job's output.
+void EventCommands::record(const model::EventCommand& what) {
+  base::log_info("--on-event ({}): {}{}{}", name_of(what.event), name_of(what.status),
+                 what.reason.empty() ? "" : ": ", what.reason);
+  parts_.journal.manifest().event_commands.push_back(what);
+  parts_.journal.changed();
+}
+
+void EventCommands::sweep_later() {
+  parts_.loop.cancel(sweep_);
+  sweep_ = parts_.loop.after(0, [this] {
+    running_.remove_if([](const Run& run) { return run.ended; });
+    while (!waiting_.empty() && running_.size() < kMostRunning) {
+      const model::JobEvent next = std::move(waiting_.front());
+      waiting_.pop_front();
+      start(next);
+    }
+    if (!busy() && idle_) {
+      idle_();
+    }
+  });
+}
+
+void EventCommands::give_up(const std::string& why) {
+  for (const model::JobEvent& event : std::exchange(waiting_, {})) {
+    record(
+        {.event = event.event, .at_s = event.at_s, .status = model::ProgramStatus::not_run, .reason = why});
+  }
+  for (Run& run : running_) {
+    run.program.give_up(why);
+  }
+}
+
+bool EventCommands::helper_ended(base::Pid pid, base::WaitStatus status) {
+  return std::any_of(running_.begin(), running_.end(),
+                     [&](Run& run) { return run.program.helper_ended(pid, status); });
+}
+
+}  // namespace xpurun::launcher

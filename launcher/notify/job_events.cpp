@@ -1,0 +1,119 @@
+#include "launcher/notify/job_events.h"
+
+#include "common/base/strings.h"
+#include "launcher/os/signals.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace xpurun::launcher {
+
+using model::JobEvent;
+using model::JobEventKind;
+
+namespace {
+constexpr double kWaveS = 60;
+}  // namespace
+
+JobEvent JobEvents::event(JobEventKind kind, std::string sentence) const {
+  const model::RunManifest& run = parts_.journal.manifest();
+  JobEvent out{.event = kind,
+               .run = run.id,
+               .host = run.host,
+               .directory = directory_,
+               .report = parts_.options.report ? model::RunDir(directory_).report_html() : std::string(),
+               .wall_ns = base::wall_ns(),
+               .at_s = parts_.journal.elapsed_s(),
+               .sentence = std::move(sentence),
+               .hangs = model::confirmed_hangs(run),
+               .outcome = run.outcome,
+               .exit_status = run.exit_status};
+  return out;
+}
+
+void JobEvents::tell(const JobEvent& event) {
+  if (parts_.options.on_event_kinds.contains(event.event)) {
+    tell_(event);
+  }
+}
+
+void JobEvents::hang(const model::Incident& incident) {
+  if (incident.n == hang_told_ || incident.verdict.level != model::VerdictLevel::confirmed) {
+    return;
+  }
+  hang_told_ = incident.n;
+  JobEvent told = event(JobEventKind::hang, incident.verdict.sentence);
+  told.ranks = incident.verdict.ranks;
+  told.verdict = incident.verdict;
+  told.has_verdict = true;
+  tell(told);
+}
+
+void JobEvents::recovered(const model::Incident& incident) {
+  if (incident.n != hang_told_) {
+    return;
+  }
+  const bool restarted = incident.restarted_s >= 0;
+  const double end_s = restarted ? incident.restarted_s : incident.cleared_s;
+  const double still_s = end_s - incident.at_s + parts_.options.hang_timeout_s;
+  JobEvent told = event(JobEventKind::recovery,
+                        fmt::format("{} after {}", restarted ? "ranks started again" : "progress again",
+                                    base::human_duration(still_s)));
+  told.ranks = incident.verdict.ranks;
+  told.verdict = incident.verdict;
+  told.has_verdict = true;
+  tell(told);
+}
+
+bool JobEvents::first_of_a_wave() {
+  const base::MonoNs now = parts_.loop.now();
+  const bool first = !last_failure_ || now - *last_failure_ > base::s_to_ns(kWaveS);
+  last_failure_ = now;
+  return first;
+}
+
+void JobEvents::died(const TrackedProcess& process, base::WaitStatus status) {
+  const model::ProcessRecord& p = process.record;
+  const auto& crashes = parts_.journal.manifest().crashes;
+  const auto notice = std::find_if(crashes.begin(), crashes.end(),
+                                   [&](const model::CrashNotice& crash) { return crash.pid == p.pid; });
+  // The status of another process's child may be unknown.
+  const int signal = status.signaled() ? status.signal() : notice != crashes.end() ? notice->signal : 0;
+  if (p.role != model::ProcessRole::rank || signal == 0 || !first_of_a_wave()) {
+    return;
+  }
+  JobEvent told = event(JobEventKind::crash, fmt::format("crash: rank {} (pid {}) died of {}", p.rank, p.pid,
+                                                         signal_name(signal)));
+  told.ranks = model::RankSet{p.rank};
+  told.pid = p.pid;
+  told.signal = signal;
+  tell(told);
+}
+
+void JobEvents::raised(const model::PythonException& exception) {
+  const TrackedProcess* p = parts_.table.find(exception.pid);
+  if (p == nullptr || p->record.role != model::ProcessRole::rank ||
+      exception.kind != model::ExceptionKind::raised || parts_.ledger.ended_by_us(exception.pid) ||
+      !first_of_a_wave()) {
+    return;
+  }
+  JobEvent told = event(JobEventKind::exception, fmt::format("exception: rank {} raised {}", exception.rank,
+                                                             model::headline(exception.chain.front())));
+  told.ranks = model::RankSet{exception.rank};
+  told.pid = exception.pid;
+  told.exception = exception;
+  told.has_exception = true;
+  tell(told);
+}
+
+void JobEvents::ended() {
+  const model::Verdict& verdict = parts_.journal.manifest().verdict;
+  JobEvent told = event(JobEventKind::end, verdict.sentence);
+  told.ranks = verdict.ranks;
+  told.verdict = verdict;
+  told.has_verdict = true;
+  tell(told);
+}
+
+}  // namespace xpurun::launcher

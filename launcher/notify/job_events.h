@@ -1,0 +1,54 @@
+// JobEvents: makes the events of --on-event from what is known of the run, and decides which are told: each
+// hang once, of a wave of failures the first, a recovery only after its hang. Event loop's thread only.
+#pragma once
+
+#include "common/model/notify/job_event.h"
+#include "launcher/journal/journal.h"
+#include "launcher/options/run_options.h"
+#include "launcher/processes/death_ledger.h"
+#include "launcher/processes/process_table.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace xpurun::launcher {
+
+class JobEvents {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    const ProcessTable& table;
+    const DeathLedger& ledger;
+    const Journal& journal;
+    const RunOptions& options;
+  };
+  // `directory` of the run is absolute.
+  JobEvents(Parts parts, std::string directory, std::function<void(const model::JobEvent&)> tell)
+      : parts_(parts), directory_(std::move(directory)), tell_(std::move(tell)) {}
+
+  // The verdict on a stall, also a later one on the same stall. Only confirmed hangs are told.
+  void hang(const model::Incident& incident);
+  // The stall has passed, or its ranks have been started again.
+  void recovered(const model::Incident& incident);
+  // A process has failed by itself. A crash if it is a rank and died of a signal.
+  void died(const TrackedProcess& process, base::WaitStatus status);
+  // Python reports an exception. Told if it ends the main thread of a rank that xpurun is not ending.
+  void raised(const model::PythonException& exception);
+  // The last verdict has been made.
+  void ended();
+
+ private:
+  model::JobEvent event(model::JobEventKind kind, std::string sentence) const;
+  void tell(const model::JobEvent& event);
+  // Failures that follow one another within a minute are a wave: all but the first mostly follow from it.
+  bool first_of_a_wave();
+
+  Parts parts_;
+  std::string directory_;
+  std::function<void(const model::JobEvent&)> tell_;
+  int hang_told_ = 0;  // number of the last stall that was told
+  std::optional<base::MonoNs> last_failure_;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,70 @@
+// LimitedProgram: one program of the user that xpurun runs beside the job: text on its standard input, its
+// output line by line, a time limit. The program leads a process group of its own, which is killed at the
+// limit and after the program's end, so that nothing of it stays behind. Its environment is the one of
+// xpurun without the preload library. The owner of the event loop reaps it. Event loop's thread only; no
+// function blocks.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/base/os/fd.h"
+#include "common/base/os/wait_status.h"
+#include "common/model/vocabulary.h"
+#include "launcher/os/event_loop.h"
+
+#include <functional>
+#include <signal.h>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::launcher {
+
+struct ProgramEnd {
+  model::ProgramStatus status = model::ProgramStatus::ok;
+  std::string reason;  // of a failure: "exited with status 3"
+  double seconds = 0;
+};
+
+class LimitedProgram {
+ public:
+  struct Setup {
+    EventLoop& loop;
+    sigset_t signal_mask{};
+    std::function<void(base::Pid)> started;  // told the pid, so that it is no process of the job
+  };
+  struct Handlers {
+    std::function<void(std::string_view)> line;  // of standard output and error together
+    std::function<void(const ProgramEnd&)> done;
+  };
+
+  explicit LimitedProgram(Setup setup) : setup_(std::move(setup)) {}
+  ~LimitedProgram();
+  LimitedProgram(const LimitedProgram&) = delete;
+  LimitedProgram& operator=(const LimitedProgram&) = delete;
+
+  // `argv[0]` is looked up in PATH. `done` is called once, later, from the loop; then this may be destroyed.
+  void start(const std::vector<std::string>& argv, const std::string& input, double limit_s,
+             Handlers handlers);
+  bool busy() const { return handlers_.done != nullptr; }
+  // Kills the program; it counts as one that took too long, for this reason.
+  void give_up(const std::string& why);
+  // Call for every reaped child. Returns whether the pid was the program.
+  bool helper_ended(base::Pid pid, base::WaitStatus status);
+
+ private:
+  base::Status launch(const std::vector<std::string>& argv, const std::string& input);
+  void read_output();
+  void finish(model::ProgramStatus status, std::string reason);
+  void kill_group() const;
+
+  Setup setup_;
+  Handlers handlers_;
+  base::Pid pid_ = 0;
+  base::UniqueFd output_;
+  std::string pending_;    // the last line, not ended yet
+  size_t read_bytes_ = 0;  // so far
+  base::MonoNs started_ = 0;
+  EventLoop::TimerId deadline_ = 0;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,58 @@
+// Notifier: tells the user's programs of the run: the command of --on-event of each event, the exit plug-ins
+// of a failed run. Nothing here delays the job or the verdict; only the end of xpurun itself waits, for the
+// time limit at most. Event loop's thread only.
+#pragma once
+
+#include "launcher/notify/event_commands.h"
+#include "launcher/notify/job_events.h"
+#include "launcher/notify/plugins.h"
+#include "launcher/output/messages.h"
+
+#include <functional>
+#include <string>
+
+namespace xpurun::launcher {
+
+class Notifier {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    const ProcessTable& table;
+    const DeathLedger& ledger;
+    Journal& journal;
+    const RunOptions& options;
+    Messages& messages;
+  };
+
+  // `directory` of the run is absolute.
+  Notifier(Parts parts, LimitedProgram::Setup setup, std::string directory);
+  ~Notifier() { parts_.loop.cancel(deadline_); }
+  Notifier(const Notifier&) = delete;
+  Notifier& operator=(const Notifier&) = delete;
+
+  // The facts go in here, wanted or not.
+  JobEvents& events() { return events_; }
+  bool busy() const { return commands_.busy() || plugins_.busy(); }
+  // The last verdict has been told and everything is on disk: the last event and the plug-ins. Then says what
+  // the plug-ins said and calls `done`: at once if nothing is wanted, after the time limit at the latest.
+  void end(std::function<void()> done);
+  void give_up(const std::string& why);
+  // Call for every reaped child. Returns whether the pid was one of the programs.
+  bool helper_ended(base::Pid pid, base::WaitStatus status);
+
+ private:
+  bool failed() const;
+  void say_results() const;
+  void end_if_idle();
+
+  Parts parts_;
+  LimitedProgram::Setup setup_;
+  std::string directory_;
+  EventCommands commands_;
+  JobEvents events_;
+  Plugins plugins_;
+  std::function<void()> done_;
+  EventLoop::TimerId deadline_ = 0;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,238 @@
+"""--on-event, the recipes for it in docs/on-event, and exit plug-ins, with real programs and a local HTTP server."""
+
+import contextlib
+import http.server
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+
+import xpurun_test
+from xpurun_test import PYTHON, SOURCE
+
+RECIPES = SOURCE / "docs" / "on-event"
+RAISE = "def collate():\n    raise KeyError('label')\ncollate()"
+# Stands in for the library that Debian does not have; what it is told goes to the HTTP server.
+WANDB = """
+import json, os, urllib.request
+class AlertLevel:
+    INFO, ERROR = "INFO", "ERROR"
+class Run:
+    def __init__(self, **settings):
+        self.settings = settings
+    def __enter__(self):
+        return self
+    def __exit__(self, *error):
+        pass
+    def alert(self, title, text, level):
+        body = json.dumps({**self.settings, "title": title, "text": text, "level": level}).encode()
+        urllib.request.urlopen(urllib.request.Request(os.environ["WANDB_BASE_URL"], body)).close()
+def init(**settings):
+    return Run(**settings)
+"""
+
+
+@contextlib.contextmanager
+def http_server(status=200):
+    """(address, list of received bodies)"""
+    bodies = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/", bodies
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class Events(xpurun_test.Case):
+    def setUp(self):
+        super().setUp()
+        self.told = self.dir / "told"
+        self.told.mkdir()
+        # One file an event; a rename makes it appear whole.
+        self.on_event = f"f={self.told}/$$; cat > $f.part; mv $f.part $f.json"
+
+    def events(self):
+        told = [json.loads(f.read_text()) for f in self.told.glob("*.json")]
+        return sorted(told, key=lambda event: event["at_s"])
+
+    def kinds(self):
+        return [event["event"] for event in self.events()]
+
+    def python(self, *options, code, **kwargs):
+        return self.run_xpurun("--on-event", self.on_event, *options, "--", PYTHON, "-c", code, **kwargs)
+
+    def test_a_good_end(self):
+        result = self.python(code="pass")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        (event,) = self.events()
+        self.assertEqual((event["schema"], event["event"]), ("xpurun.job_event/1", "end"))
+        self.assertEqual((event["exit_status"], event["outcome"], event["hangs"]), (0, "exit", 0))
+        self.assertEqual(event["directory"], str(self.out))
+        self.assertEqual(event["run"], self.manifest()["id"])
+        self.assertEqual(event["verdict"], self.verdict())
+        (recorded,) = self.manifest()["event_commands"]
+        self.assertEqual((recorded["event"], recorded["status"]), ("end", "ok"))
+
+    def test_an_exception(self):
+        result = self.python(code=RAISE)
+        self.assertEqual(result.returncode, 1)
+        exception, end = self.events()
+        self.assertEqual((exception["event"], exception["ranks"]), ("exception", [0]))
+        self.assertEqual(exception["sentence"], "exception: rank 0 raised KeyError: 'label'")
+        self.assertEqual(exception["exception"]["chain"][0]["frames"][-1]["function"], "collate")
+        self.assertEqual((end["event"], end["exit_status"]), ("end", 1))
+        self.assertEqual(end["sentence"], self.verdict()["sentence"])
+        self.assertTrue(os.path.exists(end["report"]))
+
+    def test_a_crash(self):
+        result = self.python(code="import os; os.abort()")
+        self.assertEqual(result.returncode, 128 + signal.SIGABRT)
+        crash, end = self.events()
+        self.assertEqual((crash["event"], crash["signal"], crash["ranks"]), ("crash", signal.SIGABRT, [0]))
+        self.assertEqual((end["event"], end["exit_status"]), ("end", 128 + signal.SIGABRT))
+
+    def test_a_hang_that_is_ended(self):
+        result = self.python("--hang-timeout", 1, "--on-hang", "kill", code="import time; time.sleep(1000)")
+        self.assertEqual(result.returncode, 124, result.stderr)
+        hang, end = self.events()
+        self.assertEqual((hang["event"], hang["hangs"], hang["outcome"]), ("hang", 1, "running"))
+        self.assertEqual(hang["verdict"]["level"], "confirmed")
+        self.assertEqual((end["event"], end["outcome"], end["exit_status"]), ("end", "hang", 124))
+
+    def test_a_hang_that_passes(self):
+        p = self.start_xpurun("--on-event", self.on_event, "--on-event-kinds", "hang,recovery", "--hang-timeout", 1, "--",
+                              PYTHON, "-c", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\n"
+                              f"while len(os.listdir({str(self.told)!r})) < 2:\n    sum(range(10000))\n")
+        self.wait_for(lambda: self.kinds() == ["hang"], "event")
+        os.kill(self.rank_pids()[0], signal.SIGCONT)
+        _, stderr = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 0, stderr)
+        self.assertEqual(self.kinds(), ["hang", "recovery"])
+
+    def test_a_command_that_hangs_delays_neither_the_verdict_nor_the_end_beyond_its_limit(self):
+        self.on_event = "sleep 1000"
+        started = time.monotonic()
+        result = self.python("--on-event-timeout", 2, "--on-event-kinds", "exception,end", code=RAISE)
+        self.assertLess(time.monotonic() - started, 30)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(self.verdict()["sentence"].split(":")[0], "exit exception")
+        commands = self.manifest()["event_commands"]
+        self.assertEqual([(c["event"], c["status"]) for c in commands], [("exception", "timeout"), ("end", "timeout")])
+        self.assertEqual([p for p in self.strays()], [])
+
+    def test_failures_and_output_go_into_the_log_only(self):
+        self.on_event = "echo to standard output; echo to standard error >&2; exit 3"
+        result = self.python(code="pass")
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+        log = (self.out / "xpurun.log").read_text()
+        for line in ("to standard output", "to standard error", "failed: exited with status 3"):
+            self.assertIn(f"--on-event (end): {line}", log)
+        self.assertIn("status 3", self.manifest()["event_commands"][0]["reason"])
+
+    def test_secrets_of_the_command_line_are_masked(self):
+        self.on_event = "true; exit 0; curl https://user:hunter2secret@example.org/"
+        self.python(code="pass")
+        self.assertNotIn("hunter2secret", (self.out / "run.json").read_text())
+
+    def test_recipe_webhook(self):
+        with http_server() as (url, bodies):
+            self.on_event = str(RECIPES / "webhook.sh")
+            result = self.python(code="pass", env=self.env(WEBHOOK_URL=url))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual([b["event"] for b in bodies], ["end"])
+        self.assertEqual(self.manifest()["event_commands"][0]["status"], "ok")
+
+    def test_recipe_webhook_that_refuses(self):
+        with http_server(status=500) as (url, _):
+            self.on_event = str(RECIPES / "webhook.sh")
+            self.python(code="pass", env=self.env(WEBHOOK_URL=url))
+        self.assertEqual(self.manifest()["event_commands"][0]["status"], "failed")
+        self.assertIn("500", (self.out / "xpurun.log").read_text())
+
+    def test_recipe_slack(self):
+        with http_server() as (url, bodies):
+            self.on_event = str(RECIPES / "slack.py")
+            self.python("--on-event-kinds", "exception", code=RAISE.replace("label", "<a&b>"),
+                        env=self.env(SLACK_WEBHOOK_URL=url))
+        (body,) = bodies
+        first, second, last = body["text"].split("\n")
+        self.assertIn("*exception* of `run` on ", first)
+        self.assertEqual(second, "exception: rank 0 raised KeyError: '&lt;a&amp;b&gt;'")
+        self.assertEqual(last, f"`{self.out / 'report.html'}`")
+
+    def test_recipe_wandb(self):
+        (self.dir / "wandb.py").write_text(WANDB)
+        with http_server() as (url, bodies):
+            self.on_event = str(RECIPES / "wandb_alert.py")
+            env = self.env(WANDB_BASE_URL=url, PYTHONPATH=str(self.dir))
+            self.python(code=RAISE, env=env)
+            shutil.rmtree(self.out)
+            self.python(code="pass", env=env)
+        self.assertEqual([(b["config"]["event"]["event"], b["level"]) for b in bodies],
+                         [("exception", "ERROR"), ("end", "ERROR")])
+        self.assertEqual(bodies[0]["text"], "exception: rank 0 raised KeyError: 'label'")
+
+
+class Plugins(xpurun_test.Case):
+    def write(self, name, text):
+        path = self.dir / name
+        path.write_text(text)
+        return path
+
+    def test_an_exception(self):
+        """xpu_timer's variable, and the arguments of xpu_timer's function."""
+        plugin = self.write("mine.py", "import traceback\n"
+                            "def xpu_timer_parse_python_exception(exc_type, exc_value, exc_traceback, infos):\n"
+                            "    print(exc_type.__name__, exc_value, infos['rank'], infos['job_name'],\n"
+                            "          traceback.extract_tb(exc_traceback)[-1].name)\n")
+        result = self.run_xpurun("--", PYTHON, "-c", RAISE,
+                                 env=self.env(XPU_TIMER_EXIT_HOOK_PLUGIN=str(plugin), ENV_ARGO_WORKFLOW_NAME="argo"))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("xpurun: plug-in mine.py: KeyError 'label' 0 argo collate\n", result.stderr)
+        (entry,) = self.manifest()["plugins"]
+        self.assertEqual((entry["function"], entry["rank"], entry["status"], entry["text"]),
+                         ("xpu_timer_parse_python_exception", 0, "ok", "KeyError 'label' 0 argo collate"))
+
+    def test_a_crash(self):
+        plugin = self.write("mine.py", "def xpu_timer_parse_cpp_exception(infos):\n"
+                            "    names = [f['function_name'] for f in infos['frame_infos']]\n"
+                            "    assert all(f['address'] > 0 for f in infos['frame_infos'])\n"
+                            "    return f\"{infos['signal']} {infos['rank']} {'abort' in ' '.join(names)}\"\n")
+        result = self.run_xpurun("--plugin", plugin, "--", PYTHON, "-c", "import os; os.abort()")
+        self.assertEqual(result.returncode, 128 + signal.SIGABRT)
+        self.assertIn("xpurun: plug-in mine.py: 6 0 True\n", result.stderr)
+
+    def test_failures_change_nothing(self):
+        missing = self.dir / "missing.py"
+        hangs = self.write("hangs.py", "import time\ntime.sleep(1000)\n")
+        result = self.run_xpurun("--on-event-timeout", 1, "--plugin", f"{missing},{hangs}", "--", PYTHON, "-c", RAISE)
+        self.assertEqual(result.returncode, 1)
+        states = {(os.path.basename(p["file"]), p["status"]) for p in self.manifest()["plugins"]}
+        self.assertEqual(states, {("missing.py", "failed"), ("hangs.py", "timeout")})
+        self.assertIn("xpurun: plug-in missing.py: failed: cannot load it: FileNotFoundError", result.stderr)
+
+    def test_not_after_a_good_run(self):
+        plugin = self.write("mine.py", "raise SystemExit('never')")
+        result = self.run_xpurun("--plugin", plugin, "--", PYTHON, "-c", "pass")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertNotIn("plugins", self.manifest())
+
+
+if __name__ == "__main__":
+    xpurun_test.main()

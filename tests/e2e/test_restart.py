@@ -1,0 +1,71 @@
+"""--on-hang restart: torchrun starts the ranks again that xpurun has ended."""
+
+import json
+import unittest
+
+import xpurun_test
+
+TIMEOUT = 3
+
+
+@unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+class Restart(xpurun_test.Case):
+    def job(self, *options, restarts, faulty_starts):
+        self.told = self.dir / "told"
+        return self.run_xpurun(
+            "--hang-timeout", TIMEOUT, "--grace", "5s", "--on-hang", "restart", "--on-event",
+            f"cat >> {self.told}; echo , >> {self.told}", *options, "--",
+            *xpurun_test.torchrun(self.dir / "log", "--guilty", 1, "--fault", "sleep", "--steps", 8, "--faulty-starts",
+                                  faulty_starts, ranks=2, restarts=restarts), timeout=300
+        )
+
+    def events(self):
+        return [e["event"] for e in json.loads(f"[{self.told.read_text().rstrip().rstrip(',')}]")]
+
+    def hangs(self):
+        """On a loaded host, healthy ranks may be suspected too."""
+        return [i for i in self.manifest()["incidents"] if i["verdict"]["level"] == "confirmed"]
+
+    def check_hangs(self, result, *actions):
+        self.assertEqual([(i["action"], i["verdict"]["ranks"]) for i in self.hangs()], [(a, [1]) for a in actions],
+                         result.stderr)
+
+    def test_a_job_that_hangs_once_ends_well_and_the_hang_is_told(self):
+        result = self.job(restarts=2, faulty_starts=1)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        run = self.manifest()
+        self.assertEqual((run["outcome"], run["exit_status"]), ("exit", 0), result.stderr)
+        self.check_hangs(result, "restart")
+        (incident,) = self.hangs()
+        self.assertGreaterEqual(incident["restarted_s"], incident["cleared_s"])
+        self.assertEqual({d["why"] for d in run["dumps"]}, {"hang"})
+        # The first start of both ranks was ended by xpurun, the second one ended well.
+        ranks = [p for p in run["processes"] if p["role"] == "rank"]
+        self.assertEqual(sorted((p["rank"], p["death"]["follower"]) for p in ranks),
+                         [(0, False), (0, True), (1, False), (1, True)])
+        self.assertEqual(self.verdict()["kind"], "none")
+        self.assertIn("then xpurun had the ranks restarted", "".join(self.verdict()["evidence"]))
+        self.assertIn("ended by a restart of the ranks", (self.out / "report.html").read_text())
+        self.assertRegex(result.stderr, r"xpurun: ending the ranks, for the launcher to start them again \(--on-hang "
+                                        r"restart, hang 1 of at most 3\): TERM, 5.0 s grace, KILL")
+        self.assertIn("xpurun: the launcher has started the ranks again", result.stderr)
+        self.assertEqual(self.events(), ["hang", "recovery", "end"])
+
+    def test_a_job_that_goes_on_hanging_is_ended(self):
+        result = self.job("--max-hangs", 1, restarts=5, faulty_starts=9)
+        self.assertEqual(result.returncode, 124, result.stderr)
+        self.assertEqual(self.manifest()["outcome"], "hang")
+        self.check_hangs(result, "restart", "kill")
+        self.assertIn("xpurun: warning: the ranks are not restarted: this is hang 2 of the run (--max-hangs 1)",
+                      result.stderr)
+
+    def test_without_restarts_left_the_job_is_ended(self):
+        result = self.job(restarts=0, faulty_starts=9)
+        self.assertEqual(result.returncode, 124, result.stderr)
+        self.check_hangs(result, "kill")
+        self.assertIn("xpurun: warning: the ranks are not restarted: the launcher was started without --max-restarts",
+                      result.stderr)
+
+
+if __name__ == "__main__":
+    xpurun_test.main()
