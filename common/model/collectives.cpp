@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <functional>
 
 namespace xpurun::model {
 
@@ -22,6 +23,35 @@ void fields(V& visit, C& c) {
   visit("where", c.where);
 }
 
+// A list of members longer than this is written as a set, "0-7999": every rank of a large job has such a
+// list.
+constexpr size_t kFewMembers = 64;
+constexpr size_t kMostMembers = 1 << 20;
+
+void members(JsonWriter& visit, const Communicator& c) {
+  const bool as_set =
+      c.members.size() > kFewMembers && c.members.front() >= 0 &&
+      std::adjacent_find(c.members.begin(), c.members.end(), std::greater_equal<>()) == c.members.end();
+  visit("members", as_set ? std::vector<base::Rank>() : c.members);
+  if (as_set) {
+    RankSet set;
+    for (const base::Rank rank : c.members) {
+      set.insert(rank);
+    }
+    visit("member_set", set.text());
+  }
+}
+
+void members(JsonReader& visit, Communicator& c) {
+  visit("members", c.members);
+  std::string text;
+  visit("member_set", text);
+  const auto set = RankSet::parse(text);
+  if (c.members.empty() && set && set->size() <= kMostMembers) {
+    c.members = set->ranks();
+  }
+}
+
 template <typename V, Self<Communicator> C>
 void fields(V& visit, C& c) {
   visit("source", c.source);
@@ -29,7 +59,7 @@ void fields(V& visit, C& c) {
   visit("name", c.name, WhenEmpty::omit);
   visit("rank", c.rank);
   visit("size", c.size);
-  visit("members", c.members);
+  members(visit, c);
   visit("called", c.called);
   visit("launched", c.launched);
   visit("started", c.started);

@@ -13,6 +13,7 @@ void fields(V& visit, P& p) {
   visit("reason", p.reason);
   visit("pause_ns", p.pause_ns);
   visit("file", p.file);
+  visit("host", p.host, WhenEmpty::omit);
 }
 
 template <typename V, Self<HelperObservation> H>

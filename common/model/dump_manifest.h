@@ -30,6 +30,7 @@ struct DumpedProcess {
   std::string reason;  // why not ok
   int64_t pause_ns = 0;
   std::string file;  // "rank-2.stacks.json", empty if none was written
+  std::string host;  // empty: that of the dump
   bool no_result =
       false;  // the helper ended or was ended before it said what came of it; not kept in dump.json
 };

@@ -9,6 +9,7 @@
 #include "common/model/verdict.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -65,6 +66,7 @@ struct PythonException {
   int64_t wall_ns = 0;
   int code = -1;                     // status of a call that ends the process; -1: none
   std::vector<ExceptionLink> chain;  // what ended the thread first, then what led to it
+  size_t node = 0;                   // in RunManifest::nodes; not kept
 };
 
 // Whether the record is of an exception, not of a call that ends the process.

@@ -155,6 +155,10 @@ std::optional<PluginResult> plugin_result_from_line(std::string_view line) {
   }
 }
 
+const std::string& host_of(const RunManifest& run, size_t node) {
+  return node < run.nodes.size() ? run.nodes[node].host : run.host;
+}
+
 nlohmann::ordered_json to_json(const RunManifest& r) {
   return write_object(kRunSchema, r);
 }

@@ -6,6 +6,7 @@
 #include "common/base/os/wait_status.h"
 #include "common/base/result.h"
 #include "common/model/exception.h"
+#include "common/model/rank_set.h"
 #include "common/model/verdict.h"
 #include "common/model/vocabulary.h"
 
@@ -21,6 +22,23 @@
 namespace xpurun::model {
 
 inline constexpr std::string_view kRunSchema = "xpurun.run/1";
+
+// One node of a job whose runs were put together (report/nodes).
+struct RunNode {
+  std::string name;
+  std::string host;
+  int node_rank = -1;
+  RankSet ranks;  // on this node, or expected there
+  NodeStatus status = NodeStatus::complete;
+  bool answered = true;  // its run.json is here
+  RunOutcome outcome = RunOutcome::running;
+  std::string gap;  // what is missing: "no answer from node h17 for 20 s"; empty: nothing
+  base::Pid supervisor_pid = 0;
+  base::Pid main_pid = 0;
+  double offset_s = 0;       // its clock minus the clock of this node
+  double uncertainty_s = 0;  // of its times, once moved onto the clock of this node
+  bool clock_known = true;   // false: offset_s is a guess
+};
 
 // How a process ended, as far as it could be learned.
 struct Death {
@@ -44,6 +62,7 @@ struct CrashNotice {
   base::Pid sender = 0;  // si_pid of signals sent by a process
   double at_s = 0;
   std::string dump;  // "dumps/1-crash"
+  size_t node = 0;   // in RunManifest::nodes; not kept
 };
 
 struct ProcessRecord {
@@ -65,6 +84,7 @@ struct ProcessRecord {
   int line = 0;
   double last_progress_s = 0;
   Death death;
+  size_t node = 0;  // in RunManifest::nodes; not kept
 };
 
 // One stall: raised when a rank was still for the timeout, cleared when progress resumed.
@@ -143,12 +163,17 @@ struct RunManifest {
   std::vector<EventCommand> event_commands;
   std::vector<PluginResult> plugins;
   Verdict verdict;
+  // Of a job whose runs were put together, this node first; empty: this node alone. Not kept in run.json.
+  std::vector<RunNode> nodes;
 };
 
 // Stalls of the run with a confirmed verdict, the open one included.
 int confirmed_hangs(const RunManifest& run);
 // One result as the driver of the plug-ins prints it, a JSON object; nothing if the text is something else.
 std::optional<PluginResult> plugin_result_from_line(std::string_view line);
+
+// The host of a process of the run, by its `node`.
+const std::string& host_of(const RunManifest& run, size_t node);
 
 nlohmann::ordered_json to_json(const RunManifest& r);
 base::Result<RunManifest> run_manifest_from_json(const nlohmann::json& j);

@@ -63,6 +63,12 @@ struct VerdictCollective {
   bool present() const { return !id.empty(); }
 };
 
+// Ranks on one host.
+struct HostRanks {
+  std::string host;
+  RankSet ranks;
+};
+
 // What to do next: in words, as a command line to type, or both.
 struct NextStep {
   std::string text;
@@ -80,6 +86,7 @@ struct Verdict {
   RankSet ranks;                      // the culprits
   RankState state = RankState::none;  // of the first culprit
   std::string host;                   // of the first culprit
+  std::vector<HostRanks> hosts;       // of the culprits; empty where the job is known on one node only
   int pid = 0;                        // of the first culprit
   int signal = 0;                     // crash: signal number
   int exit_code = -1;                 // exit: code

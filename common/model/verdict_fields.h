@@ -58,6 +58,12 @@ inline void present_only(JsonReader& visit, VerdictCollective& c) {
   visit.optional("collective", c, present);
 }
 
+template <typename V, Self<HostRanks> H>
+void fields(V& visit, H& h) {
+  visit("host", h.host);
+  visit("ranks", h.ranks);
+}
+
 template <typename T, Self<Verdict> V>
 void fields(T& visit, V& v) {
   visit.derived("schema", kVerdictSchema);
@@ -67,6 +73,7 @@ void fields(T& visit, V& v) {
   visit("ranks", v.ranks);
   visit("state", v.state);
   visit("host", v.host);
+  visit("hosts", v.hosts, WhenEmpty::omit);
   visit("pid", v.pid);
   visit("signal", v.signal, WhenEmpty::omit);
   visit.optional("exit_code", v.exit_code);

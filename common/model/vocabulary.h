@@ -153,4 +153,15 @@ enum class HangAction { none, kill, restart };
 template <>
 inline constexpr std::array<std::string_view, 3> kNames<HangAction> = {"", "kill", "restart"};
 
+// What came from a node of the job for a dump.
+enum class NodeStatus {
+  complete,  // its data is here
+  partial,   // its data is here, its dump failed or is cut short
+  silent,    // the node lives and sent no data in time
+  cut_off,   // no word from the node
+};
+template <>
+inline constexpr std::array<std::string_view, 4> kNames<NodeStatus> = {"complete", "partial", "silent",
+                                                                       "cut_off"};
+
 }  // namespace xpurun::model

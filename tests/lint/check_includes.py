@@ -72,6 +72,7 @@ SUBROOMS = {
         "evidence": {"."},
         "notify": {"."},
         "timing": {"."},
+        "job": {"."},
     },
     "stackdump": {
         "memory": set(),
@@ -91,8 +92,9 @@ SUBROOMS = {
         "tree": set(),
         "flamegraph": {"tree"},
         "run": {"diagnosis", "flamegraph", "snapshots", "tree"},
+        "nodes": {"diagnosis", "run"},
         "render": {"flamegraph", "run", "tree"},
-        "build": {"diagnosis", "flamegraph", "flight_recorder", "import", "render", "run", "tree"},
+        "build": {"diagnosis", "flamegraph", "flight_recorder", "import", "nodes", "render", "run", "tree"},
         "formats": {"build", "flamegraph", "import", "render", "tree"},
     },
 }

@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -72,6 +73,7 @@ struct GpuDevice {
   std::vector<NvLinkErrors> nvlink;  // links with errors only
   std::vector<GpuProcess> processes;
   std::string problem;  // why the device could not be read: "GPU is lost"
+  size_t node = 0;      // in RunManifest::nodes; not kept
 };
 
 struct GpuState {

@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,7 @@ struct KernelEvent {
   int xid = -1;
   std::string pci;   // xid: "0000:3b:00"
   std::string text;  // the line
+  size_t node = 0;   // in RunManifest::nodes; not kept
 };
 
 struct KernelEvents {

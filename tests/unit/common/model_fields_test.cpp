@@ -6,6 +6,7 @@
 #include "common/model/evidence/evidence_manifest.h"
 #include "common/model/evidence/gpu_state.h"
 #include "common/model/evidence/kernel_events.h"
+#include "common/model/job/nodes.h"
 #include "common/model/json_visitors.h"
 #include "common/model/notify/job_event.h"
 #include "common/model/run_manifest.h"
@@ -13,6 +14,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 
 using namespace xpurun;
@@ -101,6 +103,7 @@ TEST_CASE("every field of run.json survives writing and reading") {
   r.verdict.exit_code = 1;
   r.verdict.ranks = RankSet{1};
   r.verdict.evidence = {"x"};
+  r.verdict.hosts.push_back({.host = "x", .ranks = RankSet{1}});
   r.verdict.waiting.push_back({.ranks = RankSet{2}});
   r.verdict.collective.id = "x";
   r.verdict.collective.calls.push_back({.communicator = "x", .root = 1, .peer = 1});
@@ -166,13 +169,19 @@ TEST_CASE("a result of a plug-in is one JSON object") {
 
 TEST_CASE("every field of dump.json survives writing and reading") {
   DumpManifest d;
-  d.processes.push_back({});
+  d.processes.push_back({.host = "x"});
   d.idle_counts = true;
   d.ranks.push_back({.helper_life = HelperLife::working, .outside = OutsideWait::input});
   d.ranks[0].helpers.push_back({});
   json j = filled(d);
   j["idle_counts"] = true;
   check_round_trip(j, dump_manifest_from_json);
+}
+
+TEST_CASE("every field of nodes.json survives writing and reading") {
+  Nodes n;
+  n.nodes.push_back({.ranks = RankSet{1}});
+  check_round_trip(filled(n), nodes_from_json);
 }
 
 TEST_CASE("every field of collectives.json survives writing and reading") {
@@ -182,6 +191,27 @@ TEST_CASE("every field of collectives.json survives writing and reading") {
   f.ranks[0].communicators.push_back(
       {.name = "x", .members = {1}, .calls = {call}, .messages = 3, .messages_done = 2, .point_to_point = {call}});
   check_round_trip(filled(f), collective_facts_from_json);
+  // A long list in ascending order is a set in the file; any other stays a list.
+  std::vector<base::Rank>& members = f.ranks[0].communicators[0].members;
+  members.clear();
+  for (base::Rank r = 0; r < 8000; ++r) {
+    members.push_back(2 * r);
+  }
+  CHECK(collective_facts_from_json(json::parse(to_json(f).dump()))->ranks[0].communicators[0].members ==
+        members);
+  std::swap(members[0], members[1]);
+  CHECK(collective_facts_from_json(json::parse(to_json(f).dump()))->ranks[0].communicators[0].members ==
+        members);
+  std::sort(members.begin(), members.end());
+  members.erase(members.begin() + 1, members.end());
+  for (base::Rank r = 1; r < 8000; ++r) {
+    members.push_back(r);
+  }
+  const json j = json::parse(to_json(f).dump());
+  CHECK(j["ranks"][0]["communicators"][0]["member_set"] == "0-7999");
+  json absurd = j;
+  absurd["ranks"][0]["communicators"][0]["member_set"] = "0-2000000000";
+  CHECK(collective_facts_from_json(absurd)->ranks[0].communicators[0].members.empty());
 }
 
 TEST_CASE("every field of the evidence files survives writing and reading") {
@@ -266,5 +296,6 @@ TEST_CASE("each name of a vocabulary is unique and read back") {
   check(EvidenceSource{});
   check(EvidenceStatus{});
   check(KernelEventKind{});
+  check(NodeStatus{});
   check(ThrottleReason{});
 }
