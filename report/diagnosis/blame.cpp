@@ -173,6 +173,10 @@ model::NextStep advice(const Scene& scene, const Group& group) {
       return {.text = fmt::format("check the file system or device that rank {} uses", v.rank),
               .command = "dmesg | tail"};
     case RankState::silent:
+      if (v.pid == 0) {
+        return {.text = fmt::format("look at host {}: is it up, and does its xpurun run?",
+                                    base::sanitize(v.host))};
+      }
       return {.command = fmt::format("gdb -p {} -batch -ex 'thread apply all bt'", v.pid)};
     case RankState::busy:
       if (!escalated(scene)) {

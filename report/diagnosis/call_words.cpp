@@ -27,7 +27,7 @@ std::string quoted(const std::string& name) {
 
 // "rank 1 called X where ranks 0,2-3 called Y and rank 4 called Z"; of ranks that have not entered the call
 // nothing is said.
-std::string sides(const std::vector<CalledBy>& rows, std::string_view joint) {
+std::string sides(const std::vector<CalledBy>& rows, std::string_view joint, const RankNamer& names) {
   std::string out;
   size_t shown = 0;
   RankSet rest;
@@ -43,7 +43,7 @@ std::string sides(const std::vector<CalledBy>& rows, std::string_view joint) {
                        shown == 0   ? ""
                        : shown == 1 ? joint
                                     : " and ",
-                       rank_words(row.ranks), call_at_line(row));
+                       names(row.ranks), call_at_line(row));
     ++shown;
   }
   return rest.empty() ? out : fmt::format("{} and {} others", out, rank_words(rest));
@@ -70,40 +70,40 @@ std::string_view what_differs(CallFault fault) {
   }
 }
 
-std::string mismatch_text(const CallFinding& f) {
+std::string mismatch_text(const CallFinding& f, const RankNamer& names) {
   const VerdictCollective& c = f.collective;
   return f.tie ? fmt::format("ranks wait for each other in {}, called with {}: {}", call_number(c),
-                             what_differs(f.fault), sides(c.calls, ", "))
-               : fmt::format("{}, {}", sides(c.calls, " where "), call_number(c));
+                             what_differs(f.fault), sides(c.calls, ", ", names))
+               : fmt::format("{}, {}", sides(c.calls, " where ", names), call_number(c));
 }
 
-std::string swapped_text(const CallFinding& f) {
+std::string swapped_text(const CallFinding& f, const RankNamer& names) {
   const VerdictCollective& c = f.collective;
   const std::string calls = fmt::format("calls {} and {} of {}", c.sequence, c.sequence + 1, group_text(c));
   const std::vector<CalledBy> first = rows_of(c, c.sequence);
-  return fmt::format("ranks made {} in opposite order: {} first", calls, sides(first, ", "));
+  return fmt::format("ranks made {} in opposite order: {} first", calls, sides(first, ", ", names));
 }
 
-std::string order_text(const CallFinding& f) {
+std::string order_text(const CallFinding& f, const RankNamer& names) {
   std::string out;
   for (size_t i = 0; i < f.collective.calls.size() && i < kMostRows; ++i) {
     const CalledBy& row = f.collective.calls[i];
-    out += fmt::format("{}{} called {} on {} first", i == 0 ? "" : ", ", rank_words(row.ranks),
-                       call_at_line(row), quoted(row.communicator));
+    out += fmt::format("{}{} called {} on {} first", i == 0 ? "" : ", ", names(row.ranks), call_at_line(row),
+                       quoted(row.communicator));
   }
   return fmt::format("ranks use communicators in opposite order and wait for each other: {}", out);
 }
 
-std::string message_text(const CallFinding& f) {
+std::string message_text(const CallFinding& f, const RankNamer& names) {
   const std::vector<CalledBy>& rows = f.collective.calls;
   std::string met;
   std::string others;
   for (const CalledBy& row : rows) {
     if (is_message(row)) {
-      met += fmt::format("{}{} {} {}", met.empty() ? "" : ", ", rank_words(row.ranks),
+      met += fmt::format("{}{} {} {}", met.empty() ? "" : ", ", names(row.ranks),
                          f.fault == CallFault::message ? "called" : "waits in", call_at_line(row));
     } else if (row.entered()) {
-      others += fmt::format("; {} {} in {}", rank_words(row.ranks), pick({"is", "are"}, row.ranks.size()),
+      others += fmt::format("; {} {} in {}", names(row.ranks), pick({"is", "are"}, row.ranks.size()),
                             call_at_line(row));
     }
   }
@@ -114,7 +114,7 @@ std::string message_text(const CallFinding& f) {
   if (f.accused.empty()) {
     return fmt::format("ranks wait for each other in messages that nobody answers: {}{}", met, others);
   }
-  return fmt::format("{} {} not called the {} that another rank waits for: {}{}", rank_words(f.accused),
+  return fmt::format("{} {} not called the {} that another rank waits for: {}{}", names(f.accused),
                      pick({"has", "have"}, f.accused.size()), call, met, others);
 }
 
@@ -189,24 +189,24 @@ std::vector<std::string> call_evidence(const VerdictCollective& c) {
   return out;
 }
 
-std::string fault_text(const CallFinding& f) {
+std::string fault_text(const CallFinding& f, const RankNamer& names) {
   const VerdictCollective& c = f.collective;
-  const std::string who = rank_words(f.accused);
+  const std::string who = f.accused.empty() ? std::string() : names(f.accused);
   const std::string_view has = pick({"has", "have"}, f.accused.size());
   switch (f.fault) {
     case CallFault::operation:
     case CallFault::root:
     case CallFault::type:
     case CallFault::size:
-      return mismatch_text(f);
+      return mismatch_text(f, names);
     case CallFault::swapped:
-      return swapped_text(f);
+      return swapped_text(f, names);
     case CallFault::order:
-      return order_text(f);
+      return order_text(f, names);
     case CallFault::message:
     case CallFault::not_sent:
     case CallFault::not_received:
-      return message_text(f);
+      return message_text(f, names);
     case CallFault::not_entered:
       return fmt::format("{} {} not entered {}{}", who, has, common_call(c), wait_for(f));
     case CallFault::not_launched:

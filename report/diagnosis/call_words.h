@@ -2,6 +2,7 @@
 #pragma once
 
 #include "report/diagnosis/collectives/call_finding.h"
+#include "report/diagnosis/wording.h"
 
 #include <string>
 #include <vector>
@@ -21,6 +22,6 @@ std::string call_number(const model::VerdictCollective& collective);
 std::vector<std::string> call_evidence(const model::VerdictCollective& collective);
 
 // The sentence about the calls, without how long it has lasted.
-std::string fault_text(const CallFinding& finding);
+std::string fault_text(const CallFinding& finding, const RankNamer& names);
 
 }  // namespace xpurun::report

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/several_nodes.h"
 
 #include <algorithm>
 
@@ -60,6 +61,8 @@ Verdict diagnose(const Facts& facts) {
     }
   }
   add_calls(scene, verdict);
+  doubt_gaps(scene, verdict);
+  name_hosts(scene, verdict);
   add_evidence(scene, verdict);
   return verdict;
 }

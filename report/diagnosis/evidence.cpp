@@ -3,6 +3,7 @@
 #include "report/diagnosis/call_words.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/surroundings.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
@@ -143,14 +144,19 @@ void add_helpers(const Scene& scene, const Verdict& verdict, std::vector<std::st
 
 // The traceback of what ended the culprit, and exceptions of other threads, which may be why a rank waits.
 void add_exceptions(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
+  const model::RunManifest& run = scene.facts.run;
+  const auto is_culprit = [&](base::Pid pid, size_t node) {
+    return pid == verdict.pid && (run.nodes.empty() || host_of(run, node) == verdict.host);
+  };
   for (const Ending& e : scene.endings) {
-    if (e.raised() && e.process->pid == verdict.pid && verdict.kind == VerdictKind::exception) {
+    if (e.raised() && is_culprit(e.process->pid, e.process->node) && verdict.kind == VerdictKind::exception) {
       add_traceback(*e.exception, out);
     }
   }
   size_t shown = 0;
-  for (const model::PythonException& x : scene.facts.run.exceptions) {
-    const bool concerns = x.rank != base::kNoRank ? verdict.ranks.contains(x.rank) : x.pid == verdict.pid;
+  for (const model::PythonException& x : run.exceptions) {
+    const bool concerns =
+        x.rank != base::kNoRank ? verdict.ranks.contains(x.rank) : is_culprit(x.pid, x.node);
     if (concerns && x.kind == model::ExceptionKind::thread && shown++ < kMostThreads) {
       out.push_back(fmt::format("at {:.2f} s: thread {} of {} {}", x.at_s, base::sanitize(x.thread),
                                 x.rank != base::kNoRank ? rank_words({x.rank}) : fmt::format("pid {}", x.pid),
@@ -178,7 +184,11 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
       continue;
     }
     std::string how = how_with_cause(e, 1);
-    const std::string name = launcher ? fmt::format("{} (pid {})", e.process->comm, e.process->pid) : "";
+    const model::RunManifest& run = scene.facts.run;
+    const std::string host =
+        run.nodes.empty() ? "" : fmt::format("host {}, ", base::sanitize(host_of(run, e.process->node)));
+    const std::string name =
+        launcher ? fmt::format("{} ({}pid {})", base::sanitize(e.process->comm), host, e.process->pid) : "";
     if (!lines.empty() && lines.back().how == how && lines.back().who.empty() && name.empty()) {
       lines.back().ranks.insert(e.process->rank);
       continue;
@@ -195,7 +205,7 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
     }
     const Line& l = lines[i];
     out.push_back(fmt::format("at {:.2f} s: {} {}", l.first->at_s,
-                              l.who.empty() ? rank_words(l.ranks) : l.who,
+                              l.who.empty() ? scene.names(l.ranks) : l.who,
                               how_with_cause(*l.first, std::max<size_t>(l.ranks.size(), 1))));
   }
 }
@@ -208,11 +218,12 @@ void add_dump(const Scene& scene, std::vector<std::string>& out) {
   int64_t longest = 0;
   size_t good = 0;
   std::map<std::string, RankSet> bad;
+  const RankSet unheard = scene.unheard();
   for (const model::DumpedProcess& p : dump.processes) {
     longest = std::max(longest, p.pause_ns);
     if (p.status == model::DumpStatus::ok || p.status == model::DumpStatus::partial) {
       ++good;
-    } else if (p.rank >= 0 && p.role == model::ProcessRole::rank) {
+    } else if (p.rank >= 0 && p.role == model::ProcessRole::rank && !unheard.contains(p.rank)) {
       bad[model::reason_or_status(p.reason, p.status)].insert(p.rank);
     }
   }
@@ -261,6 +272,7 @@ void add_earlier_attempts(const Scene& scene, std::vector<std::string>& out) {
 
 void add_evidence(const Scene& scene, Verdict& verdict) {
   std::vector<std::string>& out = verdict.evidence;
+  add_gaps(scene, out);
   add_exceptions(scene, verdict, out);
   if (verdict.kind == VerdictKind::crash || verdict.kind == VerdictKind::exit ||
       verdict.kind == VerdictKind::exception) {

@@ -15,15 +15,16 @@ using model::OutsideWait;
 
 namespace {
 
-const model::ProcessStacks* stacks_of(const Scene& scene, base::Pid pid) {
-  const auto it = std::find_if(scene.facts.stacks.begin(), scene.facts.stacks.end(),
-                               [&](const model::ProcessStacks& s) { return s.pid == pid; });
+const model::ProcessStacks* stacks_of(const Scene& scene, const RankView& v, base::Pid pid) {
+  const auto it = std::find_if(
+      scene.facts.stacks.begin(), scene.facts.stacks.end(),
+      [&](const model::ProcessStacks& s) { return s.pid == pid && (s.host.empty() || s.host == v.host); });
   return it == scene.facts.stacks.end() ? nullptr : &*it;
 }
 
 // Empty for a helper that waits for work itself: not the one that is awaited.
-model::CodeLocation place_of_helper(const Scene& scene, const HelperObservation& h) {
-  const model::ProcessStacks* stacks = stacks_of(scene, h.pid);
+model::CodeLocation place_of_helper(const Scene& scene, const RankView& v, const HelperObservation& h) {
+  const model::ProcessStacks* stacks = stacks_of(scene, v, h.pid);
   const model::ThreadStack* main = stacks != nullptr ? stacks->main_thread() : nullptr;
   if (main != nullptr && !main->frames.empty()) {
     return find_wait(main->frames, {.idle = true}) ? model::CodeLocation() : place_of(main->frames);
@@ -67,7 +68,7 @@ std::string helper_clause(const Scene& scene, const RankView& v) {
   const std::string_view name =
       v.wait->kind == WaitKind::helper ? std::string_view(v.wait->what) : std::string_view("process");
   for (const HelperObservation& h : v.seen->helpers) {
-    const auto where = place_of_helper(scene, h);
+    const auto where = place_of_helper(scene, v, h);
     if (!where.function.empty()) {
       return fmt::format("; its {} pid {} has been in {} for {}", name, h.pid, place(where),
                          seconds_words(h.still_s));

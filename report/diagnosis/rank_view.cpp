@@ -232,7 +232,8 @@ void find_full_pipe(RankView& v, const Facts& facts) {
       v.pipe_reader = v.stacks;
       return;
     }
-    const bool parent = v.record != nullptr && v.record->ppid == p.pid;
+    const bool parent = v.record != nullptr && v.record->ppid == p.pid &&
+                        (facts.run.nodes.empty() || v.stacks->host == p.host);
     if (parent && cannot_write(*v.stacks) && waits_for_child(p)) {
       v.full_pipe = v.stacks;
       v.pipe_reader = &p;
@@ -287,8 +288,12 @@ std::vector<RankView> rank_views(const Facts& facts) {
   }
   if (facts.dump) {
     for (const model::DumpedProcess& p : facts.dump->processes) {
-      if (p.role == model::ProcessRole::rank && views.contains(p.rank) && p.status != model::DumpStatus::ok) {
-        views[p.rank].silent_reason = model::reason_or_status(p.reason, p.status);
+      const bool of_rank = p.role == model::ProcessRole::rank && p.rank >= 0;
+      if (of_rank && p.status != model::DumpStatus::ok) {
+        // Of a node that did not answer nothing but this is known.
+        RankView& v = view_of(p.rank);
+        v.silent_reason = model::reason_or_status(p.reason, p.status);
+        v.host = p.host;
       }
     }
   }
@@ -301,9 +306,10 @@ std::vector<RankView> rank_views(const Facts& facts) {
   std::vector<RankView> out;
   out.reserve(views.size());
   for (auto& [rank, v] : views) {
-    v.host = host;
+    v.host = known_or(v.host, host);
     if (v.record != nullptr) {
       v.pid = v.record->pid;
+      v.host = facts.run.nodes.empty() ? v.host : host_of(facts.run, v.record->node);
     }
     if (v.stacks != nullptr) {
       v.pid = v.stacks->pid;

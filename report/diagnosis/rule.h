@@ -30,6 +30,11 @@ struct Scene {
   const Ending* ending_of(const RankView& v) const;
   // Of ranks whose latest process failed by itself: the first one.
   const Ending* root_failure() const;
+  // The ranks, with their host if the job has several and these ranks are on one: "rank 5 (host b)".
+  std::string names(const model::RankSet& ranks) const;
+  // Nodes whose data is missing in whole or in part, and ranks of those that did not answer.
+  std::vector<const model::RunNode*> gaps() const;
+  model::RankSet unheard() const;
 };
 
 // The stall outlasted --busy-timeouts: a busy rank is treated as stuck.

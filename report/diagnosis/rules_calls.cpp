@@ -146,6 +146,10 @@ std::vector<model::Waiting> waiting_in_calls(const CallFinding& f) {
   return out;
 }
 
+RankNamer names_in(const Scene& scene) {
+  return [&scene](const RankSet& ranks) { return scene.names(ranks); };
+}
+
 void add_place(const CallFinding& f, Verdict& v) {
   const auto row = std::find_if(f.collective.calls.begin(), f.collective.calls.end(),
                                 [&](const model::CalledBy& r) { return f.accused.contains(r.ranks); });
@@ -162,7 +166,14 @@ std::optional<Verdict> entered_by_all(const Scene& scene, const CallFinding& f, 
   v.id = kHangAllWaiting;
   v.confidence = Confidence::low;
   v.next = {.text = "look at the other hosts' runs: one of their ranks is missing in this call"};
-  return scene.facts.run.world_size > static_cast<int>(scene.ranks.size()) ? std::optional(v) : std::nullopt;
+  const auto known = std::count_if(scene.ranks.begin(), scene.ranks.end(), [](const RankView& r) {
+    return r.seen != nullptr || r.stacks != nullptr;
+  });
+  const bool others = scene.unheard().empty() && scene.facts.run.world_size > static_cast<int>(known);
+  if (scene.facts.run.nodes.size() > 1) {
+    v.next.text = "make the report from the run directories of all nodes: xpurun report DIR1 DIR2 ...";
+  }
+  return others ? std::optional(v) : std::nullopt;
 }
 
 }  // namespace
@@ -214,7 +225,7 @@ std::optional<Verdict> called_wrongly(const Scene& scene) {
   v.collective = f.collective;
   const std::string extra =
       f.fault == CallFault::not_entered ? where_the_absent_wait(accused) : std::string();
-  say(v, fault_text(f) + extra);
+  say(v, fault_text(f, names_in(scene)) + extra);
   v.next.text = names.advice;
   if (f.fault == CallFault::all_entered) {
     v.next.command = "nvidia-smi; dmesg | tail";
@@ -238,7 +249,7 @@ std::optional<Verdict> failed_by_mismatch(const Scene& scene) {
   v.level = model::VerdictLevel::confirmed;
   v.confidence = f->tie ? Confidence::medium : Confidence::high;
   v.ranks = f->accused;
-  v.host = scene.facts.run.host;
+  v.host = host_of(scene.facts.run, failure->process->node);
   v.signal = failure->signal;
   v.exit_code = failure->signal != 0 ? -1 : failure->exit_code;
   v.seconds = failure->at_s;
@@ -249,9 +260,11 @@ std::optional<Verdict> failed_by_mismatch(const Scene& scene) {
   const Views accused = views_of(scene, f->accused);
   if (!accused.empty()) {
     v.pid = accused.front()->pid;
+    v.host = accused.front()->host;
   }
-  say(v, fmt::format("{}; rank {} {} in it after {}", fault_text(*f), failure->process->rank,
-                     how_it_ended(*failure), seconds_words(failure->at_s)));
+  say(v, fmt::format("{}; {} {} in it after {}", fault_text(*f, names_in(scene)),
+                     scene.names({failure->process->rank}), how_it_ended(*failure),
+                     seconds_words(failure->at_s)));
   v.next.text = names_of(f->fault).advice;
   return v;
 }

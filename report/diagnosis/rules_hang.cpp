@@ -62,17 +62,6 @@ std::optional<Verdict> held_or_outside(const Scene& scene) {
   return std::nullopt;
 }
 
-// Some wait for peers and some do not.
-std::optional<Verdict> somebody_is_missing(const Scene& scene) {
-  const Views waiting = scene.in({RankState::waiting});
-  for (const RankState state : {RankState::stuck, RankState::busy, RankState::silent}) {
-    if (const Views culprits = scene.in({state}); !waiting.empty() && !culprits.empty()) {
-      return blame(scene, culprits, waiting);
-    }
-  }
-  return std::nullopt;
-}
-
 // What the ranks that wait are compared by. Pipeline stages rightly stand in different sends and receives, so
 // all of these count as one call. Against a collective they do not: a rank in recv has not entered it.
 struct Calls {
@@ -105,6 +94,33 @@ Calls calls_of(const Views& waiting) {
   std::stable_sort(out.sides.begin(), out.sides.end(),
                    [](const RankSet& a, const RankSet& b) { return a.size() > b.size(); });
   return out;
+}
+
+// Ranks of which nothing could be read. Those of a node that did not answer are to blame only if all the
+// others wait in one call; those of a node that answered and has no dump of that moment never: the data is
+// missing, not they.
+Views silent_ranks(const Scene& scene, bool calls_differ) {
+  const RankSet unheard = scene.unheard();
+  Views out;
+  for (const RankView* v : scene.in({RankState::silent})) {
+    const bool looked_at = v->seen != nullptr || v->stacks != nullptr;
+    if (looked_at || (unheard.contains(v->rank) && !calls_differ)) {
+      out.push_back(v);
+    }
+  }
+  return out;
+}
+
+// Some wait for peers and some do not.
+std::optional<Verdict> somebody_is_missing(const Scene& scene) {
+  const Views waiting = scene.in({RankState::waiting});
+  for (const RankState state : {RankState::stuck, RankState::busy}) {
+    if (const Views culprits = scene.in({state}); !waiting.empty() && !culprits.empty()) {
+      return blame(scene, culprits, waiting);
+    }
+  }
+  const Views culprits = silent_ranks(scene, calls_of(waiting).differ());
+  return waiting.empty() || culprits.empty() ? std::nullopt : std::optional(blame(scene, culprits, waiting));
 }
 
 // All ranks wait for each other and none can be told to be the cause.
@@ -177,6 +193,7 @@ std::optional<Verdict> all_wait(const Scene& scene) {
     return std::nullopt;
   }
   const bool others = scene.facts.run.world_size > static_cast<int>(waiting.size());
+  const bool several = scene.facts.run.nodes.size() > 1;
   Verdict v = begin_hang(scene, {.id = kHangAllWaiting, .confidence = Confidence::low},
                          {{.state = RankState::waiting, .views = waiting}}, waiting);
   accuse_nobody(v);
@@ -185,7 +202,9 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   const bool one_call = v.waiting.size() == 1;
   const std::string elsewhere = one_call ? "" : " and other calls";
   const std::string why =
-      others
+      others && several
+          ? fmt::format("of the others of {} nothing is known at that moment", scene.facts.run.world_size)
+      : others
           ? fmt::format("the others of {} are not on this host or never started", scene.facts.run.world_size)
       : one_call ? std::string(
                        "none is missing; whether they called it with the same size, type and root, or "
@@ -195,7 +214,9 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   say(v, fmt::format("{} {} in {}{} for {}; {}", all_ranks(n, others ? " seen here" : ""),
                      pick({"has waited", "have waited"}, n), waiting_place(first.what, first.where),
                      elsewhere, seconds_words(longest(waiting)), why));
-  v.next.text = others     ? "look at the other hosts' runs: one of their ranks is missing in this call"
+  v.next.text = others && several
+                    ? "make the report from the run directories of all nodes: xpurun report DIR1 DIR2 ..."
+                : others   ? "look at the other hosts' runs: one of their ranks is missing in this call"
                 : one_call ? "compare what each rank passes to this call, then check network and GPUs: "
                              "NCCL_DEBUG=INFO, nvidia-smi, dmesg | tail"
                            : "compare which rank each send and recv names, and their order and tags";

@@ -1,4 +1,7 @@
+#include "common/base/strings.h"
 #include "report/diagnosis/rule.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -54,7 +57,9 @@ Views Scene::all() const {
 
 const Ending* Scene::ending_of(const RankView& v) const {
   const auto it = std::find_if(endings.begin(), endings.end(), [&](const Ending& e) {
-    return v.record != nullptr ? e.process == v.record : e.process->pid == v.pid;
+    return v.record != nullptr ? e.process == v.record
+                               : e.process->pid == v.pid && (facts.run.nodes.empty() ||
+                                                             host_of(facts.run, e.process->node) == v.host);
   });
   return it == endings.end() ? nullptr : &*it;
 }
@@ -63,13 +68,22 @@ namespace {
 
 const Ending* first_failure(const std::vector<Ending>& endings, const RunManifest& run) {
   const auto current = current_ranks(run);
+  const Ending* first = nullptr;
   for (const Ending& e : endings) {
-    const bool latest = std::find(current.begin(), current.end(), e.process) != current.end();
-    if (latest && !e.follower && e.failed()) {
-      return &e;
+    if (first != nullptr && (!first->in_wait || run.nodes.size() < 2)) {
+      break;
     }
+    const bool latest = std::find(current.begin(), current.end(), e.process) != current.end();
+    if (!latest || e.follower || !e.failed()) {
+      continue;
+    }
+    // Of failures on two nodes that the clocks cannot order: one in a call that waits for other ranks may be
+    // the consequence of the other.
+    const bool earlier =
+        first == nullptr || (!e.in_wait && e.at_s - first->at_s <= order_uncertainty_s(run, e, *first));
+    first = earlier ? &e : first;
   }
-  return nullptr;
+  return first;
 }
 
 // A stall also counts as cleared when its ranks have died. It passed by itself only if none had failed by
@@ -88,6 +102,44 @@ bool passed(const Incident& incident, const std::vector<Ending>& endings) {
 
 const Ending* Scene::root_failure() const {
   return first_failure(endings, facts.run);
+}
+
+std::string Scene::names(const model::RankSet& some) const {
+  const std::string words = rank_words(some);
+  if (facts.run.nodes.size() < 2) {
+    return words;
+  }
+  const std::string* host = nullptr;
+  for (const RankView& v : ranks) {
+    if (!some.contains(v.rank)) {
+      continue;
+    }
+    if (host != nullptr && *host != v.host) {
+      return words;
+    }
+    host = &v.host;
+  }
+  return host == nullptr || host->empty() ? words : fmt::format("{} (host {})", words, base::sanitize(*host));
+}
+
+std::vector<const model::RunNode*> Scene::gaps() const {
+  std::vector<const model::RunNode*> out;
+  for (const model::RunNode& node : facts.run.nodes) {
+    if (!node.gap.empty()) {
+      out.push_back(&node);
+    }
+  }
+  return out;
+}
+
+model::RankSet Scene::unheard() const {
+  model::RankSet out;
+  for (const model::RunNode& node : facts.run.nodes) {
+    if (!node.answered) {
+      out.insert(node.ranks);
+    }
+  }
+  return out;
 }
 
 const Incident* incident_that_matters(const RunManifest& run) {

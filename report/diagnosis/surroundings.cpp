@@ -123,6 +123,12 @@ std::vector<std::string> complaints(const GpuDevice& d) {
   return out;
 }
 
+// "host b: " where the job has several.
+std::string on_host(const Scene& scene, size_t node) {
+  const model::RunManifest& run = scene.facts.run;
+  return run.nodes.size() > 1 ? fmt::format("host {}: ", base::sanitize(host_of(run, node))) : std::string();
+}
+
 }  // namespace
 
 std::string_view xid_meaning(int xid) {
@@ -144,7 +150,8 @@ void name_gpu_error(const Scene& scene, model::Verdict& verdict) {
     }
     for (const KernelEvent& k : scene.facts.kernel.events) {
       const bool near = k.at_s >= e.at_s - kXidBeforeDeathS && k.at_s <= e.at_s + kXidAfterDeathS;
-      if (k.kind == KernelEventKind::xid && near && (k.pid == 0 || k.pid == e.process->pid)) {
+      if (k.kind == KernelEventKind::xid && near && k.node == e.process->node &&
+          (k.pid == 0 || k.pid == e.process->pid)) {
         say(verdict, fmt::format("{}; the kernel reported {} of GPU {}", verdict.headline, xid_words(k),
                                  base::sanitize(k.pci)));
         return;
@@ -156,7 +163,7 @@ void name_gpu_error(const Scene& scene, model::Verdict& verdict) {
 void add_surroundings(const Scene& scene, std::vector<std::string>& out) {
   const auto& events = scene.facts.kernel.events;
   for (size_t i = 0; i < std::min(events.size(), kMostKernelLines); ++i) {
-    out.push_back(kernel_line(events[i]));
+    out.push_back(on_host(scene, events[i].node) + kernel_line(events[i]));
   }
   if (events.size() > kMostKernelLines) {
     out.push_back(
@@ -166,8 +173,8 @@ void add_surroundings(const Scene& scene, std::vector<std::string>& out) {
   for (const GpuDevice& d : scene.facts.gpus.devices) {
     const auto wrong = complaints(d);
     if (!wrong.empty() && shown++ < kMostGpuLines) {
-      out.push_back(fmt::format("GPU {}{}: {}", d.index, d.name.empty() ? "" : fmt::format(" ({})", d.name),
-                                base::join(wrong, "; ")));
+      out.push_back(fmt::format("{}GPU {}{}: {}", on_host(scene, d.node), d.index,
+                                d.name.empty() ? "" : fmt::format(" ({})", d.name), base::join(wrong, "; ")));
     }
   }
   if (shown > kMostGpuLines) {

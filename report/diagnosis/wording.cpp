@@ -18,6 +18,7 @@ using model::Waiting;
 namespace {
 
 constexpr size_t kMostPids = 4;
+constexpr size_t kMostHosts = 4;
 constexpr size_t kMostGroups = 2;
 
 }  // namespace
@@ -47,16 +48,20 @@ std::string who(const RankSet& ranks, std::string_view host, const std::vector<b
 
 std::string who(const Views& views) {
   std::vector<base::Pid> pids;
-  std::string hosts;
-  size_t n_hosts = 0;
+  std::vector<std::string> hosts;
   for (const RankView* v : views) {
     pids.push_back(v->pid);
-    if (n_hosts == 0 || hosts != v->host) {
-      ++n_hosts;
-      hosts = v->host;
+    if (std::find(hosts.begin(), hosts.end(), v->host) == hosts.end()) {
+      hosts.push_back(v->host);
     }
   }
-  return who(ranks_of(views), n_hosts == 1 ? hosts : std::string(), pids);
+  if (hosts.size() < 2) {
+    return who(ranks_of(views), hosts.empty() ? std::string() : hosts.front(), pids);
+  }
+  const std::string where = hosts.size() > kMostHosts
+                                ? fmt::format("on {} hosts", hosts.size())
+                                : fmt::format("hosts {}", base::sanitize(base::join(hosts, ", ")));
+  return fmt::format("{} ({})", rank_words(ranks_of(views)), where);
 }
 
 std::string short_place(const CodeLocation& where) {

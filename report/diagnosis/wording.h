@@ -6,6 +6,7 @@
 #include "report/diagnosis/rank_view.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,9 @@ std::string rank_words(const model::RankSet& ranks);
 // "rank 2 (host a, pid 4711)", "ranks 1-2 (host a, pids 7, 8)"
 std::string who(const Views& views);
 std::string who(const model::RankSet& ranks, std::string_view host, const std::vector<base::Pid>& pids);
+
+// Names a set of ranks, with their host where that says more: "rank 5 (host b)".
+using RankNamer = std::function<std::string(const model::RankSet&)>;
 
 // "load_batch (train.py:31: time.sleep)"; "an unknown place" if nothing is known.
 std::string place(const model::CodeLocation& where);

@@ -88,8 +88,11 @@ const CollectiveCall* call_of_host(const CollectiveFacts& facts, base::Rank rank
   const CollectiveCall* found = nullptr;
   bool found_torch = false;
   for (const model::RankCollectives& r : facts.ranks) {
+    if (r.rank != rank) {
+      continue;
+    }
     for (const Communicator& c : r.communicators) {
-      if (r.rank != rank || (found_torch && c.source != CallSource::torch)) {
+      if (found_torch && c.source != CallSource::torch) {
         continue;
       }
       for (const auto* calls : {&c.calls, &c.point_to_point}) {
@@ -135,9 +138,12 @@ bool all_messages_ended(const model::RankCollectives& calls) {
 
 bool has_open_call(const CollectiveFacts& facts, base::Rank rank) {
   for (const model::RankCollectives& r : facts.ranks) {
+    if (r.rank != rank) {
+      continue;
+    }
     for (const Communicator& c : r.communicators) {
-      if (r.rank == rank && (open_call({.rank = rank, .comm = &c}) > 0 ||
-                             std::any_of(c.point_to_point.begin(), c.point_to_point.end(), stands_in))) {
+      if (open_call({.rank = rank, .comm = &c}) > 0 ||
+          std::any_of(c.point_to_point.begin(), c.point_to_point.end(), stands_in)) {
         return true;
       }
     }

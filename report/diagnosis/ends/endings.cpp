@@ -40,7 +40,7 @@ bool is_synchronous(int signal) {
 
 // Whether the notice tells of this process's end, and not of a signal that it handled and survived.
 bool announces(const CrashNotice& n, const ProcessRecord& p) {
-  if (n.pid != p.pid || n.at_s + 1e-3 < p.seen_s - 60) {
+  if (n.pid != p.pid || n.node != p.node || n.at_s + 1e-3 < p.seen_s - 60) {
     return false;
   }
   if (!p.death.happened) {
@@ -58,15 +58,19 @@ bool announces(const CrashNotice& n, const ProcessRecord& p) {
   return status.signal() == n.signal || status.exit_code() == 128 + n.signal;
 }
 
-const ProcessRecord* find_process(const RunManifest& run, base::Pid pid) {
+const ProcessRecord* find_process(const RunManifest& run, size_t node, base::Pid pid) {
   const auto it = std::find_if(run.processes.rbegin(), run.processes.rend(),
-                               [&](const ProcessRecord& p) { return p.pid == pid; });
+                               [&](const ProcessRecord& p) { return p.pid == pid && p.node == node; });
   return it == run.processes.rend() ? nullptr : &*it;
 }
 
-std::string sender_text(const RunManifest& run, base::Pid sender) {
-  const ProcessRecord* p = find_process(run, sender);
-  if (sender == run.supervisor_pid) {
+base::Pid supervisor_of(const RunManifest& run, size_t node) {
+  return node < run.nodes.size() ? run.nodes[node].supervisor_pid : run.supervisor_pid;
+}
+
+std::string sender_text(const RunManifest& run, size_t node, base::Pid sender) {
+  const ProcessRecord* p = find_process(run, node, sender);
+  if (sender == supervisor_of(run, node)) {
     return "sent by xpurun";
   }
   return p != nullptr && !p->comm.empty() ? fmt::format("sent by pid {} ({})", sender, p->comm)
@@ -81,9 +85,10 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const RunMan
     e.known = true;
     e.signal = notice->signal;
     if (notice->sender > 0 && notice->sender != p.pid) {
-      e.cause = sender_text(run, notice->sender);
-      const ProcessRecord* sender = find_process(run, notice->sender);
-      e.follower = notice->sender == run.supervisor_pid || (sender != nullptr && is_launcher(*sender, run));
+      e.cause = sender_text(run, p.node, notice->sender);
+      const ProcessRecord* sender = find_process(run, p.node, notice->sender);
+      e.follower =
+          notice->sender == supervisor_of(run, p.node) || (sender != nullptr && is_launcher(*sender, run));
     }
   } else if (status.signaled()) {
     e.known = true;
@@ -108,12 +113,13 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const RunMan
     // waiting.
     e.follower = false;
     e.cause.clear();
+    e.in_wait = waited_for_peers(*e.exception);
   }
   return e;
 }
 
 // Ranks that ended without a word: the connections that broke with them made others raise an exception.
-void put_silent_deaths_first(std::vector<Ending>& endings) {
+void put_silent_deaths_first(const RunManifest& run, std::vector<Ending>& endings) {
   for (Ending& e : endings) {
     const bool silent = e.process->role == model::ProcessRole::rank && e.dead && e.notice == nullptr &&
                         e.exception == nullptr && !e.follower;
@@ -122,8 +128,10 @@ void put_silent_deaths_first(std::vector<Ending>& endings) {
     }
     const double seen_s = e.at_s;
     for (const Ending& x : endings) {
-      if (x.raised() && x.exception->at_s >= seen_s - kBlurSeconds && x.at_s <= e.at_s) {
+      const double blur_s = kBlurSeconds + order_uncertainty_s(run, x, e);
+      if (x.raised() && x.exception->at_s >= seen_s - blur_s && x.at_s <= e.at_s) {
         e.at_s = x.at_s - kBeforeSeconds;
+        e.silent = true;
       }
     }
   }
@@ -153,7 +161,16 @@ std::string how_it_ended(const Ending& e, size_t processes) {
 }
 
 bool is_launcher(const ProcessRecord& p, const RunManifest& run) {
-  return p.role == model::ProcessRole::agent || (p.pid == run.main_pid && p.role != model::ProcessRole::rank);
+  const base::Pid main_pid = p.node < run.nodes.size() ? run.nodes[p.node].main_pid : run.main_pid;
+  return p.role == model::ProcessRole::agent || (p.pid == main_pid && p.role != model::ProcessRole::rank);
+}
+
+double order_uncertainty_s(const RunManifest& run, const Ending& a, const Ending& b) {
+  const size_t i = a.process->node;
+  const size_t k = b.process->node;
+  return i == k || std::max(i, k) >= run.nodes.size()
+             ? 0
+             : run.nodes[i].uncertainty_s + run.nodes[k].uncertainty_s;
 }
 
 std::vector<Ending> endings_of(const RunManifest& run) {
@@ -169,7 +186,7 @@ std::vector<Ending> endings_of(const RunManifest& run) {
       out.push_back(ending_of(p, notice, run));
     }
   }
-  put_silent_deaths_first(out);
+  put_silent_deaths_first(run, out);
   std::stable_sort(out.begin(), out.end(), [](const Ending& a, const Ending& b) {
     if (a.at_s != b.at_s) {
       return a.at_s < b.at_s;

@@ -21,11 +21,16 @@ struct Ending {
   // What its Python said last: the exception that ended the main thread, else the call that gave the exit
   // code.
   const model::PythonException* exception = nullptr;
-  std::string cause;  // what explains it, or who sent the signal; may be empty
+  std::string cause;     // what explains it, or who sent the signal; may be empty
+  bool in_wait = false;  // the exception came out of a call that waits for other ranks
+  bool silent = false;   // a death without a word that was put before the exceptions that it may have caused
 
   bool raised() const { return exception != nullptr && exception->kind == model::ExceptionKind::raised; }
   bool failed() const { return !known || signal != 0 || exit_code != 0; }
 };
+
+// How far the clocks of the nodes of two endings agree, in seconds; 0 on one node.
+double order_uncertainty_s(const model::RunManifest& run, const Ending& a, const Ending& b);
 
 // Endings of every recorded process, earliest first. Followers are marked.
 std::vector<Ending> endings_of(const model::RunManifest& run);

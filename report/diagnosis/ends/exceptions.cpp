@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "report/diagnosis/waits/code_place.h"
+#include "report/diagnosis/waits/wait_patterns.h"
 
 #include <fmt/format.h>
 
@@ -37,7 +38,8 @@ bool is_consequence(const PythonException& x) {
 
 // The same number may have been given to another process before or after.
 bool is_of(const PythonException& x, const model::ProcessRecord& p) {
-  return x.pid == p.pid && x.at_s + 60 >= p.seen_s && (!p.death.happened || x.at_s <= p.death.at_s + 5);
+  return x.pid == p.pid && x.node == p.node && x.at_s + 60 >= p.seen_s &&
+         (!p.death.happened || x.at_s <= p.death.at_s + 5);
 }
 
 bool gave_the_status(const PythonException& x, const model::ProcessRecord& p) {
@@ -45,13 +47,18 @@ bool gave_the_status(const PythonException& x, const model::ProcessRecord& p) {
   return !is_exception(x.kind) && p.death.happened && status.exited() && status.exit_code() == x.code;
 }
 
-model::CodeLocation place_in(const ExceptionLink& link) {
+// Innermost first.
+std::vector<model::Frame> frames_of(const ExceptionLink& link) {
   std::vector<model::Frame> frames;
   for (auto it = link.frames.rbegin(); it != link.frames.rend(); ++it) {
     frames.push_back(
         {.kind = model::FrameKind::python, .func = it->function, .file = it->file, .line = it->line});
   }
-  return place_of(frames);
+  return frames;
+}
+
+model::CodeLocation place_in(const ExceptionLink& link) {
+  return place_of(frames_of(link));
 }
 
 // " at data.py:21 (in collate)" or nothing
@@ -164,6 +171,14 @@ void add_traceback(const PythonException& exception, std::vector<std::string>& o
       break;
     }
   }
+}
+
+bool waited_for_peers(const PythonException& exception) {
+  if (exception.chain.empty()) {
+    return false;
+  }
+  const auto wait = find_wait(frames_of(exception.chain.front()), {.idle = true});
+  return wait && waits_for_peers(wait->kind);
 }
 
 bool is_alike(const PythonException* a, const PythonException* b) {

@@ -24,6 +24,9 @@ std::string advice_on(const model::PythonException& exception);
 // The end of the traceback, and what it was raised from or during, as lines of evidence.
 void add_traceback(const model::PythonException& exception, std::vector<std::string>& out);
 
+// The exception came out of a call that waits for other ranks: their failure may be its reason.
+bool waited_for_peers(const model::PythonException& exception);
+
 // Both are null, or both are of the same type with the same message.
 bool is_alike(const model::PythonException* a, const model::PythonException* b);
 

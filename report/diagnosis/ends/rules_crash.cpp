@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rule.h"
+#include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
 
@@ -42,7 +43,8 @@ const ThreadStack* crashed_thread(const Scene& scene, const Ending& e) {
     return nullptr;
   }
   for (const model::ProcessStacks& s : scene.facts.stacks) {
-    if (s.pid != e.process->pid) {
+    const bool elsewhere = !s.host.empty() && s.host != host_of(scene.facts.run, e.process->node);
+    if (s.pid != e.process->pid || (elsewhere && !scene.facts.run.nodes.empty())) {
       continue;
     }
     const auto it = std::find_if(s.threads.begin(), s.threads.end(), [&](const ThreadStack& t) {
@@ -103,7 +105,7 @@ Verdict begin(const Scene& scene, const Ending& e, std::string_view id) {
   if (e.process->role == model::ProcessRole::rank) {
     v.ranks.insert(e.process->rank);
   }
-  v.host = run.host;
+  v.host = host_of(run, e.process->node);
   v.pid = e.process->pid;
   v.signal = e.signal;
   v.exit_code = e.signal != 0 ? -1 : e.exit_code;
@@ -119,7 +121,7 @@ Verdict begin(const Scene& scene, const Ending& e, std::string_view id) {
 }
 
 std::string subject(const Scene& scene, const Ending& e) {
-  const std::string& host = scene.facts.run.host;
+  const std::string& host = host_of(scene.facts.run, e.process->node);
   if (e.process->role == model::ProcessRole::rank) {
     return who({e.process->rank}, host, {e.process->pid});
   }
@@ -259,8 +261,9 @@ std::optional<Verdict> left_early(const Scene& scene) {
   const bool at_once = failure->at_s - first->at_s <= 1;
   v.confidence = at_once ? Confidence::medium : Confidence::low;
   std::string headline =
-      fmt::format("{} left early (exit status 0) after {}; rank {} {} {} later", who(left, v.host, pids),
-                  seconds_words(first->at_s), failure->process->rank, how_it_ended(*failure),
+      fmt::format("{} left early (exit status 0) after {}; {} {} {} later",
+                  scene.facts.run.nodes.size() > 1 ? scene.names(left) : who(left, v.host, pids),
+                  seconds_words(first->at_s), scene.names({failure->process->rank}), how_it_ended(*failure),
                   base::human_duration(failure->at_s - first->at_s));
   RankSet others = ended_after(scene, *failure);
   if (!others.empty()) {
@@ -303,6 +306,7 @@ std::optional<Verdict> rank_failed(const Scene& scene) {
     v.evidence.push_back(fmt::format("{} {} within {:.0f} ms: probably the same error in each",
                                      rank_words(together), how_it_ended(*root), kSameMomentSeconds * 1000));
   }
+  tell_tie(scene, *root, v);
   return v;
 }
 

@@ -25,6 +25,13 @@ std::string count_of_ranks(const RunManifest& run) {
                   : fmt::format("all {} ranks", n);
 }
 
+// The node whose run ended so; this node if no other did.
+const std::string& host_with(const RunManifest& run, model::RunOutcome outcome) {
+  const auto it = std::find_if(run.nodes.begin(), run.nodes.end(),
+                               [&](const model::RunNode& n) { return n.answered && n.outcome == outcome; });
+  return it == run.nodes.end() ? run.host : it->host;
+}
+
 // Which signal ended the run, 0 if unknown.
 int ending_signal(const RunManifest& run) {
   if (run.exit_status > 128 && run.exit_status < 128 + NSIG) {
@@ -42,8 +49,9 @@ std::optional<Verdict> not_started(const Scene& scene) {
   }
   Verdict v{.id = std::string(kExitNotStarted), .kind = VerdictKind::exit, .confidence = Confidence::high};
   v.exit_code = run.exit_status;
-  v.host = run.host;
-  say(v, fmt::format("the command could not be started: {}",
+  v.host = host_with(run, run.outcome);
+  const std::string where = run.nodes.size() > 1 ? " on host " + base::sanitize(v.host) : "";
+  say(v, fmt::format("the command could not be started{}: {}", where,
                      run.command.empty() ? std::string("it is empty") : base::sanitize(run.command.front())));
   v.next.text = "check the command's name, PATH and permissions";
   return v;
@@ -67,7 +75,7 @@ std::optional<Verdict> interrupted(const Scene& scene) {
   }
   Verdict v{
       .id = std::string(kInterrupted), .kind = VerdictKind::interrupted, .confidence = Confidence::high};
-  v.host = run.host;
+  v.host = host_with(run, run.outcome);
   v.signal = signal;
   v.seconds = run.elapsed_s;
   say(v, fmt::format("{} after {}", by, after));

@@ -1,0 +1,124 @@
+#include "report/diagnosis/several_nodes.h"
+
+#include "common/base/strings.h"
+#include "report/diagnosis/ends/exceptions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace xpurun::report {
+
+using model::Confidence;
+using model::RankSet;
+using model::RunNode;
+using model::Verdict;
+
+namespace {
+
+constexpr size_t kMostGaps = 4;  // lines of evidence
+
+bool are_alike(const Ending& a, const Ending& b) {
+  return a.signal == b.signal && a.exit_code == b.exit_code && is_alike(a.exception, b.exception);
+}
+
+}  // namespace
+
+std::vector<const Ending*> rivals_of(const Scene& scene, const Ending& root) {
+  std::vector<const Ending*> out;
+  const model::RunManifest& run = scene.facts.run;
+  if (run.nodes.size() < 2) {
+    return out;
+  }
+  const auto current = current_ranks(run);
+  for (const Ending& e : scene.endings) {
+    const bool counts = e.process->node != root.process->node && !e.follower && e.failed() && !e.silent &&
+                        std::find(current.begin(), current.end(), e.process) != current.end();
+    // Whoever fails in a call that waits for other ranks may fail because of them.
+    if (counts && (!e.in_wait || root.in_wait) && !are_alike(e, root) &&
+        std::abs(e.at_s - root.at_s) <= order_uncertainty_s(run, e, root)) {
+      out.push_back(&e);
+    }
+  }
+  return root.silent ? std::vector<const Ending*>() : out;
+}
+
+void tell_tie(const Scene& scene, const Ending& root, Verdict& verdict) {
+  const std::vector<const Ending*> rivals = rivals_of(scene, root);
+  if (rivals.empty()) {
+    return;
+  }
+  const model::RunManifest& run = scene.facts.run;
+  const Ending& first = *rivals.front();
+  RankSet ranks;
+  for (const Ending* e : rivals) {
+    ranks.insert(e->process->rank);
+  }
+  verdict.ranks.insert(ranks);
+  verdict.confidence = Confidence::low;
+  const bool compared =
+      run.nodes[first.process->node].clock_known && run.nodes[root.process->node].clock_known;
+  const std::string clocks =
+      compared ? fmt::format("agree only to {}", base::human_duration(order_uncertainty_s(run, first, root)))
+               : std::string("were not compared");
+  const std::string others =
+      rivals.size() > 1 ? fmt::format(", like {} more", rivals.size() - 1) : std::string();
+  say(verdict,
+      fmt::format("{}; {} {}{} at about the same time, and the clocks of the hosts {}: which failed "
+                  "first is not known",
+                  verdict.headline, scene.names({first.process->rank}), how_it_ended(first), others, clocks));
+}
+
+void add_gaps(const Scene& scene, std::vector<std::string>& out) {
+  const auto gaps = scene.gaps();
+  for (size_t i = 0; i < std::min(gaps.size(), kMostGaps); ++i) {
+    const RunNode& node = *gaps[i];
+    out.push_back(node.ranks.empty()
+                      ? base::sanitize(node.gap)
+                      : fmt::format("{}: {}", base::sanitize(node.gap), rank_words(node.ranks)));
+  }
+  if (gaps.size() > kMostGaps) {
+    RankSet ranks;
+    for (size_t i = kMostGaps; i < gaps.size(); ++i) {
+      ranks.insert(gaps[i]->ranks);
+    }
+    out.push_back(fmt::format("and the data of {} more nodes is missing: {}", gaps.size() - kMostGaps,
+                              ranks.empty() ? std::string("ranks unknown") : rank_words(ranks)));
+  }
+}
+
+void doubt_gaps(const Scene& scene, Verdict& verdict) {
+  const bool accuses_them = !verdict.ranks.empty() && scene.unheard().contains(verdict.ranks);
+  if (scene.gaps().empty() || accuses_them) {
+    return;
+  }
+  if (verdict.confidence == Confidence::high) {
+    verdict.confidence = Confidence::medium;
+  } else if (verdict.confidence == Confidence::medium) {
+    verdict.confidence = Confidence::low;
+  }
+}
+
+void name_hosts(const Scene& scene, Verdict& verdict) {
+  if (scene.facts.run.nodes.size() < 2) {
+    return;
+  }
+  std::map<std::string, RankSet> hosts;
+  for (const RankView& v : scene.ranks) {
+    if (verdict.ranks.contains(v.rank) && !v.host.empty()) {
+      hosts[v.host].insert(v.rank);
+    }
+  }
+  for (auto& [host, ranks] : hosts) {
+    verdict.hosts.push_back({.host = host, .ranks = std::move(ranks)});
+  }
+  std::stable_sort(verdict.hosts.begin(), verdict.hosts.end(),
+                   [](const auto& a, const auto& b) { return a.ranks.lowest() < b.ranks.lowest(); });
+  model::NextStep& next = verdict.next;
+  if (!next.command.empty() && !verdict.host.empty() && verdict.host != scene.facts.run.host) {
+    next.text += fmt::format("{}on host {}", next.text.empty() ? "" : ", ", base::sanitize(verdict.host));
+  }
+}
+
+}  // namespace xpurun::report
