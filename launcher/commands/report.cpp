@@ -1,6 +1,7 @@
-// xpurun report DIR | --from FILE: rebuilds verdict and report of a run directory, or makes them from a
-// directory of Flight Recorder dumps. The supervisor runs this command with --quiet --json, which prints the
-// verdict before anything is written, so that the supervisor itself parses no large or hostile files.
+// xpurun report DIR... | --from FILE: rebuilds verdict and report of a run directory, or makes them from the
+// run directories of several nodes, or from a directory of Flight Recorder dumps. The supervisor runs this
+// command with --quiet --json, which prints the verdict before anything is written, so that the supervisor
+// itself parses no large or hostile files.
 #include "common/base/os/io.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
@@ -18,6 +19,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <unistd.h>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -105,6 +107,36 @@ int flight_report(const Invocation& call, const std::string& dumps, const Settin
   return quiet ? 0 : show(call, dir, *built);
 }
 
+report::BuildOptions options_of(const Invocation& call) {
+  report::BuildOptions options{.source_lines = call.words.settings.has("source")};
+  if (call.words.settings.has("quiet") && call.words.settings.has("json")) {
+    options.on_verdict = print_verdict;
+  }
+  return options;
+}
+
+int run_report(const Invocation& call, const model::RunDir& dir) {
+  const auto built = report::build_report(dir, options_of(call));
+  if (!built) {
+    return complain(built.error(), kExitFailure);
+  }
+  return call.words.settings.has("quiet") ? 0 : show(call, dir, *built);
+}
+
+// Run directories of the nodes of one job.
+int job_report(const Invocation& call, const std::vector<model::RunDir>& dirs, const Setting* out) {
+  const model::RunDir to(out != nullptr ? out->value : dirs.front().file("xpurun-report"));
+  const auto built = report::build_report(dirs, to, options_of(call));
+  if (!built) {
+    base::Error error = built.error();
+    if (error.hint.empty() && error.sys_errno != 0) {
+      error.hint = "name a directory for the report with --out DIR";
+    }
+    return complain(error, kExitFailure);
+  }
+  return call.words.settings.has("quiet") ? 0 : show(call, to, *built);
+}
+
 }  // namespace
 
 int report_command(const Invocation& call) {
@@ -117,28 +149,24 @@ int report_command(const Invocation& call) {
   if (operands.size() == 1 && report::is_flight_directory(operands.front())) {
     return flight_report(call, operands.front(), out);
   }
-  if (out != nullptr) {
+  if (operands.empty()) {
+    return complain_usage(call, "report needs a run directory, or latest");
+  }
+  if (operands.size() == 1 && out != nullptr) {
     return complain_usage(
-        call, "--out is for a directory of Flight Recorder dumps; a run directory holds its report");
+        call,
+        "--out is for a directory of Flight Recorder dumps and for several run directories; a run "
+        "directory holds its report");
   }
-  if (operands.size() != 1) {
-    return complain_usage(call, operands.empty() ? "report needs a run directory, or latest"
-                                                 : "report takes one run directory");
+  std::vector<model::RunDir> dirs;
+  for (const std::string& operand : operands) {
+    auto dir = model::RunDir::find(operand);
+    if (!dir) {
+      return complain(dir.error(), kExitFailure);
+    }
+    dirs.push_back(std::move(*dir));
   }
-  const auto dir = model::RunDir::find(operands.front());
-  if (!dir) {
-    return complain(dir.error(), kExitFailure);
-  }
-  const bool quiet = call.words.settings.has("quiet");
-  report::BuildOptions options{.source_lines = call.words.settings.has("source")};
-  if (quiet && call.words.settings.has("json")) {
-    options.on_verdict = print_verdict;
-  }
-  const auto built = report::build_report(*dir, options);
-  if (!built) {
-    return complain(built.error(), kExitFailure);
-  }
-  return quiet ? 0 : show(call, *dir, *built);
+  return dirs.size() == 1 ? run_report(call, dirs.front()) : job_report(call, dirs, out);
 }
 
 }  // namespace xpurun::launcher

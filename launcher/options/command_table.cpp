@@ -32,17 +32,23 @@ std::vector<CommandSpec> make_table() {
       {.name = "report",
        .group = "Looking",
        .summary = "rebuild the verdict and the HTML report of a run directory",
-       .synopsis = {"xpurun report [OPTION]... DIR", "xpurun report --from FILE [--json]"},
+       .synopsis = {"xpurun report [OPTION]... DIR", "xpurun report [OPTION]... DIR1 DIR2...",
+                    "xpurun report --from FILE [--json]"},
        .description =
            "Reads the run directory DIR (or latest), prints the verdict, and writes verdict.json, "
            "report.json, report.html and stacks/ into it. Works on any machine, also for runs that "
            "were killed or are still live. DIR may also hold nothing but dumps of PyTorch's Flight "
-           "Recorder, one file a rank: the verdict then rests on these alone.",
+           "Recorder, one file a rank: the verdict then rests on these alone. Of several run directories, "
+           "those "
+           "of the nodes of one job, one report is made in DIR1/xpurun-report, or in the directory that "
+           "--out "
+           "names.",
        .options = report_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun report latest", "the last run below ./xpurun-runs"},
                     {"xpurun report --json latest", "the verdict for a program"},
                     {"xpurun report /mnt/shared/job-17", "a run directory from elsewhere"},
+                    {"xpurun report --out job17 node*", "one verdict on the nodes of a job"},
                     {"xpurun report /shared/nccl_traces", "Flight Recorder dumps of all ranks"},
                     {"xpurun report --from report.html", "print a mailed report on the terminal"}},
        .manual = "xpurun-report(1)"},

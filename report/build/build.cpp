@@ -9,13 +9,15 @@
 #include "report/build/stack_set.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/flamegraph/svg.h"
+#include "report/nodes/job_dump.h"
+#include "report/nodes/job_runs.h"
+#include "report/nodes/merged_run.h"
 #include "report/render/html.h"
 #include "report/render/json.h"
 #include "report/render/text.h"
 #include "report/run/collect.h"
 #include "report/run/findings.h"
 #include "report/run/next_command.h"
-#include "report/run/picked_dump.h"
 #include "report/run/run_report.h"
 #include "report/run/source_lines.h"
 #include "report/tree/folded.h"
@@ -31,6 +33,7 @@ namespace xpurun::report {
 namespace {
 
 constexpr size_t kMostOthers = 3;
+constexpr size_t kMostNotes = 100;  // of one kind
 
 // Writes files and remembers their names.
 class Writer {
@@ -73,26 +76,34 @@ base::Status write_stacks(Writer& writer, const std::string& out_dir, const Coll
                                   stacks.classes.classes()));
 }
 
-std::vector<DumpSummary> summarise_dumps(const model::RunDir& dir, const std::string& picked,
+ProcessLine line_of(const model::DumpManifest& dump, const model::DumpedProcess& p) {
+  return {.rank = p.rank,
+          .pid = p.pid,
+          .host = p.host.empty() ? dump.host : p.host,
+          .role = p.role,
+          .status = p.status,
+          .reason = p.reason,
+          .pause_ns = p.pause_ns};
+}
+
+std::vector<DumpSummary> summarise_dumps(const model::RunDir& dir, const JobDump& dump,
+                                         const std::optional<model::DumpManifest>& merged,
                                          const Collected& collected) {
   std::vector<DumpSummary> out;
+  if (!dump.shown.empty()) {
+    out.push_back({.dir = dump.shown, .manifest = merged, .processes = collected.processes});
+  }
   for (const std::string& path : dir.dumps()) {
     DumpSummary d{.dir = fmt::format("dumps/{}", base::base_name(path))};
+    if (d.dir == dump.shown) {
+      std::rotate(out.begin(), out.begin() + 1, out.end());  // in the order of their numbers
+      continue;
+    }
     if (auto manifest = model::load_dump_manifest(path + "/dump.json")) {
       d.manifest = std::move(*manifest);
-    }
-    if (d.dir == picked) {
-      d.processes = collected.processes;
-    } else if (d.manifest) {
       // Of other dumps the manifest's summary is enough; their stacks are not read.
       for (const model::DumpedProcess& p : d.manifest->processes) {
-        d.processes.push_back({.rank = p.rank,
-                               .pid = p.pid,
-                               .host = d.manifest->host,
-                               .role = p.role,
-                               .status = p.status,
-                               .reason = p.reason,
-                               .pause_ns = p.pause_ns});
+        d.processes.push_back(line_of(*d.manifest, p));
       }
     }
     out.push_back(std::move(d));
@@ -113,44 +124,37 @@ std::vector<OtherDump> other_dumps(const model::RunDir& dir, const std::string& 
   return out;
 }
 
-// A directory without the file is one of a job that made no calls, or of an older version.
-model::CollectiveFacts calls_in(const std::string& directory, std::vector<std::string>& notes) {
-  const std::string path = fmt::format("{}/{}", directory, model::kCollectivesFile);
-  if (!base::file_exists(path)) {
-    return {};
+// The node whose rank is the first culprit; this node if there is no culprit.
+size_t node_of_culprit(const model::RunManifest& run, const model::Verdict& verdict) {
+  for (size_t n = 0; n < run.nodes.size(); ++n) {
+    if (!verdict.ranks.empty() && run.nodes[n].ranks.contains(verdict.ranks.lowest())) {
+      return n;
+    }
   }
-  auto facts = model::load_collective_facts(path);
-  if (!facts) {
-    notes.push_back(base::to_line(facts.error()));
-    return {};
-  }
-  return std::move(*facts);
+  return 0;
 }
 
-model::CollectiveFacts recorded_calls(const model::RunDir& dir, const std::string& dump,
-                                      const std::optional<model::DumpManifest>& manifest,
-                                      std::vector<std::string>& notes) {
-  model::CollectiveFacts calls = calls_in(dir.file(dump), notes);
-  if (manifest && (manifest->why == model::DumpReason::crash || manifest->why == model::DumpReason::death)) {
-    add_later_calls(calls, calls_in(dir.path(), notes));
-  }
-  return calls;
-}
-
-// The log of the first culprit, relative to the run directory; empty without --logs.
-std::string culprit_log(const model::RunDir& dir, const model::Verdict& verdict) {
-  if (verdict.ranks.empty()) {
+// The log of the first culprit; empty without --logs.
+std::string culprit_log(const NodeRun& node, const model::Verdict& verdict) {
+  if (verdict.ranks.empty() || node.path.empty()) {
     return "";
   }
-  const std::string folder = fmt::format("ranks/{}", verdict.ranks.ranks().front());
+  const std::string folder = fmt::format("{}/ranks/{}", node.path, verdict.ranks.lowest());
   for (const char* name : {"stderr.log", "stdout.log"}) {
     std::error_code ec;
     std::string log = fmt::format("{}/{}", folder, name);
-    if (const auto size = std::filesystem::file_size(dir.file(log), ec); !ec && size > 0) {
+    if (const auto size = std::filesystem::file_size(log, ec); !ec && size > 0) {
       return log;
     }
   }
   return "";
+}
+
+// The directory with the stacks of the first culprit.
+std::string culprit_dump(const JobDump& dump, size_t node) {
+  const auto part = std::find_if(dump.parts.begin(), dump.parts.end(),
+                                 [node](const DumpPart& p) { return p.node == node; });
+  return part == dump.parts.end() ? std::string() : part->path;
 }
 
 // The supervisor masks what it writes. A run.json of an older xpurun, or of another program, is masked here.
@@ -165,77 +169,129 @@ void mask_secrets(model::RunManifest& run) {
   }
 }
 
-}  // namespace
+// Damaged or hostile data of many nodes must not make a report of nothing but notes.
+void add_some(const std::vector<std::string>& more, std::vector<std::string>& notes) {
+  const size_t shown = std::min(more.size(), kMostNotes);
+  notes.insert(notes.end(), more.begin(), more.begin() + static_cast<std::ptrdiff_t>(shown));
+  if (more.size() > shown) {
+    notes.push_back(fmt::format("and {} more like these", more.size() - shown));
+  }
+}
 
-base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOptions& options) {
+std::vector<DumpSource> sources_of(const JobDump& dump, const RankOwners& owners) {
+  std::vector<DumpSource> out;
+  for (const DumpPart& part : dump.parts) {
+    out.push_back({.dir = part.path, .counts = [&owners, node = part.node](base::Rank rank) {
+                     return owners.owns(node, rank);
+                   }});
+  }
+  return out;
+}
+
+// What is read of the job, and the verdict on it.
+struct Judged {
+  JobRuns job;
+  JobDump dump;
+  Collected collected;
+  Facts facts;
+  std::optional<model::DumpManifest> manifest;  // of the shown dump, even if it is no evidence
+};
+
+Judged judge(JobRuns runs, BuildResult& result) {
+  Judged out{.job = std::move(runs)};
+  const JobRuns& job = out.job;
+  result.notes = job.notes;
+  const RankOwners owners(job, shifts_of(job));
+  add_some(owners.notes(), result.notes);
+  out.facts.run = merge_runs(job, owners);
+  mask_secrets(out.facts.run);
+  out.dump = pick_job_dump(job, out.facts.run);
+  MergedDump merged = merge_dumps(job, out.facts.run, owners, out.dump);
+  out.collected = collect_from(sources_of(out.dump, owners), Keep::telling_threads, std::move(merged.absent));
+  out.manifest = std::move(merged.manifest);
+  if (out.dump.evidence) {
+    out.facts.dump = out.manifest;
+    out.facts.stacks = std::move(out.collected.stacks);
+    out.facts.dump_dir = out.dump.shown;
+    read_dump_evidence(job, out.dump, owners, out.facts, result.notes);
+  }
+  result.verdict = diagnose(out.facts);
+  add_some(out.collected.notes, result.notes);
+  return out;
+}
+
+base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const BuildOptions& options) {
   BuildResult result;
-  XPURUN_TRY_ASSIGN(LoadedRun loaded, load_run(dir));
-  model::RunManifest run = std::move(loaded.run);
-  result.notes = std::move(loaded.notes);
-  mask_secrets(run);
-  const auto [picked, evidence] = pick_dump(dir, run);
-  Collected collected = collect(picked.empty() ? std::vector<std::string>() : std::vector{dir.file(picked)});
-  std::vector<DumpSummary> dumps = summarise_dumps(dir, picked, collected);
-  std::optional<model::DumpManifest> manifest;
-  for (const DumpSummary& d : dumps) {
-    if (d.dir == picked) {
-      manifest = d.manifest;
-    }
-  }
-
-  Facts facts{.run = run};
-  if (evidence) {
-    facts.dump = manifest;
-    facts.stacks = std::move(collected.stacks);
-    facts.dump_dir = picked;
-    facts.collectives = recorded_calls(dir, picked, manifest, result.notes);
-    read_dump_evidence(dir.file(picked), facts, result.notes);
-  }
-  result.verdict = diagnose(facts);
+  Judged judged = judge(std::move(runs), result);
+  const std::string& picked = judged.dump.shown;
   if (options.on_verdict) {
     options.on_verdict(result.verdict);
   }
-  result.notes.insert(result.notes.end(), collected.notes.begin(), collected.notes.end());
+  const model::RunDir here(judged.job.nodes.front().path);
+  Collected& collected = judged.collected;
+  model::RunManifest& run = judged.facts.run;
 
   Writer writer;
-  XPURUN_TRY(writer.write(dir.verdict_json(), verdict_json(result.verdict)));
+  XPURUN_TRY(writer.write(out.verdict_json(), verdict_json(result.verdict)));
   const std::string about =
       picked.empty() ? fmt::format("{}, no dump was taken", run.id) : fmt::format("{}, {}", run.id, picked);
   if (options.write_stacks && !picked.empty()) {
-    XPURUN_TRY(base::make_own_dir(dir.stacks_dir()));
-    XPURUN_TRY(write_stacks(writer, dir.stacks_dir(), collected, result.verdict.ranks,
+    XPURUN_TRY(base::make_own_dir(out.stacks_dir()));
+    XPURUN_TRY(write_stacks(writer, out.stacks_dir(), collected, result.verdict.ranks,
                             {.title = ranks_title(collected), .subtitle = about}, options));
   }
-  std::vector<RankRow> rows = rank_rows(run, result.verdict, manifest, collected);
-  std::string log = culprit_log(dir, result.verdict);
-  std::string typed = typed_path(dir.path(), run.cwd);
-  RunReport report{.dir = std::move(typed),
-                   .culprit_log = std::move(log),
-                   .run = std::move(run),
+  std::vector<DumpSummary> dumps = summarise_dumps(here, judged.dump, judged.manifest, collected);
+  std::vector<RankRow> rows = rank_rows(run, result.verdict, judged.manifest, collected);
+  const size_t culprit = node_of_culprit(run, result.verdict);
+  const auto typed = [&run](const std::string& path) {
+    return path.empty() ? path : typed_path(path, run.cwd);
+  };
+  RunReport report{.dir = typed(here.path()),
+                   .culprit_log = typed(culprit_log(judged.job.nodes[culprit], result.verdict)),
+                   .culprit_dump = typed(culprit_dump(judged.dump, culprit)),
                    .verdict = result.verdict,
                    .dump = picked,
                    .classes = collected.classes.classes(),
+                   .nodes = node_rows(run, rows),
                    .ranks = std::move(rows),
                    .calls = call_rows(result.verdict),
                    .calls_about = about_calls(result.verdict.collective),
                    .forest = std::move(collected.forest),
-                   .others = other_dumps(dir, picked),
+                   .others = judged.job.several() ? std::vector<OtherDump>() : other_dumps(here, picked),
                    .dumps = std::move(dumps),
                    .notes = result.notes};
+  for (const DumpPart& part : judged.dump.parts) {
+    report.dump_parts.push_back(typed(part.path));
+  }
+  report.run = std::move(run);
   report.findings = find_findings(report);
   base::Progress progress("writing the report", 3);
   if (options.source_lines) {
     add_source_lines(report.classes);
   }
   progress.advance();
-  XPURUN_TRY(writer.write(dir.report_json(), report_json(report, JsonLayout::indented)));
+  XPURUN_TRY(writer.write(out.report_json(), report_json(report, JsonLayout::indented)));
   progress.advance();
   if (options.write_html) {
-    XPURUN_TRY(writer.write(dir.report_html(), report_html(report)));
+    XPURUN_TRY(writer.write(out.report_html(), report_html(report)));
   }
   progress.advance();
   result.files = writer.take();
   return result;
+}
+
+}  // namespace
+
+base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOptions& options) {
+  XPURUN_TRY_ASSIGN(JobRuns job, read_job(dir));
+  return build(std::move(job), dir, options);
+}
+
+base::Result<BuildResult> build_report(const std::vector<model::RunDir>& dirs, const model::RunDir& out,
+                                       const BuildOptions& options) {
+  XPURUN_TRY_ASSIGN(JobRuns job, read_job(dirs));
+  XPURUN_TRY(base::make_own_dir(out.path()));
+  return build(std::move(job), out, options);
 }
 
 base::Result<BuildResult> build_stacks(const std::string& dir, const std::string& out_dir,

@@ -8,12 +8,19 @@
 #include "report/build/build_options.h"
 
 #include <string>
+#include <vector>
 
 namespace xpurun::report {
 
-// Reads run.json and dumps/, diagnoses the run, and writes verdict.json, report.json, stacks/ and
-// report.html. Fails only without run.json or if nothing can be written.
+// Reads run.json and dumps/, with those of other nodes below nodes/ if there is a nodes.json, diagnoses the
+// run, and writes verdict.json, report.json, stacks/ and report.html. Fails only without run.json or if
+// nothing can be written.
 base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOptions& options);
+
+// The same from run directories of several nodes of one job, the first of which counts as this node; writes
+// into `out`. Fails if they are not of one job (E-NODES).
+base::Result<BuildResult> build_report(const std::vector<model::RunDir>& dirs, const model::RunDir& out,
+                                       const BuildOptions& options);
 
 // Merges every *.stacks.json below `dir` into out_dir: {merged,python,native}.{svg,folded} and stacks.txt. Of
 // several dumps of the same processes only the latest is used. Dumps of several hosts are merged.

@@ -2,6 +2,9 @@
 
 #include "common/base/os/io.h"
 #include "report/flight_recorder/dump_files.h"
+#include "report/nodes/merged_run.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
@@ -45,19 +48,53 @@ void add(model::CollectiveFacts& facts, std::vector<model::RankCollectives> more
 
 }  // namespace
 
-void read_dump_evidence(const std::string& dir, Facts& facts, std::vector<std::string>& notes) {
-  read(dir + "/gpu.json", model::load_gpu_state, facts.gpus, notes);
-  read(dir + "/kernel.json", model::load_kernel_events, facts.kernel, notes);
-  if (knows_torch(facts.collectives)) {
-    return;
+void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwners& owners, Facts& facts,
+                        std::vector<std::string>& notes) {
+  const std::vector<double> shifts = shifts_of(job);
+  std::vector<FlightFile> flight_files;
+  for (const DumpPart& part : dump.parts) {
+    model::CollectiveFacts calls;
+    read(fmt::format("{}/{}", part.path, model::kCollectivesFile), model::load_collective_facts, calls,
+         notes);
+    if (facts.dump &&
+        (facts.dump->why == model::DumpReason::crash || facts.dump->why == model::DumpReason::death)) {
+      // The calls of the next moment, which the supervisor of that node has kept beside run.json.
+      model::CollectiveFacts later;
+      read(fmt::format("{}/{}", job.nodes[part.node].path, model::kCollectivesFile),
+           model::load_collective_facts, later, notes);
+      add_later_calls(calls, std::move(later));
+    }
+    add_calls_of(std::move(calls), part, part.at_s - dump.at_s, owners, facts.collectives);
+    model::GpuState gpus;
+    read(part.path + "/gpu.json", model::load_gpu_state, gpus, notes);
+    facts.gpus.driver = facts.gpus.driver.empty() ? gpus.driver : facts.gpus.driver;
+    for (model::GpuDevice& device : gpus.devices) {
+      device.node = part.node;
+      facts.gpus.devices.push_back(std::move(device));
+    }
+    model::KernelEvents kernel;
+    read(part.path + "/kernel.json", model::load_kernel_events, kernel, notes);
+    for (model::KernelEvent& event : kernel.events) {
+      event.node = part.node;
+      event.at_s += shifts[part.node];
+      facts.kernel.events.push_back(std::move(event));
+    }
+    for (FlightFile& file : find_flight_files(part.path + "/flight_recorder")) {
+      if (owners.owns(part.node, file.rank)) {
+        flight_files.push_back(std::move(file));
+      }
+    }
   }
-  const auto files = find_flight_files(dir + "/flight_recorder");
-  if (files.empty()) {
-    return;
+  std::stable_sort(facts.kernel.events.begin(), facts.kernel.events.end(),
+                   [](const auto& a, const auto& b) { return a.at_s < b.at_s; });
+  if (!knows_torch(facts.collectives) && !flight_files.empty()) {
+    FlightFacts flight = read_flight_files(flight_files, facts.dump ? facts.dump->wall_ns : 0);
+    std::ranges::move(flight.notes, std::back_inserter(notes));
+    add(facts.collectives, std::move(flight.facts.ranks));
   }
-  FlightFacts flight = read_flight_files(files, facts.dump ? facts.dump->wall_ns : 0);
-  std::ranges::move(flight.notes, std::back_inserter(notes));
-  add(facts.collectives, std::move(flight.facts.ranks));
+  if (job.several()) {
+    complete_members(facts.collectives);
+  }
 }
 
 }  // namespace xpurun::report

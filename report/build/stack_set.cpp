@@ -4,7 +4,8 @@
 #include "common/base/strings.h"
 #include "common/model/run_dir.h"
 #include "report/import/import.h"
-#include "report/run/picked_dump.h"
+#include "report/nodes/job_dump.h"
+#include "report/nodes/merged_run.h"
 
 #include <fmt/format.h>
 
@@ -46,10 +47,11 @@ bool add_run(Sources& to, const std::string& dir) {
   if (!base::file_exists(run_dir.run_json())) {
     return false;
   }
-  if (const auto loaded = load_run(run_dir)) {
-    to.add_notes(loaded->notes);
-    if (const PickedDump picked = pick_dump(run_dir, loaded->run); !picked.shown.empty()) {
-      to.dump_dirs.push_back(run_dir.file(picked.shown));
+  if (const auto job = read_job(run_dir)) {
+    to.add_notes(job->notes);
+    const RankOwners owners(*job, shifts_of(*job));
+    for (const DumpPart& part : pick_job_dump(*job, merge_runs(*job, owners)).parts) {
+      to.dump_dirs.push_back(part.path);
     }
   }
   return true;

@@ -50,6 +50,19 @@ ordered_json class_json(const StackClass& c) {
   return j;
 }
 
+ordered_json node_json(const NodeRow& n) {
+  ordered_json j;
+  j["node"] = n.name;
+  j["host"] = n.host;
+  j["ranks"] = n.ranks.text();
+  j["culprit"] = n.culprit;
+  j["states"] = n.states;
+  j["status"] = std::string(name_of(n.status));
+  j["gap"] = n.gap;
+  j["clock"] = n.clock;
+  return j;
+}
+
 ordered_json rank_json(const RankRow& r) {
   ordered_json j;
   j["rank"] = r.rank;
@@ -182,6 +195,9 @@ std::string report_json(const RunReport& report, JsonLayout layout) {
   j["version"] = report.run.version;
   j["verdict"] = to_json(report.verdict);
   put_list(j["findings"], report.findings, finding_json);
+  if (!report.nodes.empty()) {
+    put_list(j["nodes"], report.nodes, node_json);
+  }
   put_list(j["ranks"], report.ranks, rank_json);
   put_list(j["classes"], report.classes, class_json);
   j["dump"] = report.dump;

@@ -136,6 +136,30 @@ data class_data(const StackClass& c, const RunReport& report, const PageLimits& 
   return d;
 }
 
+data node_data(const NodeRow& n) {
+  data d;
+  d.set("name", n.name);
+  d.set("host", n.host);
+  d.set("culprit", n.culprit);
+  d.set("ranks", spaced(n.ranks.text()));
+  d.set("states", n.states);
+  d.set("good", n.status == model::NodeStatus::complete);
+  d.set("status", n.gap.empty() ? std::string(name_of(n.status)) : n.gap);
+  d.set("clock", n.clock);
+  return d;
+}
+
+void put_nodes(data& page, const RunReport& report, const PageLimits& limits) {
+  data nodes{data::type::list};
+  for (size_t i = 0; i < std::min(report.nodes.size(), limits.rows); ++i) {
+    nodes.push_back(node_data(report.nodes[i]));
+  }
+  put_list(page, "nodes", nodes);
+  page.set("node_count", fmt::format("{} nodes", report.nodes.size()));
+  page.set("many_nodes", report.nodes.size() > 20);
+  put_text(page, "nodes_cut", more(report.nodes.size(), limits.rows, "nodes"));
+}
+
 data rank_data(const RankRow& r) {
   data d;
   d.set("rank", fmt::format("{}", r.rank));
@@ -285,8 +309,9 @@ void put_tracebacks(data& page, const RunReport& report) {
   size_t shown = 0;
   size_t all = 0;
   for (const model::PythonException& x : report.run.exceptions) {
-    const bool concerns =
-        report.verdict.ranks.empty() || report.verdict.ranks.contains(x.rank) || x.pid == report.verdict.pid;
+    const bool concerns = report.verdict.ranks.empty() || report.verdict.ranks.contains(x.rank) ||
+                          (x.pid == report.verdict.pid &&
+                           (report.run.nodes.empty() || host_of(report.run, x.node) == report.verdict.host));
     if (!concerns || x.chain.empty() || ++all > kMostTracebacks) {
       continue;
     }
@@ -294,7 +319,10 @@ void put_tracebacks(data& page, const RunReport& report) {
     data d;
     const std::string who =
         x.rank != base::kNoRank ? fmt::format("Rank {}", x.rank) : fmt::format("Process {}", x.pid);
-    d.set("title", fmt::format("{}, thread {}, at {:.2f} s", who, base::sanitize(x.thread), x.at_s));
+    const std::string host = report.run.nodes.empty()
+                                 ? ""
+                                 : fmt::format(" on host {}", base::sanitize(host_of(report.run, x.node)));
+    d.set("title", fmt::format("{}{}, thread {}, at {:.2f} s", who, host, base::sanitize(x.thread), x.at_s));
     d.set("word", std::string(title_of(x.kind)));
     d.set("text", base::sanitize_lines(model::traceback_text(x)));
     list.push_back(d);
@@ -309,6 +337,7 @@ void put_tracebacks(data& page, const RunReport& report) {
 void put_tables(data& page, const RunReport& report, const PageLimits& limits) {
   put_tracebacks(page, report);
   put_calls(page, report, limits);
+  put_nodes(page, report, limits);
   data findings{data::type::list};
   for (const Finding& f : report.findings) {
     findings.push_back(finding_data(f));

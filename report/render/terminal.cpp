@@ -20,6 +20,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMostGroups = 12;  // of ranks
+constexpr size_t kMostNodes = 8;
 constexpr size_t kMostClasses = 6;
 constexpr size_t kFramesShown = 3;
 
@@ -120,6 +121,35 @@ std::string place_text(const json& r) {
   return function.empty() ? place : place.empty() ? function : fmt::format("{} ({})", function, place);
 }
 
+// The first ones: with culprits, or without complete data.
+void put_nodes(Writer& w, const json& report) {
+  const json& nodes = list_of(report, "nodes");
+  if (nodes.empty()) {
+    return;
+  }
+  w.heading(fmt::format("Nodes ({})", nodes.size()));
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (i == kMostNodes) {
+      w.line(2, fmt::format("and {} more nodes", nodes.size() - kMostNodes));
+      break;
+    }
+    const json& n = nodes[i];
+    const bool culprit = n.is_object() && n.contains("culprit") && n["culprit"] == json(true);
+    const std::string name = text_of(n, "node");
+    const std::string host = text_of(n, "host");
+    std::string text = fmt::format("{} {}{}", culprit ? w.pick("▶", ">") : " ", name,
+                                   host == name || host.empty() ? "" : fmt::format(" (host {})", host));
+    const auto ranks = model::RankSet::parse(text_of(n, "ranks"));
+    text += ranks && !ranks->empty() ? ": " + ranks_text(*ranks) : "";
+    const std::string clock = text_of(n, "clock");
+    for (const std::string& part : {text_of(n, "states"), text_of(n, "gap"),
+                                    clock.empty() || clock == "this node" ? clock : "clock " + clock}) {
+      text += part.empty() ? "" : "; " + part;
+    }
+    w.line(culprit ? 2 : 4, text, culprit ? "1;31" : "", culprit ? 4 : 2);
+  }
+}
+
 // Ranks of which the same can be said share a line.
 void put_ranks(Writer& w, const json& report) {
   const json& ranks = list_of(report, "ranks");
@@ -130,6 +160,7 @@ void put_ranks(Writer& w, const json& report) {
   struct Group {
     model::RankSet ranks;
     std::string host;
+    bool one_host = true;
     int64_t pid = 0;
   };
   std::map<Key, Group> groups;
@@ -141,8 +172,10 @@ void put_ranks(Writer& w, const json& report) {
     }
     Group& g =
         groups[{!culprit, text_of(r, "state"), place_text(r), text_of(r, "progress"), text_of(r, "ending")}];
+    const std::string host = text_of(r, "host");
+    g.one_host = g.one_host && (g.ranks.empty() || g.host == host);
     g.ranks.insert(static_cast<base::Rank>(rank));
-    g.host = text_of(r, "host");
+    g.host = host;
     g.pid = number_of(r, "pid", 0);
   }
   std::vector<std::pair<Key, Group>> sorted(groups.begin(), groups.end());
@@ -150,6 +183,7 @@ void put_ranks(Writer& w, const json& report) {
     return std::tuple(std::get<0>(a.first), a.second.ranks.size(), a.second.ranks.lowest()) <
            std::tuple(std::get<0>(b.first), b.second.ranks.size(), b.second.ranks.lowest());
   });
+  const bool several = list_of(report, "nodes").size() > 1;
   w.heading(fmt::format("Ranks ({})", ranks.size()));
   for (size_t i = 0; i < sorted.size(); ++i) {
     if (i == kMostGroups) {
@@ -167,6 +201,8 @@ void put_ranks(Writer& w, const json& report) {
     }
     if (g.ranks.size() == 1) {
       text += g.host.empty() ? fmt::format(" [pid {}]", g.pid) : fmt::format(" [{}, pid {}]", g.host, g.pid);
+    } else if (several && g.one_host && !g.host.empty()) {
+      text += fmt::format(" [{}]", g.host);
     }
     // wrap() drops leading blanks, so the mark of the innocent is put back as indentation.
     w.line(innocent ? 4 : 2, text, innocent ? "" : "1;31", innocent ? 2 : 4);
@@ -235,6 +271,7 @@ base::Result<std::string> terminal_text(std::string_view report_json, const Term
   const std::string sentence = text_of(verdict, "sentence");
   w.line(0, sentence.empty() ? "no verdict" : sentence, "1");
   put_findings(w, report);
+  put_nodes(w, report);
   put_ranks(w, report);
   put_classes(w, report);
   put_environment(w, report);

@@ -98,28 +98,23 @@ class Collector {
  public:
   explicit Collector(Keep keep) : keep_(keep) {}
 
-  void read_dir(const std::string& dir) {
-    std::optional<model::DumpManifest> manifest;
-    if (const std::string path = dir + "/dump.json"; base::file_exists(path)) {
-      if (auto loaded = model::load_dump_manifest(path)) {
-        manifest = std::move(*loaded);
-      } else {
-        out_.notes.push_back(base::to_line(loaded.error()));
-      }
+  // One stream over all directories: frames that are equal on all nodes are kept once.
+  void read(const std::vector<DumpSource>& sources) {
+    std::vector<std::vector<std::string>> files;
+    std::vector<std::string> all;
+    for (const DumpSource& source : sources) {
+      files.push_back(stack_files_in(source.dir));
+      all.insert(all.end(), files.back().begin(), files.back().end());
     }
-    seen_.clear();
-    const std::vector<std::string> files = stack_files_in(dir);
-    SnapshotStream stream(files);
-    base::Progress progress("reading and merging stacks", files.size());
-    for (const std::string& path : files) {
-      read_file(path, stream.next(), manifest);
-      progress.advance();
+    SnapshotStream stream(all);
+    base::Progress progress("reading and merging stacks", all.size());
+    for (size_t i = 0; i < sources.size(); ++i) {
+      source_ = &sources[i];
+      read_dir(sources[i].dir, files[i], stream, progress);
     }
+    source_ = nullptr;
     // The forest remembers frames by address, so none may take the place of another.
     std::ranges::move(stream.finish(), std::back_inserter(pools_));
-    if (manifest) {
-      add_missing(*manifest);
-    }
   }
 
   void read_process(model::ProcessStacks p) {
@@ -143,6 +138,31 @@ class Collector {
   }
 
  private:
+  void read_dir(const std::string& dir, const std::vector<std::string>& files, SnapshotStream& stream,
+                base::Progress& progress) {
+    std::optional<model::DumpManifest> manifest;
+    if (const std::string path = dir + "/dump.json"; base::file_exists(path)) {
+      if (auto loaded = model::load_dump_manifest(path)) {
+        manifest = std::move(*loaded);
+      } else {
+        out_.notes.push_back(base::to_line(loaded.error()));
+      }
+    }
+    seen_.clear();
+    for (const std::string& path : files) {
+      read_file(path, stream.next(), manifest);
+      progress.advance();
+    }
+    if (manifest) {
+      add_missing(*manifest);
+    }
+  }
+
+  // Another node may have the rank.
+  bool counts(base::Rank rank) const {
+    return rank < 0 || source_ == nullptr || !source_->counts || source_->counts(rank);
+  }
+
   void read_file(const std::string& path, base::Result<Snapshot> loaded,
                  const std::optional<model::DumpManifest>& manifest) {
     const std::string key = key_of(path);
@@ -156,7 +176,7 @@ class Collector {
         }
       }
       const base::Rank rank = known != nullptr ? known->rank : rank_in_key(key);
-      if (known != nullptr || rank != base::kNoRank) {
+      if ((known != nullptr || rank != base::kNoRank) && counts(rank)) {
         add(absent(rank, known != nullptr ? known->pid : 0, manifest ? manifest->host : "",
                    known != nullptr ? known->role : model::ProcessRole::rank,
                    "the stacks file cannot be read"),
@@ -169,6 +189,9 @@ class Collector {
       out_.notes.push_back(fmt::format("{}: rank {} is not believable", path, p.rank));
       p.rank = base::kNoRank;
       p.role = p.role == model::ProcessRole::rank ? model::ProcessRole::other : p.role;
+    }
+    if (!counts(p.rank)) {
+      return;
     }
     if (keep_ == Keep::everything) {
       // Shared frames have lost their addresses.
@@ -183,14 +206,8 @@ class Collector {
   }
 
   void add_missing(const model::DumpManifest& manifest) {
-    std::set<base::Rank> ranks;
-    for (const ProcessLine& p : out_.processes) {
-      if (p.role == model::ProcessRole::rank) {
-        ranks.insert(p.rank);
-      }
-    }
     for (const model::DumpedProcess& p : manifest.processes) {
-      if (!p.file.empty() && seen_.contains(p.file)) {
+      if ((!p.file.empty() && seen_.contains(p.file)) || !counts(p.rank)) {
         continue;
       }
       const bool claimed = p.status == model::DumpStatus::ok;
@@ -199,12 +216,9 @@ class Collector {
                                                    : std::string(name_of(p.status));
       add(absent(p.rank, p.pid, manifest.host, p.role, reason),
           claimed ? model::DumpStatus::failed : p.status);
-      if (p.role == model::ProcessRole::rank) {
-        ranks.insert(p.rank);
-      }
     }
     for (const model::RankObservation& o : manifest.ranks) {
-      if (!ranks.contains(o.rank) && o.rank >= 0 && o.rank < kHighestRank) {
+      if (!ranks_.contains(o.rank) && o.rank >= 0 && o.rank < kHighestRank && counts(o.rank)) {
         add(absent(o.rank, o.pid, o.host.empty() ? manifest.host : o.host, model::ProcessRole::rank,
                    o.alive ? "it was not dumped" : o.wait_status.text()),
             o.alive ? model::DumpStatus::failed : model::DumpStatus::dead);
@@ -236,6 +250,9 @@ class Collector {
   }
 
   void add_line(const model::ProcessStacks& p, model::DumpStatus status) {
+    if (p.role == model::ProcessRole::rank) {
+      ranks_.insert(p.rank);
+    }
     out_.processes.push_back({.rank = p.rank,
                               .pid = p.pid,
                               .host = p.host,
@@ -263,7 +280,9 @@ class Collector {
 
   Keep keep_;
   Collected out_;
-  std::set<std::string> seen_;  // file names of the directory being read
+  const DumpSource* source_ = nullptr;  // being read
+  std::set<std::string> seen_;          // file names of the directory being read
+  std::set<base::Rank> ranks_;          // of which something is known
   std::vector<std::unique_ptr<FramePool>> pools_;
   size_t frames_ = 0;     // kept
   bool crowded_ = false;  // too many of them to keep those of every thread
@@ -333,10 +352,17 @@ DumpDirs find_dump_dirs(const std::vector<std::string>& roots) {
 
 Collected collect(const std::vector<std::string>& dump_dirs, Keep keep,
                   std::vector<model::ProcessStacks> others) {
-  Collector collector(keep);
+  std::vector<DumpSource> sources;
   for (const std::string& dir : dump_dirs) {
-    collector.read_dir(dir);
+    sources.push_back({.dir = dir});
   }
+  return collect_from(sources, keep, std::move(others));
+}
+
+Collected collect_from(const std::vector<DumpSource>& sources, Keep keep,
+                       std::vector<model::ProcessStacks> others) {
+  Collector collector(keep);
+  collector.read(sources);
   for (model::ProcessStacks& p : others) {
     collector.read_process(std::move(p));
   }

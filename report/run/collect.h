@@ -7,6 +7,7 @@
 #include "report/tree/stack_classes.h"
 #include "report/tree/stack_forest.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,8 +51,15 @@ enum class Keep {
   telling_threads,  // of very large dumps only the threads that the diagnosis uses
   everything,
 };
+// A directory, and the ranks of it that count.
+struct DumpSource {
+  std::string dir;
+  std::function<bool(base::Rank)> counts = {};  // empty: all of them
+};
 // dump.json of each directory, where there is one, says what is missing. `others` are added to what the
 // directories hold.
+Collected collect_from(const std::vector<DumpSource>& sources, Keep keep = Keep::telling_threads,
+                       std::vector<model::ProcessStacks> others = {});
 Collected collect(const std::vector<std::string>& dump_dirs, Keep keep = Keep::telling_threads,
                   std::vector<model::ProcessStacks> others = {});
 

@@ -111,6 +111,39 @@ void add_dump_gaps(const RunReport& report, std::vector<Finding>& out) {
   }
 }
 
+void add_node_gaps(const RunReport& report, std::vector<Finding>& out) {
+  std::vector<std::string> lines;
+  size_t gaps = 0;
+  size_t clocks = 0;
+  for (const model::RunNode& node : report.run.nodes) {
+    clocks += node.answered && !node.clock_known ? 1 : 0;
+    if (!node.gap.empty() && ++gaps <= kMostReasons) {
+      lines.push_back(node.ranks.empty() ? node.gap
+                                         : fmt::format("{}: {}", node.gap, ranks_text(node.ranks)));
+    }
+  }
+  if (gaps > kMostReasons) {
+    lines.push_back(fmt::format("and {} more nodes", gaps - kMostReasons));
+  }
+  if (gaps > 0) {
+    out.push_back(
+        {.severity = Severity::warning,
+         .id = "nodes.incomplete",
+         .title = fmt::format("The data of {} of {} nodes is missing or incomplete", gaps,
+                              report.run.nodes.size()),
+         .evidence = std::move(lines),
+         .next = "of their ranks nothing is known, or not all; the verdict is less certain for it"});
+  }
+  if (clocks > 0) {
+    out.push_back(
+        {.severity = Severity::note,
+         .id = "nodes.clocks",
+         .title = fmt::format("The clocks of {} of {} nodes were not compared with the clock of this node",
+                              clocks, report.run.nodes.size()),
+         .evidence = {"the order of events on different nodes is taken as unknown within 1 s"}});
+  }
+}
+
 }  // namespace
 
 std::string_view name_of(Severity severity) {
@@ -130,6 +163,7 @@ std::string_view name_of(Severity severity) {
 std::vector<Finding> find_findings(const RunReport& report) {
   std::vector<Finding> out;
   out.push_back(from_verdict(report));
+  add_node_gaps(report, out);
   add_dump_gaps(report, out);
   if (!report.notes.empty()) {
     out.push_back({.severity = Severity::warning,

@@ -15,12 +15,20 @@ namespace xpurun::report {
 
 namespace {
 
+constexpr size_t kMostPaths = 8;  // of a command that somebody is to type
+
 bool any_of(std::string_view id, std::initializer_list<std::string_view> ids) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
 std::string in_run(const RunReport& report, std::string_view name) {
   return base::shell_quote(fmt::format("{}/{}", report.dir, name));
+}
+
+// The culprit is on another host: its pid means nothing here.
+bool is_elsewhere(const RunReport& report) {
+  return report.run.nodes.size() > 1 && !report.verdict.host.empty() &&
+         report.verdict.host != report.run.host;
 }
 
 // Hangs that only a look at all ranks explains.
@@ -43,25 +51,30 @@ std::string own_command(const model::RunManifest& run) {
 
 std::string log_command(const RunReport& report) {
   if (!report.culprit_log.empty()) {
-    return "tail -n 50 " + in_run(report, report.culprit_log);
+    return "tail -n 50 " + base::shell_quote(report.culprit_log);
   }
-  const std::string again = own_command(report.run);
+  const std::string again = is_elsewhere(report) ? "" : own_command(report.run);
   return again.empty() ? "" : "xpurun --logs -- " + again;
 }
 
 std::string culprit_stacks(const RunReport& report) {
   const model::Verdict& v = report.verdict;
-  if (v.dump.empty() || v.ranks.empty()) {
+  if (v.dump.empty() || v.ranks.empty() || (is_elsewhere(report) && report.culprit_dump.empty())) {
     return "";
   }
   const std::string key =
       model::process_key(v.ranks.ranks().front(), model::ProcessRole::rank, v.host, v.pid);
   return fmt::format("xpurun stacks --format text {}",
-                     in_run(report, fmt::format("{}/{}.stacks.json", v.dump, key)));
+                     report.culprit_dump.empty()
+                         ? in_run(report, fmt::format("{}/{}.stacks.json", v.dump, key))
+                         : base::shell_quote(fmt::format("{}/{}.stacks.json", report.culprit_dump, key)));
 }
 
 std::string while_running(const RunReport& report) {
   const model::Verdict& v = report.verdict;
+  if (is_elsewhere(report)) {
+    return "";
+  }
   if (any_of(v.id, {kHangStuck, kHangLock, kHangKernel, kHangNotEntered, kHangNotLaunched}) && v.pid > 0) {
     return fmt::format("xpurun stacks --pid {} --locals", v.pid);
   }
@@ -109,6 +122,16 @@ std::string verdict_command(const RunReport& report) {
 }
 
 std::string dump_command(const RunReport& report, const std::string& dump) {
+  if (report.dump_parts.size() > kMostPaths) {
+    return "xpurun stacks --format tree " + base::shell_quote(report.dir);
+  }
+  if (dump == report.dump && report.dump_parts.size() > 1) {
+    std::string command = "xpurun stacks --format tree";
+    for (const std::string& part : report.dump_parts) {
+      command += " " + base::shell_quote(part);
+    }
+    return command;
+  }
   return dump.empty() ? "" : "xpurun stacks --format tree " + in_run(report, dump);
 }
 

@@ -32,7 +32,7 @@ void add_run(Rows& rows, const model::RunManifest& run) {
       continue;
     }
     // A restarted rank: the later process replaces the earlier one.
-    RankRow& r = rows[p.rank] = RankRow{.rank = p.rank, .host = run.host, .pid = p.pid};
+    RankRow& r = rows[p.rank] = RankRow{.rank = p.rank, .host = host_of(run, p.node), .pid = p.pid};
     r.function = p.function;
     r.place = place_text(p.file, p.line);
     if (p.last_progress_s > 0) {
@@ -127,6 +127,7 @@ std::vector<RankRow> rank_rows(const model::RunManifest& run, const model::Verdi
       RankRow& r = row(rows, p.rank);
       r.host = r.host.empty() ? p.host : r.host;
       r.pid = r.pid == 0 ? p.pid : r.pid;
+      r.state = r.state.empty() ? std::string(name_of(RankState::silent)) : r.state;
     }
   }
   if (dump) {

@@ -26,6 +26,18 @@ struct RankRow {
   std::string ending;    // "killed by SIGKILL", empty if it was alive
 };
 
+// One line of the table of nodes.
+struct NodeRow {
+  std::string name;
+  std::string host;
+  model::RankSet ranks;
+  bool culprit = false;
+  std::string states;  // "7 waiting: all_reduce, 1 stuck"
+  model::NodeStatus status = model::NodeStatus::complete;
+  std::string gap;    // what is missing
+  std::string clock;  // "+0.3 ms, known to 0.1 ms"
+};
+
 // One line of the table of calls: ranks that called the same.
 struct CallRow {
   model::RankSet ranks;
@@ -67,12 +79,14 @@ enum class Subject { run, stacks };
 
 struct RunReport {
   Subject subject = Subject::run;
-  std::string dir;          // as one would type it; for commands only
-  std::string culprit_log;  // what the first culprit wrote, relative to the directory; empty: not kept
+  std::string dir;           // as one would type it; for commands only
+  std::string culprit_log;   // file with what the first culprit wrote, as one would type it; empty: not kept
+  std::string culprit_dump;  // directory with the stacks of the first culprit, as one would type it
   model::RunManifest run;
   model::Verdict verdict;
   std::string dump;  // the one that the stacks below are of, "dumps/1-hang"; empty if there is none
   std::vector<StackClass> classes;  // smallest first
+  std::vector<NodeRow> nodes;       // culprits first, then those with gaps; empty: one node
   std::vector<RankRow> ranks;       // culprits first
   std::vector<CallRow> calls;       // what the ranks called, culprits first; empty: the hang is about no call
   std::string calls_about;          // "Call 29 of group "default", 4 ranks (0-3)."
@@ -81,11 +95,16 @@ struct RunReport {
   std::vector<DumpSummary> dumps;
   std::vector<std::string> notes;  // what could not be read
   std::vector<Finding> findings;   // most important first
+  std::vector<std::string> dump_parts =
+      {};  // directories of the shown dump, one for each node, as one would type them
 };
 
 // The table of calls and the line above it, from the verdict.
 std::vector<CallRow> call_rows(const model::Verdict& verdict);
 std::string about_calls(const model::VerdictCollective& collective);
+
+// Nothing for a run of one node.
+std::vector<NodeRow> node_rows(const model::RunManifest& run, const std::vector<RankRow>& ranks);
 
 // Joins run manifest, observations and verdict per rank.
 std::vector<RankRow> rank_rows(const model::RunManifest& run, const model::Verdict& verdict,

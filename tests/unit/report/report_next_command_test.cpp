@@ -71,7 +71,7 @@ TEST_CASE("a command in the next step is not repeated") {
 TEST_CASE("the end of an existing log, else the option that keeps logs; never with a masked word") {
   RunReport r = hung("exit.error");
   CHECK(verdict_command(r) == "xpurun --logs -- torchrun 'train me.py'");
-  r.culprit_log = "ranks/2/stderr.log";
+  r.culprit_log = "xpurun-runs/r 1/ranks/2/stderr.log";
   CHECK(verdict_command(r) == "tail -n 50 'xpurun-runs/r 1/ranks/2/stderr.log'");
   r.culprit_log.clear();
   r.run.command.emplace_back("--api-key=****");
