@@ -52,19 +52,20 @@ void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwner
                         std::vector<std::string>& notes) {
   const std::vector<double> shifts = shifts_of(job);
   std::vector<FlightFile> flight_files;
+  model::CollectiveFacts later;
   for (const DumpPart& part : dump.parts) {
     model::CollectiveFacts calls;
     read(fmt::format("{}/{}", part.path, model::kCollectivesFile), model::load_collective_facts, calls,
          notes);
+    add_calls_of(std::move(calls), part, part.at_s - dump.at_s, owners, facts.collectives);
     if (facts.dump &&
         (facts.dump->why == model::DumpReason::crash || facts.dump->why == model::DumpReason::death)) {
-      // The calls of the next moment, which the supervisor of that node has kept beside run.json.
-      model::CollectiveFacts later;
+      // The calls of the next moment, which that node has kept beside run.json.
+      model::CollectiveFacts next;
       read(fmt::format("{}/{}", job.nodes[part.node].path, model::kCollectivesFile),
-           model::load_collective_facts, later, notes);
-      add_later_calls(calls, std::move(later));
+           model::load_collective_facts, next, notes);
+      add_calls_of(std::move(next), part, 0, owners, later);
     }
-    add_calls_of(std::move(calls), part, part.at_s - dump.at_s, owners, facts.collectives);
     model::GpuState gpus;
     read(part.path + "/gpu.json", model::load_gpu_state, gpus, notes);
     facts.gpus.driver = facts.gpus.driver.empty() ? gpus.driver : facts.gpus.driver;
@@ -85,6 +86,7 @@ void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwner
       }
     }
   }
+  add_later_calls(facts.collectives, later);
   std::stable_sort(facts.kernel.events.begin(), facts.kernel.events.end(),
                    [](const auto& a, const auto& b) { return a.at_s < b.at_s; });
   if (!knows_torch(facts.collectives) && !flight_files.empty()) {
