@@ -184,6 +184,15 @@ void ProcessDump::copy_stacks() {
   memory_.prefetch(ranges);
 }
 
+// Live: the crashed thread waits in its handler until the dump is done, whether or not the others run.
+void ProcessDump::read_cpp_exception() {
+  for (ThreadCopy& t : threads_) {
+    if (t.crashed && t.registers) {
+      t.cpp_exception = find_cpp_exception(live_, {.lo = t.registers->sp() & ~Addr{7}, .hi = t.stack.hi});
+    }
+  }
+}
+
 void ProcessDump::copy_python(base::MonoNs deadline) {
   if (!python_.runtime) {
     return;
@@ -235,6 +244,7 @@ void ProcessDump::copy_stopped() {
   copy_python(traced->deadline());
   traced->resume();
   pause_ns_ = base::mono_ns() - stop_ns_;
+  read_cpp_exception();
 }
 
 void ProcessDump::copy_running() {
@@ -249,6 +259,7 @@ void ProcessDump::copy_running() {
   }
   copy_stacks();
   copy_python(base::mono_ns() + target_.deadline_ns);
+  read_cpp_exception();
   for (ThreadCopy& t : threads_) {
     // Copied while running: valid only if the thread still waits at the same place.
     if (t.registers && !t.crashed) {

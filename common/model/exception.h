@@ -53,6 +53,8 @@ struct ExceptionLink {
   std::string message;
   std::vector<PythonFrame> frames;  // outermost first
   int left_out = 0;                 // frames from the middle
+
+  bool empty() const { return type.empty(); }
 };
 
 struct PythonException {
