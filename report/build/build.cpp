@@ -6,6 +6,8 @@
 #include "common/model/secrets/kept_environment.h"
 #include "common/model/secrets/redact.h"
 #include "report/build/dump_evidence.h"
+#include "report/build/error_files.h"
+#include "report/build/log_tail.h"
 #include "report/build/stack_set.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/flamegraph/svg.h"
@@ -173,6 +175,7 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
   model::RunManifest run = std::move(loaded.run);
   result.notes = std::move(loaded.notes);
   mask_secrets(run);
+  add_error_files(dir, run);
   const auto [picked, evidence] = pick_dump(dir, run);
   Collected collected = collect(picked.empty() ? std::vector<std::string>() : std::vector{dir.file(picked)});
   std::vector<DumpSummary> dumps = summarise_dumps(dir, picked, collected);
@@ -192,6 +195,7 @@ base::Result<BuildResult> build_report(const model::RunDir& dir, const BuildOpti
     read_dump_evidence(dir.file(picked), facts, result.notes);
   }
   result.verdict = diagnose(facts);
+  add_log_tail(result.verdict, read_log_tail(dir, run, result.verdict));
   if (options.on_verdict) {
     options.on_verdict(result.verdict);
   }

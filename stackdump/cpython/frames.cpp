@@ -1,8 +1,5 @@
 #include "stackdump/cpython/frames.h"
 
-#include "stackdump/cpython/handled_exception.h"
-
-#include <algorithm>
 #include <array>
 #include <memory_resource>
 #include <unordered_set>
@@ -163,19 +160,14 @@ PySnapshot read_python(RemoteMemory& memory, const PythonRuntime& runtime, base:
       t.holds_gil = thread == holder;
       t.collecting = t.holds_gil && collecting;
       t.may_collect = holder == 0 && collecting;
-      t.handled = read_handled(memory, o, bytes);
-      const auto read_code = [&](const RawFrame& f) {
-        if (tried_code.insert(f.code).second) {
-          if (auto code = read_code_object(memory, f.code, o)) {
-            out.code.emplace(f.code, std::move(*code));
+      for (const FrameGroup& group : t.groups) {
+        for (const RawFrame& f : group.frames) {
+          if (tried_code.insert(f.code).second) {
+            if (auto code = read_code_object(memory, f.code, o)) {
+              out.code.emplace(f.code, std::move(*code));
+            }
           }
         }
-      };
-      for (const FrameGroup& group : t.groups) {
-        std::for_each(group.frames.begin(), group.frames.end(), read_code);
-      }
-      for (const HandledException::Entry& entry : t.handled.traceback) {
-        read_code(entry.frame);
       }
       out.threads.push_back(std::move(t));
       thread = field<uint64_t>(bytes, o.thread_next).value_or(0);

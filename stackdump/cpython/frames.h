@@ -49,7 +49,7 @@ struct PyThread {
   bool may_collect = false;        // the collector runs without the GIL, in this or another thread
   std::string cut;                 // why outer frames are missing; empty if the walk was complete
   std::vector<FrameGroup> groups;  // innermost first
-  HandledException handled;        // the innermost; read_python() only
+  HandledException handled;        // the innermost, filled in by the caller
 };
 
 struct PyInterpreter {

@@ -72,13 +72,8 @@ std::vector<HandledException::Entry> traceback_of(RemoteMemory& memory, Addr exc
   return out;
 }
 
-}  // namespace
-
-HandledException read_handled(RemoteMemory& memory, const Offsets& o, std::span<const std::byte> raw) {
-  if (o.thread_handled == kAbsent) {
-    return {};
-  }
-  Addr item = field<uint64_t>(raw, o.thread_handled).value_or(0);
+HandledException handled_by(RemoteMemory& memory, const Offsets& o, Addr thread) {
+  Addr item = memory.value<uint64_t>(thread + o.thread_handled).value_or(0);
   for (int i = 0; item != 0 && i < kMaxHandlers; ++i) {
     const Addr value = memory.value<uint64_t>(item + o.handled_value).value_or(0);
     const auto type = value == 0 ? std::nullopt : type_of(memory, value, o);
@@ -91,6 +86,29 @@ HandledException read_handled(RemoteMemory& memory, const Offsets& o, std::span<
     item = memory.value<uint64_t>(item + o.handled_previous).value_or(0);
   }
   return {};
+}
+
+}  // namespace
+
+bool read_handled(RemoteMemory& memory, const Offsets& o, PySnapshot& snapshot, base::MonoNs deadline) {
+  for (PyThread& t : snapshot.threads) {
+    if (o.thread_handled == kAbsent) {
+      return true;
+    }
+    if (base::mono_ns() >= deadline) {
+      return false;
+    }
+    t.handled = handled_by(memory, o, t.address);
+    for (const HandledException::Entry& entry : t.handled.traceback) {
+      if (snapshot.code.contains(entry.frame.code)) {
+        continue;
+      }
+      if (auto code = read_code_object(memory, entry.frame.code, o)) {
+        snapshot.code.emplace(entry.frame.code, std::move(*code));
+      }
+    }
+  }
+  return true;
 }
 
 }  // namespace xpurun::stackdump

@@ -4,13 +4,12 @@
 
 #include "stackdump/cpython/frames.h"
 
-#include <span>
-
 namespace xpurun::stackdump {
 
 inline constexpr size_t kMaxTraceback = 64;  // innermost entries that are kept
 
-// `raw` is the content of the thread state. An empty type: none, or nothing plausible.
-HandledException read_handled(RemoteMemory& memory, const Offsets& offsets, std::span<const std::byte> raw);
+// Fills in what each thread of the snapshot handles, and the code objects of its traceback. False if the
+// deadline passed first.
+bool read_handled(RemoteMemory& memory, const Offsets& offsets, PySnapshot& snapshot, base::MonoNs deadline);
 
 }  // namespace xpurun::stackdump

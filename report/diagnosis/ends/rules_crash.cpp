@@ -135,11 +135,11 @@ std::string in_place(const CodeLocation& where) {
 
 // The id for a rank, or for a command that is alone.
 std::string_view id_alone(const Ending& e) {
-  if (!e.known) {
-    return kExitUnknown;
-  }
   if (e.raised()) {
     return kExitException;
+  }
+  if (!e.known) {
+    return kExitUnknown;
   }
   if (e.signal == 0) {
     return kExitError;
