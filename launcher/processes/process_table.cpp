@@ -424,6 +424,15 @@ bool ProcessTable::add_departed(Pid pid, const Identity& identity) {
               .python = true,
               .preload = true,
               .seen_s = base::ns_to_s(p.seen - started_)};
+  // What was taken for the only rank is its launcher.
+  for (auto& [known, other] : processes_) {
+    if (!kind_ && other.record.identity == name_of(IdentityKind::single)) {
+      other.record.role = model::ProcessRole::agent;
+      other.record.rank = base::kNoRank;
+      other.record.local_rank = -1;
+      other.record.identity.clear();
+    }
+  }
   if (!kind_ || identity.kind < *kind_) {
     kind_ = identity.kind;
   }

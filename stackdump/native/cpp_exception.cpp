@@ -23,6 +23,11 @@ constexpr uint64_t kLlvm = 0x434c4e47432b2b00;  // "CLNGC++\0"
 constexpr uint64_t kTypeBefore = 80;
 constexpr uint64_t kHandlersBefore = 40;  // handlerCount: negative while it is thrown again
 constexpr uint64_t kObjectAfter = 32;
+// The number of references, in front of it all. After the last one is gone, the allocator has written over
+// it.
+constexpr uint64_t kGnuReferencesBefore = 96;
+constexpr uint64_t kLlvmReferencesBefore = 88;
+constexpr int32_t kMostReferences = 1024;
 
 constexpr uint64_t kMostStack = 64 << 10;  // abort(), terminate() and __cxa_throw() need less
 constexpr int32_t kMostHandlers = 64;
@@ -54,6 +59,12 @@ class Reader {
     const uint64_t language = memory_.value<uint64_t>(header).value_or(0);
     const int32_t handlers = memory_.value<int32_t>(header - kHandlersBefore).value_or(0);
     if ((language != kGnu && language != kLlvm) || handlers == 0 || std::abs(handlers) > kMostHandlers) {
+      return std::nullopt;
+    }
+    const int32_t references =
+        memory_.value<int32_t>(header - (language == kGnu ? kGnuReferencesBefore : kLlvmReferencesBefore))
+            .value_or(0);
+    if (references < 1 || references > kMostReferences) {
       return std::nullopt;
     }
     const Addr type = pointer(header - kTypeBefore);

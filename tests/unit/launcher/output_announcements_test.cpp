@@ -101,7 +101,7 @@ TEST_CASE("the termination log is Kubernetes' own, or the one that was asked for
 
 TEST_CASE("the termination message keeps to Kubernetes' limit and loses evidence first") {
   CHECK(termination_message(verdict()) ==
-        "crash: rank 2 died of SIGABRT[31m\nfirst\nsecond\nnext: look at the stack: xpurun stacks\n");
+        "crash: rank 2 died of SIGABRT?[31m\nfirst\nsecond\nnext: look at the stack: xpurun stacks\n");
   model::Verdict v = verdict();
   v.evidence.assign(100, std::string(90, 'e'));
   const std::string text = termination_message(v);

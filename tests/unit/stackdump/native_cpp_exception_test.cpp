@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -15,7 +16,7 @@ using namespace xpurun::stackdump;
 
 namespace {
 
-constexpr Addr kMostOfAStack = 64 << 10;
+constexpr Addr kMostOfAStack = 4 << 10;  // there is more above the test
 
 struct PlainError {
   int code = 7;
@@ -57,7 +58,10 @@ CppException found_for(const E& exception) {
   try {
     throw exception;
   } catch (const E&) {
+    // Its only member is the address of the exception.
+    const std::exception_ptr held = std::current_exception();
     const auto found = exception_here();
+    REQUIRE(held);
     REQUIRE(found);
     return *found;
   }
@@ -127,6 +131,7 @@ TEST_CASE("garbage is no exception") {
   memory.put<uint64_t>(0x20100, 0x474e5543432b2b00);
   CHECK_FALSE(find_cpp_exception(memory, {.lo = 0x10000, .hi = 0x11000}));
   memory.put<int32_t>(0x20100 - 40, 1);
+  memory.put<int32_t>(0x20100 - 96, 1);
   memory.put<Addr>(0x20100 - 80, 0x20800);  // a type whose name cannot be read
   memory.put<Addr>(0x20808, 0xdead0000);
   CHECK_FALSE(find_cpp_exception(memory, {.lo = 0x10000, .hi = 0x11000}));
