@@ -2,6 +2,7 @@
 
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
+#include "stackdump/cpython/handled_exception.h"
 #include "stackdump/cpython/locals.h"
 #include "stackdump/memory/urgency.h"
 #include "stackdump/ptrace/access.h"
@@ -85,7 +86,9 @@ base::Result<std::unique_ptr<ProcessDump>> ProcessDump::prepare(const DumpTarget
 void ProcessDump::rehearse() {
   if (python_.runtime) {
     SnapshotMemory trial(live_);
-    (void)read_python(trial, *python_.runtime, base::mono_ns() + kRehearsalNs);
+    const base::MonoNs end = base::mono_ns() + kRehearsalNs;
+    PySnapshot python = read_python(trial, *python_.runtime, end);
+    (void)read_handled(trial, python_.runtime->offsets, python, end);
     python_pages_ = trial.ranges();
   }
   list_threads();
@@ -184,11 +187,24 @@ void ProcessDump::copy_stacks() {
   memory_.prefetch(ranges);
 }
 
+// Live: the crashed thread waits in its handler until the dump is done, whether or not the others run.
+void ProcessDump::read_cpp_exception() {
+  for (ThreadCopy& t : threads_) {
+    if (t.crashed && t.registers) {
+      t.cpp_exception = find_cpp_exception(live_, {.lo = t.registers->sp() & ~Addr{7}, .hi = t.stack.hi});
+    }
+  }
+}
+
 void ProcessDump::copy_python(base::MonoNs deadline) {
   if (!python_.runtime) {
     return;
   }
   py_ = read_python(memory_, *python_.runtime, deadline);
+  const bool handled = py_.complete && read_handled(memory_, python_.runtime->offsets, py_, deadline);
+  if (py_.complete && !handled) {
+    notes_.push_back("the time limit passed before all exceptions in handlers were copied");
+  }
   if (!py_.complete) {
     fail({.what = "the time limit passed before all Python frames were copied"}, model::DumpStatus::partial);
   } else if (target_.locals == LocalVariables::read &&
@@ -235,6 +251,7 @@ void ProcessDump::copy_stopped() {
   copy_python(traced->deadline());
   traced->resume();
   pause_ns_ = base::mono_ns() - stop_ns_;
+  read_cpp_exception();
 }
 
 void ProcessDump::copy_running() {
@@ -249,6 +266,7 @@ void ProcessDump::copy_running() {
   }
   copy_stacks();
   copy_python(base::mono_ns() + target_.deadline_ns);
+  read_cpp_exception();
   for (ThreadCopy& t : threads_) {
     // Copied while running: valid only if the thread still waits at the same place.
     if (t.registers && !t.crashed) {

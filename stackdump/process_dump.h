@@ -70,6 +70,7 @@ class ProcessDump {
   void copy_thread_registers(ThreadCopy& thread, std::optional<Registers> registers);
   void copy_stacks();
   void copy_python(base::MonoNs deadline);
+  void read_cpp_exception();
   void name_python_threads();
   std::vector<model::Interpreter> interpreters() const;
   std::optional<PyThread> python_of(const ThreadCopy& thread) const;

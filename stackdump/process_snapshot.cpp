@@ -4,6 +4,7 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/model/json_fields.h"
+#include "stackdump/cpython/handled_exception.h"
 #include "stackdump/cpython/offsets/debug_offsets.h"
 #include "stackdump/memory/snapshot_file.h"
 #include "stackdump/process_dump.h"
@@ -255,6 +256,8 @@ base::Result<std::unique_ptr<ProcessDump>> ProcessDump::load(std::string_view fi
       if (dump->python_.runtime) {
         dump->py_ =
             read_python(dump->memory_, *dump->python_.runtime, std::numeric_limits<base::MonoNs>::max());
+        (void)read_handled(dump->memory_, dump->python_.runtime->offsets, dump->py_,
+                           std::numeric_limits<base::MonoNs>::max());
       } else {
         dump->notes_.emplace_back("the Python frames are not readable by this version of xpurun");
       }

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,6 +55,8 @@ struct ExceptionLink {
   std::string message;
   std::vector<PythonFrame> frames;  // outermost first
   int left_out = 0;                 // frames from the middle
+
+  bool empty() const { return type.empty(); }
 };
 
 struct PythonException {
@@ -76,6 +79,9 @@ constexpr bool is_exception(ExceptionKind kind) {
 
 // One message of the bootstrap. Fails if it has no chain. Secrets in messages and source lines are masked.
 base::Result<PythonException> exception_from_message(std::string_view json);
+
+// The variables by which the sender of a message knows which rank it is; empty if it is none.
+std::map<std::string, std::string> identity_in_message(std::string_view json);
 
 // Keeps the places of the chain's first exception, and of its message the beginning: of records in a crowd.
 void drop_details(PythonException& exception);

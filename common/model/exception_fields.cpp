@@ -74,6 +74,20 @@ void mask(PythonException& e) {
 
 }  // namespace
 
+std::map<std::string, std::string> identity_in_message(std::string_view text) {
+  std::map<std::string, std::string> out;
+  const nlohmann::json j = parse_json(text);
+  const auto found = j.is_object() ? j.find("identity") : j.end();
+  if (j.is_object() && found != j.end() && found->is_object()) {
+    for (const auto& [name, value] : found->items()) {
+      if (value.is_string()) {
+        out.emplace(name, value.get<std::string>());
+      }
+    }
+  }
+  return out;
+}
+
 base::Result<PythonException> exception_from_message(std::string_view text) {
   const nlohmann::json j = parse_json(text);
   if (j.is_discarded()) {

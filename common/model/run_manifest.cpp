@@ -18,6 +18,13 @@ void fields(V& visit, D& d) {
   visit("follower", d.follower);
 }
 
+template <typename V, Self<ErrorStream> E>
+void fields(V& visit, E& e) {
+  visit("kind", e.kind);
+  visit("path", e.path, WhenEmpty::omit);
+  visit("end", e.end);
+}
+
 template <typename V, Self<ProcessRecord> P>
 void fields(V& visit, P& p) {
   visit("pid", p.pid);
@@ -36,6 +43,8 @@ void fields(V& visit, P& p) {
   visit("file", p.file);
   visit("line", p.line);
   visit("last_progress_s", p.last_progress_s);
+  visit("error_stream", p.error_stream, WhenEmpty::omit);
+  visit("error_file", p.error_file, WhenEmpty::omit);
   visit.optional("death", p.death, p.death.happened);
 }
 
@@ -113,6 +122,7 @@ void fields(V& visit, R& r) {
   visit.nested("preload", [&r](auto& preload) {
     preload("path", r.preload_path);
     preload("reason", r.preload_reason);
+    preload("python_reason", r.python_reason);
   });
   visit("world_size", r.world_size);
   visit("outcome", r.outcome);

@@ -65,6 +65,26 @@ struct CrashNotice {
   size_t node = 0;   // in RunManifest::nodes; not kept
 };
 
+// What a process's descriptor 2 is.
+enum class StreamKind {
+  unknown,
+  file,
+  pipe,  // or a socket
+  terminal,
+  other,  // /dev/null, a file that was removed
+};
+template <>
+inline constexpr std::array<std::string_view, 5> kNames<StreamKind> = {"unknown", "file", "pipe", "terminal",
+                                                                       "other"};
+
+struct ErrorStream {
+  StreamKind kind = StreamKind::unknown;
+  std::string path;  // of a file
+  int64_t end = -1;  // of a file: offset behind what had been written when the process ended; -1: unknown
+
+  bool empty() const { return kind == StreamKind::unknown; }
+};
+
 struct ProcessRecord {
   base::Pid pid = 0;
   base::Pid ppid = 0;
@@ -83,6 +103,8 @@ struct ProcessRecord {
   std::string file;
   int line = 0;
   double last_progress_s = 0;
+  ErrorStream error_stream;
+  std::string error_file;  // torchelastic's, which torch writes when the rank's main function raises
   Death death;
   size_t node = 0;  // in RunManifest::nodes; not kept
 };
@@ -148,6 +170,7 @@ struct RunManifest {
   double hang_timeout_s = 0;
   std::string preload_path;
   std::string preload_reason;  // why it is off or could not reach the main program; empty if it is on
+  std::string python_reason;   // why Python's bootstrap is off; empty if it is on
   int world_size = 0;          // 0 unknown
   RunOutcome outcome = RunOutcome::running;
   base::WaitStatus child_status;  // of the command; unknown while it runs

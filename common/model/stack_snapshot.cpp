@@ -1,6 +1,6 @@
 #include "common/model/stack_snapshot.h"
 
-#include "common/model/json_visitors.h"
+#include "common/model/exception_fields.h"
 #include "common/model/secrets/redact.h"
 
 namespace xpurun::model {
@@ -56,6 +56,8 @@ void fields(V& visit, T& t) {
   visit("syscall", t.syscall, WhenEmpty::omit);
   visit("syscall_file", t.syscall_file, WhenEmpty::omit);
   visit("motion", t.motion, WhenEmpty::omit);
+  visit("handling", t.handling, WhenEmpty::omit);
+  visit("cpp_exception", t.cpp_exception, WhenEmpty::omit);
   visit("frames", t.frames);
 }
 

@@ -5,6 +5,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "common/model/exception.h"
 #include "common/model/vocabulary.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -92,6 +93,8 @@ struct ThreadStack {
   std::string syscall;                // name or number of the system call it is in, if readable
   std::string syscall_file;           // of a system call that may wait on a descriptor: what that is, as
                                       // "pipe:[4711]", "socket:[99]" or a path; empty if unknown
+  ExceptionLink handling;             // Python: what an `except`, `finally` or `with` of it handles, or none
+  ExceptionLink cpp_exception;        // crashed: the C++ exception that it had thrown, or none
   std::vector<Frame> frames;          // innermost first
   Motion motion = Motion::unknown;    // of several samples
 };

@@ -79,6 +79,16 @@ struct NextStep {
   std::string line() const;
 };
 
+// The end of what the process behind the verdict wrote to standard error.
+struct LogTail {
+  std::string file;                // "ranks/2/stderr.log" of the run directory, or where the job wrote it
+  std::vector<std::string> lines;  // oldest first; secrets masked
+  RankSet shared;                  // ranks that wrote to this file, if there are several
+  std::string reason;              // why there are no lines
+
+  bool empty() const { return file.empty() && reason.empty(); }
+};
+
 struct Verdict {
   std::string id;  // e.g. "hang.stuck", "crash.signal", "exit.left_early"
   VerdictKind kind = VerdictKind::none;
@@ -99,6 +109,7 @@ struct Verdict {
   std::string sentence;               // one sentence: heading_word(), a colon and the headline
   std::string headline;               // the sentence without its first word; empty in files of older versions
   std::vector<std::string> evidence;  // lines, most important first
+  LogTail log_tail;                   // of a verdict about a death
   NextStep next;
 };
 

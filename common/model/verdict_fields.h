@@ -49,6 +49,14 @@ void fields(V& visit, C& c) {
   visit("calls", c.calls);
 }
 
+template <typename V, Self<LogTail> L>
+void fields(V& visit, L& l) {
+  visit("file", l.file);
+  visit("lines", l.lines);
+  visit("shared", l.shared, WhenEmpty::omit);
+  visit("reason", l.reason, WhenEmpty::omit);
+}
+
 // Absent from the file where the verdict is about no collective.
 inline void present_only(JsonWriter& visit, const VerdictCollective& c) {
   visit.optional("collective", c, c.present());
@@ -86,6 +94,7 @@ void fields(T& visit, V& v) {
   visit("dump", v.dump);
   visit("confidence", v.confidence);
   visit("evidence", v.evidence);
+  visit("log_tail", v.log_tail, WhenEmpty::omit);
   // "next" is for people and for readers of older versions; the other two are its parts.
   visit.derived("next", v.next.line());
   visit.fallback("next", "next_command", v.next.text);

@@ -86,6 +86,7 @@ void Reaper::record_death(TrackedProcess& p, std::optional<base::WaitStatus> sta
       readable ? p.pidfd.wait_status_of_stranger() : status.value_or(base::WaitStatus());
   model::ProcessRecord& record = p.record;
   parts_.table.mark_dead(record.pid);
+  parts_.table.note_error_stream(record.pid);
   if (model::takes_part(record.role) || record.pid == parts_.table.main()) {
     record.death = ledger_.record(record.pid, parts_.journal.elapsed_s(), end);
     base::log_info("pid {} ({} {}) {}{}{}", record.pid, name_of(record.role), record.rank, end.text(),

@@ -38,13 +38,13 @@ class Reaper {
   void watch(const TrackedProcess& p);
   // Takes all children that have ended. Call on SIGCHLD.
   void reap();
+  // A process of the job has ended; `status` is nothing if another process reaps it.
+  void process_died(base::Pid pid, std::optional<base::WaitStatus> status);
   // At the end of the job: deaths whose pidfds have not been polled yet.
   void find_unnoticed_deaths();
 
  private:
   void pidfd_ready(base::Pid pid);
-  // `status` is nothing if another process reaps this one.
-  void process_died(base::Pid pid, std::optional<base::WaitStatus> status);
   void record_death(TrackedProcess& p, std::optional<base::WaitStatus> status);
 
   Parts parts_;

@@ -263,6 +263,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.runs_dir = read.text("runs-dir");
   out.name = read.text("name");
   out.report = read.is_on("report");
+  out.termination_log = read.text("termination-log");
   out.prefix = read.is_on("prefix");
   out.logs = read.is_on("logs") || out.prefix;
   out.status = status_line(read.text("status"));

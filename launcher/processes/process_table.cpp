@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/model/secrets/redact.h"
+#include "launcher/processes/error_stream.h"
 
 #include <algorithm>
 #include <signal.h>
@@ -38,7 +39,12 @@ void ProcessTable::walk(Pid pid, std::vector<Pid>& found) const {
 void ProcessTable::inspect(TrackedProcess& p) {
   const Pid pid = p.record.pid;
   p.record.cmdline = model::redact_argv(proc_.cmdline(pid));
-  p.identity = identity_from(proc_.environ(pid));
+  const auto environment = proc_.environ(pid);
+  p.identity = identity_from(environment);
+  if (const auto file = environment.find("TORCHELASTIC_ERROR_FILE"); file != environment.end()) {
+    p.record.error_file = file->second;
+  }
+  p.record.error_stream = error_stream_of(proc_, pid);
   std::string exe = proc_.exe(pid);
   // Between fork and exec a child looks like its parent.
   p.record.python = p.record.python && (p.exe.empty() || exe == p.exe);
@@ -368,6 +374,70 @@ void ProcessTable::mark_dead(Pid pid) {
       p.left_behind = true;
     }
   }
+}
+
+void ProcessTable::note_error_stream(Pid pid) {
+  TrackedProcess* p = find(pid);
+  if (p == nullptr) {
+    return;
+  }
+  model::ErrorStream& stream = p->record.error_stream;
+  if (p->alive) {
+    if (model::ErrorStream now = error_stream_of(proc_, pid); !now.empty()) {
+      stream = std::move(now);
+      stream.end = stream.kind == model::StreamKind::file ? error_position_of(proc_, pid) : -1;
+    }
+    return;
+  }
+  int64_t end = -1;
+  for (const auto& [other, q] : processes_) {
+    if (q.alive && stream.kind == model::StreamKind::file && q.record.error_stream.path == stream.path) {
+      end = std::max(end, error_position_of(proc_, other));
+    }
+  }
+  // Nobody is left who could write behind it: then all of the file is its own. A position that the process
+  // itself gave is the better one.
+  stream.end = end < 0 || stream.end < 0 ? end : stream.end;
+}
+
+bool ProcessTable::add_departed(Pid pid, const Identity& identity) {
+  const auto now = proc_.stat(pid);
+  if (find(pid) != nullptr || (now && now->state != 'Z' && now->state != 'X')) {
+    return false;
+  }
+  // A program that a rank has run for a moment has the rank's variables too.
+  const auto is_it = [&](const auto& entry) {
+    const TrackedProcess& p = entry.second;
+    return p.alive && p.record.role == model::ProcessRole::rank && p.record.rank == identity.rank;
+  };
+  if (std::any_of(processes_.begin(), processes_.end(), is_it)) {
+    return false;
+  }
+  TrackedProcess p;
+  p.seen = base::mono_ns();
+  p.identity = identity;
+  p.record = {.pid = pid,
+              .role = model::ProcessRole::rank,
+              .rank = identity.rank,
+              .local_rank = identity.local_rank,
+              .identity = std::string(name_of(identity.kind)),
+              .python = true,
+              .preload = true,
+              .seen_s = base::ns_to_s(p.seen - started_)};
+  // What was taken for the only rank is its launcher.
+  for (auto& [known, other] : processes_) {
+    if (!kind_ && other.record.identity == name_of(IdentityKind::single)) {
+      other.record.role = model::ProcessRole::agent;
+      other.record.rank = base::kNoRank;
+      other.record.local_rank = -1;
+      other.record.identity.clear();
+    }
+  }
+  if (!kind_ || identity.kind < *kind_) {
+    kind_ = identity.kind;
+  }
+  processes_.emplace(pid, std::move(p));
+  return true;
 }
 
 void ProcessTable::note_python(Pid pid) {

@@ -61,6 +61,14 @@ class ProcessTable {
   // launcher's variables identify the ranks.
   std::vector<base::Pid> possible_spawners() const;
 
+  // Looks again at what the process's standard error is and how far it has come: of a process that has ended,
+  // by a living one that writes to the same file.
+  void note_error_stream(base::Pid pid);
+  // A rank that ended before a walk found it: its Python told who it was. It counts as living until
+  // mark_dead(). False, and nothing is added, if the process is still there or known, or if the rank
+  // lives.
+  bool add_departed(base::Pid pid, const Identity& identity);
+
   // The preload library has reported this process as Python, possibly before the walk found the process.
   void note_python(base::Pid pid);
 

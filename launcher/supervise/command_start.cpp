@@ -1,5 +1,6 @@
 #include "launcher/supervise/command_start.h"
 
+#include "common/base/os/io.h"
 #include "common/base/output/log.h"
 #include "common/wire/logs.h"
 #include "common/wire/notice.h"
@@ -34,10 +35,24 @@ std::string absolute(const std::string& path) {
   return relative ? fmt::format("{}/{}", cwd, path) : path;
 }
 
+// Why no Python of the job reports exceptions and calls; empty if they do. The library looks for the
+// bootstrap beside the path that it is loaded from.
+std::string why_no_python(const RunOptions& options, const std::string& loaded_from) {
+  if (!options.python_hooks) {
+    return "switched off by --no-python-hooks";
+  }
+  const std::string directory = loaded_from.substr(0, loaded_from.rfind('/'));
+  const bool there =
+      base::file_exists(fmt::format("{}/{}/sitecustomize.py", directory, wire::kPythonDirectory));
+  return there ? std::string()
+               : fmt::format("there is no bootstrap in {}/{}", directory, wire::kPythonDirectory);
+}
+
 }  // namespace
 
 std::vector<std::string> with_preload_setup(std::vector<std::string> env, const RunOptions& options,
                                             const std::string& notice_path, model::RunManifest& manifest) {
+  manifest.python_reason = "the preload library, which brings the bootstrap, is not loaded";
   if (!options.preload) {
     manifest.preload_reason = "switched off by --no-preload";
     return env;
@@ -58,6 +73,7 @@ std::vector<std::string> with_preload_setup(std::vector<std::string> env, const 
     return env;
   }
   manifest.preload_path = *library;
+  manifest.python_reason = why_no_python(options, plan.path);
   const double wait_s = std::min(options.crash_wait_s, kLongestCrashWaitS);
   const std::string run = fmt::format("1:{}:{}:{}", ::getpid(), std::lround(wait_s * 1000), notice_path);
   env = with_variable(with_preload(std::move(env), plan.path), wire::kRunEnv, run);

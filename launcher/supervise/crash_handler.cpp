@@ -9,6 +9,7 @@ namespace xpurun::launcher {
 
 void CrashHandler::process_crashed(const wire::Notice& n, base::Pid pid, base::Tid tid) {
   hooks_.discover();
+  parts_.table.note_error_stream(pid);
   const TrackedProcess* p = parts_.table.find(pid);
   const model::ProcessRole role = p != nullptr ? p->record.role : model::ProcessRole::other;
   const base::Rank rank = p != nullptr ? p->record.rank : base::kNoRank;

@@ -22,7 +22,10 @@ void PythonReports::received(base::Pid pid, std::string_view json) {
     return;
   }
   if (parts_.table.find(pid) == nullptr) {
-    discover_();
+    hooks_.discover();
+  }
+  if (parts_.table.find(pid) == nullptr) {
+    add_departed(pid, json, exception->code);
   }
   const TrackedProcess* p = parts_.table.find(pid);
   exception->pid = pid;
@@ -35,7 +38,16 @@ void PythonReports::received(base::Pid pid, std::string_view json) {
                  model::headline(exception->chain.front()));
   known.push_back(std::move(*exception));
   parts_.journal.changed();
-  recorded_(known.back());
+  hooks_.recorded(known.back());
+}
+
+// The rank was faster than the walks. Whether it exited with the code of the call was not seen, but the call
+// was its last word.
+void PythonReports::add_departed(base::Pid pid, std::string_view json, int code) {
+  const auto identity = identity_from(model::identity_in_message(json));
+  if (identity && parts_.table.add_departed(pid, *identity)) {
+    hooks_.ended(pid, code >= 0 ? base::WaitStatus(code << 8) : base::WaitStatus());
+  }
 }
 
 void PythonReports::attach(base::Pid pid, const std::function<void(int)>& answer) {

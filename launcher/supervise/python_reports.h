@@ -20,10 +20,12 @@ class PythonReports {
     Journal& journal;
     Storage& storage;
   };
-  // `discover` looks for processes that are not in the table yet; `recorded` is told of each exception.
-  PythonReports(Parts parts, std::function<void()> discover,
-                std::function<void(const model::PythonException&)> recorded)
-      : parts_(parts), discover_(std::move(discover)), recorded_(std::move(recorded)) {}
+  struct Hooks {
+    std::function<void()> discover;  // looks for processes that are not in the table yet
+    std::function<void(const model::PythonException&)> recorded;  // told of each exception
+    std::function<void(base::Pid, base::WaitStatus)> ended;       // of a rank that was added after its end
+  };
+  PythonReports(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
 
   // A message of the process; what is malformed, or too much, is dropped.
   void received(base::Pid pid, std::string_view json);
@@ -33,9 +35,10 @@ class PythonReports {
   void add_calls(model::CollectiveFacts& facts) const;
 
  private:
+  void add_departed(base::Pid pid, std::string_view json, int code);
+
   Parts parts_;
-  std::function<void()> discover_;
-  std::function<void(const model::PythonException&)> recorded_;
+  Hooks hooks_;
   PythonSegments segments_;
 };
 

@@ -4,6 +4,8 @@
 #include "common/base/strings.h"
 #include "launcher/ending/job_result.h"
 #include "launcher/journal/run_description.h"
+#include "launcher/output/journald.h"
+#include "launcher/output/termination_message.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/supervise/command_start.h"
@@ -45,8 +47,10 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       reports_({loop, storage, complaints_}, dir_.path, inbox_.original_mask()),
       notices_(loop, [this](const wire::Notice& n, base::Pid pid, base::Tid tid) { notice(n, pid, tid); }),
       python_(
-          {table_, journal_, storage}, [this] { watcher_.discover(); },
-          [this](const model::PythonException& e) { notifier_.events().raised(e); }),
+          {table_, journal_, storage},
+          {.discover = [this] { watcher_.discover(); },
+           .recorded = [this](const model::PythonException& e) { notifier_.events().raised(e); },
+           .ended = [this](base::Pid pid, base::WaitStatus status) { reaper_.process_died(pid, status); }}),
       reaper_({loop, table_, journal_}, reaper_hooks()),
       ending_({loop, storage, table_}, dir_.path, ending_hooks()),
       watcher_({loop, table_, options, journal_.started(), host_}, watch_listener(),
@@ -160,10 +164,11 @@ Watcher::Listener Supervisor::watch_listener() {
 DumpCoordinator::Hooks Supervisor::dump_hooks() {
   return {.discover = [this] { watcher_.discover(); },
           .observations = [this] { return watcher_.observations(); },
-          .save_calls = [this](const std::string& directory) {
-            timing_.save(directory);
-            return save_calls(fmt::format("{}/{}", directory, model::kCollectivesFile));
-          },
+          .save_calls =
+              [this](const std::string& directory) {
+                timing_.save(directory);
+                return save_calls(fmt::format("{}/{}", directory, model::kCollectivesFile));
+              },
           .release = [this](base::Pid pid) { notices_.release(pid); },
           .begun = [this](const model::DumpManifest& dump,
                           const std::string& directory) { collect_evidence(dump, directory); },
@@ -215,6 +220,7 @@ VerdictHandler::Hooks Supervisor::verdict_hooks() {
           .hang_found = [this](const model::Incident& i) { notifier_.events().hang(i); },
           .hang_passed = [this](const model::Incident& i) { notifier_.events().recovered(i); },
           .collecting_evidence = [this] { return evidence_.busy() || dumps_.busy(); },
+          .publish = [this](const model::Verdict& verdict) { publish(verdict); },
           .say = [this](const std::string& line) { say(line); }};
 }
 
@@ -434,6 +440,16 @@ model::CollectiveFacts Supervisor::save_calls(const std::string& path) {
     storage_.replace(path, to_json(calls).dump(1));
   }
   return calls;
+}
+
+void Supervisor::publish(const model::Verdict& verdict) {
+  const bool in_kubernetes = std::getenv("KUBERNETES_SERVICE_HOST") != nullptr;
+  if (const std::string path = termination_log(options_.termination_log, in_kubernetes); !path.empty()) {
+    write_termination_message(path, termination_message(verdict));
+  }
+  if (logs_to_journal(std::getenv("JOURNAL_STREAM"), STDERR_FILENO)) {
+    send_to_journal(journal_entry(verdict, dir_.absolute));
+  }
 }
 
 void Supervisor::drain_logs(std::function<void()> done) {

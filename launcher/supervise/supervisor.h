@@ -83,6 +83,7 @@ class Supervisor {
   void stall_raised(base::Rank longest);
   void stall_escalated();
   model::CollectiveFacts save_calls(const std::string& path);
+  void publish(const model::Verdict& verdict);
   void drain_logs(std::function<void()> done);
   void record_end();
   LiveStatus live_status();

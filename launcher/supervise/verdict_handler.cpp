@@ -55,10 +55,19 @@ void VerdictHandler::take_hang(const model::Verdict& verdict) {
   if (open == nullptr || parts_.job.is_recorded()) {
     return;
   }
+  publish(verdict);
   if (must_act(*open) && verdict.level == model::VerdictLevel::confirmed && !hooks_.collecting_evidence()) {
     act(*open, verdict);
   } else {
     announce(verdict);
+  }
+}
+
+// Once for each sentence: every further report on a stall ends here too.
+void VerdictHandler::publish(const model::Verdict& verdict) {
+  if (verdict.sentence != published_) {
+    published_ = verdict.sentence;
+    hooks_.publish(verdict);
   }
 }
 
@@ -178,6 +187,9 @@ void VerdictHandler::end_the_job(model::Incident& incident) {
 
 void VerdictHandler::print_end() {
   const model::RunManifest& run = parts_.journal.manifest();
+  if (run.verdict.kind != model::VerdictKind::none && run.verdict.kind != model::VerdictKind::running) {
+    publish(run.verdict);
+  }
   if (parts_.options.verbosity < 0 ||
       !worth_telling(run.verdict, !run.incidents.empty(), hooks_.several_ranks())) {
     return;

@@ -33,6 +33,7 @@ class VerdictHandler {
     std::function<void(const model::Incident&)> hang_passed;
     // Evidence of living processes is being collected. The report after it decides on the end of the job.
     std::function<bool()> collecting_evidence;
+    std::function<void(const model::Verdict&)> publish;  // to whoever asks for verdicts beside the terminal
     std::function<void(const std::string&)> say;
   };
 
@@ -52,6 +53,7 @@ class VerdictHandler {
  private:
   void take_hang(const model::Verdict& verdict);
   void announce(const model::Verdict& verdict);
+  void publish(const model::Verdict& verdict);
   void say_progress_again(const model::Incident& incident);
   bool must_act(const model::Incident& incident) const;
   void act(model::Incident& incident, const model::Verdict& verdict);
@@ -62,6 +64,7 @@ class VerdictHandler {
 
   Parts parts_;
   Hooks hooks_;
+  std::string published_;
   std::string announced_;  // the last sentence printed
   std::string no_report_;  // why the last report could not be written
 };

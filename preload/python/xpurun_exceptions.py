@@ -18,6 +18,12 @@ MOST_BYTES = 64 * 1024
 MOST_LINKS = 8  # exceptions in a chain
 MOST_SOURCE = 200  # characters of a line
 MOST_LINES = 200000  # of a source file that is read for one of them
+# Who a rank is, told with the first words: it may have ended before the supervisor finds it. The names of
+# common/wire/identity.h.
+IDENTITY = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS",
+            "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
+            "MPI_LOCALRANKID", "PMI_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK",
+            "MV2_COMM_WORLD_SIZE", "PALS_RANKID", "PALS_LOCAL_RANKID")
 PATIENCE_S = 0.5  # for a socket whose queue is full
 
 SIGNS = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -190,6 +196,13 @@ def send(data):
         connection.close()
 
 
+def identity():
+    from posix import environ
+    if not settings["is_rank"]:
+        return {}
+    return {name: environ[name.encode()].decode("utf-8", "replace") for name in IDENTITY if name.encode() in environ}
+
+
 def record_of(kind, thread):
     import _thread
     name = getattr(thread, "name", None)
@@ -198,7 +211,7 @@ def record_of(kind, thread):
         threading = sys.modules.get("threading")
         active = getattr(threading, "_active", {}).get(_thread.get_ident())
         name = getattr(active, "name", name)
-    return {"schema": "xpurun.exception/1", "kind": kind, "thread": cut(name, 200),
+    return {"schema": "xpurun.exception/1", "identity": identity(), "kind": kind, "thread": cut(name, 200),
             "tid": getattr(_thread, "get_native_id", int)(), "wall_ns": time.time_ns(), "code": -1}
 
 

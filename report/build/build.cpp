@@ -6,6 +6,8 @@
 #include "common/model/secrets/kept_environment.h"
 #include "common/model/secrets/redact.h"
 #include "report/build/dump_evidence.h"
+#include "report/build/error_files.h"
+#include "report/build/log_tail.h"
 #include "report/build/stack_set.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/flamegraph/svg.h"
@@ -199,6 +201,8 @@ struct Judged {
 
 Judged judge(JobRuns runs, BuildResult& result) {
   Judged out{.job = std::move(runs)};
+  // Files elsewhere than in the run directory can be read on this node only.
+  add_error_files(model::RunDir(out.job.nodes.front().path), out.job.nodes.front().run);
   const JobRuns& job = out.job;
   result.notes = job.notes;
   const RankOwners owners(job, shifts_of(job));
@@ -216,6 +220,8 @@ Judged judge(JobRuns runs, BuildResult& result) {
     read_dump_evidence(job, out.dump, owners, out.facts, result.notes);
   }
   result.verdict = diagnose(out.facts);
+  const model::RunDir culprits(job.nodes[node_of_culprit(out.facts.run, result.verdict)].path);
+  add_log_tail(result.verdict, read_log_tail(culprits, out.facts.run, result.verdict));
   add_some(out.collected.notes, result.notes);
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "report/diagnosis/helpers.h"
+#include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/thread_waits.h"
@@ -150,10 +151,11 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
       break;
   }
   if (v.wait) {
-    return fmt::format("{} been waiting for a {} in {} for {}{}", pick({"has", "have"}, n), v.wait->what, at,
-                       how_long, own_wait_words(scene, v));
+    return fmt::format("{} been waiting for a {} in {} for {}{}{}", pick({"has", "have"}, n), v.wait->what,
+                       at, how_long, exception_clause(scene, v), own_wait_words(scene, v));
   }
-  return fmt::format("{} been in {} for {}{}", pick({"has", "have"}, n), at, how_long, pipe_words(v));
+  return fmt::format("{} been in {} for {}{}{}", pick({"has", "have"}, n), at, how_long,
+                     exception_clause(scene, v), pipe_words(v));
 }
 
 void say_culprits(const Scene& scene, Verdict& v, const std::vector<Group>& groups, double waited) {
@@ -244,6 +246,7 @@ std::vector<Group> group_culprits(const Scene& scene, const Views& culprits) {
     std::string detail = v->state == RankState::dead ? death_words(scene, *v) : place(v->where);
     // What is told of the threads of one rank must not stand for another's.
     detail += v->gil_holder != nullptr ? " GIL" : v->full_pipe != nullptr ? " pipe" : lock_words(*v);
+    detail += exception_clause(scene, *v);
     Group& g = groups[{v->state, detail}];
     g.state = v->state;
     g.views.push_back(v);

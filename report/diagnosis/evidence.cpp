@@ -2,6 +2,7 @@
 #include "common/base/strings.h"
 #include "report/diagnosis/call_words.h"
 #include "report/diagnosis/ends/exceptions.h"
+#include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/surroundings.h"
@@ -274,6 +275,9 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   std::vector<std::string>& out = verdict.evidence;
   add_gaps(scene, out);
   add_exceptions(scene, verdict, out);
+  if (verdict.kind == VerdictKind::hang) {
+    add_handled(scene, verdict, out);
+  }
   if (verdict.kind == VerdictKind::crash || verdict.kind == VerdictKind::exit ||
       verdict.kind == VerdictKind::exception) {
     add_endings(scene, out);

@@ -332,10 +332,30 @@ void put_tracebacks(data& page, const RunReport& report) {
            all > shown ? fmt::format("{} more are in run.json.", all - shown) : std::string());
 }
 
+void put_log_tail(data& page, const model::Verdict& verdict) {
+  const model::LogTail& tail = verdict.log_tail;
+  std::string text;
+  for (const std::string& line : tail.lines) {
+    text += base::sanitize(line) + "\n";
+  }
+  page.set("has_log_tail", !tail.empty());
+  put_text(page, "log_tail", text);
+  const std::string of =
+      verdict.ranks.empty() ? "The command" : fmt::format("Rank {}", verdict.ranks.lowest());
+  page.set("log_tail_about",
+           tail.lines.empty()
+               ? fmt::format("{}: {}.", of,
+                             tail.reason.empty() ? "nothing was written" : base::sanitize(tail.reason))
+           : tail.shared.empty()
+               ? fmt::format("{}, {}.", of, base::sanitize(tail.file))
+               : fmt::format("{}; ranks {} share {}.", of, tail.shared.text(), base::sanitize(tail.file)));
+}
+
 }  // namespace
 
 void put_tables(data& page, const RunReport& report, const PageLimits& limits) {
   put_tracebacks(page, report);
+  put_log_tail(page, report.verdict);
   put_calls(page, report, limits);
   put_nodes(page, report, limits);
   data findings{data::type::list};

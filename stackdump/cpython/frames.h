@@ -27,6 +27,17 @@ struct FrameGroup {
   std::vector<RawFrame> frames;
 };
 
+// An exception that a thread handles: its `except` or `finally`, or the `with` that it leaves, is at work.
+struct HandledException {
+  std::string type;  // empty: none
+  std::string message;
+  struct Entry {
+    RawFrame frame;  // code and instruction only
+    int line = 0;    // 0: to be had from the instruction
+  };
+  std::vector<Entry> traceback;  // outermost first
+};
+
 struct PyThread {
   Addr address = 0;                   // address of the PyThreadState
   std::string name;                   // threading.Thread.name, filled in by the caller
@@ -38,6 +49,7 @@ struct PyThread {
   bool may_collect = false;        // the collector runs without the GIL, in this or another thread
   std::string cut;                 // why outer frames are missing; empty if the walk was complete
   std::vector<FrameGroup> groups;  // innermost first
+  HandledException handled;        // the innermost, filled in by the caller
 };
 
 struct PyInterpreter {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "stackdump/memory/proc_maps.h"
+#include "stackdump/native/cpp_exception.h"
 #include "stackdump/native/kernel_view.h"
 #include "stackdump/ptrace/registers.h"
 
@@ -20,6 +21,7 @@ struct ThreadCopy {
   AddrRange stack;                        // copied part
   std::vector<std::string> kernel_stack;  // of a thread that could not be stopped
   bool crashed = false;
+  std::optional<CppException> cpp_exception;  // crashed: what it had thrown
 };
 
 }  // namespace xpurun::stackdump

@@ -122,6 +122,26 @@ model::Frame ThreadResolver::python_frame(const RawFrame& frame) const {
   return f;
 }
 
+model::ExceptionLink ThreadResolver::handled_exception(const HandledException& handled) const {
+  model::ExceptionLink out{.type = base::sanitize(handled.type), .message = base::sanitize(handled.message)};
+  for (const HandledException::Entry& entry : handled.traceback) {
+    const auto code = python_.code.find(entry.frame.code);
+    if (code == python_.code.end() || runtime_ == nullptr) {
+      continue;
+    }
+    // tb_lasti counts bytes, line tables with columns count instructions.
+    const auto line = [&] {
+      return source_range(runtime_->offsets.lines, code->second.line_table, code->second.first_line,
+                          entry.frame.instruction / 2)
+          .line;
+    };
+    out.frames.push_back({.file = base::sanitize(code->second.filename),
+                          .line = entry.line > 0 ? entry.line : line(),
+                          .function = base::sanitize(code->second.name)});
+  }
+  return out;
+}
+
 model::GilState ThreadResolver::gil_state(const Pending& p, const Names& names) const {
   if (!p.python || runtime_ == nullptr) {
     return model::GilState::none;
@@ -196,6 +216,11 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
     if (p.python->interpreters != std::vector<int64_t>{0}) {
       out.interpreters = p.python->interpreters;
     }
+    out.handling = handled_exception(p.python->handled);
+  }
+  if (c.cpp_exception) {
+    out.cpp_exception = {.type = base::sanitize(c.cpp_exception->type),
+                         .message = base::sanitize(c.cpp_exception->message)};
   }
   for (const std::string& function : c.kernel_stack) {
     model::Frame f;

@@ -39,6 +39,7 @@ class ThreadResolver {
   void append_native(const NativeFrame& frame, bool eval, const Names& names,
                      std::vector<model::Frame>& out) const;
   model::Frame python_frame(const RawFrame& frame) const;
+  model::ExceptionLink handled_exception(const HandledException& handled) const;
   model::GilState gil_state(const Pending& p, const Names& names) const;
   bool collects(const Pending& p, const Names& names) const;
 

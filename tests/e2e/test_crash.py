@@ -66,6 +66,41 @@ class SingleProcess(xpurun_test.Case):
         self.assertEqual(self.verdict()["kind"], "crash")
         self.assertEqual(self.verdict()["where"]["function"], "boom")
 
+    def test_the_last_lines_of_standard_error(self):
+        code = "import os\nfor i in range(30): os.write(2, b'line %d\\n' % i)\nos.abort()"
+        with open(self.dir / "err.log", "w") as log:
+            self.start_xpurun("--", xpurun_test.PYTHON, "-c", code, stderr=log).communicate(timeout=60)
+        verdict = self.verdict()
+        tail = verdict["log_tail"]
+        self.assertEqual((tail["file"], tail["lines"]), (str(self.dir / "err.log"),
+                                                         [f"line {i}" for i in range(10, 30)]))
+        self.assertEqual(verdict["evidence"][:2], ["the standard error of rank 0 ended with:", "line 26"])
+        self.assertIn("line 10&#10;line 11&#10;", (self.out / "report.html").read_text())
+
+    def test_a_pipe_is_not_read_without_logs(self):
+        command = ("--", xpurun_test.PYTHON, "-c", "import os; os.write(2, b'why\\n'); os.abort()")
+        self.run_xpurun(*command)
+        self.assertIn("--logs", self.verdict()["log_tail"]["reason"])
+        self.out = self.dir / "second"
+        self.run_xpurun("--logs", *command, env=self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
+        tail = self.verdict()["log_tail"]
+        self.assertEqual((tail["file"], tail["lines"]), ("ranks/0/stderr.log", ["why"]))
+
+    def test_the_exception_behind_terminate(self):
+        code = ("import ctypes\ndef load():\n"
+                " ctypes.CDLL('libstdc++.so.6')._ZSt21__throw_runtime_errorPKc(b'no table')\nload()")
+        self.run_xpurun("--", xpurun_test.PYTHON, "-c", code)
+        self.assertIn("died of SIGABRT (std::runtime_error: no table) in load", self.verdict()["sentence"])
+
+    def test_the_termination_log(self):
+        log = self.dir / "termination.log"
+        self.run_xpurun("--termination-log", log, "--", xpurun_test.PYTHON, "-c", "import os; os.abort()")
+        self.assertEqual(log.read_text().splitlines()[0], self.verdict()["sentence"])
+        self.out = self.dir / "second"
+        log.unlink()
+        self.run_xpurun("--termination-log", log, "--", "true")
+        self.assertFalse(log.exists())
+
     def test_faulthandler_still_speaks_and_we_too(self):
         result = self.run_xpurun("--", xpurun_test.PYTHON, "-X", "faulthandler", "-c",
                                  "import ctypes; ctypes.string_at(0)")

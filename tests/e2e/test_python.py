@@ -1,6 +1,10 @@
 """What Python tells through its bootstrap: exceptions, ends, calls of torch.distributed."""
 
 import json
+import os
+import re
+import signal
+import subprocess
 import unittest
 
 import xpurun_test
@@ -93,6 +97,93 @@ class Ends(xpurun_test.Case):
         exceptions = self.manifest()["exceptions"]
         self.assertEqual(len(exceptions), 1)
         self.assertNotIn("hunter2", json.dumps(exceptions))
+
+
+# A launcher that starts a rank when it is told to, and has seen its end before xpurun can look.
+LAUNCHER = """
+import os, pathlib, subprocess, sys, time
+directory = pathlib.Path(sys.argv[1])
+(directory / "ready").touch()
+while not (directory / "go").exists():
+    time.sleep(0.01)
+env = {**os.environ, "RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4"}
+status = subprocess.run([sys.executable, directory / "job.py", sys.argv[2]], env=env).returncode
+(directory / "gone").touch()
+sys.exit(status)
+"""
+
+
+class Departed(xpurun_test.Case):
+    """A rank that began and ended between two looks of xpurun's."""
+
+    def job(self, how):
+        (self.dir / "job.py").write_text(SCRIPT)
+        (self.dir / "launcher.py").write_text(LAUNCHER)
+        xpurun = self.start_xpurun("--", PYTHON, self.dir / "launcher.py", self.dir, how)
+        self.wait_for((self.dir / "ready").exists, "launcher")
+        os.kill(xpurun.pid, signal.SIGSTOP)
+        (self.dir / "go").touch()
+        self.wait_for((self.dir / "gone").exists, "end of the rank")
+        os.kill(xpurun.pid, signal.SIGCONT)
+        xpurun.communicate(timeout=60)
+        return self.verdict()
+
+    def test_every_launchers_variables_are_told(self):
+        header = (xpurun_test.SOURCE / "common/wire/identity.h").read_text()
+        table = header[header.index("kIdentityVariables[]"):]
+        module = (xpurun_test.SOURCE / "preload/python/xpurun_exceptions.py").read_text()
+        names = module[module.index("IDENTITY = "):module.index("PATIENCE_S")]
+        self.assertEqual(set(re.findall(r'"(\w+)"', names)), set(re.findall(r'"(\w+)"', table)))
+
+    def test_its_exception_is_the_verdict(self):
+        verdict = self.job("raise")
+        self.assertEqual((verdict["id"], verdict["ranks"]), ("exit.exception", [3]))
+        self.assertIn("raised ValueError: a bad batch at job.py:10 (in run)", verdict["sentence"])
+        rank = [p for p in self.manifest()["processes"] if p["role"] == "rank"]
+        self.assertEqual([(p["rank"], p["local_rank"], p["identity"]) for p in rank], [(3, 1, "torchrun")])
+
+    def test_its_exit_is_the_verdict(self):
+        verdict = self.job("text")
+        self.assertEqual((verdict["kind"], verdict["ranks"], verdict["exit_code"]), ("exit", [3], 1))
+        self.assertIn("called sys.exit('no data for <rank>') at job.py:17 (in run)", verdict["sentence"])
+
+
+ERROR_FILE = """
+import json, os, sys
+callstack = ('Traceback (most recent call last):\\n  File "/t/train.py", line 9, in main\\n    step()\\n'
+             'ValueError: a bad batch')
+message = {"message": "ValueError: a bad batch", "extraInfo": {"py_callstack": callstack, "timestamp": "1700000000"}}
+with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+    json.dump({"message": message}, file)
+sys.exit(1)
+"""
+
+
+class WithoutBootstrap(xpurun_test.Case):
+    def test_torchelastics_error_file_tells_instead(self):
+        path = self.dir / "job.py"
+        path.write_text(ERROR_FILE)
+        file = self.dir / "error.json"
+        env = self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", TORCHELASTIC_ERROR_FILE=str(file))
+        self.run_xpurun("--", PYTHON, "-I", path, env=env)
+        verdict = self.verdict()
+        self.assertEqual(verdict["id"], "exit.exception")
+        self.assertIn("raised ValueError: a bad batch at train.py:9 (in main)", verdict["sentence"])
+        self.assertIn("ValueError: a bad batch", (self.out / "report.html").read_text())
+        # The file may be gone when the report is made again.
+        file.unlink()
+        subprocess.run([xpurun_test.PROGRAM, "report", "--quiet", self.out], check=True)
+        self.assertEqual(self.verdict()["sentence"], verdict["sentence"])
+
+    def test_the_reason_is_recorded(self):
+        self.run_xpurun("--no-python-hooks", "--", "true")
+        self.assertEqual(self.manifest()["preload"]["python_reason"], "switched off by --no-python-hooks")
+        self.out = self.dir / "second"
+        self.run_xpurun("--", "true")
+        self.assertEqual(self.manifest()["preload"]["python_reason"], "")
+        self.out = self.dir / "third"
+        self.run_xpurun("--no-preload", "--", "true")
+        self.assertIn("not loaded", self.manifest()["preload"]["python_reason"])
 
 
 @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")

@@ -67,6 +67,71 @@ class Scene(unittest.TestCase):
         self.assertEqual(d.json["interpreters"], [{"id": 0}])
 
 
+HANDLED = """
+    import sys, time
+    def read(path):
+        raise %s
+    def close(done):
+        print("ready", flush=True)
+        time.sleep(1000)
+    def work():
+        try:
+            read("shard")
+        finally:
+            close(False)
+    def numbers():
+        try:
+            int("x")
+        except ValueError:
+            yield 1
+    first = next(numbers())
+    %s
+    work()
+"""
+
+
+class Handled(unittest.TestCase):
+    """The exception that a `finally` is on its way to pass on, in every version's layout."""
+
+    def handled(self, path, exception, before=""):
+        with Target(HANDLED % (exception, before), path) as t:
+            self.assertEqual(t.first_line, "ready")
+            d = Dump(t.pid)
+        self.assertEqual(d.json["status"], "ok", d.stderr)
+        return d.main.get("handling")
+
+    @on_every_python
+    def test_type_message_and_traceback(self, version, path):
+        handling = self.handled(path, "ValueError('record 17 is damaged')")
+        self.assertEqual((handling["type"], handling["message"]), ("ValueError", "record 17 is damaged"))
+        self.assertEqual([(f["function"], f["line"]) for f in handling["frames"]], [("work", 10), ("read", 4)])
+        for exception, message in (("KeyError('label')", "'label'"), ("OSError(2, 'gone')", "(2, 'gone')"),
+                                   ("RuntimeError()", ""), ("ValueError(7)", "7")):
+            with self.subTest(exception=exception):
+                self.assertEqual(self.handled(path, exception)["message"], message)
+
+    def test_an_exception_of_the_program(self):
+        handling = self.handled(ANY_PYTHON, "Damaged('кадр 3')", "class Damaged(Exception): pass")
+        self.assertEqual((handling["type"], handling["message"]), ("Damaged", "кадр 3"))
+
+    def test_nothing_is_handled(self):
+        with Target("""
+            import time
+            try:
+                int("x")
+            except ValueError:
+                pass
+            print("ready", flush=True)
+            time.sleep(1000)
+        """) as t:
+            d = Dump(t.pid)
+        self.assertNotIn("handling", d.main)
+
+    def test_secrets_are_masked(self):
+        handling = self.handled(ANY_PYTHON, "ValueError('https://u:hunter2hunter2@host/x')")
+        self.assertNotIn("hunter2", handling["message"])
+
+
 TWO_TEXT_SEGMENTS = "int Py_BytesMain(int, char**); int main(int n, char** v) { return Py_BytesMain(n, v); }"
 
 

@@ -1,7 +1,9 @@
-// Input: a byte with the kind of file, then a small file of a run or its user: the manifests of a run and
-// of a dump (separated by a NUL byte), a verdict, a live status, a configuration file, a rank set. Everything
-// that can be read can be diagnosed, rendered and written, and reading the written file gives the same.
+// Input: a byte with the kind of file, then a small file of a run or its user: the manifests of a run and of
+// a dump (separated by a NUL byte), a verdict, a live status, a configuration file, a rank set, an error
+// file. Everything that can be read can be diagnosed, rendered and written, and reading the written file
+// gives the same.
 #include "common/base/strings.h"
+#include "common/model/evidence/error_file.h"
 #include "common/model/json_fields.h"
 #include "launcher/options/settings.h"
 #include "launcher/output/ink.h"
@@ -125,6 +127,16 @@ void count(std::string_view text) {
   }
 }
 
+// torchelastic's error file, and a message of Python's bootstrap.
+void explain(const std::string& text) {
+  if (const auto file = model::parse_error_file(text)) {
+    require(!file->exception.chain.empty());
+    check_bytes(model::headline(file->exception.chain.front()));
+    model::traceback_text(file->exception);
+  }
+  model::identity_in_message(text);
+}
+
 void measure(const std::string& text) {
   if (const auto seconds = base::parse_duration_s(text)) {
     check_bytes(base::human_duration(*seconds));
@@ -160,6 +172,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 'r':
       count(text);
+      break;
+    case 'e':
+      explain(text);
       break;
     case 'm':
       measure(text);

@@ -69,7 +69,7 @@ SUBROOMS = {
     "common/model": {
         "secrets": set(),
         ".": {"secrets"},
-        "evidence": {"."},
+        "evidence": {".", "secrets"},
         "notify": {"."},
         "timing": {"."},
         "job": {"."},

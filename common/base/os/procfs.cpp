@@ -201,8 +201,8 @@ std::map<std::string, std::string> ProcFs::environ(Pid pid) const {
   return out;
 }
 
-std::string ProcFs::exe(Pid pid) const {
-  return read_link(path(pid, "exe")).value_or("");
+std::string ProcFs::link(Pid pid, std::string_view name) const {
+  return read_link(path(pid, name)).value_or("");
 }
 
 std::string ProcFs::text(Pid pid, std::string_view name) const {

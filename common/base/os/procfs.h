@@ -66,7 +66,9 @@ class ProcFs {
   // Environment at exec time, split at the first '='. Empty if unreadable.
   std::map<std::string, std::string> environ(Pid pid) const;
   // Target of /proc/PID/exe, or empty.
-  std::string exe(Pid pid) const;
+  std::string exe(Pid pid) const { return link(pid, "exe"); }
+  // Target of a symbolic link below /proc/PID, or empty: "fd/2".
+  std::string link(Pid pid, std::string_view name) const;
   // Content of a file below /proc/PID with trailing whitespace removed, or empty: "wchan", "syscall".
   std::string text(Pid pid, std::string_view name) const;
 

@@ -115,8 +115,12 @@ model::CodeLocation place_of(const PythonException& exception) {
   return exception.chain.empty() ? model::CodeLocation{} : place_in(exception.chain.front());
 }
 
+std::string words_of(const ExceptionLink& link) {
+  return short_headline(link) + at_place(place_in(link));
+}
+
 std::string raised_words(const PythonException& exception) {
-  return fmt::format("raised {}{}", short_headline(exception.chain.front()), at_place(place_of(exception)));
+  return "raised " + words_of(exception.chain.front());
 }
 
 std::string exit_words(const PythonException& exception) {
@@ -129,8 +133,7 @@ std::string exit_words(const PythonException& exception) {
       fmt::format("called {}({}){}", exception.kind == ExceptionKind::os_exit ? "os._exit" : "sys.exit",
                   argument, at_place(place_of(exception)));
   if (exception.chain.size() > 1) {
-    const ExceptionLink& handled = exception.chain[1];
-    out += fmt::format(" while handling {}{}", short_headline(handled), at_place(place_in(handled)));
+    out += " while handling " + words_of(exception.chain[1]);
   }
   return out;
 }
@@ -165,9 +168,9 @@ void add_traceback(const PythonException& exception, std::vector<std::string>& o
   }
   for (const ExceptionLink& link : exception.chain) {
     if (link.relation == model::Relation::cause || link.relation == model::Relation::context) {
-      out.push_back(fmt::format("{} {}{}",
+      out.push_back(fmt::format("{} {}",
                                 link.relation == model::Relation::cause ? "raised from" : "while handling",
-                                short_headline(link), at_place(place_in(link))));
+                                words_of(link)));
       break;
     }
   }

@@ -15,6 +15,9 @@ const model::PythonException* last_word(const model::RunManifest& run, const mod
 // The innermost line of the user's code among the frames; empty function if there are none.
 model::CodeLocation place_of(const model::PythonException& exception);
 
+// "KeyError: 'label' at data.py:21 (in collate)"
+std::string words_of(const model::ExceptionLink& link);
+
 // "raised KeyError: 'label' at data.py:21 (in collate)"
 std::string raised_words(const model::PythonException& exception);
 // "called sys.exit('no data') at train.py:7 (in main)"

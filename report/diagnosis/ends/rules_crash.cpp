@@ -137,11 +137,11 @@ std::string in_place(const CodeLocation& where) {
 
 // The id for a rank, or for a command that is alone.
 std::string_view id_alone(const Ending& e) {
-  if (!e.known) {
-    return kExitUnknown;
-  }
   if (e.raised()) {
     return kExitException;
+  }
+  if (!e.known) {
+    return kExitUnknown;
   }
   if (e.signal == 0) {
     return kExitError;
@@ -152,7 +152,10 @@ std::string_view id_alone(const Ending& e) {
 void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank ? id_alone(e) : kCrashLauncher;
   std::string how = how_it_ended(e);
-  if (e.notice != nullptr && carries_address(e.signal)) {
+  const ThreadStack* crashed = crashed_thread(scene, e);
+  if (crashed != nullptr && !crashed->cpp_exception.empty() && e.signal == SIGABRT) {
+    how += fmt::format(" ({})", words_of(crashed->cpp_exception));
+  } else if (e.notice != nullptr && carries_address(e.signal)) {
     how += fmt::format(" (address {:#x})", e.notice->address);
   } else if (!e.cause.empty()) {
     how += fmt::format(" ({})", e.cause);
@@ -162,7 +165,7 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   if (e.signal == SIGKILL) {
     v.next = {.text = "if nobody killed it, the kernel ran out of memory",
               .command = "journalctl -k | grep -i 'killed process'"};
-  } else if (is_fault(e.signal) && crashed_thread(scene, e) != nullptr) {
+  } else if (is_fault(e.signal) && crashed != nullptr) {
     v.next.text = fmt::format("see the C++ stack of the crashed thread in {}", v.dump);
   } else if (is_fault(e.signal)) {
     // Without the preload library in the process (static, another libc, no rank) nobody held it for a dump.

@@ -232,6 +232,8 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   o.thread_interp = at(layout->thread_interp);
   o.thread_id = at(layout->thread_id);
   o.thread_native_id = at(layout->thread_native_id);
+  // Not in the table: exc_info, dict, gilstate_counter and async_exc stand before thread_id since 3.8.
+  o.thread_handled = o.thread_id - 32;
   o.thread_chunk = at(layout->thread_chunk);
   o.thread_frame = at(layout->thread_current_frame);
   o.thread_size = at(layout->thread_size);
@@ -275,9 +277,10 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   if (about.free_threaded) {
     // Offsets that the table lacks. They shift with the size of the common object header (PyObject), which is
     // larger in free-threaded builds.
-    for (uint32_t* offset :
-         {&o.type_basicsize, &o.type_dictoffset, &o.type_cached_keys, &o.module_dict, &o.dict_used,
-          &o.sequence_size, &o.set_used, &o.cell_content, &o.code_constants, &o.code_names}) {
+    for (uint32_t* offset : {&o.type_basicsize, &o.type_dictoffset, &o.type_cached_keys, &o.module_dict,
+                             &o.dict_used, &o.sequence_size, &o.set_used, &o.cell_content, &o.code_constants,
+                             &o.code_names, &o.exception_args, &o.exception_traceback, &o.traceback_next,
+                             &o.traceback_frame, &o.traceback_instr, &o.traceback_line, &o.frame_of_object}) {
       *offset += kFreeThreadedHead;
     }
     o.managed_dict = 8;

@@ -53,6 +53,7 @@ struct Offsets {
   uint32_t thread_interp = 16;
   uint32_t thread_id = kAbsent;         // pthread_self()
   uint32_t thread_native_id = kAbsent;  // gettid() in the process's own PID namespace, >= 3.11
+  uint32_t thread_handled = kAbsent;    // exc_info: stack of the exceptions being handled
   uint32_t thread_chunk = kAbsent;      // datastack_chunk; datastack_top follows it, >= 3.11
   uint32_t thread_frame = kAbsent;      // see FrameChain
   uint32_t thread_size = 360;           // number of bytes to read
@@ -107,6 +108,16 @@ struct Offsets {
   uint32_t long_size = 16;  // signed number of digits, or (>= 3.12) a tag word
   uint32_t long_digits = 24;
   uint32_t cell_content = 16;
+
+  uint32_t handled_value = 0;     // in an entry of that stack: the exception; 8 before 3.11, after its type
+  uint32_t handled_previous = 8;  // the entry below
+  uint32_t exception_args = 24;   // tuple
+  uint32_t exception_traceback = 40;  // 32 before 3.11, which has no notes
+  uint32_t traceback_next = 16;
+  uint32_t traceback_frame = 24;  // a frame object
+  uint32_t traceback_instr = 32;  // tb_lasti, int, in bytes
+  uint32_t traceback_line = 36;   // tb_lineno, int; -1: not computed yet, >= 3.11
+  uint32_t frame_of_object = 24;  // the frame of a frame object, >= 3.11; kAbsent: both are the same
 
   uint32_t bytes_size = 16;
   uint32_t bytes_data = 32;

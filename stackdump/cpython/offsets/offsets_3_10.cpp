@@ -15,6 +15,7 @@ const Offsets kOffsets310 = {
     .interp_modules = 856,
     .interp_sysdict = 872,
     .thread_id = 176,
+    .thread_handled = 144,
     .thread_frame = 24,
     .thread_size = 280,
     .frame_previous = 24,
@@ -36,6 +37,10 @@ const Offsets kOffsets310 = {
     .dict_log2_keys = false,
     .values_items = 0,
     .attributes = Attributes::by_offset,
+    .handled_value = 8,
+    .handled_previous = 24,
+    .exception_traceback = 32,
+    .frame_of_object = kAbsent,
 };
 
 }  // namespace xpurun::stackdump

@@ -16,6 +16,7 @@ const Offsets kOffsets311 = {
     .interp_sysdict = 904,
     .thread_id = 152,
     .thread_native_id = 160,
+    .thread_handled = 120,
     .thread_chunk = 296,
     .thread_frame = 56,
     .thread_size = 360,

@@ -18,6 +18,7 @@ const Offsets kOffsets312 = {
     .gil_locked = 16,
     .thread_id = 136,
     .thread_native_id = 144,
+    .thread_handled = 104,
     .thread_chunk = 232,
     .thread_frame = 56,
     .thread_size = 288,

@@ -1,4 +1,5 @@
 // Exceptions as Python's bootstrap tells them.
+#include "common/model/evidence/error_file.h"
 #include "common/model/exception.h"
 
 #include <doctest/doctest.h>
@@ -102,4 +103,48 @@ TEST_CASE("figures that are not there, and other errors") {
   CHECK_FALSE(o->asked);
   CHECK_FALSE(o->free);
   CHECK_FALSE(out_of_memory(memory("DefaultCPUAllocator: can't allocate memory")));
+}
+
+TEST_CASE("a message tells which rank its sender is") {
+  CHECK(identity_in_message(R"({"identity":{"RANK":"3","LOCAL_RANK":"1","X":5}})") ==
+        std::map<std::string, std::string>{{"LOCAL_RANK", "1"}, {"RANK", "3"}});
+  for (const char* none : {"", "{}", "[]", R"({"identity":[1]})", R"({"identity":{}})", "5"}) {
+    CHECK(identity_in_message(none).empty());
+  }
+}
+
+TEST_CASE("torchelastic's error file becomes an exception with its last traceback") {
+  const auto file = parse_error_file(R"json({"message": {"message": "ValueError: a bad batch: 3",
+    "extraInfo": {"py_callstack": "Traceback (most recent call last):\n  File \"/t/other.py\", line 1, in f\n    x\nKeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"/t/train.py\", line 9, in main\n    step()\n    ^^^^^^\n  File \"/t/data.py\", line 21, in collate\nValueError: a bad batch: 3\n",
+    "timestamp": "1700000000"}}})json");
+  REQUIRE(file);
+  CHECK(file->wall_seconds == 1700000000);
+  const ExceptionLink& link = file->exception.chain.at(0);
+  CHECK(headline(link) == "ValueError: a bad batch: 3");
+  REQUIRE(link.frames.size() == 2);
+  CHECK(link.frames[0].function == "main");
+  CHECK(link.frames[0].source == "step()");
+  CHECK(link.frames[1].file == "/t/data.py");
+  CHECK(link.frames[1].line == 21);
+  CHECK(link.frames[1].source.empty());
+}
+
+TEST_CASE("error files with less in them, or with something else") {
+  CHECK(headline(parse_error_file(R"({"message": "RuntimeError: x"})")->exception.chain.at(0)) ==
+        "RuntimeError: x");
+  CHECK(headline(parse_error_file(R"({"message": {"message": "no type at all"}})")->exception.chain.at(0)) ==
+        "Exception: no type at all");
+  CHECK(headline(parse_error_file(R"({"message": "KeyboardInterrupt"})")->exception.chain.at(0)) ==
+        "KeyboardInterrupt");
+  const auto odd = parse_error_file(
+      R"({"message": {"message": "E: x", "extraInfo": {"py_callstack": 7, "timestamp": "-1"}}})");
+  REQUIRE(odd);
+  CHECK(odd->wall_seconds == 0);
+  CHECK(odd->exception.chain.at(0).frames.empty());
+  for (const char* bad :
+       {"", "{}", "[]", "7", R"({"message": 7})", R"({"message": {}})", R"({"message": ""})"}) {
+    CHECK_FALSE(parse_error_file(bad));
+  }
+  const auto secret = parse_error_file(R"({"message": "E: https://u:hunter2hunter2@host/x"})");
+  CHECK(secret->exception.chain.at(0).message.find("hunter2") == std::string::npos);
 }

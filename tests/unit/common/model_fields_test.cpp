@@ -94,7 +94,10 @@ TEST_CASE("every field of run.json survives writing and reading") {
   r.env = {{"A", "b"}};
   r.env_names = {"C"};
   r.options.push_back({});
-  r.processes.push_back({.cmdline = {"python"}, .death = {.happened = true}});
+  r.processes.push_back({.cmdline = {"python"},
+                         .error_stream = {.kind = StreamKind::file, .path = "x"},
+                         .error_file = "x",
+                         .death = {.happened = true}});
   r.crashes.push_back({.address = 1});
   r.exceptions.push_back(
       {.code = 1,
@@ -104,6 +107,7 @@ TEST_CASE("every field of run.json survives writing and reading") {
   r.verdict.ranks = RankSet{1};
   r.verdict.evidence = {"x"};
   r.verdict.hosts.push_back({.host = "x", .ranks = RankSet{1}});
+  r.verdict.log_tail = {.file = "x", .lines = {"x"}, .shared = {1}, .reason = "x"};
   r.verdict.waiting.push_back({.ranks = RankSet{2}});
   r.verdict.collective.id = "x";
   r.verdict.collective.calls.push_back({.communicator = "x", .root = 1, .peer = 1});
@@ -130,6 +134,7 @@ TEST_CASE("every field of run.json survives writing and reading") {
   j["event_commands"][0]["event"] = "recovery";
   j["event_commands"][0]["status"] = "timeout";
   j["plugins"][0]["status"] = "not_run";
+  j["processes"][0]["error_stream"]["kind"] = "terminal";
   check_round_trip(j, run_manifest_from_json);
 }
 
@@ -248,6 +253,8 @@ TEST_CASE("every field of a stacks file survives writing and reading") {
                        .wchan = "x",
                        .syscall = "x",
                        .syscall_file = "x",
+                       .handling = {.type = "x", .frames = {{.source = "x"}}, .left_out = 1},
+                       .cpp_exception = {.type = "x", .frames = {{.source = "x"}}, .left_out = 1},
                        .motion = Motion::moving});
   p.threads[0].frames.push_back({.full_func = "x",
                                  .file = "x",

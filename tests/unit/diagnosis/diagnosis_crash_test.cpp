@@ -355,3 +355,17 @@ TEST_CASE("a crash without stacks has no position, and the next step does not me
   job.notice(0, kSegv, 12).crash_dump();
   CHECK(diagnose(job.facts).next.text == "see the C++ stack of the crashed thread in dumps/1-crash");
 }
+
+TEST_CASE("an abort for a C++ exception that nobody caught names the exception") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(2, in_compute());
+  job.notice(2, kAbrt, 12).crash_dump();
+  job.died(2, kAbrt, 12.5).agent_died(exited(1), 13).ended(exited(1));
+  model::ThreadStack& thread = job.stacks_of(2).threads[0];
+  thread.crashed = true;
+  thread.cpp_exception = {.type = "c10::DistBackendError", .message = "watchdog timed out\nand more"};
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "crash.signal");
+  CHECK(v.sentence.find("died of SIGABRT (c10::DistBackendError: watchdog timed out) in ") !=
+        std::string::npos);
+}

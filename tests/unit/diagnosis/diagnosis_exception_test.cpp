@@ -166,3 +166,54 @@ TEST_CASE("exceptions of other threads are evidence in a hang too") {
   CHECK(has(v.evidence,
             "at 3.00 s: thread feeder of rank 1 raised KeyError: 'label' at data.py:21 (in collate)"));
 }
+
+TEST_CASE("a rank that hangs while it handles an exception") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
+  model::ExceptionLink& handling = job.stacks_of(2).threads[0].handling;
+  handling = {.type = "KeyError",
+              .message = "'label'",
+              .frames = {{.file = "/home/u/train.py", .line = 30, .function = "step"},
+                         {.file = "/home/u/data.py", .line = 21, .function = "collate"}}};
+  Verdict v = diagnose(job.facts);
+  CHECK(v.sentence ==
+        "hang: rank 2 (host a, pid 102) has been in load_batch (train.py:31: time.sleep) for 10 s while "
+        "handling KeyError: 'label' at data.py:21 (in collate); ranks 0-1,3 wait for it in all_reduce "
+        "(train.py:44)");
+  // A program may well run inside such a handler.
+  handling.type = "ModuleNotFoundError";
+  v = diagnose(job.facts);
+  CHECK(v.sentence.find("handling") == std::string::npos);
+  CHECK(has(v.evidence,
+            "rank 2 is handling ModuleNotFoundError: 'label' at data.py:21 (in collate), caught in step "
+            "(train.py)"));
+}
+
+TEST_CASE("a rank that hangs after an exception ended one of its threads") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(2, in_queue()).hang_dump();
+  tell(job, 2, ExceptionKind::thread, job.facts.dump->at_s - 5, "ValueError", "shard 17").thread = "loader";
+  tell(job, 1, ExceptionKind::thread, job.facts.dump->at_s - 5, "ValueError", "not the culprit's");
+  tell(job, 2, ExceptionKind::thread, job.facts.dump->at_s + 5, "ValueError", "after the hang");
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.lock");
+  CHECK(v.sentence.find("for 10 s; its thread loader raised ValueError: shard 17 at data.py:21 (in collate); "
+                        "ranks 0-1,3 wait") != std::string::npos);
+}
+
+TEST_CASE("a rank whose end hangs after an exception") {
+  Job job(4);
+  job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
+  tell(job, 2, ExceptionKind::raised, job.facts.dump->at_s - 5, "KeyError", "'label'");
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.kind == model::VerdictKind::hang);
+  CHECK(v.sentence.find("for 10 s after it raised KeyError: 'label' at data.py:21 (in collate)") !=
+        std::string::npos);
+}
+
+TEST_CASE("an exception of a rank whose status nobody saw") {
+  Job job = failed_rank();
+  job.record(2).death.wait_status = base::WaitStatus();
+  tell(job, 2, ExceptionKind::raised, 12.1, "KeyError", "'label'");
+  CHECK(diagnose(job.facts).id == "exit.exception");
+}

@@ -35,6 +35,17 @@ class FakeProc {
     std::filesystem::create_symlink("/usr/bin/" + program, dir + "/exe");
     write();
   }
+  // What a descriptor of the process is, and its offset.
+  void descriptor(base::Pid pid, int fd, const std::string& target, int offset) {
+    const std::string dir = fmt::format("{}/{}", root_.path(), pid);
+    REQUIRE(base::make_dirs(dir + "/fd"));
+    REQUIRE(base::make_dirs(dir + "/fdinfo"));
+    const std::string link = fmt::format("{}/fd/{}", dir, fd);
+    std::filesystem::remove(link);
+    std::filesystem::create_symlink(target, link);
+    REQUIRE(base::write_file_atomic(fmt::format("{}/fdinfo/{}", dir, fd),
+                                    fmt::format("pos:\t{}\nflags:\t0100001\n", offset)));
+  }
   // Its children are the supervisor's from now on.
   void end(base::Pid pid) {
     std::filesystem::remove_all(fmt::format("{}/{}", root_.path(), pid));

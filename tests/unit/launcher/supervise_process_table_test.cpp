@@ -125,3 +125,62 @@ TEST_CASE("without a launcher's variables the topmost Python is the rank, unless
   CHECK(s.role(5000020) == "rank 0");
   CHECK(s.role(5000021) == "rank 1");
 }
+
+TEST_CASE("a rank that ended before it was found is added by what it told") {
+  Scene s;
+  s.fake.add(kCommand, kSupervisor, "python3");
+  s.fake.add(5000020, kCommand, "python3", rank_env(0));
+  s.table.refresh();
+  const Identity told{.kind = IdentityKind::torchrun, .rank = 1, .local_rank = 1, .world_size = 2};
+  CHECK_FALSE(s.table.add_departed(5000020, told));  // known, and alive
+  // A short program that rank 0 has run.
+  CHECK_FALSE(s.table.add_departed(
+      5000022, {.kind = IdentityKind::torchrun, .rank = 0, .local_rank = 0, .world_size = 2}));
+  CHECK(s.table.add_departed(5000021, told));
+  CHECK_FALSE(s.table.add_departed(5000021, told));
+  s.table.mark_dead(5000021);
+  s.table.refresh();
+  CHECK(s.role(5000021) == "rank 1");
+  CHECK(s.table.world_size() == 2);
+  CHECK(s.table.records().size() == 3);
+  // One that lives, but is not a descendant: nothing is known of its end.
+  s.fake.add(5000030, 1, "python3", rank_env(1));
+  CHECK_FALSE(s.table.add_departed(5000030, told));
+}
+
+TEST_CASE("standard error: a file and how far it is written, by the process or by one that shares it") {
+  Scene s;
+  s.fake.add(kCommand, kSupervisor, "python3");
+  for (const base::Pid pid : {5000020, 5000021}) {
+    s.fake.add(pid, kCommand, "python3", rank_env(pid - 5000020) + " TORCHELASTIC_ERROR_FILE=/tmp/e.json");
+    s.fake.descriptor(pid, 2, "/work/err.log", 100);
+  }
+  s.fake.descriptor(kCommand, 2, "pipe:[77]", 0);
+  s.table.refresh();
+  const auto stream = [&](base::Pid pid) { return s.table.find(pid)->record.error_stream; };
+  CHECK(stream(kCommand).kind == model::StreamKind::pipe);
+  CHECK(stream(5000020).path == "/work/err.log");
+  CHECK(stream(5000020).end == -1);
+  CHECK(s.table.find(5000020)->record.error_file == "/tmp/e.json");
+  SUBCASE("while it lives") {
+    s.table.note_error_stream(5000020);
+    CHECK(stream(5000020).end == 100);
+    s.fake.descriptor(5000021, 2, "/work/err.log", 250);
+    s.end(5000020);
+    s.table.note_error_stream(5000020);
+    CHECK(stream(5000020).end == 100);
+  }
+  SUBCASE("after its end, while another one writes to the file") {
+    s.fake.descriptor(5000021, 2, "/work/err.log", 250);
+    s.end(5000020);
+    s.table.note_error_stream(5000020);
+    CHECK(stream(5000020).end == 250);
+  }
+  SUBCASE("after the end of all") {
+    s.table.note_error_stream(5000020);
+    s.end(5000020);
+    s.end(5000021);
+    s.table.note_error_stream(5000020);
+    CHECK(stream(5000020).end == -1);
+  }
+}

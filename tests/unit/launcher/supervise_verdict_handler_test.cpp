@@ -16,6 +16,7 @@ struct Scene : test::JobScene {
   std::string obstacle;  // to a restart
   int found = 0;
   int passed = 0;
+  std::vector<std::string> published;
   model::Verdict from_memory;
   VerdictHandler verdicts{{journal, job, options},
                           {.diagnose = [this] { return from_memory; },
@@ -26,6 +27,7 @@ struct Scene : test::JobScene {
                            .hang_found = [this](const model::Incident&) { ++found; },
                            .hang_passed = [this](const model::Incident&) { ++passed; },
                            .collecting_evidence = [this] { return collecting; },
+                           .publish = [this](const model::Verdict& v) { published.push_back(v.sentence); },
                            .say = [this](const std::string& line) { tell(line); }}};
 
   void open_stall() { journal.manifest().incidents.push_back({.n = 1, .at_s = 10, .dump = "dumps/1-hang"}); }
@@ -54,6 +56,7 @@ TEST_CASE("a hang is announced once, recorded with its stall, and progress is to
   CHECK(s.journal.manifest().verdict.kind == model::VerdictKind::hang);
   CHECK(s.journal.manifest().incidents[0].verdict.kind == model::VerdictKind::hang);
   CHECK(s.take(Scene::hang()).empty());
+  CHECK(s.published.front() == "hang: rank 1");
   s.run_for(25);
   CHECK(s.verdicts.stall_cleared());
   CHECK(s.told() == Told{"progress again after 25 s"});
@@ -177,4 +180,17 @@ TEST_CASE("the end tells the verdict again, if there is one worth telling") {
     s.verdicts.print_end();
     CHECK(s.told().empty());
   }
+}
+
+TEST_CASE("the end is published also where nothing is printed, but not that all went well") {
+  Scene s;
+  s.options.verbosity = -1;
+  s.journal.manifest().verdict.kind = model::VerdictKind::none;
+  s.verdicts.print_end();
+  CHECK(s.published.empty());
+  s.journal.manifest().verdict.kind = model::VerdictKind::crash;
+  s.journal.manifest().verdict.sentence = "crash: rank 2";
+  s.verdicts.print_end();
+  CHECK(s.told().empty());
+  CHECK(s.published == Told{"crash: rank 2"});
 }

@@ -1,0 +1,128 @@
+#include "report/build/log_tail.h"
+
+#include "common/base/strings.h"
+#include "common/model/secrets/redact.h"
+#include "report/build/job_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace xpurun::report {
+
+using model::LogTail;
+using model::ProcessRecord;
+using model::StreamKind;
+using model::Verdict;
+using model::VerdictKind;
+
+namespace {
+
+constexpr size_t kMostColumns = 400;
+constexpr size_t kMostBytes = size_t{64} << 10;
+constexpr size_t kInEvidence = 4;
+constexpr std::string_view kOwnLine = "xpurun: ";
+
+bool is_about_a_death(const Verdict& v) {
+  return v.kind == VerdictKind::crash || v.kind == VerdictKind::exit || v.kind == VerdictKind::exception ||
+         (v.kind == VerdictKind::hang && v.state == model::RankState::dead);
+}
+
+const ProcessRecord* culprit_of(const model::RunManifest& run, const Verdict& v) {
+  const auto it = std::find_if(run.processes.rbegin(), run.processes.rend(), [&](const ProcessRecord& p) {
+    return p.pid == v.pid && p.role == model::ProcessRole::rank;
+  });
+  return it == run.processes.rend() ? nullptr : &*it;
+}
+
+// Other ranks with the same file, and this one.
+model::RankSet sharing(const model::RunManifest& run, const ProcessRecord& process) {
+  model::RankSet out;
+  for (const ProcessRecord& p : run.processes) {
+    if (p.role == model::ProcessRole::rank && p.error_stream.path == process.error_stream.path) {
+      out.insert(p.rank);
+    }
+  }
+  return out.size() > 1 ? out : model::RankSet();
+}
+
+std::string why_none(StreamKind kind) {
+  switch (kind) {
+    case StreamKind::pipe:
+      return "standard error was a pipe: only --logs keeps what went through it";
+    case StreamKind::terminal:
+      return "standard error was a terminal: only --logs keeps what was written to it";
+    case StreamKind::file:
+      return "the file of standard error cannot be read, or was changed after the run";
+    case StreamKind::other:
+      return "standard error was discarded";
+    case StreamKind::unknown:
+      break;
+  }
+  return "the process ended before its standard error was looked at";
+}
+
+}  // namespace
+
+std::vector<std::string> last_lines(std::string_view text, size_t most) {
+  std::vector<std::string> out;
+  const auto lines = base::split(text, '\n');
+  for (auto it = lines.rbegin(); it != lines.rend() && out.size() < most; ++it) {
+    std::string_view line = *it;
+    while (line.ends_with('\r')) {
+      line.remove_suffix(1);
+    }
+    line.remove_prefix(line.rfind('\r') == std::string_view::npos ? 0 : line.rfind('\r') + 1);
+    if (!base::trim(line).empty() && !line.starts_with(kOwnLine)) {
+      out.push_back(base::elide_middle(base::sanitize(line), kMostColumns));
+    }
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+LogTail read_log_tail(const model::RunDir& dir, const model::RunManifest& run, const Verdict& verdict) {
+  const ProcessRecord* process = is_about_a_death(verdict) ? culprit_of(run, verdict) : nullptr;
+  if (process == nullptr) {
+    return {};
+  }
+  LogTail out{.file = fmt::format("ranks/{}/stderr.log", process->rank)};
+  if (const auto log = end_of_file(dir.file(out.file), -1, kMostBytes, 0)) {
+    out.lines = last_lines(model::redact_text(*log), kTailLines);
+    return out;
+  }
+  out.file.clear();
+  const model::ErrorStream& stream = process->error_stream;
+  const auto text =
+      stream.kind != StreamKind::file
+          ? std::nullopt
+          : read_job_file(dir, run,
+                          {.path = stream.path,
+                           .kept = fmt::format("ranks/{}/stderr-{}.tail", process->rank, process->pid),
+                           .end = stream.end,
+                           .most = kMostBytes});
+  if (!text) {
+    out.reason = why_none(stream.kind);
+    return out;
+  }
+  out.file = stream.path;
+  out.lines = last_lines(*text, kTailLines);
+  out.shared = sharing(run, *process);
+  return out;
+}
+
+void add_log_tail(Verdict& verdict, LogTail tail) {
+  // Of an exception the traceback is told already.
+  if (!tail.lines.empty() && verdict.kind != VerdictKind::exception && !verdict.ranks.empty()) {
+    std::vector<std::string> told{
+        tail.shared.empty()
+            ? fmt::format("the standard error of rank {} ended with:", verdict.ranks.ranks().front())
+            : fmt::format("the standard error that ranks {} share ended with:", tail.shared.text())};
+    const size_t first = tail.lines.size() - std::min(tail.lines.size(), kInEvidence);
+    told.insert(told.end(), tail.lines.begin() + static_cast<ptrdiff_t>(first), tail.lines.end());
+    verdict.evidence.insert(verdict.evidence.begin(), told.begin(), told.end());
+  }
+  verdict.log_tail = std::move(tail);
+}
+
+}  // namespace xpurun::report

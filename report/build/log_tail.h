@@ -1,0 +1,24 @@
+// The last lines that the process behind a verdict wrote to standard error.
+#pragma once
+
+#include "common/model/run_dir.h"
+#include "common/model/run_manifest.h"
+#include "common/model/verdict.h"
+
+#include <string_view>
+
+namespace xpurun::report {
+
+inline constexpr size_t kTailLines = 20;
+
+// Empty for a verdict that is about no death.
+model::LogTail read_log_tail(const model::RunDir& dir, const model::RunManifest& run,
+                             const model::Verdict& verdict);
+
+// The last lines of a text, without xpurun's own and without what a progress bar has overwritten.
+std::vector<std::string> last_lines(std::string_view text, size_t most);
+
+// Puts the tail into the verdict, and its end into the evidence where nothing says more.
+void add_log_tail(model::Verdict& verdict, model::LogTail tail);
+
+}  // namespace xpurun::report

@@ -1,0 +1,114 @@
+#include "stackdump/cpython/handled_exception.h"
+
+#include "common/model/secrets/redact.h"
+#include "stackdump/cpython/dict.h"
+#include "stackdump/cpython/locals.h"
+
+#include <fmt/format.h>
+
+namespace xpurun::stackdump {
+
+namespace {
+
+constexpr uint64_t kUnicode = uint64_t{1} << 28;    // Py_TPFLAGS_UNICODE_SUBCLASS
+constexpr uint64_t kException = uint64_t{1} << 30;  // Py_TPFLAGS_BASE_EXC_SUBCLASS
+constexpr uint64_t kTagBits = 3;                    // tag bits of references in frames, >= 3.14
+constexpr size_t kMaxMessage = 4096;                // a longer message is left out: cut, it may evade masking
+constexpr size_t kMaxArguments = 8;
+constexpr int kMaxHandlers = 256;   // entries of the stack of handled exceptions: generators have their own
+constexpr int kMaxWalked = 10'000;  // entries of a traceback: of an endless recursion
+
+// What str() gives if the class has no __str__ of its own. KeyError shows its key as repr() does.
+std::string message_of(RemoteMemory& memory, Addr exception, std::string_view type, const Offsets& o) {
+  const Addr args = memory.value<uint64_t>(exception + o.exception_args).value_or(0);
+  const std::vector<Addr> items = read_tuple(memory, args, o, kMaxArguments);
+  if (items.empty()) {
+    return {};
+  }
+  if (items.size() == 1) {
+    const auto type_of_item = type_of(memory, items[0], o);
+    if (type_of_item && (type_of_item->flags & kUnicode) != 0 && type != "KeyError") {
+      return model::redact_text(read_unicode(memory, items[0], o, kMaxMessage).value_or("<long text>"));
+    }
+    return short_repr(memory, items[0], o);
+  }
+  std::string out = "(";
+  for (size_t i = 0; i < items.size(); ++i) {
+    out += (i == 0 ? "" : ", ") + short_repr(memory, items[i], o);
+  }
+  return out + ")";
+}
+
+Addr code_of(RemoteMemory& memory, Addr frame_object, const Offsets& o) {
+  const auto pointer = [&](Addr a) { return memory.value<uint64_t>(a).value_or(0); };
+  const Addr frame = o.frame_of_object == kAbsent ? frame_object : pointer(frame_object + o.frame_of_object);
+  return frame == 0 ? 0 : pointer(frame + o.frame_code) & ~(o.frame_tagged ? kTagBits : 0);
+}
+
+std::vector<HandledException::Entry> traceback_of(RemoteMemory& memory, Addr exception, const Offsets& o) {
+  std::vector<Addr> entries;
+  Addr next = memory.value<uint64_t>(exception + o.exception_traceback).value_or(0);
+  for (int i = 0; next != 0 && i < kMaxWalked; ++i) {
+    if (entries.size() >= 2 * kMaxTraceback) {
+      entries.erase(entries.begin(), entries.begin() + kMaxTraceback);
+    }
+    entries.push_back(next);
+    next = memory.value<uint64_t>(next + o.traceback_next).value_or(0);
+  }
+  if (entries.size() > kMaxTraceback) {
+    entries.erase(entries.begin(), entries.end() - static_cast<ptrdiff_t>(kMaxTraceback));
+  }
+  std::vector<HandledException::Entry> out;
+  for (const Addr entry : entries) {
+    const Addr frame = memory.value<uint64_t>(entry + o.traceback_frame).value_or(0);
+    const Addr code = frame == 0 ? 0 : code_of(memory, frame, o);
+    if (code == 0) {
+      continue;
+    }
+    const int bytes = memory.value<int32_t>(entry + o.traceback_instr).value_or(-1);
+    const int line = memory.value<int32_t>(entry + o.traceback_line).value_or(0);
+    out.push_back({.frame = {.code = code, .instruction = bytes}, .line = line > 0 ? line : 0});
+  }
+  return out;
+}
+
+HandledException handled_by(RemoteMemory& memory, const Offsets& o, Addr thread) {
+  Addr item = memory.value<uint64_t>(thread + o.thread_handled).value_or(0);
+  for (int i = 0; item != 0 && i < kMaxHandlers; ++i) {
+    const Addr value = memory.value<uint64_t>(item + o.handled_value).value_or(0);
+    const auto type = value == 0 ? std::nullopt : type_of(memory, value, o);
+    if (type && (type->flags & kException) != 0) {
+      return {.type = type->name,
+              .message = message_of(memory, value, type->name, o),
+              .traceback = traceback_of(memory, value, o)};
+    }
+    // None, or nothing: the function further out may be handling one.
+    item = memory.value<uint64_t>(item + o.handled_previous).value_or(0);
+  }
+  return {};
+}
+
+}  // namespace
+
+bool read_handled(RemoteMemory& memory, const Offsets& o, PySnapshot& snapshot, base::MonoNs deadline) {
+  for (PyThread& t : snapshot.threads) {
+    if (o.thread_handled == kAbsent) {
+      return true;
+    }
+    if (base::mono_ns() >= deadline) {
+      return false;
+    }
+    t.handled = handled_by(memory, o, t.address);
+    for (const HandledException::Entry& entry : t.handled.traceback) {
+      if (snapshot.code.contains(entry.frame.code)) {
+        continue;
+      }
+      if (auto code = read_code_object(memory, entry.frame.code, o)) {
+        snapshot.code.emplace(entry.frame.code, std::move(*code));
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace xpurun::stackdump

@@ -1,0 +1,167 @@
+// Files that the job wrote elsewhere: the end of standard error, torchelastic's error files.
+#include "common/base/clock.h"
+#include "common/base/os/io.h"
+#include "common/base/os/temporary_directory.h"
+#include "report/build/error_files.h"
+#include "report/build/job_file.h"
+#include "report/build/log_tail.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <sys/stat.h>
+
+using namespace xpurun;
+using namespace xpurun::report;
+using model::StreamKind;
+
+namespace {
+
+struct Scene {
+  base::TemporaryDirectory temporary = std::move(*base::TemporaryDirectory::create("xpurun-test-"));
+  model::RunDir dir{temporary.path() + "/run"};
+  std::string log = temporary.path() + "/err.log";
+  model::RunManifest run;
+  model::Verdict verdict;
+
+  Scene() {
+    REQUIRE(base::make_dirs(dir.path()));
+    run.started_wall_ns = base::wall_ns() - 10'000'000'000;
+    run.elapsed_s = 10;
+    run.outcome = model::RunOutcome::exit;
+    for (base::Rank r : {0, 1}) {
+      run.processes.push_back({.pid = 100 + r,
+                               .role = model::ProcessRole::rank,
+                               .rank = r,
+                               .error_stream = {.kind = StreamKind::file, .path = log},
+                               .death = {.happened = true, .at_s = 9, .wait_status = base::WaitStatus(6)}});
+    }
+    verdict.kind = model::VerdictKind::crash;
+    verdict.pid = 101;
+    verdict.ranks = {1};
+  }
+  void write(const std::string& path, const std::string& text) {
+    REQUIRE(base::make_dirs(std::filesystem::path(path).parent_path()));
+    REQUIRE(base::write_file_atomic(path, text));
+  }
+  model::LogTail tail() { return read_log_tail(dir, run, verdict); }
+};
+
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("the last lines, without xpurun's own and without what a progress bar overwrote") {
+  CHECK(last_lines("a\n\nxpurun: crash: b\n 10 %\r 99 %\r\nlast", 20) == Lines{"a", " 99 %", "last"});
+  CHECK(last_lines("a\nb\nc\n", 2) == Lines{"b", "c"});
+  CHECK(last_lines("", 20).empty());
+  CHECK(last_lines("\x1b[31mred\n", 20).at(0).find('\x1b') == std::string::npos);
+  CHECK(last_lines(std::string(5000, 'x'), 20).at(0).size() < 500);
+}
+
+TEST_CASE("the file of standard error, up to where the rank had come") {
+  Scene s;
+  s.write(s.log, "one\nfatal: no table\nlater, from others\n");
+  s.run.processes[1].error_stream.end = 20;
+  const model::LogTail tail = s.tail();
+  CHECK(tail.lines == Lines{"one", "fatal: no table"});
+  CHECK(tail.file == s.log);
+  CHECK(tail.shared == model::RankSet{0, 1});
+  SUBCASE("what was read is kept, for reports that are made when the file is another") {
+    s.write(s.log, "another run\n");
+    CHECK(s.tail().lines == tail.lines);
+  }
+}
+
+TEST_CASE("the rank's log of --logs goes first") {
+  Scene s;
+  s.write(s.log, "all ranks\n");
+  s.write(s.dir.file("ranks/1/stderr.log"), "own\npassword=hunter2hunter2\n");
+  const model::LogTail tail = s.tail();
+  CHECK(tail.file == "ranks/1/stderr.log");
+  CHECK(tail.shared.empty());
+  CHECK(tail.lines.front() == "own");
+  CHECK(tail.lines.back().find("hunter2") == std::string::npos);
+}
+
+TEST_CASE("where nothing can be read, the reason is told") {
+  Scene s;
+  CHECK(s.tail().reason.find("cannot be read") != std::string::npos);
+  REQUIRE(::mkfifo(s.log.c_str(), 0600) == 0);
+  CHECK(s.tail().reason.find("cannot be read") != std::string::npos);
+  s.run.processes[1].error_stream = {.kind = StreamKind::pipe};
+  CHECK(s.tail().reason.find("--logs") != std::string::npos);
+  s.run.processes[1].error_stream = {};
+  CHECK_FALSE(s.tail().reason.empty());
+  SUBCASE("a file that was changed long after the run") {
+    std::filesystem::remove(s.log);
+    s.run.processes[1].error_stream = {.kind = StreamKind::file, .path = s.log};
+    s.run.started_wall_ns -= base::s_to_ns(3600);
+    s.write(s.log, "another run\n");
+    CHECK(s.tail().lines.empty());
+  }
+  SUBCASE("a verdict about no death has no tail") {
+    s.verdict.kind = model::VerdictKind::hang;
+    CHECK(s.tail().empty());
+    s.verdict.kind = model::VerdictKind::none;
+    CHECK(s.tail().empty());
+  }
+}
+
+TEST_CASE("evidence gets the last lines, unless an exception says more") {
+  model::Verdict v;
+  v.kind = model::VerdictKind::crash;
+  v.ranks = {1};
+  v.evidence = {"at 3 s: rank 1 died"};
+  add_log_tail(v, {.file = "x", .lines = {"a", "b", "c", "d", "e"}});
+  CHECK(v.evidence ==
+        Lines{"the standard error of rank 1 ended with:", "b", "c", "d", "e", "at 3 s: rank 1 died"});
+  CHECK(v.log_tail.lines.size() == 5);
+  model::Verdict raised;
+  raised.kind = model::VerdictKind::exception;
+  raised.ranks = {1};
+  add_log_tail(raised, {.file = "x", .lines = {"a"}});
+  CHECK(raised.evidence.empty());
+  CHECK(raised.log_tail.lines == Lines{"a"});
+}
+
+TEST_CASE("an error file stands in for a Python that told nothing") {
+  Scene s;
+  const std::string file = s.temporary.path() + "/error.json";
+  s.write(file, R"({"message": {"message": "ValueError: a bad batch", "extraInfo": {"timestamp": "5"}}})");
+  s.run.processes[1].error_file = file;
+  s.run.processes[1].death.wait_status = base::WaitStatus(1 << 8);
+  SUBCASE("of a rank that failed") {
+    add_error_files(s.dir, s.run);
+    REQUIRE(s.run.exceptions.size() == 1);
+    const model::PythonException& x = s.run.exceptions.front();
+    CHECK(x.pid == 101);
+    CHECK(x.rank == 1);
+    CHECK(x.at_s == 9);
+    CHECK(model::headline(x.chain.front()) == "ValueError: a bad batch");
+    // The copy is enough from now on.
+    std::filesystem::remove(file);
+    s.run.exceptions.clear();
+    add_error_files(s.dir, s.run);
+    CHECK(s.run.exceptions.size() == 1);
+  }
+  SUBCASE("not where Python has told itself") {
+    s.run.exceptions.push_back({.pid = 101, .chain = {{.type = "KeyError"}}});
+    add_error_files(s.dir, s.run);
+    CHECK(s.run.exceptions.size() == 1);
+  }
+  SUBCASE("not of one that the launcher ended, or that ended well") {
+    s.run.processes[1].death.follower = true;
+    add_error_files(s.dir, s.run);
+    s.run.processes[1].death.follower = false;
+    s.run.processes[1].death.wait_status = base::WaitStatus(0);
+    add_error_files(s.dir, s.run);
+    CHECK(s.run.exceptions.empty());
+  }
+  SUBCASE("not what is no such file") {
+    s.write(file, "{");
+    add_error_files(s.dir, s.run);
+    CHECK(s.run.exceptions.empty());
+  }
+}
