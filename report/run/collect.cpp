@@ -3,7 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/output/progress.h"
 #include "common/base/strings.h"
-#include "report/snapshots/snapshot_reader.h"
+#include "report/run/stack_file_stream.h"
 #include "report/tree/roles.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <map>
 #include <set>
 #include <sys/wait.h>
@@ -73,8 +72,8 @@ base::Rank rank_in_key(const std::string& key) {
 // When the first readable file of a directory was taken.
 int64_t taken_at(const std::string& dir) {
   for (const std::string& path : stack_files_in(dir)) {
-    if (const auto p = model::load_process_stacks(path)) {
-      return p->wall_ns;
+    if (const auto s = model::load_compact_stacks(path)) {
+      return s->process.wall_ns;
     }
   }
   return -1;
@@ -109,14 +108,12 @@ class Collector {
     }
     seen_.clear();
     const std::vector<std::string> files = stack_files_in(dir);
-    SnapshotStream stream(files);
+    StackFileStream stream(files);
     base::Progress progress("reading and merging stacks", files.size());
     for (const std::string& path : files) {
       read_file(path, stream.next(), manifest);
       progress.advance();
     }
-    // The forest remembers frames by address, so none may take the place of another.
-    std::ranges::move(stream.finish(), std::back_inserter(pools_));
     if (manifest) {
       add_missing(*manifest);
     }
@@ -143,7 +140,7 @@ class Collector {
   }
 
  private:
-  void read_file(const std::string& path, base::Result<Snapshot> loaded,
+  void read_file(const std::string& path, base::Result<model::CompactStacks> loaded,
                  const std::optional<model::DumpManifest>& manifest) {
     const std::string key = key_of(path);
     seen_.insert(std::string(base::base_name(path)));
@@ -171,13 +168,8 @@ class Collector {
       p.role = p.role == model::ProcessRole::rank ? model::ProcessRole::other : p.role;
     }
     if (keep_ == Keep::everything) {
-      // Shared frames have lost their addresses.
-      if (auto whole = model::load_process_stacks(path)) {
-        whole->rank = p.rank;
-        whole->role = p.role;
-        read_process(std::move(*whole));
-        return;
-      }
+      read_process(expand(*loaded));
+      return;
     }
     add(*loaded, p.status);
   }
@@ -214,16 +206,14 @@ class Collector {
 
   // One without frames.
   void add(model::ProcessStacks p, model::DumpStatus status) {
-    Snapshot s;
-    s.process = std::move(p);
-    add(s, status);
+    add(model::CompactStacks{.process = std::move(p), .frames = {}, .threads = {}}, status);
   }
 
-  void add(const Snapshot& s, model::DumpStatus status) {
+  void add(const model::CompactStacks& s, model::DumpStatus status) {
     const model::ProcessStacks& p = s.process;
-    out_.forest.add(p, s.frames);
+    out_.forest.add(s);
     add_line(p, status);
-    model::ProcessStacks kept = with_frames(s, telling(s));
+    model::ProcessStacks kept = expand(s, telling(s));
     out_.classes.add(kept);
     if (keep_ == Keep::telling_threads && !nothing_learned(p)) {
       std::erase_if(kept.threads, [this](const auto& t) { return crowded_ && !t.main && t.frames.empty(); });
@@ -247,15 +237,16 @@ class Collector {
   }
 
   // The threads whose frames the diagnosis needs.
-  std::vector<bool> telling(const Snapshot& s) {
+  std::vector<bool> telling(const model::CompactStacks& s) {
     std::vector<bool> out;
-    for (size_t i = 0; i < s.frames.size(); ++i) {
+    for (size_t i = 0; i < s.threads.size(); ++i) {
       const model::ThreadStack& t = s.process.threads[i];
-      const bool python = std::any_of(s.frames[i].begin(), s.frames[i].end(), [](const model::Frame* f) {
-        return f->kind == model::FrameKind::python;
+      const std::vector<uint32_t>& places = s.threads[i];
+      const bool python = std::any_of(places.begin(), places.end(), [&s](uint32_t place) {
+        return s.frames[place].kind == model::FrameKind::python;
       });
       out.push_back(t.main || (keep_ == Keep::telling_threads && (!crowded_ || t.crashed || python)));
-      frames_ += out.back() ? s.frames[i].size() : 0;
+      frames_ += out.back() ? places.size() : 0;
     }
     crowded_ = frames_ > kFramesForDiagnosis;
     return out;
@@ -264,9 +255,8 @@ class Collector {
   Keep keep_;
   Collected out_;
   std::set<std::string> seen_;  // file names of the directory being read
-  std::vector<std::unique_ptr<FramePool>> pools_;
-  size_t frames_ = 0;     // kept
-  bool crowded_ = false;  // too many of them to keep those of every thread
+  size_t frames_ = 0;           // kept
+  bool crowded_ = false;        // too many of them to keep those of every thread
 };
 
 }  // namespace

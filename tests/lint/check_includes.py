@@ -71,6 +71,7 @@ SUBROOMS = {
         ".": {"secrets"},
         "evidence": {"."},
         "notify": {"."},
+        "stacks": {".", "secrets"},
         "timing": {"."},
     },
     "stackdump": {
@@ -87,10 +88,9 @@ SUBROOMS = {
         "diagnosis": set(),
         "flight_recorder": {"diagnosis"},
         "import": set(),
-        "snapshots": set(),
         "tree": set(),
         "flamegraph": {"tree"},
-        "run": {"diagnosis", "flamegraph", "snapshots", "tree"},
+        "run": {"diagnosis", "flamegraph", "tree"},
         "render": {"flamegraph", "run", "tree"},
         "build": {"diagnosis", "flamegraph", "flight_recorder", "import", "render", "run", "tree"},
         "formats": {"build", "flamegraph", "import", "render", "tree"},
@@ -106,7 +106,7 @@ PRELOAD_SYSTEM = re.compile(
 )
 # Templates over JSON, for the .cpp files of their own room.
 IMPLEMENTATION_HEADERS = {"common/model/exception_fields.h", "common/model/json_visitors.h",
-                          "common/model/verdict_fields.h"}
+                          "common/model/stacks/stack_fields.h", "common/model/verdict_fields.h"}
 HEAVY = re.compile(r"^(nlohmann/json\.hpp|boost/|spdlog/|kainjow/|libunwind|xxhash|zstd\.h|zlib\.h)")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
