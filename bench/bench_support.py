@@ -2,8 +2,14 @@
 
 import argparse
 import os
+import pathlib
 import statistics
+import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "support"))
+import stack_files  # noqa: E402
+
+read_stacks, compact_stacks = stack_files.read, stack_files.compact
 PYTHON = os.environ.get("XPURUN_BENCH_PYTHON", "/usr/bin/python3")
 
 # Argument 1: number of threads besides the main thread, each some Python and C frames deep. Prints the loaded modules.

@@ -7,7 +7,6 @@ usage: bench/dump_latency.py build/stackdump/xpurun-stackdump [DUMPS] [THREADS]
 Prints median and spread of the pause and of the whole run. Exits 1 if the median pause is 20 ms or more.
 """
 
-import json
 import os
 import statistics
 import subprocess
@@ -15,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from bench_support import PYTHON, target_text
+from bench_support import PYTHON, read_stacks, target_text
 
 MOST_MS = 20.0
 
@@ -41,8 +40,7 @@ def main():
                 subprocess.run([program, "--pid", str(target.pid), "--out", out], check=True,
                                stdout=subprocess.DEVNULL)
                 totals.append((time.perf_counter_ns() - begun) / 1e6)
-                with open(out, encoding="utf-8") as f:
-                    stacks = json.load(f)
+                stacks = read_stacks(out)
                 pauses.append(stacks["pause_ns"] / 1e6)
     finally:
         target.kill()

@@ -14,12 +14,13 @@ import json
 import pathlib
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-SUPPORT = pathlib.Path(__file__).resolve().parent.parent / "tests" / "support"
+from bench_support import compact_stacks
+
 TRAIN = "/home/user/project/train.py"
+BIAS = "0x7fba5e000000"
 TORCH = "/usr/local/lib/python3.11/dist-packages/torch"
 
 
@@ -28,14 +29,14 @@ def py(func, file, line):
 
 
 def native(func, module, n, **more):
-    # BASE is replaced by the part of the address that differs between processes.
+    # BIAS is replaced by the load bias of each process.
     return {
         "kind": "native",
         "func": func,
         "full_func": func + "(void*, unsigned long, c10::intrusive_ptr<c10::ivalue::Future> const&)",
         "module": module,
         "build_id": "0123456789abcdef0123456789abcdef01234567",
-        "pc": f"0x7fBASE{n:05x}",
+        "pc": f"{int(BIAS, 16) + n:#x}",
         "offset": f"0x{n:x}",
         **more,
     }
@@ -85,41 +86,43 @@ def other_thread(i):
     return {"tid": 100000 + i, "comm": (name % i)[:15], "state": "S", "main": False, "cpu_ms": i, "frames": frames}
 
 
+def process_text(stack, threads):
+    """The stacks file of a process; capital letters are replaced in each rank's file."""
+    main_thread = {"tid": "PID", "comm": "python3", "state": "S", "main": True, "cpu_ms": 812,
+                   "frames": main_frames(stack)}
+    return json.dumps(compact_stacks({
+        "schema": "",
+        "host": "HOST",
+        "pid": "PID",
+        "rank": "RANK",
+        "local_rank": "LOCAL",
+        "role": "rank",
+        "comm": "python3",
+        "cmdline": ["python3", "train.py"],
+        "python_version": "3.11.2",
+        "wall_ns": 1795230915000000000,
+        "mono_ns": 5,
+        "pause_ns": "PAUSE",
+        "method": "ptrace",
+        "status": "ok",
+        "threads": [main_thread, *(other_thread(i) for i in range(threads - 1))],
+    }), separators=(",", ":"))
+
+
 def generate(path, options):
     dump = path / "dumps" / "1-hang"
     dump.mkdir(parents=True)
-    others = ",".join(json.dumps(other_thread(i)) for i in range(options.threads - 1))
-    mains = [json.dumps(main_frames(i)) for i in range(options.stacks)]
+    texts = [process_text(i, options.threads) for i in range(options.stacks)]
     processes, ranks = [], []
     size = 0
     for r in range(options.ranks):
         # Stack 0 belongs to the culprit alone; the other ranks share the other stacks.
         stack = 0 if r == options.ranks // 3 else 1 + r % (options.stacks - 1)
         pid, host = 4000 + r % 8, f"node{r // 8:04d}"
-        head = {
-            "schema": "xpurun.stacks/1",
-            "host": host,
-            "pid": pid,
-            "rank": r,
-            "local_rank": r % 8,
-            "role": "rank",
-            "comm": "python3",
-            "cmdline": ["python3", "train.py"],
-            "python_version": "3.11.2",
-            "wall_ns": 1795230915000000000,
-            "mono_ns": 5,
-            "pause_ns": 812345 + r,
-            "method": "ptrace",
-            "status": "ok",
-        }
-        text = (
-            json.dumps(head)[:-1]
-            + ', "threads": [{"tid": %d, "comm": "python3", "state": "S", "main": true, "cpu_ms": 812, "frames": ' % pid
-            + mains[stack]
-            + "}"
-            + ("," + others if others else "")
-            + "]}"
-        ).replace("BASE", f"{r:05x}")
+        text = texts[stack]
+        for key, value in {"PID": pid, "RANK": r, "LOCAL": r % 8, "PAUSE": 812345 + r}.items():
+            text = text.replace(f'"{key}"', str(value))
+        text = text.replace("HOST", host).replace(BIAS, f"0x7f{r:05x}00000")
         (dump / f"rank-{r}.stacks.json").write_text(text)
         size += len(text)
         processes.append(
@@ -191,7 +194,6 @@ def times(what, command, repeat):
 
 
 def open_in_browser(page):
-    sys.path.insert(0, str(SUPPORT))
     import chromium  # pylint: disable=import-outside-toplevel
     usable = []
     with chromium.Browser() as browser:

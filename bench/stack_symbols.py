@@ -8,7 +8,6 @@ The processes are Python with torch; each also waits in a library with SYMBOLS s
 the largest library of a torch wheel has; Debian's is stripped). gdb on one of them for comparison.
 """
 
-import json
 import os
 import shutil
 import statistics
@@ -16,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from bench_support import read_stacks
 
 PYTHON = os.environ.get("XPURUN_BENCH_PYTHON", "/usr/bin/python3")
 
@@ -139,8 +140,7 @@ def main():
                 dumped.append(seconds)
                 spread.append(apart)
                 memory.append(peak)
-            with open(f"{folder}/0.stacks.json", encoding="utf-8") as f:
-                stacks = json.load(f)
+            stacks = read_stacks(f"{folder}/0.stacks.json")
             named = any(f["func"] == "wait_in_big" for t in stacks["threads"] for f in t["frames"])
             print(f"{temperature}: {processes} processes, {len(stacks['threads'])} threads and "
                   f"{sum(len(t['frames']) for t in stacks['threads'])} frames each, named: {named}")

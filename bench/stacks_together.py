@@ -8,7 +8,6 @@ Warm: the second and later rounds. Cold: a fresh symbol cache for each round; wi
 is empty as well.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from bench_support import PYTHON, arguments, helper_of, program_of, spread, target_text
+from bench_support import PYTHON, arguments, helper_of, program_of, read_stacks, spread, target_text
 
 SPREAD_MS, WARM_S, COLD_S, HELPER_MIB = 20, 1.0, 3.0, 200
 
@@ -33,8 +32,7 @@ def dump(program, pids, out, cache):
     records = []
     for name in os.listdir(out):
         if name.endswith(".stacks.json"):
-            with open(os.path.join(out, name), encoding="utf-8") as f:
-                records.append(json.load(f))
+            records.append(read_stacks(os.path.join(out, name)))
     stops = [r["mono_ns"] for r in records]
     frames = sum(len(t["frames"]) for r in records for t in r["threads"])
     return took, (max(stops) - min(stops)) / 1e6, [r["pause_ns"] / 1e6 for r in records], frames

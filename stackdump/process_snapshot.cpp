@@ -4,6 +4,7 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/model/json_fields.h"
+#include "common/model/stacks/stack_file.h"
 #include "stackdump/cpython/handled_exception.h"
 #include "stackdump/cpython/offsets/debug_offsets.h"
 #include "stackdump/memory/snapshot_file.h"
@@ -204,7 +205,7 @@ base::Status ProcessDump::save(const std::string& path, const model::ProcessStac
       }
     }
   };
-  json meta{{"pid", target_.pid}, {"maps", to_text(modules_.maps())}, {"stacks", to_json(stacks)}};
+  json meta{{"pid", target_.pid}, {"maps", to_text(modules_.maps())}, {"stacks", to_json(compact(stacks))}};
   std::set<std::string> seen;
   json& modules = meta["modules"] = json::array();
   for (const Mapping& m : modules_.maps().all()) {

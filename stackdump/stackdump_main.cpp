@@ -3,6 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/model/secrets/redact.h"
+#include "common/model/stacks/stack_file.h"
 #include "stackdump/debuggers/cuda_gdb.h"
 #include "stackdump/debuggers/gdb_stacks.h"
 #include "stackdump/options.h"
@@ -75,8 +76,7 @@ int finish(const model::ProcessStacks& stacks) {
 }
 
 base::Status write_stacks(const model::ProcessStacks& stacks, const std::string& path) {
-  const auto text = to_json(stacks).dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return base::write_file_atomic(path, text + '\n');
+  return base::write_file_atomic(path, model::stacks_file(stacks));
 }
 
 int run_from_snapshot(const Options& options) {

@@ -1,98 +1,6 @@
 #include "common/model/stack_snapshot.h"
 
-#include "common/model/exception_fields.h"
-#include "common/model/secrets/redact.h"
-
 namespace xpurun::model {
-
-template <typename V, Self<Local> L>
-void fields(V& visit, L& l) {
-  visit("name", l.name);
-  visit("value", l.value);
-}
-
-template <typename V, Self<Frame> F>
-void fields(V& visit, F& f) {
-  visit("kind", f.kind);
-  visit("func", f.func);
-  visit("full_func", f.full_func, WhenEmpty::omit);
-  visit("file", f.file, WhenEmpty::omit);
-  visit("line", f.line, WhenEmpty::omit);
-  visit("column", f.column, WhenEmpty::omit);
-  visit("end_line", f.end_line, WhenEmpty::omit);
-  visit("end_column", f.end_column, WhenEmpty::omit);
-  visit("callee", f.callee, WhenEmpty::omit);
-  visit("module", f.module, WhenEmpty::omit);
-  visit("build_id", f.build_id, WhenEmpty::omit);
-  visit.hex("pc", f.pc, WhenEmpty::omit);
-  visit.hex("offset", f.offset, f.pc == 0 ? WhenEmpty::omit : WhenEmpty::write);
-  visit("locals", f.locals, WhenEmpty::omit);
-  visit("eval", f.eval, WhenEmpty::omit);
-  visit("inlined", f.inlined, WhenEmpty::omit);
-  visit("entry", f.entry, WhenEmpty::omit);
-}
-
-template <typename V, Self<Interpreter> I>
-void fields(V& visit, I& i) {
-  visit("id", i.id);
-  visit("gil_holder", i.gil_holder, WhenEmpty::omit);
-  visit("gc", i.gc, WhenEmpty::omit);
-}
-
-template <typename V, Self<ThreadStack> T>
-void fields(V& visit, T& t) {
-  visit("tid", t.tid);
-  visit("thread_id", t.thread_id, WhenEmpty::omit);
-  visit("comm", t.comm);
-  visit("python_name", t.python_name, WhenEmpty::omit);
-  visit("state", t.state);
-  visit("main", t.main);
-  visit("crashed", t.crashed, WhenEmpty::omit);
-  visit("gil", t.gil, WhenEmpty::omit);
-  visit("gc", t.gc, WhenEmpty::omit);
-  visit("interpreters", t.interpreters, WhenEmpty::omit);
-  visit("cpu_ms", t.cpu_ms);
-  visit("wchan", t.wchan, WhenEmpty::omit);
-  visit("syscall", t.syscall, WhenEmpty::omit);
-  visit("syscall_file", t.syscall_file, WhenEmpty::omit);
-  visit("motion", t.motion, WhenEmpty::omit);
-  visit("handling", t.handling, WhenEmpty::omit);
-  visit("cpp_exception", t.cpp_exception, WhenEmpty::omit);
-  visit("frames", t.frames);
-}
-
-template <typename V, Self<GpuKernel> K>
-void fields(V& visit, K& k) {
-  visit("name", k.name);
-  visit("full_name", k.full_name, WhenEmpty::omit);
-  visit("device", k.device);
-  visit("grid", k.grid);
-  visit("grid_dim", k.grid_dim);
-  visit("block_dim", k.block_dim);
-  visit("status", k.status, WhenEmpty::omit);
-}
-
-template <typename V, Self<ProcessStacks> P>
-void fields(V& visit, P& p) {
-  visit("host", p.host);
-  visit("pid", p.pid);
-  visit.rank("rank", p.rank);
-  visit.index("local_rank", p.local_rank);
-  visit("role", p.role);
-  visit("comm", p.comm);
-  visit("cmdline", p.cmdline);
-  visit("python_version", p.python_version);
-  visit("wall_ns", p.wall_ns);
-  visit("mono_ns", p.mono_ns);
-  visit("pause_ns", p.pause_ns);
-  visit("method", p.method);
-  visit("status", p.status);
-  visit("reason", p.reason, WhenEmpty::omit);
-  visit("notes", p.notes, WhenEmpty::omit);
-  visit("interpreters", p.interpreters, WhenEmpty::omit);
-  visit("threads", p.threads);
-  visit("gpu_kernels", p.gpu_kernels, WhenEmpty::omit);
-}
 
 const ThreadStack* ProcessStacks::main_thread() const {
   for (const ThreadStack& t : threads) {
@@ -101,23 +9,6 @@ const ThreadStack* ProcessStacks::main_thread() const {
     }
   }
   return nullptr;
-}
-
-nlohmann::ordered_json to_json(const ProcessStacks& p) {
-  return write_object(kStacksSchema, p);
-}
-
-base::Result<ProcessStacks> process_stacks_from_json(const nlohmann::json& j) {
-  auto p = read_object<ProcessStacks>(kStacksSchema, "stacks file", j);
-  if (p) {
-    // Files of an older xpurun, or of another program, were masked less or not at all.
-    p->cmdline = redact_argv(p->cmdline);
-  }
-  return p;
-}
-
-base::Result<ProcessStacks> load_process_stacks(const std::string& path) {
-  return load_object(path, process_stacks_from_json);
 }
 
 }  // namespace xpurun::model

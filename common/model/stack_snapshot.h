@@ -1,14 +1,10 @@
-// ProcessStacks: the symbolised stacks of one process at one moment. Written by xpurun-stackdump as
-// <key>.stacks.json, read by report/. Schema name "xpurun.stacks/1"; readers ignore unknown keys and accept
-// missing ones, so that fields may be added.
+// ProcessStacks: the symbolised stacks of one process at one moment. stacks/stack_file.h describes the file
+// <key>.stacks.json.
 #pragma once
 
 #include "common/base/ids.h"
-#include "common/base/result.h"
 #include "common/model/exception.h"
 #include "common/model/vocabulary.h"
-
-#include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
 #include <string>
@@ -17,7 +13,6 @@
 
 namespace xpurun::model {
 
-inline constexpr std::string_view kStacksSchema = "xpurun.stacks/1";
 inline constexpr std::string_view kStacksSuffix = ".stacks.json";
 // What was copied of the process, from which stacks can be made again (docs/snapshot.md).
 inline constexpr std::string_view kSnapshotSuffix = ".snapshot";
@@ -37,6 +32,8 @@ inline constexpr std::array<std::string_view, 5> kNames<FrameKind> = {"python", 
 struct Local {
   std::string name;
   std::string value;  // short: 3, 'text', <list of 7>, <torch.Tensor>; "****" if the name looks secret
+
+  bool operator==(const Local&) const = default;
 };
 
 struct Frame {
@@ -59,6 +56,8 @@ struct Frame {
                               // left out of merged views, shown in native-only ones
   bool inlined = false;       // native: has no stack frame of its own; the compiler put it into the next one
   bool entry = false;         // Python: the outermost frame of one call of the native evaluation function
+
+  bool operator==(const Frame&) const = default;
 };
 
 enum class GilState {
@@ -132,9 +131,5 @@ struct ProcessStacks {
 
   const ThreadStack* main_thread() const;
 };
-
-nlohmann::ordered_json to_json(const ProcessStacks& p);
-base::Result<ProcessStacks> process_stacks_from_json(const nlohmann::json& j);
-base::Result<ProcessStacks> load_process_stacks(const std::string& path);
 
 }  // namespace xpurun::model

@@ -3,6 +3,7 @@
 #include "common/base/os/temporary_directory.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "common/model/stacks/stack_file.h"
 #include "launcher/commands/stacks_task.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/os/interrupt_cleanup.h"
@@ -72,8 +73,8 @@ base::Status keep_files(const std::string& directory, const DumpOutcome& outcome
   for (const model::DumpedProcess& dumped : outcome.processes) {
     for (const model::ProcessStacks& p : processes) {
       if (p.pid == dumped.pid && !dumped.file.empty()) {
-        const auto text = to_json(p).dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
-        XPURUN_TRY(base::write_file_atomic(fmt::format("{}/{}", directory, dumped.file), text + '\n'));
+        XPURUN_TRY(
+            base::write_file_atomic(fmt::format("{}/{}", directory, dumped.file), model::stacks_file(p)));
       }
     }
   }

@@ -1,7 +1,7 @@
 // xpurun version: the first line is for programs, the rest for bug reports.
 #include "common/model/dump_manifest.h"
 #include "common/model/run_manifest.h"
-#include "common/model/stack_snapshot.h"
+#include "common/model/stacks/stack_file.h"
 #include "common/model/verdict.h"
 #include "common/wire/notice.h"
 #include "launcher/commands/commands.h"

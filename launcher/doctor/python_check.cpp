@@ -3,7 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
 #include "common/base/strings.h"
-#include "common/model/stack_snapshot.h"
+#include "common/model/stacks/stack_file.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
 #include "launcher/spawn/environment.h"

@@ -3,6 +3,7 @@
 #include "common/base/os/fd.h"
 #include "common/base/os/io.h"
 #include "common/base/output/progress.h"
+#include "common/model/stacks/stack_file.h"
 #include "launcher/os/pidfd.h"
 #include "launcher/spawn/install_paths.h"
 

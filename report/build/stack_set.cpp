@@ -3,6 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/model/run_dir.h"
+#include "common/model/stacks/stack_file.h"
 #include "report/import/import.h"
 #include "report/nodes/job_dump.h"
 #include "report/nodes/merged_run.h"

@@ -1,3 +1,4 @@
+#include "common/model/stacks/stack_file.h"
 #include "report/formats/formats.h"
 
 #include <nlohmann/json.hpp>

@@ -3,7 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/output/progress.h"
 #include "common/base/strings.h"
-#include "report/snapshots/snapshot_reader.h"
+#include "report/run/stack_file_stream.h"
 #include "report/tree/roles.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <map>
 #include <set>
 #include <sys/wait.h>
@@ -73,8 +72,8 @@ base::Rank rank_in_key(const std::string& key) {
 // When the first readable file of a directory was taken.
 int64_t taken_at(const std::string& dir) {
   for (const std::string& path : stack_files_in(dir)) {
-    if (const auto p = model::load_process_stacks(path)) {
-      return p->wall_ns;
+    if (const auto s = model::load_compact_stacks(path)) {
+      return s->process.wall_ns;
     }
   }
   return -1;
@@ -106,15 +105,13 @@ class Collector {
       files.push_back(stack_files_in(source.dir));
       all.insert(all.end(), files.back().begin(), files.back().end());
     }
-    SnapshotStream stream(all);
+    StackFileStream stream(all);
     base::Progress progress("reading and merging stacks", all.size());
     for (size_t i = 0; i < sources.size(); ++i) {
       source_ = &sources[i];
       read_dir(sources[i].dir, files[i], stream, progress);
     }
     source_ = nullptr;
-    // The forest remembers frames by address, so none may take the place of another.
-    std::ranges::move(stream.finish(), std::back_inserter(pools_));
   }
 
   void read_process(model::ProcessStacks p) {
@@ -138,7 +135,7 @@ class Collector {
   }
 
  private:
-  void read_dir(const std::string& dir, const std::vector<std::string>& files, SnapshotStream& stream,
+  void read_dir(const std::string& dir, const std::vector<std::string>& files, StackFileStream& stream,
                 base::Progress& progress) {
     std::optional<model::DumpManifest> manifest;
     if (const std::string path = dir + "/dump.json"; base::file_exists(path)) {
@@ -163,7 +160,7 @@ class Collector {
     return rank < 0 || source_ == nullptr || !source_->counts || source_->counts(rank);
   }
 
-  void read_file(const std::string& path, base::Result<Snapshot> loaded,
+  void read_file(const std::string& path, base::Result<model::CompactStacks> loaded,
                  const std::optional<model::DumpManifest>& manifest) {
     const std::string key = key_of(path);
     seen_.insert(std::string(base::base_name(path)));
@@ -194,13 +191,8 @@ class Collector {
       return;
     }
     if (keep_ == Keep::everything) {
-      // Shared frames have lost their addresses.
-      if (auto whole = model::load_process_stacks(path)) {
-        whole->rank = p.rank;
-        whole->role = p.role;
-        read_process(std::move(*whole));
-        return;
-      }
+      read_process(expand(*loaded));
+      return;
     }
     add(*loaded, p.status);
   }
@@ -228,16 +220,14 @@ class Collector {
 
   // One without frames.
   void add(model::ProcessStacks p, model::DumpStatus status) {
-    Snapshot s;
-    s.process = std::move(p);
-    add(s, status);
+    add(model::CompactStacks{.process = std::move(p), .frames = {}, .threads = {}}, status);
   }
 
-  void add(const Snapshot& s, model::DumpStatus status) {
+  void add(const model::CompactStacks& s, model::DumpStatus status) {
     const model::ProcessStacks& p = s.process;
-    out_.forest.add(p, s.frames);
+    out_.forest.add(s);
     add_line(p, status);
-    model::ProcessStacks kept = with_frames(s, telling(s));
+    model::ProcessStacks kept = expand(s, telling(s));
     out_.classes.add(kept);
     if (keep_ == Keep::telling_threads && !nothing_learned(p)) {
       std::erase_if(kept.threads, [this](const auto& t) { return crowded_ && !t.main && t.frames.empty(); });
@@ -264,15 +254,16 @@ class Collector {
   }
 
   // The threads whose frames the diagnosis needs.
-  std::vector<bool> telling(const Snapshot& s) {
+  std::vector<bool> telling(const model::CompactStacks& s) {
     std::vector<bool> out;
-    for (size_t i = 0; i < s.frames.size(); ++i) {
+    for (size_t i = 0; i < s.threads.size(); ++i) {
       const model::ThreadStack& t = s.process.threads[i];
-      const bool python = std::any_of(s.frames[i].begin(), s.frames[i].end(), [](const model::Frame* f) {
-        return f->kind == model::FrameKind::python;
+      const std::vector<uint32_t>& places = s.threads[i];
+      const bool python = std::any_of(places.begin(), places.end(), [&s](uint32_t place) {
+        return s.frames[place].kind == model::FrameKind::python;
       });
       out.push_back(t.main || (keep_ == Keep::telling_threads && (!crowded_ || t.crashed || python)));
-      frames_ += out.back() ? s.frames[i].size() : 0;
+      frames_ += out.back() ? places.size() : 0;
     }
     crowded_ = frames_ > kFramesForDiagnosis;
     return out;
@@ -283,7 +274,6 @@ class Collector {
   const DumpSource* source_ = nullptr;  // being read
   std::set<std::string> seen_;          // file names of the directory being read
   std::set<base::Rank> ranks_;          // of which something is known
-  std::vector<std::unique_ptr<FramePool>> pools_;
   size_t frames_ = 0;     // kept
   bool crowded_ = false;  // too many of them to keep those of every thread
 };

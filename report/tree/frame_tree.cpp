@@ -48,14 +48,6 @@ FrameId FrameTable::intern(const model::Frame& frame) {
   return id;
 }
 
-FrameId FrameTable::intern_shared(const model::Frame* frame) {
-  const auto [it, fresh] = by_address_.try_emplace(frame, 0);
-  if (fresh) {
-    it->second = intern(*frame);
-  }
-  return it->second;
-}
-
 FrameId FrameTable::intern_marker(const std::string& text) {
   return intern(
       TreeFrame{.label = fmt::format("[{}]", base::sanitize(text)), .kind = model::FrameKind::marker});

@@ -29,8 +29,6 @@ struct TreeFrame {
 class FrameTable {
  public:
   FrameId intern(const model::Frame& frame);
-  // The same, remembered by address: for frames that stay where they are as long as frames are interned.
-  FrameId intern_shared(const model::Frame* frame);
   FrameId intern_marker(const std::string& text);
   const TreeFrame& operator[](FrameId id) const { return frames_[id]; }
   size_t size() const { return frames_.size(); }
@@ -41,7 +39,6 @@ class FrameTable {
   std::unordered_map<std::string, FrameId> by_key_;
   // What the label is made of -> the frame, so that it need not be made for every thread.
   std::unordered_map<std::string, FrameId> by_source_;
-  std::unordered_map<const model::Frame*, FrameId> by_address_;
   std::string source_;
 };
 

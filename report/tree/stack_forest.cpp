@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace xpurun::report {
 
@@ -119,11 +120,17 @@ void StackForest::add(const model::ProcessStacks& p) {
   });
 }
 
-void StackForest::add(const model::ProcessStacks& p,
-                      std::span<const std::vector<const model::Frame*>> frames) {
-  add_threads(p, [&](size_t thread) {
-    const auto& refs = frames[thread];
-    return path_of(refs.size(), [&](size_t i) { return frames_.intern_shared(refs[i]); });
+void StackForest::add(const model::CompactStacks& s) {
+  std::vector<std::optional<FrameId>> ids(s.frames.size());
+  add_threads(s.process, [&](size_t thread) {
+    const auto& places = s.threads[thread];
+    return path_of(places.size(), [&](size_t i) {
+      std::optional<FrameId>& id = ids[places[i]];
+      if (!id) {
+        id = frames_.intern(s.frames[places[i]]);
+      }
+      return *id;
+    });
   });
 }
 

@@ -3,7 +3,7 @@
 // memory grows with what differs between ranks and not with their number.
 #pragma once
 
-#include "common/model/stack_snapshot.h"
+#include "common/model/stacks/stack_file.h"
 #include "report/tree/frame_tree.h"
 
 #include <array>
@@ -74,8 +74,8 @@ class StackForest {
   StackForest& operator=(StackForest&&) = default;
 
   void add(const model::ProcessStacks& p);
-  // The same for threads whose frames are shared between processes: each of them is looked at once.
-  void add(const model::ProcessStacks& p, std::span<const std::vector<const model::Frame*>> frames);
+  // The same; each frame of the table is interned once.
+  void add(const model::CompactStacks& s);
   // Makes the trees; nothing may be added afterwards.
   void finish();
 

@@ -2,6 +2,7 @@
 // 32-bit processes. Stops the process for seconds.
 #pragma once
 
+#include "common/base/result.h"
 #include "common/model/stack_snapshot.h"
 #include "stackdump/resolve/resolve_settings.h"
 

@@ -3,6 +3,7 @@
 import json
 import unittest
 
+import stack_files
 import xpurun_test
 
 
@@ -24,7 +25,7 @@ class Crash(xpurun_test.Case):
         # The crashed thread's own stack begins at the fault, with Python below it.
         run = self.manifest()
         crash = [c for c in run["crashes"] if c["rank"] == 2][0]
-        stacks = json.loads((self.out / crash["dump"] / "rank-2.stacks.json").read_text())
+        stacks = stack_files.read(self.out / crash["dump"] / "rank-2.stacks.json")
         thread = [t for t in stacks["threads"] if t.get("crashed")][0]
         self.assertEqual(thread["frames"][0]["kind"], "native")
         self.assertTrue(any(f["func"] == "null_pointer" for f in thread["frames"]))

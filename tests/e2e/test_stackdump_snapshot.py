@@ -1,12 +1,12 @@
 """Snapshots: memory copied from a process, resolved again without the process."""
 
-import json
 import os
 import shutil
 import subprocess
 import tempfile
 import unittest
 
+import stack_files
 from stackdump_live import ANY_PYTHON, STACKDUMP, Program, Target, markers, names, need, on_every_python, python_frames
 
 VICTIM = os.path.join(os.environ["XPURUN_TEST_SOURCE"], "tests/e2e/victims/unwind.cpp")
@@ -26,8 +26,7 @@ class Snapshot:
         self.done = subprocess.run([STACKDUMP, "--out", out, *args], capture_output=True, text=True, timeout=60)
         if not os.path.exists(out):
             return None
-        with open(out, encoding="utf-8") as f:
-            result = json.load(f)
+        result = stack_files.read(out)
         os.unlink(out)
         return result
 

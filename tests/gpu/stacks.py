@@ -17,6 +17,9 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import stack_files  # noqa: E402
+
 JOB = pathlib.Path(__file__).resolve().parents[1] / "e2e" / "jobs" / "ddp_job.py"
 
 
@@ -63,7 +66,7 @@ def measure(helper, pid, rank, out, dumps):
     path = out / f"rank{rank}.stacks.json"
     cold = dump(helper, pid, path)
     rows = [dump(helper, pid, path) for _ in range(dumps)]
-    stacks = json.loads(path.read_text())
+    stacks = stack_files.read(path)
     kinds = [f["kind"] for t in stacks["threads"] for f in t["frames"]]
     maps = len(pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines())
     print(f"rank {rank}: {len(stacks['threads'])} threads, {kinds.count('native')} native and {kinds.count('python')} "

@@ -71,6 +71,7 @@ SUBROOMS = {
         ".": {"secrets"},
         "evidence": {".", "secrets"},
         "notify": {"."},
+        "stacks": {".", "secrets"},
         "timing": {"."},
         "job": {"."},
     },
@@ -88,10 +89,9 @@ SUBROOMS = {
         "diagnosis": set(),
         "flight_recorder": {"diagnosis"},
         "import": set(),
-        "snapshots": set(),
         "tree": set(),
         "flamegraph": {"tree"},
-        "run": {"diagnosis", "flamegraph", "snapshots", "tree"},
+        "run": {"diagnosis", "flamegraph", "tree"},
         "nodes": {"diagnosis", "run"},
         "render": {"flamegraph", "run", "tree"},
         "build": {"diagnosis", "flamegraph", "flight_recorder", "import", "nodes", "render", "run", "tree"},
@@ -108,7 +108,7 @@ PRELOAD_SYSTEM = re.compile(
 )
 # Templates over JSON, for the .cpp files of their own room.
 IMPLEMENTATION_HEADERS = {"common/model/exception_fields.h", "common/model/json_visitors.h",
-                          "common/model/verdict_fields.h"}
+                          "common/model/stacks/stack_fields.h", "common/model/verdict_fields.h"}
 HEAVY = re.compile(r"^(nlohmann/json\.hpp|boost/|spdlog/|kainjow/|libunwind|xxhash|zstd\.h|zlib\.h)")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)

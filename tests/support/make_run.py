@@ -7,6 +7,8 @@ import argparse
 import json
 import pathlib
 
+import stack_files
+
 HOSTILE = "</title></script><script>alert(1)</script>&\"';\n\u2028\x01 ]]>"
 TRAIN = "/home/user/project/train.py"
 TORCH = "/usr/lib/python3/dist-packages/torch"
@@ -216,7 +218,7 @@ def make(path, options):
         files[f"a-{p['pid']}.stacks.json"] = p
     files["a-4700.stacks.json"] = agent()
     for name, content in files.items():
-        (dump / name).write_text(json.dumps(content))
+        (dump / name).write_text(json.dumps(stack_files.compact(content)))
     (dump / "dump.json").write_text(json.dumps(dump_manifest(options, files)))
     if options.earlier:
         # An earlier dump on request, when every rank was in the collective.
@@ -224,7 +226,7 @@ def make(path, options):
         before.mkdir(exist_ok=True)
         calm = argparse.Namespace(**{**vars(options), "culprit": -1, "hostile": False})
         for r in range(options.ranks):
-            (before / f"rank-{r}.stacks.json").write_text(json.dumps(stacks(r, calm)))
+            (before / f"rank-{r}.stacks.json").write_text(json.dumps(stack_files.compact(stacks(r, calm))))
     (path / "run.json").write_text(json.dumps(run_manifest(options)))
 
 

@@ -2,7 +2,6 @@
 
 import functools
 import glob
-import json
 import os
 import select
 import shutil
@@ -12,6 +11,8 @@ import tempfile
 import textwrap
 import time
 import unittest
+
+import stack_files
 
 STACKDUMP = os.environ["XPURUN_STACKDUMP"]
 
@@ -122,8 +123,7 @@ class Dump:
             self.rc, self.stdout, self.stderr = done.returncode, done.stdout, done.stderr
             self.json = None
             if os.path.exists(out):
-                with open(out, encoding="utf-8") as f:
-                    self.json = json.load(f)
+                self.json = stack_files.read(out)
 
     @property
     def main(self):

@@ -10,7 +10,7 @@
 #include "common/model/json_visitors.h"
 #include "common/model/notify/job_event.h"
 #include "common/model/run_manifest.h"
-#include "common/model/stack_snapshot.h"
+#include "common/model/stacks/stack_file.h"
 
 #include <doctest/doctest.h>
 
@@ -280,6 +280,13 @@ TEST_CASE("every field of a stacks file survives writing and reading") {
     j["threads"][0]["frames"][0][flag] = true;
   }
   check_round_trip(j, process_stacks_from_json);
+  // The same in the form of the file, where the frames are a table.
+  const auto full = process_stacks_from_json(j);
+  REQUIRE(full);
+  const auto compacted = process_stacks_from_json(json::parse(stacks_file(*full)));
+  REQUIRE(compacted);
+  const json difference = json::diff(j, json::parse(to_json(*compacted).dump()));
+  CHECK_MESSAGE(difference.empty(), difference.dump(1));
 }
 
 TEST_CASE("each name of a vocabulary is unique and read back") {

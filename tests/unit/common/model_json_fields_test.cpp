@@ -1,5 +1,5 @@
 #include "common/model/json_fields.h"
-#include "common/model/stack_snapshot.h"
+#include "common/model/stacks/stack_file.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "common/model/secrets/kept_environment.h"
 #include "common/model/secrets/redact.h"
-#include "common/model/stack_snapshot.h"
+#include "common/model/stacks/stack_file.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 #include "common/base/os/io.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/run_manifest.h"
-#include "common/model/stack_snapshot.h"
+#include "common/model/stacks/stack_file.h"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -23,7 +23,7 @@ void put(const std::string& path, const std::string& text) {
 
 void put_stacks(const std::string& dir, model::ProcessStacks p, int64_t wall_ns) {
   p.wall_ns = wall_ns;
-  put(dir + "/rank-" + std::to_string(p.rank) + ".stacks.json", to_json(p).dump());
+  put(dir + "/rank-" + std::to_string(p.rank) + ".stacks.json", model::stacks_file(p));
 }
 
 std::string read(const std::string& path) {

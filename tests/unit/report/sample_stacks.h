@@ -1,7 +1,7 @@
 // Small stacks to merge in tests: four ranks, with rank 2 at another position.
 #pragma once
 
-#include "common/model/stack_snapshot.h"
+#include "common/model/stacks/stack_file.h"
 
 #include <string>
 #include <vector>

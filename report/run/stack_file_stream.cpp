@@ -1,5 +1,4 @@
-// The background of SnapshotStream: a few threads, each with a pool of frames of its own.
-#include "report/snapshots/snapshot_reader.h"
+#include "report/run/stack_file_stream.h"
 
 #include <fmt/format.h>
 
@@ -16,23 +15,22 @@ namespace xpurun::report {
 namespace {
 constexpr unsigned kMostThreads = 4;
 // Files read ahead: bounds memory where merging is slower than reading.
-constexpr size_t kAhead = 64;
+constexpr size_t kAhead = 16;
 constexpr size_t kFewFiles = 8;
 }  // namespace
 
-struct SnapshotStream::Shared {
+struct StackFileStream::Shared {
   std::vector<std::string> paths;
-  std::vector<std::unique_ptr<FramePool>> pools;
   std::vector<std::thread> threads;
 
   std::mutex mutex;  // guards what follows
   std::condition_variable changed;
-  std::vector<std::optional<base::Result<Snapshot>>> results;
+  std::vector<std::optional<base::Result<model::CompactStacks>>> results;
   size_t claimed = 0;
   size_t given = 0;
   bool stop = false;
 
-  void work(FramePool& pool) {
+  void work() {
     for (;;) {
       size_t mine = 0;
       {
@@ -43,19 +41,19 @@ struct SnapshotStream::Shared {
         }
         mine = claimed++;
       }
-      auto snapshot = read(paths[mine], pool);
+      auto stacks = read(paths[mine]);
       {
         const std::lock_guard lock(mutex);
-        results[mine] = std::move(snapshot);
+        results[mine] = std::move(stacks);
       }
       changed.notify_all();
     }
   }
 
   // An exception here can only be out of memory. It must not terminate the process from this thread.
-  static base::Result<Snapshot> read(const std::string& path, FramePool& pool) {
+  static base::Result<model::CompactStacks> read(const std::string& path) {
     try {
-      return read_snapshot(path, pool);
+      return model::load_compact_stacks(path);
     } catch (const std::exception& e) {
       return base::fail(fmt::format("{}: {}", path, e.what()));
     }
@@ -74,37 +72,29 @@ struct SnapshotStream::Shared {
   }
 };
 
-SnapshotStream::SnapshotStream(std::vector<std::string> paths) : shared_(std::make_unique<Shared>()) {
+StackFileStream::StackFileStream(std::vector<std::string> paths) : shared_(std::make_unique<Shared>()) {
   shared_->paths = std::move(paths);
   shared_->results.resize(shared_->paths.size());
   const unsigned wanted = shared_->paths.size() < kFewFiles
                               ? 1
                               : std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads);
-  for (unsigned i = 0; i < wanted; ++i) {
-    shared_->pools.push_back(std::make_unique<FramePool>());
-  }
-  // If no thread can be started, next() reads the file itself.
   try {
     for (unsigned i = 0; i < wanted && wanted > 1; ++i) {
-      shared_->threads.emplace_back([shared = shared_.get(), i] { shared->work(*shared->pools[i]); });
+      shared_->threads.emplace_back([shared = shared_.get()] { shared->work(); });
     }
   } catch (const std::system_error&) {
-    if (shared_->threads.empty()) {
-      shared_->pools.resize(1);
-    }
+    // The threads that could be started do all the work; without any, next() reads the file itself.
   }
 }
 
-SnapshotStream::~SnapshotStream() {
-  if (shared_) {
-    shared_->join();
-  }
+StackFileStream::~StackFileStream() {
+  shared_->join();
 }
 
-base::Result<Snapshot> SnapshotStream::next() {
+base::Result<model::CompactStacks> StackFileStream::next() {
   Shared& s = *shared_;
   if (s.threads.empty()) {
-    return read_snapshot(s.paths[s.given++], *s.pools[0]);
+    return Shared::read(s.paths[s.given++]);
   }
   std::unique_lock lock(s.mutex);
   s.changed.wait(lock, [&s] { return s.results[s.given].has_value(); });
@@ -114,11 +104,6 @@ base::Result<Snapshot> SnapshotStream::next() {
   lock.unlock();
   s.changed.notify_all();
   return out;
-}
-
-std::vector<std::unique_ptr<FramePool>> SnapshotStream::finish() {
-  shared_->join();
-  return std::move(shared_->pools);
 }
 
 }  // namespace xpurun::report
