@@ -109,7 +109,7 @@ PRELOAD_SYSTEM = re.compile(
 IMPLEMENTATION_HEADERS = {"common/model/exception_fields.h", "common/model/json_visitors.h",
                           "common/model/verdict_fields.h", "launcher/nodes/node_fields.h"}
 # Their users outside of common/model: messages between programs of ours, with the same parts as the files.
-MESSAGE_ROOMS = {"launcher/nodes", "launcher/nodes/agent"}
+MESSAGE_ROOMS = {"launcher/nodes", "launcher/nodes/agent/protocol"}
 HEAVY = re.compile(r"^(nlohmann/json\.hpp|boost/|spdlog/|kainjow/|libunwind|xxhash|zstd\.h|zlib\.h|nats/)")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
