@@ -68,6 +68,9 @@ void Agent::fail(const std::string& reason) {
 }
 
 void Agent::from_supervisor(const ToHelper& message) {
+  if (leaving_) {
+    return;
+  }
   if (const auto* start = std::get_if<StartMessage>(&message)) {
     if (!logic_) {
       begin(*start);
@@ -79,7 +82,7 @@ void Agent::from_supervisor(const ToHelper& message) {
     return;
   }
   logic_->from_supervisor(message);
-  if (logic_->ended() && !leaving_) {
+  if (logic_->ended()) {
     leave();
   }
 }

@@ -117,6 +117,7 @@ bool Membership::take(const std::string& node, uint64_t instance, NodeState stat
   Member& m = others_[node];
   if (!same) {
     m = Member();
+    m.joined = now;
   }
   if (state.claim.present() && (m.claimed == 0 || m.state.claim.stall != state.claim.stall)) {
     m.claimed = now;
@@ -144,13 +145,19 @@ bool Membership::alive(const Member& m, MonoNs now) const {
 
 const Member* Membership::elected(MonoNs now) const {
   const Member* out = own_.state.eligible ? &own_ : nullptr;
+  int newcomer = kMostNodes;  // smallest node rank of those that will be able to be elected in a moment
   for (const auto& [name, m] : others_) {
-    const bool candidate = m.state.eligible && alive(m, now);
-    if (candidate && (out == nullptr || m.state.node_rank < out->state.node_rank)) {
+    const int rank = m.state.node_rank;
+    if (!alive(m, now)) {
+      continue;
+    }
+    if (m.state.eligible && (out == nullptr || rank < out->state.node_rank)) {
       out = &m;
+    } else if (!m.state.eligible && now - m.joined < s_to_ns(2 * kListenS)) {
+      newcomer = std::min(newcomer, rank);
     }
   }
-  return out;
+  return out != nullptr && newcomer < out->state.node_rank ? nullptr : out;
 }
 
 const Member* Membership::find(const std::string& node) const {

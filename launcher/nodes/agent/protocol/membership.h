@@ -28,6 +28,7 @@ struct Member {
   std::string node;
   uint64_t instance = 0;
   NodeState state;
+  base::MonoNs joined = 0;
   base::MonoNs last_word = 0;
   base::MonoNs claimed = 0;  // when its present claim was first heard
   bool ended = false;        // has said its last words
@@ -58,7 +59,8 @@ class Membership {
   Member* hear(const std::string& node, uint64_t instance, base::MonoNs now);
 
   bool alive(const Member& m, base::MonoNs now) const;
-  // Null: nobody is elected yet.
+  // Null: nobody is elected yet, or a node of a smaller rank has just come and cannot be elected for a
+  // moment: no request is begun that it would begin again.
   const Member* elected(base::MonoNs now) const;
   bool is_elected(base::MonoNs now) const { return elected(now) == &own_; }
 

@@ -299,8 +299,9 @@ void NodeLogic::tick() {
   for (AnswersMessage& answer : asks_.expired(now())) {
     outlet_.to_supervisor(std::move(answer));
   }
-  rounds_.advance();
+  // "joined" comes before the first request of a dump.
   tell_supervisor();
+  rounds_.advance();
 }
 
 bool NodeLogic::others_work() const {
