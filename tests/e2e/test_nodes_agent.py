@@ -2,8 +2,13 @@
 
 import json
 import os
+import shutil
+import signal
+import socket
 import stat
+import subprocess
 import time
+import unittest
 
 import nodes_test
 import xpurun_test
@@ -260,6 +265,13 @@ class NodesAgent(nodes_test.Case):
         self.assertNotIn(content["token"], (agents[0].directory / "nats-server" / "nats-server.log").read_text())
         with self.assertRaises(PermissionError):
             nodes_test.RawClient(int(content["url"].rsplit(":", 1)[1]), token="")
+        # A server that dies is started again, with the same URL.
+        port_file = next((agents[0].directory / "nats-server").glob("nats-server_*.ports"))
+        os.kill(int(port_file.stem.split("_")[1]), signal.SIGKILL)
+        self.wait_for(lambda: [p for p in port_file.parent.glob("nats-server_*.ports") if p != port_file], "new server")
+        agents[1].send("stalled", stall=1, why="request", ranks=[])
+        agents[0].wait("dump")
+        self.assertEqual(json.loads(secret.read_text()), content)
         # The server waits for the last words of the others, and ends.
         agents[0].send("end", exit_status=0)
         agents[1].wait_for_elected("n1", ["n1"], seconds=5)
@@ -269,6 +281,42 @@ class NodesAgent(nodes_test.Case):
         port = int(content["url"].rsplit(":", 1)[1])
         with self.assertRaises(ConnectionRefusedError):
             nodes_test.RawClient(port)
+
+    def test_the_server_of_a_killed_helper_ends(self):
+        secret = self.dir / "secret.json"
+        agent = self.start_agent(0, auto=True, url="", token="", master_addr="127.0.0.1", secret_file=str(secret))
+        agent.wait("joined")
+        port = int(json.loads(secret.read_text())["url"].rsplit(":", 1)[1])
+        self.kill(agent)
+
+        def refuses():
+            with socket.socket() as s:
+                return s.connect_ex(("127.0.0.1", port)) != 0
+        self.wait_for(refuses, "end of the server")
+
+    def test_user_and_password(self):
+        self.start_server("--user", "me", "--pass", "of-the-test")
+        agent = self.start_agent(0, nodes=1, token="", user="me", password="of-the-test")
+        agent.wait("joined")
+        agent = self.start_agent(0, nodes=1, token="", user="me", password="another")
+        self.assertIn("uthori", agent.wait("failed")["reason"])
+
+    @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
+    def test_tls(self):
+        for name in "good", "other":
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                            "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+                            "-keyout", f"{name}.key", "-out", f"{name}.pem"], cwd=self.dir, check=True, capture_output=True)
+        self.start_server("--auth", nodes_test.TOKEN, "--tls", "--tlscert", self.dir / "good.pem", "--tlskey",
+                          self.dir / "good.key")
+        url = f"tls://localhost:{self.port}"
+        agent = self.start_agent(0, nodes=1, url=url, tls_ca=str(self.dir / "good.pem"))
+        agent.wait("joined")
+        agent = self.start_agent(0, nodes=1, url=url, tls_ca=str(self.dir / "other.pem"))
+        self.assertIn("refuses", agent.wait("failed")["reason"])
+        # A server that wants TLS is not talked to without.
+        agent = self.start_agent(0, nodes=1)
+        self.assertIn("refuses", agent.wait("failed")["reason"])
 
     def test_a_server_that_cannot_be_started_is_an_error(self):
         for address, word in ("", "MASTER_ADDR"), ('x"; include y', "address"), ("192.0.2.1", "192.0.2.1"):

@@ -143,9 +143,10 @@ class Case(xpurun_test.Case):
         for agent in self.agents:
             agent.close()
 
-    def start_server(self):
+    def start_server(self, *options):
         process = subprocess.Popen(
-            [NATS_SERVER, "-a", "127.0.0.1", "-p", str(self.port), "--auth", TOKEN, "-l", str(self.dir / "server.log")],
+            [NATS_SERVER, "-a", "127.0.0.1", "-p", str(self.port), "-l", str(self.dir / "server.log"),
+             *map(str, options or ("--auth", TOKEN))],
             cwd=self.dir, env=self.env())
         self.started.append(process)
 

@@ -180,7 +180,8 @@ void Agent::look_for_secret() {
   } else {
     logic_->unreachable(fmt::format("the node of rank 0 has not written {} yet", path));
   }
-  loop_.after(kSecretS, [this] { look_for_secret(); });
+  loop_.cancel(secret_timer_);
+  secret_timer_ = loop_.after(kSecretS, [this] { look_for_secret(); });
 }
 
 void Agent::connect(const std::string& url, const std::string& token) {

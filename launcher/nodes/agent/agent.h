@@ -54,6 +54,7 @@ class Agent {
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<NodeLogic> logic_;
   std::unique_ptr<Background> background_;
+  launcher::EventLoop::TimerId secret_timer_ = 0;
   bool hears_all_ = false;
   bool ever_connected_ = false;
   bool leaving_ = false;

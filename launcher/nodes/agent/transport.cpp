@@ -11,7 +11,6 @@
 #include <nats/nats.h>
 #include <optional>
 #include <set>
-#include <sys/eventfd.h>
 #include <thread>
 #include <utility>
 
@@ -20,7 +19,6 @@ namespace xpurun::nodes {
 namespace {
 
 using namespace std::chrono_literals;
-using launcher::kMostReceivedBytes;
 using launcher::kMostUnsentBytes;
 
 constexpr int64_t kConnectTimeoutMs = 2000;
@@ -71,7 +69,7 @@ bool needs_tls(const ServerSettings& s) {
 
 class Transport::Impl {
  public:
-  Impl() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), thread_([this] { work(); }) {}
+  Impl() : thread_([this] { work(); }) {}
   ~Impl() {
     {
       const std::lock_guard lock(mutex_);
@@ -83,20 +81,7 @@ class Transport::Impl {
     nats_CloseAndWait(kConnectTimeoutMs);
   }
 
-  int fd() const { return event_.get(); }
-
-  std::vector<Received> take() {
-    uint64_t count = 0;
-    [[maybe_unused]] const auto n = ::read(event_.get(), &count, sizeof count);
-    const std::lock_guard lock(mutex_);
-    received_bytes_ = 0;
-    return std::exchange(received_, {});
-  }
-
-  uint64_t take_dropped() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(dropped_, 0);
-  }
+  Inbox& inbox() { return inbox_; }
 
   void configure(ServerSettings settings) {
     {
@@ -149,32 +134,13 @@ class Transport::Impl {
     uint64_t connection = 0;
   };
 
-  void push(Received received) {
-    received.at = base::mono_ns();
-    received.wall_ns = base::wall_ns();
-    {
-      const std::lock_guard lock(mutex_);
-      if (received.event == TransportEvent::message) {
-        if (received_bytes_ + received.text.size() > kMostReceivedBytes) {
-          ++dropped_;
-          return;
-        }
-        received_bytes_ += received.text.size();
-      }
-      received_.push_back(std::move(received));
-    }
-    const uint64_t one = 1;
-    [[maybe_unused]] const auto n = ::write(event_.get(), &one, sizeof one);
-  }
-
   static void on_message(natsConnection* /*nc*/, natsSubscription* /*sub*/, natsMsg* message, void* closure) {
     auto* impl = static_cast<Impl*>(closure);
     const auto length = static_cast<size_t>(std::max(0, natsMsg_GetDataLength(message)));
     if (length <= launcher::kLongestMessage) {
-      impl->push({.text = std::string(natsMsg_GetData(message), length)});
+      impl->inbox_.push({.text = std::string(natsMsg_GetData(message), length)});
     } else {
-      const std::lock_guard lock(impl->mutex_);
-      ++impl->dropped_;
+      impl->inbox_.count_dropped();
     }
     natsMsg_Destroy(message);
   }
@@ -196,9 +162,7 @@ class Transport::Impl {
   // The default handler prints.
   static void on_error(natsConnection* /*nc*/, natsSubscription* /*sub*/, natsStatus status, void* closure) {
     if (status == NATS_SLOW_CONSUMER) {
-      auto* impl = static_cast<Impl*>(closure);
-      const std::lock_guard lock(impl->mutex_);
-      ++impl->dropped_;
+      static_cast<Impl*>(closure)->inbox_.count_dropped();
     }
   }
 
@@ -256,7 +220,7 @@ class Transport::Impl {
       status = fill(raw, s, closure);
     }
     if (status != NATS_OK) {
-      push({.event = TransportEvent::refused, .text = last_error(status)});
+      inbox_.push({.event = TransportEvent::refused, .text = last_error(status)});
       return nullptr;
     }
     natsConnection* connection = nullptr;
@@ -268,8 +232,8 @@ class Transport::Impl {
                          status == NATS_SECURE_CONNECTION_REQUIRED ||
                          status == NATS_SECURE_CONNECTION_WANTED || status == NATS_INVALID_ARG ||
                          status == NATS_ADDRESS_MISSING;
-    push({.event = refused ? TransportEvent::refused : TransportEvent::unreachable,
-          .text = last_error(status)});
+    inbox_.push({.event = refused ? TransportEvent::refused : TransportEvent::unreachable,
+                 .text = last_error(status)});
     return nullptr;
   }
 
@@ -282,7 +246,7 @@ class Transport::Impl {
       }
       natsSubscription* raw = nullptr;
       if (natsConnection_Subscribe(&raw, connection, subject.c_str(), on_message, this) == NATS_OK) {
-        natsSubscription_SetPendingLimits(raw, -1, static_cast<int>(kMostReceivedBytes));
+        natsSubscription_SetPendingLimits(raw, -1, static_cast<int>(launcher::kMostReceivedBytes));
         held[subject] = Subscription(raw);
       }
     }
@@ -310,8 +274,10 @@ class Transport::Impl {
         lock.unlock();
         const natsStatus status =
             natsConnection_Publish(connection, subject.c_str(), bytes.data(), static_cast<int>(bytes.size()));
+        if (status != NATS_OK) {
+          inbox_.count_dropped();
+        }
         lock.lock();
-        dropped_ += status == NATS_OK ? 0 : 1;
       } else if (finishing_ && !finished_) {
         lock.unlock();
         natsConnection_FlushTimeout(connection, kConnectTimeoutMs);
@@ -330,7 +296,7 @@ class Transport::Impl {
     lost_.reset();
     lock.unlock();
     wake_.notify_all();
-    push({.event = TransportEvent::lost, .text = reason});
+    inbox_.push({.event = TransportEvent::lost, .text = reason});
   }
 
   void announce(natsConnection* connection) {
@@ -341,9 +307,9 @@ class Transport::Impl {
       const std::lock_guard lock(mutex_);
       connected_ = true;
     }
-    push({.event = TransportEvent::connected,
-          .text = without_secrets(url),
-          .number = static_cast<uint64_t>(std::max<int64_t>(0, largest))});
+    inbox_.push({.event = TransportEvent::connected,
+                 .text = without_secrets(url),
+                 .number = static_cast<uint64_t>(std::max<int64_t>(0, largest))});
   }
 
   void work() {
@@ -375,7 +341,7 @@ class Transport::Impl {
     }
   }
 
-  base::UniqueFd event_;
+  Inbox inbox_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;
@@ -390,9 +356,6 @@ class Transport::Impl {
   std::set<std::string> subjects_;
   std::deque<std::pair<std::string, std::string>> unsent_;
   size_t unsent_bytes_ = 0;
-  std::vector<Received> received_;
-  size_t received_bytes_ = 0;
-  uint64_t dropped_ = 0;
   // Callbacks of a closed connection may come late, so none is ever removed.
   std::deque<Closure> closures_;
   std::thread thread_;
@@ -402,13 +365,13 @@ Transport::Transport() : impl_(std::make_unique<Impl>()) {}
 Transport::~Transport() = default;
 
 int Transport::fd() const {
-  return impl_->fd();
+  return impl_->inbox().fd();
 }
 std::vector<Received> Transport::take() {
-  return impl_->take();
+  return impl_->inbox().take();
 }
 uint64_t Transport::take_dropped() {
-  return impl_->take_dropped();
+  return impl_->inbox().take_dropped();
 }
 void Transport::configure(ServerSettings settings) {
   impl_->configure(std::move(settings));

@@ -3,8 +3,7 @@
 // which the loop's thread empties: no call here waits for the network, except finish().
 #pragma once
 
-#include "common/base/clock.h"
-#include "common/base/os/fd.h"
+#include "launcher/nodes/agent/inbox.h"
 
 #include <cstdint>
 #include <memory>
@@ -25,22 +24,6 @@ struct ServerSettings {
   std::string tls_key;   // path
 
   friend bool operator==(const ServerSettings&, const ServerSettings&) = default;
-};
-
-enum class TransportEvent {
-  connected,    // text: URL without secrets; number: bytes of the largest message
-  lost,         // text: reason. Another connection is tried at once
-  unreachable,  // text: reason. Tried again
-  refused,      // text: reason: wrong token, TLS, a file that cannot be read. Tried again
-  message,      // text: the bytes
-};
-
-struct Received {
-  TransportEvent event = TransportEvent::message;
-  std::string text;
-  uint64_t number = 0;
-  base::MonoNs at = 0;  // when it arrived
-  int64_t wall_ns = 0;
 };
 
 class Transport {

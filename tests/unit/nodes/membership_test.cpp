@@ -33,8 +33,8 @@ Membership joined(const Self& me, std::vector<base::Rank> ranks) {
 
 std::string elected(Membership& m, double seconds) {
   m.update(at(seconds));
-  const Member* leader = m.elected(at(seconds));
-  return leader == nullptr ? "" : leader->node;
+  const Member* chosen = m.elected(at(seconds));
+  return chosen == nullptr ? "" : chosen->node;
 }
 
 }  // namespace

@@ -51,8 +51,8 @@ bool Membership::update(MonoNs now) {
   heard_since_ = now;
   if (!hears_all_) {
     // Their states are no longer heard, so nothing is known of them.
-    const Member* leader = elected(now);
-    std::erase_if(others_, [leader](const auto& m) { return &m.second != leader; });
+    const Member* chosen = elected(now);
+    std::erase_if(others_, [chosen](const auto& m) { return &m.second != chosen; });
   }
   own_.state.eligible = eligible(now);
   return true;
@@ -173,7 +173,7 @@ int Membership::living(MonoNs now) const {
                                             [&](const auto& m) { return alive(m.second, now); }));
 }
 
-NodeInfo Membership::info(const Member& m, const Member* leader, MonoNs now) const {
+NodeInfo Membership::info(const Member& m, const Member* chosen, MonoNs now) const {
   const StateMessage& s = m.state.state;
   const bool own = &m == &own_;
   return {.node = m.node,
@@ -186,17 +186,17 @@ NodeInfo Membership::info(const Member& m, const Member* leader, MonoNs now) con
           .alive = alive(m, now),
           .offset_ns = m.clock.offset_ns(),
           .uncertainty_ns = own ? 0 : m.clock.uncertainty_ns(),
-          .elected = leader == &m,
+          .elected = chosen == &m,
           .exit_status = s.exit_status,
           .expected = m.state.expected,
           .ranks = s.ranks};
 }
 
 std::vector<NodeInfo> Membership::infos(MonoNs now) const {
-  const Member* leader = elected(now);
-  std::vector<NodeInfo> out = {info(own_, leader, now)};
+  const Member* chosen = elected(now);
+  std::vector<NodeInfo> out = {info(own_, chosen, now)};
   for (const auto& [name, m] : others_) {
-    out.push_back(info(m, leader, now));
+    out.push_back(info(m, chosen, now));
   }
   std::sort(out.begin(), out.end(), [](const NodeInfo& a, const NodeInfo& b) {
     return std::tie(a.node_rank, a.node) < std::tie(b.node_rank, b.node);

@@ -77,7 +77,7 @@ class Membership {
   bool believable(const std::string& node, const NodeState& state, base::MonoNs now) const;
   bool eligible(base::MonoNs now) const;
   bool needs_all(base::MonoNs now) const;
-  launcher::NodeInfo info(const Member& m, const Member* leader, base::MonoNs now) const;
+  launcher::NodeInfo info(const Member& m, const Member* chosen, base::MonoNs now) const;
 
   Self self_;
   Member own_;

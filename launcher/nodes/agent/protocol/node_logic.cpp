@@ -251,11 +251,11 @@ void NodeLogic::repeat_act() {
 }
 
 void NodeLogic::measure_clocks() {
-  const bool leads = members_.is_elected(now());
-  const Member* leader = members_.elected(now());
+  const bool elected = members_.is_elected(now());
+  const Member* chosen = members_.elected(now());
   size_t sent = 0;
   for (auto& [name, m] : members_.others()) {
-    const bool wanted = (leads || &m == leader) && now() >= m.next_ping && members_.alive(m, now());
+    const bool wanted = (elected || &m == chosen) && now() >= m.next_ping && members_.alive(m, now());
     if (wanted && sent < kMostPingsAtOnce) {
       ++sent;
       m.next_ping = now() + s_to_ns(m.clock.measurements() < kQuickPings ? kQuickPingS : kPingIntervalS);
@@ -265,12 +265,12 @@ void NodeLogic::measure_clocks() {
 }
 
 void NodeLogic::tell_supervisor() {
-  const Member* leader = members_.elected(now());
-  if (connected_ && !said_joined_ && leader != nullptr) {
+  const Member* chosen = members_.elected(now());
+  if (connected_ && !said_joined_ && chosen != nullptr) {
     said_joined_ = true;
     said_alone_ = false;
     outlet_.to_supervisor(
-        JoinedMessage{.server = server_, .elected = leader->node, .nodes = members_.living(now())});
+        JoinedMessage{.server = server_, .elected = chosen->node, .nodes = members_.living(now())});
   }
   if (!connected_ && !said_alone_ && now() - disconnected_at_ >= s_to_ns(kAloneAfterS)) {
     said_alone_ = true;
