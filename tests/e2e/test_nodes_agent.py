@@ -304,9 +304,11 @@ class NodesAgent(nodes_test.Case):
     @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
     def test_tls(self):
         for name in "good", "other":
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                            "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-                            "-keyout", f"{name}.key", "-out", f"{name}.pem"], cwd=self.dir, check=True, capture_output=True)
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                            "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                            "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+                            "-keyout", f"{name}.key", "-out", f"{name}.pem"],
+                           cwd=self.dir, check=True, capture_output=True)
         self.start_server("--auth", nodes_test.TOKEN, "--tls", "--tlscert", self.dir / "good.pem", "--tlskey",
                           self.dir / "good.key")
         url = f"tls://localhost:{self.port}"
