@@ -20,6 +20,7 @@ import tempfile
 
 GLIBC = re.compile(r"^(linux-vdso|ld-linux-x86-64|lib(c|m|dl|pthread|rt|util|resolv))\.so\.\d+$")
 PRIVATE_LIBRARIES = "lib/xpurun"
+NODES_HELPER = "libexec/xpurun/xpurun-nodes"
 
 
 def output_of(*command):
@@ -75,13 +76,24 @@ def package_of(path):
     sys.exit(f"make_bundle: {path} is of no package, so its licence is unknown")
 
 
-def add_licences(tree, source, originals):
-    """Licences of the libraries in the bundle as files, and of those linked into the programs."""
+def check_nodes(tree):
+    """xpurun-nodes needs libnats, which not every build host has. The rest of the bundle works without it."""
+    if not (tree / NODES_HELPER).exists():
+        print(f"make_bundle: {NODES_HELPER} is left out, so the nodes of a job cannot be joined: install libnats-dev "
+              "and configure the build again", file=sys.stderr)
+        return False
+    return True
+
+
+def add_licences(tree, source, originals, left_out):
+    """Licences of the libraries in the bundle as files, and of those linked into the programs. left_out: packages that
+    nothing in this bundle comes from."""
     packages = {package_of(path) for path in originals}
     packages.add(package_of(pathlib.Path(output_of("g++", "-print-file-name=libstdc++.a").strip()).resolve()))
     for line in (source / ".ci/packages.txt").read_text().splitlines():
         if re.fullmatch(r"lib[a-z0-9.+-]*-dev|nlohmann-json3-dev|zlib1g-dev", line):
             packages.add(line)
+    packages -= left_out
     folder = tree / "share/doc/xpurun/licences"
     folder.mkdir(parents=True)
     shutil.copy(source / "LICENSE", tree / "share/doc/xpurun/LICENSE")
@@ -123,7 +135,7 @@ def main():
         pathlib.Path(scratch, options["prefix"].lstrip("/")).rename(tree)
         strip(tree)
         originals = add_libraries(tree)
-        add_licences(tree, source, originals)
+        add_licences(tree, source, originals, set() if check_nodes(tree) else {"libnats-dev"})
         dist.mkdir(exist_ok=True)
         archive = dist / f"{name}.tar.gz"
         pack(tree, archive, int(os.environ.get("SOURCE_DATE_EPOCH", "315532800")))

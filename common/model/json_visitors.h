@@ -216,6 +216,16 @@ class JsonReader {
       j.get_to(value);
     }
   }
+  template <std::integral T>
+  static void read(const nlohmann::json& j, std::map<std::string, T>& values) {
+    values.clear();
+    if (!j.is_object()) {
+      throw nlohmann::json::type_error::create(302, "not an object", &j);
+    }
+    for (const auto& [name, value] : j.items()) {
+      values[name] = to_integer<T>(value);
+    }
+  }
   template <typename T>
   static void read(const nlohmann::json& j, std::vector<T>& values) {
     values.clear();

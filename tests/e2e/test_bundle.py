@@ -14,6 +14,8 @@ GLIBC = re.compile(r"^(linux-vdso|/lib64/ld-linux-x86-64|lib(c|m|dl|pthread|rt|u
 PROMISED = [
     "bin/xpurun",
     "libexec/xpurun/xpurun-stackdump",
+    "libexec/xpurun/xpurun-nodes",
+    "lib/xpurun/libnats.so",
     "lib/xpurun/libxpurun_preload.so",
     "lib/xpurun/python/sitecustomize.py",
     "lib/xpurun/selftest/job.py",
@@ -50,6 +52,12 @@ class BundleTest(unittest.TestCase):
     def test_what_is_promised_is_there(self):
         missing = [name for name in PROMISED if not list(self.tree.glob(name + "*"))]
         self.assertEqual(missing, [])
+
+    def test_the_helper_of_several_nodes_finds_its_libraries(self):
+        result = self.run_in_scratch(str(self.tree / "libexec/xpurun/xpurun-nodes"))
+        # Loaded, and missing its supervisor.
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("descriptor 3", result.stderr)
 
     def test_no_symbol_is_newer_than_the_promised_glibc(self):
         self.assertGreaterEqual(len(self.elfs), 3)

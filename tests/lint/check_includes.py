@@ -38,6 +38,7 @@ SUBROOMS = {
         "watch": {"options", "os", "processes"},
         "doctor": {"os", "output", "spawn", "storage"},
         "evidence": {"os", "spawn"},
+        "nodes": {"os", "spawn"},
         "journal": {"options", "os", "spawn", "storage"},
         "timing": {"collect", "http", "metrics", "options", "os", "processes", "storage"},
         "dumps": {"journal", "options", "os", "processes", "spawn", "stacks", "storage"},
@@ -108,8 +109,11 @@ PRELOAD_SYSTEM = re.compile(
 )
 # Templates over JSON, for the .cpp files of their own room.
 IMPLEMENTATION_HEADERS = {"common/model/exception_fields.h", "common/model/json_visitors.h",
-                          "common/model/stacks/stack_fields.h", "common/model/verdict_fields.h"}
-HEAVY = re.compile(r"^(nlohmann/json\.hpp|boost/|spdlog/|kainjow/|libunwind|xxhash|zstd\.h|zlib\.h)")
+                          "common/model/stacks/stack_fields.h", "common/model/verdict_fields.h",
+                          "launcher/nodes/node_fields.h"}
+# Their users outside of common/model: messages between programs of ours, with the same parts as the files.
+MESSAGE_ROOMS = {"launcher/nodes", "launcher/nodes/agent/protocol"}
+HEAVY = re.compile(r"^(nlohmann/json\.hpp|boost/|spdlog/|kainjow/|libunwind|xxhash|zstd\.h|zlib\.h|nats/)")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
 
@@ -154,7 +158,8 @@ def wrong_rooms(root, files):
 
 
 def is_implementation(where, room, name):
-    own_room = room == room_of(pathlib.PurePath(name)) or where.parts[0] == "tests"
+    own_room = (room == room_of(pathlib.PurePath(name)) or where.parts[0] == "tests"
+                or str(where.parent) in MESSAGE_ROOMS)
     return own_room and (where.suffix == ".cpp" or str(where) in IMPLEMENTATION_HEADERS)
 
 

@@ -1,0 +1,85 @@
+// Gather: the elected node's side of one request for a dump: which nodes owe an archive, which chunks are
+// here, what is asked for next, and when waiting ends. Pure: the times are the caller's. A bounded number of
+// archives is under way at a time, and a bounded number of chunks of each; a lost chunk is asked for again.
+#pragma once
+
+#include "common/base/clock.h"
+#include "launcher/nodes/agent/protocol/wire.h"
+#include "launcher/nodes/node_messages.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace xpurun::nodes {
+
+class Gather {
+ public:
+  // Ends at now + timeout_s at the latest.
+  Gather(DumpCall call, double timeout_s, base::MonoNs now);
+
+  const DumpCall& call() const { return call_; }
+
+  // A node of the job. `waits`: it lives, so its archive is waited for.
+  void expect(launcher::GatheredNode node, bool waits);
+  // This node itself: no archive, only the end of its own dump.
+  void expect_own(launcher::GatheredNode node);
+  void own_dumped(const launcher::DumpedMessage& dumped);
+
+  // A node that is expected has died or lives again.
+  void set_alive(const std::string& node, bool alive);
+  void set_clock(const std::string& node, int64_t offset_ns, int64_t uncertainty_ns);
+
+  // False: from a node that is not expected, or not as offered.
+  bool offered(const std::string& node, const Offer& offer);
+  bool received(const std::string& node, const Part& part, base::MonoNs now);
+  // The archive has been written to `directory`, or could not be.
+  void unpacked(const std::string& node, const std::string& directory, const std::string& error);
+
+  // Chunks to ask for now.
+  std::vector<std::pair<std::string, Want>> wants(base::MonoNs now);
+  struct Archive {
+    std::string node;
+    std::string bytes;
+  };
+  // An archive that has come completely; each is returned once.
+  std::optional<Archive> take_complete();
+  // Nodes that have not offered an archive yet and are waited for.
+  bool lacks_offers() const;
+  // The node's archive is no longer needed.
+  bool done_with(const std::string& node) const;
+
+  bool finished(base::MonoNs now) const;
+  launcher::GatheredMessage result() const;
+
+ private:
+  enum class Stage { owed, offered, coming, unpacking, done };
+  struct Node {
+    launcher::GatheredNode out;
+    Stage stage = Stage::owed;
+    bool waits = true;
+    bool own = false;
+    int broken = 0;  // archives whose hash was wrong
+    Offer offer;
+    std::string bytes;
+    std::vector<bool> here;  // by chunk
+    uint64_t missing = 0;
+    uint64_t first_missing = 0;
+    std::map<uint64_t, base::MonoNs> asked;  // chunks on their way, and when they were asked for
+  };
+
+  Want want_of(Node& n, base::MonoNs now);
+  static void start_over(Node& n);
+  void start_downloads();
+
+  DumpCall call_;
+  base::MonoNs deadline_;
+  double timeout_s_;
+  std::map<std::string, Node> nodes_;
+  std::vector<launcher::GatheredNode> never_seen_;
+};
+
+}  // namespace xpurun::nodes

@@ -1,0 +1,91 @@
+// Membership: which nodes of the job are known, which live, and which is elected: the smallest node rank of
+// those that live and hear the others. Pure: the times are the caller's. A node joins with its first state. A
+// state is a stranger's, and dropped, if its node name, its node rank or its ranks belong to another
+// connection that lives.
+#pragma once
+
+#include "common/base/clock.h"
+#include "launcher/nodes/agent/protocol/clock_offset.h"
+#include "launcher/nodes/agent/protocol/wire.h"
+#include "launcher/nodes/node_messages.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace xpurun::nodes {
+
+struct Self {
+  std::string node;
+  uint64_t instance = 0;
+  int node_rank = 0;
+  int nodes = 0;       // of the job; 0: not known
+  int world_size = 0;  // 0: not known
+};
+
+struct Member {
+  std::string node;
+  uint64_t instance = 0;
+  NodeState state;
+  base::MonoNs joined = 0;
+  base::MonoNs last_word = 0;
+  base::MonoNs claimed = 0;  // when its present claim was first heard
+  bool ended = false;        // has said its last words
+  ClockOffset clock;
+  base::MonoNs next_ping = 0;
+};
+
+class Membership {
+ public:
+  Membership(Self self, base::MonoNs now);
+
+  // The connection is there, or lost. Only a connected node hears the others.
+  void connected(base::MonoNs now);
+  void disconnected();
+
+  // Whether the states of all nodes should be subscribed to. Changes only in update().
+  bool hears_all() const { return hears_all_; }
+  // Call often. Returns whether hears_all() has changed.
+  bool update(base::MonoNs now);
+
+  // This node's own state; `eligible` is filled in.
+  void set_own(NodeState state, base::MonoNs now);
+  const Member& own() const { return own_; }
+
+  // False: a stranger's.
+  bool take(const std::string& node, uint64_t instance, NodeState state, base::MonoNs now);
+  // The living member that sends under this name; null for a stranger. Counts as a word of the member.
+  Member* hear(const std::string& node, uint64_t instance, base::MonoNs now);
+
+  bool alive(const Member& m, base::MonoNs now) const;
+  // Null: nobody is elected yet, or a node of a smaller rank has just come and cannot be elected for a
+  // moment: no request is begun that it would begin again.
+  const Member* elected(base::MonoNs now) const;
+  bool is_elected(base::MonoNs now) const { return elected(now) == &own_; }
+
+  const Member* find(const std::string& node) const;
+  // Others, by name; the dead too.
+  std::map<std::string, Member>& others() { return others_; }
+  const std::map<std::string, Member>& others() const { return others_; }
+  int living(base::MonoNs now) const;  // this node included
+
+  // By node rank, this node included.
+  std::vector<launcher::NodeInfo> infos(base::MonoNs now) const;
+
+ private:
+  bool believable(const std::string& node, const NodeState& state, base::MonoNs now) const;
+  bool eligible(base::MonoNs now) const;
+  bool needs_all(base::MonoNs now) const;
+  launcher::NodeInfo info(const Member& m, const Member* chosen, base::MonoNs now) const;
+
+  Self self_;
+  Member own_;
+  std::map<std::string, Member> others_;
+  bool connected_ = false;
+  bool hears_all_ = false;
+  base::MonoNs heard_since_ = 0;  // since hears_all_, or since the connection
+  base::MonoNs elected_seen_ = 0;
+};
+
+}  // namespace xpurun::nodes

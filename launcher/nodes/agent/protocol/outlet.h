@@ -1,0 +1,30 @@
+// Outlet: what the logic of a node may do to the world. The program gives it sockets and clocks, a test gives
+// it a simulated network.
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/base/result.h"
+#include "launcher/nodes/agent/protocol/archive.h"
+#include "launcher/nodes/agent/protocol/wire.h"
+#include "launcher/nodes/node_messages.h"
+
+#include <functional>
+#include <string>
+
+namespace xpurun::nodes {
+
+struct Outlet {
+  std::function<base::MonoNs()> now;
+  std::function<int64_t()> wall_ns;
+  std::function<void(launcher::FromHelper)> to_supervisor;
+  std::function<void(const std::string& node, Body)> to_node;
+  std::function<void(Body)> to_all;
+  // This node's state, for those who hear all nodes; as the elected node's, for everybody.
+  std::function<void(const NodeState&, bool elected)> publish_state;
+  // Done in the background; `done` is called later, by the thread of the logic.
+  std::function<void(ArchiveContent, std::function<void(std::string archive)> done)> pack;
+  std::function<void(std::string directory, std::string archive, std::function<void(base::Status)> done)>
+      unpack;
+};
+
+}  // namespace xpurun::nodes

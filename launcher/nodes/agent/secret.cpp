@@ -1,0 +1,90 @@
+#include "launcher/nodes/agent/secret.h"
+
+#include "common/base/os/io.h"
+#include "common/model/json_fields.h"
+#include "launcher/nodes/agent/protocol/wire.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cerrno>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+namespace xpurun::nodes {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kSchema = "xpurun.nats/1";
+constexpr size_t kLargestSecret = size_t{64} << 10;
+constexpr mode_t kOthers = 077;
+
+}  // namespace
+
+base::Result<std::string> random_token() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return base::fail_errno("cannot get random bytes for a token");
+  }
+  std::string out;
+  for (const unsigned char byte : bytes) {
+    out += fmt::format("{:02x}", byte);
+  }
+  return out;
+}
+
+base::Result<uint64_t> random_number() {
+  uint64_t out = 0;
+  if (::getrandom(&out, sizeof out, 0) != static_cast<ssize_t>(sizeof out)) {
+    return base::fail_errno("cannot get a random number");
+  }
+  return out == 0 ? 1 : out;
+}
+
+std::string default_secret_file(const std::string& run_directory, const std::string& run) {
+  const std::string trimmed = run_directory.substr(0, run_directory.find_last_not_of('/') + 1);
+  const size_t slash = trimmed.rfind('/');
+  const std::string parent = slash == std::string::npos ? "." : trimmed.substr(0, slash);
+  return parent + "/.xpurun-nats-" + subject_word(run).substr(0, 200) + ".json";
+}
+
+base::Status write_secret(const std::string& path, const Secret& secret) {
+  const nlohmann::ordered_json j = {
+      {"schema", kSchema}, {"run", secret.run}, {"url", secret.url}, {"token", secret.token}};
+  return base::write_file_atomic(path, j.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+base::Result<std::optional<Secret>> read_secret(const std::string& path, const std::string& run) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT) {
+      return std::nullopt;
+    }
+    return base::fail_errno("cannot look at " + path);
+  }
+  if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & kOthers) != 0) {
+    return base::fail(fmt::format("{} must be a plain file of this user with mode 0600", path));
+  }
+  XPURUN_TRY_ASSIGN(const std::string text, base::read_regular_file(path, kLargestSecret));
+  const json j = model::parse_json(text);
+  try {
+    if (!j.is_object() || j.value("schema", "") != kSchema) {
+      return base::fail(path + " is no secret file of xpurun");
+    }
+    Secret out{.run = j.value("run", ""), .url = j.value("url", ""), .token = j.value("token", "")};
+    if (out.run != run) {
+      return std::nullopt;
+    }
+    if (out.url.empty() || out.token.empty()) {
+      return base::fail(path + " has no URL or no token");
+    }
+    return out;
+  } catch (const json::exception& e) {
+    return base::fail(fmt::format("{}: {}", path, e.what()));
+  }
+}
+
+}  // namespace xpurun::nodes

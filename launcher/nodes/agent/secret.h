@@ -1,0 +1,30 @@
+// The secret file of `--nats auto`: node rank 0 leaves URL and token of its server there for the other nodes.
+#pragma once
+
+#include "common/base/result.h"
+
+#include <optional>
+#include <string>
+
+namespace xpurun::nodes {
+
+struct Secret {
+  std::string run;
+  std::string url;
+  std::string token;
+};
+
+// 32 random hexadecimal digits.
+base::Result<std::string> random_token();
+base::Result<uint64_t> random_number();
+
+// Where the file lies if the user has named none: beside the run directory, which all nodes must share then.
+std::string default_secret_file(const std::string& run_directory, const std::string& run);
+
+// Mode 0600; readers see the old file or the new one.
+base::Status write_secret(const std::string& path, const Secret& secret);
+// Nothing if the file is not there yet, or is of another run. An error if somebody else could have written
+// it, or if it is malformed.
+base::Result<std::optional<Secret>> read_secret(const std::string& path, const std::string& run);
+
+}  // namespace xpurun::nodes
