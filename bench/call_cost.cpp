@@ -67,8 +67,8 @@ void compare(const char* what, const Two& two, int calls, Call call, Rest rest) 
   std::fflush(stdout);
 }
 
-// The same with caches that the program has filled between two calls: here by writing twice the size of a level 2
-// cache. The clock readings around each call are on both sides.
+// The same with caches that the program has filled between two calls: here by writing twice the size of a
+// level 2 cache. The clock readings around each call are on both sides.
 template <typename Call>
 void compare_cold(const char* what, const Two& two, Call call) {
   constexpr int kColdCalls = 100;

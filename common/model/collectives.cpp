@@ -4,8 +4,8 @@
 #include "common/model/verdict_fields.h"
 
 #include <algorithm>
-#include <map>
 #include <functional>
+#include <map>
 
 namespace xpurun::model {
 
@@ -98,7 +98,8 @@ base::Result<CollectiveFacts> load_collective_facts(const std::string& path) {
 
 namespace {
 
-const Communicator* same_communicator(const CollectiveFacts& facts, base::Pid pid, const Communicator& wanted) {
+const Communicator* same_communicator(const CollectiveFacts& facts, base::Pid pid,
+                                      const Communicator& wanted) {
   for (const RankCollectives& rank : facts.ranks) {
     if (rank.pid == pid) {
       for (const Communicator& c : rank.communicators) {

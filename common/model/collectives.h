@@ -55,7 +55,7 @@ struct Communicator {
   bool done_known = false;  // `done` counts up to the newest launched call
   // False: calls were missed, or the id is not comparable between ranks.
   bool comparable = true;
-  std::vector<CollectiveCall> calls;           // the last few collectives, by sequence
+  std::vector<CollectiveCall> calls;  // the last few collectives, by sequence
   // Point-to-point calls so far; of NCCL's, how many have finished.
   uint64_t messages = 0;
   uint64_t messages_done = 0;
@@ -79,8 +79,9 @@ nlohmann::ordered_json to_json(const CollectiveFacts& facts);
 base::Result<CollectiveFacts> collective_facts_from_json(const nlohmann::json& j);
 base::Result<CollectiveFacts> load_collective_facts(const std::string& path);
 
-// Adds the calls that a rank made after `facts` were taken, up to the newest call that any rank of the communicator
-// had made by then. The dump at a death comes a moment before the slowest ranks enter the call in which the rank died.
+// Adds the calls that a rank made after `facts` were taken, up to the newest call that any rank of the
+// communicator had made by then. The dump at a death comes a moment before the slowest ranks enter the call
+// in which the rank died.
 void add_later_calls(CollectiveFacts& facts, const CollectiveFacts& later);
 
 }  // namespace xpurun::model

@@ -171,7 +171,8 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
 void TimingService::save(const std::string& directory) {
   event_files_.flush_all();
   if (!collector_.empty()) {
-    parts_.storage.replace(directory + "/timing.json", timing_json(timing_of_ranks(), parts_.loop.now()).dump(1));
+    parts_.storage.replace(directory + "/timing.json",
+                           timing_json(timing_of_ranks(), parts_.loop.now()).dump(1));
   }
 }
 

@@ -98,7 +98,8 @@ Views views_of(const Scene& scene, const RankSet& ranks) {
   return out;
 }
 
-// Ranks that wait for GPU work that is no call of NCCL's, as culprits; empty if one of them may wait for another rank.
+// Ranks that wait for GPU work that is no call of NCCL's, as culprits; empty if one of them may wait for
+// another rank.
 std::vector<RankView> waiting_for_own_work(const Scene& scene, const CallFinding& f, const Views& accused) {
   std::vector<RankView> out;
   for (const RankView* v : accused) {

@@ -274,8 +274,8 @@ class Collector {
   const DumpSource* source_ = nullptr;  // being read
   std::set<std::string> seen_;          // file names of the directory being read
   std::set<base::Rank> ranks_;          // of which something is known
-  size_t frames_ = 0;     // kept
-  bool crowded_ = false;  // too many of them to keep those of every thread
+  size_t frames_ = 0;                   // kept
+  bool crowded_ = false;                // too many of them to keep those of every thread
 };
 
 }  // namespace

@@ -18,8 +18,8 @@ std::optional<CallFinding> find_call_fault(const model::CollectiveFacts& facts);
 const model::CollectiveCall* call_of_host(const model::CollectiveFacts& facts, base::Rank rank);
 // The record shows a call of the rank that has not finished.
 bool has_open_call(const model::CollectiveFacts& facts, base::Rank rank);
-// NCCL's record shows that the GPU has finished every call of the rank: if the rank waits for its GPU, it waits
-// for work of its own.
+// NCCL's record shows that the GPU has finished every call of the rank: if the rank waits for its GPU, it
+// waits for work of its own.
 bool gpu_has_finished_calls(const model::CollectiveFacts& facts, base::Rank rank);
 // NCCL's record shows messages of the process, and that all have ended.
 bool all_messages_ended(const model::RankCollectives& calls);

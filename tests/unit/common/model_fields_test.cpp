@@ -193,8 +193,12 @@ TEST_CASE("every field of collectives.json survives writing and reading") {
   CollectiveFacts f;
   f.ranks.push_back({.rank = 1});
   const CollectiveCall call{.reduce = "sum", .dtype = "float32", .root = 1, .peer = 1};
-  f.ranks[0].communicators.push_back(
-      {.name = "x", .members = {1}, .calls = {call}, .messages = 3, .messages_done = 2, .point_to_point = {call}});
+  f.ranks[0].communicators.push_back({.name = "x",
+                                      .members = {1},
+                                      .calls = {call},
+                                      .messages = 3,
+                                      .messages_done = 2,
+                                      .point_to_point = {call}});
   check_round_trip(filled(f), collective_facts_from_json);
   // A long list in ascending order is a set in the file; any other stays a list.
   std::vector<base::Rank>& members = f.ranks[0].communicators[0].members;

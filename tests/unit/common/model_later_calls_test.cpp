@@ -15,7 +15,8 @@ CollectiveFacts called(std::vector<uint64_t> newest_of_rank, std::string id = "w
       c.calls.push_back({.sequence = sequence, .op = "all_reduce", .count = 100 * (i + 1)});
     }
     c.called = newest_of_rank[i];
-    facts.ranks.push_back({.rank = static_cast<int>(i), .pid = 100 + static_cast<int>(i), .communicators = {c}});
+    facts.ranks.push_back(
+        {.rank = static_cast<int>(i), .pid = 100 + static_cast<int>(i), .communicators = {c}});
   }
   return facts;
 }
