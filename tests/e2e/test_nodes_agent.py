@@ -193,7 +193,8 @@ class NodesAgent(nodes_test.Case):
         state = {"node_rank": 5, "host": "h", "expected": [8], "eligible": True, "state": {"phase": "running"}}
 
         def message(kind, content, name="n9", instance=9):
-            return b"J" + json.dumps({"type": kind, "from": name, "instance": instance, "content": content}).encode() + b"\n"
+            message = {"type": kind, "from": name, "instance": instance, "content": content}
+            return b"J" + json.dumps(message).encode() + b"\n"
         hostile = [
             b"", b"J", b"Z", b"J{}\n", os.urandom(1000), b"Z" + os.urandom(1000), b"J" + b"[" * 100_000 + b"\n",
             message("state", state, name="n0"),  # a name in use

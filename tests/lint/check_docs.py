@@ -79,7 +79,8 @@ def check_settings(man, program):
     yield from differences("xpurun-run(1), ENVIRONMENT", variables, set(re.findall(r"^\.It Ev (\S+)$", page, re.M)))
     conf = (man / "xpurun.conf.5").read_text()
     yield from differences(
-        "xpurun.conf(5)", keys - {"on-event", "plugin", "preload-library"}, set(re.findall(r"^\.It Cm (\S+)$", conf, re.M))
+        "xpurun.conf(5)", keys - {"on-event", "plugin", "preload-library"},
+        set(re.findall(r"^\.It Cm (\S+)$", conf, re.M))
     )
 
 
