@@ -40,7 +40,7 @@ std::vector<std::string> helper_options(const StacksTask& task) {
 
 struct Taken {
   std::vector<std::vector<model::ProcessStacks>> samples;
-  DumpOutcome last;
+  StackDumpOutcome last;
   std::string complaints;
 };
 
@@ -68,7 +68,7 @@ base::Result<Taken> take_samples(const StacksTask& task, const std::vector<DumpT
 }
 
 // The files that --out DIR keeps: what the pictures beside them were made of.
-base::Status keep_files(const std::string& directory, const DumpOutcome& outcome,
+base::Status keep_files(const std::string& directory, const StackDumpOutcome& outcome,
                         const std::vector<model::ProcessStacks>& processes) {
   for (const model::DumpedProcess& dumped : outcome.processes) {
     for (const model::ProcessStacks& p : processes) {

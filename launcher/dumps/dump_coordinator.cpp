@@ -97,7 +97,7 @@ DumpPlan DumpCoordinator::plan(const std::string& directory) {
                 .keep_snapshots = true};
   if (manifest_.why == model::DumpReason::hang && parts_.options.gpu_stacks != "never") {
     plan.deadline_s = kDumpWithDebuggersS;
-    plan.stacks_written = [this](const DumpOutcome& outcome) { stacks_written(outcome); };
+    plan.stacks_written = [this](const StackDumpOutcome& outcome) { stacks_written(outcome); };
     plan.helper_options = {"--gpu-stacks", parts_.options.gpu_stacks};
   }
   return plan;
@@ -127,7 +127,7 @@ void DumpCoordinator::start() {
   dump_ = backend_.make(
       plan(directory), [this](base::Pid pid) { parts_.table.ignore(pid); },
       // Later, from the loop: the dump must not be destroyed inside its own handler.
-      [this](const DumpOutcome& outcome) { parts_.loop.after(0, [this, outcome] { done(outcome); }); });
+      [this](const StackDumpOutcome& outcome) { parts_.loop.after(0, [this, outcome] { done(outcome); }); });
   begun_ = false;
   parts_.storage.make_dirs(directory, [this, n](const base::Status& made) {
     if (!made) {
@@ -191,7 +191,7 @@ void DumpCoordinator::reply_to_served(size_t processes) {
   });
 }
 
-void DumpCoordinator::record(const DumpOutcome& outcome) {
+void DumpCoordinator::record(const StackDumpOutcome& outcome) {
   manifest_.processes = outcome.processes;
   manifest_.spread_ns = outcome.spread_ns;
   known_.keep(dir_, manifest_, calls_);
@@ -199,7 +199,7 @@ void DumpCoordinator::record(const DumpOutcome& outcome) {
 }
 
 // A verdict need not wait for the frames of the GPU.
-void DumpCoordinator::stacks_written(const DumpOutcome& outcome) {
+void DumpCoordinator::stacks_written(const StackDumpOutcome& outcome) {
   record(outcome);
   if (assign_to_stall()) {
     parts_.journal.save_now();
@@ -207,7 +207,7 @@ void DumpCoordinator::stacks_written(const DumpOutcome& outcome) {
   }
 }
 
-void DumpCoordinator::done(const DumpOutcome& outcome) {
+void DumpCoordinator::done(const StackDumpOutcome& outcome) {
   if (dump_ == nullptr) {
     return;
   }

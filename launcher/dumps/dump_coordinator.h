@@ -106,9 +106,9 @@ class DumpCoordinator {
   DumpPlan plan(const std::string& directory);
   std::vector<DumpTarget> targets() const;
   void begin(int n, bool possible);
-  void record(const DumpOutcome& outcome);
-  void stacks_written(const DumpOutcome& outcome);
-  void done(const DumpOutcome& outcome);
+  void record(const StackDumpOutcome& outcome);
+  void stacks_written(const StackDumpOutcome& outcome);
+  void done(const StackDumpOutcome& outcome);
   void release_crashed();
   // Whether the dump serves a stall that is still open.
   bool assign_to_stall();

@@ -320,8 +320,8 @@ void DumpJob::all_written() {
   }
 }
 
-DumpOutcome DumpJob::outcome() const {
-  DumpOutcome outcome;
+StackDumpOutcome DumpJob::outcome() const {
+  StackDumpOutcome outcome;
   int64_t first = 0;
   int64_t last = 0;
   for (const auto& e : entries_) {

@@ -35,7 +35,7 @@ enum class DumpOrder {
   all_together,  // every target is stopped in the same moment
 };
 
-struct DumpOutcome {
+struct StackDumpOutcome {
   std::vector<model::DumpedProcess> processes;
   int64_t spread_ns = 0;  // between the first and the last first stop
 };
@@ -55,12 +55,12 @@ struct DumpPlan {
   std::vector<std::string> helper_options;  // further options of xpurun-stackdump, as --no-stop
   // Called once if all stacks are in their files while a debugger still adds to them, which may take half a
   // minute; may be empty.
-  std::function<void(const DumpOutcome&)> stacks_written = {};
+  std::function<void(const StackDumpOutcome&)> stacks_written = {};
 };
 
 class DumpJob final : public StackDump {
  public:
-  using Done = std::function<void(const DumpOutcome&)>;
+  using Done = std::function<void(const StackDumpOutcome&)>;
   // Called with every helper's pid, so that helpers are not counted as processes of the job.
   using HelperStarted = std::function<void(base::Pid)>;
 
@@ -102,7 +102,7 @@ class DumpJob final : public StackDump {
   void abandon();
   void finish_if_done();
   void all_written();
-  DumpOutcome outcome() const;
+  StackDumpOutcome outcome() const;
 
   EventLoop& loop_;
   DumpPlan request_;

@@ -98,7 +98,7 @@ base::Result<LiveDumpResult> dump_live(const LiveDump& dump, const std::vector<D
   std::unique_ptr<DumpJob> job;
   job = std::make_unique<DumpJob>(
       loop, std::move(request), [&](base::Pid pid) { reaper.watch(pid, *job); },
-      [&](const DumpOutcome& outcome) {
+      [&](const StackDumpOutcome& outcome) {
         result.outcome = outcome;
         loop.stop();
       });
@@ -116,7 +116,7 @@ base::Result<LiveDumpResult> dump_live(const LiveDump& dump, const std::vector<D
   return result;
 }
 
-std::vector<model::ProcessStacks> load_dumped(const std::string& directory, const DumpOutcome& outcome) {
+std::vector<model::ProcessStacks> load_dumped(const std::string& directory, const StackDumpOutcome& outcome) {
   std::vector<model::ProcessStacks> out;
   for (const model::DumpedProcess& p : outcome.processes) {
     std::string why = model::reason_or_status(p.reason, p.status);

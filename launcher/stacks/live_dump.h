@@ -19,7 +19,7 @@ struct LiveDump {
 };
 
 struct LiveDumpResult {
-  DumpOutcome outcome;
+  StackDumpOutcome outcome;
   std::string complaints;  // standard error of helpers that ended without a result
 };
 
@@ -27,7 +27,7 @@ base::Result<LiveDumpResult> dump_live(const LiveDump& dump, const std::vector<D
 
 // The stacks of every process of the outcome. A process whose file is missing or unreadable gets status
 // failed.
-std::vector<model::ProcessStacks> load_dumped(const std::string& directory, const DumpOutcome& outcome);
+std::vector<model::ProcessStacks> load_dumped(const std::string& directory, const StackDumpOutcome& outcome);
 
 std::string own_host_name();
 

@@ -20,7 +20,7 @@ std::string helper(const std::string& body) {
 }
 
 struct Outcome {
-  DumpOutcome dump;
+  StackDumpOutcome dump;
   double seconds = 0;
 };
 
@@ -37,7 +37,7 @@ Outcome take(DumpPlan request) {
   const base::MonoNs start = base::mono_ns();
   DumpJob job(
       *loop, std::move(request), [&](base::Pid pid) { helpers.insert(pid); },
-      [&](const DumpOutcome& o) {
+      [&](const StackDumpOutcome& o) {
         out.dump = o;
         loop->after(0, [&] { loop->stop(); });
       });
@@ -80,7 +80,7 @@ TEST_CASE("stacks that a debugger still adds to are told of, once, before the en
                                   "while [ $2 = 2 ] && [ ! -e told ]; do sleep 0.02; done; echo done ok\n"),
                 .targets = {{.pid = 1, .rank = 0, .role = model::ProcessRole::rank},
                             {.pid = 2, .rank = 1, .role = model::ProcessRole::rank}}};
-  plan.stacks_written = [&](const DumpOutcome& outcome) {
+  plan.stacks_written = [&](const StackDumpOutcome& outcome) {
     ++told;
     CHECK(outcome.processes.size() == 2);
     for (const model::DumpedProcess& process : outcome.processes) {
@@ -144,12 +144,12 @@ TEST_CASE("xpurun does not wait for a killed helper that does not end") {
                    .host = "h",
                    .targets = {{.pid = 1, .rank = 0, .role = model::ProcessRole::rank}}};
   sigemptyset(&request.signal_mask);
-  DumpOutcome out;
+  StackDumpOutcome out;
   base::Pid pid = 0;
   {
     DumpJob job(
         *loop, std::move(request), [&](base::Pid helper) { pid = helper; },
-        [&](const DumpOutcome& o) {
+        [&](const StackDumpOutcome& o) {
           out = o;
           loop->after(0, [&] { loop->stop(); });
         });
