@@ -18,6 +18,7 @@ int run_command(const Invocation& call);
 int report_command(const Invocation& call);
 int stacks_command(const Invocation& call);
 int ctl_command(const Invocation& call);
+int nodes_command(const Invocation& call);
 int top_command(const Invocation& call);
 int runs_command(const Invocation& call);
 int doctor_command(const Invocation& call);

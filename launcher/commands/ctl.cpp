@@ -1,4 +1,4 @@
-// xpurun ctl: sends a request to the supervisor of a live run through its control socket.
+// xpurun ctl and xpurun nodes: send a request to the supervisor of a live run through its control socket.
 #include "common/base/clock.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
@@ -11,6 +11,7 @@
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "launcher/output/live_status.h"
+#include "launcher/output/node_list.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -128,6 +129,38 @@ std::string text_of(const std::string& action, const std::string& reply, const m
                      ended.empty() || ended == "complete" ? "" : fmt::format(" ({})", ended));
 }
 
+// Every node of the job that was asked, one after the other.
+std::string text_of_nodes(const std::string& action, const std::string& reply, const model::RunDir& dir) {
+  const auto j = model::parse_json(reply);
+  if (!j.contains("answers") || !j["answers"].is_array() || j["answers"].empty()) {
+    return "no other node answers\n";
+  }
+  std::string out;
+  for (const auto& answer : j["answers"]) {
+    const bool is_object = answer.is_object();
+    const std::string node = is_object ? answer.value("node", "") : "";
+    const auto said = is_object ? answer.find("reply") : answer.end();
+    const bool answered = said != answer.end() && said->is_object();
+    out += fmt::format("node {}:\n", base::sanitize(node));
+    if (answered && said->contains("ok") && (*said)["ok"] == true) {
+      out += text_of(action, said->dump(), dir);
+    } else {
+      const bool why = answered && said->contains("error") && (*said)["error"].is_string();
+      out += fmt::format("{}\n", why ? base::sanitize((*said)["error"].get<std::string>()) : "no answer");
+    }
+  }
+  return out;
+}
+
+base::Result<std::string> ask(const model::RunDir& dir, const ordered_json& request, double limit_s) {
+  XPURUN_TRY_ASSIGN(const model::RunManifest run, model::load_run_manifest(dir.run_json()));
+  if (run.outcome != model::RunOutcome::running) {
+    return base::fail(base::Error{.what = fmt::format("the run in {} has ended", base::sanitize(dir.path())),
+                                  .id = "E-CONTROL"});
+  }
+  return ControlClient(run.control).ask(request.dump(), limit_s);
+}
+
 }  // namespace
 
 int ctl_command(const Invocation& call) {
@@ -148,20 +181,43 @@ int ctl_command(const Invocation& call) {
   if (!dir) {
     return complain(dir.error(), kExitFailure);
   }
-  const auto run = model::load_run_manifest(dir->run_json());
-  if (!run) {
-    return complain(run.error(), kExitFailure);
+  const Setting* node = call.words.settings.find("node");
+  ordered_json request = asked->request;
+  if (node != nullptr) {
+    request["node"] = node->value;
   }
-  if (run->outcome != model::RunOutcome::running) {
-    return complain(
-        {.what = fmt::format("the run in {} has ended", base::sanitize(dir->path())), .id = "E-CONTROL"},
-        kExitFailure);
-  }
-  const auto reply = ControlClient(run->control).ask(asked->request.dump(), asked->limit_s);
+  const auto reply = ask(*dir, request, asked->limit_s);
   if (!reply) {
     return complain(reply.error(), kExitFailure);
   }
-  return print(call.words.settings.has("json") ? *reply + "\n" : text_of(action, *reply, *dir));
+  if (call.words.settings.has("json")) {
+    return print(*reply + "\n");
+  }
+  return print(node != nullptr ? text_of_nodes(action, *reply, *dir) : text_of(action, *reply, *dir));
+}
+
+int nodes_command(const Invocation& call) {
+  const auto& words = call.words.operands;
+  if (words.size() > 1) {
+    return complain_usage(call, "nodes takes one run directory");
+  }
+  const auto dir = model::RunDir::find(words.empty() ? "latest" : words.front());
+  if (!dir) {
+    return complain(dir.error(), kExitFailure);
+  }
+  const auto reply = ask(*dir, {{"cmd", "nodes"}}, kAnswerLimitS);
+  if (!reply) {
+    return complain(reply.error(), kExitFailure);
+  }
+  if (call.words.settings.has("json")) {
+    return print(*reply + "\n");
+  }
+  const auto list = node_list_from_json(*reply);
+  if (!list) {
+    return complain(list.error(), kExitFailure);
+  }
+  return print(node_table(*list, std::min(base::terminal_columns(STDOUT_FILENO), kWidest),
+                          Ink::for_stream(STDOUT_FILENO)));
 }
 
 }  // namespace xpurun::launcher

@@ -31,6 +31,7 @@ constexpr Entry kCommands[] = {
     {"stacks", stacks_command},
     {"top", top_command},
     {"ctl", ctl_command},
+    {"nodes", nodes_command},
     {"runs", runs_command},
     {"doctor", doctor_command},
     {"selftest", selftest_command},

@@ -49,6 +49,17 @@ void DumpCoordinator::request(DumpRequest request) {
   }
 }
 
+void DumpCoordinator::request_or_share(DumpRequest wanted, double seconds) {
+  if (dump_ == nullptr && !dumped_within(seconds)) {
+    request(std::move(wanted));
+    return;
+  }
+  served_.push_back(std::move(wanted));
+  if (dump_ == nullptr) {
+    reply_to_served();
+  }
+}
+
 // If the process crashes during a dump that has the process on its list, the stacks of that dump end in the
 // crash handler, below which the crash stands.
 std::optional<std::string> DumpCoordinator::request_for_crash(const CrashedProcess& crashed,
@@ -111,6 +122,8 @@ void DumpCoordinator::start() {
   const int n = static_cast<int>(run.dumps.size()) + 1;
   const model::DumpReason why = served_.front().why;
   const bool may_escalate = parts_.options.busy_timeouts > 1;
+  const bool escalated =
+      std::any_of(served_.begin(), served_.end(), [](const DumpRequest& r) { return r.escalated; });
   dir_ = model::RunDir::dump_name(n, why);
   manifest_ = {.n = n,
                .why = why,
@@ -118,7 +131,7 @@ void DumpCoordinator::start() {
                .wall_ns = base::wall_ns(),
                .at_s = parts_.journal.elapsed_s(),
                .hang_timeout_s = parts_.options.hang_timeout_s,
-               .escalated = why == model::DumpReason::hang && !may_escalate,
+               .escalated = why == model::DumpReason::hang && (!may_escalate || escalated),
                .idle_counts = parts_.options.hang_idle,
                .trigger_rank = served_.front().trigger,
                .ranks = hooks_.observations()};
@@ -181,7 +194,8 @@ bool DumpCoordinator::assign_to_stall() {
 }
 
 // The requester reads the files at once, so the files must be there.
-void DumpCoordinator::reply_to_served(size_t processes) {
+void DumpCoordinator::reply_to_served() {
+  const size_t processes = manifest_.processes.size();
   parts_.storage.when_written(kReplyS, [dir = dir_, processes, served = std::exchange(served_, {})](Written) {
     for (const DumpRequest& request : served) {
       if (request.reply) {
@@ -218,7 +232,7 @@ void DumpCoordinator::done(const StackDumpOutcome& outcome) {
   release_crashed();
   const bool for_stall = assign_to_stall();
   parts_.journal.save_now();
-  reply_to_served(outcome.processes.size());
+  reply_to_served();
   hooks_.dumped(ended_ - started_, for_stall);
   if (!waiting_.empty() && hooks_.may_go_on()) {
     start();

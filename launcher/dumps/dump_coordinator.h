@@ -26,6 +26,7 @@ namespace xpurun::launcher {
 struct DumpRequest {
   model::DumpReason why = model::DumpReason::request;
   base::Rank trigger = base::kNoRank;
+  bool escalated = false;  // hang: the stall has outlasted --busy-timeouts
   // Called when the files are on disk, or the disk has not answered for two seconds; may be empty. `dir` is
   // relative to the run directory.
   std::function<void(const std::string& dir, size_t processes)> reply;
@@ -80,6 +81,8 @@ class DumpCoordinator {
   DumpCoordinator& operator=(const DumpCoordinator&) = delete;
 
   void request(DumpRequest request);
+  // As request(), but a dump under way, or one that ended within the last `seconds`, serves as well.
+  void request_or_share(DumpRequest request, double seconds);
   // Requests a dump and holds the process for it. If the last dump is so fresh that another dump would show
   // the same, returns the fresh dump's directory instead.
   std::optional<std::string> request_for_crash(const CrashedProcess& crashed, DumpRequest request);
@@ -112,7 +115,7 @@ class DumpCoordinator {
   void release_crashed();
   // Whether the dump serves a stall that is still open.
   bool assign_to_stall();
-  void reply_to_served(size_t processes);
+  void reply_to_served();
   void write_manifest(const std::string& dir, const model::DumpManifest& manifest);
 
   Parts parts_;

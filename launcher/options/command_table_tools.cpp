@@ -34,8 +34,23 @@ std::vector<CommandSpec> tool_commands() {
        .actions = "status timing dump trace reset off light full",
        .examples = {{"xpurun ctl timing full", "time more calls of the last run below ./xpurun-runs"},
                     {"xpurun ctl trace --count 5000 --at +10s", "five thousand calls of each rank"},
-                    {"xpurun ctl dump --run /mnt/job-17", "where is everybody?"}},
+                    {"xpurun ctl dump --run /mnt/job-17", "where is everybody?"},
+                    {"xpurun ctl dump --node all", "the same on all nodes of the job"}},
        .manual = "xpurun-ctl(1)"},
+      {.name = "nodes",
+       .group = "Looking after",
+       .summary = "list the nodes of a live job",
+       .synopsis = {"xpurun nodes [OPTION]... [DIR]"},
+       .description =
+           "Shows every node of the job of the live run in DIR (default: latest), as this node knows it: the "
+           "state of its ranks, the age of its last word, the difference of its clock, and which node "
+           "judges. "
+           "The nodes of a job know each other if its xpuruns run with --nats.",
+       .options = nodes_options(),
+       .operands = Operands::directories,
+       .examples = {{"xpurun nodes", "the last run below ./xpurun-runs"},
+                    {"xpurun nodes --json /mnt/job-17", "for a program"}},
+       .manual = "xpurun-nodes(1)"},
       {.name = "runs",
        .group = "Looking after",
        .summary = "list, show and remove run directories",

@@ -50,6 +50,7 @@ std::span<const OptionSpec> stacks_options();
 // option_table_tools.cpp
 std::span<const OptionSpec> top_options();
 std::span<const OptionSpec> ctl_options();
+std::span<const OptionSpec> nodes_options();
 std::span<const OptionSpec> runs_options();
 std::span<const OptionSpec> doctor_options();
 std::span<const OptionSpec> selftest_options();

@@ -36,6 +36,12 @@ constexpr OptionSpec kCtl[] = {
      .default_text = "latest",
      .group = kWhich,
      .help = "the run directory; latest: in xpurun-runs"},
+    {.name = "node",
+     .kind = ValueKind::text,
+     .metavar = "NAME",
+     .words = "all",
+     .group = kWhich,
+     .help = "ask this node of the job, as xpurun nodes --json names it, or all nodes; default: this node"},
     {.name = "count",
      .kind = ValueKind::number,
      .metavar = "N",
@@ -100,6 +106,7 @@ constexpr OptionSpec kRuns[] = {
     kHelp,
 };
 
+constexpr OptionSpec kNodes[] = {kJson, kHelp};
 constexpr OptionSpec kDoctor[] = {kJson, kHelp};
 
 constexpr std::string_view kWhichFaults = "Which faults";
@@ -142,6 +149,9 @@ std::span<const OptionSpec> top_options() {
 }
 std::span<const OptionSpec> ctl_options() {
   return kCtl;
+}
+std::span<const OptionSpec> nodes_options() {
+  return kNodes;
 }
 std::span<const OptionSpec> runs_options() {
   return kRuns;

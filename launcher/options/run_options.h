@@ -38,6 +38,25 @@ inline constexpr int kMetricsPort = 18889;
 inline constexpr int kControlPort = 18888;
 inline constexpr int kNoPort = -1;
 
+// How to join the other nodes of the job.
+struct NodeOptions {
+  std::string url;    // of the NATS server, "auto" or "off"
+  std::string token;  // a secret
+  std::string user;
+  std::string password;  // a secret
+  std::string creds;     // files
+  std::string ca;
+  std::string cert;
+  std::string key;
+  std::string secret_file;
+  bool collect_all = false;
+  int nodes = 0;       // 0: from the launcher's variables
+  int node_rank = -1;  // -1: likewise
+
+  bool wanted() const { return url != "off"; }
+  bool automatic() const { return url == "auto"; }
+};
+
 struct RunOptions {
   std::vector<std::string> command;  // argv of the child, byte for byte; never empty when run_job is called
 
@@ -95,6 +114,8 @@ struct RunOptions {
   // Control over HTTP, beside the socket in the run directory
   int control_port = kNoPort;  // 0: kControlPort
   bool control_token = false;  // asked for
+
+  NodeOptions nodes;
 
   std::vector<model::OptionOrigin> origins;  // every option that is not at its default
 };

@@ -1,6 +1,7 @@
 #include "launcher/options/run_settings.h"
 
 #include "common/base/strings.h"
+#include "common/model/secrets/redact.h"
 #include "launcher/options/argv_split.h"
 
 #include <fmt/format.h>
@@ -141,6 +142,36 @@ int verbosity(const Settings& settings, const Reader& read) {
   return verbose->precedence < quiet->precedence ? level : -1;
 }
 
+// As run.json and --print-config may show the value.
+std::string shown_value(const OptionSpec& o, const std::string& value) {
+  const bool secret = o.name == "nats-token" || o.name == "nats-password";
+  return secret && !value.empty() ? std::string(model::kMask) : model::redact_urls(value);
+}
+
+NodeOptions node_options(const Reader& read) {
+  return {.url = read.text("nats"),
+          .token = read.text("nats-token"),
+          .user = read.text("nats-user"),
+          .password = read.text("nats-password"),
+          .creds = read.text("nats-creds"),
+          .ca = read.text("nats-ca"),
+          .cert = read.text("nats-cert"),
+          .key = read.text("nats-key"),
+          .secret_file = read.text("nats-secret"),
+          .collect_all = read.text("collect") == "all",
+          .nodes = read.number("nodes"),
+          .node_rank = read.number("node-rank", -1)};
+}
+
+base::Status check_nats(const std::string& value) {
+  const bool word = value == "auto" || value == "off";
+  if (word || value.starts_with("nats://") || value.starts_with("tls://")) {
+    return {};
+  }
+  return base::fail(fmt::format("'{}' is neither nats://HOST:PORT or tls://HOST:PORT nor auto or off",
+                                base::sanitize(model::redact_urls(value))));
+}
+
 }  // namespace
 
 base::Status check_value(const OptionSpec& o, const std::string& value) {
@@ -155,6 +186,9 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
       return {};
     case ValueKind::repeated:
     case ValueKind::number: {
+      if (is_word(o, value)) {
+        return {};
+      }
       const auto n = base::parse_int(value);
       const int64_t least = o.kind == ValueKind::number ? 1 : 0;
       if (!n || *n < least || *n > kLargestNumber) {
@@ -236,10 +270,13 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
         checked = base::fail(kinds.error());
       }
     }
+    if (checked && o.name == "nats") {
+      checked = check_nats(s->value);
+    }
     if (!checked) {
       return base::fail(bad_value(o, *s, checked.error()));
     }
-    out.origins.push_back({std::string(o.name), s->value, s->source});
+    out.origins.push_back({std::string(o.name), shown_value(o, s->value), s->source});
   }
   const Reader read(settings);
   out.hang_timeout_s = read.seconds("hang-timeout", 0);
@@ -282,6 +319,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.event_bytes = read.size("events", 0);
   out.control_port = read.port("control-port");
   out.control_token = read.text("control-auth") == "token";
+  out.nodes = node_options(read);
   return out;
 }
 
@@ -317,8 +355,8 @@ std::string print_config(const Settings& settings) {
     const Setting* s = settings.find(o.name);
     const std::string value = s != nullptr ? s->value : std::string(o.default_text);
     const std::string source = s != nullptr ? s->source : "default";
-    out += fmt::format("{:<16} {:<16} {}\n", o.name, value.empty() ? "-" : base::sanitize(value),
-                       base::sanitize(source));
+    out += fmt::format("{:<16} {:<16} {}\n", o.name,
+                       value.empty() ? "-" : base::sanitize(shown_value(o, value)), base::sanitize(source));
   }
   return out;
 }

@@ -72,6 +72,9 @@ class ProcessTable {
   // The preload library has reported this process as Python, possibly before the walk found the process.
   void note_python(base::Pid pid);
 
+  // Empty if the process has ended, or its environment may not be read.
+  std::map<std::string, std::string> environment_of(base::Pid pid) const { return proc_.environ(pid); }
+
   TrackedProcess* find(base::Pid pid);
   const TrackedProcess* find(base::Pid pid) const;
   // Living processes with role "rank", by rank.

@@ -43,6 +43,10 @@ base::Result<std::string> stackdump_program() {
                      {"../libexec/xpurun/xpurun-stackdump", "../stackdump/xpurun-stackdump"});
 }
 
+base::Result<std::string> nodes_program() {
+  return find_beside("xpurun-nodes", {"../libexec/xpurun/xpurun-nodes", "nodes/agent/xpurun-nodes"});
+}
+
 base::Result<std::string> selftest_job() {
   return find_beside("selftest/job.py", {"../lib/xpurun/selftest/job.py", "selftest/job.py"});
 }

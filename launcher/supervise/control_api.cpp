@@ -1,6 +1,7 @@
 #include "launcher/supervise/control_api.h"
 
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
 #include "launcher/collect/op_names.h"
 #include "launcher/control/control_http.h"
 #include "launcher/control/trace_request.h"
@@ -72,8 +73,65 @@ std::string ControlApi::how_to_ask() const {
                         : "the token is in " + token_path();
 }
 
+void ControlApi::handle_text(const std::string& request, const std::function<void(std::string)>& reply) {
+  nlohmann::json parsed = model::parse_json(request);
+  const nlohmann::json* cmd = parsed.is_object() ? model::member(parsed, "cmd") : nullptr;
+  if (cmd == nullptr || !cmd->is_string()) {
+    reply(refusal("bad_request", "not a JSON object with \"cmd\"").dump());
+    return;
+  }
+  parsed.erase("node");  // it has arrived
+  handle(parsed, [reply](const ordered_json& answer) {
+    reply(answer.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  });
+}
+
+void ControlApi::ask_nodes(const nlohmann::json& request, const std::string& node,
+                           const ControlServer::Reply& reply) {
+  struct Answers {
+    ordered_json list = ordered_json::array();
+    int missing = 0;
+  };
+  nlohmann::json bare = request;
+  bare.erase("node");
+  const std::string own = hooks_.nodes().node;
+  const bool all = node == "all";
+  if (!all && (node == own || node.empty())) {
+    handle(bare, reply);
+    return;
+  }
+  const auto answers = std::make_shared<Answers>();
+  const auto arrived = [answers, reply] {
+    if (--answers->missing == 0) {
+      reply({{"ok", true}, {"answers", std::move(answers->list)}});
+    }
+  };
+  answers->missing = all ? 2 : 1;
+  hooks_.ask(
+      all ? "" : node, bare["cmd"].get<std::string>(), bare.dump(),
+      [answers, arrived](const std::vector<AnswersMessage>& others) {
+        for (const AnswersMessage& a : others) {
+          const auto body = model::parse_json(a.body);
+          answers->list.push_back({{"node", a.node},
+                                   {"status", a.status},
+                                   {"reply", body.is_discarded() ? ordered_json() : ordered_json(body)}});
+        }
+        arrived();
+      });
+  if (all) {
+    handle(bare, [answers, arrived, own](const ordered_json& answer) {
+      answers->list.push_back({{"node", own}, {"status", 200}, {"reply", answer}});
+      arrived();
+    });
+  }
+}
+
 void ControlApi::handle(const nlohmann::json& request, const ControlServer::Reply& reply) {
   const auto cmd = request["cmd"].get<std::string>();
+  if (const auto node = request.find("node"); node != request.end() && node->is_string()) {
+    ask_nodes(request, node->get<std::string>(), reply);
+    return;
+  }
   if (cmd == "dump") {
     if (hooks_.job_is_ending()) {
       reply(refusal("ending", "the job is ending"));
@@ -83,6 +141,10 @@ void ControlApi::handle(const nlohmann::json& request, const ControlServer::Repl
   } else if (cmd == "status") {
     ordered_json answer{{"ok", true}};
     answer.update(to_json(hooks_.status()));
+    reply(answer);
+  } else if (cmd == "nodes") {
+    ordered_json answer{{"ok", true}};
+    answer.update(to_json(hooks_.nodes()));
     reply(answer);
   } else if (cmd == "timing") {
     set_level(request, reply);
@@ -100,7 +162,7 @@ void ControlApi::handle(const nlohmann::json& request, const ControlServer::Repl
     reply({{"ok", true}, {"level", level_name(parts_.timing.level())}});
   } else {
     reply(refusal("bad_request",
-                  fmt::format("unknown request '{}'; there are status, timing, dump, trace and reset",
+                  fmt::format("unknown request '{}'; there are status, nodes, timing, dump, trace and reset",
                               base::sanitize(cmd))));
   }
 }

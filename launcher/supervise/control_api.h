@@ -4,9 +4,11 @@
 
 #include "launcher/control/control_server.h"
 #include "launcher/http/http_server.h"
+#include "launcher/nodes/node_questions.h"
 #include "launcher/options/run_options.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/output/live_status.h"
+#include "launcher/output/node_list.h"
 #include "launcher/storage/storage.h"
 #include "launcher/timing/timing_service.h"
 
@@ -31,6 +33,11 @@ class ControlApi {
     std::function<LiveStatus()> status;
     // Takes a dump, then calls `done` with its directory, relative to the run directory.
     std::function<void(std::function<void(const std::string& dir)> done)> dump;
+    std::function<NodeList()> nodes;
+    // Puts a request to another node, or to all others if `node` is empty.
+    std::function<void(const std::string& node, const std::string& verb, const std::string& request,
+                       NodeQuestions::Done done)>
+        ask;
   };
 
   ControlApi(Parts parts, std::string run_dir, std::string host, Hooks hooks);
@@ -48,9 +55,12 @@ class ControlApi {
 
   // One request. `reply` is called once, now or later.
   void handle(const nlohmann::json& request, const ControlServer::Reply& reply);
+  // The same as text, from another node.
+  void handle_text(const std::string& request, const std::function<void(std::string)>& reply);
   void handle_http(const HttpRequest& request, const HttpServer::Reply& reply);
 
  private:
+  void ask_nodes(const nlohmann::json& request, const std::string& node, const ControlServer::Reply& reply);
   void set_level(const nlohmann::json& request, const ControlServer::Reply& reply);
   void start_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
   void start_kernel_trace(const nlohmann::json& request, const ControlServer::Reply& reply);

@@ -1,5 +1,6 @@
 #include "launcher/supervise/live_view.h"
 
+#include "common/model/rank_set.h"
 #include "launcher/collect/gpu_time.h"
 #include "launcher/collect/op_names.h"
 
@@ -76,6 +77,28 @@ LiveStatus live_status(const LiveSources& sources) {
   };
   add(sources.watcher.living_observations(), true);
   add(sources.watcher.last_observations(), false);
+  return out;
+}
+
+std::vector<ListedNode> listed(const std::vector<NodeInfo>& nodes) {
+  std::vector<ListedNode> out;
+  for (const NodeInfo& n : nodes) {
+    model::RankSet ranks;
+    for (const base::Rank rank : n.expected) {
+      ranks.insert(rank);
+    }
+    out.push_back({.node = n.node,
+                   .node_rank = n.node_rank,
+                   .host = n.host,
+                   .phase = std::string(model::name_of(n.phase)),
+                   .alive = n.alive,
+                   .elected = n.elected,
+                   .still_s = n.still_s,
+                   .seen_s = n.seen_s,
+                   .offset_ns = n.offset_ns,
+                   .uncertainty_ns = n.uncertainty_ns,
+                   .ranks = ranks.text()});
+  }
   return out;
 }
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "launcher/journal/journal.h"
+#include "launcher/nodes/node_messages.h"
 #include "launcher/options/run_options.h"
 #include "launcher/output/live_status.h"
+#include "launcher/output/node_list.h"
 #include "launcher/processes/process_table.h"
 #include "launcher/timing/timing_service.h"
 #include "launcher/watch/watcher.h"
@@ -22,5 +24,7 @@ LiveStatus live_status(const LiveSources& sources);
 
 // Position and timing of one rank; `timing` may be null.
 LiveRank live_rank(const model::RankObservation& o, bool alive, const RankTiming* timing);
+
+std::vector<ListedNode> listed(const std::vector<NodeInfo>& nodes);
 
 }  // namespace xpurun::launcher

@@ -21,6 +21,7 @@ namespace xpurun::launcher {
 struct ReportResult {
   std::optional<model::Verdict> verdict;  // known even where the report could not be written
   std::string problem;                    // why there is no report; empty if there is one
+  std::string place;                      // where the report is, in words, if not in the run directory
 };
 
 class ReportRunner {

@@ -68,6 +68,8 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       dumps_({loop, storage, journal_, table_, options}, {host_, inbox_.original_mask(), complaints_.fd()},
              dump_hooks()),
       timing_({loop, storage, table_, options}, journal_.dir(), host_, timing_hooks()),
+      nodes_({loop, storage, journal_, table_, watcher_, dumps_, ending_.state(), options},
+             {host_, dir_.absolute, inbox_.original_mask(), complaints_.fd()}, node_hooks()),
       verdicts_({journal_, ending_.state(), options}, verdict_hooks()),
       crashes_({table_, journal_, reaper_.ledger(), dumps_, ending_.state()},
                {.discover = [this] { watcher_.discover(); },
@@ -81,8 +83,12 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       status_line_(loop, STDERR_FILENO, [this](size_t columns) { return status_line(columns); }) {
   notices_.on_text([this](base::Pid pid, std::string_view json) { python_.received(pid, json); });
   reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); },
-                        [this](const ReportResult& result) { verdicts_.take(result); },
-                        [this] { ending_.report_done(); });
+                        [this](const ReportResult& result) {
+                          if (const auto taken = nodes_.take(result)) {
+                            verdicts_.take(*taken);
+                          }
+                        },
+                        [this] { reports_done(); });
   if (storage_.pid() > 0) {
     table_.ignore(storage_.pid());
   }
@@ -92,13 +98,14 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
 Reaper::Hooks Supervisor::reaper_hooks() {
   return {.may_be_helper =
               [this](base::Pid pid) {
-                return dumps_.busy() || evidence_.busy() || reports_.busy() || notifier_.busy() ||
+                return dumps_.busy() || evidence_.busy() || reports_.busy() || notifier_.busy() || nodes_.is_helper(pid) ||
                        (relay_ && relay_->pid() == pid);
               },
           .helper_ended =
               [this](base::Pid pid, base::WaitStatus status) {
                 return dumps_.helper_ended(pid, status) || evidence_.helper_ended(pid, status) ||
                        reports_.helper_ended(pid, status) || notifier_.helper_ended(pid, status) ||
+                       nodes_.helper_ended(pid, status) ||
                        (relay_ && relay_->helper_ended(pid, status));
               },
           .discover = [this] { watcher_.discover(); },
@@ -113,6 +120,7 @@ JobEnding::Hooks Supervisor::ending_hooks() {
                 status_line_.stop();
                 watcher_.stop();
                 evidence_.hurry(kEvidenceAfterTheEndS);
+                nodes_.command_ended();
               },
           .give_up =
               [this](const std::string& why) {
@@ -130,7 +138,7 @@ JobEnding::Hooks Supervisor::ending_hooks() {
                 }
                 return options_.report;
               },
-          .reporting = [this] { return reports_.busy(); },
+          .reporting = [this] { return reports_.busy() || nodes_.busy(); },
           .print_end = [this] { verdicts_.print_end(); },
           .tell_end = [this](std::function<void()> done) { notifier_.end(std::move(done)); }};
 }
@@ -140,8 +148,8 @@ Watcher::Listener Supervisor::watch_listener() {
           .stall_escalated = [this] { stall_escalated(); },
           .stall_cleared =
               [this] {
-                if (verdicts_.stall_cleared() && options_.report && !ending_.state().has_ended()) {
-                  reports_.request();
+                if (!nodes_.stall_cleared()) {
+                  stall_cleared();
                 }
               },
           .rank_found =
@@ -151,6 +159,7 @@ Watcher::Listener Supervisor::watch_listener() {
                   reports_.request();
                 }
                 listeners_.open_metrics();
+                nodes_.rank_found();
                 journal_.changed();
               },
           .table_updated =
@@ -202,6 +211,26 @@ TimingService::Hooks Supervisor::timing_hooks() {
           .first_gpu_use = [this] { listeners_.open_metrics(); }};
 }
 
+NodeHandler::Hooks Supervisor::node_hooks() {
+  return {.started = [this](base::Pid pid) { table_.ignore(pid); },
+          .calls =
+              [this] {
+                model::CollectiveFacts calls;
+                python_.add_calls(calls);
+                return newest_calls(calls);
+              },
+          .collecting_evidence = [this] { return evidence_.busy(); },
+          .reporting = [this] { return reports_.busy(); },
+          .request_report = [this] { reports_.request(); },
+          .judged = [this](const ReportResult& result) { verdicts_.take(result); },
+          .stall_cleared = [this] { stall_cleared(); },
+          .end_the_job = [this] { verdicts_.end_the_job(); },
+          .idle = [this] { reports_done(); },
+          .control = [this](const std::string& request,
+                            std::function<void(std::string)> reply) { control_.handle_text(request, reply); },
+          .say = [this](const std::string& line) { say(line); }};
+}
+
 VerdictHandler::Hooks Supervisor::verdict_hooks() {
   return {.diagnose = [this] { return dumps_.diagnose(); },
           .several_ranks = [this] { return table_.multi_process(); },
@@ -221,6 +250,7 @@ VerdictHandler::Hooks Supervisor::verdict_hooks() {
           .hang_passed = [this](const model::Incident& i) { notifier_.events().recovered(i); },
           .collecting_evidence = [this] { return evidence_.busy() || dumps_.busy(); },
           .publish = [this](const model::Verdict& verdict) { publish(verdict); },
+          .told = [this] { nodes_.verdict_told(); },
           .say = [this](const std::string& line) { say(line); }};
 }
 
@@ -257,7 +287,10 @@ ControlApi::Hooks Supervisor::control_hooks() {
                 dumps_.request(
                     {.why = model::DumpReason::request,
                      .reply = [done = std::move(done)](const std::string& dir, size_t) { done(dir); }});
-              }};
+              },
+          .nodes = [this] { return nodes_.list(); },
+          .ask = [this](const std::string& node, const std::string& verb, const std::string& request,
+                        NodeQuestions::Done done) { nodes_.ask(node, verb, request, std::move(done)); }};
 }
 
 void Supervisor::start_status_line() {
@@ -330,7 +363,9 @@ base::Result<int> Supervisor::run_command() {
   watcher_.start();
   start_status_line();
   XPURUN_TRY(loop_.run());
-  return exit_status_of(journal_.manifest(), table_, ending_.state());
+  const int status = exit_status_of(journal_.manifest(), table_, ending_.state());
+  nodes_.finish(status);
+  return status;
 }
 
 void Supervisor::notice(const wire::Notice& n, base::Pid pid, base::Tid tid) {
@@ -369,10 +404,13 @@ void Supervisor::process_died(const TrackedProcess& p, base::WaitStatus status, 
   if (failed) {
     notifier_.events().died(p, status);
   }
+  const bool by_itself = failed && p.record.role == model::ProcessRole::rank && !ending_.state().ended_by_us;
   // The first failure of a rank: where were the others? Soon the launcher will end them.
-  if (failed && p.record.role == model::ProcessRole::rank && p.record.pid != table_.main() &&
-      !ending_.state().ended_by_us && !dumps_.dumped_within(kDumpedRecentlyS)) {
+  if (by_itself && p.record.pid != table_.main() && !dumps_.dumped_within(kDumpedRecentlyS)) {
     dumps_.request({.why = model::DumpReason::death, .trigger = p.record.rank, .reply = {}});
+  }
+  if (by_itself) {
+    nodes_.rank_failed(p.record.rank);
   }
 }
 
@@ -398,6 +436,7 @@ void Supervisor::collect_evidence(const model::DumpManifest& dump, const std::st
 
 void Supervisor::evidence_collected(bool of_a_stall) {
   // A verdict that came before is made again with the evidence; if the job is to be ended, it is ended then.
+  nodes_.evidence_collected();
   if (of_a_stall && !dumps_.busy()) {
     report_on_stall();
   }
@@ -405,7 +444,8 @@ void Supervisor::evidence_collected(bool of_a_stall) {
 }
 
 void Supervisor::report_on_stall() {
-  if (!ending_.state().has_ended()) {
+  // Of a stall that all nodes judge together, the verdict comes from there.
+  if (!ending_.state().has_ended() && !nodes_.leads()) {
     reports_.request();
   }
 }
@@ -415,10 +455,15 @@ void Supervisor::stall_raised(base::Rank longest) {
     return;
   }
   auto& stalls = journal_.manifest().incidents;
-  stalls.push_back({.n = static_cast<int>(stalls.size()) + 1, .at_s = journal_.elapsed_s()});
+  // Another node may have opened it.
+  if (journal_.open_incident() == nullptr) {
+    stalls.push_back({.n = static_cast<int>(stalls.size()) + 1, .at_s = journal_.elapsed_s()});
+  }
   base::log_info("rank {} has been still for {}", longest, base::human_duration(options_.hang_timeout_s));
   journal_.changed();
-  dumps_.request({.why = model::DumpReason::hang, .trigger = longest, .reply = {}});
+  if (!nodes_.stall_raised()) {
+    dumps_.request({.why = model::DumpReason::hang, .trigger = longest, .reply = {}});
+  }
 }
 
 void Supervisor::stall_escalated() {
@@ -426,8 +471,20 @@ void Supervisor::stall_escalated() {
   if (stall == nullptr || stall->dump.empty() || ending_.state().ended_by_us) {
     return;
   }
-  if (dumps_.escalate(stall->dump)) {
+  if (!nodes_.stall_escalated() && dumps_.escalate(stall->dump)) {
     reports_.request();
+  }
+}
+
+void Supervisor::stall_cleared() {
+  if (verdicts_.stall_cleared() && options_.report && !ending_.state().has_ended()) {
+    reports_.request();
+  }
+}
+
+void Supervisor::reports_done() {
+  if (!reports_.busy() && !nodes_.busy()) {
+    ending_.report_done();
   }
 }
 

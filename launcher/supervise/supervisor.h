@@ -25,6 +25,7 @@
 #include "launcher/supervise/control_api.h"
 #include "launcher/supervise/crash_handler.h"
 #include "launcher/supervise/listeners.h"
+#include "launcher/supervise/node_handler.h"
 #include "launcher/supervise/python_reports.h"
 #include "launcher/supervise/report_runner.h"
 #include "launcher/supervise/signal_handler.h"
@@ -64,6 +65,7 @@ class Supervisor {
   Watcher::Listener watch_listener();
   DumpCoordinator::Hooks dump_hooks();
   TimingService::Hooks timing_hooks();
+  NodeHandler::Hooks node_hooks();
   VerdictHandler::Hooks verdict_hooks();
   SignalHandler::Hooks signal_hooks();
   ControlApi::Hooks control_hooks();
@@ -84,6 +86,8 @@ class Supervisor {
   void stall_escalated();
   model::CollectiveFacts save_calls(const std::string& path);
   void publish(const model::Verdict& verdict);
+  void stall_cleared();
+  void reports_done();
   void drain_logs(std::function<void()> done);
   void record_end();
   LiveStatus live_status();
@@ -115,6 +119,7 @@ class Supervisor {
   RankRestart restart_;
   DumpCoordinator dumps_;
   TimingService timing_;
+  NodeHandler nodes_;
   VerdictHandler verdicts_;
   CrashHandler crashes_;
   SignalHandler signals_;

@@ -25,6 +25,7 @@ bool worth_telling(const model::Verdict& v, bool incidents, bool several_ranks) 
 
 void VerdictHandler::take(const ReportResult& result) {
   no_report_ = result.problem;
+  place_ = result.place;
   const model::Verdict verdict = result.verdict ? *result.verdict : hooks_.diagnose();
   parts_.journal.manifest().verdict = verdict;
   if (verdict.kind == model::VerdictKind::hang) {
@@ -130,8 +131,12 @@ void VerdictHandler::announce(const model::Verdict& verdict) {
   for (const std::string& line : lines) {
     hooks_.say(line);
   }
-  hooks_.say(no_report_.empty() ? fmt::format("open {}", parts_.journal.dir().report_html())
-                                : fmt::format("no report: {}", no_report_));
+  if (!no_report_.empty()) {
+    hooks_.say(fmt::format("no report: {}", no_report_));
+  } else {
+    hooks_.say(place_.empty() ? fmt::format("open {}", parts_.journal.dir().report_html()) : place_);
+  }
+  hooks_.told();
 }
 
 bool VerdictHandler::must_act(const model::Incident& incident) const {
@@ -174,6 +179,12 @@ void VerdictHandler::restart(model::Incident& incident) {
       model::confirmed_hangs(parts_.journal.manifest()), parts_.options.max_hangs, how_processes_end()));
   incident.action = model::HangAction::restart;
   hooks_.restart_the_ranks();
+}
+
+void VerdictHandler::end_the_job() {
+  model::Incident none;
+  model::Incident* incident = parts_.journal.open_incident();
+  end_the_job(incident != nullptr ? *incident : none);
 }
 
 void VerdictHandler::end_the_job(model::Incident& incident) {

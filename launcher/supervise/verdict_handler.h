@@ -34,6 +34,7 @@ class VerdictHandler {
     // Evidence of living processes is being collected. The report after it decides on the end of the job.
     std::function<bool()> collecting_evidence;
     std::function<void(const model::Verdict&)> publish;  // to whoever asks for verdicts beside the terminal
+    std::function<void()> told;  // a verdict has been printed
     std::function<void(const std::string&)> say;
   };
 
@@ -47,6 +48,8 @@ class VerdictHandler {
   bool stall_cleared();
   // The launcher has started the ranks again that `restart_the_ranks` has ended.
   void ranks_restarted();
+  // Because of a hang.
+  void end_the_job();
   // At the end of the run, if there is anything worth telling.
   void print_end();
 
@@ -67,6 +70,7 @@ class VerdictHandler {
   std::string published_;
   std::string announced_;  // the last sentence printed
   std::string no_report_;  // why the last report could not be written
+  std::string place_;      // of the last report; empty: the run directory
 };
 
 }  // namespace xpurun::launcher

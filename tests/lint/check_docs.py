@@ -72,16 +72,19 @@ def check_options(man, program):
         yield from differences(f"xpurun-{command}(1), defaults", defaults_in_help(text), defaults_in_man(page))
 
 
+# Not in files, which may be another user's. So are all options that begin with nats.
+ENVIRONMENT_ONLY = {"collect", "node-rank", "nodes", "on-event", "plugin", "preload-library"}
+
+
 def check_settings(man, program):
     keys = {line.split()[0] for line in output_of(program, "--print-config").splitlines()}
     page = (man / "xpurun-run.1").read_text()
     variables = {"XPURUN_" + key.upper().replace("-", "_") for key in keys}
     yield from differences("xpurun-run(1), ENVIRONMENT", variables, set(re.findall(r"^\.It Ev (\S+)$", page, re.M)))
     conf = (man / "xpurun.conf.5").read_text()
-    yield from differences(
-        "xpurun.conf(5)", keys - {"on-event", "plugin", "preload-library"},
-        set(re.findall(r"^\.It Cm (\S+)$", conf, re.M))
-    )
+    in_files = {key for key in keys
+                if key not in ENVIRONMENT_ONLY and not key.startswith("nats")}
+    yield from differences("xpurun.conf(5)", in_files, set(re.findall(r"^\.It Cm (\S+)$", conf, re.M)))
 
 
 def check_commands(man, program):

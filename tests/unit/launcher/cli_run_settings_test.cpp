@@ -95,6 +95,32 @@ TEST_CASE("metrics, events and control") {
   CHECK_FALSE(options({"--control-auth=maybe"}));
 }
 
+TEST_CASE("options of several nodes, and their secrets") {
+  CHECK_FALSE(options({})->nodes.wanted());
+  CHECK(options({})->nodes.node_rank == -1);
+  const auto o = options({"--nats=nats://user:geheim@h:4222", "--nats-token=geheim", "--nats-user=u",
+                          "--nats-password=geheim", "--nats-creds=c", "--nats-ca=a", "--nats-cert=b",
+                          "--nats-key=k", "--nats-secret=s", "--collect=all", "--nodes=4", "--node-rank=0"});
+  REQUIRE(o);
+  CHECK(o->nodes.wanted());
+  CHECK_FALSE(o->nodes.automatic());
+  CHECK(o->nodes.token == "geheim");
+  CHECK(o->nodes.password == "geheim");
+  CHECK(o->nodes.secret_file == "s");
+  CHECK(o->nodes.collect_all);
+  CHECK(o->nodes.nodes == 4);
+  CHECK(o->nodes.node_rank == 0);
+  for (const xpurun::model::OptionOrigin& origin : o->origins) {
+    CAPTURE(origin.name);
+    CHECK(origin.value.find("geheim") == std::string::npos);
+  }
+  CHECK(options({"--nats=auto"})->nodes.automatic());
+  CHECK(problem({"--nats=http://u:geheim@h"}) ==
+        "--nats: 'http://****@h' is neither nats://HOST:PORT or tls://HOST:PORT nor auto or off");
+  CHECK_FALSE(options({"--node-rank=-1"}));
+  CHECK_FALSE(options({"--nodes=0"}));
+}
+
 TEST_CASE("every option reaches RunOptions") {
   const auto o = options({"--hang-timeout=5m", "--busy-timeouts=7", "--on-hang=kill", "--poll=250ms",
                           "--dump-signal=USR2", "--dump-deadline=1s", "--crash-wait=2", "--grace=1.5h",

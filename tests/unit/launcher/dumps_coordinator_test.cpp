@@ -227,3 +227,32 @@ TEST_CASE("a recent dump counts for the given time") {
   s.run_for(2);
   CHECK_FALSE(s.dumps.dumped_within(3));
 }
+
+TEST_CASE("a dump under way, or a fresh one, serves a request that may share it") {
+  Scene s;
+  s.dumps.request_or_share(s.wanted(model::DumpReason::death, "a"), 3);
+  s.dumps.request_or_share(s.wanted(model::DumpReason::death, "b"), 3);
+  s.run_for(0.001);
+  s.dump->end();
+  s.run_for(2);
+  CHECK(s.told() ==
+        Told{"dumped in 0 s", "idle", "a: dumps/1-death of 2 processes", "b: dumps/1-death of 2 processes"});
+  s.dumps.request_or_share(s.wanted(model::DumpReason::death, "c"), 3);
+  s.run_for(0.001);
+  CHECK(s.told() == Told{"c: dumps/1-death of 2 processes"});
+  CHECK(s.made == 1);
+  s.run_for(2);
+  s.dumps.request_or_share(s.wanted(model::DumpReason::death), 3);
+  CHECK(s.made == 2);
+}
+
+TEST_CASE("a dump of a stall that has outlasted the doubt says so from the beginning") {
+  Scene s;
+  DumpRequest request = s.wanted(model::DumpReason::hang);
+  request.escalated = true;
+  s.dumps.request(std::move(request));
+  s.run_for(0.001);
+  s.dump->end();
+  s.run_for(0.001);
+  CHECK(model::load_dump_manifest("run/dumps/1-hang/dump.json")->escalated);
+}

@@ -34,7 +34,16 @@ struct Scene : test::JobScene {
              status.run = "the-run";
              return status;
            },
-       .dump = [this](std::function<void(const std::string&)> done) { dumped = std::move(done); }}};
+       .dump = [this](std::function<void(const std::string&)> done) { dumped = std::move(done); },
+       .nodes = [] { return NodeList{.node = "0-a", .expected = 2}; },
+       .ask =
+           [this](const std::string& node, const std::string& verb, const std::string& request,
+                  NodeQuestions::Done done) {
+             asked = node + "|" + verb + "|" + request;
+             others_answered = std::move(done);
+           }}};
+  std::string asked;
+  NodeQuestions::Done others_answered;
 
   json answer;
   json ask(const json& request) {
@@ -50,6 +59,39 @@ TEST_CASE("status and unknown requests") {
   Scene s;
   CHECK(s.ask({{"cmd", "status"}})["run"] == "the-run");
   CHECK(s.ask({{"cmd", "reboot"}})["code"] == "bad_request");
+}
+
+TEST_CASE("requests go to other nodes, and their answers come back together") {
+  Scene s;
+  CHECK(s.ask({{"cmd", "nodes"}})["node"] == "0-a");
+  CHECK(s.ask({{"cmd", "status"}, {"node", "0-a"}})["run"] == "the-run");
+  CHECK(s.asked.empty());
+  CHECK(s.ask({{"cmd", "status"}, {"node", "all"}}).is_null());
+  CHECK(s.asked == R"(|status|{"cmd":"status"})");
+  s.others_answered({{.node = "1-b", .status = 200, .body = R"({"ok":true,"run":"there"})"},
+                     {.node = "2-c", .status = 200, .body = "nonsense"}});
+  REQUIRE(s.answer["answers"].size() == 3);
+  CHECK(s.answer["answers"][0]["node"] == "0-a");
+  CHECK(s.answer["answers"][0]["reply"]["run"] == "the-run");
+  CHECK(s.answer["answers"][1]["reply"]["run"] == "there");
+  CHECK(s.answer["answers"][2]["reply"].is_null());
+  CHECK(s.ask({{"cmd", "dump"}, {"node", "1-b"}}).is_null());
+  CHECK(s.asked == R"(1-b|dump|{"cmd":"dump"})");
+  s.others_answered({});
+  CHECK(s.answer["answers"].empty());
+}
+
+TEST_CASE("a request from another node is answered here, whatever node it names") {
+  Scene s;
+  std::string said;
+  const auto note = [&said](const std::string& text) { said = text; };
+  s.control.handle_text(R"({"cmd":"status","node":"all"})", note);
+  CHECK(json::parse(said)["run"] == "the-run");
+  CHECK(s.asked.empty());
+  for (const char* bad : {"", "nonsense", "[]", R"({"cmd":3})"}) {
+    s.control.handle_text(bad, note);
+    CHECK(json::parse(said)["code"] == "bad_request");
+  }
 }
 
 TEST_CASE("a dump is answered when it is there, and refused when the job is ending") {

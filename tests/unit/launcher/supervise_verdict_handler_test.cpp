@@ -17,6 +17,7 @@ struct Scene : test::JobScene {
   int found = 0;
   int passed = 0;
   std::vector<std::string> published;
+  int times_told = 0;
   model::Verdict from_memory;
   VerdictHandler verdicts{{journal, job, options},
                           {.diagnose = [this] { return from_memory; },
@@ -28,6 +29,7 @@ struct Scene : test::JobScene {
                            .hang_passed = [this](const model::Incident&) { ++passed; },
                            .collecting_evidence = [this] { return collecting; },
                            .publish = [this](const model::Verdict& v) { published.push_back(v.sentence); },
+                           .told = [this] { ++times_told; },
                            .say = [this](const std::string& line) { tell(line); }}};
 
   void open_stall() { journal.manifest().incidents.push_back({.n = 1, .at_s = 10, .dump = "dumps/1-hang"}); }

@@ -1,0 +1,212 @@
+#include "launcher/nodes/job_identity.h"
+
+#include "common/base/hash.h"
+#include "common/base/strings.h"
+#include "launcher/nodes/node_limits.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <initializer_list>
+#include <optional>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr size_t kLongestWord = 64;
+
+std::optional<int> number(const Environment& env, const char* name) {
+  const auto it = env.find(name);
+  if (it == env.end()) {
+    return std::nullopt;
+  }
+  const auto n = base::parse_int(it->second);
+  return n && *n >= 0 && *n <= kMostRanksOfJob ? std::optional(static_cast<int>(*n)) : std::nullopt;
+}
+
+std::string text(const Environment& env, const char* name) {
+  const auto it = env.find(name);
+  return it == env.end() ? std::string() : it->second;
+}
+
+// Variables by which something above xpurun numbers the xpuruns of a job.
+struct NodeVariables {
+  const char* index;
+  const char* count;
+  // Present only where the launcher has started this very process: a batch script of Slurm has the other
+  // variables too.
+  const char* needs;
+};
+constexpr std::array<NodeVariables, 10> kNodeVariables = {{
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ""},
+    {"PMI_RANK", "PMI_SIZE", ""},
+    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", ""},
+    {"PET_NODE_RANK", "PET_NNODES", ""},  // torchrun's options as variables: PyTorchJob
+    {"NODE_RANK", "NNODES", ""},
+    {"NODE_RANK", "NUM_NODES", ""},
+    {"JOB_COMPLETION_INDEX", "NNODES", ""},  // Kubernetes, indexed Job
+    {"JOB_COMPLETION_INDEX", "", ""},
+}};
+
+// Ranks of the same node, from a rank's variables.
+struct LocalVariables {
+  const char* rank;
+  const char* local_rank;
+  const char* world_size;
+  const char* local_size;
+};
+constexpr std::array<LocalVariables, 4> kLocalVariables = {{
+    {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS"},
+    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"},
+}};
+
+struct Place {
+  int index = -1;
+  int count = 0;
+};
+
+Place place_from_above(const Environment& own) {
+  Place place;
+  for (const NodeVariables& v : kNodeVariables) {
+    const auto index = number(own, v.index);
+    if (!index || (*v.needs != '\0' && own.count(v.needs) == 0)) {
+      continue;
+    }
+    const int count = number(own, v.count).value_or(0);
+    // One task a step: the steps may still be nodes of one job, which other variables tell.
+    if (count > 1 || (count == 0 && *v.count == '\0')) {
+      return {*index, count};
+    }
+  }
+  return place;
+}
+
+struct RankPlace {
+  int rank = -1;
+  int world_size = 0;
+  int local_rank = -1;
+  int local_size = 0;
+
+  bool known() const { return rank >= 0 && world_size > 0; }
+};
+
+RankPlace place_of_rank(const Environment& rank) {
+  for (const LocalVariables& v : kLocalVariables) {
+    RankPlace place{.rank = number(rank, v.rank).value_or(-1),
+                    .world_size = number(rank, v.world_size).value_or(0),
+                    .local_rank = number(rank, v.local_rank).value_or(-1),
+                    .local_size = number(rank, v.local_size).value_or(0)};
+    if (place.known()) {
+      return place;
+    }
+  }
+  return {.rank = number(rank, "SLURM_PROCID").value_or(-1),
+          .world_size = number(rank, "SLURM_NTASKS").value_or(0)};
+}
+
+std::string first_of(const Environment& a, const Environment& b, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    for (const Environment* env : {&a, &b}) {
+      if (std::string value = text(*env, name); !value.empty()) {
+        return value;
+      }
+    }
+  }
+  return "";
+}
+
+std::string run_identifier(const IdentitySources& s) {
+  if (!s.name.empty()) {
+    return s.name;
+  }
+  // torchrun's default is the same for every job.
+  if (const std::string id = first_of(s.rank, s.own, {"TORCHELASTIC_RUN_ID"}); !id.empty() && id != "none") {
+    return id;
+  }
+  if (const std::string job = first_of(s.rank, s.own, {"SLURM_JOB_ID"}); !job.empty()) {
+    return fmt::format("slurm-{}-{}", job, first_of(s.own, s.rank, {"SLURM_STEP_ID"}));
+  }
+  if (const std::string id = first_of(s.rank, s.own, {"JOB_UID", "PMIX_NAMESPACE"}); !id.empty()) {
+    return id;
+  }
+  const std::string address = first_of(s.rank, s.own, {"MASTER_ADDR"});
+  return address.empty() ? "" : fmt::format("{}-{}", address, first_of(s.rank, s.own, {"MASTER_PORT"}));
+}
+
+std::vector<base::Rank> ranks_beside(const RankPlace& rank) {
+  std::vector<base::Rank> out;
+  if (rank.local_rank < 0 || rank.local_size <= 0 || rank.local_rank > rank.rank ||
+      static_cast<size_t>(rank.local_size) > kMostRanksOfNode) {
+    return out;
+  }
+  for (int i = 0; i < rank.local_size; ++i) {
+    out.push_back(rank.rank - rank.local_rank + i);
+  }
+  return out;
+}
+
+}  // namespace
+
+JobIdentity job_identity(const IdentitySources& s) {
+  JobIdentity out{.run = run_identifier(s), .master_address = first_of(s.rank, s.own, {"MASTER_ADDR"})};
+  const RankPlace rank = place_of_rank(s.rank);
+  out.world_size = rank.world_size;
+  out.local_ranks = ranks_beside(rank);
+  const Place above = place_from_above(s.own);
+  // The world does not end at this node. Without a local size, the ranks of a world of several may all be
+  // here.
+  const bool reaches_out = rank.known() && rank.local_size > 0 && rank.world_size > rank.local_size;
+  if (reaches_out || (rank.known() && rank.local_size == 0 && above.count > 1)) {
+    const int groups = number(s.rank, "GROUP_WORLD_SIZE").value_or(0);
+    out.nodes = above.count > 1 ? above.count : groups;
+    out.node_rank = above.count > 1 ? above.index : number(s.rank, "GROUP_RANK").value_or(above.index);
+    if (out.nodes <= 1 && rank.local_size > 0) {
+      out.nodes = (rank.world_size + rank.local_size - 1) / rank.local_size;
+    }
+    if (out.node_rank < 0 && rank.local_size > 0) {
+      out.node_rank = rank.rank / rank.local_size;
+    }
+  }
+  if (s.nodes > 0) {
+    out.nodes = s.nodes;
+    out.node_rank = out.node_rank < 0 ? above.index : out.node_rank;
+  }
+  if (s.node_rank >= 0) {
+    out.node_rank = s.node_rank;
+  }
+  return out;
+}
+
+std::string JobIdentity::missing() const {
+  if (node_rank < 0) {
+    return "the rank of this node is not known: --node-rank";
+  }
+  if (nodes > 0 && node_rank >= nodes) {
+    return fmt::format("node rank {} is not below the number of nodes, {}", node_rank, nodes);
+  }
+  return run.empty() ? "nothing names the job on all its nodes: --name" : "";
+}
+
+std::string plain_word(std::string_view text) {
+  std::string out;
+  bool changed = text.empty() || text.size() > kLongestWord;
+  for (const char c : text.substr(0, kLongestWord)) {
+    const bool plain =
+        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
+    out += plain ? c : '_';
+    changed |= !plain;
+  }
+  return changed ? fmt::format("{}-{:08x}", out, static_cast<uint32_t>(base::hash_text(text))) : out;
+}
+
+std::string node_name(int node_rank, std::string_view host) {
+  return fmt::format("{}-{}", node_rank, plain_word(host));
+}
+
+}  // namespace xpurun::launcher

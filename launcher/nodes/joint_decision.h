@@ -1,0 +1,104 @@
+// JointDecision: one verdict for all nodes. A state machine between this node's claims, the messages of the
+// helper, and time limits: who is asked, when this node dumps, whose verdict counts, and when this node
+// judges alone. Knows no process and no file. Event loop's thread only.
+#pragma once
+
+#include "launcher/nodes/node_messages.h"
+#include "launcher/os/event_loop.h"
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+class JointDecision {
+ public:
+  struct Limits {
+    double order_s = 1;     // from a claim to the order to dump; then this node dumps by itself
+    double verdict_s = 35;  // from a claim, or from the last order, to the verdict
+  };
+  struct Hooks {
+    std::function<void(const ToHelper&)> send;
+    // Take a dump now, and call dumped() with `request`. Without a request it is this node's own, in case
+    // that the others do not answer.
+    std::function<void(const DumpMessage&)> dump;
+    // Elected node: make the report over all nodes, and call merged().
+    std::function<void(const GatheredMessage&)> merge;
+    // The job's verdict. `node` has judged; empty: this node.
+    std::function<void(const model::Verdict&, const std::string& node)> decided;
+    std::function<void(const ActMessage&)> act;
+    // No verdict of the job will come: this node judges alone.
+    std::function<void(const std::string& why)> judge_alone;
+  };
+
+  JointDecision(EventLoop& loop, Limits limits, Hooks hooks)
+      : loop_(loop), limits_(limits), hooks_(std::move(hooks)) {}
+  ~JointDecision();
+  JointDecision(const JointDecision&) = delete;
+  JointDecision& operator=(const JointDecision&) = delete;
+
+  // From the helper.
+  void joined(const JoinedMessage& message);
+  void cut_off(const std::string& reason);
+  void nodes_changed(const NodesMessage& message);
+  void ordered(const DumpMessage& order);
+  void gathered(const GatheredMessage& message);
+  void verdict_came(const VerdictMessage& message);
+  void act_came(const ActMessage& message) { hooks_.act(message); }
+
+  // This node saw something that all nodes are to be asked about. False: nobody is there to be asked.
+  bool claim(ClaimReason why, std::vector<base::Rank> ranks);
+  // The dump for `request` is on disk with its evidence.
+  void dumped(const std::string& request, const std::string& directory);
+  // The report over all nodes has been made, or, without a verdict, could not be made.
+  void merged(const std::optional<model::Verdict>& verdict);
+  // The helper has been started again: it is told of an open claim.
+  void repeat_claim();
+  // The job has ended, and somebody waits for the exit status: the verdict must come within this time.
+  void hurry(double seconds);
+
+  // A claim or an order is open: no verdict of this node is to be told.
+  bool is_open() const { return open_; }
+  bool is_joined() const { return joined_; }
+  const std::string& why_alone() const { return why_alone_; }
+  const std::string& server() const { return server_; }
+  const std::vector<NodeInfo>& nodes() const { return nodes_; }
+  // Nodes other than this one that live.
+  size_t others() const;
+  // Whether ranks of a living node, this one not counted, are still for too long.
+  bool others_stalled() const;
+
+  void set_node(std::string name) { node_ = std::move(name); }
+  const std::string& node() const { return node_; }
+
+ private:
+  void open();
+  void close();
+  void give_up(const std::string& why);
+  void restart_limit();
+
+  EventLoop& loop_;
+  Limits limits_;
+  Hooks hooks_;
+  std::string node_;
+  bool joined_ = false;
+  std::string server_;
+  std::string why_alone_;
+  int nodes_at_joining_ = 0;
+  std::vector<NodeInfo> nodes_;
+
+  bool open_ = false;
+  bool claimed_ = false;  // by this node, since open
+  StalledMessage claim_;  // the last one
+  std::string request_;   // of the last order
+  bool merging_ = false;
+  base::MonoNs hurried_until_ = 0;  // 0: no hurry
+  EventLoop::TimerId order_timer_ = 0;
+  EventLoop::TimerId limit_timer_ = 0;
+  std::set<EventLoop::TimerId> moments_;  // ordered dumps that are to come
+};
+
+}  // namespace xpurun::launcher

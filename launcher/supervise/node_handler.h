@@ -1,0 +1,152 @@
+// NodeHandler: the other nodes of the job, as seen by the supervisor. It finds out that there are others,
+// starts the helper that speaks to them, tells them of this node, takes the dumps that are asked for, and
+// brings the verdict of the job in the place of this node's own. A job of one node has none of it. Event
+// loop's thread only.
+#pragma once
+
+#include "launcher/dumps/dump_coordinator.h"
+#include "launcher/ending/job_state.h"
+#include "launcher/journal/journal.h"
+#include "launcher/nodes/job_identity.h"
+#include "launcher/nodes/joint_decision.h"
+#include "launcher/nodes/node_link.h"
+#include "launcher/nodes/node_questions.h"
+#include "launcher/nodes/node_state.h"
+#include "launcher/options/run_options.h"
+#include "launcher/output/node_list.h"
+#include "launcher/processes/process_table.h"
+#include "launcher/storage/storage.h"
+#include "launcher/supervise/report_runner.h"
+#include "launcher/watch/watcher.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace xpurun::launcher {
+
+class NodeHandler {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    Storage& storage;
+    Journal& journal;
+    ProcessTable& table;
+    Watcher& watcher;
+    DumpCoordinator& dumps;
+    const JobState& job;
+    const RunOptions& options;
+  };
+  struct Setup {
+    std::string host;
+    std::string directory;  // absolute
+    sigset_t signal_mask{};
+    int stderr_fd = -1;
+  };
+  struct Hooks {
+    std::function<void(base::Pid)> started;  // the helper
+    std::function<NewestCalls()> calls;
+    std::function<bool()> collecting_evidence;
+    std::function<bool()> reporting;
+    std::function<void()> request_report;
+    std::function<void(const ReportResult&)> judged;  // to be recorded, told and acted on
+    std::function<void()> stall_cleared;
+    std::function<void()> end_the_job;
+    std::function<void()> idle;  // nothing is awaited of other nodes any more
+    // A control request from another node: the reply's JSON text is passed on.
+    std::function<void(const std::string& request, std::function<void(std::string)> reply)> control;
+    std::function<void(const std::string&)> say;
+  };
+
+  NodeHandler(Parts parts, Setup setup, Hooks hooks);
+  ~NodeHandler();
+  NodeHandler(const NodeHandler&) = delete;
+  NodeHandler& operator=(const NodeHandler&) = delete;
+
+  // A further rank is watched: its environment may tell of other nodes.
+  void rank_found();
+
+  // A stall of this node's ranks, whose incident is open. True: all nodes are asked, the dump comes by
+  // itself, and no verdict of this node is wanted.
+  bool stall_raised();
+  bool stall_escalated();
+  // True: ranks of other nodes are still stuck, and the stall stays open.
+  bool stall_cleared();
+  // A rank of this node has failed by itself.
+  void rank_failed(base::Rank rank);
+  void evidence_collected();
+  void command_ended();
+
+  // A verdict of all nodes is awaited or has come: a report of this node's own is of no use now.
+  bool leads() const { return decision_.is_open() || verdict_.has_value(); }
+  // Somebody has to wait for the others before the end.
+  bool busy() const { return decision_.is_open(); }
+  // What becomes of a report. Nothing: it has served its purpose.
+  std::optional<ReportResult> take(ReportResult result);
+  // After each verdict that was told: how to join, once, if there are other nodes.
+  void verdict_told();
+
+  bool helper_ended(base::Pid pid, base::WaitStatus status) { return link_.helper_ended(pid, status); }
+  bool is_helper(base::Pid pid) const { return pid > 0 && link_.pid() == pid; }
+  // After the end of the event loop.
+  void finish(int exit_status);
+
+  // For "xpurun nodes" and requests to other nodes.
+  NodeList list() const;
+  // Passes a control request to one node, or to all others if `node` is empty, and calls `done` with all
+  // answers.
+  void ask(const std::string& node, const std::string& verb, const std::string& request,
+           NodeQuestions::Done done);
+
+ private:
+  JointDecision::Hooks decision_hooks();
+  void received(FromHelper message);
+  void join();
+  void tell_state();
+  NodePhase phase() const;
+  void notice_stalls();
+  void take_dump(const DumpMessage& order);
+  void dump_done(const std::string& request, const std::string& directory);
+  void send_dumped();
+  void merge(const GatheredMessage& message);
+  void decided(const model::Verdict& verdict, const std::string& node);
+  void act(const ActMessage& message);
+  void judge_alone(const std::string& why);
+  void failed(const std::string& reason);
+  void forget_verdict();
+  void forget_verdict_soon();
+  std::vector<base::Rank> still_ranks() const;
+  std::string host_of(const std::string& node) const;
+
+  Parts parts_;
+  Setup setup_;
+  Hooks hooks_;
+  JobIdentity identity_;
+  JointDecision decision_;
+  NodeLink link_;
+  NodeQuestions questions_;
+  bool tried_to_join_ = false;
+  bool hint_given_ = false;
+  bool cut_off_told_ = false;
+  EventLoop::TimerId state_timer_ = 0;
+  EventLoop::TimerId forgetting_ = 0;  // 0: not about to
+
+  bool own_stall_ = false;     // of the watcher
+  bool escalated_ = false;     // the own stall has outlasted --busy-timeouts
+  bool failure_told_ = false;  // other nodes know of a failed rank of this node
+  base::MonoNs last_foreign_stall_ = 0;
+  // The dump under way or done for an order.
+  std::string request_;
+  std::string dump_;           // directory; empty: not done yet
+  bool dumped_waits_ = false;  // for evidence
+  // The report over all nodes.
+  bool has_nodes_file_ = false;
+  bool merging_ = false;
+  bool skip_report_ = false;               // the report under way began before nodes.json was there
+  std::optional<model::Verdict> verdict_;  // of the job, in force
+  std::string report_place_;               // of the job's report, if another node has it
+  std::string no_report_;                  // why the report over all nodes could not be written
+  std::string why_alone_;                  // the verdict that comes is this node's only
+};
+
+}  // namespace xpurun::launcher
