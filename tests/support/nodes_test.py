@@ -12,7 +12,7 @@ import time
 
 import xpurun_test
 
-AGENT = os.environ.get("XPURUN_NODES", "")
+AGENT = os.environ.get("XPURUN_TEST_NODES", "")
 NATS_SERVER = shutil.which("nats-server", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 MISSING = ("this build has no xpurun-nodes (libnats is not installed)" if not AGENT
            else "" if NATS_SERVER else "nats-server is not installed")
