@@ -98,15 +98,14 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
 Reaper::Hooks Supervisor::reaper_hooks() {
   return {.may_be_helper =
               [this](base::Pid pid) {
-                return dumps_.busy() || evidence_.busy() || reports_.busy() || notifier_.busy() || nodes_.is_helper(pid) ||
-                       (relay_ && relay_->pid() == pid);
+                return dumps_.busy() || evidence_.busy() || reports_.busy() || notifier_.busy() ||
+                       nodes_.is_helper(pid) || (relay_ && relay_->pid() == pid);
               },
           .helper_ended =
               [this](base::Pid pid, base::WaitStatus status) {
                 return dumps_.helper_ended(pid, status) || evidence_.helper_ended(pid, status) ||
                        reports_.helper_ended(pid, status) || notifier_.helper_ended(pid, status) ||
-                       nodes_.helper_ended(pid, status) ||
-                       (relay_ && relay_->helper_ended(pid, status));
+                       nodes_.helper_ended(pid, status) || (relay_ && relay_->helper_ended(pid, status));
               },
           .discover = [this] { watcher_.discover(); },
           .died = [this](const TrackedProcess& p, base::WaitStatus status,

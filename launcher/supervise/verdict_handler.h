@@ -34,7 +34,7 @@ class VerdictHandler {
     // Evidence of living processes is being collected. The report after it decides on the end of the job.
     std::function<bool()> collecting_evidence;
     std::function<void(const model::Verdict&)> publish;  // to whoever asks for verdicts beside the terminal
-    std::function<void()> told;  // a verdict has been printed
+    std::function<void()> told;                          // a verdict has been printed
     std::function<void(const std::string&)> say;
   };
 
