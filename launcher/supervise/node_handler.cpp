@@ -2,7 +2,7 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
-#include "common/model/nodes.h"
+#include "common/model/job/nodes.h"
 #include "launcher/nodes/joining.h"
 #include "launcher/nodes/node_limits.h"
 #include "launcher/options/exit_status.h"

@@ -170,8 +170,9 @@ class NodesAgent(nodes_test.Case):
         self.assertEqual(agent.process.wait(10), 0)
 
     def test_a_start_that_makes_no_sense_is_refused(self):
-        for wrong, word in ({"node": "../x"}, "name of a node"), ({"url": "http://x"}, "URL"), ({"run": ""}, "--name"), \
-                ({"tls_cert": "/x"}, "key"), ({"tls_ca": "/nonexistent"}, "refuses"):
+        refused = (({"node": "../x"}, "name of a node"), ({"url": "http://x"}, "URL"), ({"run": ""}, "--name"),
+                   ({"tls_cert": "/x"}, "key"), ({"tls_ca": "/nonexistent"}, "refuses"))
+        for wrong, word in refused:
             with self.subTest(wrong=wrong):
                 agent = self.start_agent(0, **wrong)
                 self.assertIn(word, agent.wait("failed")["reason"])
