@@ -3,7 +3,7 @@
 
 #include "common/model/collectives.h"
 #include "common/model/dump_manifest.h"
-#include "common/model/nodes.h"
+#include "common/model/job/nodes.h"
 #include "launcher/nodes/node_messages.h"
 
 #include <map>

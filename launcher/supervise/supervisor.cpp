@@ -409,6 +409,9 @@ void Supervisor::process_died(const TrackedProcess& p, base::WaitStatus status, 
     dumps_.request({.why = model::DumpReason::death, .trigger = p.record.rank, .reply = {}});
   }
   if (by_itself) {
+    // All nodes together judge from run.json of this moment.
+    journal_.manifest().processes = table_.records();
+    journal_.save_now();
     nodes_.rank_failed(p.record.rank);
   }
 }
