@@ -116,7 +116,8 @@ class Events(xpurun_test.Case):
         self.assertEqual((end["event"], end["outcome"], end["exit_status"]), ("end", "hang", 124))
 
     def test_a_hang_that_passes(self):
-        p = self.start_xpurun("--on-event", self.on_event, "--on-event-kinds", "hang,recovery", "--hang-timeout", 1, "--",
+        p = self.start_xpurun("--on-event", self.on_event, "--on-event-kinds", "hang,recovery",
+                              "--hang-timeout", 1, "--",
                               PYTHON, "-c", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\n"
                               f"while len(os.listdir({str(self.told)!r})) < 2:\n    sum(range(10000))\n")
         self.wait_for(lambda: self.kinds() == ["hang"], "event")
