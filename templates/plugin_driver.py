@@ -103,11 +103,18 @@ def native_frames(directory, crash):
         stacks = json.loads((directory / crash["dump"] / f"rank-{crash['rank']}.stacks.json").read_text())
     except (OSError, ValueError):
         return
+    # Frames are columns of numbers (docs/rundir.md).
+    columns = {key: [int(n) for n in text.split()] for key, text in stacks["frames"].items() if key != "locals"}
+
+    def text(key, row):
+        return stacks["strings"][columns[key][row]] if key in columns else ""
+
     for thread in stacks["threads"]:
-        for frame in thread["frames"] if thread["tid"] == crash["tid"] else ():
-            if frame["kind"] == "native":
-                yield {"address": int(frame.get("pc", "0"), 16), "offset": int(frame.get("offset", "0"), 16),
-                       "function_name": frame.get("full_func") or frame["func"]}
+        for row in map(int, thread["frames"].split()) if thread["tid"] == crash["tid"] else ():
+            if text("kind", row) == "native":
+                offset = columns["offset"][row] if "offset" in columns else 0
+                yield {"address": (int(text("bias", row) or "0", 16) + offset) % 2**64, "offset": offset,
+                       "function_name": text("full_func", row) or text("func", row)}
 
 
 def cpp_calls(run, directory):

@@ -42,12 +42,17 @@ void members(JsonWriter& visit, const Communicator& c) {
   }
 }
 
+// Of the file that this thread reads.
+thread_local constinit size_t g_members_left = 0;
+
 void members(JsonReader& visit, Communicator& c) {
   visit("members", c.members);
   std::string text;
   visit("member_set", text);
   const auto set = RankSet::parse(text);
-  if (c.members.empty() && set && set->size() <= kMostMembers) {
+  // A few bytes may stand for a million ranks, in each communicator of a file.
+  if (c.members.empty() && set && set->size() <= g_members_left) {
+    g_members_left -= set->size();
     c.members = set->ranks();
   }
 }
@@ -89,6 +94,7 @@ nlohmann::ordered_json to_json(const CollectiveFacts& facts) {
 }
 
 base::Result<CollectiveFacts> collective_facts_from_json(const nlohmann::json& j) {
+  g_members_left = 4 * kMostMembers;
   return read_object<CollectiveFacts>(kCollectivesSchema, "collective facts", j);
 }
 
@@ -98,10 +104,11 @@ base::Result<CollectiveFacts> load_collective_facts(const std::string& path) {
 
 namespace {
 
-const Communicator* same_communicator(const CollectiveFacts& facts, base::Pid pid,
+// Ranks of several nodes may have one pid.
+const Communicator* same_communicator(const CollectiveFacts& facts, const RankCollectives& of,
                                       const Communicator& wanted) {
   for (const RankCollectives& rank : facts.ranks) {
-    if (rank.pid == pid) {
+    if (rank.rank == of.rank && rank.pid == of.pid) {
       for (const Communicator& c : rank.communicators) {
         if (c.source == wanted.source && c.id == wanted.id) {
           return &c;
@@ -123,7 +130,7 @@ void add_later_calls(CollectiveFacts& facts, const CollectiveFacts& later) {
   }
   for (RankCollectives& rank : facts.ranks) {
     for (Communicator& c : rank.communicators) {
-      const Communicator* end = same_communicator(later, rank.pid, c);
+      const Communicator* end = same_communicator(later, rank, c);
       if (end == nullptr || !c.comparable || !end->comparable) {
         continue;
       }

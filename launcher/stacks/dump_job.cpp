@@ -244,6 +244,7 @@ void DumpJob::settle(Entry& e) {
     e.helper.close_output();
     release_if_all_ready();
     start_second_wave();
+    all_written();
     finish_if_done();
   }
 }

@@ -226,15 +226,23 @@ bool NodeHandler::stall_raised() {
 
 bool NodeHandler::stall_escalated() {
   escalated_ = true;
-  if (verdict_ && verdict_->level == model::VerdictLevel::confirmed) {
+  if (verdict_ && verdict_->kind == model::VerdictKind::hang &&
+      verdict_->level == model::VerdictLevel::confirmed) {
     return true;
   }
-  return decision_.claim(ClaimReason::hang, still_ranks());
+  // The verdict of a round that is under way may not know yet that the doubt is over.
+  claim_again_ = decision_.is_open();
+  if (decision_.claim(ClaimReason::hang, still_ranks())) {
+    return true;
+  }
+  forget_verdict();
+  return false;
 }
 
 bool NodeHandler::stall_cleared() {
   own_stall_ = false;
   escalated_ = false;
+  claim_again_ = false;
   tell_state();
   if (decision_.others_stalled()) {
     return true;
@@ -280,9 +288,8 @@ void NodeHandler::rank_failed(base::Rank rank) {
   if (failure_told_ || (verdict_ && is_failure(*verdict_))) {
     return;
   }
-  failure_told_ = true;
   tell_state();
-  (void)decision_.claim(ClaimReason::death, {rank});
+  failure_told_ = decision_.claim(ClaimReason::death, {rank});
 }
 
 void NodeHandler::command_ended() {
@@ -324,14 +331,34 @@ void NodeHandler::dump_done(const std::string& request, const std::string& direc
   } else {
     send_dumped();
   }
+  // The verdict may have come before the dump of this node.
+  if (verdict_ && verdict_->dump.empty()) {
+    verdict_->dump = directory;
+    judge_again();
+  }
 }
 
 void NodeHandler::evidence_collected() {
   if (dumped_waits_) {
     send_dumped();
-  } else if (verdict_ && !parts_.job.is_ending()) {
-    // The end of the job has waited for the evidence.
-    hooks_.judged({.verdict = verdict_, .problem = no_report_, .place = report_place_});
+  }
+  judge_again();
+}
+
+// The end of the job has waited for evidence or a dump.
+void NodeHandler::judge_again() {
+  if (verdict_ && !decision_.is_open() && !parts_.job.is_ending()) {
+    judge();
+  }
+}
+
+// If the verdict ends the job here, and it was made here, the job ends everywhere.
+void NodeHandler::judge() {
+  const bool ending = parts_.job.is_ending();
+  hooks_.judged({.verdict = verdict_, .problem = no_report_, .place = report_place_});
+  if (!ending && parts_.job.is_ending() && report_place_.empty()) {
+    link_.send(
+        ActMessage{.action = JobAction::kill, .exit_status = kExitHangEnded, .reason = verdict_->sentence});
   }
 }
 
@@ -413,14 +440,14 @@ void NodeHandler::decided(const model::Verdict& verdict, const std::string& node
   report_place_ = node.empty() ? "" : fmt::format("the report of all nodes is on {}", host_of(node));
   const bool ending = parts_.job.is_ending();
   no_report_ = node.empty() ? no_report_ : "";
-  hooks_.judged({.verdict = verdict_, .problem = no_report_, .place = report_place_});
+  judge();
   if (is_failure(verdict) && !ending) {
     hooks_.say(verdict.sentence);
   }
-  const bool ended_now = !ending && parts_.job.is_ending();
-  if (node.empty() && ended_now) {
-    link_.send(
-        ActMessage{.action = JobAction::kill, .exit_status = kExitHangEnded, .reason = verdict.sentence});
+  const bool doubt =
+      verdict.kind == model::VerdictKind::hang && verdict.level != model::VerdictLevel::confirmed;
+  if (std::exchange(claim_again_, false) && doubt && own_stall_ && !parts_.job.is_ending()) {
+    (void)decision_.claim(ClaimReason::hang, still_ranks());
   }
   if (!node.empty() && !parts_.job.is_ending()) {
     hooks_.request_report();  // this node's own pages
@@ -441,6 +468,7 @@ void NodeHandler::judge_alone(const std::string& why) {
   base::log_info("this node judges alone: {}", why);
   why_alone_ = why;
   merging_ = false;
+  forget_verdict();
   const model::Incident* stall = std::as_const(parts_.journal).open_incident();
   if (stall != nullptr && stall->dump.empty() && !parts_.job.has_ended() && !parts_.dumps.busy()) {
     parts_.dumps.request({.why = model::DumpReason::hang, .escalated = escalated_, .reply = {}});

@@ -75,12 +75,15 @@ class NodeHandler {
   // A rank of this node has failed by itself.
   void rank_failed(base::Rank rank);
   void evidence_collected();
+  // Acts on a verdict of all nodes that is in force, if it could not be acted on before.
+  void judge_again();
   void command_ended();
 
   // A verdict of all nodes is awaited or has come: a report of this node's own is of no use now.
   bool leads() const { return decision_.is_open() || verdict_.has_value(); }
   // Somebody has to wait for the others before the end.
   bool busy() const { return decision_.is_open(); }
+  bool joined() const { return decision_.is_joined(); }
   // What becomes of a report. Nothing: it has served its purpose.
   std::optional<ReportResult> take(ReportResult result);
   // After each verdict that was told: how to join, once, if there are other nodes.
@@ -110,6 +113,7 @@ class NodeHandler {
   void send_dumped();
   void merge(const GatheredMessage& message);
   void decided(const model::Verdict& verdict, const std::string& node);
+  void judge();
   void act(const ActMessage& message);
   void judge_alone(const std::string& why);
   void failed(const std::string& reason);
@@ -133,6 +137,7 @@ class NodeHandler {
 
   bool own_stall_ = false;     // of the watcher
   bool escalated_ = false;     // the own stall has outlasted --busy-timeouts
+  bool claim_again_ = false;   // it has, during a round
   bool failure_told_ = false;  // other nodes know of a failed rank of this node
   base::MonoNs last_foreign_stall_ = 0;
   // The dump under way or done for an order.

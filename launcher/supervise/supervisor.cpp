@@ -398,22 +398,26 @@ void Supervisor::notice(const wire::Notice& n, base::Pid pid, base::Tid tid) {
 }
 
 void Supervisor::process_died(const TrackedProcess& p, base::WaitStatus status, bool failed) {
+  const base::Rank rank = p.record.rank;
   watcher_.process_ended(p.record.pid, status);
   dumps_.process_ended(p.record.pid);
   if (failed) {
     notifier_.events().died(p, status);
   }
-  const bool by_itself = failed && p.record.role == model::ProcessRole::rank && !ending_.state().ended_by_us;
-  // The first failure of a rank: where were the others? Soon the launcher will end them.
-  if (by_itself && p.record.pid != table_.main() && !dumps_.dumped_within(kDumpedRecentlyS)) {
-    dumps_.request({.why = model::DumpReason::death, .trigger = p.record.rank, .reply = {}});
+  if (!failed || p.record.role != model::ProcessRole::rank || ending_.state().ended_by_us) {
+    return;
   }
-  if (by_itself) {
+  // The first failure of a rank: where were the others? Soon the launcher will end them. The table may forget
+  // the process when the dump begins.
+  if (p.record.pid != table_.main() && !dumps_.dumped_within(kDumpedRecentlyS)) {
+    dumps_.request({.why = model::DumpReason::death, .trigger = rank, .reply = {}});
+  }
+  if (nodes_.joined()) {
     // All nodes together judge from run.json of this moment.
     journal_.manifest().processes = table_.records();
     journal_.save_now();
-    nodes_.rank_failed(p.record.rank);
   }
+  nodes_.rank_failed(rank);
 }
 
 void Supervisor::collect_evidence(const model::DumpManifest& dump, const std::string& directory) {
@@ -439,15 +443,22 @@ void Supervisor::collect_evidence(const model::DumpManifest& dump, const std::st
 void Supervisor::evidence_collected(bool of_a_stall) {
   // A verdict that came before is made again with the evidence; if the job is to be ended, it is ended then.
   nodes_.evidence_collected();
-  if (of_a_stall && !dumps_.busy()) {
+  // The evidence may be of a death during a stall.
+  const bool stall = of_a_stall || std::as_const(journal_).open_incident() != nullptr;
+  if (stall && !dumps_.busy()) {
     report_on_stall();
   }
   ending_.proceed();
 }
 
 void Supervisor::report_on_stall() {
+  if (ending_.state().has_ended()) {
+    return;
+  }
   // Of a stall that all nodes judge together, the verdict comes from there.
-  if (!ending_.state().has_ended() && !nodes_.leads()) {
+  if (nodes_.leads()) {
+    nodes_.judge_again();
+  } else {
     reports_.request();
   }
 }

@@ -220,8 +220,11 @@ Judged judge(JobRuns runs, BuildResult& result) {
     read_dump_evidence(job, out.dump, owners, out.facts, result.notes);
   }
   result.verdict = diagnose(out.facts);
-  const model::RunDir culprits(job.nodes[node_of_culprit(out.facts.run, result.verdict)].path);
-  add_log_tail(result.verdict, read_log_tail(culprits, out.facts.run, result.verdict));
+  std::vector<std::string> directories;
+  for (const NodeRun& node : job.nodes) {
+    directories.push_back(node.path);
+  }
+  add_log_tail(result.verdict, read_log_tail(directories, out.facts.run, result.verdict));
   add_some(out.collected.notes, result.notes);
   return out;
 }

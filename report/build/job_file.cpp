@@ -76,8 +76,10 @@ std::optional<std::string> read_job_file(const model::RunDir& dir, const model::
       return *kept;
     }
   }
-  const int64_t newest =
-      ended && run.started_wall_ns > 0 ? run.started_wall_ns + base::s_to_ns(run.elapsed_s + kSettlingS) : 0;
+  constexpr double kLongestRunS = 1e9;
+  const bool started = run.started_wall_ns > 0 && run.started_wall_ns < int64_t{1} << 62;
+  const int64_t lasted = base::s_to_ns(std::clamp(run.elapsed_s, 0.0, kLongestRunS) + kSettlingS);
+  const int64_t newest = ended && started ? run.started_wall_ns + lasted : 0;
   auto text = read_in_time(file, newest);
   if (!text) {
     return std::nullopt;

@@ -30,7 +30,7 @@ bool is_about_a_death(const Verdict& v) {
 
 const ProcessRecord* culprit_of(const model::RunManifest& run, const Verdict& v) {
   const auto it = std::find_if(run.processes.rbegin(), run.processes.rend(), [&](const ProcessRecord& p) {
-    return p.pid == v.pid && p.role == model::ProcessRole::rank;
+    return p.pid == v.pid && p.role == model::ProcessRole::rank && v.ranks.contains(p.rank);
   });
   return it == run.processes.rend() ? nullptr : &*it;
 }
@@ -39,7 +39,8 @@ const ProcessRecord* culprit_of(const model::RunManifest& run, const Verdict& v)
 model::RankSet sharing(const model::RunManifest& run, const ProcessRecord& process) {
   model::RankSet out;
   for (const ProcessRecord& p : run.processes) {
-    if (p.role == model::ProcessRole::rank && p.error_stream.path == process.error_stream.path) {
+    if (p.role == model::ProcessRole::rank && p.node == process.node &&
+        p.error_stream.path == process.error_stream.path) {
       out.insert(p.rank);
     }
   }
@@ -81,15 +82,19 @@ std::vector<std::string> last_lines(std::string_view text, size_t most) {
   return out;
 }
 
-LogTail read_log_tail(const model::RunDir& dir, const model::RunManifest& run, const Verdict& verdict) {
+TailOfRank read_log_tail(const std::vector<std::string>& nodes, const model::RunManifest& run,
+                         const Verdict& verdict) {
   const ProcessRecord* process = is_about_a_death(verdict) ? culprit_of(run, verdict) : nullptr;
-  if (process == nullptr) {
+  if (process == nullptr || process->node >= nodes.size() || nodes[process->node].empty()) {
     return {};
   }
-  LogTail out{.file = fmt::format("ranks/{}/stderr.log", process->rank)};
+  const model::RunDir dir(nodes[process->node]);
+  TailOfRank tail{.rank = process->rank, .log = {}};
+  LogTail& out = tail.log;
+  out.file = fmt::format("ranks/{}/stderr.log", process->rank);
   if (const auto log = end_of_file(dir.file(out.file), -1, kMostBytes, 0)) {
     out.lines = last_lines(model::redact_text(*log), kTailLines);
-    return out;
+    return tail;
   }
   out.file.clear();
   const model::ErrorStream& stream = process->error_stream;
@@ -97,26 +102,28 @@ LogTail read_log_tail(const model::RunDir& dir, const model::RunManifest& run, c
       stream.kind != StreamKind::file
           ? std::nullopt
           : read_job_file(dir, run,
-                          {.path = stream.path,
+                          // Of another node, only what was kept: the path may be of another file here.
+                          {.path = process->node == 0 ? stream.path : std::string(),
                            .kept = fmt::format("ranks/{}/stderr-{}.tail", process->rank, process->pid),
                            .end = stream.end,
                            .most = kMostBytes});
   if (!text) {
     out.reason = why_none(stream.kind);
-    return out;
+    return tail;
   }
   out.file = stream.path;
   out.lines = last_lines(*text, kTailLines);
   out.shared = sharing(run, *process);
-  return out;
+  return tail;
 }
 
-void add_log_tail(Verdict& verdict, LogTail tail) {
+void add_log_tail(Verdict& verdict, TailOfRank of) {
+  LogTail& tail = of.log;
   // Of an exception the traceback is told already.
   if (!tail.lines.empty() && verdict.kind != VerdictKind::exception && !verdict.ranks.empty()) {
     std::vector<std::string> told{
         tail.shared.empty()
-            ? fmt::format("the standard error of rank {} ended with:", verdict.ranks.ranks().front())
+            ? fmt::format("the standard error of rank {} ended with:", of.rank)
             : fmt::format("the standard error that ranks {} share ended with:", tail.shared.text())};
     const size_t first = tail.lines.size() - std::min(tail.lines.size(), kInEvidence);
     told.insert(told.end(), tail.lines.begin() + static_cast<ptrdiff_t>(first), tail.lines.end());

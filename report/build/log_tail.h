@@ -11,14 +11,20 @@ namespace xpurun::report {
 
 inline constexpr size_t kTailLines = 20;
 
-// Empty for a verdict that is about no death.
-model::LogTail read_log_tail(const model::RunDir& dir, const model::RunManifest& run,
-                             const model::Verdict& verdict);
+struct TailOfRank {
+  base::Rank rank = base::kNoRank;
+  model::LogTail log;
+};
+
+// Empty for a verdict that is about no death. `nodes`: the run directory of each node, this one first; empty
+// where there is none.
+TailOfRank read_log_tail(const std::vector<std::string>& nodes, const model::RunManifest& run,
+                         const model::Verdict& verdict);
 
 // The last lines of a text, without xpurun's own and without what a progress bar has overwritten.
 std::vector<std::string> last_lines(std::string_view text, size_t most);
 
 // Puts the tail into the verdict, and its end into the evidence where nothing says more.
-void add_log_tail(model::Verdict& verdict, model::LogTail tail);
+void add_log_tail(model::Verdict& verdict, TailOfRank tail);
 
 }  // namespace xpurun::report

@@ -22,9 +22,9 @@ model::CollectiveFacts waited_for(model::CollectiveFacts calls, const std::vecto
       continue;
     }
     for (model::Communicator& c : r.communicators) {
-      std::erase_if(c.point_to_point, [](const model::CollectiveCall& call) {
-        return call.stage == model::CallStage::launched;
-      });
+      for (model::CollectiveCall& call : c.point_to_point) {
+        call.stage = call.stage == model::CallStage::launched ? model::CallStage::done : call.stage;
+      }
     }
   }
   return calls;

@@ -243,6 +243,7 @@ MergedDump merge_dumps(const JobRuns& job, const RunManifest& run, const RankOwn
     return merged;
   }
   const double apart_ns = std::clamp((last_s - first_s) * 1e9, 0.0, 1e18);
+  all->spread_ns = std::clamp<int64_t>(all->spread_ns, 0, int64_t{1} << 62);
   all->spread_ns += static_cast<int64_t>(apart_ns);
   add_missing_ranks(run, dump, merged);
   return merged;

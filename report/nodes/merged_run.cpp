@@ -160,7 +160,9 @@ class Merger {
     for (model::PythonException& x : part.exceptions) {
       x.node = n;
       x.at_s = moved(x.at_s);
-      x.wall_ns -= x.wall_ns > 0 ? node.entry.offset_ns : 0;
+      if (x.wall_ns > 0 && __builtin_sub_overflow(x.wall_ns, node.entry.offset_ns, &x.wall_ns)) {
+        x.wall_ns = 0;
+      }
       put(run_.exceptions, std::move(x));
     }
     for (model::DumpRecord& d : part.dumps) {

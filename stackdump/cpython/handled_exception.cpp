@@ -30,13 +30,13 @@ std::string message_of(RemoteMemory& memory, Addr exception, std::string_view ty
     if (type_of_item && (type_of_item->flags & kUnicode) != 0 && type != "KeyError") {
       return model::redact_text(read_unicode(memory, items[0], o, kMaxMessage).value_or("<long text>"));
     }
-    return short_repr(memory, items[0], o);
+    return model::redact_text(short_repr(memory, items[0], o));
   }
   std::string out = "(";
   for (size_t i = 0; i < items.size(); ++i) {
     out += (i == 0 ? "" : ", ") + short_repr(memory, items[i], o);
   }
-  return out + ")";
+  return model::redact_text(out + ")");
 }
 
 Addr code_of(RemoteMemory& memory, Addr frame_object, const Offsets& o) {

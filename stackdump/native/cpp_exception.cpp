@@ -58,7 +58,8 @@ class Reader {
   std::optional<CppException> at(Addr header) {
     const uint64_t language = memory_.value<uint64_t>(header).value_or(0);
     const int32_t handlers = memory_.value<int32_t>(header - kHandlersBefore).value_or(0);
-    if ((language != kGnu && language != kLlvm) || handlers == 0 || std::abs(handlers) > kMostHandlers) {
+    if ((language != kGnu && language != kLlvm) || handlers == 0 || handlers < -kMostHandlers ||
+        handlers > kMostHandlers) {
       return std::nullopt;
     }
     const int32_t references =

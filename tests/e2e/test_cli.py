@@ -67,7 +67,7 @@ class CommandLine(xpurun_test.Case):
         self.check_error(self.xpurun("-q"), 125, "xpurun: error: no command to run [E-USAGE]", of_run)
         self.check_error(self.xpurun("--"), 125, "xpurun: error: no command to run [E-USAGE]", of_run)
         self.check_error(self.xpurun("--on-hang", "x", "true"), 125,
-                         "xpurun: error: --on-hang: 'x' is not one of report, kill [E-USAGE]", of_run)
+                         "xpurun: error: --on-hang: 'x' is not one of report, kill, restart [E-USAGE]", of_run)
         self.check_error(self.xpurun("report"), 2, "xpurun: error: report needs a run directory, or latest [E-USAGE]",
                          "  try:  xpurun help report")
         self.check_error(self.xpurun("help", "repot"), 2,
@@ -204,7 +204,7 @@ class Completions(xpurun_test.Case):
 
     def test_bash(self):
         self.assertEqual(self.bash("--gr"), ["--grace"])
-        self.assertEqual(self.bash("--on-hang", ""), ["report", "kill"])
+        self.assertEqual(self.bash("--on-hang", ""), ["report", "kill", "restart"])
         self.assertEqual(self.bash("--on-hang", "=", "k"), ["kill"])
         self.assertEqual(self.bash("--on-hang", "="), ["report", "kill"])
         self.assertEqual(self.bash("report", "--j"), ["--json"])
@@ -231,7 +231,7 @@ class Completions(xpurun_test.Case):
             return {entry.split("\t")[0] for entry in result.stdout.splitlines()}
 
         self.assertEqual(offered("xpurun --gr"), {"--grace"})
-        self.assertEqual(offered("xpurun --on-hang "), {"report", "kill"})
+        self.assertEqual(offered("xpurun --on-hang "), {"report", "kill", "restart"})
         self.assertEqual(offered("xpurun report --js"), {"--json"})
         self.assertEqual(offered("xpurun --name a -- prog --sp"), {"--speed"})
         self.assertEqual(offered("xpurun run prog --sp"), {"--speed"})

@@ -114,6 +114,9 @@ class ColumnReader {
     // Every frame has a kind.
     const json* kinds = member(*columns_, "kind");
     rows_ = kinds == nullptr ? 0 : numbers_of(*kinds).size();
+    if (rows_ > kMostThreadText / sizeof(Frame)) {
+      refuse("too many frames");
+    }
   }
 
   size_t rows() const { return rows_; }
@@ -201,8 +204,8 @@ class ColumnReader {
 }  // namespace
 
 size_t text_size(const Frame& f) {
-  size_t out = f.func.size() + f.full_func.size() + f.file.size() + f.callee.size() + f.module.size() +
-               f.build_id.size();
+  size_t out = sizeof(Frame) + f.locals.size() * sizeof(Local) + f.func.size() + f.full_func.size() +
+               f.file.size() + f.callee.size() + f.module.size() + f.build_id.size();
   for (const Local& l : f.locals) {
     out += l.name.size() + l.value.size();
   }

@@ -30,13 +30,14 @@ Message message_of(const CallGroup& group, const Member& m, const CollectiveCall
   }
   uint64_t newest = 0;
   for (const CollectiveCall& other : peer->comm->point_to_point) {
-    if (other.stage == model::CallStage::done || other.peer != m.comm->rank || !is_other_end(call, other)) {
+    if (other.peer != m.comm->rank || !is_other_end(call, other)) {
       continue;
     }
     newest = std::max(newest, other.sequence);
     if (other.sequence == call.sequence) {
       out.other = &other;
-      out.counterpart = differ(call, other) ? Counterpart::differs : Counterpart::equal;
+      const bool open = other.stage != model::CallStage::done;
+      out.counterpart = open && differ(call, other) ? Counterpart::differs : Counterpart::equal;
       return out;
     }
   }

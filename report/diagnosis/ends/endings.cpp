@@ -29,9 +29,11 @@ constexpr double kOldestNewsSeconds = 60;
 
 // When Python said so, by the clock of the host; records of all ranks compare.
 double told_at(const model::PythonException& x, const RunManifest& run) {
-  const double wall_s = static_cast<double>(x.wall_ns - run.started_wall_ns) / 1e9;
+  const double wall_s = (static_cast<double>(x.wall_ns) - static_cast<double>(run.started_wall_ns)) / 1e9;
   const bool known = x.wall_ns > 0 && run.started_wall_ns > 0;
-  return known ? std::clamp(wall_s, std::max(0.0, x.at_s - kOldestNewsSeconds), x.at_s) : x.at_s;
+  // Another node may have heard of an exception before the run of this node began.
+  const double oldest_s = std::min(x.at_s, std::max(0.0, x.at_s - kOldestNewsSeconds));
+  return known ? std::clamp(wall_s, oldest_s, x.at_s) : x.at_s;
 }
 
 bool is_synchronous(int signal) {
@@ -55,7 +57,7 @@ bool announces(const CrashNotice& n, const ProcessRecord& p) {
     return true;
   }
   // SIGTERM may have been handled: only a death of it, or the shell's way of saying so, counts.
-  return status.signal() == n.signal || status.exit_code() == 128 + n.signal;
+  return status.signal() == n.signal || status.exit_code() - 128 == n.signal;
 }
 
 const ProcessRecord* find_process(const RunManifest& run, size_t node, base::Pid pid) {

@@ -213,7 +213,7 @@ RankSet at_the_same_moment(const Scene& scene, const Ending& root) {
   for (const Ending& e : scene.endings) {
     if (e.process->role == model::ProcessRole::rank && !e.follower && e.failed() && e.signal == root.signal &&
         e.exit_code == root.exit_code && is_alike(e.exception, root.exception) &&
-        e.at_s <= root.at_s + kSameMomentSeconds) {
+        std::abs(e.at_s - root.at_s) <= kSameMomentSeconds) {
       out.insert(e.process->rank);
     }
   }

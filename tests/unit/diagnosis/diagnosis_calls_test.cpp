@@ -492,6 +492,28 @@ TEST_CASE("messages of NCCL: the record of what was launched tells which send is
   CHECK(judged(30, 0).id != "hang.p2p");
 }
 
+TEST_CASE("messages of NCCL that have all ended still answer those of the other rank") {
+  const Stack sync = {native("cudaStreamSynchronize", "libcudart.so"), py("step", "/home/u/train.py", 44)};
+  const Group nccl{.name = "pair", .members = {0, 1}, .source = CallSource::nccl};
+  Calls calls;
+  calls.past(kTwo, 3).past(nccl, 0);
+  for (const auto& [rank, call] :
+       {std::pair(1, send(0, 1)), std::pair(0, recv(1, 1)), std::pair(0, recv(1, 2))}) {
+    model::CollectiveCall launched = call;
+    launched.stage = CallStage::launched;
+    calls.message(rank, kTwo, launched);
+    ++calls.comm(rank, kTwo).messages;
+    ++calls.comm(rank, nccl).messages;
+    calls.comm(rank, nccl).messages_done = 1;
+  }
+  Job job(2);
+  job.all(sync).hang_dump();
+  job.facts.collectives = calls.facts;
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "hang.p2p");
+  CHECK(v.ranks == RankSet{1});
+}
+
 TEST_CASE("a rank that gloo has ended for the size of another is no culprit") {
   Job job(4);
   job.all(in_all_reduce()).notice(0, kAbrt, 20).crash_dump().died(0, kAbrt, 21).ended(exited(1));

@@ -63,7 +63,8 @@ TEST_CASE("clocks that differ by ten minutes are measured, and all dumps are at 
             *std::min_element(moments.begin(), moments.end()) <=
         20 * kMs);
   const auto gathered = complete_round(net, 3, 0);
-  for (const auto& n : net.heard<NodesMessage>(0).back().nodes) {
+  const NodesMessage listed = net.heard<NodesMessage>(0).back();
+  for (const auto& n : listed.nodes) {
     CHECK(std::abs(n.offset_ns - net.at(static_cast<size_t>(n.node_rank)).clock_ahead) <=
           std::max<int64_t>(n.uncertainty_ns, 0));
   }

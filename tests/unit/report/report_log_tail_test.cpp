@@ -45,7 +45,7 @@ struct Scene {
     REQUIRE(base::make_dirs(std::filesystem::path(path).parent_path()));
     REQUIRE(base::write_file_atomic(path, text));
   }
-  model::LogTail tail() { return read_log_tail(dir, run, verdict); }
+  model::LogTail tail() { return read_log_tail({dir.path()}, run, verdict).log; }
 };
 
 using Lines = std::vector<std::string>;
@@ -114,14 +114,14 @@ TEST_CASE("evidence gets the last lines, unless an exception says more") {
   v.kind = model::VerdictKind::crash;
   v.ranks = {1};
   v.evidence = {"at 3 s: rank 1 died"};
-  add_log_tail(v, {.file = "x", .lines = {"a", "b", "c", "d", "e"}});
+  add_log_tail(v, {.rank = 1, .log = {.file = "x", .lines = {"a", "b", "c", "d", "e"}}});
   CHECK(v.evidence ==
         Lines{"the standard error of rank 1 ended with:", "b", "c", "d", "e", "at 3 s: rank 1 died"});
   CHECK(v.log_tail.lines.size() == 5);
   model::Verdict raised;
   raised.kind = model::VerdictKind::exception;
   raised.ranks = {1};
-  add_log_tail(raised, {.file = "x", .lines = {"a"}});
+  add_log_tail(raised, {.rank = 1, .log = {.file = "x", .lines = {"a"}}});
   CHECK(raised.evidence.empty());
   CHECK(raised.log_tail.lines == Lines{"a"});
 }

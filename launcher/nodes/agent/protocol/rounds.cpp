@@ -47,7 +47,8 @@ void Rounds::dumped(const DumpedMessage& message) {
     gather_->own_dumped(message);
     return;
   }
-  if (!request_ || request_->id != message.request) {
+  // Of a round of its own that is over, the elected node sends itself nothing.
+  if (!request_ || request_->id != message.request || request_->owner == start_.node) {
     return;
   }
   const Offer offer{.request = message.request,
