@@ -1,7 +1,9 @@
 #include "launcher/spawn/preload_plan.h"
 
 #include "common/base/hash.h"
+#include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/wire/python.h"
 #include "launcher/spawn/preload_reach.h"
 
 #include <fmt/format.h>
@@ -76,6 +78,14 @@ base::Result<std::string> preloadable_path(const std::string& library, const std
     if (errno != EEXIST || ::readlink(link.c_str(), target, sizeof target - 1) < 0 || library != target) {
       return cannot(fmt::format("cannot make the link {}", link));
     }
+  }
+  // The library looks for the Python bootstrap beside itself. Without the bootstrap, only exceptions and
+  // calls are lost.
+  const std::string bootstrap =
+      fmt::format("{}/{}", library.substr(0, library.rfind('/')), wire::kPythonDirectory);
+  if (::symlink(bootstrap.c_str(), fmt::format("{}/{}", place, wire::kPythonDirectory).c_str()) != 0 &&
+      errno != EEXIST) {
+    base::log_warn("no Python bootstrap beside {}", link);
   }
   return link;
 }

@@ -175,16 +175,6 @@ class Nodes(xpurun_test.Case):
         self.assertEqual(statuses, [0, 0], said)
         self.assertIn("no verdict over all nodes", said[0])
 
-    @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
-    def test_a_rank_that_dies_is_the_first_failure_of_all_nodes(self):
-        self.serve()
-        self.job(2, 2, "--guilty", 2, "--fault", "kill", "--at-step", 300, "--steps", 10000,
-                 options=("--nats", self.url()))
-        self.wait_for(lambda: all("joined the other nodes" in self.log(n) for n in range(2)), "joined nodes", 90)
-        statuses, said = self.ends()
-        self.assertNotIn(0, statuses, said)
-        self.check_one_sentence(said, "rank 2", "SIGKILL", "host h1")
-
     def test_without_a_server_a_node_says_that_it_saw_itself_only(self):
         self.job(2, 1, "--guilty", 1, "--fault", "sleep", "--steps", 10000, options=("--on-hang", "kill"))
         statuses, said = self.ends()
