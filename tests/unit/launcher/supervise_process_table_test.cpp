@@ -153,25 +153,25 @@ TEST_CASE("standard error: a file and how far it is written, by the process or b
   s.fake.add(kCommand, kSupervisor, "python3");
   for (const base::Pid pid : {5000020, 5000021}) {
     s.fake.add(pid, kCommand, "python3", rank_env(pid - 5000020) + " TORCHELASTIC_ERROR_FILE=/tmp/e.json");
-    s.fake.descriptor(pid, 2, "/work/err.log", 100);
+    s.fake.descriptor(pid, 2, "/data/err.log", 100);
   }
   s.fake.descriptor(kCommand, 2, "pipe:[77]", 0);
   s.table.refresh();
   const auto stream = [&](base::Pid pid) { return s.table.find(pid)->record.error_stream; };
   CHECK(stream(kCommand).kind == model::StreamKind::pipe);
-  CHECK(stream(5000020).path == "/work/err.log");
+  CHECK(stream(5000020).path == "/data/err.log");
   CHECK(stream(5000020).end == -1);
   CHECK(s.table.find(5000020)->record.error_file == "/tmp/e.json");
   SUBCASE("while it lives") {
     s.table.note_error_stream(5000020);
     CHECK(stream(5000020).end == 100);
-    s.fake.descriptor(5000021, 2, "/work/err.log", 250);
+    s.fake.descriptor(5000021, 2, "/data/err.log", 250);
     s.end(5000020);
     s.table.note_error_stream(5000020);
     CHECK(stream(5000020).end == 100);
   }
   SUBCASE("after its end, while another one writes to the file") {
-    s.fake.descriptor(5000021, 2, "/work/err.log", 250);
+    s.fake.descriptor(5000021, 2, "/data/err.log", 250);
     s.end(5000020);
     s.table.note_error_stream(5000020);
     CHECK(stream(5000020).end == 250);
