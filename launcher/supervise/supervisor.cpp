@@ -540,7 +540,7 @@ void Supervisor::record_end() {
   complete_manifest(journal_.manifest(), table_, ending_.state(), signals_.was_interrupted());
   timing_.finish();
   if (!journal_.manifest().dumps.empty()) {
-    save_calls(std::string(model::kCollectivesFile));
+    save_calls(journal_.dir().file(model::kCollectivesFile));
   }
   journal_.save_now();
 }
