@@ -195,6 +195,9 @@ class Calls(xpurun_test.Case):
         dump = [d["dir"] for d in self.manifest()["dumps"] if d["why"] == "hang"][0]
         facts = json.loads((self.out / dump / "collectives.json").read_text())
         self.assertEqual([r["rank"] for r in facts["ranks"]], [0, 1])
+        # As the ranks ended: in the run directory, and not where the command runs.
+        self.assertTrue((self.out / "collectives.json").exists())
+        self.assertFalse((self.dir / "collectives.json").exists())
         return [sorted(r["communicators"], key=lambda c: c["name"]) for r in facts["ranks"]]
 
     def test_calls_with_their_lines(self):
