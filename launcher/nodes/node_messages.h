@@ -22,13 +22,7 @@ enum class NodePhase { starting, running, stalled, ending, ended };
 // Why a dump of all nodes is wanted.
 enum class ClaimReason { hang, crash, death, request };
 enum class DumpOutcome { complete, failed };
-// What came from a node after a request for a dump.
-enum class NodeStatus {
-  complete,  // its archive is here
-  partial,   // its archive is here, its dump failed or is cut short
-  silent,    // the node lives and sent no archive in time
-  cut_off,   // no word from the node
-};
+using model::NodeStatus;
 enum class JobAction { kill, restart, end };
 
 // One rank of a node.
@@ -258,9 +252,6 @@ inline constexpr std::array<std::string_view, 4> kNames<launcher::ClaimReason> =
                                                                                   "request"};
 template <>
 inline constexpr std::array<std::string_view, 2> kNames<launcher::DumpOutcome> = {"complete", "failed"};
-template <>
-inline constexpr std::array<std::string_view, 4> kNames<launcher::NodeStatus> = {"complete", "partial",
-                                                                                 "silent", "cut_off"};
 template <>
 inline constexpr std::array<std::string_view, 3> kNames<launcher::JobAction> = {"kill", "restart", "end"};
 

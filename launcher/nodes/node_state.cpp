@@ -69,17 +69,15 @@ std::vector<RankOnNode> ranks_on_node(const std::vector<model::RankObservation>&
 model::Nodes nodes_file(const GatheredMessage& m, const std::string& node, const std::string& elected) {
   model::Nodes out{.request = m.request, .this_node = node, .elected = elected};
   for (const GatheredNode& n : m.nodes) {
-    model::NodeEntry entry{
-        .node = n.node,
-        .host = n.host,
-        .node_rank = n.node_rank,
-        .status =
-            model::from_name<model::NodeStatus>(model::name_of(n.status)).value_or(model::NodeStatus::silent),
-        .reason = n.reason,
-        .offset_ns = n.offset_ns,
-        .uncertainty_ns = n.uncertainty_ns,
-        .directory = n.directory,
-        .dump = n.dump};
+    model::NodeEntry entry{.node = n.node,
+                           .host = n.host,
+                           .node_rank = n.node_rank,
+                           .status = n.status,
+                           .reason = n.reason,
+                           .offset_ns = n.offset_ns,
+                           .uncertainty_ns = n.uncertainty_ns,
+                           .directory = n.directory,
+                           .dump = n.dump};
     for (const base::Rank rank : n.ranks) {
       entry.ranks.insert(rank);
     }

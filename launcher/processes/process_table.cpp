@@ -444,6 +444,8 @@ void ProcessTable::note_python(Pid pid) {
   const auto it = processes_.find(pid);
   if (it != processes_.end()) {
     it->second.record.python = true;
+    it->second.record.preload =
+        true;  // only the library tells so; /proc may have been read before it was loaded
   }
 }
 

@@ -61,6 +61,11 @@ std::vector<std::string> job_environment(const std::vector<std::string>& own, co
   std::copy_if(own.begin(), own.end(), std::back_inserter(out),
                [](const std::string& variable) { return !is_foreign(variable); });
   out = with_variable(std::move(out), "XDG_CONFIG_HOME", scratch);
+  // A killed Python leaves the directory of multiprocessing behind. Its sockets need a short path.
+  constexpr size_t kLongestForSockets = 64;
+  if (scratch.size() <= kLongestForSockets) {
+    out = with_variable(std::move(out), "TMPDIR", scratch);
+  }
   return with_variable(std::move(out), "PYTHONDONTWRITEBYTECODE", "1");
 }
 

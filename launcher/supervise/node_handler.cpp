@@ -218,6 +218,7 @@ bool NodeHandler::stall_raised() {
   }
   // A stall that another node has claimed is open already, with its verdict or soon.
   if (decision_.is_open() || (verdict_ && verdict_->kind == model::VerdictKind::hang)) {
+    judge_again();  // it may have come before this node had a stall
     return true;
   }
   forget_verdict();
@@ -279,7 +280,11 @@ void NodeHandler::forget_verdict_soon() {
   parts_.loop.cancel(forgetting_);
   forgetting_ = parts_.loop.after(kEndOfRanksS, [this] {
     if (!parts_.job.is_ending()) {
+      const bool passed = verdict_.has_value();
       forget_verdict();
+      if (passed && parts_.options.report) {
+        hooks_.request_report();  // the last one has been given the verdict that has passed
+      }
     }
   });
 }

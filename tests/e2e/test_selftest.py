@@ -46,10 +46,6 @@ class SelftestCase(xpurun_test.Case):
                     pass  # not ours, or gone
         return found
 
-    def files_left(self):
-        # multiprocessing removes its directory at the end of the process, unless the process is killed.
-        return [path for path in self.dir.iterdir() if not path.name.startswith("pymp-")]
-
 
 @unittest.skipUnless(xpurun_test.have_torch(), "no torch")
 class Injections(SelftestCase):
@@ -62,7 +58,7 @@ class Injections(SelftestCase):
         self.assertEqual(skipped, {"endless-kernel", "stuck-before-launch", "cuda-oom", "device-assert"})
         self.assertTrue(report["ok"])
         self.assertEqual(done.returncode, 0)
-        self.assertEqual(self.files_left(), [])
+        self.assertEqual(list(self.dir.iterdir()), [])
         self.assertEqual(self.left_behind(), [])
 
 
@@ -73,7 +69,7 @@ class Table(SelftestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"(?m)^right +rank-killed +crash, rank 1 +crash, rank 1 +\d+\.\d$")
         self.assertIn("1 right, 0 wrong, 0 skipped", done.stdout)
-        self.assertEqual(self.files_left(), [])
+        self.assertEqual(list(self.dir.iterdir()), [])
 
     def test_a_verdict_that_is_not_as_expected_is_wrong(self):
         program, job = installed_tree(self.dir / "tree")
@@ -95,7 +91,7 @@ class Table(SelftestCase):
         self.wait_for(lambda: list(self.dir.glob("xpurun-selftest*/never-enters/fault")), "fault", 60)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(60), 128 + signal.SIGTERM)
-        self.assertEqual(self.files_left(), [])
+        self.assertEqual(list(self.dir.iterdir()), [])
         self.assertEqual(self.left_behind(), [])
 
 
