@@ -83,7 +83,7 @@ CollectiveCall call_of(const PythonSegment& memory, const TorchCall& c, bool blo
 
 std::vector<base::Rank> members_of(const PythonSegment& memory, const TorchGroup& group) {
   const std::string_view bytes = bytes_at(memory, group.members);
-  if (group.size > kMostRanks || bytes.size() != size_t{group.size} * sizeof(int32_t)) {
+  if (bytes.empty() || group.size > kMostRanks || bytes.size() != size_t{group.size} * sizeof(int32_t)) {
     return {};
   }
   std::vector<base::Rank> out(group.size);
