@@ -17,10 +17,6 @@ bool looks_like_python(const std::string& exe) {
   return base::base_name(exe).starts_with("python");
 }
 
-bool maps_contain(const base::ProcFs& proc, Pid pid, std::string_view name) {
-  return proc.text(pid, "maps").find(name) != std::string::npos;
-}
-
 }  // namespace
 
 ProcessTable::ProcessTable(Pid supervisor, base::MonoNs started, base::ProcFs proc)
@@ -38,6 +34,10 @@ void ProcessTable::walk(Pid pid, std::vector<Pid>& found) const {
 
 void ProcessTable::inspect(TrackedProcess& p) {
   const Pid pid = p.record.pid;
+  std::string exe = proc_.exe(pid);
+  if (exe.empty() && !p.exe.empty()) {
+    return;  // a process that exits has lost its memory map: what is known stays
+  }
   p.record.cmdline = model::redact_argv(proc_.cmdline(pid));
   const auto environment = proc_.environ(pid);
   p.identity = identity_from(environment);
@@ -45,12 +45,15 @@ void ProcessTable::inspect(TrackedProcess& p) {
     p.record.error_file = file->second;
   }
   p.record.error_stream = error_stream_of(proc_, pid);
-  std::string exe = proc_.exe(pid);
   // Between fork and exec a child looks like its parent.
   p.record.python = p.record.python && (p.exe.empty() || exe == p.exe);
   p.exe = std::move(exe);
-  p.record.python = p.record.python || looks_like_python(p.exe) || maps_contain(proc_, pid, "libpython");
-  p.record.preload = maps_contain(proc_, pid, "libxpurun_preload.so");
+  const std::string maps = proc_.text(pid, "maps");
+  p.record.python =
+      p.record.python || looks_like_python(p.exe) || maps.find("libpython") != std::string::npos;
+  if (!maps.empty()) {
+    p.record.preload = maps.find("libxpurun_preload.so") != std::string::npos;
+  }
 }
 
 void ProcessTable::refresh() {

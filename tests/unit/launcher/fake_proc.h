@@ -62,6 +62,14 @@ class FakeProc {
     names_[pid] = program;
     write();
   }
+  // The process exits: the kernel has taken its memory map, the process is no zombie yet.
+  void lose_memory(base::Pid pid) {
+    const std::string dir = fmt::format("{}/{}", root_.path(), pid);
+    std::filesystem::remove(dir + "/exe");
+    REQUIRE(base::write_file_atomic(dir + "/cmdline", ""));
+    names_[pid] += "-exit";
+    write();
+  }
   base::ProcFs proc() const { return base::ProcFs(root_.path()); }
 
  private:

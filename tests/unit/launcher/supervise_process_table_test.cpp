@@ -99,6 +99,19 @@ TEST_CASE("a program that Python starts is not Python, even if the walk saw its 
   CHECK(s.role(5000020) == "child 0");
 }
 
+TEST_CASE("a process that exits keeps what was read before, and what its library told") {
+  Scene s;
+  s.fake.add(kCommand, kSupervisor, "xpurun");
+  s.table.refresh();
+  s.table.note_python(kCommand);
+  s.fake.lose_memory(kCommand);
+  s.table.refresh();
+  const model::ProcessRecord& r = s.table.find(kCommand)->record;
+  CHECK(r.python);
+  CHECK(r.preload);
+  CHECK(r.cmdline == std::vector<std::string>{"xpurun"});
+}
+
 TEST_CASE("a shell in front of each rank is not a rank, even if it is seen first") {
   Scene s;
   s.fake.add(kCommand, kSupervisor, "srun");
