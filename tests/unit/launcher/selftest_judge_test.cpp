@@ -134,8 +134,9 @@ TEST_CASE("selftest: the job's environment has nothing of another job") {
   const auto has = [&](std::string_view variable) {
     return std::find(env.begin(), env.end(), variable) != env.end();
   };
-  CHECK(env.size() == 3);
+  CHECK(env.size() == 4);
   CHECK(has("PATH=/bin"));
+  CHECK(has("TMPDIR=/scratch"));
   CHECK(has("XDG_CONFIG_HOME=/scratch"));
   CHECK(has("PYTHONDONTWRITEBYTECODE=1"));
 }
