@@ -50,15 +50,16 @@ class SelftestCase(xpurun_test.Case):
 @unittest.skipUnless(xpurun_test.have_torch(), "no torch")
 class Injections(SelftestCase):
     def test_every_injection_gets_the_right_verdict(self):
-        done = self.selftest("--json")
+        done = self.selftest("--json", "--keep")  # the files of a wrong trial are wanted
         report = json.loads(done.stdout)
-        wrong = {trial["injection"]: trial["differences"] for trial in report["trials"] if trial["result"] == "wrong"}
+        wrong = {trial["injection"]: (trial["differences"], (trial["given"] or {}).get("evidence"))
+                 for trial in report["trials"] if trial["result"] == "wrong"}
         self.assertEqual(wrong, {})
         skipped = {trial["injection"] for trial in report["trials"] if trial["result"] == "skipped"}
         self.assertEqual(skipped, {"endless-kernel", "stuck-before-launch", "cuda-oom", "device-assert"})
         self.assertTrue(report["ok"])
         self.assertEqual(done.returncode, 0)
-        self.assertEqual(list(self.dir.iterdir()), [])
+        self.assertEqual([entry.name.startswith("xpurun-selftest-") for entry in self.dir.iterdir()], [True])
         self.assertEqual(self.left_behind(), [])
 
 
