@@ -205,10 +205,11 @@ class JsonReader {
     } else if constexpr (std::same_as<T, base::WaitStatus>) {
       value = base::WaitStatus(to_integer<int>(j));
     } else if constexpr (std::same_as<T, RankSet>) {
-      value = RankSet();
+      std::vector<base::Rank> ranks;
       for (const nlohmann::json& r : j) {
-        value.insert(to_integer<base::Rank>(r));
+        ranks.push_back(to_integer<base::Rank>(r));
       }
+      value = RankSet::of(ranks);
     } else if constexpr (HasFields<T>) {
       JsonReader reader(j);
       fields(reader, value);

@@ -24,11 +24,37 @@ RankSet RankSet::range(Rank first, Rank last) {
   return s;
 }
 
+void RankSet::set(std::vector<std::pair<Rank, Rank>> all) {
+  if (!std::is_sorted(all.begin(), all.end())) {
+    std::sort(all.begin(), all.end());
+  }
+  intervals_.clear();
+  for (const auto& [first, last] : all) {
+    if (!intervals_.empty() && int64_t{first} <= int64_t{intervals_.back().second} + 1) {
+      intervals_.back().second = std::max(intervals_.back().second, last);
+    } else {
+      intervals_.emplace_back(first, last);
+    }
+  }
+}
+
+RankSet RankSet::of(const std::vector<Rank>& ranks) {
+  std::vector<std::pair<Rank, Rank>> all;
+  all.reserve(ranks.size());
+  for (const Rank rank : ranks) {
+    all.emplace_back(rank, rank);
+  }
+  RankSet out;
+  out.set(std::move(all));
+  return out;
+}
+
 std::optional<RankSet> RankSet::parse(std::string_view text) {
   RankSet out;
   if (base::trim(text).empty()) {
     return out;
   }
+  std::vector<std::pair<Rank, Rank>> all;
   for (std::string_view part : base::split(text, ',')) {
     part = base::trim(part);
     const size_t dash = part.find('-', 1);
@@ -37,8 +63,9 @@ std::optional<RankSet> RankSet::parse(std::string_view text) {
     if (!first || !last || *first < 0 || *last < *first || *last > INT32_MAX) {
       return std::nullopt;
     }
-    out.insert(range(static_cast<Rank>(*first), static_cast<Rank>(*last)));
+    all.emplace_back(static_cast<Rank>(*first), static_cast<Rank>(*last));
   }
+  out.set(std::move(all));
   return out;
 }
 
@@ -46,9 +73,11 @@ void RankSet::insert(Rank rank) {
   // The common case by far: ranks arrive in ascending order.
   if (!intervals_.empty() && int64_t{intervals_.back().second} + 1 == rank) {
     intervals_.back().second = rank;
-    return;
+  } else if (intervals_.empty() || rank > intervals_.back().second) {
+    intervals_.emplace_back(rank, rank);
+  } else {
+    insert(range(rank, rank));
   }
-  insert(range(rank, rank));
 }
 
 void RankSet::insert(const RankSet& other) {
@@ -59,14 +88,7 @@ void RankSet::insert(const RankSet& other) {
   all.reserve(intervals_.size() + other.intervals_.size());
   std::merge(intervals_.begin(), intervals_.end(), other.intervals_.begin(), other.intervals_.end(),
              std::back_inserter(all));
-  intervals_.clear();
-  for (const auto& [first, last] : all) {
-    if (!intervals_.empty() && int64_t{first} <= int64_t{intervals_.back().second} + 1) {
-      intervals_.back().second = std::max(intervals_.back().second, last);
-    } else {
-      intervals_.emplace_back(first, last);
-    }
-  }
+  set(std::move(all));
 }
 
 bool RankSet::contains(Rank rank) const {
@@ -120,15 +142,26 @@ std::vector<Rank> RankSet::ranks() const {
   return out;
 }
 
-std::string RankSet::text() const {
+std::string RankSet::text_of(size_t most_intervals) const {
   std::string out;
-  for (const auto& [first, last] : intervals_) {
-    if (!out.empty()) {
-      out += ',';
-    }
+  for (size_t i = 0; i < std::min(most_intervals, intervals_.size()); ++i) {
+    const auto& [first, last] = intervals_[i];
+    out += i == 0 ? "" : ",";
     out += first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
   }
   return out;
+}
+
+std::string RankSet::text() const {
+  return text_of(intervals_.size());
+}
+
+std::string RankSet::brief() const {
+  constexpr size_t kMostIntervals = 8;
+  constexpr size_t kNamedIntervals = 6;
+  return intervals_.size() <= kMostIntervals
+             ? text()
+             : fmt::format("{},... ({} ranks)", text_of(kNamedIntervals), size());
 }
 
 }  // namespace xpurun::model

@@ -21,6 +21,8 @@ class RankSet {
   // Parses comma-separated numbers and ascending ranges; nothing on any other text. The empty text is the
   // empty set.
   static std::optional<RankSet> parse(std::string_view text);
+  // In any order, with repetitions.
+  static RankSet of(const std::vector<base::Rank>& ranks);
   // [first, last]
   static RankSet range(base::Rank first, base::Rank last);
 
@@ -35,11 +37,17 @@ class RankSet {
   RankSet minus(const RankSet& other) const;
   std::vector<base::Rank> ranks() const;
   std::string text() const;
+  // For a sentence: a list with many gaps is cut, "0-3,8,10,12,14,16,... (812 ranks)".
+  std::string brief() const;
 
   friend bool operator==(const RankSet&, const RankSet&) = default;
   friend auto operator<=>(const RankSet&, const RankSet&) = default;
 
  private:
+  std::string text_of(size_t most_intervals) const;
+  // Takes intervals in any order that may overlap.
+  void set(std::vector<std::pair<base::Rank, base::Rank>> all);
+
   // Inclusive bounds, sorted, with a gap of at least one between neighbours.
   std::vector<std::pair<base::Rank, base::Rank>> intervals_;
 };

@@ -218,7 +218,7 @@ FlightResult force_flight_dumps(const std::vector<FlightRank>& ranks, const std:
   }
   std::vector<std::string> reasons;
   for (const auto& [why, who] : problems) {
-    reasons.push_back(fmt::format("{} {}: {}", who.size() == 1 ? "rank" : "ranks", who.text(), why));
+    reasons.push_back(fmt::format("{} {}: {}", who.size() == 1 ? "rank" : "ranks", who.brief(), why));
   }
   const EvidenceStatus status = reasons.empty()   ? EvidenceStatus::ok
                                 : arrived > 0     ? EvidenceStatus::partial

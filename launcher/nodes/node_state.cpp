@@ -78,9 +78,7 @@ model::Nodes nodes_file(const GatheredMessage& m, const std::string& node, const
                            .uncertainty_ns = n.uncertainty_ns,
                            .directory = n.directory,
                            .dump = n.dump};
-    for (const base::Rank rank : n.ranks) {
-      entry.ranks.insert(rank);
-    }
+    entry.ranks = model::RankSet::of(n.ranks);
     out.nodes.push_back(std::move(entry));
   }
   return out;

@@ -72,7 +72,7 @@ base::Result<BuildResult> build_flight_report(const std::string& dir, const std:
   result.verdict = diagnose(facts);
   if (!silent.empty()) {
     const std::string line = fmt::format("{} {} left no readable dump: dead, or without a Flight Recorder",
-                                         silent.size() == 1 ? "rank" : "ranks", silent.text());
+                                         silent.size() == 1 ? "rank" : "ranks", silent.brief());
     result.verdict.evidence.insert(result.verdict.evidence.begin(), line);
     const bool accused = result.verdict.ranks.minus(silent).size() < result.verdict.ranks.size();
     if (accused && result.verdict.confidence == model::Confidence::high) {

@@ -32,7 +32,7 @@ RankSet ranks_of(const Views& views) {
 }
 
 std::string rank_words(const RankSet& ranks) {
-  return fmt::format("{} {}", pick({"rank", "ranks"}, ranks.size()), ranks.text());
+  return fmt::format("{} {}", pick({"rank", "ranks"}, ranks.size()), ranks.brief());
 }
 
 std::string who(const RankSet& ranks, std::string_view host, const std::vector<base::Pid>& pids) {

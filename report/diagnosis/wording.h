@@ -17,7 +17,7 @@ using Views = std::vector<const RankView*>;
 
 model::RankSet ranks_of(const Views& views);
 
-// "rank 2", "ranks 0-1,3"
+// "rank 2", "ranks 0-1,3"; a list with many gaps is cut
 std::string rank_words(const model::RankSet& ranks);
 // "rank 2 (host a, pid 4711)", "ranks 1-2 (host a, pids 7, 8)"
 std::string who(const Views& views);

@@ -7,6 +7,26 @@
 
 using xpurun::model::RankSet;
 
+TEST_CASE("a list with many gaps is cut in sentences, and quick to make") {
+  RankSet even;
+  for (int r = 0; r < 16; r += 2) {
+    even.insert(r);
+  }
+  CHECK(even.brief() == even.text());
+  even.insert(17);
+  CHECK(even.brief() == "0,2,4,6,8,10,... (9 ranks)");
+  CHECK(RankSet::range(0, 8191).brief() == "0-8191");
+  // Quadratic work would take minutes.
+  std::vector<xpurun::base::Rank> down;
+  for (int r = 1'000'000; r > 0; r -= 2) {
+    down.push_back(r);
+  }
+  const RankSet many = RankSet::of(down);
+  CHECK(many.size() == down.size());
+  CHECK(RankSet::parse(many.text()) == many);
+  CHECK(RankSet::of({3, 1, 1, 2}) == RankSet::range(1, 3));
+}
+
 TEST_CASE("rank sets print and parse ranges") {
   CHECK(RankSet{0, 1, 3}.text() == "0-1,3");
   CHECK(RankSet{3, 1, 0, 2}.text() == "0-3");
