@@ -59,16 +59,23 @@ void WriterQueue::watch() {
 // True if the operation was merged into a queued operation.
 bool WriterQueue::join(FileOperation& operation, const Done& done) {
   if (operation.action == FileAction::replace) {
-    const auto same = std::find_if(queue_.begin(), queue_.end(), [&](const Item& item) {
-      return item.operation.action == FileAction::replace && item.operation.path == operation.path;
-    });
-    if (same == queue_.end()) {
+    // Only with the last operation on the file: behind a removal the text has to be written again.
+    const auto same = std::find_if(queue_.rbegin(), queue_.rend(),
+                                   [&](const Item& item) { return item.operation.path == operation.path; });
+    if (same == queue_.rend() || same->operation.action != FileAction::replace) {
       return false;
     }
     waiting_bytes_ += operation.data.size();
     waiting_bytes_ -= same->operation.data.size();
     same->operation.data = std::move(operation.data);
-    same->done = done;
+    if (same->done && done) {
+      same->done = [first = std::move(same->done), done](const base::Status& status) {
+        first(status);
+        done(status);
+      };
+    } else if (done) {
+      same->done = done;
+    }
     return true;
   }
   const bool joins = is_append(operation.action) && !done && !queue_.empty() && !queue_.back().done &&

@@ -124,6 +124,24 @@ TEST_CASE("a stalled writer blocks no caller, and the queue is bounded and keeps
   CHECK(base::read_file("wq-stall/run.json").value() == "999");
 }
 
+TEST_CASE("a text behind a removal is written again, and all that wait for a file are told") {
+  Running r("wq-removed");
+  r.stall();
+  // Fills the socket: what follows is queued.
+  r.queue->append_or_create("wq-removed/big", std::string(4 << 20, 'x'));
+  int told = 0;
+  const auto count = [&](const base::Status& s) { told += s ? 1 : 0; };
+  r.queue->replace("wq-removed/nodes.json", "1", count);
+  r.queue->replace("wq-removed/nodes.json", "2", count);
+  r.queue->replace("wq-removed/nodes.json", "3");
+  r.queue->remove("wq-removed/nodes.json");
+  r.queue->replace("wq-removed/nodes.json", "4", count);
+  ::kill(r.pid, SIGCONT);
+  r.queue->finish(kLong);
+  CHECK(base::read_file("wq-removed/nodes.json").value() == "4");
+  CHECK(told == 3);
+}
+
 TEST_CASE("a writer whose supervisor has ended still writes all submitted operations") {
   base::Pid pid = 0;
   {
