@@ -14,6 +14,8 @@ namespace {
 
 constexpr size_t kMostRunning = 4;
 constexpr size_t kMostWaiting = 16;
+// In run.json, the newest ones: a job may stall and move again for weeks.
+constexpr size_t kMostRecorded = 1000;
 
 }  // namespace
 
@@ -54,7 +56,11 @@ void EventCommands::start(const model::JobEvent& event) {
 void EventCommands::record(const model::EventCommand& what) {
   base::log_info("--on-event ({}): {}{}{}", name_of(what.event), name_of(what.status),
                  what.reason.empty() ? "" : ": ", what.reason);
-  parts_.journal.manifest().event_commands.push_back(what);
+  auto& recorded = parts_.journal.manifest().event_commands;
+  if (recorded.size() >= kMostRecorded) {
+    recorded.erase(recorded.begin());
+  }
+  recorded.push_back(what);
   parts_.journal.changed();
 }
 

@@ -286,3 +286,17 @@ TEST_CASE(
   CHECK(text_of("empty.py", "", ProgramStatus::failed).find("has neither") != std::string::npos);
   CHECK(text_of("broken.py", "", ProgramStatus::failed).find("SyntaxError") != std::string::npos);
 }
+
+TEST_CASE("notify: run.json keeps the newest commands") {
+  Scene s;
+  s.options.on_event = "true";
+  for (int n = 1; n <= 1100; ++n) {
+    s.hang(n);
+  }
+  CHECK(s.commands().size() == 1000);
+  s.options.on_event_kinds = {};  // not the end
+  s.end();
+  CHECK(s.commands().size() == 1000);
+  CHECK(std::count_if(s.commands().begin(), s.commands().end(),
+                      [](const model::EventCommand& c) { return c.status == ProgramStatus::ok; }) == 20);
+}
