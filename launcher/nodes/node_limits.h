@@ -14,9 +14,11 @@ inline constexpr size_t kMostRanksOfNode = 4096;
 inline constexpr size_t kMostCommunicatorsOfRank = 256;
 
 // Texts.
-inline constexpr size_t kLongestName = 200;      // of a node, a host, a run, a communicator
-inline constexpr size_t kLongestText = 1000;     // a reason, a place in the code
-inline constexpr size_t kLongestPath = 4096;     // of a file or directory
+inline constexpr size_t kLongestName = 200;   // of a node, a host, a run, a communicator
+inline constexpr size_t kLongestText = 1000;  // a reason, a place in the code
+inline constexpr size_t kLongestPath = 4096;  // of a file or directory
+inline constexpr size_t kLongestLineOfVerdict = 64 << 10;
+inline constexpr size_t kMostLinesOfVerdict = 1000;
 inline constexpr size_t kLongestBody = 4 << 20;  // the answer to a control request
 
 // One line between the supervisor and its helper, in either direction.

@@ -102,6 +102,21 @@ TEST_CASE("claims beyond a limit are refused") {
   CHECK_FALSE(passes(Want{.request = "r", .numbers = std::vector<uint64_t>(100)}));
   CHECK_FALSE(passes(Answer{.status = 1000}));
   CHECK_FALSE(passes(DumpCall{.request = ""}));
+  CHECK_FALSE(changed([](NodeState& s) { s.state.exit_status = 256; }));
+  const auto judged = [](auto change) {
+    VerdictMessage m{.request = "r", .node = "n0"};
+    m.verdict.sentence = "hang: rank 1";
+    m.verdict.ranks = {1};
+    change(m.verdict);
+    return passes(m);
+  };
+  CHECK(judged([](model::Verdict&) {}));
+  CHECK_FALSE(judged([](model::Verdict& v) { v.sentence = std::string(100'000, 'x'); }));
+  CHECK_FALSE(judged([](model::Verdict& v) { v.evidence = {std::string(100'000, 'x')}; }));
+  CHECK_FALSE(judged([](model::Verdict& v) { v.evidence.resize(launcher::kMostLinesOfVerdict + 1); }));
+  CHECK_FALSE(judged([](model::Verdict& v) { v.ranks = {-1, 3}; }));
+  CHECK_FALSE(judged([](model::Verdict& v) { v.ranks = {1, launcher::kMostRanksOfJob}; }));
+  CHECK_FALSE(judged([](model::Verdict& v) { v.waiting = {{.ranks = {1'000'000'000}}}; }));
 }
 
 TEST_CASE("bytes that are no message are refused") {

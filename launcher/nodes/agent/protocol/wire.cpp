@@ -137,7 +137,8 @@ bool sane(const RankOnNode& r) {
 
 bool sane(const NodeState& s) {
   return s.node_rank >= 0 && s.node_rank < kMostNodes && short_name(s.host) && sane_ranks(s.expected) &&
-         s.claim.stall >= 0 && sane_ranks(s.claim.ranks) && s.state.ranks.size() <= kMostRanksOfNode &&
+         s.claim.stall >= 0 && s.state.exit_status >= -1 && s.state.exit_status < 256 &&
+         sane_ranks(s.claim.ranks) && s.state.ranks.size() <= kMostRanksOfNode &&
          std::all_of(s.state.ranks.begin(), s.state.ranks.end(), [](const RankOnNode& r) { return sane(r); });
 }
 bool sane(const DumpCall& d) {
@@ -172,8 +173,21 @@ bool sane(const Answer& a) {
 bool sane(const JobAct& a) {
   return short_text(a.act.reason) && a.act.exit_status >= -1 && a.act.exit_status < 256;
 }
+bool sane(const model::RankSet& ranks) {
+  return ranks.empty() ||
+         (ranks.lowest() >= 0 && model::RankSet::range(0, kMostRanksOfJob - 1).contains(ranks));
+}
+// The sentence is printed on every node, and its words may be the program's own.
+bool sane(const model::Verdict& v) {
+  const auto line = [](const std::string& text) { return text.size() <= kLongestLineOfVerdict; };
+  return line(v.headline) && line(v.sentence) && v.evidence.size() <= kMostLinesOfVerdict &&
+         std::all_of(v.evidence.begin(), v.evidence.end(), line) && line(v.next.text) &&
+         line(v.next.command) && sane(v.ranks) && v.hosts.size() <= kMostRanksOfJob / size_t{8} &&
+         std::all_of(v.hosts.begin(), v.hosts.end(), [](const auto& h) { return sane(h.ranks); }) &&
+         std::all_of(v.waiting.begin(), v.waiting.end(), [](const auto& w) { return sane(w.ranks); });
+}
 bool sane(const VerdictMessage& m) {
-  return short_name(m.request) && short_name(m.node) && m.verdict.evidence.size() <= kMostRanksOfNode;
+  return short_name(m.request) && short_name(m.node) && sane(m.verdict);
 }
 
 template <typename T>
