@@ -40,10 +40,6 @@ void JointDecision::cut_off(const std::string& reason) {
   give_up(reason);
 }
 
-void JointDecision::nodes_changed(const NodesMessage& message) {
-  nodes_ = message.nodes;
-}
-
 size_t JointDecision::others() const {
   if (nodes_.empty()) {
     return static_cast<size_t>(std::max(0, nodes_at_joining_ - 1));
@@ -58,6 +54,12 @@ bool JointDecision::others_stalled() const {
          });
 }
 
+bool JointDecision::others_work() const {
+  return joined_ && std::any_of(nodes_.begin(), nodes_.end(), [this](const NodeInfo& n) {
+           return n.alive && n.node != node_ && n.phase < NodePhase::ending;
+         });
+}
+
 bool JointDecision::claim(ClaimReason why, std::vector<base::Rank> ranks) {
   if (!joined_ || others() == 0) {
     return false;
@@ -66,6 +68,7 @@ bool JointDecision::claim(ClaimReason why, std::vector<base::Rank> ranks) {
   const bool first = !open_;
   open();
   claimed_ = true;
+  failure_ = failure_ || is_failure(why);
   hooks_.send(claim_);
   if (first && why == ClaimReason::hang) {
     order_timer_ = loop_.after(limits_.order_s, [this] {
@@ -114,6 +117,7 @@ void JointDecision::hurry(double seconds) {
 
 void JointDecision::close() {
   open_ = false;
+  failure_ = false;
   claimed_ = false;
   merging_ = false;
   loop_.cancel(order_timer_);
@@ -129,6 +133,7 @@ void JointDecision::give_up(const std::string& why) {
 
 void JointDecision::ordered(const DumpMessage& order) {
   open();
+  failure_ = failure_ || is_failure(order.why);
   request_ = order.request;
   loop_.cancel(order_timer_);
   restart_limit();

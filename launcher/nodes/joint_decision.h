@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace xpurun::launcher {
@@ -43,7 +44,7 @@ class JointDecision {
   // From the helper.
   void joined(const JoinedMessage& message);
   void cut_off(const std::string& reason);
-  void nodes_changed(const NodesMessage& message);
+  void nodes_changed(NodesMessage message) { nodes_ = std::move(message.nodes); }
   void ordered(const DumpMessage& order);
   void gathered(const GatheredMessage& message);
   void verdict_came(const VerdictMessage& message);
@@ -62,6 +63,8 @@ class JointDecision {
 
   // A claim or an order is open: no verdict of this node is to be told.
   bool is_open() const { return open_; }
+  // The same, and a failure is the reason.
+  bool is_open_on_failure() const { return open_ && failure_; }
   bool is_joined() const { return joined_; }
   const std::string& why_alone() const { return why_alone_; }
   const std::string& server() const { return server_; }
@@ -70,6 +73,8 @@ class JointDecision {
   size_t others() const;
   // Whether ranks of a living node, this one not counted, are still for too long.
   bool others_stalled() const;
+  // Whether a living node, this one not counted, has ranks that are neither at their end nor being ended.
+  bool others_work() const;
 
   void set_node(std::string name) { node_ = std::move(name); }
   const std::string& node() const { return node_; }
@@ -91,6 +96,7 @@ class JointDecision {
   std::vector<NodeInfo> nodes_;
 
   bool open_ = false;
+  bool failure_ = false;  // since open, of a claim or the last order
   bool claimed_ = false;  // by this node, since open
   StalledMessage claim_;  // the last one
   std::string request_;   // of the last order

@@ -4,56 +4,36 @@
 // oldest states. Event loop's thread only.
 #pragma once
 
-#include "common/base/ids.h"
 #include "common/base/os/fd.h"
-#include "common/base/os/wait_status.h"
-#include "launcher/nodes/node_messages.h"
+#include "launcher/nodes/node_channel.h"
 #include "launcher/os/event_loop.h"
 
 #include <deque>
-#include <functional>
 #include <signal.h>
 #include <string>
 
 namespace xpurun::launcher {
 
-class NodeLink {
+class NodeLink final : public NodeChannel {
  public:
   struct Parts {
     EventLoop& loop;
     sigset_t signal_mask{};
     int stderr_fd = -1;  // for what the helper complains of; negative: inherited
   };
-  struct Hooks {
-    std::function<void(base::Pid)> started;
-    // The helper runs, again if it has died, and has been sent `start`: the rest is to be told anew.
-    std::function<void()> up;
-    std::function<void(FromHelper)> received;
-    // The helper is gone, and will be started again.
-    std::function<void(const std::string& reason)> lost;
-  };
-
   NodeLink(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
-  ~NodeLink();
+  ~NodeLink() override;
   NodeLink(const NodeLink&) = delete;
   NodeLink& operator=(const NodeLink&) = delete;
 
-  // Starts the helper at `program` now. Once.
-  void start(std::string program, StartMessage message);
-  bool running() const { return socket_.valid(); }
-  base::Pid pid() const { return pid_; }
-  // Without effect while the helper is not running.
-  void send(const ToHelper& message);
+  void start(std::string program, StartMessage message) override;
+  bool running() const override { return socket_.valid(); }
+  base::Pid pid() const override { return pid_; }
+  void send(const ToHelper& message) override;
   uint64_t dropped_states() const { return dropped_states_; }
-  // The helper has said that only the user can help: it is not started again.
-  void give_up() { given_up_ = true; }
-  // For the reaper. Returns whether the pid was the helper's.
-  bool helper_ended(base::Pid pid, base::WaitStatus status);
-
-  // The job has ended: last words, then waits for the helper's end, at most this time. Blocks. A helper that
-  // stays, because other nodes need the server that it runs, is left behind: it has a time limit of its own.
-  // The event loop does not run any more.
-  void finish(int exit_status, double seconds);
+  void give_up() override { given_up_ = true; }
+  bool helper_ended(base::Pid pid, base::WaitStatus status) override;
+  void finish(int exit_status, double seconds) override;
 
  private:
   struct Line {

@@ -21,6 +21,9 @@ namespace xpurun::launcher {
 enum class NodePhase { starting, running, stalled, ending, ended };
 // Why a dump of all nodes is wanted.
 enum class ClaimReason { hang, crash, death, request };
+constexpr bool is_failure(ClaimReason why) {
+  return why == ClaimReason::crash || why == ClaimReason::death;
+}
 enum class DumpOutcome { complete, failed };
 using model::NodeStatus;
 enum class JobAction { kill, restart, end };

@@ -219,6 +219,7 @@ NodeHandler::Hooks Supervisor::node_hooks() {
                 return newest_calls(calls);
               },
           .collecting_evidence = [this] { return evidence_.busy(); },
+          .was_interrupted = [this] { return signals_.was_interrupted(); },
           .reporting = [this] { return reports_.busy(); },
           .request_report = [this] { reports_.request(); },
           .judged = [this](const ReportResult& result) { verdicts_.take(result); },
@@ -401,6 +402,7 @@ void Supervisor::process_died(const TrackedProcess& p, base::WaitStatus status, 
   const base::Rank rank = p.record.rank;
   watcher_.process_ended(p.record.pid, status);
   dumps_.process_ended(p.record.pid);
+  nodes_.process_died();
   if (failed) {
     notifier_.events().died(p, status);
   }
@@ -411,11 +413,6 @@ void Supervisor::process_died(const TrackedProcess& p, base::WaitStatus status, 
   // the process when the dump begins.
   if (p.record.pid != table_.main() && !dumps_.dumped_within(kDumpedRecentlyS)) {
     dumps_.request({.why = model::DumpReason::death, .trigger = rank, .reply = {}});
-  }
-  if (nodes_.joined()) {
-    // All nodes together judge from run.json of this moment.
-    journal_.manifest().processes = table_.records();
-    journal_.save_now();
   }
   nodes_.rank_failed(rank);
 }
@@ -543,6 +540,7 @@ void Supervisor::record_end() {
     save_calls(journal_.dir().file(model::kCollectivesFile));
   }
   journal_.save_now();
+  nodes_.job_recorded();
 }
 
 LiveStatus Supervisor::live_status() {

@@ -25,7 +25,7 @@
 #include "launcher/supervise/control_api.h"
 #include "launcher/supervise/crash_handler.h"
 #include "launcher/supervise/listeners.h"
-#include "launcher/supervise/node_handler.h"
+#include "launcher/supervise/nodes/node_handler.h"
 #include "launcher/supervise/python_reports.h"
 #include "launcher/supervise/report_runner.h"
 #include "launcher/supervise/signal_handler.h"

@@ -175,6 +175,44 @@ class Nodes(xpurun_test.Case):
         self.assertEqual(statuses, [0, 0], said)
         self.assertIn("no verdict over all nodes", said[0])
 
+    def check_first_failure(self, fault, guilty, nodes, per_node, *parts):
+        """All nodes tell the failure of the rank `guilty`, whatever their own ranks end of, and in whatever order."""
+        self.serve()
+        self.job(nodes, per_node, "--guilty", guilty, "--fault", fault, "--at-step", 300, "--steps", 10000,
+                 options=("--nats", self.url()))
+        self.wait_for(lambda: all("joined the other nodes" in self.log(n) for n in range(nodes)), "joined nodes", 90)
+        statuses, said = self.ends()
+        sentence = self.check_one_sentence(said, f"rank {guilty} ", f"host h{guilty // per_node}", *parts)
+        for n in range(nodes):
+            self.assertNotIn("this node only", said[n])
+            self.assertEqual(self.run_json(n)["verdict"]["ranks"], [guilty], sentence)
+        return statuses, sentence
+
+    @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
+    def test_a_rank_that_is_killed_is_the_first_failure_of_all_nodes(self):
+        statuses, sentence = self.check_first_failure("kill", 2, 2, 2, "SIGKILL")
+        self.assertNotIn(0, statuses, sentence)
+
+    @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
+    def test_an_exception_on_the_second_node_is_the_first_failure_of_all_nodes(self):
+        statuses, sentence = self.check_first_failure("raise", 3, 2, 2, "ValueError: bad batch", "ddp_job.py")
+        self.assertNotIn(0, statuses, sentence)
+
+    @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
+    def test_a_rank_that_leaves_early_is_told_by_all_nodes(self):
+        self.check_first_failure("exit0-closed", 2, 2, 2, "left early (exit status 0)")
+
+    @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
+    def test_a_node_that_leaves_early_waits_for_the_others_to_fail(self):
+        statuses, sentence = self.check_first_failure("exit0-closed", 1, 2, 1, "left early (exit status 0)")
+        self.assertEqual(statuses[1], 0, sentence)
+        self.assertNotEqual(statuses[0], 0, sentence)
+
+    @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
+    def test_a_crash_on_the_node_that_judges(self):
+        statuses, sentence = self.check_first_failure("segv", 1, 2, 2, "SIGSEGV")
+        self.assertNotIn(0, statuses, sentence)
+
     def test_without_a_server_a_node_says_that_it_saw_itself_only(self):
         self.job(2, 1, "--guilty", 1, "--fault", "sleep", "--steps", 10000, options=("--on-hang", "kill"))
         statuses, said = self.ends()

@@ -191,5 +191,8 @@ TEST_CASE("joint: the stalls of others") {
   CHECK_FALSE(s.decision.others_stalled());
   s.see(NodePhase::running);
   CHECK_FALSE(s.decision.others_stalled());
+  CHECK(s.decision.others_work());
+  s.see(NodePhase::ending);
+  CHECK_FALSE(s.decision.others_work());
   CHECK(s.decision.others() == 1);
 }

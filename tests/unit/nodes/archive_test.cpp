@@ -131,4 +131,7 @@ TEST_CASE("of a dump travel the files of a report, and the rest on request") {
                                  "dumps/1-hang/rank-0.snapshot", "dumps/1-hang/rank-0.stacks.json",
                                  "ranks/0/stdout.log"});
   CHECK(unpack_files(pack_dump({.run_directory = run, .dump = "../x"}, left_out))->size() == 1);
+  // The calls at the end of a job that has ended.
+  REQUIRE(base::write_file_atomic(run + "/collectives.json", "collectives.json"));
+  CHECK(names(false, left_out)[1] == "collectives.json");
 }

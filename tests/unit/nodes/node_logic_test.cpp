@@ -70,6 +70,18 @@ TEST_CASE("clocks that differ by ten minutes are measured, and all dumps are at 
   }
 }
 
+TEST_CASE("a node hears at once that no other node trains any more") {
+  Network net(3);
+  net.run(6);
+  net.logic(1).from_supervisor(StateMessage{.phase = NodePhase::ending});
+  net.logic(2).from_supervisor(StateMessage{.phase = NodePhase::ending});
+  net.run(0.3);
+  const std::vector<NodeInfo> nodes = net.heard<NodesMessage>(0).back().nodes;
+  CHECK(nodes[1].phase == NodePhase::ending);
+  CHECK(nodes[2].phase == NodePhase::ending);
+  CHECK(nodes[1].alive);
+}
+
 TEST_CASE("several claims make one request, one gathering and one verdict, also over a bad network") {
   for (const unsigned loss : {0U, 20U}) {
     Network net(5);

@@ -139,6 +139,10 @@ base::Result<std::vector<ArchiveFile>> unpack_files(std::string_view archive) {
 std::string pack_dump(const ArchiveContent& content, size_t& left_out) {
   Packer packer(content.run_directory);
   packer.add("run.json");
+  // The calls at the end of the job, if it has ended.
+  if (base::file_exists(content.run_directory + "/collectives.json")) {
+    packer.add("collectives.json");
+  }
   if (safe_path(content.dump)) {
     packer.add_below(content.dump, content.all);
   }

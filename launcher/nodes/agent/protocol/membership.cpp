@@ -82,13 +82,7 @@ bool Membership::believable(const std::string& node, const NodeState& state, Mon
                    [&](const RankOnNode& r) { return exists(r.rank); })) {
     return false;
   }
-  const model::RankSet ranks = [&] {
-    model::RankSet set;
-    for (const base::Rank r : state.expected) {
-      set.insert(r);
-    }
-    return set;
-  }();
+  const auto ranks = model::RankSet::of(state.expected);
   const auto collides = [&](const Member& m) {
     return m.state.node_rank == state.node_rank ||
            std::any_of(m.state.expected.begin(), m.state.expected.end(),
@@ -171,6 +165,12 @@ const Member* Membership::find(const std::string& node) const {
 int Membership::living(MonoNs now) const {
   return 1 + static_cast<int>(std::count_if(others_.begin(), others_.end(),
                                             [&](const auto& m) { return alive(m.second, now); }));
+}
+
+bool Membership::others_train(MonoNs now) const {
+  return std::any_of(others_.begin(), others_.end(), [&](const auto& m) {
+    return alive(m.second, now) && m.second.state.state.phase < NodePhase::ending;
+  });
 }
 
 NodeInfo Membership::info(const Member& m, const Member* chosen, MonoNs now) const {

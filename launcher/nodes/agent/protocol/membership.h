@@ -69,6 +69,8 @@ class Membership {
   std::map<std::string, Member>& others() { return others_; }
   const std::map<std::string, Member>& others() const { return others_; }
   int living(base::MonoNs now) const;  // this node included
+  // Whether a living node, this one not counted, has ranks that are neither at their end nor being ended.
+  bool others_train(base::MonoNs now) const;
 
   // By node rank, this node included.
   std::vector<launcher::NodeInfo> infos(base::MonoNs now) const;

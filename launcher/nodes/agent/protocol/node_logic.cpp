@@ -277,7 +277,10 @@ void NodeLogic::tell_supervisor() {
     said_joined_ = false;
     outlet_.to_supervisor(AloneMessage{.reason = reason_});
   }
-  if (now() >= next_nodes_) {
+  // A supervisor may wait for the end of the others.
+  const bool others_train = members_.others_train(now());
+  if (now() >= next_nodes_ || (others_trained_ && !others_train)) {
+    others_trained_ = others_train;
     next_nodes_ = now() + s_to_ns(kStateIntervalS);
     outlet_.to_supervisor(NodesMessage{.nodes = members_.infos(now()), .dropped = dropped_});
   }

@@ -98,6 +98,7 @@ class NodeLogic {
   base::MonoNs disconnected_at_;
   base::MonoNs next_state_ = 0;
   base::MonoNs next_nodes_ = 0;
+  bool others_trained_ = false;  // in the last list of nodes
   bool ended_ = false;
   uint64_t dropped_ = 0;
 

@@ -7,7 +7,6 @@
 #include "launcher/dumps/dump_coordinator.h"
 #include "launcher/ending/job_state.h"
 #include "launcher/journal/journal.h"
-#include "launcher/nodes/job_identity.h"
 #include "launcher/nodes/joint_decision.h"
 #include "launcher/nodes/node_link.h"
 #include "launcher/nodes/node_questions.h"
@@ -16,10 +15,16 @@
 #include "launcher/output/node_list.h"
 #include "launcher/processes/process_table.h"
 #include "launcher/storage/storage.h"
+#include "launcher/supervise/nodes/end_wait.h"
+#include "launcher/supervise/nodes/job_join.h"
+#include "launcher/supervise/nodes/job_verdict.h"
+#include "launcher/supervise/nodes/ordered_dump.h"
+#include "launcher/supervise/nodes/state_teller.h"
 #include "launcher/supervise/report_runner.h"
 #include "launcher/watch/watcher.h"
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -47,6 +52,7 @@ class NodeHandler {
     std::function<void(base::Pid)> started;  // the helper
     std::function<NewestCalls()> calls;
     std::function<bool()> collecting_evidence;
+    std::function<bool()> was_interrupted;  // the user has sent a signal that ends jobs
     std::function<bool()> reporting;
     std::function<void()> request_report;
     std::function<void(const ReportResult&)> judged;  // to be recorded, told and acted on
@@ -57,9 +63,14 @@ class NodeHandler {
     std::function<void(const std::string& request, std::function<void(std::string)> reply)> control;
     std::function<void(const std::string&)> say;
   };
+  // For tests: another program, or another end of the conversation.
+  struct Backend {
+    std::function<base::Result<std::string>()> program;
+    std::function<std::unique_ptr<NodeChannel>(NodeChannel::Hooks)> make;
+  };
 
   NodeHandler(Parts parts, Setup setup, Hooks hooks);
-  ~NodeHandler();
+  NodeHandler(Parts parts, Setup setup, Hooks hooks, const Backend& backend);
   NodeHandler(const NodeHandler&) = delete;
   NodeHandler& operator=(const NodeHandler&) = delete;
 
@@ -72,25 +83,27 @@ class NodeHandler {
   bool stall_escalated();
   // True: ranks of other nodes are still stuck, and the stall stays open.
   bool stall_cleared();
-  // A rank of this node has failed by itself.
+  // A process of the job has died; then, if so: a rank of this node has failed by itself.
+  void process_died() { dump_.process_died(); }
   void rank_failed(base::Rank rank);
   void evidence_collected();
   // Acts on a verdict of all nodes that is in force, if it could not be acted on before.
-  void judge_again();
+  void judge_again() { verdict_.judge_again(); }
   void command_ended();
+  // run.json is complete.
+  void job_recorded() { dump_.job_recorded(); }
 
   // A verdict of all nodes is awaited or has come: a report of this node's own is of no use now.
-  bool leads() const { return decision_.is_open() || verdict_.has_value(); }
+  bool leads() const { return decision_.is_open() || verdict_.in_force(); }
   // Somebody has to wait for the others before the end.
-  bool busy() const { return decision_.is_open(); }
-  bool joined() const { return decision_.is_joined(); }
+  bool busy() const { return decision_.is_open() || end_wait_.active(); }
   // What becomes of a report. Nothing: it has served its purpose.
-  std::optional<ReportResult> take(ReportResult result);
+  std::optional<ReportResult> take(ReportResult result) { return verdict_.take(std::move(result)); }
   // After each verdict that was told: how to join, once, if there are other nodes.
   void verdict_told();
 
-  bool helper_ended(base::Pid pid, base::WaitStatus status) { return link_.helper_ended(pid, status); }
-  bool is_helper(base::Pid pid) const { return pid > 0 && link_.pid() == pid; }
+  bool helper_ended(base::Pid pid, base::WaitStatus status) { return link_->helper_ended(pid, status); }
+  bool is_helper(base::Pid pid) const { return pid > 0 && link_->pid() == pid; }
   // After the end of the event loop.
   void finish(int exit_status);
 
@@ -103,55 +116,37 @@ class NodeHandler {
 
  private:
   JointDecision::Hooks decision_hooks();
+  OrderedDump::Hooks dump_hooks();
+  JobVerdict::Hooks verdict_hooks();
+  NodeChannel::Hooks link_hooks();
   void received(FromHelper message);
-  void join();
-  void tell_state();
-  NodePhase phase() const;
   void notice_stalls();
   void take_dump(const DumpMessage& order);
-  void dump_done(const std::string& request, const std::string& directory);
-  void send_dumped();
-  void merge(const GatheredMessage& message);
   void decided(const model::Verdict& verdict, const std::string& node);
-  void judge();
   void act(const ActMessage& message);
   void judge_alone(const std::string& why);
+  void cut_off(const std::string& reason);
   void failed(const std::string& reason);
-  void forget_verdict();
-  void forget_verdict_soon();
   std::vector<base::Rank> still_ranks() const;
   std::string host_of(const std::string& node) const;
 
   Parts parts_;
-  Setup setup_;
   Hooks hooks_;
-  JobIdentity identity_;
+  std::function<base::Result<std::string>()> program_;
+  JobJoin join_;
   JointDecision decision_;
-  NodeLink link_;
+  std::unique_ptr<NodeChannel> link_;
+  StateTeller state_;
+  OrderedDump dump_;
+  JobVerdict verdict_;
+  EndWait end_wait_;
   NodeQuestions questions_;
-  bool tried_to_join_ = false;
-  bool hint_given_ = false;
   bool cut_off_told_ = false;
-  EventLoop::TimerId state_timer_ = 0;
-  EventLoop::TimerId forgetting_ = 0;  // 0: not about to
 
-  bool own_stall_ = false;     // of the watcher
   bool escalated_ = false;     // the own stall has outlasted --busy-timeouts
   bool claim_again_ = false;   // it has, during a round
   bool failure_told_ = false;  // other nodes know of a failed rank of this node
   base::MonoNs last_foreign_stall_ = 0;
-  // The dump under way or done for an order.
-  std::string request_;
-  std::string dump_;           // directory; empty: not done yet
-  bool dumped_waits_ = false;  // for evidence
-  // The report over all nodes.
-  bool has_nodes_file_ = false;
-  bool merging_ = false;
-  bool skip_report_ = false;               // the report under way began before nodes.json was there
-  std::optional<model::Verdict> verdict_;  // of the job, in force
-  std::string report_place_;               // of the job's report, if another node has it
-  std::string no_report_;                  // why the report over all nodes could not be written
-  std::string why_alone_;                  // the verdict that comes is this node's only
 };
 
 }  // namespace xpurun::launcher

@@ -1,0 +1,32 @@
+#include "launcher/supervise/nodes/end_wait.h"
+
+#include <utility>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// A rank that waits for one that has left fails in milliseconds, and ends within about a second.
+constexpr double kStayS = 3;
+
+}  // namespace
+
+void EndWait::begin() {
+  if (!active() && decision_.others_work()) {
+    timer_ = loop_.after(kStayS, [this] { end(); });
+  }
+}
+
+// Goes on where a round has begun meanwhile: that one has its own end.
+void EndWait::look() {
+  if (active() && !decision_.others_work()) {
+    end();
+  }
+}
+
+void EndWait::end() {
+  loop_.cancel(std::exchange(timer_, 0));
+  loop_.after(0, [over = over_] { over(); });
+}
+
+}  // namespace xpurun::launcher

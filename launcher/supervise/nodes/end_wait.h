@@ -1,0 +1,36 @@
+// EndWait: a node whose command has ended well stays for a moment while others still work. If it has left
+// early, their ranks fail now, and this node's run.json is the evidence. Event loop's thread only.
+#pragma once
+
+#include "launcher/nodes/joint_decision.h"
+#include "launcher/os/event_loop.h"
+
+#include <functional>
+
+namespace xpurun::launcher {
+
+class EndWait {
+ public:
+  // `over` is called once for a wait that has begun, from the loop.
+  EndWait(EventLoop& loop, const JointDecision& decision, std::function<void()> over)
+      : loop_(loop), decision_(decision), over_(std::move(over)) {}
+  ~EndWait() { loop_.cancel(timer_); }
+  EndWait(const EndWait&) = delete;
+  EndWait& operator=(const EndWait&) = delete;
+
+  // The command has ended.
+  void begin();
+  // Other nodes' states have come, or the connection is lost.
+  void look();
+  bool active() const { return timer_ != 0; }
+
+ private:
+  void end();
+
+  EventLoop& loop_;
+  const JointDecision& decision_;
+  std::function<void()> over_;
+  EventLoop::TimerId timer_ = 0;
+};
+
+}  // namespace xpurun::launcher

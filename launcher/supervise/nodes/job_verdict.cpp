@@ -1,0 +1,137 @@
+#include "launcher/supervise/nodes/job_verdict.h"
+
+#include "common/model/job/nodes.h"
+#include "launcher/nodes/node_state.h"
+#include "launcher/options/exit_status.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <utility>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// Between the first rank that ends and the end of the command.
+constexpr double kEndOfRanksS = 10;
+
+}  // namespace
+
+bool JobVerdict::is_failure() const {
+  return verdict_ &&
+         (verdict_->kind == model::VerdictKind::crash || verdict_->kind == model::VerdictKind::exception ||
+          verdict_->kind == model::VerdictKind::exit);
+}
+
+void JobVerdict::merge(const GatheredMessage& message) {
+  std::string elected;
+  for (const NodeInfo& n : parts_.decision.nodes()) {
+    elected = n.elected ? n.node : elected;
+  }
+  model::Nodes nodes = nodes_file(message, parts_.decision.node(), elected);
+  for (model::NodeEntry& entry : nodes.nodes) {
+    for (const NodeInfo& n : parts_.decision.nodes()) {
+      const bool missing =
+          entry.status == model::NodeStatus::silent || entry.status == model::NodeStatus::cut_off;
+      entry.silent_s = missing && n.node == entry.node ? n.seen_s : entry.silent_s;
+    }
+  }
+  parts_.storage.replace(parts_.journal.dir().file(model::kNodesFile), to_json(nodes).dump(1) + "\n");
+  has_nodes_file_ = true;
+  merging_ = true;
+  skip_report_ = hooks_.reporting();
+  hooks_.request_report();
+}
+
+std::optional<ReportResult> JobVerdict::take(ReportResult result) {
+  if (merging_) {
+    if (std::exchange(skip_report_, false)) {
+      return std::nullopt;
+    }
+    merging_ = false;
+    if (parts_.decision.is_open()) {
+      no_report_ = result.problem;
+      parts_.decision.merged(result.verdict);
+      return std::nullopt;
+    }
+  }
+  if (parts_.decision.is_open()) {
+    return std::nullopt;
+  }
+  if (verdict_) {
+    result.verdict = verdict_;
+    result.place = place_;
+    return result;
+  }
+  const std::string why = !parts_.decision.is_joined() ? parts_.decision.why_alone() : why_alone_;
+  if (!why.empty() && result.verdict && result.verdict->kind != model::VerdictKind::none &&
+      result.verdict->kind != model::VerdictKind::running) {
+    result.verdict->evidence.push_back(fmt::format("this node only: {}", why));
+  }
+  return result;
+}
+
+void JobVerdict::put_in_force(const model::Verdict& verdict, const std::string& dump,
+                              const std::string& place) {
+  verdict_ = verdict;
+  why_alone_.clear();
+  // The stall of this node goes with the dump of this node.
+  verdict_->dump = dump;
+  place_ = place;
+  no_report_ = place.empty() ? no_report_ : "";
+  judge();
+}
+
+void JobVerdict::dump_done(const std::string& dump) {
+  if (verdict_ && verdict_->dump.empty()) {
+    verdict_->dump = dump;
+    judge_again();
+  }
+}
+
+// The end of the job has waited for evidence or a dump.
+void JobVerdict::judge_again() {
+  if (verdict_ && !parts_.decision.is_open() && !parts_.job.is_ending()) {
+    judge();
+  }
+}
+
+// If the verdict ends the job here, and it was made here, the job ends everywhere.
+void JobVerdict::judge() {
+  const bool ending = parts_.job.is_ending();
+  hooks_.judged({.verdict = verdict_, .problem = no_report_, .place = place_});
+  if (!ending && parts_.job.is_ending() && place_.empty()) {
+    hooks_.act({.action = JobAction::kill, .exit_status = kExitHangEnded, .reason = verdict_->sentence});
+  }
+}
+
+void JobVerdict::stay_alone(const std::string& why) {
+  why_alone_ = why;
+  merging_ = false;
+  forget();
+}
+
+// What the others have sent shows a state that has passed.
+void JobVerdict::forget() {
+  parts_.loop.cancel(std::exchange(forgetting_, 0));
+  verdict_.reset();
+  if (std::exchange(has_nodes_file_, false)) {
+    parts_.storage.remove(parts_.journal.dir().file(model::kNodesFile));
+  }
+}
+
+void JobVerdict::forget_soon() {
+  parts_.loop.cancel(forgetting_);
+  forgetting_ = parts_.loop.after(kEndOfRanksS, [this] {
+    if (!parts_.job.is_ending()) {
+      const bool passed = verdict_.has_value();
+      forget();
+      if (passed && parts_.options.report) {
+        hooks_.request_report();  // the last one has been given the verdict that has passed
+      }
+    }
+  });
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,80 @@
+// JobVerdict: the verdict of all nodes, on this node: made here from what the others have sent, or come from
+// the elected node. While one is in force it stands in the place of what reports on this node alone say.
+// Event loop's thread only.
+#pragma once
+
+#include "launcher/ending/job_state.h"
+#include "launcher/journal/journal.h"
+#include "launcher/nodes/joint_decision.h"
+#include "launcher/options/run_options.h"
+#include "launcher/storage/storage.h"
+#include "launcher/supervise/report_runner.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace xpurun::launcher {
+
+class JobVerdict {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    Storage& storage;
+    Journal& journal;
+    const JobState& job;
+    const RunOptions& options;
+    JointDecision& decision;
+  };
+  struct Hooks {
+    std::function<bool()> reporting;
+    std::function<void()> request_report;
+    std::function<void(const ReportResult&)> judged;  // to be recorded, told and acted on
+    std::function<void(const ActMessage&)> act;       // for the other nodes
+  };
+
+  JobVerdict(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
+  ~JobVerdict() { parts_.loop.cancel(forgetting_); }
+  JobVerdict(const JobVerdict&) = delete;
+  JobVerdict& operator=(const JobVerdict&) = delete;
+
+  // Elected node: writes nodes.json and has the report over all nodes made.
+  void merge(const GatheredMessage& message);
+  // What becomes of a report. Nothing: it has served its purpose.
+  std::optional<ReportResult> take(ReportResult result);
+
+  // `dump`: this node's own, empty if it is not done yet. `place` says where the report is, if another node
+  // has it.
+  void put_in_force(const model::Verdict& verdict, const std::string& dump, const std::string& place);
+  // The dump of this node is done, maybe after the verdict.
+  void dump_done(const std::string& dump);
+  // Acts on the verdict in force, if it could not be acted on before.
+  void judge_again();
+  // No verdict of the job comes: reports are again this node's own.
+  void stay_alone(const std::string& why);
+  void forget();
+  // Ranks that are being ended are no longer still either, and the verdict is on what was before.
+  void forget_soon();
+
+  bool in_force() const { return verdict_.has_value(); }
+  bool is_failure() const;
+  bool is_hang() const { return verdict_ && verdict_->kind == model::VerdictKind::hang; }
+  bool is_confirmed_hang() const { return is_hang() && verdict_->level == model::VerdictLevel::confirmed; }
+  bool about_to_be_forgotten() const { return forgetting_ != 0; }
+
+ private:
+  void judge();
+
+  Parts parts_;
+  Hooks hooks_;
+  std::optional<model::Verdict> verdict_;
+  std::string place_;      // of the job's report, if another node has it
+  std::string no_report_;  // why the report over all nodes could not be written
+  std::string why_alone_;  // the verdict that comes is this node's only
+  bool has_nodes_file_ = false;
+  bool merging_ = false;
+  bool skip_report_ = false;           // the report under way began before nodes.json was there
+  EventLoop::TimerId forgetting_ = 0;  // 0: not about to
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,347 @@
+#include "launcher/supervise/nodes/node_handler.h"
+
+#include "common/base/output/log.h"
+#include "launcher/nodes/joining.h"
+#include "launcher/nodes/node_limits.h"
+#include "launcher/spawn/install_paths.h"
+#include "launcher/supervise/live_view.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <variant>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// After the end of the command somebody waits for the exit status.
+constexpr double kVerdictAfterTheEndS = 15;
+// Between the last word of a stalled node and the end of a stall that other nodes have claimed: their states
+// come every two seconds.
+constexpr double kForeignStallS = 3 * kStateIntervalS;
+
+}  // namespace
+
+NodeHandler::NodeHandler(Parts parts, Setup setup, Hooks hooks)
+    : NodeHandler(parts, setup, std::move(hooks),
+                  {.program = [] { return nodes_program(); },
+                   .make = [&parts, &setup](NodeChannel::Hooks link) -> std::unique_ptr<NodeChannel> {
+                     return std::make_unique<NodeLink>(NodeLink::Parts{.loop = parts.loop,
+                                                                       .signal_mask = setup.signal_mask,
+                                                                       .stderr_fd = setup.stderr_fd},
+                                                       std::move(link));
+                   }}) {}
+
+NodeHandler::NodeHandler(Parts parts, Setup setup, Hooks hooks, const Backend& backend)
+    : parts_(parts),
+      hooks_(std::move(hooks)),
+      program_(backend.program),
+      join_(parts_.table, parts_.options, std::move(setup.host), std::move(setup.directory)),
+      decision_(parts_.loop, {.verdict_s = verdict_limit_s(parts_.options)}, decision_hooks()),
+      link_(backend.make(link_hooks())),
+      state_({parts_.loop, parts_.journal, parts_.watcher, parts_.job},
+             {.heard = [this] { return link_->running(); },
+              .send = [this](const StateMessage& message) { link_->send(message); },
+              .calls = [this] { return hooks_.calls(); }}),
+      dump_({parts_.loop, parts_.storage, parts_.journal, parts_.table, parts_.dumps, parts_.job},
+            dump_hooks()),
+      verdict_({parts_.loop, parts_.storage, parts_.journal, parts_.job, parts_.options, decision_},
+               verdict_hooks()),
+      end_wait_(parts_.loop, decision_, [this] { hooks_.idle(); }) {}
+
+NodeChannel::Hooks NodeHandler::link_hooks() {
+  return {.started = [this](base::Pid pid) { hooks_.started(pid); },
+          .up =
+              [this] {
+                state_.tell();
+                decision_.repeat_claim();
+              },
+          .received = [this](FromHelper message) { received(std::move(message)); },
+          .lost =
+              [this](const std::string& reason) {
+                cut_off(fmt::format("the helper for other nodes has ended: {}", reason));
+              }};
+}
+
+JointDecision::Hooks NodeHandler::decision_hooks() {
+  return {.send = [this](const ToHelper& message) { link_->send(message); },
+          .dump = [this](const DumpMessage& order) { take_dump(order); },
+          .merge = [this](const GatheredMessage& message) { verdict_.merge(message); },
+          .decided = [this](const model::Verdict& v, const std::string& node) { decided(v, node); },
+          .act = [this](const ActMessage& message) { act(message); },
+          .judge_alone = [this](const std::string& why) { judge_alone(why); }};
+}
+
+OrderedDump::Hooks NodeHandler::dump_hooks() {
+  return {.collecting_evidence = [this] { return hooks_.collecting_evidence(); },
+          .dumped = [this](const std::string& directory) { verdict_.dump_done(directory); },
+          .ready = [this](const std::string& request,
+                          const std::string& directory) { decision_.dumped(request, directory); }};
+}
+
+JobVerdict::Hooks NodeHandler::verdict_hooks() {
+  return {.reporting = [this] { return hooks_.reporting(); },
+          .request_report = [this] { hooks_.request_report(); },
+          .judged = [this](const ReportResult& result) { hooks_.judged(result); },
+          .act = [this](const ActMessage& message) { link_->send(message); }};
+}
+
+void NodeHandler::rank_found() {
+  if (verdict_.is_failure()) {
+    // The launcher has started the ranks again.
+    verdict_.forget();
+    failure_told_ = false;
+  }
+  auto wanted = join_.look();
+  if (!wanted) {
+    return;
+  }
+  auto program = program_();
+  if (!*wanted || !program) {
+    failed(base::to_line(!*wanted ? wanted->error() : program.error()));
+    return;
+  }
+  StartMessage message = std::move(**wanted);
+  decision_.set_node(message.node);
+  base::log_info("this is node {} of {}, job {}", message.node, message.nodes, message.run);
+  link_->start(std::move(*program), std::move(message));
+}
+
+void NodeHandler::failed(const std::string& reason) {
+  link_->give_up();
+  cut_off(reason);
+  hooks_.say(fmt::format("no verdict over all nodes: {}", reason));
+}
+
+void NodeHandler::cut_off(const std::string& reason) {
+  questions_.lost();
+  decision_.cut_off(reason);
+  end_wait_.look();
+}
+
+void NodeHandler::received(FromHelper message) {
+  if (auto* joined = std::get_if<JoinedMessage>(&message)) {
+    base::log_info("joined the other nodes at {}, {} of them live, {} judges", joined->server, joined->nodes,
+                   joined->elected);
+    decision_.joined(*joined);
+    cut_off_told_ = false;
+  } else if (auto* alone = std::get_if<AloneMessage>(&message)) {
+    if (!std::exchange(cut_off_told_, true)) {
+      base::log_warn("cut off from the other nodes: {}", alone->reason);
+    }
+    cut_off(alone->reason);
+  } else if (auto* refused = std::get_if<FailedMessage>(&message)) {
+    failed(refused->reason);
+  } else if (auto* nodes = std::get_if<NodesMessage>(&message)) {
+    decision_.nodes_changed(std::move(*nodes));
+    notice_stalls();
+    end_wait_.look();
+  } else if (auto* order = std::get_if<DumpMessage>(&message)) {
+    decision_.ordered(*order);
+  } else if (auto* gathered = std::get_if<GatheredMessage>(&message)) {
+    decision_.gathered(*gathered);
+  } else if (auto* verdict = std::get_if<VerdictMessage>(&message)) {
+    decision_.verdict_came(*verdict);
+  } else if (auto* action = std::get_if<ActMessage>(&message)) {
+    decision_.act_came(*action);
+  } else if (auto* request = std::get_if<RequestMessage>(&message)) {
+    hooks_.control(request->arguments, [this, id = request->id](std::string body) {
+      link_->send(AnswerMessage{.id = id, .status = 200, .body = std::move(body)});
+    });
+  } else if (auto* answers = std::get_if<AnswersMessage>(&message)) {
+    questions_.answered(std::move(*answers));
+  }
+}
+
+std::vector<base::Rank> NodeHandler::still_ranks() const {
+  std::vector<base::Rank> out;
+  for (const model::RankObservation& o : parts_.watcher.living_observations()) {
+    if (o.still_s >= parts_.options.hang_timeout_s) {
+      out.push_back(o.rank);
+    }
+  }
+  return out;
+}
+
+bool NodeHandler::stall_raised() {
+  state_.set_stalled(true);
+  state_.tell();
+  if (verdict_.about_to_be_forgotten()) {
+    verdict_.forget();  // another stall
+  }
+  // A stall that another node has claimed is open already, with its verdict or soon.
+  if (decision_.is_open() || verdict_.is_hang()) {
+    judge_again();  // it may have come before this node had a stall
+    return true;
+  }
+  verdict_.forget();
+  return decision_.claim(ClaimReason::hang, still_ranks());
+}
+
+bool NodeHandler::stall_escalated() {
+  escalated_ = true;
+  if (verdict_.is_confirmed_hang()) {
+    return true;
+  }
+  // The verdict of a round that is under way may not know yet that the doubt is over.
+  claim_again_ = decision_.is_open();
+  if (decision_.claim(ClaimReason::hang, still_ranks())) {
+    return true;
+  }
+  verdict_.forget();
+  return false;
+}
+
+bool NodeHandler::stall_cleared() {
+  state_.set_stalled(false);
+  escalated_ = false;
+  claim_again_ = false;
+  state_.tell();
+  if (decision_.others_stalled()) {
+    return true;
+  }
+  verdict_.forget_soon();
+  return false;
+}
+
+// A stall that other nodes have claimed ends with the last of theirs.
+void NodeHandler::notice_stalls() {
+  const base::MonoNs now = parts_.loop.now();
+  if (decision_.others_stalled() || decision_.is_open()) {
+    last_foreign_stall_ = now;
+  }
+  const bool open = std::as_const(parts_.journal).open_incident() != nullptr;
+  if (open && !state_.stalled() && !parts_.job.is_ending() &&
+      now - last_foreign_stall_ >= base::s_to_ns(kForeignStallS)) {
+    verdict_.forget_soon();
+    hooks_.stall_cleared();
+  }
+}
+
+// Failures that come in a round on a failure are in it: its dumps wait for them.
+void NodeHandler::rank_failed(base::Rank rank) {
+  if (failure_told_ || verdict_.is_failure() || decision_.is_open_on_failure()) {
+    return;
+  }
+  state_.tell();
+  failure_told_ = decision_.claim(ClaimReason::death, {rank});
+}
+
+// A launcher that has failed by itself is the first failure of the job, if no rank had failed before.
+void NodeHandler::command_ended() {
+  state_.tell();
+  decision_.hurry(kVerdictAfterTheEndS);
+  if (parts_.job.ended_by_us || hooks_.was_interrupted() || leads()) {
+    return;
+  }
+  if (parts_.job.command_status.succeeded()) {
+    end_wait_.begin();
+  } else {
+    failure_told_ = decision_.claim(ClaimReason::death, {}) || failure_told_;
+  }
+}
+
+void NodeHandler::take_dump(const DumpMessage& order) {
+  auto& stalls = parts_.journal.manifest().incidents;
+  if (order.why == ClaimReason::hang && parts_.journal.open_incident() == nullptr) {
+    stalls.push_back({.n = static_cast<int>(stalls.size()) + 1, .at_s = parts_.journal.elapsed_s()});
+    last_foreign_stall_ = parts_.loop.now();
+    parts_.journal.changed();
+  }
+  dump_.take(order, escalated_);
+}
+
+void NodeHandler::evidence_collected() {
+  dump_.evidence_collected();
+  judge_again();
+}
+
+std::string NodeHandler::host_of(const std::string& node) const {
+  for (const NodeInfo& n : decision_.nodes()) {
+    if (n.node == node) {
+      return n.host;
+    }
+  }
+  return node;
+}
+
+void NodeHandler::decided(const model::Verdict& verdict, const std::string& node) {
+  if (verdict.kind == model::VerdictKind::none || verdict.kind == model::VerdictKind::running) {
+    judge_alone("all nodes together showed nothing wrong when they were asked");
+    return;
+  }
+  const bool ending = parts_.job.is_ending();
+  verdict_.put_in_force(verdict, dump_.directory(),
+                        node.empty() ? "" : fmt::format("the report of all nodes is on {}", host_of(node)));
+  if (verdict_.is_failure() && !ending) {
+    hooks_.say(verdict.sentence);
+  }
+  const bool doubt =
+      verdict.kind == model::VerdictKind::hang && verdict.level != model::VerdictLevel::confirmed;
+  if (std::exchange(claim_again_, false) && doubt && state_.stalled() && !parts_.job.is_ending()) {
+    (void)decision_.claim(ClaimReason::hang, still_ranks());
+  }
+  if (!node.empty() && !parts_.job.is_ending()) {
+    hooks_.request_report();  // this node's own pages
+  }
+  state_.tell();
+  parts_.loop.after(0, [this] { hooks_.idle(); });
+}
+
+void NodeHandler::act(const ActMessage& message) {
+  base::log_info("all nodes are to {}: {}", model::name_of(message.action), message.reason);
+  if (parts_.job.is_ending() || message.action == JobAction::restart) {
+    return;
+  }
+  hooks_.end_the_job();
+}
+
+void NodeHandler::judge_alone(const std::string& why) {
+  base::log_info("this node judges alone: {}", why);
+  verdict_.stay_alone(why);
+  const model::Incident* stall = std::as_const(parts_.journal).open_incident();
+  if (stall != nullptr && stall->dump.empty() && !parts_.job.has_ended() && !parts_.dumps.busy()) {
+    parts_.dumps.request({.why = model::DumpReason::hang, .escalated = escalated_, .reply = {}});
+  } else {
+    hooks_.request_report();
+  }
+  parts_.loop.after(0, [this] { hooks_.idle(); });
+}
+
+void NodeHandler::verdict_told() {
+  if (const std::string hint = join_.hint(); !hint.empty()) {
+    hooks_.say(hint);
+  }
+}
+
+void NodeHandler::finish(int exit_status) {
+  constexpr double kLastWordsS = 2;
+  state_.stop();
+  link_->finish(exit_status, kLastWordsS);
+}
+
+NodeList NodeHandler::list() const {
+  const JobIdentity& job = join_.identity();
+  NodeList out{.node = decision_.node(),
+               .run = plain_word(job.run),
+               .server = decision_.is_joined() ? decision_.server() : "",
+               .reason = decision_.why_alone(),
+               .expected = job.nodes};
+  if (out.node.empty() && job.several_nodes() && out.reason.empty()) {
+    out.reason = fmt::format("one of {} nodes, without --nats: the others are not known", job.nodes);
+  }
+  out.nodes = listed(decision_.nodes());
+  return out;
+}
+
+void NodeHandler::ask(const std::string& node, const std::string& verb, const std::string& request,
+                      NodeQuestions::Done done) {
+  if (!decision_.is_joined()) {
+    done({});
+    return;
+  }
+  link_->send(questions_.ask(node, verb, request, std::move(done)));
+}
+
+}  // namespace xpurun::launcher

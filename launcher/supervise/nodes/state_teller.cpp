@@ -1,0 +1,33 @@
+#include "launcher/supervise/nodes/state_teller.h"
+
+#include "launcher/nodes/node_limits.h"
+
+#include <utility>
+
+namespace xpurun::launcher {
+
+// "ended" are the last words of the helper: until then this node takes part in rounds, and may judge.
+NodePhase StateTeller::phase() const {
+  if (parts_.job.is_ending()) {
+    return NodePhase::ending;
+  }
+  return stalled_ ? NodePhase::stalled : NodePhase::running;
+}
+
+void StateTeller::tell() {
+  parts_.loop.cancel(std::exchange(timer_, 0));
+  if (!hooks_.heard()) {
+    return;
+  }
+  std::vector<model::RankObservation> ranks = parts_.watcher.living_observations();
+  const auto gone = parts_.watcher.last_observations();
+  ranks.insert(ranks.end(), gone.begin(), gone.end());
+  hooks_.send({.phase = phase(),
+               .elapsed_s = parts_.journal.elapsed_s(),
+               .still_s = longest_still_s(ranks),
+               .exit_status = parts_.journal.manifest().exit_status,
+               .ranks = ranks_on_node(ranks, hooks_.calls())});
+  timer_ = parts_.loop.after(kStateIntervalS, [this] { tell(); });
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,49 @@
+// StateTeller: tells the helper every two seconds, and when asked to, how this node's part of the job does.
+// Event loop's thread only.
+#pragma once
+
+#include "launcher/ending/job_state.h"
+#include "launcher/journal/journal.h"
+#include "launcher/nodes/node_state.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/watch/watcher.h"
+
+#include <functional>
+
+namespace xpurun::launcher {
+
+class StateTeller {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    const Journal& journal;
+    const Watcher& watcher;
+    const JobState& job;
+  };
+  struct Hooks {
+    std::function<bool()> heard;  // the helper runs
+    std::function<void(const StateMessage&)> send;
+    std::function<NewestCalls()> calls;
+  };
+
+  StateTeller(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
+  ~StateTeller() { stop(); }
+  StateTeller(const StateTeller&) = delete;
+  StateTeller& operator=(const StateTeller&) = delete;
+
+  // Now, and from now on every two seconds while the helper runs.
+  void tell();
+  void stop() { parts_.loop.cancel(timer_); }
+  void set_stalled(bool stalled) { stalled_ = stalled; }
+  bool stalled() const { return stalled_; }
+
+ private:
+  NodePhase phase() const;
+
+  Parts parts_;
+  Hooks hooks_;
+  bool stalled_ = false;  // ranks of this node are still for too long
+  EventLoop::TimerId timer_ = 0;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,268 @@
+#include "common/model/job/nodes.h"
+#include "tests/unit/launcher/node_scene.h"
+
+#include <doctest/doctest.h>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+using test::Told;
+using Scene = test::NodeScene;
+
+namespace {
+
+constexpr int kFailed = 1 << 8;
+
+}  // namespace
+
+TEST_CASE("node handler: joins once, and tells its state every two seconds") {
+  Scene s;
+  s.nodes->rank_found();
+  REQUIRE(s.link->started);
+  CHECK(s.link->started->node == "0-h0");
+  CHECK(s.link->started->nodes == 2);
+  CHECK(s.sent<StateMessage>().size() == 1);
+  s.link->started.reset();
+  s.nodes->rank_found();
+  CHECK_FALSE(s.link->started);
+  s.run_for(4.5);
+  CHECK(s.sent<StateMessage>().size() == 2);
+}
+
+TEST_CASE("node handler: a stall of this node is a claim, and one verdict of this node over all nodes") {
+  Scene s;
+  s.join();
+  s.journal.manifest().incidents.push_back({.n = 1});
+  CHECK(s.nodes->stall_raised());
+  CHECK(s.nodes->leads());
+  CHECK(s.sent<StalledMessage>().size() == 1);
+  s.order(ClaimReason::hang);
+  s.collecting = true;
+  s.end_dump();
+  CHECK(s.sent<DumpedMessage>().empty());
+  s.collecting = false;
+  s.nodes->evidence_collected();
+  s.run_for(0.01);
+  const auto dumped = s.sent<DumpedMessage>();
+  REQUIRE(dumped.size() == 1);
+  CHECK(dumped[0].request == "r1");
+  CHECK(dumped[0].directory == s.journal.manifest().incidents[0].dump);
+  s.told();
+  s.hear(GatheredMessage{.request = "r1", .nodes = {{.node = "0-h0"}, {.node = "1-h1", .node_rank = 1}}});
+  CHECK(s.told() == Told{"report"});
+  CHECK(model::load_nodes(s.journal.dir().file(model::kNodesFile))->nodes.size() == 2);
+  const auto hang = Scene::verdict(model::VerdictKind::hang, "hang: rank 2");
+  CHECK_FALSE(s.nodes->take({.verdict = hang}));
+  CHECK(s.sent<VerdictMessage>().size() == 1);
+  CHECK(s.told() == Told{"judged hang: rank 2 "});
+  // Reports that follow have the verdict of all nodes.
+  const auto own = s.nodes->take({.verdict = Scene::verdict(model::VerdictKind::hang, "hang: all wait")});
+  REQUIRE(own);
+  CHECK(own->verdict->sentence == "hang: rank 2");
+}
+
+TEST_CASE("node handler: after a failure the archive waits for the failures of the other ranks") {
+  Scene s;
+  s.join();
+  s.order(ClaimReason::death);
+  s.end_dump();
+  CHECK(s.sent<DumpedMessage>().empty());
+  SUBCASE("until no process has died for two seconds") {
+    s.run_for(1.5);
+    s.nodes->process_died();
+    s.run_for(1.9);
+    CHECK(s.sent<DumpedMessage>().empty());
+    s.run_for(0.2);
+  }
+  SUBCASE("at most five seconds") {
+    for (int i = 0; i < 4; ++i) {
+      s.run_for(1.2);
+      CHECK(s.sent<DumpedMessage>().empty());
+      s.nodes->process_died();
+    }
+    s.run_for(0.3);
+  }
+  SUBCASE("until run.json is complete") {
+    s.job.phase = JobPhase::reporting;
+    s.nodes->job_recorded();
+    s.run_for(0.01);
+  }
+  const auto dumped = s.sent<DumpedMessage>();
+  REQUIRE(dumped.size() == 1);
+  CHECK(dumped[0].request == "r1");
+  s.run_for(10);
+  CHECK(s.sent<DumpedMessage>().empty());
+}
+
+TEST_CASE("node handler: the first failed rank is a claim, those in a round on a failure are not") {
+  Scene s;
+  s.join();
+  SUBCASE("of this node") {
+    s.nodes->rank_failed(1);
+    const auto claims = s.sent<StalledMessage>();
+    REQUIRE(claims.size() == 1);
+    CHECK(claims[0].why == ClaimReason::death);
+    CHECK(claims[0].ranks == std::vector<base::Rank>{1});
+    s.nodes->rank_failed(0);
+    CHECK(s.sent<StalledMessage>().empty());
+  }
+  SUBCASE("of another node") {
+    s.order(ClaimReason::death);
+    s.nodes->rank_failed(0);
+    CHECK(s.sent<StalledMessage>().empty());
+    s.other_judges(Scene::verdict(model::VerdictKind::crash, "crash: rank 2"));
+    CHECK(s.told() == Told{"judged crash: rank 2 the report of all nodes is on h1", "say crash: rank 2",
+                           "report", "idle"});
+    s.nodes->rank_failed(1);
+    CHECK(s.sent<StalledMessage>().empty());
+    // Started again, the ranks may fail anew.
+    s.nodes->rank_found();
+    s.nodes->rank_failed(1);
+    CHECK(s.sent<StalledMessage>().size() == 1);
+  }
+  SUBCASE("in a round on a hang") {
+    s.order(ClaimReason::hang);
+    s.nodes->rank_failed(0);
+    CHECK(s.sent<StalledMessage>().size() == 1);
+  }
+}
+
+TEST_CASE("node handler: a node whose command has ended takes part until its last words") {
+  Scene s;
+  s.join();
+  SUBCASE("its failure is a claim") {
+    s.end_command(kFailed);
+    CHECK(s.nodes->busy());
+    const auto sent = std::exchange(s.link->sent, {});
+    const auto* state = std::get_if<StateMessage>(&sent.front());
+    REQUIRE(state != nullptr);
+    CHECK(state->phase == NodePhase::ending);
+    const auto* claim = std::get_if<StalledMessage>(&sent.back());
+    REQUIRE(claim != nullptr);
+    CHECK(claim->ranks.empty());
+    // Somebody waits for the exit status: no verdict, and this node judges alone.
+    s.run_for(14.9);
+    CHECK(s.nodes->busy());
+    s.run_for(0.2);
+    CHECK_FALSE(s.nodes->busy());
+    CHECK(s.told() == Told{"report", "idle"});
+    const auto own = s.nodes->take({.verdict = Scene::verdict(model::VerdictKind::exit, "exit: rank 0")});
+    REQUIRE(own);
+    CHECK(own->verdict->evidence.back() == "this node only: no verdict of the job within 15 s");
+  }
+  SUBCASE("not after an interruption") {
+    s.interrupted = true;
+    s.end_command(kFailed);
+    CHECK_FALSE(s.nodes->busy());
+  }
+  SUBCASE("not after a verdict") {
+    s.order(ClaimReason::death);
+    s.other_judges(Scene::verdict(model::VerdictKind::crash, "crash: rank 2"));
+    s.link->sent.clear();
+    s.end_command(kFailed);
+    CHECK_FALSE(s.nodes->busy());
+    CHECK(s.sent<StalledMessage>().empty());
+  }
+}
+
+TEST_CASE("node handler: a node that ends well while others work stays for a moment") {
+  Scene s;
+  s.join();
+  SUBCASE("three seconds at most") {
+    s.end_command(0);
+    CHECK(s.nodes->busy());
+    s.run_for(2.9);
+    CHECK(s.told().empty());
+    s.run_for(0.2);
+    CHECK(s.told() == Told{"idle"});
+    CHECK_FALSE(s.nodes->busy());
+  }
+  SUBCASE("until they end") {
+    s.end_command(0);
+    s.see(NodePhase::ending);
+    CHECK_FALSE(s.nodes->busy());
+    s.run_for(0);
+    CHECK(s.told() == Told{"idle"});
+  }
+  SUBCASE("not for those that have ended") {
+    s.see(NodePhase::ended, /*alive=*/false);
+    s.end_command(0);
+    CHECK_FALSE(s.nodes->busy());
+  }
+  SUBCASE("and takes part in their round") {
+    s.end_command(0);
+    s.order(ClaimReason::death);
+    s.run_for(3.1);
+    CHECK(s.nodes->busy());
+    s.other_judges(Scene::verdict(model::VerdictKind::exit, "exit: rank 0 left early"));
+    CHECK_FALSE(s.nodes->busy());
+  }
+  SUBCASE("not without a connection") {
+    s.end_command(0);
+    s.hear(AloneMessage{.reason = "the server is gone"});
+    CHECK_FALSE(s.nodes->busy());
+  }
+}
+
+TEST_CASE("node handler: a stall that others have claimed is opened here, and ends with theirs") {
+  Scene s;
+  s.join();
+  s.order(ClaimReason::hang);
+  REQUIRE(s.journal.open_incident() != nullptr);
+  s.end_dump();
+  s.see(NodePhase::stalled);
+  s.other_judges(Scene::verdict(model::VerdictKind::hang, "hang: rank 2"));
+  s.told();
+  s.run_for(5);
+  s.see(NodePhase::stalled);
+  s.run_for(5);
+  s.see(NodePhase::running);
+  CHECK(s.told().empty());
+  s.run_for(1.1);
+  s.see(NodePhase::running);
+  CHECK(s.told() == Told{"cleared"});
+  // The verdict is forgotten ten seconds after it: the ranks may have been ended.
+  CHECK(s.nodes->leads());
+  s.run_for(10);
+  CHECK_FALSE(s.nodes->leads());
+}
+
+TEST_CASE("node handler: cut off, this node judges alone, and open questions are answered") {
+  Scene s;
+  s.join();
+  bool answered = false;
+  s.nodes->ask("", "status", "{}", [&](const auto& answers) { answered = answers.empty(); });
+  CHECK(s.sent<AskMessage>().size() == 1);
+  s.nodes->rank_failed(1);
+  SUBCASE("by the network") {
+    s.hear(AloneMessage{.reason = "the server is gone"});
+  }
+  SUBCASE("by the end of the helper") {
+    s.link->hooks.lost("killed");
+  }
+  SUBCASE("by a refusal") {
+    s.hear(FailedMessage{.reason = "wrong token"});
+    CHECK(s.link->given_up);
+    CHECK(s.told().back() == "say no verdict over all nodes: wrong token");
+  }
+  CHECK(answered);
+  CHECK_FALSE(s.nodes->leads());
+  CHECK(s.nodes->list().server.empty());
+  const auto own = s.nodes->take({.verdict = Scene::verdict(model::VerdictKind::crash, "crash: rank 1")});
+  REQUIRE(own);
+  CHECK(own->verdict->evidence.back().starts_with("this node only: "));
+}
+
+TEST_CASE("node handler: what the elected node decides is done, and requests are answered") {
+  Scene s;
+  s.join();
+  s.hear(RequestMessage{.id = 7, .node = "1-h1", .verb = "status", .arguments = "{}"});
+  const auto answers = s.sent<AnswerMessage>();
+  REQUIRE(answers.size() == 1);
+  CHECK(answers[0].id == 7);
+  CHECK(answers[0].body == "to {}");
+  s.hear(ActMessage{.action = JobAction::kill, .reason = "hang"});
+  CHECK(s.told() == Told{"END"});
+  s.job.ended_by_us = true;
+  s.hear(ActMessage{.action = JobAction::kill, .reason = "hang"});
+  CHECK(s.told().empty());
+}
