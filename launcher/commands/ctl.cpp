@@ -26,7 +26,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double kAnswerLimitS = 10;
+// Other nodes are given ten seconds for their answer.
+constexpr double kAnswerLimitS = 12;
 // In addition to the time limit of the dump or trace itself.
 constexpr double kDumpLimitS = 300;
 constexpr size_t kWidest = 200;
@@ -95,7 +96,11 @@ base::Result<Question> question(const std::string& action, const std::vector<std
   if (action == "dump") {
     return Question{.request = {{"cmd", "dump"}, {"why", "request"}}, .limit_s = kDumpLimitS};
   }
-  if (action == "status" || action == "reset") {
+  if (action == "status") {
+    // Of all nodes, unless --node names one.
+    return Question{.request = {{"cmd", action}, {"job", !set.has("node")}}};
+  }
+  if (action == "reset") {
     return Question{.request = {{"cmd", action}}};
   }
   std::string what =

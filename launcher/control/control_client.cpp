@@ -19,7 +19,8 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr size_t kMaxReply = size_t{4} << 20;
+// A status of ten thousand ranks has a few MiB.
+constexpr size_t kMaxReply = size_t{32} << 20;
 
 base::Error nobody_there(base::Error e) {
   e.id = "E-CONTROL";
@@ -112,7 +113,7 @@ base::Result<std::string> ControlClient::dump(double timeout_s) const {
 }
 
 base::Result<std::string> ControlClient::status(double timeout_s) const {
-  return ask(R"({"cmd":"status"})", timeout_s);
+  return ask(R"({"cmd":"status","job":true})", timeout_s);
 }
 
 }  // namespace xpurun::launcher

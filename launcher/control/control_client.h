@@ -18,7 +18,7 @@ class ControlClient {
   // The supervisor's one-line JSON answer to any request, itself one line of JSON. A refusal is an error, as
   // is E-CONTROL if nobody listens: the supervisor has ended or was killed.
   base::Result<std::string> ask(const std::string& request, double timeout_s) const;
-  // Its answer to "status".
+  // Its answer to "status", with the ranks of all nodes.
   base::Result<std::string> status(double timeout_s) const;
 
  private:

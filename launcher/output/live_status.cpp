@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <set>
 
 namespace xpurun::launcher {
 
@@ -21,6 +22,8 @@ constexpr double kFreshS = 5;
 constexpr size_t kNamedRanks = 3;
 constexpr size_t kWideEnoughForPid = 60;
 constexpr size_t kWideEnoughForRates = 100;
+// Lines on nodes that are missing, where the ranks have to fit too.
+constexpr size_t kMostGaps = 3;
 
 std::string_view state_word(const LiveRank& r) {
   if (!r.alive) {
@@ -45,9 +48,16 @@ std::string_view state_word(const LiveRank& r) {
 }
 
 std::string place_of(const LiveRank& r) {
+  if (!r.where.empty()) {
+    return base::sanitize(r.where);
+  }
   return r.function.empty()
              ? "-"
              : base::sanitize(fmt::format("{} ({}:{})", r.function, base::base_name(r.file), r.line));
+}
+
+std::string host_column(const LiveRank& r) {
+  return fmt::format(" {:<16} ", cut_end(base::sanitize(r.host), 16));
 }
 
 bool uses_gpu(const LiveRank& r) {
@@ -104,7 +114,55 @@ std::string short_progress(const LiveStatus& s) {
              : fmt::format("rank {} still {}", stillest->rank, base::human_duration(stillest->still_s));
 }
 
+ordered_json to_json(const LiveRank& r) {
+  ordered_json j;
+  j["rank"] = r.rank;
+  if (!r.host.empty()) {
+    j["host"] = r.host;
+  }
+  j["state"] = std::string(1, r.state);
+  j["alive"] = r.alive;
+  j["still_s"] = r.still_s;
+  if (r.pid == 0) {
+    // Of thousands of ranks.
+    j["where"] = r.where;
+    return j;
+  }
+  j.update({{"pid", r.pid},
+            {"cpu_share", r.cpu_share},
+            {"function", r.function},
+            {"file", r.file},
+            {"line", r.line},
+            {"flops_per_s", r.flops_per_s},
+            {"collectives_per_s", r.collectives_per_s},
+            {"outstanding", r.outstanding},
+            {"last_collective", r.last_collective},
+            {"untraced_share", r.untraced_share},
+            {"dropped", r.dropped}});
+  return j;
+}
+
 }  // namespace
+
+void add_other_ranks(const LiveStatus& other, LiveStatus& own) {
+  std::set<base::Rank> known;
+  for (LiveRank& r : own.ranks) {
+    r.host = r.host.empty() ? own.host : r.host;
+    known.insert(r.rank);
+  }
+  for (const LiveRank& r : other.ranks) {
+    if (!known.contains(r.rank)) {
+      own.ranks.push_back({.rank = r.rank,
+                           .host = r.host.empty() ? other.host : r.host,
+                           .state = r.state,
+                           .alive = r.alive,
+                           .still_s = r.still_s,
+                           .cpu_share = -1,
+                           .where = place_of(r)});
+    }
+  }
+  own.gaps.insert(own.gaps.end(), other.gaps.begin(), other.gaps.end());
+}
 
 ordered_json to_json(const LiveStatus& s) {
   ordered_json j;
@@ -118,23 +176,12 @@ ordered_json to_json(const LiveStatus& s) {
   j["timing"] = s.timing;
   j["trace"] = s.trace;
   j["problem"] = s.problem;
+  if (!s.gaps.empty()) {
+    j["gaps"] = s.gaps;
+  }
   auto& ranks = j["ranks"] = ordered_json::array();
   for (const LiveRank& r : s.ranks) {
-    ranks.push_back({{"rank", r.rank},
-                     {"pid", r.pid},
-                     {"state", std::string(1, r.state)},
-                     {"alive", r.alive},
-                     {"still_s", r.still_s},
-                     {"cpu_share", r.cpu_share},
-                     {"function", r.function},
-                     {"file", r.file},
-                     {"line", r.line},
-                     {"flops_per_s", r.flops_per_s},
-                     {"collectives_per_s", r.collectives_per_s},
-                     {"outstanding", r.outstanding},
-                     {"last_collective", r.last_collective},
-                     {"untraced_share", r.untraced_share},
-                     {"dropped", r.dropped}});
+    ranks.push_back(to_json(r));
   }
   return j;
 }
@@ -153,17 +200,21 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
     s.timing = j.value("timing", "");
     s.trace = j.value("trace", "");
     s.problem = j.value("problem", "");
+    s.gaps = j.value("gaps", std::vector<std::string>());
     for (const json& r : j.value("ranks", json::array())) {
       const std::string state = r.value("state", "?");
+      const base::Pid pid = model::integer(r, "pid", 0);
       s.ranks.push_back({.rank = model::integer(r, "rank", base::kNoRank),
-                         .pid = model::integer(r, "pid", 0),
+                         .host = r.value("host", ""),
+                         .pid = pid,
                          .state = state.empty() ? '?' : state.front(),
                          .alive = r.value("alive", true),
                          .still_s = r.value("still_s", 0.0),
-                         .cpu_share = r.value("cpu_share", 0.0),
+                         .cpu_share = r.value("cpu_share", pid == 0 ? -1.0 : 0.0),
                          .function = r.value("function", ""),
                          .file = r.value("file", ""),
                          .line = model::integer(r, "line", 0),
+                         .where = r.value("where", ""),
                          .flops_per_s = r.value("flops_per_s", 0.0),
                          .collectives_per_s = r.value("collectives_per_s", 0.0),
                          .outstanding = model::integer(r, "outstanding", uint64_t{0}),
@@ -208,10 +259,17 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
     out += ink.paint(Ink::Colour::bad, cut_end(base::sanitize(s.problem), columns)) + '\n';
     ++used;
   }
+  for (size_t i = 0; i < s.gaps.size() && (rows == 0 || i < kMostGaps); ++i) {
+    out += ink.paint(Ink::Colour::doubtful, cut_end(base::sanitize(s.gaps[i]), columns)) + '\n';
+    ++used;
+  }
+  const bool hosts =
+      wide && std::any_of(s.ranks.begin(), s.ranks.end(), [](const LiveRank& r) { return !r.host.empty(); });
   const bool rates = columns >= kWideEnoughForRates && std::any_of(s.ranks.begin(), s.ranks.end(), uses_gpu);
   const std::string head =
       !wide ? "RANK STATE       STILL  WHERE"
-            : fmt::format("RANK     PID  STATE       STILL    CPU  {}WHERE",
+            : fmt::format("RANK  {}   PID  STATE       STILL    CPU  {}WHERE",
+                          hosts ? "HOST              " : "",
                           rates ? "TFLOP/S  COLL/S  UNTRACED  LAST COLLECTIVE       " : "");
   out += ink.paint(Ink::Colour::strong, cut_end(head, columns)) + '\n';
   std::vector<LiveRank> ranks = s.ranks;
@@ -224,8 +282,10 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
     const LiveRank& r = ranks[i];
     const std::string still = r.alive ? base::human_duration(r.still_s) : "-";
     const std::string line =
-        wide ? fmt::format("{:>4} {:>7}  {:<8} {:>8} {:>5.0f}%  {}{}", r.rank, r.pid, state_word(r), still,
-                           r.cpu_share * 100, rates ? rates_of(r) : "", place_of(r))
+        wide ? fmt::format("{:>4} {}{:>7}  {:<8} {:>8} {:>6}  {}{}", r.rank, hosts ? host_column(r) : "",
+                           r.pid == 0 ? "-" : std::to_string(r.pid), state_word(r), still,
+                           r.cpu_share < 0 ? "-" : fmt::format("{:.0f}%", r.cpu_share * 100),
+                           rates ? rates_of(r) : "", place_of(r))
              : fmt::format("{:>4} {:<8} {:>8}  {}", r.rank, state_word(r), still, place_of(r));
     const bool late = r.alive && s.hang_timeout_s > 0 && r.still_s >= s.hang_timeout_s / 2;
     out += (late ? ink.paint(Ink::Colour::doubtful, cut_end(line, columns)) : cut_end(line, columns)) + '\n';

@@ -15,14 +15,16 @@ namespace xpurun::launcher {
 
 struct LiveRank {
   base::Rank rank = base::kNoRank;
-  base::Pid pid = 0;
+  std::string host;      // empty: of the job's only node
+  base::Pid pid = 0;     // 0: a rank of another node, of which less is known
   char state = '?';      // proc(5): R S D T t Z
   bool alive = true;     // false: the position is the last one before death
   double still_s = 0;    // seconds since the last progress
-  double cpu_share = 0;  // CPU cores in use
+  double cpu_share = 0;  // CPU cores in use; negative: not known
   std::string function;  // innermost Python frame; empty without Python
   std::string file;
   int line = 0;
+  std::string where;  // of a rank of another node, in the place of the last three
   // For ranks that use a GPU, else 0.
   double flops_per_s = 0;
   double collectives_per_s = 0;
@@ -40,11 +42,15 @@ struct LiveStatus {
   double hang_timeout_s = 0;
   double next_check_s = 0;  // seconds until the next poll
   int world_size = 0;
-  std::string timing;   // level: off, light, full
-  std::string trace;    // directory of the trace under way, else empty
-  std::string problem;  // verdict on the current stall, else empty
+  std::string timing;             // level: off, light, full
+  std::string trace;              // directory of the trace under way, else empty
+  std::string problem;            // verdict on the current stall, else empty
+  std::vector<std::string> gaps;  // nodes whose ranks are not shown, one line each
   std::vector<LiveRank> ranks;
 };
+
+// Adds the ranks of other nodes that `other` knows and `own` does not, and its gaps.
+void add_other_ranks(const LiveStatus& other, LiveStatus& own);
 
 nlohmann::ordered_json to_json(const LiveStatus& s);
 base::Result<LiveStatus> live_status_from_json(std::string_view text);

@@ -139,9 +139,7 @@ void ControlApi::handle(const nlohmann::json& request, const ControlServer::Repl
     }
     hooks_.dump([reply](const std::string& dir) { reply({{"ok", true}, {"dir", dir}}); });
   } else if (cmd == "status") {
-    ordered_json answer{{"ok", true}};
-    answer.update(to_json(hooks_.status()));
-    reply(answer);
+    tell_status(request, reply);
   } else if (cmd == "nodes") {
     ordered_json answer{{"ok", true}};
     answer.update(to_json(hooks_.nodes()));
@@ -165,6 +163,40 @@ void ControlApi::handle(const nlohmann::json& request, const ControlServer::Repl
                   fmt::format("unknown request '{}'; there are status, nodes, timing, dump, trace and reset",
                               base::sanitize(cmd))));
   }
+}
+
+// With "job" of the ranks of all nodes. With "here" too another node asks, which would be asked in its turn.
+void ControlApi::tell_status(const nlohmann::json& request, const ControlServer::Reply& reply) {
+  const auto is_set = [&](const char* flag) {
+    const auto found = request.find(flag);
+    return found != request.end() && *found == true;
+  };
+  const auto tell = [reply](const LiveStatus& status) {
+    ordered_json answer{{"ok", true}};
+    answer.update(to_json(status));
+    reply(answer);
+  };
+  const std::string informed = is_set("job") && !is_set("here") ? hooks_.better_informed() : "";
+  if (informed.empty()) {
+    LiveStatus status = hooks_.status();
+    if (is_set("job")) {
+      hooks_.complete(status);
+    }
+    tell(status);
+    return;
+  }
+  const ordered_json question = {{"cmd", "status"}, {"job", true}, {"here", true}};
+  hooks_.ask(informed, "status", question.dump(), [this, tell](const std::vector<AnswersMessage>& answers) {
+    LiveStatus status = hooks_.status();
+    const auto other = answers.empty() ? base::Result<LiveStatus>(base::fail("no answer"))
+                                       : live_status_from_json(answers.front().body);
+    if (other && !other->host.empty()) {
+      add_other_ranks(*other, status);
+    } else {
+      hooks_.complete(status);
+    }
+    tell(status);
+  });
 }
 
 void ControlApi::set_level(const nlohmann::json& request, const ControlServer::Reply& reply) {

@@ -31,6 +31,9 @@ class ControlApi {
     std::function<bool()> job_has_ended;  // the command has ended
     std::function<bool()> job_is_ending;  // it has ended, or xpurun is ending the job
     std::function<LiveStatus()> status;
+    // Adds the ranks of other nodes; and the node that knows more of them, empty if none does.
+    std::function<void(LiveStatus&)> complete;
+    std::function<std::string()> better_informed;
     // Takes a dump, then calls `done` with its directory, relative to the run directory.
     std::function<void(std::function<void(const std::string& dir)> done)> dump;
     std::function<NodeList()> nodes;
@@ -61,6 +64,7 @@ class ControlApi {
 
  private:
   void ask_nodes(const nlohmann::json& request, const std::string& node, const ControlServer::Reply& reply);
+  void tell_status(const nlohmann::json& request, const ControlServer::Reply& reply);
   void set_level(const nlohmann::json& request, const ControlServer::Reply& reply);
   void start_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
   void start_kernel_trace(const nlohmann::json& request, const ControlServer::Reply& reply);

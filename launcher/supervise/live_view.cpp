@@ -1,5 +1,6 @@
 #include "launcher/supervise/live_view.h"
 
+#include "common/base/strings.h"
 #include "common/model/rank_set.h"
 #include "launcher/collect/gpu_time.h"
 #include "launcher/collect/op_names.h"
@@ -80,13 +81,37 @@ LiveStatus live_status(const LiveSources& sources) {
   return out;
 }
 
+LiveStatus status_of_others(const std::vector<NodeInfo>& nodes, const std::string& own, int expected) {
+  LiveStatus out;
+  for (const NodeInfo& n : nodes) {
+    if (n.node == own) {
+      continue;
+    }
+    if (!n.alive && n.phase != NodePhase::ended) {
+      out.gaps.push_back(fmt::format("no word from host {} for {}: ranks {}", n.host,
+                                     base::human_duration(n.seen_s), model::RankSet::of(n.expected).brief()));
+      continue;
+    }
+    for (const RankOnNode& r : n.ranks) {
+      out.ranks.push_back({.rank = r.rank,
+                           .host = n.host,
+                           .state = r.state,
+                           .alive = r.alive && n.alive,
+                           .still_s = r.still_s,
+                           .cpu_share = -1,
+                           .where = r.where});
+    }
+  }
+  if (expected > static_cast<int>(nodes.size())) {
+    out.gaps.push_back(fmt::format("{} of {} nodes have not been heard of",
+                                   expected - static_cast<int>(nodes.size()), expected));
+  }
+  return out;
+}
+
 std::vector<ListedNode> listed(const std::vector<NodeInfo>& nodes) {
   std::vector<ListedNode> out;
   for (const NodeInfo& n : nodes) {
-    model::RankSet ranks;
-    for (const base::Rank rank : n.expected) {
-      ranks.insert(rank);
-    }
     out.push_back({.node = n.node,
                    .node_rank = n.node_rank,
                    .host = n.host,
@@ -97,7 +122,7 @@ std::vector<ListedNode> listed(const std::vector<NodeInfo>& nodes) {
                    .seen_s = n.seen_s,
                    .offset_ns = n.offset_ns,
                    .uncertainty_ns = n.uncertainty_ns,
-                   .ranks = ranks.text()});
+                   .ranks = model::RankSet::of(n.expected).text()});
   }
   return out;
 }

@@ -25,6 +25,10 @@ LiveStatus live_status(const LiveSources& sources);
 // Position and timing of one rank; `timing` may be null.
 LiveRank live_rank(const model::RankObservation& o, bool alive, const RankTiming* timing);
 
+// What `nodes` tell of the ranks of all nodes but `own`, and which nodes tell nothing. `expected`: nodes of
+// the job; 0: not known.
+LiveStatus status_of_others(const std::vector<NodeInfo>& nodes, const std::string& own, int expected);
+
 std::vector<ListedNode> listed(const std::vector<NodeInfo>& nodes);
 
 }  // namespace xpurun::launcher

@@ -282,6 +282,8 @@ ControlApi::Hooks Supervisor::control_hooks() {
   return {.job_has_ended = [this] { return ending_.state().has_ended(); },
           .job_is_ending = [this] { return ending_.state().is_ending(); },
           .status = [this] { return live_status(); },
+          .complete = [this](LiveStatus& status) { nodes_.complete(status); },
+          .better_informed = [this] { return nodes_.better_informed(); },
           .dump =
               [this](std::function<void(const std::string&)> done) {
                 dumps_.request(

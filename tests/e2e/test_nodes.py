@@ -136,6 +136,18 @@ class Nodes(xpurun_test.Case):
                                capture_output=True, text=True, timeout=60)
         answers = json.loads(asked.stdout)["answers"]
         self.assertEqual({a["reply"]["host"] for a in answers}, {"h0", "h1", "h2", "h3"}, asked.stdout)
+        table = subprocess.run([PROGRAM, "top", "--once", str(self.out_of(3))], capture_output=True, text=True,
+                               timeout=30).stdout
+        for n in range(4):
+            self.assertRegex(table, rf"(?m)^ +{n} +h{n} ")
+        self.assertRegex(table, r"(?m)^ +2 +h2 .*read_shard")
+        status = subprocess.run([PROGRAM, "ctl", "--json", "--run", str(self.out_of(1)), "status"],
+                                capture_output=True, text=True, timeout=30)
+        self.assertEqual({r["rank"]: r["host"] for r in json.loads(status.stdout)["ranks"]},
+                         {n: f"h{n}" for n in range(4)})
+        own = subprocess.run([PROGRAM, "ctl", "--json", "--node", "all", "--run", str(self.out_of(1)), "status"],
+                             capture_output=True, text=True, timeout=30)
+        self.assertEqual([len(a["reply"]["ranks"]) for a in json.loads(own.stdout)["answers"]], [1, 1, 1, 1])
         for p in self.nodes:
             p.terminate()
         _, said = self.ends()

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -333,6 +334,22 @@ NodeList NodeHandler::list() const {
   }
   out.nodes = listed(decision_.nodes());
   return out;
+}
+
+void NodeHandler::complete(LiveStatus& status) const {
+  if (!decision_.nodes().empty()) {
+    add_other_ranks(status_of_others(decision_.nodes(), decision_.node(), join_.identity().nodes), status);
+  }
+}
+
+// Nodes of a higher rank hear the elected one only.
+std::string NodeHandler::better_informed() const {
+  const auto& nodes = decision_.nodes();
+  if (!decision_.is_joined() || static_cast<int>(nodes.size()) >= join_.identity().nodes) {
+    return "";
+  }
+  const auto judge = std::find_if(nodes.begin(), nodes.end(), [](const NodeInfo& n) { return n.elected; });
+  return judge == nodes.end() || judge->node == decision_.node() ? "" : judge->node;
 }
 
 void NodeHandler::ask(const std::string& node, const std::string& verb, const std::string& request,

@@ -12,6 +12,7 @@
 #include "launcher/nodes/node_questions.h"
 #include "launcher/nodes/node_state.h"
 #include "launcher/options/run_options.h"
+#include "launcher/output/live_status.h"
 #include "launcher/output/node_list.h"
 #include "launcher/processes/process_table.h"
 #include "launcher/storage/storage.h"
@@ -109,6 +110,10 @@ class NodeHandler {
 
   // For "xpurun nodes" and requests to other nodes.
   NodeList list() const;
+  // Adds the ranks of the other nodes.
+  void complete(LiveStatus& status) const;
+  // A node that hears all nodes; empty: this one, or none.
+  std::string better_informed() const;
   // Passes a control request to one node, or to all others if `node` is empty, and calls `done` with all
   // answers.
   void ask(const std::string& node, const std::string& verb, const std::string& request,

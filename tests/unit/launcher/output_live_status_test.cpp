@@ -89,6 +89,27 @@ TEST_CASE("the table of top with timing") {
   CHECK(back->ranks[1].untraced_share < 0);
 }
 
+TEST_CASE("the table of top with ranks of other nodes") {
+  LiveStatus s = eight_ranks();
+  LiveStatus other{.host = "b", .gaps = {"no word from host c for 20 s: ranks 16-23"}};
+  other.ranks.push_back(
+      {.rank = 8, .pid = 7, .state = 'S', .still_s = 41, .function = "f", .file = "/a.py", .line = 3});
+  other.ranks.push_back({.rank = 7, .pid = 9});
+  add_other_ranks(other, s);
+  REQUIRE(s.ranks.size() == 9);
+  const auto back = live_status_from_json(to_json(s).dump());
+  REQUIRE(back);
+  const std::string table = live_table(*back, 90, 0, Ink::plain());
+  CHECK(table == live_table(s, 90, 0, Ink::plain()));
+  CHECK(table.find("no word from host c for 20 s: ranks 16-23\n") != std::string::npos);
+  CHECK(table.find("RANK  HOST                 PID  STATE       STILL    CPU  WHERE\n") != std::string::npos);
+  CHECK(table.find("   0  h                    100  sleeping    0.5 s   100%  step (train.py:12)\n") !=
+        std::string::npos);
+  CHECK(table.find("   8  b                      -  sleeping     41 s      -  f (a.py:3)\n") !=
+        std::string::npos);
+  CHECK(live_table(*back, 50, 0, Ink::plain()).find("HOST") == std::string::npos);
+}
+
 TEST_CASE("a status survives the socket") {
   const LiveStatus s = eight_ranks();
   const auto back = live_status_from_json(to_json(s).dump());

@@ -32,8 +32,12 @@ struct Scene : test::JobScene {
            [] {
              LiveStatus status;
              status.run = "the-run";
+             status.host = "h0";
+             status.ranks = {{.rank = 0, .pid = 11}};
              return status;
            },
+       .complete = [](LiveStatus& s) { s.gaps = {"known here"}; },
+       .better_informed = [this] { return informed; },
        .dump = [this](std::function<void(const std::string&)> done) { dumped = std::move(done); },
        .nodes = [] { return NodeList{.node = "0-a", .expected = 2}; },
        .ask =
@@ -43,6 +47,7 @@ struct Scene : test::JobScene {
              others_answered = std::move(done);
            }}};
   std::string asked;
+  std::string informed;  // the node that knows more
   NodeQuestions::Done others_answered;
 
   json answer;
@@ -79,6 +84,35 @@ TEST_CASE("requests go to other nodes, and their answers come back together") {
   CHECK(s.asked == R"(1-b|dump|{"cmd":"dump"})");
   s.others_answered({});
   CHECK(s.answer["answers"].empty());
+}
+
+TEST_CASE("the status of the whole job comes from the node that hears all") {
+  Scene s;
+  const json job = {{"cmd", "status"}, {"job", true}};
+  CHECK_FALSE(s.ask({{"cmd", "status"}}).contains("gaps"));
+  CHECK(s.ask(job)["gaps"] == json{"known here"});
+  CHECK(s.asked.empty());
+  s.informed = "0-h0";
+  CHECK(s.ask(job).is_null());
+  CHECK(s.asked == R"(0-h0|status|{"cmd":"status","job":true,"here":true})");
+  SUBCASE("its answer is added") {
+    s.others_answered({{.node = "0-h0",
+                        .status = 200,
+                        .body = R"({"ok":true,"host":"h9","ranks":[{"rank":0},{"rank":5,"pid":3}]})"}});
+    REQUIRE(s.answer["ranks"].size() == 2);
+    CHECK(s.answer["ranks"][0]["pid"] == 11);
+    CHECK(s.answer["ranks"][1]["rank"] == 5);
+    CHECK(s.answer["ranks"][1]["host"] == "h9");
+  }
+  SUBCASE("without an answer: as far as it is known here") {
+    s.others_answered({{.node = "0-h0", .status = 504}});
+    CHECK(s.answer["gaps"] == json{"known here"});
+  }
+  CHECK(s.answer["run"] == "the-run");
+  // Another node asks: the question goes no further.
+  s.asked.clear();
+  CHECK(s.ask({{"cmd", "status"}, {"job", true}, {"here", true}})["gaps"] == json{"known here"});
+  CHECK(s.asked.empty());
 }
 
 TEST_CASE("a request from another node is answered here, whatever node it names") {

@@ -266,3 +266,32 @@ TEST_CASE("node handler: what the elected node decides is done, and requests are
   s.hear(ActMessage{.action = JobAction::kill, .reason = "hang"});
   CHECK(s.told().empty());
 }
+
+TEST_CASE("node handler: the ranks of all nodes in one status") {
+  Scene s;
+  s.join();
+  s.hear(NodesMessage{
+      .nodes = {{.node = "0-h0", .host = "h0", .elected = true},
+                {.node = "1-h1",
+                 .node_rank = 1,
+                 .host = "h1",
+                 .ranks = {{.rank = 2, .state = 'S', .still_s = 5, .where = "step (train.py:3)"}}}}});
+  CHECK(s.nodes->better_informed().empty());
+  LiveStatus status{.host = "h0", .ranks = {{.rank = 0, .pid = 11}}};
+  s.nodes->complete(status);
+  REQUIRE(status.ranks.size() == 2);
+  CHECK(status.ranks[0].host == "h0");
+  CHECK(status.ranks[1].host == "h1");
+  CHECK(status.ranks[1].where == "step (train.py:3)");
+  CHECK(status.gaps.empty());
+  // Nodes that hear the elected node only ask that one.
+  s.hear(NodesMessage{.nodes = {{.node = "1-h1", .node_rank = 1, .host = "h1", .elected = true}}});
+  CHECK(s.nodes->better_informed() == "1-h1");
+  s.hear(NodesMessage{
+      .nodes = {{.node = "0-h0"},
+                {.node = "1-h1", .host = "h1", .seen_s = 20, .alive = false, .expected = {2, 3}}}});
+  LiveStatus silent{.host = "h0"};
+  s.nodes->complete(silent);
+  CHECK(silent.ranks.empty());
+  CHECK(silent.gaps == Told{"no word from host h1 for 20 s: ranks 2-3"});
+}
