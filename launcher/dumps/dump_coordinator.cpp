@@ -60,15 +60,22 @@ void DumpCoordinator::request_or_share(DumpRequest wanted, double seconds) {
   }
 }
 
-// If the process crashes during a dump that has the process on its list, the stacks of that dump end in the
-// crash handler, below which the crash stands.
+// A dump that was taken before a process crashed does not show where the process crashed. Only SIGTERM, which
+// can arrive at any place, and the later crashes of a cascade do without.
+bool DumpCoordinator::is_fresh_for(model::DumpReason why) const {
+  return dump_ == nullptr && dumped_within(kFreshS) &&
+         (why != model::DumpReason::crash || manifest_.why == model::DumpReason::crash);
+}
+
+// A process that crashes during a dump is held for the next dump: its stack may have been taken before.
 std::optional<std::string> DumpCoordinator::request_for_crash(const CrashedProcess& crashed,
                                                               DumpRequest wanted) {
-  if (dump_ == nullptr && dumped_within(kFreshS)) {
+  if (is_fresh_for(wanted.why)) {
     crashed_.erase(crashed.pid);
     return dir_;
   }
-  crashed_[crashed.pid] = crashed;
+  const int last = static_cast<int>(parts_.journal.manifest().dumps.size());
+  crashed_[crashed.pid] = {.process = crashed, .dump = last + 1};
   request(std::move(wanted));
   return std::nullopt;
 }
@@ -82,8 +89,8 @@ std::vector<DumpTarget> DumpCoordinator::targets() const {
     }
     DumpTarget t{.pid = r.pid, .rank = r.rank, .local_rank = r.local_rank, .role = r.role};
     if (const auto crash = crashed_.find(r.pid); crash != crashed_.end()) {
-      t.crash_tid = crash->second.tid;
-      t.crash_ucontext = crash->second.ucontext;
+      t.crash_tid = crash->second.process.tid;
+      t.crash_ucontext = crash->second.process.ucontext;
     }
     targets.push_back(std::move(t));
   }
@@ -173,13 +180,17 @@ void DumpCoordinator::begin(int n, bool possible) {
 }
 
 void DumpCoordinator::release_crashed() {
-  for (const auto& [pid, process] : crashed_) {
-    if (model::CrashNotice* crash = parts_.journal.find_crash(pid)) {
+  const bool last = waiting_.empty() || !hooks_.may_go_on();
+  std::erase_if(crashed_, [&](const auto& held) {
+    if (held.second.dump > manifest_.n && !last) {
+      return false;
+    }
+    if (model::CrashNotice* crash = parts_.journal.find_crash(held.first)) {
       crash->dump = dir_;
     }
-    hooks_.release(pid);
-  }
-  crashed_.clear();
+    hooks_.release(held.first);
+    return true;
+  });
 }
 
 bool DumpCoordinator::assign_to_stall() {

@@ -84,7 +84,7 @@ class DumpCoordinator {
   // As request(), but a dump under way, or one that ended within the last `seconds`, serves as well.
   void request_or_share(DumpRequest request, double seconds);
   // Requests a dump and holds the process for it. If the last dump is so fresh that another dump would show
-  // the same, returns the fresh dump's directory instead.
+  // the same, returns the fresh dump's directory instead: a crash during a cascade of crashes, or SIGTERM.
   std::optional<std::string> request_for_crash(const CrashedProcess& crashed, DumpRequest request);
   // The process has ended: there is nothing to release.
   void process_ended(base::Pid pid) { crashed_.erase(pid); }
@@ -113,6 +113,7 @@ class DumpCoordinator {
   void stacks_written(const StackDumpOutcome& outcome);
   void done(const StackDumpOutcome& outcome);
   void release_crashed();
+  bool is_fresh_for(model::DumpReason why) const;
   // Whether the dump serves a stall that is still open.
   bool assign_to_stall();
   void reply_to_served();
@@ -133,7 +134,11 @@ class DumpCoordinator {
   base::MonoNs ended_ = 0;  // the last dump; 0: no dump yet
   double last_duration_s_ = 0;
   KnownDumps known_;
-  std::map<base::Pid, CrashedProcess> crashed_;  // held processes
+  struct Held {
+    CrashedProcess process;
+    int dump = 0;  // the process is released when the dump of this number has ended
+  };
+  std::map<base::Pid, Held> crashed_;
   model::CollectiveFacts calls_;                 // recorded at the dump under way or the last one
 };
 

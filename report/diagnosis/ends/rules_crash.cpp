@@ -16,6 +16,7 @@
 namespace xpurun::report {
 
 using model::CodeLocation;
+using model::CrashNotice;
 using model::Confidence;
 using model::ProcessRecord;
 using model::RankSet;
@@ -36,6 +37,15 @@ bool is_fault(int signal) {
   return carries_address(signal) || signal == SIGABRT;
 }
 
+// Whether the stack was taken after the signal: our handler held the thread then. SIGTERM can arrive anywhere,
+// so that the place just before the signal is as good.
+bool shows_the_end(const ThreadStack& t, const CrashNotice& notice) {
+  const std::vector<model::Frame> frames = crash_frames(t);
+  const bool in_handler = frames.size() < t.frames.size();
+  return !frames.empty() &&
+         (t.crashed || (t.tid == notice.tid && (in_handler || !is_fault(notice.signal))));
+}
+
 // The thread that died, if its stack was taken while our handler held it. Null for deaths without a notice:
 // what an earlier dump or sample shows is not where the process ended.
 const ThreadStack* crashed_thread(const Scene& scene, const Ending& e) {
@@ -47,9 +57,8 @@ const ThreadStack* crashed_thread(const Scene& scene, const Ending& e) {
     if (s.pid != e.process->pid || (elsewhere && !scene.facts.run.nodes.empty())) {
       continue;
     }
-    const auto it = std::find_if(s.threads.begin(), s.threads.end(), [&](const ThreadStack& t) {
-      return (t.crashed || t.tid == e.notice->tid) && !crash_frames(t).empty();
-    });
+    const auto it = std::find_if(s.threads.begin(), s.threads.end(),
+                                 [&](const ThreadStack& t) { return shows_the_end(t, *e.notice); });
     return it == s.threads.end() ? nullptr : &*it;
   }
   return nullptr;

@@ -335,6 +335,19 @@ TEST_CASE("if the interrupted state cannot be read, the frames of the crash hand
   CHECK(diagnose(job.facts).where.function.empty());
 }
 
+TEST_CASE("a stack that was taken before the crash is not where the rank crashed") {
+  Job job(2);
+  job.notice(1, kSegv, 12).crash_dump();
+  job.rank(1, in_boom()).died(1, kSegv, 12.9);
+  terminate_others(job, 1, 13.5);
+  job.stacks_of(1).threads.front().crashed = false;
+  CHECK(diagnose(job.facts).ranks == RankSet{1});
+  CHECK(diagnose(job.facts).where.function.empty());
+  job.facts.run.crashes.front().signal = SIGTERM;  // which can come at any place
+  job.record(1).death.wait_status = base::WaitStatus(kTerm);
+  CHECK(diagnose(job.facts).where.function == "boom");
+}
+
 TEST_CASE("a crash without stacks has no position, and the next step does not mention stacks") {
   Job job(1);
   job.record(0).function = "load_batch";  // the last sample, perhaps seconds before

@@ -138,12 +138,24 @@ TEST_CASE("a crashed process is held until its dump is done") {
   CHECK(s.dump->plan.targets[1].crash_tid == 9);
   CHECK(s.dump->plan.targets[1].crash_ucontext == 0x10);
   CHECK(s.told().empty());
-  SUBCASE("a crash during the dump waits for the end of that dump") {
-    CHECK_FALSE(s.dumps.request_for_crash({.pid = kRank0}, s.wanted(model::DumpReason::crash)));
+  SUBCASE("a crash during the dump waits for a dump that shows the crash") {
+    CHECK_FALSE(s.dumps.request_for_crash({.pid = kRank0, .tid = 8}, s.wanted(model::DumpReason::crash)));
     s.dump->end();
     s.run_for(0.001);
-    CHECK(s.told() == Told{"release 1", "release 2", "dumped in 0 s"});
-    CHECK(s.made == 2);  // the request of the second crash
+    CHECK(s.told() == Told{"release 2", "dumped in 0 s"});
+    REQUIRE(s.made == 2);
+    CHECK(s.dump->plan.targets[0].crash_tid == 8);
+    s.dump->end();
+    s.run_for(0.001);
+    CHECK(s.told() == Told{"release 1", "dumped in 0 s", "idle"});
+  }
+  SUBCASE("a crash during the last dump goes on when that dump ends") {
+    CHECK_FALSE(s.dumps.request_for_crash({.pid = kRank0}, s.wanted(model::DumpReason::crash)));
+    s.may_go_on = false;
+    s.dump->end();
+    s.run_for(0.001);
+    CHECK(s.told() == Told{"release 1", "release 2", "dumped in 0 s", "idle"});
+    CHECK(s.made == 1);
   }
   SUBCASE("a crash right after the dump needs no dump of its own") {
     s.dump->end();
@@ -154,6 +166,18 @@ TEST_CASE("a crashed process is held until its dump is done") {
     s.run_for(2);
     CHECK_FALSE(s.dumps.request_for_crash({.pid = kRank0}, s.wanted(model::DumpReason::crash)));
     CHECK(s.made == 2);
+  }
+  SUBCASE("a crash right after a dump of something else gets a dump of its own") {
+    s.dump->end();
+    s.run_for(3);
+    s.dumps.request(s.wanted(model::DumpReason::hang));
+    s.run_for(0.001);
+    s.dump->end();
+    s.run_for(0.001);
+    CHECK(s.dumps.request_for_crash({.pid = kRank0}, s.wanted(model::DumpReason::terminated)) ==
+          "dumps/2-hang");
+    CHECK_FALSE(s.dumps.request_for_crash({.pid = kRank0}, s.wanted(model::DumpReason::crash)));
+    CHECK(s.made == 3);
   }
   SUBCASE("a process that ends meanwhile needs no release") {
     s.dumps.process_ended(kRank1);
