@@ -15,6 +15,7 @@ class Ink {
   static Ink plain() { return Ink(false); }
   static Ink coloured() { return Ink(true); }
 
+  bool is_on() const { return on_; }
   std::string paint(Colour colour, std::string_view text) const;
 
  private:

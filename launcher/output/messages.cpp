@@ -1,6 +1,8 @@
 #include "launcher/output/messages.h"
 
+#include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "launcher/output/message_text.h"
 
 #include <fmt/format.h>
 
@@ -27,7 +29,8 @@ bool writable(int fd, int wait_ms) {
 }
 }  // namespace
 
-Messages::Messages(EventLoop& loop, int fd) : loop_(loop), fd_(fd) {
+Messages::Messages(EventLoop& loop, int fd)
+    : loop_(loop), fd_(fd), is_terminal_(base::is_terminal(fd)), ink_(Ink::for_stream(fd)) {
   struct stat st {};
   if (::fstat(fd, &st) != 0) {
     return;
@@ -92,8 +95,15 @@ void Messages::write(std::string_view lines) {
   pump();
 }
 
-void Messages::say(std::string_view line) {
-  write(fmt::format("xpurun: {}\n", base::sanitize(line)));
+void Messages::say(std::string_view line, std::optional<Ink::Colour> colour) {
+  const size_t columns = is_terminal_ ? base::terminal_columns(fd_) : kUnlimited;
+  write(message_text(base::sanitize(line), columns, ink_, colour));
+}
+
+void Messages::say_file(std::string_view label, std::string_view host, const std::string& path) {
+  const std::string safe = base::sanitize(path);
+  const std::string shown = is_terminal_ && ink_.is_on() && safe == path ? link_text(host, path) : safe;
+  write(fmt::format("xpurun: {}: {}\n", label, shown));
 }
 
 void Messages::flush(double patience_s) {

@@ -6,7 +6,9 @@
 
 #include "common/base/os/fd.h"
 #include "launcher/os/event_loop.h"
+#include "launcher/output/ink.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,8 +22,11 @@ class Messages {
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
 
-  // "xpurun: " and a newline are added.
-  void say(std::string_view line);
+  // "xpurun: " and a newline are added. On a terminal the line is wrapped at its width, between words, and
+  // leading blanks indent all of it.
+  void say(std::string_view line, std::optional<Ink::Colour> colour = std::nullopt);
+  // "LABEL: PATH", with the path whole, and a link on a terminal.
+  void say_file(std::string_view label, std::string_view host, const std::string& path);
   // Complete lines, unchanged.
   void write(std::string_view lines);
   // Waits at most `patience_s` until the kept lines are written.
@@ -40,6 +45,8 @@ class Messages {
 
   EventLoop& loop_;
   int fd_;
+  bool is_terminal_;
+  Ink ink_;
   base::UniqueFd own_;
   Way way_ = Way::direct;
   bool may_block_ = false;

@@ -28,6 +28,18 @@ constexpr double kDumpedRecentlyS = 3;
 // Evidence of a death is read from the driver and the kernel alone, and people wait for the exit status.
 constexpr double kEvidenceOfADeathS = 3;
 constexpr double kEvidenceAfterTheEndS = 1;
+
+std::optional<Ink::Colour> colour_of(const model::Verdict& verdict) {
+  switch (verdict.level) {
+    case model::VerdictLevel::confirmed:
+      return Ink::Colour::bad;
+    case model::VerdictLevel::suspected:
+      return Ink::Colour::doubtful;
+    case model::VerdictLevel::none:
+      break;
+  }
+  return std::nullopt;
+}
 }  // namespace
 
 Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& storage, DirFacts dir,
@@ -251,6 +263,9 @@ VerdictHandler::Hooks Supervisor::verdict_hooks() {
           .collecting_evidence = [this] { return evidence_.busy() || dumps_.busy(); },
           .publish = [this](const model::Verdict& verdict) { publish(verdict); },
           .told = [this] { nodes_.verdict_told(); },
+          .say_sentence = [this](const model::Verdict& v) { messages_.say(v.sentence, colour_of(v)); },
+          .say_report =
+              [this] { messages_.say_file("report", host_, model::RunDir(dir_.absolute).report_html()); },
           .say = [this](const std::string& line) { say(line); }};
 }
 

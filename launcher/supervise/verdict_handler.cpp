@@ -123,20 +123,23 @@ void VerdictHandler::say_progress_again(const model::Incident& incident) {
 }
 
 void VerdictHandler::announce(const model::Verdict& verdict) {
-  const auto lines = report::verdict_lines(verdict);
-  if (lines.empty() || lines.front() == announced_) {
+  if (verdict.sentence.empty() || verdict.sentence == announced_) {
     return;
   }
-  announced_ = lines.front();
-  for (const std::string& line : lines) {
-    hooks_.say(line);
-  }
+  announced_ = verdict.sentence;
+  hooks_.say_sentence(verdict);
+  say_place();
+  hooks_.told();
+}
+
+void VerdictHandler::say_place() {
   if (!no_report_.empty()) {
     hooks_.say(fmt::format("no report: {}", no_report_));
+  } else if (!place_.empty()) {
+    hooks_.say(place_);
   } else {
-    hooks_.say(place_.empty() ? fmt::format("open {}", parts_.journal.dir().report_html()) : place_);
+    hooks_.say_report();
   }
-  hooks_.told();
 }
 
 bool VerdictHandler::must_act(const model::Incident& incident) const {
@@ -147,10 +150,10 @@ bool VerdictHandler::must_act(const model::Incident& incident) const {
 void VerdictHandler::act(model::Incident& incident, const model::Verdict& verdict) {
   if (parts_.options.on_hang != OnHang::restart) {
     // The evidence follows as the last lines, behind whatever the dying job prints.
-    hooks_.say(verdict.sentence);
+    hooks_.say_sentence(verdict);
     end_the_job(incident);
   } else if (const std::string refused = restart_refused(); !refused.empty()) {
-    hooks_.say(verdict.sentence);
+    hooks_.say_sentence(verdict);
     hooks_.say(fmt::format("warning: the ranks are not restarted: {}", refused));
     end_the_job(incident);
   } else {
@@ -207,6 +210,9 @@ void VerdictHandler::print_end() {
   }
   announced_.clear();
   announce(run.verdict);
+  for (const std::string& line : report::evidence_lines(run.verdict)) {
+    hooks_.say("  " + line);
+  }
 }
 
 }  // namespace xpurun::launcher

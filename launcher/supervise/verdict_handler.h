@@ -35,6 +35,8 @@ class VerdictHandler {
     std::function<bool()> collecting_evidence;
     std::function<void(const model::Verdict&)> publish;  // to whoever asks for verdicts beside the terminal
     std::function<void()> told;                          // a verdict has been printed
+    std::function<void(const model::Verdict&)> say_sentence;
+    std::function<void()> say_report;  // where the page of the run is
     std::function<void(const std::string&)> say;
   };
 
@@ -56,6 +58,7 @@ class VerdictHandler {
  private:
   void take_hang(const model::Verdict& verdict);
   void announce(const model::Verdict& verdict);
+  void say_place();
   void publish(const model::Verdict& verdict);
   void say_progress_again(const model::Incident& incident);
   bool must_act(const model::Incident& incident) const;

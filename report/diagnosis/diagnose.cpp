@@ -26,27 +26,25 @@ constexpr Rule kRules[] = {
     still_running,       //
 };
 
-constexpr size_t kMostLines = 10;  // of evidence and advice
-constexpr size_t kColumns = 110;
-constexpr size_t kMostWrapped = 4;
+constexpr size_t kMostEvidence = 10;  // lines
+constexpr size_t kLongestWord = 106;  // columns
+constexpr size_t kLongestLine = 432;  // columns; about four lines of a wide terminal
 
-// A line of evidence, whole: a sentence cut in the middle tells nothing. What does not fit into a few lines
-// of the terminal loses clauses from its end, and a single overlong name its middle.
-std::vector<std::string> wrapped(std::string_view text) {
-  constexpr size_t kIndent = 4;
+// A line that is too long loses clauses from its end, because half a sentence says nothing; a single name
+// that is too long loses its middle.
+std::string shortened(std::string_view text) {
   std::string line;
   for (const std::string_view word : base::split(text, ' ')) {
-    line += (line.empty() ? "" : " ") + base::elide_middle(word, kColumns - kIndent);
+    line += (line.empty() ? "" : " ") + base::elide_middle(word, kLongestWord);
   }
-  for (;;) {
-    const std::string folded = base::wrap(line, kColumns - 2, kIndent);
-    const auto lines = base::split(folded, '\n');
+  while (base::display_width(line) > kLongestLine) {
     const size_t clause = line.rfind("; ");
-    if (lines.size() <= kMostWrapped || clause == std::string::npos) {
-      return {lines.begin(), lines.end()};
+    if (clause == std::string::npos) {
+      break;
     }
     line.resize(clause);
   }
+  return line;
 }
 
 }  // namespace
@@ -93,25 +91,17 @@ std::string dump_that_matters(const RunManifest& run) {
   return fresh && run.dumps.back().why == model::DumpReason::hang ? run.dumps.back().dir : std::string();
 }
 
-std::vector<std::string> verdict_lines(const Verdict& verdict) {
-  std::vector<std::string> lines{base::sanitize(verdict.sentence)};
-  std::vector<std::string> advice;
-  if (!verdict.next.empty()) {
-    advice = wrapped("next: " + base::sanitize(verdict.next.line()));
-  }
-  const auto append = [&lines](const std::vector<std::string>& more) {
-    for (const std::string& line : more) {
-      lines.push_back("  " + line);
-    }
-  };
+std::vector<std::string> evidence_lines(const Verdict& verdict) {
+  std::vector<std::string> lines;
   for (const std::string& evidence : verdict.evidence) {
-    const auto more = wrapped(base::sanitize(evidence));
-    if (lines.size() - 1 + more.size() + advice.size() > kMostLines) {
+    if (lines.size() == kMostEvidence) {
       break;
     }
-    append(more);
+    lines.push_back(shortened(base::sanitize(evidence)));
   }
-  append(advice);
+  if (!verdict.next.empty()) {
+    lines.push_back("next: " + shortened(base::sanitize(verdict.next.line())));
+  }
   return lines;
 }
 

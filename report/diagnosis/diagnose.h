@@ -16,8 +16,8 @@ model::Verdict diagnose(const Facts& facts);
 // Which dump of the run its verdict rests on, relative to the run directory; empty if on none.
 std::string dump_that_matters(const model::RunManifest& run);
 
-// What the terminal shows: the sentence, then at most ten lines of evidence and advice, wrapped and never cut
-// in the middle. The caller adds where the report is.
-std::vector<std::string> verdict_lines(const model::Verdict& verdict);
+// What the terminal shows below the sentence: at most ten lines of evidence, then "next: " and the advice.
+// Not wrapped, safe for terminals; a line that is too long has lost whole clauses.
+std::vector<std::string> evidence_lines(const model::Verdict& verdict);
 
 }  // namespace xpurun::report

@@ -159,9 +159,9 @@ void add_exceptions(const Scene& scene, const Verdict& verdict, std::vector<std:
     const bool concerns =
         x.rank != base::kNoRank ? verdict.ranks.contains(x.rank) : is_culprit(x.pid, x.node);
     if (concerns && x.kind == model::ExceptionKind::thread && shown++ < kMostThreads) {
-      out.push_back(fmt::format("at {:.2f} s: thread {} of {} {}", x.at_s, base::sanitize(x.thread),
-                                x.rank != base::kNoRank ? rank_words({x.rank}) : fmt::format("pid {}", x.pid),
-                                raised_words(x)));
+      out.push_back(fmt::format(
+          "{}: thread {} of {} {}", moment_words(run, x.at_s, 2), base::sanitize(x.thread),
+          x.rank != base::kNoRank ? rank_words({x.rank}) : fmt::format("pid {}", x.pid), raised_words(x)));
     }
   }
 }
@@ -179,7 +179,12 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
     const Ending* first = nullptr;
   };
   std::vector<Line> lines;
+  // That xpurun ended the ranks of a hang is known from its own message.
+  const bool ended_by_us = scene.facts.run.outcome == model::RunOutcome::hang;
   for (const Ending& e : scene.endings) {
+    if (ended_by_us && e.follower) {
+      continue;
+    }
     const bool launcher = is_launcher(*e.process, scene.facts.run);
     if (e.process->role != model::ProcessRole::rank && !(launcher && e.failed())) {
       continue;
@@ -205,7 +210,7 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
       break;
     }
     const Line& l = lines[i];
-    out.push_back(fmt::format("at {:.2f} s: {} {}", l.first->at_s,
+    out.push_back(fmt::format("{}: {} {}", moment_words(scene.facts.run, l.first->at_s, 2),
                               l.who.empty() ? scene.names(l.ranks) : l.who,
                               how_with_cause(*l.first, std::max<size_t>(l.ranks.size(), 1))));
   }
@@ -216,12 +221,10 @@ void add_dump(const Scene& scene, std::vector<std::string>& out) {
     return;
   }
   const model::DumpManifest& dump = *scene.facts.dump;
-  int64_t longest = 0;
   size_t good = 0;
   std::map<std::string, RankSet> bad;
   const RankSet unheard = scene.unheard();
   for (const model::DumpedProcess& p : dump.processes) {
-    longest = std::max(longest, p.pause_ns);
     if (p.status == model::DumpStatus::ok || p.status == model::DumpStatus::partial) {
       ++good;
     } else if (p.rank >= 0 && p.role == model::ProcessRole::rank && !unheard.contains(p.rank)) {
@@ -231,10 +234,9 @@ void add_dump(const Scene& scene, std::vector<std::string>& out) {
   for (const auto& [reason, ranks] : bad) {
     out.push_back(fmt::format("no stacks of {}: {}", rank_words(ranks), base::sanitize(reason)));
   }
-  if (good > 0) {
-    out.push_back(fmt::format("captured {} of {} processes in {}; longest pause {}, all stopped within {}",
-                              good, dump.processes.size(), scene.facts.dump_dir, milliseconds_words(longest),
-                              milliseconds_words(dump.spread_ns)));
+  if (good > 0 && good < dump.processes.size()) {
+    out.push_back(fmt::format("{} has the stacks of {} of {} processes", scene.facts.dump_dir, good,
+                              dump.processes.size()));
   }
 }
 
@@ -251,8 +253,8 @@ void add_past_incidents(const Scene& scene, std::vector<std::string>& out) {
     const double length = std::max(0.0, i.cleared_s - i.at_s) + before;
     const std::string subject =
         i.verdict.ranks.empty() ? std::string("the job") : rank_words(i.verdict.ranks);
-    out.push_back(fmt::format("at {:.0f} s: {} stalled the job for about {}, then {}", i.at_s, subject,
-                              seconds_words(length),
+    out.push_back(fmt::format("{}: {} stalled the job for about {}, then {}",
+                              moment_words(scene.facts.run, i.at_s), subject, seconds_words(length),
                               i.restarted_s >= 0 ? "xpurun had the ranks restarted" : "the job continued"));
   }
 }
@@ -262,8 +264,8 @@ void add_earlier_attempts(const Scene& scene, std::vector<std::string>& out) {
   for (const Ending& e : scene.endings) {
     const bool latest = std::find(current.begin(), current.end(), e.process) != current.end();
     if (e.process->role == model::ProcessRole::rank && !latest && !e.follower && e.failed()) {
-      out.push_back(
-          fmt::format("at {:.2f} s, before a restart: rank {} {}", e.at_s, e.process->rank, how_it_ended(e)));
+      out.push_back(fmt::format("{}, before a restart: rank {} {}", moment_words(scene.facts.run, e.at_s, 2),
+                                e.process->rank, how_it_ended(e)));
       return;
     }
   }

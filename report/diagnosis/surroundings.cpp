@@ -58,19 +58,20 @@ std::string process_words(const KernelEvent& e) {
   return e.pid > 0 ? fmt::format("{} (pid {})", name, e.pid) : name;
 }
 
-std::string kernel_line(const KernelEvent& e) {
+std::string kernel_line(const model::RunManifest& run, const KernelEvent& e) {
+  const std::string when = moment_words(run, e.at_s);
   switch (e.kind) {
     case KernelEventKind::xid:
-      return fmt::format("at {:.0f} s: the kernel reported {} of GPU {}{}", e.at_s, xid_words(e),
-                         base::sanitize(e.pci), e.pid > 0 ? ", in " + process_words(e) : "");
+      return fmt::format("{}: the kernel reported {} of GPU {}{}", when, xid_words(e), base::sanitize(e.pci),
+                         e.pid > 0 ? ", in " + process_words(e) : "");
     case KernelEventKind::oom_kill:
-      return fmt::format("at {:.0f} s: the kernel killed {}: the host or the container was out of memory",
-                         e.at_s, process_words(e));
+      return fmt::format("{}: the kernel killed {}: the host or the container was out of memory", when,
+                         process_words(e));
     case KernelEventKind::hung_task:
       break;
   }
-  return fmt::format("at {:.0f} s: the kernel reported that {} has been in uninterruptible sleep for minutes",
-                     e.at_s, process_words(e));
+  return fmt::format("{}: the kernel reported that {} has been in uninterruptible sleep for minutes", when,
+                     process_words(e));
 }
 
 bool throttled_by(const GpuDevice& d, ThrottleReason reason) {
@@ -163,7 +164,7 @@ void name_gpu_error(const Scene& scene, model::Verdict& verdict) {
 void add_surroundings(const Scene& scene, std::vector<std::string>& out) {
   const auto& events = scene.facts.kernel.events;
   for (size_t i = 0; i < std::min(events.size(), kMostKernelLines); ++i) {
-    out.push_back(on_host(scene, events[i].node) + kernel_line(events[i]));
+    out.push_back(on_host(scene, events[i].node) + kernel_line(scene.facts.run, events[i]));
   }
   if (events.size() > kMostKernelLines) {
     out.push_back(

@@ -1,5 +1,6 @@
 #include "report/diagnosis/wording.h"
 
+#include "common/base/clock.h"
 #include "common/base/strings.h"
 
 #include <fmt/format.h>
@@ -97,6 +98,23 @@ std::string_view pick(Verb verb, size_t n) {
   return n == 1 ? verb.one : verb.many;
 }
 
+std::string moment_words(const model::RunManifest& run, double at_s, int decimals) {
+  constexpr double kSameDayS = 12 * 3600;
+  // A damaged file says more.
+  constexpr double kLongestRunS = 1e9;
+  constexpr int64_t kLatestNs = int64_t{1} << 62;
+  if (run.started_wall_ns <= 0 || run.started_wall_ns > kLatestNs || !(at_s >= 0 && at_s < kLongestRunS)) {
+    return fmt::format("at {:.{}f} s", at_s, decimals);
+  }
+  const int64_t wall_ns = run.started_wall_ns + base::s_to_ns(at_s);
+  const std::string clock = base::utc_iso8601(wall_ns);  // 2026-11-21T02:15:00Z
+  const std::string date = at_s < kSameDayS ? "" : clock.substr(0, 10) + ' ';
+  const std::string fraction =
+      decimals > 0 ? fmt::format(".{:03}", wall_ns / 1'000'000 % 1000).substr(0, 1 + size_t(decimals)) : "";
+  return fmt::format("at {}{}{} UTC ({} in)", date, clock.substr(11, 8), fraction,
+                     base::human_duration(at_s));
+}
+
 std::string seconds_words(double seconds) {
   if (seconds < 0) {
     return "0 s";
@@ -104,10 +122,6 @@ std::string seconds_words(double seconds) {
   return seconds < 1    ? base::human_duration(seconds)
          : seconds < 10 ? fmt::format("{} s", static_cast<int64_t>(seconds))
                         : base::human_duration(std::floor(seconds));
-}
-
-std::string milliseconds_words(int64_t ns) {
-  return fmt::format("{:.1f} ms", static_cast<double>(ns) / 1e6);
 }
 
 std::string raise_timeout_words(double timeout_s) {

@@ -40,9 +40,11 @@ struct Verb {
 };
 std::string_view pick(Verb verb, size_t n);
 
+// "at 14:03:12.97 UTC (29 s in)"; with the date half a day after the start or later; "at 28.97 s" if the run
+// does not know its start. `at_s`: seconds since the start.
+std::string moment_words(const model::RunManifest& run, double at_s, int decimals = 0);
 // Full seconds above one: "10 s", "0.4 s".
 std::string seconds_words(double seconds);
-std::string milliseconds_words(int64_t ns);
 
 // What to do about a wait that may be healthy.
 std::string raise_timeout_words(double timeout_s);

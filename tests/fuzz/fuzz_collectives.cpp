@@ -66,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     require(fault->accused.minus(fault->waiting).size() == fault->accused.size());
   }
   const model::Verdict verdict = report::diagnose(hang_of(*calls));
-  for (const std::string& line : report::verdict_lines(verdict)) {
+  for (const std::string& line : report::evidence_lines(verdict)) {
     require(std::none_of(line.begin(), line.end(),
                          [](unsigned char c) { return (c < 0x20 && c != '\n') || c == 0x7f; }));
   }

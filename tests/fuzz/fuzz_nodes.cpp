@@ -92,7 +92,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   report::dump_that_matters(facts.run);
   report::RunReport r{.run = facts.run};
   r.verdict = report::diagnose(facts);
-  for (const std::string& line : report::verdict_lines(r.verdict)) {
+  for (const std::string& line : report::evidence_lines(r.verdict)) {
     check_bytes(line);
   }
   r.ranks = report::rank_rows(r.run, r.verdict, std::nullopt, {});

@@ -66,7 +66,7 @@ void judge(std::string_view text) {
   report::RunReport r{.run = run.value_or(model::RunManifest())};
   report::dump_that_matters(r.run);
   r.verdict = report::diagnose({.run = r.run, .dump = dump, .dump_dir = dump ? "dumps/1-hang" : ""});
-  for (const std::string& line : report::verdict_lines(r.verdict)) {
+  for (const std::string& line : report::evidence_lines(r.verdict)) {
     check_bytes(line);
   }
   r.ranks = report::rank_rows(r.run, r.verdict, dump, {});

@@ -30,6 +30,8 @@ struct Scene : test::JobScene {
                            .collecting_evidence = [this] { return collecting; },
                            .publish = [this](const model::Verdict& v) { published.push_back(v.sentence); },
                            .told = [this] { ++times_told; },
+                           .say_sentence = [this](const model::Verdict& v) { tell(v.sentence); },
+                           .say_report = [this] { tell("report"); },
                            .say = [this](const std::string& line) { tell(line); }}};
 
   void open_stall() { journal.manifest().incidents.push_back({.n = 1, .at_s = 10, .dump = "dumps/1-hang"}); }
@@ -47,7 +49,7 @@ struct Scene : test::JobScene {
   }
 };
 
-const Told kAnnounced = {"hang: rank 1", "open run/report.html"};
+const Told kAnnounced = {"hang: rank 1", "report"};
 
 }  // namespace
 
@@ -171,7 +173,7 @@ TEST_CASE("the end tells the verdict again, if there is one worth telling") {
   exit.sentence = "exit: rank 1 exited with status 3";
   CHECK(s.take(exit).empty());
   s.verdicts.print_end();
-  CHECK(s.told() == Told{exit.sentence, "open run/report.html"});
+  CHECK(s.told() == Told{exit.sentence, "report"});
   SUBCASE("not of a single process") {
     s.several_ranks = false;
     s.verdicts.print_end();
