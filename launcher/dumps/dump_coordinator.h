@@ -139,7 +139,7 @@ class DumpCoordinator {
     int dump = 0;  // the process is released when the dump of this number has ended
   };
   std::map<base::Pid, Held> crashed_;
-  model::CollectiveFacts calls_;                 // recorded at the dump under way or the last one
+  model::CollectiveFacts calls_;  // recorded at the dump under way or the last one
 };
 
 }  // namespace xpurun::launcher

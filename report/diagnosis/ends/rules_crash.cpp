@@ -16,8 +16,8 @@
 namespace xpurun::report {
 
 using model::CodeLocation;
-using model::CrashNotice;
 using model::Confidence;
+using model::CrashNotice;
 using model::ProcessRecord;
 using model::RankSet;
 using model::RunManifest;
@@ -37,13 +37,12 @@ bool is_fault(int signal) {
   return carries_address(signal) || signal == SIGABRT;
 }
 
-// Whether the stack was taken after the signal: our handler held the thread then. SIGTERM can arrive anywhere,
-// so that the place just before the signal is as good.
+// Whether the stack was taken after the signal: our handler held the thread then. SIGTERM can arrive
+// anywhere, so that the place just before the signal is as good.
 bool shows_the_end(const ThreadStack& t, const CrashNotice& notice) {
   const std::vector<model::Frame> frames = crash_frames(t);
   const bool in_handler = frames.size() < t.frames.size();
-  return !frames.empty() &&
-         (t.crashed || (t.tid == notice.tid && (in_handler || !is_fault(notice.signal))));
+  return !frames.empty() && (t.crashed || (t.tid == notice.tid && (in_handler || !is_fault(notice.signal))));
 }
 
 // The thread that died, if its stack was taken while our handler held it. Null for deaths without a notice:
