@@ -3,40 +3,22 @@
 
 #include "common/base/output/log.h"
 #include "common/base/output/terminal.h"
-#include "common/base/suggest.h"
+#include "common/base/strings.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
+#include "launcher/options/command_advice.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "launcher/spawn/command_spawner.h"
 
 #include <fmt/format.h>
 
-#include <optional>
+#include <cerrno>
 #include <unistd.h>
 
 namespace xpurun::launcher {
 
 namespace {
-
-// "xpurun doctr" is a misspelt subcommand, not a program.
-std::optional<base::Error> misspelt_command(const std::string& program) {
-  auto found = resolve_program(program);
-  if (found || found.error().id != "E-NOT-FOUND") {
-    return std::nullopt;
-  }
-  std::vector<std::string> names;
-  for (const CommandSpec& c : command_table()) {
-    names.emplace_back(c.name);
-  }
-  const auto near = base::closest(program, names);
-  if (!near) {
-    return std::nullopt;
-  }
-  found.error().cause = fmt::format("there is no such program; did you mean xpurun {}?", *near);
-  found.error().hint = fmt::format("xpurun help {}", *near);
-  return std::move(found.error());
-}
 
 void say_origins(const RunOptions& options) {
   for (const model::OptionOrigin& origin : options.origins) {
@@ -72,8 +54,24 @@ int run_command(const Invocation& call) {
   if (options->verbosity >= 1) {
     say_origins(*options);
   }
-  if (const auto misspelt = misspelt_command(call.child.front())) {
-    return complain(*misspelt, kExitNotFound);
+  if (const auto program = resolve_program(call.child.front()); !program) {
+    const base::Error error = explain_failure(program.error(), call.child);
+    return complain(error, error.id == "E-NOT-FOUND" ? kExitNotFound : kExitNotExecutable);
+  }
+  if (const std::string option = misplaced_option(call.child); !option.empty() && options->verbosity >= 0) {
+    base::tell(
+        fmt::format("xpurun: warning: {} stands behind {} and is passed to it; options of xpurun "
+                    "stand before the command\n",
+                    option, base::sanitize(call.child.front())));
+  }
+  if (const std::string& library = options->preload_path;
+      !library.empty() && ::access(library.c_str(), R_OK) != 0) {
+    return complain({.what = fmt::format("cannot read {}", base::sanitize(library)),
+                     .sys_errno = errno,
+                     .id = "E-USAGE",
+                     .cause = "--preload-library names this file",
+                     .hint = "leave --preload-library out, or write --no-preload"},
+                    call.command.usage_status);
   }
   options->command = call.child;
   return run_job(*options);

@@ -13,6 +13,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -97,7 +99,10 @@ int runs_command(const Invocation& call) {
     return complain_usage(call, fmt::format("runs {} got too many words", action));
   }
   std::string what = fmt::format("runs can list, show and prune, not {}", base::sanitize(action));
-  if (const auto near = base::closest(action, {"list", "show", "prune"})) {
+  const bool removes = action == "rm" || action == "remove" || action == "delete" || action == "clean";
+  const std::optional<std::string> near =
+      removes ? std::optional<std::string>("prune") : base::closest(action, {"list", "show", "prune"});
+  if (near) {
     what += fmt::format("; did you mean {}?", *near);
   }
   return complain_usage(call, std::move(what));

@@ -115,7 +115,9 @@ int stacks_command(const Invocation& call) {
       }
       path = found->path();
     } else if (kind_of(path) == PathKind::nothing) {
-      return complain({.what = fmt::format("there is no {}", base::sanitize(path)), .id = "E-NO-STACKS"},
+      return complain({.what = fmt::format("there is no {}", base::sanitize(path)),
+                       .id = "E-NO-STACKS",
+                       .hint = base::parse_int(path) ? fmt::format("xpurun stacks --pid {}", path) : ""},
                       kExitFailure);
     }
   }

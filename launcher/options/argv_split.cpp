@@ -1,6 +1,7 @@
 #include "launcher/options/argv_split.h"
 
 #include "common/base/suggest.h"
+#include "launcher/options/command_advice.h"
 
 #include <fmt/format.h>
 
@@ -23,6 +24,9 @@ std::vector<std::string> spellings(const CommandSpec& command) {
 
 std::string unknown_option(std::string_view word, const CommandSpec& command) {
   std::string what = fmt::format("unknown option {}", word);
+  if (is_torchrun_option(word)) {
+    return what + fmt::format(": it belongs to torchrun; write xpurun -- torchrun {} …", word);
+  }
   if (const auto near = base::closest(word, spellings(command))) {
     return what + fmt::format("; did you mean {}?", *near);
   }
@@ -143,7 +147,8 @@ tl::expected<ArgvSplit, UsageError> split_argv(const std::vector<std::string>& w
     }
     out.own.insert(out.own.end(), option.plain.begin(), option.plain.end());
     if (option.needs_value) {
-      if (i + 1 == words.size() || words[i + 1].empty()) {
+      // "-o -- true": a value that begins with two hyphens is written --out=--name.
+      if (i + 1 == words.size() || words[i + 1].empty() || words[i + 1].starts_with("--")) {
         return wrong(*out.command, no_value(word));
       }
       out.own.push_back(fmt::format("{}={}", *option.needs_value, words[++i]));

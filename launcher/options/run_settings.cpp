@@ -1,6 +1,7 @@
 #include "launcher/options/run_settings.h"
 
 #include "common/base/strings.h"
+#include "common/base/suggest.h"
 #include "common/model/secrets/redact.h"
 #include "launcher/options/argv_split.h"
 
@@ -218,7 +219,9 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
       return {};
     case ValueKind::choice:
       if (!is_word(o, value)) {
-        return base::fail(fmt::format("'{}' is not one of {}", shown, base::join(words_of(o), ", ")));
+        const auto near = base::closest(value, words_of(o));
+        return base::fail(fmt::format("'{}' is not one of {}{}", shown, base::join(words_of(o), ", "),
+                                      near ? fmt::format("; did you mean {}?", *near) : ""));
       }
       return {};
     case ValueKind::share:

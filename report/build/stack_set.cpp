@@ -117,7 +117,7 @@ base::Result<StackSet> read_stack_set(const std::vector<std::string>& paths, Kee
     return base::fail(base::Error{.what = fmt::format("no stacks below {}", shown),
                                   .id = "E-NO-STACKS",
                                   .cause = std::move(cause),
-                                  .hint = "xpurun stacks --run latest"});
+                                  .hint = "xpurun stacks --pid PID"});
   };
   if (sources.dump_dirs.empty() && sources.foreign.empty()) {
     return nothing(fmt::format("no file there is named *{} or is in another format that can be read",

@@ -36,6 +36,13 @@ base::Result<LoadedRun> load_run(const model::RunDir& dir) {
   if (run) {
     return LoadedRun{.run = std::move(*run)};
   }
+  if (dir.dumps().empty()) {
+    return base::fail(
+        base::Error{.what = base::to_line(run.error()),
+                    .id = "E-NO-DATA",
+                    .cause = "without this file nothing is known of the run, and there is no dump",
+                    .hint = "xpurun runs"});
+  }
   LoadedRun empty{.notes = {base::to_line(run.error())}};
   empty.run.id = dir.id();
   return empty;

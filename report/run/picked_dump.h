@@ -20,7 +20,7 @@ struct PickedDump {
 PickedDump pick_dump(const model::RunDir& dir, const model::RunManifest& run);
 
 // run.json; one that was cut off still leaves dumps to report on: then `notes` says so and the manifest is
-// empty. E-NO-RUN if there is none.
+// empty. E-NO-RUN if there is none, E-NO-DATA if the file cannot be read and there is no dump either.
 struct LoadedRun {
   model::RunManifest run;
   std::vector<std::string> notes;

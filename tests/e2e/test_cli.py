@@ -132,6 +132,35 @@ class CommandLine(xpurun_test.Case):
                 self.assertEqual(result.returncode, 1)
                 self.assertIn("[E-NO-STACKS]", result.stderr)
 
+    def test_a_run_directory_that_cannot_be_read(self):
+        run = self.dir / "broken"
+        run.mkdir()
+        for text in ("garbage", "{}", '{"schema": "xpurun.run/99"}'):
+            with self.subTest(text=text):
+                (run / "run.json").write_text(text)
+                told = self.xpurun("report", run)
+                self.assertEqual((told.returncode, told.stdout), (1, ""))
+                self.assertIn("[E-NO-DATA]", told.stderr)
+                self.assertEqual([p.name for p in run.iterdir()], ["run.json"])
+
+    def test_commands_that_cannot_be_meant(self):
+        job = self.dir / "job"
+        job.mkdir()
+        (job / "train.py").write_text("")
+        for args, status, hint in ((["job"], 126, "xpurun -- python3 job/train.py"),
+                                   (["pyhton3", "x.py"], 127, "xpurun -- python3 x.py"),
+                                   (["python3 -c 1"], 127, "xpurun -- python3 -c 1"),
+                                   (["-o", "--", "true"], 125, "xpurun help run"),
+                                   (["--preload-library", "none.so", "true"], 125, "--no-preload")):
+            with self.subTest(args=args):
+                told = self.xpurun(*args)
+                self.assertEqual(told.returncode, status)
+                self.assertIn(hint, told.stderr.splitlines()[-1])
+        self.assertFalse((self.dir / "xpurun-runs").exists())
+        told = self.xpurun("python3", "-c", "pass", "--on-hang", "kill")
+        self.assertEqual(told.returncode, 0)
+        self.assertIn("--on-hang stands behind python3", told.stderr)
+
     def test_report_again(self):
         self.assertEqual(self.xpurun("true").returncode, 0)
         before = json.loads(pathlib.Path(self.dir, "xpurun-runs/latest/run.json").read_text())

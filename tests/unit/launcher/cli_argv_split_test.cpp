@@ -45,8 +45,8 @@ TEST_CASE("xpurun's words end at the first operand or at --") {
   check_child({"--no-report", "prog"}, {"--no-report"}, {"prog"});
   check_child({"-"}, {}, {"-"});
   check_child({"", "x"}, {}, {"", "x"});
-  SUBCASE("a value may look like anything") {
-    check_child({"--name", "--", "--out", "-v", "prog"}, {"--name=--", "--out=-v"}, {"prog"});
+  SUBCASE("a value may look like a short option, or like anything behind =") {
+    check_child({"--name=--", "--out", "-v", "prog"}, {"--name=--", "--out=-v"}, {"prog"});
   }
   SUBCASE("only the first -- belongs to xpurun") {
     check_child({"--", "--", "x"}, {}, {"--", "x"});
@@ -81,6 +81,10 @@ TEST_CASE("wrong words are named") {
   CHECK(wrong({"-o"}) == "option -o needs a value");
   CHECK(wrong({"--out="}) == "option --out needs a value");
   CHECK(wrong({"--out", ""}) == "option --out needs a value");
+  CHECK(wrong({"-o", "--", "true"}) == "option -o needs a value");
+  CHECK(wrong({"--hang-timeout", "--quiet", "true"}) == "option --hang-timeout needs a value");
+  CHECK(wrong({"--nproc_per_node=2", "x"})
+            .starts_with("unknown option --nproc_per_node: it belongs to torchrun"));
   CHECK(wrong({"--logs=on", "x"}) == "option --logs takes no value");
   CHECK(wrong({"--no-grace", "x"}).starts_with("unknown option --no-grace"));
   CHECK(wrong({"-q", "report", "x"}).starts_with("--quiet before report is an option of run"));
