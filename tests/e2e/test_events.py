@@ -135,7 +135,7 @@ class Events(xpurun_test.Case):
         self.assertIn(self.verdict()["sentence"].split(":")[0], "exit exception")
         commands = self.manifest()["event_commands"]
         self.assertEqual([(c["event"], c["status"]) for c in commands], [("exception", "timeout"), ("end", "timeout")])
-        self.assertEqual([p for p in self.strays()], [])
+        self.wait_for(lambda: not list(self.strays()), "end of the commands")
 
     def test_failures_and_output_go_into_the_log_only(self):
         self.on_event = "echo to standard output; echo to standard error >&2; exit 3"

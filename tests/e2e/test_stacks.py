@@ -381,7 +381,7 @@ class RunDirectory(unittest.TestCase):
             self.assertTrue((run / "stacks" / "merged.svg").exists())
             os.mkfifo(run / "run.json")
             report = subprocess.run([PROGRAM, "report", str(run)], capture_output=True, timeout=60)
-            self.assertEqual(report.returncode, 0)  # what there is, with a note
+            self.assertEqual(report.returncode, 1)
             self.assertIn(b"not a regular file", report.stderr)
 
 
