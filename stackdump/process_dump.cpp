@@ -24,6 +24,10 @@ namespace {
 
 constexpr int kRetries = 5;
 constexpr timespec kRetryPause{.tv_nsec = 2'000'000};
+// A thread needs the CPU to reach its stop. On a host with many more runnable threads than cores, a thread
+// may get the CPU only after the longest pause that the other threads may have.
+constexpr int kStopTries = 3;
+constexpr timespec kStopPause{.tv_nsec = 150'000'000};
 constexpr int64_t kRehearsalNs = 50'000'000;
 constexpr int64_t kFreshNs = 1'000'000'000;  // states of threads are not older than this at the stop
 constexpr uint64_t kUsualStack = 64 << 10;   // used part, of most threads
@@ -213,15 +217,20 @@ void ProcessDump::copy_python(base::MonoNs deadline) {
   }
 }
 
-void ProcessDump::copy_stopped() {
+ProcessDump::Stopped ProcessDump::copy_stopped(bool last_try) {
   auto traced = stop_patiently(target_);
   if (!traced && tracer_of(target_.pid) != 0) {
     copy_running();
-    return;
+    return Stopped::done;
   }
   if (!traced) {
     fail(traced.error(), model::DumpStatus::failed);
-    return;
+    return Stopped::done;
+  }
+  const bool late = std::any_of(traced->threads().begin(), traced->threads().end(),
+                                [](const TracedThread& t) { return t.state == StopState::seized; });
+  if (late && !last_try) {
+    return Stopped::too_late;
   }
   stop_ns_ = traced->first_stop_ns();
   wall_ns_ = base::wall_ns();
@@ -252,6 +261,7 @@ void ProcessDump::copy_stopped() {
   traced->resume();
   pause_ns_ = base::mono_ns() - stop_ns_;
   read_cpp_exception();
+  return Stopped::done;
 }
 
 void ProcessDump::copy_running() {
@@ -293,12 +303,18 @@ void ProcessDump::copy() {
   if (target_.stop == StopMode::never || (tracer != 0 && tracer != ::getpid())) {
     copy_running();
   } else {
-    // Runs in its own thread: when this thread ends, the kernel detaches from every thread that would stop
-    // only later.
-    std::thread([this] {
-      become_urgent();
-      copy_stopped();
-    }).join();
+    // Each try runs in its own thread: when the thread ends, the kernel detaches from every thread of the
+    // target that would stop only later.
+    Stopped result = Stopped::too_late;
+    for (int i = 1; i <= kStopTries && result == Stopped::too_late; ++i) {
+      if (i > 1) {
+        ::nanosleep(&kStopPause, nullptr);
+      }
+      std::thread([this, i, &result] {
+        become_urgent();
+        result = copy_stopped(i == kStopTries);
+      }).join();
+    }
   }
   memory_.freeze();
   copier_.reset();

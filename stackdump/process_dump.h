@@ -65,7 +65,9 @@ class ProcessDump {
   base::Tid inner_tid_of(const ThreadCopy& thread) const;
   void rehearse();
   void list_threads();
-  void copy_stopped();
+  enum class Stopped { done, too_late };
+  // too_late: a thread did not stop in time, nothing was copied, and this was not the last try.
+  Stopped copy_stopped(bool last_try);
   void copy_running();
   void copy_thread_registers(ThreadCopy& thread, std::optional<Registers> registers);
   void copy_stacks();

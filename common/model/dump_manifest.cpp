@@ -44,6 +44,7 @@ void fields(V& visit, O& o) {
   visit("still_s", o.still_s);
   visit("cpu_share", o.cpu_share);
   visit("main_cpu_share", o.main_cpu_share);
+  visit("main_queue_share", o.main_queue_share);
   visit("io_bytes_per_s", o.io_bytes_per_s);
   visit("window_s", o.window_s);
   visit("function", o.function);

@@ -82,9 +82,10 @@ struct RankObservation {
   char state = '?';              // proc(5) state of the main thread
   bool has_python = false;       // position below was read from the interpreter
   double still_s = 0;            // seconds since the main thread's position last changed
-  double cpu_share = 0;       // CPU seconds per second over the last `window_s` (all threads; 1 = one core)
-  double main_cpu_share = 0;  // the same of the main thread alone
-  double io_bytes_per_s = 0;  // read and written, over the same window
+  double cpu_share = 0;         // CPU seconds per second over the last `window_s` (all threads; 1 = one core)
+  double main_cpu_share = 0;    // the same of the main thread alone
+  double main_queue_share = 0;  // share of the time for which the main thread waited for a CPU; 0 if unknown
+  double io_bytes_per_s = 0;    // read and written, over the same window
   double window_s = 0;
   std::string function;  // innermost Python function of the main thread, if read
   std::string file;

@@ -50,6 +50,7 @@ void RankWatch::sample_usage(base::MonoNs now) {
   usage_.push_back({.at = now,
                     .cpu_s = ticks_to_s(process->utime_ticks + process->stime_ticks),
                     .main_cpu_s = ticks_to_s(main->utime_ticks + main->stime_ticks),
+                    .main_queue_s = base::ns_to_s(static_cast<base::MonoNs>(proc_.main_queue_ns(pid_))),
                     .io_bytes = io.read_chars + io.write_chars,
                     .page_faults = main->minor_faults + main->major_faults});
   while (usage_.size() > kWindow) {
@@ -137,6 +138,7 @@ model::RankObservation RankWatch::observe(base::MonoNs now) const {
     if (o.window_s > 0) {
       o.cpu_share = (last.cpu_s - first.cpu_s) / o.window_s;
       o.main_cpu_share = (last.main_cpu_s - first.main_cpu_s) / o.window_s;
+      o.main_queue_share = (last.main_queue_s - first.main_queue_s) / o.window_s;
       o.io_bytes_per_s =
           static_cast<double>(last.io_bytes - std::min(first.io_bytes, last.io_bytes)) / o.window_s;
     }

@@ -37,8 +37,9 @@ class RankWatch final : public RankProbe {
  private:
   struct Usage {
     base::MonoNs at = 0;
-    double cpu_s = 0;       // whole process
-    double main_cpu_s = 0;  // main thread
+    double cpu_s = 0;         // whole process
+    double main_cpu_s = 0;    // main thread
+    double main_queue_s = 0;  // main thread: ready to run, but without a CPU
     uint64_t io_bytes = 0;
     uint64_t page_faults = 0;  // main thread
   };

@@ -15,6 +15,9 @@ using model::ThreadStack;
 namespace {
 
 constexpr double kBusyCpuShare = 0.1;  // of one core; ranks may share cores, a stuck thread uses none
+// A loop on a host with many more runnable threads than cores gets little CPU, but always wants the CPU. A
+// thread that sleeps between short polls waits for a CPU now and then.
+constexpr double kReadyShare = 0.5;
 constexpr double kBusyIoBytesPerSecond = 1 << 20;  // a checkpoint being written does more, logging less
 // A rank whose position changed within this part of the timeout was working, not still.
 constexpr double kMovedShare = 0.5;
@@ -24,7 +27,11 @@ std::string known_or(const std::string& value, const std::string& fallback) {
 }
 
 bool uses_cpu(const RankView& v) {
-  return v.seen != nullptr && v.seen->main_cpu_share >= kBusyCpuShare;
+  if (v.seen == nullptr || v.seen->main_cpu_share <= 0) {
+    return false;
+  }
+  return v.seen->main_cpu_share >= kBusyCpuShare ||
+         v.seen->main_cpu_share + v.seen->main_queue_share >= kReadyShare;
 }
 
 bool is_busy(const RankView& v, double timeout_s) {

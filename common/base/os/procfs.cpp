@@ -138,6 +138,12 @@ ProcIo ProcFs::io(Pid pid) const {
   return out;
 }
 
+uint64_t ProcFs::main_queue_ns(Pid pid) const {
+  const std::string line = text(pid, "schedstat");
+  const auto fields = split(line, ' ');
+  return fields.size() < 2 ? 0 : static_cast<uint64_t>(parse_int(fields[1]).value_or(0));
+}
+
 std::vector<Tid> ProcFs::threads(Pid pid) const {
   return numeric_entries(path(pid, "task"));
 }

@@ -58,6 +58,9 @@ class ProcFs {
   Result<ProcStatus> status(Pid pid) const;
   Result<ProcStatus> thread_status(Pid pid, Tid tid) const;
   ProcIo io(Pid pid) const;
+  // Nanoseconds for which the main thread was ready to run but had no CPU: the second field of
+  // /proc/PID/schedstat. 0 if the kernel does not count.
+  uint64_t main_queue_ns(Pid pid) const;
   std::vector<Tid> threads(Pid pid) const;
   // Children of all threads of pid. Uses task/TID/children where the kernel has it.
   std::vector<Pid> children(Pid pid) const;

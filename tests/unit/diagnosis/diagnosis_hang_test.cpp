@@ -498,6 +498,12 @@ TEST_CASE("a process alone is its own culprit") {
   CHECK(v.id == "hang.busy");
   CHECK(v.level == model::VerdictLevel::suspected);
   CHECK(v.sentence == "slow: rank 0 (host a, pid 100) is still working in compute (train.py:12) after 10 s");
+  SUBCASE("also if other processes leave little CPU for the loop") {
+    busy.cpu(0, 0.05).seen(0).main_queue_share = 0.6;
+    CHECK(diagnose(busy.facts).id == "hang.busy");
+    busy.seen(0).main_queue_share = 0.3;  // sleeps in between
+    CHECK(diagnose(busy.facts).id == "hang.stuck");
+  }
   Job lock(1);
   lock.all(in_lock()).hang_dump();
   CHECK(diagnose(lock.facts).id == "hang.lock");
