@@ -17,9 +17,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// A shorter time only means that the next poll is not due yet.
-constexpr double kFreshS = 5;
-constexpr size_t kNamedRanks = 3;
 constexpr size_t kWideEnoughForPid = 60;
 constexpr size_t kWideEnoughForRates = 100;
 // Lines on nodes that are missing, where the ranks have to fit too.
@@ -70,48 +67,8 @@ std::string rates_of(const LiveRank& r) {
                      untraced, cut_end(base::sanitize(r.last_collective), 20));
 }
 
-std::vector<LiveRank> living(const LiveStatus& s) {
-  std::vector<LiveRank> out;
-  std::copy_if(s.ranks.begin(), s.ranks.end(), std::back_inserter(out),
-               [](const LiveRank& r) { return r.alive; });
-  return out;
-}
-
 bool stiller(const LiveRank& a, const LiveRank& b) {
   return std::pair(b.still_s, a.rank) < std::pair(a.still_s, b.rank);
-}
-
-std::string progress_text(const LiveStatus& s) {
-  auto ranks = living(s);
-  std::sort(ranks.begin(), ranks.end(), stiller);
-  if (ranks.empty()) {
-    return "no rank yet";
-  }
-  std::string out;
-  size_t named = 0;
-  for (; named < ranks.size() && named < kNamedRanks && ranks[named].still_s >= kFreshS; ++named) {
-    out += fmt::format("{}rank {} {} ago", named == 0 ? "" : ", ", ranks[named].rank,
-                       base::human_duration(ranks[named].still_s));
-  }
-  if (named == ranks.size()) {
-    return "last progress: " + out;
-  }
-  const double next = std::max(ranks[named].still_s, 1.0);
-  return fmt::format("last progress: {}{} {} ago", out, named == 0 ? "all within" : ", others within",
-                     base::human_duration(next));
-}
-
-// For narrow terminals.
-std::string short_progress(const LiveStatus& s) {
-  const auto ranks = living(s);
-  const auto stillest = std::max_element(ranks.begin(), ranks.end(),
-                                         [](const LiveRank& a, const LiveRank& b) { return stiller(b, a); });
-  if (stillest == ranks.end()) {
-    return "no rank yet";
-  }
-  return stillest->still_s < kFreshS
-             ? "all moving"
-             : fmt::format("rank {} still {}", stillest->rank, base::human_duration(stillest->still_s));
 }
 
 ordered_json to_json(const LiveRank& r) {
@@ -179,6 +136,7 @@ ordered_json to_json(const LiveStatus& s) {
   if (!s.gaps.empty()) {
     j["gaps"] = s.gaps;
   }
+  j["culprits"] = s.culprits.text();
   auto& ranks = j["ranks"] = ordered_json::array();
   for (const LiveRank& r : s.ranks) {
     ranks.push_back(to_json(r));
@@ -201,6 +159,7 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
     s.trace = j.value("trace", "");
     s.problem = j.value("problem", "");
     s.gaps = j.value("gaps", std::vector<std::string>());
+    s.culprits = model::RankSet::parse(j.value("culprits", "")).value_or(model::RankSet());
     for (const json& r : j.value("ranks", json::array())) {
       const std::string state = r.value("state", "?");
       const base::Pid pid = model::integer(r, "pid", 0);
@@ -226,23 +185,6 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
   } catch (const json::exception&) {
     return base::fail(base::Error{.what = "xpurun sent an invalid answer", .id = "E-CONTROL"});
   }
-}
-
-std::string status_line_text(const LiveStatus& s, size_t columns) {
-  const size_t alive = living(s).size();
-  const std::string ranks = s.world_size > static_cast<int>(alive)
-                                ? fmt::format("{} of {} ranks", alive, s.world_size)
-                                : fmt::format("{} rank{}", alive, alive == 1 ? "" : "s");
-  std::string out =
-      fmt::format("xpurun {} | {} | {}", base::human_duration(s.elapsed_s), ranks, progress_text(s));
-  const std::string check = fmt::format(" | next check in {}", base::human_duration(s.next_check_s));
-  if (base::display_width(out) + check.size() <= columns) {
-    out += check;
-  }
-  if (base::display_width(out) > columns) {
-    out = fmt::format("{} | {} | {}", base::human_duration(s.elapsed_s), ranks, short_progress(s));
-  }
-  return cut_end(out, columns);
 }
 
 std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const Ink& ink) {
@@ -280,15 +222,22 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
   });
   for (size_t i = 0; i < shown; ++i) {
     const LiveRank& r = ranks[i];
+    // Visible without colours, too.
+    const char mark = s.culprits.contains(r.rank) ? '!' : ' ';
     const std::string still = r.alive ? base::human_duration(r.still_s) : "-";
     const std::string line =
-        wide ? fmt::format("{:>4} {}{:>7}  {:<8} {:>8} {:>6}  {}{}", r.rank, hosts ? host_column(r) : "",
-                           r.pid == 0 ? "-" : std::to_string(r.pid), state_word(r), still,
+        wide ? fmt::format("{:>4}{}{}{:>7}  {:<8} {:>8} {:>6}  {}{}", r.rank, mark,
+                           hosts ? host_column(r) : "", r.pid == 0 ? "-" : std::to_string(r.pid),
+                           state_word(r), still,
                            r.cpu_share < 0 ? "-" : fmt::format("{:.0f}%", r.cpu_share * 100),
                            rates ? rates_of(r) : "", place_of(r))
-             : fmt::format("{:>4} {:<8} {:>8}  {}", r.rank, state_word(r), still, place_of(r));
+             : fmt::format("{:>4}{}{:<8} {:>8}  {}", r.rank, mark, state_word(r), still, place_of(r));
     const bool late = r.alive && s.hang_timeout_s > 0 && r.still_s >= s.hang_timeout_s / 2;
-    out += (late ? ink.paint(Ink::Colour::doubtful, cut_end(line, columns)) : cut_end(line, columns)) + '\n';
+    const std::string cut = cut_end(line, columns);
+    out += s.culprits.contains(r.rank) ? ink.paint(Ink::Colour::bad, cut)
+           : late                      ? ink.paint(Ink::Colour::doubtful, cut)
+                                       : cut;
+    out += '\n';
   }
   if (shown < ranks.size()) {
     out += fmt::format("... and {} more\n", ranks.size() - shown);

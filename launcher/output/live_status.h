@@ -1,9 +1,10 @@
 // LiveStatus: the state of a job at one moment, for the "status" request, the status line and `xpurun top`.
-// Plain data; the texts are pure functions.
+// Plain data; the table is a pure function.
 #pragma once
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "common/model/rank_set.h"
 #include "launcher/output/ink.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -46,6 +47,8 @@ struct LiveStatus {
   std::string trace;              // directory of the trace under way, else empty
   std::string problem;            // verdict on the current stall, else empty
   std::vector<std::string> gaps;  // nodes whose ranks are not shown, one line each
+  // Of the current stall: accused by its verdict, or, before there is one, by the recorded calls.
+  model::RankSet culprits;
   std::vector<LiveRank> ranks;
 };
 
@@ -55,8 +58,6 @@ void add_other_ranks(const LiveStatus& other, LiveStatus& own);
 nlohmann::ordered_json to_json(const LiveStatus& s);
 base::Result<LiveStatus> live_status_from_json(std::string_view text);
 
-// At most `columns` wide.
-std::string status_line_text(const LiveStatus& s, size_t columns);
 // A header and one line per rank. At most `rows` lines; if they do not fit, the ranks with the oldest
 // progress come first. 0: all.
 std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const Ink& ink);

@@ -4,6 +4,8 @@
 #include "common/model/rank_set.h"
 #include "launcher/collect/gpu_time.h"
 #include "launcher/collect/op_names.h"
+#include "launcher/output/status_text.h"
+#include "report/diagnosis/collectives/analysis.h"
 
 #include <fmt/format.h>
 
@@ -35,6 +37,20 @@ void add_timing(const RankTiming& timing, LiveRank& r) {
       r.last_collective = collective_text(comm);
     }
   }
+}
+
+// Before the verdict, only the recorded calls can tell who keeps the others: a rank that stands still may be
+// one that waits.
+model::RankSet culprits(const LiveSources& sources, const LiveStatus& status) {
+  const model::Incident* stall = sources.journal.open_incident();
+  if (stall != nullptr && !stall->verdict.sentence.empty()) {
+    return stall->verdict.ranks;
+  }
+  if (stalled_s(status) <= 0) {
+    return {};
+  }
+  const auto fault = report::find_call_fault(sources.calls());
+  return fault && fault->complete && !fault->tie ? fault->accused : model::RankSet();
 }
 
 }  // namespace
@@ -78,6 +94,7 @@ LiveStatus live_status(const LiveSources& sources) {
   };
   add(sources.watcher.living_observations(), true);
   add(sources.watcher.last_observations(), false);
+  out.culprits = culprits(sources, out);
   return out;
 }
 

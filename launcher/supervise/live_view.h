@@ -1,6 +1,7 @@
 // The live status of a job, composed of what the parts of the supervisor know.
 #pragma once
 
+#include "common/model/collectives.h"
 #include "launcher/journal/journal.h"
 #include "launcher/nodes/node_messages.h"
 #include "launcher/options/run_options.h"
@@ -10,6 +11,8 @@
 #include "launcher/timing/timing_service.h"
 #include "launcher/watch/watcher.h"
 
+#include <functional>
+
 namespace xpurun::launcher {
 
 struct LiveSources {
@@ -18,6 +21,7 @@ struct LiveSources {
   const ProcessTable& table;
   const Watcher& watcher;
   TimingService& timing;
+  std::function<model::CollectiveFacts()> calls;  // recorded until now, of the living ranks
 };
 
 LiveStatus live_status(const LiveSources& sources);

@@ -5,6 +5,7 @@
 #include "launcher/ending/job_result.h"
 #include "launcher/journal/run_description.h"
 #include "launcher/output/journald.h"
+#include "launcher/output/status_text.h"
 #include "launcher/output/termination_message.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
@@ -515,11 +516,16 @@ void Supervisor::reports_done() {
   }
 }
 
-// The calls of both sources, NCCL's ledger and torch.distributed, in one file.
-model::CollectiveFacts Supervisor::save_calls(const std::string& path) {
+// The calls of both sources, NCCL's ledger and torch.distributed.
+model::CollectiveFacts Supervisor::calls() {
   model::CollectiveFacts calls = timing_.calls();
   python_.add_calls(calls);
   std::erase_if(calls.ranks, [this](const auto& rank) { return table_.replaced(rank.pid); });
+  return calls;
+}
+
+model::CollectiveFacts Supervisor::save_calls(const std::string& path) {
+  model::CollectiveFacts calls = this->calls();
   if (!calls.empty()) {
     storage_.replace(path, to_json(calls).dump(1));
   }
@@ -561,7 +567,7 @@ void Supervisor::record_end() {
 }
 
 LiveStatus Supervisor::live_status() {
-  return launcher::live_status({loop_, journal_, table_, watcher_, timing_});
+  return launcher::live_status({loop_, journal_, table_, watcher_, timing_, [this] { return calls(); }});
 }
 
 std::string Supervisor::status_line(size_t columns) {

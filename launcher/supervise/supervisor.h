@@ -84,6 +84,7 @@ class Supervisor {
   void report_on_stall();
   void stall_raised(base::Rank longest);
   void stall_escalated();
+  model::CollectiveFacts calls();
   model::CollectiveFacts save_calls(const std::string& path);
   void publish(const model::Verdict& verdict);
   void stall_cleared();

@@ -8,6 +8,7 @@
 #include "launcher/options/settings.h"
 #include "launcher/output/ink.h"
 #include "launcher/output/live_status.h"
+#include "launcher/output/status_text.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/render/html.h"
 #include "report/render/json.h"

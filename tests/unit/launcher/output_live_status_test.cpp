@@ -1,5 +1,6 @@
 #include "common/base/strings.h"
 #include "launcher/output/live_status.h"
+#include "launcher/output/status_text.h"
 #include "launcher/output/text_block.h"
 
 #include <doctest/doctest.h>
@@ -29,11 +30,8 @@ LiveStatus eight_ranks() {
 
 }  // namespace
 
-TEST_CASE("the status line") {
+TEST_CASE("the status line of a job that moves") {
   LiveStatus s = eight_ranks();
-  CHECK(status_line_text(s, 120) ==
-        "xpurun 12m04s | 8 ranks | last progress: rank 3 41 s ago, others within 1.0 s ago | next check in "
-        "2.0 s");
   CHECK(status_line_text(s, 90) ==
         "xpurun 12m04s | 8 ranks | last progress: rank 3 41 s ago, others within 1.0 s ago");
   CHECK(status_line_text(s, 40) == "12m04s | 8 ranks | rank 3 still 41 s");
@@ -41,10 +39,48 @@ TEST_CASE("the status line") {
   s.ranks[3].still_s = 0;
   CHECK(status_line_text(s, 40) == "12m04s | 8 ranks | all moving");
   s.ranks[7].alive = false;
-  CHECK(status_line_text(s, 120) ==
-        "xpurun 12m04s | 7 of 8 ranks | last progress: all within 1.0 s ago | next check in 2.0 s");
+  CHECK(status_line_text(s, 120) == "xpurun 12m04s | 7 of 8 ranks | last progress: all within 1.0 s ago");
+  for (LiveRank& r : s.ranks) {
+    r.alive = false;
+  }
+  CHECK(status_line_text(s, 120) == "xpurun 12m04s | 0 of 8 ranks | all ranks have ended");
   s.ranks.clear();
-  CHECK(status_line_text(s, 120).find("no rank yet") != std::string::npos);
+  CHECK(status_line_text(s, 120) == "xpurun 12m04s | 0 of 8 ranks | starting");
+}
+
+TEST_CASE("the status line of a stall names who is waited for, never who waits") {
+  LiveStatus s = eight_ranks();
+  for (LiveRank& r : s.ranks) {
+    r.still_s = r.rank == 3 ? 41 : 12;
+  }
+  CHECK(stalled_s(s) == 12);
+  CHECK(status_line_text(s, 120) == "xpurun 12m04s | 8 ranks | stalled 12 s of 1m00s");
+  s.culprits = {5};
+  CHECK(status_line_text(s, 120) ==
+        "xpurun 12m04s | 8 ranks | stalled 12 s of 1m00s, waiting for rank 5 (train.py:12)");
+  CHECK(status_line_text(s, 64) == "12m04s | stalled 12 s of 1m00s, waiting for rank 5 (train.py:12)");
+  CHECK(status_line_text(s, 44) == "stalled 12 s of 1m00s, waiting for rank 5");
+  s.culprits = {5, 6};
+  CHECK(status_line_text(s, 64) == "12m04s | stalled 12 s of 1m00s, waiting for ranks 5-6");
+  s.hang_timeout_s = 0;
+  CHECK(status_line_text(s, 64) == "12m04s | stalled 12 s, waiting for ranks 5-6");
+  SUBCASE("one rank that moves ends the stall") {
+    s.ranks[0].still_s = 1;
+    CHECK(stalled_s(s) == 0);
+  }
+  SUBCASE("a short timeout") {
+    s.hang_timeout_s = 4;
+    s.ranks[0].still_s = 3;
+    CHECK(stalled_s(s) == 3);
+  }
+  SUBCASE("top marks the culprits") {
+    const std::string table = live_table(s, 80, 0, Ink::plain());
+    CHECK(table.find("   5!") != std::string::npos);
+    CHECK(table.find("   4!") == std::string::npos);
+    const auto again = live_status_from_json(to_json(s).dump());
+    REQUIRE(again);
+    CHECK(again->culprits == s.culprits);
+  }
 }
 
 TEST_CASE("the table of top") {
