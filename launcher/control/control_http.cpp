@@ -22,15 +22,6 @@ HttpResponse refusal(int status, std::string_view why) {
   return control_response({{"ok", false}, {"status", status}, {"error", why}});
 }
 
-// In the same time whatever the difference.
-bool same_secret(std::string_view a, std::string_view b) {
-  uint8_t difference = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    difference |= static_cast<uint8_t>(a[i] ^ b[i]);
-  }
-  return difference == 0;
-}
-
 bool may_ask(const HttpRequest& request, const std::string& token) {
   if (token.empty()) {
     return true;
@@ -52,6 +43,14 @@ bool from_a_web_page(const HttpRequest& request) {
 }
 
 }  // namespace
+
+bool same_secret(std::string_view a, std::string_view b) {
+  uint8_t difference = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    difference |= static_cast<uint8_t>(a[i] ^ b[i]);
+  }
+  return difference == 0;
+}
 
 base::Result<std::string> make_token() {
   std::array<unsigned char, 16> bytes{};

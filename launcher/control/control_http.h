@@ -15,6 +15,8 @@ namespace xpurun::launcher {
 
 // 32 random hexadecimal digits.
 base::Result<std::string> make_token();
+// In the same time whatever the difference.
+bool same_secret(std::string_view a, std::string_view b);
 
 struct ControlCall {
   // Set: the answer; there is nothing to be asked.

@@ -12,6 +12,7 @@ constexpr std::string_view kOutput = "Output";
 constexpr std::string_view kPreload = "Library in the training processes";
 constexpr std::string_view kTiming = "Timing, metrics and control";
 constexpr std::string_view kNodes = "Several nodes";
+constexpr std::string_view kServing = "Browser on another machine";
 constexpr std::string_view kGeneral = "General";
 
 constexpr OptionSpec kHelp{.name = "help", .short_name = 'h', .group = kGeneral, .help = "print this help"};
@@ -178,6 +179,21 @@ constexpr OptionSpec kRun[] = {
      .default_text = "on",
      .group = kDirectory,
      .help = "do not build report.html and the merged stacks",
+     .scope = Scope::everywhere},
+    {.name = "source",
+     .kind = ValueKind::on_off,
+     .default_text = "on",
+     .group = kDirectory,
+     .help = "keep no source lines of the command's Python files in the run directory and its report",
+     .scope = Scope::everywhere},
+    {.name = "share",
+     .kind = ValueKind::choice,
+     .metavar = "WITH",
+     .words = "private group",
+     .default_text = "private",
+     .group = kDirectory,
+     .help = "who may read the report, the verdict and the merged stacks; group: also the group of the run "
+             "directory",
      .scope = Scope::everywhere},
     {.name = "termination-log",
      .kind = ValueKind::file,
@@ -416,8 +432,10 @@ constexpr OptionSpec kReport[] = {
      .group = "Source",
      .help = "extract the report from this report.html, which may have come by mail; writes nothing"},
     {.name = "source",
+     .kind = ValueKind::on_off,
      .group = "Source",
-     .help = "include the source lines of the groups' frames, as they are on this host"},
+     .help = "also read source lines that the run directory does not hold from the files of this host; "
+             "--no-source: show no source lines"},
     {.name = "out",
      .short_name = 'o',
      .kind = ValueKind::directory,
@@ -427,9 +445,32 @@ constexpr OptionSpec kReport[] = {
          "with Flight Recorder dumps: write the report into this directory; default: xpurun-report in the "
          "directory of the dumps"},
     {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print nothing on success"},
-    {.name = "json",
+    {.name = "format",
+     .kind = ValueKind::choice,
+     .metavar = "FORMAT",
+     .words = "text json markdown",
+     .default_text = "text",
      .group = kOutput,
-     .help = "print verdict.json (with --from: report.json) instead of text"},
+     .help = "what is printed: text; json: verdict.json (with --from: report.json); markdown: for an issue "
+             "or a chat"},
+    {.name = "json", .group = kOutput, .help = "the same as --format json"},
+    {.name = "share",
+     .kind = ValueKind::choice,
+     .metavar = "WITH",
+     .words = "private group",
+     .default_text = "private",
+     .group = kOutput,
+     .help =
+         "who may read the report, the verdict and the merged stacks; group: also the group of these files"},
+    {.name = "serve",
+     .group = kServing,
+     .help = "serve the page on 127.0.0.1, behind an address with a random token, until Ctrl-C"},
+    {.name = "port",
+     .kind = ValueKind::port,
+     .metavar = "PORT",
+     .default_text = "18890",
+     .group = kServing,
+     .help = "with --serve: the port, or the next free one"},
     kHelp,
 };
 

@@ -42,7 +42,8 @@ FrameGroup frame_group(const model::Frame& f) {
                                                                                      : FrameGroup::library;
     case model::FrameKind::native: {
       static constexpr std::string_view kStarters[] = {
-          "_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "clone3"};
+          "_start", "__libc_start_main", "__libc_start_call_main",       "start_thread", "clone", "__clone",
+          "clone3", "__clone3",          "execute_native_thread_routine"};
       const bool interpreter =
           f.eval || f.module.starts_with("python3") || f.module.starts_with("libpython") ||
           std::find(std::begin(kStarters), std::end(kStarters), f.func) != std::end(kStarters);
