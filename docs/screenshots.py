@@ -29,7 +29,7 @@ HOST = "node-1"
 LARGEST = 150_000  # bytes of a picture
 # Name: the view's address, selectors of the first and the last visible element, width of the window in pixels.
 PICTURES = {
-    "report": ("", "header", "#groups", 1160),
+    "report": ("", "header", "#times", 1160),
     "flamegraph": ("#stacks?process=rank", "#stacks", ".picture", 1160),
 }
 NARROW = {"narrow": ("", "header", "#environment", 360)}

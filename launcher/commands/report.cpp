@@ -6,7 +6,8 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "launcher/commands/commands.h"
-#include "launcher/commands/report_serve.h"
+#include "launcher/http/page_server.h"
+#include "launcher/http/token.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "report/build/build.h"
@@ -32,6 +33,7 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr size_t kLargestPage = size_t{64} << 20;
+constexpr int kReportPort = 18890;
 
 // Decides as setlocale(3) does; a pipe gets the same encoding as a terminal.
 report::Glyphs glyphs_of_locale() {
@@ -67,6 +69,36 @@ Format format_of(const Invocation& call) {
 int port_of(const Invocation& call) {
   const Setting* port = call.words.settings.find("port");
   return port == nullptr ? kReportPort : static_cast<int>(base::parse_int(port->value).value_or(kReportPort));
+}
+
+std::string this_host() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "HOST";
+}
+
+// Until it is killed; returns if it cannot listen.
+int serve_report(const std::string& page, int port) {
+  auto token = make_token();
+  if (!token) {
+    return complain(token.error(), kExitFailure);
+  }
+  auto loop = EventLoop::create();
+  if (!loop) {
+    return complain(loop.error(), kExitFailure);
+  }
+  PageServer server(*loop, page, std::move(*token));
+  if (const auto listening = server.listen(port); !listening) {
+    base::Error error = listening.error();
+    error.hint = "choose another port with --port PORT";
+    return complain(error, kExitFailure);
+  }
+  const int got = server.port();
+  (void)print(fmt::format(
+      "\nreport: {}\n{}from another machine: ssh -L {}:127.0.0.1:{} {}, then open the same address\n"
+      "Ctrl-C ends\n",
+      server.url(), got == port ? "" : fmt::format("(port {} is taken)\n", port), got, got, this_host()));
+  const auto ran = loop->run();
+  return ran ? 0 : complain(ran.error(), kExitFailure);
 }
 
 int print_text(const base::Result<std::string>& text, const std::string& end = {}) {

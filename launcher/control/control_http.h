@@ -4,6 +4,7 @@
 
 #include "common/base/result.h"
 #include "launcher/http/http_request.h"
+#include "launcher/http/token.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -12,11 +13,6 @@
 #include <string>
 
 namespace xpurun::launcher {
-
-// 32 random hexadecimal digits.
-base::Result<std::string> make_token();
-// In the same time whatever the difference.
-bool same_secret(std::string_view a, std::string_view b);
 
 struct ControlCall {
   // Set: the answer; there is nothing to be asked.

@@ -12,7 +12,6 @@ constexpr std::string_view kOutput = "Output";
 constexpr std::string_view kPreload = "Library in the training processes";
 constexpr std::string_view kTiming = "Timing, metrics and control";
 constexpr std::string_view kNodes = "Several nodes";
-constexpr std::string_view kServing = "Browser on another machine";
 constexpr std::string_view kGeneral = "General";
 
 constexpr OptionSpec kHelp{.name = "help", .short_name = 'h', .group = kGeneral, .help = "print this help"};
@@ -425,55 +424,6 @@ constexpr OptionSpec kRun[] = {
      .common = true},
 };
 
-constexpr OptionSpec kReport[] = {
-    {.name = "from",
-     .kind = ValueKind::file,
-     .metavar = "FILE",
-     .group = "Source",
-     .help = "extract the report from this report.html, which may have come by mail; writes nothing"},
-    {.name = "source",
-     .kind = ValueKind::on_off,
-     .group = "Source",
-     .help = "also read source lines that the run directory does not hold from the files of this host; "
-             "--no-source: show no source lines"},
-    {.name = "out",
-     .short_name = 'o',
-     .kind = ValueKind::directory,
-     .metavar = "DIR",
-     .group = kOutput,
-     .help =
-         "with Flight Recorder dumps: write the report into this directory; default: xpurun-report in the "
-         "directory of the dumps"},
-    {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print nothing on success"},
-    {.name = "format",
-     .kind = ValueKind::choice,
-     .metavar = "FORMAT",
-     .words = "text json markdown",
-     .default_text = "text",
-     .group = kOutput,
-     .help = "what is printed: text; json: verdict.json (with --from: report.json); markdown: for an issue "
-             "or a chat"},
-    {.name = "json", .group = kOutput, .help = "the same as --format json"},
-    {.name = "share",
-     .kind = ValueKind::choice,
-     .metavar = "WITH",
-     .words = "private group",
-     .default_text = "private",
-     .group = kOutput,
-     .help =
-         "who may read the report, the verdict and the merged stacks; group: also the group of these files"},
-    {.name = "serve",
-     .group = kServing,
-     .help = "serve the page on 127.0.0.1, behind an address with a random token, until Ctrl-C"},
-    {.name = "port",
-     .kind = ValueKind::port,
-     .metavar = "PORT",
-     .default_text = "18890",
-     .group = kServing,
-     .help = "with --serve: the port, or the next free one"},
-    kHelp,
-};
-
 constexpr std::string_view kSource = "Source";
 constexpr std::string_view kDumping = "Dumping live processes";
 constexpr std::string_view kNaming = "Unwinding and naming";
@@ -592,9 +542,6 @@ constexpr OptionSpec kPlain[] = {kHelp};
 
 std::span<const OptionSpec> run_options() {
   return kRun;
-}
-std::span<const OptionSpec> report_options() {
-  return kReport;
 }
 std::span<const OptionSpec> stacks_options() {
   return kStacks;

@@ -8,6 +8,7 @@
 #include "report/render/markdown.h"
 #include "report/render/opening.h"
 #include "report/render/page_parts.h"
+#include "report/render/rank_parts.h"
 #include "report/render/run_times.h"
 #include "report/render/stack_data.h"
 #include "report/render/text.h"
@@ -185,6 +186,7 @@ std::string render(const RunReport& report, const std::string& json, const PageL
   put_verdict(page, report);
   put_opening(page, report);
   put_times(page, report);
+  put_ranks(page, report, limits);
   put_tables(page, report, limits);
   put_stacks(page, report, limits);
   put_environment(page, report);

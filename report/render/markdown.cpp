@@ -1,12 +1,13 @@
 #include "report/render/markdown.h"
 
-#include "common/model/json_fields.h"
+#include "common/base/strings.h"
 #include "common/model/rank_set.h"
 #include "report/flamegraph/palette.h"
 #include "report/render/json.h"
 #include "report/render/json_access.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 

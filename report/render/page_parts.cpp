@@ -3,7 +3,6 @@
 #include "common/base/strings.h"
 #include "common/model/frame_text.h"
 #include "report/flamegraph/palette.h"
-#include "report/render/rank_parts.h"
 #include "report/render/text.h"
 #include "report/run/collect.h"
 #include "report/run/findings.h"
@@ -279,7 +278,6 @@ void put_tables(data& page, const RunReport& report, const PageLimits& limits) {
   }
   put_list(page, "classes", classes);
   put_text(page, "classes_cut", more(report.classes.size(), limits.classes, "groups"));
-  put_ranks(page, report, limits);
   data dumps{data::type::list};
   for (const DumpSummary& d : report.dumps) {
     dumps.push_back(dump_data(d, report, limits));

@@ -160,7 +160,8 @@ class ReportFiles(unittest.TestCase):
         text, page = self.page("plain")
         order = [
             text.index(f'id="{s}"')
-            for s in ("verdict", "findings", "ranks", "groups", "stacks", "dumps", "environment")
+            for s in ("verdict", "waiting", "next", "findings", "times", "groups", "ranks", "stacks", "dumps",
+                      "environment")
         ]
         self.assertEqual(order, sorted(order))
         body = text[:text.index('id="report-data"')]
