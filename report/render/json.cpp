@@ -1,5 +1,6 @@
 #include "report/render/json.h"
 
+#include "common/base/strings.h"
 #include "common/model/frame_text.h"
 #include "common/model/json_fields.h"
 #include "report/render/json_access.h"
