@@ -2,7 +2,7 @@
 // that are in sight are made.
 (function () {
   "use strict";
-  var xpurun = window.xpurun, ROW = 30, MARGIN = 10;
+  var xpurun = window.xpurun, ROW = 30, MARGIN = 10, WHERE = 2;
   var table = document.querySelector("#ranks table[data-rows]");
   if (!table) return;
   var body = table.tBodies[0], heads = table.tHead.rows[0].cells, scroll = table.closest(".scroll"), field = document.getElementById("rank-filter");
@@ -10,13 +10,21 @@
   var TEXT = [function (r) { return r.rank; }, function (r) { return r.state; }, function (r) { return (r.function + " " + r.place).trim(); },
     function (r) { return r.progress; }, function (r) { return r.ending; }, function (r) { return r.host; }, function (r) { return r.pid || ""; }];
 
+  // As in the rows that the page holds.
+  function place(el, rank) {
+    var code = document.createElement("code"), where = document.createElement("span");
+    code.textContent = rank.function;
+    where.className = "dim";
+    where.textContent = rank.place;
+    el.append(code, " ", where);
+  }
   function line(rank) {
     var tr = document.createElement("tr");
     tr.className = rank.culprit ? "culprit" : "";
     TEXT.forEach(function (text, i) {
       var el = document.createElement(i ? "td" : "th");
       if (!i) el.scope = "row";
-      el.textContent = (i === 1 && rank.culprit ? "▶ " : "") + text(rank);
+      if (i === WHERE && rank.function) place(el, rank); else el.textContent = (i === 1 && rank.culprit ? "▶ " : "") + text(rank);
       tr.append(el);
     });
     return tr;

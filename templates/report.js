@@ -81,10 +81,10 @@
   }
 
   // --- a mailed page still gives its data
-  if (byId("download")) byId("download").addEventListener("click", function (event) {
-    event.preventDefault();
-    xpurun.unpack("report-data").then(function (text) {
-      save("report.json", "application/json", text);
+  if (byId("download")) {
+    byId("download").hidden = false;
+    byId("download").addEventListener("click", function () {
+      xpurun.unpack("report-data").then(function (text) { save("report.json", "application/json", text); });
     });
-  });
+  }
 })();

@@ -212,8 +212,6 @@
     if (view.thread && role[1] !== view.thread || view.process && role[0] !== view.process) return false;
     return !view.state || (view.state.length > 1 ? state.slice(1) === view.state.slice(1) : state[0] === view.state);
   }
-  // The digits of "python3.11" are a version, not a number of the thread.
-  function threadName(role) { return /^python#(\.#)?$/.test(role) ? "python" : role; }
   xpurun.passesView = passesView;
   var TITLES = ["Main threads of the ranks", "Other threads of the ranks", "Dataloader workers", "Launcher and other processes"];
   var NOTHING = { python: "[no Python frames]", native: "[no native frames]", merged: "[no frames]" };
@@ -279,7 +277,7 @@
         var node = panels[at].root, n = s.threads[i] * count(side[1]);
         node.add(side[0], side[1], n, state);
         if (at !== 0) {
-          node = node.child(-1, at === 3 ? role[0] + ": " + threadName(role[1]) : threadName(role[1]));
+          node = node.child(-1, at === 3 ? role[0] + ": " + role[1] : role[1]);
           node.add(side[0], side[1], n, state);
         }
         if (path === null) {

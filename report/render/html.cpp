@@ -28,13 +28,6 @@ using kainjow::mustache::data;
 using kainjow::mustache::mustache;
 using model::VerdictKind;
 
-std::string capitalized(std::string text) {
-  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') {
-    text[0] = static_cast<char>(text[0] - 'a' + 'A');
-  }
-  return text;
-}
-
 std::string kind_word(const RunReport& report) {
   if (report.subject == Subject::stacks) {
     return "Stacks";

@@ -118,8 +118,11 @@ void put_evidence(data& page, const RunReport& report) {
 
 void put_next(data& page, const RunReport& report) {
   const bool any = !report.findings.empty();
-  const std::string next = any ? report.findings.front().next : "";
   const std::string command = any ? report.findings.front().command : "";
+  // Without a command, the next step after an exception is its traceback, which stands above.
+  const bool read_here = report.verdict.kind == model::VerdictKind::exception && command.empty() &&
+                         !report.tracebacks.shown.empty();
+  const std::string next = any && !read_here ? capitalized(report.findings.front().next) : "";
   page.set("has_next_step", !next.empty() || !command.empty());
   put_text(page, "next_step", next.empty() || next.back() == '.' ? next : next + ".");
   put_text(page, "next_step_command", command);

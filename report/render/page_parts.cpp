@@ -244,6 +244,13 @@ void put_list(data& to, const std::string& name, const data& list) {
   to.set(name, list);
 }
 
+std::string capitalized(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') {
+    text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  }
+  return text;
+}
+
 data string_list(const std::vector<std::string>& lines) {
   data out{data::type::list};
   for (const std::string& line : lines) {

@@ -31,6 +31,10 @@ std::string thread_role(const model::ThreadStack& t) {
     return "main";
   }
   const std::string& name = t.python_name.empty() ? t.comm : t.python_name;
+  // The digits of "python3.11" are a version, not the number of a thread.
+  if (name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == std::string::npos) {
+    return "python";
+  }
   return name.empty() ? "unnamed" : base::sanitize(fold_digits(name));
 }
 

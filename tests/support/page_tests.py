@@ -24,7 +24,7 @@ window.t = {
   labels: () => Array.from(document.querySelectorAll("#stage .f"))
     .map(g => g.querySelector("title").textContent.split("\\n")[0]),
 };
-xpurun.ready.then(() => 1)
+Promise.resolve(xpurun.ready).then(() => 1)
 """
 
 # What is copied comes here instead of into the clipboard, which headless browsers refuse.

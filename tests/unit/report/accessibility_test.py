@@ -54,7 +54,10 @@ class Accessibility(page_tests.PageTests):
     axe = None
 
     def check(self, kind, scheme, view):
-        self.open(self.make(kind, *KINDS[kind]) + view, width=1280, scheme=scheme)
+        self.check_page(self.make(kind, *KINDS[kind]) + view, scheme)
+
+    def check_page(self, url, scheme):
+        self.open(url, width=1280, scheme=scheme)
         self.js("document.querySelectorAll('details').forEach(d => { d.open = true; })")
         self.js(self.axe + ";1")
         self.assertEqual(self.js(RUN), [])
@@ -64,6 +67,15 @@ class Accessibility(page_tests.PageTests):
             for scheme in ("light", "dark"):
                 with self.subTest(kind=kind, scheme=scheme):
                     self.check(kind, scheme, "")
+
+    def test_the_page_of_stacks_without_a_run(self):
+        self.make("hang", *KINDS["hang"])
+        page = self.folder / "stacks.html"
+        done = subprocess.run([self.tool, "page", self.folder / "hang"], check=True, capture_output=True)
+        page.write_bytes(done.stdout)
+        for scheme in ("light", "dark"):
+            with self.subTest(scheme=scheme):
+                self.check_page(page.as_uri(), scheme)
 
     def test_every_view_of_the_stacks(self):
         for name, view in VIEWS.items():

@@ -215,11 +215,14 @@ class InChromium(page_tests.PageTests):
             self.assertEqual(self.js("getComputedStyle(t.frame('main (train')).opacity"), "1")
 
     def test_four_ranks_print_on_four_pages(self):
-        self.open()
         path = self.folder / "page.pdf"
-        self.page.pdf(path)
-        pages = len(re.findall(rb"/Type\s*/Page\b[^s]", path.read_bytes()))
-        self.assertTrue(1 <= pages <= 4, pages)
+        for name, flags in {"run": [], "with-source": ["--source", "--earlier"],
+                            "exception": ["--kind", "exception", "--source"]}.items():
+            with self.subTest(page=name):
+                self.open(url=self.make(name, *flags))
+                self.page.pdf(path)
+                pages = len(re.findall(rb"/Type\s*/Page\b[^s]", path.read_bytes()))
+                self.assertTrue(1 <= pages <= 4, pages)
 
     def test_filters_and_views(self):
         self.open("#stacks?code=all")
