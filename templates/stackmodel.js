@@ -64,6 +64,10 @@
     for (var i = 0; i < a.length; i++) if (a[i] & b[i]) return true;
     return false;
   }
+  // How many are in both.
+  function common(a, b) {
+    return count(a.map(function (word, i) { return word & b[i]; }));
+  }
   function merge(into, from) {
     for (var i = 0; i < into.length; i++) into[i] |= from[i];
   }
@@ -408,9 +412,9 @@
       });
     });
     css.set(all, "sa");
-    // Beside a culprit, other ranks are quiet.
+    // Beside a culprit, sets that are mostly other ranks are quiet.
     if (culprits && culprits !== all) {
-      var quiet = small.filter(function (set) { return !meet(model.universe.of(parseSet(set.ranks)), model.culprits); });
+      var quiet = small.filter(function (set) { return 2 * common(model.universe.of(parseSet(set.ranks)), model.culprits) < set.n; });
       small = small.filter(function (set) { return quiet.indexOf(set) < 0; });
       quiet.forEach(function (set) { css.set(set.ranks, "sq"); });
       if (quiet.length) legend.push(["sq", quiet.length === 1 ? xpurun.ranksText(quiet[0].ranks) : "some of the other ranks"]);

@@ -39,9 +39,12 @@ std::vector<model::RankSet> small_sets(const Layout& layout, const model::RankSe
   return out;
 }
 
-bool meet(const model::RankSet& set, const model::RankSet& other) {
+// Whether at least half of a set are in the other.
+bool mostly(const model::RankSet& set, const model::RankSet& other) {
   const auto ranks = other.ranks();
-  return std::any_of(ranks.begin(), ranks.end(), [&set](base::Rank rank) { return set.contains(rank); });
+  const auto n =
+      std::count_if(ranks.begin(), ranks.end(), [&set](base::Rank rank) { return set.contains(rank); });
+  return 2 * static_cast<size_t>(n) >= set.size();
 }
 
 }  // namespace
@@ -65,9 +68,9 @@ Palette::Palette(const Layout& layout, const model::RankSet& all, const model::R
   std::vector<model::RankSet> small = small_sets(layout, all, culprits);
   std::vector<model::RankSet> quiet;
   if (!culprits.empty() && culprits != all) {
-    // Beside a culprit, other ranks are quiet.
-    const auto first = std::stable_partition(small.begin(), small.end(),
-                                             [&](const model::RankSet& set) { return meet(set, culprits); });
+    // Beside a culprit, sets that are mostly other ranks are quiet.
+    const auto first = std::stable_partition(
+        small.begin(), small.end(), [&](const model::RankSet& set) { return mostly(set, culprits); });
     quiet.assign(std::make_move_iterator(first), std::make_move_iterator(small.end()));
     small.erase(first, small.end());
   }

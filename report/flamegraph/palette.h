@@ -1,6 +1,7 @@
 // Palette: the look of a rank set in a picture. All ranks: neutral grey. More than half of the ranks: one
 // quiet tint. Smaller sets, which contain culprits: a saturated colour and a pattern each, so that
-// colour-blind readers can tell them apart. Beside culprits, small sets without one have one quiet look.
+// colour-blind readers can tell them apart. Beside culprits, small sets of mostly other ranks have one quiet
+// look.
 #pragma once
 
 #include "report/flamegraph/layout.h"

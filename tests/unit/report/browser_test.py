@@ -174,6 +174,19 @@ class InChromium(page_tests.PageTests):
         self.assertTrue(picture.startswith("<svg") and "load_batch" in picture and "h1" in picture)
         self.assertIn("load_batch (train.py:31)", self.js("xpurun.viewText()"))
 
+    def test_only_the_culprit_is_loud(self):
+        # Dataloader workers are of ranks 0-3, of which rank 2 is the culprit.
+        self.open(url=self.make("sixteen", "--ranks", "16"))
+        looks = "Object.fromEntries(t.labels().map(l => [l, t.frame(l).getAttribute('class').split(' ')[1]]))"
+        got = self.js(looks)
+        self.assertEqual(got["load_batch (train.py:31)"], "s1")
+        self.assertEqual(got["get (queues.py:113)"], "sq")
+        self.assertEqual({look for look in got.values() if re.fullmatch("s[0-9x]", look)}, {"s1"})
+        static = (self.folder / "sixteen/stacks/merged.svg").read_text()
+        self.assertRegex(static, r'class="[^"]*\bs1\b')
+        self.assertRegex(static, r'class="[^"]*\bsq\b')
+        self.assertNotRegex(static, r'class="f [^"]*\bs[2-7x]\b')
+
     def test_very_many_ranks(self):
         url = self.make("many", "--ranks", "4096", "--threads", "2", "--culprit", "1234")
         self.assertLess((self.folder / "many/report.html").stat().st_size, 8 << 20)
