@@ -60,9 +60,18 @@
     for (var i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
     return true;
   }
+  function meet(a, b) {
+    for (var i = 0; i < a.length; i++) if (a[i] & b[i]) return true;
+    return false;
+  }
+  // How many are in both.
+  function common(a, b) {
+    return count(a.map(function (word, i) { return word & b[i]; }));
+  }
   function merge(into, from) {
     for (var i = 0; i < into.length; i++) into[i] |= from[i];
   }
+  xpurun.merge = merge;
 
   // Numbers of the universe: all ranks in order, then processes that have none.
   function Universe(data) {
@@ -173,17 +182,29 @@
     return kind !== "e";
   }
 
+  // Own code, the Python call that it waits in, and where the stack ends. A thread without own code: where it began.
+  Model.prototype.own = function (path) {
+    var data = this.data, user = false, python = -1, library = -1, end = path.length - 1;
+    path.forEach(function (f, i) {
+      if (data.groups[f] === "u") user = true;
+      if (data.kinds[f] === "p") python = i;
+      if (library < 0 && data.groups[f] === "l") library = i;
+    });
+    return function (f, i) {
+      return data.groups[f] === "u" || i === end || i === python || !user && i === library;
+    };
+  };
+
   // What of a path is shown in a view.
   Model.prototype.shown = function (id, view, main, empty) {
     var data = this.data, whole = this.path(id);
     if (empty) return whole;
-    var out = whole.filter(function (f) {
-      return keeps(data.kinds[f], view.layer) && !(view.nointerp && data.groups[f] === "i");
+    var out = whole.filter(function (f) { return keeps(data.kinds[f], view.layer); });
+    var own = view.code === "own" ? this.own(out) : null;
+    out = out.filter(function (f, i) {
+      if (view.fn && data.labels[f] === view.fn || i === out.length - 1) return true;
+      return own ? own(f, i) : view.code !== "calls" || data.groups[f] !== "i";
     });
-    if (view.nolib) {
-      // Where a stack ends is always shown.
-      out = out.filter(function (f, i) { return data.groups[f] === "u" || i === out.length - 1; });
-    }
     return out.length || !(main || view.layer === "merged") ? out : null;
   };
 
@@ -191,6 +212,11 @@
     if (role[0] === "rank") return role[1] === "main" ? 0 : 1;
     return role[0] === "worker" ? 2 : 3;
   }
+  function passesView(view, role, state) {
+    if (view.thread && role[1] !== view.thread || view.process && role[0] !== view.process) return false;
+    return !view.state || (view.state.length > 1 ? state.slice(1) === view.state.slice(1) : state[0] === view.state);
+  }
+  xpurun.passesView = passesView;
   var TITLES = ["Main threads of the ranks", "Other threads of the ranks", "Dataloader workers", "Launcher and other processes"];
   var NOTHING = { python: "[no Python frames]", native: "[no native frames]", merged: "[no frames]" };
 
@@ -200,17 +226,18 @@
     return h >>> 0;
   }
 
-  // The sides on which stack `i` counts: [[side, bits]...]. Without a comparison there is one side.
+  // The sides on which stack `i` counts: [[side, bits]...]. Without a comparison there is one side; with one, side 0 is
+  // what is compared, and side 1 what it is compared with.
   Model.prototype.sides = function (i, view, filter, group) {
     var s = this.data.stacks, bits = this.universe.bits(s.ranks[i], s.processes[i], filter);
     if (view.compare === "ranks") {
       if (s.moment[i] !== view.moment) return [];
       var a = bits.slice(), b = bits.slice();
-      for (var w = 0; w < bits.length; w++) { a[w] &= group[w]; b[w] &= ~group[w]; }
+      for (var w = 0; w < bits.length; w++) { a[w] &= group.subject[w]; b[w] &= group.reference[w]; }
       return [[0, a], [1, b]];
     }
     if (view.compare !== "") {
-      return s.moment[i] === +view.compare ? [[0, bits]] : s.moment[i] === view.moment ? [[1, bits]] : [];
+      return s.moment[i] === view.moment ? [[0, bits]] : s.moment[i] === +view.compare ? [[1, bits]] : [];
     }
     return s.moment[i] === view.moment ? [[0, bits]] : [];
   };
@@ -219,29 +246,37 @@
   Model.prototype.build = function (view) {
     var data = this.data, s = data.stacks, self = this, words = this.universe.words;
     var filter = view.ranks ? xpurun.parseFilter(view.ranks) : null;
-    var groupFilter = view.group ? xpurun.parseFilter(view.group) : null;
-    var error = view.ranks && !filter ? "ranks: write 0-7,!3" : view.compare === "ranks" && view.group && !groupFilter ? "group: write 0-7,!3" : "";
-    var group = new Uint32Array(words);
-    if (groupFilter) {
-      this.universe.ranks.forEach(function (r, n) {
-        if (xpurun.passes(groupFilter, r)) group[n >>> 5] |= 1 << (n & 31);
+    var error = view.ranks && !filter ? "ranks: write 0-7,!3" : "", group = {};
+    ["group", "against"].forEach(function (key) {
+      var wanted = view[key] ? xpurun.parseFilter(view[key]) : null, bits = new Uint32Array(words);
+      if (view[key] && !wanted && view.compare === "ranks") error = key + ": write 0-7,!3";
+      self.universe.ranks.forEach(function (r, n) {
+        var other = !view.against && !(group.subject && group.subject[n >>> 5] >>> (n & 31) & 1);
+        if (wanted ? xpurun.passes(wanted, r) : key === "against" && other) bits[n >>> 5] |= 1 << (n & 31);
       });
-    }
+      group[key === "group" ? "subject" : "reference"] = bits;
+    });
     var compared = view.compare !== "";
-    var panels = TITLES.map(function (title, at) {
-      return { title: title, roles: at !== 0, root: new Node(null, -1, title, words, compared ? 2 : 1), depth: 0 };
+    var titles = view.fn ? ["What " + view.fn + " calls", "Callers of " + view.fn + ", nearest first"] : TITLES;
+    var panels = titles.map(function (title, at) {
+      return { title: title, roles: at !== 0 && !view.fn, others: at === 3, root: new Node(null, -1, title, words, compared ? 2 : 1), depth: 0 };
     });
     var paths = new Map();
     for (var i = 0; i < s.path.length; i++) {
       var role = data.roles[s.role[i]], state = s.state[i];
-      if (view.thread && role[1] !== view.thread || view.process && role[0] !== view.process) continue;
-      if (view.state && (view.state.length > 1 ? state.slice(1) !== view.state.slice(1) : state[0] !== view.state)) continue;
+      if (!passesView(view, role, state)) continue;
       var sides = this.sides(i, view, filter, group).filter(function (side) { return count(side[1]) > 0; });
       if (!sides.length) continue;
       var key = s.path[i] + (role[1] === "main" ? "m" : "");
       if (!paths.has(key)) paths.set(key, this.shown(s.path[i], view, role[1] === "main", !s.threads[i]));
       var path = paths.get(key), at = panelOf(role);
       if (path && !path.length) continue;
+      // Processes without a rank belong to no group of ranks.
+      if (view.compare === "ranks" && at === 3) continue;
+      if (view.fn) {
+        this.sandwich(panels, path || [], sides, s.threads[i], state, view.fn);
+        continue;
+      }
       sides.forEach(function (side) {
         var node = panels[at].root, n = s.threads[i] * count(side[1]);
         node.add(side[0], side[1], n, state);
@@ -265,7 +300,25 @@
       panel.index = index;
       self.finish(panel, view);
     });
-    return { panels: panels, error: error, compared: compared };
+    // The culprits' colour stays theirs, on whichever side they are.
+    var culpritsAreReference = view.compare === "ranks" && meet(group.reference, this.culprits) && !meet(group.subject, this.culprits);
+    return { panels: panels, error: error, compared: compared, inverted: culpritsAreReference, whole: !!view.fn };
+  };
+
+  // One stack in the trees below and above a function.
+  Model.prototype.sandwich = function (panels, path, sides, threads, state, label) {
+    var data = this.data, at = path.findIndex(function (f) { return data.labels[f] === label; });
+    if (at < 0) return;
+    [path.slice(at), path.slice(0, at + 1).reverse()].forEach(function (part, p) {
+      sides.forEach(function (side) {
+        var node = panels[p].root, n = threads * count(side[1]);
+        node.add(side[0], side[1], n, state);
+        part.forEach(function (f) {
+          node = node.child(f, data.labels[f]);
+          node.add(side[0], side[1], n, state);
+        });
+      });
+    });
   };
 
   // Weights, ids and order of the children; prunes what does not differ if that is wanted.
@@ -283,7 +336,7 @@
         var share = node.n.map(function (n, i) {
           return (view.width === "threads" ? node.threads[i] : n) / (panel.totals[i] || 1);
         });
-        node.delta = share[1] - share[0];
+        node.delta = share[0] - share[1];
       }
       // A thread role's own ranks are "all" for the frames below it.
       var own = panel.roles && node.parent === panel.root ? node : all;
@@ -338,7 +391,8 @@
     var css = new Map(), legend = [], all = "", small = [], large = [], allSeen = false, total = 0;
     if (built.panels.length) {
       var everyone = built.panels.map(function (p) { return p.root.bits[0]; }).reduce(function (a, b) { return union([a, b]); });
-      all = model.universe.text(everyone);
+      // Of a function alone, only some ranks may be there.
+      all = built.whole ? model.universe.text(model.universe.of([[0, Infinity]])) : model.universe.text(everyone);
       total = all ? count(model.universe.of(parseSet(all))) : 0;
     }
     var culprits = model.universe.text(model.culprits);
@@ -358,6 +412,13 @@
       });
     });
     css.set(all, "sa");
+    // Beside a culprit, sets that are mostly other ranks are quiet.
+    if (culprits && culprits !== all) {
+      var quiet = small.filter(function (set) { return 2 * common(model.universe.of(parseSet(set.ranks)), model.culprits) < set.n; });
+      small = small.filter(function (set) { return quiet.indexOf(set) < 0; });
+      quiet.forEach(function (set) { css.set(set.ranks, "sq"); });
+      if (quiet.length) legend.push(["sq", quiet.length === 1 ? xpurun.ranksText(quiet[0].ranks) : "some of the other ranks"]);
+    }
     small.forEach(function (set, i) {
       css.set(set.ranks, i < COLORS ? "s" + (i + 1) : "sx");
       if (i < COLORS) legend.push([css.get(set.ranks), xpurun.ranksText(set.ranks) + ": " + set.n + " of " + total + (set.ranks === culprits ? ", the culprit" : "")]);
@@ -366,6 +427,7 @@
     large.forEach(function (ranks) { css.set(ranks, "sm"); });
     if (large.length) legend.push(["sm", large.length === 1 ? xpurun.ranksText(large[0]) : "most ranks (" + large.length + " sets)"]);
     if (allSeen && all) legend.push(["sa", total === 1 ? xpurun.ranksText(all) : "all " + total + " ranks"]);
+    legend.sort(function (a, b) { return (b[0] === "s1") - (a[0] === "s1"); });
     this.legend = legend;
     this.of = function (node) { return node.ranks === "" ? "sn" : css.get(node.ranks) || "sx"; };
   };

@@ -10,25 +10,39 @@
 
   // The view's parameters and what each is when the URL does not say.
   var DEFAULTS = {
-    layer: "merged", width: "ranks", ranks: "", thread: "", process: "", state: "", compare: "", group: "", colors: "ranks",
-    q: "", zoom: "", diff: false, reverse: false, flame: false, nointerp: false, nolib: false, text: false
+    layer: "merged", code: "own", width: "ranks", ranks: "", thread: "", process: "", state: "", compare: "", group: "", against: "",
+    colors: "ranks", q: "", zoom: "", fn: "", diff: false, reverse: false, flame: false, others: false, text: false
   };
+  var CHOICES = { layer: ["merged", "python", "native"], code: ["own", "calls", "all"], width: ["ranks", "threads"], colors: ["ranks", "frames"] };
   var GIL = { h: "holding the GIL", w: "waiting for the GIL", d: "giving up the GIL" };
-  var view = Object.assign({ moment: 0 }, DEFAULTS), model, built, palette, focused = null, pattern = null, badPattern = false;
+  var view = Object.assign({ moment: 0 }, DEFAULTS), unknown = "", model, built, palette, focused = null, pattern = null, badPattern = false;
 
   // --- URL
   function readHash() {
-    var next = Object.assign({ moment: 0 }, DEFAULTS), at = location.hash.indexOf("?");
+    var next = Object.assign({ moment: 0 }, DEFAULTS), at = location.hash.indexOf("?"), wrong = [];
     if (location.hash.slice(0, 8) === "#stacks?") {
       new URLSearchParams(location.hash.slice(at + 1)).forEach(function (value, key) {
-        if (!(key in DEFAULTS)) return;
+        // Names of an earlier version.
+        if (key === "nolib" || key === "nointerp") { if (value === "1") next.code = key === "nolib" ? "own" : "calls"; return; }
+        if (!(key in DEFAULTS)) { wrong.push(key + ": no such setting"); return; }
         next[key] = typeof DEFAULTS[key] === "boolean" ? value === "1" : value;
       });
     }
-    if (["merged", "python", "native"].indexOf(next.layer) < 0) next.layer = "merged";
-    if (next.width !== "threads") next.width = "ranks";
-    if (["ranks", "frames"].indexOf(next.colors) < 0) next.colors = "ranks";
-    if (next.compare !== "" && next.compare !== "ranks" && !(+next.compare > 0 && +next.compare < model.data.moments.length)) next.compare = "";
+    Object.keys(CHOICES).forEach(function (key) {
+      if (CHOICES[key].indexOf(next[key]) >= 0) return;
+      wrong.push(key + "=" + next[key] + ": there are " + CHOICES[key].join(", "));
+      next[key] = DEFAULTS[key];
+    });
+    var dumps = model.data.moments.length;
+    if (next.compare !== "" && next.compare !== "ranks" && !(/^\d+$/.test(next.compare) && +next.compare > 0 && +next.compare < dumps)) {
+      wrong.push("compare=" + next.compare + ": this page has no such dump; there are ranks" + (dumps > 1 ? " and 1-" + (dumps - 1) : ""));
+      next.compare = "";
+    }
+    if (next.fn && model.data.labels.indexOf(next.fn) < 0) {
+      wrong.push("fn=" + next.fn + ": no such function here");
+      next.fn = "";
+    }
+    unknown = wrong.length ? "In the address: " + wrong.join("; ") + "." : "";
     return next;
   }
   function hash() {
@@ -64,6 +78,7 @@
     return node.diverges ? xpurun.ranksText(node.ranks) : "";
   }
   function unit(n) { return n + (view.width === "threads" ? " thread" : " process") + (n === 1 ? "" : view.width === "threads" ? "s" : "es"); }
+  function count(n) { return n + (n === 1 ? " rank" : " ranks"); }
   function stateText(states) {
     var words = { R: "running", S: "sleeping", I: "sleeping", D: "uninterruptible", T: "stopped", t: "stopped" }, sums = {};
     Object.keys(states).forEach(function (key) {
@@ -84,21 +99,22 @@
     } else if (view.width === "threads") {
       who = (node.ranks ? xpurun.ranksText(node.ranks) + ", " : "") + unit(node.weight) + ", " + share + " % of this panel";
     } else {
-      who = node.ranks ? xpurun.ranksText(node.ranks) + ", " + node.weight + " in number, " + share + " % of this panel"
+      who = node.ranks ? xpurun.ranksText(node.ranks) + (/^\d+$/.test(node.ranks) ? "" : " (" + count(node.weight) + ")") + ", " + share + " % of this panel"
         : node.weight + (node.weight === 1 ? " process" : " processes");
     }
     var states = stateText(node.states), detail = node.frame < 0 ? "" : model.data.details[node.frame];
     return node.label + "\n" + who + (states ? "\nThreads: " + states : "") + (detail ? "\n" + detail : "");
   }
   function sideName(side) {
-    if (view.compare === "ranks") return side ? "the others" : "ranks " + (view.group || "(none)");
-    return model.data.moments[side ? view.moment : +view.compare].name;
+    if (view.compare !== "ranks") return model.data.moments[side ? +view.compare : view.moment].name;
+    if (side) return view.against ? xpurun.ranksText(view.against) : "the others";
+    return view.group ? xpurun.ranksText(view.group) : "no group";
   }
   function look(node) {
     var kind = node.frame < 0 ? "m" : model.data.kinds[node.frame], css;
     if (built.compared) {
       var d = Math.abs(node.delta), level = d < 0.005 ? 0 : d < 0.1 ? 1 : d < 0.4 ? 2 : 3;
-      css = level === 0 ? "sa" : (node.delta > 0 ? "up" : "dn") + level;
+      css = level === 0 ? "sa" : (node.delta > 0 !== built.inverted ? "up" : "dn") + level;
     } else css = palette.of(node);
     return css + " k" + (kind === "e" ? "n" : kind);
   }
@@ -133,11 +149,16 @@
     var refocus = null, hidden = 0;
     svg.classList.toggle("searching", !!pattern);
     built.panels.forEach(function (panel) {
+      if (isFolded(panel)) {
+        svg.append(foldButton(panel, left, top));
+        top += HEAD;
+        return;
+      }
       var zoomed = target && panel.nodes.get(target.id) === target ? target : null;
       var boxes = boxesOf(panel, zoomed, 0.4 / inner), depth = 1;
       boxes.forEach(function (b) { depth = Math.max(depth, b[0].depth + 1); });
       hidden += zoomed ? 0 : panel.nodes.size - boxes.length;
-      svg.append(make("text", { "class": "ph", x: left, y: top + 19 }, title(panel)));
+      svg.append(panel.others && built.panels.length > 1 ? foldButton(panel, left, top) : make("text", { "class": "ph", x: left, y: top + 19 }, title(panel)));
       var group = make("g", { "class": "boxes", role: "tree", "aria-label": title(panel) });
       boxes.forEach(function (b, i) {
         var node = b[0], x = left + b[1] * inner, w = Math.max(b[2] * inner, 1);
@@ -145,8 +166,11 @@
         var g = make("g", { "class": "f " + look(node) + (b[3] ? " dim" : "") + (pattern && pattern.test(node.label) ? " hit" : ""), role: "treeitem",
           "aria-level": node.depth + 1, tabindex: panel.index === 0 && i === 0 ? 0 : -1 });
         if (node.kids.length) g.setAttribute("aria-expanded", "true");
-        g.append(make("title", {}, describe(node, panel)), make("rect", { x: x.toFixed(2), y: y, width: w.toFixed(2), height: ROW - 1 }),
-          make("text", { x: (x + PAD).toFixed(2), y: y + 13 }, fit(node.label, noteOf(node), w)));
+        var box = { x: x.toFixed(2), y: y, width: w.toFixed(2), height: ROW - 1 };
+        g.append(make("title", {}, describe(node, panel)), make("rect", box));
+        // Two outlines, a light and a dark one, are seen on every colour.
+        if (g.classList.contains("hit")) g.append(make("rect", Object.assign({ "class": "halo" }, box)), make("rect", Object.assign({ "class": "mark" }, box)));
+        g.append(make("text", { x: (x + PAD).toFixed(2), y: y + 13 }, fit(node.label, noteOf(node), w)));
         g.xpurunNode = node;
         g.xpurunPanel = panel;
         node.g = g;
@@ -167,13 +191,22 @@
     if (refocus) { refocus.setAttribute("tabindex", "0"); refocus.focus({ preventScroll: true }); }
     byId("too-small").textContent = hidden > 0 ? hidden + " frames are too narrow to draw here; zoom in to see them." : "";
   }
+  function isFolded(panel) { return panel.others && !view.others && built.panels.length > 1; }
+  function foldButton(panel, x, y) {
+    var folded = isFolded(panel), g = make("g", { "class": "fold", role: "button", tabindex: 0, "aria-expanded": folded ? "false" : "true", "aria-label": title(panel) });
+    g.append(make("rect", { x: x - 4, y: y + 3, width: 8 * (title(panel).length + 4), height: 24, rx: 5 }),
+      make("text", { "class": "ph", x: x, y: y + 19 }, (folded ? "▸ " : "▾ ") + title(panel)));
+    return g;
+  }
   function title(panel) {
-    if (built.compared) return panel.title + ": " + sideName(1) + " compared with " + sideName(0);
+    if (built.compared) return panel.title + ": " + sideName(0) + " compared with " + sideName(1);
+    if (view.fn) return panel.title;
     var n = panel.root.n[0];
     if (panel.title.indexOf("Main") !== 0) return panel.title;
     return n === 1 ? "Main thread of the rank" : "Main threads of " + n + " ranks";
   }
 
+  xpurun.viewText = function () { drawText(); return byId("as-text").textContent; };
   function drawText() {
     var lines = [];
     built.panels.forEach(function (panel) {
@@ -197,7 +230,8 @@
     var list = byId("legend"), entries = palette.legend;
     if (view.colors === "frames") entries = [["kp", "Python"], ["kn", "native"], ["kk", "kernel"], ["kg", "GPU"], ["km", "other"]];
     else if (built.compared) {
-      entries = [["up3", "more ranks in: " + sideName(1)], ["dn3", "more ranks in: " + sideName(0)], ["sa", "the same share in both"]];
+      var more = built.inverted ? ["dn3", "up3"] : ["up3", "dn3"];
+      entries = [[more[0], "more in " + sideName(0)], [more[1], "more in " + sideName(1)], ["sa", "the same share in both"]];
     }
     list.replaceChildren.apply(list, entries.map(function (e) {
       var li = document.createElement("li"), svg = make("svg", { "class": "fg", viewBox: "0 0 22 14", width: 22, height: 14, "aria-hidden": "true", "data-colors": view.colors });
@@ -243,8 +277,10 @@
     if (view.text) drawText();
     showLegend();
     showFound();
-    byId("view-error").textContent = built.error;
+    byId("view-error").textContent = [unknown, built.error].filter(Boolean).join(" ");
+    byId("difference").textContent = model.difference(built, [sideName(0), built.compared ? sideName(1) : ""]);
     showControls();
+    if (xpurun.showFunctions) xpurun.showFunctions(model, view, pattern);
     remember(push);
   }
   function showControls() {
@@ -254,12 +290,15 @@
       else if (el.type === "checkbox") el.checked = view[el.name];
       else if (el !== document.activeElement || el.localName === "select") el.value = view[el.name];
     });
-    byId("group-field").hidden = view.compare !== "ranks";
-    var changed = ["ranks", "thread", "process", "state", "compare", "diff", "reverse", "flame", "nointerp", "nolib"].filter(function (key) { return view[key] !== DEFAULTS[key]; });
+    byId("group-field").hidden = byId("against-field").hidden = view.compare !== "ranks";
+    byId("sandwich").hidden = !view.fn;
+    byId("sandwich-of").textContent = view.fn;
+    var changed = ["ranks", "thread", "process", "state", "compare", "diff", "reverse", "flame"].filter(function (key) { return view[key] !== DEFAULTS[key]; });
     byId("more-count").textContent = changed.length ? " · " + changed.length + " in use" : "";
     byId("unzoom").hidden = !zoomTarget();
   }
   function set(key, value, push) {
+    unknown = "";
     view[key] = value;
     refresh(push);
   }
@@ -284,17 +323,26 @@
     });
     fill(form.elements.state, seen);
     var others = data.moments.map(function (m, i) { return ["" + i, "with " + m.name]; }).slice(1);
-    fill(form.elements.compare, [["ranks", "a group of ranks with the others"]].concat(others), true);
+    fill(form.elements.compare, [["ranks", "ranks with other ranks"]].concat(others), true);
   }
 
   function copyLink() {
     remember(false);
-    var done = function () { byId("copied").textContent = "copied"; setTimeout(function () { byId("copied").textContent = ""; }, 2000); };
-    var byHand = function () { window.prompt("Link to this view", location.href); };
-    if (navigator.clipboard) navigator.clipboard.writeText(location.href).then(done, byHand); else byHand();
+    // Where the file lies here means nothing to who gets the page by mail: only the view is copied.
+    var mailed = location.protocol === "file:";
+    xpurun.copy(mailed ? hash() || "#stacks" : location.href, mailed ? "copied; to be added to the page's address" : "copied", byId("copied"));
   }
 
+  // Callers and callees of a function, in the place of the whole picture.
+  xpurun.showFunction = function (label) {
+    view.zoom = "";
+    set("fn", label, true);
+    byId("stacks").scrollIntoView();
+    byId("sandwich-close").focus({ preventScroll: true });
+  };
+
   function listen() {
+    var told = "";  // the function that the line below the picture is about
     function nodeOf(event) { var g = event.target.closest && event.target.closest(".f"); return g || null; }
     function toggleZoom(g) {
       var key = zoomKey(g.xpurunPanel, g.xpurunNode);
@@ -310,13 +358,26 @@
     }
     function tell(event) {
       var g = nodeOf(event);
-      if (g) byId("info").textContent = g.querySelector("title").textContent.split("\n").join("  ·  ");
+      if (!g) return;
+      byId("info-text").textContent = g.querySelector("title").textContent.split("\n").join("  ·  ");
+      told = g.xpurunNode.frame < 0 ? "" : g.xpurunNode.label;
+      byId("info-fn").hidden = !told || told === view.fn;
     }
-    stage.addEventListener("click", function (event) { var g = nodeOf(event); if (g) toggleZoom(g); });
+    stage.addEventListener("click", function (event) {
+      var g = nodeOf(event);
+      if (g) toggleZoom(g); else if (event.target.closest(".fold")) unfold();
+    });
+    function unfold() {
+      set("others", !view.others, false);
+      stage.querySelector(".fold").focus({ preventScroll: true });
+    }
+    byId("info-fn").addEventListener("click", function () { if (told) xpurun.showFunction(told); });
+    byId("sandwich-close").addEventListener("click", function () { set("fn", "", true); });
     stage.addEventListener("mouseover", tell);
     stage.addEventListener("focusin", tell);
     stage.addEventListener("keydown", function (event) {
       var g = nodeOf(event);
+      if (event.target.closest(".fold") && (event.key === "Enter" || event.key === " ")) { event.preventDefault(); unfold(); return; }
       if (!g || event.ctrlKey || event.metaKey || event.altKey) return;
       var node = g.xpurunNode, row = node.parent.kids, at = row.indexOf(node), done = true;
       var inward = view.flame ? "ArrowUp" : "ArrowDown", outward = view.flame ? "ArrowDown" : "ArrowUp";
@@ -326,6 +387,7 @@
       else if (event.key === "ArrowRight") focus(row[at + 1]);
       else if (event.key === "Home") focus(g.xpurunPanel.root.kids[0]);
       else if (event.key === "Enter" || event.key === " ") toggleZoom(g);
+      else if (event.key === "s" && node.frame >= 0) xpurun.showFunction(node.label);
       else done = false;
       if (done) event.preventDefault();
     });
@@ -333,17 +395,18 @@
     form.addEventListener("input", function (event) {
       var el = event.target;
       if (!(el.name in DEFAULTS)) return;
+      unknown = "";
       view[el.name] = el.type === "checkbox" ? el.checked : el.value;
       refresh(false);
     });
-    byId("reset").addEventListener("click", function () { view = Object.assign({ moment: 0 }, DEFAULTS); refresh(true); });
+    byId("reset").addEventListener("click", function () { view = Object.assign({ moment: 0 }, DEFAULTS); unknown = ""; refresh(true); });
     byId("unzoom").addEventListener("click", function () { set("zoom", "", true); });
     byId("copy").addEventListener("click", copyLink);
     document.addEventListener("keydown", function (event) {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       var typing = /^(input|textarea|select)$/i.test(event.target.localName) && !/^(radio|checkbox)$/.test(event.target.type);
       if (event.key === "/" && !typing) { event.preventDefault(); form.elements.q.focus(); }
-      else if (event.key === "Escape" && (view.zoom || view.q)) { view.zoom = view.q = form.elements.q.value = ""; refresh(false); }
+      else if (event.key === "Escape" && (view.zoom || view.q || view.fn)) { view.zoom = view.q = view.fn = form.elements.q.value = ""; refresh(false); }
     });
     window.addEventListener("hashchange", restore);
     window.addEventListener("popstate", restore);
@@ -364,7 +427,10 @@
     model = new xpurun.Model(JSON.parse(text));
     fillControls();
     form.hidden = false;
+    byId("info").hidden = false;
     byId("unscripted").hidden = true;
+    document.querySelectorAll(".trees, .files").forEach(function (el) { el.remove(); });
+    byId("downloads").hidden = false;
     view = readHash();
     listen();
     refresh(false);

@@ -13,7 +13,10 @@ extern const std::string_view kReportJs;
 extern const std::string_view kFlamegraphCss;
 extern const std::string_view kFlamegraphJs;
 extern const std::string_view kStackmodelJs;
+extern const std::string_view kStacktablesJs;
+extern const std::string_view kFunctiontableJs;
 extern const std::string_view kStackviewJs;
+extern const std::string_view kRanktableJs;
 extern const std::string_view kPluginDriverPy;  // run by Python, not shown
 
 }  // namespace xpurun::templates

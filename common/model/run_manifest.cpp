@@ -104,6 +104,7 @@ void fields(V& visit, O& o) {
   visit("name", o.name);
   visit("value", o.value);
   visit("source", o.source);
+  visit("typed", o.typed, WhenEmpty::omit);
 }
 
 template <typename V, Self<RunManifest> R>

@@ -151,6 +151,7 @@ struct OptionOrigin {
   std::string name;    // "hang-timeout"
   std::string value;   // as written
   std::string source;  // "command line", "XPURUN_HANG_TIMEOUT", or the path of a configuration file
+  std::string typed;   // as one word of a command line, "--hang-timeout=5"; empty: it came from elsewhere
 };
 
 struct RunManifest {

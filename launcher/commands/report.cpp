@@ -6,10 +6,14 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "launcher/commands/commands.h"
+#include "launcher/http/page_server.h"
+#include "launcher/http/token.h"
 #include "launcher/options/exit_status.h"
+#include "launcher/options/run_settings.h"
 #include "report/build/build.h"
 #include "report/build/flight_report.h"
 #include "report/render/embed.h"
+#include "report/render/markdown.h"
 #include "report/render/terminal.h"
 
 #include <fmt/format.h>
@@ -17,7 +21,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
+#include <filesystem>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -26,6 +33,7 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr size_t kLargestPage = size_t{64} << 20;
+constexpr int kReportPort = 18890;
 
 // Decides as setlocale(3) does; a pipe gets the same encoding as a terminal.
 report::Glyphs glyphs_of_locale() {
@@ -48,6 +56,55 @@ report::TerminalLook look_of_stdout() {
           .glyphs = glyphs_of_locale()};
 }
 
+enum class Format { text, json, markdown };
+
+Format format_of(const Invocation& call) {
+  const Setting* format = call.words.settings.find("format");
+  if (call.words.settings.has("json") || (format != nullptr && format->value == "json")) {
+    return Format::json;
+  }
+  return format != nullptr && format->value == "markdown" ? Format::markdown : Format::text;
+}
+
+int port_of(const Invocation& call) {
+  const Setting* port = call.words.settings.find("port");
+  return port == nullptr ? kReportPort : static_cast<int>(base::parse_int(port->value).value_or(kReportPort));
+}
+
+std::string this_host() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "HOST";
+}
+
+// Until it is killed; returns if it cannot listen.
+int serve_report(const std::string& page, int port) {
+  auto token = make_token();
+  if (!token) {
+    return complain(token.error(), kExitFailure);
+  }
+  auto loop = EventLoop::create();
+  if (!loop) {
+    return complain(loop.error(), kExitFailure);
+  }
+  PageServer server(*loop, page, std::move(*token));
+  if (const auto listening = server.listen(port); !listening) {
+    base::Error error = listening.error();
+    error.hint = "choose another port with --port PORT";
+    return complain(error, kExitFailure);
+  }
+  const int got = server.port();
+  (void)print(fmt::format(
+      "\nreport: {}\n{}from another machine: ssh -L {}:127.0.0.1:{} {}, then open the same address\n"
+      "Ctrl-C ends\n",
+      server.url(), got == port ? "" : fmt::format("(port {} is taken)\n", port), got, got, this_host()));
+  const auto ran = loop->run();
+  return ran ? 0 : complain(ran.error(), kExitFailure);
+}
+
+int print_text(const base::Result<std::string>& text, const std::string& end = {}) {
+  return text ? print(*text + end) : complain(text.error(), kExitFailure);
+}
+
 int from_page(const Invocation& call, const std::string& path) {
   const auto page = base::read_file(path, kLargestPage);
   if (!page) {
@@ -58,17 +115,22 @@ int from_page(const Invocation& call, const std::string& path) {
     return complain(json.error(), kExitFailure);
   }
   const auto text = report::terminal_text(*json, look_of_stdout());
-  if (!text) {
-    return complain(text.error(), kExitFailure);
+  if (!text || call.words.settings.has("quiet")) {
+    return text ? 0 : complain(text.error(), kExitFailure);
   }
-  return call.words.settings.has("quiet") ? 0 : call.words.settings.has("json") ? print(*json) : print(*text);
+  const Format format = format_of(call);
+  const int shown = format == Format::json       ? print(*json)
+                    : format == Format::markdown ? print_text(report::markdown_text(*json))
+                                                 : print(*text);
+  return shown == 0 && call.words.settings.has("serve") ? serve_report(path, port_of(call)) : shown;
 }
 
 int show(const Invocation& call, const model::RunDir& dir, const report::BuildResult& built) {
   for (const std::string& note : built.notes) {
     base::tell(fmt::format("xpurun: note: {}\n", base::sanitize(note)));
   }
-  if (call.words.settings.has("json")) {
+  const Format format = format_of(call);
+  if (format == Format::json) {
     using Json = nlohmann::ordered_json;
     return print(to_json(built.verdict).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
@@ -76,16 +138,51 @@ int show(const Invocation& call, const model::RunDir& dir, const report::BuildRe
   if (!json) {
     return complain(json.error(), kExitFailure);
   }
-  const auto text = report::terminal_text(*json, look_of_stdout());
-  if (!text) {
-    return complain(text.error(), kExitFailure);
-  }
-  return print(*text + fmt::format("\nopen {}\n", base::shell_quote(dir.report_html())));
+  return format == Format::markdown
+             ? print_text(report::markdown_text(*json))
+             : print_text(report::terminal_text(*json, look_of_stdout()),
+                          fmt::format("\nopen {}\n", base::shell_quote(dir.report_html())));
 }
 
 void print_verdict(const model::Verdict& verdict) {
   using Json = nlohmann::ordered_json;
   (void)print(to_json(verdict).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+// The directory of runs is ours if it holds the link to the latest one.
+base::Status share_with_group(const model::RunDir& dir, const std::vector<std::string>& files) {
+  std::vector<std::string> folders{dir.path(), dir.stacks_dir()};
+  std::error_code ec;
+  const auto runs = std::filesystem::absolute(dir.path(), ec).lexically_normal().parent_path();
+  if (!ec && std::filesystem::is_symlink(runs / "latest", ec)) {
+    folders.push_back(runs.string());
+  }
+  for (const std::string& folder : folders) {
+    if (::chmod(folder.c_str(), 0750) != 0 && errno != ENOENT) {
+      return base::fail_errno(fmt::format("cannot let the group read {}", folder));
+    }
+  }
+  for (const std::string& file : files) {
+    if (::chmod(file.c_str(), 0640) != 0) {
+      return base::fail_errno(fmt::format("cannot let the group read {}", file));
+    }
+  }
+  return {};
+}
+
+// The end of every way to a report.
+int finish(const Invocation& call, const model::RunDir& dir, const report::BuildResult& built) {
+  const Setting* share = call.words.settings.find("share");
+  if (share != nullptr && share->value == "group") {
+    if (const auto shared = share_with_group(dir, built.files); !shared) {
+      return complain(shared.error(), kExitFailure);
+    }
+  }
+  const int shown = call.words.settings.has("quiet") ? 0 : show(call, dir, built);
+  if (shown != 0 || !call.words.settings.has("serve")) {
+    return shown;
+  }
+  return serve_report(dir.report_html(), port_of(call));
 }
 
 // PyTorch's Flight Recorder dumps, copied together from the nodes of a job.
@@ -104,11 +201,14 @@ int flight_report(const Invocation& call, const std::string& dumps, const Settin
     }
     return complain(error, kExitFailure);
   }
-  return quiet ? 0 : show(call, dir, *built);
+  return finish(call, dir, *built);
 }
 
 report::BuildOptions options_of(const Invocation& call) {
-  report::BuildOptions options{.source_lines = call.words.settings.has("source")};
+  report::BuildOptions options;
+  if (const Setting* source = call.words.settings.find("source")) {
+    options.source = source->value == "off" ? report::SourceLines::none : report::SourceLines::read;
+  }
   if (call.words.settings.has("quiet") && call.words.settings.has("json")) {
     options.on_verdict = print_verdict;
   }
@@ -120,7 +220,7 @@ int run_report(const Invocation& call, const model::RunDir& dir) {
   if (!built) {
     return complain(built.error(), kExitFailure);
   }
-  return call.words.settings.has("quiet") ? 0 : show(call, dir, *built);
+  return finish(call, dir, *built);
 }
 
 // Run directories of the nodes of one job.
@@ -134,12 +234,19 @@ int job_report(const Invocation& call, const std::vector<model::RunDir>& dirs, c
     }
     return complain(error, kExitFailure);
   }
-  return call.words.settings.has("quiet") ? 0 : show(call, to, *built);
+  return finish(call, to, *built);
 }
 
 }  // namespace
 
 int report_command(const Invocation& call) {
+  for (const OptionSpec& option : report_options()) {
+    const Setting* setting = call.words.settings.find(option.name);
+    if (const auto checked = setting == nullptr ? base::Status() : check_value(option, setting->value);
+        !checked) {
+      return complain_usage(call, fmt::format("--{}: {}", option.name, checked.error().what));
+    }
+  }
   const auto& operands = call.words.operands;
   if (const Setting* from = call.words.settings.find("from")) {
     return operands.empty() ? from_page(call, from->value)

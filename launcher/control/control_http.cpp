@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <sys/random.h>
 
 namespace xpurun::launcher {
 
@@ -20,15 +19,6 @@ constexpr std::string_view kKernelTrace = "/HostingService/DumpKernelTrace";
 
 HttpResponse refusal(int status, std::string_view why) {
   return control_response({{"ok", false}, {"status", status}, {"error", why}});
-}
-
-// In the same time whatever the difference.
-bool same_secret(std::string_view a, std::string_view b) {
-  uint8_t difference = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    difference |= static_cast<uint8_t>(a[i] ^ b[i]);
-  }
-  return difference == 0;
 }
 
 bool may_ask(const HttpRequest& request, const std::string& token) {
@@ -52,18 +42,6 @@ bool from_a_web_page(const HttpRequest& request) {
 }
 
 }  // namespace
-
-base::Result<std::string> make_token() {
-  std::array<unsigned char, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return base::fail_errno("cannot get random bytes for a token");
-  }
-  std::string out;
-  for (const unsigned char byte : bytes) {
-    out += fmt::format("{:02x}", byte);
-  }
-  return out;
-}
 
 ControlCall control_call(const HttpRequest& request, const std::string& token) {
   if (from_a_web_page(request)) {

@@ -4,6 +4,7 @@
 
 #include "common/base/result.h"
 #include "launcher/http/http_request.h"
+#include "launcher/http/token.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -12,9 +13,6 @@
 #include <string>
 
 namespace xpurun::launcher {
-
-// 32 random hexadecimal digits.
-base::Result<std::string> make_token();
 
 struct ControlCall {
   // Set: the answer; there is nothing to be asked.

@@ -38,6 +38,7 @@ void describe_run(model::RunManifest& manifest, const RunOptions& options, const
   manifest.options = options.origins;
   for (model::OptionOrigin& option : manifest.options) {
     option.value = model::redact_text(option.value);  // a command line, a path with a token
+    option.typed = model::redact_text(option.typed);
   }
   manifest.verdict.kind = model::VerdictKind::running;
 }

@@ -50,6 +50,8 @@ std::vector<CommandSpec> make_table() {
                     {"xpurun report /mnt/shared/job-17", "a run directory from elsewhere"},
                     {"xpurun report --out job17 node*", "one verdict on the nodes of a job"},
                     {"xpurun report /shared/nccl_traces", "Flight Recorder dumps of all ranks"},
+                    {"xpurun report --format markdown latest", "for an issue or a chat"},
+                    {"xpurun report --serve latest", "look at it from another machine"},
                     {"xpurun report --from report.html", "print a mailed report on the terminal"}},
        .manual = "xpurun-report(1)"},
       {.name = "stacks",

@@ -179,6 +179,21 @@ constexpr OptionSpec kRun[] = {
      .group = kDirectory,
      .help = "do not build report.html and the merged stacks",
      .scope = Scope::everywhere},
+    {.name = "source",
+     .kind = ValueKind::on_off,
+     .default_text = "on",
+     .group = kDirectory,
+     .help = "keep no source lines of the command's Python files in the run directory and its report",
+     .scope = Scope::everywhere},
+    {.name = "share",
+     .kind = ValueKind::choice,
+     .metavar = "WITH",
+     .words = "private group",
+     .default_text = "private",
+     .group = kDirectory,
+     .help = "who may read the report, the verdict and the merged stacks; group: also the group of the run "
+             "directory",
+     .scope = Scope::everywhere},
     {.name = "termination-log",
      .kind = ValueKind::file,
      .metavar = "FILE",
@@ -409,30 +424,6 @@ constexpr OptionSpec kRun[] = {
      .common = true},
 };
 
-constexpr OptionSpec kReport[] = {
-    {.name = "from",
-     .kind = ValueKind::file,
-     .metavar = "FILE",
-     .group = "Source",
-     .help = "extract the report from this report.html, which may have come by mail; writes nothing"},
-    {.name = "source",
-     .group = "Source",
-     .help = "include the source lines of the groups' frames, as they are on this host"},
-    {.name = "out",
-     .short_name = 'o',
-     .kind = ValueKind::directory,
-     .metavar = "DIR",
-     .group = kOutput,
-     .help =
-         "with Flight Recorder dumps: write the report into this directory; default: xpurun-report in the "
-         "directory of the dumps"},
-    {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print nothing on success"},
-    {.name = "json",
-     .group = kOutput,
-     .help = "print verdict.json (with --from: report.json) instead of text"},
-    kHelp,
-};
-
 constexpr std::string_view kSource = "Source";
 constexpr std::string_view kDumping = "Dumping live processes";
 constexpr std::string_view kNaming = "Unwinding and naming";
@@ -551,9 +542,6 @@ constexpr OptionSpec kPlain[] = {kHelp};
 
 std::span<const OptionSpec> run_options() {
   return kRun;
-}
-std::span<const OptionSpec> report_options() {
-  return kReport;
 }
 std::span<const OptionSpec> stacks_options() {
   return kStacks;

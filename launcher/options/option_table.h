@@ -45,9 +45,9 @@ struct OptionSpec {
 };
 
 std::span<const OptionSpec> run_options();
-std::span<const OptionSpec> report_options();
 std::span<const OptionSpec> stacks_options();
 // option_table_tools.cpp
+std::span<const OptionSpec> report_options();
 std::span<const OptionSpec> top_options();
 std::span<const OptionSpec> ctl_options();
 std::span<const OptionSpec> nodes_options();

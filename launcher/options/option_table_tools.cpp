@@ -1,5 +1,5 @@
-// Options of the commands that look after runs and hosts: top, ctl, runs, events, doctor, selftest, env,
-// version.
+// Options of the commands that look after runs and hosts: report, top, ctl, runs, events, doctor, selftest,
+// env, version.
 #include "launcher/options/option_table.h"
 
 namespace xpurun::launcher {
@@ -12,6 +12,57 @@ constexpr std::string_view kOutput = "Output";
 
 constexpr OptionSpec kHelp{.name = "help", .short_name = 'h', .group = "General", .help = "print this help"};
 constexpr OptionSpec kJson{.name = "json", .group = kOutput, .help = "print one JSON document"};
+
+constexpr std::string_view kServing = "Browser on another machine";
+
+constexpr OptionSpec kReport[] = {
+    {.name = "from",
+     .kind = ValueKind::file,
+     .metavar = "FILE",
+     .group = "Source",
+     .help = "extract the report from this report.html, which may have come by mail; writes nothing"},
+    {.name = "source",
+     .kind = ValueKind::on_off,
+     .group = "Source",
+     .help = "also read source lines that the run directory does not hold from the files of this host; "
+             "--no-source: show no source lines"},
+    {.name = "out",
+     .short_name = 'o',
+     .kind = ValueKind::directory,
+     .metavar = "DIR",
+     .group = kOutput,
+     .help =
+         "with Flight Recorder dumps: write the report into this directory; default: xpurun-report in the "
+         "directory of the dumps"},
+    {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print nothing on success"},
+    {.name = "format",
+     .kind = ValueKind::choice,
+     .metavar = "FORMAT",
+     .words = "text json markdown",
+     .default_text = "text",
+     .group = kOutput,
+     .help = "what is printed: text; json: verdict.json (with --from: report.json); markdown: for an issue "
+             "or a chat"},
+    {.name = "json", .group = kOutput, .help = "the same as --format json"},
+    {.name = "share",
+     .kind = ValueKind::choice,
+     .metavar = "WITH",
+     .words = "private group",
+     .default_text = "private",
+     .group = kOutput,
+     .help =
+         "who may read the report, the verdict and the merged stacks; group: also the group of these files"},
+    {.name = "serve",
+     .group = kServing,
+     .help = "serve the page on 127.0.0.1, behind an address with a random token, until Ctrl-C"},
+    {.name = "port",
+     .kind = ValueKind::port,
+     .metavar = "PORT",
+     .default_text = "18890",
+     .group = kServing,
+     .help = "with --serve: the port, or the next free one"},
+    kHelp,
+};
 
 constexpr OptionSpec kTop[] = {
     {.name = "interval",
@@ -144,6 +195,9 @@ constexpr OptionSpec kVersion[] = {
 
 }  // namespace
 
+std::span<const OptionSpec> report_options() {
+  return kReport;
+}
 std::span<const OptionSpec> top_options() {
   return kTop;
 }

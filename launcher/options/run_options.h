@@ -84,11 +84,13 @@ struct RunOptions {
   std::string plugins;       // files of exit plug-ins, with commas
 
   // The run directory
-  std::string out_dir;          // exactly this directory; empty: a new one below runs_dir
-  std::string runs_dir;         // parent of the run directories and of `latest`
-  std::string name;             // of the run; empty: from the command
-  std::string termination_log;  // path, "auto" (inside Kubernetes) or "off"
-  bool report = false;          // build report.html and stacks/ at the end and on every dump
+  std::string out_dir;            // exactly this directory; empty: a new one below runs_dir
+  std::string runs_dir;           // parent of the run directories and of `latest`
+  std::string name;               // of the run; empty: from the command
+  std::string termination_log;    // path, "auto" (inside Kubernetes) or "off"
+  bool report = false;            // build report.html and stacks/ at the end and on every dump
+  bool source = true;             // the report shows source lines
+  bool share_with_group = false;  // the report, the verdict and stacks/
 
   // Output
   bool logs = false;    // ranks write to ranks/<rank>/stdout.log and stderr.log, which we repeat

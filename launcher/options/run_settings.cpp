@@ -149,6 +149,16 @@ std::string shown_value(const OptionSpec& o, const std::string& value) {
   return secret && !value.empty() ? std::string(model::kMask) : model::redact_urls(value);
 }
 
+// For a command line that starts the job again.
+std::string typed_option(const OptionSpec& o, const std::string& value) {
+  if (o.kind == ValueKind::on_off) {
+    return fmt::format("--{}{}", value == "off" ? "no-" : "", o.name);
+  }
+  return o.kind == ValueKind::repeated
+             ? "-" + std::string(static_cast<size_t>(base::parse_int(value).value_or(1)), o.short_name)
+             : fmt::format("--{}={}", o.name, value);
+}
+
 NodeOptions node_options(const Reader& read) {
   return {.url = read.text("nats"),
           .token = read.text("nats-token"),
@@ -279,7 +289,9 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
     if (!checked) {
       return base::fail(bad_value(o, *s, checked.error()));
     }
-    out.origins.push_back({std::string(o.name), shown_value(o, s->value), s->source});
+    const std::string value = shown_value(o, s->value);
+    out.origins.push_back(
+        {std::string(o.name), value, s->source, s->precedence == 0 ? typed_option(o, value) : std::string()});
   }
   const Reader read(settings);
   out.hang_timeout_s = read.seconds("hang-timeout", 0);
@@ -303,6 +315,8 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.runs_dir = read.text("runs-dir");
   out.name = read.text("name");
   out.report = read.is_on("report");
+  out.source = read.is_on("source");
+  out.share_with_group = read.text("share") == "group";
   out.termination_log = read.text("termination-log");
   out.prefix = read.is_on("prefix");
   out.logs = read.is_on("logs") || out.prefix;

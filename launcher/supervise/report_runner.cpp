@@ -83,8 +83,10 @@ void ReportRunner::written(Written how) {
 void ReportRunner::start() {
   output_.clear();
   complaints_.forget_last_line();
-  auto helper =
-      HelperProcess::start({program_, "report", run_dir_, "--quiet", "--json"}, mask_, complaints_.fd());
+  auto helper = HelperProcess::start(
+      {program_, "report", run_dir_, "--quiet", "--json", source_ ? "--source" : "--no-source",
+       shared_ ? "--share=group" : "--share=private"},
+      mask_, complaints_.fd());
   if (!helper) {
     finish(base::to_line(helper.error()));
     return;

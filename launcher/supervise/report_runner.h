@@ -43,6 +43,11 @@ class ReportRunner {
                     std::function<void()> done);
   // For tests: what is run in the place of our own program; the other words follow.
   void set_program(std::string path) { program_ = std::move(path); }
+  // Whether the report shows source lines, and whether the group of the files may read it.
+  void set_options(bool source, bool shared) {
+    source_ = source;
+    shared_ = shared;
+  }
   void request();
   bool busy() const { return waiting_ || helper_.pid() > 0; }
   // Ends what is under way, as failed. A process in uninterruptible sleep is left behind.
@@ -64,6 +69,8 @@ class ReportRunner {
   sigset_t mask_;
   // The link, not what it points to: xpurun may have been installed anew since this run began.
   std::string program_ = "/proc/self/exe";
+  bool source_ = true;
+  bool shared_ = false;
   HelperProcess helper_;
   bool reading_ = false;
   std::string output_;

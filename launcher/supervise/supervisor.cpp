@@ -95,6 +95,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
                  [this](const std::string& line) { say(line); }),
       status_line_(loop, STDERR_FILENO, [this](size_t columns) { return status_line(columns); }) {
   notices_.on_text([this](base::Pid pid, std::string_view json) { python_.received(pid, json); });
+  reports_.set_options(options.source, options.share_with_group);
   reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); },
                         [this](const ReportResult& result) {
                           if (const auto taken = nodes_.take(result)) {

@@ -21,10 +21,11 @@
 #include "report/run/findings.h"
 #include "report/run/next_command.h"
 #include "report/run/run_report.h"
-#include "report/run/source_lines.h"
+#include "report/run/source_text.h"
 #include "report/tree/folded.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -36,6 +37,7 @@ namespace {
 
 constexpr size_t kMostOthers = 3;
 constexpr size_t kMostNotes = 100;  // of one kind
+constexpr std::string_view kSourceFile = "source.json";
 
 // Writes files and remembers their names.
 class Writer {
@@ -229,6 +231,31 @@ Judged judge(JobRuns runs, BuildResult& result) {
   return out;
 }
 
+// Lines of the run come before those of this host.
+base::Status add_source(RunReport& report, const JobRuns& job, const model::RunDir& out, SourceLines use) {
+  SourceText text;
+  for (const NodeRun& node : job.nodes) {
+    if (!node.path.empty()) {
+      if (const auto record = model::load_source_record(model::RunDir(node.path).file(kSourceFile))) {
+        text.add(*record);
+      }
+    }
+  }
+  const std::vector<CulpritPlace> places = culprit_places(report.verdict, report.run, report.classes);
+  if (use == SourceLines::read) {
+    read_source(text, places, report.classes, report.run);
+    if (!text.empty()) {
+      using Json = nlohmann::ordered_json;
+      XPURUN_TRY(base::write_file_atomic(
+          out.file(kSourceFile),
+          to_json(text.record()).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
+    }
+  }
+  add_source_lines(text, report.classes);
+  report.source = excerpts(text, places);
+  return {};
+}
+
 base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const BuildOptions& options) {
   BuildResult result;
   Judged judged = judge(std::move(runs), result);
@@ -251,6 +278,10 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
   }
   std::vector<DumpSummary> dumps = summarise_dumps(here, judged.dump, judged.manifest, collected);
   std::vector<RankRow> rows = rank_rows(run, result.verdict, judged.manifest, collected);
+  std::vector<StackClass> classes = collected.classes.classes();
+  std::stable_partition(classes.begin(), classes.end(), [&result](const StackClass& c) {
+    return !result.verdict.ranks.empty() && result.verdict.ranks.contains(c.ranks);
+  });
   const size_t culprit = node_of_culprit(run, result.verdict);
   const auto typed = [&run](const std::string& path) {
     return path.empty() ? path : typed_path(path, run.cwd);
@@ -260,7 +291,7 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
                    .culprit_dump = typed(culprit_dump(judged.dump, culprit)),
                    .verdict = result.verdict,
                    .dump = picked,
-                   .classes = collected.classes.classes(),
+                   .classes = std::move(classes),
                    .nodes = node_rows(run, rows),
                    .ranks = std::move(rows),
                    .calls = call_rows(result.verdict),
@@ -273,10 +304,11 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
     report.dump_parts.push_back(typed(part.path));
   }
   report.run = std::move(run);
+  report.tracebacks = tracebacks_of(report.run, report.verdict);
   report.findings = find_findings(report);
   base::Progress progress("writing the report", 3);
-  if (options.source_lines) {
-    add_source_lines(report.classes);
+  if (options.source != SourceLines::none) {
+    XPURUN_TRY(add_source(report, judged.job, out, options.source));
   }
   progress.advance();
   XPURUN_TRY(writer.write(out.report_json(), report_json(report, JsonLayout::indented)));

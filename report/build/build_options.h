@@ -9,10 +9,16 @@
 
 namespace xpurun::report {
 
+enum class SourceLines {
+  kept,  // those that the run directory holds
+  read,  // these, and what is missing from the files of this host; source.json keeps all
+  none,
+};
+
 struct BuildOptions {
   bool write_html = true;
   bool write_stacks = true;
-  bool source_lines = false;  // put the source lines of the groups' frames into the report
+  SourceLines source = SourceLines::kept;
   // Told the verdict before anything is written: a full disk does not keep it back.
   std::function<void(const model::Verdict&)> on_verdict = {};
   size_t max_boxes = 2000;  // per picture; the rest is folded into "(other, n frames)"

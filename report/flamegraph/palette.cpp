@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace xpurun::report {
 
@@ -38,6 +39,14 @@ std::vector<model::RankSet> small_sets(const Layout& layout, const model::RankSe
   return out;
 }
 
+// Whether at least half of a set are in the other.
+bool mostly(const model::RankSet& set, const model::RankSet& other) {
+  const auto ranks = other.ranks();
+  const auto n =
+      std::count_if(ranks.begin(), ranks.end(), [&set](base::Rank rank) { return set.contains(rank); });
+  return 2 * static_cast<size_t>(n) >= set.size();
+}
+
 }  // namespace
 
 std::string ranks_text(const model::RankSet& ranks) {
@@ -56,7 +65,18 @@ Palette::Palette(const Layout& layout, const model::RankSet& all, const model::R
     return;
   }
   css_[all] = "sa";
-  const std::vector<model::RankSet> small = small_sets(layout, all, culprits);
+  std::vector<model::RankSet> small = small_sets(layout, all, culprits);
+  std::vector<model::RankSet> quiet;
+  if (!culprits.empty() && culprits != all) {
+    // Beside a culprit, sets that are mostly other ranks are quiet.
+    const auto first = std::stable_partition(
+        small.begin(), small.end(), [&](const model::RankSet& set) { return mostly(set, culprits); });
+    quiet.assign(std::make_move_iterator(first), std::make_move_iterator(small.end()));
+    small.erase(first, small.end());
+  }
+  for (const model::RankSet& set : quiet) {
+    css_[set] = "sq";
+  }
   for (size_t i = 0; i < small.size(); ++i) {
     const bool own = i < static_cast<size_t>(kSetColors);
     css_[small[i]] = own ? fmt::format("s{}", i + 1) : "sx";
@@ -68,6 +88,10 @@ Palette::Palette(const Layout& layout, const model::RankSet& all, const model::R
   }
   if (small.size() > static_cast<size_t>(kSetColors)) {
     legend_.push_back({.css = "sx", .text = "other small sets"});
+  }
+  if (!quiet.empty()) {
+    legend_.push_back(
+        {.css = "sq", .text = quiet.size() == 1 ? ranks_text(quiet[0]) : "some of the other ranks"});
   }
   std::vector<model::RankSet> large;
   bool all_seen = false;

@@ -1,6 +1,7 @@
 // Palette: the look of a rank set in a picture. All ranks: neutral grey. More than half of the ranks: one
 // quiet tint. Smaller sets, which contain culprits: a saturated colour and a pattern each, so that
-// colour-blind readers can tell them apart.
+// colour-blind readers can tell them apart. Beside culprits, small sets of mostly other ranks have one quiet
+// look.
 #pragma once
 
 #include "report/flamegraph/layout.h"
@@ -15,7 +16,7 @@ namespace xpurun::report {
 inline constexpr int kSetColors = 7;
 
 struct LegendEntry {
-  std::string css;   // "sa", "sm", "s1".."s7", "sx"
+  std::string css;   // "sa", "sm", "sq", "s1".."s7", "sx"
   std::string text;  // "rank 2: 1 of 4, the culprit"
 };
 

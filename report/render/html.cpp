@@ -5,7 +5,11 @@
 #include "report/flamegraph/svg.h"
 #include "report/render/embed.h"
 #include "report/render/json.h"
+#include "report/render/markdown.h"
+#include "report/render/opening.h"
 #include "report/render/page_parts.h"
+#include "report/render/rank_parts.h"
+#include "report/render/run_times.h"
 #include "report/render/stack_data.h"
 #include "report/render/text.h"
 #include "report/run/collect.h"
@@ -23,13 +27,6 @@ namespace {
 using kainjow::mustache::data;
 using kainjow::mustache::mustache;
 using model::VerdictKind;
-
-std::string capitalized(std::string text) {
-  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') {
-    text[0] = static_cast<char>(text[0] - 'a' + 'A');
-  }
-  return text;
-}
 
 std::string kind_word(const RunReport& report) {
   if (report.subject == Subject::stacks) {
@@ -180,14 +177,23 @@ std::string render(const RunReport& report, const std::string& json, const PageL
                    const std::string& folded_note) {
   data page;
   put_verdict(page, report);
+  put_opening(page, report);
+  put_times(page, report);
+  put_ranks(page, report, limits);
   put_tables(page, report, limits);
   put_stacks(page, report, limits);
   put_environment(page, report);
   put_text(page, "dump", report.dump);
   put_text(page, "folded_note", folded_note);
+  put_text(page, "markdown", report.subject == Subject::run ? markdown_text(json).value_or("") : "");
   page.set("css", std::string(templates::kFlamegraphCss) + std::string(templates::kReportCss));
-  page.set("scripts", std::string(templates::kStackmodelJs) + std::string(templates::kStackviewJs) +
-                          std::string(templates::kReportJs));
+  std::string scripts;
+  for (const std::string_view script :
+       {templates::kReportJs, templates::kStackmodelJs, templates::kStacktablesJs,
+        templates::kFunctiontableJs, templates::kStackviewJs, templates::kRanktableJs}) {
+    scripts += script;
+  }
+  page.set("scripts", scripts);
   page.set("report_data",
            report.subject == Subject::run ? data_block(kReportDataId, json, Packing::automatic) : "");
   mustache page_template{std::string(templates::kReportMustache)};

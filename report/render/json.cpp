@@ -1,9 +1,12 @@
 #include "report/render/json.h"
 
+#include "common/base/strings.h"
 #include "common/model/frame_text.h"
 #include "common/model/json_fields.h"
+#include "report/render/json_access.h"
 #include "report/run/findings.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace xpurun::report {
@@ -101,6 +104,26 @@ ordered_json dump_json(const DumpSummary& d) {
   return j;
 }
 
+ordered_json excerpt_json(const SourceExcerpt& e) {
+  ordered_json j;
+  j["function"] = e.function;
+  j["file"] = e.file;
+  j["line"] = e.line;
+  j["changed"] = e.changed;
+  auto& lines = j["lines"] = ordered_json::array();
+  for (const model::SourceLine& l : e.lines) {
+    lines.push_back({{"number", l.number}, {"text", l.text}});
+  }
+  return j;
+}
+
+ordered_json traceback_json(const Traceback& t) {
+  ordered_json j;
+  j["title"] = t.title;
+  j["text"] = t.text;
+  return j;
+}
+
 ordered_json finding_json(const Finding& f) {
   ordered_json j;
   j["severity"] = name_of(f.severity);
@@ -194,6 +217,8 @@ std::string report_json(const RunReport& report, JsonLayout layout) {
   j["id"] = report.run.id;
   j["version"] = report.run.version;
   j["verdict"] = to_json(report.verdict);
+  put_list(j["source"], report.source, excerpt_json);
+  put_list(j["tracebacks"], report.tracebacks.shown, traceback_json);
   put_list(j["findings"], report.findings, finding_json);
   if (!report.nodes.empty()) {
     put_list(j["nodes"], report.nodes, node_json);
@@ -207,6 +232,22 @@ std::string report_json(const RunReport& report, JsonLayout layout) {
   j["environment"] = environment_json(report.run);
   j["notes"] = report.notes;
   return dump(j, layout);
+}
+
+base::Result<nlohmann::json> parse_report(std::string_view text) {
+  using nlohmann::json;
+  json report = model::parse_json(text);
+  if (!report.is_object() || text_of(report, "schema") != kReportSchema) {
+    return base::fail(base::Error{
+        .what = "the data is no report that this xpurun can read",
+        .id = "E-NO-DATA",
+        .cause = report.is_object()
+                     ? fmt::format("its schema is “{}”, not “{}”",
+                                   base::elide_middle(text_of(report, "schema"), 40), kReportSchema)
+                     : std::string("it is not JSON"),
+        .hint = "use the version of xpurun that the page's last lines name"});
+  }
+  return report;
 }
 
 std::string verdict_json(const model::Verdict& verdict) {

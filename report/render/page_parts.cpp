@@ -24,23 +24,6 @@ constexpr size_t kListAll = 64;
 // Names of C++ templates can be longer than a page.
 constexpr size_t kLongestName = 240;
 constexpr size_t kLongestTitle = 26;
-constexpr size_t kMostTracebacks = 8;
-
-std::string_view title_of(model::ExceptionKind kind) {
-  switch (kind) {
-    case model::ExceptionKind::raised:
-      return "exception";
-    case model::ExceptionKind::thread:
-      return "exception that ended a thread";
-    case model::ExceptionKind::unraisable:
-      return "exception that could only be printed";
-    case model::ExceptionKind::sys_exit:
-      return "call of sys.exit";
-    case model::ExceptionKind::os_exit:
-      return "call of os._exit";
-  }
-  return "";
-}
 
 // "29, 68, 107, …": a browser breaks lines at spaces only.
 std::string spaced(const std::string& ranks) {
@@ -160,20 +143,6 @@ void put_nodes(data& page, const RunReport& report, const PageLimits& limits) {
   put_text(page, "nodes_cut", more(report.nodes.size(), limits.rows, "nodes"));
 }
 
-data rank_data(const RankRow& r) {
-  data d;
-  d.set("rank", fmt::format("{}", r.rank));
-  d.set("culprit", r.culprit);
-  d.set("state", r.state);
-  put_text(d, "function", r.function);
-  d.set("place", r.place);
-  d.set("progress", r.progress);
-  d.set("ending", r.ending);
-  put_text(d, "host", r.host);
-  d.set("pid", r.pid == 0 ? "" : fmt::format("{}", r.pid));
-  return d;
-}
-
 data process_data(const ProcessLine& p) {
   data d;
   d.set("who", p.role == model::ProcessRole::rank
@@ -217,17 +186,6 @@ data dump_data(const DumpSummary& dump, const RunReport& report, const PageLimit
   put_list(d, "processes", processes);
   put_text(d, "unlisted",
            more(dump.processes.size(), listed, bad > listed ? "processes" : "complete processes"));
-  return d;
-}
-
-data incident_data(const model::Incident& i) {
-  data d;
-  d.set("n", fmt::format("{}", i.n));
-  d.set("at", base::human_duration(i.at_s));
-  d.set("cleared",
-        i.cleared_s < 0 ? "not cleared" : fmt::format("cleared at {}", base::human_duration(i.cleared_s)));
-  d.set("sentence", i.verdict.sentence);
-  put_text(d, "dump", i.dump);
   return d;
 }
 
@@ -277,9 +235,20 @@ void put_calls(data& page, const RunReport& report, const PageLimits& limits) {
 
 }  // namespace
 
+std::string spaced_ranks(const model::RankSet& ranks) {
+  return spaced(ranks.text());
+}
+
 void put_list(data& to, const std::string& name, const data& list) {
   to.set("has_" + name, list.is_non_empty_list());
   to.set(name, list);
+}
+
+std::string capitalized(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') {
+    text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  }
+  return text;
 }
 
 data string_list(const std::vector<std::string>& lines) {
@@ -301,66 +270,13 @@ void put_text(data& to, const std::string& name, const std::string& text) {
   to.set(name, text.empty() ? data(false) : data(text));
 }
 
-namespace {
-
-// Tracebacks of the culprits, and of every other process if there is no culprit.
-void put_tracebacks(data& page, const RunReport& report) {
-  data list{data::type::list};
-  size_t shown = 0;
-  size_t all = 0;
-  for (const model::PythonException& x : report.run.exceptions) {
-    const bool concerns = report.verdict.ranks.empty() || report.verdict.ranks.contains(x.rank) ||
-                          (x.pid == report.verdict.pid &&
-                           (report.run.nodes.empty() || host_of(report.run, x.node) == report.verdict.host));
-    if (!concerns || x.chain.empty() || ++all > kMostTracebacks) {
-      continue;
-    }
-    ++shown;
-    data d;
-    const std::string who =
-        x.rank != base::kNoRank ? fmt::format("Rank {}", x.rank) : fmt::format("Process {}", x.pid);
-    const std::string host = report.run.nodes.empty()
-                                 ? ""
-                                 : fmt::format(" on host {}", base::sanitize(host_of(report.run, x.node)));
-    d.set("title", fmt::format("{}{}, thread {}, at {:.2f} s", who, host, base::sanitize(x.thread), x.at_s));
-    d.set("word", std::string(title_of(x.kind)));
-    d.set("text", base::sanitize_lines(model::traceback_text(x)));
-    list.push_back(d);
-  }
-  put_list(page, "tracebacks", list);
-  put_text(page, "tracebacks_cut",
-           all > shown ? fmt::format("{} more are in run.json.", all - shown) : std::string());
-}
-
-void put_log_tail(data& page, const model::Verdict& verdict) {
-  const model::LogTail& tail = verdict.log_tail;
-  std::string text;
-  for (const std::string& line : tail.lines) {
-    text += base::sanitize(line) + "\n";
-  }
-  page.set("has_log_tail", !tail.empty());
-  put_text(page, "log_tail", text);
-  const std::string of =
-      verdict.ranks.empty() ? "The command" : fmt::format("Rank {}", verdict.ranks.lowest());
-  page.set("log_tail_about",
-           tail.lines.empty()
-               ? fmt::format("{}: {}.", of,
-                             tail.reason.empty() ? "nothing was written" : base::sanitize(tail.reason))
-           : tail.shared.empty()
-               ? fmt::format("{}, {}.", of, base::sanitize(tail.file))
-               : fmt::format("{}; ranks {} share {}.", of, tail.shared.text(), base::sanitize(tail.file)));
-}
-
-}  // namespace
-
 void put_tables(data& page, const RunReport& report, const PageLimits& limits) {
-  put_tracebacks(page, report);
-  put_log_tail(page, report.verdict);
   put_calls(page, report, limits);
   put_nodes(page, report, limits);
   data findings{data::type::list};
-  for (const Finding& f : report.findings) {
-    findings.push_back(finding_data(f));
+  // The first one is the verdict, with which the page opens.
+  for (size_t i = 1; i < report.findings.size(); ++i) {
+    findings.push_back(finding_data(report.findings[i]));
   }
   put_list(page, "findings", findings);
   data classes{data::type::list};
@@ -369,25 +285,11 @@ void put_tables(data& page, const RunReport& report, const PageLimits& limits) {
   }
   put_list(page, "classes", classes);
   put_text(page, "classes_cut", more(report.classes.size(), limits.classes, "groups"));
-  data ranks{data::type::list};
-  for (size_t i = 0; i < std::min(report.ranks.size(), limits.rows); ++i) {
-    ranks.push_back(rank_data(report.ranks[i]));
-  }
-  put_list(page, "ranks", ranks);
-  page.set("rank_count", fmt::format("{} rank{}{}", report.ranks.size(), report.ranks.size() == 1 ? "" : "s",
-                                     report.verdict.ranks.empty() ? "" : ", culprits first"));
-  page.set("many_ranks", report.ranks.size() > 20);
-  put_text(page, "ranks_cut", more(report.ranks.size(), limits.rows, "ranks"));
   data dumps{data::type::list};
   for (const DumpSummary& d : report.dumps) {
     dumps.push_back(dump_data(d, report, limits));
   }
   put_list(page, "dumps", dumps);
-  data incidents{data::type::list};
-  for (const model::Incident& i : report.run.incidents) {
-    incidents.push_back(incident_data(i));
-  }
-  put_list(page, "incidents", incidents);
 }
 
 }  // namespace xpurun::report

@@ -30,6 +30,10 @@ void put_list(PageData& to, const std::string& name, const PageData& list);
 // Text that hides its section when it is empty. Never left unset: a name that is not there is looked for
 // outside of the list.
 void put_text(PageData& to, const std::string& name, const std::string& text);
+// "0-1, 3": a browser breaks lines at spaces only.
+std::string spaced_ranks(const model::RankSet& ranks);
+// "find out" becomes "Find out".
+std::string capitalized(std::string text);
 PageData string_list(const std::vector<std::string>& lines);
 PageData pair_data(const std::string& key, const std::string& value);
 

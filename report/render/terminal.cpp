@@ -5,6 +5,7 @@
 #include "common/model/rank_set.h"
 #include "report/flamegraph/palette.h"
 #include "report/render/json.h"
+#include "report/render/json_access.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -23,30 +24,6 @@ constexpr size_t kMostGroups = 12;  // of ranks
 constexpr size_t kMostNodes = 8;
 constexpr size_t kMostClasses = 6;
 constexpr size_t kFramesShown = 3;
-
-// Missing keys and values of another type than expected count as empty: the file may be damaged.
-std::string text_of(const json& j, const char* key) {
-  const auto it = j.is_object() ? j.find(key) : j.end();
-  return j.is_object() && it != j.end() && it->is_string() ? base::sanitize(it->get_ref<const std::string&>())
-                                                           : std::string();
-}
-
-const json& list_of(const json& j, const char* key) {
-  static const json kEmpty = json::array();
-  const auto it = j.is_object() ? j.find(key) : j.end();
-  return j.is_object() && it != j.end() && it->is_array() ? *it : kEmpty;
-}
-
-const json& object_of(const json& j, const char* key) {
-  static const json kEmpty = json::object();
-  const auto it = j.is_object() ? j.find(key) : j.end();
-  return j.is_object() && it != j.end() && it->is_object() ? *it : kEmpty;
-}
-
-int64_t number_of(const json& j, const char* key, int64_t fallback) {
-  const auto it = j.is_object() ? j.find(key) : j.end();
-  return j.is_object() && it != j.end() && it->is_number_integer() ? it->get<int64_t>() : fallback;
-}
 
 class Writer {
  public:
@@ -87,6 +64,17 @@ SeverityLook look_of(const std::string& severity) {
          : severity == "warning" ? SeverityLook{"▲", "!", "1;33"}
          : severity == "good"    ? SeverityLook{"✓", "+", "1;32"}
                                  : SeverityLook{"•", "*", "2"};
+}
+
+void put_source(Writer& w, const json& report) {
+  for (const json& e : list_of(report, "source")) {
+    const int64_t marked = number_of(e, "line", 0);
+    w.heading(fmt::format("{}:{}", base::base_name(text_of(e, "file")), marked));
+    for (const json& l : list_of(e, "lines")) {
+      const int64_t number = number_of(l, "number", 0);
+      w.unbroken(2, fmt::format("{} {:>4}  {}", number == marked ? ">" : " ", number, text_of(l, "text")));
+    }
+  }
 }
 
 void put_findings(Writer& w, const json& report) {
@@ -255,21 +243,12 @@ void put_environment(Writer& w, const json& report) {
 }  // namespace
 
 base::Result<std::string> terminal_text(std::string_view report_json, const TerminalLook& look) {
-  const json report = model::parse_json(report_json);
-  if (!report.is_object() || text_of(report, "schema") != kReportSchema) {
-    return base::fail(base::Error{
-        .what = "the data is no report that this xpurun can read",
-        .id = "E-NO-DATA",
-        .cause = report.is_object()
-                     ? fmt::format("its schema is “{}”, not “{}”",
-                                   base::elide_middle(text_of(report, "schema"), 40), kReportSchema)
-                     : std::string("it is not JSON"),
-        .hint = "use the version of xpurun that the page's last lines name"});
-  }
+  XPURUN_TRY_ASSIGN(const json report, parse_report(report_json));
   Writer w(look);
   const json& verdict = object_of(report, "verdict");
   const std::string sentence = text_of(verdict, "sentence");
   w.line(0, sentence.empty() ? "no verdict" : sentence, "1");
+  put_source(w, report);
   put_findings(w, report);
   put_nodes(w, report);
   put_ranks(w, report);

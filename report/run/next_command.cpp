@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <initializer_list>
+#include <optional>
 
 namespace xpurun::report {
 
@@ -49,12 +50,29 @@ std::string own_command(const model::RunManifest& run) {
   return out;
 }
 
+// Of xpurun's options, those that were typed, without the ones that a second run cannot have. Empty if a part
+// of them was masked, which is no option that can be typed.
+std::optional<std::string> own_options(const model::RunManifest& run) {
+  std::string out;
+  for (const model::OptionOrigin& o : run.options) {
+    if (o.typed.empty() || o.name == "out" || o.name == "logs") {
+      continue;
+    }
+    if (o.typed.find(model::kMask) != std::string::npos) {
+      return std::nullopt;
+    }
+    out += base::shell_quote(o.typed) + " ";
+  }
+  return out;
+}
+
 std::string log_command(const RunReport& report) {
   if (!report.culprit_log.empty()) {
     return "tail -n 50 " + base::shell_quote(report.culprit_log);
   }
   const std::string again = is_elsewhere(report) ? "" : own_command(report.run);
-  return again.empty() ? "" : "xpurun --logs -- " + again;
+  const auto options = own_options(report.run);
+  return again.empty() || !options ? "" : fmt::format("xpurun --logs {}-- {}", *options, again);
 }
 
 std::string culprit_stacks(const RunReport& report) {

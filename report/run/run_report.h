@@ -6,6 +6,8 @@
 #include "common/model/run_manifest.h"
 #include "common/model/verdict.h"
 #include "report/run/collect.h"
+#include "report/run/source_text.h"
+#include "report/run/tracebacks.h"
 
 #include <optional>
 #include <string>
@@ -85,6 +87,8 @@ struct RunReport {
   model::RunManifest run;
   model::Verdict verdict;
   std::string dump;  // the one that the stacks below are of, "dumps/1-hang"; empty if there is none
+  std::vector<SourceExcerpt> source = {};  // the culprit's code, innermost first
+  Tracebacks tracebacks = {};
   std::vector<StackClass> classes;  // smallest first
   std::vector<NodeRow> nodes;       // culprits first, then those with gaps; empty: one node
   std::vector<RankRow> ranks;       // culprits first

@@ -31,6 +31,10 @@ std::string thread_role(const model::ThreadStack& t) {
     return "main";
   }
   const std::string& name = t.python_name.empty() ? t.comm : t.python_name;
+  // The digits of "python3.11" are a version, not the number of a thread.
+  if (name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == std::string::npos) {
+    return "python";
+  }
   return name.empty() ? "unnamed" : base::sanitize(fold_digits(name));
 }
 
@@ -42,7 +46,8 @@ FrameGroup frame_group(const model::Frame& f) {
                                                                                      : FrameGroup::library;
     case model::FrameKind::native: {
       static constexpr std::string_view kStarters[] = {
-          "_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "clone3"};
+          "_start", "__libc_start_main", "__libc_start_call_main",       "start_thread", "clone", "__clone",
+          "clone3", "__clone3",          "execute_native_thread_routine"};
       const bool interpreter =
           f.eval || f.module.starts_with("python3") || f.module.starts_with("libpython") ||
           std::find(std::begin(kStarters), std::end(kStarters), f.func) != std::end(kStarters);

@@ -11,7 +11,7 @@ namespace xpurun::report {
 
 // The role, with `other` for all that does not take part in the job.
 model::ProcessRole process_role(const model::ProcessStacks& p);
-// "main", the Python name, or the kernel name; runs of digits become '#' ("pt_autograd_#").
+// "main", "python" without its version, or the thread's name with '#' for digits ("pt_autograd_#").
 std::string thread_role(const model::ThreadStack& t);
 std::string fold_digits(std::string_view text);
 

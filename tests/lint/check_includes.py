@@ -47,8 +47,8 @@ SUBROOMS = {
         "supervise": {"collect", "control", "dumps", "ending", "evidence", "http", "journal", "nodes", "notify",
                       "options", "os", "output", "processes", "relay", "spawn", "storage", "timing", "watch"},
         "selftest": {"os", "output", "spawn"},
-        "commands": {"cli", "collect", "control", "doctor", "evidence", "options", "os", "output", "runs", "selftest",
-                     "spawn", "stacks", "supervise"},
+        "commands": {"cli", "collect", "control", "doctor", "evidence", "http", "options", "os", "output", "runs",
+                     "selftest", "spawn", "stacks", "supervise"},
         ".": {"commands"},
     },
     "preload": {

@@ -1,6 +1,7 @@
 """Makes synthetic run directories as a supervisor would write them, for any number of ranks.
 
-usage: make_run.py DIR [--ranks 4] [--threads 3] [--culprit 2] [--hostile] [--earlier]
+usage: make_run.py DIR [--ranks 4] [--threads 3] [--culprit 2] [--hostile] [--earlier] [--source]
+                   [--kind hang|exception|finished|running]
 """
 
 import argparse
@@ -209,7 +210,62 @@ def run_manifest(options):
     }
 
 
+def source():
+    """Lines of the run, as its report has kept them."""
+    text = ["def load_batch(i):", "    path = paths[i]", "    time.sleep(3600)", "    return read(path)"]
+    return {
+        "schema": "xpurun.source/1",
+        "files": [
+            {
+                "file": TRAIN,
+                "changed": False,
+                "lines": [{"number": 29 + i, "text": line} for i, line in enumerate(text)]
+                + [
+                    {"number": 40, "text": "        batch = load_batch(i)"},
+                    {"number": 44, "text": "        all_reduce(x)"},
+                ],
+            }
+        ],
+    }
+
+
+def raised(options):
+    """run.json of a run that an exception of the culprit ended; there is no dump."""
+    pid = 4709 + options.culprit
+    run = run_manifest(options)
+    run.update(outcome="exit", child_status=256, exit_status=1, incidents=[], dumps=[])
+    for i, process in enumerate(run["processes"]):
+        culprit = process["rank"] == options.culprit
+        process["death"] = {"happened": True, "order": 1 if culprit else i + 2, "at_s": 40.5 if culprit else 41.5,
+                            "wait_status": 256 if culprit else 15, "follower": not culprit,
+                            "cause_hint": "" if culprit else "ended by the launcher"}
+    frames = [("<module>", 60), ("main", 52), ("train", 40), ("load_batch", 31)]
+    run["exceptions"] = [{
+        "kind": "raised", "pid": pid, "tid": pid, "rank": options.culprit, "thread": "MainThread", "at_s": 40.1,
+        "wall_ns": 1795230913000000000, "code": -1,
+        "chain": [{"relation": "", "type": "KeyError", "message": "'label'", "left_out": 0,
+                   "frames": [{"file": TRAIN, "line": line, "function": f, "source": "x"} for f, line in frames]}]}]
+    return run
+
+
+def ended_well(options):
+    run = run_manifest(options)
+    run.update(outcome="exit", child_status=0, exit_status=0, incidents=[], dumps=[])
+    for i, process in enumerate(run["processes"]):
+        process["death"] = {"happened": True, "order": i + 1, "at_s": 46.5, "wait_status": 0, "cause_hint": "",
+                            "follower": False}
+    return run
+
+
 def make(path, options):
+    if options.source:
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "source.json").write_text(json.dumps(source()))
+    if options.kind in ("exception", "finished"):
+        path.mkdir(parents=True, exist_ok=True)
+        run = raised(options) if options.kind == "exception" else ended_well(options)
+        (path / "run.json").write_text(json.dumps(run))
+        return
     dump = path / "dumps" / "1-hang"
     dump.mkdir(parents=True, exist_ok=True)
     files = {f"rank-{r}.stacks.json": stacks(r, options) for r in range(options.ranks)}
@@ -227,7 +283,10 @@ def make(path, options):
         calm = argparse.Namespace(**{**vars(options), "culprit": -1, "hostile": False})
         for r in range(options.ranks):
             (before / f"rank-{r}.stacks.json").write_text(json.dumps(stack_files.compact(stacks(r, calm))))
-    (path / "run.json").write_text(json.dumps(run_manifest(options)))
+    run = run_manifest(options)
+    if options.kind == "running":
+        run.update(outcome="running", child_status=-1, exit_status=-1, incidents=[])
+    (path / "run.json").write_text(json.dumps(run))
 
 
 def parse(argv=None):
@@ -238,6 +297,8 @@ def parse(argv=None):
     parser.add_argument("--culprit", type=int, default=2)
     parser.add_argument("--hostile", action="store_true")
     parser.add_argument("--earlier", action="store_true")
+    parser.add_argument("--source", action="store_true")
+    parser.add_argument("--kind", choices=("hang", "exception", "finished", "running"), default="hang")
     return parser.parse_args(argv)
 
 

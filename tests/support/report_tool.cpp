@@ -1,8 +1,11 @@
 // Test program: `report_tool report DIR` and `report_tool stacks DIR OUT` call the report library as the
 // product does and print the notes. Tests of the content of the files are written in Python. `report_tool
-// forest DIR` prints the data of the page and, for each layer, the boxes of the static picture as JSON.
+// page DIR` prints the page of stacks without a run. `report_tool forest DIR` prints the data of the page
+// and, for each layer, the boxes of the static picture as JSON.
 #include "report/build/build.h"
+#include "report/build/stack_set.h"
 #include "report/flamegraph/layout.h"
+#include "report/formats/formats.h"
 #include "report/render/stack_data.h"
 #include "report/run/collect.h"
 
@@ -11,6 +14,7 @@
 #include <cstdio>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 using namespace xpurun;
 
@@ -49,6 +53,16 @@ int print_forest(const char* dir) {
   return 0;
 }
 
+int print_page(const char* dir) {
+  auto set = report::read_stack_set({dir}, report::Keep::nothing);
+  if (!set) {
+    std::fprintf(stderr, "%s", base::to_text(set.error()).c_str());
+    return 1;
+  }
+  std::printf("%s", report::stacks_html(std::move(*set)).c_str());
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -56,9 +70,13 @@ int main(int argc, char** argv) {
   if (what == "forest" && argc == 3) {
     return print_forest(argv[2]);
   }
+  if (what == "page" && argc == 3) {
+    return print_page(argv[2]);
+  }
   if (!(what == "report" && argc == 3) && !(what == "stacks" && argc == 4)) {
     std::fprintf(stderr,
-                 "usage: report_tool report DIR | report_tool stacks DIR OUT | report_tool forest DIR\n");
+                 "usage: report_tool report DIR | report_tool stacks DIR OUT | report_tool forest DIR | "
+                 "report_tool page DIR\n");
     return 2;
   }
   const auto built = what == "report" ? report::build_report(model::RunDir(argv[2]), {})

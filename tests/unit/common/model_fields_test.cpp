@@ -6,6 +6,7 @@
 #include "common/model/evidence/evidence_manifest.h"
 #include "common/model/evidence/gpu_state.h"
 #include "common/model/evidence/kernel_events.h"
+#include "common/model/evidence/source_record.h"
 #include "common/model/job/nodes.h"
 #include "common/model/json_visitors.h"
 #include "common/model/notify/job_event.h"
@@ -93,7 +94,7 @@ TEST_CASE("every field of run.json survives writing and reading") {
   r.command = {"torchrun"};
   r.env = {{"A", "b"}};
   r.env_names = {"C"};
-  r.options.push_back({});
+  r.options.push_back({.typed = "x"});
   r.processes.push_back({.cmdline = {"python"},
                          .error_stream = {.kind = StreamKind::file, .path = "x"},
                          .error_file = "x",
@@ -234,6 +235,9 @@ TEST_CASE("every field of the evidence files survives writing and reading") {
   json k = filled(kernel);
   k["events"][0]["kind"] = "xid";
   check_round_trip(k, kernel_events_from_json);
+  SourceRecord source;
+  source.files.push_back({.file = "x", .lines = {{.number = 1, .text = "x"}}});
+  check_round_trip(filled(source), source_record_from_json);
   EvidenceManifest manifest;
   manifest.parts.push_back({.reason = "x"});
   json m = filled(manifest);

@@ -50,6 +50,19 @@ TEST_CASE("after a hang: the process while it lives, its record afterwards") {
   CHECK(verdict_command(hung("none.finished")).empty());
 }
 
+TEST_CASE("a command that runs the job again keeps the options that were typed") {
+  RunReport r = hung("exit.error");
+  r.run.options = {
+      {.name = "hang-timeout", .value = "5", .source = "command line", .typed = "--hang-timeout=5"},
+      {.name = "out", .value = "x", .source = "command line", .typed = "--out=x"},
+      {.name = "grace", .value = "5s", .source = "XPURUN_GRACE"},
+      {.name = "name", .value = "a b", .source = "command line", .typed = "--name=a b"}};
+  CHECK(verdict_command(r) == "xpurun --logs --hang-timeout=5 '--name=a b' -- torchrun 'train me.py'");
+  r.run.options.push_back(
+      {.name = "nats-token", .value = "****", .source = "command line", .typed = "--nats-token=****"});
+  CHECK(verdict_command(r).empty());
+}
+
 TEST_CASE("a command in the next step is not repeated") {
   RunReport r = living("hang.stopped");
   r.verdict.next = {.command = "kill -CONT 102"};

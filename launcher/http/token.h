@@ -1,0 +1,16 @@
+// Tokens that only somebody who was told may know.
+#pragma once
+
+#include "common/base/result.h"
+
+#include <string>
+#include <string_view>
+
+namespace xpurun::launcher {
+
+// 32 random hexadecimal digits.
+base::Result<std::string> make_token();
+// Takes the same time whatever the difference.
+bool same_secret(std::string_view a, std::string_view b);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,16 @@
+// The report as Markdown, to be pasted into an issue or a chat: verdict, source, traceback, last lines, what
+// the others wait for, next step, evidence. Made from report.json, as the text for a terminal is.
+#pragma once
+
+#include "common/base/result.h"
+
+#include <string>
+#include <string_view>
+
+namespace xpurun::report {
+
+// Fails on text that is no report.json of a schema that is known. The text may come from anywhere: what is in
+// it stays text, whatever its characters mean in Markdown.
+base::Result<std::string> markdown_text(std::string_view report_json);
+
+}  // namespace xpurun::report

@@ -1,0 +1,10 @@
+// The ranks of the page: a strip of all in order, and their table.
+#pragma once
+
+#include "report/render/page_parts.h"
+
+namespace xpurun::report {
+
+void put_ranks(PageData& page, const RunReport& report, const PageLimits& limits);
+
+}  // namespace xpurun::report

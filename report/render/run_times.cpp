@@ -1,0 +1,251 @@
+#include "report/render/run_times.h"
+
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
+#include <kainjow/mustache.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+namespace xpurun::report {
+
+using kainjow::mustache::data;
+
+namespace {
+
+constexpr size_t kMostRows = 40;
+constexpr size_t kMostMarks = 60;  // of one kind
+constexpr int kSteps = 400;        // ranks whose times differ by less share a row
+constexpr int kTicks = 4;
+constexpr double kDayS = 86400;
+constexpr double kLongestS = 1e9;                               // a file may hold any number
+constexpr int64_t kLatestStart = INT64_C(8000000000000000000);  // in nanoseconds since the epoch
+
+class Axis {
+ public:
+  explicit Axis(const model::RunManifest& run)
+      : started_(run.started_wall_ns < kLatestStart ? run.started_wall_ns : 0), end_s_(run.elapsed_s) {
+    for (const model::ProcessRecord& p : run.processes) {
+      end_s_ = std::max({end_s_, p.last_progress_s, p.death.happened ? p.death.at_s : 0});
+    }
+  }
+
+  bool empty() const { return !(end_s_ > 0 && end_s_ < kLongestS); }
+  double end() const { return end_s_; }
+  double share(double s) const { return std::clamp(s / end_s_, 0.0, 1.0); }
+  std::string percent(double s) const { return fmt::format("{:.2f}%", 100 * share(s)); }
+  int step(double s) const { return static_cast<int>(std::lround(share(s) * kSteps)); }
+  // "14:03:12", with the date if the run is longer than a day; without a clock the time since the start.
+  std::string time(double s) const {
+    s = std::clamp(s, 0.0, end_s_);
+    if (started_ <= 0) {
+      return base::human_duration(s);
+    }
+    const std::string iso = base::utc_iso8601(started_ + static_cast<int64_t>(s * 1e9));
+    const std::string time = iso.size() >= 19 ? iso.substr(11, 8) : iso;
+    return end_s_ > kDayS && iso.size() >= 19 ? iso.substr(5, 5) + " " + time : time;
+  }
+  // "14:03:12, 41 s in"
+  std::string moment(double s) const {
+    return started_ <= 0 ? base::human_duration(s) + " in"
+                         : fmt::format("{}, {} in", time(s), base::human_duration(s));
+  }
+
+ private:
+  int64_t started_;
+  double end_s_;
+};
+
+// One process of a rank; a restarted rank has several.
+struct Life {
+  double seen_s = 0;
+  double progress_s = 0;
+  double end_s = 0;
+  bool ended = false;
+  std::string ending;
+};
+
+struct Row {
+  model::RankSet ranks;
+  bool culprit = false;
+  std::vector<Life> lives;
+};
+
+std::vector<Row> rows_of(const RunReport& report, const Axis& axis) {
+  std::map<base::Rank, std::vector<Life>> by_rank;
+  for (const model::ProcessRecord& p : report.run.processes) {
+    if (p.role != model::ProcessRole::rank || p.rank < 0) {
+      continue;
+    }
+    const double end = p.death.happened ? p.death.at_s : axis.end();
+    by_rank[p.rank].push_back({.seen_s = p.seen_s,
+                               .progress_s = std::clamp(p.last_progress_s, p.seen_s, std::max(p.seen_s, end)),
+                               .end_s = std::max(end, p.seen_s),
+                               .ended = p.death.happened,
+                               .ending = p.death.happened ? p.death.wait_status.text() : std::string()});
+  }
+  using Key = std::pair<bool, std::vector<std::tuple<int, int, int, std::string>>>;
+  std::map<Key, Row> grouped;
+  for (auto& [rank, lives] : by_rank) {
+    const bool culprit = report.verdict.ranks.contains(rank);
+    Key key{!culprit, {}};
+    for (const Life& l : lives) {
+      key.second.emplace_back(axis.step(l.seen_s), axis.step(l.progress_s), axis.step(l.end_s), l.ending);
+    }
+    Row& row = grouped[key];
+    row.culprit = culprit;
+    row.ranks.insert(rank);
+    if (row.lives.empty()) {
+      row.lives = lives;
+    }
+  }
+  std::vector<Row> out;
+  for (auto& [key, row] : grouped) {
+    out.push_back(std::move(row));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Row& a, const Row& b) {
+    return std::pair(!a.culprit, a.ranks.lowest()) < std::pair(!b.culprit, b.ranks.lowest());
+  });
+  return out;
+}
+
+data bar(const Axis& axis, const char* look, double from, double to) {
+  data d;
+  d.set("look", look);
+  d.set("left", axis.percent(from));
+  d.set("width", fmt::format("{:.2f}%", 100 * std::max(0.0, axis.share(to) - axis.share(from))));
+  return d;
+}
+
+data row_data(const Row& row, const Axis& axis) {
+  data d;
+  d.set("ranks", spaced_ranks(row.ranks));
+  d.set("culprit", row.culprit);
+  data bars{data::type::list};
+  for (const Life& l : row.lives) {
+    bars.push_back(bar(axis, "moves", l.seen_s, l.progress_s));
+    bars.push_back(bar(axis, "still", l.progress_s, l.end_s));
+    if (l.ended) {
+      bars.push_back(bar(axis, "end", l.end_s, l.end_s));
+    }
+  }
+  put_list(d, "bars", bars);
+  const Life& last = row.lives.back();
+  d.set("progress", last.progress_s > last.seen_s ? axis.time(last.progress_s) : "");
+  d.set("ending", last.ended ? fmt::format("{} {}", axis.time(last.end_s), last.ending) : "");
+  return d;
+}
+
+// Vertical marks over all rows.
+class Marks {
+ public:
+  explicit Marks(const Axis& axis) : axis_(axis) {}
+  void add(const char* look, double from, double to) {
+    if (++counts_[look] <= kMostMarks) {
+      list_.push_back(bar(axis_, look, from, to));
+    }
+  }
+  const data& list() const { return list_; }
+
+ private:
+  const Axis& axis_;
+  std::map<std::string, size_t> counts_;
+  data list_{data::type::list};
+};
+
+std::string end_of_stall(const model::Incident& i, const RunReport& report, const Axis& axis) {
+  if (i.cleared_s < 0) {
+    return "was not cleared";
+  }
+  const bool killed = report.verdict.kind == model::VerdictKind::hang && i.dump == report.verdict.dump;
+  return killed               ? fmt::format("ended with the job at {}", axis.time(i.cleared_s))
+         : i.restarted_s >= 0 ? fmt::format("ended by a restart of the ranks at {}", axis.time(i.cleared_s))
+                              : fmt::format("cleared by itself at {}", axis.time(i.cleared_s));
+}
+
+data event_data(const Axis& axis, double at, const char* kind, const std::string& what) {
+  data d;
+  d.set("at", axis.moment(at));
+  d.set("kind", kind);
+  d.set("what", what);
+  return d;
+}
+
+void put_events(data& page, const RunReport& report, const Axis& axis) {
+  struct Event {
+    double at_s;
+    const char* kind;
+    std::string what;
+  };
+  std::vector<Event> events;
+  // Without an axis there is no time line either.
+  const model::RunManifest run = axis.empty() ? model::RunManifest() : report.run;
+  for (const model::Incident& i : run.incidents) {
+    events.push_back({i.at_s, "stall",
+                      fmt::format("{}{}", end_of_stall(i, report, axis),
+                                  i.verdict.sentence.empty() || i.dump == report.verdict.dump
+                                      ? std::string()
+                                      : "; " + i.verdict.sentence)});
+  }
+  for (const model::DumpRecord& d : run.dumps) {
+    events.push_back({d.at_s, "dump", fmt::format("stacks of all ranks, {}", d.dir)});
+  }
+  for (const model::PythonException& x : run.exceptions) {
+    if (is_exception(x.kind) && x.rank != base::kNoRank && !x.chain.empty()) {
+      events.push_back({x.at_s, "exception", fmt::format("rank {}: {}", x.rank, x.chain.front().type)});
+    }
+  }
+  for (const model::CrashNotice& c : run.crashes) {
+    if (c.rank != base::kNoRank) {
+      events.push_back({c.at_s, "crash", fmt::format("rank {}, signal {}", c.rank, c.signal)});
+    }
+  }
+  std::stable_sort(events.begin(), events.end(),
+                   [](const Event& a, const Event& b) { return a.at_s < b.at_s; });
+  data list{data::type::list};
+  for (size_t i = 0; i < std::min(events.size(), kMostMarks); ++i) {
+    list.push_back(event_data(axis, events[i].at_s, events[i].kind, events[i].what));
+  }
+  put_list(page, "events", list);
+}
+
+}  // namespace
+
+void put_times(data& page, const RunReport& report) {
+  const Axis axis(report.run);
+  const std::vector<Row> rows = axis.empty() ? std::vector<Row>() : rows_of(report, axis);
+  data list{data::type::list};
+  for (size_t i = 0; i < std::min(rows.size(), kMostRows); ++i) {
+    list.push_back(row_data(rows[i], axis));
+  }
+  put_list(page, "times", list);
+  put_text(page, "times_cut",
+           rows.size() > kMostRows ? fmt::format("{} more rows are left out.", rows.size() - kMostRows)
+                                   : std::string());
+  Marks marks(axis);
+  data ticks{data::type::list};
+  if (!rows.empty()) {
+    for (const model::Incident& i : report.run.incidents) {
+      marks.add("stall", i.at_s, i.cleared_s < 0 ? axis.end() : i.cleared_s);
+    }
+    for (const model::DumpRecord& d : report.run.dumps) {
+      marks.add("dump", d.at_s, d.at_s);
+    }
+    for (int i = 0; i <= kTicks; ++i) {
+      const double at = axis.end() * i / kTicks;
+      data d;
+      d.set("left", axis.percent(at));
+      d.set("text", axis.time(at));
+      ticks.push_back(d);
+    }
+  }
+  put_list(page, "marks", marks.list());
+  put_list(page, "ticks", ticks);
+  put_events(page, report, axis);
+  page.set("has_run_times", !rows.empty());
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,56 @@
+#include "report/run/tracebacks.h"
+
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
+
+namespace xpurun::report {
+
+namespace {
+
+constexpr size_t kMostTracebacks = 8;
+
+std::string_view title_of(model::ExceptionKind kind) {
+  switch (kind) {
+    case model::ExceptionKind::raised:
+      return "exception";
+    case model::ExceptionKind::thread:
+      return "exception that ended a thread";
+    case model::ExceptionKind::unraisable:
+      return "exception that could only be printed";
+    case model::ExceptionKind::sys_exit:
+      return "call of sys.exit";
+    case model::ExceptionKind::os_exit:
+      return "call of os._exit";
+  }
+  return "";
+}
+
+}  // namespace
+
+Tracebacks tracebacks_of(const model::RunManifest& run, const model::Verdict& verdict) {
+  Tracebacks out;
+  for (const model::PythonException& x : run.exceptions) {
+    const bool concerns =
+        verdict.ranks.empty() || verdict.ranks.contains(x.rank) ||
+        (x.pid == verdict.pid && (run.nodes.empty() || host_of(run, x.node) == verdict.host));
+    if (!concerns || x.chain.empty()) {
+      continue;
+    }
+    if (out.shown.size() == kMostTracebacks) {
+      ++out.left_out;
+      continue;
+    }
+    const std::string who =
+        x.rank != base::kNoRank ? fmt::format("Rank {}", x.rank) : fmt::format("Process {}", x.pid);
+    const std::string host =
+        run.nodes.empty() ? "" : fmt::format(" on host {}", base::sanitize(host_of(run, x.node)));
+    out.shown.push_back(
+        {.title = fmt::format("{}{}, thread {}, at {:.2f} s", who, host, base::sanitize(x.thread), x.at_s),
+         .word = std::string(title_of(x.kind)),
+         .text = base::sanitize_lines(model::traceback_text(x))});
+  }
+  return out;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,25 @@
+// What Python told before processes of the run ended.
+#pragma once
+
+#include "common/model/run_manifest.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+struct Traceback {
+  std::string title;  // "Rank 2, thread MainThread, at 16.80 s"
+  std::string word;   // what it is: "exception"
+  std::string text;   // as Python prints it
+};
+
+struct Tracebacks {
+  std::vector<Traceback> shown;
+  size_t left_out = 0;  // they are in run.json
+};
+
+// Those of the culprits; of every process if there is no culprit.
+Tracebacks tracebacks_of(const model::RunManifest& run, const model::Verdict& verdict);
+
+}  // namespace xpurun::report
