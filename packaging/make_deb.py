@@ -108,7 +108,8 @@ def write_sums(root):
 
 def set_modes_and_times(root):
     for path in [root, *root.rglob("*")]:
-        is_program = path.is_dir() or path.parent.name == "bin" or path.is_relative_to(root / "usr/libexec")
+        is_program = (path.is_dir() or path.parent.name == "bin" or path.name == "prerm"
+                      or path.is_relative_to(root / "usr/libexec"))
         path.chmod(0o755 if is_program else 0o644)
         os.utime(path, (epoch(), epoch()))
 
@@ -127,6 +128,7 @@ def make(archive, dist):
         move(usr)
         add_documents(usr, version, maintainer())
         write_control(root, version, dependencies(scratch, root))
+        shutil.copyfile(OURS / "prerm", root / "DEBIAN/prerm")
         write_sums(root)
         set_modes_and_times(root)
         package = dist / f"xpurun_{version}_amd64.deb"
