@@ -45,7 +45,8 @@ class DebTest(packages.Case):
             status = pathlib.Path("/var/lib/dpkg/status").read_text().split("\n\n")
             (admin / "status").write_text("\n\n".join(s for s in status if not s.startswith("Package: xpurun\n")))
         return self.succeed("dpkg", f"--admindir={admin}", f"--instdir={self.root}", f"--log={self.dir}/dpkg.log",
-                            "--force-not-root", "--force-script-chrootless", *command, env={**self.env, "PATH": "/usr/sbin:/sbin:/usr/bin:/bin"})
+                            "--force-not-root", "--force-script-chrootless", *command,
+                            env={**self.env, "PATH": "/usr/sbin:/sbin:/usr/bin:/bin"})
 
     def installed_files(self):
         return {name for name in packages.files_below(self.root) if not name.startswith("var")}

@@ -30,10 +30,12 @@ PLACES = [
 
 
 def pythons():
-    """{(3, 8): path, ...}: an interpreter with a pip that knows --python, of pyenv and the one that runs this test."""
+    """{(3, 8): path, ...}: an interpreter with a pip that knows --python, of pyenv, the one that runs this
+    test and Debian's."""
     root = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv"))
     found = {}
-    for path in [*sorted(root.glob("versions/3.*/bin/python3")), pathlib.Path(sys.executable)]:
+    for path in [*sorted(root.glob("versions/3.*/bin/python3")), pathlib.Path(sys.executable),
+                 pathlib.Path("/usr/bin/python3")]:
         asked = subprocess.run([path, "-c", ASK], capture_output=True, check=False, text=True)
         version = tuple(map(int, asked.stdout.split()))
         if version >= OLDEST:
@@ -92,7 +94,8 @@ class WheelTest(packages.Case):
     def check_install(self, python, env):
         self.succeed(python, "-m", "venv", "--without-pip", env)
         # The pip of the interpreter, so that the environment needs none.
-        pip = [python, "-B", "-m", "pip", "--python", env / "bin/python", "--disable-pip-version-check", "--no-cache-dir"]
+        pip = [python, "-B", "-m", "pip", "--python", env / "bin/python", "--disable-pip-version-check",
+               "--no-cache-dir"]
         before = packages.files_below(env)
         self.succeed(*pip, "install", "--no-index", "--quiet", self.wheel)
         self.assertEqual([name for name in PLACES if not (env / name).is_file()], [])
