@@ -1,4 +1,4 @@
-"""The Debian package in dist/: installed by dpkg below another root, run there, removed again; lintian finds nothing."""
+"""The Debian package in dist/: installed by dpkg below another root, run there and removed; lintian finds nothing."""
 
 import os
 import pathlib
