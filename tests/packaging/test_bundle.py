@@ -8,7 +8,8 @@ import tarfile
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ["XPURUN_TEST_SOURCE"])
+import packages
+
 OLDEST_GLIBC = (2, 35)
 GLIBC = re.compile(r"^(linux-vdso|/lib64/ld-linux-x86-64|lib(c|m|dl|pthread|rt|util|resolv))\.so\.\d+$")
 PROMISED = [
@@ -30,14 +31,13 @@ PROMISED = [
 class BundleTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        archives = list((SOURCE / "dist").glob("xpurun-*-linux-x86_64.tar.gz"))
-        assert len(archives) == 1, f"one bundle expected in dist/, found {archives}"
+        archive = packages.only("xpurun-*-linux-x86_64.tar.gz")
         cls.scratch = tempfile.TemporaryDirectory(prefix="xpurun-bundle-")
         cls.addClassCleanup(cls.scratch.cleanup)
-        with tarfile.open(archives[0]) as archive:
-            cls.names = archive.getnames()
-            archive.extractall(cls.scratch.name)
-        cls.tree = pathlib.Path(cls.scratch.name, archives[0].name.removesuffix(".tar.gz"))
+        with tarfile.open(archive) as packed:
+            cls.names = packed.getnames()
+            packed.extractall(cls.scratch.name)
+        cls.tree = pathlib.Path(cls.scratch.name, archive.name.removesuffix(".tar.gz"))
         cls.elfs = [path for path in sorted(cls.tree.rglob("*"))
                     if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
         cls.env = {"PATH": "/usr/bin:/bin", "HOME": cls.scratch.name, "LC_ALL": "C"}

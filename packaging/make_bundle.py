@@ -4,9 +4,11 @@
 usage: make_bundle.py BUILD_DIR DIST_DIR
 
 The archive is an install tree plus every shared library that its programs need and that is not glibc's, plus the
-licences of its content. The same tree gives the same bytes.
+licences and the bill of materials of its content. The same tree gives the same bytes. The wheel and the Debian package
+are made of the archive.
 """
 
+import collections
 import gzip
 import json
 import os
@@ -18,19 +20,12 @@ import sys
 import tarfile
 import tempfile
 
-GLIBC = re.compile(r"^(linux-vdso|ld-linux-x86-64|lib(c|m|dl|pthread|rt|util|resolv))\.so\.\d+$")
-PRIVATE_LIBRARIES = "lib/xpurun"
+import sbom
+from bundle import DOCUMENTS, PRIVATE_LIBRARIES, SBOM, SOURCE, epoch
+from components import components
+from elf import GLIBC, elfs_below, output_of
+
 NODES_HELPER = "libexec/xpurun/xpurun-nodes"
-
-
-def output_of(*command):
-    env = {**os.environ, "LC_ALL": "C"}
-    env.pop("LD_LIBRARY_PATH", None)
-    return subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True, text=True).stdout
-
-
-def is_elf(path):
-    return path.is_file() and not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF"
 
 
 def needed(path):
@@ -43,15 +38,14 @@ def needed(path):
 
 def strip(tree):
     """Strips debug information, which makes the archive a tenth of the size; build ids stay."""
-    for program in tree.rglob("*"):
-        if is_elf(program):
-            output_of("strip", "--strip-unneeded", str(program))
+    for program in elfs_below(tree):
+        output_of("strip", "--strip-unneeded", "--remove-section=.comment", str(program))
 
 
 def add_libraries(tree):
     """Copies what the programs need from this machine; returns the originals."""
     originals = set()
-    for program in [path for path in sorted(tree.rglob("*")) if is_elf(path)]:
+    for program in elfs_below(tree):
         for name, place in needed(program):
             if GLIBC.match(name) or tree in place.parents:
                 continue
@@ -62,18 +56,8 @@ def add_libraries(tree):
             target = tree / PRIVATE_LIBRARIES / name
             if not target.exists():
                 shutil.copyfile(place.resolve(), target)
-                target.chmod(0o644)
             originals.add(place.resolve())
     return originals
-
-
-def package_of(path):
-    """The Debian package of a file; dpkg may know the file by its path before the merge of /usr."""
-    for name in (str(path), str(path).removeprefix("/usr")):
-        found = subprocess.run(["dpkg-query", "-S", name], capture_output=True, check=False, text=True)
-        if found.returncode == 0:
-            return found.stdout.split(":")[0]
-    sys.exit(f"make_bundle: {path} is of no package, so its licence is unknown")
 
 
 def check_nodes(tree):
@@ -81,27 +65,31 @@ def check_nodes(tree):
     if not (tree / NODES_HELPER).exists():
         print(f"make_bundle: {NODES_HELPER} is left out, so the nodes of a job cannot be joined: install libnats-dev "
               "and configure the build again", file=sys.stderr)
-        return False
-    return True
 
 
-def add_licences(tree, source, originals, left_out):
-    """Licences of the libraries in the bundle as files, and of those linked into the programs. left_out: packages that
-    nothing in this bundle comes from."""
-    packages = {package_of(path) for path in originals}
-    packages.add(package_of(pathlib.Path(output_of("g++", "-print-file-name=libstdc++.a").strip()).resolve()))
-    for line in (source / ".ci/packages.txt").read_text().splitlines():
-        if re.fullmatch(r"lib[a-z0-9.+-]*-dev|nlohmann-json3-dev|zlib1g-dev", line):
-            packages.add(line)
-    packages -= left_out
-    folder = tree / "share/doc/xpurun/licences"
+def add_documents(tree, version, parts):
+    """Our licence, the licences of the libraries in the programs and beside them, and the bill of materials."""
+    folder = tree / DOCUMENTS / "licences"
     folder.mkdir(parents=True)
-    shutil.copy(source / "LICENSE", tree / "share/doc/xpurun/LICENSE")
-    for package in sorted(packages):
-        text = pathlib.Path("/usr/share/doc", package, "copyright")
-        if not text.exists():
-            sys.exit(f"make_bundle: no licence of {package} at {text}")
-        shutil.copyfile(text.resolve(), folder / f"{package}.txt")
+    shutil.copy(SOURCE / "LICENSE", tree / DOCUMENTS / "LICENSE")
+    texts = collections.defaultdict(list)  # by source package, whose binary packages have the same one as a rule
+    for part in parts:
+        place = pathlib.Path("/usr/share/doc", part.package, "copyright")
+        if not place.exists():
+            sys.exit(f"make_bundle: no licence of {part.package} at {place}")
+        if (text := place.read_text()) not in texts[part.source]:
+            texts[part.source].append(text)
+    for source, found in texts.items():
+        (folder / f"{source}.txt").write_text("\n".join(found))
+    (tree / SBOM).write_text(sbom.document(version, parts, epoch()))
+
+
+def set_modes(tree):
+    """The modes do not depend on the umask of the build. A shared library is not a program."""
+    for path in tree.rglob("*"):
+        is_program = path.is_dir() or path.parent.name == "bin" or path.is_relative_to(tree / "libexec")
+        path.chmod(0o755 if is_program else 0o644)
+    tree.chmod(0o755)
 
 
 def pack(tree, archive, mtime):
@@ -119,28 +107,34 @@ def pack(tree, archive, mtime):
     partial.rename(archive)
 
 
-def main():
-    build, dist = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-    source = pathlib.Path(__file__).resolve().parents[1]
+def make(build, dist):
+    """The path of the new archive in dist."""
     project = json.loads(output_of("meson", "introspect", "--projectinfo", str(build)))
     options = {option["name"]: option["value"]
                for option in json.loads(output_of("meson", "introspect", "--buildoptions", str(build)))}
+    if not options["bundle"]:
+        sys.exit("make_bundle: this build needs libstdc++.so and its like; configure it with -Dbundle=true")
     name = f"xpurun-{project['version']}-linux-x86_64"
     with tempfile.TemporaryDirectory(prefix="xpurun-bundle-") as scratch:
         subprocess.run(["meson", "install", "-C", str(build), "--no-rebuild", "--quiet", "--destdir", scratch],
                        check=True)
         tree = pathlib.Path(scratch, name)
-        if not options["bundle"]:
-            sys.exit("make_bundle: this build needs libstdc++.so and its like; configure it with -Dbundle=true")
         pathlib.Path(scratch, options["prefix"].lstrip("/")).rename(tree)
         strip(tree)
         originals = add_libraries(tree)
-        add_licences(tree, source, originals, set() if check_nodes(tree) else {"libnats-dev"})
+        check_nodes(tree)
+        add_documents(tree, project["version"], components(build, originals))
+        set_modes(tree)
         dist.mkdir(exist_ok=True)
         archive = dist / f"{name}.tar.gz"
-        pack(tree, archive, int(os.environ.get("SOURCE_DATE_EPOCH", "315532800")))
+        pack(tree, archive, epoch())
     libraries = ", ".join(sorted(path.name for path in originals)) or "none, all of it is linked statically"
     print(f"{archive} ({archive.stat().st_size / 2**20:.1f} MiB; shared libraries: {libraries})")
+    return archive
+
+
+def main():
+    make(*(pathlib.Path(argument).resolve() for argument in sys.argv[1:3]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,87 @@
+"""Shared code of the tests of packages: what is in dist/, a clean environment, and the short jobs that an installed
+xpurun must handle."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["XPURUN_TEST_SOURCE"])
+BUILD = pathlib.Path(os.environ["XPURUN_TEST_BUILD"])
+DIST = pathlib.Path(os.environ.get("XPURUN_TEST_DIST", SOURCE / "dist"))
+
+PRELOADED = "import sys; sys.exit(3 if 'libxpurun_preload.so' in open('/proc/self/maps').read() else 4)"
+HANGS = "import time\ndef read_shard():\n    time.sleep(1000)\nread_shard()"
+ENDS_ON_SIGTERM = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+def only(pattern):
+    """The one file in dist/ that matches."""
+    found = list(DIST.glob(pattern))
+    assert len(found) == 1, f"one {pattern} expected in {DIST}, found {found}"
+    return found[0]
+
+
+def files_below(root):
+    """Every file and folder, relative to root."""
+    return {str(path.relative_to(root)) for path in pathlib.Path(root).rglob("*")}
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="xpurun-packages-")
+        self.addCleanup(scratch.cleanup)
+        self.dir = pathlib.Path(scratch.name)
+        # Nothing of the host's configuration, and no tool of ours by accident.
+        self.env = {"PATH": "/usr/bin:/bin", "HOME": scratch.name, "LC_ALL": "C.UTF-8"}
+
+    def run_in_dir(self, *command, **more):
+        return subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                              **{"cwd": self.dir, "env": self.env, "check": False, "timeout": 120, **more})
+
+    def succeed(self, *command, **more):
+        result = self.run_in_dir(*command, **more)
+        self.assertEqual(result.returncode, 0, f"{command}\n{result.stdout}{result.stderr}")
+        return result.stdout
+
+    def check_program(self, xpurun, version, python):
+        """An installed xpurun starts a job with its library, passes on signals and statuses, and judges a hang."""
+        self.assertEqual(xpurun.read_bytes()[:4], b"\x7fELF")  # no interpreter starts before it
+        self.assertIn(version, self.succeed(xpurun, "--version"))
+        runs = pathlib.Path(tempfile.mkdtemp(prefix="runs-", dir=self.dir))
+        done = self.run_in_dir(xpurun, "--out", runs / "healthy", "--", python, "-c", PRELOADED)
+        self.assertEqual((done.returncode, done.stderr), (3, ""))
+        # As in a shell: the status of a process that died of a signal.
+        done = self.run_in_dir(xpurun, "--out", runs / "killed", "--", "sh", "-c", "kill -9 $$")
+        self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
+        self.check_signal(xpurun, python, runs / "signal")
+        self.check_hang(xpurun, python, runs / "hang")
+
+    def check_signal(self, xpurun, python, run):
+        command = [xpurun, "--out", run, "--", python, "-c", ENDS_ON_SIGTERM]
+        with subprocess.Popen([str(word) for word in command], cwd=self.dir, env=self.env, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            self.addCleanup(process.kill)
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            process.terminate()
+            _, stderr = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 7, stderr)
+
+    def check_hang(self, xpurun, python, run):
+        # A rank by its environment, as torchrun sets it.
+        done = self.run_in_dir(xpurun, "--out", run, "--hang-timeout", "1", "--on-hang", "kill", "--", python, "-c",
+                               HANGS, env={**self.env, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"})
+        self.assertEqual(done.returncode, 124, done.stderr)
+        verdict = json.loads((run / "verdict.json").read_text())
+        self.assertEqual((verdict["kind"], verdict["where"]["function"]), ("hang", "read_shard"), verdict)
+        self.assertIn("<html", (run / "report.html").read_text())
