@@ -45,6 +45,18 @@ TEST_CASE("nodes join, agree on the elected one and say so once") {
   }
 }
 
+TEST_CASE("the word of joining comes with a list of all nodes") {
+  Network net(3);
+  while (net.heard<JoinedMessage>(1).empty()) {
+    net.heard<NodesMessage>(1);
+    net.run(0.25);
+    REQUIRE(net.now() < s_to_ns(1020));
+  }
+  const auto lists = net.heard<NodesMessage>(1);
+  REQUIRE(!lists.empty());
+  CHECK(lists.back().nodes.size() == 3);
+}
+
 TEST_CASE("clocks that differ by ten minutes are measured, and all dumps are at the same moment") {
   Network net(3);
   net.at(1).clock_ahead = 600'000 * kMs;

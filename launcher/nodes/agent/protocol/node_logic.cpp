@@ -167,6 +167,7 @@ bool NodeLogic::dispatch(const Message& message, MonoNs at, int64_t wall_ns) {
     if (!known) {
       // The newcomer need not wait two seconds to hear of this node.
       next_state_ = std::min(next_state_, now() + s_to_ns(kRepeatS / 2));
+      next_nodes_ = std::min(next_nodes_, now() + s_to_ns(kRepeatS / 2));
     }
     return true;
   }
@@ -269,6 +270,8 @@ void NodeLogic::tell_supervisor() {
   if (connected_ && !said_joined_ && chosen != nullptr) {
     said_joined_ = true;
     said_alone_ = false;
+    // A list from before shows this node only, and a claim needs others.
+    next_nodes_ = now();
     outlet_.to_supervisor(
         JoinedMessage{.server = server_, .elected = chosen->node, .nodes = members_.living(now())});
   }
