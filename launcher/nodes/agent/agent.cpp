@@ -258,6 +258,7 @@ void Agent::take_received() {
   for (const Received& received : transport_->take()) {
     take(received);
   }
+  logic_->after_messages();
   logic_->count_dropped(transport_->take_dropped());
 }
 

@@ -194,6 +194,11 @@ class Network {
         }
       }
     }
+    for (auto& node : nodes_) {
+      if (node->running) {
+        node->logic->after_messages();
+      }
+    }
   }
 
   base::MonoNs now_ = s_to_ns(1000);

@@ -4,6 +4,7 @@
 #include "launcher/nodes/node_limits.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace xpurun::nodes {
 
@@ -155,7 +156,14 @@ void NodeLogic::from_server(std::string_view bytes, MonoNs at, int64_t wall_ns) 
     ++dropped_;
     return;
   }
-  rounds_.advance();
+  const auto* state = std::get_if<NodeState>(&message->body);
+  step_wanted_ = step_wanted_ || state == nullptr || state->claim.present();
+}
+
+void NodeLogic::after_messages() {
+  if (std::exchange(step_wanted_, false)) {
+    rounds_.advance();
+  }
 }
 
 bool NodeLogic::dispatch(const Message& message, MonoNs at, int64_t wall_ns) {
