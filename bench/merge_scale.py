@@ -86,10 +86,10 @@ def other_thread(i):
     return {"tid": 100000 + i, "comm": (name % i)[:15], "state": "S", "main": False, "cpu_ms": i, "frames": frames}
 
 
-def process_text(stack, threads):
+def process_text(frames, threads, wall_ns=1795230915000000000):
     """The stacks file of a process; capital letters are replaced in each rank's file."""
     main_thread = {"tid": "PID", "comm": "python3", "state": "S", "main": True, "cpu_ms": 812,
-                   "frames": main_frames(stack)}
+                   "frames": frames}
     return json.dumps(compact_stacks({
         "schema": "",
         "host": "HOST",
@@ -100,7 +100,7 @@ def process_text(stack, threads):
         "comm": "python3",
         "cmdline": ["python3", "train.py"],
         "python_version": "3.11.2",
-        "wall_ns": 1795230915000000000,
+        "wall_ns": wall_ns,
         "mono_ns": 5,
         "pause_ns": "PAUSE",
         "method": "ptrace",
@@ -109,20 +109,23 @@ def process_text(stack, threads):
     }), separators=(",", ":"))
 
 
+def text_of_rank(text, rank, pid, local_rank, host):
+    for key, value in {"PID": pid, "RANK": rank, "LOCAL": local_rank, "PAUSE": 812345 + rank}.items():
+        text = text.replace(f'"{key}"', str(value))
+    return text.replace("HOST", host).replace(BIAS, f"0x7f{rank:05x}00000")
+
+
 def generate(path, options):
     dump = path / "dumps" / "1-hang"
     dump.mkdir(parents=True)
-    texts = [process_text(i, options.threads) for i in range(options.stacks)]
+    texts = [process_text(main_frames(i), options.threads) for i in range(options.stacks)]
     processes, ranks = [], []
     size = 0
     for r in range(options.ranks):
         # Stack 0 belongs to the culprit alone; the other ranks share the other stacks.
         stack = 0 if r == options.ranks // 3 else 1 + r % (options.stacks - 1)
         pid, host = 4000 + r % 8, f"node{r // 8:04d}"
-        text = texts[stack]
-        for key, value in {"PID": pid, "RANK": r, "LOCAL": r % 8, "PAUSE": 812345 + r}.items():
-            text = text.replace(f'"{key}"', str(value))
-        text = text.replace("HOST", host).replace(BIAS, f"0x7f{r:05x}00000")
+        text = text_of_rank(texts[stack], r, pid, r % 8, host)
         (dump / f"rank-{r}.stacks.json").write_text(text)
         size += len(text)
         processes.append(

@@ -87,21 +87,15 @@ def collectives(ranks, guilty, options):
     return {"schema": "xpurun.collectives/1", "ranks": out}
 
 
-def put_node(path, node, guilty, parts, options):
+def put_node(path, node, guilty, texts, options):
     ranks = range(node * options.ranks, (node + 1) * options.ranks)
     dump = path / "dumps" / "1-hang"
     dump.mkdir(parents=True)
-    mains, others = parts
     processes, seen = [], []
     for i, r in enumerate(ranks):
         stack = 0 if r == guilty else 1 + r % (options.stacks - 1)
-        head = {"schema": "xpurun.stacks/1", "host": f"node{node:04}", "pid": 4001 + i, "rank": r, "local_rank": i,
-                "role": "rank", "comm": "python3", "wall_ns": BEGIN, "pause_ns": 812345, "method": "ptrace",
-                "status": "ok"}
-        text = (json.dumps(head)[:-1] + ', "threads": [{"tid": %d, "comm": "python3", "state": "S", "main": true, '
-                '"cpu_ms": 812, "frames": ' % (4001 + i) + mains[stack] + "}" + others + "]}").replace(
-                    "BASE", f"{r:05x}")
-        (dump / f"rank-{r}.stacks.json").write_text(text)
+        (dump / f"rank-{r}.stacks.json").write_text(
+            merge_scale.text_of_rank(texts[stack], r, 4001 + i, i, f"node{node:04}"))
         processes.append({"pid": 4001 + i, "rank": r, "role": "rank", "status": "ok", "pause_ns": 812345,
                           "file": f"rank-{r}.stacks.json"})
         seen.append({"rank": r, "pid": 4001 + i, "host": f"node{node:04}", "alive": True, "state": "S",
@@ -118,18 +112,17 @@ def put_node(path, node, guilty, parts, options):
 def generate(path, options):
     """The rank that stands outside the call."""
     guilty = options.nodes * options.ranks // 3
-    outside = json.dumps([merge_scale.native("clock_nanosleep", "libc.so.6", 1),
-                          merge_scale.py("load_batch", merge_scale.TRAIN, 31),
-                          merge_scale.py("main", merge_scale.TRAIN, 52)])
-    mains = [outside] + [json.dumps(merge_scale.main_frames(i)) for i in range(1, options.stacks)]
-    others = "".join("," + json.dumps(merge_scale.other_thread(i)) for i in range(options.threads - 1))
+    outside = [merge_scale.native("clock_nanosleep", "libc.so.6", 1),
+               merge_scale.py("load_batch", merge_scale.TRAIN, 31), merge_scale.py("main", merge_scale.TRAIN, 52)]
+    mains = [outside] + [merge_scale.main_frames(i) for i in range(1, options.stacks)]
+    texts = [merge_scale.process_text(frames, options.threads, BEGIN + 42100000000) for frames in mains]
     entries = []
     for node in range(options.nodes):
         # Not this node, not that of the guilty rank.
         silent = 0 < node <= options.silent and node != guilty // options.ranks
         name = f"node{node:04}"
         if not silent:
-            put_node(path if node == 0 else path / "nodes" / name, node, guilty, (mains, others), options)
+            put_node(path if node == 0 else path / "nodes" / name, node, guilty, texts, options)
         entries.append({"node": name, "host": name, "node_rank": node, "status": "cut_off" if silent else "complete",
                         "silent_s": 20 if silent else 0,
                         "ranks": list(range(node * options.ranks, (node + 1) * options.ranks)),

@@ -13,6 +13,7 @@ void fields(V& visit, M& m) {
   visit("node", m.node);
   visit("node_rank", m.node_rank);
   visit("nodes", m.nodes);
+  visit("instance", m.instance);
   visit("host", m.host);
   visit("local_ranks", m.local_ranks);
   visit("world_size", m.world_size);

@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <string_view>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,6 +39,15 @@ std::vector<std::string> helper_environment() {
   return env;
 }
 
+// The first helper's; 0, and so the helper's own choice, without random numbers.
+uint64_t first_instance() {
+  uint32_t random = 0;
+  if (::getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random) || random == 0) {
+    return 0;
+  }
+  return (uint64_t{random} << 32) + 1;
+}
+
 }  // namespace
 
 NodeLink::~NodeLink() {
@@ -51,6 +61,7 @@ NodeLink::~NodeLink() {
 void NodeLink::start(std::string program, StartMessage message) {
   program_ = std::move(program);
   start_ = std::move(message);
+  start_.instance = first_instance();
   spawn();
 }
 
@@ -62,6 +73,7 @@ void NodeLink::spawn() {
   started_ = parts_.loop.now();
   hooks_.started(pid_);
   send(start_);
+  start_.instance += start_.instance != 0 ? 1 : 0;
   hooks_.up();
 }
 

@@ -48,6 +48,9 @@ struct StartMessage {
   std::string node;  // name of this node, unique in the job
   int node_rank = 0;
   int nodes = 0;  // of the job; 0: not known
+  // Number of the helper: a random one of its supervisor in the upper 32 bits, that of the start in the
+  // lower. 0: the helper takes a random one.
+  uint64_t instance = 0;
   std::string host;
   std::vector<base::Rank> local_ranks;  // expected on this node
   int world_size = 0;                   // 0: not known

@@ -214,26 +214,6 @@ def seconds_of(call):
     return time.monotonic() - start, result
 
 
-SHARDS = 3
-
-
-def flat(suite):
-    for test in suite:
-        if isinstance(test, unittest.TestSuite):
-            yield from flat(test)
-        else:
-            yield test
-
-
 def main():
     """Runs the tests of one file in a few processes, because they mostly wait. With arguments: as unittest."""
-    shard = os.environ.get("XPURUN_ATTACK_SHARD")
-    if len(sys.argv) > 1:
-        unittest.main(verbosity=1)
-    if shard is not None:
-        tests = list(flat(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])))
-        result = unittest.TextTestRunner().run(unittest.TestSuite(tests[int(shard)::SHARDS]))
-        sys.exit(not result.wasSuccessful())
-    parts = [subprocess.Popen([sys.executable, sys.argv[0]], env={**os.environ, "XPURUN_ATTACK_SHARD": str(i)})
-             for i in range(SHARDS)]
-    sys.exit(max(part.wait() for part in parts))
+    xpurun_test.in_shards(3)

@@ -69,6 +69,7 @@ void drive(const std::string& bytes) {
     }
     node.tick();
     node.from_server(bytes, now, kWall);
+    node.after_messages();
   }
 }
 

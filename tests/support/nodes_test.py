@@ -28,8 +28,8 @@ def free_port():
 class RawClient:
     """Speaks the text protocol of NATS; knows nothing of xpurun's messages."""
 
-    def __init__(self, port, token=TOKEN):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+    def __init__(self, port, token=TOKEN, connection=None):
+        self.socket = connection or socket.create_connection(("127.0.0.1", port), timeout=10)
         self.stream = self.socket.makefile("rb")
         self.stream.readline()  # INFO
         options = {"auth_token": token, "verbose": False, "pedantic": False, "lang": "test", "version": "1"}
@@ -52,12 +52,15 @@ class RawClient:
 
     def message(self):
         """(subject, payload) of the next message of a subscription."""
-        while True:
-            words = self.stream.readline().split()
+        while line := self.stream.readline():
+            words = line.split()
             if words[:1] == [b"MSG"]:
                 payload = self.stream.read(int(words[-1]))
                 self.stream.readline()
                 return words[1].decode(), payload
+            if words[:1] == [b"PING"]:
+                self.socket.sendall(b"PONG\r\n")
+        raise ConnectionResetError("the server has gone")
 
     def close(self):
         self.stream.close()

@@ -118,5 +118,27 @@ class Case(unittest.TestCase):
         return {p["rank"]: p["pid"] for p in processes if p["role"] == "rank" and "death" not in p}
 
 
+def flat(suite):
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from flat(test)
+        else:
+            yield test
+
+
+def in_shards(count):
+    """Runs the tests of the program in so many processes, because they mostly wait. With arguments: as unittest."""
+    shard = os.environ.get("XPURUN_TEST_SHARD")
+    if len(sys.argv) > 1:
+        main()
+    if shard is not None:
+        tests = list(flat(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])))
+        result = unittest.TextTestRunner().run(unittest.TestSuite(tests[int(shard)::count]))
+        sys.exit(not result.wasSuccessful())
+    parts = [subprocess.Popen([sys.executable, sys.argv[0]], env={**os.environ, "XPURUN_TEST_SHARD": str(i)})
+             for i in range(count)]
+    sys.exit(max(part.wait() for part in parts))
+
+
 def main():
     unittest.main(verbosity=1)

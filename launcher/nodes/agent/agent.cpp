@@ -107,7 +107,9 @@ base::Status Agent::prepare(const StartMessage& start) {
   if (start.tls_cert.empty() != start.tls_key.empty()) {
     return base::fail("a TLS certificate needs its key, and a key its certificate");
   }
-  XPURUN_TRY_ASSIGN(instance_, random_number());
+  if (instance_ = start.instance; instance_ == 0) {
+    XPURUN_TRY_ASSIGN(instance_, random_number());
+  }
   return {};
 }
 
@@ -256,6 +258,7 @@ void Agent::take_received() {
   for (const Received& received : transport_->take()) {
     take(received);
   }
+  logic_->after_messages();
   logic_->count_dropped(transport_->take_dropped());
 }
 

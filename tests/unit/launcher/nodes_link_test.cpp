@@ -107,6 +107,29 @@ TEST_CASE("link: a helper that cannot live is started again, ever more slowly") 
   s.link.send(StateMessage{});  // without effect
 }
 
+TEST_CASE("link: a helper that is started again has the next number of the same supervisor") {
+  Scene s(std::move(*EventLoop::create()));
+  s.start(R"sh(
+read -r start <&3
+instance=${start#*'"instance":'}
+echo "${instance%%,*}" >> instances
+)sh");
+  std::vector<base::Pid> pids;
+  for (int i = 0; i < 2; ++i) {
+    s.run();
+    pids.push_back(s.link.pid());
+    int status = 0;
+    REQUIRE(::waitpid(pids.back(), &status, 0) == pids.back());
+  }
+  CHECK(s.events == Told{"up", "lost", "up", "lost"});
+  const auto text = base::read_file("instances", 1000);
+  REQUIRE(text);
+  size_t used = 0;
+  const uint64_t first = std::stoull(*text, &used);
+  CHECK((first >> 32) != 0);
+  CHECK(std::stoull(text->substr(used)) == first + 1);
+}
+
 TEST_CASE("link: a helper that asks for the user is not started again") {
   Scene s(std::move(*EventLoop::create()));
   s.start(R"sh(

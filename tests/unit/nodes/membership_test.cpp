@@ -15,6 +15,9 @@ base::MonoNs at(double seconds) {
   return kStart + s_to_ns(seconds);
 }
 
+// Upper 32 bits: another supervisor.
+constexpr uint64_t kOther = uint64_t{1} << 32;
+
 NodeState state(int node_rank, std::vector<base::Rank> ranks, bool eligible = true) {
   return {.node_rank = node_rank, .host = "h", .expected = std::move(ranks), .eligible = eligible};
 }
@@ -91,7 +94,7 @@ TEST_CASE("nobody is elected in the moment in which a node of a smaller rank beg
 TEST_CASE("a name, a node rank and a rank belong to one connection as long as that lives") {
   Membership m = joined(self(0, 4, 8), {0, 1});
   CHECK(m.take("b", 2, state(1, {2, 3}), at(1)));
-  CHECK_FALSE(m.take("b", 3, state(1, {2, 3}), at(2)));
+  CHECK_FALSE(m.take("b", kOther, state(1, {2, 3}), at(2)));
   CHECK_FALSE(m.take("c", 3, state(1, {4}), at(2)));
   CHECK_FALSE(m.take("c", 3, state(2, {3}), at(2)));
   CHECK_FALSE(m.take("c", 3, state(2, {1}), at(2)));
@@ -105,9 +108,26 @@ TEST_CASE("a name, a node rank and a rank belong to one connection as long as th
   CHECK(m.hear("b", 2, at(3)) != nullptr);
   CHECK(m.hear("b", 9, at(3)) == nullptr);
   CHECK(m.hear("nobody", 9, at(3)) == nullptr);
-  // The helper of b was killed; the new one takes its place when the old one is dead.
-  CHECK(m.take("b", 3, state(1, {2, 3}), at(13)));
+  // Another supervisor takes the place of b when b is dead.
+  CHECK(m.take("b", kOther, state(1, {2, 3}), at(13)));
   CHECK(m.hear("b", 2, at(13)) == nullptr);
+}
+
+TEST_CASE("the next helper of the same supervisor takes the place of the killed one at once") {
+  Membership m = joined(self(1, 3, 6), {2, 3});
+  CHECK(m.take("a", kOther + 1, state(0, {0, 1}), at(1)));
+  CHECK_FALSE(m.take("a", 2 * kOther + 2, state(0, {0, 1}), at(2)));
+  // It cannot take the ranks of others.
+  CHECK_FALSE(m.take("a", kOther + 2, state(0, {2}), at(2)));
+  CHECK(m.take("a", kOther + 3, state(0, {0, 1}, false), at(2)));
+  CHECK(m.hear("a", kOther + 1, at(2)) == nullptr);
+  CHECK(m.hear("a", kOther + 3, at(2)) != nullptr);
+  // It listens first.
+  CHECK(elected(m, 3.5).empty());
+  // What the killed one has sent comes late.
+  CHECK_FALSE(m.take("a", kOther + 1, state(0, {0, 1}), at(4)));
+  CHECK(m.take("a", kOther + 3, state(0, {0, 1}), at(4)));
+  CHECK(elected(m, 4) == "a");
 }
 
 TEST_CASE("a node of a high rank hears the elected node only, until that is silent") {

@@ -45,6 +45,18 @@ TEST_CASE("nodes join, agree on the elected one and say so once") {
   }
 }
 
+TEST_CASE("the word of joining comes with a list of all nodes") {
+  Network net(3);
+  while (net.heard<JoinedMessage>(1).empty()) {
+    net.heard<NodesMessage>(1);
+    net.run(0.25);
+    REQUIRE(net.now() < s_to_ns(1020));
+  }
+  const auto lists = net.heard<NodesMessage>(1);
+  REQUIRE(!lists.empty());
+  CHECK(lists.back().nodes.size() == 3);
+}
+
 TEST_CASE("clocks that differ by ten minutes are measured, and all dumps are at the same moment") {
   Network net(3);
   net.at(1).clock_ahead = 600'000 * kMs;
@@ -184,6 +196,91 @@ TEST_CASE("the elected node dies in a round: the next one starts again, within t
   CHECK(gathered[0].nodes[2].status == NodeStatus::complete);
 }
 
+TEST_CASE("the elected node dies in a round of its own claim: the others are still stalled, and are judged") {
+  Network net(3);
+  net.run(5);
+  net.logic(0).from_supervisor(StalledMessage{.stall = 1, .ranks = {0}});
+  net.run(1);
+  const std::string first = net.heard<DumpMessage>(1).at(0).request;
+  net.heard<DumpMessage>(2);
+  net.at(0).running = false;
+  SUBCASE("they stand still") {
+    net.logic(2).from_supervisor(StateMessage{.phase = NodePhase::stalled});
+    net.run(15);
+    const auto again = net.heard<DumpMessage>(2);
+    REQUIRE(again.size() == 1);
+    CHECK(again[0].request != first);
+    CHECK(again[0].node == "n2");
+    CHECK(again[0].ranks == std::vector<base::Rank>{0});
+    const auto gathered = (net.dumped(1, net.heard<DumpMessage>(1).at(0).request),
+                           net.dumped(2, again[0].request), net.run(5), net.heard<GatheredMessage>(1));
+    REQUIRE(gathered.size() == 1);
+    CHECK(gathered[0].nodes[0].status == NodeStatus::cut_off);
+    // Once: the verdict ends the matter.
+    net.logic(1).from_supervisor(VerdictMessage{.request = gathered[0].request, .verdict = verdict()});
+    net.run(20);
+    CHECK(net.heard<DumpMessage>(2).empty());
+  }
+  SUBCASE("they move") {
+    net.run(30);
+    CHECK(net.heard<DumpMessage>(2).empty());
+  }
+}
+
+TEST_CASE("the helper of the elected node is killed in a round: the next one begins another round at once") {
+  Network net(3);
+  net.run(5);
+  net.logic(1).from_supervisor(StalledMessage{.stall = 1, .ranks = {1}});
+  net.logic(2).from_supervisor(StateMessage{.phase = NodePhase::stalled});
+  net.run(0.5);
+  const std::string first = net.heard<DumpMessage>(2).at(0).request;
+  net.heard<DumpMessage>(1);
+  net.at(0).running = false;
+  net.dumped(1, first);
+  net.run(1);
+  SUBCASE("the claim of a living node") {}
+  SUBCASE("nobody holds a claim any more") {
+    net.logic(1).from_supervisor(StateMessage{.phase = NodePhase::stalled});
+    net.logic(1).from_supervisor(StateMessage{.phase = NodePhase::running});
+  }
+  net.restart(0, NodePhase::stalled);
+  net.run(5);
+  const auto again = net.heard<DumpMessage>(2);
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].request != first);
+  CHECK(net.heard<DumpMessage>(0).back().request == again[0].request);
+  for (size_t i = 0; i < 3; ++i) {
+    net.dumped(i, again[0].request);
+  }
+  net.run(2);
+  const auto gathered = net.heard<GatheredMessage>(0);
+  REQUIRE(gathered.size() == 1);
+  for (const GatheredNode& node : gathered[0].nodes) {
+    CHECK(node.status == NodeStatus::complete);
+  }
+}
+
+TEST_CASE("a node that was cut off in a round claims nothing of it when it is back") {
+  Network net(3);
+  net.run(5);
+  net.logic(0).from_supervisor(StalledMessage{.stall = 1, .ranks = {0}});
+  net.logic(2).from_supervisor(StateMessage{.phase = NodePhase::stalled});
+  net.run(0.5);
+  const std::string request = net.heard<DumpMessage>(1).at(0).request;
+  REQUIRE(net.heard<DumpMessage>(2).size() == 1);
+  net.link(2, false);
+  net.dumped(0, request);
+  net.dumped(1, request);
+  net.run(15);
+  REQUIRE(net.heard<GatheredMessage>(0).size() == 1);
+  net.logic(0).from_supervisor(VerdictMessage{.request = request, .verdict = verdict()});
+  net.run(5);
+  net.link(2, true);
+  net.run(10);
+  CHECK(net.heard<VerdictMessage>(2).size() == 1);
+  CHECK(net.heard<DumpMessage>(1).empty());
+}
+
 TEST_CASE("a node that is cut off says so once, and catches up with verdict and act") {
   Network net(3);
   net.run(5);
@@ -220,7 +317,8 @@ TEST_CASE("only the elected node may ask for dumps, judge and act") {
            JobAct{.id = 1, .act = {.action = JobAction::kill}}, Want{.request = "x", .numbers = {0}},
            Taken{.request = "x"}, Offer{.request = "n2-", .size = 1, .chunk = 1}, Part{.request = "x"},
            Answer{.id = 1}}) {
-    net.logic(2).from_server(encode({.from = "n1", .instance = 102, .body = body}), net.now(), kWall);
+    net.logic(2).from_server(encode({.from = "n1", .instance = net.at(1).instance, .body = body}), net.now(),
+                             kWall);
   }
   net.run(1);
   CHECK(net.heard<DumpMessage>(2).empty());

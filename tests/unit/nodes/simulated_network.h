@@ -27,6 +27,8 @@ class Network {
     std::unique_ptr<NodeLogic> logic;
     std::vector<FromHelper> heard;
     std::map<std::string, std::string> unpacked;  // archives by directory
+    StartMessage start;
+    uint64_t instance = 0;
     int64_t clock_ahead = 0;
     bool running = true;
     bool linked = true;
@@ -41,17 +43,24 @@ class Network {
   Node& add(int rank, int nodes) {
     auto& node = *nodes_.emplace_back(std::make_unique<Node>());
     node.name = "n" + std::to_string(rank);
-    const StartMessage start{.run = "job",
-                             .node = node.name,
-                             .node_rank = rank,
-                             .nodes = nodes,
-                             .host = "h" + std::to_string(rank),
-                             .local_ranks = {rank},
-                             .directory = "/run/" + node.name};
-    node.logic = std::make_unique<NodeLogic>(start, 100 + nodes_.size(), outlet_of(node));
-    node.logic->connected("nats://server", 1 << 20);
-    node.logic->from_supervisor(StateMessage{.phase = NodePhase::running});
+    node.start = {.run = "job",
+                  .node = node.name,
+                  .node_rank = rank,
+                  .nodes = nodes,
+                  .host = "h" + std::to_string(rank),
+                  .local_ranks = {rank},
+                  .directory = "/run/" + node.name};
+    node.instance = (static_cast<uint64_t>(nodes_.size()) << 32) + 1;
+    start_helper(node);
     return node;
+  }
+
+  // The helper was killed, and is started again by the same supervisor, which is at that phase.
+  void restart(size_t i, NodePhase phase) {
+    Node& node = at(i);
+    node.instance += 1;
+    node.running = true;
+    start_helper(node, phase);
   }
 
   Node& at(size_t i) { return *nodes_[i]; }
@@ -116,6 +125,12 @@ class Network {
   uint64_t messages = 0;
 
  private:
+  void start_helper(Node& node, NodePhase phase = NodePhase::running) {
+    node.logic = std::make_unique<NodeLogic>(node.start, node.instance, outlet_of(node));
+    node.logic->connected("nats://server", 1 << 20);
+    node.logic->from_supervisor(StateMessage{.phase = phase});
+  }
+
   struct Flight {
     std::string to;  // "*": all
     std::string from;
@@ -157,11 +172,8 @@ class Network {
                 }};
   }
 
-  std::string encoded(const Node& node, const Body& body) const {
-    const auto index =
-        std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& n) { return n.get() == &node; });
-    return encode(
-        {.from = node.name, .instance = 101 + static_cast<uint64_t>(index - nodes_.begin()), .body = body});
+  static std::string encoded(const Node& node, const Body& body) {
+    return encode({.from = node.name, .instance = node.instance, .body = body});
   }
 
   void deliver() {
@@ -180,6 +192,11 @@ class Network {
           ++messages;
           node->logic->from_server(f.bytes, now_, kWall + now_ + node->clock_ahead);
         }
+      }
+    }
+    for (auto& node : nodes_) {
+      if (node->running) {
+        node->logic->after_messages();
       }
     }
   }

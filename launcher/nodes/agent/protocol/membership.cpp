@@ -93,13 +93,23 @@ bool Membership::believable(const std::string& node, const NodeState& state, Mon
   });
 }
 
+namespace {
+
+// The helper of a living supervisor was killed; its new one need not wait for the death of the old one.
+bool follows(uint64_t instance, uint64_t before) {
+  return instance >> 32 == before >> 32 && instance > before;
+}
+
+}  // namespace
+
 bool Membership::take(const std::string& node, uint64_t instance, NodeState state, MonoNs now) {
   if (node == self_.node || (others_.count(node) == 0 && others_.size() >= kMostNodes)) {
     return false;
   }
   const auto found = others_.find(node);
   const bool same = found != others_.end() && found->second.instance == instance;
-  if (found != others_.end() && !same && alive(found->second, now)) {
+  if (found != others_.end() && !same && alive(found->second, now) &&
+      !follows(instance, found->second.instance)) {
     return false;
   }
   // What a member claims to be does not change, so that this costs nothing every two seconds.

@@ -1,7 +1,7 @@
 // Membership: which nodes of the job are known, which live, and which is elected: the smallest node rank of
 // those that live and hear the others. Pure: the times are the caller's. A node joins with its first state. A
 // state is a stranger's, and dropped, if its node name, its node rank or its ranks belong to another
-// connection that lives.
+// connection that lives; the next helper of the same supervisor is no stranger.
 #pragma once
 
 #include "common/base/clock.h"
@@ -43,6 +43,7 @@ class Membership {
   // The connection is there, or lost. Only a connected node hears the others.
   void connected(base::MonoNs now);
   void disconnected();
+  bool is_connected() const { return connected_; }
 
   // Whether the states of all nodes should be subscribed to. Changes only in update().
   bool hears_all() const { return hears_all_; }

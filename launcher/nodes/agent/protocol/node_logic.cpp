@@ -4,6 +4,7 @@
 #include "launcher/nodes/node_limits.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace xpurun::nodes {
 
@@ -155,7 +156,14 @@ void NodeLogic::from_server(std::string_view bytes, MonoNs at, int64_t wall_ns) 
     ++dropped_;
     return;
   }
-  rounds_.advance();
+  const auto* state = std::get_if<NodeState>(&message->body);
+  step_wanted_ = step_wanted_ || state == nullptr || state->claim.present();
+}
+
+void NodeLogic::after_messages() {
+  if (std::exchange(step_wanted_, false)) {
+    rounds_.advance();
+  }
 }
 
 bool NodeLogic::dispatch(const Message& message, MonoNs at, int64_t wall_ns) {
@@ -167,6 +175,7 @@ bool NodeLogic::dispatch(const Message& message, MonoNs at, int64_t wall_ns) {
     if (!known) {
       // The newcomer need not wait two seconds to hear of this node.
       next_state_ = std::min(next_state_, now() + s_to_ns(kRepeatS / 2));
+      next_nodes_ = std::min(next_nodes_, now() + s_to_ns(kRepeatS / 2));
     }
     return true;
   }
@@ -269,6 +278,8 @@ void NodeLogic::tell_supervisor() {
   if (connected_ && !said_joined_ && chosen != nullptr) {
     said_joined_ = true;
     said_alone_ = false;
+    // A list from before shows this node only, and a claim needs others.
+    next_nodes_ = now();
     outlet_.to_supervisor(
         JoinedMessage{.server = server_, .elected = chosen->node, .nodes = members_.living(now())});
   }

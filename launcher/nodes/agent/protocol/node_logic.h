@@ -25,6 +25,9 @@ class NodeLogic {
   void from_supervisor(const launcher::ToHelper& message);
   // `at` and `wall_ns`: when the bytes arrived. Strangers' and malformed messages are counted and dropped.
   void from_server(std::string_view bytes, base::MonoNs at, int64_t wall_ns);
+  // Call after the last of the messages that came together: a step of a round looks at all nodes, so that one
+  // step per message costs the square of their number.
+  void after_messages();
   // Messages that were dropped before they came here.
   void count_dropped(uint64_t n) { dropped_ += n; }
 
@@ -100,6 +103,7 @@ class NodeLogic {
   base::MonoNs next_nodes_ = 0;
   bool others_trained_ = false;  // in the last list of nodes
   bool ended_ = false;
+  bool step_wanted_ = false;  // by a message since the last step
   uint64_t dropped_ = 0;
 
   // Requests that this node's supervisor has not answered: who asks, and under which number.

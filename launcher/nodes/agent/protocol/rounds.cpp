@@ -86,7 +86,11 @@ bool Rounds::called(const Member& from, const DumpCall& call) {
   }
   gather_.reset();
   upload_.reset();
-  request_ = {.id = call.request, .owner = from.node, .at = now()};
+  request_ = {.id = call.request,
+              .owner = from.node,
+              .instance = from.instance,
+              .claim = {.why = call.why, .ranks = call.ranks},
+              .at = now()};
   outlet_.to_supervisor(DumpMessage{.request = call.request,
                                     .why = call.why,
                                     .at_wall_ns = own_time(call.at_wall_ns, from),
@@ -166,9 +170,13 @@ bool Rounds::open_request() const {
   if (!request_ || request_->settled) {
     return false;
   }
+  return owner_lives() && now() - request_->at < s_to_ns(start_.gather_timeout_s + kJudgeS);
+}
+
+// A helper that was started again knows nothing of its requests.
+bool Rounds::owner_lives() const {
   const Member* owner = members_.find(request_->owner);
-  return owner != nullptr && members_.alive(*owner, now()) &&
-         now() - request_->at < s_to_ns(start_.gather_timeout_s + kJudgeS);
+  return owner != nullptr && owner->instance == request_->instance && members_.alive(*owner, now());
 }
 
 bool Rounds::covers(ClaimReason why, MonoNs claimed) const {
@@ -213,14 +221,27 @@ void Rounds::start_first_claim() {
   }
 }
 
+void Rounds::inherit_claim() {
+  if (!request_ || request_->settled || request_->owner == start_.node || claimed_ != 0 ||
+      !members_.is_connected() || now() - request_->at >= s_to_ns(kClaimS) || owner_lives()) {
+    return;
+  }
+  const bool stalled = members_.own().state.state.phase == NodePhase::stalled;
+  if (stalled || request_->claim.why != ClaimReason::hang) {
+    request_->settled = true;
+    claim_ = {.stall = claim_.stall + 1, .why = request_->claim.why, .ranks = request_->claim.ranks};
+    claimed_ = now();
+  }
+}
+
 void Rounds::begin(const Member& claimant, const Claim& claim) {
-  const DumpCall call{.request = fmt::format("{}-{:08x}-{}", subject_word(start_.node).substr(0, 150),
-                                             static_cast<uint32_t>(instance_), ++requests_),
+  const DumpCall call{.request = fmt::format("{}-{:016x}-{}", subject_word(start_.node).substr(0, 150),
+                                             instance_, ++requests_),
                       .why = claim.why,
                       .claimant = claimant.node,
                       .ranks = claim.ranks,
                       .at_wall_ns = outlet_.wall_ns() + s_to_ns(kDumpAheadS)};
-  request_ = {.id = call.request, .owner = start_.node, .at = now()};
+  request_ = {.id = call.request, .owner = start_.node, .instance = instance_, .claim = claim, .at = now()};
   upload_.reset();
   gather_ = std::make_unique<Gather>(call, start_.gather_timeout_s, now());
   expect_nodes();
@@ -307,6 +328,7 @@ void Rounds::advance() {
   if (claimed_ != 0 && now() - claimed_ >= s_to_ns(kClaimS)) {
     claimed_ = 0;
   }
+  inherit_claim();
   start_first_claim();
   if (gather_) {
     advance_gather();

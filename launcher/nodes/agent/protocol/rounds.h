@@ -48,13 +48,19 @@ class Rounds {
   // A request that this node has been given.
   struct Request {
     std::string id;
-    std::string owner;  // node
+    std::string owner;      // node
+    uint64_t instance = 0;  // of the owner's helper
+    Claim claim;            // that the owner has answered
     base::MonoNs at = 0;
     bool settled = false;  // a verdict has come, or the owner's gathering is over
   };
 
   void begin(const Member& claimant, const Claim& claim);
   void start_first_claim();
+  bool owner_lives() const;
+  // The owner of a request has died before the verdict, and its claim may have been the only one: this node
+  // claims the same, while its ranks stand still.
+  void inherit_claim();
   // Whether a request is still on its way to a verdict.
   bool open_request() const;
   // Whether the verdict of the request answers a claim too that was raised at that time.

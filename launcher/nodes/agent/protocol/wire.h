@@ -126,7 +126,7 @@ using Body = std::variant<NodeState, DumpCall, Offer, Want, Part, Taken, Ping, P
 
 struct Message {
   std::string from;       // node
-  uint64_t instance = 0;  // random number of the sending helper; tells a second node of this name apart
+  uint64_t instance = 0;  // of the sending helper, see StartMessage; tells a second node of this name apart
   Body body;
 };
 

@@ -1,0 +1,192 @@
+"""Faults of `xpurun selftest` over several nodes: verdict, place, and seconds after the hang timeout.
+
+usage: nodes_faults.py [--build DIR] [--nodes 4] [--ranks 4] [--hang-timeout 5] [--culprit 6] [INJECTION]...
+
+Each node is a network namespace with its own xpurun; gloo talks over the namespaces' links, a nats-server runs on
+their switch. The job and its faults are those of the self-test (launcher/selftest/job). Needs root, nats-server, and
+torch for PYTHON (/usr/bin/python3, or XPURUN_BENCH_PYTHON). The seconds count from the fault to the verdict of the
+elected node, less the hang timeout for hangs. A busy machine needs a longer hang timeout, because ranks that starve
+look still. Stops may take 3 s, because 16 ranks share the machine.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import bench_support
+import namespaces
+
+JOB = pathlib.Path(__file__).resolve().parents[1] / "launcher" / "selftest" / "job"
+SERVER = shutil.which("nats-server", path=os.environ.get("PATH", "") + ":/usr/sbin")
+PORT = 4222
+RANK = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import training
+training.Job.culprit = int(sys.argv[2])
+import job
+job.rank(*sys.argv[3:])
+"""
+
+
+@dataclasses.dataclass
+class Expected:
+    ids: tuple
+    function: str = ""
+    words: tuple = ()
+    hang: bool = True
+
+
+def mismatch(hang, function, *words):
+    """What gloo does with a message that it did not expect: it waits, aborts, or raises an error in the peer."""
+    return Expected((hang, "crash.mismatch", "exit.mismatch"), function, words)
+
+
+# As in launcher/selftest/injections.cpp.
+EXPECTED = {
+    "never-enters": Expected(("hang.stuck",), "download_shard"),
+    "fewer-batches": Expected(("hang.mismatch",), "finish", ("barrier", "all_reduce")),
+    "skipped-branch": Expected(("hang.mismatch",), "average_gradients", ("all_reduce", "all_gather")),
+    "wrong-size": mismatch("hang.mismatch_size", "wrong_size", "all_reduce", "1000", "4096"),
+    "wrong-type": mismatch("hang.mismatch_type", "wrong_type", "float64", "float32"),
+    "wrong-op": mismatch("hang.mismatch", "wrong_op", "broadcast", "all_reduce"),
+    "wrong-root": Expected(("hang.mismatch_root",), "wrong_root", ("broadcast", "root 0")),
+    "communicator-order": Expected(("hang.order",), "communicator_order", ("all_reduce",)),
+    "missing-send": Expected(("hang.p2p",), "average_gradients", ("recv", "send")),
+    "lazy-new-group": Expected(("hang.mismatch", "hang.not_entered"), "average_gradients", ("new_group",)),
+    "store-key-never-set": Expected(("hang.not_entered", "hang.mismatch"), "read_shard_list", ("store",)),
+    "stopped": Expected(("hang.stopped",)),
+    "python-loop": Expected(("hang.busy",)),
+    "c-loop": Expected(("hang.busy",)),
+    "lock-order": Expected(("hang.lock",), "", ("save_checkpoint", "flush_metrics")),
+    "stuck-worker": Expected(("hang.lock",), "", ("dataloader worker pid", "read_sample")),
+    "exception": Expected(("exit.exception",), "collate", ("KeyError: 'label'",), hang=False),
+    "exit-status": Expected(("exit.error",), "", ("no such data set",), hang=False),
+    "segv": Expected(("crash.signal",), "", ("SIGSEGV",), hang=False),
+    "abort": Expected(("crash.signal",), hang=False),
+    "rank-killed": Expected(("crash.killed",), "", ("SIGKILL",), hang=False),
+}
+
+
+def launch(network_address, nodes, node, per_node, culprit, *job):
+    """The ranks of one node; the first failure of its own ends them, as with torchrun."""
+    ranks = []
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        for local in range(per_node):
+            env = dict(os.environ, RANK=str(node * per_node + local), LOCAL_RANK=str(local),
+                       WORLD_SIZE=str(nodes * per_node), LOCAL_WORLD_SIZE=str(per_node), GROUP_RANK=str(node),
+                       MASTER_ADDR=network_address, MASTER_PORT="29500", GLOO_SOCKET_IFNAME="eth0",
+                       OMP_NUM_THREADS="1")
+            ranks.append(subprocess.Popen([sys.executable, "-c", RANK, JOB, str(culprit), *job], env=env))
+        while any(r.poll() is None for r in ranks):
+            if any(r.poll() for r in ranks):
+                return 1
+            time.sleep(0.05)
+        return int(any(r.returncode for r in ranks))
+    finally:
+        for r in ranks:
+            r.terminate()
+        for r in ranks:
+            try:
+                r.wait(5)
+            except subprocess.TimeoutExpired:
+                r.kill()
+                r.wait()
+
+
+def differences(verdict, expected, culprit):
+    out = []
+    if verdict["id"] not in expected.ids:
+        out.append(f"{verdict['id']} instead of {' or '.join(expected.ids)}")
+    if verdict["ranks"] != [culprit]:
+        out.append(f"ranks {verdict['ranks']}")
+    if expected.function and verdict["where"]["function"] != expected.function:
+        out.append(f"in {verdict['where']['function'] or 'no place'} instead of {expected.function}")
+    return out + [f"lacks '{w}'" for w in expected.words if w not in verdict["sentence"]]
+
+
+def seconds_after(run, fault, expected, options):
+    told = [i["verdict_s"] for i in run["incidents"] if i.get("verdict", {}).get("id") == run["verdict"]["id"]]
+    end = told[0] if told else run["elapsed_s"]
+    return run["started_wall_ns"] / 1e9 + end - fault - (options.hang_timeout if expected.hang else 0)
+
+
+def trial(name, network, directory, options):
+    """The row of the table; whether the verdict is right on every node."""
+    nodes = []
+    for n in range(options.nodes):
+        command = network.command(
+            n, bench_support.program_of(options), "--out", directory / f"node{n}", "--hang-timeout",
+            options.hang_timeout, "--busy-timeouts", "1", "--dump-deadline", "3s", "--on-hang", "kill",
+            "--grace", "2s", "--name", name, "--nats", f"nats://{namespaces.SWITCH_ADDRESS}:{PORT}",
+            "--metrics-port", "off", "--", bench_support.PYTHON, __file__, "launch", network.address(0),
+            options.nodes, n, options.ranks, options.culprit, name, directory, options.hang_timeout, "cpu")
+        with open(directory / f"said{n}", "w") as said:
+            nodes.append(subprocess.Popen(command, stdout=said, stderr=said))
+    try:
+        statuses = [n.wait(timeout=300) for n in nodes]
+    finally:
+        for n in nodes:
+            n.kill()
+            n.wait()
+    runs = [json.loads((directory / f"node{n}" / "run.json").read_text()) for n in range(options.nodes)]
+    fault = (directory / "fault").stat().st_mtime
+    expected = EXPECTED[name]
+    wrong = differences(runs[0]["verdict"], expected, options.culprit)
+    if len({r["verdict"]["sentence"] for r in runs}) != 1:
+        wrong.append("not one sentence: " + " / ".join(sorted({r["verdict"]["sentence"] for r in runs})))
+    if expected.hang and runs[0]["verdict"]["kind"] == "hang" and statuses != [124] * options.nodes:
+        wrong.append(f"exit statuses {statuses}")
+    # A failure instead of a hang needs no timeout.
+    expected.hang = runs[0]["verdict"]["kind"] == "hang"
+    after = seconds_after(runs[0], fault, expected, options)
+    return (f"| `{name}` | `{runs[0]['verdict']['id']}` | {'; '.join(wrong) or 'as expected'} | {after:.1f} |"
+            f" {runs[0]['verdict']['sentence']} |"), not wrong
+
+
+def main():
+    if sys.argv[1:2] == ["launch"]:
+        address, nodes, node, per_node, culprit = sys.argv[2], *map(int, sys.argv[3:7])
+        return launch(address, nodes, node, per_node, culprit, *sys.argv[7:])
+    parser = bench_support.arguments(__doc__)
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--hang-timeout", type=float, default=5)
+    parser.add_argument("--culprit", type=int, default=6)
+    parser.add_argument("--keep", type=pathlib.Path)
+    parser.add_argument("injections", nargs="*")
+    options = parser.parse_args()
+    network = namespaces.Network(options.nodes)
+    temporary = tempfile.TemporaryDirectory(prefix="xpurun-nodes-faults-")
+    base = options.keep or pathlib.Path(temporary.name)
+    server = subprocess.Popen(network.on_switch(SERVER, "-a", namespaces.SWITCH_ADDRESS, "-p", PORT),
+                              stderr=subprocess.DEVNULL)
+    good = True
+    try:
+        print("| injection | verdict | compared with what is expected | seconds after the timeout | sentence |\n"
+              "| --- | --- | --- | --- | --- |", flush=True)
+        for name in options.injections or EXPECTED:
+            directory = base / name
+            directory.mkdir(parents=True)
+            row, right = trial(name, network, directory, options)
+            good = good and right
+            print(re.sub(r"pid \d+", "pid N", row), flush=True)
+    finally:
+        server.kill()
+        server.wait()
+        network.close()
+        temporary.cleanup()
+    return not good
+
+
+if __name__ == "__main__":
+    sys.exit(main())
