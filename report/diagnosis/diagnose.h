@@ -1,6 +1,6 @@
-// diagnose(): from everything a run directory says to one verdict. Pure: no clock, no file, no environment,
-// so that a verdict can be made again later and elsewhere. Rules stand in an array, the first that matches
-// decides (rule.h); the words of a verdict are a closed vocabulary (vocabulary.h, docs/verdicts.md).
+// diagnose(): makes one verdict from the contents of a run directory. Pure: no clock, no file, no
+// environment, so a verdict can be recomputed later and on another host. Rules form an array, and the first
+// match decides (rule.h). The words of a verdict are a closed vocabulary (vocabulary.h, docs/verdicts.md).
 #pragma once
 
 #include "common/model/verdict.h"
@@ -13,11 +13,11 @@ namespace xpurun::report {
 
 model::Verdict diagnose(const Facts& facts);
 
-// Which dump of the run its verdict rests on, relative to the run directory; empty if on none.
+// The dump that the run's verdict rests on, relative to the run directory; empty if none.
 std::string dump_that_matters(const model::RunManifest& run);
 
-// What the terminal shows: the sentence, then at most ten lines of evidence and advice, wrapped and never cut
-// in the middle. The caller adds where the report is.
+// The lines for the terminal: the sentence, then at most ten wrapped lines of evidence and advice, never cut
+// in the middle. The caller adds the path of the report.
 std::vector<std::string> verdict_lines(const model::Verdict& verdict);
 
 }  // namespace xpurun::report
