@@ -18,7 +18,7 @@ constexpr size_t kMostFiles = 200;
 std::string load(const std::string& path) {
   std::error_code ec;
   const auto status = std::filesystem::status(path, ec);
-  // A name in a stack may be anything, a device or a pipe included.
+  // A name in a stack may refer to anything, including a device or a pipe.
   if (path.empty() || path[0] != '/' || ec || !std::filesystem::is_regular_file(status) ||
       std::filesystem::file_size(path, ec) > kLargestFile || ec) {
     return {};

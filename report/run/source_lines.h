@@ -1,5 +1,5 @@
-// The source line of every Python frame of the classes, read from the current files of this host. Only on
-// request: reports are mailed, and source code may be confidential.
+// The source line of every Python frame of the classes, read from this host's current files. Only on request:
+// reports are mailed, and source code may be confidential.
 #pragma once
 
 #include "report/tree/stack_classes.h"
@@ -8,7 +8,7 @@
 
 namespace xpurun::report {
 
-// Files that are unreadable, not regular or very large are skipped.
+// Skips files that are unreadable, not regular or very large.
 void add_source_lines(std::vector<StackClass>& classes);
 
 }  // namespace xpurun::report
