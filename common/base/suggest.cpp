@@ -6,7 +6,7 @@
 namespace xpurun::base {
 
 namespace {
-// Optimal string alignment would also count swaps; plain Levenshtein is enough for option names.
+// Optimal string alignment would also count swaps. Plain Levenshtein distance is enough for option names.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
