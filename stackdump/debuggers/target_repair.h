@@ -12,8 +12,8 @@ namespace xpurun::stackdump {
 
 // How the debugger ended.
 enum class TracerEnd {
-  detached,  // exited by itself, so it has taken its stops back
-  killed,    // by a signal from us or from anyone else
+  detached,  // exited by itself and has taken back its stops
+  killed,    // by a signal from xpurun or from another process
 };
 
 class TargetRepair {

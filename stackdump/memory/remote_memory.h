@@ -47,7 +47,7 @@ class RemoteMemory {
   std::optional<std::string> c_string(Addr addr, size_t limit = 4096);
 };
 
-// A little-endian field of an object that was read as a whole; nothing if it lies outside.
+// A little-endian field of an object that was read as a whole; empty if it lies outside.
 template <typename T>
 std::optional<T> field(std::span<const std::byte> object, size_t offset) {
   static_assert(std::is_trivially_copyable_v<T>);
