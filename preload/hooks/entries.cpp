@@ -1,5 +1,5 @@
 // The exported names. Each is one indirect jump through its slot. Registers, stack and return address stay as
-// the caller has set them, so the jump is right for any prototype. endbr64 allows indirect calls under Intel
+// the caller set them, so the jump is correct for any prototype. endbr64 allows indirect calls under Intel
 // CET.
 
 #include "preload/core/vendor.h"
