@@ -50,9 +50,9 @@ class Collector {
 
   // Reads the events since the last call.
   void drain(base::MonoNs now);
-  // Everything about one process; nothing if it has never asked for a segment.
+  // Everything about one process; null if it has never requested a segment.
   const RankTiming* read(const TimedProcess& process);
-  // Releases the segment of a process that nobody will ask about again.
+  // Releases the segment of a process that will not be read again.
   void forget(base::Pid pid) { segments_.erase(pid); }
   std::vector<base::Pid> pids() const;
 
@@ -67,7 +67,7 @@ class Collector {
   struct Timed {
     SharedSegment segment;
     RankTiming timing;
-    std::deque<Mark> marks;  // a second apart, oldest first
+    std::deque<Mark> marks;  // one second apart, oldest first
   };
 
   void add_event(Timed& timed, const wire::Event& event, base::MonoNs now) const;
