@@ -1,6 +1,6 @@
-// Journal: owner of run.json. Every change marks it dirty; it goes to the storage soon after, to be replaced
-// atomically, so that the directory is valid at any instant. A full disk is said once and does not stop the
-// job.
+// Journal: owner of run.json. Every change marks it dirty; the storage then soon replaces the file
+// atomically, so that the directory is valid at any instant. A full disk is reported once and does not stop
+// the job.
 #pragma once
 
 #include "common/base/clock.h"
@@ -19,14 +19,14 @@ class Journal {
   base::MonoNs started() const { return started_; }
   double elapsed_s() const { return base::ns_to_s(loop_.now() - started_); }
 
-  // Read freely; call changed() after writing.
+  // Reading is free; call changed() after writing.
   model::RunManifest& manifest() { return manifest_; }
   const model::RunManifest& manifest() const { return manifest_; }
   void changed();
   void save_now();
 
   model::CrashNotice* find_crash(base::Pid pid);
-  // The stall that is open, if any.
+  // The open stall, null if there is none.
   model::Incident* open_incident();
   const model::Incident* open_incident() const;
 

@@ -37,7 +37,7 @@ void describe_run(model::RunManifest& manifest, const RunOptions& options, const
   manifest.hang_timeout_s = options.hang_timeout_s;
   manifest.options = options.origins;
   for (model::OptionOrigin& option : manifest.options) {
-    option.value = model::redact_text(option.value);  // a command line, a path with a token
+    option.value = model::redact_text(option.value);  // may be a command line, or a path with a token
   }
   manifest.verdict.kind = model::VerdictKind::running;
 }
