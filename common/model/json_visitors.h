@@ -6,7 +6,7 @@
 //
 // fields() must be in xpurun::model itself, not in an unnamed namespace: argument-dependent lookup must find
 // it.
-////
+//
 // JsonWriter takes D = const Death, JsonReader D = Death. A missing member leaves the field at its default; a
 // member of a wrong type throws json::exception, which read_object() turns into an error. Heavy header: for
 // .cpp files of common/model only.
