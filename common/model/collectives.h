@@ -76,6 +76,7 @@ struct CollectiveFacts {
 };
 
 nlohmann::ordered_json to_json(const CollectiveFacts& facts);
+// An error means that the content does not match the schema; load_*() errors also name the path.
 base::Result<CollectiveFacts> collective_facts_from_json(const nlohmann::json& j);
 base::Result<CollectiveFacts> load_collective_facts(const std::string& path);
 

@@ -115,6 +115,7 @@ struct DumpManifest {
 std::string reason_or_status(const std::string& reason, DumpStatus status);
 
 nlohmann::ordered_json to_json(const DumpManifest& d);
+// An error means that the content does not match the schema; load_*() errors also name the path.
 base::Result<DumpManifest> dump_manifest_from_json(const nlohmann::json& j);
 base::Result<DumpManifest> load_dump_manifest(const std::string& path);
 

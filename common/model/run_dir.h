@@ -27,6 +27,7 @@ class RunDir {
 
   const std::string& path() const { return path_; }
   std::string id() const;  // last path component
+  // The path of `name` inside the run directory; the file need not exist.
   std::string file(std::string_view name) const;
   std::string run_json() const { return file("run.json"); }
   std::string verdict_json() const { return file("verdict.json"); }

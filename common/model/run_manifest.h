@@ -200,6 +200,7 @@ std::optional<PluginResult> plugin_result_from_line(std::string_view line);
 const std::string& host_of(const RunManifest& run, size_t node);
 
 nlohmann::ordered_json to_json(const RunManifest& r);
+// An error means that the content does not match the schema; load_*() errors also name the path.
 base::Result<RunManifest> run_manifest_from_json(const nlohmann::json& j);
 base::Result<RunManifest> load_run_manifest(const std::string& path);
 

@@ -20,6 +20,7 @@ class PythonSegments {
  public:
   // The descriptor to send; valid until sent(). A process that requests again gets a new segment.
   base::Result<int> attach(base::Pid pid);
+  // Closes the descriptor; the mapping stays.
   void sent(base::Pid pid);
   std::vector<base::Pid> pids() const;
 

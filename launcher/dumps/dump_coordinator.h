@@ -80,6 +80,7 @@ class DumpCoordinator {
   DumpCoordinator(const DumpCoordinator&) = delete;
   DumpCoordinator& operator=(const DumpCoordinator&) = delete;
 
+  // Starts a dump, or waits until the current dump has ended.
   void request(DumpRequest request);
   // Like request(), but also accepts a dump in progress, or one that ended within the last `seconds`.
   void request_or_share(DumpRequest request, double seconds);
@@ -100,6 +101,7 @@ class DumpCoordinator {
   // The verdict from the dumps in memory, without stacks.
   model::Verdict diagnose() { return known_.diagnose(parts_.journal.manifest()); }
 
+  // Ends the dump in progress without the missing stacks; `why` is their reason.
   void give_up(const std::string& why);
   // Call for every reaped child. True if the pid was a dump helper.
   bool helper_ended(base::Pid pid, base::WaitStatus status);

@@ -44,6 +44,7 @@ class JobEnding {
 
   // TERM to all processes of the job, KILL after the grace time; kForever: no KILL.
   void terminate(double grace_s);
+  // KILL to all processes of the job, repeated until none is left.
   void kill_now();
   // The terminal is gone: at the command's end, the rest of the foreground process group gets the signals
   // that the kernel sends when the leader of a session ends.

@@ -16,6 +16,7 @@ class Shutdown {
 
   // grace_s kForever: never KILL. Stopped processes are continued, because otherwise they could not end.
   void terminate(double grace_s);
+  // KILL to all, now and again every 0.2 s for processes forked in the meantime.
   void kill_now();
   bool active() const { return active_; }
   // Whether waiting for the remaining processes makes sense: they will be killed, or were killed recently.

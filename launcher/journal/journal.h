@@ -22,9 +22,12 @@ class Journal {
   // Reading is free; call changed() after writing.
   model::RunManifest& manifest() { return manifest_; }
   const model::RunManifest& manifest() const { return manifest_; }
+  // Schedules a write; several changes within the delay share one.
   void changed();
+  // Passes run.json to the storage without a delay. Does not wait for the disk.
   void save_now();
 
+  // The recorded notice of the process, null if there is none.
   model::CrashNotice* find_crash(base::Pid pid);
   // The open stall, null if there is none.
   model::Incident* open_incident();

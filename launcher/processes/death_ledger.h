@@ -24,6 +24,8 @@ class DeathLedger {
   // an agent of the job.
   void termination_notice(base::Pid pid, base::Pid sender, bool sender_is_launcher);
 
+  // Call once per death, in order. `at_s`: seconds since the run began. An unknown status counts as a
+  // failure.
   model::Death record(base::Pid pid, double at_s, base::WaitStatus status);
 
   // Whether a process has already failed by itself (nonzero status or signal).

@@ -76,6 +76,7 @@ class ProcessTable {
   // Empty if the process has ended or its environment is unreadable.
   std::map<std::string, std::string> environment_of(base::Pid pid) const { return proc_.environ(pid); }
 
+  // The latest process with this pid, living or dead; null if unknown.
   TrackedProcess* find(base::Pid pid);
   const TrackedProcess* find(base::Pid pid) const;
   // Living processes with role "rank", by rank.
@@ -83,11 +84,13 @@ class ProcessTable {
   std::vector<const TrackedProcess*> living() const;
   // The living descendants of this process.
   std::vector<Descendant> descendants_of(base::Pid pid) const;
+  // Dead processes with role "rank" whose pids were not reused.
   std::vector<const TrackedProcess*> dead_ranks() const;
   // Whether the process has ended and a later process has its rank, because the launcher restarted the rank.
   bool replaced(base::Pid pid) const;
   // All processes to record: ranks, workers, agents, the command, living and dead.
   std::vector<model::ProcessRecord> records() const;
+  // At least 1: the largest value that a launcher's variables or a rank number imply.
   int world_size() const;
   // Whether several ranks were identified, rather than a single process taken as the only rank.
   bool multi_process() const { return kind_.has_value() || world_size() > 1; }

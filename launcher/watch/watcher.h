@@ -63,6 +63,7 @@ class Watcher {
   std::vector<model::RankObservation> observations() const;
   // First the watched ranks that live, then the ranks that died while they were watched.
   std::vector<model::RankObservation> living_observations() const;
+  // Of the ranks that died while they were watched, as of their deaths.
   std::vector<model::RankObservation> last_observations() const;
   // Empty if the process is not watched.
   std::optional<double> still_s(base::Pid pid) const;

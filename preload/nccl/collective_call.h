@@ -6,6 +6,7 @@
 
 namespace xpurun::preload {
 
+// Before and after the call. Inside a group, the end of the group completes the launch.
 CollectiveTicket collective_begins(const Collective& call);
 void collective_ends(CollectiveTicket& ticket, int result);
 

@@ -37,6 +37,7 @@ struct Group {
 
   // False if the group has calls on more communicators and streams than fit.
   bool join(const CollectiveTicket& ticket);
+  // False if there is no room.
   bool add(const GroupComm& comm);
   // The ticket of a group with one call in total, else nullptr: such a group is like a single call.
   CollectiveTicket* only_call() {

@@ -72,6 +72,7 @@ struct Handle {
   int channel = -1;          // -1: the collective itself
   bool ours = false;
 };
+// Encodes a handle for NCCL, and decodes any handle that NCCL passes back.
 void* handle_of(const Record& record, int channel);
 Handle look_up(void* handle);
 uint32_t place_of(const Record& record);
@@ -79,6 +80,7 @@ uint32_t place_of(const Record& record);
 // nullptr if the pool is full.
 Record* claim_record(const Expected& expected, uint64_t now);
 Record& record_at(uint32_t index);
+// Frees the slot. Outdated handles of the record find nothing.
 void release(Record& record);
 
 // The call has returned, and another thread will launch the collective.

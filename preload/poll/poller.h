@@ -5,6 +5,7 @@
 
 namespace xpurun::preload {
 
+// Call once. False if the thread cannot be created.
 bool start_poller();
 
 // Call from an exit handler, before CUDA is unloaded: lets the poller make one last round, after which it

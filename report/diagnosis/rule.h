@@ -23,6 +23,7 @@ struct Scene {
   std::vector<Ending> endings;
   std::optional<CallFinding> call_fault;  // found in the recorded calls
 
+  // The ranks in one of these states, ordered by rank.
   Views in(std::initializer_list<RankState> states) const;
   Views all() const;
   // The ending of this rank's process; null if none.
@@ -34,6 +35,7 @@ struct Scene {
   std::string names(const model::RankSet& ranks) const;
   // Nodes whose data is missing wholly or partly, with the ranks of nodes that did not answer.
   std::vector<const model::RunNode*> gaps() const;
+  // The ranks of nodes that did not answer.
   model::RankSet unheard() const;
 };
 

@@ -28,6 +28,7 @@ struct TreeFrame {
 
 class FrameTable {
  public:
+  // The id of the frame; equal labels of one kind get the same id.
   FrameId intern(const model::Frame& frame);
   FrameId intern_marker(const std::string& text);
   const TreeFrame& operator[](FrameId id) const { return frames_[id]; }
@@ -87,6 +88,7 @@ class FrameTree {
 
   // `path` starts with the outermost frame.
   void add(std::span<const FrameId> path, const Crowd& who);
+  // Computes the sums and orders the children. Call once, after the last add().
   void finish(const FrameTable& frames);
 
   const Node& operator[](NodeId id) const { return nodes_[id]; }

@@ -22,6 +22,7 @@ class TargetRepair {
 
   // Does nothing to a process that was already stopped before the debugger started.
   void after_tracer(TracerEnd end) const;
+  // Whether the process has ended. Without a pidfd (before Linux 5.3), a reused pid counts as the process.
   bool target_gone() const;
 
  private:

@@ -42,6 +42,7 @@ class RemoteMemory {
     }
     return out;
   }
+  // All `n` bytes, or nothing. The caller bounds `n`: it is allocated first.
   std::optional<std::string> bytes(Addr addr, size_t n);
   // Up to `limit` bytes before the first NUL; nothing if no NUL is found in readable memory.
   std::optional<std::string> c_string(Addr addr, size_t limit = 4096);

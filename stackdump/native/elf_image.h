@@ -56,6 +56,7 @@ class ElfImage {
 
   // Visits all defined symbols of .symtab and .dynsym; without section headers, of the dynamic section.
   void for_each_symbol(const std::function<void(const ElfSymbol&)>& visit) const;
+  // The first symbol of this exact (mangled) name. Linear in the size of the tables.
   std::optional<ElfSymbol> find_symbol(std::string_view name) const;
 
  private:

@@ -40,6 +40,7 @@ class SymbolCache {
 
   // Ordered by lo, without overlaps.
   std::vector<SymbolRange> load(const Key& key);
+  // Keeps the ranges in memory until save().
   void add(const Key& key, const std::vector<SymbolRange>& ranges);
   // Writes the added names, merged with names that others have written, and deletes the oldest files
   // beyond the limit.

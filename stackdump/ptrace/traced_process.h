@@ -44,6 +44,7 @@ class TracedProcess {
   base::MonoNs first_stop_ns() const { return first_stop_ns_; }
   // Empty for a thread that is not stopped.
   std::optional<Registers> registers(const TracedThread& thread) const;
+  // Detaches from all threads and delivers their pending signals. Afterwards threads() is empty.
   void resume();
 
  private:

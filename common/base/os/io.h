@@ -11,6 +11,7 @@
 
 namespace xpurun::base {
 
+// Opens for reading, close-on-exec. Errors name the path.
 Result<UniqueFd> open_read(const std::string& path);
 
 // Reads until end of file. Works on /proc files, whose size is unknown. More than `limit` bytes is an error.
@@ -20,6 +21,7 @@ Result<std::string> read_file(const std::string& path, size_t limit = size_t{1} 
 Result<std::string> read_regular_file(const std::string& path, size_t limit = size_t{1} << 30);
 Result<std::string> read_fd(int fd, size_t limit = size_t{1} << 30);
 
+// Writes everything, also to pipes and sockets; blocks unless the descriptor is non-blocking.
 Status write_all(int fd, std::string_view data);
 
 // Writes `path` so that a reader sees either the old or the new content, never a part: temporary file in the
@@ -34,7 +36,9 @@ Status make_dirs(const std::string& path);
 // output would land where the link points.
 Status make_own_dir(const std::string& path);
 
+// Follows symbolic links: false for a dangling link.
 bool file_exists(const std::string& path);
+// The target of a symbolic link, at most PATH_MAX bytes.
 Result<std::string> read_link(const std::string& path);
 
 }  // namespace xpurun::base

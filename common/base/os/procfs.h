@@ -58,6 +58,7 @@ class ProcFs {
   Result<ProcStatus> status(Pid pid) const;
   Result<ProcStatus> thread_status(Pid pid, Tid tid) const;
   ProcIo io(Pid pid) const;
+  // Thread ids from /proc/PID/task; empty if the process is gone.
   std::vector<Tid> threads(Pid pid) const;
   // Children of all threads of pid. Uses task/TID/children if the kernel provides it.
   std::vector<Pid> children(Pid pid) const;

@@ -19,6 +19,7 @@ struct Pipe {
   UniqueFd read_end;
   UniqueFd write_end;
 };
+// Both ends are close-on-exec and blocking.
 Result<Pipe> make_pipe();
 
 // The file that execvp(3) would run. Names with a slash are not looked up in PATH. The error's errno is

@@ -50,6 +50,7 @@ struct EvidenceManifest {
 };
 
 nlohmann::ordered_json to_json(const EvidenceManifest& m);
+// An error means that the content does not match the schema; load_*() errors also name the path.
 base::Result<EvidenceManifest> evidence_manifest_from_json(const nlohmann::json& j);
 base::Result<EvidenceManifest> load_evidence_manifest(const std::string& path);
 

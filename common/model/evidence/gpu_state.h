@@ -82,6 +82,7 @@ struct GpuState {
 };
 
 nlohmann::ordered_json to_json(const GpuState& s);
+// An error means that the content does not match the schema; load_*() errors also name the path.
 base::Result<GpuState> gpu_state_from_json(const nlohmann::json& j);
 base::Result<GpuState> load_gpu_state(const std::string& path);
 

@@ -42,6 +42,7 @@ struct KernelEvents {
 };
 
 nlohmann::ordered_json to_json(const KernelEvents& k);
+// An error means that the content does not match the schema; load_*() errors also name the path.
 base::Result<KernelEvents> kernel_events_from_json(const nlohmann::json& j);
 base::Result<KernelEvents> load_kernel_events(const std::string& path);
 

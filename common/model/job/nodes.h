@@ -42,6 +42,7 @@ struct Nodes {
 };
 
 nlohmann::ordered_json to_json(const Nodes& nodes);
+// An error means that the content does not match the schema; load_*() errors also name the path.
 base::Result<Nodes> nodes_from_json(const nlohmann::json& j);
 base::Result<Nodes> load_nodes(const std::string& path);
 

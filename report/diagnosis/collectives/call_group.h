@@ -41,6 +41,7 @@ std::vector<CallGroup> line_up(const model::CollectiveFacts& facts, model::CallS
 const model::CollectiveCall* call_at(const Member& member, uint64_t sequence);
 // Unknown if both are false.
 bool is_done(const Member& member, uint64_t sequence);
+// The rank has entered the call and is known not to have finished it.
 bool is_open(const Member& member, uint64_t sequence);
 
 // The oldest call that the rank has entered and is known not to have finished; 0 if none.
