@@ -21,8 +21,8 @@ namespace xpurun::preload {
 
 namespace {
 
-// glibc passes main()'s arguments to constructors. Another C library may not; has_glibc() returns before they
-// are used.
+// glibc passes main()'s arguments to constructors. Another C library may not: there the function returns
+// before it uses them.
 __attribute__((constructor)) void start(int argc, char** argv) {
   if (!has_glibc()) {
     return;

@@ -240,7 +240,7 @@ struct ToRank {
                                      // parts per million
   std::atomic<uint32_t> untimed;     // bit 1 << OpClass: calls are counted, but have no timing or completion
                                      // events
-  std::atomic<uint32_t> poll_us;  // how often the rank looks for finished work, in µs; 0: the rank decides
+  std::atomic<uint32_t> poll_us;     // how often the rank looks for finished work, in us; 0: the rank decides
   std::atomic<uint32_t> host_events;  // 1: the host time of each hooked call also becomes an event
 };
 

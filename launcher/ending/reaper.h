@@ -23,8 +23,8 @@ class Reaper {
     std::function<bool(base::Pid)> may_be_helper;  // if true, an unknown child is not searched for in the job
     std::function<bool(base::Pid, base::WaitStatus)> helper_ended;  // true if the child was a helper
     std::function<void()> discover;
-    // A process of the job has died; its record is complete. `failed`: this is the first failure, and the
-    // process failed by itself.
+    // A process of the job has died; its record is complete. `failed`: the process failed
+    // and is no follower.
     std::function<void(const TrackedProcess&, base::WaitStatus, bool failed)> died;
     std::function<void(base::WaitStatus)> command_ended;
   };

@@ -231,8 +231,7 @@ void expected_are_launched(Launched when) {
 }
 
 namespace {
-// 0: not in a point-to-point group; else the number of times that timing was off when the group began, plus
-// 1.
+// 0: not in a point-to-point group; else times_switched_off() at the start of the group, plus 1.
 __thread uint32_t t_point_to_point;
 }  // namespace
 
