@@ -13,11 +13,11 @@ namespace xpurun::preload {
 
 namespace {
 
-// The socket of a dead supervisor refuses at once. A living one on a busy machine answers late, and a rank
-// that gives up is never timed.
+// The socket of a dead supervisor refuses at once. A live supervisor on a busy machine answers late, and a
+// rank that gave up would never be timed.
 constexpr uint64_t kPatienceNs = 3'000'000'000;
 
-// The descriptor that came with the answer, or -1.
+// The descriptor in the reply, or -1.
 int receive_descriptor(int connection) {
   char byte = 0;
   iovec data{&byte, 1};

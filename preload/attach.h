@@ -1,4 +1,4 @@
-// Asks the supervisor for the shared memory of this process. Waits 3 s at most; without an answer there is no
+// Asks the supervisor for the shared memory of this process. Waits at most 3 s; without a reply there is no
 // timing.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace xpurun::preload {
 
-// nullptr if there is no supervisor, or it is of another version, or refuses.
+// nullptr if there is no supervisor, its version differs, or it refuses.
 wire::Segment* attach_segment(const sockaddr_un& socket);
 
 }  // namespace xpurun::preload

@@ -1,5 +1,5 @@
-// The constructor: decides whether the supervisor wants to know of this process, and if so announces it. It
-// never fails, prints nothing, starts no thread and leaves no descriptor open.
+// The constructor: decides whether the supervisor needs to know this process, and announces the process if
+// so. It never fails, prints nothing, starts no thread and leaves no descriptor open.
 
 #include "common/wire/logs.h"
 #include "preload/process/crash_handler.h"
@@ -21,15 +21,15 @@ namespace xpurun::preload {
 
 namespace {
 
-// glibc gives constructors what main() gets; another C library may not, and is left before it matters.
+// glibc passes main()'s arguments to constructors. Another C library may not: there the function returns
+// before it uses them.
 __attribute__((constructor)) void start(int argc, char** argv) {
   if (!has_glibc()) {
     return;
   }
   const int saved_errno = errno;
   const RunEnv run = parse_run_env(getenv(wire::kRunEnv));
-  // The kernel drops signals to PID 1 of a namespace whose disposition is the default. A handler would change
-  // that.
+  // The kernel drops signals with default disposition to PID 1 of a namespace. A handler would change that.
   if (run.supervisor == 0 || getpid() == 1) {
     errno = saved_errno;
     return;
@@ -38,7 +38,7 @@ __attribute__((constructor)) void start(int argc, char** argv) {
   const ProcessKind kind = classify_this_process();
   if (kind != ProcessKind::other) {
     redirect_output(getenv(wire::kLogsEnv));
-    // Yama's scope 1 lets only ancestors trace; this adds the supervisor, if the process has been
+    // Yama's scope 1 lets only ancestors trace. This adds the supervisor, in case the process was
     // re-parented. EINVAL without Yama.
     prctl(PR_SET_PTRACER, static_cast<unsigned long>(run.supervisor), 0, 0, 0);
     prepare_crash_handler(run, kind);

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-// What pthread_atfork(3) is in glibc: a call of this function, statically linked into its user. A strong
-// reference would keep programs of other C libraries from starting, which lack it ("symbol not found").
-// Timing runs under glibc only.
+// glibc's pthread_atfork(3) calls this function and is statically linked into its user. A strong reference
+// would keep programs with other C libraries, which lack the function, from starting ("symbol not found").
+// Timing runs only under glibc.
 extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
                                                        void* dso);
 extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;
@@ -37,7 +37,7 @@ void after_fork_in_child() {
   }
 }
 
-// Exit handlers run before the destructors of libraries, in which CUDA goes away.
+// Exit handlers run before the destructors of libraries, in which CUDA is torn down.
 void at_exit() {
   if (!has_stopped()) {
     finish_polling();
@@ -45,8 +45,8 @@ void at_exit() {
   }
 }
 
-// Asks the supervisor for the segment and starts the poller, once per process. A second thread that comes
-// meanwhile does not wait: its calls pass through untimed.
+// Asks the supervisor for the segment and starts the poller, once per process. A second thread does not wait
+// in the meantime: its calls pass through untimed.
 void start_timing() {
   Phase expected = Phase::idle;
   if (!g_phase.compare_exchange_strong(expected, Phase::starting)) {

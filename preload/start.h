@@ -1,4 +1,4 @@
-// Wires timing together: the one place that knows hooks, poller and profiler. Timing stays idle until the
+// Wires timing together: the only file that knows hooks, poller and profiler. Timing stays idle until the
 // first hooked call of the process.
 #pragma once
 
@@ -6,7 +6,7 @@ namespace xpurun::preload {
 
 struct RunEnv;
 
-// From the constructor. Registers what the state acts on.
+// Call from the constructor. Registers the actions of the state.
 void prepare_timing(const RunEnv& run);
 
 }  // namespace xpurun::preload

@@ -19,9 +19,9 @@ struct Options {
   std::string host;  // empty: this host's name
   ResolveSettings resolve;
   DebuggerSettings debuggers;
-  std::string snapshot;       // also write what was copied to this file
+  std::string snapshot;       // also write the copied data to this file
   std::string from_snapshot;  // instead of a process
-  ModuleFiles files;          // where to look for ELF files
+  ModuleFiles files;          // search places for ELF files
   bool barrier = false;       // wait for a byte on standard input before stopping
 };
 

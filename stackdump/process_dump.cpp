@@ -29,11 +29,12 @@ constexpr timespec kRetryPause{.tv_nsec = 2'000'000};
 constexpr int kStopTries = 3;
 constexpr timespec kStopPause{.tv_nsec = 150'000'000};
 constexpr int64_t kRehearsalNs = 50'000'000;
-constexpr int64_t kFreshNs = 1'000'000'000;  // states of threads are not older than this at the stop
-constexpr uint64_t kUsualStack = 64 << 10;   // used part, of most threads
+constexpr int64_t kFreshNs = 1'000'000'000;  // at the stop, thread states are at most this old
+constexpr uint64_t kUsualStack = 64 << 10;   // used part of most stacks
 constexpr uint64_t kSpareBytes = uint64_t{1} << 20;
 
-// Another tracer may be attached at this moment; another dump helper holds a process for milliseconds only.
+// Another tracer may be attached right now. If it is another dump helper, it holds the process only for
+// milliseconds.
 base::Result<TracedProcess> stop_patiently(const DumpTarget& target) {
   for (int i = 0;; ++i) {
     auto traced = TracedProcess::stop(target.pid, base::mono_ns() + target.deadline_ns);
@@ -85,8 +86,8 @@ base::Result<std::unique_ptr<ProcessDump>> ProcessDump::prepare(const DumpTarget
   return dump;
 }
 
-// Rehearsal: all work that would take time while the process is stopped is done once before. This shows which
-// pages are needed, and our own memory for them is allocated.
+// Rehearsal: does all work once that would take time while the process is stopped. This shows which pages are
+// needed, and allocates this process's memory for them.
 void ProcessDump::rehearse() {
   if (python_.runtime) {
     SnapshotMemory trial(live_);
@@ -111,7 +112,7 @@ void ProcessDump::rehearse() {
   memory_.share_work(*copier_);
 }
 
-// Not while the process is stopped: names hardly ever change.
+// Names hardly ever change, so they are not read while the process is stopped.
 void ProcessDump::name_python_threads() {
   if (!python_.runtime) {
     return;
@@ -153,7 +154,7 @@ void ProcessDump::copy_thread_registers(ThreadCopy& thread, std::optional<Regist
       notes_.push_back("the crashed thread's signal context cannot be read");
     }
   }
-  if (!registers) {  // asleep in the kernel, or already traced: what /proc tells about a waiting thread
+  if (!registers) {  // asleep in the kernel, or already traced: use /proc's data about a waiting thread
     const auto now = read_kernel_view(target_.pid, thread.tid);
     registers = from_syscall_text(now.syscall_text);
     if (!registers) {
@@ -164,7 +165,7 @@ void ProcessDump::copy_thread_registers(ThreadCopy& thread, std::optional<Regist
 }
 
 void ProcessDump::copy_stacks() {
-  // Threads that started since prepare() have stacks the old list does not know.
+  // Threads started since prepare() have stacks that the old list lacks.
   const bool unknown = std::any_of(threads_.begin(), threads_.end(), [&](const ThreadCopy& t) {
     return t.registers && stack_range(*t.registers, modules_.maps()).size() == 0;
   });
@@ -191,7 +192,8 @@ void ProcessDump::copy_stacks() {
   memory_.prefetch(ranges);
 }
 
-// Live: the crashed thread waits in its handler until the dump is done, whether or not the others run.
+// Reads the live process: the crashed thread waits in its handler until the dump is done, whether the others
+// run or not.
 void ProcessDump::read_cpp_exception() {
   for (ThreadCopy& t : threads_) {
     if (t.crashed && t.registers) {
@@ -234,14 +236,14 @@ ProcessDump::Stopped ProcessDump::copy_stopped(bool last_try) {
   }
   stop_ns_ = traced->first_stop_ns();
   wall_ns_ = base::wall_ns();
-  size_t next = 0;  // both lists are in the order of /proc, as a rule
+  size_t next = 0;  // both lists are usually in the order of /proc
   for (const TracedThread& t : traced->threads()) {
     const auto is_this = [&](const ThreadCopy& c) { return c.tid == t.tid; };
     auto it = threads_.begin() + static_cast<ptrdiff_t>(next);
     if (it == threads_.end() || !is_this(*it)) {
       it = std::find_if(threads_.begin(), threads_.end(), is_this);
     }
-    if (it == threads_.end()) {  // started since list_threads(); its state is that of a stopped thread
+    if (it == threads_.end()) {  // started since list_threads(), when its state is that of a stopped thread
       it = threads_.insert(threads_.end(), {.tid = t.tid, .kernel = {.state = 'R'}});
     }
     next = static_cast<size_t>(it - threads_.begin()) + 1;
@@ -278,7 +280,7 @@ void ProcessDump::copy_running() {
   copy_python(base::mono_ns() + target_.deadline_ns);
   read_cpp_exception();
   for (ThreadCopy& t : threads_) {
-    // Copied while running: valid only if the thread still waits at the same place.
+    // Copied while running: valid only if the thread still waits in the same call.
     if (t.registers && !t.crashed) {
       const auto again = from_syscall_text(read_kernel_view(target_.pid, t.tid).syscall_text);
       if (!again || again->r != t.registers->r) {
@@ -330,13 +332,13 @@ void ProcessDump::copy() {
       t.kernel_stack = kernel_stack(target_.pid, t.tid);
     }
   }
-  // Libraries loaded since prepare(); nothing that is still mapped can have moved.
+  // Libraries loaded since prepare(). Mappings that still exist cannot have moved.
   if (auto maps = ProcMaps::read(image_); maps && !maps->all().empty()) {
     modules_.update(std::move(*maps));
   }
 }
 
-// The thread id as the process itself sees it, when it lives in a PID namespace of its own.
+// The thread id in the process's own PID namespace.
 base::Tid ProcessDump::inner_tid_of(const ThreadCopy& thread) const {
   if (recorded_) {
     return thread.inner_tid;
@@ -348,8 +350,8 @@ base::Tid ProcessDump::inner_tid_of(const ThreadCopy& thread) const {
 std::optional<PyThread> ProcessDump::python_of(const ThreadCopy& thread) const {
   const uint64_t fs_base = thread.registers ? thread.registers->fs_base : 0;
   const auto native = fs_base == 0 ? static_cast<uint64_t>(inner_tid_of(thread)) : 0;
-  // A thread may have several states: one for each interpreter it entered, and until 3.11 for a moment those
-  // of threads that it is starting. The latter have no frames.
+  // A thread may have several states: one for each interpreter that it has entered and, up to 3.11, briefly
+  // also the states of threads that it is starting. The latter have no frames.
   std::optional<PyThread> found;
   for (const PyThread& t : py_.threads) {
     if (fs_base != 0 ? t.thread_id != fs_base : t.native_id != native) {

@@ -21,17 +21,17 @@
 namespace xpurun::stackdump {
 
 enum class StopMode {
-  if_possible,  // a process that is traced already is read while it runs
-  never,        // read while it runs
+  if_possible,  // read a process that is already traced while it runs
+  never,        // read it while it runs
 };
 
 enum class LocalVariables { leave, read };
 
 struct DumpTarget {
   base::Pid pid = 0;
-  int64_t deadline_ns = 100'000'000;  // longest time the process may be paused
+  int64_t deadline_ns = 100'000'000;  // longest pause of the process
   LocalVariables locals = LocalVariables::leave;
-  base::Tid crash_tid = 0;  // thread that waits in its crash handler, 0 if none
+  base::Tid crash_tid = 0;  // thread that waits in its crash handler; 0: none
   Addr crash_ucontext = 0;  // its interrupted state
   StopMode stop = StopMode::if_possible;
 };
@@ -42,19 +42,19 @@ class ProcessDump {
   ProcessDump(const ProcessDump&) = delete;
   ProcessDump& operator=(const ProcessDump&) = delete;
 
-  // A directory with ELF files and files of debug information; see ModuleFiles.
+  // Adds a directory with ELF files and debug files; see ModuleFiles.
   void look_for_symbols_in(const std::string& directory);
   // Never fails as a whole: the result names the missing parts.
   void copy();
   base::MonoNs stop_ns() const { return stop_ns_; }
   int64_t pause_ns() const { return pause_ns_; }
 
-  // host, rank and role are left to the caller, except of a loaded one.
+  // The caller sets host, rank and role, except for a loaded dump.
   model::ProcessStacks resolve(const ResolveSettings& settings);
 
   // The copied data as a file, which load() reads back. `stacks` is the result of resolve().
   base::Status save(const std::string& path, const model::ProcessStacks& stacks);
-  // `file` is the content. ELF files are looked for as `files` says.
+  // `file` is the content. `files` says where to search for ELF files.
   static base::Result<std::unique_ptr<ProcessDump>> load(std::string_view file, ModuleFiles files);
 
  private:
@@ -81,12 +81,12 @@ class ProcessDump {
   DumpTarget target_;
   base::Pid image_;  // the thread through which the process's memory and mappings are read
   LiveMemory live_;
-  std::unique_ptr<PageCopier> copier_;  // until everything is copied
+  std::unique_ptr<PageCopier> copier_;  // exists until everything is copied
   SnapshotMemory memory_;
   ModuleList modules_;
   PythonLookup python_;
   PySnapshot py_;
-  std::vector<AddrRange> python_pages_;  // what reading Python's structures touched in the rehearsal
+  std::vector<AddrRange> python_pages_;  // pages that reading Python's structures touched in the rehearsal
   std::vector<Addr> thread_tables_;
   ThreadNames thread_names_;
   std::vector<ThreadCopy> threads_;
@@ -98,7 +98,8 @@ class ProcessDump {
   model::DumpStatus status_ = model::DumpStatus::ok;
   std::string reason_;
   std::vector<std::string> notes_;
-  std::optional<model::ProcessStacks> recorded_;  // loaded from a file: what was resolved at once
+  std::optional<model::ProcessStacks> recorded_;  // loaded from a file: the stacks resolved on the original
+                                                  // host
 };
 
 }  // namespace xpurun::stackdump

@@ -119,7 +119,7 @@ json parse_meta(const std::string& text) {
   return strange ? json() : meta;
 }
 
-// The layout of the interpreter's structures from its version, or its own description of them.
+// The layout of the interpreter's structures, from its version or from its own description.
 std::optional<PythonRuntime> runtime_from(const json& j, RemoteMemory& memory) {
   PythonRuntime out;
   out.address = j.at("address");
@@ -158,7 +158,7 @@ std::vector<model::Frame*> python_frames(std::vector<model::Frame>& frames) {
   return out;
 }
 
-// The recorded thread, which has what only its host could know, with the frames as they were computed now.
+// The recorded thread, which has data that only its host could know, with the newly computed frames.
 model::ThreadStack completed(std::vector<model::Frame> frames, model::ThreadStack recorded) {
   const auto mine = python_frames(frames);
   const auto theirs = python_frames(recorded.frames);

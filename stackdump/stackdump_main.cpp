@@ -30,7 +30,7 @@ using xpurun::stackdump::ProcessDump;
 
 constexpr int kNiceness = -15;
 
-// The dump file is written even if the reader of standard output is gone.
+// The dump file is written even if the reader of standard output has gone.
 void say(std::string_view line) {
   if (!base::write_all(STDOUT_FILENO, line)) {
     base::write_all(STDERR_FILENO, "xpurun-stackdump: standard output is closed\n");
@@ -52,7 +52,7 @@ int give_up(const base::Error& error) {
   return 1;
 }
 
-// Until one byte or end of file.
+// Blocks until one byte or end of file.
 void wait_at_barrier() {
   say("ready\n");
   char byte = 0;
@@ -95,8 +95,8 @@ int run_from_snapshot(const Options& options) {
   return finish(stacks);
 }
 
-// Adds the information that only other debuggers have. The stacks are already in their file, so this helper
-// may be killed at any time.
+// Adds data that only other debuggers have. The stacks are already in their file, so this helper may be
+// killed at any time.
 bool ask_debuggers(model::ProcessStacks& stacks, const Options& options) {
   namespace sd = xpurun::stackdump;
   bool changed = false;
@@ -133,7 +133,7 @@ int run(const Options& options) {
   if (auto written = write_stacks(stacks, options.out); !written) {
     return give_up(written.error());
   }
-  // The supervisor does not look: the file system may keep it waiting.
+  // The supervisor does not check the file itself, because the file system could block it.
   say("wrote\n");
   if (!options.snapshot.empty()) {
     if (auto saved = (*dump)->save(options.snapshot, stacks); !saved) {
@@ -150,8 +150,8 @@ int run(const Options& options) {
 
 }  // namespace
 
-// malloc keeps freed memory, and all threads share one heap: no page fault and no mprotect while a process is
-// stopped.
+// malloc keeps freed memory, and all threads share one heap: no page faults and no mprotect while a process
+// is stopped.
 void keep_heap() {
   constexpr int kSpare = 8 << 20;
   ::mallopt(M_ARENA_MAX, 1);
@@ -166,7 +166,7 @@ int main(int argc, char** argv) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);
   ::unsetenv("DEBUGINFOD_URLS");  // a dump never waits for a server
-  // While a rank is stopped, this helper should not queue behind other ranks for the processor. Without
+  // While a rank is stopped, this helper should not queue behind other ranks for a processor. Without
   // privilege the kernel refuses, and the helper queues.
   ::setpriority(PRIO_PROCESS, 0, kNiceness);
   const auto options = xpurun::stackdump::parse_options({argv + 1, argv + argc});

@@ -1,5 +1,5 @@
-// Plain values in the machine's byte order at the end, or from the front, of a buffer: for files that only
-// xpurun on the same kind of machine reads.
+// Appends plain values to a buffer, and takes them from its front, in the machine's byte order. For files
+// that only xpurun on the same kind of machine reads.
 #pragma once
 
 #include <cstring>
@@ -15,7 +15,7 @@ void append_bytes(std::string& out, const T& value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// False if less than one value is left; nothing is consumed.
+// False if less than one value is left; then nothing is consumed.
 template <typename T>
 requires std::is_trivially_copyable_v<T>
 bool take_bytes(std::string_view& in, T& out) {

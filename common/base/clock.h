@@ -1,4 +1,4 @@
-// Clocks. MonoNs is CLOCK_MONOTONIC in nanoseconds; wall time is only ever used for display and file names.
+// Clocks. MonoNs is CLOCK_MONOTONIC in nanoseconds. Wall time is for display and file names only.
 #pragma once
 
 #include <cstdint>

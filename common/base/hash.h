@@ -1,4 +1,4 @@
-// Hashes by XXH3, for tables in memory, fingerprints and checksums of cache files. Not for secrets.
+// XXH3 hashes for in-memory tables, fingerprints and checksums of cache files. Not for secrets.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace xpurun::base {
 
 uint64_t hash_bytes(std::span<const std::byte> bytes, uint64_t seed = 0);
 uint64_t hash_text(std::string_view text);
-// Of numbers in this order. `seed` may be the hash of the numbers before them.
+// Hash of the numbers in this order. `seed` may be the hash of the numbers before them.
 uint64_t hash_words(uint64_t seed, std::initializer_list<uint64_t> words);
 
 }  // namespace xpurun::base

@@ -1,13 +1,13 @@
-// Plain names for the numbers that must not be mixed up.
+// Names for numbers that must not be confused.
 #pragma once
 
 #include <cstdint>
 
 namespace xpurun::base {
 
-using Pid = int32_t;   // thread-group id as seen from our PID namespace
-using Tid = int32_t;   // thread id as seen from our PID namespace
-using Rank = int32_t;  // global rank; kNoRank for a process that is none
+using Pid = int32_t;   // thread-group id in xpurun's PID namespace
+using Tid = int32_t;   // thread id in xpurun's PID namespace
+using Rank = int32_t;  // global rank; kNoRank for a process that is no rank
 inline constexpr Rank kNoRank = -1;
 
 }  // namespace xpurun::base

@@ -9,13 +9,13 @@
 
 namespace xpurun::base {
 
-// Empty if zlib fails, which happens only without free memory.
+// Empty if zlib fails, which happens only when memory runs out.
 std::string gzip(std::string_view bytes);
-// Fails on bytes that are not one gzip stream, and if more than `limit` bytes come out.
+// Fails if the bytes are not exactly one gzip stream, or if the result exceeds `limit` bytes.
 Result<std::string> gunzip(std::string_view packed, size_t limit);
 
 std::string base64(std::string_view bytes);
-// Line breaks are skipped.
+// Skips line breaks.
 Result<std::string> from_base64(std::string_view text);
 
 }  // namespace xpurun::base

@@ -1,6 +1,6 @@
-// Result<T>: how functions of this project report failure across room borders. An Error says what was being
-// done, carries errno where there is one, an id that xpurun-errors(7) explains, and, only where we know the
-// way out, a hint. Exceptions stay inside the wrapper of the library that throws them.
+// Result<T>: how functions report failure across room borders. An Error names the failed action, carries
+// errno if there is one and an id that xpurun-errors(7) explains, and has a hint only if the way out is
+// known. Exceptions stay inside the wrapper of the library that throws them.
 #pragma once
 
 #include <tl/expected.hpp>
@@ -12,13 +12,13 @@
 namespace xpurun::base {
 
 struct Error {
-  std::string what;   // sentence fragment, object named: "cannot open /x/y"
+  std::string what;   // sentence fragment that names the object: "cannot open /x/y"
   int sys_errno = 0;  // errno of the failed call, 0 if none
-  std::string id;     // stable id such as "E-PTRACE-YAMA"; empty for errors without an entry of their own
-  std::string cause;  // the one cause found on this host, or empty
-  std::string hint;   // one command or change to try, or empty
+  std::string id;     // stable id such as "E-PTRACE-YAMA"; empty for errors without an entry in the manual
+  std::string cause;  // the one cause that applies on this host; may be empty
+  std::string hint;   // one command or change to try; may be empty
 
-  // Prepends what the caller was doing: "reading rank 3: cannot open ...".
+  // Prepends the caller's action: "reading rank 3: cannot open ...".
   Error context(std::string_view doing) &&;
 };
 
@@ -29,7 +29,7 @@ using Status = Result<void>;
 
 // Builds the error value for `return fail(...)`.
 tl::unexpected<Error> fail(std::string what);
-// The same for a failed system call; uses the current errno unless one is given.
+// fail() for a failed system call; uses the current errno unless one is given.
 tl::unexpected<Error> fail_errno(std::string what);
 tl::unexpected<Error> fail_errno(std::string what, int err);
 inline tl::unexpected<Error> fail(Error e) {

@@ -1,4 +1,4 @@
-// on_scope_exit: runs a function when the scope ends, whatever the way out.
+// on_scope_exit: runs a function at the end of the scope, however it is left.
 #pragma once
 
 #include <utility>

@@ -18,7 +18,7 @@ struct Decoded {
   int32_t code_point;
 };
 
-// A byte that is not UTF-8 stands alone.
+// A byte that is not valid UTF-8 counts as one character.
 Decoded decode_utf8(std::string_view s) {
   constexpr size_t kLongest = 4;
   int32_t code_point = -1;
@@ -32,14 +32,14 @@ bool is_control(int32_t cp) {
   return utf8proc_category(cp) == UTF8PROC_CATEGORY_CC;
 }
 
-// Variation selectors only choose between pictures of one character.
+// Variation selectors only choose between forms of one character.
 bool is_variation_selector(int32_t cp) {
   return (cp >= 0x180B && cp <= 0x180F && cp != 0x180E) || (cp >= 0xFE00 && cp <= 0xFE0F) ||
          (cp >= 0xE0100 && cp <= 0xE01EF);
 }
 
-// Characters that change the look or order of other characters, or that are invisible: with U+202E a terminal
-// shows "txt.exe" for "exe.txt".
+// Invisible characters, and characters that change the look or order of others: with U+202E a terminal shows
+// "txt.exe" for "exe.txt".
 bool is_deceptive(int32_t cp) {
   switch (utf8proc_category(cp)) {
     case UTF8PROC_CATEGORY_ZL:
@@ -160,7 +160,7 @@ std::string human_size(uint64_t bytes) {
 }
 
 std::string human_duration(double seconds) {
-  constexpr double kMost = 1e12;  // numbers out of files may be anything
+  constexpr double kMost = 1e12;  // numbers from files may be anything
   seconds = std::isnan(seconds) ? 0 : std::clamp(seconds, -kMost, kMost);
   if (seconds < 10) {
     return fmt::format("{:.1f} s", seconds);

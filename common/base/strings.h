@@ -1,4 +1,4 @@
-// Small text routines. Nothing here knows what the text means.
+// Small text routines without knowledge of the text's meaning.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ std::vector<std::string_view> split(std::string_view text, char sep);
 std::string_view trim(std::string_view text);
 std::string join(const std::vector<std::string>& parts, std::string_view sep);
 
-// Whole-string number parsing; nothing on trailing characters or overflow.
+// Parses the whole string as a number; empty on trailing characters or overflow.
 std::optional<int64_t> parse_int(std::string_view text);
 std::optional<uint64_t> parse_hex(std::string_view text);
-// "300", "300s", "5m", "1.5h", "2d", "250ms" to seconds. Nothing for anything else, negatives included.
+// "300", "300s", "5m", "1.5h", "2d", "250ms" to seconds. Empty for anything else, including negative values.
 std::optional<double> parse_duration_s(std::string_view text);
 
 // "4096", "64K", "500M", "1.5G", "1T" (powers of 1024) to bytes.
@@ -31,21 +31,21 @@ std::string utc_iso8601(int64_t wall_ns);
 // "20261121T021500Z", for file names.
 std::string utc_compact(int64_t wall_ns);
 
-// Terminal columns of UTF-8 text; control characters count 0, broken bytes 1.
+// Terminal columns of UTF-8 text; control characters count 0, invalid bytes 1.
 size_t display_width(std::string_view text);
-// Cuts the middle out ("abc…xyz") so that at most `columns` remain.
+// Shortens to `columns` by cutting out the middle ("abc…xyz").
 std::string elide_middle(std::string_view text, size_t columns);
-// Breaks at spaces to lines of at most `columns`; continuation lines begin with `indent` spaces.
+// Breaks at spaces into lines of at most `columns`; continuation lines start with `indent` spaces.
 std::string wrap(std::string_view text, size_t columns, size_t indent);
 
-// Replaces control characters, escapes, characters that reorder or hide text (bidirectional controls, those
-// of zero width) and bytes that are not UTF-8, so that hostile names cannot drive a terminal, look like other
+// Replaces control characters, escapes, characters that reorder or hide text (bidirectional controls,
+// zero-width characters) and invalid UTF-8, so that hostile names cannot control a terminal, imitate other
 // names or break JSON. Newlines become spaces.
 std::string sanitize(std::string_view text);
-// The same line by line: line breaks stay.
+// sanitize() per line: keeps line breaks.
 std::string sanitize_lines(std::string_view text);
 
-// Quotes for a POSIX shell only if needed, so that a printed command can be pasted.
+// Quotes for a POSIX shell only where needed, so that a printed command can be pasted.
 std::string shell_quote(std::string_view word);
 
 std::string_view base_name(std::string_view path);

@@ -1,4 +1,4 @@
-// "Did you mean": the closest of a list of names, or nothing if none is close enough to be helpful.
+// "Did you mean": the closest name of a list, or nothing if none is close enough to help.
 #pragma once
 
 #include <optional>

@@ -23,8 +23,7 @@ void fields(V& visit, C& c) {
   visit("where", c.where);
 }
 
-// A list of members longer than this is written as a set, "0-7999": every rank of a large job has such a
-// list.
+// Longer member lists are written as a set, "0-7999", because every rank of a large job has such a list.
 constexpr size_t kFewMembers = 64;
 constexpr size_t kMostMembers = 1 << 20;
 
@@ -42,7 +41,7 @@ void members(JsonWriter& visit, const Communicator& c) {
   }
 }
 
-// Of the file that this thread reads.
+// Per file that this thread reads.
 thread_local constinit size_t g_members_left = 0;
 
 void members(JsonReader& visit, Communicator& c) {
@@ -50,7 +49,7 @@ void members(JsonReader& visit, Communicator& c) {
   std::string text;
   visit("member_set", text);
   const auto set = RankSet::parse(text);
-  // A few bytes may stand for a million ranks, in each communicator of a file.
+  // A few bytes of input can stand for a million ranks, in each communicator of a file.
   if (c.members.empty() && set && set->size() <= g_members_left) {
     g_members_left -= set->size();
     c.members = set->ranks();
@@ -104,7 +103,7 @@ base::Result<CollectiveFacts> load_collective_facts(const std::string& path) {
 
 namespace {
 
-// Ranks of several nodes may have one pid.
+// Ranks on several nodes may have the same pid.
 const Communicator* same_communicator(const CollectiveFacts& facts, const RankCollectives& of,
                                       const Communicator& wanted) {
   for (const RankCollectives& rank : facts.ranks) {

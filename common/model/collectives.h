@@ -1,6 +1,6 @@
-// CollectiveFacts: dumps/<n>-<why>/collectives.json, schema "xpurun.collectives/1". What every rank of this
-// node had called, launched and finished on each communicator at the moment of a dump. The facts have one
-// form for all sources: NCCL's public calls (the preload's ledger), torch.distributed (the Python bootstrap),
+// CollectiveFacts: dumps/<n>-<why>/collectives.json, schema "xpurun.collectives/1". The calls that every rank
+// of this node had made, launched and finished on each communicator at the time of a dump. All sources share
+// one form: NCCL's public calls (the preload library's ledger), torch.distributed (the Python bootstrap),
 // locals of frames. Input of the diagnosis. Pure data; the supervisor writes it.
 #pragma once
 
@@ -19,7 +19,7 @@
 namespace xpurun::model {
 
 inline constexpr std::string_view kCollectivesSchema = "xpurun.collectives/1";
-// In the directory of a dump, and, after a death, as the ranks ended, in the run directory.
+// In a dump's directory; after a death also in the run directory, with the state at the end of each rank.
 inline constexpr std::string_view kCollectivesFile = "collectives.json";
 
 // One call of a collective or of a point-to-point operation.
@@ -28,10 +28,10 @@ struct CollectiveCall {
   // calls of this operation with this peer, from 1.
   uint64_t sequence = 0;
   // One word per operation for all sources: all_reduce, reduce, broadcast, all_gather, reduce_scatter,
-  // gather, scatter, all_to_all, barrier, send, recv; anything else as the source names it.
+  // gather, scatter, all_to_all, barrier, send, recv; any other operation keeps the source's name.
   std::string op;
   std::string reduce;  // sum, product, min, max, avg; empty: no reduction or unknown
-  uint64_t count = 0;  // elements as the program passed them; 0: unknown or none (barrier)
+  uint64_t count = 0;  // elements as passed by the program; 0: unknown or none (barrier)
   std::string dtype;   // float32, bfloat16, ...; empty: unknown
   int root = -1;       // rank in the communicator; -1: the operation has no root
   int peer = -1;       // send, recv: rank in the communicator
@@ -43,8 +43,8 @@ struct CollectiveCall {
 struct Communicator {
   CallSource source = CallSource::nccl;
   std::string id;    // equal on all ranks of the communicator
-  std::string name;  // as the program named it; empty: no name
-  int rank = -1;     // of this process in the communicator
+  std::string name;  // given by the program; may be empty
+  int rank = -1;     // this process's rank in the communicator
   int size = 0;
   std::vector<base::Rank> members;  // global ranks by rank in the communicator; empty: unknown
   // Numbers of collectives so far.
@@ -52,14 +52,14 @@ struct Communicator {
   uint64_t launched = 0;
   uint64_t started = 0;
   uint64_t done = 0;
-  bool done_known = false;  // `done` counts up to the newest launched call
-  // False: calls were missed, or the id is not comparable between ranks.
+  bool done_known = false;  // `done` counts all calls up to the newest launched one
+  // False: calls were missed, or the id differs between ranks.
   bool comparable = true;
-  std::vector<CollectiveCall> calls;  // the last few collectives, by sequence
-  // Point-to-point calls so far; of NCCL's, how many have finished.
+  std::vector<CollectiveCall> calls;  // the latest collectives, by sequence number
+  // Point-to-point calls so far; for NCCL also the number of finished ones.
   uint64_t messages = 0;
   uint64_t messages_done = 0;
-  // Not finished, or launched with an unknown end; oldest first.
+  // Unfinished calls, and launched calls whose end is unknown; oldest first.
   std::vector<CollectiveCall> point_to_point;
 };
 
@@ -76,10 +76,11 @@ struct CollectiveFacts {
 };
 
 nlohmann::ordered_json to_json(const CollectiveFacts& facts);
+// An error means that the content does not match the schema; load_*() errors also name the path.
 base::Result<CollectiveFacts> collective_facts_from_json(const nlohmann::json& j);
 base::Result<CollectiveFacts> load_collective_facts(const std::string& path);
 
-// Adds the calls that a rank made after `facts` were taken, up to the newest call that any rank of the
+// Adds a rank's calls that came after `facts` were taken, up to the newest call that any rank of the
 // communicator had made by then. The dump at a death comes a moment before the slowest ranks enter the call
 // in which the rank died.
 void add_later_calls(CollectiveFacts& facts, const CollectiveFacts& later);

@@ -1,6 +1,6 @@
-// PythonException: what Python's bootstrap (preload/python/) told of a process: an exception that nobody
-// caught, or a call that ended the process. Schema of one message "xpurun.exception/1"; in run.json a list.
-// Everything in it comes from the job and is not to be believed.
+// PythonException: a report of Python's bootstrap (preload/python/) about a process: an uncaught exception,
+// or a call that ended the process. One message has the schema "xpurun.exception/1"; run.json holds a list.
+// The content comes from the job and is not trusted.
 #pragma once
 
 #include "common/base/ids.h"
@@ -22,22 +22,22 @@ namespace xpurun::model {
 inline constexpr std::string_view kExceptionSchema = "xpurun.exception/1";
 
 enum class ExceptionKind {
-  raised,      // left the main thread's code: it ends the process
+  raised,      // left the main thread's code and ended the process
   thread,      // ended another thread
-  unraisable,  // Python could only print it: a destructor's, a callback's
-  sys_exit,    // sys.exit() was called; counts if the process ended so
+  unraisable,  // Python could only print it: raised in a destructor or a callback
+  sys_exit,    // sys.exit() was called; counts if the process ended that way
   os_exit,     // os._exit() was called
 };
 template <>
 inline constexpr std::array<std::string_view, 5> kNames<ExceptionKind> = {"raised", "thread", "unraisable",
                                                                           "sys_exit", "os_exit"};
 
-// How an exception of a chain belongs to the one before it.
+// How an exception of a chain relates to the one before it.
 enum class Relation {
   none,     // the first
   cause,    // raise ... from
-  context,  // was being handled
-  member,   // of an exception group
+  context,  // was being handled at the time
+  member,   // member of an exception group
 };
 template <>
 inline constexpr std::array<std::string_view, 4> kNames<Relation> = {"", "cause", "context", "member"};
@@ -45,16 +45,16 @@ inline constexpr std::array<std::string_view, 4> kNames<Relation> = {"", "cause"
 struct PythonFrame {
   std::string file;
   int line = 0;
-  std::string function;  // qualified where the interpreter knows (3.11)
-  std::string source;    // the line's text; empty if it could not be read
+  std::string function;  // qualified if the interpreter provides it (3.11)
+  std::string source;    // text of the line; empty if unreadable
 };
 
 struct ExceptionLink {
   Relation relation = Relation::none;
-  std::string type;  // with its module, "torch.OutOfMemoryError"; "SystemExit" for calls that end
+  std::string type;  // with its module, "torch.OutOfMemoryError"; "SystemExit" for calls that end the process
   std::string message;
   std::vector<PythonFrame> frames;  // outermost first
-  int left_out = 0;                 // frames from the middle
+  int left_out = 0;                 // number of frames omitted from the middle
 
   bool empty() const { return type.empty(); }
 };
@@ -62,45 +62,47 @@ struct ExceptionLink {
 struct PythonException {
   ExceptionKind kind = ExceptionKind::raised;
   base::Pid pid = 0;
-  base::Tid tid = 0;  // as the process sees itself (its own PID namespace)
+  base::Tid tid = 0;  // in the process's own PID namespace
   base::Rank rank = base::kNoRank;
   std::string thread;  // Python's name of the thread
-  double at_s = 0;     // since the run began
+  double at_s = 0;     // seconds since the run began
   int64_t wall_ns = 0;
   int code = -1;                     // status of a call that ends the process; -1: none
-  std::vector<ExceptionLink> chain;  // what ended the thread first, then what led to it
-  size_t node = 0;                   // in RunManifest::nodes; not kept
+  std::vector<ExceptionLink> chain;  // the exception that ended the thread first, then its causes
+  size_t node = 0;                   // index into RunManifest::nodes; not kept
 };
 
-// Whether the record is of an exception, not of a call that ends the process.
+// Whether the record describes an exception, as opposed to a call that ends the process.
 constexpr bool is_exception(ExceptionKind kind) {
   return kind == ExceptionKind::raised || kind == ExceptionKind::thread || kind == ExceptionKind::unraisable;
 }
 
-// One message of the bootstrap. Fails if it has no chain. Secrets in messages and source lines are masked.
+// Parses one message of the bootstrap. Fails if there is no chain. Masks secrets in messages and source
+// lines.
 base::Result<PythonException> exception_from_message(std::string_view json);
 
-// The variables by which the sender of a message knows which rank it is; empty if it is none.
+// The variables that give the message's sender its rank; empty if it is no rank.
 std::map<std::string, std::string> identity_in_message(std::string_view json);
 
-// Keeps the places of the chain's first exception, and of its message the beginning: of records in a crowd.
+// Keeps only the positions of the chain's first exception and the beginning of its message. For runs with
+// very many records.
 void drop_details(PythonException& exception);
 
-// As Python prints it: "Traceback (most recent call last):" and what follows, causes first.
+// In Python's format: "Traceback (most recent call last):" and so on, causes first.
 std::string traceback_text(const PythonException& exception);
 
-// "KeyError: 'label'": type and first line of the message, as one line.
+// "KeyError: 'label'": type and first line of the message, on one line.
 std::string headline(const ExceptionLink& link);
 
-// What PyTorch's allocator says when the GPU's memory is used up. Bytes; nothing where it does not say.
+// The figures of PyTorch's allocator when GPU memory is exhausted. Bytes; empty where the message has none.
 struct OutOfMemory {
   std::optional<uint64_t> asked;
   std::optional<uint64_t> total;
   std::optional<uint64_t> free;
   std::optional<uint64_t> allocated;  // by PyTorch
-  std::optional<uint64_t> reserved;   // by PyTorch, without those allocated
+  std::optional<uint64_t> reserved;   // by PyTorch, without the allocated bytes
 };
-// The figures in PyTorch's message (1.10 to 2.11); nothing if the exception is another one.
+// Parses PyTorch's message (1.10 to 2.11); empty for any other exception.
 std::optional<OutOfMemory> out_of_memory(const ExceptionLink& link);
 
 }  // namespace xpurun::model

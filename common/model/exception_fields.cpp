@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::string_view kOutOfMemory = "CUDA out of memory.";
 
-// The size that the text begins with: "20.00 MiB".
+// The size at the start of the text: "20.00 MiB".
 std::optional<uint64_t> size_at(std::string_view text) {
   const size_t space = text.find(' ');
   if (space == std::string_view::npos || space + 1 >= text.size()) {
     return std::nullopt;
   }
-  // parse_size() knows the units by their first letter.
+  // parse_size() recognises units by their first letter.
   const std::string_view unit = text.substr(space + 1, 3);
   std::string number(text.substr(0, space));
   if (unit == "KiB" || unit == "MiB" || unit == "GiB" || unit == "TiB") {
@@ -33,7 +33,7 @@ std::optional<uint64_t> size_after(std::string_view text, std::string_view words
   return at == std::string_view::npos ? std::nullopt : size_at(text.substr(at + words.size()));
 }
 
-// "(GPU 0; 79.15 GiB total capacity; 77.00 GiB already allocated; ...": the size before the words.
+// "(GPU 0; 79.15 GiB total capacity; 77.00 GiB already allocated; ...": the size in front of the words.
 std::optional<uint64_t> size_before(std::string_view text, std::string_view words) {
   const size_t at = text.find(words);
   if (at == std::string_view::npos) {
@@ -116,7 +116,7 @@ void drop_details(PythonException& exception) {
 std::string traceback_text(const PythonException& exception) {
   std::string out;
   const auto& chain = exception.chain;
-  // Python prints what came first in time first.
+  // Python prints the earliest exception first.
   for (size_t i = chain.size(); i-- > 0;) {
     const ExceptionLink& link = chain[i];
     out += link.frames.empty() ? "" : "Traceback (most recent call last):\n";

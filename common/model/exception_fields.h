@@ -1,5 +1,4 @@
-// Field lists of PythonException, for the .cpp files of common/model that write files with exceptions in
-// them.
+// Field lists of PythonException, for the .cpp files of common/model that write files with exceptions.
 #pragma once
 
 #include "common/model/exception.h"

@@ -39,7 +39,7 @@ json parse_json(std::string_view text) {
 }
 
 int64_t to_int64(const json& value, int64_t lowest, int64_t highest) {
-  // nlohmann calls every integer that is not negative unsigned, unless a program has put a signed one in.
+  // nlohmann stores every non-negative integer as unsigned, unless a program has set a signed value.
   const bool fits =
       value.is_number_unsigned() ? std::in_range<int64_t>(value.get<uint64_t>()) : value.is_number_integer();
   const int64_t n = fits ? value.get<int64_t>() : 0;

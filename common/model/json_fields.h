@@ -1,5 +1,6 @@
 // Integers from untrusted JSON. nlohmann's own conversion is a cast: undefined for 1e20, silently wrong for
-// 2^32. A value outside of T's range throws json::other_error, which the caller catches as json::exception.
+// 2^32. Here a value outside of T's range throws json::other_error, which the caller catches as
+// json::exception.
 #pragma once
 
 #include "common/base/ids.h"
@@ -13,7 +14,7 @@
 
 namespace xpurun::model {
 
-// The parsed value, or a discarded one if the text is not JSON or nested deeper than kDeepestJson: copying
+// The parsed value; discarded if the text is not JSON or is nested deeper than kDeepestJson, because copying
 // and printing a value recurse once per level.
 nlohmann::json parse_json(std::string_view text);
 inline constexpr int kDeepestJson = 100;
@@ -30,7 +31,7 @@ T to_integer(const nlohmann::json& value) {
   }
 }
 
-// The member of an object; nullptr where it is absent or null.
+// The member of an object; nullptr if absent or null.
 const nlohmann::json* member(const nlohmann::json& object, const char* key);
 
 template <std::integral T>

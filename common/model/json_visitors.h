@@ -4,9 +4,9 @@
 //   template <typename V, Self<Death> D>
 //   void fields(V& visit, D& d) { visit("order", d.order); ... }
 //
-// fields() stands in xpurun::model itself, not in an unnamed namespace: argument-dependent lookup must find
+// fields() must be in xpurun::model itself, not in an unnamed namespace: argument-dependent lookup must find
 // it.
-////
+//
 // JsonWriter takes D = const Death, JsonReader D = Death. A missing member leaves the field at its default; a
 // member of a wrong type throws json::exception, which read_object() turns into an error. Heavy header: for
 // .cpp files of common/model only.
@@ -35,7 +35,7 @@ namespace xpurun::model {
 template <typename A, typename T>
 concept Self = std::same_as<std::remove_const_t<A>, T>;
 
-// Whether a field that has its type's empty value (0, false, "", no element) is written.
+// Whether to write a field whose value is empty (0, false, "", no elements).
 enum class WhenEmpty { write, omit };
 
 class JsonWriter;
@@ -56,40 +56,40 @@ class JsonWriter {
       object_[key] = to_value(value);
     }
   }
-  // A rank, null for a process without a rank.
+  // A rank; null for a process without a rank.
   void rank(const char* key, base::Rank value) { object_[key] = rank_or_null(value); }
-  // An index, null if negative.
+  // An index; null if negative.
   void index(const char* key, int value) {
     object_[key] = value < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
   }
-  // An address as "0x7f00": a JSON number would lose digits in JavaScript.
+  // An address as "0x7f00", because JavaScript would lose digits of a JSON number.
   void hex(const char* key, uint64_t value, WhenEmpty empty = WhenEmpty::write) {
     if (empty == WhenEmpty::write || value != 0) {
       object_[key] = fmt::format("{:#x}", value);
     }
   }
-  // A code or an index that is absent while negative.
+  // A code or an index; omitted if negative.
   void optional(const char* key, int value) {
     if (value >= 0) {
       object_[key] = value;
     }
   }
-  // A struct that is absent as a whole unless `present`.
+  // A struct; omitted as a whole unless `present`.
   template <typename T>
   void optional(const char* key, const T& value, bool present) {
     if (present) {
       object_[key] = to_value(value);
     }
   }
-  // A member that only the writer knows: a second form of another field, for people.
+  // A write-only member: another form of a field, for people.
   template <typename T>
   void derived(const char* key, const T& value) {
     object_[key] = value;
   }
-  // A member of an older version: read only.
+  // A read-only member, from older versions.
   template <typename T>
   void fallback(const char*, const char*, const T&) {}
-  // Fields of `inner` in an object of their own under `key`.
+  // Puts the fields of `inner` into an object of their own under `key`.
   template <typename F>
   void nested(const char* key, F&& inner) {
     nlohmann::ordered_json object = nlohmann::ordered_json::object();
@@ -167,7 +167,7 @@ class JsonReader {
   }
   template <typename T>
   void derived(const char*, const T&) {}
-  // Reads the member of an older version into `value` unless `newer` is present.
+  // Reads an older version's member into `value` unless `newer` is present.
   template <typename T>
   void fallback(const char* key, const char* newer, T& value) {
     if (find(newer) == nullptr) {
@@ -183,7 +183,7 @@ class JsonReader {
   }
 
  private:
-  // An absent member and null are the same. Throws if object_ is no object.
+  // Treats null like an absent member. Throws if object_ is no object.
   [[nodiscard]] const nlohmann::json* find(const char* key) const {
     if (!object_.is_object()) {
       throw nlohmann::json::type_error::create(302, "not an object", &object_);
@@ -241,7 +241,7 @@ class JsonReader {
   const nlohmann::json& object_;
 };
 
-// The JSON of a whole file: `schema` first, then the fields.
+// The JSON of a whole file: `schema`, then the fields.
 template <HasFields T>
 nlohmann::ordered_json write_object(std::string_view schema, const T& value) {
   nlohmann::ordered_json j;
@@ -251,7 +251,7 @@ nlohmann::ordered_json write_object(std::string_view schema, const T& value) {
   return j;
 }
 
-// `what` names the file's kind in the error: "malformed dump manifest: ...".
+// `what` names the kind of file in errors: "malformed dump manifest: ...".
 template <HasFields T>
 base::Result<T> read_object(std::string_view schema, std::string_view what, const nlohmann::json& j) {
   try {
@@ -267,7 +267,7 @@ base::Result<T> read_object(std::string_view schema, std::string_view what, cons
   }
 }
 
-// The file at `path`, parsed by `from_json`. Errors name the path.
+// Parses the file at `path` with `from_json`. Errors name the path.
 template <typename T>
 base::Result<T> load_object(const std::string& path, base::Result<T> (*from_json)(const nlohmann::json&)) {
   XPURUN_TRY_ASSIGN(const std::string text, base::read_regular_file(path));

@@ -1,5 +1,5 @@
-// Names of enums: one table per enum, read in both directions. An enum joins by specialising kNames with one
-// name per value, in the order of the values, which count up from 0.
+// Names of enums: one table per enum, for both directions. Each enum specialises kNames with one name per
+// value. The values count up from 0, and the names have the same order.
 #pragma once
 
 #include <array>

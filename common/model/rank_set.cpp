@@ -70,7 +70,7 @@ std::optional<RankSet> RankSet::parse(std::string_view text) {
 }
 
 void RankSet::insert(Rank rank) {
-  // The common case by far: ranks arrive in ascending order.
+  // By far the most common case: ranks arrive in ascending order.
   if (!intervals_.empty() && int64_t{intervals_.back().second} + 1 == rank) {
     intervals_.back().second = rank;
   } else if (intervals_.empty() || rank > intervals_.back().second) {
@@ -116,7 +116,7 @@ RankSet RankSet::minus(const RankSet& other) const {
     while (cut != other.intervals_.end() && cut->second < first) {
       ++cut;
     }
-    bool left = true;  // of [first, last]
+    bool left = true;  // part of [first, last] remains
     for (auto c = cut; left && c != other.intervals_.end() && c->first <= last; ++c) {
       if (c->first > first) {
         out.intervals_.emplace_back(first, c->first - 1);

@@ -1,4 +1,4 @@
-// RankSet: a set of ranks kept as sorted disjoint intervals, so that 10,000 ranks in one node cost one
+// RankSet: a set of ranks stored as sorted disjoint intervals, so that 10,000 consecutive ranks cost one
 // interval. Printed and parsed as "0-1,3".
 #pragma once
 
@@ -18,7 +18,7 @@ class RankSet {
   RankSet() = default;
   RankSet(std::initializer_list<base::Rank> ranks);
 
-  // Parses comma-separated numbers and ascending ranges; nothing on any other text. The empty text is the
+  // Parses comma-separated numbers and ascending ranges; empty optional for any other text. Empty text is the
   // empty set.
   static std::optional<RankSet> parse(std::string_view text);
   // In any order, with repetitions.

@@ -44,7 +44,7 @@ uint32_t random_bits() {
   return bits;
 }
 
-// Losing the race against another run that starts at the same time is fine: both are recent.
+// Losing this race to another run that starts at the same time is harmless: both runs are recent.
 void point_latest(const std::string& parent, const std::string& name) {
   const std::string tmp = fmt::format("{}/.latest-{}-{:08x}", parent, ::getpid(), random_bits());
   if (::symlink(name.c_str(), tmp.c_str()) == 0 && ::rename(tmp.c_str(), (parent + "/latest").c_str()) != 0) {

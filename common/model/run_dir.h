@@ -1,5 +1,5 @@
-// RunDir: names of everything inside a run directory, its creation and the "latest" link. docs/rundir.md is
-// the specification for people.
+// RunDir: creates a run directory and its "latest" link, and names everything inside. docs/rundir.md is the
+// specification.
 #pragma once
 
 #include "common/base/ids.h"
@@ -14,18 +14,20 @@ namespace xpurun::model {
 
 class RunDir {
  public:
-  // An existing directory; nothing is checked.
+  // Refers to an existing directory, unchecked.
   explicit RunDir(std::string path) : path_(std::move(path)) {}
 
   // Creates `<parent>/<UTC>-<name>-<hex>` (0700) and points `<parent>/latest` at it.
   static base::Result<RunDir> create(const std::string& parent, std::string_view name);
   // Creates exactly `path`; an existing directory must be empty.
   static base::Result<RunDir> create_at(const std::string& path);
-  // Accepts a run directory, or "latest" (then below ./xpurun-runs), or a directory holding a "latest" link.
+  // Accepts a run directory, or "latest" (looked up below ./xpurun-runs), or a directory that contains a
+  // "latest" link.
   static base::Result<RunDir> find(const std::string& path);
 
   const std::string& path() const { return path_; }
   std::string id() const;  // last path component
+  // The path of `name` inside the run directory; the file need not exist.
   std::string file(std::string_view name) const;
   std::string run_json() const { return file("run.json"); }
   std::string verdict_json() const { return file("verdict.json"); }
@@ -43,8 +45,7 @@ class RunDir {
   std::string path_;
 };
 
-// "rank-2" for ranks, "<host>-<pid>" for other processes: unique when dumps of several hosts are put
-// together.
+// "rank-2" for ranks, "<host>-<pid>" for other processes: unique when dumps of several hosts are combined.
 std::string process_key(base::Rank rank, ProcessRole role, std::string_view host, base::Pid pid);
 
 }  // namespace xpurun::model

@@ -14,15 +14,15 @@
 namespace xpurun::model {
 
 inline constexpr std::string_view kStacksSuffix = ".stacks.json";
-// What was copied of the process, from which stacks can be made again (docs/snapshot.md).
+// The copy of the process that stacks can be rebuilt from (docs/snapshot.md).
 inline constexpr std::string_view kSnapshotSuffix = ".snapshot";
 
 enum class FrameKind {
   python,
   native,
   kernel,  // Linux kernel function, from /proc/PID/task/TID/stack
-  gpu,     // running device kernel (innermost frames of the thread that waits for it)
-  marker,  // no frame: says why a stack ends here or that something is missing
+  gpu,     // running GPU kernel (innermost frames of the thread that waits for it)
+  marker,  // no frame: says why a stack ends here or what is missing
 };
 
 template <>
@@ -48,14 +48,14 @@ struct Frame {
   int end_column = 0;  // 1-based column after the range; 0 unknown
   std::string callee;  // Python, innermost frame only: the called expression in the source, e.g. "time.sleep"
   std::string module;  // native: file name of the mapped object, e.g. "libtorch_cpu.so"
-  std::string build_id;       // native: hexadecimal, empty if unknown
+  std::string build_id;       // native: hexadecimal; empty if unknown
   uint64_t pc = 0;            // native: address in the process
   uint64_t offset = 0;        // native: pc relative to the module's load bias
-  std::vector<Local> locals;  // Python, only if they were asked for
-  bool eval = false;          // native frame that *is* the Python frames just before it (innermost first);
-                              // left out of merged views, shown in native-only ones
-  bool inlined = false;       // native: has no stack frame of its own; the compiler put it into the next one
-  bool entry = false;         // Python: the outermost frame of one call of the native evaluation function
+  std::vector<Local> locals;  // Python, only on request
+  bool eval = false;          // native frame that represents the Python frames directly before it (innermost
+                              // first); omitted from merged views, shown in native-only views
+  bool inlined = false;  // native: has no stack frame of its own; the compiler inlined it into the next one
+  bool entry = false;    // Python: the outermost frame of one call of the native evaluation function
 
   bool operator==(const Frame&) const = default;
 };
@@ -63,17 +63,17 @@ struct Frame {
 enum class GilState {
   none,
   holder,
-  waiting,   // to get it
-  dropping,  // it gave it up and waits until another thread has taken it
+  waiting,   // for the GIL
+  dropping,  // released it on request and waits until another thread has taken it
 };
 template <>
 inline constexpr std::array<std::string_view, 4> kNames<GilState> = {"", "holder", "waiting", "dropping"};
 
-// One Python interpreter of the process. Until 3.11 all share one GIL.
+// One Python interpreter of the process. Up to 3.11 all share one GIL.
 struct Interpreter {
   int64_t id = 0;            // 0 is the main one
-  base::Tid gil_holder = 0;  // 0 if nobody has the GIL, or if there is none (free-threaded)
-  bool gc = false;           // garbage is being collected
+  base::Tid gil_holder = 0;  // 0 if no thread holds the GIL, or if there is none (free-threaded)
+  bool gc = false;           // garbage collection is running
 };
 
 struct ThreadStack {
@@ -86,26 +86,27 @@ struct ThreadStack {
   bool crashed = false;     // the frames start at the faulting instruction
   GilState gil = GilState::none;
   bool gc = false;                    // inside garbage collection
-  std::vector<int64_t> interpreters;  // sub-interpreters it is in, if other than just the main one
+  std::vector<int64_t> interpreters;  // the thread's sub-interpreters, unless it is only in the main one
   uint64_t cpu_ms = 0;                // CPU time used so far
-  std::string wchan;                  // kernel function it sleeps in, if readable
-  std::string syscall;                // name or number of the system call it is in, if readable
-  std::string syscall_file;           // of a system call that may wait on a descriptor: what that is, as
+  std::string wchan;                  // kernel function it sleeps in; empty if unreadable
+  std::string syscall;                // name or number of its system call; empty if unreadable
+  std::string syscall_file;           // the file of a system call that may wait on a descriptor:
                                       // "pipe:[4711]", "socket:[99]" or a path; empty if unknown
-  ExceptionLink handling;             // Python: what an `except`, `finally` or `with` of it handles, or none
-  ExceptionLink cpp_exception;        // crashed: the C++ exception that it had thrown, or none
+  ExceptionLink handling;             // Python: the exception handled by an `except`, `finally` or `with` of
+                                      // the thread; may be empty
+  ExceptionLink cpp_exception;        // crashed: the C++ exception that it had thrown; may be empty
   std::vector<Frame> frames;          // innermost first
-  Motion motion = Motion::unknown;    // of several samples
+  Motion motion = Motion::unknown;    // set by comparing several samples
 };
 
 // A kernel that was resident on a GPU of the process, from cuda-gdb.
 struct GpuKernel {
   std::string name;       // without template arguments and parameters
-  std::string full_name;  // where it differs
+  std::string full_name;  // set if different
   int device = -1;        // CUDA device number of the process
-  int64_t grid = -1;      // the debugger's number of this launch
-  std::string grid_dim;   // "24,1,1": blocks
-  std::string block_dim;  // "512,1,1": threads of a block
+  int64_t grid = -1;      // the debugger's number of the launch
+  std::string grid_dim;   // "24,1,1", in blocks
+  std::string block_dim;  // "512,1,1", in threads
   std::string status;     // "Active"
 };
 
@@ -117,15 +118,15 @@ struct ProcessStacks {
   ProcessRole role = ProcessRole::other;
   std::string comm;
   std::vector<std::string> cmdline;  // redacted
-  std::string python_version;        // "3.11.2", empty if the process runs no Python
-  int64_t wall_ns = 0;               // UTC of the stop
-  int64_t mono_ns = 0;               // CLOCK_MONOTONIC of the stop, comparable between processes of one host
-  int64_t pause_ns = 0;              // from the first thread's stop to the last one's resume
+  std::string python_version;        // "3.11.2"; empty if the process runs no Python
+  int64_t wall_ns = 0;               // UTC time of the stop
+  int64_t mono_ns = 0;               // CLOCK_MONOTONIC at the stop, comparable between processes of one host
+  int64_t pause_ns = 0;              // from the first thread's stop to the last thread's resume
   std::string method;                // "ptrace", "no-stop", "gdb", "kernel"
   DumpStatus status = DumpStatus::ok;
-  std::string reason;  // why not ok
+  std::string reason;  // empty if ok
   std::vector<std::string> notes;
-  std::vector<Interpreter> interpreters;  // empty if the process runs no Python that we know
+  std::vector<Interpreter> interpreters;  // empty if the process runs no supported Python
   std::vector<ThreadStack> threads;
   std::vector<GpuKernel> gpu_kernels;
 

@@ -1,5 +1,5 @@
 // Verdict: the answer of one run, for people (sentence, evidence) and for machines (verdict.json, schema
-// "xpurun.verdict/1"). The words of `kind`, `level`, `state`, `confidence` and `id` are a closed vocabulary:
+// "xpurun.verdict/1"). The values of `kind`, `level`, `state`, `confidence` and `id` are a closed vocabulary:
 // docs/verdicts.md.
 #pragma once
 
@@ -20,43 +20,43 @@ inline constexpr std::string_view kVerdictSchema = "xpurun.verdict/1";
 
 struct CodeLocation {
   std::string function;  // qualified
-  std::string file;      // as the interpreter knows it
+  std::string file;      // as the interpreter has it
   int line = 0;
-  std::string callee;  // what that line calls, e.g. "time.sleep"; empty if unknown
+  std::string callee;  // the function that this line calls, e.g. "time.sleep"; empty if unknown
 };
 
-// One group of ranks that wait for the culprit, and where.
+// One group of ranks that wait for the culprit, with the position of the wait.
 struct Waiting {
   RankSet ranks;
   std::string what;    // "all_reduce", "barrier", "store", "lock", ...
   CodeLocation where;  // call site in the user's code
 };
 
-// What ranks called: one row for all that called the same.
+// The calls of the ranks: one row per group of equal calls.
 struct CalledBy {
   RankSet ranks;
-  std::string communicator;  // its name, else its id
+  std::string communicator;  // name of the communicator, else its id
   uint64_t sequence = 0;     // 0: the ranks have not entered the call
   std::string op;            // all_reduce, send, ...; empty: not entered, or unknown
   uint64_t count = 0;        // elements; 0: unknown or none
   std::string dtype;
   int root = -1;  // global rank where known, else rank in the communicator; -1: none
-  int peer = -1;  // send, recv: the same
+  int peer = -1;  // send, recv: global rank where known, as for root
   CallStage stage = CallStage::called;
   CodeLocation where;  // the program's line; empty: unknown
 
   bool entered() const { return sequence > 0; }
 };
 
-// The collective, or the message, that a hang is about.
+// The collective or message that a hang concerns.
 struct VerdictCollective {
   CallSource source = CallSource::torch;
-  std::string id;    // of the communicator; empty: the verdict is about no collective
-  std::string name;  // as the program named it; may be empty
+  std::string id;    // the communicator's id; empty: the verdict concerns no collective
+  std::string name;  // given by the program; may be empty
   CommunicatorKind kind = CommunicatorKind::unknown;
-  RankSet ranks;   // the members that are known
-  int size = 0;    // of the communicator, ranks on other nodes included
-  std::string op;  // what most ranks called
+  RankSet ranks;   // the known members
+  int size = 0;    // the communicator's size, including ranks on other nodes
+  std::string op;  // operation called by most ranks
   uint64_t sequence = 0;
   std::vector<CalledBy> calls;  // culprits first
 
@@ -69,7 +69,7 @@ struct HostRanks {
   RankSet ranks;
 };
 
-// What to do next: in words, as a command line to type, or both.
+// The next step: in words, as a command line to type, or both.
 struct NextStep {
   std::string text;
   std::string command;
@@ -79,11 +79,11 @@ struct NextStep {
   std::string line() const;
 };
 
-// The end of what the process behind the verdict wrote to standard error.
+// The last lines that the verdict's process wrote to standard error.
 struct LogTail {
-  std::string file;                // "ranks/2/stderr.log" of the run directory, or where the job wrote it
+  std::string file;                // "ranks/2/stderr.log" in the run directory, or the job's own file
   std::vector<std::string> lines;  // oldest first; secrets masked
-  RankSet shared;                  // ranks that wrote to this file, if there are several
+  RankSet shared;                  // ranks that share this file, if several
   std::string reason;              // why there are no lines
 
   bool empty() const { return file.empty() && reason.empty(); }
@@ -96,26 +96,26 @@ struct Verdict {
   RankSet ranks;                      // the culprits
   RankState state = RankState::none;  // of the first culprit
   std::string host;                   // of the first culprit
-  std::vector<HostRanks> hosts;       // of the culprits; empty where the job is known on one node only
+  std::vector<HostRanks> hosts;       // of the culprits; empty if only one node's data is known
   int pid = 0;                        // of the first culprit
   int signal = 0;                     // crash: signal number
   int exit_code = -1;                 // exit: code
   CodeLocation where;                 // of the first culprit
   std::vector<Waiting> waiting;
   VerdictCollective collective;
-  double seconds = 0;  // how long the culprits have been so, or since start for deaths
+  double seconds = 0;  // how long the culprits have been in this state; for deaths, since the start
   std::string dump;    // "dumps/1-hang" relative to the run directory, empty if none
   Confidence confidence = Confidence::none;
   std::string sentence;               // one sentence: heading_word(), a colon and the headline
   std::string headline;               // the sentence without its first word; empty in files of older versions
   std::vector<std::string> evidence;  // lines, most important first
-  LogTail log_tail;                   // of a verdict about a death
+  LogTail log_tail;                   // for a verdict about a death
   NextStep next;
 };
 
 // The first word of the sentence: the kind, or "slow" for a suspected hang.
 std::string_view heading_word(const Verdict& v);
-// Sets the headline, and the sentence from it. Again after a change of kind or level.
+// Sets the headline and derives the sentence. Call again after a change of kind or level.
 void say(Verdict& v, std::string headline);
 
 nlohmann::ordered_json to_json(const Verdict& v);

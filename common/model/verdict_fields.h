@@ -1,5 +1,4 @@
-// The field lists of Verdict and its parts, for the .cpp files that write or read a file with a verdict in
-// it.
+// The field lists of Verdict and its parts, for the .cpp files that read or write a file with a verdict.
 #pragma once
 
 #include "common/model/json_visitors.h"
@@ -57,7 +56,7 @@ void fields(V& visit, L& l) {
   visit("reason", l.reason, WhenEmpty::omit);
 }
 
-// Absent from the file where the verdict is about no collective.
+// Omitted if the verdict concerns no collective.
 inline void present_only(JsonWriter& visit, const VerdictCollective& c) {
   visit.optional("collective", c, c.present());
 }
@@ -95,7 +94,7 @@ void fields(T& visit, V& v) {
   visit("confidence", v.confidence);
   visit("evidence", v.evidence);
   visit("log_tail", v.log_tail, WhenEmpty::omit);
-  // "next" is for people and for readers of older versions; the other two are its parts.
+  // "next" serves people and readers of older versions; the other two members are its parts.
   visit.derived("next", v.next.line());
   visit.fallback("next", "next_command", v.next.text);
   visit("next_text", v.next.text);

@@ -1,14 +1,14 @@
-// The closed vocabularies of a run directory. The names are part of the file formats (docs/rundir.md): a name
-// may be added, never changed. A reader takes an unknown name for the value that says least.
+// The closed vocabularies of a run directory. The names are part of the file formats (docs/rundir.md): names
+// may be added but never changed. Readers map an unknown name to the least specific value.
 #pragma once
 
 #include "common/model/names.h"
 
 namespace xpurun::model {
 
-// What a process is in the job.
+// The role of a process in the job.
 enum class ProcessRole {
-  other,   // unrelated, or not known yet
+  other,   // unrelated, or not yet known
   rank,    // one member of the world
   worker,  // a Python process that a rank started: a data loader's worker, a pool's
   agent,   // the launcher: torchrun, mpirun, accelerate
@@ -18,7 +18,7 @@ template <>
 inline constexpr std::array<std::string_view, 5> kNames<ProcessRole> = {"other", "rank", "worker", "agent",
                                                                         "child"};
 
-// Ranks, their helpers and the launcher: the processes whose stacks and deaths count.
+// Ranks, their workers and the launcher: the processes whose stacks and deaths count.
 constexpr bool takes_part(ProcessRole role) {
   return role == ProcessRole::rank || role == ProcessRole::worker || role == ProcessRole::agent;
 }
@@ -31,35 +31,35 @@ inline constexpr std::array<std::string_view, 6> kNames<RunOutcome> = {
 
 // Why a dump was taken.
 enum class DumpReason {
-  request,     // asked for over the control socket
-  hang,        // a rank was still for the timeout
-  crash,       // the preload reported a fatal signal
+  request,     // requested over the control socket
+  hang,        // a rank has been still for the timeout
+  crash,       // the preload library reported a fatal signal
   death,       // a rank died without a notice
   signal,      // the user sent --dump-signal
-  terminated,  // somebody sent a rank SIGTERM
+  terminated,  // a rank was sent SIGTERM
 };
 template <>
 inline constexpr std::array<std::string_view, 6> kNames<DumpReason> = {"request", "hang",   "crash",
                                                                        "death",   "signal", "terminated"};
 
-// What came of one process's dump.
+// The result of one process's dump.
 enum class DumpStatus {
   ok,
   partial,  // some threads or frames are missing
   failed,
-  timeout,  // the helper was ended at its deadline
-  dead,     // the process had ended before
+  timeout,  // the helper was killed at its deadline
+  dead,     // the process had already ended
 };
 template <>
 inline constexpr std::array<std::string_view, 5> kNames<DumpStatus> = {"ok", "partial", "failed", "timeout",
                                                                        "dead"};
 
-// A thread in several snapshots of one dump.
+// A thread over several snapshots of one dump.
 enum class Motion { unknown, stuck, moving };
 template <>
 inline constexpr std::array<std::string_view, 3> kNames<Motion> = {"", "stuck", "moving"};
 
-// What a verdict is about.
+// The subject of a verdict.
 enum class VerdictKind { none, running, hang, crash, exception, exit, interrupted };
 template <>
 inline constexpr std::array<std::string_view, 7> kNames<VerdictKind> = {
@@ -74,28 +74,28 @@ enum class VerdictLevel {
 template <>
 inline constexpr std::array<std::string_view, 3> kNames<VerdictLevel> = {"", "suspected", "confirmed"};
 
-// How sure the diagnosis is of what the verdict names.
+// The confidence in the verdict's culprits.
 enum class Confidence { none, low, medium, high };
 template <>
 inline constexpr std::array<std::string_view, 4> kNames<Confidence> = {"", "low", "medium", "high"};
 
-// What a rank does at a dump. From worst to most harmless: if several ranks keep the others waiting, the
-// first state leads the sentence.
+// The state of a rank at a dump, worst first: if several ranks keep the others waiting, the worst state leads
+// the sentence.
 enum class RankState {
-  none,  // has no meaning here
+  none,  // not applicable
   dead,
   stopped,          // by a signal or a debugger
-  uninterruptible,  // in the kernel, D
-  stuck,            // still, no CPU, not waiting for a peer (a lock counts as stuck)
-  silent,           // nothing could be read
-  busy,             // its position moves, it uses the CPU or it reads or writes files
+  uninterruptible,  // in the kernel, state D
+  stuck,            // still, without CPU use, not waiting for a peer (a lock counts as stuck)
+  silent,           // no data could be read
+  busy,             // its position changes, or it uses CPU time or does file I/O
   waiting,          // for peers
 };
 template <>
 inline constexpr std::array<std::string_view, 8> kNames<RankState> = {
     "", "dead", "stopped", "uninterruptible", "stuck", "silent", "busy", "waiting"};
 
-// Who has recorded the calls of collectives.
+// The recorder of collective calls.
 enum class CallSource {
   nccl,   // interposed nccl* functions
   torch,  // torch.distributed functions, any backend
@@ -103,62 +103,62 @@ enum class CallSource {
 template <>
 inline constexpr std::array<std::string_view, 2> kNames<CallSource> = {"nccl", "torch"};
 
-// How far a call has come. A source that cannot see a later stage says so in Communicator.
+// The progress of a call. Communicator says which later stages a source cannot see.
 enum class CallStage {
   called,    // the program has entered the call
-  launched,  // the call has returned, or the work has been handed to the GPU
-  started,   // the kernel runs
+  launched,  // the call has returned, or its work is on the GPU's queue
+  started,   // the kernel is running
   done,
 };
 template <>
 inline constexpr std::array<std::string_view, 4> kNames<CallStage> = {"called", "launched", "started",
                                                                       "done"};
 
-// What a communicator is for. A guess from its members.
+// The purpose of a communicator, guessed from its members.
 enum class CommunicatorKind {
   unknown,
   world,     // all ranks
-  tensor,    // neighbours: tensor parallel
-  data,      // one rank of each group of neighbours: data parallel
-  pipeline,  // stages
+  tensor,    // neighbours: tensor parallelism
+  data,      // one rank of each group of neighbours: data parallelism
+  pipeline,  // pipeline stages
 };
 template <>
 inline constexpr std::array<std::string_view, 5> kNames<CommunicatorKind> = {"", "world", "TP", "DP", "PP"};
 
-// What --on-event tells of a job.
+// Events that --on-event reports.
 enum class JobEventKind {
-  hang,       // confirmed: a culprit keeps the job from going on
+  hang,       // confirmed: a culprit holds up the job
   crash,      // a rank died of a signal
-  exception,  // a rank raised an exception that nobody caught
-  recovery,   // a hang that was told has passed, or the ranks have been started again
-  end,        // the run has ended and its report has been made
+  exception,  // a rank raised an uncaught exception
+  recovery,   // a reported hang has passed, or the ranks were restarted
+  end,        // the run has ended and its report is written
 };
 template <>
 inline constexpr std::array<std::string_view, 5> kNames<JobEventKind> = {"hang", "crash", "exception",
                                                                          "recovery", "end"};
 
-// What came of one program that xpurun ran for the user: the command of --on-event, a plug-in.
+// The result of one program that xpurun ran for the user: the --on-event command, or a plug-in.
 enum class ProgramStatus {
   ok,
   failed,
-  timeout,  // ended at its time limit
+  timeout,  // killed at its time limit
   not_run,  // could not be started, or too many were running
 };
 template <>
 inline constexpr std::array<std::string_view, 4> kNames<ProgramStatus> = {"ok", "failed", "timeout",
                                                                           "not_run"};
 
-// What xpurun did about a hang.
+// xpurun's action on a hang.
 enum class HangAction { none, kill, restart };
 template <>
 inline constexpr std::array<std::string_view, 3> kNames<HangAction> = {"", "kill", "restart"};
 
-// What came from a node of the job for a dump.
+// The data that a node sent for a dump.
 enum class NodeStatus {
-  complete,  // its data is here
-  partial,   // its data is here, its dump failed or is cut short
-  silent,    // the node lives and sent no data in time
-  cut_off,   // no word from the node
+  complete,  // its data was received
+  partial,   // its data was received, but its dump failed or is truncated
+  silent,    // the node is alive but sent no data in time
+  cut_off,   // no message from the node
 };
 template <>
 inline constexpr std::array<std::string_view, 4> kNames<NodeStatus> = {"complete", "partial", "silent",

@@ -1,4 +1,4 @@
-// The vendor functions that the preload hooks, and what kind of operation each is. The numbers are part of
+// The vendor functions that the preload library hooks, and their kinds of operation. The numbers are part of
 // the wire layout (segment.h): append, never reorder.
 //
 // Freestanding: shared by preload/ and launcher/.
@@ -9,7 +9,7 @@
 
 namespace xpurun::wire {
 
-// `host` has no function of its own: it is what single calls of any function took on the host.
+// `host` stands for no function: it holds the host time of single calls of any function.
 enum class OpClass : uint8_t { none, matmul, collective, memory, graph, kernel, control, host };
 
 // X(function, class)

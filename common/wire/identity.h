@@ -1,5 +1,5 @@
-// The environment variables by which launchers tell a process which rank it is. The supervisor names ranks by
-// them, the preload recognises ranks and names log files by them: one table, so that both always agree.
+// The environment variables through which launchers give processes their ranks. The supervisor names ranks by
+// them; the preload library recognises ranks and names log files by them. One table keeps both consistent.
 //
 // Freestanding: shared by preload/ and launcher/.
 #pragma once
@@ -8,8 +8,8 @@
 
 namespace xpurun::wire {
 
-// In order of precedence: where several kinds are present in one job, only the first counts. A torchrun agent
-// started by srun carries Slurm's variables too, and is no rank.
+// In order of precedence: if a job has several kinds, only the first counts. A torchrun agent started by srun
+// has Slurm's variables too, but is no rank.
 enum class IdentityKind : uint8_t { torchrun, plain, slurm, openmpi, pmi, single };
 
 struct IdentityVariables {
@@ -17,9 +17,10 @@ struct IdentityVariables {
   const char* rank;
   const char* local_rank;  // empty: this launcher sets none
   const char* world_size;  // empty: this launcher sets none
-  bool needs_local_rank;   // without it the rank may be that of a pod, not of a process
-  bool needs_world_size;   // RANK alone is too common a name to number the processes of a job by
-  bool is_per_process;  // false: a launcher below (torchrun in a pod or in a Slurm task) may share the value
+  bool needs_local_rank;   // without it the rank may belong to a pod instead of a process
+  bool needs_world_size;   // RANK alone is too common a name to number a job's processes
+  bool is_per_process;     // false: a launcher below (torchrun in a pod or in a Slurm task) may pass the same
+                           // value to several processes
 };
 
 inline constexpr IdentityVariables kIdentityVariables[] = {

@@ -1,40 +1,39 @@
-// What launcher and preload library share about NCCL's profiler interface: an environment variable and the
-// list of NCCL releases known to fail. Freestanding: shared by preload/ and launcher/.
+// The parts of NCCL's profiler interface that launcher and preload library share: an environment variable and
+// the list of NCCL releases with known failures. Freestanding: shared by preload/ and launcher/.
 #pragma once
 
 #include <stdint.h>
 
 namespace xpurun::wire {
 
-// NCCL's own variable: path or name of the plugin. NCCL loads one plugin per process.
+// NCCL's own variable: path or name of the plugin. NCCL loads at most one plugin per process.
 inline constexpr char kNcclPluginEnv[] = "NCCL_PROFILER_PLUGIN";
 
-// xpurun's variable: "auto:" or "always:", then the previous value of kNcclPluginEnv, or "" if it was not
-// set.
+// xpurun's variable: "auto:" or "always:", then the previous value of kNcclPluginEnv, empty if it was unset.
 inline constexpr char kProfilerEnv[] = "XPURUN_RUN_PROFILER";
 inline constexpr char kProfilerAuto[] = "auto:";
 inline constexpr char kProfilerAlways[] = "always:";
 
-// Size of NCCL's buffer for the plugin's name, terminating NUL included.
+// Size in bytes of NCCL's buffer for the plugin's name, including the terminating NUL.
 inline constexpr uint32_t kNcclPluginNameBytes = 255;
 
-// NCCL's proxy allocates space in /dev/shm for its first work, also for a profiler alone, and crashes if the
-// allocation fails (NVIDIA/nccl pull request 2326). Needed per rank of the node; 40 MB in NCCL 2.28.
+// NCCL's proxy allocates space in /dev/shm for its first work, even for a profiler alone, and crashes if the
+// allocation fails (NVIDIA/nccl pull request 2326). Bytes per rank of the node; NCCL 2.28 needs 40 MB.
 inline constexpr uint64_t kProfilerShmBytes = uint64_t{64} << 20;
 
 struct BadNccl {
-  int minor;  // of NCCL 2
+  int minor;  // minor version of NCCL 2
   int patch;
   const char* trouble;
 };
 
-// Fails with any plugin that asks for kernel times.
+// Releases that fail with any plugin that requests kernel times.
 inline constexpr BadNccl kBadNccl[] = {
     {30, 3, "its profiler interface is known to crash (NVIDIA/nccl issue 2112)"},
     {31, 2, "its profiler costs 4 to 13 % on messages of 128 KiB to 4 MiB (NVIDIA/nccl issue 2355)"},
 };
 
-// `code` as of ncclGetVersion(). Returns the known problem, or nullptr.
+// `code` is ncclGetVersion()'s. Returns the known problem, or nullptr.
 constexpr const char* trouble_of_nccl(int code) {
   for (const BadNccl& bad : kBadNccl) {
     if (code == 20000 + bad.minor * 100 + bad.patch) {

@@ -45,7 +45,7 @@ std::string dtype_word(uint8_t type) {
   return type < kNames.size() ? std::string(kNames[type]) : fmt::format("type{}", type);
 }
 
-// ncclRedOp_t; larger numbers are operations of the program's own.
+// ncclRedOp_t; larger numbers are user-defined operations.
 std::string reduce_word(const std::string& op, uint8_t reduce) {
   constexpr std::array<std::string_view, 5> kNames = {"sum", "product", "max", "min", "avg"};
   const bool reduces = op == "all_reduce" || op == "reduce" || op == "reduce_scatter";
@@ -98,7 +98,7 @@ bool in_use(const CommTotals& comm) {
   return comm.live() || comm.state == static_cast<uint32_t>(wire::CommState::finalized);
 }
 
-// The global ranks, for communicators of which all processes are on this node.
+// Sets the global ranks of communicators whose processes are all on this node.
 void add_members(model::CollectiveFacts& facts) {
   std::map<std::string, std::map<int, base::Rank>> members;
   for (const model::RankCollectives& r : facts.ranks) {

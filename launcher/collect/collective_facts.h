@@ -8,8 +8,8 @@
 
 namespace xpurun::launcher {
 
-// Processes that are no rank, and ranks without a communicator in use, are left out. `now`: the moment of the
-// dump, CLOCK_MONOTONIC.
+// Leaves out processes that are no ranks, and ranks without a communicator in use. `now`: time of the dump,
+// CLOCK_MONOTONIC.
 model::CollectiveFacts collective_facts(const std::vector<RankTiming>& ranks, base::MonoNs now);
 
 }  // namespace xpurun::launcher

@@ -12,11 +12,11 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Ranks come and go (restarts); more segments than this are an error or an attack.
+// Ranks come and go (restarts). More segments than this mean an error or an attack.
 constexpr size_t kMostSegments = 256;
 // A series without a new sample for this long is dropped.
 constexpr double kStaleS = 300;
-// Number and distance of the time points that rates are computed from.
+// Distance in seconds, and number, of the time points that rates are computed from.
 constexpr double kMarkS = 1;
 constexpr size_t kMarks = 11;
 // The levels of XPU_TIMER_COLL_KERNEL_* are 20 steps of a 400 Gbit/s network card.
@@ -57,7 +57,7 @@ Health health_of(const wire::Health& h) {
   return out;
 }
 
-// The signatures that are not being written at this moment.
+// The signatures that are not being written right now.
 std::vector<CollectiveSignature> signatures_of(const wire::CommEntry& comm) {
   std::vector<CollectiveSignature> out;
   for (const wire::Signature& s : comm.signatures) {

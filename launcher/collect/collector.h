@@ -29,6 +29,7 @@ class Collector {
 
   // The descriptor to send; valid until sent(). A process that execs asks again and gets a new segment.
   base::Result<int> attach(base::Pid pid);
+  // Closes the descriptor; the mapping stays.
   void sent(base::Pid pid);
   bool empty() const { return segments_.empty(); }
 
@@ -37,6 +38,7 @@ class Collector {
   // From now on statistics are also kept per matmul shape.
   void keep_shapes() { keep_shapes_ = true; }
 
+  // Also applies to processes that attach later.
   void set_level(wire::Level level);
   wire::Level level() const { return level_; }
   // Also applies to processes that attach later.
@@ -50,10 +52,11 @@ class Collector {
 
   // Reads the events since the last call.
   void drain(base::MonoNs now);
-  // Everything about one process; nothing if it has never asked for a segment.
+  // Everything about one process; null if it has never requested a segment.
   const RankTiming* read(const TimedProcess& process);
-  // Releases the segment of a process that nobody will ask about again.
+  // Releases the segment of a process that will not be read again.
   void forget(base::Pid pid) { segments_.erase(pid); }
+  // All processes with a segment, including dead ones that were not forgotten.
   std::vector<base::Pid> pids() const;
 
  private:
@@ -67,7 +70,7 @@ class Collector {
   struct Timed {
     SharedSegment segment;
     RankTiming timing;
-    std::deque<Mark> marks;  // a second apart, oldest first
+    std::deque<Mark> marks;  // one second apart, oldest first
   };
 
   void add_event(Timed& timed, const wire::Event& event, base::MonoNs now) const;

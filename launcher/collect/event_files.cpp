@@ -9,7 +9,7 @@
 namespace xpurun::launcher {
 
 namespace {
-// A rank's disk limit is divided into this many files; the oldest one is removed at a time.
+// A rank's disk limit is divided into this many files. Over the limit, the oldest file is removed.
 constexpr uint64_t kFiles = 8;
 // A block is written at this size or at this age. Each block costs eight bytes in addition to its events.
 constexpr size_t kBlockBytes = 4 * 1024;

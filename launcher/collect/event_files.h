@@ -49,7 +49,7 @@ class EventFiles {
     base::Pid pid = 0;  // process of the open file
     std::optional<EventWriter> open;
     base::MonoNs flushed = 0;
-    uint64_t dropped = 0;  // lost events of that process, last reported value
+    uint64_t dropped = 0;  // that process's lost events, as last reported
     uint64_t failed = 0;
     bool broken = false;  // files cannot be written; reported once
   };
@@ -57,7 +57,7 @@ class EventFiles {
   bool ready(RankFiles& files, const Source& who);
   static void write(RankFiles& files, base::MonoNs now);
   static void close(RankFiles& files);
-  // Whether the storage has reported a failure of the open file. Reports it once.
+  // Whether the storage has reported a failure of the open file. Logs the failure once.
   static bool has_failed(RankFiles& files);
 
   Storage& storage_;

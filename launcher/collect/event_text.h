@@ -1,4 +1,4 @@
-// The events of an event file as lines for people and as JSON, one object a line. Pure functions.
+// The events of an event file as lines for people and as JSON, one object per line. Pure functions.
 #pragma once
 
 #include "common/model/timing/event_file.h"
@@ -9,9 +9,9 @@
 
 namespace xpurun::launcher {
 
-// What the file holds, then the column heads.
+// A summary of the file, then the column headers.
 std::string event_file_text(const model::EventFile& file, std::string_view path);
-// `index` is one of file.events.
+// `index` is an index into file.events.
 std::string event_text(const model::EventFile& file, size_t index);
 
 // {"schema", "file", "rank", ..., "communicators": [...]}

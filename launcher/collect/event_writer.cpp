@@ -31,7 +31,7 @@ Storage::Done EventWriter::note_failure() const {
 void EventWriter::define(uint32_t op, const wire::Segment& memory) {
   const wire::OpEntry& entry = memory.ops[op];
   const wire::OpSums sums = wire::totals_of(memory, op);
-  // Calls of one entry are alike.
+  // All calls of one entry do equal work.
   encoder_.define(op, entry.key, sums.calls == 0 ? 0 : sums.work / sums.calls);
 }
 

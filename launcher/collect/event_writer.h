@@ -1,5 +1,5 @@
-// EventWriter: writes one event file (common/model/timing/event_file.h). Collects events in memory and hands
-// them to the storage in blocks. A failure is known only after the storage has answered. Event loop's thread
+// EventWriter: writes one event file (common/model/timing/event_file.h). Collects events in memory and passes
+// them to the storage in blocks. Failures become known only when the storage has replied. Event loop's thread
 // only.
 #pragma once
 
@@ -14,15 +14,16 @@ namespace xpurun::launcher {
 
 class EventWriter {
  public:
-  // The directory is made too; the file must not exist; mode 0600. The storage outlives the writer.
+  // Also creates the directory. The file must not exist; its mode is 0600. The storage must outlive the
+  // writer.
   EventWriter(Storage& storage, const std::string& directory, const std::string& name,
               const model::EventFileHeader& header);
 
-  // `event.op` is an entry of `memory` that is ready.
+  // `event.op` must be a ready entry of `memory`.
   void add(const wire::Event& event, const wire::Segment& memory);
   void lost(uint64_t count) { encoder_.lost(count); }
-  // Hands over the collected events. After a failure the file ends with its last complete block and accepts
-  // no more events.
+  // Passes the collected events to the storage. After a failure the file ends with its last complete block
+  // and accepts no more events.
   void flush();
 
   // Size of the file, including events not written yet.
@@ -30,12 +31,12 @@ class EventWriter {
   size_t pending() const { return encoder_.pending(); }
   uint64_t events() const { return events_; }
   const std::string& path() const { return path_; }
-  // The first failure that the storage has told so far.
+  // The first failure that the storage has reported so far.
   const base::Status& status() const { return *status_; }
 
  private:
   void define(uint32_t op, const wire::Segment& memory);
-  // Results may come when this object is gone or has moved.
+  // Results may arrive after this object was destroyed or moved.
   Storage::Done note_failure() const;
 
   Storage* storage_;

@@ -14,7 +14,7 @@ std::string_view class_name(uint8_t op_class);
 std::string_view level_name(wire::Level level);
 // "ncclAllReduce"; "other" for calls that found no free table entry; "unknown" for an unknown number.
 std::string_view api_name(const wire::OpKey& key);
-// "AllReduce", "SendRecv" of a collective.
+// "AllReduce", "SendRecv" for a collective.
 std::string_view collective_name(const wire::OpKey& key);
 // cudaDataType_t: "fp32", "bf16", "fp8_e4m3"; "type<N>" for types without a name.
 std::string cuda_type_name(int type);
@@ -28,7 +28,8 @@ std::string_view source_name(uint8_t source);
 std::string_view algorithm_name(uint8_t algorithm);
 std::string_view protocol_name(uint8_t protocol);
 
-// Bus bandwidth is algorithm bandwidth times this, by the conventions of nccl-tests; 0 for a single rank.
+// Bus bandwidth is algorithm bandwidth times this factor, by the conventions of nccl-tests; 0 for a single
+// rank.
 double bus_factor(std::string_view collective, int ranks);
 
 }  // namespace xpurun::launcher

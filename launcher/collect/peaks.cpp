@@ -38,7 +38,7 @@ struct Peak {
   double int8;
 };
 
-// Dense figures of the vendor's data sheets.
+// Dense figures from the vendor's data sheets.
 constexpr Peak kPeaks[] = {
     {"GB200", 2500, 5000, 1250, 80, 40, 5000},
     {"B200", 2250, 4500, 1125, 75, 37, 4500},

@@ -12,7 +12,8 @@ namespace xpurun::launcher {
 
 class Peaks {
  public:
-  // "989e12" or "989T" for all types, "bf16=989T,fp8=1979T" for some; both with a comma between them.
+  // "989e12" or "989T" for all types, "bf16=989T,fp8=1979T" for some; both forms may be combined with a
+  // comma.
   static base::Result<Peaks> parse(std::string_view text);
 
   // Peak for this operand type (cudaDataType_t) and compute type (cublasComputeType_t); 0: unknown.

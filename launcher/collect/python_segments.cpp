@@ -20,9 +20,9 @@ using wire::TorchGroup;
 namespace {
 
 constexpr uint32_t kMostRanks = 1 << 20;
-// Copies of an entry until two counters are the same before and after; the last one is taken as it is.
+// Attempts to copy an entry with equal counters before and after. The last copy is used unchecked.
 constexpr int kCopies = 3;
-// So many segments before the oldest is given up: a job may restart its ranks for days.
+// With more segments than this, the oldest is dropped: a job may restart its ranks for days.
 constexpr size_t kCrowd = 1024;
 
 std::string_view bytes_at(const PythonSegment& memory, wire::TextRef ref) {
@@ -55,7 +55,7 @@ TorchGroup copy_of(const TorchGroup& shared) {
   return copy;
 }
 
-// Backends whose calls return when the operation has ended; a call of NCCL's returns once it is queued.
+// Backends whose calls return when the operation has ended. NCCL's calls return once the operation is queued.
 bool is_blocking(std::string_view backend) {
   return backend == "gloo" || backend == "mpi";
 }
@@ -91,8 +91,8 @@ std::vector<base::Rank> members_of(const PythonSegment& memory, const TorchGroup
   return out;
 }
 
-// Those that have not returned, and asynchronous ones with nothing after them: whether these have ended, the
-// program learns from their handles, and nobody else does. Of NCCL's calls the return says nothing.
+// Calls that have not returned, and asynchronous calls without a later call. Only the program learns, from
+// its handles, whether the latter have ended. For NCCL's calls the return says nothing.
 std::vector<CollectiveCall> unfinished(const PythonSegment& memory, const TorchGroup& group, bool blocking,
                                        base::MonoNs now) {
   std::vector<CollectiveCall> out;
@@ -149,7 +149,7 @@ base::Result<int> PythonSegments::attach(base::Pid pid) {
   if (!fd || ::ftruncate(fd.get(), sizeof(PythonSegment)) != 0) {
     return base::fail_errno("cannot make memory to share with Python");
   }
-  // A process that shrank it would kill us with SIGBUS.
+  // A process that shrank the memfd would kill the supervisor with SIGBUS.
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return base::fail_errno("cannot seal the memory shared with Python");
   }
@@ -157,7 +157,7 @@ base::Result<int> PythonSegments::attach(base::Pid pid) {
   if (mapped == MAP_FAILED) {
     return base::fail_errno("cannot map the memory shared with Python");
   }
-  // Zero pages are what a segment begins as.
+  // The initial state of a segment is all zero.
   auto* memory = static_cast<PythonSegment*>(mapped);
   memory->magic = wire::kPythonSegmentMagic;
   memory->version = wire::kPythonSegmentVersion;

@@ -1,6 +1,6 @@
 // PythonSegments: the supervisor's side of the memory in which Python's bootstrap records the calls of
-// torch.distributed (common/wire/python_segment.h), of all processes of the job. A segment is made when a
-// process asks for one; it stays readable after the process has died. Event loop's thread only.
+// torch.distributed (common/wire/python_segment.h), for all processes of the job. A segment is created when a
+// process requests it, and stays readable after the process has died. Event loop's thread only.
 #pragma once
 
 #include "common/base/clock.h"
@@ -18,12 +18,13 @@ namespace xpurun::launcher {
 
 class PythonSegments {
  public:
-  // The descriptor to send; valid until sent(). A process that asks again gets a new segment.
+  // The descriptor to send; valid until sent(). A process that requests again gets a new segment.
   base::Result<int> attach(base::Pid pid);
+  // Closes the descriptor; the mapping stays.
   void sent(base::Pid pid);
   std::vector<base::Pid> pids() const;
 
-  // Adds what the process had called at the time `now` to its rank's facts.
+  // Adds the process's calls, as of `now`, to its rank's facts.
   void add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank, base::MonoNs now) const;
 
  private:
@@ -33,14 +34,14 @@ class PythonSegments {
   struct Segment {
     base::UniqueFd fd;
     std::unique_ptr<wire::PythonSegment, Unmap> memory;
-    uint64_t number = 0;  // in the order of their making
+    uint64_t number = 0;  // in order of creation
   };
 
   std::map<base::Pid, Segment> segments_;
   uint64_t attached_ = 0;
 };
 
-// The groups in a segment, which may hold anything.
+// Reads the groups of a segment, whose content is untrusted.
 std::vector<model::Communicator> read_groups(const wire::PythonSegment& memory, base::MonoNs now);
 
 }  // namespace xpurun::launcher

@@ -1,5 +1,5 @@
 // RankTiming: the counts and durations of one process at one moment: a copy of its segment plus statistics of
-// the events drained from it. Plain data, made by Collector, read by metrics.
+// the events drained from it. Plain data. Collector fills it, metrics reads it.
 #pragma once
 
 #include "common/base/clock.h"
@@ -20,7 +20,7 @@ namespace xpurun::launcher {
 // Cumulative histogram of durations.
 struct Histogram {
   static constexpr std::array<double, 6> kBoundsS = {1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1};
-  std::array<uint64_t, kBoundsS.size() + 1> counts{};  // the last: everything longer
+  std::array<uint64_t, kBoundsS.size() + 1> counts{};  // the last one: all longer durations
   double sum_s = 0;
 
   void add(double seconds);
@@ -67,7 +67,7 @@ struct ShapeSeries {
 
 // Rates over about the last ten seconds, from exact counts.
 struct Rates {
-  double flops_per_s = 0;  // of matrix multiplications
+  double flops_per_s = 0;  // of matrix multiplications, in FLOP/s
   double collectives_per_s = 0;
 };
 
@@ -91,7 +91,7 @@ struct CollectiveWay {
 };
 struct WayTotals {
   uint64_t calls = 0;
-  uint64_t channels = 0;  // sum over them
+  uint64_t channels = 0;  // sum over the collectives
 };
 
 struct CollectiveSignature {
@@ -115,17 +115,17 @@ struct CommTotals {
   uint64_t launched = 0;
   uint64_t started = 0;
   uint64_t done = 0;
-  uint64_t marked = 0;  // last collective with a completion event; `done` is meaningless after it
+  uint64_t marked = 0;  // last collective with a completion event; `done` does not cover later ones
   uint64_t sends = 0;
   uint64_t receives = 0;
   uint64_t messages_launched = 0;  // sends and receives
   uint64_t messages_done = 0;
   uint64_t last_change_ns = 0;
-  std::vector<CollectiveSignature> last;  // by sequence
+  std::vector<CollectiveSignature> last;  // by sequence number
 
   bool live() const { return state == static_cast<uint32_t>(wire::CommState::live); }
-  // `done` is exact. A completion event that has not come shows that no later collective has finished either;
-  // behind the last event nobody looks.
+  // Whether `done` is exact. If a completion event has not been reached, no later collective has finished
+  // either. After the last event, nothing is known.
   bool done_known() const { return launched == 0 || done < marked || marked >= launched; }
   // Launched collectives that have not finished.
   uint64_t outstanding() const { return live() && done_known() && launched > done ? launched - done : 0; }
@@ -155,13 +155,13 @@ struct Health {
 };
 
 struct HealthField {
-  std::string_view name;  // in timing.json
+  std::string_view name;  // key in timing.json
   uint64_t Health::*value;
   std::atomic<uint64_t> wire::Health::*counter;
-  // Label "stage" of xpurun_events_dropped; empty: the counter is not of that metric.
+  // Label "stage" of xpurun_events_dropped; empty: not part of that metric.
   std::string_view dropped_at;
 };
-// The one list of the fields: the copy, timing.json and the metric of dropped events follow from it.
+// The one list of the fields. The copy, timing.json and the metric of dropped events all use it.
 inline constexpr HealthField kHealthFields[] = {
     {"hooked_calls", &Health::hooked_calls, &wire::Health::hooked_calls, ""},
     {"own_ns", &Health::own_ns, &wire::Health::own_ns, ""},
@@ -197,8 +197,8 @@ struct RankTiming {
   std::string device_uuid;  // "GPU-..." as nvidia-smi writes it; empty if unknown
   std::string pci_bus_id;
   uint32_t nccl_version = 0;
-  uint64_t event_overhead_ns = 0;      // of a pair of events; 0: not known
-  bool event_overhead_is_off = false;  // subtracted from durations
+  uint64_t event_overhead_ns = 0;      // of a pair of events; 0: unknown
+  bool event_overhead_is_off = false;  // has been subtracted from durations
   wire::ProfilerState profiler = wire::ProfilerState::none;
   uint32_t profiler_version = 0;
   wire::ChainState profiler_chain = wire::ChainState::none;

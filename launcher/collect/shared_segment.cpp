@@ -54,7 +54,7 @@ std::vector<wire::Event> SharedSegment::drain() {
   wire::SegmentHeader& header = memory_->header;
   const uint64_t head = header.ring_head.load(std::memory_order_acquire);
   const uint64_t tail = header.ring_tail.load(std::memory_order_relaxed);
-  // The rank owns `head`; an invalid value is bounded here, not repaired.
+  // The rank owns `head`. An invalid value is bounded here, not repaired.
   const uint64_t count = std::min<uint64_t>(head - tail, wire::kRingSlots);
   std::vector<wire::Event> events;
   events.reserve(count);

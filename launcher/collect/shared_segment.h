@@ -16,6 +16,7 @@ enum class HostEvents : uint32_t { no, yes };
 
 class SharedSegment {
  public:
+  // Fails if the memfd cannot be created, sized, sealed or mapped. `budget_ppm`: ToRank::budget_ppm.
   static base::Result<SharedSegment> create(wire::Level level, uint32_t budget_ppm);
   SharedSegment(SharedSegment&& other) noexcept;
   SharedSegment& operator=(SharedSegment&&) = delete;
@@ -27,6 +28,7 @@ class SharedSegment {
   // Closes the descriptor after it was sent. The mapping stays.
   void close_fd() { fd_.reset(); }
 
+  // The rank's poller follows in its next round.
   void set_level(wire::Level level);
   void set_host_events(HostEvents wanted);
   const wire::Segment& memory() const { return *memory_; }

@@ -98,7 +98,7 @@ ordered_json comm_json(const CommTotals& comm, size_t index, base::MonoNs now) {
   return j;
 }
 
-// null: no call of that kind was timed.
+// null: no call of this kind was timed.
 ordered_json gpu_time_json(const GpuTime& time) {
   ordered_json j;
   for (const KindOfWork& kind : time.kinds) {

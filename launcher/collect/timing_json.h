@@ -1,4 +1,4 @@
-// timing.json, schema "xpurun.timing/1": the content of all ranks' segments at one moment. Written with every
+// timing.json, schema "xpurun.timing/1": the content of all ranks' segments at one moment. Written at every
 // dump and at the end of a run.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Trace: the next N calls of every rank from one moment on, requested while the job runs. A trace is a
 // directory traces/<n>-<name>/ with one event file per rank and trace.json, which holds the request and its
-// outcome. Event loop's thread only. The caller raises the timing level.
+// result. Event loop's thread only. The caller raises the timing level.
 #pragma once
 
 #include "launcher/collect/event_files.h"
@@ -26,14 +26,14 @@ enum TraceKind : uint32_t {
   // calls only while a trace asks for them.
   kTraceHost = 1u << 3,
 };
-// The kinds recorded by default. If all are chosen, kernels outside of library calls are included.
+// The default kinds. If all kinds are chosen, kernels outside of library calls are included.
 inline constexpr uint32_t kTraceGpu = kTraceMatmul | kTraceCollective | kTraceMemory;
 
 struct TraceRequest {
-  uint32_t count = 1000;       // events of each rank
+  uint32_t count = 1000;       // events per rank
   int64_t start_wall_ns = 0;   // 0: now
   uint32_t kinds = kTraceGpu;  // TraceKind
-  double timeout_s = 60;       // from the start on; then the trace ends, even if incomplete
+  double timeout_s = 60;       // counted from the start; then the trace ends, even if incomplete
   std::string name;            // last part of the directory's name
 };
 
@@ -41,24 +41,24 @@ inline constexpr uint32_t kMostTraceEvents = 1'000'000;
 inline constexpr double kLongestTraceWaitS = 86'400;
 inline constexpr double kLongestTraceS = 3'600;
 
-// The words of `kinds` in messages and options: "matmul", ...; 0 for none of them.
+// Maps the word of a kind in messages and options ("matmul", ...) to its bit; 0 for any other word.
 uint32_t trace_kind(std::string_view word);
 
 class Trace {
  public:
-  // The directory is made with the first file.
+  // The directory is created with the first file.
   Trace(Storage& storage, TraceRequest request, std::string directory, base::MonoNs start)
       : storage_(&storage), request_(std::move(request)), directory_(std::move(directory)), start_(start) {}
 
   // Ranks from which events are expected.
   void expect(base::Rank rank) { ranks_[rank]; }
   void add(const EventFiles::Source& who, std::span<const wire::Event> events, const wire::Segment& memory);
-  // Whether every expected living rank has delivered the requested number of events.
+  // Whether every expected rank that lives has delivered the requested number of events.
   bool complete(const std::set<base::Rank>& living) const;
-  // Hands all collected events to the storage.
+  // Passes all collected events to the storage.
   void flush();
-  // Writes trace.json, when the storage has answered to flush(): it says whose events are not on disk.
-  // `ended`: "complete", "timeout", "reset", "end of the run".
+  // Writes trace.json after the storage has replied to flush(), so that it can name the ranks whose events
+  // are not on disk. `ended`: "complete", "timeout", "reset", "end of the run".
   void finish(std::string_view ended);
 
   const TraceRequest& request() const { return request_; }

@@ -12,11 +12,11 @@ namespace xpurun::launcher {
 
 namespace {
 
-// A dump this young serves a crash that comes right after it: the stacks would be the same.
+// A dump this recent, in seconds, also serves a crash that follows it: the stacks would be the same.
 constexpr double kFreshS = 2;
-// Time limit for making the directory of a dump: a crashed rank is held meanwhile.
+// Time limit in seconds for creating a dump's directory: a crashed rank is held in the meantime.
 constexpr double kDirectoryS = 1;
-// Time limit for the files of a dump that somebody waits for.
+// Time limit in seconds for the files of a dump with a waiting requester.
 constexpr double kReplyS = 2;
 
 }  // namespace
@@ -94,7 +94,7 @@ std::vector<DumpTarget> DumpCoordinator::targets() const {
     }
     targets.push_back(std::move(t));
   }
-  // Ranks first: the pauses of the ranks are to be closest together.
+  // Ranks first, so that the pauses of the ranks are as close together as possible.
   std::stable_partition(targets.begin(), targets.end(),
                         [](const DumpTarget& t) { return t.role == model::ProcessRole::rank; });
   return targets;
@@ -146,7 +146,7 @@ void DumpCoordinator::start() {
   run.dumps.push_back({.n = n, .why = why, .dir = dir_, .at_s = manifest_.at_s});
   dump_ = backend_.make(
       plan(directory), [this](base::Pid pid) { parts_.table.ignore(pid); },
-      // Later, from the loop: the dump must not be destroyed inside its own handler.
+      // Deferred to the event loop: the dump must not be destroyed inside its own handler.
       [this](const StackDumpOutcome& outcome) { parts_.loop.after(0, [this, outcome] { done(outcome); }); });
   begun_ = false;
   parts_.storage.make_dirs(directory, [this, n](const base::Status& made) {
@@ -162,7 +162,7 @@ void DumpCoordinator::start() {
   calls_ = hooks_.save_calls(directory);
 }
 
-// The directory of dump `n` has been made, or the dump is not possible. Only the first call counts.
+// The directory of dump `n` was created, or the dump is impossible. Only the first call counts.
 void DumpCoordinator::begin(int n, bool possible) {
   if (dump_ == nullptr || manifest_.n != n || begun_) {
     return;
@@ -204,7 +204,7 @@ bool DumpCoordinator::assign_to_stall() {
   return incident != nullptr;
 }
 
-// The requester reads the files at once, so the files must be there.
+// The requester reads the files at once, so they must be on disk.
 void DumpCoordinator::reply_to_served() {
   const size_t processes = manifest_.processes.size();
   parts_.storage.when_written(kReplyS, [dir = dir_, processes, served = std::exchange(served_, {})](Written) {
@@ -223,7 +223,7 @@ void DumpCoordinator::record(const StackDumpOutcome& outcome) {
   write_manifest(dir_, manifest_);
 }
 
-// A verdict need not wait for the frames of the GPU.
+// A verdict does not need the frames of the GPU.
 void DumpCoordinator::stacks_written(const StackDumpOutcome& outcome) {
   record(outcome);
   if (assign_to_stall()) {
@@ -258,7 +258,7 @@ bool DumpCoordinator::escalate(const std::string& dir) {
     return false;
   }
   manifest->escalated = true;
-  // The stacks are those of the first alarm; the observations and their time are those of now.
+  // The stacks are from the first alarm; the observations and their time are current.
   manifest->at_s = parts_.journal.elapsed_s();
   manifest->ranks = hooks_.observations();
   write_manifest(dir, *manifest);

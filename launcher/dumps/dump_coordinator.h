@@ -1,6 +1,6 @@
-// DumpCoordinator: takes the dumps of a run, one at a time. Requests that arrive while a dump is under way
-// wait and are then served together by one more dump. A process that has crashed is held until its dump is
-// done. Event loop's thread only.
+// DumpCoordinator: takes the dumps of a run, one at a time. Dump requests that arrive during a dump wait, and
+// one further dump serves all of them. A crashed process is held until its dump is done. Event loop's thread
+// only.
 #pragma once
 
 #include "common/model/collectives.h"
@@ -27,16 +27,16 @@ struct DumpRequest {
   model::DumpReason why = model::DumpReason::request;
   base::Rank trigger = base::kNoRank;
   bool escalated = false;  // hang: the stall has outlasted --busy-timeouts
-  // Called when the files are on disk, or the disk has not answered for two seconds; may be empty. `dir` is
-  // relative to the run directory.
+  // Called when the files are on disk, or when the disk has not responded for two seconds; may be empty.
+  // `dir` is relative to the run directory.
   std::function<void(const std::string& dir, size_t processes)> reply;
 };
 
-// A process that the preload's crash handler holds.
+// A process held by the preload library's crash handler.
 struct CrashedProcess {
   base::Pid pid = 0;
   base::Tid tid = 0;
-  uint64_t ucontext = 0;  // address in the process
+  uint64_t ucontext = 0;  // address in the process's memory
 };
 
 class DumpCoordinator {
@@ -54,21 +54,21 @@ class DumpCoordinator {
     int stderr_fd = -1;
   };
   struct Hooks {
-    std::function<void()> discover;  // the table is to know all processes now
+    std::function<void()> discover;  // makes the table discover all processes now
     std::function<std::vector<model::RankObservation>()> observations;
-    // Writes timing and calls of this moment into the directory and returns the calls.
+    // Writes the current timing and calls into the directory, and returns the calls.
     std::function<model::CollectiveFacts(const std::string& directory)> save_calls;
-    std::function<void(base::Pid)> release;  // a held process may go on
-    // The directory of a dump has been made and the dump begins; may be empty.
+    std::function<void(base::Pid)> release;  // lets a held process continue
+    // The directory of a dump was created and the dump begins; may be empty.
     std::function<void(const model::DumpManifest& dump, const std::string& directory)> begun = {};
-    // All stacks of the open stall's dump are written; a debugger still adds frames to them.
+    // All stacks of the open stall's dump are written; a debugger may still add frames to them.
     std::function<void()> stacks_written;
-    // After each dump. `for_stall`: the open stall has its dump now.
+    // After each dump. `for_stall`: this dump serves the open stall.
     std::function<void(base::MonoNs duration, bool for_stall)> dumped;
-    std::function<bool()> may_go_on;  // whether waiting requests are to be served
-    std::function<void()> idle;       // no dump is under way or waits any more
+    std::function<bool()> may_go_on;  // whether to serve waiting requests
+    std::function<void()> idle;       // no dump is in progress or waiting
   };
-  // For tests: other programs in the place of xpurun-stackdump.
+  // For tests: replacements for xpurun-stackdump.
   struct Backend {
     std::function<base::Result<std::string>()> program;
     std::function<std::unique_ptr<StackDump>(DumpPlan, DumpJob::HelperStarted, DumpJob::Done)> make;
@@ -80,28 +80,30 @@ class DumpCoordinator {
   DumpCoordinator(const DumpCoordinator&) = delete;
   DumpCoordinator& operator=(const DumpCoordinator&) = delete;
 
+  // Starts a dump, or waits until the current dump has ended.
   void request(DumpRequest request);
-  // As request(), but a dump under way, or one that ended within the last `seconds`, serves as well.
+  // Like request(), but also accepts a dump in progress, or one that ended within the last `seconds`.
   void request_or_share(DumpRequest request, double seconds);
   // Requests a dump and holds the process for it. If the last dump is so fresh that another dump would show
   // the same, returns the fresh dump's directory instead: a crash during a cascade of crashes, or SIGTERM.
   std::optional<std::string> request_for_crash(const CrashedProcess& crashed, DumpRequest request);
-  // The process has ended: there is nothing to release.
+  // The process has ended, so there is nothing to release.
   void process_ended(base::Pid pid) { crashed_.erase(pid); }
 
   bool busy() const { return dump_ != nullptr; }
-  // Whether a dump is under way, is to come, or ended within the last `seconds`.
+  // Whether a dump is in progress, is waiting, or ended within the last `seconds`.
   bool dumped_within(double seconds) const;
   double last_duration_s() const { return last_duration_s_; }  // 0: no dump yet
 
-  // Marks the dump as one of a stall that has outlasted --busy-timeouts, with the observations of now. False
-  // if the dump is not in memory any more, or not yet over.
+  // Marks the dump as belonging to a stall that has outlasted --busy-timeouts, and adds the current
+  // observations. False if the dump is not in memory any more, or is still in progress.
   bool escalate(const std::string& dir);
-  // The verdict that follows from the dumps in memory, without stacks.
+  // The verdict from the dumps in memory, without stacks.
   model::Verdict diagnose() { return known_.diagnose(parts_.journal.manifest()); }
 
+  // Ends the dump in progress without the missing stacks; `why` is their reason.
   void give_up(const std::string& why);
-  // Call for every reaped child. Returns whether the pid was a dump helper.
+  // Call for every reaped child. True if the pid was a dump helper.
   bool helper_ended(base::Pid pid, base::WaitStatus status);
 
  private:
@@ -124,14 +126,14 @@ class DumpCoordinator {
   Hooks hooks_;
   Backend backend_;
   std::vector<DumpRequest> waiting_;
-  std::vector<DumpRequest> served_;  // by the dump under way
+  std::vector<DumpRequest> served_;  // requests served by the current dump
   std::unique_ptr<StackDump> dump_;
-  model::DumpManifest manifest_;  // of the dump under way or the last one
-  std::string dir_;               // likewise, relative to the run directory
-  bool begun_ = false;            // the directory has been made, or could not be made
+  model::DumpManifest manifest_;  // of the current or the last dump
+  std::string dir_;               // the same dump's directory, relative to the run directory
+  bool begun_ = false;            // its directory was created, or could not be created
   EventLoop::TimerId patience_ = 0;
   base::MonoNs started_ = 0;
-  base::MonoNs ended_ = 0;  // the last dump; 0: no dump yet
+  base::MonoNs ended_ = 0;  // end of the last dump; 0: no dump yet
   double last_duration_s_ = 0;
   KnownDumps known_;
   struct Held {

@@ -1,6 +1,6 @@
 // KnownDumps: the manifests of the latest dumps and the calls recorded at them, kept in memory, and the
-// verdict that follows from them when the run directory cannot be written or read. No stacks: only what the
-// supervisor has seen itself.
+// verdict from them for the case that the run directory is not writable or readable. Without stacks: only the
+// supervisor's own observations.
 #pragma once
 
 #include "common/model/collectives.h"
@@ -14,9 +14,9 @@ namespace xpurun::launcher {
 
 class KnownDumps {
  public:
-  // `dir` is relative to the run directory. The oldest is forgotten when there are many.
+  // `dir` is relative to the run directory. Drops the oldest dump when there are many.
   void keep(const std::string& dir, model::DumpManifest manifest, model::CollectiveFacts calls = {});
-  // Null if it is not known (any more).
+  // Null if unknown or already dropped.
   model::DumpManifest* find(const std::string& dir);
 
   model::Verdict diagnose(const model::RunManifest& run);

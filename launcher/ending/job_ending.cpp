@@ -9,13 +9,14 @@ namespace xpurun::launcher {
 
 namespace {
 
-// After the command's own end: for the last deaths, notices and dumps to come in.
+// Seconds after the command's end for the last deaths, notices and dumps to arrive.
 constexpr double kSettleS = 0.05;
-// A file system that has not answered for this time is waited for no longer.
+// Time limit in seconds for a file system that does not respond.
 constexpr double kLastPatienceS = 1.5;
 
-// Without us the command would lead the session, and its end would bring SIGHUP and SIGCONT to the foreground
-// process group (disassociate_ctty in the kernel). Our own end brings them too, but only after the report.
+// Without xpurun the command would lead the session, and its end would send SIGHUP and SIGCONT to the
+// foreground process group (disassociate_ctty in the kernel). xpurun's own end sends them too, but only after
+// the report.
 void hang_up_group(const ProcessTable& table) {
   for (const TrackedProcess* p : table.living()) {
     if (p->pidfd && ::getpgid(p->record.pid) == ::getpgrp()) {
@@ -55,14 +56,14 @@ void JobEnding::command_ended(base::WaitStatus status) {
     hang_up_group(parts_.table);
   }
   hooks_.command_ended();
-  // Somebody waits for the exit status. Helpers that the file system holds cannot even be killed.
+  // The caller waits for the exit status. Helpers blocked by the file system cannot even be killed.
   disk_watch_.start(kLastPatienceS, [this] {
     hooks_.give_up(fmt::format("the file system of {} does not answer", run_dir_));
   });
   parts_.loop.after(kSettleS, [this] { settle_or_wait(); });
 }
 
-// Processes that xpurun is ending may outlive the command: none of them may stay behind.
+// Processes that xpurun is ending may outlive the command, but none may stay behind.
 void JobEnding::settle_or_wait() {
   if (shutdown_.active()) {
     parts_.table.refresh();
@@ -85,9 +86,9 @@ void JobEnding::proceed() {
     case JobPhase::running:
     case JobPhase::settling:
     case JobPhase::draining:
-      break;  // a timer or the relay goes on
+      break;  // a timer or the relay continues
     case JobPhase::settled:
-      // The ranks' last lines stand before the lines that we print at the end.
+      // The ranks' last lines must precede the lines that xpurun prints at the end.
       state_.phase = JobPhase::draining;
       hooks_.drain_logs([this] {
         state_.phase = JobPhase::drained;
@@ -99,10 +100,10 @@ void JobEnding::proceed() {
       break;
     case JobPhase::telling:
     case JobPhase::finished:
-      break;  // programs or the storage go on
+      break;  // programs or the storage continue
     case JobPhase::reporting:
       if (!hooks_.reporting()) {
-        // Some requester may still wait for the files of a trace or a dump.
+        // A requester may still wait for the files of a trace or a dump.
         tell_the_end(
             [this] { parts_.storage.when_written(kLastPatienceS, [this](Written) { parts_.loop.stop(); }); });
       }

@@ -1,5 +1,5 @@
-// JobEnding: ends the job's processes when told to, and takes the job from the command's end to the end of
-// the event loop, one phase after the other. Event loop's thread only.
+// JobEnding: ends the job's processes on request, and moves the job from the command's end to the end of the
+// event loop, one phase after the other. Event loop's thread only.
 #pragma once
 
 #include "launcher/ending/job_state.h"
@@ -22,16 +22,17 @@ class JobEnding {
     ProcessTable& table;
   };
   struct Hooks {
-    std::function<void()> command_ended;              // at once
-    std::function<void(const std::string&)> give_up;  // the disk stands still: end dump and report, and why
+    std::function<void()> command_ended;              // immediately
+    std::function<void(const std::string&)> give_up;  // the disk does not respond: end dump and report; the
+                                                      // argument is the reason
     std::function<bool()> dumping;
-    // Lets held processes go and has everything repeated that ranks have written. Calls `done` once.
+    // Releases held processes and relays all remaining output of the ranks. Calls `done` once.
     std::function<void(std::function<void()> done)> drain_logs;
     std::function<void()> record;          // completes run.json
     std::function<bool()> request_report;  // false if no report is wanted
     std::function<bool()> reporting;
     std::function<void()> print_end;
-    // Runs what is to be told of the end. Calls `done` once.
+    // Runs the notifications about the end. Calls `done` once.
     std::function<void(std::function<void()> done)> tell_end;
   };
 
@@ -43,14 +44,16 @@ class JobEnding {
 
   // TERM to all processes of the job, KILL after the grace time; kForever: no KILL.
   void terminate(double grace_s);
+  // KILL to all processes of the job, repeated until none is left.
   void kill_now();
-  // The terminal is gone: the command's end will reach the rest of the foreground process group, as the
-  // kernel does when the leader of a session ends.
+  // The terminal is gone: at the command's end, the rest of the foreground process group gets the signals
+  // that the kernel sends when the leader of a session ends.
   void terminal_hung_up() { hung_up_ = true; }
 
   // The command has been reaped. Only the first call counts.
   void command_ended(base::WaitStatus status);
-  // Goes on as far as possible. Call when a dump has ended; does nothing while the command lives.
+  // Advances through as many phases as possible. Call when a dump has ended; does nothing while the command
+  // lives.
   void proceed();
   // The report runner has no more work.
   void report_done();

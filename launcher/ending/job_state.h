@@ -1,5 +1,4 @@
-// JobState: how far the job is from its start to the end of the supervisor. JobEnding changes it, other parts
-// read it.
+// JobState: the phase of the job, from its start to the end of the supervisor. Only JobEnding changes it.
 #pragma once
 
 #include "common/base/os/wait_status.h"
@@ -7,20 +6,20 @@
 namespace xpurun::launcher {
 
 enum class JobPhase {
-  running,    // the command lives
-  settling,   // the command has ended; its last deaths, notices and processes are awaited
-  settled,    // a dump that is under way is awaited
-  draining,   // the relay repeats what the ranks have written
-  drained,    // as settled, for a dump that began meanwhile
-  reporting,  // run.json is complete, the last report is made
-  telling,    // the last programs of the user run (--on-event, plug-ins)
-  finished,   // the last files are awaited
+  running,    // the command is alive
+  settling,   // the command has ended; waits for its last deaths, notices and processes
+  settled,    // waits for the dump in progress
+  draining,   // the relay forwards the ranks' remaining output
+  drained,    // like settled, for a dump that began in the meantime
+  reporting,  // run.json is complete; the last report is being made
+  telling,    // the user's last programs are running (--on-event, plug-ins)
+  finished,   // waits for the last files
 };
 
 struct JobState {
   JobPhase phase = JobPhase::running;
   bool ended_by_us = false;         // xpurun has sent TERM or KILL to all processes of the job
-  base::WaitStatus command_status;  // unknown while the command lives
+  base::WaitStatus command_status;  // unknown while the command is alive
 
   bool has_ended() const { return phase != JobPhase::running; }
   bool is_ending() const { return has_ended() || ended_by_us; }

@@ -13,8 +13,8 @@ namespace xpurun::launcher {
 
 namespace {
 
-// What the torchelastic agent tells its workers (torch 1.9 and newer): how often it may start them again, and
-// how often it has done so.
+// The torchelastic agent passes these to its workers (torch 1.9 and newer): the allowed number of restarts,
+// and the number so far.
 constexpr const char* kMaxRestarts = "TORCHELASTIC_MAX_RESTARTS";
 constexpr const char* kRestartCount = "TORCHELASTIC_RESTART_COUNT";
 
@@ -75,7 +75,7 @@ void RankRestart::begin(double grace_s) {
   }
 }
 
-// By pidfd: a process that has got the number of an ended one is never hit.
+// By pidfd, so that a process with a reused pid is never hit.
 void RankRestart::kill_rest() {
   for (const TrackedProcess* p : parts_.table.living()) {
     if (ended_.contains(p->record.pid) && p->pidfd) {

@@ -1,6 +1,6 @@
-// RankRestart: ends the ranks of this node, so that their launcher, a torchelastic agent, starts them again:
-// TERM to the ranks, a grace time, then KILL to what is left of them and their helpers. The launcher lives
-// on. Event loop's thread only.
+// RankRestart: ends the ranks of this node so that their launcher, a torchelastic agent, restarts them: TERM
+// to the ranks, a grace time, then KILL to the remaining ranks and their workers. The launcher lives on.
+// Event loop's thread only.
 #pragma once
 
 #include "common/base/os/procfs.h"
@@ -27,13 +27,13 @@ class RankRestart {
   RankRestart(const RankRestart&) = delete;
   RankRestart& operator=(const RankRestart&) = delete;
 
-  // Why no launcher would start the ranks again; empty if one will. Read from the environment of the ranks.
+  // Why no launcher would restart the ranks; empty if one will. Read from the ranks' environment.
   std::string obstacle() const;
-  // grace_s kForever: no KILL. Stopped processes are continued, or they could not end.
+  // grace_s kForever: no KILL. Stopped processes are continued, because otherwise they could not end.
   void begin(double grace_s);
-  // The ranks have been ended and none has been started since.
+  // The ranks were ended, and none has started since.
   bool pending() const { return pending_; }
-  // Ranks have been found. Whether the launcher has just started the first of them again.
+  // Call when ranks were found. True if the launcher has just restarted the first of them.
   bool started_again();
 
  private:
@@ -42,7 +42,7 @@ class RankRestart {
 
   Parts parts_;
   base::ProcFs proc_;
-  std::set<base::Pid> ended_;  // ranks and their helpers
+  std::set<base::Pid> ended_;  // ranks and their workers
   bool pending_ = false;
   EventLoop::TimerId timer_ = 0;
 };

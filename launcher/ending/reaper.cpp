@@ -23,7 +23,8 @@ void Reaper::watch(const TrackedProcess& p) {
   });
 }
 
-// A child of ours is reaped, which tells its status; a stranger's status is read from the zombie.
+// A child of xpurun is reaped, which gives its status; the status of any other process is read from the
+// zombie.
 void Reaper::pidfd_ready(base::Pid pid) {
   const TrackedProcess* dead = parts_.table.find(pid);
   if (dead == nullptr || !dead->alive) {

@@ -1,5 +1,5 @@
-// Reaper: the only place that waits for children: the command, our helpers, and orphans that a subreaper
-// inherits. It records the deaths of all processes of the job in their order. Event loop's thread only.
+// Reaper: the only place that waits for children: the command, xpurun's helpers, and orphans that a subreaper
+// inherits. It records the deaths of all processes of the job in order. Event loop's thread only.
 #pragma once
 
 #include "launcher/journal/journal.h"
@@ -20,10 +20,11 @@ class Reaper {
     Journal& journal;
   };
   struct Hooks {
-    std::function<bool(base::Pid)> may_be_helper;  // an unknown child need not be looked for in the job
-    std::function<bool(base::Pid, base::WaitStatus)> helper_ended;  // whether it was a helper
+    std::function<bool(base::Pid)> may_be_helper;  // if true, an unknown child is not searched for in the job
+    std::function<bool(base::Pid, base::WaitStatus)> helper_ended;  // true if the child was a helper
     std::function<void()> discover;
-    // A process of the job has died; its record is complete. `failed`: by itself, as the first of its kind.
+    // A process of the job has died; its record is complete. `failed`: the process failed
+    // and is no follower.
     std::function<void(const TrackedProcess&, base::WaitStatus, bool failed)> died;
     std::function<void(base::WaitStatus)> command_ended;
   };
@@ -36,9 +37,9 @@ class Reaper {
 
   // Waits for the end of a process that the table has found.
   void watch(const TrackedProcess& p);
-  // Takes all children that have ended. Call on SIGCHLD.
+  // Reaps all children that have ended. Call on SIGCHLD.
   void reap();
-  // A process of the job has ended; `status` is nothing if another process reaps it.
+  // A process of the job has ended; `status` is empty if another process reaps it.
   void process_died(base::Pid pid, std::optional<base::WaitStatus> status);
   // At the end of the job: deaths whose pidfds have not been polled yet.
   void find_unnoticed_deaths();

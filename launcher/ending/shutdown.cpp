@@ -8,9 +8,9 @@
 namespace xpurun::launcher {
 
 namespace {
-// Processes forked while we were killing are found in the next round.
+// Processes forked during the killing are found in the next round. Seconds.
 constexpr double kKillRepeatS = 0.2;
-// So long a killed process may take to go: a GPU's driver cleans up behind it.
+// Time in seconds that a killed process may take to end: a GPU's driver cleans up after it.
 constexpr double kLastWaitS = 10;
 }  // namespace
 
@@ -18,7 +18,8 @@ void Shutdown::signal_all(int signal) {
   table_.refresh();
   for (const TrackedProcess* p : table_.living()) {
     if (!p->pidfd) {
-      // No free descriptor for a pidfd. The command is our child and can be signalled by its number.
+      // There is no free descriptor for a pidfd. The command is a child of xpurun, so signalling by pid is
+      // safe.
       if (p->record.pid == table_.main()) {
         table_.signal_main(signal);
       }

@@ -1,5 +1,5 @@
-// Shutdown: ends the job's processes, and only those: TERM to all, a grace time, then KILL. A state machine
-// on the event loop; nothing here waits.
+// Shutdown: ends the job's processes and no others: TERM to all, a grace time, then KILL. A state machine on
+// the event loop; nothing here blocks.
 #pragma once
 
 #include "launcher/os/event_loop.h"
@@ -14,12 +14,13 @@ class Shutdown {
   Shutdown(const Shutdown&) = delete;
   Shutdown& operator=(const Shutdown&) = delete;
 
-  // grace_s kForever: never KILL. Stopped processes are continued, or they could not end.
+  // grace_s kForever: never KILL. Stopped processes are continued, because otherwise they could not end.
   void terminate(double grace_s);
+  // KILL to all, now and again every 0.2 s for processes forked in the meantime.
   void kill_now();
   bool active() const { return active_; }
-  // Whether it is worth waiting for what is left: it will be killed, or has just been. What the kernel does
-  // not let go, as of a file system that is gone, is not waited for.
+  // Whether waiting for the remaining processes makes sense: they will be killed, or were killed recently.
+  // Processes that the kernel cannot end, for example because of a dead file system, do not count.
   bool has_work(base::MonoNs now) const;
 
  private:

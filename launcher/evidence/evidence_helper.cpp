@@ -32,7 +32,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
-// Left for writing the last file.
+// Time reserved for writing the last file.
 constexpr std::chrono::milliseconds kReserve{200};
 constexpr std::chrono::milliseconds kStep{50};
 constexpr size_t kSources = model::kNames<EvidenceSource>.size();
@@ -54,7 +54,7 @@ class Helper {
     deadline_ = started_ + std::max<Clock::duration>(limit - kReserve, Clock::duration::zero());
   }
 
-  // The threads may outlive this call: the process is to end after it.
+  // The threads may outlive this call; the process must end after it.
   int run() {
     begin(EvidenceSource::gpu, [this] { return gpus(); });
     begin(EvidenceSource::kernel_log, [this] { return kernel_log(); });
@@ -150,7 +150,7 @@ class Helper {
   EvidenceRequest request_;
   Clock::time_point started_;
   Clock::time_point deadline_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable done_;
   std::optional<EvidencePart> parts_[kSources];
   int running_ = 0;
@@ -160,16 +160,16 @@ class Helper {
 }  // namespace
 
 void run_evidence_helper(const std::vector<std::string>& words) {
-  // A rank that closes its pipe at the wrong moment must not end us.
+  // A rank that closes its pipe at the wrong moment must not end this process.
   std::signal(SIGPIPE, SIG_IGN);
-  // Nobody reads the evidence of a supervisor that was killed.
+  // After the supervisor was killed, no process reads the evidence.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   auto request = parse_evidence_words(words);
   if (!request) {
     base::tell(base::to_text(request.error()));
     ::_exit(2);
   }
-  // Never destroyed: threads that are left behind still use it.
+  // Never destroyed, because abandoned threads still use it.
   auto* helper = new Helper(std::move(*request));
   ::_exit(helper->run());
 }

@@ -1,6 +1,6 @@
 // The evidence helper: collects from all sources at the same time, each in a thread of its own, and writes
-// gpu.json, kernel.json, flight_recorder/ and, last, evidence.json into the directory of the dump. Sources
-// that are not done at the time limit are left behind: a call into a broken driver cannot be ended.
+// gpu.json, kernel.json, flight_recorder/ and, last, evidence.json into the dump's directory. Sources that
+// exceed the time limit are abandoned, because a call into a broken driver cannot be ended.
 #pragma once
 
 #include <string>

@@ -7,7 +7,7 @@
 namespace xpurun::launcher {
 
 namespace {
-// The helper ends itself at its limit.
+// Seconds after the limit. The helper ends itself at its limit.
 constexpr double kAfterTheLimitS = 0.3;
 }  // namespace
 
@@ -72,7 +72,7 @@ bool EvidenceJob::helper_ended(base::Pid pid, base::WaitStatus status) {
 
 void EvidenceJob::finish() {
   setup_.loop.cancel(deadline_);
-  // After a kill the helper is still to be reaped; by then it is nobody's.
+  // A killed helper still has to be reaped, but by then this job has released it.
   helper_ = HelperProcess();
   if (const Done done = std::exchange(done_, nullptr)) {
     done();

@@ -1,5 +1,5 @@
-// EvidenceJob: has the evidence of one dump collected by a helper process (evidence_helper.h) within a time
-// limit. Owned and driven by the supervisor; no function blocks.
+// EvidenceJob: lets a helper process (evidence_helper.h) collect the evidence of one dump within a time
+// limit. The supervisor owns and drives it; no function blocks.
 #pragma once
 
 #include "common/base/os/wait_status.h"
@@ -18,9 +18,11 @@ class EvidenceJob {
   struct Setup {
     EventLoop& loop;
     sigset_t signal_mask{};
-    int stderr_fd = -1;                      // standard error of the helper
-    std::function<void(base::Pid)> started;  // told the helper's pid, so that it is no process of the job
-    std::string program = "/proc/self/exe";  // the link: xpurun may have been installed anew meanwhile
+    int stderr_fd = -1;                      // the helper's standard error
+    std::function<void(base::Pid)> started;  // receives the helper's pid, so that the helper is not taken for
+                                             // a process of the job
+    std::string program = "/proc/self/exe";  // the link, because xpurun may have been reinstalled in the
+                                             // meantime
   };
   using Done = std::function<void()>;
 
@@ -29,15 +31,15 @@ class EvidenceJob {
   EvidenceJob(const EvidenceJob&) = delete;
   EvidenceJob& operator=(const EvidenceJob&) = delete;
 
-  // Calls `done` once, from the loop: when the helper has ended, or shortly after the limit. A job under way
-  // is given up first.
+  // Calls `done` once, from the event loop: when the helper has ended, or shortly after the limit. Gives up a
+  // job in progress first.
   void start(const EvidenceRequest& request, Done done);
   bool busy() const { return done_ != nullptr; }
-  // Leaves the job `seconds` more at most.
+  // Limits the remaining time of the job to `seconds`.
   void hurry(double seconds);
-  // Ends the helper and calls `done`. A helper in uninterruptible sleep is left behind.
+  // Kills the helper and calls `done`. A helper in uninterruptible sleep is abandoned.
   void give_up(const std::string& why);
-  // Call for every reaped child. Returns whether the pid was the helper.
+  // Call for every reaped child. True if the pid was the helper.
   bool helper_ended(base::Pid pid, base::WaitStatus status);
 
  private:

@@ -1,4 +1,4 @@
-// EvidenceRequest: what the evidence helper is to collect, as data and as the words of its command line.
+// EvidenceRequest: the task of the evidence helper, as data and as the words of its command line.
 #pragma once
 
 #include "common/base/ids.h"
@@ -10,15 +10,15 @@
 
 namespace xpurun::launcher {
 
-// First word of the helper's command line: xpurun itself, in another role. No option of xpurun.
+// First word of the helper's command line: xpurun itself in another role. Not an option of xpurun.
 inline constexpr std::string_view kEvidenceRole = "--collect-evidence";
 
 struct EvidenceRequest {
-  std::string directory;          // of the dump, absolute; exists when the helper starts
-  std::vector<FlightRank> ranks;  // asked for their Flight Recorder; empty: no rank is asked
-  double limit_s = 20;            // for everything together
-  uint64_t since_us = 0;          // start of the run, CLOCK_MONOTONIC: older lines of the kernel do not count
-  std::string nvml;               // library; empty: the driver's
+  std::string directory;          // absolute directory of the dump; exists when the helper starts
+  std::vector<FlightRank> ranks;  // ranks to request Flight Recorder dumps from; empty: none
+  double limit_s = 20;            // seconds for all sources together
+  uint64_t since_us = 0;          // start of the run, CLOCK_MONOTONIC; older kernel messages are ignored
+  std::string nvml;               // path of the library; empty: the driver's
 };
 
 std::vector<std::string> evidence_words(const EvidenceRequest& request);

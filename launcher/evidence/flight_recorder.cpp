@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kLargestDump = size_t{256} << 20;
 constexpr size_t kLargestEnvironment = size_t{4} << 20;
-// Entries of the recorder: torch's own advice. A pipeline's step has hundreds of calls.
+// Entries of the recorder, as torch recommends. A pipeline's step has hundreds of calls.
 constexpr std::string_view kEntries = "2000";
 
 std::optional<std::string> value_of(const std::vector<std::string>& env, std::string_view name) {
@@ -37,7 +37,7 @@ std::optional<std::string> value_of(const std::vector<std::string>& env, std::st
   return std::nullopt;
 }
 
-// torch takes the first of these that is set.
+// torch uses the first of these variables that is set.
 std::optional<std::string> first_of(const std::vector<std::string>& env,
                                     std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {
@@ -55,7 +55,7 @@ bool can_hold_a_pipe(const std::string& dir) {
   return good;
 }
 
-// What tells an old dump from a new one.
+// Distinguishes a new dump from an old one.
 struct Stamp {
   ino_t inode = 0;
   off_t size = -1;
@@ -74,7 +74,7 @@ Stamp stamp_of(const std::string& path) {
           .changed_ns = int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec};
 }
 
-// Empty: the request has been made. torch reads the pipe once a second.
+// Empty if the request was made. torch reads the pipe once a second.
 std::string ask(const std::string& pipe) {
   const base::UniqueFd fd(::open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) {
@@ -93,10 +93,10 @@ std::string ask(const std::string& pipe) {
 
 struct Awaited {
   FlightRank rank;
-  std::map<std::string, Stamp> files;  // as they were before the request
+  std::map<std::string, Stamp> files;  // their state before the request
 };
 
-// Copies the dump if it is there and whole: torch writes it in place.
+// Copies the dump if it exists and is complete: torch writes it in place.
 bool take(const Awaited& awaited, const std::string& out_dir, std::string& problem) {
   for (const auto& [path, before] : awaited.files) {
     const Stamp now = stamp_of(path);
@@ -152,7 +152,7 @@ FlightPaths flight_paths(const std::vector<std::string>& env, base::Rank rank) {
     out.files = {fmt::format("{}{}", *prefix, rank)};
     return out;
   }
-  // The defaults of torch from 2.7 on, and before.
+  // torch's defaults, from 2.7 on and before.
   const std::string home = value_of(env, "HOME").value_or("/tmp") + "/.cache";
   for (const std::string& cache : {value_of(env, "XDG_CACHE_HOME").value_or(home), home}) {
     out.files.push_back(fmt::format("{}/torch/comm_lib_trace_rank_{}", cache, rank));
@@ -178,7 +178,7 @@ FlightResult force_flight_dumps(const std::vector<FlightRank>& ranks, const std:
     if (paths.pipe.empty()) {
       continue;
     }
-    // A relative path is the rank's.
+    // A relative path is relative to the rank's directory.
     const std::string cwd = fmt::format("{}/{}/cwd/", proc, rank.pid);
     const auto absolute = [&](const std::string& path) { return path.starts_with('/') ? path : cwd + path; };
     ++recording;

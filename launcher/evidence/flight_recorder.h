@@ -1,5 +1,4 @@
-// PyTorch's Flight Recorder of a live rank: the variables that switch it on, and forcing it to write its
-// dump.
+// PyTorch's Flight Recorder of a live rank: the variables that switch it on, and requests for its dump.
 #pragma once
 
 #include "common/base/ids.h"
@@ -11,16 +10,16 @@
 
 namespace xpurun::launcher {
 
-// Adds the variables that let every rank record and write its dump below `dir` (absolute, made if it is not
-// there). A variable that the user has set, under its old or new name, stays as it is. The old names are
-// used: all releases from torch 2.3 on know them. Without the pipe where `dir` cannot hold one: torch would
-// end the rank.
+// Adds the variables that let every rank record and write its dump below `dir` (absolute, created if
+// missing). A variable that the user has set, under its old or new name, stays unchanged. The old names are
+// used, because all releases from torch 2.3 on know them. Omits the pipe if `dir` cannot hold one, because
+// torch would end the rank.
 std::vector<std::string> with_flight_recorder(std::vector<std::string> env, const std::string& dir);
 
-// Where a rank's recorder listens and writes, from the rank's environment (NAME=VALUE).
+// A rank's pipe and its dump files, from the rank's environment (NAME=VALUE).
 struct FlightPaths {
   std::string pipe;                // empty: the rank does not listen
-  std::vector<std::string> files;  // its dump is one of these
+  std::vector<std::string> files;  // possible paths of its dump
 };
 FlightPaths flight_paths(const std::vector<std::string>& env, base::Rank rank);
 
@@ -34,8 +33,8 @@ struct FlightResult {
   std::string reason;
 };
 
-// Asks every rank for its dump and copies the dumps that arrive to `out_dir`/rank_<rank>. `wait` sleeps a
-// moment and says whether there is still time. A dump of before the request does not count.
+// Requests a dump from every rank and copies the dumps that arrive to `out_dir`/rank_<rank>. `wait` sleeps a
+// moment and returns whether there is time left. Dumps from before the request do not count.
 FlightResult force_flight_dumps(const std::vector<FlightRank>& ranks, const std::string& out_dir,
                                 const std::function<bool()>& wait, const std::string& proc = "/proc");
 

@@ -63,8 +63,8 @@ bool read_oom(std::string_view text, KernelEvent& e) {
   return true;
 }
 
-// "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python3, GPU has fallen off the bus." Older drivers leave
-// pid and name out or write '<unknown>'.
+// "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python3, GPU has fallen off the bus." Older drivers omit
+// pid and name or write '<unknown>'.
 bool read_xid(std::string_view text, KernelEvent& e) {
   const std::string_view pci = between(text, "NVRM: Xid (PCI:", "): ");
   if (pci.empty()) {
@@ -126,7 +126,7 @@ KernelLog problem(EvidenceStatus status, std::string reason) {
   return {.status = status, .reason = std::move(reason), .events = {}};
 }
 
-// "<6>[   12.345678] text" a line.
+// "<6>[   12.345678] text" per line.
 KernelLog read_syslog(uint64_t since_us, int device_errno) {
   const int size = ::klogctl(kSizeBuffer, nullptr, 0);
   if (size <= 0) {
@@ -183,7 +183,7 @@ KernelLog read_kernel_log(uint64_t since_us, const std::string& device) {
       continue;  // the record was overwritten before it was read
     }
     if (n <= 0) {
-      break;  // EAGAIN: no more
+      break;  // EAGAIN: no more records
     }
     // "6,1234,5678901,-;text\n continuation", see Documentation/ABI/testing/dev-kmsg
     const std::string_view whole(record.data(), static_cast<size_t>(n));

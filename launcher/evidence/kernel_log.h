@@ -1,4 +1,4 @@
-// The kernel's log: which lines matter, and reading them from /dev/kmsg or, where that is not there, from
+// The kernel log: selects the relevant lines, and reads them from /dev/kmsg or, if that is missing, from
 // syslog(2).
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace xpurun::launcher {
 
-// A line that tells of an OOM kill, an XID or a hung task; nothing for any other. `text` is without prefix.
-// at_s is left 0. Pure.
+// Parses a line about an OOM kill, an XID or a hung task; empty for any other line. `text` has no prefix.
+// at_s stays 0. Pure.
 std::optional<model::KernelEvent> kernel_event(std::string_view text);
 
 struct KernelLog {
@@ -22,8 +22,8 @@ struct KernelLog {
   model::KernelEvents events;
 };
 
-// Events since `since_us`, microseconds of CLOCK_MONOTONIC, in seconds after it. Never blocks. `device` is
-// /dev/kmsg except in tests.
+// Events since `since_us` (microseconds of CLOCK_MONOTONIC), with times in seconds after it. Never blocks.
+// `device` is /dev/kmsg except in tests.
 KernelLog read_kernel_log(uint64_t since_us, const std::string& device = "/dev/kmsg");
 
 }  // namespace xpurun::launcher

@@ -33,7 +33,7 @@ class Nvml {
  public:
   explicit Nvml(void* library) : library_(library) {}
 
-  // Null if this driver does not have the function.
+  // Null if this driver lacks the function.
   template <typename F>
   F find(const char* name) const {
     return reinterpret_cast<F>(::dlsym(library_, name));
@@ -81,7 +81,7 @@ class DeviceReader {
       return false;
     }
     const nvml::Return code = function(device_, args...);
-    // Many GPUs answer "not supported" to some questions; only a lost GPU is a problem of its own.
+    // Many GPUs return "not supported" for some queries; only a lost GPU is a problem of its own.
     if (code == nvml::kGpuIsLost) {
       problem_ = nvml_.error(code);
     }
@@ -112,7 +112,7 @@ class DeviceReader {
     d.power_w = milliwatts < 0 ? -1 : milliwatts / 1000.0;
     d.power_limit_w = limit < 0 ? -1 : limit / 1000.0;
     unsigned long long bits = 0;
-    // The older name is that of drivers before 535.
+    // Drivers before 535 have the older name.
     if (call<nvml::Bits>("nvmlDeviceGetCurrentClocksEventReasons", &bits) ||
         call<nvml::Bits>("nvmlDeviceGetCurrentClocksThrottleReasons", &bits)) {
       for (size_t i = 0; i < std::size(kThrottleBits); ++i) {

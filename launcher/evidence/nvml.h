@@ -1,5 +1,6 @@
-// NVML through libnvidia-ml.so.1, loaded at run time: neither its headers nor the library are needed to build
-// xpurun. NVML's calls may block in the driver for minutes if a GPU is broken: for the evidence helper only.
+// NVML through libnvidia-ml.so.1, loaded at run time: building xpurun needs neither its headers nor the
+// library. If a GPU is broken, NVML's calls may block in the driver for minutes, so only the evidence helper
+// may use this.
 #pragma once
 
 #include "common/base/result.h"
@@ -16,7 +17,7 @@ struct GpuReading {
   model::GpuState state;
 };
 
-// All GPUs of this host that NVML shows. absent: no library or no GPU.
+// All GPUs of this host that NVML lists. absent: no library or no GPU.
 GpuReading read_gpus(const std::string& library = "libnvidia-ml.so.1");
 
 }  // namespace xpurun::launcher

@@ -1,5 +1,5 @@
-// The part of NVML's interface that is used, with prototypes of our own. Layouts and numbers are those of the
-// versioned functions, which NVIDIA keeps stable.
+// The used part of NVML's interface, as own prototypes. Layouts and numbers are those of the versioned
+// functions, which NVIDIA keeps stable.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Journal: owner of run.json. Every change marks it dirty; it goes to the storage soon after, to be replaced
-// atomically, so that the directory is valid at any instant. A full disk is said once and does not stop the
-// job.
+// Journal: owner of run.json. Every change marks it dirty; the storage then soon replaces the file
+// atomically, so that the directory is valid at any instant. A full disk is reported once and does not stop
+// the job.
 #pragma once
 
 #include "common/base/clock.h"
@@ -19,14 +19,17 @@ class Journal {
   base::MonoNs started() const { return started_; }
   double elapsed_s() const { return base::ns_to_s(loop_.now() - started_); }
 
-  // Read freely; call changed() after writing.
+  // Reading is free; call changed() after writing.
   model::RunManifest& manifest() { return manifest_; }
   const model::RunManifest& manifest() const { return manifest_; }
+  // Schedules a write; several changes within the delay share one.
   void changed();
+  // Passes run.json to the storage without a delay. Does not wait for the disk.
   void save_now();
 
+  // The recorded notice of the process, null if there is none.
   model::CrashNotice* find_crash(base::Pid pid);
-  // The stall that is open, if any.
+  // The open stall, null if there is none.
   model::Incident* open_incident();
   const model::Incident* open_incident() const;
 

@@ -8,10 +8,10 @@
 
 namespace xpurun::launcher {
 
-// The name of this host, "localhost" if the kernel does not tell it.
+// This host's name; "localhost" if the kernel provides none.
 std::string host_name();
 
-// Command, environment and options; secrets are masked.
+// Sets command, environment and options, with secrets masked.
 void describe_run(model::RunManifest& manifest, const RunOptions& options, const std::string& host);
 
 }  // namespace xpurun::launcher

@@ -13,7 +13,7 @@ constexpr base::MonoNs kOpenAgain = 1'000'000'000;
 constexpr base::MonoNs kLinger = 30'000'000'000;
 
 struct Pattern {
-  std::string_view file;  // end of the path
+  std::string_view file;  // suffix of the path
   std::string_view function;
   ProcessWait wait;
 };

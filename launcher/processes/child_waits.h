@@ -14,15 +14,16 @@
 
 namespace xpurun::launcher {
 
-// Whether a main thread whose innermost Python frames are these waits for a process. `launcher`: in
-// torch.multiprocessing.spawn(), which does nothing else; `perhaps`: in a join() that for example torch's
+// Whether a main thread with these innermost Python frames waits for a process. `launcher`: in
+// torch.multiprocessing.spawn(), which does nothing else; `perhaps`: in a join(), which for example torch's
 // data loader also uses to end its workers.
 enum class ProcessWait { none, perhaps, launcher };
 ProcessWait process_wait(const std::vector<stackdump::CodeName>& innermost_first);
 
 class ChildWaits {
  public:
-  // `patience_s`: minimum duration of a wait that counts: a data loader also ends its workers with join().
+  // `patience_s`: minimum duration of a wait that counts, because a data loader also ends its workers with
+  // join().
   explicit ChildWaits(double patience_s) : patience_(base::s_to_ns(patience_s)) {}
 
   // Samples these processes and forgets all others. Returns the processes whose wait counts. A process keeps

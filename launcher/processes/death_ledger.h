@@ -13,17 +13,19 @@ namespace xpurun::launcher {
 
 class DeathLedger {
  public:
-  // From now on xpurun causes the deaths (kill on hang, second interrupt) ...
+  // From now on xpurun causes the deaths (kill on hang, second interrupt).
   void we_are_ending_the_job() { ending_ = true; }
-  // ... or of this process only (restart on hang) ...
+  // The same for one process only (restart on hang).
   void we_are_ending(base::Pid pid) { ended_.insert(pid); }
   bool ended_by_us(base::Pid pid) const { return ending_ || ended_.contains(pid); }
-  // ... or the signal that the user sent and xpurun forwarded.
+  // The user sent this signal and xpurun forwarded it.
   void signal_was_forwarded(int signal) { forwarded_ = signal; }
-  // The preload reported that `sender` sent SIGTERM to `pid`; `sender_is_launcher` if it is an agent of the
-  // job.
+  // The preload library reported that `sender` sent SIGTERM to `pid`; `sender_is_launcher` if the sender is
+  // an agent of the job.
   void termination_notice(base::Pid pid, base::Pid sender, bool sender_is_launcher);
 
+  // Call once per death, in order. `at_s`: seconds since the run began. An unknown status counts as a
+  // failure.
   model::Death record(base::Pid pid, double at_s, base::WaitStatus status);
 
   // Whether a process has already failed by itself (nonzero status or signal).

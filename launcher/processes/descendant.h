@@ -1,4 +1,4 @@
-// Descendant: a process below a rank, as the process table knows it. Plain data.
+// Descendant: a process below a rank, as recorded in the process table. Plain data.
 #pragma once
 
 #include "common/base/ids.h"

@@ -1,5 +1,5 @@
-// Where a process writes its standard error, and how far it has come. Read from /proc alone: no file of the
-// job's is opened here, because its file system may be stalled.
+// The file behind a process's standard error, and the position in it. Read from /proc alone: no file of the
+// job is opened here, because its file system may be hung.
 #pragma once
 
 #include "common/base/os/procfs.h"
@@ -7,11 +7,11 @@
 
 namespace xpurun::launcher {
 
-// What descriptor 2 is at this moment. A file is named by its path as the process sees it.
+// The current file of descriptor 2, named by its path as the process sees it.
 model::ErrorStream error_stream_of(const base::ProcFs& proc, base::Pid pid);
 
-// The offset of descriptor 2: behind what was written last through it, by this process or by another that
-// inherited the same open file. -1 if unknown.
+// The offset of descriptor 2: the end of the last write through it, by this process or another that inherited
+// the same open file. -1 if unknown.
 int64_t error_position_of(const base::ProcFs& proc, base::Pid pid);
 
 }  // namespace xpurun::launcher

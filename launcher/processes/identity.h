@@ -1,4 +1,4 @@
-// Which rank a process is, from its environment. Precedence: torchrun, plain RANK, Slurm, Open MPI, PMI.
+// The rank of a process, from its environment. Precedence: torchrun, plain RANK, Slurm, Open MPI, PMI.
 #pragma once
 
 #include "common/base/ids.h"
@@ -18,15 +18,15 @@ using IdentityKind = wire::IdentityKind;
 struct Identity {
   IdentityKind kind = IdentityKind::single;
   base::Rank rank = 0;
-  int local_rank = -1;  // -1 unknown
-  int world_size = 0;   // 0 unknown
+  int local_rank = -1;  // -1: unknown
+  int world_size = 0;   // 0: unknown
 
   friend bool operator==(const Identity&, const Identity&) = default;
 };
 
 std::string_view name_of(IdentityKind kind);
 
-// Nothing if no kind's variables are complete and numeric.
+// Empty if no kind has complete and numeric variables.
 std::optional<Identity> identity_from(const std::map<std::string, std::string>& env);
 
 // Whether these are the arguments of a Python program that starts ranks and is not a rank itself (torchrun,

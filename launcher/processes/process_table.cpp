@@ -36,7 +36,7 @@ void ProcessTable::inspect(TrackedProcess& p) {
   const Pid pid = p.record.pid;
   std::string exe = proc_.exe(pid);
   if (exe.empty() && !p.exe.empty()) {
-    return;  // a process that exits has lost its memory map: what is known stays
+    return;  // a process that is exiting has lost its memory map: keep the known data
   }
   p.record.cmdline = model::redact_argv(proc_.cmdline(pid));
   const auto environment = proc_.environ(pid);
@@ -130,7 +130,8 @@ void ProcessTable::assign_roles() {
     return;
   }
   find_left_behind();
-  // Of all processes that carry a rank's variables, the rank is the topmost Python; without one, the topmost.
+  // Of all processes with a rank's variables, the rank is the topmost Python process; without Python, the
+  // topmost process.
   std::map<base::Rank, Pid> chosen;
   const auto better = [&](const TrackedProcess& a, const TrackedProcess& b) {
     if (a.record.python != b.record.python) {
@@ -193,9 +194,9 @@ bool ProcessTable::known_rank_before(const TrackedProcess& p) const {
                      [&](const auto& entry) { return is_it(entry.second); });
 }
 
-// Finds orphans (now children of xpurun, the subreaper) with the variables of a rank that was known before
-// them: helpers that an ended rank left behind. A restarted rank is a child of its launcher and so not an
-// orphan. A process that has been a rank stays a rank when its launcher ends.
+// Finds orphans (now children of xpurun, the subreaper) with the variables of an earlier rank: helpers that
+// an ended rank left behind. A restarted rank is a child of its launcher and so not an orphan. A process that
+// has been a rank stays a rank when its launcher ends.
 void ProcessTable::find_left_behind() {
   for (auto& [pid, p] : processes_) {
     const bool orphan = p.record.ppid == supervisor_ && pid != main_;
@@ -271,7 +272,7 @@ void ProcessTable::find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>&
   }
 }
 
-// Numbered in the order of their start; dead ranks keep their numbers.
+// Numbered in start order; dead ranks keep their numbers.
 void ProcessTable::number_spawned() {
   std::vector<TrackedProcess*> all;
   for (TrackedProcess& p : dead_) {
@@ -371,7 +372,7 @@ void ProcessTable::mark_dead(Pid pid) {
   if (it->second.record.role != model::ProcessRole::rank) {
     return;
   }
-  // A process that a dead rank started does not become the rank, whatever its variables say.
+  // A process that a dead rank started does not become the rank, whatever its variables are.
   for (auto& [below, p] : processes_) {
     if (p.alive && p.identity && p.identity == it->second.identity && descends_from(p, pid)) {
       p.left_behind = true;
@@ -398,8 +399,8 @@ void ProcessTable::note_error_stream(Pid pid) {
       end = std::max(end, error_position_of(proc_, other));
     }
   }
-  // Nobody is left who could write behind it: then all of the file is its own. A position that the process
-  // itself gave is the better one.
+  // No process is left that could write after it, so the whole rest of the file is its own. A position
+  // reported by the process itself is more accurate.
   stream.end = end < 0 || stream.end < 0 ? end : stream.end;
 }
 
@@ -408,7 +409,7 @@ bool ProcessTable::add_departed(Pid pid, const Identity& identity) {
   if (find(pid) != nullptr || (now && now->state != 'Z' && now->state != 'X')) {
     return false;
   }
-  // A program that a rank has run for a moment has the rank's variables too.
+  // A short-lived program that a rank has run has the rank's variables too.
   const auto is_it = [&](const auto& entry) {
     const TrackedProcess& p = entry.second;
     return p.alive && p.record.role == model::ProcessRole::rank && p.record.rank == identity.rank;
@@ -427,7 +428,7 @@ bool ProcessTable::add_departed(Pid pid, const Identity& identity) {
               .python = true,
               .preload = true,
               .seen_s = base::ns_to_s(p.seen - started_)};
-  // What was taken for the only rank is its launcher.
+  // The process taken for the only rank is in fact its launcher.
   for (auto& [known, other] : processes_) {
     if (!kind_ && other.record.identity == name_of(IdentityKind::single)) {
       other.record.role = model::ProcessRole::agent;
@@ -448,7 +449,7 @@ void ProcessTable::note_python(Pid pid) {
   if (it != processes_.end()) {
     it->second.record.python = true;
     it->second.record.preload =
-        true;  // only the library tells so; /proc may have been read before it was loaded
+        true;  // only the library reports it; /proc may have been read before the library was loaded
   }
 }
 
@@ -479,7 +480,8 @@ std::vector<Descendant> ProcessTable::descendants_of(Pid pid) const {
     if (!p.alive || above == nullptr || !descends_from(p, pid)) {
       continue;
     }
-    // A forked process keeps the program's arguments; the other two start methods have their own.
+    // A forked process keeps the program's arguments; the other two start methods have arguments of their
+    // own.
     const auto& words = p.record.cmdline;
     const bool forked = words == above->record.cmdline ||
                         std::find(words.begin(), words.end(), "--multiprocessing-fork") != words.end() ||

@@ -25,8 +25,9 @@ struct TrackedProcess {
   Pidfd pidfd;
   std::string exe;
   bool alive = true;
-  bool left_behind = false;  // by a rank that has ended: its helper, although it has the rank's variables
-  bool spawned = false;      // a rank because the Python process that started it only waits for it
+  bool left_behind = false;  // by a rank that has ended: a helper of that rank, although it has the rank's
+                             // variables
+  bool spawned = false;      // a rank because its parent, a Python process, only waits for it
   base::MonoNs seen = 0;
 };
 
@@ -61,20 +62,21 @@ class ProcessTable {
   // launcher's variables identify the ranks.
   std::vector<base::Pid> possible_spawners() const;
 
-  // Looks again at what the process's standard error is and how far it has come: of a process that has ended,
-  // by a living one that writes to the same file.
+  // Updates the file and position of the process's standard error. For an ended process, uses a living
+  // process that writes to the same file.
   void note_error_stream(base::Pid pid);
-  // A rank that ended before a walk found it: its Python told who it was. It counts as living until
-  // mark_dead(). False, and nothing is added, if the process is still there or known, or if the rank
-  // lives.
+  // Adds a rank that ended before a walk found it; its Python process has reported its identity. Counts as
+  // living until mark_dead(). False, without any change, if the process still exists or is known, or if the
+  // rank lives.
   bool add_departed(base::Pid pid, const Identity& identity);
 
   // The preload library has reported this process as Python, possibly before the walk found the process.
   void note_python(base::Pid pid);
 
-  // Empty if the process has ended, or its environment may not be read.
+  // Empty if the process has ended or its environment is unreadable.
   std::map<std::string, std::string> environment_of(base::Pid pid) const { return proc_.environ(pid); }
 
+  // The latest process with this pid, living or dead; null if unknown.
   TrackedProcess* find(base::Pid pid);
   const TrackedProcess* find(base::Pid pid) const;
   // Living processes with role "rank", by rank.
@@ -82,11 +84,13 @@ class ProcessTable {
   std::vector<const TrackedProcess*> living() const;
   // The living descendants of this process.
   std::vector<Descendant> descendants_of(base::Pid pid) const;
+  // Dead processes with role "rank" whose pids were not reused.
   std::vector<const TrackedProcess*> dead_ranks() const;
-  // Whether the process has ended and a later one has its rank: the launcher has started the rank again.
+  // Whether the process has ended and a later process has its rank, because the launcher restarted the rank.
   bool replaced(base::Pid pid) const;
-  // Every process for the record: ranks, workers, agents, the command, living and dead.
+  // All processes to record: ranks, workers, agents, the command, living and dead.
   std::vector<model::ProcessRecord> records() const;
+  // At least 1: the largest value that a launcher's variables or a rank number imply.
   int world_size() const;
   // Whether several ranks were identified, rather than a single process taken as the only rank.
   bool multi_process() const { return kind_.has_value() || world_size() > 1; }

@@ -33,11 +33,11 @@ class HangDetector {
   // Dead ranks are absent from the input. `cleared` may come together with a new `raised`.
   StallEvents update(base::MonoNs now, const std::vector<StillRank>& ranks);
 
-  // xpurun itself has held the ranks for this duration (a dump, cuda-gdb), so their stillness proves
-  // nothing: an open stall stays suspected for that much longer.
+  // xpurun itself has held the ranks for this duration (a dump, cuda-gdb), so their stillness proves nothing:
+  // an open stall stays suspected for that much longer.
   void held_up(base::MonoNs duration) { held_up_ += duration; }
 
-  // The latest time for the next update(), given the last input; nothing if none is needed.
+  // The latest time for the next update(), given the last input; empty if none is needed.
   std::optional<base::MonoNs> next_deadline() const { return next_deadline_; }
   double timeout_s() const { return base::ns_to_s(timeout_); }
 
@@ -52,7 +52,7 @@ class HangDetector {
   int busy_timeouts_;
   bool open_ = false;
   bool escalated_ = false;
-  base::MonoNs held_up_ = 0;  // since the stall is open
+  base::MonoNs held_up_ = 0;  // during the open stall
   std::set<Member> members_;
   std::optional<base::MonoNs> next_deadline_;
 };

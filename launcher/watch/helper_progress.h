@@ -4,7 +4,7 @@
 // on the helper. A helper that the main thread demonstrably waits for (its pid in wait4(), the other end of
 // its pipe), or that multiprocessing has forked, works if it shows any progress. A thread of the same process
 // must change its Python position and also compute: a native thread that spins, or a Python thread that only
-// wakes up now and then, raises doubt only. The same holds for any other process.
+// wakes up now and then, only raises doubt. The same holds for any other process.
 #pragma once
 
 #include "common/base/clock.h"
@@ -35,7 +35,7 @@ struct HelperKey {
 struct HelperSample {
   HelperKey key;
   HelperBond bond = HelperBond::other;
-  bool has_position = false;  // a Python position was read
+  bool has_position = false;  // a Python position could be read
   uint64_t position = 0;
   double cpu_s = 0;  // used so far, including ended children
   uint64_t io_bytes = 0;

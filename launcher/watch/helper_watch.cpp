@@ -14,7 +14,7 @@ constexpr size_t kFrames = 24;       // of the main thread
 constexpr size_t kMostThreads = 64;  // Python threads
 constexpr size_t kMostProcesses = 64;
 constexpr size_t kMostReaders = 16;                 // processes whose Python position is read
-constexpr base::MonoNs kShortestGap = 100'000'000;  // between two polls
+constexpr base::MonoNs kShortestGap = 100'000'000;  // Shortest time between two polls, in ns.
 constexpr base::MonoNs kOpenAgain = 2'000'000'000;
 constexpr base::MonoNs kPipesKept = 5'000'000'000;
 constexpr int kWakes = 2;
@@ -75,7 +75,7 @@ KernelWait HelperWatch::current_wait() {
   return wait_;
 }
 
-// Costs a readlink() for each descriptor, so the answers are kept for a while.
+// Costs one readlink() per descriptor, so the results are cached for a while.
 bool HelperWatch::holds(base::MonoNs now, base::Pid pid, const std::set<std::string>& pipes) {
   if (pipes != pipes_ || now - pipes_at_ > kPipesKept) {
     holders_.clear();

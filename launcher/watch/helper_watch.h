@@ -62,7 +62,7 @@ class HelperWatch {
   KernelWait wait_;
   HelperProgress progress_;
   std::map<base::Pid, Child> children_;
-  std::set<std::string> pipes_;  // the pipes that holders_ is about
+  std::set<std::string> pipes_;  // the pipes of the cached holders_
   base::MonoNs pipes_at_ = 0;
   std::map<base::Pid, bool> holders_;
   model::OutsideWait outside_ = model::OutsideWait::none;

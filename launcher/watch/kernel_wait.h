@@ -13,8 +13,8 @@
 namespace xpurun::launcher {
 
 enum class KernelWaitKind {
-  none,       // runs, or nothing could be read
-  restarted,  // continues an interrupted call; its number is not known
+  none,       // the thread runs, or nothing could be read
+  restarted,  // continues an interrupted call, whose number is unknown
   child,      // wait4(), waitid()
   lock,       // futex(), semop()
   pipes,      // read, poll or select with at least one pipe among the descriptors
@@ -28,13 +28,13 @@ enum class KernelWaitKind {
 
 struct KernelWait {
   KernelWaitKind kind = KernelWaitKind::none;
-  base::Pid child = 0;          // child: the process waited for; 0: any
-  std::set<std::string> pipes;  // pipes, input: "pipe:[123]", as /proc/PID/fd names them
+  base::Pid child = 0;          // child: the pid that the thread waits for; 0: any
+  std::set<std::string> pipes;  // pipes, input: "pipe:[123]", as in /proc/PID/fd
 };
 
 KernelWait kernel_wait(const base::ProcFs& proc, base::Pid pid);
 
-// The content of /proc/PID/syscall; exposed for tests. Descriptors of poll() and select() are not resolved.
+// The content of /proc/PID/syscall. Public for tests. Descriptors of poll() and select() are not resolved.
 struct SystemCall {
   int64_t number = -1;  // -1: not in a system call
   uint64_t arguments[6] = {};

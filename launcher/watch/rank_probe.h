@@ -1,4 +1,4 @@
-// RankProbe: the progress of one rank, as Watcher sees it. RankWatch is the real one.
+// RankProbe: the progress of one rank, as Watcher sees it. RankWatch is the implementation.
 #pragma once
 
 #include "common/base/clock.h"
@@ -19,7 +19,7 @@ class RankProbe {
   RankProbe(const RankProbe&) = delete;
   RankProbe& operator=(const RankProbe&) = delete;
 
-  // Takes one sample. A process that has ended changes nothing. `helpers` returns the processes below the
+  // Takes one sample. If the process has ended, nothing changes. `helpers` returns the processes below the
   // rank and is called only if they are sampled.
   virtual void sample(base::MonoNs now, const std::function<std::vector<Descendant>()>& helpers) = 0;
   // The supervisor was not running (stopped, suspended host), so no progress could be observed during `gap`.

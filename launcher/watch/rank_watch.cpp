@@ -23,7 +23,7 @@ double ticks_to_s(uint64_t ticks) {
   return static_cast<double>(ticks) / per_second;
 }
 
-// "0 0x0 ..." is read(0); "270 0x1 ..." is pselect6 on descriptor 0 alone, what a line editor sleeps in
+// "0 0x0 ..." is read(0); "270 0x1 ..." is pselect6 on descriptor 0 alone, in which line editors sleep
 // (x86-64 numbers).
 bool reads_standard_input(const std::string& syscall) {
   return syscall.starts_with("0 0x0 ") || syscall.starts_with("270 0x1 ");
@@ -85,7 +85,7 @@ bool RankWatch::sample_position(base::MonoNs now) {
   }
   auto position = reader_->read();
   if (!position) {
-    // The program has called exec, is ending, or is changing its frames at this moment.
+    // The program has called exec, is ending, or is changing its frames right now.
     base::log_debug("rank {} (pid {}): {}", rank_, pid_, base::to_line(position.error()));
     reader_.reset();
     // The old position is no longer valid: after exec, or after PR_SET_DUMPABLE made the process unreadable,

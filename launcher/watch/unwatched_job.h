@@ -19,7 +19,7 @@ class UnwatchedJob {
 
  private:
   double timeout_s_;
-  bool done_;  // the message was printed, or is not wanted
+  bool done_;  // the message was printed or is not needed
 };
 
 }  // namespace xpurun::launcher

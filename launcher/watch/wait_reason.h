@@ -24,7 +24,7 @@ struct WaitReason {
 
 struct WaitSigns {
   KernelWaitKind kernel = KernelWaitKind::none;
-  bool wakes = false;        // repeatedly without progress, such as a loop with a sleep
+  bool wakes = false;        // wakes repeatedly without progress, as in a loop with a sleep
   bool has_helpers = false;  // has its own child processes
 };
 WaitReason wait_reason(const std::vector<stackdump::CodeName>& innermost_first, const WaitSigns& signs);

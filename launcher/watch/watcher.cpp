@@ -10,20 +10,21 @@ namespace xpurun::launcher {
 
 namespace {
 
-// Between two discoveries. The first ones come quickly; once the job has settled, the preload's hellos come
-// in between.
+// Seconds between two discoveries. The first ones follow quickly; once the job has settled, hello notices of
+// the preload library trigger more in between.
 constexpr double kFirstDiscoveryS = 0.02;
 constexpr double kDiscoveryGrowth = 1.6;
 constexpr double kQuickestDiscoveryS = 0.25;
 constexpr double kSlowestDiscoveryS = 5;
-// Between two polls.
+// Seconds between two polls.
 constexpr double kShortestPollS = 0.1;
 constexpr double kLongestPollS = 2;
 static_assert(kSlowestDiscoveryS > kLongestPollS);
-// A poll that is later than this was not late by itself: xpurun was stopped, or the host was suspended.
+// A longer delay of a poll means that xpurun was stopped or the host was suspended. Seconds.
 constexpr double kSuspendedS = 3;
 
-// Longer than torch's data loader waits for each of its workers to end, and shorter than a stall.
+// Longer than the time that torch's data loader waits for each of its workers to end, and shorter than a
+// stall.
 double patience_with_waits(const RunOptions& options) {
   constexpr double kPatienceS = 6;
   return options.hang_timeout_s > 0 ? std::min(kPatienceS, options.hang_timeout_s / 2) : kPatienceS;
@@ -60,7 +61,7 @@ void Watcher::discover() {
   const base::MonoNs now = parts_.loop.now();
   const double timeout_s = parts_.options.hang_timeout_s;
   const double helpers_after_s = timeout_s > 0 ? timeout_s / 2 : kForever;
-  // A launcher whose ranks are still to come, as one that waits for other nodes.
+  // A launcher whose ranks have not started yet, for example because it waits for other nodes.
   bool ranks_to_come = false;
   for (const TrackedProcess* p : parts_.table.living_ranks()) {
     const bool launcher = starts_ranks(p->record.cmdline);
@@ -93,7 +94,7 @@ void Watcher::schedule() {
   const double interval_s = options.poll_s > 0 ? options.poll_s : automatic;
   next_poll_ = now + base::s_to_ns(std::min(interval_s, discovery_interval_s_));
   if (const auto deadline = detector_.next_deadline()) {
-    // Exactly when a rank will have been still for the timeout, not a poll later.
+    // At the exact time at which a rank will have been still for the timeout, instead of one poll later.
     next_poll_ = std::min(next_poll_, std::max(*deadline, now + base::s_to_ns(0.01)));
   }
   timer_ = parts_.loop.at(next_poll_, [this] { poll(); });

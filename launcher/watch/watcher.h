@@ -1,5 +1,5 @@
-// Watcher: polls the ranks and walks the processes of the job again and again, without touching them, and
-// tells stalls to its listener. Event loop's thread only.
+// Watcher: repeatedly polls the ranks and walks the processes of the job, without touching them, and reports
+// stalls to its listener. Event loop's thread only.
 #pragma once
 
 #include "common/model/dump_manifest.h"
@@ -26,45 +26,46 @@ class Watcher {
     EventLoop& loop;
     ProcessTable& table;
     const RunOptions& options;
-    base::MonoNs started = 0;  // of the run
+    base::MonoNs started = 0;  // start of the run
     std::string host;
   };
   struct Listener {
     std::function<void(base::Rank longest)> stall_raised;
     std::function<void()> stall_escalated;  // only if --busy-timeouts allows more than one timeout
     std::function<void()> stall_cleared;
-    std::function<void()> rank_found;     // a further rank is watched
+    std::function<void()> rank_found;     // another rank is being watched
     std::function<void()> table_updated;  // the records of the table may have changed
     std::function<void(const std::string& warning)> warn;
   };
-  // For tests: another probe in the place of RankWatch.
+  // For tests: a replacement for RankWatch.
   using MakeProbe = std::function<std::unique_ptr<RankProbe>(base::Rank, base::Pid, base::MonoNs now,
                                                              double helpers_after_s)>;
 
-  // `ranks_are_held`: whether a dump is under way. The ranks are not polled meanwhile: a debugger may hold
-  // them for many seconds.
+  // `ranks_are_held`: whether a dump is in progress. The ranks are not polled in the meantime, because a
+  // debugger may hold them for many seconds.
   Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are_held);
   Watcher(Parts parts, Listener listener, std::function<bool()> ranks_are_held, MakeProbe make_probe);
   ~Watcher() { stop(); }
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
 
-  // The first discovery, and polls from then on until stop().
+  // Makes the first discovery and then polls until stop().
   void start();
   void stop() { parts_.loop.cancel(timer_); }
   // Walks all processes of the job now.
   void discover();
   // A process has died; a rank's last observation is kept.
   void process_ended(base::Pid pid, base::WaitStatus status);
-  // A dump has held the ranks for this time.
+  // A dump has held the ranks for this duration.
   void held_up(base::MonoNs duration) { detector_.held_up(duration); }
 
-  // Of all ranks, living and dead, by rank.
+  // For all ranks, living and dead, ordered by rank.
   std::vector<model::RankObservation> observations() const;
-  // Of the watched ranks that live, then of those that have died while they were watched.
+  // First the watched ranks that live, then the ranks that died while they were watched.
   std::vector<model::RankObservation> living_observations() const;
+  // Of the ranks that died while they were watched, as of their deaths.
   std::vector<model::RankObservation> last_observations() const;
-  // Nothing if the process is not watched.
+  // Empty if the process is not watched.
   std::optional<double> still_s(base::Pid pid) const;
   base::MonoNs next_poll() const { return next_poll_; }
 

@@ -1,5 +1,4 @@
-// The clock of the host that every time in the segment and in notices is given in. Any thread,
-// async-signal-safe.
+// The host clock of every time in the segment and in notices. Any thread, async-signal-safe.
 #pragma once
 
 #include <stdint.h>
@@ -12,8 +11,8 @@ inline constexpr uint64_t kNsPerSecond = 1'000'000'000;
 // CLOCK_MONOTONIC. glibc answers from the vDSO, about 20 ns without a system call.
 uint64_t now_ns();
 
-// The same clock as of the kernel's last tick, up to some ms late, and never later than now_ns(). A quarter
-// of the cost: no counter of the CPU is read.
+// The same clock at the kernel's last tick: up to some ms behind now_ns(), never ahead. A quarter of the
+// cost, because no CPU counter is read.
 uint64_t coarse_now_ns();
 
 // Sleeps until the deadline. Signals do not shorten the sleep.

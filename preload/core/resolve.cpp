@@ -9,8 +9,8 @@ namespace xpurun::preload {
 namespace {
 
 struct Library {
-  const char* prefix;  // of the functions' names
-  const char* file;    // beginning of the file name
+  const char* prefix;  // of the library's functions
+  const char* file;    // start of the file name
   int missing;         // CUBLAS_STATUS_NOT_SUPPORTED, ncclInvalidUsage, cudaErrorNotSupported
 };
 
@@ -53,21 +53,21 @@ void* find_in_library(const char* library_prefix, const char* name) {
   if (dl_iterate_phdr(visit, &search) == 0) {
     return nullptr;
   }
-  // RTLD_NOLOAD gives a handle of what is loaded already. Its reference is never given back, so that the
-  // function stays mapped for as long as a hook may jump there.
+  // RTLD_NOLOAD returns a handle of a library that is already loaded. The reference is never dropped, so that
+  // the function stays mapped for as long as a hook may jump to it.
   void* handle = dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD);
   return handle == nullptr ? nullptr : dlsym(handle, name);
 }
 
-// RTLD_NEXT searches the global scope behind this library. Python opens extension modules with RTLD_LOCAL, so
-// the CUDA libraries that only such a module needs are outside of that scope and need a handle of their own.
+// RTLD_NEXT searches the global scope after this library. Python opens extension modules with RTLD_LOCAL, so
+// CUDA libraries that only such a module needs are outside of that scope and need a handle of their own.
 void* find_function(const char* library_prefix, const char* name) {
   void* found = dlsym(RTLD_NEXT, name);
   if (found == nullptr) {
     found = find_in_library(library_prefix, name);
   }
   if (found == nullptr) {
-    dlerror();  // the program's next dlerror() must not report our failed search
+    dlerror();  // the program's next dlerror() must not report this failed search
   }
   return found;
 }

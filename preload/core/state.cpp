@@ -23,7 +23,7 @@ void register_actions(const Actions& actions) {
 }
 
 void hooked_for_the_first_time() {
-  // Null where a library's constructor calls a hooked function before ours has run.
+  // Null if a library's constructor calls a hooked function before this library's constructor has run.
   if (g_actions.start != nullptr) {
     g_actions.start();
   }

@@ -1,6 +1,6 @@
 // Declarations of the CUDA runtime, driver, cuBLAS and NCCL functions that this library hooks or calls, so
-// that NVIDIA's headers are not needed to build. Handles are void*, enumerations int. Where the real headers
-// are installed, tests/preload/vendor_check.cpp compares every declaration.
+// that building needs no NVIDIA headers. Handles are void*, enumerations int. Where the real headers are
+// installed, tests/preload/vendor_check.cpp compares every declaration.
 #pragma once
 
 #include <stddef.h>
@@ -65,7 +65,7 @@ inline constexpr int kDescEpilogue = 7;
 inline constexpr int kDescScaleA = 17;
 inline constexpr int kDescScaleB = 18;
 inline constexpr int kOrderRow = 1;
-// Of cublasLtMatrixLayoutOpaque_t, 8 bytes each.
+// Words of cublasLtMatrixLayoutOpaque_t, 8 bytes each.
 inline constexpr int kLayoutWords = 8;
 
 // cudaDataType_t
@@ -156,7 +156,8 @@ using CuLaunchKernel = int(void* function, unsigned grid_x, unsigned grid_y, uns
 using CuLaunchKernelEx = int(const void* config, void* function, void** arguments, void** extra);
 // clang-format on
 
-// The head of cudaLaunchConfig_t, and of CUlaunchConfig, whose shared memory is 4 bytes and 4 of padding.
+// The head of cudaLaunchConfig_t, and of CUlaunchConfig, whose shared memory size has 4 bytes and 4 of
+// padding.
 struct LaunchConfig {
   Dim3 grid;
   Dim3 block;

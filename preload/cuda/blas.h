@@ -1,9 +1,9 @@
-// cuBLAS as we call it ourselves. Any thread.
+// The cuBLAS functions that this library itself calls. Any thread.
 #pragma once
 
 namespace xpurun::preload {
 
-// The stream that a cublasHandle_t works on; nullptr (the default stream) if cuBLAS does not say.
+// The stream of a cublasHandle_t; nullptr (the default stream) if cuBLAS does not report it.
 void* blas_stream(void* handle);
 
 }  // namespace xpurun::preload

@@ -68,7 +68,7 @@ bool error_is_pending() {
 bool is_capturing(void* stream) {
   int status = 0;
   if (g_api.is_capturing(stream, &status) != 0) {
-    g_api.get_last_error();  // expected of the legacy stream while another stream captures
+    g_api.get_last_error();  // an error is expected from the legacy stream while another stream captures
     return true;
   }
   return status != 0;

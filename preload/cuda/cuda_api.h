@@ -1,5 +1,5 @@
-// The CUDA runtime functions that this library calls itself, looked up once in the runtime that the program
-// uses. A failed call of the library never shows in the program's cudaGetLastError.
+// The CUDA runtime functions that this library itself calls, looked up once in the runtime that the program
+// uses. A failed call of this library never shows in the program's cudaGetLastError.
 #pragma once
 
 namespace xpurun::preload {
@@ -22,17 +22,17 @@ struct CudaApi {
   int (*pointer_attributes)(void* attributes, const void* pointer);
 };
 
-// Looks all functions up, once a runtime is loaded; false until then. Any thread.
+// Looks up all functions once a runtime is loaded; false until then. Any thread.
 bool load_cuda_api();
 
 // Valid after load_cuda_api() has returned true.
 const CudaApi& cuda_api();
 
-// After a failed call of the library: takes the error out of the runtime's per-thread state.
+// After a failed call of this library: removes the error from the runtime's per-thread state.
 void forget_cuda_error();
 
-// True if the program has an error that it has not asked for yet. The runtime keeps one error a thread, so a
-// failed call of the library would replace it: the library makes no call then.
+// True if the program has an error that it has not read yet. The runtime keeps one error per thread, so a
+// failed call of this library would replace it: this library then makes no call.
 bool error_is_pending();
 
 // True if a stream of the calling thread's device is being captured. An error counts as capturing.

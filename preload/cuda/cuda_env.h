@@ -1,11 +1,11 @@
-// Environment variables of CUDA that change what can be measured. Read once; any thread.
+// Environment variables of CUDA that change what is measurable. Read once; any thread.
 #pragma once
 
 namespace xpurun::preload {
 
 // CUDA_DEVICE_MAX_CONNECTIONS=1 (set for tensor parallelism by Megatron): all streams share one hardware
-// queue, so a timing event on one stream can stand between kernels of others. Measured cost of events around
-// collectives then: 3.9 % of a step (docs/metrics.md).
+// queue, so a timing event on one stream may run between kernels of other streams. The measured cost of
+// events around collectives is then 3.9 % of a step (docs/metrics.md).
 bool streams_share_a_queue();
 
 // False under CUDA_LAUNCH_BLOCKING: launches return when the kernel has ended.

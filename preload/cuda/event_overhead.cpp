@@ -8,8 +8,8 @@
 namespace xpurun::preload {
 
 namespace {
-// "0": durations stay as the events give them, for measurements of the correction itself. The prefix
-// XPURUN_RUN_ keeps xpurun from warning of an unknown option.
+// "0": durations stay as the events give them, to measure the correction itself. The prefix XPURUN_RUN_ keeps
+// xpurun from warning about an unknown option.
 constexpr char kEventCorrectionEnv[] = "XPURUN_RUN_EVENT_CORRECTION";
 }  // namespace
 

@@ -1,5 +1,5 @@
-// How far apart two events are with nothing between them: the least of 32 pairs on an otherwise idle stream,
-// measured once a device. The poller's thread alone; never waits.
+// The time between two adjacent events: the minimum of 32 pairs on an otherwise idle stream, measured once
+// per device. Poller's thread only; never waits.
 #pragma once
 
 #include <stdint.h>
@@ -8,11 +8,11 @@ namespace xpurun::preload {
 
 class EventOverhead {
  public:
-  // With the device current. After an error the overhead stays unknown.
+  // Call with the device current. After an error the overhead stays unknown.
   void begin();
-  // Polls the pairs; true once, when the GPU has reached the last.
+  // Polls the pairs; true once, when the GPU has reached the last one.
   bool finish();
-  // 0: not known.
+  // In ns; 0: unknown.
   uint64_t ns() const { return ns_; }
 
  private:
@@ -23,7 +23,7 @@ class EventOverhead {
   uint64_t ns_ = 0;
 };
 
-// Whether the overhead is to be taken off durations (XPURUN_RUN_EVENT_CORRECTION is not 0).
+// Whether the overhead is subtracted from durations (XPURUN_RUN_EVENT_CORRECTION is not 0).
 bool events_are_corrected();
 
 }  // namespace xpurun::preload

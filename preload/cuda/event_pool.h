@@ -1,5 +1,5 @@
-// CUDA events of one device. The poller makes them in advance, because cudaEventCreate takes locks inside
-// CUDA; they are never destroyed. Any thread takes and gives back, without a lock.
+// CUDA events of one device. The poller creates them in advance, because cudaEventCreate takes locks inside
+// CUDA; they are never destroyed. Any thread takes and returns events, without a lock.
 #pragma once
 
 #include <atomic>
@@ -16,9 +16,9 @@ class EventPool {
   enum class State : uint32_t { none, wanted, ready, failed };
 
   State state() const { return state_.load(std::memory_order_acquire); }
-  // Any thread: asks the poller to make this device's events.
+  // Asks the poller to create this device's events. Any thread.
   void want();
-  // The poller, with the device current: makes events until there are `wanted`.
+  // Creates events until there are `wanted`. Poller only, with the device current.
   void fill(uint32_t wanted);
   uint32_t size() const { return made_.load(std::memory_order_relaxed); }
 
@@ -28,7 +28,7 @@ class EventPool {
 
   void* start(uint32_t index) const { return start_[index]; }
   void* stop(uint32_t index) const { return stop_[index]; }
-  void* done(uint32_t index) const { return done_[index]; }  // without timing
+  void* done(uint32_t index) const { return done_[index]; }  // a completion event
 
  private:
   std::atomic<State> state_{State::none};
@@ -41,7 +41,7 @@ class EventPool {
   void* done_[kPoolEvents] = {};
 };
 
-// `device` by the numbers of the process; nullptr out of range.
+// `device` is the process's own number; nullptr if out of range.
 EventPool* event_pool(int device);
 
 }  // namespace xpurun::preload

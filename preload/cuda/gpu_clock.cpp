@@ -9,15 +9,14 @@ namespace xpurun::preload {
 
 namespace {
 
-// A good anchor is renewed after this time, a failed attempt repeated after that.
+// Time until a good anchor is renewed, and time until a failed attempt is repeated.
 constexpr uint64_t kRenewNs = 250 * kNsPerMs;
 constexpr uint64_t kAgainNs = 50 * kNsPerMs;
-// If no attempt has been good for this long, the next one is taken whatever it looks like, and the clock
-// starts over.
+// If no attempt was good for this long, the next one is accepted unchecked, and the clock starts over.
 constexpr uint64_t kForgetNs = 10 * kNsPerSecond;
-// The first anchors follow each other without a pause: the first events of a new stream are late.
+// The first anchors follow each other without a pause, because the first events of a new stream are late.
 constexpr uint32_t kFirst = 6;
-// With an anchor older than this the clocks may have run apart.
+// With an older anchor, the clocks may have drifted apart.
 constexpr uint64_t kOldNs = 2 * kNsPerSecond;
 // GPU time over which the rate between the clocks is measured.
 constexpr double kRateNs = 4e9;
@@ -48,7 +47,7 @@ bool GpuClock::begin_anchor(Anchor& anchor) {
   if (cuda_api().event_record(anchor.event, stream_) != 0) {
     return false;
   }
-  // The driver hands the event to the GPU at the end of the call, whatever it has done before.
+  // The driver submits the event to the GPU at the end of the call.
   anchor.host_ns = now_ns();
   return true;
 }
@@ -56,8 +55,8 @@ bool GpuClock::begin_anchor(Anchor& anchor) {
 bool GpuClock::is_good(const Anchor& anchor, double late_ns) {
   const auto passed_ns = static_cast<double>(anchor.host_ns - anchor_[current_].host_ns);
   const double allowed_ns = kJitterNs + passed_ns * (is_rate_known_ ? kRateError : kUnknownRate);
-  // An early arrival means that the host read its clock late now, or that the GPU was late at the anchor in
-  // use. The first is likelier, unless it is seen twice in a row.
+  // An early arrival means that the host read its clock late now, or that the GPU was late at the current
+  // anchor. The former is more likely, unless it happens twice in a row.
   const bool seems_early = taken_ >= kFirst && late_ns < -2 * allowed_ns;
   const bool is_early = seems_early && !was_early_;
   was_early_ = is_early;
@@ -104,7 +103,7 @@ bool GpuClock::take(int other) {
       return false;
     }
     if (late_ns > 0 && is_rate_known_) {
-      // Half of the lateness is taken for jitter.
+      // Half of the lateness is assumed to be jitter.
       anchor.host_ns += static_cast<uint64_t>(late_ns / 2);
     }
   }

@@ -8,7 +8,7 @@ namespace xpurun::preload {
 
 namespace {
 
-constexpr int kHopper = 9;  // compute capability 9.x, all that has been measured
+constexpr int kHopper = 9;  // compute capability 9.x, the only one measured
 
 }  // namespace
 

@@ -1,7 +1,7 @@
-// Kernels that the program launches itself, rather than through cuBLAS or NCCL: attention, element-wise
-// kernels, Triton's. Every launch is counted; a random sample is timed, from which the GPU time of all
-// launches is estimated. A step has thousands of launches, so a launch that is only counted must be cheap:
-// the operation is found by an index, without a search.
+// Kernels that the program launches itself instead of through cuBLAS or NCCL: attention, element-wise
+// kernels, Triton's. Every launch is counted; a random sample is timed, and the GPU time of all launches is
+// estimated from it. A step has thousands of launches, so counting must be cheap: an index gives the
+// operation, without a search.
 #pragma once
 
 #include "preload/core/vendor.h"
@@ -33,10 +33,10 @@ inline KernelLaunch launch_of(CuLaunchKernelEx*, const void* config, void* funct
 // clang-format on
 
 // Launches of one function with about the same number of blocks take about the same time. At most this many
-// kinds are told apart, so that kernels never fill the table of operations; kinds that hash alike share an
-// entry.
+// kinds are distinguished, so that kernels never fill the table of operations; kinds with equal hashes share
+// an entry.
 inline constexpr uint32_t kKernelKinds = 256;
-// By kind: index of its operation + 1; 0: not entered yet.
+// Per kind: index of its operation + 1; 0: no entry yet.
 __attribute__((visibility("hidden"))) extern std::atomic<uint32_t> g_kernel_entries[kKernelKinds];
 uint32_t enter_kernel(wire::Api api, uint32_t kind);
 
@@ -54,9 +54,9 @@ inline uint32_t kernel_entry(wire::Api api, const KernelLaunch& launch) {
   return known != 0 ? known - 1 : enter_kernel(api, kind);
 }
 
-// Drawn at random by the number of the launch: programs repeat the same launches, so that every n-th launch
-// would always be the same kernel. The first launch of a kind is never a sample: CUDA loads the kernel's code
-// then (lazy loading), which can take milliseconds.
+// A random draw by the number of the launch: programs repeat the same launches, so every n-th launch would
+// always be the same kernel. The first launch of a kind is never a sample, because CUDA then loads the
+// kernel's code (lazy loading), which can take milliseconds.
 inline Turn turn_of_kernel(uint32_t entry) {
   const uint64_t number = calls_counted_here(entry);
   const bool drawn = is_turn_to_time(mixed(mixed(number)), wire::OpClass::kernel);

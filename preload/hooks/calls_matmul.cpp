@@ -13,7 +13,7 @@ bool is_complex(int type) {
   return type == kC32F || type == kC64F || type == 6 || type == 15;
 }
 
-// A multiplication and an addition an element; a complex multiplication takes four times as many.
+// One multiplication and one addition per element; a complex multiplication takes four times as many.
 uint64_t flop(int64_t m, int64_t n, int64_t k, int64_t batch, int type) {
   if (m <= 0 || n <= 0 || k <= 0 || batch <= 0) {
     return 0;
@@ -33,8 +33,8 @@ Function* library_function(std::atomic<Function*>& cached, const char* library, 
   return found;
 }
 
-// Reads attributes of a layout or descriptor; an attribute that cannot be read has the value that cuBLASLt
-// initialises it with.
+// Reads attributes of a layout or descriptor. An unreadable attribute has the value to which cuBLASLt
+// initialises it.
 class Attributes {
  public:
   Attributes(LtGetAttribute* get, void* object) : get_(object != nullptr ? get : nullptr), object_(object) {}
@@ -52,7 +52,7 @@ class Attributes {
   void* object_;
 };
 
-// What a layout says of the problem.
+// The parts of the problem that a layout describes.
 struct LayoutFacts {
   int type;
   int64_t rows;
@@ -61,8 +61,8 @@ struct LayoutFacts {
   bool is_row_major;
 };
 
-// A layout is 64 bytes that tell everything (cublasLtMatrixLayoutOpaque_t). Programs make new layouts for
-// each call, but with the same contents, and each question costs a call: the thread remembers the answers.
+// A layout is 64 bytes with complete information (cublasLtMatrixLayoutOpaque_t). Programs make new layouts
+// for each call, but with equal contents, and each query costs a call: the thread caches the answers.
 struct alignas(64) KnownLayout {
   uint64_t words[kLayoutWords];
   LayoutFacts facts;
@@ -81,7 +81,7 @@ const LayoutFacts& facts_of(LtGetAttribute* get, void* layout) {
   }
   uint64_t words[kLayoutWords];
   memcpy(words, layout, sizeof(words));
-  // Products that do not wait for each other.
+  // Independent products, which the CPU can compute in parallel.
   uint64_t sum = 0;
   for (int i = 0; i < kLayoutWords; ++i) {
     sum += words[i] * kMixers[i];

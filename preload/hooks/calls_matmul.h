@@ -1,6 +1,5 @@
-// Matrix multiplications of cuBLAS and cuBLASLt, described by their arguments: cuBLAS by one overload a
-// family of prototypes, cuBLASLt by its opaque layouts and descriptor, read through the library's own
-// getters.
+// Matrix multiplications of cuBLAS and cuBLASLt, described by their arguments: one overload per family of
+// cuBLAS prototypes; for cuBLASLt, the opaque layouts and descriptor, read through the library's own getters.
 #pragma once
 
 #include "preload/core/vendor.h"

@@ -7,7 +7,7 @@ namespace xpurun::preload {
 
 namespace {
 
-// cudaPointerGetAttributes takes about as long as a copy of this size.
+// cudaPointerGetAttributes takes about as long as a copy of this many bytes.
 constexpr uint64_t kAskFrom = 64 * 1024;
 
 wire::HostMemory kind_of(const void* pointer) {

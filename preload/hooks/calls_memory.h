@@ -13,16 +13,16 @@ namespace xpurun::preload {
 struct MemoryOp {
   uint64_t bytes = 0;
   int copy = 0;                // cudaMemcpyKind
-  const void* host = nullptr;  // host side of a copy
+  const void* host = nullptr;  // the host side of a copy
   void* stream = nullptr;
   bool on_stream = false;  // returns before the work is done
 };
 
 CallInfo describe_memory(wire::Api api, const MemoryOp& op);
 
-// After a successful allocation on the calling thread's device: a context exists, so events can be made.
-// Making them earlier would create a context, some hundred MB of GPU memory, on a device that the program may
-// never use.
+// Call after a successful allocation on the calling thread's device: the context exists, so events can be
+// created. Creating them earlier would create a context, some hundred MB of GPU memory, on a device that the
+// program may never use.
 void device_is_used();
 
 inline const void* host_side(int kind, const void* to, const void* from) {

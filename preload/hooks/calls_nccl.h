@@ -1,5 +1,5 @@
-// NCCL's functions as hooks: what a call is, from its arguments (one overload a prototype), and what happens
-// before and after it. The calling thread.
+// Hooks of NCCL's functions: what a call is, by its arguments (one overload per prototype), and the actions
+// before and after it. Calling thread.
 #pragma once
 
 #include "preload/core/vendor.h"
@@ -118,7 +118,7 @@ struct CommCall {
     comm_changed(comm, kState);
     return call_inside(real, comm);
   }
-  // Buffer registrations are hooked for their failures only.
+  // Buffer registrations are hooked only for their failures.
   template <wire::Api kApi, typename... A>
   static int call(int (*real)(void*, A...), void* comm, A... args) {
     const int result = call_inside(real, comm, args...);

@@ -2,7 +2,7 @@
 // indirect jump through a slot (entries.cpp). The slot holds
 //   first              until the function's first call, which starts timing and looks up the real function;
 //   wrapped            while timing is on: counts and times the call;
-//   the real function  while timing is off, so that a call costs one load and one jump more than without us.
+//   the real function  while timing is off, so that a call costs one extra load and jump.
 // Any thread. A vendor function that no library provides returns "not supported".
 #pragma once
 

@@ -1,6 +1,6 @@
 // Every hooked function: its name, its type, and the policy that describes a call (calls_matmul.h,
-// calls_nccl.h, calls_memory.h, calls_kernel.h). To add one: common/wire/api.h, here, preload/exports.map,
-// tests/golden/preload_abi.txt.
+// calls_nccl.h, calls_memory.h, calls_kernel.h). A new function needs entries in common/wire/api.h, here,
+// preload/exports.map and tests/golden/preload_abi.txt.
 #pragma once
 
 // clang-format off

@@ -11,7 +11,7 @@ uint64_t size_of(int type) {
   return type >= 0 && static_cast<size_t>(type) < sizeof(kSizes) ? kSizes[type] : 1;
 }
 
-// The count of these calls is that of one rank's part.
+// The count of these calls is for one rank's part.
 uint64_t bytes_of(const Collective& call, int nranks) {
   const uint64_t bytes = call.count * size_of(call.type);
   switch (call.api) {

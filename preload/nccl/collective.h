@@ -1,5 +1,5 @@
-// A collective or point-to-point call of NCCL as data: its arguments, and what is known about it from the
-// call until it is launched.
+// A collective or point-to-point call of NCCL as data: its arguments, and the facts about it from the call
+// until its launch.
 #pragma once
 
 #include "common/wire/segment.h"
@@ -22,20 +22,20 @@ struct Collective {
   const void* receive = nullptr;
 };
 
-// What collective_begins() has found out, for collective_ends(). Zeroed memory is not a valid ticket: `event`
-// and `record` must be set. Plain data, kept in a thread-local group.
+// Passed from collective_begins() to collective_ends(). Zeroed memory is not a valid ticket: `event` and
+// `record` must be set. Plain data, kept in a thread-local group.
 struct CollectiveTicket {
   CallInfo info;
   uint32_t comm;  // wire::kNoComm: not in the ledger
   uint32_t op;
   uint64_t sequence;  // on the communicator; 0: point-to-point
   uint64_t call_ns;
-  uint64_t begin_cost_ns;   // our time before the call, if measured
-  uint64_t record_ns;       // of that for the start event
-  uint32_t event;           // whose start is recorded, or kNoEvent
-  uint32_t record;          // that NCCL is asked about, or kNoRecord
-  int32_t device;           // of the event
-  bool sample;              // its turn to be timed
+  uint64_t begin_cost_ns;   // this library's host time before the call, if measured
+  uint64_t record_ns;       // the part of begin_cost_ns for the start event
+  uint32_t event;           // the event recorded at the start, or kNoEvent
+  uint32_t record;          // the record for NCCL's times, or kNoRecord
+  int32_t device;           // the event's device
+  bool sample;              // the call is to be timed
   bool asked;               // stop_asking_nccl() is due
   wire::CollectiveHow how;  // as NCCL reported it during the call
 };
@@ -44,14 +44,15 @@ constexpr bool is_point_to_point(wire::Api api) {
   return api == wire::Api::ncclSend || api == wire::Api::ncclRecv;
 }
 
-// Calls that NCCL carries out as sends and receives. NCCL's profiler interface reports these operations one
-// by one and never the call as a whole.
+// Calls that NCCL carries out as sends and receives. NCCL's profiler interface reports these operations
+// individually, never the whole call.
 constexpr bool is_made_of_sends(wire::Api api) {
   return is_point_to_point(api) || api == wire::Api::ncclAlltoAll || api == wire::Api::ncclGather ||
          api == wire::Api::ncclScatter;
 }
 
-// ncclSuccess, or ncclInProgress of a non-blocking communicator, whose call goes on in a thread of NCCL's.
+// ncclSuccess, or ncclInProgress for a non-blocking communicator, whose call continues in one of NCCL's
+// threads.
 constexpr bool is_accepted(int result) {
   return result == 0 || result == kNcclInProgress;
 }

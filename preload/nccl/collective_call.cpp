@@ -16,20 +16,20 @@ namespace xpurun::preload {
 
 namespace {
 
-// The library's cost is measured on one collective in 64.
+// The cost of this library is measured on one collective in 64.
 constexpr uint32_t kCollectiveCostEvery = 64;
 
 __thread uint32_t t_calls;
 
-// Where NCCL times, a capture matters even if it began unseen: it breaks NCCL's counts for good.
+// If NCCL provides the times, even an unseen capture matters: it breaks NCCL's counts permanently.
 bool is_captured(void* stream) {
   const bool asks = profiler_use() == ProfilerUse::times && load_cuda_api() && !error_is_pending();
   return asks ? is_capturing(stream) : goes_into_a_graph(stream);
 }
 
-// Asks NCCL to time this collective, or to say how it is carried out.
+// Asks NCCL to time this collective, or to report how it is carried out.
 void ask_nccl(CollectiveTicket& ticket, const Collective& call) {
-  // NCCL reports no collective of a single rank or of zero elements: there is no kernel.
+  // NCCL reports no collective of a single rank or of zero elements, because there is no kernel.
   const bool alone = comm_at(ticket.comm).nranks.load(std::memory_order_relaxed) == 1;
   const bool describes = profiler_use() == ProfilerUse::describes && group_here().depth == 0;
   if (!ticket.sample || is_made_of_sends(call.api) || alone || call.count == 0 ||
@@ -60,7 +60,7 @@ void launched(const CollectiveTicket& ticket, uint64_t collectives, uint64_t poi
   record_end(ticket, collectives + point_to_point == 1);
 }
 
-// A non-blocking communicator's calls return at once and are carried out by a thread of NCCL's.
+// Calls on a non-blocking communicator return at once; one of NCCL's threads carries them out.
 Launched launched_when(int result) {
   return result == kNcclInProgress ? Launched::later : Launched::now;
 }
@@ -91,7 +91,7 @@ CollectiveTicket collective_begins(const Collective& call) {
     ticket.comm = wire::kNoComm;
     return ticket;
   }
-  // The ledger is read to see who waits for whom, for which the last tick is as good as the clock.
+  // The ledger answers which rank waits for which, and the last tick is accurate enough for that.
   const uint64_t now = coarse_now_ns();
   if (is_point_to_point(call.api)) {
     point_to_point_called(comm, call.api == wire::Api::ncclSend, now);
@@ -124,7 +124,8 @@ void collective_ends(CollectiveTicket& ticket, int result) {
   }
   if (!is_accepted(result)) {
     comm_at(ticket.comm).last_result.store(result);
-    const EventGuard unused({ticket.event, ticket.device}, ticket.info.stream);  // gives the event back
+    // returns the event to the pool
+    const EventGuard unused({ticket.event, ticket.device}, ticket.info.stream);
     return;
   }
   if (is_alone || !group_here().join(ticket)) {

@@ -9,7 +9,7 @@ namespace xpurun::preload {
 
 namespace {
 
-// The entry of the communicator that the thread is making.
+// The entry of the communicator that the thread is creating.
 __thread uint32_t t_making_entry;
 
 void note_nccl_version() {
@@ -24,7 +24,7 @@ void note_nccl_version() {
   }
 }
 
-// ncclConfig_t grows with NCCL; its size member says whether the caller's has a name (2.27).
+// ncclConfig_t grows with NCCL; its size member shows whether the caller's version has a name (2.27).
 const char* name_in(const NcclConfig* config) {
   const bool has_name =
       config != nullptr && config->magic == kNcclConfigMagic && config->size >= sizeof(NcclConfig);
@@ -108,8 +108,7 @@ uint64_t split_identity(void* comm, int color) {
     return 0;
   }
   wire::CommEntry& parent = comm_at(index);
-  // ncclCommSplit is collective, so the number of a split among its parent's splits is the same on every
-  // rank.
+  // ncclCommSplit is collective, so a split has the same number among its parent's splits on every rank.
   const uint32_t number = parent.splits.fetch_add(1);
   return mix(mix(parent.identity.load(), number), static_cast<uint64_t>(static_cast<uint32_t>(color)));
 }

@@ -12,29 +12,29 @@ namespace xpurun::preload {
 
 namespace {
 
-// By communicator: completion events in flight.
+// Completion events in flight, per communicator.
 constinit std::atomic<uint32_t> g_in_flight[wire::kCommSlots] = {};
-// By entry of the ledger: the identity of the communicator that has calls in a graph.
+// Per entry of the ledger: the identity of the communicator that has calls in a graph.
 constinit std::atomic<uint64_t> g_in_graphs[wire::kCommSlots] = {};
 
 // NCCL counts the kernels of a communicator twice, on the GPU and on the host, and looks for a kernel's times
-// in the slot that the host's count names. The launch of a graph with collectives that NCCL was not asked
-// about advances the GPU's count only. From then on NCCL's proxy reads stale times or waits for ever. So
-// every call in the communicator's life must have been seen, and none may have been captured.
+// in the slot of the host's count. Launching a graph with collectives that NCCL was not asked about advances
+// only the GPU's count. From then on NCCL's proxy reads stale times or waits forever. So every call in the
+// communicator's life must have been seen, and none may have been captured.
 bool counts_agree(uint32_t index) {
   const wire::CommEntry& comm = comm_at(index);
   return (comm.flags.load(std::memory_order_relaxed) & wire::kCommMissedCalls) == 0 &&
          g_in_graphs[index].load(std::memory_order_relaxed) != comm.identity.load(std::memory_order_relaxed);
 }
 
-// A communicator with no event in flight gets one whatever the period, so that a collective that stands still
-// is always seen to do so.
+// A communicator with no completion event in flight always gets one, so that a stalled collective is always
+// visible.
 bool is_to_be_marked(uint32_t comm, uint64_t launched) {
   return is_to_be_timed(wire::OpClass::collective) &&
          (g_in_flight[comm].load(std::memory_order_relaxed) == 0 || is_turn_to_mark(launched));
 }
 
-// An event without timing is seen at the poller's next round. That is a duration only where rounds are short.
+// The poller sees a completion event in its next round. That gives a duration only if rounds are short.
 bool is_timed_by_queries(const CollectiveTicket& ticket) {
   return streams_share_a_queue() && level() == wire::Level::full && !nccl_times(ticket);
 }
@@ -57,7 +57,7 @@ void note_capture(uint32_t comm) {
 }
 
 void record_start(CollectiveTicket& ticket) {
-  // Timing events cost overlap where all streams share a hardware queue.
+  // Timing events cost overlap if all streams share a hardware queue.
   if (!ticket.sample || streams_share_a_queue() || nccl_times(ticket)) {
     return;
   }

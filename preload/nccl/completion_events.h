@@ -1,26 +1,27 @@
-// Completion events: events behind launched collectives, by which the poller learns how far a communicator
-// has come and, if they are timed, how long a collective took. The calling thread; gone_from_flight() the
-// poller.
+// Completion events: recorded after launched collectives. From them the poller learns the progress of a
+// communicator and, if they are timed, the duration of a collective. Calling thread, except
+// gone_from_flight(), which the poller calls.
 #pragma once
 
 #include "preload/nccl/collective.h"
 
 namespace xpurun::preload {
 
-// Whether NCCL's profiler interface will time this collective, so that events are not needed.
+// Whether NCCL's profiler interface will time this collective, which makes events unnecessary.
 bool nccl_times(const CollectiveTicket& ticket);
-// Whether this collective is a sample. Decided by the number on the communicator, so that all of its ranks
-// time the same collectives.
+// Whether this collective is a sample. The number on the communicator decides, so that all of its ranks time
+// the same collectives.
 bool is_sample(const CollectiveTicket& ticket);
-// The communicator has a call in a CUDA graph: from now on NCCL's counts of it disagree (see nccl_times()).
+// Notes that the communicator has a call in a CUDA graph: from now on NCCL's counts of it disagree (see
+// nccl_times()).
 void note_capture(uint32_t comm);
 
-// Before the call: the start event, if the collective is a sample timed by events.
+// Before the call: records the start event, if the collective is a sample timed by events.
 void record_start(CollectiveTicket& ticket);
-// After the launch: the end event. `single`: nothing else was launched with the collective.
+// After the launch: records the end event. `single`: nothing else was launched together with the collective.
 void record_end(const CollectiveTicket& ticket, bool single);
 
-// The event of this communicator has been reached, or is not waited for any more.
+// The event of this communicator was reached, or is given up.
 void gone_from_flight(uint32_t comm);
 
 }  // namespace xpurun::preload

@@ -1,6 +1,6 @@
 // The calling thread's NCCL group (ncclGroupStart to ncclGroupEnd). NCCL launches the calls of a group
-// together when the outermost group ends, so that only then is known what has been launched on which stream.
-// PyTorch puts every batch of sends and receives into one.
+// together when the outermost group ends, so only then is the launch of each stream's calls known. PyTorch
+// puts every batch of sends and receives into a group.
 #pragma once
 
 #include "preload/core/state.h"
@@ -10,26 +10,26 @@
 
 namespace xpurun::preload {
 
-// The calls of a group on one communicator and stream.
+// The calls of a group on one communicator and one stream.
 struct GroupTarget {
-  CollectiveTicket first;  // the ticket of the only call, if there is one
+  CollectiveTicket first;  // the ticket, if there is only one call
   uint64_t collectives;
   uint64_t point_to_point;
 };
 
-// A communicator that is being made in the group; NCCL may write its handle only at the group's end.
+// A communicator that is being created in the group; NCCL may not write its handle before the group's end.
 struct GroupComm {
-  uint32_t entry;  // in the ledger
+  uint32_t entry;  // index in the ledger
   void** place;    // where NCCL writes the handle
 };
 
-// Zero is "no group". One a thread, in thread-local memory.
+// Zero means no group. One per thread, in thread-local memory.
 struct Group {
   static constexpr uint32_t kTargets = 32;
   static constexpr uint32_t kComms = 32;
 
   uint32_t depth;
-  uint32_t times_off;  // times_switched_off() when the group was opened
+  uint32_t times_off;  // times_switched_off() at the start of the group
   uint32_t target_count;
   uint32_t comm_count;
   GroupTarget target[kTargets];
@@ -37,8 +37,9 @@ struct Group {
 
   // False if the group has calls on more communicators and streams than fit.
   bool join(const CollectiveTicket& ticket);
+  // False if there is no room.
   bool add(const GroupComm& comm);
-  // The ticket of a group that holds one call in all, else nullptr: such a group is a call like any other.
+  // The ticket of a group with one call in total, else nullptr: such a group is like a single call.
   CollectiveTicket* only_call() {
     const bool is_one =
         depth == 1 && target_count == 1 && target[0].collectives + target[0].point_to_point == 1;
@@ -52,7 +53,7 @@ struct Group {
 
 __attribute__((visibility("hidden"))) extern __thread Group t_group;
 
-// A group that was open when timing went off has ended unseen, and is forgotten here.
+// If timing was switched off inside a group, the end of the group was missed: discard the group here.
 inline Group& group_here() {
   if (t_group.times_off != times_switched_off()) {
     t_group.depth = 0;

@@ -27,7 +27,7 @@ bool claim(wire::CommEntry& comm) {
          comm.state.compare_exchange_strong(state, static_cast<uint32_t>(CommState::claimed));
 }
 
-// Unused places first: a communicator that has ended stays readable for as long as possible.
+// Unused entries first, so that an ended communicator stays readable for as long as possible.
 uint32_t find_place(wire::Segment& shared) {
   for (uint32_t i = 0; i < wire::kCommSlots; ++i) {
     if (is_state(shared.comms[i], CommState::free) && claim(shared.comms[i])) {
@@ -76,7 +76,8 @@ int ask(const char* function, void* handle, int otherwise) {
   return query != nullptr && query(handle, &value) == 0 ? value : otherwise;
 }
 
-// A communicator that is first seen in use: made while timing was off, or by a function that is not hooked.
+// Adds a communicator that is first seen in use: created while timing was off, or by a function that is not
+// hooked.
 uint32_t adopt(void* handle) {
   const auto local = reinterpret_cast<uintptr_t>(handle);
   const uint32_t index = claim_comm(mix(local, now_ns()), -1, 0, nullptr);
@@ -90,7 +91,7 @@ uint32_t adopt(void* handle) {
   return index;
 }
 
-// Asks NCCL for what the making of the communicator did not tell: ncclCommSplit takes neither rank nor size.
+// Asks NCCL for missing facts: ncclCommSplit takes neither rank nor size.
 void complete(wire::CommEntry& comm, void* handle) {
   if (comm.nranks.load(std::memory_order_relaxed) > 0 && comm.device.load(std::memory_order_relaxed) >= 0) {
     return;
@@ -140,7 +141,8 @@ uint32_t claim_comm(uint64_t identity, int rank, int nranks, const char* name) {
 
 uint32_t comm_of(void* handle) {
   if (handle == nullptr) {
-    return wire::kNoComm;  // NCCL will refuse the call; and null is the handle of entries still being made
+    return wire::kNoComm;  // NCCL will refuse the call; and entries of unfinished communicators have a null
+                           // handle
   }
   wire::Segment& shared = *segment();
   const auto wanted = reinterpret_cast<uintptr_t>(handle);
@@ -195,7 +197,7 @@ void collectives_launched(wire::CommEntry& comm, uint64_t collectives, uint64_t 
 }
 
 void collectives_done(wire::CommEntry& comm, uint64_t collectives, uint64_t point_to_point, uint64_t now) {
-  // Collectives of one communicator on two streams may finish in another order; a count never goes back.
+  // Collectives of one communicator on two streams may finish in another order; a count never decreases.
   const auto raise = [](std::atomic<uint64_t>& counter, uint64_t to) {
     if (counter.load() < to) {
       counter.store(to);

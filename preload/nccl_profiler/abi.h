@@ -1,7 +1,7 @@
-// NCCL's profiler interface, versions 1 to 6, as far as this library reads it. Own declarations after
+// NCCL's profiler interface, versions 1 to 6, as far as this library reads it. Own declarations, modelled on
 // src/include/plugin/profiler/profiler_v1.h to profiler_v6.h and src/include/plugin/nccl_profiler.h of
-// NVIDIA/nccl (before 2.28: src/include/nccl_profiler.h). tests/preload/profiler_abi_check.cpp holds them
-// against numbers measured on those headers.
+// NVIDIA/nccl (before 2.28: src/include/nccl_profiler.h). tests/preload/profiler_abi_check.cpp compares them
+// with numbers measured on those headers.
 #pragma once
 
 #include <stddef.h>
@@ -32,8 +32,8 @@ enum ProfilerEvent : int {
 // ncclProfilerEventState_t
 inline constexpr int kStateKernelChStop = 22;
 
-// What the first of version 1 and the first of version 5 have in common; until version 4 the type is one
-// byte, and what is behind it means nothing.
+// The common head of the event descriptors of version 1 and version 5. Up to version 4 the type is one byte,
+// and the bytes after it are meaningless.
 struct EventHead {
   uint64_t type;
   void* parent;
@@ -125,7 +125,7 @@ struct P2pV5 {
   void* parent_group;
 };
 
-// Version 3 ends behind the channel.
+// Version 3 ends after the channel.
 struct KernelChV4 {
   EventHead head;
   uint8_t channel;
@@ -155,8 +155,8 @@ using InitV4 = int(void** context, int* mask, const char* name, uint64_t hash, i
                    NcclLogger* log);
 using InitV5 = int(void** context, uint64_t hash, int* mask, const char* name, int nodes, int ranks, int rank,
                    NcclLogger* log);
-using ProfilerTableV1 = ProfilerTable<InitV1>;  // to 3
+using ProfilerTableV1 = ProfilerTable<InitV1>;  // up to version 3
 using ProfilerTableV4 = ProfilerTable<InitV4>;
-using ProfilerTableV5 = ProfilerTable<InitV5>;  // and 6
+using ProfilerTableV5 = ProfilerTable<InitV5>;  // and version 6
 
 }  // namespace xpurun::preload

@@ -14,11 +14,11 @@ namespace xpurun::preload {
 namespace {
 
 struct Chain {
-  const ProfilerTableV1* v1 = nullptr;  // also for what all versions have in common
-  int version = 0;                      // of that table
-  int called = 0;                       // the version that NCCL uses
+  const ProfilerTableV1* v1 = nullptr;  // also holds the parts common to all versions
+  int version = 0;                      // version of that table
+  int called = 0;                       // the version that NCCL calls
   int found = 0;                        // the newest version that the plugin exports
-  int mask = 0;                         // events that the plugin wants, for all communicators
+  int mask = 0;                         // events that the plugin requests, over all communicators
   std::atomic<wire::ChainState> state{wire::ChainState::none};
 };
 constinit Chain g_chain;
@@ -55,8 +55,7 @@ int wanted_by(int type) {
   }
 }
 
-// Version 6 added only event types to version 5. Version 4 is the beginning of version 5, with another
-// parent.
+// Version 6 only added event types to version 5. Version 4 is the start of version 5, with another parent.
 bool can_serve(int plugin, int called) {
   return plugin == called || (called >= 5 && plugin >= 4 && plugin < called);
 }
@@ -65,8 +64,8 @@ bool is_word(const char* value, const char* word) {
   return strcasecmp(value, word) == 0;
 }
 
-// The search of NCCL (openPluginLib in its plugin/plugin_open.cc): the value as a file, then as part of a
-// file name.
+// NCCL's search (openPluginLib in its plugin/plugin_open.cc): the value as a file, then as part of a file
+// name.
 void* open_library(const char* value) {
   if (void* library = dlopen(value, RTLD_NOW | RTLD_LOCAL)) {
     return library;
@@ -87,7 +86,7 @@ void* open_default() {
   return dlopen("libnccl-net.so", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 }
 
-// True for the tables of this library, which the user's setting may name or a search may find.
+// True for the tables of this library, which the user's setting or a search may lead to.
 bool is_own_table(const void* table) {
   Dl_info theirs{};
   Dl_info ours{};

@@ -1,6 +1,6 @@
-// The user's profiler plugin, which NCCL would have loaded in place of this library. NCCL loads one plugin a
-// process. The plugin is opened at the first communicator and gets exactly the calls that it would have got
-// from NCCL, with its own handles, events and return values.
+// The user's profiler plugin, which NCCL would load if this library were absent. NCCL loads one plugin per
+// process. The plugin is opened at the first communicator and gets exactly the calls that NCCL would make,
+// with its own handles, events and return values.
 #pragma once
 
 #include "common/wire/segment.h"
@@ -19,15 +19,15 @@ struct Communicator {
   NcclLogger* log;
 };
 
-// `value`: what NCCL_PROFILER_PLUGIN was; empty: not set, and NCCL would look for its default names.
-// `version`: of the interface that NCCL uses with this library. Called once a process.
+// `value`: the user's NCCL_PROFILER_PLUGIN; empty: not set, so NCCL would look for its default names.
+// `version`: of the interface that NCCL uses with this library. Call once per process.
 void open_chain(const char* value, int version);
 bool has_chain();
 wire::ChainState chain_state();
 int chain_version();  // the newest interface that the plugin exports; 0: none known
 
 int chain_init(void** context, const Communicator& comm);
-// Whether NCCL would have sent the plugin an event of that type.
+// Whether NCCL would send the plugin an event of that type.
 bool chain_wants(int type);
 // `parent` is the plugin's own handle.
 int chain_start(void* context, void** handle, void* descriptor, void* parent);

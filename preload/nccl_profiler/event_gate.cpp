@@ -15,7 +15,7 @@ constinit std::atomic<int*> g_masks[kMasks] = {};
 constinit std::atomic<int> g_own{0};
 constinit std::atomic<const int*> g_users{nullptr};
 constinit std::atomic<int32_t> g_asking{0};
-// The number of threads in a point-to-point group, or kWriting while the mask is written.
+// The number of threads in a point-to-point group, or kWriting while a thread writes the mask.
 constinit std::atomic<uint32_t> g_gate{0};
 constinit std::atomic<int> g_written{0};
 
@@ -33,8 +33,8 @@ void write(int events) {
   g_written.store(events);
 }
 
-// Brings the mask up to date. A thread that finds the gate closed may leave: the thread that opens the gate
-// calls this again.
+// Updates the mask. A thread that finds the gate closed may leave: the thread that opens the gate calls this
+// again.
 void update_mask() {
   while (g_written.load() != wanted()) {
     uint32_t open = 0;

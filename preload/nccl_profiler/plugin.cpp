@@ -1,6 +1,6 @@
 // The plugin that NCCL loads: the exported tables ncclProfiler_v1 to ncclProfiler_v6. NCCL calls them from
-// the program's threads and from its proxy thread at the same time. The functions never fail, whatever order
-// the calls come in.
+// the program's threads and from its proxy thread at the same time. The functions never fail, in any order of
+// calls.
 
 #include "preload/core/clock.h"
 #include "preload/nccl_profiler/abi.h"
@@ -16,7 +16,7 @@ namespace xpurun::preload {
 
 namespace {
 
-// A communicator in NCCL's hands: NCCL keeps a pointer to the context until it calls finalize.
+// A communicator known to NCCL: NCCL keeps a pointer to the context until it calls finalize.
 struct Context {
   std::atomic<bool> taken{false};
   void* users = nullptr;
@@ -26,9 +26,9 @@ struct Context {
 
 constexpr uint32_t kContexts = 512;
 Context g_contexts[kContexts];
-// The context of communicators beyond kContexts; their events are dropped.
+// The context of all communicators beyond kContexts; their events are dropped.
 Context g_no_room;
-uint32_t g_open = 0;  // under g_mutex
+uint32_t g_open = 0;  // guarded by g_mutex
 pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 Context& take_context() {
@@ -56,7 +56,7 @@ int begin(int version, void** out, int* mask, const Communicator& comm) {
     context.has_users = result == 0;
   }
   if (result != 0) {
-    // The user's plugin has refused, so NCCL goes on without a profiler, as it would have.
+    // The user's plugin has refused, so NCCL continues without a profiler, as it would without xpurun.
     context.taken = false;
     --g_open;
   } else {
@@ -86,7 +86,7 @@ int finalize(void* given) {
   auto& context = *static_cast<Context*>(given);
   pthread_mutex_lock(&g_mutex);
   const int result = context.has_users ? chain_finalize(context.users) : 0;
-  // Records may point to the context's timer still: contexts are never freed, only used again.
+  // Records may still point to the context's timer: contexts are never freed, only reused.
   context.taken = false;
   if (g_open > 0 && --g_open == 0) {
     forget_event_masks();
@@ -138,7 +138,8 @@ Described describe(const void* descriptor) {
           {algorithm_of(coll.algorithm), protocol_of(coll.protocol), coll.channels}};
 }
 
-// Version 1 has NCCL's numbers instead of names. The numbers of the wire are one higher: 0 is unknown there.
+// Version 1 has NCCL's numbers instead of names. The wire format's numbers are higher by one, because 0 means
+// unknown.
 template <>
 Described describe<CollV1>(const void* descriptor) {
   const auto& coll = *static_cast<const CollV1*>(descriptor);

@@ -18,23 +18,23 @@ namespace xpurun::preload {
 
 namespace {
 
-constexpr int kUnknownLocalRanks = 8;  // taken where NCCL does not tell the number of nodes
-// A collective can use fewer channels than NCCL announced. It counts as finished when all channels that began
-// have ended and no other has begun for this long.
+constexpr int kUnknownLocalRanks = 8;  // used if NCCL does not report the number of nodes
+// A collective can use fewer channels than NCCL announced. It counts as finished when all started channels
+// have ended and no other has started for this long.
 constexpr uint64_t kQuietNs = 200 * kNsPerMs;
-// A record whose collective is known to have finished this long ago gets no times any more.
+// A record whose collective finished this long ago will not get times any more.
 constexpr uint64_t kLateNs = 2000 * kNsPerMs;
-// Times may seem to contradict the host's clock by this much.
+// Tolerated disagreement of times with the host's clock.
 constexpr uint64_t kClockNs = kNsPerMs;
-// After this many rounds of the poller in a row with lost records and without a single time, NCCL reports
-// nothing here and is not asked again. Rounds are counted, not records: a process that was stopped for long
-// loses many records in one round.
+// After this many consecutive poller rounds with lost records and without a single time, NCCL reports nothing
+// in this process and is not asked again. Rounds are counted instead of records, because a process that was
+// stopped for long loses many records in one round.
 constexpr uint32_t kSilent = 16;
 
 constinit std::atomic<wire::ProfilerState> g_profiler{wire::ProfilerState::none};
 constinit std::atomic<int> g_version{0};
 constinit std::atomic<uint32_t> g_losses_in_a_row{0};
-constinit std::atomic<uint64_t> g_last_loss{UINT64_MAX};  // the number of the round
+constinit std::atomic<uint64_t> g_last_loss{UINT64_MAX};  // number of the round
 constinit std::atomic<uint32_t> g_in_use{0};
 
 __thread OwnRecords t_expected;
@@ -83,7 +83,7 @@ int bits_of(uint64_t set) {
   return count;
 }
 
-// The clock is read anew for each record: the thread may be stopped for long between two readings.
+// Reads the clock for each record, because the thread may be stopped for long between two records.
 uint64_t since(uint64_t time) {
   return now_ns() - time;
 }
@@ -97,8 +97,7 @@ bool has_finished(const Record& record) {
   return bits_of(started) >= record.how.channels || since(record.last_stop_ns.load()) > kQuietNs;
 }
 
-// True if no times will come: the ledger of the communicator says that the GPU has passed the collective, or
-// the communicator is gone.
+// True if no times will come: by the ledger the GPU has passed the collective, or the communicator is gone.
 bool is_late(const Record& record) {
   const wire::CommEntry& comm = segment()->comms[record.expected.comm];
   if (since(record.joined_ns) < kLateNs) {
@@ -109,7 +108,7 @@ bool is_late(const Record& record) {
          state == wire::CommState::destroyed || state == wire::CommState::failed;
 }
 
-// Of a record that has_finished().
+// For a record that has_finished().
 bool measure(const Record& record, ProfiledCollective* out) {
   const uint64_t now = now_ns();
   const uint64_t begin = record.begin.load();
@@ -125,7 +124,7 @@ bool measure(const Record& record, ProfiledCollective* out) {
   out->duration_ns = end - begin;
   out->begin_ns = begin + (timer != nullptr ? static_cast<uint64_t>(timer->offset_ns.load()) : 0);
   if (out->begin_ns + kClockNs < called || out->begin_ns > now + kClockNs) {
-    return false;  // another kernel's times
+    return false;  // times of another kernel
   }
   out->begin_ns = out->begin_ns < called ? called : out->begin_ns;
   return true;
@@ -232,7 +231,7 @@ void expected_are_launched(Launched when) {
 }
 
 namespace {
-// 0: not in a point-to-point group; else how often timing had been switched off when the group began, plus 1.
+// 0: not in a point-to-point group; else times_switched_off() at the start of the group, plus 1.
 __thread uint32_t t_point_to_point;
 }  // namespace
 

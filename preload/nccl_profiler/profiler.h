@@ -1,8 +1,7 @@
 // Device times of collectives from NCCL's own profiler interface. NCCL loads this library as its plugin
 // (NCCL_PROFILER_PLUGIN) and reports when each channel of a kernel began and ended, by the GPU's clock,
-// without any work on the stream. Which collectives NCCL reports on is decided call by call.
-// docs/ARCHITECTURE.md describes the parts. Nothing here allocates; functions that every collective calls
-// take no lock.
+// without any work on the stream. Each call decides whether NCCL reports on it. docs/ARCHITECTURE.md
+// describes the parts. Nothing here allocates; functions that every collective calls take no lock.
 #pragma once
 
 #include "common/wire/segment.h"
@@ -13,34 +12,34 @@
 
 namespace xpurun::preload {
 
-// What the interface is good for in this process at this moment.
+// The current use of the interface in this process.
 enum class ProfilerUse { none, describes, times };
 ProfilerUse profiler_use();
 
-// NCCL has opened the plugin by the interface of that version: decides what NCCL will be asked for. Only the
-// first call in a process counts.
+// NCCL has opened the plugin through this interface version: decides what to ask NCCL for. Only the first
+// call in a process counts.
 void load_profiler(int version, const Communicator& first);
 
-// Before the call: asks NCCL about the collective. kNoRecord: no room, or not possible now.
-// stop_asking_nccl() must follow in any case when the call has returned.
+// Before the call: asks NCCL about the collective. kNoRecord: no room, or currently impossible. In either
+// case, stop_asking_nccl() must follow after the call.
 uint32_t expect_collective(const Expected& expected);
 void stop_asking_nccl();
-// The collectives that the calling thread has expected and not launched yet.
+// The collectives that the calling thread has announced and not yet launched.
 const OwnRecords& expected_here();
-// After the launch (the call or the group has returned): algorithm and protocol as NCCL reported them. Frees
+// After the launch (the call or the group has returned): algorithm and protocol as reported by NCCL. Frees
 // the record. For ProfilerUse::describes.
 wire::CollectiveHow take_description(uint32_t record);
-// After the launch of the calling thread's collectives, or its failure. Records that NCCL has not reported on
-// are given up, unless another thread carries the calls out (`later`).
+// After the launch of the calling thread's collectives, or after its failure. Records without a report by
+// NCCL are given up, unless another thread carries out the calls (`later`).
 enum class Launched { now, later };
 void expected_are_launched(Launched when);
 
 // Around calls that NCCL carries out as sends and receives, and around groups with such calls: the event mask
-// must not change between two of them (event_gate.h).
+// must not change inside (event_gate.h).
 void point_to_point_begins();
 void point_to_point_ends();
 
-// A collective that has finished. Times are CLOCK_MONOTONIC.
+// A finished collective. Times are CLOCK_MONOTONIC, in ns.
 struct ProfiledCollective {
   Expected expected;
   wire::CollectiveHow how;
@@ -49,12 +48,12 @@ struct ProfiledCollective {
   uint64_t duration_ns;
 };
 
-// The poller: the next collective that has finished, if there is one. Begin with *at = 0.
+// The next finished collective, if any. Start with *at = 0. Poller only.
 bool next_profiled(uint32_t* at, ProfiledCollective* out);
-// The poller, in every round and whenever the level changes.
+// Call in every round, and whenever the level changes. Poller only.
 void keep_profiler_books();
 
-// In a forked child.
+// Call in a forked child.
 void forget_profiler();
 
 }  // namespace xpurun::preload

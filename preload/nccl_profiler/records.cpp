@@ -8,13 +8,13 @@ namespace xpurun::preload {
 
 namespace {
 
-// Places tried for a free one. Places are freed about in the order in which they were taken, so a few
+// Slots tried for a free one. Slots are freed in about the order in which they were taken, so a few tries
 // suffice.
 constexpr uint32_t kTries = 16;
-// 63..48 kTag, 47..24 generation, 23..8 place, 7..0 channel + 1.
+// 63..48 kTag, 47..24 generation, 23..8 slot, 7..0 channel + 1.
 constexpr uint64_t kTag = 0x5850;
 constexpr uint32_t kGenerations = 1u << 24;
-// The clocks run apart by at most one part in this many.
+// The clocks drift by at most one part in this many.
 constexpr int64_t kDrift = 10000;
 
 constinit Record g_records[kRecords] = {};
@@ -119,7 +119,7 @@ void release(Record& record) {
   if (record.state.load() == RecordState::adrift) {
     g_adrift.fetch_sub(1);
   }
-  // From here on a handle of this record finds nothing, even before the place is used again.
+  // From here on, a handle of this record finds nothing, even before the slot is reused.
   record.generation.fetch_add(1);
   record.state.store(RecordState::free, std::memory_order_release);
 }
@@ -143,8 +143,8 @@ Record* join(const OwnRecords& own, const void* send, const void* receive, int r
       }
     }
   }
-  // A thread of NCCL's may launch the collective before the call that asked for it has returned, while the
-  // record is still expected by the calling thread.
+  // One of NCCL's threads may launch the collective before the call that announced it has returned, while the
+  // calling thread still owns the record.
   const bool is_nccls = t_thread.inside == 0;
   for (uint32_t at = 0; (is_nccls || g_adrift.load(std::memory_order_relaxed) > 0) && at < kRecords; ++at) {
     Record& record = g_records[at];

@@ -27,10 +27,10 @@ uint64_t DeviceTimes::new_overhead_ns(int device) {
   return overheads_[device].finish() ? overheads_[device].ns() : 0;
 }
 
-// What the two events add to the duration of the work between them.
+// The time that the two events add to the duration of the work between them.
 uint64_t DeviceTimes::own_time_of_events(const Pending& item) const {
   const wire::OpKey& key = segment()->ops[item.op].key;
-  // Small kernels are launched so close together that the start event overlaps the kernel before it.
+  // Small kernels follow each other so closely that the start event overlaps the previous kernel.
   if (!corrects_ || key.op_class == static_cast<uint8_t>(wire::OpClass::kernel)) {
     return 0;
   }
@@ -39,9 +39,9 @@ uint64_t DeviceTimes::own_time_of_events(const Pending& item) const {
   return own > gap ? own : gap;
 }
 
-// An idle GPU passes the start event at once, then waits for the kernel, which the host is still handing
-// over. That wait is not the kernel's time. The kernel begins about when the call returns, which holds for
-// calls that launch one or two kernels.
+// An idle GPU passes the start event at once, then waits for the kernel, which the host is still submitting.
+// That wait is not the kernel's time. The kernel starts about when the call returns, for calls that launch
+// one or two kernels.
 void DeviceTimes::leave_out_the_launch(const Pending& item, uint64_t end_ns, wire::Event* event) const {
   const auto op_class = static_cast<wire::OpClass>(segment()->ops[item.op].key.op_class);
   const bool is_launch = op_class == wire::OpClass::matmul || op_class == wire::OpClass::kernel;
@@ -78,7 +78,7 @@ bool DeviceTimes::measure(const Pending& item, uint64_t last_end_ns, uint64_t no
   const uint64_t own = own_time_of_events(item);
   event->duration_ns = elapsed - (elapsed < own ? elapsed : own);
   event->begin_ns = clocks_[item.device].host_time_of(pool.start(item.event));
-  // The clocks may disagree by some us. Beyond 1 ms the tie is wrong, and the time of the call is used.
+  // The clocks may disagree by some us. Beyond 1 ms the alignment is wrong, and the time of the call is used.
   if (event->begin_ns + kNsPerMs < item.call_ns || event->begin_ns > now + kNsPerMs) {
     event->begin_ns = item.call_ns;
     event->flags = wire::kEventHostBegin;

@@ -1,5 +1,5 @@
-// Durations from events, by what is known about each device: the tie between its clock and the host's, and
-// what a pair of events adds to the work between them. The poller's thread alone; never waits for a GPU.
+// Durations from events, corrected per device: by the alignment of its clock with the host's, and by the time
+// that a pair of events adds to the work between them. Poller's thread only; never waits for a GPU.
 #pragma once
 
 #include "preload/cuda/event_overhead.h"
@@ -14,20 +14,20 @@ namespace xpurun::preload {
 
 class DeviceTimes {
  public:
-  // Reads the environment. Before everything else.
+  // Reads the environment. Call first.
   void configure();
-  // Whether the time that events add is taken off durations.
+  // Whether the added time of events is subtracted from durations.
   bool corrects() const { return corrects_; }
 
-  // With the device current, once.
+  // Call once, with the device current.
   void set_up(int device);
-  // Renews what is known.
+  // Renews the clock alignment and the overhead.
   void tick(int device);
-  // The overhead of a pair of events on the device, once: when it becomes known. Else 0.
+  // The overhead of a pair of events on the device, in ns: nonzero once, when it becomes known.
   uint64_t new_overhead_ns(int device);
 
-  // Begin and duration of finished work: by its events, or, if they were recorded without timing, by the
-  // host. `last_end_ns` is when the work before it on the stream was seen to end. False if CUDA does not say.
+  // Start and duration of finished work: by its events or, if these were recorded without timing, by the
+  // host. `last_end_ns` is the observed end of the previous work on the stream. False if CUDA gives no times.
   bool measure(const Pending& item, uint64_t last_end_ns, uint64_t now, wire::Event* event) const;
 
  private:

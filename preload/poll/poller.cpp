@@ -28,14 +28,14 @@ namespace xpurun::preload {
 
 namespace {
 
-// Time between two rounds. Event queries take locks of CUDA's that the program's threads want as well, so
-// rounds are rare; nothing is lost in between, because the events keep the times.
+// Time between two rounds. Event queries take CUDA locks that the program's threads also need, so rounds are
+// rare. Nothing is lost in between, because the events keep the times.
 constexpr uint64_t kLightNs = 50 * kNsPerMs;
 constexpr uint64_t kFullNs = 10 * kNsPerMs;
 constexpr uint64_t kSharedQueueNs =
-    2 * kNsPerMs;  // level full without timing events: the round is the end's time
+    2 * kNsPerMs;  // level full without timing events: the round gives the end time
 constexpr uint64_t kOffNs = 250 * kNsPerMs;
-// Calls are summed this often. No reader needs the sum sooner, and no hooked call pays for it.
+// Interval for summing the calls. No reader needs the sum sooner, and no hooked call pays for it.
 constexpr uint64_t kCountNs = 1000 * kNsPerMs;
 constexpr uint64_t kFinishNs = 20 * kNsPerMs;
 constexpr int kNice = 10;
@@ -57,7 +57,7 @@ wire::SegmentHeader& header() {
   return segment()->header;
 }
 
-// Everything that the thread keeps between two rounds.
+// The thread's state between two rounds.
 class Poller {
  public:
   void configure();
@@ -79,7 +79,7 @@ class Poller {
   Budget light_budget_{kFirstPeriod};
   Budget full_budget_{1};
   uint64_t counted_ns_ = 0;
-  uint32_t round_ = 1;  // light: pauses are so many times kLightNs
+  uint32_t round_ = 1;  // light: pauses last round_ * kLightNs
   bool is_prepared_ = false;
   bool shared_queue_ = false;
 };
@@ -97,7 +97,7 @@ void Poller::prepare_cuda() {
   }
   is_prepared_ = true;
   // While any thread captures a stream in global mode, calls such as cudaEventQuery fail in every other
-  // thread and invalidate the capture, unless that thread has opted out by the relaxed mode.
+  // thread and invalidate the capture, unless that thread has opted out with the relaxed mode.
   int mode = kCaptureModeRelaxed;
   cuda_api().exchange_capture_mode(&mode);
   int version = 0;
@@ -181,7 +181,7 @@ void Poller::follow_the_level() {
   light_budget_.restart();
   full_budget_.restart();
   if (wanted != wire::Level::off) {
-    // While the level is off still: point-to-point groups of before are forgotten.
+    // While the level is still off: earlier point-to-point groups are forgotten.
     keep_profiler_books();
   }
   set_level(wanted);
@@ -250,7 +250,7 @@ void Poller::run() {
 
 void* poll_for_ever(void*) {
   prctl(PR_SET_NAME, "xpurun-poll", 0, 0, 0);
-  // On Linux a nice value belongs to a thread, whatever POSIX says.
+  // On Linux a nice value belongs to a thread, contrary to POSIX.
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
   g_poller.run();
   g_phase.store(Phase::left);
@@ -267,7 +267,8 @@ bool start_poller() {
   }
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attributes, kStackBytes);
-  // A new thread inherits the mask. With every signal blocked, none of the program's signals lands here.
+  // A new thread inherits the mask. With every signal blocked, none of the program's signals is delivered
+  // here.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

@@ -14,8 +14,8 @@ namespace xpurun::preload {
 
 namespace {
 
-// Each cudaEventQuery takes locks that the program's threads want as well. Work of one stream finishes in
-// order, so one query about an event this far ahead answers for all before it.
+// Each cudaEventQuery takes locks that the program's threads also need. Work on one stream finishes in order,
+// so one query of an event this far ahead covers all earlier work.
 constexpr uint32_t kAhead = 64;
 
 void forget(const Pending& item) {
@@ -51,7 +51,7 @@ void WorkInFlight::completed(const Pending& item, uint32_t number, StreamQueues:
   stream.last_end_ns = now;
 }
 
-// Looks kAhead items ahead, and at half the distance each time that the event there has not been reached.
+// Queries kAhead items ahead, and halves the distance each time that the event has not been reached.
 bool WorkInFlight::poll_stream(uint32_t number) {
   StreamQueues::Stream& stream = queues_.stream(number);
   uint32_t step = queues_.is_in_order(stream) ? kAhead : 1;

@@ -1,6 +1,5 @@
-// The work that the GPU has not finished yet: takes it from the calling threads, asks CUDA which events have
-// been reached, stream by stream, and writes what is learned to the segment. The poller's thread alone; never
-// blocks.
+// Work in flight on the GPU: takes the work from the calling threads, asks CUDA which events have been
+// reached, stream by stream, and writes the results to the segment. Poller's thread only; never blocks.
 #pragma once
 
 #include "preload/poll/device_times.h"
@@ -12,13 +11,13 @@ namespace xpurun::preload {
 
 class WorkInFlight {
  public:
-  // The queues are the caller's: they are large and all zero, so they must not become part of an object with
-  // other initial values, which would put them into the library's file.
+  // The caller owns the queues: they are large and all zero, and inside an object with other initial values
+  // they would take space in the library's file.
   constexpr WorkInFlight(DeviceTimes& times, StreamQueues& queues) : times_(times), queues_(queues) {}
 
-  // False once CUDA has given an error after which its events are of no more use.
+  // False after a CUDA error that makes its events useless.
   bool poll();
-  // Collectives whose times NCCL has given.
+  // Takes the collectives that NCCL has timed.
   void take_profiled();
 
  private:

@@ -27,7 +27,7 @@ alignas(64) char g_stack[kStackBytes];
 // and after vfork(2) it is shared with the parent, whose report is another one.
 std::atomic<uint64_t> g_reporter{0};
 
-// From the kernel, not from libc, whose own copies are stale after a raw clone(2).
+// Asks the kernel, because libc's own copies are stale after a raw clone(2).
 pid_t current_pid() {
   return static_cast<pid_t>(syscall(SYS_getpid));
 }
@@ -44,9 +44,8 @@ bool is_synchronous(int signal, const siginfo_t& info) {
   return info.si_code > 0 && (signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL);
 }
 
-// Deaths that need no report: the supervisor knows the signals that it sends itself. And a forked helper (a
-// worker of a pool or a data loader) that its parent ends by SIGTERM is normal, and must end as fast as
-// without us.
+// Deaths that need no report. The supervisor knows the signals that it sends itself. A forked worker (of a
+// pool or a data loader) that its parent ends by SIGTERM is normal, and must end as fast as without xpurun.
 bool is_expected(int signal, const siginfo_t& info, pid_t pid) {
   if (!sent_by_process(info)) {
     return false;
@@ -85,7 +84,7 @@ void report(int signal, const siginfo_t& info, const void* context, uint64_t dea
 // The signal is blocked while its handler runs. Queued again to this thread under the default disposition, it
 // is delivered when the handler returns: with the interrupted registers, hence the same core file, and with
 // the first siginfo. Returning to the faulting instruction would usually fault again, but not always: another
-// thread may have mapped the page meanwhile.
+// thread may have mapped the page in the meantime.
 void arrange_death(int signal, siginfo_t* info, void* context) {
   const uint64_t default_action[4] =
       {};  // the kernel's struct sigaction: handler, flags, restorer, mask; libc's is larger
@@ -96,7 +95,7 @@ void arrange_death(int signal, siginfo_t* info, void* context) {
     syscall(SYS_tgkill, pid, tid, signal);
   }
   // sigsuspend(2) and ppoll(2) let a signal through that is blocked again after the handler returns; the
-  // queued one must not be.
+  // queued signal must not be blocked.
   sigdelset(&static_cast<ucontext_t*>(context)->uc_sigmask, signal);
 }
 

@@ -1,6 +1,6 @@
-// The handler of fatal signals whose disposition would be the default. It tells the supervisor, waits a
-// bounded time while stacks are taken, then makes the process die of the same signal, with the same siginfo
-// and, in a core file, the same registers as without the handler. Everything is async-signal-safe.
+// The handler of fatal signals with default disposition. It notifies the supervisor, waits a bounded time
+// while stacks are taken, then makes the process die of the same signal, with the same siginfo and, in a core
+// file, the same registers as without the handler. Everything is async-signal-safe.
 #pragma once
 
 #include "common/wire/notice.h"
@@ -11,11 +11,11 @@
 
 namespace xpurun::preload {
 
-// Called once from the constructor, before the handler is installed anywhere.
+// Call once from the constructor, before the handler is installed.
 void prepare_crash_handler(const RunEnv& run, ProcessKind kind);
 
 // Gives the main thread an alternate signal stack if it has none: after a stack overflow the handler can run
-// on no other. sigaltstack(2) is per thread; other threads keep what they have.
+// only there. sigaltstack(2) is per thread; other threads stay unchanged.
 void provide_alternate_stack();
 
 // An SA_SIGINFO handler.

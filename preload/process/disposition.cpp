@@ -15,9 +15,9 @@ constexpr int kGuarded[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGTERM};
 constinit std::atomic<bool> g_armed{false};
 constinit Real<decltype(&::sigaction)> g_real_sigaction{"sigaction"};
 
-// All signals are blocked in the handler: a second one would find half a report. A fault of the handler
-// itself, being blocked, makes the kernel end the process at once. SA_ONSTACK: after a stack overflow there
-// is no other stack.
+// All signals are blocked in the handler, because a second one would find half a report. If the handler
+// itself faults, the signal is blocked, so the kernel ends the process at once. SA_ONSTACK: after a stack
+// overflow there is no other stack.
 struct sigaction our_action() {
   struct sigaction action = {};
   action.sa_sigaction = on_fatal_signal;

@@ -1,11 +1,11 @@
-// What kind of process has loaded this library: its C library, and sanitizer runtimes that want to come
+// The kind of process that has loaded this library: its C library, and sanitizer runtimes that must come
 // first.
 #pragma once
 
 namespace xpurun::preload {
 
-// False in a program of another C library. musl's loader accepts this library (it takes libc.so.6 for
-// itself), but nothing here has been built for musl, so everything stays off.
+// False in a program with another C library. musl's loader accepts this library (it takes libc.so.6 for
+// itself), but nothing here is built for musl, so everything stays off.
 bool has_glibc();
 
 }  // namespace xpurun::preload

@@ -17,7 +17,7 @@ namespace xpurun::preload {
 
 namespace {
 
-// A relay that does not answer for so long leaves the stream where it was.
+// Time limit for the relay's reply, in seconds; afterwards the stream stays unchanged.
 constexpr time_t kPatienceS = 5;
 
 struct FileId {
@@ -32,7 +32,7 @@ const char* parse_number(const char* text, uint64_t* value) {
   return end != text && *end == ':' ? end + 1 : nullptr;
 }
 
-// The abstract name could have been taken by another user's process after the relay's end.
+// After the relay's end, another user's process could take the abstract name.
 bool is_of_our_user(int socket) {
   ucred peer{};
   socklen_t size = sizeof(peer);

@@ -20,7 +20,7 @@ constexpr const char* kWrappers[] = {
 bool has_python() {
   const bool found = dlsym(RTLD_DEFAULT, "Py_GetVersion") != nullptr;
   if (!found) {
-    dlerror();  // the program's next dlerror() must not report our failed search
+    dlerror();  // the program's next dlerror() must not report this failed search
   }
   return found;
 }

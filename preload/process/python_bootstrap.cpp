@@ -16,11 +16,11 @@ namespace {
 
 constexpr char kPathEnv[] = "PYTHONPATH";
 constexpr int kOldestMinor = 8;
-// PYTHONPATH with our directory in front; a longer one is left alone.
+// PYTHONPATH with this library's directory in front; a longer one stays unchanged.
 constexpr size_t kMostPathBytes = 32 * 1024;
 
-// Python reads the environment, and imports `site`. Also false for -v and -X importtime, whose output would
-// show our import. Options end at the first word that is none, and at -c and -m.
+// Python reads the environment and imports `site`. Also false for -v and -X importtime, whose output would
+// show the import of the bootstrap. Options end at the first word that is no option, and at -c and -m.
 bool reads_environment(int argc, char** argv) {
   for (int i = 1; i < argc && argv[i] != nullptr && argv[i][0] == '-'; ++i) {
     const char* word = argv[i];
@@ -68,7 +68,7 @@ struct Directory {
   char path[4096];
 };
 
-// "<directory of this library>/python"; false if the bootstrap is not there.
+// "<directory of this library>/python"; false if the bootstrap is missing.
 bool find_directory(Directory* out) {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&find_directory), &info) == 0 || info.dli_fname[0] != '/' ||
@@ -88,7 +88,7 @@ bool is_switched_off() {
   return value != nullptr && strcmp(value, "off") == 0;
 }
 
-// A parent whose interpreter has never run, or has not come to its bootstrap, leaves its variables to us.
+// Removes variables of a parent whose interpreter never ran or never reached its bootstrap.
 void undo_what_a_parent_left(const char* directory) {
   const char* state = getenv(wire::kPythonStateEnv);
   if (state == nullptr) {

@@ -1,6 +1,6 @@
-// Gives the Python interpreter of this process a directory of ours in front of PYTHONPATH, so that it imports
-// preload/python/sitecustomize.py, which removes every trace of that. Called once, from the constructor,
-// before the interpreter has read its environment.
+// Puts the bootstrap's directory in front of PYTHONPATH, so that this process's Python interpreter imports
+// preload/python/sitecustomize.py, which removes every trace of the change. Called once, from the
+// constructor, before the interpreter reads its environment.
 #pragma once
 
 namespace xpurun::preload {

@@ -1,13 +1,14 @@
-// Whether this process is a rank by its environment, and which one. Called from the constructor; reads only
+// Whether the environment makes this process a rank, and which rank. Called from the constructor; reads only
 // the environment.
 #pragma once
 
 namespace xpurun::preload {
 
-// True if any launcher's rank variable is a number. RANK alone is enough: a crash report needs no world size.
+// True if any launcher's rank variable holds a number. RANK alone is enough, because a crash report needs no
+// world size.
 bool has_rank_environment();
 
-// The rank as decimal text, from launchers that give every process a number of its own; else nullptr.
+// The rank as decimal text, if the launcher gives every process its own number; else nullptr.
 const char* own_rank();
 
 }  // namespace xpurun::preload

@@ -1,5 +1,5 @@
 // The next definition of an interposed libc function. Looked up at the first call or by the constructor,
-// whichever comes first; dlsym(3) is not async-signal-safe, but every later call is.
+// whichever comes first: dlsym(3) is not async-signal-safe, but every later call is.
 #pragma once
 
 #include <atomic>

@@ -9,7 +9,7 @@ namespace xpurun::preload {
 
 namespace {
 
-// One hour. A longer wait is a mistake, and its sum with a time in ns must not overflow.
+// One hour. A longer wait is a mistake, and adding it to a time in ns must not overflow.
 constexpr uint32_t kMaxCrashWaitMs = 3'600'000;
 constexpr uint32_t kMaxPid = 0x7fffffff;
 

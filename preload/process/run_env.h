@@ -1,5 +1,5 @@
-// The variable wire::kRunEnv, by which the supervisor tells the preload where to report. If it does not
-// parse, the library stays off. Called once, from the constructor.
+// The variable wire::kRunEnv, in which the supervisor gives the preload library the address for its reports.
+// If it does not parse, the library stays off. Called once, from the constructor.
 #pragma once
 
 #include <stdint.h>
@@ -9,9 +9,9 @@
 namespace xpurun::preload {
 
 struct RunEnv {
-  pid_t supervisor = 0;        // 0: there is no supervisor
+  pid_t supervisor = 0;        // 0: no supervisor
   uint32_t crash_wait_ms = 0;  // longest wait of a dying process for its dump
-  sockaddr_un socket{};        // where notices are sent
+  sockaddr_un socket{};        // the socket for notices
 };
 
 // nullptr and malformed text give a RunEnv whose supervisor is 0.

@@ -1,5 +1,5 @@
-// The libc functions by which a program sets and reads signal dispositions, interposed. All of them follow
-// disposition.h. exports.map lists those that are visible.
+// The interposed libc functions through which a program sets and reads signal dispositions. All of them
+// follow disposition.h. exports.map lists the visible ones.
 
 #include "preload/process/disposition.h"
 #include "preload/process/real.h"

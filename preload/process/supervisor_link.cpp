@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kRetryNs = 2 * kNsPerMs;
 
-// Calls go through syscall(2). poll(3), close(3) and their kind are cancellation points, and a thread that is
+// Calls go through syscall(2). poll(3), close(3) and the like are cancellation points, and a thread that is
 // being cancelled must not unwind out of a signal handler.
 class Connection {
  public:
@@ -41,14 +41,14 @@ class Connection {
     return syscall(SYS_sendto, fd_, &notice, sizeof(notice), MSG_NOSIGNAL | MSG_DONTWAIT, nullptr, 0) ==
            static_cast<long>(sizeof(notice));
   }
-  // Waits until there is a byte or the end of the connection to read.
+  // Waits until there is a byte to read or the connection has ended.
   void wait_readable(uint64_t deadline_ns) const;
 
  private:
   long fd_;
 };
 
-// The time that is left until a deadline, for ppoll(2).
+// The time until a deadline, for ppoll(2).
 timespec time_left(uint64_t deadline_ns) {
   const uint64_t now = now_ns();
   const uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
@@ -80,8 +80,8 @@ int request(const sockaddr_un& socket, const wire::Notice& notice, uint64_t dead
   if (!connection.is_open()) {
     return -1;
   }
-  // connect(2) on a Unix socket gives EAGAIN while the listener's backlog is full, as when all ranks crash at
-  // once. Unlike for TCP there is nothing to poll for.
+  // connect(2) on a Unix socket returns EAGAIN while the listener's backlog is full, for example when all
+  // ranks crash at once. Unlike TCP, there is no event to poll for.
   while (!connection.connect(socket)) {
     if (errno != EAGAIN || now_ns() >= deadline_ns) {
       return -1;

@@ -1,8 +1,8 @@
-"""Runs before the program, in every Python of an xpurun job; preload/process/python_bootstrap.cpp has put it here.
+"""Runs before the program, in every Python of an xpurun job. Put on the path by preload/process/python_bootstrap.cpp.
 
-It hides every trace of itself, puts hooks where Python says what ends a process, and then imports the user's own
-sitecustomize. The rest (xpurun_exceptions.py, xpurun_torch.py) is read when it is needed: this file is all that a
-healthy program pays for. It works in CPython 3.8 and newer. An error in here switches the hooks off and nothing else.
+Removes every trace of itself, hooks the functions through which Python reports the end of a process, and then imports
+the user's own sitecustomize. The other files (xpurun_exceptions.py, xpurun_torch.py) are read on demand, so a healthy
+program pays only for this one. For CPython 3.8 and newer. An error in this file only switches the hooks off.
 """
 import sys
 
@@ -16,7 +16,7 @@ def _start():
     posix.environ.pop(b"XPURUN_PYTHON", None)
     if state is None:
         return
-    # As if we had never been there: sys.path, the caches of it, the environment.
+    # Remove all traces from sys.path, its caches and the environment.
     while here in sys.path:
         sys.path.remove(here)
     sys.path_importer_cache.pop(here, None)
@@ -40,10 +40,10 @@ def _hook(os, here, settings):
 
     hide = _hide
     parts = {}
-    told = []  # id of the exception told last: no reference, which would keep its frames alive
+    told = []  # id of the last reported exception; a reference would keep its frames alive
 
     def part(name):
-        """The functions of another file beside this one."""
+        """The functions of another file in this directory."""
         if name not in parts:
             path = here + "/" + name + ".py"
             with open_file(path, encoding="utf-8") as file:
@@ -68,7 +68,7 @@ def _hook(os, here, settings):
     def tell_exit(kind, status):
         try:
             caller = sys._getframe(2)
-            # A forked child of multiprocessing always ends so.
+            # Every forked child of multiprocessing ends this way.
             if kind == "os_exit" and caller.f_globals.get("__name__") == "multiprocessing.popen_fork":
                 return
             if (status is not None and status != 0) or settings["is_rank"]:
@@ -82,7 +82,7 @@ def _hook(os, here, settings):
     real_exit = sys.exit
     real_os_exit = os._exit
 
-    frames = settings["frames"]  # code of our wrappers in torch.distributed
+    frames = settings["frames"]  # code objects of the wrappers in torch.distributed
 
     def excepthook(exctype, value, traceback, /):
         hide(value, frames)
@@ -99,7 +99,7 @@ def _hook(os, here, settings):
         return default_unraisable_hook(unraisable)
 
     class Exit:
-        """sys.exit: a class whose __init__ is the builtin, so that no frame of ours is in a SystemExit's traceback."""
+        """sys.exit: a class whose __init__ is the builtin, so that a SystemExit's traceback has no frame of it."""
 
         def __new__(cls, *args, **kwargs):
             if len(args) < 2 and not kwargs:
@@ -113,10 +113,10 @@ def _hook(os, here, settings):
         real_os_exit(status)
 
     def at_exit():
-        # For programs whose own hook does not call the one before it. At a prompt these variables mean nothing.
+        # For programs whose own hook does not call the previous hook. At a prompt these variables are meaningless.
         tell("raised", getattr(sys, "last_exc", None) or getattr(sys, "last_value", None))
 
-    # Programs compare sys.excepthook with sys.__excepthook__ to see whether somebody has replaced it.
+    # Programs compare sys.excepthook with sys.__excepthook__ to detect a replaced hook.
     for new, old in ((excepthook, default_hook), (unraisablehook, default_unraisable_hook),
                      (thread_excepthook, default_thread_hook), (_exit, real_os_exit), (Exit, real_exit)):
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__", "__text_signature__"):
@@ -130,7 +130,7 @@ def _hook(os, here, settings):
     if sys.__unraisablehook__ is sys.unraisablehook:
         sys.__unraisablehook__ = unraisablehook
     sys.unraisablehook = unraisablehook
-    # `threading` takes its hook from here when it is imported, which a .pth file may have done already.
+    # `threading` takes its hook from here on import, and a .pth file may already have imported it.
     _thread._excepthook = thread_excepthook
     threading = sys.modules.get("threading")
     if threading is not None:
@@ -146,7 +146,7 @@ def _hook(os, here, settings):
 
 
 def _hide(value, frames):
-    """A traceback that is printed has no frames of ours."""
+    """Removes the bootstrap's frames from printed tracebacks."""
     try:
         waiting = [value] if frames else []
         seen = set()
@@ -166,10 +166,10 @@ def _hide(value, frames):
 
 
 def _watch_imports(part):
-    """torch.distributed's functions are wrapped when they are imported."""
+    """Wraps torch.distributed's functions on import."""
 
     class Finder:
-        """Asks the finders behind itself, once, for the one module that it waits for."""
+        """Asks the later finders, once, for the awaited module."""
 
         @staticmethod
         def find_spec(name, path=None, target=None):
@@ -194,6 +194,6 @@ try:
     _start()
 except Exception:
     pass
-# What `import sitecustomize` would have found without us: a module, its own error, or none.
+# The result of `import sitecustomize` without the bootstrap: a module, its own error, or none.
 sys.modules.pop("sitecustomize", None)
 __import__("sitecustomize")

@@ -1,9 +1,9 @@
-"""Tells the supervisor of an exception or of a call that ends the process. Read by sitecustomize.py when needed.
+"""Reports an exception, or a call that ends the process, to the supervisor. sitecustomize.py reads it on demand.
 
-What is told is one message over the supervisor's socket: a notice (common/wire/notice.h) followed by JSON
-(common/model/exception.h). The kernel keeps the message however the process ends; nobody waits for an answer.
+A report is one message over the supervisor's socket: a notice (common/wire/notice.h) followed by JSON
+(common/model/exception.h). The kernel keeps the message however the process ends, and there is no reply.
 
-Only modules that are built into the interpreter are imported: a json.py or socket.py of the user's must not run here.
+Imports only modules built into the interpreter, because a json.py or socket.py of the user must not run here.
 """
 import sys
 import time
@@ -17,9 +17,9 @@ IS_PYTHON = 1
 MOST_BYTES = 64 * 1024
 MOST_LINKS = 8  # exceptions in a chain
 MOST_SOURCE = 200  # characters of a line
-MOST_LINES = 200000  # of a source file that is read for one of them
-# Who a rank is, told with the first words: it may have ended before the supervisor finds it. The names of
-# common/wire/identity.h.
+MOST_LINES = 200000  # of a source file that is read for such a line
+# Variables that identify a rank, for the case that it ends before the supervisor finds it. The names are
+# those of common/wire/identity.h.
 IDENTITY = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS",
             "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
             "MPI_LOCALRANKID", "PMI_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK",
@@ -44,7 +44,7 @@ def to_json(value):
 
 
 def cut(text, most):
-    """The begin and the end of a long text."""
+    """The start and the end of a long text."""
     if len(text) <= most:
         return text
     half = most // 2
@@ -57,7 +57,7 @@ def name_of(kind):
 
 
 def message_of(value):
-    """As a traceback shows it, with the notes of add_note()."""
+    """The message as in a traceback, with the notes of add_note()."""
     try:
         text = str(value)
     except Exception:
@@ -115,7 +115,7 @@ def callers_of(frame):
 
 
 def chain_of(value):
-    """What was raised first; then what it was raised from or during, and the members of a group."""
+    """The exception; then those that it was raised from or during, and the members of a group."""
     links = []
     seen = set()
     waiting = [("", value)]
@@ -160,7 +160,7 @@ def with_sources(links):
 
 
 def encoded(record, chain):
-    """The record as bytes, with as much of the chain as a message holds."""
+    """The record as bytes, with as much of the chain as fits into a message."""
     most_text, most_frames = 16 * 1024, 64
     while True:
         links = with_sources(shortened(chain, most_text, most_frames))
@@ -182,7 +182,7 @@ def send(data):
     try:
         connection.setblocking(False)
         end = time.monotonic() + PATIENCE_S
-        # Not connected and not sent while the queue is full, as when all ranks end at once.
+        # connect and send fail while the queue is full, for example when all ranks end at once.
         for call, what in ((connection.connect, settings["socket"]), (connection.send, header + data)):
             while True:
                 try:
@@ -229,7 +229,7 @@ def tell_exit(kind, status, frame):
         record["code"] = 1
     text = "" if status is None or isinstance(status, int) else message_of(status)
     link = {"relation": "", "type": "SystemExit", "message": text, "frames": callers_of(frame)}
-    # sys.exit() in an except block: what was being handled is the reason, as in torch.multiprocessing.spawn.
+    # sys.exit() in an except block: the handled exception is the reason, as in torch.multiprocessing.spawn.
     handled = sys.exc_info()[1]
     chain = [link] + ([] if handled is None else chain_of(handled))
     if handled is not None:

@@ -1,8 +1,8 @@
 """Records calls of torch.distributed in memory shared with the supervisor (common/wire/python_segment.h).
 
-Read by sitecustomize.py when torch.distributed.distributed_c10d is imported. Each public function of a collective or a
-point-to-point operation is replaced by a wrapper that notes the call, passes everything through and notes its end.
-Of nested calls only the outermost counts: that is the one that the program made. What fails in here is not noted.
+sitecustomize.py reads this file when torch.distributed.distributed_c10d is imported. A wrapper replaces each public
+function of a collective or a point-to-point operation: it records the call, passes everything through and records the
+end. Of nested calls only the outermost counts, because the program made it. Calls that fail in here are not recorded.
 """
 import sys
 import time
@@ -25,7 +25,7 @@ SEGMENT_BYTES = TEXT_AT + TEXT_BYTES
 ASYNC = 1
 MOST_SITES = 4096
 
-# Name of the function: operation, parameter of the tensor (None: no tensor), parameter of the root or of the peer.
+# Function name: operation, parameter of the tensor (None: no tensor), parameter of the root or the peer.
 COLLECTIVE_CALLS = {
     "all_reduce": ("all_reduce", "tensor", None), "broadcast": ("broadcast", "tensor", "src"),
     "reduce": ("reduce", "tensor", "dst"), "all_gather": ("all_gather", "tensor", None),
@@ -39,7 +39,7 @@ COLLECTIVE_CALLS = {
     "all_gather_object": ("all_gather_object", None, None), "gather_object": ("gather_object", None, "dst"),
     "broadcast_object_list": ("broadcast_object_list", None, "src"),
     "scatter_object_list": ("scatter_object_list", None, "src"),
-    # A call of all ranks of the world: a rank that skips it leaves the others waiting.
+    # All ranks of the world must call it: a rank that skips the call leaves the others waiting.
     "new_group": ("new_group", None, None),
 }
 POINT_TO_POINT_CALLS = {
@@ -138,15 +138,15 @@ class Recorder:
         self.pack_4 = _struct.Struct("=I").pack_into
         self.pack_group = _struct.Struct("=IiIIIIII").pack_into
         self.package = c10d.__file__[:-len("distributed/distributed_c10d.py")]
-        self.tails = {}  # of each function: the part of a record that stays the same, by the place of the call
-        self.is_inside_torch = {}  # by code
+        self.tails = {}  # per function: the constant part of a record, by the call's position
+        self.is_inside_torch = {}  # by code object
         self.reductions = {}
         for name, word in REDUCTIONS.items():
             self.reductions[getattr(c10d.ReduceOp, name, None)] = word
         self.forget()
 
     def forget(self):
-        """Also in a forked child, whose parent owns the memory."""
+        """Drops the segment; also in a forked child, whose parent owns the memory."""
         self.memory = None
         self.is_off = False
         self.texts = {}
@@ -179,7 +179,7 @@ class Recorder:
         return [rank for rank, _ in sorted(ranks.items(), key=lambda item: item[1])]
 
     def add_groups(self):
-        """Every group that torch knows and we do not, in the order of their creation."""
+        """Adds every group of torch that is not recorded yet, in the order of creation."""
         c10d = self.c10d
         world = getattr(c10d, "_world", None)
         names = world.pg_names if world is not None else c10d._pg_names
@@ -215,7 +215,7 @@ class Recorder:
         return Group(at, members)
 
     def destroyed(self, group=None):
-        """Forgets the group, or all of them: another may get the same handle."""
+        """Forgets the group, or all groups: another group may get the same handle."""
         entry = self.groups.pop(None if group is None else id(group), None)
         gone = [entry]
         if group is None or entry is self.groups.get(None):
@@ -238,7 +238,7 @@ class Recorder:
         return self.groups[key]
 
     def caller_of(self, frame):
-        """The nearest caller outside of torch, else the nearest."""
+        """The nearest caller outside of torch, else the nearest caller."""
         nearest = frame
         for _ in range(12):
             if frame is None:
@@ -268,20 +268,20 @@ class Recorder:
 
         tensor_at, partner_at, group_at = position(tensor_name), position(partner_name), position("group")
         if tensor_at < 0 and tensor_name is not None:
-            # The name has changed between releases of torch; the place has not.
+            # The name differs between releases of torch; the position does not.
             tensor_at = 1 if name in ("all_gather", "all_gather_into_tensor", "_all_gather_base", "all_to_all_single",
                                       "all_to_all") else 0
         op_at, async_at = position("op"), position("async_op")
         partner_in_group = None if partner_name is None else "group_" + partner_name
         in_group_at = position(partner_in_group)
-        members_only_at = position("use_local_synchronization")  # of new_group: then only the members call it
+        members_only_at = position("use_local_synchronization")  # new_group: if set, only the members call it
         always_async = name in ALWAYS_ASYNC
         local, find_group = self.local, self.find_group
         pack_record, pack_8, pack_4, now = self.pack_record, self.pack_8, self.pack_4, time.monotonic_ns
         counter_at = 32 if is_collective else 48
 
         def tail_of(kind, reduction, partner, flags, frame):
-            """The part of a record that is the same at the next call from the same place."""
+            """The part of a record that is equal for all calls from the same position."""
             word = self.reductions.get(reduction if reduction is not None else self.c10d.ReduceOp.SUM)
             file, function_name, line = self.site_of(frame)
             return self.pack_tail(
@@ -290,7 +290,7 @@ class Recorder:
                 partner if is_collective else -1, -1 if is_collective else partner, file, function_name, line, flags, 0)
 
         index = {parameter: place for place, parameter in enumerate(names)}
-        nothing = (None,) * (len(names) + 1)  # the last one is found by the place -1
+        nothing = (None,) * (len(names) + 1)  # index -1 finds the last one
         tails, inside = self.tails.setdefault(name, {}), self.is_inside_torch
 
         def enter(args, kwargs, frame):
@@ -368,8 +368,8 @@ class Recorder:
         return self.wrapper_of(function, function, WRAPPER_OF_DESTROY, {"destroyed": self.destroyed})
 
     def wrapper_of(self, function, original, source, names):
-        """Stands in torch's file, at the line of the original: so torch.compile and readers of stacks take the wrapper
-        for a part of torch, which it is as far as the program can tell."""
+        """The wrapper's code has torch's file name and the line of the original, so that torch.compile and readers of
+        stacks take it for a part of torch."""
         line = original.__code__.co_firstlineno - source[:source.index("return function")].count("\n")
         scope = {"function": function, "get_frame": sys._getframe, "__name__": self.c10d.__name__, **names}
         text = "\n" * (line - 1) + source.replace("NAME", original.__name__)
@@ -392,7 +392,7 @@ def wrap_functions(module):
 
 
 def wrap_when_executed(spec):
-    """`spec` is of torch.distributed.distributed_c10d, whose loader has not run yet."""
+    """`spec` belongs to torch.distributed.distributed_c10d, whose loader has not run yet."""
     loader = spec.loader
     execute = loader.exec_module
 

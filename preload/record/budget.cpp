@@ -3,15 +3,15 @@
 namespace xpurun::preload {
 
 namespace {
-// A period is halved only if the doubled cost stays below this part of the budget: without the gap between
-// halving and doubling the periods would swing.
+// A period is halved only if the doubled cost stays below this share of the budget: without a gap between
+// halving and doubling the periods would oscillate.
 constexpr double kRoom = 0.8;
-// Counting costs the same however few calls are timed. These shares of the budget go to samples and marks
-// even if counting alone exceeds the budget; otherwise a program of many small calls would never have a
-// single duration, and nobody would know in a hang how far the GPU has come.
+// Counting costs the same however few calls are timed. These shares of the budget go to samples and
+// completion events even if counting alone exceeds the budget. Otherwise a program of many small calls would
+// never have a single duration, and in a hang the GPU's progress would be unknown.
 constexpr double kKeptForSamples = 0.1;
 constexpr double kKeptForMarks = 0.1;
-// The poller's rounds become rarer until they take no more than this share.
+// The poller's rounds become rarer until they take at most this share.
 constexpr double kForRounds = 0.15;
 }  // namespace
 

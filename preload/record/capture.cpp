@@ -8,7 +8,7 @@ void capture_began() {
   g_state.captures.fetch_add(1);
 }
 
-// Not below zero: a capture that began while timing was off is seen to end only.
+// Not below zero: if a capture began while timing was off, only its end is seen.
 void capture_ended() {
   int32_t now = g_state.captures.load();
   while (now > 0 && !g_state.captures.compare_exchange_weak(now, now - 1)) {

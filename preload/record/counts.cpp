@@ -8,7 +8,7 @@ namespace xpurun::preload {
 
 namespace {
 
-// Asking whether other threads live takes a system call each.
+// Checking whether other threads are alive takes one system call each.
 constexpr uint32_t kAskEvery = 4096;
 
 bool has_ended(int32_t thread) {
@@ -18,14 +18,14 @@ bool has_ended(int32_t thread) {
   return gone;
 }
 
-// A place that was never used, else that of a thread which has ended.
+// An unused slot, else the slot of a thread that has ended.
 wire::ThreadCounts* find_counts(wire::Segment& shared) {
   const auto self = static_cast<int32_t>(syscall(SYS_gettid));
   for (const bool from_the_dead : {false, true}) {
     for (uint32_t i = 0; i < wire::kThreadSlots; ++i) {
       std::atomic<int32_t>& owner = shared.header.thread_owners[i];
       int32_t before = owner.load();
-      // A thread of our number that owns a place is one before us.
+      // If a slot's owner has this thread's id, the owner was an earlier thread with the same id.
       const bool is_free = before == 0 || before == self || (from_the_dead && has_ended(before));
       if (is_free && owner.compare_exchange_strong(before, self)) {
         return &shared.threads[i];

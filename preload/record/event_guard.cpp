@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kStreamSlots = 64;
 
-// Work in flight, by stream; streams that fall into one slot share a count.
+// Work in flight, by stream; streams with the same slot share a count.
 constinit std::atomic<uint32_t> g_in_flight[kStreamSlots] = {};
 
 std::atomic<uint32_t>& in_flight(void* stream) {
@@ -21,7 +21,7 @@ wire::Health& health() {
   return segment()->header.health;
 }
 
-// A stream that stands still must leave events to the others.
+// A stalled stream must leave events to the others.
 bool stream_has_room(void* stream, const EventPool& pool) {
   return in_flight(stream).load(std::memory_order_relaxed) < pool.size() / 4;
 }
@@ -42,7 +42,8 @@ HeldEvent take_event(void* stream) {
     add(health().stream_full, 1);
     return {};
   }
-  // Asked always: the capture may have begun while timing was off, or by a function that is not hooked.
+  // Asks CUDA in any case: the capture may have begun while timing was off, or through a function that is not
+  // hooked.
   if (is_capturing(stream)) {
     return {};
   }
@@ -79,7 +80,7 @@ bool EventGuard::hand_over(Pending& work) {
   work.stream = stream_;
   work.event = held_.event;
   work.device = held_.device;
-  // Counted first: the poller may see the end before this function returns.
+  // Count first: the poller may see the end before this function returns.
   in_flight(stream_).fetch_add(1, std::memory_order_relaxed);
   if (!pending_queue().push(work)) {
     in_flight(stream_).fetch_sub(1, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// EventGuard: owns an event of the pool while it is taken, recorded and handed over to the poller. On every
-// way out that does not hand it over, or keep it for later, the event goes back to the pool. The thread that
+// EventGuard: owns an event of the pool while it is taken, recorded and handed to the poller. Unless the
+// event is handed over, or kept for later, it returns to the pool on every path. Thread rule: the thread that
 // calls the vendor function.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace xpurun::preload {
 
 // An event between two guards: from before the vendor call until after it. Plain data, so that tickets can be
-// kept in thread-local memory.
+// in thread-local memory.
 struct HeldEvent {
   uint32_t event = kNoEvent;
   int32_t device = -1;
@@ -19,11 +19,11 @@ struct HeldEvent {
 
 class EventGuard {
  public:
-  enum class Place { start, stop, done };  // `done` is recorded without timing
+  enum class Place { start, stop, done };  // `done` is a completion event
 
   // Takes an event of the calling thread's device for work on `stream`. Holds none if there is no pool yet,
-  // none is free, too much of the stream's work is in flight, the program has an error pending, or the stream
-  // is captured.
+  // no event is free, too much of the stream's work is in flight, the program has a pending error, or the
+  // stream is being captured.
   explicit EventGuard(void* stream);
   // Takes over an event that another guard has kept.
   EventGuard(const HeldEvent& held, void* stream) : held_(held), stream_(stream) {}
@@ -36,10 +36,10 @@ class EventGuard {
 
   // False if CUDA refuses. The program does not see the error.
   bool record(Place place);
-  // Lets go of the event without giving it back.
+  // Releases the event without returning it to the pool.
   HeldEvent keep();
-  // Gives the event to the poller, which returns it to the pool when the GPU has reached it. `work` is
-  // completed with event, device and stream. False if the poller is too far behind.
+  // Hands the event to the poller, which returns it to the pool when the GPU has reached it. Sets event,
+  // device and stream in `work`. False if the poller is too far behind.
   bool hand_over(Pending& work);
 
  private:
@@ -49,8 +49,8 @@ class EventGuard {
   void* stream_;
 };
 
-// The poller has seen the event of this work, or gives it up: one less in flight, and the event is free
-// again.
+// The poller has seen the event of this work, or gives it up: decrements the work in flight and frees the
+// event.
 void give_back(const Pending& work);
 
 }  // namespace xpurun::preload

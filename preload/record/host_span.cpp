@@ -11,7 +11,7 @@ namespace xpurun::preload {
 namespace {
 
 constinit PendingQueue g_spans;
-// By function: index of its operation + 1; 0: not entered yet.
+// Per function: index of its operation + 1; 0: no entry yet.
 constinit std::atomic<uint32_t> g_entries[wire::kApiCount] = {};
 __thread uint32_t t_thread_id = 0;
 

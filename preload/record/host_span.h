@@ -1,6 +1,5 @@
-// The host time of a hooked call, from the program's call to the return to it, while a trace asks for host
-// times. Separate from GPU times: a queue of its own, and operations of its own that count no call. Any
-// thread.
+// The host time of a hooked call, from the program's call to its return, while a trace requests host times.
+// Separate from GPU times: has its own queue, and its own operations, which count no calls. Any thread.
 #pragma once
 
 #include "preload/core/state.h"
@@ -27,8 +26,8 @@ class HostSpan {
   uint64_t begin_ns_;
 };
 
-// In an item, `call_ns` and `launched_ns` are begin and end, `op` is the operation, `sequence` the thread id.
-// The poller takes the items out.
+// In an item, `call_ns` and `launched_ns` are start and end, `op` is the operation, `sequence` the thread id.
+// The poller removes the items.
 PendingQueue& host_spans();
 
 }  // namespace xpurun::preload

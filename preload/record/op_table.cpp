@@ -9,7 +9,8 @@ namespace xpurun::preload {
 namespace {
 
 constexpr uint32_t kProbes = 64;
-constexpr uint32_t kFirst = 8;  // the entries before collect, by OpClass, the operations that found no place
+constexpr uint32_t kFirst = 8;  // the earlier entries collect, by OpClass, the operations without an entry of
+                                // their own
 
 constexpr uint32_t kWords = sizeof(wire::OpKey) / sizeof(uint64_t);
 
@@ -86,13 +87,13 @@ struct alignas(64) KnownKey {
   uint64_t words[kWords];
 };
 
-// A step of a model has few different calls, one after the other.
+// A model's step has few different calls in sequence.
 constexpr uint32_t kKnownBits = 6;
 constexpr uint32_t kKnown = 1U << kKnownBits;
 __thread KnownKey t_known[kKnown];
 __thread uint32_t t_known_op[kKnown];  // index + 1; 0: no key here
 
-// m, n and k tell most of a thread's calls apart.
+// m, n and k distinguish most of a thread's calls.
 uint32_t place_of(const Words& key) {
   const uint64_t sum = key.at[2] * 0x9e3779b97f4a7c15 + key.at[3] * 0xd1342543de82ef95 +
                        (key.at[4] + key.at[0]) * 0xff51afd7ed558ccd;
@@ -112,7 +113,7 @@ uint32_t find_op_again(const wire::OpKey& key) {
   if (differing != 0 || t_known_op[place] == 0) {
     const uint32_t found = find_op(*segment(), key);
     if (found < kFirst) {
-      return found;  // the table is full; each such call is counted in health
+      return found;  // the table is full; each such call is counted in Health
     }
     memcpy(known.words, words.at, sizeof(known.words));
     t_known_op[place] = found + 1;

@@ -14,8 +14,8 @@ wire::Health& health() {
   return segment()->header.health;
 }
 
-// What one reading of the clock takes: the mean of a series that nothing has interrupted. Measured once, by
-// whichever thread comes first.
+// The time of one clock reading, in ns: the mean of an uninterrupted series. Measured once, by the first
+// thread that needs it.
 uint64_t clock_ns() {
   uint64_t least = g_clock_ns.load(std::memory_order_relaxed);
   if (least == 0) {
@@ -42,7 +42,7 @@ uint64_t warm_now_ns() {
   return now_ns();
 }
 
-// The clock readings are not part of the cost: calls that are not measured make none.
+// The clock readings are not part of the cost, because calls that are not measured make none.
 void counted(uint64_t measured_ns, uint32_t every) {
   const uint64_t readings = 2 * clock_ns();
   add(health().own_ns, (measured_ns > readings ? measured_ns - readings : 0) * every);

@@ -10,8 +10,8 @@ PendingQueue& pending_queue() {
   return g_queue;
 }
 
-// The bounded queue of Dmitry Vyukov: a producer owns the cell once it has moved the tail, and publishes the
-// item by the cell's turn.
+// Dmitry Vyukov's bounded queue: a producer owns the cell once it has advanced the tail, and publishes the
+// item through the cell's turn.
 bool PendingQueue::push(const Pending& item) {
   uint64_t at = tail_.load(std::memory_order_relaxed);
   for (;;) {

@@ -1,5 +1,5 @@
-// Launched work on its way from the calling threads to the poller: a bounded queue for many producers and one
-// consumer, without locks.
+// Launched work from the calling threads to the poller: a bounded lock-free queue for many producers and one
+// consumer.
 #pragma once
 
 #include "common/wire/segment.h"
@@ -14,15 +14,15 @@ struct Pending {
   uint64_t call_ns;
   uint64_t launched_ns;
   uint64_t work;
-  uint64_t collective;      // collectives of `comm` that are done when this work is
-  uint64_t point_to_point;  // point-to-point calls, likewise
+  uint64_t collective;      // number of `comm`'s collectives that are done when this work is done
+  uint64_t point_to_point;  // the same for point-to-point calls
   uint32_t op;              // kNoOp: nothing to time
   uint32_t comm;            // wire::kNoComm if none
   uint32_t sequence;
   uint32_t event;  // index in the pool of `device`
   int32_t device;
   wire::CollectiveHow how;  // zero unless NCCL has reported it
-  bool timed;               // start and stop events are recorded; else one event without timing
+  bool timed;               // start and stop events are recorded; else one completion event
 };
 
 inline constexpr uint32_t kNoOp = 0xffffffff;
@@ -33,7 +33,7 @@ class PendingQueue {
 
   // Any thread. False if the queue is full: the poller is kCells items behind.
   bool push(const Pending& item);
-  // One thread.
+  // Consumer thread only.
   bool pop(Pending* item);
 
  private:

@@ -1,5 +1,6 @@
-// Which calls are timed and which collectives get a completion event: one in `sample` calls, one in `mark`
-// collectives. Any thread reads the periods; the poller sets them. Inline, because every hooked call asks.
+// Selects the calls to time and the collectives that get a completion event: one in `sample` calls, one in
+// `mark` collectives. Any thread reads the periods; the poller sets them. Inline, because every hooked call
+// needs the answer.
 #pragma once
 
 #include "common/wire/segment.h"
@@ -10,19 +11,20 @@
 
 namespace xpurun::preload {
 
-// A step launches about ten times as many kernels as matmuls, and each sample tells less. A power of two.
+// A step launches about ten times as many kernels as matmuls, and each kernel sample says less. A power of
+// two.
 inline constexpr uint64_t kKernelsRarer = 8;
 
 void set_periods(const Periods& periods);
 
-// False if calls of this class are only to be counted.
+// False if calls of this class are only counted.
 inline bool is_to_be_timed(wire::OpClass op_class) {
   const uint32_t untimed = g_state.untimed.load(std::memory_order_relaxed);
   return (untimed >> static_cast<uint32_t>(op_class) & 1) == 0;
 }
 
 // Whether the call with this number among calls of its kind is a sample. Periods are powers of two, so that
-// the test is a mask and not a division.
+// the test is a mask instead of a division.
 inline bool is_turn_to_time(uint64_t number, wire::OpClass op_class) {
   const uint64_t rarer = op_class == wire::OpClass::kernel ? kKernelsRarer : 1;
   const uint64_t period = g_state.sample.load(std::memory_order_relaxed) * rarer;

@@ -1,4 +1,4 @@
-// One hooked call from begin to end: counted exactly, and timed if it is a sample. The calling thread.
+// One hooked call from start to end: counted exactly, and timed if it is a sample. Calling thread.
 #pragma once
 
 #include "common/wire/segment.h"
@@ -11,15 +11,15 @@
 
 namespace xpurun::preload {
 
-// Must be zeroed before it is filled: the key is compared as bytes.
+// Must be zeroed before it is filled, because the key is compared bytewise.
 struct CallInfo {
   wire::OpKey key;
   uint64_t work;  // FLOP or bytes
   void* stream;
-  void* blas;  // cublasHandle_t whose stream the call uses; nullptr: `stream` is the stream
+  void* blas;  // cublasHandle_t whose stream the call uses; nullptr: use `stream`
 };
 
-// What begin_call() has done, for end_call().
+// Passed from begin_call() to end_call().
 struct Ticket {
   uint32_t op = kNoOp;
   HeldEvent event;         // none: the call is only counted
@@ -36,7 +36,7 @@ inline Outcome outcome_of(int result) {
   return result == 0 ? Outcome::accepted : Outcome::failed;
 }
 
-// A call whose entry in the table of operations has been found.
+// A call with a known entry in the table of operations.
 struct Counted {
   uint32_t op;
   void* stream;
@@ -44,15 +44,15 @@ struct Counted {
   uint64_t work;
 };
 Counted find_entry(const CallInfo& info);
-// Whether it is this call's turn.
+// Whether this call is a sample.
 Turn turn_of(const CallInfo& info, uint32_t op);
 
 // Before the call. Records the start event if the call is a sample.
 Ticket begin_call(const Counted& call, Turn turn, uint64_t cost_began_ns);
-// After the call; `work` is FLOP or bytes. A call that failed is not counted.
+// After the call; `work` is FLOP or bytes. A failed call is not counted.
 void end_call(const Ticket& ticket, uint64_t work, Outcome outcome);
 
-// Calls whose time on the host is what counts: allocations and blocking copies.
+// For calls whose host time matters: allocations and blocking copies.
 void count_host_call(const CallInfo& info, uint64_t begin_ns, uint64_t end_ns);
 
 template <typename Function, typename... A>
@@ -61,7 +61,7 @@ int call_inside(Function* real, A... args) {
   return real(args...);
 }
 
-// `cost_began_ns`: of cost_begins(), or 0.
+// `cost_began_ns`: from cost_begins(), or 0.
 template <typename Function, typename... A>
 int call_counted(Function* real, const Counted& call, Turn turn, uint64_t cost_began_ns, A... args) {
   if (turn == Turn::count && cost_began_ns == 0 && !a_capture_goes_on()) [[likely]] {

@@ -102,8 +102,8 @@ std::string pipe_words(const RankView& v) {
                      v.full_pipe->pid, main_place(*v.full_pipe));
 }
 
-// What a wait inside the rank is for: a full pipe, locks of two threads, or else where the rank's helper
-// stands.
+// The target of a wait inside the rank: a full pipe, locks of two threads, or else the position of the rank's
+// helper.
 std::string own_wait_words(const Scene& scene, const RankView& v) {
   if (v.full_pipe != nullptr) {
     return pipe_words(v);
@@ -213,7 +213,7 @@ Finding finding_of(const Scene& scene, const Group& worst, size_t waiting) {
     case RankState::dead: {
       const bool peace = std::all_of(worst.views.begin(), worst.views.end(),
                                      [&](const RankView* d) { return exited_cleanly(scene, *d); });
-      // If most have left, the ones that wait may have had too much to do.
+      // If most ranks have left, the remaining ones may simply have had more work.
       const bool most_left = worst.views.size() >= waiting;
       return {.id = peace ? kHangLeftEarly : kHangDead,
               .confidence = peace && most_left ? Confidence::medium : Confidence::high};
@@ -244,7 +244,7 @@ std::vector<Group> group_culprits(const Scene& scene, const Views& culprits) {
   std::map<std::pair<RankState, std::string>, Group> groups;
   for (const RankView* v : culprits) {
     std::string detail = v->state == RankState::dead ? death_words(scene, *v) : place(v->where);
-    // What is told of the threads of one rank must not stand for another's.
+    // The details of one rank's threads must not stand for another rank's.
     detail += v->gil_holder != nullptr ? " GIL" : v->full_pipe != nullptr ? " pipe" : lock_words(*v);
     detail += exception_clause(scene, *v);
     Group& g = groups[{v->state, detail}];

@@ -25,8 +25,8 @@ std::string quoted(const std::string& name) {
   return fmt::format("group \"{}\"", base::sanitize(name));
 }
 
-// "rank 1 called X where ranks 0,2-3 called Y and rank 4 called Z"; of ranks that have not entered the call
-// nothing is said.
+// "rank 1 called X where ranks 0,2-3 called Y and rank 4 called Z". Ranks that have not entered the call are
+// left out.
 std::string sides(const std::vector<CalledBy>& rows, std::string_view joint, const RankNamer& names) {
   std::string out;
   size_t shown = 0;
@@ -49,7 +49,7 @@ std::string sides(const std::vector<CalledBy>& rows, std::string_view joint, con
   return rest.empty() ? out : fmt::format("{} and {} others", out, rank_words(rest));
 }
 
-// One call at a number: of two rows of a swapped pair only the first.
+// The rows of one sequence number. Of the two rows of a swapped pair only the first counts.
 std::vector<CalledBy> rows_of(const VerdictCollective& c, uint64_t sequence) {
   std::vector<CalledBy> out;
   std::copy_if(c.calls.begin(), c.calls.end(), std::back_inserter(out),

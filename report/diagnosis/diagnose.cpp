@@ -15,9 +15,9 @@ namespace {
 
 constexpr Rule kRules[] = {
     not_started,         // nothing ran
-    interrupted,         // the user ended it, perhaps because it hung
-    finished,            // all is well
-    hung,                // ended by us, still lasting, or the reason of the failures after it
+    interrupted,         // the user ended the run, perhaps because it hung
+    finished,            // all ranks exited cleanly
+    hung,                // ended by xpurun, still lasting, or the cause of later failures
     failed_by_mismatch,  // before the failures that it caused
     left_early,          // before the failures that it caused
     launcher_ended,      // before any rank
@@ -79,7 +79,7 @@ std::string dump_that_matters(const RunManifest& run) {
   if (root != nullptr && root->notice != nullptr && !root->notice->dump.empty()) {
     return root->notice->dump;
   }
-  // The stacks of the others at a death show who waited for whom.
+  // A dump of the other ranks at the time of a death shows which rank waited for which.
   const auto told = std::find_if(run.dumps.begin(), run.dumps.end(), [&](const model::DumpRecord& d) {
     return root != nullptr && (d.why == model::DumpReason::death || d.why == model::DumpReason::crash) &&
            d.at_s + 1 >= root->at_s;

@@ -1,6 +1,6 @@
-// diagnose(): from everything a run directory says to one verdict. Pure: no clock, no file, no environment,
-// so that a verdict can be made again later and elsewhere. Rules stand in an array, the first that matches
-// decides (rule.h); the words of a verdict are a closed vocabulary (vocabulary.h, docs/verdicts.md).
+// diagnose(): makes one verdict from the contents of a run directory. Pure: no clock, no file, no
+// environment, so a verdict can be recomputed later and on another host. Rules form an array, and the first
+// match decides (rule.h). The words of a verdict are a closed vocabulary (vocabulary.h, docs/verdicts.md).
 #pragma once
 
 #include "common/model/verdict.h"
@@ -13,7 +13,7 @@ namespace xpurun::report {
 
 model::Verdict diagnose(const Facts& facts);
 
-// Which dump of the run its verdict rests on, relative to the run directory; empty if on none.
+// The dump that the run's verdict rests on, relative to the run directory; empty if none.
 std::string dump_that_matters(const model::RunManifest& run);
 
 // What the terminal shows below the sentence: at most ten lines of evidence, then "next: " and the advice.

@@ -1,4 +1,4 @@
-// The lines under the sentence: what every rank was doing, who ended when, how good the dump is.
+// The evidence lines: the state of every rank, the endings, the quality of the dump.
 #include "common/base/strings.h"
 #include "report/diagnosis/call_words.h"
 #include "report/diagnosis/ends/exceptions.h"
@@ -26,7 +26,7 @@ namespace {
 constexpr size_t kMostEndings = 4;  // groups of deaths
 constexpr size_t kMostClasses = 5;
 constexpr size_t kMostHelpers = 2;
-constexpr size_t kMostThreads = 3;  // that ended with an exception
+constexpr size_t kMostThreads = 3;  // threads that ended with an exception
 
 std::string doing(const RankView& v) {
   switch (v.state) {
@@ -91,7 +91,8 @@ void add_native_frame(const Scene& scene, const Verdict& verdict, std::vector<st
       if (native.empty()) {
         continue;
       }
-      // A crashed thread sleeps in our handler: where in the kernel says nothing about the crash.
+      // A crashed thread sleeps in the preload library's handler; its kernel function says nothing about the
+      // crash.
       const bool kernel = !t.crashed && !t.wchan.empty() && t.wchan != "0";
       out.push_back(fmt::format("innermost C function of rank {}: {}{}", v.rank, native,
                                 kernel ? fmt::format(", in kernel {}", t.wchan) : std::string()));
@@ -126,7 +127,7 @@ void add_threads(const Scene& scene, const Verdict& verdict, std::vector<std::st
   }
 }
 
-// Workers and children of the culprits that stand in somebody's code: often the true cause.
+// Workers and children of the culprits whose position is in user or package code: often the true cause.
 void add_helpers(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
   size_t shown = 0;
   for (const model::ProcessStacks& s : scene.facts.stacks) {
@@ -143,7 +144,8 @@ void add_helpers(const Scene& scene, const Verdict& verdict, std::vector<std::st
   }
 }
 
-// The traceback of what ended the culprit, and exceptions of other threads, which may be why a rank waits.
+// The traceback of the exception that ended the culprit, and exceptions of other threads, which may explain a
+// rank's wait.
 void add_exceptions(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
   const model::RunManifest& run = scene.facts.run;
   const auto is_culprit = [&](base::Pid pid, size_t node) {
@@ -175,7 +177,7 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
   struct Line {
     RankSet ranks;
     std::string who;
-    std::string how;  // of one process: lines that agree in it are put together
+    std::string how;  // of one process; processes with the same text share a line
     const Ending* first = nullptr;
   };
   std::vector<Line> lines;
@@ -247,8 +249,8 @@ void add_past_incidents(const Scene& scene, std::vector<std::string>& out) {
     if (i.cleared_s < 0 || &i == told) {
       continue;
     }
-    // A stall is raised when a rank has been still for the timeout. The verdict's seconds are no measure: a
-    // second report on the same stall counts them from a later moment.
+    // A stall is raised after the hang timeout. The verdict's seconds do not help: a second report on the
+    // same stall counts from a later moment.
     const double before = std::min(scene.facts.run.hang_timeout_s, i.at_s);
     const double length = std::max(0.0, i.cleared_s - i.at_s) + before;
     const std::string subject =

@@ -1,4 +1,4 @@
-// Facts: everything that a run directory says, the input of the diagnosis.
+// Facts: the contents of a run directory, the input of the diagnosis.
 #pragma once
 
 #include "common/model/collectives.h"
@@ -16,12 +16,12 @@ namespace xpurun::report {
 
 struct Facts {
   model::RunManifest run;
-  std::optional<model::DumpManifest> dump;   // the one dump_that_matters() names, if it could be read
+  std::optional<model::DumpManifest> dump;   // the dump named by dump_that_matters(), if readable
   std::vector<model::ProcessStacks> stacks;  // of that dump, all roles
   model::CollectiveFacts collectives;        // of that dump; empty if none were recorded
-  std::string dump_dir;                      // "dumps/1-hang", empty without a dump
+  std::string dump_dir;                      // "dumps/1-hang"; empty without a dump
   model::GpuState gpus;                      // of this host at that dump; empty if unknown
-  model::KernelEvents kernel;                // of the time of the run until that dump
+  model::KernelEvents kernel;                // from the start of the run until that dump
 };
 
 }  // namespace xpurun::report

@@ -22,7 +22,7 @@ const model::ProcessStacks* stacks_of(const Scene& scene, const RankView& v, bas
   return it == scene.facts.stacks.end() ? nullptr : &*it;
 }
 
-// Empty for a helper that waits for work itself: not the one that is awaited.
+// Empty for a helper that itself waits for work: the rank does not wait for such a helper.
 model::CodeLocation place_of_helper(const Scene& scene, const RankView& v, const HelperObservation& h) {
   const model::ProcessStacks* stacks = stacks_of(scene, v, h.pid);
   const model::ThreadStack* main = stacks != nullptr ? stacks->main_thread() : nullptr;
@@ -35,7 +35,7 @@ model::CodeLocation place_of_helper(const Scene& scene, const RankView& v, const
   return {.function = h.function, .file = h.file, .line = h.line};
 }
 
-// Before the watch has looked at the helpers, their stacks tell where they stand, not since when.
+// Without any observation of the helpers, their stacks give a position but no duration.
 std::string helper_by_stacks(const Scene& scene, const RankView& v, std::string_view name) {
   for (const model::ProcessStacks& s : scene.facts.stacks) {
     const bool helper = s.role == model::ProcessRole::worker || s.role == model::ProcessRole::child;

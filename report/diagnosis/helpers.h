@@ -1,4 +1,4 @@
-// What the threads and processes that a rank has started tell of its hang. Pure functions.
+// What a rank's own threads and processes reveal about its hang. Pure functions.
 #pragma once
 
 #include "report/diagnosis/rule.h"
@@ -7,17 +7,17 @@
 
 namespace xpurun::report {
 
-// A still rank whose helpers move a little: they may work, or be a heartbeat that says nothing.
+// A still rank whose helpers show a little progress: they may work, or be a meaningless heartbeat.
 bool helpers_stir(const RankView& v);
 
-// Where the process stands for which this rank waits: "; its dataloader worker pid 812 has been in
-// read_sample (data.py:31) for 300 s". Empty if the rank waits for no process of its own or nothing is known
-// of it.
+// The position of the process that this rank waits for: "; its dataloader worker pid 812 has been in
+// read_sample (data.py:31) for 300 s". Empty if the rank waits for no process of its own, or if nothing is
+// known about it.
 std::string helper_clause(const Scene& scene, const RankView& v);
 
-// Lowers what the rules have found to a suspicion where everything that stands still may be well: ranks
-// without peers that wait for something outside the job (unless --hang-idle), and ranks whose helpers stir
-// (until the stall has outlasted --busy-timeouts).
+// Lowers the verdict to suspected where the whole stall may be healthy: ranks without peers that wait for
+// something outside the job (unless --hang-idle), and ranks whose helpers show some progress (until the stall
+// has outlasted --busy-timeouts).
 void doubt_idle(const Scene& scene, model::Verdict& verdict);
 
 }  // namespace xpurun::report

@@ -17,12 +17,12 @@ using model::PythonException;
 
 namespace {
 
-// A program may run for good inside the handler of one of these: they say that something is not there, or
-// that there is no more.
+// Programs may run indefinitely inside a handler of these exceptions. They only say that something does not
+// exist or is exhausted.
 constexpr std::array<std::string_view, 4> kOrdinary = {"ImportError", "ModuleNotFoundError", "StopIteration",
                                                        "StopAsyncIteration"};
 
-// What the rank's Python told of before the dump. Later it may have raised because of the job's end.
+// The last report of the rank's Python before the dump. Later exceptions may be caused by the job's end.
 const PythonException* last_of(const Scene& scene, const RankView& v, ExceptionKind kind) {
   const auto& all = scene.facts.run.exceptions;
   const auto it = std::find_if(all.rbegin(), all.rend(), [&](const PythonException& x) {
@@ -64,7 +64,7 @@ void add_handled(const Scene& scene, const model::Verdict& verdict, std::vector<
       continue;
     }
     out.push_back(fmt::format("rank {} is handling {}", v.rank, words_of(*handled)));
-    // The outermost entry is the function that caught the exception.
+    // The outermost frame is the function that caught the exception.
     if (!handled->frames.empty()) {
       const model::PythonFrame& f = handled->frames.front();
       out.back() += fmt::format(", caught in {} ({})", base::sanitize(f.function),

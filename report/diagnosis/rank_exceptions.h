@@ -1,5 +1,6 @@
-// Exceptions inside a rank that hangs: what ended one of its threads, what it is still handling, or what was
-// to end it. Nothing of it is a death; all of it may be why the rank stands where it stands. Pure functions.
+// Exceptions inside a rank that hangs: an exception that ended one of its threads, is still being handled, or
+// was about to end the rank. None of them is a death, but each may explain the rank's position. Pure
+// functions.
 #pragma once
 
 #include "report/diagnosis/rule.h"
@@ -9,10 +10,10 @@
 namespace xpurun::report {
 
 // " while handling ValueError: ... at reader.py:12 (in read)", " after it raised ...", "; its thread loader
-// raised ...", or nothing.
+// raised ...", or empty.
 std::string exception_clause(const Scene& scene, const RankView& v);
 
-// Where the exception was raised that a culprit of a hang is handling.
+// Adds the origin of the exception that a culprit of a hang is handling.
 void add_handled(const Scene& scene, const model::Verdict& verdict, std::vector<std::string>& out);
 
 }  // namespace xpurun::report

@@ -47,7 +47,7 @@ bool is_busy(const RankView& v, double timeout_s) {
   if (v.seen->helper_life == model::HelperLife::working) {
     return true;
   }
-  // Waiting for threads of its own that work.
+  // The rank waits for its own threads, which work.
   if ((v.waits_locally() || v.gil_holder != nullptr) && v.seen->cpu_share >= kBusyCpuShare) {
     return true;
   }
@@ -57,7 +57,7 @@ bool is_busy(const RankView& v, double timeout_s) {
 char kernel_state(const RankView& v) {
   const char seen = v.seen != nullptr ? v.seen->state : '?';
   const char stack = v.thread != nullptr && v.thread->main ? v.thread->state : '?';
-  // D passes quickly in a healthy process: both looks must agree if there are two.
+  // State D passes quickly in a healthy process. If both the poll and the dump have a state, both must agree.
   if (seen == 'D' && stack != '?' && stack != 'D') {
     return stack;
   }
@@ -68,14 +68,14 @@ bool is_autograd_thread(const ThreadStack& t) {
   return t.comm.starts_with("pt_autograd");
 }
 
-// The wait of the thread that does the training. Mostly the main thread; where that one only waits for a
-// thread of its own (a trainer in a thread, the autograd engine), the thread it waits for counts.
+// Finds the wait of the thread that trains, usually the main thread. If the main thread only waits for
+// another thread of the process (a trainer thread, the autograd engine), that thread counts.
 void find_thread_and_wait(RankView& v) {
   v.thread = v.stacks->main_thread();
   if (v.thread == nullptr) {
     return;
   }
-  // A thread that waits for the GIL does nothing by itself: what counts is what the thread that has it does.
+  // A thread that waits for the GIL is passive: the thread that holds the GIL decides.
   v.gil_holder = gil_holder(*v.stacks, *v.thread);
   if (v.gil_holder != nullptr) {
     v.thread = v.gil_holder;
@@ -116,7 +116,7 @@ void find_thread_and_wait(RankView& v) {
   }
 }
 
-// Whether the stack can be of a moment inside this call: same file and function, as far as both are known.
+// Whether the stack may have been taken inside this call: same file and function, as far as both are known.
 bool fits(const model::CodeLocation& stack, const model::CodeLocation& call) {
   if (stack.file.empty() || call.file.empty()) {
     return true;
@@ -124,7 +124,7 @@ bool fits(const model::CodeLocation& stack, const model::CodeLocation& call) {
   return stack.file == call.file && last_component(stack.function) == last_component(call.function);
 }
 
-// A rank that has recorded the entry of a call and not its return stands in it, whatever its stack is like.
+// A rank with a recorded entry of a call and no recorded return is in that call, whatever its stack shows.
 void stand_in_call(RankView& v, const model::CollectiveCall& call) {
   const bool unclear =
       v.state == RankState::stuck || v.state == RankState::busy || v.state == RankState::silent;
@@ -152,7 +152,8 @@ void classify(RankView& v, double timeout_s) {
     const auto crashed = std::find_if(v.stacks->threads.begin(), v.stacks->threads.end(),
                                       [](const ThreadStack& t) { return t.crashed; });
     if (crashed != v.stacks->threads.end()) {
-      // It lives as long as our handler holds it. How that waits is nothing of the rank's.
+      // The process exists only because the preload library's handler holds it. The handler's wait does not
+      // count as the rank's.
       v.state = RankState::dead;
       v.crashed = true;
       v.thread = &*crashed;
@@ -203,7 +204,7 @@ std::vector<model::Frame> crash_frames(const ThreadStack& thread) {
     return f.module.starts_with("libxpurun_preload");
   });
   auto first = ours.base();
-  // The kernel's way back out of a handler, which it puts between our frames and the interrupted one.
+  // The signal trampoline, which the kernel puts between the handler's frames and the interrupted frame.
   if (ours != frames.rend() && first != frames.end() && first->func.find("restore_rt") != std::string::npos) {
     ++first;
   }
@@ -222,8 +223,8 @@ bool cannot_write(const model::ProcessStacks& p) {
   return std::any_of(p.threads.begin(), p.threads.end(), writes_to_full_pipe);
 }
 
-// subprocess without communicate(): the child writes more than a pipe holds, and its parent, instead of
-// reading, waits for its end. Either of them may be what we took for the rank.
+// subprocess without communicate(): the child writes more than a pipe holds, and its parent waits for the
+// child's end instead of reading. Either process may have been taken for the rank.
 void find_full_pipe(RankView& v, const Facts& facts) {
   if (v.stacks == nullptr || v.state != RankState::stuck) {
     return;
@@ -279,7 +280,7 @@ std::vector<RankView> rank_views(const Facts& facts) {
   };
   if (facts.dump) {
     for (const model::RankObservation& o : facts.dump->ranks) {
-      // After a restart a rank is listed twice: its dead process and the living one.
+      // A restarted rank is listed twice: the dead process and the living one.
       if (o.rank >= 0 && (view_of(o.rank).seen == nullptr || o.alive)) {
         view_of(o.rank).seen = &o;
       }
@@ -297,7 +298,7 @@ std::vector<RankView> rank_views(const Facts& facts) {
     for (const model::DumpedProcess& p : facts.dump->processes) {
       const bool of_rank = p.role == model::ProcessRole::rank && p.rank >= 0;
       if (of_rank && p.status != model::DumpStatus::ok) {
-        // Of a node that did not answer nothing but this is known.
+        // Nothing else is known about a node that did not answer.
         RankView& v = view_of(p.rank);
         v.silent_reason = model::reason_or_status(p.reason, p.status);
         v.host = p.host;

@@ -1,5 +1,5 @@
-// RankView: what is known of one rank at the moment of a dump, put together from the watch's observation, the
-// rank's stacks and its record, and what state that makes it. Views point into the Facts they were made from.
+// RankView: everything known about one rank at the moment of a dump (the observation, the rank's stacks and
+// its record) and the state that follows. Views point into the Facts that they were made from.
 #pragma once
 
 #include "report/diagnosis/facts.h"
@@ -18,34 +18,36 @@ struct RankView {
   base::Pid pid = 0;
   std::string host;
   RankState state = RankState::silent;
-  std::optional<Wait> wait;   // of any kind, local ones too
+  std::optional<Wait> wait;   // of any kind, including local waits
   model::CodeLocation where;  // in the user's code; empty function if unknown
-  double seconds = 0;         // how long it has been so
-  bool debugged = false;      // stopped: by a debugger
-  std::string silent_reason;  // why there are no stacks, if there are none
+  double seconds = 0;         // spent in this state
+  bool debugged = false;      // the state is stopped, and a debugger holds the process
+  std::string silent_reason;  // why there are no stacks
   const model::ProcessStacks* stacks = nullptr;
-  const model::ThreadStack* thread = nullptr;  // the one that decided
+  const model::ThreadStack* thread = nullptr;  // the thread that decided the state
   const model::RankObservation* seen = nullptr;
   const model::ProcessRecord* record = nullptr;
 
-  bool crashed = false;                            // dead: held in our handler of its fatal signal
-  const model::ThreadStack* gil_holder = nullptr;  // another thread of the process that keeps it from running
-  std::vector<const model::ThreadStack*> in_acquire;  // waits for a lock of its own: all threads that do
+  bool crashed = false;  // dead: held in the preload library's handler of its fatal signal
+  const model::ThreadStack* gil_holder = nullptr;     // another thread of the process, which keeps this rank
+                                                      // from running
+  std::vector<const model::ThreadStack*> in_acquire;  // all threads that wait for a lock of the process
   const model::ProcessStacks* full_pipe =
-      nullptr;  // the process that cannot write; the rank itself or a child
-  const model::ProcessStacks* pipe_reader = nullptr;  // who waits for its end instead of reading
+      nullptr;  // the process that cannot write: the rank or a child of it
+  const model::ProcessStacks* pipe_reader = nullptr;  // the process that waits for the writer's end instead
+                                                      // of reading
 
   bool waits_locally() const { return wait && !waits_for_peers(wait->kind); }
 };
 
-// What a crashed thread was doing: the frames of our own handler, which lie on top where the interrupted
-// state could not be read, are no part of it.
+// The frames of a crashed thread without those of the preload library's own handler, which lie innermost if
+// the interrupted state could not be read.
 std::vector<model::Frame> crash_frames(const model::ThreadStack& thread);
 
-// The latest process of every rank of the run (a restarted rank has several), ordered by rank.
+// The latest process of every rank of the run, ordered by rank. A restarted rank has several processes.
 std::vector<const model::ProcessRecord*> current_ranks(const model::RunManifest& run);
 
-// One view per rank that the dump or the run knows, ordered by rank.
+// One view per rank that appears in the dump or in the run, ordered by rank.
 std::vector<RankView> rank_views(const Facts& facts);
 
 }  // namespace xpurun::report

@@ -1,6 +1,5 @@
-// A rule looks at the scene and answers with a verdict, or with nothing if it does not apply. The array of
-// rules in diagnose.cpp is the order of decision; evidence is added afterwards and does not depend on the
-// rule.
+// A rule looks at the scene and returns a verdict, or nothing if it does not apply. The order of the rules in
+// diagnose.cpp is the order of decision. Evidence is added afterwards, independently of the rule.
 #pragma once
 
 #include "report/diagnosis/collectives/analysis.h"
@@ -15,29 +14,32 @@
 
 namespace xpurun::report {
 
-// The facts with what every rule needs worked out once.
+// The facts, plus derived values that every rule needs.
 struct Scene {
   explicit Scene(const Facts& f);
 
   const Facts& facts;
   std::vector<RankView> ranks;
   std::vector<Ending> endings;
-  std::optional<CallFinding> call_fault;  // what the recorded calls say
+  std::optional<CallFinding> call_fault;  // found in the recorded calls
 
+  // The ranks in one of these states, ordered by rank.
   Views in(std::initializer_list<RankState> states) const;
   Views all() const;
-  // The ending of this rank's process, null if it has none.
+  // The ending of this rank's process; null if none.
   const Ending* ending_of(const RankView& v) const;
-  // Of ranks whose latest process failed by itself: the first one.
+  // The first failure among the ranks whose latest process failed by itself.
   const Ending* root_failure() const;
-  // The ranks, with their host if the job has several and these ranks are on one: "rank 5 (host b)".
+  // Names the ranks, with their host if the job has several hosts and these ranks share one: "rank 5 (host
+  // b)".
   std::string names(const model::RankSet& ranks) const;
-  // Nodes whose data is missing in whole or in part, and ranks of those that did not answer.
+  // Nodes whose data is missing wholly or partly, with the ranks of nodes that did not answer.
   std::vector<const model::RunNode*> gaps() const;
+  // The ranks of nodes that did not answer.
   model::RankSet unheard() const;
 };
 
-// The stall outlasted --busy-timeouts: a busy rank is treated as stuck.
+// The stall has outlasted --busy-timeouts, so a busy rank is treated as stuck.
 bool escalated(const Scene& scene);
 
 using Rule = std::optional<model::Verdict> (*)(const Scene&);
@@ -48,13 +50,13 @@ std::optional<model::Verdict> interrupted(const Scene& scene);
 std::optional<model::Verdict> finished(const Scene& scene);
 std::optional<model::Verdict> still_running(const Scene& scene);
 
-// rules_hang.cpp: any verdict of kind hang, if the run's story is a hang
+// rules_hang.cpp: any verdict of kind hang, if the run hung
 std::optional<model::Verdict> hung(const Scene& scene);
 
 // rules_calls.cpp
 std::optional<model::Verdict> called_wrongly(const Scene& scene);
 std::optional<model::Verdict> failed_by_mismatch(const Scene& scene);
-// Adds the call that the culprits of a verdict by stacks are missing in.
+// Adds the call that the culprits of a stack-based verdict have not entered.
 void add_calls(const Scene& scene, model::Verdict& verdict);
 
 // rules_crash.cpp
@@ -63,8 +65,8 @@ std::optional<model::Verdict> launcher_ended(const Scene& scene);
 std::optional<model::Verdict> rank_failed(const Scene& scene);
 std::optional<model::Verdict> command_failed(const Scene& scene);
 
-// Whether the verdict rests on a stall: one that we ended, one that lasts, or one that the failure ended (the
-// job's own watchdog). Null if not; the incident may lack a dump.
+// The stall that the verdict rests on: one that xpurun ended, one that still lasts, or one that a failure
+// ended (the job's own watchdog). Null if there is none. The incident may lack a dump.
 const model::Incident* incident_that_matters(const model::RunManifest& run);
 
 // Adds evidence lines, most important first.

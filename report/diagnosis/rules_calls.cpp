@@ -1,4 +1,4 @@
-// Verdicts that rest on what the ranks have recorded of their calls.
+// Verdicts that rest on the recorded calls of the ranks.
 #include "report/diagnosis/blame.h"
 #include "report/diagnosis/call_words.h"
 #include "report/diagnosis/collectives/analysis.h"
@@ -19,7 +19,7 @@ using model::Verdict;
 namespace {
 
 struct FaultNames {
-  std::string_view hang;  // id of a hang
+  std::string_view hang;  // id of the hang verdict
   Confidence confidence = Confidence::high;
   std::string_view advice;
 };
@@ -66,7 +66,7 @@ FaultNames names_of(CallFault fault) {
   return {kHangNetwork, Confidence::medium, "check network and GPUs"};
 }
 
-// Ranks that stand outside any call: what they do there says more than which call they miss.
+// Ranks outside any call. Their position says more than the call that they have not entered.
 Views outside(const Scene& scene, const RankSet& accused) {
   Views out;
   for (const RankView& v : scene.ranks) {
@@ -77,9 +77,8 @@ Views outside(const Scene& scene, const RankSet& accused) {
   return out;
 }
 
-// torch records the calls that the program makes in Python. A rank in a collective that C++ has made, such as
-// one of DDP, stands in a call that is not recorded: which of the two calls is wrong, the record does not
-// say.
+// torch records the calls that the program makes in Python. A rank in a collective made by C++ code, such as
+// DDP's, is in an unrecorded call, and the record cannot tell which of the two calls is wrong.
 bool stand_in_unrecorded(const CallFinding& f, const Views& accused) {
   return f.fault == CallFault::not_entered && f.collective.source == model::CallSource::torch &&
          std::any_of(accused.begin(), accused.end(), [](const RankView* v) {
@@ -98,8 +97,8 @@ Views views_of(const Scene& scene, const RankSet& ranks) {
   return out;
 }
 
-// Ranks that wait for GPU work that is no call of NCCL's, as culprits; empty if one of them may wait for
-// another rank.
+// Returns ranks that wait for GPU work outside NCCL, as culprits; empty if one of them may wait for another
+// rank.
 std::vector<RankView> waiting_for_own_work(const Scene& scene, const CallFinding& f, const Views& accused) {
   std::vector<RankView> out;
   for (const RankView* v : accused) {
@@ -159,7 +158,7 @@ void add_place(const CallFinding& f, Verdict& v) {
   }
 }
 
-// Ranks of other nodes may be missing in the call.
+// Ranks of other nodes may not have entered the call.
 std::optional<Verdict> entered_by_all(const Scene& scene, const CallFinding& f, Verdict v) {
   if (f.complete) {
     return v;
@@ -235,7 +234,7 @@ std::optional<Verdict> called_wrongly(const Scene& scene) {
   return v;
 }
 
-// gloo and NCCL may end a rank because of what another rank has called: the failure is the consequence.
+// gloo and NCCL may end a rank because of another rank's call: the failure is the consequence.
 std::optional<Verdict> failed_by_mismatch(const Scene& scene) {
   const Ending* failure = scene.root_failure();
   const auto& f = scene.call_fault;

@@ -1,5 +1,5 @@
-// Verdicts of kind hang: who keeps the others waiting. Cheap certainties (dead, stopped) first, then ranks
-// that did not enter, then what only the comparison of all can tell.
+// Verdicts of kind hang: the rank that keeps the others waiting. Cheap certainties come first (dead,
+// stopped), then ranks that did not enter a call, then findings that need a comparison of all ranks.
 #include "report/diagnosis/blame.h"
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/rule.h"
@@ -19,7 +19,7 @@ using model::VerdictLevel;
 
 namespace {
 
-// A death that something else explains is no cause as long as there is one that nothing explains.
+// A death with another explanation is no cause while there is an unexplained death.
 Views without_follower_deaths(const Scene& scene, const Views& views) {
   Views out;
   std::copy_if(views.begin(), views.end(), std::back_inserter(out), [&](const RankView* v) {
@@ -29,9 +29,9 @@ Views without_follower_deaths(const Scene& scene, const Views& views) {
   return out.empty() ? views : out;
 }
 
-// The host of the rank does something else than what the others wait in. The host of a rank that has launched
-// a collective on its GPU may stand anywhere: then its calls decide. A rank that stands in a call by its
-// record and is stuck all the same has a stack that says otherwise.
+// The rank's host is outside the call that the others wait in. The host of a rank that has launched a
+// collective on its GPU may be anywhere: then its calls decide. If a rank is in a call by its record and
+// still counts as stuck, its stack contradicts the record.
 bool is_outside(const Scene& scene, const RankView& v) {
   const model::CollectiveFacts& calls = scene.facts.collectives;
   const bool kernel = v.wait && v.wait->kind == WaitKind::kernel;
@@ -39,7 +39,7 @@ bool is_outside(const Scene& scene, const RankView& v) {
          call_of_host(calls, v.rank) != nullptr || !has_open_call(calls, v.rank);
 }
 
-// Some wait for peers, and others are dead, held or stand outside any call: those are to blame.
+// Some ranks wait for peers, and others are dead, held or outside any call: these are the culprits.
 std::optional<Verdict> held_or_outside(const Scene& scene) {
   const Views waiting = scene.in({RankState::waiting});
   if (waiting.empty()) {
@@ -62,8 +62,9 @@ std::optional<Verdict> held_or_outside(const Scene& scene) {
   return std::nullopt;
 }
 
-// What the ranks that wait are compared by. Pipeline stages rightly stand in different sends and receives, so
-// all of these count as one call. Against a collective they do not: a rank in recv has not entered it.
+// The basis for comparing waiting ranks. Pipeline stages rightly wait in different sends and receives, so all
+// of these count as one call. Compared with a collective they do not: a rank in recv has not entered the
+// collective.
 struct Calls {
   std::vector<model::Waiting> sites;  // for the sentence: every call site, largest first
   std::vector<RankSet> sides;         // for the decision: largest first
@@ -96,9 +97,9 @@ Calls calls_of(const Views& waiting) {
   return out;
 }
 
-// Ranks of which nothing could be read. Those of a node that did not answer are to blame only if all the
-// others wait in one call; those of a node that answered and has no dump of that moment never: the data is
-// missing, not they.
+// Ranks without readable data. Ranks of a node that did not answer are culprits only if all others wait in
+// one call. Ranks of a node that answered without a dump of that moment never are: only their data is
+// missing.
 Views silent_ranks(const Scene& scene, bool calls_differ) {
   const RankSet unheard = scene.unheard();
   Views out;
@@ -123,7 +124,7 @@ std::optional<Verdict> somebody_is_missing(const Scene& scene) {
   return waiting.empty() || culprits.empty() ? std::nullopt : std::optional(blame(scene, culprits, waiting));
 }
 
-// All ranks wait for each other and none can be told to be the cause.
+// All ranks wait for each other, and none can be named as the cause.
 void accuse_nobody(Verdict& v) {
   v.ranks = {};
   v.host.clear();
@@ -147,7 +148,7 @@ std::optional<Verdict> mismatch(const Scene& scene) {
     const bool in_majority = !tie && calls.sides[0].contains(v->rank);
     (in_majority ? majority : minority).push_back(v);
   }
-  // The same operation from another line may be the same call, written twice.
+  // The same operation at another line may be the same call in another place of the program.
   const bool same_op = std::all_of(calls.sites.begin(), calls.sites.end(), [&](const model::Waiting& w) {
     return w.what == calls.sites.front().what;
   });
@@ -198,7 +199,7 @@ std::optional<Verdict> all_wait(const Scene& scene) {
                          {{.state = RankState::waiting, .views = waiting}}, waiting);
   accuse_nobody(v);
   const auto& first = v.waiting.front();
-  // Several calls are left here only if all are sends and receives: whether they match cannot be seen.
+  // Several calls remain here only if all are sends and receives; whether they match is unknown.
   const bool one_call = v.waiting.size() == 1;
   const std::string elsewhere = one_call ? "" : " and other calls";
   const std::string why =
@@ -223,7 +224,7 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   return v;
 }
 
-// Nobody waits for a peer that we know how to recognise, but a rank died of itself or is held.
+// No rank is in a known wait for a peer, but a rank died by itself or is held.
 std::optional<Verdict> held_or_dead(const Scene& scene) {
   Views culprits = scene.in({RankState::stopped, RankState::uninterruptible});
   for (const RankView* v : scene.in({RankState::dead})) {
@@ -240,8 +241,8 @@ std::optional<Verdict> held_or_dead(const Scene& scene) {
   return v;
 }
 
-// Nobody waits for anybody: a job of one process, a long call on all ranks, or ranks that do not use a
-// library that we know.
+// No rank waits for another: a job of one process, a long call on all ranks, or ranks that use an unknown
+// library.
 std::optional<Verdict> nobody_waits(const Scene& scene) {
   const Views still = scene.in({RankState::stuck});
   const Views living = scene.in({RankState::stuck, RankState::busy, RankState::silent});
@@ -297,7 +298,7 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
   return v;
 }
 
-// The dump could not be read, or says nothing: what the supervisor recorded, else that alone.
+// The dump is unreadable or says nothing: the supervisor's record decides, else the bare stall.
 std::optional<Verdict> recorded(const Scene& scene) {
   const model::Incident* incident = incident_that_matters(scene.facts.run);
   if (incident != nullptr && incident->verdict.kind == model::VerdictKind::hang) {
@@ -314,14 +315,14 @@ std::optional<Verdict> recorded(const Scene& scene) {
 }
 
 constexpr Rule kHangRules[] = {
-    held_or_outside,      // certain without a look at the calls
-    called_wrongly,       // what the calls say
+    held_or_outside,      // certain without the recorded calls
+    called_wrongly,       // from the recorded calls
     somebody_is_missing,  // from here on by stacks alone
     mismatch,             //
     all_wait,             //
-    held_or_dead,         // nobody waits
+    held_or_dead,         // no rank waits
     nobody_waits,         //
-    recorded,             // no dump that can be read
+    recorded,             // no readable dump
 };
 
 }  // namespace
@@ -331,13 +332,13 @@ std::optional<Verdict> hung(const Scene& scene) {
   const model::Incident* incident = incident_that_matters(run);
   const bool dumped = scene.facts.dump && (scene.facts.dump->why == model::DumpReason::hang ||
                                            (incident != nullptr && incident->dump == scene.facts.dump_dir));
-  // The supervisor may ask between taking the dump and recording the incident.
+  // The supervisor may ask after taking the dump and before recording the incident.
   const bool fresh = dumped && run.incidents.empty() && run.outcome == model::RunOutcome::running;
   if (incident == nullptr && !fresh) {
     if (run.outcome != model::RunOutcome::hang) {
       return std::nullopt;
     }
-    // Without a dump of xpurun there may be dumps of PyTorch's Flight Recorder.
+    // Without a dump by xpurun there may be dumps of PyTorch's Flight Recorder.
     auto by_calls = called_wrongly(scene);
     return by_calls ? by_calls : recorded(scene);
   }

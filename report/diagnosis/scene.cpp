@@ -12,7 +12,8 @@ using model::RunManifest;
 
 namespace {
 
-// Messages that a rank has launched hold the rank up only where it waits. NCCL may know that all have ended.
+// Messages that a rank has launched block the rank only where it waits. NCCL may know that all of them have
+// ended.
 model::CollectiveFacts waited_for(model::CollectiveFacts calls, const std::vector<RankView>& ranks) {
   for (model::RankCollectives& r : calls.ranks) {
     const bool waits = std::any_of(ranks.begin(), ranks.end(), [&](const RankView& v) {
@@ -78,8 +79,8 @@ const Ending* first_failure(const std::vector<Ending>& endings, const RunManifes
     if (!latest || e.follower || !e.failed()) {
       continue;
     }
-    // Of failures on two nodes that the clocks cannot order: one in a call that waits for other ranks may be
-    // the consequence of the other.
+    // The clocks cannot order failures on two nodes. A failure in a call that waits for other ranks may be
+    // the consequence of the other failure.
     const bool earlier =
         first == nullptr || (!e.in_wait && e.at_s - first->at_s <= order_uncertainty_s(run, e, *first));
     first = earlier ? &e : first;
@@ -87,8 +88,8 @@ const Ending* first_failure(const std::vector<Ending>& endings, const RunManifes
   return first;
 }
 
-// A stall also counts as cleared when its ranks have died. It passed by itself only if none had failed by
-// then; or a restart of the ranks ended it.
+// A stall also counts as cleared when its ranks have died. It passed by itself only if no rank had failed by
+// then, or if a restart of the ranks ended it.
 bool passed(const Incident& incident, const std::vector<Ending>& endings) {
   if (incident.restarted_s >= 0) {
     return true;
@@ -160,11 +161,11 @@ const Incident* incident_that_matters(const RunManifest& run) {
     return &last;
   }
   if (failure->at_s < last.at_s) {
-    // Somebody had died and the others wait: a hang as long as it lasts, then a crash.
+    // A rank had died and the others wait: a hang while it lasts, then a crash.
     return run.outcome == model::RunOutcome::running ? &last : nullptr;
   }
-  // The stall never ended: a waiting rank that fails then was timed out by the job itself. A culprit that
-  // fails speaks for itself.
+  // The stall never ended. If a waiting rank fails, the job's own timeout ended it; if a culprit fails, that
+  // failure is the verdict.
   return last.verdict.ranks.contains(failure->process->rank) ? nullptr : &last;
 }
 

@@ -35,7 +35,7 @@ std::vector<const Ending*> rivals_of(const Scene& scene, const Ending& root) {
   for (const Ending& e : scene.endings) {
     const bool counts = e.process->node != root.process->node && !e.follower && e.failed() && !e.silent &&
                         std::find(current.begin(), current.end(), e.process) != current.end();
-    // Whoever fails in a call that waits for other ranks may fail because of them.
+    // A failure in a call that waits for other ranks may be caused by them.
     if (counts && (!e.in_wait || root.in_wait) && !are_alike(e, root) &&
         std::abs(e.at_s - root.at_s) <= order_uncertainty_s(run, e, root)) {
       out.push_back(&e);

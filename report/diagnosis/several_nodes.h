@@ -1,5 +1,5 @@
-// What is to be said of a job only where the runs of several nodes were put together: nodes without data,
-// clocks that agree only so far, and on which host a culprit is. Nothing for a job of one node.
+// Parts of a verdict that exist only when the runs of several nodes were put together: nodes without data,
+// the limited agreement of clocks, and the culprit's host. Empty for a job of one node.
 #pragma once
 
 #include "report/diagnosis/rule.h"
@@ -9,19 +9,18 @@
 
 namespace xpurun::report {
 
-// Failures on other nodes of which cannot be said whether they came before or after `root`, because the
-// clocks of the nodes agree only to some uncertainty. None of those that are like it or explained by it.
+// Failures on other nodes that may have come before or after `root`, because the nodes' clocks agree only
+// within some uncertainty. Leaves out failures that equal `root` or follow from it.
 std::vector<const Ending*> rivals_of(const Scene& scene, const Ending& root);
-// Adds the rivals to the verdict on `root`: a tie.
+// Adds the rivals to the verdict on `root` and makes it a tie.
 void tell_tie(const Scene& scene, const Ending& root, model::Verdict& verdict);
 
-// Lines for the nodes whose data is missing.
+// Adds evidence lines for the nodes whose data is missing.
 void add_gaps(const Scene& scene, std::vector<std::string>& out);
-// What a missing node would have told may change the verdict: lowers the confidence.
+// Lowers the confidence if a missing node's data could change the verdict.
 void doubt_gaps(const Scene& scene, model::Verdict& verdict);
 
-// Sets the hosts of the culprits, and says where a command must be typed that concerns a process of another
-// host.
+// Sets the culprits' hosts, and says on which host to type a command that concerns a process there.
 void name_hosts(const Scene& scene, model::Verdict& verdict);
 
 }  // namespace xpurun::report

@@ -19,11 +19,12 @@ namespace {
 constexpr size_t kMostKernelLines = 4;
 constexpr size_t kMostGpuLines = 4;
 constexpr double kFullMemory = 0.99;
-// A rank may die of a GPU's error some seconds after the driver has reported it, when its next call fails.
+// After the driver reports a GPU error, a rank may live on for some seconds until its next call fails.
 constexpr double kXidBeforeDeathS = 60;
 constexpr double kXidAfterDeathS = 1;
 
-// NVIDIA's "XID Errors": those that end a process or say that a GPU, its memory or its links failed.
+// From NVIDIA's "XID Errors": errors that end a process, or that report a failure of a GPU, its memory or its
+// links.
 constexpr std::pair<int, std::string_view> kXids[] = {
     {13, "exception in a kernel"},
     {31, "invalid access to GPU memory"},
@@ -89,7 +90,7 @@ std::string gib(int64_t bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 30));
 }
 
-// What is wrong with one GPU, most important first; a power cap and idling are daily life.
+// The problems of one GPU, most important first. A power cap and idling are normal.
 std::vector<std::string> complaints(const GpuDevice& d) {
   std::vector<std::string> out;
   if (!d.problem.empty()) {

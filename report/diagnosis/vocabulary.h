@@ -1,5 +1,5 @@
-// The closed list of verdict ids. docs/verdicts.md explains each; a unit test holds the two together. An id
-// is never renamed: scripts and dashboards key on it.
+// The closed list of verdict ids. docs/verdicts.md explains each; a unit test compares the two. An id is
+// never renamed, because scripts and dashboards depend on it.
 #pragma once
 
 #include <array>

@@ -155,8 +155,8 @@ std::vector<Waiting> waiting_groups(const Views& waiting) {
                                             : a.ranks.lowest() < b.ranks.lowest();
   };
   std::sort(out.begin(), out.end(), larger);
-  // A rank without stacks is taken to stand where most of the ranks in the same operation stand; "backward"
-  // is the same as "backward (all_reduce)".
+  // A rank without stacks is assumed to be where most ranks in the same operation are; "backward" matches
+  // "backward (all_reduce)".
   for (const auto& entry : unknown_site) {
     const auto same = std::find_if(out.begin(), out.end(),
                                    [&](const Waiting& w) { return w.what.starts_with(entry.first); });

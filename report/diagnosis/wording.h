@@ -1,4 +1,4 @@
-// The words that sentences and evidence are made of.
+// The wording of sentences and evidence.
 #pragma once
 
 #include "common/model/rank_set.h"
@@ -23,17 +23,17 @@ std::string rank_words(const model::RankSet& ranks);
 std::string who(const Views& views);
 std::string who(const model::RankSet& ranks, std::string_view host, const std::vector<base::Pid>& pids);
 
-// Names a set of ranks, with their host where that says more: "rank 5 (host b)".
+// Names a set of ranks, with the host where that adds information: "rank 5 (host b)".
 using RankNamer = std::function<std::string(const model::RankSet&)>;
 
 // "load_batch (train.py:31: time.sleep)"; "an unknown place" if nothing is known.
 std::string place(const model::CodeLocation& where);
 // "all_reduce (train.py:44)", "backward (all_reduce) at train.py:44"
 std::string waiting_place(std::string_view what, const model::CodeLocation& where);
-// "train.py:44" or empty
+// "train.py:44", or empty
 std::string short_place(const model::CodeLocation& where);
 
-// One verb for one or several.
+// A verb in singular and plural.
 struct Verb {
   std::string_view one;
   std::string_view many;
@@ -46,12 +46,12 @@ std::string moment_words(const model::RunManifest& run, double at_s, int decimal
 // Full seconds above one: "10 s", "0.4 s".
 std::string seconds_words(double seconds);
 
-// What to do about a wait that may be healthy.
+// The advice for a wait that may be healthy.
 std::string raise_timeout_words(double timeout_s);
 
-// Groups of ranks that wait, largest first: same operation and same call site, where a site is known.
+// Groups of waiting ranks, largest first: same operation and same call site, where the site is known.
 std::vector<model::Waiting> waiting_groups(const Views& waiting);
-// "ranks 0-1,3 wait for it in all_reduce (train.py:44)"; `them` for several culprits. Empty if nobody waits.
+// "ranks 0-1,3 wait for it in all_reduce (train.py:44)"; `them` for several culprits. Empty if no rank waits.
 std::string waiting_clause(const std::vector<model::Waiting>& groups, size_t culprits);
 
 }  // namespace xpurun::report

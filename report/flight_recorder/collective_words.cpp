@@ -64,7 +64,7 @@ std::string op_word(std::string_view op) {
 }
 
 CountOf count_of(std::string_view word) {
-  // The receive count of a scatter and of a recv; only the root of a scatter has an input.
+  // The count of a scatter or a recv is the receive count; only the root of a scatter has an input.
   const bool output = word == "reduce_scatter" || word == "scatter" || word == "recv";
   return output ? CountOf::output : CountOf::input;
 }

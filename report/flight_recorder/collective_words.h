@@ -1,4 +1,4 @@
-// The words of model::CollectiveCall for the names that torch's process groups use.
+// Maps the names of torch's process groups to the words of model::CollectiveCall.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace xpurun::report {
 
-// "_all_gather_base" -> "all_gather", "all_reduce_barrier" -> "barrier"; an unknown name stays as it is.
+// "_all_gather_base" -> "all_gather", "all_reduce_barrier" -> "barrier"; unknown names stay unchanged.
 std::string op_word(std::string_view op);
 
-// Whose size is the count that the program passed: of most operations the input's.
+// The tensor whose size is the count that the program passed; for most operations the input.
 enum class CountOf { input, output };
 CountOf count_of(std::string_view word);
 

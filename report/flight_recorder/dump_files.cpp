@@ -38,7 +38,7 @@ struct Named {
   base::Rank rank = base::kNoRank;
 };
 
-// "nccl_trace_rank_12" is rank 12 of "nccl_trace_rank_".
+// Splits "nccl_trace_rank_12" into the prefix "nccl_trace_rank_" and rank 12.
 Named name_parts(std::string_view name) {
   if (name.ends_with(".json")) {
     name.remove_suffix(5);
@@ -63,7 +63,7 @@ bool begins_like_a_dump(const std::string& path) {
   return n > 0 && looks_like_flight_dump({head, static_cast<size_t>(n)});
 }
 
-// The files of one prefix, by rank.
+// The files of one prefix, keyed by rank.
 using Files = std::map<base::Rank, std::string>;
 
 class ParallelReader {
@@ -79,7 +79,7 @@ class ParallelReader {
     const size_t wanted =
         std::min<size_t>(std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads), useful);
     std::vector<std::thread> threads;
-    // Without threads the caller reads everything itself.
+    // If no thread can be started, the caller reads everything itself.
     try {
       for (size_t i = 1; i < wanted; ++i) {
         threads.emplace_back([this] { work(); });
@@ -98,7 +98,7 @@ class ParallelReader {
  private:
   void work() {
     for (size_t mine = 0; (mine = next_.fetch_add(1)) < files_.size();) {
-      // An exception here can only be out of memory. It must not leave a thread.
+      // An exception here can only mean out of memory. It must not leave the thread.
       try {
         read(mine);
       } catch (const std::exception& e) {
@@ -126,8 +126,8 @@ class ParallelReader {
   const std::vector<FlightFile>& files_;
   int64_t taken_ns_;
   std::atomic<size_t> next_ = 0;
-  std::vector<RankFacts> results_;     // of rank kNoRank: could not be read
-  std::vector<std::string> problems_;  // empty: read
+  std::vector<RankFacts> results_;     // rank kNoRank: unreadable
+  std::vector<std::string> problems_;  // empty: readable
   std::mutex mutex_;                   // guards progress_
   base::Progress progress_;
 };

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int32_t kHighestRank = 1 << 24;
 constexpr size_t kMostGroups = 100'000;
-// Times beyond are damaged: the year 2200.
+// Later times (after the year 2200) mean a damaged file.
 constexpr int64_t kLatestNs = 7'258'118'400'000'000'000;
 constexpr int64_t kLongestTimeoutMs = 1'000'000'000;
 
@@ -87,7 +87,7 @@ class Reader {
     }
     read_groups(tree_.member(root, "pg_config"));
     read_status(tree_.member(root, "pg_status"));
-    // A rank without any call has no entries in the JSON form.
+    // In the JSON form, a rank without calls has no entries.
     if (entries != nullptr) {
       for (const PlainValue& entry : tree_.items(*entries)) {
         read_entry(entry);
@@ -127,7 +127,7 @@ class Reader {
     for (const PlainValue& item : tree_.items(*value)) {
       add(integer_of(&item));
     }
-    // Members that cannot be told apart are worse than unknown ones.
+    // Indistinguishable members are worse than unknown ones.
     return std::find(out.begin(), out.end(), -1) == out.end() ? out : std::vector<int32_t>();
   }
 
@@ -227,7 +227,7 @@ class Reader {
 
   void note_time(const FlightEntry& e, int64_t finished_ns) {
     int64_t known_ns = std::max(e.created_ns, finished_ns);
-    // The watchdog gives a call up when its time limit has passed.
+    // The watchdog gives up a call when its time limit has passed.
     if (e.retired && e.state != FlightState::completed && e.timeout_ms > 0 &&
         e.timeout_ms < kLongestTimeoutMs && e.created_ns > 0 && e.created_ns < kLatestNs) {
       known_ns = std::max(known_ns, e.created_ns + e.timeout_ms * 1'000'000);
@@ -262,7 +262,7 @@ const FlightStatus* FlightDump::status_of(int64_t pg_id) const {
 }
 
 bool looks_like_flight_dump(std::string_view head) {
-  // PROTO with its version, or a JSON object.
+  // A pickle begins with PROTO and its version, the other form with a JSON object.
   return (head.size() >= 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5) || head.starts_with('{');
 }
 

@@ -14,7 +14,7 @@ namespace {
 using namespace pickle;
 
 constexpr int kNewestProtocol = 5;
-// Memo numbers are given in order; optimised pickles may leave some out.
+// Memo numbers are assigned in order; optimised pickles may skip some.
 constexpr size_t kMemoGap = 256;
 
 class Unpickler {
@@ -45,7 +45,7 @@ class Unpickler {
         }
         return;
       case kFrame:
-        // A frame only says how many bytes to read at once.
+        // A frame only announces how many bytes to read at once.
         static_cast<void>(number(8));
         return;
       case kMark:
@@ -54,7 +54,7 @@ class Unpickler {
         }
         return marks_.push_back(stack_.size());
       case kPop:
-        // As in Python, POP right after a MARK takes the mark.
+        // As in Python, POP directly after a MARK removes the mark.
         if (!marks_.empty() && marks_.back() == stack_.size()) {
           return marks_.pop_back();
         }
@@ -215,7 +215,7 @@ class Unpickler {
     }
     stack_.push_back(value);
   }
-  // Values below the newest mark belong to somebody else.
+  // Values below the newest mark belong to an outer container.
   size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   PlainValue top() {
     if (stack_.size() <= floor()) {
@@ -231,7 +231,7 @@ class Unpickler {
     }
     return value;
   }
-  // Where the newest mark stood, which is gone then.
+  // Removes the newest mark and returns its position.
   size_t mark() {
     if (marks_.empty()) {
       refuse("an opcode finds no mark");
@@ -261,7 +261,7 @@ class Unpickler {
     }
     return problem_.empty();
   }
-  // A new container of the values from `from` on.
+  // Makes a container of the values from `from` on.
   void gather(PlainKind kind, size_t from) {
     const PlainValue made = problem_.empty() && fits(kind, from) ? container(kind) : PlainValue();
     if (!problem_.empty()) {
@@ -270,7 +270,7 @@ class Unpickler {
     move_into(made, from);
     push(made);
   }
-  // Puts the values from `from` on into the container below them.
+  // Moves the values from `from` on into the container below them.
   void extend(PlainKind kind, size_t from) {
     if (!problem_.empty() || !fits(kind, from)) {
       return;
@@ -323,11 +323,11 @@ class Unpickler {
   std::string_view bytes_;
   PlainLimits limits_;
   size_t at_ = 0;
-  size_t start_ = 0;  // of the opcode under way
+  size_t start_ = 0;  // of the current opcode
   PlainTree tree_;
   std::vector<PlainValue> stack_;
   std::vector<size_t> marks_;
-  std::vector<std::pair<PlainValue, bool>> memo_;  // with whether it was stored
+  std::vector<std::pair<PlainValue, bool>> memo_;  // with a flag: stored
   size_t values_ = 0;
   std::string problem_;
 };

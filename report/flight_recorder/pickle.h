@@ -1,7 +1,6 @@
-// A restricted unpickler: Python's pickle protocols 2 to 5 for plain types only. An opcode that would import,
-// call or build anything (GLOBAL, REDUCE, BUILD and their kind) is refused with its name and its offset, and
-// so are the text opcodes of protocols 0 and 1. Nothing is executed; memory and depth are bounded by
-// PlainLimits.
+// A restricted unpickler: Python's pickle protocols 2 to 5, plain types only. It refuses every opcode that
+// would import, call or build anything (GLOBAL, REDUCE, BUILD and the like), with its name and offset, and
+// also the text opcodes of protocols 0 and 1. Nothing is executed. PlainLimits bounds memory and depth.
 #pragma once
 
 #include "report/flight_recorder/plain_tree.h"

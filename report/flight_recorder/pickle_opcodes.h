@@ -6,7 +6,7 @@
 
 namespace xpurun::report::pickle {
 
-// Followed: they build plain values.
+// Supported opcodes: they build plain values.
 enum Op : uint8_t {
   kMark = '(',
   kStop = '.',
@@ -56,7 +56,7 @@ struct Refused {
   uint8_t code;
   std::string_view name;
 };
-// Opcodes that are known and never followed.
+// Known opcodes that are always refused.
 inline constexpr Refused kRefused[] = {
     {'c', "GLOBAL"},        {'R', "REDUCE"},       {'b', "BUILD"},
     {'i', "INST"},          {'o', "OBJ"},          {'P', "PERSID"},
@@ -69,7 +69,7 @@ inline constexpr Refused kRefused[] = {
     {'p', "PUT"},           {'g', "GET"},
 };
 
-// The name of an opcode that is refused; empty for any other.
+// The name of a refused opcode; empty for any other.
 constexpr std::string_view refused_opcode(uint8_t code) {
   for (const Refused& r : kRefused) {
     if (r.code == code) {

@@ -1,4 +1,4 @@
-// JSON into a PlainTree. The parser calls back for every value and does not recurse.
+// Reads JSON into a PlainTree. The parser uses one callback per value and does not recurse.
 #include "report/flight_recorder/plain_tree.h"
 
 #include <fmt/format.h>

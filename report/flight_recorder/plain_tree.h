@@ -1,7 +1,7 @@
 // PlainTree: a document of plain values (none, bool, integer, real, text, bytes, list, tuple, dict), read
 // from a pickle or from JSON. Values are small and refer to the tree, which owns lists, dicts and copied
 // text. A list may hold the same value twice, and a hostile file may even put a list into itself: readers
-// follow a known layout and never walk a tree blindly.
+// must follow a known layout and never walk a tree blindly.
 #pragma once
 
 #include "common/base/result.h"
@@ -27,11 +27,11 @@ struct PlainValue {
   std::string_view text;  // text, bytes: points into the source or into the tree
 };
 
-// Bounds of one document. A file beyond them is refused.
+// Limits of one document. Larger files are refused.
 struct PlainLimits {
   size_t values = size_t{8} << 20;      // stored values, 40 bytes each
   size_t containers = size_t{4} << 20;  // lists, tuples and dicts
-  size_t depth = 100;                   // containers that are open at the same time
+  size_t depth = 100;                   // containers that are open at once
 };
 
 class PlainTree {
@@ -44,9 +44,10 @@ class PlainTree {
 
   PlainValue root;
 
-  // Items of a list or tuple; keys and values of a dict in turns. Empty for any other kind.
+  // Items of a list or tuple; for a dict, keys and values alternate. Empty for any other kind.
   std::span<const PlainValue> items(const PlainValue& value) const;
-  // The value of a text key; the last if the key occurs twice. Null if absent or if `dict` is no dict.
+  // The value of a text key; the last one if the key occurs twice. Null if the key is absent or `dict` is no
+  // dict.
   const PlainValue* member(const PlainValue& dict, std::string_view key) const;
 
   PlainValue add_container(PlainKind kind);
@@ -61,10 +62,10 @@ class PlainTree {
 
 // An integer, a boolean, or a text of digits (the JSON form writes some numbers as text).
 std::optional<int64_t> integer_of(const PlainValue* value);
-// Empty unless the value is a text.
+// Empty if the value is no text.
 std::string_view text_of(const PlainValue* value);
 
-// JSON of any size within the limits.
+// Parses JSON of any size within the limits.
 base::Result<PlainTree> read_plain_json(std::string_view text, const PlainLimits& limits = {});
 
 }  // namespace xpurun::report

@@ -22,13 +22,13 @@ using model::Communicator;
 
 namespace {
 
-constexpr size_t kMostFinished = 16;  // finished calls kept for each communicator
-constexpr size_t kMostCalls = 1024;   // calls kept for each communicator
+constexpr size_t kMostFinished = 16;  // finished calls kept per communicator
+constexpr size_t kMostCalls = 1024;   // calls kept per communicator
 constexpr size_t kMostFrames = 200;
 constexpr double kLongestAgeS = 1e8;
 constexpr std::string_view kCoalesced = "coalesced";
 
-// The number of elements of all tensors; a product beyond 64 bits counts as the largest number.
+// The number of elements of all tensors; saturates at 64 bits.
 uint64_t elements(const PlainTree& tree, const PlainValue& shapes) {
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
   uint64_t sum = 0;
@@ -54,13 +54,13 @@ model::CodeLocation location(const PlainTree& tree, const PlainValue& list) {
     frame.file = base::sanitize(text_of(tree.member(item, "filename")));
     const int64_t line = integer_of(tree.member(item, "line")).value_or(0);
     frame.line = line > 0 && line <= std::numeric_limits<int>::max() ? static_cast<int>(line) : 0;
-    // C++ frames are there with TORCH_NCCL_TRACE_CPP_STACK.
+    // C++ frames appear with TORCH_NCCL_TRACE_CPP_STACK.
     frame.kind = frame.file.ends_with(".py") || frame.file.starts_with('<') ? model::FrameKind::python
                                                                             : model::FrameKind::native;
     frames.push_back(std::move(frame));
   }
   model::CodeLocation where = place_of(frames);
-  // Inside torch the line calls a decorator; the operation says what was called.
+  // Inside torch the line calls a decorator; the operation names the real callee.
   where.callee.clear();
   return where;
 }
@@ -94,9 +94,9 @@ bool is_p2p(const FlightEntry& e) {
   return e.p2p || e.op.starts_with("send ") || e.op.starts_with("recv ");
 }
 
-// Everything that one process group did.
+// All operations of one process group.
 struct Group {
-  std::vector<FlightEntry> collectives;  // one for each number, by number
+  std::vector<FlightEntry> collectives;  // one per sequence number, ordered by it
   std::vector<FlightEntry> transfers;    // in the order of the calls
   int64_t pg_id = -1;
 };
@@ -122,8 +122,8 @@ class Converter {
   }
 
  private:
-  // Operations of one coalesced group share their numbers. The last entry, "coalesced", has the group's
-  // state; the entries before have sizes and no state of their own.
+  // Operations of one coalesced group share their sequence numbers. The last entry, "coalesced", has the
+  // group's state; the earlier entries have sizes but no state.
   void sort_entries() {
     for (const FlightEntry& e : dump_.entries) {
       Group& group = groups_[e.group];
@@ -133,7 +133,7 @@ class Converter {
       } else if (is_p2p(e)) {
         group.transfers.push_back(e);
       } else if (!group.collectives.empty() && group.collectives.back().sequence == e.sequence) {
-        // A second operation of the same coalesced group: the first stands for both.
+        // For a second operation of the same coalesced group, the first stands for both.
       } else {
         group.collectives.push_back(e);
       }
@@ -161,7 +161,7 @@ class Converter {
     }
   }
 
-  // Format 1 counts collectives and transfers together, so that ranks may disagree in the number.
+  // Format 1 counts collectives and transfers together, so ranks may disagree on the number.
   void number(Group& group) {
     if (dump_.major >= 2 || group.transfers.empty()) {
       return;
@@ -220,8 +220,8 @@ class Converter {
                        before([](const FlightEntry& e) { return e.state == FlightState::scheduled; }));
     c.launched = std::max(c.launched, c.started);
     c.done_known = true;
-    // Without entries and without the watchdog's numbers, a full buffer says nothing about this group.
-    // Numbers of format 1 that begin in the middle cannot be compared between ranks.
+    // Without entries and without the watchdog's numbers, a full buffer says nothing about this group. Format
+    // 1 numbers that do not start at the beginning are not comparable between ranks.
     const bool nothing_left = group.collectives.empty() && status == nullptr && wrapped_;
     const bool renumbered = dump_.major < 2 && !group.transfers.empty();
     c.comparable = !nothing_left && !(renumbered && wrapped_);
@@ -262,7 +262,7 @@ class Converter {
                                                               .from_the_start = !wrapped_})
                                .first->second;
       if (e.state == FlightState::completed) {
-        // A call that is done has everything before it done: the list must not begin with an older one.
+        // If a call is done, all calls before it are done: the list must not begin with an older call.
         pair.finished += 1 + std::exchange(waiting[key], 0);
         std::erase_if(c.point_to_point, [&](const CollectiveCall& call) {
           return call.peer == transfer->peer && (call.op == "send") == transfer->send;
@@ -283,7 +283,7 @@ class Converter {
 
   CollectiveCall describe(const FlightEntry& e, std::string op) const {
     CollectiveCall call{.op = std::move(op)};
-    // The tensor of a barrier is torch's own.
+    // The tensor of a barrier is torch's own, not the program's.
     if (call.op != "barrier") {
       call.count =
           elements(dump_.tree, count_of(call.op) == CountOf::output ? e.output_sizes : e.input_sizes);
@@ -293,7 +293,7 @@ class Converter {
     call.stage = e.state == FlightState::completed ? CallStage::done
                  : e.state == FlightState::started ? CallStage::started
                                                    : CallStage::launched;
-    // In floating point: numbers of a damaged file may be anything.
+    // In floating point, because a damaged file may hold any number.
     const double age_s = (static_cast<double>(taken_ns_) - static_cast<double>(e.created_ns)) / 1e9;
     call.age_s = e.created_ns > 0 && age_s >= 0 && age_s < kLongestAgeS ? age_s : -1;
     call.where = location(dump_.tree, e.frames);
@@ -333,7 +333,7 @@ void align_ages(std::vector<RankFacts>& ranks) {
 }
 
 void align_point_to_point(std::vector<RankFacts>& ranks) {
-  // Of each direction: sender and receiver.
+  // Both sides of one direction: sender and receiver.
   struct Sides {
     const PairProgress* send = nullptr;
     const PairProgress* receive = nullptr;

@@ -10,31 +10,31 @@
 
 namespace xpurun::report {
 
-// Finished sends to, or receives from, one peer that the dump still holds.
+// Finished sends to (or receives from) one peer that the dump still holds.
 struct PairProgress {
-  std::string communicator;  // id
+  std::string communicator;  // the communicator's id
   bool send = false;
-  int rank = -1;  // of this process in the communicator
+  int rank = -1;  // this process's rank in the communicator
   int peer = -1;
   uint64_t finished = 0;
-  bool from_the_start = true;  // false: older calls have left the buffer, the true number is higher
+  bool from_the_start = true;  // false: older calls have left the buffer, so the true number is higher
 };
 
 struct RankFacts {
   model::RankCollectives collectives;
-  int64_t taken_ns = 0;  // UTC, from which the ages count
+  int64_t taken_ns = 0;  // UTC; base of the ages
   std::vector<PairProgress> pairs;
 };
 
-// `rank` is the global rank, from the file's name. `taken_ns` is the moment of the dump (UTC); 0: unknown,
-// then the newest time in the dump counts, and ages are too low rather than too high.
+// `rank` is the global rank, from the file's name. `taken_ns` is the time of the dump (UTC, ns). If it is 0
+// (unknown), the newest time in the dump is used, which makes ages too low rather than too high.
 RankFacts rank_facts(const FlightDump& dump, base::Rank rank, int64_t taken_ns = 0);
 
-// Numbers point-to-point calls alike on both sides of a pair. Where a buffer has lost its oldest calls, the
-// last finished call of both sides counts as the same.
+// Gives point-to-point calls the same numbers on both sides of a pair. If a buffer has lost its oldest calls,
+// the last finished calls of both sides are assumed to match.
 void align_point_to_point(std::vector<RankFacts>& ranks);
 
-// Counts the ages of all ranks from the newest moment that any dump names: their ranks hung together.
+// Bases the ages of all ranks on the newest time in any dump, because the ranks hung together.
 void align_ages(std::vector<RankFacts>& ranks);
 
 }  // namespace xpurun::report

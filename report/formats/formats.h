@@ -11,36 +11,36 @@ namespace xpurun::report {
 
 enum class Format { tree, text, json, pyspy, folded, speedscope, pprof, svg, html };
 
-// Which frames are shown: a view of the same snapshot.
+// The frames to show; a view of the same snapshot.
 using View = Layer;
 
-// Every format in the order of Format, "tree text json ...".
+// The formats' names in the order of Format, "tree text json ...".
 Format format_from(std::string_view name);
 std::string_view name_of(Format format);
-// Not for terminals.
+// Unsuitable for terminals.
 inline bool is_binary(Format format) {
   return format == Format::pprof;
 }
 
 // Consumes the set.
 std::string write_format(Format format, StackSet set, View view);
-// Whether the format needs single processes and not only merged stacks.
+// Whether the format needs single processes in addition to merged stacks.
 bool needs_processes(Format format);
 
-// The frames of a thread in a view, innermost first. Markers are in every view.
+// The frames of a thread in a view, innermost first. Every view includes markers.
 std::vector<const model::Frame*> frames_in(const model::ThreadStack& t, View view);
 
-// One process after the other, for people: innermost frame first; equal threads together.
+// For people, process by process: innermost frame first, equal threads grouped.
 std::string processes_text(const StackSet& set, View view);
 // Schema xpurun.stackset/1: {"schema", "about", "notes", "processes": [xpurun.stacks/1, ...]}.
 inline constexpr std::string_view kStackSetSchema = "xpurun.stackset/1";
 std::string stack_set_json(const StackSet& set);
-// What `py-spy dump -j` prints for the same processes: threads that run Python, all keys, same order.
-// In View::merged native frames are in it as with `py-spy dump --native`.
+// The output of `py-spy dump -j` for the same processes: threads that run Python, all keys, same order.
+// View::merged includes native frames, as `py-spy dump --native` does.
 std::string pyspy_json(const StackSet& set, View view);
-// https://www.speedscope.app/file-format-schema.json: one profile a thread.
+// https://www.speedscope.app/file-format-schema.json: one profile per thread.
 std::string speedscope_json(const StackSet& set, View view);
-// A gzipped profile.proto: a sample a thread, labels rank, pid, host, thread, tid, state.
+// A gzipped profile.proto: one sample per thread, labels rank, pid, host, thread, tid, state.
 std::string pprof_gz(const StackSet& set, View view);
 // One self-contained page.
 std::string stacks_html(StackSet set);

@@ -15,7 +15,7 @@ std::string stack_set_json(const StackSet& set) {
   for (const model::ProcessStacks& p : set.processes()) {
     processes.push_back(to_json(p));
   }
-  // Named, but without a thread: failed ones, dead ranks.
+  // Processes that have a name but no thread: failed dumps, dead ranks.
   for (const ProcessLine& line : set.collected.processes) {
     if (line.threads == 0) {
       model::ProcessStacks p;

@@ -30,7 +30,7 @@ const model::ThreadStack* find_thread(const model::ProcessStacks& p, base::Tid t
 }  // namespace
 
 std::vector<model::ProcessStacks> with_motion(std::vector<std::vector<model::ProcessStacks>> samples) {
-  // By process, in the order of the first sample it is in.
+  // Keyed by process, in order of the first sample that contains it.
   std::map<base::Pid, std::vector<model::ProcessStacks*>> history;
   std::vector<base::Pid> order;
   for (auto& sample : samples) {

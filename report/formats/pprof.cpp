@@ -32,7 +32,7 @@ class StringTable {
   std::vector<std::string> list_;
 };
 
-// Functions and locations get numbers from 1 on; equal ones share them.
+// Functions and locations are numbered from 1; equal ones share a number.
 class ProfileBuilder {
  public:
   explicit ProfileBuilder(View view) : view_(view) {}

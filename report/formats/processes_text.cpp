@@ -1,4 +1,4 @@
-// Text for people who look at a few processes: like py-spy's, with more facts.
+// Text for people who read a few processes: like py-spy's, with more facts.
 #include "common/base/strings.h"
 #include "common/model/frame_text.h"
 #include "report/formats/formats.h"
@@ -10,7 +10,7 @@ namespace xpurun::report {
 
 namespace {
 
-constexpr size_t kMaxTids = 6;  // named in a heading of equal threads
+constexpr size_t kMaxTids = 6;  // listed in the heading of equal threads
 constexpr size_t kMaxCommand = 200;
 
 std::string_view state_word(char state) {
@@ -37,7 +37,7 @@ std::string_view state_word(char state) {
 std::string process_heading(const model::ProcessStacks& p) {
   std::vector<std::string> words;
   for (const std::string& word : p.cmdline) {
-    // What another tool wrote is one word already.
+    // Other tools record the command line as a single word.
     words.push_back(p.cmdline.size() == 1 ? word : base::shell_quote(word));
   }
   const std::string command = words.empty() ? base::sanitize(p.comm) : base::sanitize(base::join(words, " "));
@@ -98,7 +98,7 @@ std::string marks_of(const model::ThreadStack& t) {
   return base::join(marks, ", ");
 }
 
-// Without the thread's own numbers, so that equal threads can be grouped.
+// The name without the thread's own numbers, so that equal threads can be grouped.
 std::string name_of_thread(const model::ThreadStack& t) {
   const std::string comm = base::sanitize(t.comm);
   const std::string python = base::sanitize(t.python_name);

@@ -16,8 +16,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-// A file below the outermost package directory it belongs to: "torch/nn/modules/linear.py". Where the file
-// is on this host, packages are what has an __init__.py, as py-spy has it; elsewhere the name tells.
+// A file's path below its outermost package directory: "torch/nn/modules/linear.py". If the file exists on
+// this host, a package is a directory with an __init__.py, as in py-spy; otherwise the path decides.
 class ShortNames {
  public:
   const std::string& of(const std::string& file) {
@@ -58,8 +58,8 @@ class ShortNames {
   std::map<std::string, std::string> known_;
 };
 
-// Which calls of the evaluation function CPython marks, by version: until 3.10 every frame is one; 3.11 has a
-// flag in the frame; later a frame of its own below each group.
+// How CPython marks calls of the evaluation function, by version: up to 3.10 every frame is one; 3.11 has a
+// flag in the frame; later versions have a separate frame below each group.
 enum class EntryStyle { every_frame, flag, shim };
 
 EntryStyle entry_style(const std::string& version) {
@@ -87,7 +87,7 @@ Json native_frame(const model::Frame& f) {
   return j;
 }
 
-// Where they were not asked for, null. Addresses are not kept.
+// Null if locals were not requested. Addresses are not kept.
 Json locals_of(const model::Frame& f) {
   if (f.locals.empty()) {
     return nullptr;
@@ -155,7 +155,7 @@ std::string pyspy_json(const StackSet& set, View view) {
   ShortNames names;
   Json out = Json::array();
   for (const model::ProcessStacks& p : set.processes()) {
-    // CPython's list of threads begins with the newest one.
+    // CPython's list of threads starts with the newest.
     std::vector<const model::ThreadStack*> threads;
     for (const model::ThreadStack& t : p.threads) {
       if (runs_python(t)) {

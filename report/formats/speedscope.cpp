@@ -1,4 +1,4 @@
-// speedscope.app's file format: frames once, a sampled profile of one sample for each thread.
+// speedscope.app's file format: a shared frame table, and per thread a sampled profile with one sample.
 #include "common/base/strings.h"
 #include "common/model/frame_text.h"
 #include "report/formats/formats.h"

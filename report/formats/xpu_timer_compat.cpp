@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kLargestWorld = 1 << 20;
 
-// "0-1/5", nothing for no ranks.
+// "0-1/5"; empty for no ranks.
 std::string ranges(const std::set<int>& ranks) {
   std::string out;
   for (auto it = ranks.begin(); it != ranks.end();) {
@@ -41,7 +41,7 @@ class Trie {
     }
   }
 
-  // Outermost word first. What is deeper than a link-time optimised function is lost, as it is there.
+  // Outermost word first. Frames inside a link-time optimised function are lost, as in xpu_timer.
   void insert(const std::vector<std::string>& words, int rank) {
     size_t at = 0;
     for (const std::string& word : words) {
@@ -66,7 +66,7 @@ class Trie {
  private:
   struct Node {
     std::string word;
-    std::vector<size_t> children;  // in the order of their first appearance
+    std::vector<size_t> children;  // in order of first appearance
     std::map<std::string, size_t> by_word;
     std::set<int> ranks;
     bool is_end = false;
@@ -121,7 +121,7 @@ void insert_threads(Trie& trie, const std::vector<XpuThread>& threads, int rank)
   }
 }
 
-// /proc/PID/status in words, as xpu_timer has it.
+// The state of /proc/PID/status in xpu_timer's words.
 std::string state_text(char state) {
   switch (state) {
     case 'R':
@@ -152,7 +152,7 @@ XpuFrame xpu_frame(const model::Frame& f) {
   return f.module.empty() ? XpuFrame{"??", "??"} : XpuFrame{func, f.module};
 }
 
-// One of our records in xpu_timer's words.
+// Converts an xpurun record to xpu_timer's words.
 XpuStacktrace from_model(const model::ProcessStacks& p) {
   XpuStacktrace out;
   const model::ThreadStack* main = p.main_thread();

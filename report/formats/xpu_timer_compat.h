@@ -1,6 +1,6 @@
-// xpu_timer's own merge of stacks, byte for byte, for tools and eyes that are used to it: folded text whose
+// xpu_timer's own merge of stacks, byte for byte, for tools and users that expect it: folded text whose
 // frames end in "@<ranks that have it>|<ranks that lack it>", every distinct stack of width 1, and pictures
-// in its five colours. docs/stacks.md says what this mode cannot tell.
+// in its five colours. docs/stacks.md lists the limits of this mode.
 #pragma once
 
 #include "common/base/result.h"
@@ -20,11 +20,11 @@ struct XpuTimerMerge {
   std::vector<std::string> notes;
 };
 
-// Pure: by rank, in ascending order; of a rank with several files all count.
+// Pure. Ranks in ascending order; all files of a rank count.
 XpuTimerMerge merge_xpu_stacktraces(const std::multimap<int, XpuStacktrace>& ranks, int world_size);
 
-// The RRRRR-WWWWW*stacktrace files directly in the directory, as xpu_timer takes them; where there are none,
-// any stacks that read_stack_set() finds, in its words.
+// Merges the RRRRR-WWWWW*stacktrace files directly in the directory, as xpu_timer does. Without such files,
+// converts any stacks that read_stack_set() finds.
 base::Result<XpuTimerMerge> merge_as_xpu_timer(const std::vector<std::string>& paths);
 
 // A flame graph of folded lines with widths of 1: green libraries, yellow C++, aqua Python, purple states,

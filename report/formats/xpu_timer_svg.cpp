@@ -16,7 +16,7 @@ constexpr double kPadding = 10;
 constexpr double kTop = 40;
 constexpr double kRow = 16;
 constexpr double kSmallest = 0.1;   // narrower boxes are left out
-constexpr double kPerLetter = 6.6;  // at 11 px
+constexpr double kPerLetter = 6.6;  // pixels, at 11 px font size
 constexpr size_t kMaxDepth = 2000;
 
 struct Box {
@@ -35,7 +35,7 @@ std::string lower(std::string_view text) {
 }
 
 bool is_place(std::string_view name, std::string_view before, std::string_view ending) {
-  // before ... ending ":" digit
+  // Matches ":" + digit before `ending`.
   for (size_t at = name.find(ending); at != std::string_view::npos; at = name.find(ending, at + 1)) {
     const size_t digit = at + ending.size();
     const bool numbered = digit < name.size() && name[digit] >= '0' && name[digit] <= '9';
@@ -61,7 +61,7 @@ std::string_view colour_class(std::string_view name) {
   return name.find("State@") != std::string_view::npos ? "purple" : "red";
 }
 
-// Neighbouring lines share the frames they have in common.
+// Neighbouring lines share their common frames.
 std::vector<Box> boxes_of(const std::vector<std::vector<std::string_view>>& stacks) {
   std::vector<Box> out;
   std::vector<size_t> open;  // boxes of the current stack, outermost first
@@ -125,7 +125,7 @@ std::string xpu_timer_svg(const std::string& folded, const std::string& title) {
       if (shown.size() > letters) {
         size_t cut = letters - 2;
         while (cut > 0 && (static_cast<uint8_t>(shown[cut]) & 0xc0) == 0x80) {
-          --cut;  // not inside a character
+          --cut;  // not inside a UTF-8 character
         }
         shown = shown.substr(0, cut) + "..";
       }

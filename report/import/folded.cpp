@@ -38,7 +38,7 @@ base::Result<Imported> read_folded(std::string_view text, const ImportHint& hint
     }
     model::ThreadStack t;
     t.tid = static_cast<base::Tid>(process.threads.size() + 1);
-    t.main = true;  // nothing tells the threads apart
+    t.main = true;  // the format does not distinguish threads
     for (std::string_view word : words) {
       if (!word.empty()) {
         t.frames.push_back(frame_from_label(base::sanitize(word)));

@@ -1,4 +1,4 @@
-// Frames from the one-line form in which people and folded files have them.
+// Parses frames from the one-line form of people and folded files.
 #include "common/base/strings.h"
 #include "report/import/readers.h"
 
@@ -12,7 +12,7 @@ bool is_python_file(std::string_view file) {
   return file.ends_with(".py") || file.ends_with(".pyx") || file.starts_with('<');
 }
 
-// "train.py:31" into file and line; a name without a number keeps line 0.
+// Splits "train.py:31" into file and line; a name without a number leaves line 0.
 void set_place(model::Frame& f, std::string_view place) {
   const size_t colon = place.rfind(':');
   const auto line = colon == std::string_view::npos ? std::nullopt : base::parse_int(place.substr(colon + 1));

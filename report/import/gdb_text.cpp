@@ -11,9 +11,9 @@ namespace xpurun::report {
 
 namespace {
 
-constexpr size_t kMostCandidates = 64;  // parentheses of a name that are tried
+constexpr size_t kMostCandidates = 64;  // parentheses of a name to try
 
-// Where the parenthesis at `open` is closed, quotes respected; npos if never.
+// The position of the parenthesis that closes the one at `open`, quotes respected; npos if none.
 size_t closing(std::string_view text, size_t open) {
   int depth = 0;
   bool quoted = false;
@@ -38,12 +38,11 @@ size_t closing(std::string_view text, size_t open) {
 
 struct Call {
   std::string_view func;
-  std::string_view place;  // " at x.c:12", " from /lib/y.so" or nothing
+  std::string_view place;  // " at x.c:12", " from /lib/y.so", or empty
 };
 
-// Splits "name (args) at place". Names hold parentheses and blanks of their own, as in
-// "std::function<void ()>::operator()() const": the arguments are the group behind which nothing or a place
-// stands.
+// Splits "name (args) at place". Names may contain parentheses and blanks, as in "std::function<void
+// ()>::operator()() const": the arguments are the group that is followed by a place or by the end.
 std::optional<Call> split_call(std::string_view text) {
   size_t tried = 0;
   for (size_t at = text.find(" ("); at != std::string_view::npos && tried < kMostCandidates;
@@ -147,13 +146,13 @@ std::optional<model::ThreadStack> thread_header(std::string_view line) {
   return t;
 }
 
-// gdb breaks long lines unless told otherwise; what is indented belongs to the frame before.
+// gdb breaks long lines by default; an indented line continues the frame before it.
 std::vector<std::string> whole_lines(std::string_view text) {
   std::vector<std::string> out;
   for (std::string_view line : base::split(text, '\n')) {
     if (line.starts_with("    ") && !out.empty() && out.back().starts_with('#')) {
       out.back() += fmt::format(" {}", base::trim(line));
-      out.emplace_back();  // keeps the numbers of the lines that follow
+      out.emplace_back();  // preserves the numbers of later lines
       std::swap(out.back(), out[out.size() - 2]);
     } else {
       out.emplace_back(line.ends_with('\r') ? line.substr(0, line.size() - 1) : line);
@@ -179,7 +178,7 @@ base::Result<Imported> read_gdb_text(std::string_view text, const ImportHint& hi
     } else if (line.starts_with("PID ")) {
       process.pid = static_cast<base::Pid>(number_after(line, "PID ").value_or(0));
     } else if (line.starts_with('#')) {
-      if (process.threads.empty()) {  // `bt` of one thread has no heading
+      if (process.threads.empty()) {  // `bt` of one thread has no header
         process.threads.push_back({.tid = 1});
       }
       if (auto f = frame_line(line)) {

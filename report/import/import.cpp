@@ -43,7 +43,7 @@ bool is_xpu_timer_name(std::string_view name) {
   return name.ends_with(".stacktrace");
 }
 
-// Ours, pictures, packed files: nothing to import and nothing to complain about.
+// xpurun's own files, pictures, packed files: not imported, and no reason for a note.
 bool is_no_candidate(std::string_view name) {
   constexpr std::array<std::string_view, 4> kOurs = {"merged.folded", "python.folded", "native.folded",
                                                      "stacks.txt"};
@@ -66,7 +66,7 @@ bool looks_folded(std::string_view content) {
     const bool number =
         space != std::string_view::npos && base::parse_int(line.substr(space + 1)).has_value();
     if (!number || line.substr(0, space).find(';') == std::string_view::npos) {
-      // The last line that was looked at may be cut off.
+      // The last line read may be truncated.
       return good > 0 && line.data() + line.size() == content.data() + content.size();
     }
     ++good;
@@ -166,7 +166,7 @@ base::Result<Imported> import_file(const std::string& path) {
 ForeignFiles find_foreign_files(const std::string& dir) {
   ForeignFiles out;
   std::error_code ec;
-  std::string own_dir;  // the last directory that was found to hold stacks of ours
+  std::string own_dir;  // the latest directory found to hold xpurun's own stacks
   std::string looked_at;
   const auto is_ours = [&](const fs::path& parent) {
     if (parent.string() != looked_at) {

@@ -1,5 +1,5 @@
-// Stacks that other tools have written: which files are tried, and what they turn into. Every reader is a
-// pure function of bytes and never fails half-way silently: what it could not read it says in `notes`.
+// Imports stacks written by other tools: the choice of files, and their conversion. Every reader is a pure
+// function of bytes and never fails silently: `notes` name everything that it could not read.
 #pragma once
 
 #include "report/import/imported.h"
@@ -12,15 +12,15 @@ namespace xpurun::report {
 
 enum class ForeignFormat { unknown, folded, pyspy_json, pyspy_text, pystack_text, gdb_text, xpu_timer };
 std::string_view name_of(ForeignFormat format);
-// From the name's end and the first lines.
+// Decides by the file name's suffix and the first lines.
 ForeignFormat sniff(std::string_view file_name, std::string_view content);
 
 base::Result<Imported> import_content(ForeignFormat format, std::string_view content, const ImportHint& hint);
-// Fails, naming the file and the reason, if it is in no known format or nothing in it could be read.
+// Fails, naming the file and the reason, if the format is unknown or nothing in the file is readable.
 base::Result<Imported> import_file(const std::string& path);
 
-// Files below `dir` that may hold foreign stacks: none of ours, no pictures, nothing in directories that hold
-// stacks of ours.
+// Files below `dir` that may hold stacks of other tools. Leaves out xpurun's own files, pictures, and
+// directories with xpurun's own stacks.
 struct ForeignFiles {
   std::vector<std::string> files;
   std::vector<std::string> notes;

@@ -11,12 +11,12 @@ namespace xpurun::report {
 
 struct Imported {
   std::vector<model::ProcessStacks> processes;
-  std::vector<std::string> notes;  // what was left out, and why
+  std::vector<std::string> notes;  // omitted parts, with the reason
 };
 
-// What a file's place tells about its content.
+// Facts that follow from a file's path.
 struct ImportHint {
-  std::string host;                 // name of its directory, so that equal pids of two hosts stay apart
+  std::string host;                 // name of the file's directory; keeps equal pids of two hosts apart
   base::Rank rank = base::kNoRank;  // "rank-3.txt", "rank3.json", "00003-00008.stacktrace"
 };
 ImportHint hint_of(const std::string& path);

@@ -1,4 +1,4 @@
-// Lines that a reader could not make sense of: the first few by number, the others counted.
+// Notes on unparsable lines: the first few by number, the others counted.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// One reader a format. All are pure functions of the file's bytes: they accept anything, never throw, and are
-// bounded by the size of their input. A file without a single thread in it is an error that says so.
+// One reader per format. All are pure functions of the file's bytes: they accept any input, never throw, and
+// are bounded by the input size. A file without any thread is an error with that message.
 #pragma once
 
 #include "report/import/imported.h"
@@ -8,7 +8,7 @@
 
 namespace xpurun::report {
 
-// "outer;inner;innermost 3" lines: one thread a line.
+// "outer;inner;innermost 3" lines: one thread per line.
 base::Result<Imported> read_folded(std::string_view text, const ImportHint& hint);
 // py-spy dump -j
 base::Result<Imported> read_pyspy_json(std::string_view text, const ImportHint& hint);
@@ -21,13 +21,13 @@ base::Result<Imported> read_gdb_text(std::string_view text, const ImportHint& hi
 // xpu_timer's .stacktrace
 base::Result<Imported> read_xpu_timer(std::string_view bytes, const ImportHint& hint);
 
-// A process without threads as the hint describes it.
+// A process without threads, with the fields of the hint.
 model::ProcessStacks imported_process(const ImportHint& hint);
-// "func (train.py:31)", "poll (libc.so.6)", "do_poll [kernel]", "[why]": a frame as people read it.
+// Parses a frame in people's form: "func (train.py:31)", "poll (libc.so.6)", "do_poll [kernel]", "[why]".
 model::Frame frame_from_label(std::string_view label);
-// The thread whose id is the process's, or else the one with the lowest id, is the main one.
+// Marks the main thread: the thread whose id equals the pid, else the one with the lowest id.
 void choose_main_thread(model::ProcessStacks& process);
-// What a reader of one process gives back: an error, the first of the notes, if it has no thread.
+// The result of a reader of one process; if the process has no thread, an error with the first note.
 base::Result<Imported> only_process(model::ProcessStacks process, std::vector<std::string> notes);
 
 }  // namespace xpurun::report

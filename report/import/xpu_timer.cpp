@@ -28,8 +28,8 @@ std::string_view text_of(pbf_reader& r) {
   return {view.data(), view.size()};
 }
 
-// `read` consumes the current field, whose number and type it has checked. Returns where the bytes are
-// damaged or cut off; nothing if they are whole.
+// `read` consumes the current field after checking its number and type. Returns where the bytes are damaged
+// or truncated; empty if they are complete.
 template <typename Read>
 std::optional<size_t> for_each_field(data_view bytes, Read&& read) {
   pbf_reader r(bytes);
@@ -133,8 +133,8 @@ model::Frame native_frame(const XpuFrame& f) {
   return out;
 }
 
-// The two lists are of two moments: a thread's Python frames stand above its native ones, where no one can
-// say between which.
+// The two lists were taken at different times. A thread's Python frames are put outside its native ones,
+// because their true nesting is unknown.
 void add_thread(model::ProcessStacks& p, std::map<uint32_t, size_t>& by_tid, const XpuThread& from,
                 bool python) {
   const auto [at, is_new] = by_tid.emplace(from.tid, p.threads.size());
@@ -203,7 +203,7 @@ base::Result<Imported> read_xpu_timer(std::string_view bytes, const ImportHint& 
   model::ProcessStacks p = imported_process(hint);
   p.pid = static_cast<base::Pid>(trace.pid);
   std::map<uint32_t, size_t> by_tid;
-  // Innermost first: native frames are inside of what Python called.
+  // Innermost first: native frames are inside the Python frames that called them.
   for (const XpuThread& t : trace.native) {
     add_thread(p, by_tid, t, false);
   }

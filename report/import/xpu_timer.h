@@ -1,5 +1,5 @@
-// xpu_timer's "RRRRR-WWWWW.stacktrace": the protobuf message Stacktrace as plain data, and the two ways it is
-// used: imported like any other format, and merged in xpu_timer's own grammar (formats/xpu_timer_compat.h).
+// xpu_timer's "RRRRR-WWWWW.stacktrace": the protobuf message Stacktrace as plain data. It is imported like
+// any other format, and merged in xpu_timer's own grammar (formats/xpu_timer_compat.h).
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct XpuStacktrace {
   int64_t pid = 0;
   int64_t rank = -1;
   std::string state;   // "S (sleeping)"
-  std::string errors;  // what its tools complained about
-  std::string damage;  // why the bytes after some point are missing; empty if they are not
+  std::string errors;  // messages of its tools
+  std::string damage;  // why bytes are missing from some offset on; empty if none are
 };
 
 XpuStacktrace parse_xpu_stacktrace(std::string_view bytes);

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Above this number of frames, threads that the diagnosis does not use are dropped after merging.
+// Above this number of frames, threads that the diagnosis does not need are dropped after merging.
 constexpr size_t kFramesForDiagnosis = 300'000;
 // Larger rank numbers are rejected: a damaged file must not create a set of billions of ranks.
 constexpr base::Rank kHighestRank = 1 << 24;
@@ -69,7 +69,7 @@ base::Rank rank_in_key(const std::string& key) {
   return n >= 0 && n < kHighestRank ? static_cast<base::Rank>(n) : base::kNoRank;
 }
 
-// When the first readable file of a directory was taken.
+// The time of the first readable file of a directory.
 int64_t taken_at(const std::string& dir) {
   for (const std::string& path : stack_files_in(dir)) {
     if (const auto s = model::load_compact_stacks(path)) {
@@ -79,7 +79,7 @@ int64_t taken_at(const std::string& dir) {
   return -1;
 }
 
-// A process that should be there and is not.
+// An expected process without stacks.
 model::ProcessStacks absent(base::Rank rank, base::Pid pid, const std::string& host, model::ProcessRole role,
                             const std::string& reason) {
   const bool believable = rank >= base::kNoRank && rank < kHighestRank;
@@ -97,7 +97,7 @@ class Collector {
  public:
   explicit Collector(Keep keep) : keep_(keep) {}
 
-  // One stream over all directories: frames that are equal on all nodes are kept once.
+  // One stream over all directories, so that frames that are equal on all nodes are kept once.
   void read(const std::vector<DumpSource>& sources) {
     std::vector<std::vector<std::string>> files;
     std::vector<std::string> all;
@@ -155,7 +155,7 @@ class Collector {
     }
   }
 
-  // Another node may have the rank.
+  // False if the rank belongs to another node.
   bool counts(base::Rank rank) const {
     return rank < 0 || source_ == nullptr || !source_->counts || source_->counts(rank);
   }
@@ -218,7 +218,7 @@ class Collector {
     }
   }
 
-  // One without frames.
+  // Adds a process without frames.
   void add(model::ProcessStacks p, model::DumpStatus status) {
     add(model::CompactStacks{.process = std::move(p), .frames = {}, .threads = {}}, status);
   }
@@ -271,11 +271,11 @@ class Collector {
 
   Keep keep_;
   Collected out_;
-  const DumpSource* source_ = nullptr;  // being read
-  std::set<std::string> seen_;          // file names of the directory being read
-  std::set<base::Rank> ranks_;          // of which something is known
-  size_t frames_ = 0;                   // kept
-  bool crowded_ = false;                // too many of them to keep those of every thread
+  const DumpSource* source_ = nullptr;  // the current source
+  std::set<std::string> seen_;          // file names of the current directory
+  std::set<base::Rank> ranks_;          // ranks with any data
+  size_t frames_ = 0;                   // number of frames kept
+  bool crowded_ = false;                // too many frames to keep every thread's
 };
 
 }  // namespace
@@ -302,7 +302,7 @@ DumpDirs find_dump_dirs(const std::vector<std::string>& roots) {
   for (const std::string& dir : roots) {
     consider(dir);
     std::error_code ec;
-    // Links are not followed: "latest" would give everything twice.
+    // Does not follow links: "latest" would list every file twice.
     for (auto it = fs::recursive_directory_iterator(dir, fs::directory_options::skip_permission_denied, ec);
          !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
       if (it->is_directory(ec) && !it->is_symlink(ec)) {

@@ -1,5 +1,5 @@
-// Reads a directory of dumps: stack files into trees and classes, and the manifests beside them. An
-// unreadable file becomes a note and, if its rank is known, a rank without stacks.
+// Reads a directory of dumps: stack files into trees and classes, plus their manifests. An unreadable file
+// becomes a note and, if its rank is known, a rank without stacks.
 #pragma once
 
 #include "common/model/dump_manifest.h"
@@ -14,7 +14,7 @@
 
 namespace xpurun::report {
 
-// One process of a dump, for the table of dump results.
+// One process of a dump, a row of the table of dump results.
 struct ProcessLine {
   base::Rank rank = base::kNoRank;
   base::Pid pid = 0;
@@ -30,16 +30,16 @@ struct Collected {
   StackForest forest;
   ClassBuilder classes;
   std::vector<model::ProcessStacks>
-      stacks;                          // for the diagnosis; of very large dumps only the significant threads
+      stacks;  // for the diagnosis; very large dumps keep only the significant threads
   std::vector<ProcessLine> processes;  // ranks first
   std::vector<std::string> notes;
 };
 
-// *.stacks.json directly in `dir`, sorted by number: rank-2 before rank-10.
+// *.stacks.json directly in `dir`, in numeric order: rank-2 before rank-10.
 std::vector<std::string> stack_files_in(const std::string& dir);
 
-// Directories at or below `roots` that hold stack files. A directory is left out and named in `notes` if
-// another directory has newer dumps of the same processes.
+// Directories at or below `roots` that hold stack files. If another directory has newer dumps of the same
+// processes, a directory is left out and named in `notes`.
 struct DumpDirs {
   std::vector<std::string> dirs;
   std::vector<std::string> notes;
@@ -48,16 +48,16 @@ DumpDirs find_dump_dirs(const std::vector<std::string>& roots);
 
 enum class Keep {
   nothing,          // no stacks of single processes
-  telling_threads,  // of very large dumps only the threads that the diagnosis uses
+  telling_threads,  // in very large dumps, only the threads that the diagnosis uses
   everything,
 };
-// A directory, and the ranks of it that count.
+// A directory and the ranks to take from it.
 struct DumpSource {
   std::string dir;
-  std::function<bool(base::Rank)> counts = {};  // empty: all of them
+  std::function<bool(base::Rank)> counts = {};  // empty: all ranks
 };
-// dump.json of each directory, where there is one, says what is missing. `others` are added to what the
-// directories hold.
+// The dump.json of each directory, if present, names what is missing. `others` are added to the processes of
+// the directories.
 Collected collect_from(const std::vector<DumpSource>& sources, Keep keep = Keep::telling_threads,
                        std::vector<model::ProcessStacks> others = {});
 Collected collect(const std::vector<std::string>& dump_dirs, Keep keep = Keep::telling_threads,

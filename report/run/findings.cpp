@@ -38,7 +38,7 @@ Finding from_verdict(const RunReport& report) {
 
 void add_incidents(const RunReport& report, std::vector<Finding>& out) {
   for (const model::Incident& i : report.run.incidents) {
-    // The verdict already describes its own stall, which may have ended with the job.
+    // The verdict already describes this stall, which may have ended with the job.
     if (report.verdict.kind == VerdictKind::hang && (i.cleared_s < 0 || i.dump == report.verdict.dump)) {
       continue;
     }

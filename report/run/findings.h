@@ -1,5 +1,5 @@
-// Findings: the facts for the reader, most important first: the verdict's evidence, then gaps of the report
-// and side events. Pure.
+// Findings: the facts for the reader, most important first: the evidence of the verdict, then gaps of the
+// report and side events. Pure.
 #pragma once
 
 #include "report/run/run_report.h"

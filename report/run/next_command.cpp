@@ -16,7 +16,7 @@ namespace xpurun::report {
 
 namespace {
 
-constexpr size_t kMostPaths = 8;  // of a command that somebody is to type
+constexpr size_t kMostPaths = 8;  // in a command to type
 
 bool any_of(std::string_view id, std::initializer_list<std::string_view> ids) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
@@ -26,19 +26,19 @@ std::string in_run(const RunReport& report, std::string_view name) {
   return base::shell_quote(fmt::format("{}/{}", report.dir, name));
 }
 
-// The culprit is on another host: its pid means nothing here.
+// The culprit is on another host, so its pid is meaningless here.
 bool is_elsewhere(const RunReport& report) {
   return report.run.nodes.size() > 1 && !report.verdict.host.empty() &&
          report.verdict.host != report.run.host;
 }
 
-// Hangs that only a look at all ranks explains.
+// Hangs that only a dump of all ranks explains.
 bool concerns_all(std::string_view id) {
   return any_of(id, {kHangMismatch, kHangMismatchSize, kHangMismatchType, kHangMismatchRoot, kHangOrder,
                      kHangP2p, kHangQueued, kHangNotFinished, kHangNetwork, kHangAllWaiting});
 }
 
-// The user's command, to be run again; empty if a part of it was masked.
+// The user's command, to run again; empty if a part of it was masked.
 std::string own_command(const model::RunManifest& run) {
   std::string out;
   for (const std::string& word : run.command) {
@@ -100,7 +100,7 @@ std::string while_running(const RunReport& report) {
     return fmt::format("xpurun stacks --pid {} --samples 3", v.pid);
   }
   if (v.id == kHangStopped || v.id == kHangSilent) {
-    return v.next.command;  // to the living process
+    return v.next.command;  // for the living process
   }
   return concerns_all(v.id) || v.id == kRunning ? "xpurun stacks --run " + base::shell_quote(report.dir) : "";
 }
@@ -115,7 +115,7 @@ std::string verdict_command(const RunReport& report) {
     }
   }
   if (v.id == kCrashSignal && !v.next.command.empty()) {
-    return v.next.command;  // there are no stacks to look at
+    return v.next.command;  // there are no stacks to show
   }
   if (any_of(v.id, {kHangStuck, kHangLock, kHangKernel, kHangNotEntered, kHangNotLaunched, kHangBusy,
                     kHangLongCall, kCrashSignal})) {

@@ -24,7 +24,7 @@ std::string clock_words(const model::RunNode& node) {
 
 std::string tally_words(const std::map<std::string, size_t>& tally) {
   std::vector<std::pair<std::string, size_t>> sorted(tally.begin(), tally.end());
-  // What few ranks do tells more.
+  // The positions of few ranks say more than those of many.
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second < b.second; });
   std::vector<std::string> parts;

@@ -11,12 +11,12 @@
 namespace xpurun::report {
 
 struct PickedDump {
-  std::string shown;      // whose stacks the report shows, "dumps/1-hang"; empty without any dump
+  std::string shown;      // the dump whose stacks the report shows, "dumps/1-hang"; empty if there is no dump
   bool evidence = false;  // the verdict may rest on it
 };
 
-// The dump that the verdict rests on, else the last dump on disk. The last dump may be a requested one that
-// says nothing about the end of the run, or one that a killed supervisor did not record.
+// The dump that the verdict rests on, else the last dump on disk. The last dump may have been requested by
+// the user and say nothing about the end of the run, or a killed supervisor may not have recorded it.
 PickedDump pick_dump(const model::RunDir& dir, const model::RunManifest& run);
 
 // run.json; one that was cut off still leaves dumps to report on: then `notes` says so and the manifest is

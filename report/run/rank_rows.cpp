@@ -66,7 +66,7 @@ std::string observed_state(const model::RankObservation& o) {
   }
 }
 
-// The report describes the moment of the dump, whatever happened to the rank later.
+// The report describes the time of the dump, regardless of the rank's later fate.
 void add_observations(Rows& rows, const model::DumpManifest& dump) {
   for (const model::RankObservation& o : dump.ranks) {
     if (o.rank < 0) {
@@ -104,7 +104,8 @@ void add_verdict(Rows& rows, const model::Verdict& verdict) {
     if (verdict.ranks.contains(rank)) {
       r.culprit = true;
       r.state = verdict.state == RankState::none ? r.state : std::string(name_of(verdict.state));
-      // A stuck rank does not move: a watch that began late, or our own stop, has seen it do so.
+      // A stuck rank does not move. If the watch began late, or xpurun itself stopped the rank, the
+      // observation may say otherwise.
       if (verdict.state == RankState::stuck && r.progress == kAtTheDump) {
         r.progress.clear();
       }

@@ -23,7 +23,7 @@ struct StackFileStream::Shared {
   std::vector<std::string> paths;
   std::vector<std::thread> threads;
 
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   std::condition_variable changed;
   std::vector<std::optional<base::Result<model::CompactStacks>>> results;
   size_t claimed = 0;
@@ -50,7 +50,7 @@ struct StackFileStream::Shared {
     }
   }
 
-  // An exception here can only be out of memory. It must not terminate the process from this thread.
+  // An exception here can only mean out of memory. It must not terminate the process from this thread.
   static base::Result<model::CompactStacks> read(const std::string& path) {
     try {
       return model::load_compact_stacks(path);
@@ -83,7 +83,7 @@ StackFileStream::StackFileStream(std::vector<std::string> paths) : shared_(std::
       shared_->threads.emplace_back([shared = shared_.get()] { shared->work(); });
     }
   } catch (const std::system_error&) {
-    // The threads that could be started do all the work; without any, next() reads the file itself.
+    // The threads that did start do all the work; if none did, next() reads the files itself.
   }
 }
 

@@ -18,7 +18,7 @@ class StackFileStream {
   StackFileStream(const StackFileStream&) = delete;
   StackFileStream& operator=(const StackFileStream&) = delete;
 
-  // As often as there are paths.
+  // Call once per path. Returns the next process in order, or the error of its file.
   base::Result<model::CompactStacks> next();
 
  private:

@@ -8,7 +8,7 @@ namespace xpurun::report {
 
 namespace {
 
-// `prefix` is the path so far; it is restored before returning.
+// `prefix` is the path so far. It is restored on return.
 void write_below(const FrameTree& tree, const FrameTable& frames, FrameTree::NodeId id, std::string& prefix,
                  std::string& out) {
   const FrameTree::Node& node = tree[id];

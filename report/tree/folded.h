@@ -1,5 +1,5 @@
-// Folded stacks: one line per distinct stack, "outer;inner;innermost 3", as flamegraph.pl, inferno and
-// speedscope read them. The number is ranks (or processes, where they have no rank).
+// Folded stacks: one line per distinct stack, "outer;inner;innermost 3", readable by flamegraph.pl, inferno
+// and speedscope. The number counts ranks, or processes where there are no ranks.
 #pragma once
 
 #include "report/tree/stack_forest.h"
@@ -8,7 +8,7 @@
 
 namespace xpurun::report {
 
-// Every stack begins with "process role/thread role", e.g. "rank/main".
+// Every stack starts with "process role/thread role", e.g. "rank/main".
 std::string folded_text(const StackForest& forest, Layer layer);
 
 // ';' and line breaks would end a frame or a line: ';' becomes ',', control characters a space.

@@ -60,7 +60,7 @@ FrameId FrameTable::intern(TreeFrame frame) {
   if (fresh) {
     frames_.push_back(std::move(frame));
   } else if (frame.detail < frames_[it->second].detail) {
-    // Any of the details will do, but the same one whatever came first.
+    // Any of the details is acceptable, but the choice must not depend on the order of arrival.
     frames_[it->second].detail = std::move(frame.detail);
   }
   return it->second;

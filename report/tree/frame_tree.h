@@ -1,6 +1,6 @@
-// FrameTree: a prefix tree of stacks, outermost frame first. Every node knows which ranks pass through it and
-// which end in it. Adding touches the last node only; finish() sums up. The result does not depend on the
-// order in which stacks were added.
+// FrameTree: a prefix tree of stacks, outermost frame first. Every node has the set of ranks that pass
+// through it and the set that end in it. add() changes only the last node; finish() computes the sums. The
+// result does not depend on the order of add() calls.
 #pragma once
 
 #include "common/model/rank_set.h"
@@ -17,17 +17,18 @@ namespace xpurun::report {
 
 using FrameId = uint32_t;
 
-// What is shown for one frame; equal labels of one kind are one frame.
+// The display form of one frame. Frames of one kind with equal labels are one frame.
 struct TreeFrame {
   std::string label;
   model::FrameKind kind = model::FrameKind::native;
-  std::string detail;  // full path or full symbol, where it says more than the label
+  std::string detail;  // full path or full symbol, if longer than the label
   FrameGroup group = FrameGroup::user;
-  bool eval = false;  // native frame that is the Python frames inside it
+  bool eval = false;  // native frame that stands for the Python frames inside it
 };
 
 class FrameTable {
  public:
+  // The id of the frame; equal labels of one kind get the same id.
   FrameId intern(const model::Frame& frame);
   FrameId intern_marker(const std::string& text);
   const TreeFrame& operator[](FrameId id) const { return frames_[id]; }
@@ -37,12 +38,12 @@ class FrameTable {
   FrameId intern(TreeFrame frame);
   std::vector<TreeFrame> frames_;
   std::unordered_map<std::string, FrameId> by_key_;
-  // What the label is made of -> the frame, so that it need not be made for every thread.
+  // From the parts of a label to its frame, so that labels are not built again for every thread.
   std::unordered_map<std::string, FrameId> by_source_;
   std::string source_;
 };
 
-// How many threads were in which state of proc(5).
+// The number of threads in each state of proc(5).
 struct StateTally {
   uint32_t running = 0;
   uint32_t sleeping = 0;
@@ -59,7 +60,7 @@ struct StateTally {
   std::string text() const;
 };
 
-// Who stands behind a node. Processes without a rank are counted under numbers that their owner gives out.
+// The ranks and processes behind a node. Processes without a rank have numbers that the caller assigns.
 struct Crowd {
   model::RankSet ranks;
   model::RankSet unranked;
@@ -67,26 +68,27 @@ struct Crowd {
   StateTally states;
 
   void add(const Crowd& other);
-  // Its width: ranks, or processes where they have no rank.
+  // The node's width: ranks, plus processes without a rank.
   size_t weight() const { return ranks.size() + unranked.size(); }
 };
 
 class FrameTree {
  public:
   using NodeId = uint32_t;
-  static constexpr NodeId kRoot = 0;  // stands for no frame
+  static constexpr NodeId kRoot = 0;  // represents no frame
 
   struct Node {
     FrameId frame = 0;
     std::vector<NodeId> children;  // after finish(): smallest weight first, then lowest rank, then label
     Crowd self;                    // stacks that end here
-    Crowd total;                   // self and everything below; valid after finish()
+    Crowd total;                   // self and all descendants; valid after finish()
   };
 
   FrameTree() : nodes_(1) {}
 
-  // `path` begins with the outermost frame.
+  // `path` starts with the outermost frame.
   void add(std::span<const FrameId> path, const Crowd& who);
+  // Computes the sums and orders the children. Call once, after the last add().
   void finish(const FrameTable& frames);
 
   const Node& operator[](NodeId id) const { return nodes_[id]; }
@@ -97,7 +99,7 @@ class FrameTree {
  private:
   NodeId child(NodeId parent, FrameId frame);
 
-  std::vector<Node> nodes_;  // a child always stands behind its parent
+  std::vector<Node> nodes_;  // a child always comes after its parent
   std::unordered_map<uint64_t, NodeId> edges_;
 };
 

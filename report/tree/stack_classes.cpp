@@ -16,7 +16,7 @@ bool is_c_library(const model::Frame& f) {
          f.module.starts_with("libpthread") || f.module.starts_with("ld-linux") || f.module == "[vdso]";
 }
 
-// "libfoo.so+0x12" says where inside the library, which differs from rank to rank.
+// The offset in "libfoo.so+0x12" differs from rank to rank.
 std::string without_offset(const std::string& func) {
   const size_t plus = func.find("+0x");
   return plus == std::string::npos ? func : func.substr(0, plus);

@@ -1,5 +1,5 @@
-// Equivalence classes: ranks whose main threads stand at the same place. The smallest class comes first,
-// because whoever differs from the others is who one looks for.
+// Equivalence classes: ranks whose main threads are at the same position. The smallest class comes first,
+// because the exceptional ranks are the interesting ones.
 #pragma once
 
 #include "common/model/rank_set.h"
@@ -15,19 +15,18 @@ namespace xpurun::report {
 
 struct StackClass {
   model::RankSet ranks;
-  base::Rank representative = base::kNoRank;  // the lowest; the fields below are its own
+  base::Rank representative = base::kNoRank;  // the lowest rank; the fields below are its own
   std::string host;
   base::Pid pid = 0;
-  std::vector<model::Frame> frames;  // merged, innermost first
-  std::string missing;               // why there are no frames, empty if there are
-  StateTally states;                 // of the main threads
-  std::map<std::ptrdiff_t, std::string>
-      source;  // index of a Python frame -> that line of its file; on request
+  std::vector<model::Frame> frames;              // merged, innermost first
+  std::string missing;                           // why there are no frames; empty if there are frames
+  StateTally states;                             // of the main threads
+  std::map<std::ptrdiff_t, std::string> source;  // source line of a Python frame, by frame index; on request
 };
 
 class ClassBuilder {
  public:
-  // Processes that are no ranks are ignored.
+  // Ignores processes that are no ranks.
   void add(const model::ProcessStacks& p);
   // Smallest first, then by lowest rank.
   std::vector<StackClass> classes() const;
@@ -36,12 +35,12 @@ class ClassBuilder {
   std::map<std::string, StackClass> by_key_;
 };
 
-// What two main threads must have in common to be in one class: every Python frame with its line, and the
-// names of the native frames below the last one. Addresses, lines of native code and the C library's own
-// frames are left out: ranks that wait for the same thing poll in slightly different places.
+// The key of a class: every Python frame with its line, and the names of the native frames inside the last
+// one. Leaves out addresses, native line numbers and the C library's own frames: ranks with the same wait
+// poll in slightly different positions.
 std::string class_key(const model::ThreadStack& t);
 
-// The few frames that tell where a stack is: the innermost Python frame, then the user's own. Indices into
+// The few frames that identify a stack: the innermost Python frame, then the user's own. Indices into
 // `frames`, ascending.
 inline constexpr size_t kTellingFrames = 3;
 std::vector<size_t> telling_frames(const std::vector<model::Frame>& frames, size_t at_most);

@@ -12,7 +12,7 @@ namespace xpurun::report {
 
 namespace {
 
-// Endless recursion must not make endless pages: of deeper stacks the middle is left out.
+// Unbounded recursion must not make unbounded pages: deeper stacks lose their middle.
 constexpr size_t kMaxDepth = 400;
 
 bool belongs(const TreeFrame& f, Layer layer) {
@@ -170,13 +170,13 @@ void StackForest::grow_trees(const DistinctStack& stack, RoleTree& role) {
   for (Layer layer : kLayers) {
     std::vector<FrameId> path;
     for (FrameId id : frames) {
-      // What stands for a process without stacks is shown in every layer.
+      // The placeholder of a process without stacks appears in every layer.
       if (stack.threads == 0 || belongs(frames_[id], layer)) {
         path.push_back(id);
       }
     }
     if (path.empty()) {
-      // A main thread is shown in every layer, so that no rank goes missing from any picture.
+      // A main thread appears in every layer, so that no picture lacks a rank.
       if (role.thread != "main" && layer != Layer::merged) {
         continue;
       }

@@ -1,6 +1,6 @@
-// StackForest: all stacks of one moment, one prefix tree per process role, thread role and layer. Processes
-// are added one by one and only distinct stacks are kept, each with the set of ranks that have it, so that
-// memory grows with what differs between ranks and not with their number.
+// StackForest: all stacks of one dump, one prefix tree per process role, thread role and layer. Processes are
+// added one by one. Only distinct stacks are kept, each with its set of ranks, so memory grows with the
+// differences between ranks, not with their number.
 #pragma once
 
 #include "common/model/stacks/stack_file.h"
@@ -19,8 +19,8 @@ namespace xpurun::report {
 
 enum class Layer {
   python,  // Python frames only
-  native,  // everything but Python frames, the interpreter's own included
-  merged,  // Python frames in place of the interpreter's
+  native,  // everything but Python frames, including the interpreter's own
+  merged,  // Python frames replace the interpreter's
 };
 inline constexpr std::array<Layer, 3> kLayers = {Layer::merged, Layer::python, Layer::native};
 std::string_view name_of(Layer layer);
@@ -33,7 +33,7 @@ struct RoleTree {
   const FrameTree& tree(Layer layer) const { return layers[static_cast<size_t>(layer)]; }
 };
 
-// Stacks as a prefix tree with nothing but names; node 0 stands for no frame.
+// Stacks as a prefix tree of frame ids only; node 0 represents no frame.
 class PathTree {
  public:
   using NodeId = uint32_t;
@@ -54,15 +54,16 @@ class PathTree {
   std::unordered_map<uint64_t, NodeId> edges_;
 };
 
-// One stack with all its frames, interpreter's included, in one thread role and state, and who has it.
+// One distinct stack with all its frames (including the interpreter's), its thread role and state, and the
+// ranks that have it.
 struct DistinctStack {
   PathTree::NodeId path = 0;
   RoleTree* role = nullptr;
   char state = '?';  // of proc(5)
   model::GilState gil = model::GilState::none;
-  uint32_t threads = 0;  // that each of the processes has; 0: the path says why there is none
+  uint32_t threads = 0;  // per process; 0: the path says why there is no stack
   model::RankSet ranks;
-  model::RankSet unranked;  // numbers of processes that have no rank
+  model::RankSet unranked;  // numbers of processes without a rank
 
   uint32_t processes() const { return static_cast<uint32_t>(ranks.size() + unranked.size()); }
 };
@@ -70,22 +71,22 @@ struct DistinctStack {
 class StackForest {
  public:
   StackForest() = default;
-  StackForest(StackForest&&) = default;  // stacks point to their role: no copies
+  StackForest(StackForest&&) = default;  // stacks point to their role, so no copies
   StackForest& operator=(StackForest&&) = default;
 
   void add(const model::ProcessStacks& p);
-  // The same; each frame of the table is interned once.
+  // The same for a compact form; each frame of its table is interned once.
   void add(const model::CompactStacks& s);
-  // Makes the trees; nothing may be added afterwards.
+  // Builds the trees; add nothing afterwards.
   void finish();
 
   const FrameTable& frames() const { return frames_; }
   const PathTree& paths() const { return paths_; }
-  // Every rank that was added in role "rank", those without stacks included.
+  // Every added rank of role "rank", including ranks without stacks.
   const model::RankSet& ranks() const { return ranks_; }
   // After finish(): the ranks' main threads first, then their other threads, workers, agents, others.
   std::vector<const RoleTree*> roles() const;
-  // In the order of roles(), those of the fewest processes first.
+  // In the order of roles(); within a role, stacks of the fewest processes first.
   std::vector<DistinctStack> stacks() const;
 
  private:

@@ -13,15 +13,15 @@ namespace xpurun::stackdump {
 // "time.sleep" if the text holds `time.sleep(` at the 1-based byte column; otherwise empty.
 std::string called_name(std::string_view text, int column);
 
-// The same for an expression with a known end. Also empty if the call is only a part of the expression: in
-// `C().run()` the outer callee has no dotted name, and C() is not the call of this expression.
+// called_name() for an expression with a known end. Also empty if the call is only a part of the expression:
+// in `C().run()` the outer callee has no dotted name, and C() is not the call of this expression.
 std::string called_by(std::string_view expression);
 
 // For a line without columns (<= 3.10): the callee if the line holds exactly one call; otherwise empty.
 std::string sole_called_name(std::string_view line);
 
-// The same for a source file of the target, opened below the target's root (or working) directory. Empty on
-// any doubt.
+// The callee from a source file of the target, opened below the target's root (or working) directory. Empty
+// if in any doubt.
 std::string callee_at(base::Pid pid, const std::string& filename, const SourceRange& range);
 
 }  // namespace xpurun::stackdump

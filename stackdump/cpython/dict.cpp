@@ -10,9 +10,9 @@ namespace {
 
 constexpr uint64_t kManagedDict = uint64_t{1} << 4;   // Py_TPFLAGS_MANAGED_DICT
 constexpr uint64_t kInlineValues = uint64_t{1} << 2;  // Py_TPFLAGS_INLINE_VALUES
-constexpr size_t kMaxKeys = size_t{1} << 24;          // of one table
+constexpr size_t kMaxKeys = size_t{1} << 24;          // per table
 constexpr int64_t kTooMany = -4;                      // digits of a negative int
-constexpr size_t kMaxAttributes = 256;                // of one instance
+constexpr size_t kMaxAttributes = 256;                // per instance
 
 // Location of the entries of a key table (PyDictKeysObject).
 struct KeyTable {
@@ -54,7 +54,7 @@ std::optional<KeyTable> log2_keys(RemoteMemory& memory, Addr keys) {
   }
   KeyTable t{.entries = keys + sizeof(Head) + (uint64_t{1} << head->log2_index_bytes),
              .count = static_cast<size_t>(head->entries)};
-  if (head->kind != 0) {  // all keys are str, which store their hash themselves
+  if (head->kind != 0) {  // all keys are str, which store their own hash
     t.entry_size = 16;
     t.key_at = 0;
   }

@@ -18,7 +18,7 @@ struct DictItem {
 
 inline constexpr size_t kMaxDictItems = 16384;
 
-// The first items in insertion order, at most `limit`.
+// The first items in insertion order, at most `limit` of them.
 std::vector<DictItem> read_dict(RemoteMemory& memory, Addr dict, const Offsets& offsets,
                                 size_t limit = kMaxDictItems);
 // The value of a str key, 0 if the key is absent.
@@ -26,7 +26,7 @@ Addr dict_value(RemoteMemory& memory, Addr dict, std::string_view key, const Off
 // An attribute of the instance itself (not of its class), 0 if absent.
 Addr attribute(RemoteMemory& memory, Addr object, std::string_view name, const Offsets& offsets);
 
-// The first items, at most `limit`.
+// The first items, at most `limit` of them.
 std::vector<Addr> read_tuple(RemoteMemory& memory, Addr tuple, const Offsets& offsets, size_t limit);
 
 // The value of an int; nothing if the value does not fit.

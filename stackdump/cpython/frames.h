@@ -27,13 +27,13 @@ struct FrameGroup {
   std::vector<RawFrame> frames;
 };
 
-// An exception that a thread handles: its `except` or `finally`, or the `with` that it leaves, is at work.
+// An exception that a thread is handling in an `except` or `finally` block, or in the exit of a `with` block.
 struct HandledException {
   std::string type;  // empty: none
   std::string message;
   struct Entry {
     RawFrame frame;  // code and instruction only
-    int line = 0;    // 0: to be had from the instruction
+    int line = 0;    // 0: derive it from the instruction
   };
   std::vector<Entry> traceback;  // outermost first
 };

@@ -18,7 +18,7 @@ constexpr size_t kMaxArguments = 8;
 constexpr int kMaxHandlers = 256;   // entries of the stack of handled exceptions: generators have their own
 constexpr int kMaxWalked = 10'000;  // entries of a traceback: of an endless recursion
 
-// What str() gives if the class has no __str__ of its own. KeyError shows its key as repr() does.
+// The result of str() if the class has no __str__ of its own. KeyError shows its key like repr().
 std::string message_of(RemoteMemory& memory, Addr exception, std::string_view type, const Offsets& o) {
   const Addr args = memory.value<uint64_t>(exception + o.exception_args).value_or(0);
   const std::vector<Addr> items = read_tuple(memory, args, o, kMaxArguments);
@@ -82,7 +82,7 @@ HandledException handled_by(RemoteMemory& memory, const Offsets& o, Addr thread)
               .message = message_of(memory, value, type->name, o),
               .traceback = traceback_of(memory, value, o)};
     }
-    // None, or nothing: the function further out may be handling one.
+    // None or null: an outer function may be handling an exception.
     item = memory.value<uint64_t>(item + o.handled_previous).value_or(0);
   }
   return {};

@@ -1,15 +1,15 @@
-// The exception that a thread is handling, as sys.exc_info() gives it: where a `finally`, an `except` or the
-// end of a `with` hangs, the exception never gets out of the function, and nothing else tells of it.
+// The exception that a thread is handling, as in sys.exc_info(). If a `finally`, an `except` or the end of a
+// `with` hangs, the exception never leaves the function, and this is its only trace.
 #pragma once
 
 #include "stackdump/cpython/frames.h"
 
 namespace xpurun::stackdump {
 
-inline constexpr size_t kMaxTraceback = 64;  // innermost entries that are kept
+inline constexpr size_t kMaxTraceback = 64;  // innermost entries to keep
 
-// Fills in what each thread of the snapshot handles, and the code objects of its traceback. False if the
-// deadline passed first.
+// Sets the handled exception of each thread of the snapshot, and adds the code objects of its traceback.
+// False if the deadline passed first.
 bool read_handled(RemoteMemory& memory, const Offsets& offsets, PySnapshot& snapshot, base::MonoNs deadline);
 
 }  // namespace xpurun::stackdump

@@ -11,8 +11,8 @@ namespace xpurun::stackdump {
 
 class ModuleVariables {
  public:
-  // The objects, that of the newest variable first, at most `limit`. Empty if the frame does not run a
-  // module's top level.
+  // The objects, newest variable first, at most `limit` of them. Empty if the frame does not run a module's
+  // top level.
   std::vector<Addr> values(RemoteMemory& memory, const RawFrame& frame, const Offsets& offsets, size_t limit);
 
  private:

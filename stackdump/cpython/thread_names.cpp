@@ -37,7 +37,7 @@ ThreadNames read_thread_names(RemoteMemory& memory, const Offsets& o, const std:
         continue;
       }
       if (auto name = read_unicode(memory, attribute(memory, item.value, "_name", o), o, kMaxName)) {
-        // The main interpreter comes last, so that its names win: every subinterpreter calls the thread that
+        // The main interpreter comes last so that its names win: every subinterpreter calls the thread that
         // entered it "MainThread".
         out[static_cast<uint64_t>(*ident)] = std::move(*name);
       }

@@ -22,7 +22,8 @@ struct ToolOutput {
 
 // argv[0] is looked up in PATH. `target` is the process that the tool attaches to, 0 if none. Fails if the
 // tool cannot be started, or if a thread of the target stays in uninterruptible sleep before or after the
-// start of the tool: no debugger can stop such a thread, and the other threads would stay stopped meanwhile.
+// start of the tool: no debugger can stop such a thread, and the other threads would stay stopped all that
+// time.
 base::Result<ToolOutput> run_tool(const std::vector<std::string>& argv, int64_t limit_ns,
                                   base::Pid target = 0);
 

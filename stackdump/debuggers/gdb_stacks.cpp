@@ -191,7 +191,7 @@ bool wants_gdb(const model::ProcessStacks& stacks, const ResolveSettings& settin
   if (std::any_of(stacks.threads.begin(), stacks.threads.end(), asleep)) {
     return false;
   }
-  // Registers are known, yet no thread has a caller: the fault is in our engine, not in the process.
+  // Registers are known, yet no thread has a caller: the fault is in xpurun's engine, not in the process.
   return stacks.method == "ptrace" && stacks.status == model::DumpStatus::ok && !stacks.threads.empty() &&
          std::all_of(stacks.threads.begin(), stacks.threads.end(), [](const model::ThreadStack& t) {
            const auto native = std::count_if(t.frames.begin(), t.frames.end(), [](const model::Frame& f) {

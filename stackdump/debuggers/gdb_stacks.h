@@ -1,4 +1,4 @@
-// gdb as the last fallback for native stacks, for processes that our own engine cannot read, for example
+// gdb as the last fallback for native stacks, for processes that xpurun's own engine cannot read, for example
 // 32-bit processes. Stops the process for seconds.
 #pragma once
 
@@ -19,7 +19,7 @@ std::vector<GdbThread> parse_gdb_backtrace(std::string_view text);
 // Runs gdb on the process.
 base::Result<std::vector<GdbThread>> gdb_stacks(base::Pid pid, const DebuggerSettings& settings);
 
-// Whether to run gdb: the settings choose gdb, or our engine found no callers.
+// Whether to run gdb: the settings choose gdb, or xpurun's engine found no callers.
 bool wants_gdb(const model::ProcessStacks& stacks, const ResolveSettings& settings);
 
 // Replaces the native frames of all threads that gdb saw. Python frames stay, after a marker.

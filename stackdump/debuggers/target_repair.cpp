@@ -43,8 +43,8 @@ TargetRepair::TargetRepair(base::Pid pid)
 // The kernel detaches the threads of a dead tracer, but each thread may still have its SIGSTOP: pending (in
 // state D until the sleep ends), dequeued but not acted on, or acted on (state T, TracerPid 0). The second
 // case is not visible in /proc. SIGCONT ends all three: prepare_signal() in the kernel removes stop signals
-// from every thread's queue and cancels stops under way, in every thread state. So no wait is needed, and
-// after a killed tracer no check either.
+// from every thread's queue and cancels stops in progress, in every thread state. So no wait is needed and,
+// after a killed tracer, no check either.
 void TargetRepair::after_tracer(TracerEnd end) const {
   if (pid_ == 0 || stopped_before_ || (end == TracerEnd::detached && !has_stop_of_debugger(pid_))) {
     return;

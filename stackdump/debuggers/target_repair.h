@@ -12,8 +12,8 @@ namespace xpurun::stackdump {
 
 // How the debugger ended.
 enum class TracerEnd {
-  detached,  // exited by itself, so it has taken its stops back
-  killed,    // by a signal from us or from anyone else
+  detached,  // exited by itself and has taken back its stops
+  killed,    // by a signal from xpurun or from another process
 };
 
 class TargetRepair {
@@ -22,6 +22,7 @@ class TargetRepair {
 
   // Does nothing to a process that was already stopped before the debugger started.
   void after_tracer(TracerEnd end) const;
+  // Whether the process has ended. Without a pidfd (before Linux 5.3), a reused pid counts as the process.
   bool target_gone() const;
 
  private:

@@ -25,7 +25,7 @@ namespace {
 constexpr int kPollMs = 20;
 constexpr int64_t kSleepCheckNs = 100'000'000;
 constexpr int64_t kLongestSleepNs = 500'000'000;
-constexpr int64_t kPatienceNs = 2'000'000'000;  // for a killed debugger that does not end
+constexpr int64_t kPatienceNs = 2'000'000'000;  // patience with a killed debugger that does not end
 
 // The environment that a debugger needs. Rank variables would make the debugger look like a rank, and
 // LD_PRELOAD would load the preload library into the debugger.
@@ -144,20 +144,20 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
       return report;
     }
     if (::poll(&owner, 1, kPollMs) > 0) {
-      return report;  // no reader is left
+      return report;  // no reader remains
     }
   }
 }
 
 [[noreturn]] void be_guard(const GuardedTool& tool, const TargetRepair& repair, int lifeline, int report_fd) {
-  // An own session: Ctrl-C at the terminal and signals to our process group must not end the guard.
+  // A new session: Ctrl-C at the terminal and signals to this process group must not end the guard.
   ::setsid();
   ::prctl(PR_SET_NAME, "xpurun-guard");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   for (const int signal : {SIGPIPE, SIGTERM, SIGHUP, SIGINT}) {
     ::signal(signal, SIG_IGN);
   }
-  // Our standard output is a pipe; its end of file tells the supervisor that this helper has ended. The guard
+  // Standard output is a pipe; its end of file tells the supervisor that this helper has ended. The guard
   // must not keep the pipe open.
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -191,7 +191,7 @@ base::Result<TracerGuard> TracerGuard::start(const GuardedTool& tool) {
   XPURUN_TRY_ASSIGN(base::Pipe lifeline, base::make_pipe());
   XPURUN_TRY_ASSIGN(base::Pipe report, base::make_pipe());
   TracerGuard guard(tool.target);
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // the tool becomes our child if the guard is killed
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // if the guard is killed, the tool becomes a child of this process
   guard.pid_ = ::fork();
   if (guard.pid_ < 0) {
     return base::fail_errno(fmt::format("cannot start {}", tool.argv[0]));

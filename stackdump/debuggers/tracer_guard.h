@@ -1,7 +1,7 @@
-// TracerGuard: a process between us and a debugger that outlives both. The guard starts the debugger. When
-// the time limit passes or when we are gone, the guard ends the debugger and all processes that the debugger
-// started, and then repairs the target. The guard has its own session, so signals to our process group do not
-// reach the guard. If the guard itself is killed, we do its work.
+// TracerGuard: a process between this process and a debugger that outlives both. The guard starts the
+// debugger. When the time limit passes or this process dies, the guard ends the debugger and all processes
+// that the debugger started, and then repairs the target. The guard has its own session, so signals to this
+// process group do not reach it. If the guard itself is killed, this process does its work.
 #pragma once
 
 #include "common/base/os/fd.h"
@@ -17,15 +17,15 @@ namespace xpurun::stackdump {
 
 enum class ToolEnd {
   exited,     // by itself
-  timed_out,  // ended by us
-  asleep,     // ended by us: the target has a thread in uninterruptible sleep
-  lost,       // the guard was killed, and we ended the tool
+  timed_out,  // ended by the guard
+  asleep,     // ended by the guard: the target has a thread in uninterruptible sleep
+  lost,       // the guard was killed, and this process ended the tool
 };
 
 // Passed through a pipe as raw bytes.
 struct GuardReport {
   ToolEnd end = ToolEnd::lost;
-  int wait_status = 0;    // exit status of the tool, if it exited
+  int wait_status = 0;    // status of the tool, if it exited
   base::Tid asleep = 0;   // the thread
   bool finished = false;  // the tool is dead and the target repaired; otherwise the guard continues to do so
 };
@@ -48,9 +48,9 @@ class TracerGuard {
   TracerGuard(const TracerGuard&) = delete;
   TracerGuard& operator=(const TracerGuard&) = delete;
 
-  // Readable when there is a report, or when the guard has died.
+  // Readable when the report has arrived, or when the guard has died.
   int report_fd() const { return report_.get(); }
-  // Blocks until the report is there.
+  // Blocks until the report has arrived.
   GuardReport report();
 
  private:
@@ -58,7 +58,7 @@ class TracerGuard {
 
   TargetRepair repair_;
   base::Pid pid_ = 0;
-  base::UniqueFd lifeline_;  // closed when we die, which tells the guard
+  base::UniqueFd lifeline_;  // closed when this process dies, which tells the guard
   base::UniqueFd report_;
 };
 

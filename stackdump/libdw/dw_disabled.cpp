@@ -1,4 +1,4 @@
-// Stands in for dw_engine.cpp where the build had no elfutils.
+// Replaces dw_engine.cpp in builds without elfutils.
 #include "stackdump/libdw/dw_engine.h"
 
 namespace xpurun::stackdump {

@@ -26,11 +26,11 @@ using SourcePlaces = std::unordered_map<Addr, std::vector<SourcePlace>>;
 
 struct SourceLookup {
   SourcePlaces places;  // only addresses with debug information
-  std::string note;     // why lines may be missing, or empty
+  std::string note;     // why lines may be missing; may be empty
 };
 
-// Works in a child process that is ended after `budget_ns`, because debug information can be huge or damaged.
-// Addresses in `cache` are not looked up again.
+// Runs in a child process, which is ended after `budget_ns`, because debug information can be huge or
+// damaged. Addresses in `cache` are not looked up again.
 SourceLookup look_up_sources(const std::vector<Addr>& addresses, ModuleList& modules, SymbolCache& cache,
                              int64_t budget_ns);
 

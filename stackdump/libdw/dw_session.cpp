@@ -70,7 +70,7 @@ bool DwSession::report(Addr a) {
     return false;
   }
   api_.dwfl_report_begin_add(dwfl_);
-  // With add_p_vaddr the base equals our bias, for fixed (ET_EXEC) and relocated (ET_DYN) images alike.
+  // With add_p_vaddr the base equals xpurun's bias, for fixed (ET_EXEC) and relocated (ET_DYN) images alike.
   Dwfl_Module* reported =
       api_.dwfl_report_elf(dwfl_, m->name.c_str(), m->path.c_str(), fd.get(), m->bias, true);
   api_.dwfl_report_end(dwfl_, nullptr, nullptr);

@@ -210,7 +210,7 @@ std::string read_until(int fd, base::MonoNs deadline) {
 
 struct Answer {
   SourceLookup found;
-  bool whole = false;  // the child completed: an address without output has no place
+  bool whole = false;  // the child finished: an address without output has no source line
 };
 
 // "line<TAB>function<TAB>file"
@@ -244,7 +244,7 @@ Answer parse(std::string_view answer) {
   return parsed;
 }
 
-// The cache entry of an address: its places, one per line.
+// The cache entry of an address: one place per line.
 std::string encode(const std::vector<SourcePlace>& places) {
   std::string out;
   for (const SourcePlace& p : places) {

@@ -45,8 +45,9 @@ struct LibDw {
 #undef XPURUN_LIBDW_MEMBER
 };
 
-// Loads the library once; later calls give the same result. No debuginfod server is ever asked:
-// DEBUGINFOD_URLS is removed from our environment first, and the find_debuginfo callback is our own.
+// Loads the library once; later calls return the same result. No debuginfod server is ever asked:
+// DEBUGINFOD_URLS is removed from this process's environment first, and the find_debuginfo callback is
+// xpurun's own.
 base::Result<const LibDw*> load_libdw();
 
 }  // namespace xpurun::stackdump

@@ -82,7 +82,7 @@ size_t LiveMemory::read_ranges(std::span<const AddrRange> ranges,
       return 0;
     }
   }
-  // One range at a time, by the method that works for read_some().
+  // One range at a time, with the method that works for read_some().
   size_t done = 0;
   size_t buffer = 0;
   size_t at = 0;  // in buffers[buffer]

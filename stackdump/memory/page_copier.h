@@ -18,7 +18,7 @@ namespace xpurun::stackdump {
 struct CopyJob {
   std::vector<AddrRange> wanted;
   std::vector<std::span<std::byte>> buffers;
-  std::vector<AddrRange> missing;  // out: where a page could not be read, the rest of its range from there
+  std::vector<AddrRange> missing;  // out: ranges from the first unreadable page of each copied range on
 };
 
 // One job, by the calling thread.
@@ -39,10 +39,10 @@ class PageCopier {
   void take_jobs(LiveMemory& live, std::span<CopyJob> jobs);
 
   LiveMemory live_;
-  std::atomic<const std::span<CopyJob>*> jobs_ = nullptr;  // being done
+  std::atomic<const std::span<CopyJob>*> jobs_ = nullptr;  // the jobs in progress
   std::atomic<size_t> next_ = 0;
-  std::atomic<bool> helping_ = false;  // the second thread may look at *jobs_
-  std::atomic<uint32_t> calls_ = 0;    // wakes it
+  std::atomic<bool> helping_ = false;  // the second thread may use *jobs_
+  std::atomic<uint32_t> calls_ = 0;    // wakes the second thread
   std::atomic<bool> closing_ = false;
   std::thread helper_;
 };

@@ -18,7 +18,7 @@ struct Mapping {
   uint64_t offset = 0;  // in the file
   std::string device;   // "08:01"
   uint64_t inode = 0;
-  std::string path;      // without " (deleted)"; "[stack]", "[vdso]" and so on for special ones
+  std::string path;      // without " (deleted)"; "[stack]", "[vdso]" and so on for special mappings
   bool deleted = false;  // the file is gone or was replaced
 
   bool is_file() const { return !path.empty() && path[0] == '/'; }

@@ -42,12 +42,13 @@ class RemoteMemory {
     }
     return out;
   }
+  // All `n` bytes, or nothing. The caller bounds `n`: it is allocated first.
   std::optional<std::string> bytes(Addr addr, size_t n);
   // Up to `limit` bytes before the first NUL; nothing if no NUL is found in readable memory.
   std::optional<std::string> c_string(Addr addr, size_t limit = 4096);
 };
 
-// A little-endian field of an object that was read as a whole; nothing if it lies outside.
+// A little-endian field of an object that was read as a whole; empty if it lies outside.
 template <typename T>
 std::optional<T> field(std::span<const std::byte> object, size_t offset) {
   static_assert(std::is_trivially_copyable_v<T>);

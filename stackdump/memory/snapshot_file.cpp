@@ -23,7 +23,7 @@ struct Header {
   uint32_t version;
   uint32_t flags;
   uint64_t size;      // of the content before compression
-  uint64_t checksum;  // XXH3 of what is stored behind the header
+  uint64_t checksum;  // XXH3 of everything after the header
 };
 
 base::Result<SnapshotContent> parse(std::string_view in) {

@@ -15,10 +15,10 @@ inline constexpr uint32_t kSnapshotVersion = 1;
 
 struct SnapshotContent {
   std::string meta;                   // JSON
-  std::map<Addr, std::string> pages;  // each SnapshotMemory::kPageSize bytes, at multiples of that
+  std::map<Addr, std::string> pages;  // each SnapshotMemory::kPageSize bytes long, at a multiple of that
 };
 
-enum class SnapshotStorage { compressed, plain };  // plain: for tests, and where compression fails
+enum class SnapshotStorage { compressed, plain };  // plain: for tests, and if compression fails
 std::string encode_snapshot(const SnapshotContent& content,
                             SnapshotStorage storage = SnapshotStorage::compressed);
 // `max_size` limits the memory that the content may take, in bytes.

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMissing = ~size_t{0};
 constexpr size_t kFirstBlock = 16;     // pages
 constexpr size_t kLargestBlock = 256;  // pages
-constexpr size_t kJobPages = 64;       // copied at a stretch by one of two threads
+constexpr size_t kJobPages = 64;       // pages copied in one piece by one of the two threads
 static_assert(kJobPages <= LiveMemory::kMaxRanges);
 
 Addr page_of(Addr a) {
@@ -26,7 +26,7 @@ void SnapshotMemory::Unmap::operator()(std::byte* block) const {
 
 void SnapshotMemory::add_block(size_t pages) {
   const size_t size = pages * kPageSize;
-  // MAP_POPULATE takes all page faults now and none during the copy.
+  // MAP_POPULATE takes all page faults now, so that none occur during the copy.
   void* block =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (block == MAP_FAILED) {
@@ -111,15 +111,14 @@ void SnapshotMemory::prefetch(const std::vector<AddrRange>& ranges) {
   if (live_ == nullptr) {
     return;
   }
-  // Pages that are not copied yet, and their destinations: adjacent pages of the target stay adjacent in the
-  // copy.
+  // Pages not yet copied, and their destinations: adjacent pages of the target stay adjacent in the copy.
   std::vector<CopyJob> jobs;
   size_t job_pages = kJobPages;  // of the last job
   for (const AddrRange& r : ranges) {
     if (r.size() == 0 || r.size() > max_pages_ * kPageSize) {
       continue;
     }
-    bool apart = true;  // from the previous range, whose page may be missing
+    bool apart = true;  // not adjacent to the previous range, whose page may be missing
     for (Addr a = page_of(r.lo); a < r.hi; a += kPageSize) {
       if (index_.contains(a)) {
         continue;

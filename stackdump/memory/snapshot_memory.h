@@ -1,7 +1,6 @@
-// SnapshotMemory: pages and stack ranges of a process as they were while the process was stopped. Until
-// freeze() a missing page is fetched from the live process and kept, so walking a structure copies the
-// structure; afterwards only copied pages can be read. Bounded: never holds more than `max_pages` fetched
-// pages.
+// SnapshotMemory: pages and stack ranges of a process as they were while it was stopped. Until freeze() a
+// missing page is fetched from the live process and kept, so walking a structure copies it; afterwards only
+// copied pages can be read. Bounded: never holds more than `max_pages` fetched pages.
 #pragma once
 
 #include "stackdump/memory/page_copier.h"
@@ -18,7 +17,7 @@ class SnapshotMemory : public RemoteMemory {
   static constexpr size_t kPageSize = 4096;
   static constexpr size_t kMaxPages = 32768;  // 128 MiB
 
-  // `live` must outlive this object or be frozen out before it dies.
+  // `live` must outlive this object, or freeze() must be called before `live` is destroyed.
   explicit SnapshotMemory(LiveMemory& live, size_t max_pages = kMaxPages)
       : live_(&live), max_pages_(max_pages) {}
 
@@ -26,11 +25,11 @@ class SnapshotMemory : public RemoteMemory {
 
   // Copies the whole pages of these ranges in one pass; unreadable pages are left out.
   void prefetch(const std::vector<AddrRange>& ranges);
-  // Allocates and touches memory for this number of pages in advance, so that copying causes no page fault of
-  // this process.
+  // Allocates and touches memory for this number of pages in advance, so that copying causes no page faults
+  // in this process.
   void reserve(size_t pages);
-  // From now on prefetch() shares its work with this copier. The copier must outlive this object or be
-  // released by freeze() before.
+  // Makes prefetch() share its work with this copier from now on. The copier must outlive this object, or
+  // freeze() must release it first.
   void share_work(PageCopier& copier) { copier_ = &copier; }
   // The copied memory as ranges of whole pages in ascending order.
   std::vector<AddrRange> ranges() const;
@@ -38,11 +37,11 @@ class SnapshotMemory : public RemoteMemory {
     live_ = nullptr;
     copier_ = nullptr;
   }
-  // Adds a page that was copied earlier; the last page of an address counts. Pages beyond the limit are
-  // dropped.
+  // Adds a page that was copied earlier. If an address is given twice, the later page counts. Pages beyond
+  // the limit are dropped.
   void put(Addr page_addr, std::span<const std::byte> content);
   void for_each_page(const std::function<void(Addr, std::span<const std::byte>)>& visit) const;
-  // Forgets everything copied; a few buffers stay for the next round.
+  // Discards all copied pages; a few buffers are kept for the next round.
   void clear();
   // Includes the pages of unreadable ranges, which hold no data.
   size_t page_count() const { return used_; }

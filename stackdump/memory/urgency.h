@@ -1,9 +1,9 @@
-// For a thread that holds a process stopped: it must neither queue for the processor nor oversleep.
+// For a thread that holds a process stopped: it must neither queue for a processor nor oversleep.
 #pragma once
 
 namespace xpurun::stackdump {
 
-// Real-time scheduling and exact timers for the calling thread, where they are allowed.
+// Gives the calling thread real-time scheduling and exact timers, where permitted.
 void become_urgent();
 
 }  // namespace xpurun::stackdump

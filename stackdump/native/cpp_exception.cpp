@@ -18,12 +18,12 @@ namespace {
 constexpr uint64_t kGnu = 0x474e5543432b2b00;   // "GNUCC++\0"
 constexpr uint64_t kLlvm = 0x434c4e47432b2b00;  // "CLNGC++\0"
 
-// struct __cxa_exception ends with the _Unwind_Exception, the object that was thrown follows. Distances from
-// the former, x86-64.
+// struct __cxa_exception ends with the _Unwind_Exception, and the thrown object follows. Distances are from
+// the _Unwind_Exception, x86-64.
 constexpr uint64_t kTypeBefore = 80;
-constexpr uint64_t kHandlersBefore = 40;  // handlerCount: negative while it is thrown again
+constexpr uint64_t kHandlersBefore = 40;  // handlerCount: negative during a rethrow
 constexpr uint64_t kObjectAfter = 32;
-// The number of references, in front of it all. After the last one is gone, the allocator has written over
+// The reference count, at the very beginning. When the last reference is gone, the allocator has overwritten
 // it.
 constexpr uint64_t kGnuReferencesBefore = 96;
 constexpr uint64_t kLlvmReferencesBefore = 88;
@@ -34,7 +34,7 @@ constexpr int32_t kMostHandlers = 64;
 constexpr size_t kMaxName = 1024;
 constexpr size_t kMaxText = 16 << 10;
 constexpr int kMostBases = 16;
-constexpr uint64_t kMostObject = 128;  // bytes of an exception in which a string is looked for
+constexpr uint64_t kMostObject = 128;  // bytes of an exception to search for a string
 
 constexpr std::string_view kException = "St9exception";
 constexpr std::string_view kTorchError = "N3c105ErrorE";
@@ -85,8 +85,7 @@ class Reader {
 
   Addr pointer(Addr a) { return memory_.value<uint64_t>(a).value_or(0); }
 
-  // The mangled name in a std::type_info; empty if there is none. '*' marks a name that is compared by
-  // address.
+  // The mangled name in a std::type_info; empty if none. '*' marks a name that is compared by address.
   std::string name_of(Addr type) {
     std::string name = memory_.c_string(pointer(type + 8), kMaxName).value_or("");
     if (name.starts_with('*')) {
@@ -102,9 +101,9 @@ class Reader {
     return out.starts_with(kPrefix) ? out.substr(kPrefix.size()) : mangled;
   }
 
-  // The type and its base classes, the type first. A class with one base (__si_class_type_info) has the
-  // address of the base's type_info behind its name, one with several (__vmi_class_type_info) flags and a
-  // count.
+  // The type, then its base classes. A class with one base (__si_class_type_info) has the address of the
+  // base's type_info after its name; a class with several bases (__vmi_class_type_info) has flags and a count
+  // there.
   std::vector<Base> bases_of(Addr object, Addr type) {
     std::vector<std::pair<Addr, Addr>> waiting{{object, type}};
     std::vector<Base> out;
@@ -170,8 +169,8 @@ class Reader {
     return {};
   }
 
-  // What the object's what() returns, where the function is one load and a return, as for the exceptions of
-  // the standard library and most others. 0 for any other function.
+  // The string that the object's what() returns, if the function is one load and a return, as in the standard
+  // library's exceptions and most others. 0 for any other function.
   Addr what_of(Addr object) {
     constexpr uint64_t kSlot = 2 * 8;  // after the two destructors
     Addr code = pointer(pointer(object) + kSlot);
@@ -209,7 +208,7 @@ class Reader {
     return text && is_text(*text) ? text : std::nullopt;
   }
 
-  // A std::string: address and length, the text inside the object if it is short (libstdc++).
+  // Reads a std::string (libstdc++): address and length; short texts are inside the object.
   std::optional<std::string> string_at(Addr a) {
     const auto parts = memory_.value<std::array<uint64_t, 2>>(a);
     if (!parts || (*parts)[0] == 0 || (*parts)[1] > kMaxText ||
@@ -237,7 +236,7 @@ std::optional<CppException> find_cpp_exception(RemoteMemory& memory, AddrRange s
   for (uint64_t at = 0; at < size; at += 8) {
     Addr word = 0;
     __builtin_memcpy(&word, words->data() + at, sizeof(word));
-    // Both the header and the object are aligned as malloc() aligns, and no stack holds them.
+    // Header and object have malloc()'s alignment and are never on a stack.
     if (word < 4096 || word % 16 != 0 || word >> 47 != 0 || (word >= stack.lo && word < stack.hi)) {
       continue;
     }

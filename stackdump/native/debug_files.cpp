@@ -27,7 +27,7 @@ std::optional<DebugLink> debug_link(const ElfImage& image) {
   const auto bytes = image.section_bytes(*section);
   const auto* text = reinterpret_cast<const char*>(bytes.data());
   const size_t length = bytes.empty() ? 0 : ::strnlen(text, bytes.size());
-  const auto crc = field<uint32_t>(bytes, (length + 4) & ~size_t{3});  // behind the NUL, aligned
+  const auto crc = field<uint32_t>(bytes, (length + 4) & ~size_t{3});  // after the NUL, aligned
   const std::string name(text, length);
   if (!crc || name.empty() || name.find('/') != std::string::npos) {
     return std::nullopt;
@@ -35,7 +35,7 @@ std::optional<DebugLink> debug_link(const ElfImage& image) {
   return DebugLink{name, *crc};
 }
 
-// The root of the process's file system as seen from here, then our own root.
+// The root of the process's file system as seen from here, then this process's own root.
 std::vector<std::string> roots(const ModuleFiles& files) {
   std::vector<std::string> out;
   if (files.pid != 0) {

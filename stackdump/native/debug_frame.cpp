@@ -1,4 +1,4 @@
-// Rewrites .debug_frame (DWARF 2 to 5, section 6.4) as .eh_frame, which is what libunwind reads in another
+// Rewrites .debug_frame (DWARF 2 to 5, section 6.4) as .eh_frame, the form that libunwind reads in another
 // process: CIEs lose the fields that only .debug_frame has, and code addresses become relative to their own
 // position.
 #include "stackdump/native/eh_frame.h"
@@ -49,14 +49,14 @@ size_t leb_size(std::span<const std::byte> bytes) {
   return 0;
 }
 
-// Appends the CIE with this content (after its id). False for a kind that .eh_frame cannot express.
+// Appends the CIE with this content (after its id). False if .eh_frame cannot express it.
 bool convert_cie(std::span<const std::byte> cie, Writer& w) {
   if (cie.size() < 2) {
     return false;
   }
   const auto version = static_cast<uint8_t>(cie[0]);
   if ((version != 1 && version != 3 && version != 4) || cie[1] != std::byte{0}) {
-    return false;  // an augmentation that we do not know may change everything
+    return false;  // an unknown augmentation may change everything
   }
   cie = cie.subspan(2);
   if (version == 4) {
@@ -116,7 +116,7 @@ UnwindTable convert_debug_frame(std::span<const std::byte> debug_frame) {
   while (const auto length = field<uint32_t>(debug_frame, at)) {
     const size_t content = at + 4;
     if (*length < 4 || *length > debug_frame.size() - content || out.frames.size() > kMaxSection) {
-      break;  // damage, or 64-bit DWARF, which nobody emits on x86-64
+      break;  // damage, or 64-bit DWARF, which no compiler emits on x86-64
     }
     const auto id = field<uint32_t>(debug_frame, content);
     const auto begin = field<uint64_t>(debug_frame, content + 4);

@@ -14,7 +14,7 @@ constexpr uint8_t kUdata4 = 0x03;
 constexpr uint8_t kPcrelSdata4 = 0x1b;
 constexpr uint8_t kDatarelSdata4 = 0x3b;
 
-// A cursor over bytes that are loaded at a known virtual address.
+// A cursor over bytes loaded at a known virtual address.
 class Reader {
  public:
   Reader(std::span<const std::byte> data, uint64_t vaddr) : data_(data), vaddr_(vaddr) {}
@@ -40,7 +40,8 @@ class Reader {
     }
     return v;
   }
-  // An encoded pointer as a virtual address; only the encodings that compilers emit for code addresses.
+  // An encoded pointer as a virtual address. Supports only the encodings that compilers emit for code
+  // addresses.
   uint64_t pointer(uint8_t encoding) {
     const uint64_t here = vaddr_ + at;
     int64_t v = 0;
@@ -94,7 +95,7 @@ uint8_t code_encoding(Reader r) {
     augmentation += c;
   }
   r.uleb();  // code alignment
-  r.uleb();  // data alignment; signed, but only its length matters here
+  r.uleb();  // data alignment; signed, but only its length matters
   if (version == 1) {
     r.take<uint8_t>();
   } else {
@@ -114,7 +115,7 @@ uint8_t code_encoding(Reader r) {
       const auto personality = r.take<uint8_t>();
       r.pointer(personality & 0x7f);
     } else if (c != 'S' && c != 'B') {
-      break;  // unknown augmentation: the encoding found so far counts
+      break;  // unknown augmentation: keep the encoding found so far
     }
   }
   return r.ok ? encoding : kOmit;
@@ -139,13 +140,13 @@ std::optional<EhFrameSpan> eh_frame_of(const ElfImage& image, std::optional<uint
 
 std::vector<FdeEntry> index_eh_frame(std::span<const std::byte> eh_frame, uint64_t vaddr) {
   std::vector<FdeEntry> out;
-  std::map<size_t, uint8_t> cie_encoding;  // by offset of the CIE's content
+  std::map<size_t, uint8_t> cie_encoding;  // by the offset of the CIE's content
   Reader r(eh_frame, vaddr);
   while (r.ok && r.at < eh_frame.size()) {
     const size_t start = r.at;
     const auto length = r.take<uint32_t>();
     if (!r.ok || length == 0 || length == 0xffffffff || length > eh_frame.size() - r.at) {
-      break;  // terminator, 64-bit DWARF (nobody emits it here) or damage
+      break;  // terminator, 64-bit DWARF (not emitted on x86-64) or damage
     }
     const size_t content = r.at;
     const auto cie_distance = r.take<uint32_t>();

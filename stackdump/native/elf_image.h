@@ -20,15 +20,16 @@ struct ElfSymbol {
   std::span<const std::byte> strings;  // the table that holds the name, in the image
   uint32_t name_offset = 0;
 
-  // Names are read on request: the names of a large library take four times the size of its symbol table.
+  // Names are read on request, because the names of a large library take four times the size of its symbol
+  // table.
   std::string_view name() const;
 };
 
 class ElfImage {
  public:
   static base::Result<ElfImage> from_file(const std::string& path);
-  // `bytes` laid out by file offset, as rebuilt from mappings; there are usually no section headers then.
-  // `bias` is where it was loaded: ld.so has relocated the dynamic section in place.
+  // `bytes` in the order of file offsets, rebuilt from mappings, usually without section headers. `bias` is
+  // the load bias: ld.so has relocated the dynamic section in place.
   static base::Result<ElfImage> from_bytes(std::vector<std::byte> bytes, uint64_t bias);
 
   // The whole file, or the content assembled from memory.
@@ -37,12 +38,11 @@ class ElfImage {
   }
   // The path of the opened file; empty for content from memory.
   const std::string& path() const { return path_; }
-  // Whether there are section headers: without them only exported symbols are known.
+  // Without section headers only exported symbols are known.
   bool has_sections() const { return !sections_.empty(); }
   bool fixed_address() const { return header_.e_type == ET_EXEC; }
   const std::vector<Elf64_Phdr>& segments() const { return segments_; }
-  // The loaded bytes at a virtual address, to the end of the file part of its segment; empty if there are
-  // none.
+  // The loaded bytes from a virtual address to the end of the file part of its segment; empty if none.
   std::span<const std::byte> at_vaddr(uint64_t vaddr) const;
   // First and last loaded virtual address, not rounded to pages.
   AddrRange loaded_range() const;
@@ -50,12 +50,13 @@ class ElfImage {
   std::optional<Elf64_Shdr> section(std::string_view name) const;
   std::span<const std::byte> section_bytes(const Elf64_Shdr& section) const;
   std::string build_id() const;  // hexadecimal, or empty
-  // Releases the memory of a mapped file after a pass over a large table; the kernel reads the file again
-  // when needed.
+  // Releases the memory of a mapped file after a pass over a large table; the kernel reads the file again on
+  // demand.
   void forget_pages() const;
 
-  // All defined symbols of .symtab and .dynsym, or of the dynamic section where there are no section headers.
+  // Visits all defined symbols of .symtab and .dynsym; without section headers, of the dynamic section.
   void for_each_symbol(const std::function<void(const ElfSymbol&)>& visit) const;
+  // The first symbol of this exact (mangled) name. Linear in the size of the tables.
   std::optional<ElfSymbol> find_symbol(std::string_view name) const;
 
  private:

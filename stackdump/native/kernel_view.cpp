@@ -101,7 +101,7 @@ bool same_system_call(std::string_view before, std::string_view after) {
 }
 
 int syscall_descriptor(std::string_view text) {
-  // The descriptor is the first argument of all of these.
+  // All of these calls take the descriptor as their first argument.
   constexpr int64_t kWithDescriptor[] = {SYS_accept, SYS_accept4, SYS_close,    SYS_connect, SYS_fdatasync,
                                          SYS_flock,  SYS_fsync,   SYS_ioctl,    SYS_pread64, SYS_pwrite64,
                                          SYS_read,   SYS_readv,   SYS_recvfrom, SYS_recvmsg, SYS_sendmsg,

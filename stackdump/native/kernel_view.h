@@ -18,7 +18,8 @@ struct KernelView {
   uint64_t cpu_ms = 0;
   std::string wchan;         // kernel function it sleeps in, or empty
   std::string syscall;       // name or "#number" of its system call, or empty
-  std::string syscall_file;  // what its descriptor is ("pipe:[4711]", a path), of calls that may wait on one
+  std::string syscall_file;  // the file of its descriptor ("pipe:[4711]", a path), for calls that may wait on
+                             // one
   std::string syscall_text;  // the raw line, for from_syscall_text()
 };
 
@@ -28,9 +29,9 @@ KernelView read_kernel_view(base::Pid pid, base::Tid tid);
 std::vector<std::string> kernel_stack(base::Pid pid, base::Tid tid);
 std::vector<std::string> parse_kernel_stack(std::string_view text);
 
-// The name of a system call from the text of /proc/PID/task/TID/syscall; empty if in none.
+// The name of a system call from the text of /proc/PID/task/TID/syscall; empty if the thread is in none.
 std::string syscall_name(std::string_view syscall_text);
-// The descriptor that such a system call reads, writes or otherwise waits on; -1 if it takes none.
+// The descriptor that the system call reads, writes or otherwise waits on; -1 if it takes none.
 int syscall_descriptor(std::string_view syscall_text);
 
 // Whether two such texts show the same system call, still in progress. After a stop the kernel continues some

@@ -1,4 +1,4 @@
-// ModuleFiles: where the ELF files of a process are looked for.
+// ModuleFiles: the places to search for the ELF files of a process.
 #pragma once
 
 #include "common/base/ids.h"
@@ -16,12 +16,12 @@ struct ModuleFacts {
   std::vector<Elf64_Phdr> segments;
 };
 
-// The places that are searched for files of the process.
+// Search places for the files of one process.
 struct ModuleFiles {
-  base::Pid pid = 0;    // through its root and map_files; 0: no such process on this host
-  std::string sysroot;  // below this first; empty: /
-  std::string symbols;  // directory of files by name or below .build-id/; may be empty
-  std::map<std::string, ModuleFacts> facts;  // by path; for pid 0 only files that agree are taken
+  base::Pid pid = 0;                         // use its root and map_files; 0: no such process on this host
+  std::string sysroot;                       // searched first; empty: /
+  std::string symbols;                       // directory of files, by name or below .build-id/; may be empty
+  std::map<std::string, ModuleFacts> facts;  // by path; with pid 0, only files that match are accepted
 };
 
 }  // namespace xpurun::stackdump

@@ -37,7 +37,7 @@ std::optional<uint64_t> load_bias(const std::vector<Elf64_Phdr>& segments, const
       continue;
     }
     const uint64_t bias = mapping.lo - ((p.p_vaddr & ~(kPage - 1)) + (mapping.offset - first_page));
-    // Neighbouring segments may share a page of the file; the permissions tell which one this is.
+    // Neighbouring segments may share a page of the file; the permissions distinguish them.
     const bool same_use = ((p.p_flags & PF_X) != 0) == mapping.executable;
     if (same_use) {
       return bias;
@@ -63,7 +63,8 @@ bool ModuleList::is_executable(Addr a) const {
 }
 
 base::Result<ElfImage> ModuleList::image_from_memory(const Mapping& mapping) {
-  // Lay the mappings of the same file out by file offset. Without the one at offset 0 there are no headers.
+  // Lays out the mappings of the same file by file offset. Without the mapping at offset 0 there are no
+  // headers.
   std::vector<std::byte> bytes;
   std::optional<Addr> base;
   for (const Mapping& m : maps_.all()) {
@@ -77,7 +78,7 @@ base::Result<ElfImage> ModuleList::image_from_memory(const Mapping& mapping) {
       base = m.lo;
       bytes.clear();
     }
-    // Of a snapshot from elsewhere, offset and size may be anything.
+    // In a snapshot from elsewhere, offset and size may be anything.
     if (!base || m.offset > kMaxImageFromMemory || m.range().size() > kMaxImageFromMemory - m.offset) {
       continue;
     }

@@ -1,6 +1,6 @@
-// ModuleList: the ELF image at an address, and its load address. The bias is computed for each mapping from
-// its own segment, so that images with several text segments or shifted file offsets (lld) get the right
-// bias. Images are opened on first use. Owner: one dump of one process.
+// ModuleList: the ELF image at an address, and its load address. The bias is computed per mapping from the
+// mapping's own segment, so that it is right for images with several text segments or shifted file offsets
+// (lld). Images are opened on first use. Owner: one dump of one process.
 #pragma once
 
 #include "common/base/ids.h"
@@ -20,8 +20,8 @@ struct Module {
   std::string path;
   std::string name;                 // last path component; "[vdso]" for the kernel's
   std::string build_id;             // hexadecimal, or empty
-  const ElfImage* image = nullptr;  // null if the file cannot be opened and its memory makes no sense
-  std::string why_no_image;         // for a person, empty if there is one
+  const ElfImage* image = nullptr;  // null if the file cannot be opened and its memory is no valid image
+  std::string why_no_image;         // for people; empty if there is an image
 };
 
 class ModuleList {
@@ -39,7 +39,7 @@ class ModuleList {
   const ElfImage* debug_image(const Module& module);
   // Replaces the list of mappings; images stay open.
   void update(ProcMaps maps);
-  // One sentence for each image that was needed and could not be opened.
+  // One sentence per image that was needed and could not be opened.
   std::vector<std::string> missing() const;
   void look_in(ModuleFiles files) { files_ = std::move(files); }
   const ModuleFiles& files() const { return files_; }
@@ -59,8 +59,8 @@ class ModuleList {
   std::map<const ElfImage*, std::unique_ptr<ElfImage>> debug_images_;  // null: there is none
 };
 
-// The bias of a mapping at file offset mapping.offset of an image with these segments; nothing if none of
-// them explains it.
+// The bias of an image with these segments, from a mapping at file offset mapping.offset; empty if no segment
+// explains the mapping.
 std::optional<uint64_t> load_bias(const std::vector<Elf64_Phdr>& segments, const Mapping& mapping);
 
 }  // namespace xpurun::stackdump

@@ -23,17 +23,17 @@ namespace {
 constexpr char kMagic[8] = {'X', 'P', 'S', 'Y', 'M', '0', '1', '\n'};
 constexpr size_t kMaxFile = size_t{32} << 20;
 constexpr size_t kMaxName = SymbolCache::kMaxName;
-constexpr time_t kTouchAfterS = 24 * 3600;  // so that files in use are not the oldest
+constexpr time_t kTouchAfterS = 24 * 3600;  // keeps files in use from being the oldest
 constexpr std::string_view kSuffix = ".sym";
 
 struct Header {
   char magic[8];
-  uint64_t checksum;  // XXH3 of everything behind the header
+  uint64_t checksum;  // XXH3 of everything after the header
   uint32_t count;
-  uint32_t id_size;  // the build id stands first
+  uint32_t id_size;  // the build id comes first
 };
 
-// Both lists ascend; of overlapping ranges the earlier entry stays.
+// Both lists ascend. Where ranges overlap, the earlier entry stays.
 std::vector<SymbolRange> merge(std::vector<SymbolRange> a, const std::vector<SymbolRange>& b) {
   a.insert(a.end(), b.begin(), b.end());
   std::stable_sort(a.begin(), a.end(),
@@ -153,10 +153,10 @@ void SymbolCache::save() {
   for (const auto& [key, ranges] : added_) {
     auto all = merge(read(key), merge({}, ranges));
     if (all.size() > kMaxRanges) {
-      all = merge({}, ranges);  // begin anew: the addresses of interest have changed
+      all = merge({}, ranges);  // start over: the relevant addresses have changed
     }
     if (all.size() <= kMaxRanges) {
-      // A full disk and the like: the next dump will look the names up again.
+      // After an error such as a full disk, the next dump looks the names up again.
       static_cast<void>(base::write_file_atomic(path_of(key), encode_symbols(all, key.build_id)));
     }
   }
@@ -179,7 +179,7 @@ void SymbolCache::evict() const {
   while (const dirent* entry = ::readdir(dir.get())) {
     struct stat st {};
     std::string path = fmt::format("{}/{}", directory_, entry->d_name);
-    // Temporary files of writers that were killed count as well.
+    // Includes temporary files of killed writers.
     if (::lstat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode)) {
       total += static_cast<uint64_t>(st.st_size);
       files.push_back({std::move(path), st.st_mtime, static_cast<uint64_t>(st.st_size)});

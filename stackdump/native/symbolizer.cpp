@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxName = 4096;
 
-// An address of one image without a name so far.
+// A still unnamed address of one image.
 struct Candidate {
   uint64_t vaddr = 0;
   Addr address = 0;
@@ -24,14 +24,14 @@ struct Candidate {
   uint64_t lo = 0;
   uint64_t hi = ~uint64_t{0};
   bool found = false;
-  ElfSymbol symbol{};  // the best so far
+  ElfSymbol symbol{};  // the best match so far
 };
 
 bool better(const ElfSymbol& a, const ElfSymbol& b) {
   return a.value != b.value ? a.value > b.value : a.binding != STB_LOCAL && b.binding == STB_LOCAL;
 }
 
-// Fills in the innermost symbol around each candidate; among equal ranges a global symbol is preferred.
+// Finds the innermost symbol around each candidate; between equal ranges a global symbol wins.
 void look_up(const ElfImage& image, std::vector<Candidate>& sorted) {
   const auto first_from = [&sorted](uint64_t v) {
     return std::lower_bound(sorted.begin(), sorted.end(), v,
@@ -60,7 +60,7 @@ void look_up(const ElfImage& image, std::vector<Candidate>& sorted) {
       it->lo = std::max(it->lo, s.value + s.size);
     }
   });
-  // What bounds a candidate bounds its neighbours too.
+  // Bounds of a candidate also bound its neighbours.
   for (size_t i = 1; i < sorted.size(); ++i) {
     sorted[i].lo = std::max(sorted[i].lo, sorted[i - 1].lo);
   }
@@ -69,7 +69,7 @@ void look_up(const ElfImage& image, std::vector<Candidate>& sorted) {
   }
 }
 
-// Answers all candidates from the image and, where it is stripped, its file of debug information.
+// Answers all candidates from the image and, if it is stripped, from its debug file.
 std::vector<SymbolRange> read_symbols(const Module& module, ModuleList& modules,
                                       std::vector<Candidate>& sorted) {
   look_up(*module.image, sorted);
@@ -99,10 +99,10 @@ const SymbolRange* range_around(const std::vector<SymbolRange>& ranges, uint64_t
   return it != ranges.begin() && vaddr < (it - 1)->hi ? &*(it - 1) : nullptr;
 }
 
-// The cached ranges and those that were looked up now, for all candidates of one image.
+// The cached and the newly found ranges for all candidates of one image.
 std::vector<SymbolRange> answers(const Module& module, ModuleList& modules, SymbolCache& cache,
                                  std::vector<Candidate> candidates) {
-  // Without section headers (an image put together from memory) many names are missing: not worth keeping.
+  // Without section headers (an image rebuilt from memory) many names are missing: not worth caching.
   const bool keep = !module.build_id.empty() && module.image->has_sections();
   const ElfImage* debug = keep ? modules.debug_image(module) : nullptr;
   const SymbolCache::Key key{module.build_id, module.image->file().size(),
@@ -136,7 +136,7 @@ bool ends_with_operator(std::string_view text) {
           text[text.size() - kWord.size() - 1] == ' ');
 }
 
-// Position behind the bracket that matches the one at `at`.
+// Position after the bracket that matches the one at `at`.
 size_t skip_brackets(std::string_view s, size_t at) {
   const char open = s[at];
   const char close = open == '<' ? '>' : open == '(' ? ')' : open == '{' ? '}' : ']';
@@ -190,8 +190,8 @@ std::string shorten(std::string_view s) {
           rest.starts_with(" [clone")) {
         break;
       }
-      if (!rest.starts_with(" <")) {  // "operator<< <int>": the space only keeps the brackets apart
-        out.clear();                  // what came before was a return type or qualifier
+      if (!rest.starts_with(" <")) {  // "operator<< <int>": the space only separates the brackets
+        out.clear();                  // the text so far was a return type or qualifier
       }
       ++i;
     } else {

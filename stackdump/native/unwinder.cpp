@@ -21,13 +21,13 @@ namespace xpurun::stackdump {
 
 namespace {
 
-// libunwind gets the tables that we built at addresses that no process can have.
+// The tables built by xpurun appear to libunwind at addresses that no process can have.
 constexpr Addr kOwnTables = Addr{1} << 63;
 constexpr Addr kOwnTableStride = Addr{1} << 36;
 constexpr uint64_t kMaxVaddr = uint64_t{1} << 31;  // of code that .debug_frame describes
 constexpr size_t kCacheSize = 4096;                // unwind rows; the default of 128 thrashes
 
-// mov $SYS_rt_sigreturn, %rax; syscall: what a signal handler returns to.
+// mov $SYS_rt_sigreturn, %rax; syscall: the code that a signal handler returns to.
 constexpr std::array<uint8_t, 9> kSigreturn = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
 
 }  // namespace
@@ -49,9 +49,9 @@ struct NativeUnwinder::Engine {
   std::map<const ElfImage*, std::optional<UnwindTable>> debug_tables;
   std::vector<std::span<const std::byte>> blobs;  // position -> kOwnTables + position * stride
   Registers start;                                // of the cursor being initialised
-  Addr start_pc = 0;                              // where its look-up begins
+  Addr start_pc = 0;                              // where its look-up starts
   bool missing_table = false;                     // set by find_proc_info
-  const Module* last_module = nullptr;            // of the last look-up: table reads come in runs
+  const Module* last_module = nullptr;            // of the last look-up: table reads come in bursts
 
   bool read_word(Addr a, unw_word_t* value);
   bool read_image(Addr a, unw_word_t* value);
@@ -99,7 +99,7 @@ bool NativeUnwinder::Engine::read_word(Addr a, unw_word_t* value) {
   return read_image(a, value);
 }
 
-// Makes the tables that we built readable at an address of their own.
+// Makes a table built by xpurun readable at an address of its own.
 void NativeUnwinder::Engine::publish(const UnwindTable& table) {
   for (const auto bytes : {std::as_bytes(std::span(table.own)), std::span<const std::byte>(table.frames)}) {
     if (!bytes.empty()) {
@@ -278,7 +278,7 @@ NativeStack NativeUnwinder::unwind(const Registers& registers, AddrRange stack) 
     const bool executable = e.modules.is_executable(exact ? pc : pc - 1);
     const int rc = executable ? unw_step(&cursor) : -UNW_ENOINFO;
     if (rc == 0 && !e.missing_table) {
-      return out;  // the table says: outermost
+      return out;  // the table marks the outermost frame
     }
     const bool was_sigreturn = e.is_sigreturn(pc);
     unw_word_t next_pc = 0;
@@ -288,7 +288,7 @@ NativeStack NativeUnwinder::unwind(const Registers& registers, AddrRange stack) 
     if (stepped && next_pc == 0) {
       return out;
     }
-    // A signal handler may run on a stack of its own, anywhere; otherwise the stack only ever grows down.
+    // A signal handler may run on its own stack at any address; otherwise the stack only grows down.
     if (stepped && (next_sp > sp || was_sigreturn)) {
       exact = was_sigreturn;
       fresh = false;

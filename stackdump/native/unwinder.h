@@ -1,7 +1,7 @@
 // The C and C++ frames of one thread from copied registers and the copied stack. Nothing that can change is
-// read from the process: code and unwind tables come from its ELF images, all other data from the copy.
-// NativeUnwinder's engine is libunwind's DWARF interpreter behind our own accessors, with our own look-up of
-// tables; another one is in stackdump/libdw/.
+// read from the process: code and unwind tables come from its ELF images, all other data from the copy. The
+// engine of NativeUnwinder is libunwind's DWARF interpreter with xpurun's own accessors and table look-up;
+// stackdump/libdw/ has another engine.
 #pragma once
 
 #include "stackdump/memory/snapshot_memory.h"
@@ -26,7 +26,7 @@ struct NativeFrame {
 
 struct NativeStack {
   std::vector<NativeFrame> frames;  // innermost first
-  std::string stopped;              // why the outermost frame was not reached; empty if it was
+  std::string stopped;              // why the outermost frame was not reached; empty if it was reached
 };
 
 // The interface of all engines.

@@ -1,4 +1,4 @@
-// Why a process cannot be stopped or read: turns an errno into the actual cause on this host.
+// Why a process cannot be stopped or read: finds the actual cause of an errno on this host.
 #pragma once
 
 #include "common/base/ids.h"

@@ -18,7 +18,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr int kMaxRounds = 16;  // rescans for threads that appeared meanwhile
+constexpr int kMaxRounds = 16;  // rescans for new threads
 constexpr std::chrono::nanoseconds kSleepCheck{
     2'000'000};  // a thread that has not stopped after this time is checked in /proc
 constexpr std::chrono::nanoseconds kPollFor{300'000};
@@ -65,7 +65,7 @@ size_t TracedProcess::attach_new() {
       if (errno != ESRCH) {
         attach_errno_ = errno;
       }
-      continue;  // exited meanwhile, a zombie leader, or refused
+      continue;  // exited, a zombie leader, or refused
     }
     index_.emplace(tid, threads_.size());
     threads_.push_back({.tid = tid});
@@ -91,14 +91,14 @@ void TracedProcess::look_at(TracedThread& thread, int wait_options) {
     return;
   }
   thread.state = StopState::stopped;
-  // With PTRACE_SEIZE a stop without an event is a signal-delivery stop: the signal must not get lost. Event
-  // stops are our interrupt or a job-control stop, whose signal has already been consumed.
+  // With PTRACE_SEIZE a stop without an event is a signal-delivery stop, whose signal must not get lost.
+  // Event stops come from PTRACE_INTERRUPT or are job-control stops, whose signal has already been consumed.
   if (status >> 16 == 0) {
     thread.pending_signal = WSTOPSIG(status);
   }
 }
 
-// Whether the thread needs no more waiting for.
+// Whether waiting for the thread can end.
 bool TracedProcess::set_aside(TracedThread& thread) {
   const auto stat = base::ProcFs().thread_stat(pid_, thread.tid);
   if (!stat || stat->state == 'Z' || stat->state == 'X') {
@@ -126,7 +126,7 @@ void TracedProcess::wait_for_stops() {
       }
       if (now - begun >= kSleepCheck.count() && set_aside(t)) {
         // Threads in state D usually share one cause, for example a file system that does not answer. After
-        // the first such thread the others are not waited for.
+        // the first such thread, waiting for the others is pointless.
         std::for_each(threads_.begin() + static_cast<ptrdiff_t>(i), threads_.end(),
                       [this](TracedThread& other) {
                         if (other.state == StopState::seized) {

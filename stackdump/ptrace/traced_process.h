@@ -1,6 +1,6 @@
 // TracedProcess: stops every thread of a process without ever blocking on one, and detaches from all threads
 // in the destructor. Thread rule: ptrace attachments belong to the attaching thread, so create, use and
-// destroy the object in one thread. When that thread ends (or the program is killed) the kernel detaches and
+// destroy the object in one thread. When that thread ends (or the program is killed), the kernel detaches and
 // resumes the remaining threads.
 #pragma once
 
@@ -16,16 +16,16 @@
 namespace xpurun::stackdump {
 
 enum class StopState {
-  seized,   // attached, stop requested, not yet seen stopped
-  stopped,  // registers can be read
-  asleep,   // in uninterruptible sleep: will not stop until that ends
-  gone,     // exited meanwhile
+  seized,   // attached, stop requested, stop not yet seen
+  stopped,  // registers are readable
+  asleep,   // in uninterruptible sleep: stops only when the sleep ends
+  gone,     // has exited
 };
 
 struct TracedThread {
   base::Tid tid = 0;
   StopState state = StopState::seized;
-  int pending_signal = 0;  // taken from the thread by our stop, delivered on detach
+  int pending_signal = 0;  // taken from the thread by the stop, delivered on detach
 };
 
 class TracedProcess {
@@ -42,8 +42,9 @@ class TracedProcess {
   const std::vector<TracedThread>& threads() const { return threads_; }
   base::MonoNs deadline() const { return deadline_; }
   base::MonoNs first_stop_ns() const { return first_stop_ns_; }
-  // Nothing for a thread that is not stopped.
+  // Empty for a thread that is not stopped.
   std::optional<Registers> registers(const TracedThread& thread) const;
+  // Detaches from all threads and delivers their pending signals. Afterwards threads() is empty.
   void resume();
 
  private:

@@ -1,6 +1,6 @@
 // WaitAlarm: interrupts blocking system calls of the calling thread periodically with EINTR, so that a wait
-// for a thread that never stops can check the clock. Alarms do not nest, and the process must not use the
-// signal otherwise.
+// for a thread that never stops can check the clock. Alarms must not be nested, and the process must not use
+// the signal otherwise.
 #pragma once
 
 #include <chrono>

@@ -19,7 +19,7 @@ size_t frame_around(const NativeStack& native, Addr anchor) {
 
 // Without anchors (<= 3.10) each evaluation frame runs one Python frame, in the same order. After a complete
 // unwind the pairing starts at the outer end, because an evaluation that has just begun has no Python frame
-// yet. An unwind that stopped early lacks outer frames, so the pairing starts at the inner end.
+// yet. An incomplete unwind lacks outer frames, so the pairing starts at the inner end.
 std::vector<size_t> pair_by_order(const NativeStack& native, size_t groups,
                                   const std::vector<bool>& is_eval) {
   std::vector<size_t> evals;
@@ -76,7 +76,7 @@ std::vector<MergedItem> interleave(const NativeStack& native, const std::vector<
   }
   std::vector<MergedItem> out;
   Merger merge(groups, out);
-  size_t next = 0;  // first group that has not been written
+  size_t next = 0;  // first group not yet written
   const auto write_unplaced = [&](size_t end) {
     if (next < end && !native.frames.empty()) {
       merge.marker("Python frames whose native frame was not found");
@@ -87,7 +87,7 @@ std::vector<MergedItem> interleave(const NativeStack& native, const std::vector<
   };
   for (size_t i = 0; i < native.frames.size(); ++i) {
     bool eval = false;
-    // Groups keep their own order: a group that belongs here is preceded by all earlier groups.
+    // Groups keep their order: all earlier groups come before the group that belongs here.
     for (size_t g = next; g < groups.size(); ++g) {
       if (place[g] == i) {
         write_unplaced(g);

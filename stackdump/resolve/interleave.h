@@ -1,7 +1,7 @@
-// Puts the Python frames of a thread between its native ones. Since 3.11 each group of Python frames carries
-// an address inside the native frame that evaluates it, so the group belongs to the frame whose [sp, cfa)
-// contains that address: neither symbol names nor counting are needed. Older versions are matched by order.
-// Never fails: groups without a place are kept, after a marker. Pure function.
+// Puts the Python frames of a thread between its native frames. Since 3.11 each group of Python frames
+// carries an address inside the native frame that evaluates it, so the group belongs to the frame whose [sp,
+// cfa) contains that address: neither symbol names nor counting are needed. Older versions are matched by
+// order. Never fails: groups without a matching frame are kept, after a marker. Pure function.
 #pragma once
 
 #include "stackdump/cpython/frames.h"
@@ -18,7 +18,7 @@ struct MergedItem {
   size_t native = 0;  // index into NativeStack::frames
   size_t group = 0;   // indices into the groups
   size_t frame = 0;
-  bool eval = false;   // this native frame evaluates the Python frames just before it
+  bool eval = false;   // this native frame evaluates the Python frames directly before it
   std::string marker;  // text, without brackets
 };
 

@@ -16,7 +16,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kMaxPages = 1024;  // of one read: 4 MiB
+constexpr size_t kMaxPages = 1024;  // 4 MiB per read
 constexpr size_t kMaxThreads = 4096;
 constexpr uint64_t kChunkPrefetch = uint64_t{64} << 10;
 
@@ -26,13 +26,13 @@ struct PositionReader::State {
   State(base::Pid p, base::Pid inner) : pid(p), inner_pid(inner), live(p), memory(live, kMaxPages) {}
 
   base::Pid pid;
-  base::Pid inner_pid;  // as the process sees itself
+  base::Pid inner_pid;  // in the process's own PID namespace
   LiveMemory live;
   SnapshotMemory memory;  // pages of one read
   PythonRuntime runtime;
   VariableMotion variables;
   Addr main_thread = 0;
-  Position last;  // its names hold as long as the fingerprint does
+  Position last;  // its names are valid while the fingerprint stays the same
 
   uint64_t fingerprint_of(const PyThread& thread);
   bool is_main(Addr thread, Addr interp);
@@ -102,7 +102,7 @@ base::Result<PyThread> PositionReader::State::read_main() {
   }
   const auto bytes = std::as_bytes(std::span(*raw));
   if (o.thread_chunk != kAbsent) {
-    // All frames of the thread lie in the used part of this chunk: one read instead of one for each.
+    // All frames of the thread lie in the used part of this chunk: one read replaces a read per frame.
     const Addr chunk = field<uint64_t>(bytes, o.thread_chunk).value_or(0);
     const Addr top = field<uint64_t>(bytes, o.thread_chunk + 8).value_or(0);
     if (chunk != 0 && top > chunk && top - chunk <= kChunkPrefetch) {

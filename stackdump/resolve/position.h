@@ -26,11 +26,11 @@ struct Position {
 
 // A thread other than the main one.
 struct ThreadPosition {
-  uint64_t native_id = 0;  // as the process sees itself; 0 before 3.11
+  uint64_t native_id = 0;  // in the process's own PID namespace; 0 before 3.11
   uint64_t fingerprint = 0;
 };
 
-// A Python function as its code object names it: qualified from 3.11 on.
+// A Python function by the name in its code object: qualified from 3.11 on.
 struct CodeName {
   std::string function;
   std::string file;
@@ -44,11 +44,11 @@ class PositionReader {
   PositionReader& operator=(PositionReader&&) noexcept;
   ~PositionReader();
 
-  // Fails when the process is gone or runs another program since: open() again.
+  // Fails when the process is gone or has since started another program: open() again.
   base::Result<Position> read();
-  // The positions of at most so many other threads that run Python. Fails as read() does.
+  // The positions of at most `most` other threads that run Python. Fails like read().
   base::Result<std::vector<ThreadPosition>> other_threads(size_t most);
-  // The main thread's innermost Python frames, innermost first, at most so many. Fails as read() does.
+  // The main thread's innermost Python frames, innermost first, at most `most` of them. Fails like read().
   base::Result<std::vector<CodeName>> innermost(size_t most);
 
  private:

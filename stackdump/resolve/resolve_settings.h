@@ -1,4 +1,4 @@
-// How a dump is resolved into frames with names, after the process runs again.
+// How a dump is resolved into named frames, after the process runs again.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,12 @@ enum class UnwinderKind {
 
 enum class GpuStacks {
   never,
-  automatic,  // if a thread waits for the GPU and cuda-gdb is there
+  automatic,  // if a thread waits for the GPU and cuda-gdb exists
   always,
 };
 
-// Other debuggers, which attach to the process after our own dump. Each debugger is ended at its time limit.
+// Other debuggers, which attach to the process after xpurun's own dump. Each debugger is ended at its time
+// limit.
 struct DebuggerSettings {
   std::string gdb = "gdb";
   int64_t gdb_limit_ns = 15'000'000'000;  // a supervised dump is ended after 20 s
@@ -29,8 +30,8 @@ struct DebuggerSettings {
 
 struct ResolveSettings {
   UnwinderKind unwinder = UnwinderKind::own;
-  std::string cache_directory;             // of symbols; empty: none
-  int64_t line_budget_ns = 1'000'000'000;  // for source lines and inlined functions; 0: none are looked up
+  std::string cache_directory;             // symbol cache; empty: none
+  int64_t line_budget_ns = 1'000'000'000;  // for source lines and inlined functions; 0: no look-up
 };
 
 }  // namespace xpurun::stackdump

@@ -70,7 +70,7 @@ model::Frame ThreadResolver::native_frame(const NativeFrame& frame, const Names&
   return f;
 }
 
-// One frame of the stack, after the functions that were inlined into it.
+// Appends one stack frame, after the functions inlined into it.
 void ThreadResolver::append_native(const NativeFrame& frame, bool eval, const Names& names,
                                    std::vector<model::Frame>& out) const {
   model::Frame f = native_frame(frame, names);
@@ -81,7 +81,7 @@ void ThreadResolver::append_native(const NativeFrame& frame, bool eval, const Na
       if (place.function.empty()) {
         f.file = base::sanitize(place.file);
         f.line = place.line;
-      } else if (!eval) {  // nothing may stand between an evaluation and its Python frames
+      } else if (!eval) {  // nothing may come between an evaluation and its Python frames
         model::Frame inlined = f;
         const std::string full = base::sanitize(demangle(place.function));
         inlined.func = shorten(full);
@@ -169,7 +169,7 @@ model::GilState ThreadResolver::gil_state(const Pending& p, const Names& names) 
     }
     // The innermost frame of the interpreter. take_gil and drop_gil may be inlined or stripped of their
     // names, but no other code in CPython waits on condition variables: its own locks are semaphores.
-    // take_gil waits with a time limit, drop_gil without.
+    // take_gil waits with a time limit, drop_gil without one.
     const NamedAddress* inner = i == 0 ? nullptr : name_of(i - 1);
     if (inner == nullptr) {
       return model::GilState::none;
@@ -235,7 +235,7 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
   }
   static const std::vector<FrameGroup> kNoGroups;
   const auto& groups = !p.python ? kNoGroups : p.python->groups;
-  bool innermost = true;  // of the Python frames
+  bool innermost = true;  // among the Python frames
   for (const MergedItem& item : interleave(p.native, groups, is_eval)) {
     switch (item.kind) {
       case MergedItem::Kind::native: {

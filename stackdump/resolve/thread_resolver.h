@@ -1,4 +1,4 @@
-// ThreadResolver: from the copies of all threads of a process to frames with names. Unwinds each thread, then
+// ThreadResolver: turns the copies of all threads of a process into named frames. Unwinds each thread, then
 // names all addresses together (one pass per image), then merges.
 #pragma once
 
@@ -19,11 +19,11 @@ class ThreadResolver {
   ThreadResolver(base::Pid pid, ModuleList& modules, SnapshotMemory& memory, const PythonRuntime* runtime,
                  const PySnapshot& python, ResolveSettings settings);
 
-  // Unwinds the thread; `python` is missing if the interpreter does not know it.
+  // Unwinds the thread; `python` is empty if the interpreter does not know the thread.
   void add(const ThreadCopy& thread, std::optional<PyThread> python);
-  // Main thread first, the others by thread id.
+  // Main thread first, the others ordered by thread id.
   std::vector<model::ThreadStack> resolve();
-  // Notes on requested work that could not be done.
+  // Notes on requested work that failed.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:

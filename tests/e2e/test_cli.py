@@ -218,7 +218,7 @@ class Completions(xpurun_test.Case):
             self.skipTest(f"{shell} is not installed")
 
     def bash(self, *words):
-        """The completions of bash for the last word; @N if it hands over to the command at word N."""
+        """Bash's completions for the last word; @N if bash completes for the command at word N."""
         text = f"""
             _command_offset() {{ COMPREPLY=("@$1"); }}
             compopt() {{ :; }}

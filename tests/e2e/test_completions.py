@@ -1,4 +1,4 @@
-"""Completion in the real shells: bash with its completion package, zsh and fish typed at on a terminal of their own."""
+"""Completion in the real shells: bash with its completion package, zsh and fish on a terminal of their own."""
 
 import os
 import pathlib
@@ -69,7 +69,7 @@ class Completions(xpurun_test.Case):
     def test_zsh(self):
         if shutil.which("zsh") is None:
             self.skipTest("zsh is not installed")
-        # A shell that loads the script like an installed script: by the name of its function, from fpath.
+        # The shell loads the script as if installed: by the name of its function, from fpath.
         functions = self.dir / "functions"
         functions.mkdir()
         shutil.copy(self.script("zsh"), functions / "_xpurun")

@@ -80,7 +80,7 @@ class Control(xpurun_test.Case):
         try:
             huge.sendall(b"x" * 1000000)
         except OSError:
-            pass  # refused before all of it was read
+            pass  # refused before the server has read all of it
         self.assertIn(b"request too long", huge.recv(4096))
         # A client that sends requests and never reads is disconnected and blocks no other client.
         deaf.setblocking(False)

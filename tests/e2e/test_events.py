@@ -14,7 +14,7 @@ from xpurun_test import PYTHON, SOURCE
 
 RECIPES = SOURCE / "docs" / "on-event"
 RAISE = "def collate():\n    raise KeyError('label')\ncollate()"
-# Stands in for the library that Debian does not have; what it is told goes to the HTTP server.
+# Replaces a library that Debian lacks; its messages go to the HTTP server.
 WANDB = """
 import json, os, urllib.request
 class AlertLevel:
@@ -36,7 +36,7 @@ def init(**settings):
 
 @contextlib.contextmanager
 def http_server(status=200):
-    """(address, list of received bodies)"""
+    """Returns (address, list of received bodies)."""
     bodies = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -64,7 +64,7 @@ class Events(xpurun_test.Case):
         super().setUp()
         self.told = self.dir / "told"
         self.told.mkdir()
-        # One file an event; a rename makes it appear whole.
+        # One file per event; a rename makes it appear complete.
         self.on_event = f"f={self.told}/$$; cat > $f.part; mv $f.part $f.json"
 
     def events(self):

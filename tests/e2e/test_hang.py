@@ -13,7 +13,7 @@ TIMEOUT = 3
 
 
 def fake_cuda_gdb(directory, body):
-    """The environment's PATH with this program in front."""
+    """A PATH with this program in front."""
     path = directory / "bin" / "cuda-gdb"
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{body}\n")
@@ -121,7 +121,7 @@ class Hang(xpurun_test.Case):
         self.assertGreater(run["incidents"][0]["cleared_s"], 0)
         self.assertEqual(len([d for d in run["dumps"] if d["why"] == "hang"]), 1)
         self.assertEqual(self.verdict()["kind"], "none")
-        # At once if the diagnosis was ready before the end of the job, else at the end.
+        # Immediately if the diagnosis is ready before the end of the job, else at the end.
         self.assertRegex(stderr, "progress again|made the job stand still")
 
 
@@ -143,7 +143,7 @@ class GpuStacks(xpurun_test.Case):
         return json.loads(stacks.read_text()), asked.exists()
 
     def test_the_verdict_does_not_wait_for_the_frames_of_the_gpu(self):
-        """This cuda-gdb ends only when the verdict is there; the job is ended after that."""
+        """This cuda-gdb ends only after the verdict; the job is ended afterwards."""
         self.out = self.dir / "run"
         path = fake_cuda_gdb(self.dir, f"while [ ! -e {self.out}/verdict.json ]; do sleep 0.1; done")
         result = self.run_xpurun("--hang-timeout", 1, "--on-hang", "kill", "--gpu-stacks", "always", "--",

@@ -1,4 +1,4 @@
-"""Failures of xpurun's own streams, descriptors and files do not affect the job: gone readers, ulimit -f, -n."""
+"""Failures of xpurun's own streams, descriptors and files do not affect the job: closed readers, ulimit -f, -n."""
 
 import os
 import pathlib

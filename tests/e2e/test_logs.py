@@ -10,7 +10,7 @@ import subprocess
 import xpurun_test
 from xpurun_test import PYTHON
 
-# Two "ranks" as a launcher would start them, without a framework.
+# Two "ranks" with a launcher's variables, without a framework.
 LAUNCH = r"""
 for r in 0 1; do
   RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 python -c '
@@ -162,7 +162,7 @@ class Trouble(xpurun_test.Case):
                 "print('ready')\ntime.sleep(60)")
         p = self.start_xpurun("--logs", "--", PYTHON, "-c", code, env=self.env(**RANK0, PYTHONUNBUFFERED="1"))
         self.assertEqual(p.stdout.readline(), "ready\n")
-        # Not to xpurun, which would forward the signal: the rank would get it twice.
+        # Not to xpurun, which would forward the signal, so that the rank would get it twice.
         for pid in set(self.strays()) - {p.pid}:
             os.kill(pid, signal.SIGTERM)
         self.assertEqual((p.stdout.readline(), p.wait(30)), ("saving\n", 0))

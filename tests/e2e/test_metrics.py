@@ -17,7 +17,7 @@ import event_file
 import xpurun_test
 
 BUILD = os.environ["XPURUN_TEST_BUILD"]
-# Two ranks as a launcher would start them; they end when the file "end" exists.
+# Two ranks with a launcher's variables; they end when the file "end" exists.
 TWO_RANKS = """
 for r in 0 1; do
   (while ! [ -e end ]; do sleep 0.1; done; echo) | RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 "$@" &
@@ -34,12 +34,12 @@ def get(url, **headers):
 
 
 def raw(port, data):
-    """The first line of the answer."""
+    """The first line of the response."""
     with socket.create_connection(("127.0.0.1", port), timeout=15) as client:
         try:
             client.sendall(data)
         except OSError:
-            pass  # refused before all of it was read
+            pass  # refused before the server has read all of it
         return client.recv(65536).decode().split("\r\n")[0]
 
 
@@ -228,7 +228,7 @@ class Metrics(xpurun_test.Case):
             whole = event_file.load(self.out / f"ranks/{rank}/events-1.xev")
             self.assertTrue(whole["complete"])
             self.assertEqual((whole["header"]["rank"], whole["header"]["host"]), (rank, socket.gethostname()))
-            # Every timed call is there.
+            # Every timed call is in the file.
             timed = sum(op["timed"] for op in json.loads((self.out / "timing.json").read_text())["ranks"][rank]["ops"]
                         if op["class"] != "memory")
             # Blocking calls, most of those of memory, are only counted.
@@ -342,7 +342,7 @@ class Metrics(xpurun_test.Case):
         self.assertEqual(process.wait(30), 0)
         result = subprocess.run([promtool, "check", "metrics"], input=(self.out / "metrics.prom").read_text(),
                                 capture_output=True, text=True)
-        # That name is xpu_timer's.
+        # xpu_timer uses this name.
         said = [
             line
             for line in (result.stdout + result.stderr).splitlines()
@@ -367,7 +367,7 @@ class Metrics(xpurun_test.Case):
         return found
 
     def start_ranks(self, *options, out, rounds=1):
-        """Ranks 4 and 5 of a node without a GPU, local ranks 0 and 1, in rounds: each ends when round-N is there."""
+        """Ranks 4 and 5 of a node without a GPU, local ranks 0 and 1, in rounds: each ends when round-N exists."""
         script = f'''
 for n in $(seq {rounds}); do
   for r in 0 1; do

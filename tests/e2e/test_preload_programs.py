@@ -1,5 +1,5 @@
-"""Programs that must start in spite of the preload library: with AddressSanitizer, with musl, and with an
-installation path that LD_PRELOAD cannot hold. Each runs as without xpurun, alone and below a shell."""
+"""Programs that must start despite the preload library: with AddressSanitizer, with musl, and with an
+installation path that LD_PRELOAD cannot hold. Each runs as it does without xpurun, alone and below a shell."""
 
 import os
 import pathlib
@@ -75,7 +75,7 @@ class Programs(xpurun_test.Case):
 
     def test_address_sanitizer_with_options_of_its_own(self):
         program = self.compile("own", "gcc", "-fsanitize=address", body=BODY + OWN_OPTIONS)
-        # A shell's children cannot be known; for the program alone, the library is left out.
+        # A shell's children are not known in advance; the program alone runs without the library.
         result = self.run_xpurun("--", program)
         self.assertEqual((result.returncode, result.stdout), (7, "it ran\n"), result.stderr)
         self.assertIn("must be the first library", result.stderr)
@@ -101,7 +101,7 @@ class Programs(xpurun_test.Case):
                                  check=True).stdout.strip()
         if not os.path.isabs(runtime):
             self.skipTest("needs gcc's libasan")
-        # detect_leaks: xpurun itself runs with the ASan runtime then.
+        # detect_leaks, because xpurun itself then runs with the ASan runtime.
         self.runs(program, line="AddressSanitizer", LD_PRELOAD=os.path.realpath(runtime),
                   ASAN_OPTIONS="detect_leaks=0")
 

@@ -1,4 +1,4 @@
-"""What Python tells through its bootstrap: exceptions, ends, calls of torch.distributed."""
+"""Reports of Python's bootstrap: exceptions, exit calls, calls of torch.distributed."""
 
 import json
 import os
@@ -99,7 +99,7 @@ class Ends(xpurun_test.Case):
         self.assertNotIn("hunter2", json.dumps(exceptions))
 
 
-# A launcher that starts a rank when it is told to, and has seen its end before xpurun can look.
+# A launcher that starts a rank on request, and sees its end before xpurun can find the rank.
 LAUNCHER = """
 import os, pathlib, subprocess, sys, time
 directory = pathlib.Path(sys.argv[1])
@@ -114,7 +114,7 @@ sys.exit(status)
 
 
 class Departed(xpurun_test.Case):
-    """A rank that began and ended between two looks of xpurun's."""
+    """A rank that began and ended between two polls of xpurun."""
 
     def job(self, how):
         (self.dir / "job.py").write_text(SCRIPT)
@@ -170,7 +170,7 @@ class WithoutBootstrap(xpurun_test.Case):
         self.assertEqual(verdict["id"], "exit.exception")
         self.assertIn("raised ValueError: a bad batch at train.py:9 (in main)", verdict["sentence"])
         self.assertIn("ValueError: a bad batch", (self.out / "report.html").read_text())
-        # The file may be gone when the report is made again.
+        # A later report must not need the file.
         file.unlink()
         subprocess.run([xpurun_test.PROGRAM, "report", "--quiet", self.out], check=True)
         self.assertEqual(self.verdict()["sentence"], verdict["sentence"])
@@ -189,13 +189,13 @@ class WithoutBootstrap(xpurun_test.Case):
 @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
 class Calls(xpurun_test.Case):
     def facts(self, end):
-        """Per rank {name of the group: communicator} of the dump that the stall caused."""
+        """Per rank {name of the group: communicator}, from the dump of the stall."""
         self.run_xpurun("--hang-timeout", 3, "--on-hang", "kill", "--grace", 2, "--",
                         *xpurun_test.torchrun(self.dir / "log", "--end", end, ranks=2, job=JOB))
         dump = [d["dir"] for d in self.manifest()["dumps"] if d["why"] == "hang"][0]
         facts = json.loads((self.out / dump / "collectives.json").read_text())
         self.assertEqual([r["rank"] for r in facts["ranks"]], [0, 1])
-        # As the ranks ended: in the run directory, and not where the command runs.
+        # The state at the ranks' end: in the run directory, not in the command's directory.
         self.assertTrue((self.out / "collectives.json").exists())
         self.assertFalse((self.dir / "collectives.json").exists())
         return [sorted(r["communicators"], key=lambda c: c["name"]) for r in facts["ranks"]]

@@ -1,4 +1,4 @@
-"""--on-hang restart: torchrun starts the ranks again that xpurun has ended."""
+"""--on-hang restart: torchrun restarts the ranks that xpurun has ended."""
 
 import json
 import unittest
@@ -23,7 +23,7 @@ class Restart(xpurun_test.Case):
         return [e["event"] for e in json.loads(f"[{self.told.read_text().rstrip().rstrip(',')}]")]
 
     def hangs(self):
-        """On a loaded host, healthy ranks may be suspected too."""
+        """Confirmed hangs only: on a loaded host, healthy ranks may be suspected too."""
         return [i for i in self.manifest()["incidents"] if i["verdict"]["level"] == "confirmed"]
 
     def check_hangs(self, result, *actions):
@@ -39,7 +39,7 @@ class Restart(xpurun_test.Case):
         (incident,) = self.hangs()
         self.assertGreaterEqual(incident["restarted_s"], incident["cleared_s"])
         self.assertEqual({d["why"] for d in run["dumps"]}, {"hang"})
-        # The first start of both ranks was ended by xpurun, the second one ended well.
+        # xpurun ended the first start of both ranks; the second exited cleanly.
         ranks = [p for p in run["processes"] if p["role"] == "rank"]
         self.assertEqual(sorted((p["rank"], p["death"]["follower"]) for p in ranks),
                          [(0, False), (0, True), (1, False), (1, True)])

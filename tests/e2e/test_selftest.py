@@ -1,4 +1,4 @@
-"""xpurun selftest: every injection that needs no GPU gets the right verdict; a wrong one is told and counts."""
+"""xpurun selftest: every injection that needs no GPU gets the right verdict; a wrong one is reported and counted."""
 
 import json
 import os
@@ -16,7 +16,7 @@ BUILD = pathlib.Path(os.environ["XPURUN_TEST_BUILD"])
 
 
 def installed_tree(root):
-    """The parts of xpurun where an installation has them, as files of our own."""
+    """The parts of xpurun at their installed positions, as copies."""
     program = root / "bin" / "xpurun"
     program.parent.mkdir(parents=True)
     shutil.copy2(PROGRAM, program)
@@ -43,7 +43,7 @@ class SelftestCase(xpurun_test.Case):
                     if str(self.dir).encode() in (entry / "environ").read_bytes():
                         found.append((entry / "cmdline").read_bytes().replace(b"\0", b" "))
                 except OSError:
-                    pass  # not ours, or gone
+                    pass  # another user's, or ended
         return found
 
 

@@ -46,7 +46,7 @@ class Spawned(xpurun_test.Case):
     @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
     def test_torch(self):
         self.check_hang("torch", 3, 1)
-        # There the launcher ends the others.
+        # In this case the launcher ends the others.
         self.out = self.dir / "crash"
         result = self.job("torch", "segv", 1000)
         verdict = self.verdict()

@@ -127,7 +127,7 @@ class Gdb(Tools):
         self.assertEqual(d.json["method"], "ptrace")
 
     def asleep(self):
-        """A process in uninterruptible sleep: the parent of a vfork whose child does not go on."""
+        """A process in uninterruptible sleep: the parent of a vfork whose child does not continue."""
         need("cc")
         source, program = os.path.join(self.dir, "vfork.c"), os.path.join(self.dir, "vfork")
         with open(source, "w") as f:
@@ -158,7 +158,7 @@ class Gdb(Tools):
             self.assertIn("SigPnd:\t0000000000000000", status)
 
     def test_that_waits_for_a_thread_that_cannot_stop(self):
-        """The sleep begins when gdb has begun: gdb is ended soon, and nothing is left in the target."""
+        """The sleep begins after gdb has started: gdb is ended soon and leaves nothing in the target."""
         need("gdb")
         fake = self.script("gdb", 'for pid; do [ "$last" = -p ] && break; last=$pid; done\n'
                                   'until grep -q "State:.D" /proc/$pid/status; do sleep 0.01; done\nexec gdb "$@"')

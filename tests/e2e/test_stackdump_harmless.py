@@ -15,7 +15,7 @@ from stackdump_live import STACKDUMP, Dump, Target, names
 
 TIMES = float(os.environ.get("XPURUN_TEST_TIMES", "1"))  # for long runs by hand
 
-# Counts in a file, from a thread of C that needs no interpreter, and from Python.
+# Counts in a file, from a C thread that needs no interpreter, and from Python.
 COUNTING = """
 import mmap, os, struct, sys, threading, time
 fd = os.open(sys.argv[0] + ".count", os.O_RDWR | os.O_CREAT, 0o600)
@@ -70,7 +70,7 @@ def tracer(pid):
 
 class KilledHelper(unittest.TestCase):
     def test_at_any_moment(self):
-        """SIGKILL after 0 to 30 ms, at any step of the helper: every thread of the target runs on."""
+        """SIGKILL after 0 to 30 ms, at any step of the helper: every thread of the target continues."""
         rng = random.Random(4)
         with Counter() as target, tempfile.TemporaryDirectory() as folder:
             for _ in range(int(60 * TIMES)):
@@ -183,7 +183,7 @@ class Restless(unittest.TestCase):
                 self.assertEqual(target.process.wait(), -signal.SIGKILL)
 
     def test_signals_arrive(self):
-        """A thousand signals a second, all counted: none is lost to the stops. Real-time signals queue."""
+        """A thousand signals per second, all counted: the stops lose none. Real-time signals queue."""
         with Target("""
             import signal, sys, time
             got = 0
@@ -224,7 +224,7 @@ class Restless(unittest.TestCase):
             for line in sys.stdin:
                 time.sleep(0.01)  # CPython runs the handler between two instructions
                 count = len(got)
-                got.clear()  # before the answer, behind which the next signal comes
+                got.clear()  # before the reply, which triggers the next signal
                 print(count, flush=True)
         """) as target:
             for _ in range(int(10 * TIMES)):
@@ -309,7 +309,7 @@ class States(unittest.TestCase):
             target.check_alive(self)
 
     def test_several_helpers_at_once(self):
-        """One helper holds the target, the others wait or read without stopping: all of them get stacks."""
+        """One helper holds the target, the others wait or read without stopping it: all of them get stacks."""
         with Counter() as target, tempfile.TemporaryDirectory() as folder:
             for n in range(int(3 * TIMES)):
                 helpers = [

@@ -139,7 +139,7 @@ class Stopping(unittest.TestCase):
                 p.stdin.write(b"x")
                 p.stdin.flush()
                 end = time.monotonic() + 0.5
-                while delay and time.monotonic() < end:  # until it traces us
+                while delay and time.monotonic() < end:  # until the helper traces this process
                     with open(f"/proc/{t.pid}/status") as f:
                         if "TracerPid:\t0\n" not in f.read():
                             hit += 1

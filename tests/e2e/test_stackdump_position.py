@@ -84,7 +84,7 @@ class Watching(unittest.TestCase):
 
     @on_every_python
     def test_what_others_do_with_a_scripts_variables_is_no_movement(self, version, path):
-        """Functions, methods and functions inside of them, run by other threads."""
+        """Functions, methods and nested functions, run by other threads."""
         with Target("""
             import threading, time
             beats, rounds, latest, started = 1000, 1000, None, 0
@@ -202,7 +202,7 @@ class Watching(unittest.TestCase):
             _, many = self.watch(t.pid, 2100, 0)
             few_us, few_kib = map(int, few[-1].split()[1:])
             many_us, many_kib = map(int, many[-1].split()[1:])
-            self.assertLess((many_us - few_us) / 2000, 1000)  # microseconds a read
+            self.assertLess((many_us - few_us) / 2000, 1000)  # microseconds per read
             self.assertLess(many_kib - few_kib, 1024)         # does not grow
 
 

@@ -91,7 +91,7 @@ HANDLED = """
 
 
 class Handled(unittest.TestCase):
-    """The exception that a `finally` is on its way to pass on, in every version's layout."""
+    """The exception that a `finally` block is about to pass on, in every version's layout."""
 
     def handled(self, path, exception, before=""):
         with Target(HANDLED % (exception, before), path) as t:
@@ -138,7 +138,7 @@ TWO_TEXT_SEGMENTS = "int Py_BytesMain(int, char**); int main(int n, char** v) { 
 class Builds(unittest.TestCase):
     @on_every_python
     def test_the_evaluation_loop_in_a_text_segment_of_its_own(self, version, path):
-        """As in optimised builds: each segment has another distance between file and memory."""
+        """As in optimised builds: the distance between file and memory differs between segments."""
         for tool in ("gcc", "ar", "objcopy", "readelf"):
             need(tool)
         prefix = os.path.dirname(os.path.dirname(os.path.realpath(path)))
@@ -228,7 +228,7 @@ class Interpreters(unittest.TestCase):
         found = {i["id"]: i for i in d.json["interpreters"]}
         self.assertEqual(found[0]["gil_holder"] in (d.json["pid"], threads["spinning"]["tid"]), True)
         minor = int(d.json["python_version"].split(".")[1])
-        if minor >= 12:  # each has its own GIL, so both spin
+        if minor >= 12:  # each interpreter has its own GIL, so both spin
             self.assertEqual(len(found), 4)
             self.assertEqual(found[0]["gil_holder"], d.json["pid"])
             own = threads["spinning"]["interpreters"][0]
@@ -281,7 +281,7 @@ class Locating(unittest.TestCase):
     """
 
     def hidden(self, path, folder, keep_sections):
-        """A command that runs `path` with an interpreter that exports nothing."""
+        """A command that runs `path` with an interpreter without exported symbols."""
         ask = "import sys; print(sys.base_prefix); print(sys.executable)"
         prefix, exe = subprocess.run([path, "-c", ask], capture_output=True, text=True, check=True).stdout.split("\n")[
             :2
@@ -299,7 +299,7 @@ class Locating(unittest.TestCase):
             data = f.read()
             self.assertIn(b"\0_PyRuntime\0", data)
             f.seek(0)
-            # A name with the same hash, so that the image still finds itself.
+            # A name with the same hash, so that the image still finds its own symbol.
             f.write(data.replace(b"\0_PyRuntime\0", b"\0_PyRuntinD\0"))
             if not keep_sections:
                 f.seek(0x28)

@@ -98,7 +98,7 @@ class CrossCheck(unittest.TestCase):
 
     def test_with_unusable_search_table(self):
         need("readelf")
-        for byte in (0xff, 0x3c):  # omitted; eight bytes an entry
+        for byte in (0xff, 0x3c):  # omitted; eight bytes per entry
             program = self.build(f"table{byte}", "-O2")
             out = subprocess.run(["readelf", "-SW", program], capture_output=True, text=True, check=True).stdout
             offset = int(re.search(r"\.eh_frame_hdr\s+PROGBITS\s+\w+\s+(\w+)", out).group(1), 16)
@@ -106,7 +106,7 @@ class CrossCheck(unittest.TestCase):
                 f.seek(offset + 3)
                 f.write(bytes([byte]))
             with self.subTest(encoding=byte):
-                self.check(program, compare=byte == 0xff)  # libdw reads the other one as it claims to be
+                self.check(program, compare=byte == 0xff)  # libdw trusts the encoding of the other one
 
     def test_two_text_segments(self):
         program = self.build("far", "-O2", "-DSECOND_SEGMENT", "-Wl,--section-start=.text_far=0x900000")
@@ -168,7 +168,7 @@ class CrossCheck(unittest.TestCase):
 
 
 class Places(unittest.TestCase):
-    """Code that is not found under its name."""
+    """Code whose file is not found under its name."""
 
     def test_other_mount_namespace(self):
         need("unshare")

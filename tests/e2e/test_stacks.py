@@ -229,7 +229,7 @@ class Live(unittest.TestCase):
         self.assertIn("callback", str(at_once))
         self.assertEqual(frames(snapshot), at_once)
         self.assertEqual(frames("--sysroot", "/", out), at_once)
-        # On a host without any of the files nothing is lost: the snapshot also has the frames resolved at the dump.
+        # On a host without these files nothing is lost: the snapshot also has the frames resolved at the dump.
         self.assertEqual(frames("--sysroot", self.dir, out), at_once)
         nothing = xpurun("--symbols", "/", self.dir / "none-here")
         self.assertEqual(nothing.returncode, 1)
@@ -274,7 +274,7 @@ class Live(unittest.TestCase):
 
     def test_no_stop(self):
         kinds = []
-        # On a busy machine a thread that was stopped by the dump before may not be back in its wait yet.
+        # On a busy machine a thread that the previous dump stopped may not have resumed its wait yet.
         limit = time.monotonic() + 20
         while "native" not in kinds and time.monotonic() < limit:
             data = json.loads(xpurun("-p", self.pid, "--no-stop", "--format", "json").stdout)["processes"][0]
@@ -336,7 +336,7 @@ class Trees(unittest.TestCase):
             done = xpurun("--pid", target.pid, "--children")
             self.assertEqual((done.returncode, done.stderr), (0, b""))
             self.assertEqual(text_of(done).count("Process "), 1)
-            # One that is asked for by name is an error still.
+            # An ended process given by pid is still an error.
             self.assertEqual(xpurun("--pid", f"{target.pid},{target.first_line}", "--children").returncode, 1)
 
     def test_ranks_of_two_jobs_and_their_workers(self):
@@ -360,7 +360,7 @@ class Trees(unittest.TestCase):
 
 
 class RunDirectory(unittest.TestCase):
-    """Foreign files in a directory that is read."""
+    """Files of other tools in the directory."""
 
     def test_no_link_is_followed_for_output_and_no_fifo_waited_for(self):
         with Target("import time\nprint('ready', flush=True)\ntime.sleep(1000)") as target, \
@@ -465,7 +465,7 @@ class PySpy(unittest.TestCase):
             self.assertEqual(theirs.returncode, 0, theirs.stderr)
             ours = xpurun("--pid", target.pid, "--format", "pyspy")
             self.compare(json.loads(ours.stdout), json.loads(theirs.stdout))
-            # Byte for byte but for what moves.
+            # Equal byte for byte except for moving threads.
             first = ours.stdout.decode().splitlines()
             self.assertEqual(first[:3], theirs.stdout.decode().splitlines()[:3])
 

@@ -1,4 +1,4 @@
-"""A stalled or full disk: the job does not notice, and the verdict is still printed."""
+"""A stalled or full disk: the job is not affected, and the verdict is still printed."""
 
 import os
 import pathlib
@@ -38,7 +38,7 @@ train()
 # Seconds from kill() to the job's handler.
 FORWARDED_WITHIN_NS = 100_000_000
 TRIES = 31
-# A stall lasts until the test ends it, so everything that arrives has not waited for the disk.
+# A stall lasts until the test ends it, so anything that arrives did not wait for the disk.
 SECONDS = 60
 
 
@@ -53,7 +53,7 @@ class Stalls:
         p.send_signal(signal.SIGTERM)
         self.assertEqual(p.stdout.readline(), "got\n")
         self.assertEqual(p.wait(SECONDS), 5)
-        # Nobody who reads the job's output waits either.
+        # Readers of the job's output do not wait either.
         self.assertEqual(p.stdout.read(), "")
         p.stderr.read()
         self.go_on()

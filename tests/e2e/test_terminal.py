@@ -15,7 +15,7 @@ import xpurun_test
 from tiny_terminal import Terminal
 from xpurun_test import PROGRAM, PYTHON
 
-# Two ranks by their environment, each printing whole lines to the terminal, and one cut in halves.
+# Two ranks by their environment: both print complete lines to the terminal, and one line comes in two halves.
 LAUNCHER = """
 import os, subprocess, sys
 ranks = [subprocess.Popen([sys.executable, "-c", os.environ["RANK_CODE"]],
@@ -128,7 +128,7 @@ class StatusLine(TerminalCase):
         self.assertEqual(self.manifest()["outcome"], "interrupted")
 
     def test_ctrl_z_gives_the_line_back(self):
-        # A shell in between, as job control needs one.
+        # A shell in between, because job control needs one.
         command = f"{PROGRAM} --out {self.out} --no-report -- {PYTHON} -c '{LAUNCHER}'"
         session = OnTerminal(["bash", "--norc", "--noprofile", "--noediting", "-i"], 24, 80,
                              self.env(RANK_CODE=STEPS.replace("60", "100"), PS1="$ "), self.dir)

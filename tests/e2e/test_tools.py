@@ -19,7 +19,7 @@ from xpurun_test import PROGRAM, PYTHON
 
 
 def forbid_ptrace():
-    """A seccomp filter as some container runtimes have it: EPERM for ptrace and process_vm_readv (x86-64)."""
+    """A seccomp filter like that of some container runtimes: EPERM for ptrace and process_vm_readv (x86-64)."""
     load_number, jump_if_equal, give_back = 0x20, 0x15, 0x06
     refuse, allow = 0x00050000 | errno.EPERM, 0x7FFF0000
     steps = [(load_number, 0, 0, 0), (jump_if_equal, 2, 0, 101), (jump_if_equal, 1, 0, 310),
@@ -72,7 +72,7 @@ class Doctor(Tools):
         self.assertEqual(list(self.dir.iterdir()), [self.dir / "home"])
 
     def test_commands_that_cannot_be_reached(self):
-        # An ELF header without a program interpreter is what a static program looks like.
+        # A static program is an ELF header without a program interpreter.
         static = self.dir / "static"
         static.write_bytes(b"\x7fELF\x02\x01\x01".ljust(16, b"\0") + b"\x02\0\x3e\0\x01\0\0\0" + bytes(40))
         script = self.dir / "script"
@@ -91,7 +91,7 @@ class Doctor(Tools):
         self.assertEqual(check["command"]["grade"], "ok")
 
     def library(self, path, code="", *link):
-        """A shared library made on the spot."""
+        """Builds a shared library."""
         path.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-x", "none", "-o", path, f"-Wl,-soname,{path.name}",
                         "-Wl,--no-as-needed", *link], input=code, text=True, check=True)
@@ -232,7 +232,7 @@ class Runs(Tools):
         job = self.wait_for(lambda: json.loads((run / "run.json").read_text())["main_pid"], "the job's pid")
         going.kill()
         going.wait()
-        # At once, although the writer holds its lock until it sees that its supervisor has gone.
+        # Immediately, although the writer holds its lock until it notices the end of its supervisor.
         self.assertEqual(json.loads(self.xpurun("runs", "--json").stdout)["runs"][0]["outcome"], "left alone")
         self.assertEqual(self.xpurun("runs", "prune", "--max-size", "0", "--yes").stdout, "nothing to remove\n")
         os.kill(job, 9)

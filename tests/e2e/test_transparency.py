@@ -1,4 +1,4 @@
-"""The command must not notice that xpurun is there."""
+"""The command must not notice xpurun."""
 
 import json
 import os
@@ -57,7 +57,7 @@ print(json.dumps({
         ours = with_it["env"].pop("LD_PRELOAD")
         self.assertTrue(ours.endswith("/libxpurun_preload.so"), ours)
         with_it["env"].pop("XPURUN_RUN")
-        # Timing is on: NCCL is to load the library as its profiler plugin.
+        # Timing is on, so NCCL must load the library as its profiler plugin.
         self.assertEqual(with_it["env"].pop("NCCL_PROFILER_PLUGIN"), ours)
         self.assertEqual(with_it["env"].pop("XPURUN_RUN_PROFILER"), "auto:")
         without["env"].pop("LD_PRELOAD")
@@ -164,7 +164,7 @@ class Terminal(xpurun_test.Case):
     def test_python_asks_at_the_terminal(self):
         self.type(f"'{PROGRAM}' --out run --hang-timeout 1 -- {PYTHON} -c 'print(\"got\", input(\"name? \"))'\n")
         self.expect(r"name\? ")
-        time.sleep(2.5)  # a prompt that nobody answers is no hang
+        time.sleep(2.5)  # an unanswered prompt is no hang
         self.type("x\n")
         self.expect(r"got x")
         self.assertNotIn("hang", self.text)

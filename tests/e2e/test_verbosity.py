@@ -6,7 +6,7 @@ import subprocess
 
 import xpurun_test
 
-# The job ends when the signal that it sends comes back.
+# The job ends when the signal that it sent has been forwarded to it.
 TRAP = "trap 'exit 0' USR1; kill -USR1 $PPID; while :; do sleep 0.05; done"
 LEVEL = re.compile(r"^xpurun: (debug|info|warning|error): ", re.M)
 

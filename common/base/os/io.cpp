@@ -49,7 +49,7 @@ Result<std::string> read_file(const std::string& path, size_t limit) {
 }
 
 Result<std::string> read_regular_file(const std::string& path, size_t limit) {
-  // O_NONBLOCK: open() of a FIFO waits for a writer, that of some devices for the hardware.
+  // O_NONBLOCK: open() of a FIFO would wait for a writer, and of some devices for the hardware.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat st {};
   if (!fd || ::fstat(fd.get(), &st) != 0) {

@@ -1,5 +1,5 @@
-// Mapping: a read-only private mmap of a whole file. Move-only; unmaps in the destructor. A file truncated by
-// somebody else while mapped raises SIGBUS on access: only helper processes map files they do not own.
+// Mapping: a read-only private mmap of a whole file. Move-only; unmaps in the destructor. If another process
+// truncates the mapped file, access raises SIGBUS: only helper processes may map files that they do not own.
 #pragma once
 
 #include "common/base/result.h"
@@ -23,7 +23,7 @@ class Mapping {
 
   std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
   size_t size() const { return size_; }
-  // Lets the kernel take the resident pages back; reading faults them in again.
+  // Lets the kernel drop the resident pages; reading faults them in again.
   void forget_pages() const;
 
  private:

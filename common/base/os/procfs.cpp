@@ -66,7 +66,7 @@ ProcStatus parse_status(std::string_view text) {
 }  // namespace
 
 Result<ProcStat> parse_proc_stat(std::string_view text) {
-  // comm is in parentheses and may itself contain ")": the last one ends it.
+  // comm is in parentheses and may contain ")" itself: the last one ends it.
   const size_t open = text.find('(');
   const size_t close = text.rfind(')');
   if (open == std::string_view::npos || close == std::string_view::npos || close < open ||
@@ -166,7 +166,7 @@ std::vector<Pid> ProcFs::children(Pid pid) const {
   if (have_children_file) {
     return out;
   }
-  // CONFIG_PROC_CHILDREN is off: look at everybody's parent.
+  // CONFIG_PROC_CHILDREN is off: check the parent of every process.
   for (Pid candidate : numeric_entries(root_)) {
     const auto st = stat(candidate);
     if (st && st->ppid == pid) {

@@ -1,5 +1,5 @@
-// Reads /proc/PID. Every function tolerates a process that vanishes: the result is an error or an empty
-// value, never a partial one. The proc root is a parameter so that tests can use a fabricated tree.
+// Reads /proc/PID. Every function tolerates a process that vanishes: the result is then an error or empty,
+// never partial. The proc root is a parameter so that tests can use a fabricated tree.
 #pragma once
 
 #include "common/base/ids.h"
@@ -21,18 +21,18 @@ struct ProcStat {
   Pid ppid = 0;
   Pid pgrp = 0;
   Pid session = 0;
-  uint64_t minor_faults = 0;    // page faults without input and output, since the start
-  uint64_t major_faults = 0;    // with
+  uint64_t minor_faults = 0;    // page faults without I/O, since the start
+  uint64_t major_faults = 0;    // page faults with I/O
   uint64_t utime_ticks = 0;     // user CPU time in clock ticks (sysconf(_SC_CLK_TCK))
   uint64_t stime_ticks = 0;     // kernel CPU time in clock ticks
-  uint64_t children_ticks = 0;  // CPU time of children that have ended and were waited for
+  uint64_t children_ticks = 0;  // CPU time of ended children that were waited for, in clock ticks
   int64_t num_threads = 0;
-  uint64_t start_ticks = 0;  // clock ticks after boot; with pid, identifies a process for good
+  uint64_t start_ticks = 0;  // clock ticks after boot; together with the pid, a unique id of the process
   uint64_t rss_pages = 0;
-  int exit_code = 0;  // wait status; only readable while a zombie and with ptrace read permission
+  int exit_code = 0;  // wait status; readable only for a zombie and with ptrace read permission
 };
 
-// Fields of /proc/PID/status that we use.
+// The used fields of /proc/PID/status.
 struct ProcStatus {
   std::vector<Pid> ns_pid;  // NSpid: pid in each namespace, outermost first
   Pid tracer_pid = 0;
@@ -43,7 +43,7 @@ struct ProcStatus {
   uint64_t process_pending = 0;  // ShdPnd: signals queued for the process
 };
 
-// /proc/PID/io; all zero if it may not be read.
+// /proc/PID/io; all zero if unreadable.
 struct ProcIo {
   uint64_t read_chars = 0;   // bytes passed to read-like calls
   uint64_t write_chars = 0;  // bytes passed to write-like calls
@@ -62,17 +62,18 @@ class ProcFs {
   // /proc/PID/schedstat. 0 if the kernel does not count.
   uint64_t main_queue_ns(Pid pid) const;
   std::vector<Tid> threads(Pid pid) const;
-  // Children of all threads of pid. Uses task/TID/children where the kernel has it.
+  // Children of all threads of pid. Uses task/TID/children if the kernel provides it.
   std::vector<Pid> children(Pid pid) const;
-  // Arguments split at NUL; empty for kernel threads, zombies and the like.
+  // Arguments split at NUL; empty for kernel threads and zombies.
   std::vector<std::string> cmdline(Pid pid) const;
   // Environment at exec time, split at the first '='. Empty if unreadable.
   std::map<std::string, std::string> environ(Pid pid) const;
   // Target of /proc/PID/exe, or empty.
   std::string exe(Pid pid) const { return link(pid, "exe"); }
-  // Target of a symbolic link below /proc/PID, or empty: "fd/2".
+  // Target of a symbolic link below /proc/PID, such as "fd/2"; empty on error.
   std::string link(Pid pid, std::string_view name) const;
-  // Content of a file below /proc/PID with trailing whitespace removed, or empty: "wchan", "syscall".
+  // Content of a file below /proc/PID, such as "wchan" or "syscall", without trailing whitespace; empty on
+  // error.
   std::string text(Pid pid, std::string_view name) const;
 
   std::string path(Pid pid, std::string_view name) const;
@@ -81,7 +82,8 @@ class ProcFs {
   std::string root_;
 };
 
-// Parses the content of a stat file; exposed for tests (comm may contain anything, parentheses included).
+// Parses the content of a stat file. Public for tests, because comm may contain anything, including
+// parentheses.
 Result<ProcStat> parse_proc_stat(std::string_view text);
 
 }  // namespace xpurun::base

@@ -2,7 +2,7 @@
 
 #include "common/base/strings.h"
 
-// Without this Boost declares its use of vfork and does not define it.
+// Without this macro Boost declares its use of vfork but does not define it.
 #define BOOST_POSIX_HAS_VFORK 1
 #include <boost/process/child.hpp>
 #include <boost/process/extend.hpp>
@@ -28,7 +28,7 @@ namespace {
 constexpr int kExecFailed = 127;
 constexpr const char* kShell = "/bin/sh";
 
-// 0, or why the file cannot be run.
+// 0, or the errno that explains why the file cannot be run.
 int check_program(const std::string& path) {
   struct stat st {};
   if (::stat(path.c_str(), &st) != 0) {
@@ -38,7 +38,7 @@ int check_program(const std::string& path) {
 }
 
 // Everything that the child needs, allocated before the fork: between vfork and exec the child uses the
-// memory of the caller.
+// caller's memory.
 struct Prepared {
   const ProgramStart* start;
   const char* path;
@@ -96,23 +96,24 @@ struct ExactProgram : bp::extend::handler {
   Prepared* p;
 };
 
-// vfork(2): the memory of the supervisor is not copied, and the error of a failed exec needs no pipe, so that
-// a process without a free descriptor can start programs too. The caller has blocked all signals: a handler
-// would run in shared memory.
+// vfork(2): does not copy the supervisor's memory, and reports a failed exec without a pipe, so that a
+// process without a free descriptor can still start programs. The caller has blocked all signals, because a
+// handler would run in shared memory.
 Pid start_child(Prepared& p) {
   std::error_code ec;
   bp::child child(ExactProgram(p), bp::posix::use_vfork, ec);
   const Pid pid = child.id();
-  // The destructor of bp::child would end the child, and its wait would reap the child unseen.
+  // bp::child's destructor would terminate the child, and its wait would reap the child unseen.
   child.detach();
-  // Boost reaps a child whose exec failed only if the child has ended already.
+  // Boost reaps a child after a failed exec only if the child has already ended.
   if (p.error != 0 && std::max(pid, p.failed) > 0) {
     ::waitpid(std::max(pid, p.failed), nullptr, 0);
   }
   return pid;
 }
 
-// A descriptor below 3 that stands for another stream would be overwritten before its turn.
+// Moves descriptors below 3 out of the way: a descriptor meant for one stream could be overwritten by another
+// stream first.
 Result<UniqueFd> above_streams(int fd, int stream) {
   if (fd < 0 || fd > 2 || fd == stream) {
     return UniqueFd();
@@ -186,7 +187,7 @@ Result<Pid> start_program(const ProgramStart& start) {
   p.mask = start.signal_mask.value_or(before);
   Pid pid = start_child(p);
   if (p.error == ENOEXEC) {
-    // A script without an interpreter line: execvp(3) hands the script to the shell.
+    // A script without an interpreter line: like execvp(3), run it with the shell.
     std::vector<char*> words = {const_cast<char*>(kShell), const_cast<char*>(start.path.c_str())};
     words.insert(words.end(), p.argv.size() > 1 ? p.argv.begin() + 1 : p.argv.begin(), p.argv.end());
     p.path = kShell;

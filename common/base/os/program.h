@@ -1,6 +1,6 @@
 // Starts programs: looks them up in PATH, makes pipes, and reports why an exec failed. One starter for the
-// user's command, the dump helpers, the checks of the doctor and other debuggers. Processes that run our own
-// code after fork(2) are not started here.
+// user's command, the dump helpers, the checks of the doctor and other debuggers. Processes that run xpurun's
+// own code after fork(2) are not started here.
 #pragma once
 
 #include "common/base/ids.h"
@@ -19,14 +19,15 @@ struct Pipe {
   UniqueFd read_end;
   UniqueFd write_end;
 };
+// Both ends are close-on-exec and blocking.
 Result<Pipe> make_pipe();
 
-// The file that execvp(3) would run. A name with a slash is not looked up in PATH. The errno of the error is
-// ENOENT, or EACCES if a file was found that cannot be executed.
+// The file that execvp(3) would run. Names with a slash are not looked up in PATH. The error's errno is
+// ENOENT, or EACCES if the file was found but cannot be executed.
 Result<std::string> find_program(const std::string& name);
 
-// Pointers to the strings, which stay the caller's, and a null pointer: argv and environ as exec(2) wants
-// them.
+// Pointers to the strings plus a null pointer: argv or environ for exec(2). The caller keeps the strings
+// alive.
 std::vector<char*> c_pointers(const std::vector<std::string>& strings);
 
 struct ProgramStart {
@@ -36,15 +37,15 @@ struct ProgramStart {
   int in = -1;                    // standard streams; negative: inherited
   int out = -1;
   int err = -1;
-  bool own_group = false;               // leads a process group of its own
+  bool own_group = false;               // the child leads a new process group
   std::optional<sigset_t> signal_mask;  // inherited if empty
-  // Runs in the child right before exec(2), in the memory of the caller: async-signal-safe calls only.
+  // Runs in the child directly before exec(2), in the caller's memory: async-signal-safe calls only.
   std::function<void()> before_exec;
 };
 
-// The child is the caller's to reap. The errno of the error is that of the failed fork(2) or exec(2). A file
-// without an interpreter line is run by /bin/sh, as execvp(3) does. Blocks the calling thread until the exec.
-// Not for use while another thread may change the environment or descriptors given here.
+// Starts the program and blocks until its exec. The caller must reap the child. The error's errno is that of
+// the failed fork(2) or exec(2). A file without an interpreter line is run by /bin/sh, as with execvp(3).
+// Thread rule: no other thread may change the environment or the descriptors given here.
 Result<Pid> start_program(const ProgramStart& start);
 
 }  // namespace xpurun::base

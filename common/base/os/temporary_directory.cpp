@@ -17,9 +17,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view kRandomPart = "-XXXXXX";  // of mkdtemp()
+constexpr std::string_view kRandomPart = "-XXXXXX";  // for mkdtemp()
 
-// Whether the path still names the open directory: a cleaner may have removed it before the lock was ours.
+// Whether the path still names the open directory: a cleaner may have removed it before this process got the
+// lock.
 bool still_there(const std::string& path, int fd) {
   struct stat there {};
   struct stat open {};
@@ -27,7 +28,7 @@ bool still_there(const std::string& path, int fd) {
          there.st_dev == open.st_dev;
 }
 
-// Without a lock, errno says why.
+// If there is no lock, errno says why.
 UniqueFd open_locked(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -72,7 +73,7 @@ Result<TemporaryDirectory> TemporaryDirectory::create(const std::string& prefix)
 
 Result<TemporaryDirectory> TemporaryDirectory::create_in(const std::string& parent,
                                                          const std::string& prefix) {
-  constexpr int kTries = 100;  // many may be started in the same moment
+  constexpr int kTries = 100;  // many processes may start at the same moment
   remove_abandoned(parent, prefix);
   TemporaryDirectory out;
   for (int i = 0; i < kTries; ++i) {
@@ -81,8 +82,8 @@ Result<TemporaryDirectory> TemporaryDirectory::create_in(const std::string& pare
       return fail_errno(fmt::format("cannot create a directory in {}", parent));
     }
     out.lock_ = open_locked(name);
-    // A cleaner that was quicker has the lock, or has removed the directory already. Where the file system
-    // has no locks (some network ones) nobody else gets one either.
+    // A faster cleaner holds the lock or has already removed the directory. On file systems without locks
+    // (some network ones) no process gets one.
     const bool taken = !out.lock_ && (errno == EWOULDBLOCK || errno == ENOENT);
     if (!taken && (!out.lock_ || still_there(name, out.lock_.get()))) {
       out.path_ = std::move(name);

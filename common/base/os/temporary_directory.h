@@ -1,6 +1,6 @@
-// A private directory that the destructor removes with its content. The directory is locked with flock(2)
-// while its owner lives. Creating a directory removes unlocked directories of the same prefix: their owners
-// were killed.
+// A private directory that the destructor removes with its content. Its owner holds an flock(2) on it for
+// life. Creating a directory removes unlocked directories of the same prefix, because their owners were
+// killed.
 #pragma once
 
 #include "common/base/os/fd.h"
@@ -23,7 +23,7 @@ class TemporaryDirectory {
     return *this;
   }
 
-  // Below $TMPDIR or /tmp, with this beginning of its name.
+  // Creates the directory below $TMPDIR or /tmp. Its name starts with `prefix`.
   static Result<TemporaryDirectory> create(const std::string& prefix);
   static Result<TemporaryDirectory> create_in(const std::string& parent, const std::string& prefix);
   const std::string& path() const { return path_; }

@@ -1,5 +1,5 @@
-// WaitStatus: how a process ended, as waitpid(2) tells it, or "unknown" for the child of another process
-// whose status could not be read. A value type without state of its own.
+// WaitStatus: how a process ended, as reported by waitpid(2), or "unknown" for another process's child with
+// an unreadable status. A value type.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ class WaitStatus {
   static constexpr int kUnknown = -1;
 
   constexpr WaitStatus() = default;
-  // `raw` is the integer of waitpid(2); a negative one means unknown.
+  // `raw` is the status from waitpid(2); negative means unknown.
   explicit constexpr WaitStatus(int raw) : raw_(raw < 0 ? kUnknown : raw) {}
   static constexpr WaitStatus of_exit(int code) { return WaitStatus(code << 8); }
   static constexpr WaitStatus of_signal(int number) { return WaitStatus(number); }

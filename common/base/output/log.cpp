@@ -32,7 +32,7 @@ class FunctionSink final : public spdlog::sinks::base_sink<spdlog::details::null
   std::function<void(std::string_view)> take_;
 };
 
-// Standard error as long as nobody else writes what is meant for it.
+// Writes to standard error until log_stderr_through() names another writer.
 class ErrorSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   std::function<void(std::string_view)> write;
@@ -73,9 +73,9 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 }
 
 spdlog::logger& logger() {
-  // Leaked on purpose: usable from destructors of static objects.
+  // Leaked on purpose, so that destructors of static objects can log.
   static auto* instance = [] {
-    // Leaked with the logger, which must not free it.
+    // Leaked with the logger, which must not free the sink.
     auto sink = std::shared_ptr<ErrorSink>(&error_sink(), [](ErrorSink*) {});
     sink->set_pattern("xpurun: %l: %v");
     sink->set_level(spdlog::level::warn);

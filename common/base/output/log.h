@@ -1,6 +1,6 @@
 // Logging to <run directory>/xpurun.log, through the writer of that file, and, at the chosen level, to
 // standard error. Messages below the active level are not formatted. Hides spdlog. Messages that are part of
-// the product are printed, not logged. Thread rule: the supervisor is single-threaded; so is this.
+// the product are printed, not logged. Thread rule: one thread only; the supervisor is single-threaded.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,13 +14,13 @@ namespace xpurun::base {
 
 enum class LogLevel { debug, info, warn, error, off };
 
-// Until called, warnings and errors go to standard error.
+// By default warnings and errors go to standard error.
 void log_to_stderr(LogLevel level);
-// Lines for standard error go to `write` from now on. They end with a newline. An empty function restores
+// Redirects the lines for standard error to `write`. They end with a newline. An empty function restores
 // direct writes.
 void log_stderr_through(std::function<void(std::string_view)> write);
-// Adds a sink with every level from debug on, called with whole lines that end in a newline. The sink must
-// not log. An empty function removes the sink.
+// Adds a sink for all levels from debug on. It gets whole lines that end in a newline, and must not log. An
+// empty function removes the sink.
 void log_to(std::function<void(std::string_view)> sink);
 
 bool log_enabled(LogLevel level);

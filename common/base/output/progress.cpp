@@ -18,7 +18,7 @@ constexpr double kPatienceS = 1;
 constexpr double kRedrawS = 0.1;
 constexpr size_t kBarWidth = 20;
 
-int g_fd = -1;  // where progress is shown; -1: nowhere
+int g_fd = -1;  // descriptor for progress lines; -1: none
 
 }  // namespace
 

@@ -1,7 +1,8 @@
-// Progress: a line on the terminal about work that takes longer than a second. Shown only on a terminal and
-// only after the program has allowed progress lines. Otherwise the cost is one comparison. base::Progress
-// progress("reading", files.size()); for (...) { ...; progress.advance(); } Thread rule: one at a time in a
-// process, used by one thread.
+// Progress: a terminal line for work that takes longer than a second. Appears only on a terminal and only
+// after allow_progress(); otherwise the cost is one comparison.
+//   base::Progress progress("reading", files.size());
+//   for (...) { ...; progress.advance(); }
+// Thread rule: at most one per process at a time, used by one thread.
 #pragma once
 
 #include "common/base/clock.h"
@@ -12,15 +13,15 @@
 
 namespace xpurun::base {
 
-// Allows progress lines on this stream if it is a terminal. The default is no progress lines.
+// Allows progress lines on this descriptor if it is a terminal. The default is none.
 void allow_progress(int fd);
 
 class Progress {
  public:
-  // What reads the time; tests have a clock of their own.
+  // Source of the time; tests use a fake clock.
   using Clock = MonoNs (*)();
 
-  // `total` 0: unknown, only the time is shown.
+  // `total` 0: unknown, shows only the time.
   Progress(std::string_view what, size_t total, Clock clock = mono_ns);
   ~Progress();
   Progress(const Progress&) = delete;

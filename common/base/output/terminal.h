@@ -1,4 +1,4 @@
-// What may be written to a stream: is it a terminal, how wide, may it be coloured. NO_COLOR (no-color.org),
+// Properties of an output stream: terminal or not, width, colours allowed or not. NO_COLOR (no-color.org),
 // TERM=dumb, CLICOLOR_FORCE and FORCE_COLOR are respected.
 #pragma once
 
@@ -12,18 +12,18 @@ namespace xpurun::base {
 
 bool is_terminal(int fd);
 bool colour_allowed(int fd);
-// Columns of the terminal behind fd; COLUMNS, then `fallback`, if it is none.
+// Columns of the terminal behind fd. If fd is no terminal: COLUMNS, then `fallback`.
 size_t terminal_columns(int fd, size_t fallback = 80);
 
-// Everything that is said to people goes through these two, so that no name of a file, a process or a
-// function can drive the terminal (tests/lint/check_output.py).
+// All output for people goes through these two functions, so that no name of a file, a process or a function
+// can control the terminal (tests/lint/check_output.py).
 //
-// A message to standard error. A failure has nobody to be told to.
+// Writes a message to standard error. Failures are ignored, because they cannot be reported.
 void tell(std::string_view text);
-// Output of a command to standard output: as it is into files and pipes, made safe on a terminal.
+// Writes a command's output to standard output: unchanged to files and pipes, sanitized on a terminal.
 Status put_out(std::string_view text);
 
-// Like sanitize_lines(), but the colours that we put in ourselves stay (ESC [ numbers m).
+// Like sanitize_lines(), but keeps xpurun's own colours (ESC [ numbers m).
 std::string sanitize_coloured(std::string_view text);
 
 }  // namespace xpurun::base

@@ -34,7 +34,7 @@ std::optional<PythonFrame> frame_in(std::string_view line) {
                      .function = std::string(rest.substr(in + kIn.size()))};
 }
 
-// Of the last traceback in the text: those before it are causes and contexts.
+// Frames of the last traceback in the text: earlier tracebacks are causes and contexts.
 std::vector<PythonFrame> frames_in(std::string_view text) {
   std::vector<PythonFrame> out;
   bool source_follows = false;

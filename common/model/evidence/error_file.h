@@ -1,5 +1,5 @@
-// The error file of torchelastic (TORCHELASTIC_ERROR_FILE): what torch's @record wrote when a rank's main
-// function raised an exception. Everything in it comes from the job and is not to be believed.
+// The error file of torchelastic (TORCHELASTIC_ERROR_FILE): torch's @record writes it when a rank's main
+// function raises an exception. Its content comes from the job and is not trusted.
 #pragma once
 
 #include "common/model/exception.h"
@@ -11,12 +11,12 @@
 namespace xpurun::model {
 
 struct ErrorFile {
-  PythonException exception;  // kind raised; the caller knows process, rank and time
-  int64_t wall_seconds = 0;   // since the epoch, in whole seconds as torch writes it; 0: not said
+  PythonException exception;  // kind `raised`; the caller sets process, rank and time
+  int64_t wall_seconds = 0;   // Unix time in whole seconds, as torch writes it; 0: missing
 };
 
 // {"message": {"message": "ValueError: x", "extraInfo": {"py_callstack": "...", "timestamp": "17..."}}}, or
-// {"message": "x"} alone. Nothing for any other content. Secrets are masked.
+// {"message": "x"} alone. Empty for any other content. Secrets are masked.
 std::optional<ErrorFile> parse_error_file(std::string_view json);
 
 }  // namespace xpurun::model

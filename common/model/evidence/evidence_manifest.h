@@ -1,5 +1,5 @@
-// EvidenceManifest: dumps/<n>-<why>/evidence.json, schema "xpurun.evidence/1": which evidence beside the
-// stacks was collected for a dump, and why the rest was not. Written by the evidence helper
+// EvidenceManifest: dumps/<n>-<why>/evidence.json, schema "xpurun.evidence/1": the evidence collected for a
+// dump in addition to the stacks, and why the rest is missing. Written by the evidence helper
 // (launcher/evidence).
 #pragma once
 
@@ -18,7 +18,7 @@ namespace xpurun::model {
 inline constexpr std::string_view kEvidenceSchema = "xpurun.evidence/1";
 
 enum class EvidenceSource {
-  flight_recorder,  // PyTorch's, forced through its pipe
+  flight_recorder,  // PyTorch's, requested through its pipe
   gpu,              // NVML
   kernel_log,
 };
@@ -30,9 +30,9 @@ enum class EvidenceStatus {
   ok,
   partial,  // some ranks or values are missing
   absent,   // this host or job does not have the source
-  denied,   // the source is there and may not be read
+  denied,   // the source exists but is not readable
   failed,
-  timeout,  // the time limit came first
+  timeout,  // the time limit passed first
 };
 template <>
 inline constexpr std::array<std::string_view, 6> kNames<EvidenceStatus> = {"ok",     "partial", "absent",
@@ -50,6 +50,7 @@ struct EvidenceManifest {
 };
 
 nlohmann::ordered_json to_json(const EvidenceManifest& m);
+// An error means that the content does not match the schema; load_*() errors also name the path.
 base::Result<EvidenceManifest> evidence_manifest_from_json(const nlohmann::json& j);
 base::Result<EvidenceManifest> load_evidence_manifest(const std::string& path);
 

@@ -1,5 +1,5 @@
-// GpuState: dumps/<n>-<why>/gpu.json, schema "xpurun.gpu/1": what NVML says of this host's GPUs at a dump. A
-// value that the driver or the GPU does not give is negative or empty.
+// GpuState: dumps/<n>-<why>/gpu.json, schema "xpurun.gpu/1": NVML's data about this host's GPUs at a dump. A
+// value that the driver or the GPU does not provide is negative or empty.
 #pragma once
 
 #include "common/base/ids.h"
@@ -19,7 +19,7 @@ namespace xpurun::model {
 
 inline constexpr std::string_view kGpuSchema = "xpurun.gpu/1";
 
-// Why the clocks are below their maximum, by NVML's bits.
+// Why the clocks are below their maximum; NVML's bits.
 enum class ThrottleReason {
   idle,
   application_clocks,
@@ -37,7 +37,7 @@ inline constexpr std::array<std::string_view, 9> kNames<ThrottleReason> = {
     "thermal", "hardware_thermal",   "power_brake", "display_clocks"};
 
 struct GpuProcess {
-  base::Pid pid = 0;  // in the pid namespace of the driver
+  base::Pid pid = 0;  // in the driver's pid namespace
   int64_t memory_bytes = -1;
 };
 
@@ -46,11 +46,11 @@ struct NvLinkErrors {
   int link = -1;
   int64_t replays = -1;
   int64_t recoveries = -1;
-  int64_t crc = -1;  // of flits
+  int64_t crc = -1;  // flit CRC errors
 };
 
 struct GpuDevice {
-  int index = -1;  // NVML's
+  int index = -1;  // NVML's index
   std::string name;
   std::string uuid;
   std::string pci;  // "0000:3B:00.0"
@@ -73,15 +73,16 @@ struct GpuDevice {
   std::vector<NvLinkErrors> nvlink;  // links with errors only
   std::vector<GpuProcess> processes;
   std::string problem;  // why the device could not be read: "GPU is lost"
-  size_t node = 0;      // in RunManifest::nodes; not kept
+  size_t node = 0;      // index into RunManifest::nodes; not kept
 };
 
 struct GpuState {
-  std::string driver;  // version
+  std::string driver;  // driver version
   std::vector<GpuDevice> devices;
 };
 
 nlohmann::ordered_json to_json(const GpuState& s);
+// An error means that the content does not match the schema; load_*() errors also name the path.
 base::Result<GpuState> gpu_state_from_json(const nlohmann::json& j);
 base::Result<GpuState> load_gpu_state(const std::string& path);
 

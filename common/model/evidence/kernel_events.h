@@ -1,4 +1,4 @@
-// KernelEvents: dumps/<n>-<why>/kernel.json, schema "xpurun.kernel/1": lines of the kernel's log that may
+// KernelEvents: dumps/<n>-<why>/kernel.json, schema "xpurun.kernel/1": lines of the kernel log that may
 // explain a hang or a death, from the time of the run.
 #pragma once
 
@@ -20,7 +20,7 @@ inline constexpr std::string_view kKernelSchema = "xpurun.kernel/1";
 
 enum class KernelEventKind {
   oom_kill,   // the kernel killed a process because memory ran out
-  xid,        // NVIDIA's driver reports an error of a GPU
+  xid,        // NVIDIA's driver reported a GPU error
   hung_task,  // a thread was in uninterruptible sleep for minutes
 };
 template <>
@@ -28,13 +28,13 @@ inline constexpr std::array<std::string_view, 3> kNames<KernelEventKind> = {"oom
 
 struct KernelEvent {
   KernelEventKind kind = KernelEventKind::oom_kill;
-  double at_s = 0;    // since the run began
+  double at_s = 0;    // seconds since the run began
   base::Pid pid = 0;  // in the host's pid namespace; 0: not named
   std::string comm;   // empty: not named
   int xid = -1;
   std::string pci;   // xid: "0000:3b:00"
-  std::string text;  // the line
-  size_t node = 0;   // in RunManifest::nodes; not kept
+  std::string text;  // the log line
+  size_t node = 0;   // index into RunManifest::nodes; not kept
 };
 
 struct KernelEvents {
@@ -42,6 +42,7 @@ struct KernelEvents {
 };
 
 nlohmann::ordered_json to_json(const KernelEvents& k);
+// An error means that the content does not match the schema; load_*() errors also name the path.
 base::Result<KernelEvents> kernel_events_from_json(const nlohmann::json& j);
 base::Result<KernelEvents> load_kernel_events(const std::string& path);
 

@@ -1,6 +1,6 @@
-// Nodes: nodes.json, schema "xpurun.nodes/1", in the run directory of the node that judges the whole job:
-// which nodes it has, what came from each of them for one dump, and how their clocks differ from the clock of
-// this node. Pure data; the supervisor of the elected node writes it, report/nodes reads it.
+// Nodes: nodes.json, schema "xpurun.nodes/1", in the run directory of the elected node: the job's nodes, the
+// data that each of them sent for one dump, and the offsets of their clocks from this node's clock. Pure
+// data; the supervisor of the elected node writes it, report/nodes reads it.
 #pragma once
 
 #include "common/base/result.h"
@@ -18,30 +18,31 @@ namespace xpurun::model {
 
 inline constexpr std::string_view kNodesSchema = "xpurun.nodes/1";
 inline constexpr std::string_view kNodesFile = "nodes.json";
-inline constexpr std::string_view kNodesDir = "nodes";  // holds what came from other nodes
+inline constexpr std::string_view kNodesDir = "nodes";  // holds data from other nodes
 
 struct NodeEntry {
   std::string node;  // name, unique in the job
   std::string host;
   int node_rank = -1;
   NodeStatus status = NodeStatus::complete;
-  std::string reason;           // of any other status; may be empty
-  double silent_s = 0;          // since its last word; 0: not known
+  std::string reason;           // for statuses other than complete; may be empty
+  double silent_s = 0;          // seconds since its last message; 0: unknown
   RankSet ranks;                // expected on the node
-  int64_t offset_ns = 0;        // its clock minus the clock of this node
-  int64_t uncertainty_ns = -1;  // of the offset; negative: not measured
-  std::string directory;        // "nodes/<node>"; empty: nothing came, or this node
-  std::string dump;             // its directory of the dump, "dumps/1-hang"; empty: not known
+  int64_t offset_ns = 0;        // the node's clock minus this node's clock
+  int64_t uncertainty_ns = -1;  // uncertainty of the offset; negative: not measured
+  std::string directory;        // "nodes/<node>"; empty: no data, or this node
+  std::string dump;             // the node's own directory of the dump, "dumps/1-hang"; empty: unknown
 };
 
 struct Nodes {
-  std::string request;    // the dump for which the data was sent
-  std::string this_node;  // whose run directory this is
+  std::string request;    // the dump request that the data answers
+  std::string this_node;  // owner of this run directory
   std::string elected;
-  std::vector<NodeEntry> nodes;  // this one included
+  std::vector<NodeEntry> nodes;  // including this node
 };
 
 nlohmann::ordered_json to_json(const Nodes& nodes);
+// An error means that the content does not match the schema; load_*() errors also name the path.
 base::Result<Nodes> nodes_from_json(const nlohmann::json& j);
 base::Result<Nodes> load_nodes(const std::string& path);
 

@@ -1,5 +1,5 @@
-// JobEvent: the document that the command of --on-event reads on its standard input, schema
-// "xpurun.job_event/1" (docs/job-events.md). Written by the supervisor, read by programs of the user.
+// JobEvent: the document on the standard input of the --on-event command, schema "xpurun.job_event/1"
+// (docs/job-events.md). The supervisor writes it, the user's programs read it.
 #pragma once
 
 #include "common/base/result.h"
@@ -22,17 +22,17 @@ struct JobEvent {
   JobEventKind event = JobEventKind::end;
   std::string run;  // id of the run
   std::string host;
-  std::string directory;  // of the run, absolute
-  std::string report;     // absolute path of report.html; empty: no report is made
+  std::string directory;  // absolute path of the run directory
+  std::string report;     // absolute path of report.html; empty if no report is made
   int64_t wall_ns = 0;
-  double at_s = 0;       // since the run began
+  double at_s = 0;       // seconds since the run began
   std::string sentence;  // for people
-  RankSet ranks;         // that the event is about; empty: unknown or none
-  base::Pid pid = 0;     // crash, exception; 0: of no single process
+  RankSet ranks;         // the event's ranks; empty: unknown or none
+  base::Pid pid = 0;     // crash, exception; 0: no single process
   int signal = 0;        // crash
-  int hangs = 0;         // confirmed so far in this run
+  int hangs = 0;         // confirmed hangs of this run so far
   RunOutcome outcome = RunOutcome::running;
-  int exit_status = -1;  // of xpurun; -1: the run goes on
+  int exit_status = -1;  // xpurun's; -1: the run continues
   bool has_verdict = false;
   Verdict verdict;  // hang, recovery: of the hang; end: of the run
   bool has_exception = false;

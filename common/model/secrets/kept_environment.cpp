@@ -53,7 +53,7 @@ constexpr auto kNames = std::to_array<std::string_view>({
     "UBSAN_OPTIONS",
     "LSAN_OPTIONS",
     "TSAN_OPTIONS",
-    // the surroundings
+    // host and user
     "HOME",
     "PWD",
     "SHELL",

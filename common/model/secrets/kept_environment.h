@@ -1,6 +1,6 @@
-// What of the environment a run directory keeps. Values are kept of variables that help to understand a run
-// and are not made for secrets: those of launchers and of CUDA, NCCL, PyTorch, OpenMP and the like. Of all
-// others only the name is kept, because no rule tells every secret by its name.
+// Decides which part of the environment a run directory keeps. Values are kept only for variables that help
+// to understand a run and are not meant for secrets: those of launchers, CUDA, NCCL, PyTorch, OpenMP and the
+// like. Of all others only the name is kept, because no rule recognises every secret by its name.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ struct KeptEnvironment {
   std::vector<std::string> names;             // sorted
 };
 
-// Whether the variable is on the list of those whose values are kept.
+// Whether the variable is on the list of variables with kept values.
 bool is_kept_variable(std::string_view name);
 KeptEnvironment keep_environment(const std::map<std::string, std::string>& env);
 

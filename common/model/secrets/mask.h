@@ -1,4 +1,4 @@
-// What stands in the place of a secret in every file and message.
+// The replacement for a secret in every file and message.
 #pragma once
 
 #include <string_view>

@@ -25,7 +25,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// Where the authority of a URL ends. A password may hold what should be written as %2F; a port is digits
+// The end of a URL's authority. A password may contain a raw slash that should be %2F; a port has digits
 // only.
 size_t authority_end(std::string_view text) {
   const size_t strict = std::min(text.find_first_of("/?# \t\n\"'"), text.size());
@@ -41,7 +41,8 @@ size_t authority_end(std::string_view text) {
              : std::min(text.find_first_of("/?# \t\n\"'", at), text.size());
 }
 
-// The path of a webhook is its secret: what follows this in the address, 0 if it is none.
+// In the address of a webhook the path is the secret. Returns where it starts; 0 if the address is no
+// webhook.
 size_t webhook_secret(std::string_view url) {
   const std::string small = lower(url);
   for (const std::string_view mark : {"hooks.slack.com/", "/webhooks/", "/webhook/", "webhook.office.com/"}) {
@@ -60,8 +61,8 @@ std::string_view last_name(std::string_view text) {
   return text.substr(begin);
 }
 
-// Whether the literal that follows is given to a name that looks secret: between the two stands nothing but
-// = : , and brackets or quotes that close, or the type of "name: type = ".
+// Whether a literal is assigned to a name that looks secret. Between name and literal there may be only = : ,
+// and closing brackets or quotes, or the type in "name: type = ".
 bool is_given_to_secret(std::string_view before) {
   for (int i = 0; i < 2 && !before.empty() && is_name_char(before.back()); ++i) {
     before.remove_suffix(1);  // f"", rb""
@@ -110,22 +111,22 @@ std::string mask_literals(std::string_view line) {
   return out;
 }
 
-// The length of a value without quotes that was given by = or : to a name. A header goes on to the end of its
-// line or quotes: "Authorization: Basic X", "Cookie: a=b; c=d".
+// The length of an unquoted value after name= or name:. The value of a header extends to the end of the line
+// or quotes: "Authorization: Basic X", "Cookie: a=b; c=d".
 size_t plain_value(std::string_view name, std::string_view text) {
   const std::string small = lower(name);
   const bool header = small.find("authorization") != small.npos || small.ends_with("cookie");
   return std::min(text.find_first_of(header ? "\"'\n" : " \t\r\n\"'&;,)}]|"), text.size());
 }
 
-// "max_tokens=1024" counts tokens.
+// "max_tokens=1024" is a count of tokens.
 bool is_count(std::string_view name, std::string_view value) {
   const std::string small = lower(name);
   return small.find("tokens") != small.npos && !value.empty() && value.size() <= 12 &&
          value.find_first_not_of("0123456789._") == value.npos;
 }
 
-// name=value, name: value, "name": value without quotes around the value.
+// name=value, name: value, "name": value, each with an unquoted value.
 std::string mask_plain_values(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
@@ -164,7 +165,7 @@ std::string mask_plain_values(std::string_view text) {
   return out;
 }
 
-// "Bearer X" wherever it stands; "Basic X" where X is base64.
+// "Bearer X" anywhere; "Basic X" if X is base64.
 std::string mask_schemes(std::string_view text) {
   std::string out;
   const std::string small = lower(text);
@@ -186,7 +187,7 @@ std::string mask_schemes(std::string_view text) {
   return out;
 }
 
-// user:password@host without a scheme. An image "name:tag@sha256:..." is none.
+// user:password@host without a scheme. An image name "name:tag@sha256:..." does not count.
 std::string mask_logins(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
@@ -233,7 +234,7 @@ std::string hide(std::string_view word, Hide what) {
   return std::string(word);
 }
 
-// The words of a script: options with secrets in any of its commands.
+// Words of a script: secret options in any of its commands.
 std::string mask_options(std::string_view text) {
   constexpr std::string_view kBetween = " \t\r\n\"'`;|&()";
   if (text.find_first_of(" \t\n") == text.npos) {
@@ -266,12 +267,12 @@ std::string mask_options(std::string_view text) {
   return out;
 }
 
-// What needs no name: addresses, headers, logins and shapes.
+// Secrets that need no name: addresses, headers, logins and token shapes.
 std::string mask_nameless(std::string_view text) {
   return mask_secret_shapes(mask_logins(mask_schemes(redact_urls(text))));
 }
 
-// NAME=value as a whole word: the value is all that follows, with spaces and quotes.
+// NAME=value as a whole word: the value is the rest of the word, including spaces and quotes.
 bool is_secret_assignment(std::string_view word, size_t eq) {
   const std::string_view name = word.substr(0, eq);
   return eq != word.npos && std::none_of(name.begin(), name.end(), is_space) &&

@@ -1,9 +1,9 @@
-// Masks secrets before anything is written: what is given to a name that looks secret (--api-key X, KEY=X,
+// Masks secrets before anything is written: values assigned to a name that looks secret (--api-key X, KEY=X,
 // "password": "X", Authorization: X), the values of options like -p and -u of well-known programs, user info
-// in URLs, and what looks like a secret by itself (secret_shape.h).
+// in URLs, and texts that look like a secret by themselves (secret_shape.h).
 //
-// The masking would rather hide a harmless word than show a secret. It cannot know everything: a short secret
-// that stands in a place of its own looks like any other word.
+// When in doubt, a harmless word is hidden rather than a secret shown. The masking is not complete: a short
+// secret without a telling context looks like any other word.
 #pragma once
 
 #include "common/model/secrets/mask.h"
@@ -15,12 +15,12 @@
 
 namespace xpurun::model {
 
-// scheme://user:password@host -> scheme://****@host; what follows the address of a webhook.
+// scheme://user:password@host -> scheme://****@host; also masks the path of a webhook's address.
 std::string redact_urls(std::string_view text);
-// A line of source: the text that is given to a name that looks secret, password = "...", {"api_key": '...'},
-// setenv("HF_TOKEN", "..."), and what looks like a secret by itself.
+// A line of source code: literals assigned to a name that looks secret, password = "...", {"api_key": '...'},
+// setenv("HF_TOKEN", "..."), and texts that look like a secret by themselves.
 std::string redact_source(std::string_view line);
-// Any text: a shell script, a value of a variable, an error message, the title of a process.
+// Any other text: a shell script, a variable's value, an error message, a process title.
 std::string redact_text(std::string_view text);
 std::vector<std::string> redact_argv(const std::vector<std::string>& argv);
 

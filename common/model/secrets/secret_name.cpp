@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 16> kAnywhere = {
     "CONNSTR",    "AUTHORIZ", "CONNECTIONSTRING", "CONNECTION_STRING"};
 constexpr std::array<std::string_view, 12> kParts = {"PASS",  "PASSWORT", "PWD", "CRED", "CREDS",     "AUTH",
                                                      "OAUTH", "JWT",      "DSN", "TOTP", "SIGNATURE", "CSRF"};
-// Too common as the first part of something harmless: pin_memory, sig_digits, pat_dir.
+// As the first part of a name these are too often harmless: pin_memory, sig_digits, pat_dir.
 constexpr std::array<std::string_view, 8> kLastParts = {"PAT", "PIN", "PW",  "OTP",
                                                         "SIG", "SAS", "PSK", "SALT"};
 constexpr std::array<std::string_view, 5> kHarmlessEnds = {"BYPASS", "COMPASS", "SURPASS", "TRESPASS",
@@ -27,7 +27,8 @@ bool contains(const std::array<std::string_view, N>& words, std::string_view wor
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// In capitals, divided at punctuation and where a small letter meets a capital; digits at the end are cut.
+// The parts in capitals. Punctuation and a change from small to capital letter divide parts; trailing digits
+// are dropped.
 std::vector<std::string> parts_of(std::string_view name) {
   std::vector<std::string> out(1);
   char last = 0;
@@ -49,7 +50,7 @@ std::vector<std::string> parts_of(std::string_view name) {
   return out;
 }
 
-// TOKEN, but not tokenizer, which most training commands have.
+// Matches TOKEN but not tokenizer, which appears in most training commands.
 bool has_token(std::string_view upper) {
   for (size_t at = upper.find("TOKEN"); at != upper.npos; at = upper.find("TOKEN", at + 1)) {
     if (!upper.substr(at + 5).starts_with("IZ")) {
@@ -71,7 +72,7 @@ bool is_secret_name(std::string_view name) {
     return true;
   }
   const std::vector<std::string> parts = parts_of(name);
-  if (parts.empty() || upper == "PWD" || upper == "OLDPWD") {  // directories of the shell
+  if (parts.empty() || upper == "PWD" || upper == "OLDPWD") {  // the shell's directories
     return upper == "PWD" && name != "PWD";
   }
   return contains(kLastParts, parts.back()) ||

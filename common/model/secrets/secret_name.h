@@ -1,12 +1,12 @@
-// Tells from a name whether its value is a secret: variables, options, keys of JSON, headers, Python locals.
+// Decides by a name whether its value is a secret: variables, options, JSON keys, headers, Python locals.
 #pragma once
 
 #include <string_view>
 
 namespace xpurun::model {
 
-// Words that are telling anywhere (TOKEN, KEY, SECRET, PASSWORD, CREDENTIAL, ...) and words that are telling
-// as a part of their own (PASS, PAT, AUTH, ...), in any case; '-', '_', '.' and camelCase divide parts.
+// Some words count anywhere in a name (TOKEN, KEY, SECRET, PASSWORD, CREDENTIAL, ...), others only as a whole
+// part (PASS, PAT, AUTH, ...), in any case. '-', '_', '.' and camelCase divide parts.
 bool is_secret_name(std::string_view name);
 
 }  // namespace xpurun::model

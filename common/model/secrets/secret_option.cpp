@@ -39,7 +39,7 @@ SecretOptions::Program SecretOptions::program_of(std::string_view word) {
   return found == kNames.end() ? Program::other : found->second;
 }
 
-// Of the word itself; the word after the option is told by next_.
+// Covers the word itself; next_ covers the word after the option.
 Hide SecretOptions::short_option(std::string_view word) {
   const auto is = [word](std::string_view option) { return word == option; };
   const auto glued = [word](std::string_view option) { return word.starts_with(option) && word.size() > 2; };

@@ -1,12 +1,11 @@
-// Walks over the words of a command line and knows which of them is the value of an option that takes a
-// secret.
+// Walks over the words of a command line and finds the values of options that take a secret.
 #pragma once
 
 #include <string_view>
 
 namespace xpurun::model {
 
-// What of a word is secret.
+// The secret part of a word.
 enum class Hide {
   nothing,
   all,            // the whole word
@@ -15,11 +14,11 @@ enum class Hide {
   after_option,   // -pPASSWORD
 };
 
-// Feed it the words of one command in their order. It holds no text of them.
+// Feed the words of one command in order. Keeps no copy of them.
 class SecretOptions {
  public:
   Hide next(std::string_view word);
-  // Whether the word after the last one is a value to be masked as a whole.
+  // Whether the next word is a value to be masked as a whole.
   bool expects_secret() const { return next_ == Hide::all; }
 
  private:

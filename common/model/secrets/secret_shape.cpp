@@ -12,10 +12,10 @@ namespace {
 
 struct Prefix {
   std::string_view text;
-  size_t least;  // characters behind it; fewer are a word that only begins alike
+  size_t least;  // minimum number of characters behind the prefix; with fewer, the text is an ordinary word
 };
 
-// As the services document them.
+// As documented by the services.
 constexpr std::array kPrefixes = {
     Prefix{"ghp_", 16},    Prefix{"gho_", 16},        Prefix{"ghu_", 16},     Prefix{"ghs_", 16},
     Prefix{"ghr_", 16},    Prefix{"github_pat_", 16}, Prefix{"glpat-", 16},   Prefix{"gldt-", 16},
@@ -43,7 +43,7 @@ bool is_run_char(char c) {
   return is_alnum(c) || c == '_' || c == '-' || c == '+' || c == '/';
 }
 
-// How long the token of a known service at the beginning of the text is; 0 if there is none.
+// Length of a known service's token at the start of the text; 0 if none.
 size_t known_token(std::string_view text) {
   for (const Prefix& p : kPrefixes) {
     if (!text.starts_with(p.text)) {
@@ -62,8 +62,8 @@ size_t known_token(std::string_view text) {
   return 0;
 }
 
-// How a text is made up. `changes` counts neighbours of different kinds (small, capital, digit): words have
-// few, a text drawn at random about three in five.
+// Statistics of a text's characters. `changes` counts neighbours of different kinds (small, capital, digit):
+// words have few, random text about three in five.
 struct Makeup {
   size_t length = 0;
   size_t changes = 0;
@@ -103,7 +103,7 @@ bool looks_random(std::string_view segment, Place place) {
   return m.hex ? place != Place::file : m.changes_at_least(25);
 }
 
-// A name with words between - and _ is none.
+// A name with words between - and _ does not count.
 bool has_random_part(std::string_view component, Place place) {
   while (!component.empty()) {
     const size_t end = std::min(component.find_first_of("-_"), component.size());
@@ -115,7 +115,7 @@ bool has_random_part(std::string_view component, Place place) {
   return false;
 }
 
-// Base64 may contain slashes; what is between them is too short to tell then.
+// Base64 may contain slashes, and the parts between them are too short to judge.
 bool is_blob(std::string_view run) {
   std::string joined(run);
   std::erase(joined, '/');
@@ -143,7 +143,7 @@ void append_run(std::string& out, std::string_view run, Place place) {
   }
 }
 
-// A block of PEM at `at`, up to the line that ends it.
+// The end of the PEM block that starts at `at`, including its last line.
 size_t pem_end(std::string_view text, size_t at) {
   constexpr std::string_view kEnd = "-----END ";
   const size_t end = text.find(kEnd, at);
@@ -178,7 +178,7 @@ std::string mask_secret_shapes(std::string_view text) {
       continue;
     }
     size_t end = at;
-    // A known token may begin behind a slash or a dash of the same run.
+    // A known token may start behind a slash or a dash within the run.
     while (end < text.size() && is_run_char(text[end]) &&
            (end == at || is_alnum(text[end - 1]) || known_token(text.substr(end)) == 0)) {
       ++end;

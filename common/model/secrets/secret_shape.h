@@ -1,5 +1,5 @@
-// Finds secrets by their own look, whatever their name: tokens of well-known services, JSON web tokens, PEM
-// keys, and long texts that look drawn at random.
+// Finds secrets by shape, whatever their name: tokens of well-known services, JSON web tokens, PEM keys, and
+// long random-looking texts.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace xpurun::model {
 
-// The text with each of them replaced by kMask. Names of files that are hexadecimal stay: caches of models
-// and of builds name directories so.
+// Replaces each secret by kMask. Keeps hexadecimal file names, because caches of models and builds name
+// directories that way.
 std::string mask_secret_shapes(std::string_view text);
 
 }  // namespace xpurun::model

@@ -35,7 +35,7 @@ class ColumnWriter {
     } else if constexpr (std::same_as<T, std::string>) {
       text(key, value);
     } else {
-      // No field of a frame has a meaning below 0.
+      // Negative values of a frame's fields are meaningless.
       number(key, static_cast<uint64_t>(std::max<T>(value, T{})));
     }
   }
@@ -49,7 +49,7 @@ class ColumnWriter {
       fields(writer, l);
     }
   }
-  // Modules are few, so their load biases are few texts where the addresses would be many.
+  // Modules are few: their load biases make few texts, where addresses would make many.
   void address(uint64_t pc, uint64_t offset) {
     text("bias", pc == 0 ? "" : fmt::format("{:#x}", pc - offset));
     number("offset", offset);
@@ -72,7 +72,7 @@ class ColumnWriter {
   struct Column {
     const char* key;
     std::string numbers;
-    bool any = false;  // other than 0
+    bool any = false;  // any value other than 0
   };
 
   void number(const char* key, uint64_t n) {
@@ -96,7 +96,7 @@ class ColumnWriter {
   size_t rows_ = 0;
   ordered_json strings_ = ordered_json::array({""});
   std::unordered_map<std::string, size_t> by_text_ = {{"", 0}};
-  ordered_json locals_;  // by row
+  ordered_json locals_;  // by row index
 };
 
 class ColumnReader {
@@ -163,7 +163,7 @@ class ColumnReader {
   }
 
  private:
-  // Of the row in the next column. `key` names the column.
+  // Reads the current row of the next column. `key` names the column.
   uint64_t number(const char* key) {
     if (row_ == 0) {
       const json* column = member(*columns_, key);

@@ -1,7 +1,7 @@
-// Frames as columns: one list of numbers for each field of a frame, with an entry for each frame. A list is
-// one JSON string with spaces between the numbers, because nlohmann reads such a string four times as fast as
-// an array of numbers. Texts are stored once, in a table, and a column holds their places. 0 is the empty
-// value of every column, and a column of zeros is left out.
+// Frames as columns: one list of numbers per field, with one entry per frame. A list is a JSON string of
+// numbers separated by spaces, because nlohmann reads such a string four times as fast as an array of
+// numbers. Texts are stored once, in a table, and the columns hold their indices. 0 is the empty value of
+// every column, and a column of zeros is omitted.
 #pragma once
 
 #include "common/model/stack_snapshot.h"
@@ -16,12 +16,12 @@
 
 namespace xpurun::model {
 
-// The most bytes in the texts of a table, and of all threads' frames: a small file whose frames repeat one
-// long text must not fill the memory.
+// Limit for the bytes of a table's texts and of all threads' frames: a small file whose frames repeat one
+// long text must not exhaust memory.
 inline constexpr size_t kMostTableText = size_t{64} << 20;
 inline constexpr size_t kMostThreadText = size_t{1} << 30;
 
-// Bytes in the texts of a frame.
+// Bytes in a frame's texts.
 size_t text_size(const Frame& frame);
 
 // Appends `n` to a list of numbers.
@@ -31,7 +31,7 @@ std::vector<uint64_t> numbers_of(const nlohmann::json& list);
 
 // Writes the members "frames" and "strings" of `file`.
 void write_frame_columns(nlohmann::ordered_json& file, std::span<const Frame> frames);
-// Reads them. Throws json::exception if they do not fit together.
+// Reads both members. Throws json::exception if they are inconsistent.
 std::vector<Frame> read_frame_columns(const nlohmann::json& file);
 
 }  // namespace xpurun::model

@@ -1,6 +1,6 @@
-// The field lists of a stacks file. For the .cpp files of this room: the same lists write and read frames as
-// objects and as columns. The frames of a thread are not among its fields, because their form differs between
-// the versions of the file.
+// The field lists of a stacks file, for the .cpp files of this room. The same lists write and read frames as
+// objects and as columns. The frames of a thread are not among its fields, because their form depends on the
+// file's version.
 #pragma once
 
 #include "common/model/exception_fields.h"

@@ -20,7 +20,7 @@ uint64_t hash_of(const Frame& f) {
                           {f.pc, f.offset, static_cast<uint64_t>(f.line), static_cast<uint64_t>(f.column)});
 }
 
-// Gives each different frame its place in a table.
+// Gives every distinct frame an index in a table.
 class FrameInterner {
  public:
   explicit FrameInterner(std::vector<Frame>& table) : table_(table) {}
@@ -55,7 +55,7 @@ std::vector<uint32_t> places_of(const json& list, size_t frames) {
   return out;
 }
 
-// `list` has the full form.
+// `list` is in the full form.
 std::vector<uint32_t> read_frames(const json& list, std::vector<Frame>& table) {
   std::vector<uint32_t> out;
   for (const json& object : list) {
@@ -166,7 +166,7 @@ base::Result<CompactStacks> compact_stacks_from_json(const json& j) {
       return base::fail(fmt::format("schema is '{}', expected '{}'", schema, kStacksSchema));
     }
     CompactStacks out = read(j, schema == kFullStacksSchema);
-    // Files of an older xpurun, or of another program, were masked less or not at all.
+    // Files of an older xpurun, or of another program, may be masked less or not at all.
     out.process.cmdline = redact_argv(out.process.cmdline);
     return out;
   } catch (const json::exception& e) {

@@ -98,7 +98,7 @@ void EventEncoder::add(const wire::Event& event) {
   put_signed(body_, static_cast<int64_t>(event.begin_ns - last_begin_));
   put_varint(body_, event.duration_ns);
   if (!next) {
-    // 32 bits wrap around.
+    // 32-bit numbers wrap around.
     put_signed(body_, static_cast<int32_t>(event.sequence - op.sequence));
   }
   if (!same_stream) {

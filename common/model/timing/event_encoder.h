@@ -9,8 +9,8 @@
 
 namespace xpurun::model {
 
-// Makes the bytes of an event file: header() first, then take_block() whenever records are pending. An entry
-// must be defined before its events, a communicator before the first event of an entry that names it. Not
+// Builds the bytes of an event file: header() first, then take_block() whenever records are pending. Define
+// an entry before its events, and a communicator before the first event of an entry that refers to it. Not
 // thread-safe.
 class EventEncoder {
  public:
@@ -19,18 +19,18 @@ class EventEncoder {
   static std::string header(const EventFileHeader& h);
 
   bool knows(uint32_t op) const { return ops_[op].defined; }
-  // `work`: FLOP or bytes of one call.
+  // `work`: FLOP or bytes per call.
   void define(uint32_t op, const wire::OpKey& key, uint64_t work);
-  // Does nothing if the slot is known to be just this.
+  // Does nothing if the slot already has this definition.
   void define(const EventCommunicator& comm);
-  // `count` events are missing at this place.
+  // Records that `count` events are missing here.
   void lost(uint64_t count);
-  // The same moment by both clocks: wall time may be set while the job runs.
+  // One moment by both clocks, because wall time may be changed while the job runs.
   void clocks(base::MonoNs mono_ns, int64_t wall_ns);
-  // `event.op` is defined.
+  // `event.op` must be defined.
   void add(const wire::Event& event);
 
-  // Bytes of the records that are not taken yet.
+  // Bytes of the records not yet taken.
   size_t pending() const { return payload_.size(); }
   // The pending records as a block; empty if there are none.
   std::string take_block();
@@ -46,7 +46,7 @@ class EventEncoder {
   std::vector<Op> ops_;
   std::map<uint32_t, EventCommunicator> comms_;
   uint64_t last_begin_ = 0;
-  // Ends the record whose body is in body_.
+  // Finishes the record whose body is in body_.
   void put_record(uint8_t tag);
 
   std::string payload_;

@@ -18,7 +18,7 @@ using records::Fields;
 constexpr size_t kLongestHeader = 64 * 1024;
 constexpr size_t kLargestFile = size_t{1} << 30;
 
-// kApiCount for a function that this version does not know.
+// kApiCount for a function unknown to this version.
 uint16_t api_of(std::string_view function) {
   const auto* const end = std::end(wire::kApis);
   const auto* const found = std::find_if(std::begin(wire::kApis), end,
@@ -30,7 +30,7 @@ class Parser {
  public:
   explicit Parser(EventFile& out) : out_(out) {}
 
-  // False at a damaged record. Records before it are kept.
+  // False at a damaged record; earlier records are kept.
   bool block(std::string_view payload) {
     while (!payload.empty()) {
       const auto tag = static_cast<uint8_t>(payload.front());
@@ -131,7 +131,7 @@ class Parser {
     for (int64_t* size : {&key.m, &key.n, &key.k}) {
       *size = in.signed_varint();
     }
-    // 0 is no communicator.
+    // 0 means no communicator.
     key.comm = static_cast<uint32_t>(in.below(wire::kCommSlots + 1)) - 1;
     key.peer = static_cast<int32_t>(in.signed_varint());
     key.copy = byte();
@@ -178,7 +178,7 @@ class Parser {
 
   EventFile& out_;
   std::map<uint32_t, Last> last_;
-  std::map<uint32_t, int> comm_at_;  // slot: index of its newest definition
+  std::map<uint32_t, int> comm_at_;  // from slot to the index of its newest definition
   uint64_t begin_ = 0;
 };
 
@@ -195,7 +195,7 @@ EventFileHeader header_from(const nlohmann::json& j) {
   return h;
 }
 
-// "first line", and what is behind it.
+// Removes and returns the first line.
 std::string_view take_line(std::string_view& in) {
   const size_t end = in.substr(0, kLongestHeader).find('\n');
   const std::string_view line = in.substr(0, end == std::string_view::npos ? 0 : end);

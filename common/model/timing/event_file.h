@@ -1,8 +1,8 @@
-// Event files, ranks/<rank>/events-<n>.xev: single calls of one process whose duration is known, about 14
-// bytes each. docs/events.md is the specification. The format does not depend on the layout of the shared
-// segment: numbers are little-endian, functions are stored by name, and every record has a length, so that a
-// reader skips records and fields of later versions. Files are written in whole blocks; a truncated file is
-// readable up to its last block.
+// Event files, ranks/<rank>/events-<n>.xev: single timed calls of one process, about 14 bytes each.
+// docs/events.md is the specification. The format does not depend on the layout of the shared segment:
+// numbers are little-endian, functions are stored by name, and every record has a length, so that a reader
+// can skip records and fields of later versions. Files are written in whole blocks; a truncated file is
+// readable up to its last complete block.
 #pragma once
 
 #include "common/base/clock.h"
@@ -18,7 +18,7 @@
 
 namespace xpurun::model {
 
-// First line of the file. The second is a JSON object, EventFileHeader; then blocks.
+// First line of the file. The second line is a JSON object, EventFileHeader; blocks follow.
 inline constexpr std::string_view kEventsSchema = "xpurun.events/2";
 
 struct EventFileHeader {
@@ -28,7 +28,7 @@ struct EventFileHeader {
   std::string host;
   std::string gpu;
   std::string gpu_uuid;
-  base::MonoNs mono_ns = 0;  // the same moment by both clocks
+  base::MonoNs mono_ns = 0;  // the same moment by both clocks, ns
   int64_t wall_ns = 0;
 };
 
@@ -43,7 +43,7 @@ struct EventCommunicator {
 
 struct EventFile {
   struct Op {
-    wire::OpKey key{};     // `api` is kApiCount for a function that this version does not know
+    wire::OpKey key{};     // `api` is kApiCount for a function unknown to this version
     std::string function;  // "ncclAllReduce"
     uint64_t work = 0;
   };
@@ -60,14 +60,14 @@ struct EventFile {
   std::map<uint32_t, Op> ops;
   std::vector<EventCommunicator> communicators;
   std::vector<Entry> events;
-  std::vector<Clocks> clocks;  // the header's first
+  std::vector<Clocks> clocks;  // the header's pair first
   uint64_t lost = 0;
-  uint64_t unknown = 0;  // records of a later version, skipped
-  // False if the end is missing or damaged. Everything before it is present.
+  uint64_t unknown = 0;  // number of skipped records of a later version
+  // False if the end is missing or damaged. Everything before that is kept.
   bool complete = true;
 };
 
-// The file's bytes may be anything.
+// The bytes are untrusted.
 base::Result<EventFile> parse_event_file(std::string_view bytes);
 base::Result<EventFile> load_event_file(const std::string& path);
 

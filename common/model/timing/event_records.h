@@ -11,8 +11,8 @@ namespace xpurun::model::records {
 // The first byte of a record. Values below kNotAnEvent are events; their bits:
 inline constexpr uint8_t kSourceMask = 7;
 inline constexpr uint8_t kHostBegin = 1 << 3;
-inline constexpr uint8_t kSameStream = 1 << 4;    // as the previous event of the entry
-inline constexpr uint8_t kNextSequence = 1 << 5;  // one more than the previous event of the entry
+inline constexpr uint8_t kSameStream = 1 << 4;    // same stream as the entry's previous event
+inline constexpr uint8_t kNextSequence = 1 << 5;  // sequence number follows the entry's previous event
 inline constexpr uint8_t kNotAnEvent = 1 << 7;
 inline constexpr uint8_t kOp = 0x80;
 inline constexpr uint8_t kCommunicator = 0x81;
@@ -20,10 +20,10 @@ inline constexpr uint8_t kLost = 0x82;
 inline constexpr uint8_t kClocks = 0x83;
 inline constexpr uint8_t kHow = 0x84;
 
-// CRC-32 of zlib.
+// zlib's CRC-32.
 uint32_t checksum(std::string_view bytes);
 
-// Seven bits a byte, lowest first; at most ten bytes.
+// Seven bits per byte, lowest first; at most ten bytes.
 void put_varint(std::string& out, uint64_t n);
 // Small numbers of either sign take few bytes.
 void put_signed(std::string& out, int64_t n);
@@ -31,8 +31,8 @@ void put_signed(std::string& out, int64_t n);
 void put_fixed(std::string& out, uint64_t n, size_t bytes);
 void put_text(std::string& out, std::string_view text);
 
-// Takes numbers from the front of a body. A number behind the end of the body is 0: an older writer did not
-// know the field. ok() turns false if the body ends within a number.
+// Takes numbers from the front of a body. A number behind the end of the body is 0, because an older writer
+// did not know the field. ok() turns false if the body ends inside a number.
 class Fields {
  public:
   explicit Fields(std::string_view body) : rest_(body) {}
@@ -41,7 +41,7 @@ class Fields {
   int64_t signed_varint();
   uint64_t fixed(size_t bytes);
   std::string_view text();
-  // A varint less than `limit`; a larger one is damage.
+  // A varint below `limit`; a larger one counts as damage.
   uint64_t below(uint64_t limit);
   bool ok() const { return ok_; }
 
@@ -50,9 +50,9 @@ class Fields {
   bool ok_ = true;
 };
 
-// Takes a varint; false if the text ends within it.
+// Takes a varint; false if the text ends inside it.
 bool take_varint(std::string_view& in, uint64_t& n);
-// False if fewer than `bytes` bytes are left; nothing is consumed.
+// False if fewer than `bytes` bytes are left; then nothing is consumed.
 bool take_fixed(std::string_view& in, size_t bytes, uint64_t& n);
 
 }  // namespace xpurun::model::records

@@ -1,5 +1,5 @@
-// timing.json: what the ranks' timing and ledgers said at one moment (launcher/collect/timing_json.h writes
-// it; the keys are listed there). Here is only its name, which its readers check.
+// timing.json: the ranks' timing and ledgers at one moment. launcher/collect/timing_json.h writes it and
+// lists the keys. This header only has the schema name, which readers check.
 #pragma once
 
 #include <string_view>

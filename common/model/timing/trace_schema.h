@@ -1,5 +1,5 @@
-// trace.json: what a trace asked for and what came of it (launcher/collect/trace.cpp writes it;
-// docs/rundir.md lists the keys). Here is only its name, which its readers check.
+// trace.json: the request and the result of a trace. launcher/collect/trace.cpp writes it; docs/rundir.md
+// lists the keys. This header only has the schema name, which readers check.
 #pragma once
 
 #include <string_view>

@@ -38,7 +38,7 @@ std::optional<CallFinding> find_in(const std::vector<CallGroup>& groups) {
   return find_stage_fault(groups);
 }
 
-// NCCL's record has no line of the program: taken from what torch has recorded of the same ranks.
+// NCCL's record has no line of the program. torch's record of the same ranks has.
 void add_lines(CallFinding& nccl, const std::vector<CallGroup>& torch) {
   for (const CallGroup& group : torch) {
     if (group.ranks != nccl.collective.ranks) {
@@ -73,7 +73,7 @@ std::optional<CallFinding> find_call_fault(const CollectiveFacts& facts) {
     return by_torch;
   }
   auto by_nccl = find_in(line_up(facts, CallSource::nccl));
-  // NCCL also sees the calls that torch makes in C++, such as those of DDP.
+  // NCCL also sees the calls that torch makes in C++, such as DDP's.
   const bool nccl_decides =
       by_nccl && (!by_torch || is_mismatch(by_nccl->fault) ||
                   (by_torch->fault > CallFault::order && by_nccl->fault < CallFault::all_entered));

@@ -1,4 +1,4 @@
-// In what two calls of the same number on one communicator differ, as far as a difference is illegal. Pure.
+// Illegal differences between two calls with the same sequence number on one communicator. Pure.
 #pragma once
 
 #include "common/model/collectives.h"
@@ -7,19 +7,19 @@
 
 namespace xpurun::report {
 
-// From the gravest to the smallest: a call of another operation is not compared further.
+// Gravest first. Calls of different operations are not compared further.
 enum class Difference { operation, root, type, size, none };
 
-// Sizes may differ in gather, scatter and all_to_all (uneven splits) and where objects are sent; there and
-// where a size, type or root is unknown, the calls count as equal.
+// Sizes may differ in gather, scatter and all_to_all (uneven splits) and where objects are sent. Such calls
+// count as equal, as do calls with an unknown size, type or root.
 Difference difference(const model::CollectiveCall& a, const model::CollectiveCall& b);
 
-// Equal for calls that do not differ in this respect. `any`: unknown, equal to all.
+// Equal for calls that do not differ in `what`. `any`: unknown, equal to all.
 std::string compared_value(const model::CollectiveCall& call, Difference what);
 inline constexpr const char* kAnyValue = "";
 
-// The operation ends for all ranks only after all have entered. The root of a broadcast, and all but the root
-// of a reduce, may leave earlier.
+// The operation ends for every rank only after all ranks have entered. Exceptions: the root of a broadcast,
+// and all but the root of a reduce, may leave earlier.
 bool needs_everybody(const model::CollectiveCall& call);
 
 }  // namespace xpurun::report

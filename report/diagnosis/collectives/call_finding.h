@@ -1,4 +1,4 @@
-// CallFinding: a cause of a hang that lies in what the ranks have called.
+// CallFinding: a cause of a hang that lies in the ranks' calls.
 #pragma once
 
 #include "common/model/rank_set.h"
@@ -6,35 +6,35 @@
 
 namespace xpurun::report {
 
-// In the order of decision: the first that applies is the cause.
+// In order of decision: the first fault that applies is the cause.
 enum class CallFault {
-  operation,     // the same call number, another operation
+  operation,     // same sequence number, another operation
   root,          // another root
   type,          // another data type
   size,          // another number of elements
   swapped,       // two calls of one communicator in opposite order
   message,       // a send and its receive differ in size or type
-  not_entered,   // others have entered the call, and nothing recorded keeps the accused from it
+  not_entered,   // others have entered the call; no record explains why the accused has not
   not_sent,      // a receive without its send
   not_received,  // a send without its receive
   order,         // communicators used in opposite order: a circle of waits
-  not_launched,  // entered, and not handed to the GPU
-  queued,        // handed to the GPU, not started: behind other work
-  not_finished,  // finished by others
+  not_launched,  // entered, but not launched on the GPU
+  queued,        // launched on the GPU, but not started: queued behind other work
+  not_finished,  // finished by others only
   all_entered,   // all have entered the same call and none has finished it
 };
 
-// Ranks have called, but not the same.
+// Ranks have made different calls.
 constexpr bool is_mismatch(CallFault fault) {
   return fault <= CallFault::message;
 }
 
 struct CallFinding {
   CallFault fault = CallFault::all_entered;
-  model::VerdictCollective collective;  // with what each rank called, the accused first
-  model::RankSet accused;               // empty: nobody can be told to be the cause
-  model::RankSet waiting;               // who waits in the call, or in the circle, and is not accused
-  bool tie = false;                     // no side is larger than all others
+  model::VerdictCollective collective;  // with each rank's calls, the accused first
+  model::RankSet accused;               // empty: no rank can be named as the cause
+  model::RankSet waiting;               // ranks that wait in the call or in the circle and are not accused
+  bool tie = false;                     // no side is larger than all the others
   bool complete = true;                 // the calls of all ranks of the communicator are known
 };
 

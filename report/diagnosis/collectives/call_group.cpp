@@ -15,7 +15,7 @@ using model::RankSet;
 
 namespace {
 
-// The same for all members, or 0: ranks 1, 3, 5 have stride 2.
+// The distance between neighbouring members, or 0 if it varies: ranks 1, 3, 5 have stride 2.
 int stride_of(const RankSet& ranks) {
   const std::vector<base::Rank> list = ranks.ranks();
   const int stride = list.size() > 1 ? list[1] - list[0] : 0;
@@ -32,8 +32,8 @@ bool only_point_to_point(const CallGroup& group) {
   return group.most_called() == 0 && std::any_of(group.members.begin(), group.members.end(), sends);
 }
 
-// Launchers number ranks so that tensor-parallel ranks are neighbours, then data-parallel ranks, then
-// pipeline stages. Only a guess.
+// Launchers usually number tensor-parallel ranks next to each other, then data-parallel ranks, then pipeline
+// stages. This is a guess.
 void guess_kinds(std::vector<CallGroup>& groups, const RankSet& world) {
   std::set<int> strides;
   for (const CallGroup& g : groups) {
@@ -169,7 +169,7 @@ bool is_open(const Member& member, uint64_t sequence) {
       is_done(member, sequence)) {
     return false;
   }
-  // Without a look at the end of calls, only a rank that stands inside one is known to be in it.
+  // If the end of calls is not recorded, only a rank whose host is inside a call is known to be in it.
   const CollectiveCall* call = call_at(member, sequence);
   return member.comm->done_known || (call != nullptr && call->stage == CallStage::called);
 }

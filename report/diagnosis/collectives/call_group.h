@@ -1,5 +1,5 @@
-// CallGroup: one communicator as the ranks of this node have recorded it, lined up by its id. Views into
-// CollectiveFacts, which must outlive them. Pure.
+// CallGroup: one communicator as the ranks of this node have recorded it, matched by its id. Views into
+// CollectiveFacts, which must outlive the group. Pure.
 #pragma once
 
 #include "common/model/collectives.h"
@@ -14,36 +14,37 @@ namespace xpurun::report {
 
 struct Member {
   base::Rank rank = base::kNoRank;            // global
-  const model::Communicator* comm = nullptr;  // null: the rank records its calls and has none here
+  const model::Communicator* comm = nullptr;  // null: the rank records calls, but none on this communicator
 
   uint64_t called() const { return comm != nullptr ? comm->called : 0; }
 };
 
 struct CallGroup {
-  const model::Communicator* any = nullptr;  // of one member: id, name, size and source are the same in all
-  std::vector<Member> members;               // those whose calls can be compared, by rank
-  model::RankSet ranks;                      // every member whose global rank is known
-  size_t unseen = 0;                         // members whose calls are not known or cannot be compared
+  const model::Communicator* any = nullptr;  // any member's; id, name, size and source are equal in all
+  std::vector<Member> members;               // members with comparable calls, ordered by rank
+  model::RankSet ranks;                      // every member with a known global rank
+  size_t unseen = 0;                         // members whose calls are unknown or not comparable
   model::CommunicatorKind kind = model::CommunicatorKind::unknown;
 
   const Member* member(base::Rank rank) const;
-  // The global rank of a rank of the communicator, kNoRank if unknown.
+  // Maps a rank of the communicator to its global rank; kNoRank if unknown.
   base::Rank global_rank(int rank_in_group) const;
   uint64_t most_called() const;
   uint64_t least_called() const;
 };
 
-// The communicators that this source has recorded, ordered by their ranks and id. A process that a restart
-// has replaced must not be in the facts any more.
+// The communicators recorded by this source, ordered by ranks and id. The facts must not contain processes
+// that a restart has replaced.
 std::vector<CallGroup> line_up(const model::CollectiveFacts& facts, model::CallSource source);
 
-// The record of a call, null if the rank has not called so far or the record is gone.
+// The record of a call; null if the rank has not made the call yet or the record was overwritten.
 const model::CollectiveCall* call_at(const Member& member, uint64_t sequence);
-// Both false: not known.
+// Unknown if both are false.
 bool is_done(const Member& member, uint64_t sequence);
+// The rank has entered the call and is known not to have finished it.
 bool is_open(const Member& member, uint64_t sequence);
 
-// The oldest call that the rank has entered and is known not to have finished; 0 if there is none.
+// The oldest call that the rank has entered and is known not to have finished; 0 if none.
 uint64_t open_call(const Member& member);
 
 }  // namespace xpurun::report

@@ -1,4 +1,4 @@
-// Puts the calls of a communicator's ranks together: equal calls in one row. Pure.
+// Groups the calls of a communicator's ranks: equal calls share a row. Pure.
 #pragma once
 
 #include "common/model/verdict.h"
@@ -9,21 +9,21 @@
 
 namespace xpurun::report {
 
-// The communicator of a verdict, without calls.
+// A verdict's description of the communicator, without calls.
 model::VerdictCollective communicator_of(const CallGroup& group, uint64_t sequence);
 
-// One call of one rank. Root and peer become global ranks where these are known.
+// The row of one call of one rank. Root and peer become global ranks where known.
 model::CalledBy row_of(const CallGroup& group, base::Rank rank, const model::CollectiveCall& call);
-// A rank that has not entered the call.
+// The row of ranks that have not entered the call.
 model::CalledBy row_of_absent(const model::RankSet& ranks);
 
-// Adds the row, or its ranks to an equal row; that one's stage becomes the earlier of both.
+// Adds the row, or adds its ranks to an equal row, which then keeps the earlier of the two stages.
 void add_row(std::vector<model::CalledBy>& rows, model::CalledBy row);
-// All members at this call, those that have not entered it too. `by_stage`: ranks whose GPUs have come as far
-// have rows of their own.
+// The rows of all members for this call, including members that have not entered it. `by_stage`: ranks whose
+// GPUs are at different stages get separate rows.
 std::vector<model::CalledBy> rows_at(const CallGroup& group, uint64_t sequence, bool by_stage = false);
 
-// Rows of accused ranks first, then the larger ones; sets the operation from the largest row that is not
+// Orders the rows: accused ranks first, then by size. Takes the operation from the largest row that is not
 // accused.
 void arrange(model::VerdictCollective& collective, const model::RankSet& accused);
 

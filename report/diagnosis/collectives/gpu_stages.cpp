@@ -15,8 +15,8 @@ using model::RankSet;
 
 namespace {
 
-// The oldest call that some rank is known not to have finished, if every member that is known has entered it;
-// else 0.
+// The oldest call that every known member has entered and at least one is known not to have finished; 0 if
+// none.
 uint64_t entered_by_all(const CallGroup& group) {
   uint64_t oldest = UINT64_MAX;
   for (const Member& m : group.members) {
@@ -65,7 +65,7 @@ Stage stage_of(const CallGroup& group, uint64_t sequence) {
     if (!entered.empty()) {
       return {CallFault::not_launched, entered.size() < all ? entered : RankSet()};
     }
-    // Zero everywhere: nobody has looked at the start of kernels.
+    // Zero for all members: kernel starts are not recorded.
     const RankSet queued = ranks_where(group, [&](const Member& m) { return m.comm->started < sequence; });
     if (!queued.empty() && queued.size() < all) {
       return {CallFault::queued, queued};
@@ -79,7 +79,8 @@ Stage stage_of(const CallGroup& group, uint64_t sequence) {
   return {};
 }
 
-// Which of two calls a rank made first: negative for `a`, 0 if unknown. Ages of one rank are by one clock.
+// Which of two calls a rank made first: negative for `a`, 0 if unknown. The ages of one rank's calls come
+// from one clock.
 int order_in(const Member& a, uint64_t at_a, const Member& b, uint64_t at_b) {
   const CollectiveCall* x = call_at(a, at_a);
   const CollectiveCall* y = call_at(b, at_b);
@@ -89,7 +90,7 @@ int order_in(const Member& a, uint64_t at_a, const Member& b, uint64_t at_b) {
   return x->age_s > y->age_s ? -1 : 1;
 }
 
-// All members run the kernel: then the order of the launches has done no harm.
+// If all members run the kernel, the order of the launches has done no harm.
 bool runs_everywhere(const CallGroup& group, uint64_t sequence) {
   return ranks_where(group, [&](const Member& m) { return m.comm->started >= sequence; }).size() ==
          group.members.size();
@@ -135,7 +136,7 @@ struct Candidate {
   double age_s = 0;
 };
 
-// The GPU of each accused rank has another call to finish first.
+// The GPU of each accused rank must finish another call first.
 bool waits_behind_another(const Candidate& c, const std::vector<Candidate>& all) {
   return c.stage.fault == CallFault::queued &&
          std::any_of(all.begin(), all.end(), [&](const Candidate& other) {

@@ -1,4 +1,4 @@
-// Calls that all ranks have entered: how far each rank's GPU has come. Pure.
+// For calls that all ranks have entered: the stage that each rank's GPU has reached. Pure.
 #pragma once
 
 #include "report/diagnosis/collectives/call_finding.h"
@@ -9,10 +9,11 @@
 
 namespace xpurun::report {
 
-// Of several such calls: not the one that is queued behind another; then the gravest, then the oldest.
+// Among several such calls, prefers one that is not queued behind another; then the gravest fault, then the
+// oldest call.
 std::optional<CallFinding> find_stage_fault(const std::vector<CallGroup>& groups);
 
-// Two communicators whose calls all ranks have launched, but not in the same order: the GPUs wait for each
+// Two communicators whose calls all ranks have launched, but in different orders: the GPUs wait for each
 // other.
 std::optional<CallFinding> find_launch_order(const std::vector<CallGroup>& groups);
 

@@ -41,7 +41,7 @@ Message message_of(const CallGroup& group, const Member& m, const CollectiveCall
       return out;
     }
   }
-  // The record keeps the last calls only. Messages of two ranks have one order.
+  // The record keeps only the latest calls. Messages between two ranks have one order.
   const bool forgotten = newest == 0 && call.stage == model::CallStage::launched &&
                          peer->comm->messages > peer->comm->point_to_point.size();
   if (newest > call.sequence || forgotten) {

@@ -1,4 +1,4 @@
-// Sends and receives that have not finished, each with its counterpart. Pure.
+// Unfinished sends and receives, each with its counterpart. Pure.
 #pragma once
 
 #include "report/diagnosis/collectives/call_group.h"
@@ -8,7 +8,7 @@
 namespace xpurun::report {
 
 enum class Counterpart {
-  unknown,  // the calls of the peer are not known
+  unknown,  // the peer's calls are unknown
   missing,  // the peer has not called
   equal,
   differs,  // in size or type
@@ -22,7 +22,7 @@ struct Message {
   Counterpart counterpart = Counterpart::unknown;
 };
 
-// In the order of the members and of their calls.
+// Ordered by member, then by call.
 std::vector<Message> messages_of(const CallGroup& group);
 
 }  // namespace xpurun::report

@@ -30,7 +30,7 @@ CallFault fault_of(Difference what) {
   return CallFault::operation;
 }
 
-// Ranks by what they called, the largest side first; ranks of which the value is not known are in none.
+// Ranks grouped by the compared value, largest side first. Ranks with an unknown value are in no side.
 std::vector<RankSet> sides_of(const CallGroup& group, uint64_t sequence, Difference what) {
   std::map<std::string, RankSet> by_value;
   for (const Member& m : group.members) {
@@ -50,7 +50,7 @@ std::vector<RankSet> sides_of(const CallGroup& group, uint64_t sequence, Differe
   return sides;
 }
 
-// A call that has ended for all may have differed in size: then it was legal after all.
+// If a call has ended on all ranks, a difference in size was legal after all.
 Difference difference_at(const CallGroup& group, uint64_t sequence) {
   const bool over = std::all_of(group.members.begin(), group.members.end(),
                                 [&](const Member& m) { return is_done(m, sequence); });
@@ -71,7 +71,7 @@ bool at_rest(const CallGroup& group) {
   });
 }
 
-// Side 0 has called X then Y, side 1 Y then X.
+// Side 0 has called X then Y, side 1 has called Y then X.
 bool is_swapped(const CallGroup& group, uint64_t sequence, const std::vector<RankSet>& sides) {
   if (sides.size() != 2) {
     return false;

@@ -1,4 +1,4 @@
-// Ranks that called something else under the same number. Pure.
+// Finds ranks that made a different call under the same sequence number. Pure.
 #pragma once
 
 #include "report/diagnosis/collectives/call_finding.h"
@@ -9,8 +9,8 @@
 
 namespace xpurun::report {
 
-// The oldest difference of each communicator counts, because it causes the later ones; of several
-// communicators the one whose ranks have waited longest.
+// Of each communicator the oldest difference counts, because it causes the later ones. Among communicators
+// the one whose ranks have waited longest counts.
 std::optional<CallFinding> find_mismatch(const std::vector<CallGroup>& groups);
 
 }  // namespace xpurun::report

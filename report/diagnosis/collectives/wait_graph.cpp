@@ -23,8 +23,8 @@ RankSet common(const RankSet& a, const RankSet& b) {
   return a.minus(a.minus(b));
 }
 
-// The call of the group in which the rank is held: the oldest open one, or, where nobody looks for the end of
-// calls, the oldest that another rank has not entered.
+// The call of this group that holds the rank: the oldest open call. If ends of calls are not recorded, the
+// oldest call that another rank has not entered.
 uint64_t holding_call(const Member& m, uint64_t least_called) {
   if (const uint64_t open = open_call(m)) {
     return open;
@@ -39,7 +39,7 @@ uint64_t holding_call(const Member& m, uint64_t least_called) {
 
 void add_collective_waits(const CallGroup& group, WaitGraph& graph) {
   const uint64_t least = group.least_called();
-  std::map<uint64_t, RankSet> missing;  // by call
+  std::map<uint64_t, RankSet> missing;  // by sequence number
   for (const Member& m : group.members) {
     const uint64_t sequence = holding_call(m, least);
     if (sequence == 0) {
@@ -107,13 +107,13 @@ CallFinding message_finding(const std::vector<const CallWait*>& waits, const Ran
   return f;
 }
 
-// The ranks that wait for each other, without those that only wait for them.
+// The ranks in the circle itself, without ranks that only wait for members of the circle.
 RankSet circle_of(const WaitGraph& graph, const RankSet& absent) {
   RankSet waiting;
   for (const CallWait& w : graph.waits) {
     waiting.insert(w.rank);
   }
-  // Whoever waits, over however many ranks, for one that is absent or held is explained by that one.
+  // A rank that waits, directly or through others, for an absent or held rank is explained by that rank.
   RankSet explained = absent;
   explained.insert(graph.held);
   for (size_t before = 0; before != explained.size();) {
@@ -180,7 +180,7 @@ std::optional<CallFinding> find_message_difference(const std::vector<CallGroup>&
 
 std::optional<CallFinding> find_absent(const WaitGraph& graph) {
   const RankSet absent = absent_ranks(graph);
-  // Waits for absent ranks by call; the one with most ranks is told.
+  // Waits for absent ranks, per call. The call with the most ranks is reported.
   struct Site {
     std::vector<const CallWait*> waits;
     RankSet accused;
@@ -235,7 +235,7 @@ std::optional<CallFinding> find_circle(const WaitGraph& graph) {
   }
   std::vector<const CallWait*> waits;
   std::vector<const CallWait*> messages;
-  RankSet addressed;  // ranks that owe a message
+  RankSet addressed;  // ranks that others await a message from
   std::map<const CallGroup*, RankSet> by_group;
   for (const CallWait& w : graph.waits) {
     if (circle.contains(w.rank) && meet(w.on, circle)) {
@@ -248,7 +248,7 @@ std::optional<CallFinding> find_circle(const WaitGraph& graph) {
       }
     }
   }
-  // Whoever stands in a collective cannot send or receive what others wait for.
+  // A rank inside a collective cannot send or receive the messages that others wait for.
   const bool all_addressed = addressed == circle;
   if (!messages.empty()) {
     CallFinding f = message_finding(messages, all_addressed ? RankSet() : addressed);

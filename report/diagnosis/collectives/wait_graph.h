@@ -1,4 +1,4 @@
-// Which rank waits for which: through collectives that a rank has entered and others have not, and through
+// Which rank waits for which: in collectives that some ranks have entered and others have not, and in
 // messages without a counterpart. Pure.
 #pragma once
 
@@ -10,26 +10,26 @@
 
 namespace xpurun::report {
 
-// A rank stands in a call until all of `on` have done their part.
+// The rank stays in its call until all ranks of `on` have done their part.
 struct CallWait {
   base::Rank rank = base::kNoRank;
   model::RankSet on;
   const CallGroup* group = nullptr;
-  uint64_t sequence = 0;                           // of the collective
-  const model::CollectiveCall* message = nullptr;  // a send or receive instead
+  uint64_t sequence = 0;                           // the collective's
+  const model::CollectiveCall* message = nullptr;  // if the wait is a send or receive
 };
 
 struct WaitGraph {
   std::vector<CallWait> waits;
-  // Ranks in a call in which no rank is missing, or in which only ranks of other nodes can be.
+  // Ranks in a call that misses no rank, or may miss only ranks of other nodes.
   model::RankSet held;
 };
 
 WaitGraph wait_graph(const std::vector<CallGroup>& groups);
 
-// Sends and receives that met, but with different sizes or types.
+// Matched sends and receives with different sizes or types.
 std::optional<CallFinding> find_message_difference(const std::vector<CallGroup>& groups);
-// Ranks that others wait for and that wait in no call themselves.
+// Ranks that others wait for and that are in no call themselves.
 std::optional<CallFinding> find_absent(const WaitGraph& graph);
 // Ranks that wait for each other in a circle.
 std::optional<CallFinding> find_circle(const WaitGraph& graph);

@@ -17,21 +17,21 @@ using model::RunManifest;
 
 namespace {
 
-// Longest time between a notice and the death it announced: the crash wait and a core dump.
+// Longest time between a notice and the death that it announced, in seconds: the crash wait plus a core dump.
 constexpr double kNoticeToDeathSeconds = 120;
 
-// A death is seen when the event loop comes to it, an exception bears the time of its own clock. A death seen
-// this long after an exception was heard of may have come before, and been its reason.
+// The event loop records a death when it handles it, while an exception carries its own time stamp. A death
+// recorded up to this many seconds after an exception arrived may have come first and caused it.
 constexpr double kBlurSeconds = 0.1;
 constexpr double kBeforeSeconds = 0.001;
-// A record that claims to be older than this when it is heard has another clock.
+// A record that claims to be older than this many seconds on arrival comes from a different clock.
 constexpr double kOldestNewsSeconds = 60;
 
-// When Python said so, by the clock of the host; records of all ranks compare.
+// When Python raised it, by the host's clock. Times of all ranks are comparable.
 double told_at(const model::PythonException& x, const RunManifest& run) {
   const double wall_s = (static_cast<double>(x.wall_ns) - static_cast<double>(run.started_wall_ns)) / 1e9;
   const bool known = x.wall_ns > 0 && run.started_wall_ns > 0;
-  // Another node may have heard of an exception before the run of this node began.
+  // Another node may have reported an exception before this node's run began.
   const double oldest_s = std::min(x.at_s, std::max(0.0, x.at_s - kOldestNewsSeconds));
   return known ? std::clamp(wall_s, oldest_s, x.at_s) : x.at_s;
 }
@@ -40,7 +40,8 @@ bool is_synchronous(int signal) {
   return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL || signal == SIGABRT;
 }
 
-// Whether the notice tells of this process's end, and not of a signal that it handled and survived.
+// Whether the notice announces the end of this process, as opposed to a signal that the process handled and
+// survived.
 bool announces(const CrashNotice& n, const ProcessRecord& p) {
   if (n.pid != p.pid || n.node != p.node || n.at_s + 1e-3 < p.seen_s - 60) {
     return false;
@@ -56,7 +57,8 @@ bool announces(const CrashNotice& n, const ProcessRecord& p) {
   if (!status.known() || is_synchronous(n.signal)) {
     return true;
   }
-  // SIGTERM may have been handled: only a death of it, or the shell's way of saying so, counts.
+  // The process may have handled SIGTERM: count it only if the process died of it, or reports that in the
+  // shell's way (128 + signal).
   return status.signal() == n.signal || status.exit_code() - 128 == n.signal;
 }
 
@@ -100,7 +102,7 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const RunMan
     e.exit_code = status.exit_code();
   }
   if (p.death.follower) {
-    // A rank that crashed on its own and was ended a moment later is still its own culprit.
+    // A rank that crashed by itself and was killed a moment later is still its own root cause.
     e.follower = e.follower || notice == nullptr || !is_synchronous(notice->signal);
   }
   if (e.cause.empty() || p.death.follower) {
@@ -111,8 +113,8 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const RunMan
     e.at_s = p.death.happened ? std::min(e.at_s, told_at(*e.exception, run)) : told_at(*e.exception, run);
   }
   if (e.raised()) {
-    // Dying takes a while: destructors, a crash in them, or a signal from a launcher that had enough of
-    // waiting.
+    // Dying takes time: destructors run, crash in turn, or the launcher runs out of patience and sends a
+    // signal.
     e.follower = false;
     e.cause.clear();
     e.in_wait = waited_for_peers(*e.exception);
@@ -120,7 +122,7 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const RunMan
   return e;
 }
 
-// Ranks that ended without a word: the connections that broke with them made others raise an exception.
+// Ranks that ended without any message: their broken connections made other ranks raise exceptions.
 void put_silent_deaths_first(const RunManifest& run, std::vector<Ending>& endings) {
   for (Ending& e : endings) {
     const bool silent = e.process->role == model::ProcessRole::rank && e.dead && e.notice == nullptr &&
@@ -195,7 +197,7 @@ std::vector<Ending> endings_of(const RunManifest& run) {
     }
     return a.process->death.order < b.process->death.order;
   });
-  // SIGTERM after somebody failed is how launchers clean up, whoever sent it.
+  // After a failure, SIGTERM is the launchers' way to clean up, whoever sent it.
   bool failed = false;
   for (Ending& e : out) {
     if (failed && e.signal == SIGTERM) {

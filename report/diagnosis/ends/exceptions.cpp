@@ -20,11 +20,11 @@ namespace {
 constexpr size_t kHeadlineColumns = 200;
 constexpr size_t kMostLines = 4;  // of a traceback
 constexpr size_t kColumns = 100;
-// A device-side assert is raised at any later call: the message says so, the place does not matter.
+// A device-side assert surfaces in any later call: the message matters, the position does not.
 constexpr std::string_view kDeviceAssert = "CUDA error: device-side assert triggered";
 
-// How a parent says that a child of it has failed, or that a signal has ended the launcher: the record of the
-// child, or the death by the signal, tells why.
+// Messages of a parent about a failed child, or of a launcher that a signal has ended. The record of the
+// child, or the death by the signal, has the cause.
 constexpr std::array<std::string_view, 4> kConsequences = {
     "torch.distributed.elastic.multiprocessing.api.SignalException",
     "torch.distributed.elastic.multiprocessing.errors.ChildFailedError",
@@ -36,7 +36,7 @@ bool is_consequence(const PythonException& x) {
   return std::find(kConsequences.begin(), kConsequences.end(), type) != kConsequences.end();
 }
 
-// The same number may have been given to another process before or after.
+// The kernel may have reused the pid before or after.
 bool is_of(const PythonException& x, const model::ProcessRecord& p) {
   return x.pid == p.pid && x.node == p.node && x.at_s + 60 >= p.seen_s &&
          (!p.death.happened || x.at_s <= p.death.at_s + 5);
@@ -61,7 +61,7 @@ model::CodeLocation place_in(const ExceptionLink& link) {
   return place_of(frames_of(link));
 }
 
-// " at data.py:21 (in collate)" or nothing
+// " at data.py:21 (in collate)", or empty.
 std::string at_place(const model::CodeLocation& where) {
   if (where.file.empty()) {
     return "";
@@ -156,11 +156,11 @@ std::string advice_on(const PythonException& exception) {
 void add_traceback(const PythonException& exception, std::vector<std::string>& out) {
   PythonException last = exception;
   last.chain.resize(1);
-  last.chain.front().message.clear();  // it is in the sentence
+  last.chain.front().message.clear();  // the sentence has it
   const std::string text = model::traceback_text(last);
   auto lines = base::split(base::trim(text), '\n');
   if (!lines.empty()) {
-    lines.pop_back();  // the type alone
+    lines.pop_back();  // the exception's type alone
   }
   const size_t first = lines.size() > kMostLines ? lines.size() - kMostLines : 0;
   for (size_t i = first; i < lines.size(); ++i) {

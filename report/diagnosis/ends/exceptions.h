@@ -1,4 +1,4 @@
-// What Python told of a process's end, for endings and in words.
+// Python's messages about the end of a process: matching them to endings, and their words.
 #pragma once
 
 #include "common/model/run_manifest.h"
@@ -8,11 +8,11 @@
 
 namespace xpurun::report {
 
-// The record that explains the process's end, null if there is none: what ended the main thread, else the
-// call whose code is the process's exit status.
+// The record that explains the process's end: the exception that ended the main thread, else the call whose
+// code is the process's exit status. Null if there is none.
 const model::PythonException* last_word(const model::RunManifest& run, const model::ProcessRecord& process);
 
-// The innermost line of the user's code among the frames; empty function if there are none.
+// The innermost line of the user's code among the frames; empty function if none.
 model::CodeLocation place_of(const model::PythonException& exception);
 
 // "KeyError: 'label' at data.py:21 (in collate)"
@@ -24,10 +24,10 @@ std::string raised_words(const model::PythonException& exception);
 std::string exit_words(const model::PythonException& exception);
 std::string advice_on(const model::PythonException& exception);
 
-// The end of the traceback, and what it was raised from or during, as lines of evidence.
+// Adds evidence lines: the end of the traceback and the exceptions that it was raised from or during.
 void add_traceback(const model::PythonException& exception, std::vector<std::string>& out);
 
-// The exception came out of a call that waits for other ranks: their failure may be its reason.
+// The exception left a call that waits for other ranks, so a failure of theirs may have caused it.
 bool waited_for_peers(const model::PythonException& exception);
 
 // Both are null, or both are of the same type with the same message.

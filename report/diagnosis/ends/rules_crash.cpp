@@ -1,5 +1,5 @@
-// Verdicts of kind crash and exit: who failed first. What follows from it (the launcher's SIGTERMs, peers
-// whose connections broke) is told as consequence.
+// Verdicts of kind crash and exit: the first failure. Its results (the launcher's SIGTERMs, peers with broken
+// connections) are reported as consequences.
 #include "common/base/strings.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rule.h"
@@ -32,7 +32,7 @@ bool carries_address(int signal) {
   return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL;
 }
 
-// A signal that the process brought upon itself, as opposed to one that somebody sent.
+// A signal that the process itself caused, as opposed to one that another process sent.
 bool is_fault(int signal) {
   return carries_address(signal) || signal == SIGABRT;
 }
@@ -71,7 +71,7 @@ CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
   return t != nullptr ? place_of(crash_frames(*t)) : CodeLocation{};
 }
 
-// Ranks whose current process ended after this one without success.
+// Ranks whose current process failed after this one.
 RankSet ended_after(const Scene& scene, const Ending& root) {
   RankSet out;
   for (const ProcessRecord* p : current_ranks(scene.facts.run)) {
@@ -143,7 +143,7 @@ std::string in_place(const CodeLocation& where) {
   return where.function.empty() ? std::string() : " in " + place(where);
 }
 
-// The id for a rank, or for a command that is alone.
+// The id for a rank, or for a command without ranks.
 std::string_view id_alone(const Ending& e) {
   if (e.raised()) {
     return kExitException;
@@ -176,7 +176,8 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   } else if (is_fault(e.signal) && crashed != nullptr) {
     v.next.text = fmt::format("see the C++ stack of the crashed thread in {}", v.dump);
   } else if (is_fault(e.signal)) {
-    // Without the preload library in the process (static, another libc, no rank) nobody held it for a dump.
+    // No handler held the process for a dump, because it had no preload library (static binary, another libc,
+    // no rank).
     v.next = {.text = "no stack of the crash was taken: run again with core files and open the core in gdb",
               .command = "ulimit -c unlimited"};
   } else {
@@ -215,7 +216,7 @@ Verdict verdict_of(const Scene& scene, const Ending& e) {
   return v;
 }
 
-// Ranks that failed by themselves in the same instant as the first: which one was first is then luck.
+// Ranks that failed by themselves at the same instant as the first. Which of them was first is chance.
 RankSet at_the_same_moment(const Scene& scene, const Ending& root) {
   RankSet out;
   for (const Ending& e : scene.endings) {
@@ -239,7 +240,7 @@ const Ending* first_launcher_failure(const Scene& scene) {
 
 }  // namespace
 
-// A rank left with status 0 while the others were in the middle of it; their failure is the consequence.
+// A rank exited with status 0 while the others were still working; their failures are the consequence.
 std::optional<Verdict> left_early(const Scene& scene) {
   const Ending* failure = scene.root_failure();
   if (failure == nullptr || (failure->signal != 0 && failure->signal != SIGABRT && !failure->raised())) {
@@ -262,7 +263,7 @@ std::optional<Verdict> left_early(const Scene& scene) {
       pids.push_back(e.process->pid);
     }
   }
-  // At a normal end most ranks leave, and one that fails afterwards failed by itself.
+  // At a normal end most ranks leave; a rank that fails afterwards failed by itself.
   if (first == nullptr || left.size() * 2 > ranks.size() || left.size() + failed < ranks.size()) {
     return std::nullopt;
   }
@@ -288,7 +289,7 @@ std::optional<Verdict> left_early(const Scene& scene) {
   return v;
 }
 
-// The launcher died by a signal before any rank failed, or failed without one.
+// A signal ended the launcher before any rank failed, or the launcher failed without a failed rank.
 std::optional<Verdict> launcher_ended(const Scene& scene) {
   const Ending* launcher = first_launcher_failure(scene);
   const Ending* rank = scene.root_failure();
@@ -321,7 +322,7 @@ std::optional<Verdict> rank_failed(const Scene& scene) {
   return v;
 }
 
-// No rank is known to have failed: the command itself, or deaths that all follow from something unseen.
+// No rank is known to have failed: the command itself failed, or all deaths follow from an unseen one.
 std::optional<Verdict> command_failed(const Scene& scene) {
   const RunManifest& run = scene.facts.run;
   if (run.outcome != model::RunOutcome::exit && run.outcome != model::RunOutcome::signal) {
@@ -332,7 +333,7 @@ std::optional<Verdict> command_failed(const Scene& scene) {
       Verdict v = verdict_of(scene, e);
       v.confidence = Confidence::low;
       if (e.process->role != model::ProcessRole::rank && current_ranks(run).empty()) {
-        // The command is all there is: it is rank 0.
+        // Without ranks the command counts as rank 0.
         v.ranks = {0};
         v.id = id_alone(e);
         v.confidence = Confidence::high;

@@ -1,4 +1,4 @@
-// Verdicts of runs without a culprit: finished, interrupted, not started, still going on.
+// Verdicts of runs without a culprit: finished, interrupted, not started, still running.
 #include "common/base/strings.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
@@ -25,14 +25,14 @@ std::string count_of_ranks(const RunManifest& run) {
                   : fmt::format("all {} ranks", n);
 }
 
-// The node whose run ended so; this node if no other did.
+// The node with this outcome; this node if no other has it.
 const std::string& host_with(const RunManifest& run, model::RunOutcome outcome) {
   const auto it = std::find_if(run.nodes.begin(), run.nodes.end(),
                                [&](const model::RunNode& n) { return n.answered && n.outcome == outcome; });
   return it == run.nodes.end() ? run.host : it->host;
 }
 
-// Which signal ended the run, 0 if unknown.
+// The signal that ended the run, 0 if unknown.
 int ending_signal(const RunManifest& run) {
   if (run.exit_status > 128 && run.exit_status < 128 + NSIG) {
     return run.exit_status - 128;
@@ -87,7 +87,8 @@ std::optional<Verdict> finished(const Scene& scene) {
   if (run.outcome != model::RunOutcome::exit || !run.child_status.succeeded()) {
     return std::nullopt;
   }
-  // A wrapper may hide a failure ("torchrun ...; true"). Unknown statuses are no failure if all ended well.
+  // A wrapper may hide a failure ("torchrun ...; true"). Unknown statuses count as no failure if the run
+  // succeeded.
   const Ending* failure = scene.root_failure();
   if (failure != nullptr && failure->known) {
     return std::nullopt;

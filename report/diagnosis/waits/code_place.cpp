@@ -14,8 +14,8 @@ using model::FrameKind;
 
 namespace {
 
-// Path pieces. The ones of torch are spelled out so that a source checkout counts, and a user's own project
-// named "torch" does not.
+// Pieces of paths. torch's are spelled out so that a source checkout matches and a user's own project named
+// "torch" does not.
 constexpr std::array<std::string_view, 24> kFrameworkPieces = {
     "/torch/distributed/", "/torch/nn/",         "/torch/autograd/",    "/torch/_",
     "/torch/utils/",       "/torch/optim/",      "/torch/cuda/",        "/torch/multiprocessing/",
@@ -28,7 +28,7 @@ bool has(std::string_view text, std::string_view piece) {
   return text.find(piece) != std::string_view::npos;
 }
 
-// ".../lib/python3.11/threading.py" of any prefix.
+// ".../lib/python3.11/threading.py" under any prefix.
 bool in_standard_library(std::string_view file) {
   for (const std::string_view piece : {"/lib/python3", "/lib64/python3"}) {
     const size_t at = file.find(piece);
@@ -82,8 +82,8 @@ size_t called_frames(const std::vector<Frame>& frames) {
 
 model::CodeLocation place_of(const std::vector<Frame>& frames) {
   const Frame* best = nullptr;
-  const Frame* called = nullptr;  // the Python frame just inside `best`
-  const Frame* inner = nullptr;   // the Python frame just inside the current one
+  const Frame* called = nullptr;  // the Python frame directly inside `best`
+  const Frame* inner = nullptr;   // the Python frame directly inside the current one
   CodeOwner best_owner = CodeOwner::framework;
   for (const Frame& f : frames) {
     if (f.kind != FrameKind::python) {

@@ -1,5 +1,5 @@
-// Whose code a frame is, and where in the user's code a thread stands. People look for their own line, not
-// for the one in threading.py or torch/distributed that it called.
+// The owner of a frame's code, and a thread's position in the user's code. Users look for their own line, not
+// for the line in threading.py or torch/distributed that it called.
 #pragma once
 
 #include "common/model/stack_snapshot.h"
@@ -13,9 +13,9 @@
 namespace xpurun::report {
 
 enum class CodeOwner {
-  user,       // anything not below
-  package,    // installed in site-packages or dist-packages: may be the user's, may be anybody's
-  framework,  // the standard library, torch, jax and the like: never to blame by itself
+  user,       // everything else
+  package,    // installed in site-packages or dist-packages; may be the user's
+  framework,  // the standard library, torch, jax and the like: never a culprit by itself
 };
 
 CodeOwner owner_of(std::string_view file);
@@ -23,13 +23,13 @@ CodeOwner owner_of(std::string_view file);
 // "pkg.Class.method" -> "method"
 std::string_view last_component(std::string_view qualified);
 
-// Number of innermost frames that stand inside the innermost frame of code that is no framework's: what that
-// code called. All frames if no Python frame is the user's.
+// Number of innermost frames inside the innermost non-framework frame, that is, the frames which that code
+// called. All frames if no Python frame is the user's.
 size_t called_frames(const std::vector<model::Frame>& frames);
 
-// The innermost line of the user's code; else of an installed package's; else the innermost Python frame;
-// else the innermost native function outside libc. Empty function if there is nothing to name. `callee` is
-// what that line calls, from the interpreter's column table or from the next frame.
+// The innermost line of the user's code; else of an installed package; else the innermost Python frame; else
+// the innermost native function outside libc. Empty function if there is nothing to name. `callee` is the
+// function that the line calls, from the interpreter's column table or from the next frame.
 model::CodeLocation place_of(const std::vector<model::Frame>& frames);
 
 // The innermost native frame that names a function, e.g. "clock_nanosleep (libc.so.6)"; empty if none.

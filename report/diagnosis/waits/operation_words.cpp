@@ -13,7 +13,7 @@ struct OperationWord {
   std::string_view name;
 };
 
-// The first that fits: a longer piece stands before its own pieces.
+// The first match counts, so a longer word comes before its own parts.
 constexpr OperationWord kOperations[] = {
     {"allreduce", "all_reduce"},
     {"reducescatter", "reduce_scatter"},

@@ -18,7 +18,7 @@ using model::ThreadStack;
 
 namespace {
 
-// CPython's own names for it; the first and the last two are exported, so they survive stripping.
+// CPython's own names; the first and the last two are exported, so they survive stripping.
 constexpr std::array<std::string_view, 6> kAcquire = {"PyThread_acquire_lock", "lock_PyThread_acquire_lock",
                                                       "acquire_timed",         "rlock_acquire",
                                                       "PyMutex_Lock",          "_PyMutex_Lock"};
@@ -29,8 +29,8 @@ bool is_acquire(const Frame& f) {
                      [&](std::string_view name) { return f.func.starts_with(name); });
 }
 
-// threading.py builds conditions, events and joins from locks that nobody owns. Its acquire() and __enter__()
-// are those of the object that the user asked for.
+// threading.py builds conditions, events and joins from locks without owners. Its acquire() and __enter__()
+// belong to the object that the user asked for.
 bool only_signals(const Frame& f) {
   const std::string_view name = last_component(f.func);
   return f.file.ends_with("/threading.py") && name != "acquire" && name != "__enter__";

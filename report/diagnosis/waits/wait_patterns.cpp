@@ -16,8 +16,8 @@ using model::FrameKind;
 
 namespace {
 
-// A Python function that waits: last component of its name and a piece of its file's path. The outermost
-// match below the user's line gives the name, because that is the call the user wrote.
+// A Python function that waits: the last component of its name and a piece of its file's path. The outermost
+// match inside the user's line gives the name, because it is the call that the user wrote.
 struct PythonPattern {
   std::string_view file;
   std::string_view functions;  // separated by blanks; a trailing '*' matches any ending; "*" any function
@@ -26,7 +26,7 @@ struct PythonPattern {
   bool only_idle = false;  // a wait only if the thread uses no CPU
 };
 
-// A native function that waits: a piece of its demangled name, beginning where an identifier begins.
+// A native function that waits: a piece of its demangled name that begins at the start of an identifier.
 struct NativePattern {
   std::string_view piece;
   WaitKind kind;
@@ -69,7 +69,7 @@ constexpr PythonPattern kPython[] = {
     {"torch/_tensor.py", "backward", WaitKind::collective, "backward", true},
     {"torch/cuda/", "synchronize", WaitKind::gpu, "GPU synchronize"},
     {"torch/xpu/", "synchronize", WaitKind::gpu, "GPU synchronize"},
-    // Between processes, unlike threading's.
+    // Waits between processes, unlike threading's.
     {"multiprocessing/synchronize.py", "wait wait_for", WaitKind::collective, "multiprocessing wait"},
     // jax
     {"jax/experimental/multihost_utils.py", "*", WaitKind::collective, ""},
@@ -93,7 +93,7 @@ constexpr PythonPattern kPython[] = {
      "all_reduce all_gather* reduce_scatter* broadcast* barrier reduce gather scatter* all_to_all* alltoall*",
      WaitKind::collective, ""},
     {"paddle/distributed/communication/", "send recv", WaitKind::point_to_point, ""},
-    // helper processes, before the locks that they are built from
+    // Helper processes come before the locks that they are built from.
     {"torch/utils/data/dataloader.py", "_try_get_data _get_data _shutdown_workers", WaitKind::helper,
      "dataloader worker"},
     {"/subprocess.py", "wait _wait communicate _communicate run call check_call check_output",
@@ -167,7 +167,7 @@ constexpr NativePattern kNative[] = {
     {"_PyMutex_Lock", WaitKind::lock, "lock"},
 };
 
-// Modules whose presence alone tells, for stripped libraries ("libgloo.so.0+0x1f").
+// Modules whose mere presence is enough, for stripped libraries ("libgloo.so.0+0x1f").
 constexpr NativePattern kModules[] = {
     {"libgloo.so", WaitKind::collective, ""}, {"libnccl.so", WaitKind::collective, ""},
     {"libnccl-", WaitKind::collective, ""},   {"libmpi.so", WaitKind::collective, ""},
@@ -191,7 +191,7 @@ bool matches_name(std::string_view name, std::string_view patterns) {
   return false;
 }
 
-// "a piece of the path" begins at a path component.
+// A piece of a path must begin at a path component.
 bool matches_path(std::string_view file, std::string_view piece) {
   for (size_t at = file.find(piece); at != std::string_view::npos; at = file.find(piece, at + 1)) {
     if (at == 0 || piece.front() == '/' || file[at - 1] == '/') {
@@ -233,8 +233,8 @@ const NativePattern* match_native(const Frame& f) {
   return it == std::end(kModules) ? nullptr : &*it;
 }
 
-// The innermost frame decides, but gloo, NCCL and MPI use the same functions below a collective and below a
-// send: a frame outside that is one or the other decides then.
+// The innermost frame decides. But gloo, NCCL and MPI use the same functions below a collective and below a
+// send; there the frame outside them decides.
 const NativePattern* innermost_wait(std::span<const Frame> frames) {
   const NativePattern* found = nullptr;
   for (const Frame& f : frames) {
@@ -257,7 +257,7 @@ const NativePattern* innermost_wait(std::span<const Frame> frames) {
 
 constexpr std::string_view kSomeCollective = "collective";
 
-// "MPI_Allreduce" of a frame of MPI's own interface, also under its profiling name; else empty.
+// "MPI_Allreduce" for a frame of MPI's public interface, including its profiling name; else empty.
 std::string_view mpi_call(const Frame& f) {
   const std::string_view name = f.func;
   if (f.kind != FrameKind::native || f.eval) {
@@ -266,8 +266,8 @@ std::string_view mpi_call(const Frame& f) {
   return name.starts_with("PMPI_") ? name.substr(1) : name.starts_with("MPI_") ? name : std::string_view();
 }
 
-// The collective that native names speak of, e.g. "all_reduce" in gloo::allreduce or ncclAllReduce. The
-// outermost frame is the call that the program made; inside, an all_reduce may send and a barrier gather.
+// The collective in native names, e.g. "all_reduce" in gloo::allreduce or ncclAllReduce. The outermost frame
+// is the call that the program made: inside, an all_reduce may send and a barrier may gather.
 std::string_view operation_in(std::span<const Frame> frames) {
   for (auto f = frames.rbegin(); f != frames.rend(); ++f) {
     if (f->kind != FrameKind::native || match_native(*f) == nullptr) {
@@ -284,8 +284,8 @@ std::string_view operation_in(std::span<const Frame> frames) {
   return kSomeCollective;
 }
 
-// What the debugger saw running on the GPU tells whether the host waits for peers or for work of its own. As
-// long as anything that runs there talks to peers, it may be that.
+// The kernels that the debugger saw running on the GPU decide whether the host waits for peers or for its own
+// work. One kernel that communicates with peers is enough for the former.
 void refine_by_kernel(Wait& wait, const std::vector<Frame>& frames) {
   if (wait.kind != WaitKind::gpu || frames.empty() || frames.front().kind != FrameKind::gpu) {
     return;
@@ -308,7 +308,7 @@ std::string python_name(const PythonPattern& p, std::string_view function) {
   return std::string(p.what.empty() ? last_component(function) : p.what);
 }
 
-// Of a generic frame such as Work::wait the operation is told by the frames around it.
+// For a generic frame such as Work::wait the surrounding frames name the operation.
 std::string_view native_name(const NativePattern& native, std::span<const Frame> frames) {
   if (!native.what.empty()) {
     return native.what;
@@ -326,12 +326,13 @@ std::string_view native_name(const NativePattern& native, std::span<const Frame>
   return operation;
 }
 
-// "backward" and "DDP forward" say little: which collective is in them?
+// "backward" and "DDP forward" say little without the collective inside them.
 bool is_wrapper(std::string_view what) {
   return what == "backward" || what == "DDP forward" || what == "FSDP" || what == "SyncBatchNorm";
 }
 
-// Methods written in C have no frame; the interpreter's column table still names what the line calls.
+// Methods written in C have no frame, but the interpreter's column table names the function that the line
+// calls.
 std::optional<Wait> find_called_wait(const std::vector<Frame>& frames) {
   const auto innermost =
       std::find_if(frames.begin(), frames.end(), [](const Frame& f) { return f.kind == FrameKind::python; });
@@ -352,7 +353,8 @@ std::optional<Wait> find_called_wait(const std::vector<Frame>& frames) {
 std::optional<Wait> find_wait(const std::vector<Frame>& frames, WaitQuery query) {
   const std::span<const Frame> called = std::span(frames).first(called_frames(frames));
   const NativePattern* native = innermost_wait(called);
-  // With a native wait in sight, a place that is a wait only when idle is one for sure (NCCL and MPI spin).
+  // Together with a native wait, a function that counts as a wait only when idle is certainly one (NCCL and
+  // MPI spin).
   const bool native_peers = native != nullptr && waits_for_peers(native->kind);
   const WaitQuery python_query{.idle = query.idle || native_peers};
   const PythonPattern* python = nullptr;
@@ -362,7 +364,7 @@ std::optional<Wait> find_wait(const std::vector<Frame>& frames, WaitQuery query)
       continue;
     }
     const PythonPattern* p = match_python(f.func, f.file, python_query);
-    // The outermost of the strongest sort: a collective may use locks inside, never the other way round.
+    // The outermost wait of the strongest kind: a collective may use locks inside, but not the reverse.
     if (p != nullptr && (python == nullptr || waits_for_peers(p->kind) || !waits_for_peers(python->kind))) {
       python = p;
       function = f.func;

@@ -1,5 +1,5 @@
-// What waiting looks like on a stack: the table of functions in which a thread waits for other ranks, for the
-// GPU, for a lock or for a helper process. One table so that a new framework is one line.
+// How waiting looks on a stack: the table of functions in which a thread waits for other ranks, for the GPU,
+// for a lock or for a helper process. Supporting a new framework means adding a line.
 #pragma once
 
 #include "common/model/stack_snapshot.h"
@@ -14,15 +14,15 @@ namespace xpurun::report {
 
 enum class WaitKind {
   collective,
-  point_to_point,  // send and recv: ranks may rightly stand in different ones
+  point_to_point,  // send and recv: ranks may rightly be in different ones
   store,           // key-value store, rendezvous, start of a process group
-  gpu,             // the host waits for device work, which may wait for peers
-  kernel,          // for a kernel of which is known that it waits for no peer
+  gpu,             // the host waits for GPU work, which may wait for peers
+  kernel,          // a kernel that is known to wait for no peer
   lock,            // lock, condition, thread or queue of the same process
   helper,          // dataloader worker or child process
 };
 
-// Waits of the first four kinds end when other ranks act; the others are the rank's own affair.
+// Waits of the first four kinds end when other ranks act; the other kinds concern the rank alone.
 constexpr bool waits_for_peers(WaitKind kind) {
   return kind != WaitKind::lock && kind != WaitKind::helper && kind != WaitKind::kernel;
 }
@@ -33,18 +33,18 @@ struct Wait {
   model::CodeLocation where;  // call site in the user's code; empty function if unknown
 };
 
-// Whether the thread of these frames (innermost first) waits. `idle`: it uses next to no CPU; some places (a
-// backward pass without readable native frames) are a wait only then.
+// Whether the thread with these frames (innermost first) waits. `idle`: it uses next to no CPU; some
+// functions (a backward pass without readable native frames) count as a wait only then.
 struct WaitQuery {
   bool idle = false;
 };
 std::optional<Wait> find_wait(const std::vector<model::Frame>& frames, WaitQuery query);
 
-// A wait for the GPU of which the debugger has seen what runs there: a kernel that talks to no peer is the
-// rank's own affair.
+// Refines a wait for the GPU by the kernels that the debugger saw running: a kernel without communication
+// concerns the rank alone.
 void refine_by_kernels(Wait& wait, const std::vector<model::GpuKernel>& running);
 
-// The same from the innermost Python function alone, for a rank without stacks. No call site.
+// find_wait() from the innermost Python function alone, for a rank without stacks. No call site.
 std::optional<Wait> find_wait_at(std::string_view function, std::string_view file, WaitQuery query);
 
 }  // namespace xpurun::report

@@ -232,7 +232,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   o.thread_interp = at(layout->thread_interp);
   o.thread_id = at(layout->thread_id);
   o.thread_native_id = at(layout->thread_native_id);
-  // Not in the table: exc_info, dict, gilstate_counter and async_exc stand before thread_id since 3.8.
+  // Not in the table: exc_info, dict, gilstate_counter and async_exc precede thread_id since 3.8.
   o.thread_handled = o.thread_id - 32;
   o.thread_chunk = at(layout->thread_chunk);
   o.thread_frame = at(layout->thread_current_frame);

@@ -17,7 +17,7 @@ enum class FrameChain {
   shim,          // >= 3.13: tstate->current_frame; shim as in 3.12
 };
 
-// Where an instance keeps its attributes.
+// The place of an instance's attributes.
 enum class Attributes {
   by_offset,      // <= 3.10: a dict at tp_dictoffset
   values_before,  // 3.11: values four words and a dict three words before the object
@@ -109,7 +109,8 @@ struct Offsets {
   uint32_t long_digits = 24;
   uint32_t cell_content = 16;
 
-  uint32_t handled_value = 0;     // in an entry of that stack: the exception; 8 before 3.11, after its type
+  uint32_t handled_value = 0;     // exception in an entry of that stack; 8 before 3.11, where its type comes
+                                  // first
   uint32_t handled_previous = 8;  // the entry below
   uint32_t exception_args = 24;   // tuple
   uint32_t exception_traceback = 40;  // 32 before 3.11, which has no notes

@@ -13,7 +13,7 @@
 
 using namespace xpurun::base;
 
-TEST_CASE("in directories of other users, only regular files are read") {
+TEST_CASE("only regular files are read in other users' directories") {
   const auto dir = TemporaryDirectory::create("files-test");
   REQUIRE(dir);
   const std::string file = dir->path() + "/file";

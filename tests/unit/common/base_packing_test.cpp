@@ -5,7 +5,7 @@
 
 using namespace xpurun::base;
 
-TEST_CASE("base64 is that of RFC 4648") {
+TEST_CASE("base64 conforms to RFC 4648") {
   CHECK(base64("") == "");
   CHECK(base64("f") == "Zg==");
   CHECK(base64("ba") == "YmE=");
@@ -14,7 +14,7 @@ TEST_CASE("base64 is that of RFC 4648") {
   CHECK_FALSE(from_base64("Zm9v!"));
 }
 
-TEST_CASE("gzip is undone, damage and floods are refused") {
+TEST_CASE("gzip data is unpacked; damaged and oversized data is refused") {
   const std::string text(100'000, 'x');
   const std::string packed = gzip(text);
   CHECK(packed.size() < 1000);

@@ -28,7 +28,7 @@ TEST_CASE("a hostile thread name does not shift the fields of stat") {
   CHECK_FALSE(parse_proc_stat("42 )("));
 }
 
-TEST_CASE("our own process is read from the real /proc") {
+TEST_CASE("this process is read from the real /proc") {
   const ProcFs proc;
   const auto st = proc.stat(::getpid());
   REQUIRE(st);

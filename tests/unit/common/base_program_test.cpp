@@ -37,7 +37,7 @@ ProgramStart shell(const std::string& script) {
 
 }  // namespace
 
-TEST_CASE("a started program has the argv, the environment and the streams that were asked for") {
+TEST_CASE("a started program has the requested argv, environment and streams") {
   auto in = make_pipe();
   auto out = make_pipe();
   auto err = make_pipe();
@@ -56,7 +56,7 @@ TEST_CASE("a started program has the argv, the environment and the streams that 
   CHECK(wait_status_of(*pid) == 7 << 8);
 }
 
-TEST_CASE("a program can have a process group, a signal mask and work before the exec") {
+TEST_CASE("a program can have a process group, a signal mask and an action before the exec") {
   ProgramStart start = shell("kill -TERM 0; exit 3");
   start.own_group = true;
   sigset_t mask;

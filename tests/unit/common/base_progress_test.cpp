@@ -48,7 +48,7 @@ class Pty {
   int terminal() const { return terminal_; }
 
   // Everything written since the last call. The kernel delivers the text asynchronously, so this function
-  // writes a mark after it and waits for the mark.
+  // writes a mark after the text and waits for the mark.
   std::string written() {
     REQUIRE(::write(terminal_, "\1", 1) == 1);
     std::string out;

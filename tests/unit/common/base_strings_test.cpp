@@ -62,7 +62,7 @@ TEST_CASE("eliding keeps both ends and never exceeds the width") {
   for (size_t n = 0; n < 12; ++n) {
     CHECK(display_width(elide_middle("ab列cdé列fghij", n)) <= n);
   }
-  CHECK(elide_middle(std::string(4'000'000, 'x'), 5) == "xx…xx");  // at once
+  CHECK(elide_middle(std::string(4'000'000, 'x'), 5) == "xx…xx");  // immediately
 }
 
 TEST_CASE("sanitizing removes terminal control sequences") {
@@ -86,7 +86,7 @@ TEST_CASE("sanitizing lines keeps line breaks, and xpurun's own colours on reque
   CHECK(sanitize_coloured("a\x1b[2Jb\x1b]0;title\x07\x1b[") == "a?[2Jb?]0;title??[");
 }
 
-TEST_CASE("an error's text cannot drive the terminal") {
+TEST_CASE("an error's text cannot control the terminal") {
   const Error e{.what = "cannot open /x/\x1b[31m", .cause = "a\u202eb", .hint = "rm '\x07\n'"};
   CHECK(to_text(e) == "xpurun: error: cannot open /x/?[31m\n  a?b\n  try:  rm '? '\n");
 }

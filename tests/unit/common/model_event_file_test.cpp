@@ -71,7 +71,7 @@ std::string file_of(const std::vector<wire::Event>& events, size_t events_a_bloc
 
 }  // namespace
 
-TEST_CASE("events survive writing and reading, in about twelve bytes each") {
+TEST_CASE("events survive writing and reading, at about twelve bytes each") {
   const auto events = training(20'000);
   const std::string bytes = file_of(events, 100);
   CHECK(bytes.size() <= 16 * events.size());
@@ -195,7 +195,7 @@ std::string block_of(const std::string& payload) {
 
 }  // namespace
 
-TEST_CASE("the bytes are those of the specification, whatever the byte order of the machine") {
+TEST_CASE("the bytes match the specification in any byte order of the machine") {
   EventEncoder encoder;
   encoder.define({.slot = 2, .identity = 0x0102030405060708, .rank = -1, .nranks = 300, .name = "tp"});
   CHECK(encoder.take_block() ==
@@ -203,7 +203,7 @@ TEST_CASE("the bytes are those of the specification, whatever the byte order of 
             std::string("\x81\x0f\x02\x08\x07\x06\x05\x04\x03\x02\x01\x01\xd8\x04\x02tp", 17));
 }
 
-TEST_CASE("an entry comes back with each of its fields") {
+TEST_CASE("an entry keeps all of its fields") {
   wire::OpKey key{};
   key.api = static_cast<uint16_t>(wire::Api::ncclAllReduce);
   key.op_class = static_cast<uint8_t>(wire::OpClass::collective);

@@ -1,4 +1,4 @@
-// Exceptions as Python's bootstrap tells them.
+// Exceptions in the messages of Python's bootstrap.
 #include "common/model/evidence/error_file.h"
 #include "common/model/exception.h"
 
@@ -25,7 +25,7 @@ constexpr uint64_t kMiB = 1 << 20;
 
 }  // namespace
 
-TEST_CASE("a message becomes a record, its traceback reads as Python's own") {
+TEST_CASE("a message becomes a record with a traceback in Python's format") {
   const auto e = exception_from_message(kMessage);
   REQUIRE(e);
   CHECK(e->kind == ExceptionKind::thread);
@@ -49,7 +49,7 @@ TEST_CASE("a message becomes a record, its traceback reads as Python's own") {
   CHECK(headline({.type = "StopIteration"}) == "StopIteration");
 }
 
-TEST_CASE("what is no record is refused") {
+TEST_CASE("other text is refused") {
   CHECK_FALSE(exception_from_message(""));
   CHECK_FALSE(exception_from_message("{"));
   CHECK_FALSE(exception_from_message(R"({"schema":"xpurun.exception/2","chain":[{"type":"A"}]})"));
@@ -57,7 +57,7 @@ TEST_CASE("what is no record is refused") {
   CHECK_FALSE(exception_from_message(R"({"schema":"xpurun.exception/1","chain":[{"type":5}]})"));
 }
 
-TEST_CASE("of a record in a crowd the innermost places stay") {
+TEST_CASE("a record among many keeps the innermost positions") {
   PythonException e;
   e.chain.resize(3);
   e.chain[0].message = std::string(5000, 'x');
@@ -72,7 +72,7 @@ TEST_CASE("of a record in a crowd the innermost places stay") {
   CHECK(e.chain[0].frames.back().line == 9);
 }
 
-TEST_CASE("PyTorch's figures when the GPU's memory is used up, since 2.1") {
+TEST_CASE("PyTorch's figures when GPU memory is exhausted, since 2.1") {
   const auto o = out_of_memory(memory(
       "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.15 GiB of "
       "which 10.00 MiB is free. Including non-PyTorch memory, this process has 79.10 GiB memory in use. "
@@ -86,7 +86,7 @@ TEST_CASE("PyTorch's figures when the GPU's memory is used up, since 2.1") {
   CHECK(o->reserved == 500 * kMiB);
 }
 
-TEST_CASE("the same before 2.1") {
+TEST_CASE("PyTorch's figures when GPU memory is exhausted, before 2.1") {
   const auto o = out_of_memory(
       memory("CUDA out of memory. Tried to allocate 2.50 GiB (GPU 3; 79.15 GiB total capacity; 77.00 GiB "
              "already allocated; 10.00 MiB free; 78.00 GiB reserved in total by PyTorch) If reserved ..."));
@@ -97,7 +97,7 @@ TEST_CASE("the same before 2.1") {
   CHECK(o->reserved == 1024 * kMiB);
 }
 
-TEST_CASE("figures that are not there, and other errors") {
+TEST_CASE("missing figures, and other errors") {
   const auto o = out_of_memory(memory("CUDA out of memory. Tried to allocate"));
   REQUIRE(o);
   CHECK_FALSE(o->asked);
@@ -105,7 +105,7 @@ TEST_CASE("figures that are not there, and other errors") {
   CHECK_FALSE(out_of_memory(memory("DefaultCPUAllocator: can't allocate memory")));
 }
 
-TEST_CASE("a message tells which rank its sender is") {
+TEST_CASE("a message identifies its sender's rank") {
   CHECK(identity_in_message(R"({"identity":{"RANK":"3","LOCAL_RANK":"1","X":5}})") ==
         std::map<std::string, std::string>{{"LOCAL_RANK", "1"}, {"RANK", "3"}});
   for (const char* none : {"", "{}", "[]", R"({"identity":[1]})", R"({"identity":{}})", "5"}) {
@@ -129,7 +129,7 @@ TEST_CASE("torchelastic's error file becomes an exception with its last tracebac
   CHECK(link.frames[1].source.empty());
 }
 
-TEST_CASE("error files with less in them, or with something else") {
+TEST_CASE("incomplete error files, and other content") {
   CHECK(headline(parse_error_file(R"({"message": "RuntimeError: x"})")->exception.chain.at(0)) ==
         "RuntimeError: x");
   CHECK(headline(parse_error_file(R"({"message": {"message": "no type at all"}})")->exception.chain.at(0)) ==

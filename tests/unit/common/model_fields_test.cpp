@@ -24,8 +24,8 @@ using nlohmann::json;
 
 namespace {
 
-// Gives every value in a JSON tree a different value of the same type. Run over the output of to_json() of a
-// struct with one element in each list, this yields a file in which no member has its default.
+// Gives every value in a JSON tree a different value of the same type. Applied to the output of to_json() for
+// a struct with one element in each list, this yields a file in which no member has its default.
 class Filler {
  public:
   void fill(json& j, const std::string& key = {}) {
@@ -69,7 +69,7 @@ class Filler {
   int next_ = 3;
 };
 
-// Reads `filled`, writes the result again and names the first member that did not come back.
+// Reads `filled`, writes the result again and names the first member that is lost.
 template <typename T>
 void check_round_trip(const json& filled, base::Result<T> (*from_json)(const json&)) {
   const auto back = from_json(filled);
@@ -121,7 +121,7 @@ TEST_CASE("every field of run.json survives writing and reading") {
   // Derived from started_wall_ns.
   j["started"] = json::parse(to_json(*run_manifest_from_json(j)).dump())["started"];
   for (json* verdict : {&j["verdict"], &j["incidents"][0]["verdict"]}) {
-    // "kind" and "state" mean other things elsewhere.
+    // "kind" and "state" have other meanings elsewhere.
     (*verdict)["kind"] = "interrupted";
     if (verdict->contains("collective")) {
       (*verdict)["collective"]["kind"] = "PP";
@@ -201,7 +201,7 @@ TEST_CASE("every field of collectives.json survives writing and reading") {
                                       .messages_done = 2,
                                       .point_to_point = {call}});
   check_round_trip(filled(f), collective_facts_from_json);
-  // A long list in ascending order is a set in the file; any other stays a list.
+  // A long ascending list becomes a set in the file; any other stays a list.
   std::vector<base::Rank>& members = f.ranks[0].communicators[0].members;
   members.clear();
   for (base::Rank r = 0; r < 8000; ++r) {
@@ -280,7 +280,7 @@ TEST_CASE("every field of a stacks file survives writing and reading") {
                                  .inlined = true,
                                  .entry = true});
   json j = filled(p);
-  // A flag that is not set is not written.
+  // A flag that is not set is omitted.
   j["threads"][0]["crashed"] = true;
   j["threads"][0]["gc"] = true;
   j["interpreters"][0]["gc"] = true;
@@ -288,7 +288,7 @@ TEST_CASE("every field of a stacks file survives writing and reading") {
     j["threads"][0]["frames"][0][flag] = true;
   }
   check_round_trip(j, process_stacks_from_json);
-  // The same in the form of the file, where the frames are a table.
+  // The same in the file's form, where the frames are a table.
   const auto full = process_stacks_from_json(j);
   REQUIRE(full);
   const auto compacted = process_stacks_from_json(json::parse(stacks_file(*full)));

@@ -30,7 +30,7 @@ TEST_CASE("an absent or null member gives the fallback, a member of the wrong ty
   CHECK_THROWS_AS(integer(j, "pid", 0), json::exception);
 }
 
-TEST_CASE("JSON that is nested too deep or truncated is refused") {
+TEST_CASE("JSON that is nested too deeply or truncated is refused") {
   CHECK(parse_json(R"({"a": ["[[\\", "\"{"]})").is_object());
   const auto nested = [](size_t n) { return std::string(n, '[') + std::string(n, ']'); };
   CHECK(parse_json(nested(kDeepestJson)).is_array());

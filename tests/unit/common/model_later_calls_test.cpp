@@ -1,4 +1,4 @@
-// add_later_calls: the dump at a death is completed by what the other ranks called a moment later.
+// add_later_calls: completes the dump at a death with calls that the other ranks made a moment later.
 #include "common/model/collectives.h"
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ CollectiveFacts called(std::vector<uint64_t> newest_of_rank, std::string id = "w
 
 }  // namespace
 
-TEST_CASE("a rank that enters the call after the dump is completed, up to the newest call of the dump") {
+TEST_CASE("calls entered after the dump are added, up to the newest call of the dump") {
   CollectiveFacts facts = called({3, 4, 4});
   add_later_calls(facts, called({6, 4, 5}));
   const Communicator& late = facts.ranks[0].communicators[0];

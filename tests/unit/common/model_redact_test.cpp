@@ -196,7 +196,7 @@ TEST_CASE("text of any bytes is masked without harm") {
   }
 }
 
-TEST_CASE("values are kept of listed variables only, and masked there too") {
+TEST_CASE("only values of listed variables are kept, with secrets masked") {
   const KeptEnvironment kept =
       keep_environment({{"MY_PASS", "hunter2"},
                         {"SLACK_WEBHOOK", "https://hooks.slack.com/services/T0/B0/x"},
@@ -228,7 +228,7 @@ TEST_CASE("values are kept of listed variables only, and masked there too") {
   CHECK(kept.names == Words{"GITHUB_PAT", "KUBE_CREDS", "LOOKS_HARMLESS", "MY_PASS", "SLACK_WEBHOOK"});
 }
 
-TEST_CASE("arguments in a foreign file of stacks are masked when it is read") {
+TEST_CASE("arguments in another program's stacks file are masked on reading") {
   ProcessStacks stacks;
   stacks.cmdline = {"train.py", "-p", "hunter2"};
   const auto read = process_stacks_from_json(to_json(stacks));

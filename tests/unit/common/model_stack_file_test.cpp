@@ -19,7 +19,7 @@ Frame native(const std::string& func, uint64_t pc) {
           .offset = pc - 0x7f0000000000};
 }
 
-// A process with texts and numbers that are hard to write.
+// A process with texts and numbers that are difficult to write.
 ProcessStacks rich() {
   ProcessStacks p;
   p.host = "a";
@@ -65,7 +65,7 @@ bool is_refused(void (*change)(json&)) {
 
 }  // namespace
 
-TEST_CASE("a stacks file gives back every frame") {
+TEST_CASE("a stacks file preserves every frame") {
   for (const ProcessStacks& p : {rich(), ProcessStacks()}) {
     const auto read = process_stacks_from_json(file_of(p));
     REQUIRE(read);
@@ -73,7 +73,7 @@ TEST_CASE("a stacks file gives back every frame") {
   }
 }
 
-TEST_CASE("each different frame is written once") {
+TEST_CASE("each distinct frame is written once") {
   const CompactStacks s = compact(rich());
   CHECK(s.frames.size() == 6);
   CHECK(s.threads[1] == std::vector<uint32_t>{0, 5, 0});
@@ -124,7 +124,7 @@ TEST_CASE("text that is not UTF-8 is replaced") {
   CHECK(read->threads[1].frames[0].func == "a\xEF\xBF\xBD");
 }
 
-TEST_CASE("a number below 0, which no field of a frame can have, is written as unknown") {
+TEST_CASE("a negative number in a frame is written as unknown") {
   ProcessStacks p = rich();
   p.threads[0].frames[1].line = -1;
   const auto read = process_stacks_from_json(file_of(p));
@@ -132,7 +132,7 @@ TEST_CASE("a number below 0, which no field of a frame can have, is written as u
   CHECK(read->threads[0].frames[1].line == 0);
 }
 
-TEST_CASE("a table that does not fit together is refused with the reason") {
+TEST_CASE("an inconsistent table is refused with the reason") {
   CHECK(is_refused([](json& j) { j["schema"] = "xpurun.stacks/3"; }));
   CHECK(is_refused([](json& j) { j["threads"][1]["frames"] = "0 6"; }));
   CHECK(is_refused([](json& j) { j["threads"][1]["frames"] = "0 -1"; }));
@@ -156,12 +156,12 @@ TEST_CASE("a table that does not fit together is refused with the reason") {
   REQUIRE_FALSE(other);
   CHECK(other.error().what.find("there is no frame 0") != std::string::npos);
   CHECK_FALSE(compact_stacks_from_json(json::parse("[]")));
-  // What a later version may add is ignored.
+  // Additions of a later version are ignored.
   CHECK_FALSE(is_refused([](json& j) { j["frames"]["new"] = "x"; }));
   CHECK_FALSE(is_refused([](json& j) { j["frames"].erase("line"); }));
 }
 
-TEST_CASE("a small file cannot ask for more text than fits into memory") {
+TEST_CASE("a small file cannot expand beyond the memory limit") {
   json j = file_of(rich());
   j["strings"].push_back(std::string(1 << 20, 'x'));
   const std::string last = std::to_string(j["strings"].size() - 1);

@@ -10,7 +10,7 @@ using model::Communicator;
 
 namespace {
 
-constexpr uint64_t kKept = 8;  // newest calls
+constexpr uint64_t kKept = 8;  // newest calls to keep
 
 CollectiveCall named(std::string op, int line) {
   CollectiveCall call;

@@ -1,4 +1,4 @@
-// Calls: the recorded calls of a made-up job, rank by rank in the order in which the program made them.
+// Calls: the recorded calls of a synthetic job, rank by rank in the order in which the program made them.
 #pragma once
 
 #include "common/model/collectives.h"
@@ -22,16 +22,16 @@ model::CollectiveCall recv(int peer, uint64_t number, int line = 24, uint64_t co
 
 class Calls {
  public:
-  // All members have called `n` all_reduces of this group, which have ended.
+  // All members have called `n` all_reduces of this group, all of which have ended.
   Calls& past(const Group& group, uint64_t n);
-  // The rank enters a call and stands in it.
+  // The rank enters a call and stays in it.
   Calls& enters(base::Rank rank, const Group& group, model::CollectiveCall call);
-  // The same for several.
+  // enters() for several ranks.
   Calls& enter(const std::vector<base::Rank>& ranks, const Group& group, const model::CollectiveCall& call);
   // The rank has entered a call and left it.
   Calls& finishes(base::Rank rank, const Group& group, model::CollectiveCall call);
   Calls& message(base::Rank rank, const Group& group, model::CollectiveCall call);
-  // NCCL: the GPU has come as far as this with the newest call.
+  // NCCL: the GPU has reached this stage of the newest call.
   Calls& reaches(base::Rank rank, const Group& group, model::CallStage stage);
 
   model::Communicator& comm(base::Rank rank, const Group& group);

@@ -35,7 +35,7 @@ Stack in_store() {
   return {py("TCPStore.get", "/x/torch/distributed/elastic/utils/store.py", 4), py("sync", "/u/t.py", 9)};
 }
 
-// Rank 2 waits for something that is no call.
+// Rank 2 waits for something other than a call.
 Verdict hang_with_store(const Calls& calls) {
   Job job(4);
   job.all(in_all_reduce()).rank(2, in_store()).hang_dump();
@@ -74,7 +74,7 @@ TEST_CASE("another operation: the minority is named with both calls") {
   CHECK(v.waiting[0].ranks == RankSet{0, 2, 3});
 }
 
-TEST_CASE("two ranks that differ are a tie: both calls, nobody accused") {
+TEST_CASE("two ranks that differ are a tie: both calls, no rank accused") {
   const Verdict v = hang(Calls().past(kTwo, 2).enters(0, kTwo, all_reduce()).enters(1, kTwo, broadcast()), 2);
   CHECK(v.id == "hang.mismatch");
   CHECK(v.level == model::VerdictLevel::confirmed);
@@ -87,7 +87,7 @@ TEST_CASE("two ranks that differ are a tie: both calls, nobody accused") {
       "root 0 (train.py:31)");
 }
 
-TEST_CASE("a rank that does not make a group with the others is the culprit, not they") {
+TEST_CASE("a rank that does not create a group with the others is the culprit, not the others") {
   const Verdict v = differing(operation("new_group", 20, 0), all_reduce());
   CHECK(v.id == "hang.mismatch");
   CHECK(v.ranks == RankSet{1});
@@ -112,7 +112,7 @@ TEST_CASE("size, type and root") {
             "0") != std::string::npos);
 }
 
-TEST_CASE("sizes may differ where the operation allows it") {
+TEST_CASE("sizes may differ if the operation allows it") {
   for (const char* op : {"gather", "scatter", "all_to_all", "all_gather_object", "barrier"}) {
     CAPTURE(op);
     CHECK(differing(operation(op, 33, 4096), operation(op, 33, 2048)).id == "hang.network");
@@ -124,7 +124,7 @@ TEST_CASE("sizes may differ where the operation allows it") {
   CHECK(differing(all_reduce(0), all_reduce(2048)).id == "hang.network");  // 0: unknown
 }
 
-TEST_CASE("a call that has ended for all was legal in size, and the wrong one in operation") {
+TEST_CASE("a call that has ended on all ranks may differ in size but not in operation") {
   Calls calls;
   calls.past(kAll, 3);
   for (const base::Rank r : kAll.members) {
@@ -132,7 +132,7 @@ TEST_CASE("a call that has ended for all was legal in size, and the wrong one in
   }
   calls.enter({0, 1, 2, 3}, kAll, all_reduce());
   CHECK(hang(calls).id == "hang.network");
-  // Here the root of a broadcast has left it and stands in the next call.
+  // Here the root of a broadcast has left it and is in the next call.
   Calls ahead;
   ahead.past(kAll, 28).enter({0, 2, 3}, kAll, all_reduce());
   ahead.finishes(1, kAll, broadcast(1)).enters(1, kAll, all_reduce());
@@ -158,7 +158,7 @@ TEST_CASE("two calls of one group in opposite order") {
         "first");
 }
 
-TEST_CASE("a rank outside any call is told by its stack, with the call that it misses") {
+TEST_CASE("a rank outside any call is named by its stack, with the call that it has not entered") {
   Job job(4);
   job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
   job.facts.collectives = Calls().past(kAll, 28).enter({0, 1, 3}, kAll, all_reduce()).facts;
@@ -169,13 +169,13 @@ TEST_CASE("a rank outside any call is told by its stack, with the call that it m
   CHECK(v.collective.sequence == 29);
   CHECK(std::find(v.evidence.begin(), v.evidence.end(),
                   "rank 2 has not entered call 29 of group \"default\"") != v.evidence.end());
-  // Busy ranks are suspected, as ever.
+  // As always, busy ranks are only suspected.
   job.cpu(2, 0.9);
   v = diagnose(job.facts);
   CHECK(v.id == "hang.busy");
   CHECK(v.level == model::VerdictLevel::suspected);
   CHECK(v.collective.present());
-  // Dead ones come first.
+  // Dead ranks come first.
   job.died(0, exited(3), 40);
   CHECK(diagnose(job.facts).id == "hang.dead");
 }
@@ -197,7 +197,7 @@ TEST_CASE("a rank without any call on the group has not entered it either") {
   CHECK(v.ranks == RankSet{2});
 }
 
-TEST_CASE("a call that C++ has made is not recorded by torch: the stacks compare") {
+TEST_CASE("torch does not record calls made by C++: the stacks decide") {
   Job job(2);
   job.all(in_all_reduce()).rank(1, in_ddp_backward()).hang_dump();
   Calls calls;
@@ -215,10 +215,10 @@ TEST_CASE("a call that C++ has made is not recorded by torch: the stacks compare
   CHECK(v.ranks.empty());
 }
 
-TEST_CASE("who waits for a rank that waits itself is a victim") {
+TEST_CASE("a rank that waits for another waiting rank is a victim") {
   const Group tp{.name = "tp", .members = {0, 1}};
   const Group dp{.name = "dp", .members = {1, 2, 3}};
-  // 0 waits in tp for 1, 1 waits in dp for 2, and 2 stands in no call.
+  // 0 waits in tp for 1, 1 waits in dp for 2, and 2 is in no call.
   Calls calls;
   calls.past(tp, 4).past(dp, 6).enters(0, tp, all_reduce()).enter({1, 3}, dp, all_reduce(64, 50));
   const Verdict v = hang_with_store(calls);
@@ -279,7 +279,7 @@ TEST_CASE("a send that was never called") {
 }
 
 TEST_CASE("a receive that was never called, in a chain of stages") {
-  // 2 waits for 1, 1 waits for 0, and 0 sends to 3, which stands outside.
+  // 2 waits for 1, 1 waits for 0, and 0 sends to 3, which is outside any call.
   Job job(4);
   job.all(in_all_reduce()).rank(3, in_sleep()).hang_dump();
   Calls calls;
@@ -337,7 +337,7 @@ TEST_CASE("NCCL: entered and not launched, queued, not finished") {
         "and none has finished it, which points to the network or a GPU");
 }
 
-TEST_CASE("NCCL: a call queued behind another one leads to that one") {
+TEST_CASE("NCCL: a call queued behind another call leads to that call") {
   const Group tp{.name = "tp", .members = {0, 1}, .source = CallSource::nccl};
   Calls calls;
   calls.past(kNccl, 3).past(tp, 3);
@@ -354,7 +354,7 @@ TEST_CASE("NCCL: a call queued behind another one leads to that one") {
   CHECK(v.collective.name == "tp");
 }
 
-TEST_CASE("a record that cannot be compared accuses nobody") {
+TEST_CASE("an incomparable record accuses no rank") {
   Calls calls;
   calls.past(kAll, 28).enter({0, 2, 3}, kAll, all_reduce());
   calls.comm(1, kAll).comparable = false;
@@ -364,7 +364,7 @@ TEST_CASE("a record that cannot be compared accuses nobody") {
   CHECK(v.sentence.find("points to the network") == std::string::npos);
 }
 
-TEST_CASE("ranks of other hosts may be missing: no word of the network") {
+TEST_CASE("ranks of other hosts may be missing: the network is not mentioned") {
   Group wide{.members = {0, 1, 2, 3, 4, 5, 6, 7}};
   Job job(4);
   job.all(in_all_reduce()).hang_dump();
@@ -376,7 +376,7 @@ TEST_CASE("ranks of other hosts may be missing: no word of the network") {
   CHECK(v.sentence.find("4 of its 8 ranks are not seen here") != std::string::npos);
 }
 
-TEST_CASE("torch has the lines, NCCL the stages") {
+TEST_CASE("torch provides the lines, NCCL the stages") {
   Calls calls;
   for (Group g : {kAll, kNccl}) {
     calls.past(g, 28).enter({0, 1, 2, 3}, g, all_reduce(4096, g.source == CallSource::torch ? 33 : 0));
@@ -391,7 +391,7 @@ TEST_CASE("torch has the lines, NCCL the stages") {
   CHECK(v.sentence.find("(train.py:33)") != std::string::npos);
 }
 
-TEST_CASE("a rank without a stack stands in the call that it has recorded") {
+TEST_CASE("a rank without a stack is in its recorded call") {
   Job job(4);
   job.all(in_all_reduce()).unreadable(1, "timeout").no_position(1).hang_dump();
   job.facts.collectives =
@@ -401,7 +401,7 @@ TEST_CASE("a rank without a stack stands in the call that it has recorded") {
   CHECK(v.ranks == RankSet{1});
 }
 
-TEST_CASE("a stack that cannot be of the recorded call counts more than the record") {
+TEST_CASE("a stack outside the recorded call overrides the record") {
   Job job(4);
   job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
   job.facts.collectives = Calls().past(kAll, 28).enter({0, 1, 2, 3}, kAll, all_reduce()).facts;
@@ -438,7 +438,7 @@ TEST_CASE("a rank that waits for its own kernel keeps the others waiting") {
   CHECK(v.sentence.find("kernel spin_forever on GPU 0") != std::string::npos);
 }
 
-TEST_CASE("a rank that gloo has ended for the size of another is no culprit") {
+TEST_CASE("a rank that gloo ended because of another rank's size is no culprit") {
   Job job(4);
   job.all(in_all_reduce()).notice(0, kAbrt, 20).crash_dump().died(0, kAbrt, 21).ended(exited(1));
   job.facts.collectives =
@@ -449,7 +449,7 @@ TEST_CASE("a rank that gloo has ended for the size of another is no culprit") {
   CHECK(v.signal == kAbrt);
   CHECK(v.ranks == RankSet{1});
   CHECK(v.sentence.find("rank 0 died of SIGABRT in it after 20 s") != std::string::npos);
-  // A fault of its own is one.
+  // A fault of the rank's own counts.
   job.facts.run.crashes[0].signal = kSegv;
   job.died(0, kSegv, 21);
   v = diagnose(job.facts);
@@ -467,7 +467,7 @@ RankSet renumbered(const RankSet& ranks, const std::vector<base::Rank>& to) {
   return out;
 }
 
-// Each rank becomes another one, also as member of its communicators.
+// Maps each rank to another rank, including the members of its communicators.
 model::CollectiveFacts renumber(model::CollectiveFacts facts, const std::vector<base::Rank>& to) {
   for (model::RankCollectives& r : facts.ranks) {
     r.rank = to[static_cast<size_t>(r.rank)];
@@ -505,7 +505,7 @@ std::vector<model::CollectiveFacts> stories() {
 
 }  // namespace
 
-TEST_CASE("renumbering the ranks changes nothing but numbers, and neither does the order of the facts") {
+TEST_CASE("renumbering the ranks changes only the numbers, and the order of the facts changes nothing") {
   std::mt19937 random(7);
   for (const model::CollectiveFacts& story : stories()) {
     const auto told = find_call_fault(story);

@@ -135,7 +135,7 @@ TEST_CASE("all ranks fail within milliseconds: the earliest, with low confidence
   CHECK(v.confidence == model::Confidence::low);
 }
 
-TEST_CASE("a rank that leaves with status 0 is the cause of its peers' connection errors") {
+TEST_CASE("a rank that exits cleanly is the cause of its peers' connection errors") {
   Job job(4);
   job.died(1, exited(0), 5).died(0, exited(1), 5.3);
   terminate_others(job, 1, 5.6);
@@ -231,7 +231,7 @@ TEST_CASE("after a restart only the last attempt counts") {
   CHECK(v.ranks == RankSet{1});
 }
 
-TEST_CASE("a hang that a restart of the ranks ended is past") {
+TEST_CASE("a hang that a restart of the ranks ended is over") {
   Job job(2);
   job.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
   job.facts.dump->why = model::DumpReason::hang;
@@ -250,7 +250,7 @@ TEST_CASE("a hang that a restart of the ranks ended is past") {
   }
   incident.cleared_s = 6;
   incident.restarted_s = 9;
-  SUBCASE("if all goes well after it") {
+  SUBCASE("if the rest of the run succeeds") {
     job.died(0, exited(0), 20).died(1, exited(0), 20).agent_died(0, 21).ended(0);
     const Verdict v = diagnose(job.facts);
     CHECK(v.kind == model::VerdictKind::none);
@@ -274,13 +274,13 @@ TEST_CASE("a stall that the job's own watchdog ended is still a hang") {
   model::DumpManifest dump = *job.facts.dump;
   job.died(0, kAbrt, 600);
   terminate_others(job, 0, 601);
-  job.facts.dump = dump;  // as it was when taken
+  job.facts.dump = dump;  // the state at the time of the dump
   CHECK(diagnose(job.facts).kind == model::VerdictKind::hang);
   CHECK(diagnose(job.facts).ranks == RankSet{2});
-  // A stall whose ranks have died is cleared for the detector.
+  // For the detector, a stall whose ranks have died is cleared.
   job.facts.run.incidents[0].cleared_s = 602;
   CHECK(diagnose(job.facts).kind == model::VerdictKind::hang);
-  // The culprit itself crashing is a crash.
+  // A crash of the culprit itself is a crash.
   job.record(2).death.at_s = 599;
   job.record(2).death.wait_status = base::WaitStatus(kSegv);
   job.record(2).death.cause_hint.clear();
@@ -350,7 +350,7 @@ TEST_CASE("a stack that was taken before the crash is not where the rank crashed
 
 TEST_CASE("a crash without stacks has no position, and the next step does not mention stacks") {
   Job job(1);
-  job.record(0).function = "load_batch";  // the last sample, perhaps seconds before
+  job.record(0).function = "load_batch";  // the last sample, perhaps seconds earlier
   job.record(0).file = "train.py";
   job.died(0, kSegv, 12.5).ended(kSegv);
   Verdict v = diagnose(job.facts);
@@ -359,7 +359,7 @@ TEST_CASE("a crash without stacks has no position, and the next step does not me
   CHECK(v.sentence == "crash: rank 0 (host a, pid 100) died of SIGSEGV after 12 s");
   CHECK(v.next.line().find("C++ stack") == std::string::npos);
   CHECK(v.next.command == "ulimit -c unlimited");
-  // Stacks of an earlier dump are not stacks of the crash.
+  // Stacks of an earlier dump do not count as stacks of the crash.
   job.all(in_sleep());
   job.facts.run.dumps.push_back({.n = 1, .why = model::DumpReason::request, .dir = "dumps/1-hang"});
   v = diagnose(job.facts);
@@ -369,7 +369,7 @@ TEST_CASE("a crash without stacks has no position, and the next step does not me
   CHECK(diagnose(job.facts).next.text == "see the C++ stack of the crashed thread in dumps/1-crash");
 }
 
-TEST_CASE("an abort for a C++ exception that nobody caught names the exception") {
+TEST_CASE("an abort because of an uncaught C++ exception names the exception") {
   Job job(4);
   job.all(in_all_reduce()).rank(2, in_compute());
   job.notice(2, kAbrt, 12).crash_dump();

@@ -78,7 +78,7 @@ TEST_CASE("an interrupted run, and one interrupted because it hung") {
   CHECK(v.ranks == RankSet{2});
 }
 
-TEST_CASE("a run whose end was not seen") {
+TEST_CASE("a run whose end was not observed") {
   Job job(4);
   const Verdict v = diagnose(job.facts);
   CHECK(v.kind == model::VerdictKind::running);
@@ -93,7 +93,7 @@ TEST_CASE("a run that continues after a stall has no hang verdict") {
   CHECK(diagnose(job.facts).kind == model::VerdictKind::running);
 }
 
-TEST_CASE("a crash while the run is still going on") {
+TEST_CASE("a crash while the run continues") {
   Job job(4);
   job.notice(1, kSegv, 12).crash_dump();
   job.all(in_all_reduce()).rank(1, in_compute());
@@ -166,7 +166,7 @@ TEST_CASE("evidence is never truncated on the terminal") {
   CHECK(lines[0].ends_with(" which is not short"));  // whole clauses were dropped
 }
 
-TEST_CASE("hostile names cannot drive the terminal") {
+TEST_CASE("hostile names cannot control the terminal") {
   Job job(2);
   job.all(in_all_reduce()).rank(1, {py("f\x1b[2J\n", "/home/u/\x1b]0;x.py", 3, "g\x07")}).hang_dump();
   for (const std::string& line : evidence_lines(diagnose(job.facts))) {

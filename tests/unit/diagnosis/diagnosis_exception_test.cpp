@@ -45,7 +45,7 @@ Job failed_rank(int status = 1) {
 
 }  // namespace
 
-TEST_CASE("the exception is the verdict, its place the user's own line") {
+TEST_CASE("the verdict is the exception at the user's own line") {
   Job job = failed_rank();
   tell(job, 2, ExceptionKind::raised, 12.1, "KeyError", "'label'");
   const Verdict v = diagnose(job.facts);
@@ -61,7 +61,7 @@ TEST_CASE("the exception is the verdict, its place the user's own line") {
   CHECK(has(v.evidence, "  File \"/home/u/data.py\", line 21, in collate"));
 }
 
-TEST_CASE("who raised first decides, not who died first") {
+TEST_CASE("the first exception decides, not the first death") {
   Job job(2);
   job.died(0, exited(1), 12.2).died(1, exited(1), 12.9);
   job.agent_died(exited(1), 13).ended(exited(1));
@@ -72,7 +72,7 @@ TEST_CASE("who raised first decides, not who died first") {
   CHECK(v.confidence == model::Confidence::high);
 }
 
-TEST_CASE("a rank that was killed goes before those whose connections broke, although it was seen later") {
+TEST_CASE("a killed rank precedes the ranks whose connections broke, even if its death was seen later") {
   Job job(2);
   job.died(0, exited(1), 12.9).died(1, kKill, 12.15);
   job.agent_died(exited(1), 13).ended(exited(1));
@@ -86,7 +86,7 @@ TEST_CASE("a rank that was killed goes before those whose connections broke, alt
   CHECK(v.ranks == RankSet{0});
 }
 
-TEST_CASE("exceptions are put in order by the clock of the host, not by their arrival") {
+TEST_CASE("exceptions are ordered by the host's clock, not by arrival") {
   Job job(2);
   job.facts.run.started_wall_ns = 1'000'000'000'000;
   job.died(0, exited(1), 12.9).died(1, exited(1), 12.9);
@@ -96,7 +96,7 @@ TEST_CASE("exceptions are put in order by the clock of the host, not by their ar
   CHECK(diagnose(job.facts).ranks == RankSet{1});
 }
 
-TEST_CASE("a crash while the interpreter ends does not hide the exception") {
+TEST_CASE("a crash during the interpreter's shutdown does not hide the exception") {
   Job job(2);
   job.died(1, kAbrt, 14).agent_died(exited(1), 15).ended(exited(1));
   tell(job, 1, ExceptionKind::raised, 12, "ValueError", "bad batch");
@@ -105,7 +105,7 @@ TEST_CASE("a crash while the interpreter ends does not hide the exception") {
   CHECK(v.seconds == doctest::Approx(12));
 }
 
-TEST_CASE("a call that ended the process counts if the process ended so") {
+TEST_CASE("an exit call counts if the process ended with its status") {
   Job job = failed_rank(7);
   tell(job, 2, ExceptionKind::sys_exit, 12.1, "SystemExit", "no data").code = 7;
   Verdict v = diagnose(job.facts);
@@ -120,7 +120,7 @@ TEST_CASE("a call that ended the process counts if the process ended so") {
   CHECK(v.sentence.find("sys.exit") == std::string::npos);
 }
 
-TEST_CASE("an exit while an exception was handled says which") {
+TEST_CASE("an exit while handling an exception names the exception") {
   Job job = failed_rank();
   PythonException& x = tell(job, 2, ExceptionKind::sys_exit, 12.1, "SystemExit", "");
   x.code = 1;
@@ -133,14 +133,14 @@ TEST_CASE("an exit while an exception was handled says which") {
                         "data.py:21 (in collate)") != std::string::npos);
 }
 
-TEST_CASE("an exception that the process survived ended nothing") {
+TEST_CASE("an exception that the process survived is no cause") {
   Job job(1);
   job.died(0, exited(0), 12).ended(exited(0));
   tell(job, 0, ExceptionKind::raised, 5, "ValueError", "caught by a prompt");
   CHECK(diagnose(job.facts).id == "none.finished");
 }
 
-TEST_CASE("what the launcher says of its children, or of a signal that ends it, is a consequence") {
+TEST_CASE("the launcher's messages about its children, or about a signal that ends it, are consequences") {
   for (const char* type : {"torch.distributed.elastic.multiprocessing.errors.ChildFailedError",
                            "torch.distributed.elastic.multiprocessing.api.SignalException"}) {
     CAPTURE(type);
@@ -180,7 +180,7 @@ TEST_CASE("a rank that hangs while it handles an exception") {
         "hang: rank 2 (host a, pid 102) has been in load_batch (train.py:31: time.sleep) for 10 s while "
         "handling KeyError: 'label' at data.py:21 (in collate); ranks 0-1,3 wait for it in all_reduce "
         "(train.py:44)");
-  // A program may well run inside such a handler.
+  // Programs may run normally inside such a handler.
   handling.type = "ModuleNotFoundError";
   v = diagnose(job.facts);
   CHECK(v.sentence.find("handling") == std::string::npos);
@@ -201,7 +201,7 @@ TEST_CASE("a rank that hangs after an exception ended one of its threads") {
                         "ranks 0-1,3 wait") != std::string::npos);
 }
 
-TEST_CASE("a rank whose end hangs after an exception") {
+TEST_CASE("a rank whose shutdown hangs after an exception") {
   Job job(4);
   job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
   tell(job, 2, ExceptionKind::raised, job.facts.dump->at_s - 5, "KeyError", "'label'");
@@ -211,7 +211,7 @@ TEST_CASE("a rank whose end hangs after an exception") {
         std::string::npos);
 }
 
-TEST_CASE("an exception of a rank whose status nobody saw") {
+TEST_CASE("an exception of a rank with an unknown status") {
   Job job = failed_rank();
   job.record(2).death.wait_status = base::WaitStatus();
   tell(job, 2, ExceptionKind::raised, 12.1, "KeyError", "'label'");

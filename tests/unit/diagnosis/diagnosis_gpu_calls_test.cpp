@@ -59,7 +59,7 @@ TEST_CASE("without GPU frames: a rank whose calls have all ended waits for a ker
   CHECK(v.id == "hang.not_entered");
 }
 
-TEST_CASE("messages of NCCL: the record of what was launched tells which send is missing") {
+TEST_CASE("NCCL messages: the record of launched calls shows which send is missing") {
   const auto launched = [](model::CollectiveCall call) {
     call.stage = CallStage::launched;
     return call;
@@ -78,13 +78,13 @@ TEST_CASE("messages of NCCL: the record of what was launched tells which send is
   Verdict v = judged(19, 16);
   CHECK(v.id == "hang.p2p");
   CHECK(v.ranks == RankSet{1});
-  // Sent all that rank 0 waits for, or nobody knows.
+  // Rank 0's messages were all sent, or it is unknown.
   CHECK(judged(20, 16).id != "hang.p2p");
   CHECK(judged(30, 4).id != "hang.p2p");
   CHECK(judged(30, 0).id != "hang.p2p");
 }
 
-TEST_CASE("messages of NCCL that have all ended still answer those of the other rank") {
+TEST_CASE("NCCL messages that have all ended still match the other rank's") {
   const Stack sync = {native("cudaStreamSynchronize", "libcudart.so"), py("step", "/home/u/train.py", 44)};
   const Group nccl{.name = "pair", .members = {0, 1}, .source = CallSource::nccl};
   Calls calls;

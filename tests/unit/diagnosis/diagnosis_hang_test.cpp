@@ -129,7 +129,7 @@ TEST_CASE("an endless loop is busy: suspected at first, confirmed once the stall
       "hang: rank 2 (host a, pid 102) has been busy in compute (train.py:12) for 10 s;"));
 }
 
-TEST_CASE("writing a checkpoint is work, also in uninterruptible sleep") {
+TEST_CASE("writing a checkpoint is work, even in uninterruptible sleep") {
   Job job(4);
   job.all(in_barrier()).rank(0, in_compute()).io(0, 200e6).kernel_state(0, 'D').hang_dump();
   const Verdict v = diagnose(job.facts);
@@ -185,7 +185,7 @@ TEST_CASE("a rank killed while the others wait") {
         "(train.py:44)");
 }
 
-TEST_CASE("a rank that left with status 0 while the others wait") {
+TEST_CASE("a rank that exited cleanly while the others wait") {
   Job job(4);
   job.all(in_all_reduce()).died(0, exited(0), 49).ended_as_hang();
   const Verdict v = diagnose(job.facts);
@@ -303,7 +303,7 @@ TEST_CASE("a rank without stacks is judged by its observed position") {
   CHECK(v.where.function == "load_batch");
 }
 
-TEST_CASE("a rank that cannot be read is suspected only if no other rank is") {
+TEST_CASE("an unreadable rank is suspected only if no other rank is") {
   Job job(4);
   job.all(in_all_reduce()).unreadable(1, "timeout").no_position(1).hang_dump();
   Verdict v = diagnose(job.facts);
@@ -336,7 +336,7 @@ TEST_CASE("the same collective on two lines is a mismatch too") {
   CHECK(diagnose(job.facts).ranks == RankSet{3});
 }
 
-TEST_CASE("of MPI the call of the program is named, not an inner step") {
+TEST_CASE("for MPI the program's call is named, not an inner step") {
   const auto in_mpi = [](const char* call, const char* algorithm) -> Stack {
     return {native("opal_progress", "libopen-pal.so.40"),
             native("ompi_request_default_wait", "libmpi.so.40"),
@@ -356,7 +356,7 @@ TEST_CASE("of MPI the call of the program is named, not an inner step") {
   CHECK(v.waiting.at(0).what == "MPI_Allreduce");
 }
 
-TEST_CASE("in a tie no rank alone is the culprit") {
+TEST_CASE("in a tie no single rank is the culprit") {
   Job job(4);
   job.all(in_all_reduce()).rank(0, in_barrier()).rank(1, in_barrier()).hang_dump();
   const Verdict v = diagnose(job.facts);
@@ -370,7 +370,7 @@ TEST_CASE("in a tie no rank alone is the culprit") {
         "ranks 2-3 in all_reduce (train.py:44)");
 }
 
-TEST_CASE("all ranks in the same collective: what they passed to it is not known, or ranks are elsewhere") {
+TEST_CASE("all ranks in the same collective: arguments are unknown, or ranks are on other nodes") {
   Job job(4);
   job.all(in_all_reduce()).hang_dump();
   Verdict v = diagnose(job.facts);
@@ -526,7 +526,7 @@ TEST_CASE("a death explains a stall of ranks in unknown code") {
   CHECK(v.ranks == RankSet{1});
 }
 
-TEST_CASE("a dump that could not be read leaves what the supervisor recorded, or the bare fact") {
+TEST_CASE("with an unreadable dump only the supervisor's record, or the bare stall, remains") {
   Job job(4);
   job.all(in_all_reduce()).hang_dump();
   job.facts.run.outcome = model::RunOutcome::hang;

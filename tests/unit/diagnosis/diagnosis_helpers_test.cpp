@@ -44,7 +44,7 @@ TEST_CASE("the verdict names the position of the worker that the rank waits for"
         "ranks 0-1,3 wait for it in all_reduce (train.py:44)");
 }
 
-TEST_CASE("a worker that the watch has not looked at is named by its stack") {
+TEST_CASE("a worker without an observation is named by its stack") {
   Job job = with_helper(4, 2, in_dataloader(), {py("read_sample", "/home/u/data.py", 31, "time.sleep")});
   job.seen(2).helpers.clear();
   const Verdict v = diagnose(job.facts);
@@ -52,12 +52,12 @@ TEST_CASE("a worker that the watch has not looked at is named by its stack") {
         std::string::npos);
 }
 
-TEST_CASE("a worker that waits for work itself is not to blame") {
+TEST_CASE("a worker that itself waits for work is not the culprit") {
   const Job job = with_helper(1, 0, in_dataloader(), in_queue());
   CHECK(diagnose(job.facts).sentence.find("pid 812") == std::string::npos);
 }
 
-TEST_CASE("a program without Python is named by its name") {
+TEST_CASE("a program without Python is identified by its name") {
   Job job(1);
   job.all(in_queue()).hang_dump();
   job.seen(0).helpers = {{.pid = 9, .name = "curl", .awaited = true, .still_s = 7}};
@@ -95,19 +95,19 @@ TEST_CASE("helpers with little activity raise doubt for a limited time") {
   }
 }
 
-TEST_CASE("a server without requests stays suspected for any time") {
+TEST_CASE("an idle server stays suspected without a time limit") {
   Job job(1);
   job.all(in_event_loop()).hang_dump_escalated();
   job.seen(0).outside = OutsideWait::event;
   CHECK(diagnose(job.facts).id == "hang.stuck");
   CHECK(diagnose(job.facts).level == model::VerdictLevel::suspected);
-  SUBCASE("unless it must not idle") {
+  SUBCASE("unless --hang-idle is set") {
     job.facts.dump->idle_counts = true;
     CHECK(diagnose(job.facts).level == model::VerdictLevel::confirmed);
   }
 }
 
-TEST_CASE("a server that others wait for hangs") {
+TEST_CASE("a server that other ranks wait for is a hang") {
   Job job(2);
   job.all(in_all_reduce()).rank(1, in_event_loop()).hang_dump();
   job.seen(1).outside = OutsideWait::event;

@@ -54,7 +54,7 @@ TEST_CASE("a crash names the XID of the culprit's process, or of a GPU that fail
   }
 }
 
-TEST_CASE("an XID of another process, or of another time, is evidence and no explanation") {
+TEST_CASE("an XID of another process, or of another time, is evidence but no explanation") {
   for (const model::KernelEvent& other : {xid(31, 11, 999), xid(31, 100), xid(31, 12 - 61)}) {
     Job job = aborted();
     job.facts.kernel.events = {other};
@@ -64,7 +64,7 @@ TEST_CASE("an XID of another process, or of another time, is evidence and no exp
   }
 }
 
-TEST_CASE("the kernel's other events are told with their time") {
+TEST_CASE("the kernel's other events are listed with their time") {
   Job job = aborted();
   job.facts.kernel.events = {
       {.kind = KernelEventKind::oom_kill, .at_s = 5, .pid = 77, .comm = "python3", .text = "x"},
@@ -83,7 +83,7 @@ TEST_CASE("the kernel's other events are told with their time") {
   CHECK(says(v, "and 1 later events of the kernel: see kernel.json"));
 }
 
-TEST_CASE("GPUs that are not well are told, healthy ones are not") {
+TEST_CASE("unhealthy GPUs are listed, healthy ones are not") {
   Job job(2);
   job.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
   job.facts.gpus.devices = {{.index = 0,
@@ -116,7 +116,7 @@ TEST_CASE("GPUs that are not well are told, healthy ones are not") {
   CHECK(says(v, "GPU 3: GPU is lost"));
 }
 
-TEST_CASE("a run without trouble says nothing of its surroundings") {
+TEST_CASE("a run without trouble does not mention its surroundings") {
   Job job(2);
   job.facts.gpus.devices = {{.index = 0, .problem = "GPU is lost"}};
   job.died(0, 0, 10).died(1, 0, 10).ended(0);

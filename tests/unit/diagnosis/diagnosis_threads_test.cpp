@@ -133,7 +133,7 @@ TEST_CASE("one thread in acquire is not a deadlock") {
         "10 s");
 }
 
-TEST_CASE("what counts as acquiring a lock") {
+TEST_CASE("frames that count as acquiring a lock") {
   const char* threading = "/usr/lib/python3.11/threading.py";
   const auto native_acquire = native("PyThread_acquire_lock_timed", "python3.11");
   const struct {
@@ -177,7 +177,7 @@ void fill_pipe(ThreadStack& t) {
 
 }  // namespace
 
-TEST_CASE("a child with a full pipe: the parent that does not read is named, and the child") {
+TEST_CASE("a child with a full pipe: the parent that does not read is named, with the child") {
   Job job(2);
   job.all(in_barrier()).rank(1, waits_for_child()).worker(1, prints()).hang_dump();
   ThreadStack& child = job.facts.stacks.back().threads.front();
@@ -198,7 +198,7 @@ TEST_CASE("a child with a full pipe: the parent that does not read is named, and
   CHECK(diagnose(job.facts).sentence.find("pipe") == std::string::npos);
 }
 
-TEST_CASE("the same if the child counts as the rank: its parent is named") {
+TEST_CASE("a child with a full pipe that counts as the rank: its parent is named") {
   Job job(1);
   job.rank(0, prints());
   fill_pipe(job.stacks_of(0).threads.front());

@@ -26,7 +26,7 @@ model::Frame native(std::string func, std::string module);
 using Stack = std::vector<model::Frame>;
 Stack in_all_reduce(int line = 44);
 Stack in_barrier(int line = 51);
-Stack in_ddp_backward();  // as on CPU with gloo: the wait shows in native frames only
+Stack in_ddp_backward();  // as on CPU with gloo: only native frames show the wait
 Stack in_sleep();         // load_batch (train.py:31: time.sleep)
 Stack in_lock();          // user code in threading.Lock.acquire
 Stack in_queue();         // user code in queue.get
@@ -37,7 +37,7 @@ class Job {
  public:
   explicit Job(int ranks);
 
-  // Every rank still for `seconds`, idle, with this stack.
+  // Every rank has been still for `seconds`, idle, with this stack.
   Job& all(const Stack& stack, double seconds = 10);
   Job& rank(base::Rank r, const Stack& stack, double seconds = 10);
   Job& cpu(base::Rank r, double share);
@@ -45,7 +45,7 @@ class Job {
   Job& kernel_state(base::Rank r, char state);
   // No stacks file; the observation stays.
   Job& unreadable(base::Rank r, const std::string& reason);
-  // Without the interpreter's position, too.
+  // The interpreter's position is missing too.
   Job& no_position(base::Rank r);
   Job& died(base::Rank r, int wait_status, double at_s, const std::string& cause_hint = {});
   Job& notice(base::Rank r, int signal, double at_s, base::Pid sender = 0, uint64_t address = 0);

@@ -30,7 +30,7 @@ struct Place {
   std::string dir = directory.path();
 };
 
-// Runs a job to its end and says how many times it reported.
+// Runs a job to its end and returns how often it reported.
 int collect(const EvidenceRequest& request, const std::string& program, bool reap_helpers = true) {
   auto loop = EventLoop::create();
   REQUIRE(loop);
@@ -95,7 +95,7 @@ TEST_CASE("evidence: the words of the helper") {
   CHECK_FALSE(parse_evidence_words({std::string(kEvidenceRole), "/d", "x", "1", ""}));
 }
 
-TEST_CASE("evidence: the helper writes what every source says") {
+TEST_CASE("evidence: the helper writes the data of every source") {
   const Place place;
   CHECK(collect({.directory = place.dir,
                  .ranks = {{.rank = 0, .pid = ::getpid()}},
@@ -113,7 +113,7 @@ TEST_CASE("evidence: the helper writes what every source says") {
         model::load_kernel_events(place.dir + "/kernel.json").has_value());
 }
 
-TEST_CASE("evidence: a driver that blocks costs its own part only, and the limit holds") {
+TEST_CASE("evidence: a blocked driver loses only its own part, and the limit holds") {
   const Place place;
   ::setenv("FAKE_NVML", "hang", 1);
   CHECK(collect({.directory = place.dir,
@@ -130,7 +130,7 @@ TEST_CASE("evidence: a driver that blocks costs its own part only, and the limit
   CHECK_FALSE(base::file_exists(place.dir + "/gpu.json"));
 }
 
-TEST_CASE("evidence: no GPU library is no failure") {
+TEST_CASE("evidence: a missing GPU library is no failure") {
   const Place place;
   CHECK(
       collect(

@@ -33,7 +33,7 @@ void put(const std::string& path, const std::string& text) {
   REQUIRE(base::write_file_atomic(path, text));
 }
 
-// Rank 3 with pid 4711 in a directory of its own, which stands for /proc and for the run.
+// Rank 3 with pid 4711 in its own directory, which replaces /proc and the run directory.
 struct Rank {
   base::TemporaryDirectory place = *base::TemporaryDirectory::create("xpurun-flight");
   std::string dir = place.path();
@@ -63,7 +63,7 @@ bool asked(const base::UniqueFd& pipe) {
 
 }  // namespace
 
-TEST_CASE("flight recorder: the rank is asked through its pipe, and its dump is copied") {
+TEST_CASE("flight recorder: the dump is requested through the rank's pipe and copied") {
   const Rank rank;
   put(rank.dir + "/d3", "an older dump");
   const base::UniqueFd pipe = rank.listen();
@@ -72,7 +72,7 @@ TEST_CASE("flight recorder: the rank is asked through its pipe, and its dump is 
     if (round++ == 0) {
       CHECK(asked(pipe));
       CHECK_FALSE(rank.arrived());
-      // As torch writes: in place, and not at once.
+      // As torch writes: in place, and in several steps.
       put(rank.dir + "/d3", real_dump().substr(0, 2000));
     } else {
       CHECK_FALSE(rank.arrived());
@@ -86,7 +86,7 @@ TEST_CASE("flight recorder: the rank is asked through its pipe, and its dump is 
   CHECK(*base::read_file(rank.dir + "/out/rank_3") == real_dump());
 }
 
-TEST_CASE("flight recorder: an older dump does not count, and the limit ends the waiting") {
+TEST_CASE("flight recorder: an older dump does not count, and the limit ends the wait") {
   const Rank rank;
   put(rank.dir + "/d3", real_dump());
   const base::UniqueFd pipe = rank.listen();
@@ -141,7 +141,7 @@ TEST_CASE("flight recorder: a pipe without a reader, no pipe, and a file in its 
   CHECK(result.reason == "rank 3: its pipe is no pipe");
 }
 
-TEST_CASE("flight recorder: ranks without one, and ranks that are gone") {
+TEST_CASE("flight recorder: ranks without a recorder, and ranks that have ended") {
   const Rank rank;
   const auto never = [] { return false; };
   put(rank.dir + "/4711/environ", std::string("HOME=/h\0RANK=3\0", 15));
@@ -182,6 +182,6 @@ TEST_CASE("flight recorder: switching it on leaves the user's own variables alon
   CHECK(has("TORCH_NCCL_DEBUG_INFO_TEMP_FILE=" + dir + "/rank_"));
   CHECK(has("TORCH_NCCL_DEBUG_INFO_PIPE_FILE=" + dir + "/rank_"));
   CHECK(has("TORCH_NCCL_TRACE_BUFFER_SIZE=2000") == false);
-  // A place that cannot be written changes nothing.
+  // An unwritable directory changes nothing.
   CHECK(with_flight_recorder({"A=b"}, "/proc/none/fr").size() == 1);
 }

@@ -15,7 +15,7 @@ using model::KernelEventKind;
 
 namespace {
 
-// A device that gives one record a read, as /dev/kmsg does: a pipe in packet mode.
+// A device that returns one record per read, as /dev/kmsg does: a pipe in packet mode.
 class Device {
  public:
   Device() { REQUIRE(::pipe2(ends_, O_DIRECT | O_CLOEXEC | O_NONBLOCK) == 0); }
@@ -69,7 +69,7 @@ TEST_CASE("kernel log: OOM kills and hung tasks") {
   CHECK(hung->pid == 88);
 }
 
-TEST_CASE("kernel log: other lines, and lines that only look alike") {
+TEST_CASE("kernel log: other lines, and lines that only look similar") {
   for (const char* line :
        {"usb 1-1: new device", "NVRM: Xid (PCI:0000:3b:00)", "NVRM: Xid (PCI:0000:3b:00): many, x",
         "Out of memory: nothing to kill", "INFO: task blocked for more than 120 seconds.", ""}) {

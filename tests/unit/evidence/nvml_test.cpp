@@ -21,7 +21,7 @@ GpuReading read_fake(const char* mode) {
 
 }  // namespace
 
-TEST_CASE("NVML: what two GPUs say") {
+TEST_CASE("NVML: the data of two GPUs") {
   const GpuReading reading = read_fake("");
   CHECK(reading.status == EvidenceStatus::ok);
   CHECK(reading.state.driver == "580.1");

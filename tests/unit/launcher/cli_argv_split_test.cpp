@@ -71,7 +71,7 @@ TEST_CASE("the first operand may name a subcommand") {
   CHECK(split_argv({})->command == nullptr);
 }
 
-TEST_CASE("wrong words are named") {
+TEST_CASE("errors name the wrong word") {
   CHECK(wrong({"--hang-timout", "3"}) == "unknown option --hang-timout; did you mean --hang-timeout?");
   CHECK(wrong({"--no-repport", "x"}) == "unknown option --no-repport; did you mean --no-report?");
   CHECK(wrong({"--json", "x"}) == "unknown option --json: it belongs to xpurun report");
@@ -94,13 +94,13 @@ TEST_CASE("wrong words are named") {
       CHECK_FALSE(split_argv({word, "3"}));
     }
   }
-  SUBCASE("the exit status of wrong usage") {
+  SUBCASE("the exit status of a usage error") {
     CHECK(split_argv({"--nope"}).error().command->usage_status == 125);
     CHECK(split_argv({"report", "--nope"}).error().command->usage_status == 2);
   }
 }
 
-TEST_CASE("doctor takes a command too, and does not parse its words") {
+TEST_CASE("doctor also takes a command, whose words it does not parse") {
   const auto split = split_argv({"doctor", "--json", "--", "torchrun", "--json", "-x"});
   REQUIRE(split);
   CHECK(split->command->name == "doctor");

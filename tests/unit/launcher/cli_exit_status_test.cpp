@@ -30,7 +30,7 @@ TEST_CASE("a command that died of a signal") {
   CHECK(exit_status({.wait_status = killed(SIGKILL)}) == 137);
   CHECK(exit_status({.wait_status = killed(SIGTERM)}) == 143);
   CHECK(exit_status({.wait_status = WaitStatus(SIGSEGV | kCoreDumped)}) == 139);
-  SUBCASE("takes precedence over a rank's signal, as in a shell") {
+  SUBCASE("the command's signal takes precedence over a rank's, as in a shell") {
     CHECK(exit_status({.wait_status = killed(SIGINT), .root_cause_signal = SIGKILL}) == 130);
   }
 }
@@ -38,7 +38,7 @@ TEST_CASE("a command that died of a signal") {
 TEST_CASE("a launcher that hides the signal of its rank") {
   CHECK(exit_status({.wait_status = exited(1), .root_cause_signal = SIGSEGV}) == 139);
   CHECK(exit_status({.wait_status = exited(247), .root_cause_signal = SIGKILL}) == 137);
-  SUBCASE("but success stays success: the launcher may have restarted it") {
+  SUBCASE("success stays success, because the launcher may have restarted the rank") {
     CHECK(exit_status({.wait_status = exited(0), .root_cause_signal = SIGSEGV}) == 0);
   }
 }

@@ -60,7 +60,7 @@ TEST_CASE("without settings every option has the default of the table") {
   CHECK(o.origins.empty());
 }
 
-TEST_CASE("the help names the ports that auto stands for") {
+TEST_CASE("the help lists the ports that auto means") {
   for (const auto& [name, port] :
        {std::pair("metrics-port", kMetricsPort), std::pair("control-port", kControlPort)}) {
     CHECK(find_option(run_options(), name)->help.find(std::to_string(port)) != std::string_view::npos);
@@ -151,7 +151,7 @@ TEST_CASE("every option reaches RunOptions") {
   CHECK(o->origins.front().source == "command line");
 }
 
-TEST_CASE("programs of the user, and restarts") {
+TEST_CASE("user programs, and restarts") {
   const auto o = options({"--on-event=cat", "--on-event-kinds=hang,end", "--on-event-kinds=crash",
                           "--on-event-timeout=3s", "--plugin=a.py", "--plugin=b.py", "--on-hang=restart",
                           "--max-hangs=2"});

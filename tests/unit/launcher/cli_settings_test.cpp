@@ -42,7 +42,7 @@ TEST_CASE("words of the command line") {
   SUBCASE("the last of several values is used") {
     CHECK(value(parse_words(run(), {"--grace=1", "--grace=2"})->settings, "grace") == "2 from command line");
   }
-  SUBCASE("values are taken as they are") {
+  SUBCASE("values are taken literally") {
     CHECK(value(parse_words(run(), {"--name=--x=y"})->settings, "name") == "--x=y from command line");
     CHECK(value(parse_words(run(), {"--name=--"})->settings, "name") == "-- from command line");
     CHECK(value(parse_words(run(), {"--name=-v"})->settings, "name") == "-v from command line");
@@ -53,7 +53,7 @@ TEST_CASE("words of the command line") {
     CHECK(stacks->operands == std::vector<std::string>{"a", "b", "--c"});
     CHECK(value(stacks->settings, "format") == "svg from command line");
   }
-  SUBCASE("unknown and abbreviated options fail here too") {
+  SUBCASE("unknown and abbreviated options fail in files too") {
     CHECK_FALSE(parse_words(run(), {"--hang", "3"}));
     CHECK_FALSE(parse_words(run(), {"--nope"}));
     for (const char* placeholder :

@@ -91,7 +91,7 @@ TEST_CASE("the words of a call are torch's") {
   CHECK(c.calls.front().stage == model::CallStage::done);
 }
 
-TEST_CASE("ranks without communicators, and processes that are no rank, are left out") {
+TEST_CASE("ranks without communicators, and processes that are no ranks, are omitted") {
   auto timing = ranks({{1, 1, 1}, {1, 1, 1}, {1, 1, 1}});
   timing[0].comms[0].state = static_cast<uint32_t>(wire::CommState::destroyed);
   timing[1].rank = base::kNoRank;
@@ -101,7 +101,7 @@ TEST_CASE("ranks without communicators, and processes that are no rank, are left
   CHECK(facts.ranks[0].communicators[0].members.empty());  // not all are known
 }
 
-TEST_CASE("what the ledgers say of a hang") {
+TEST_CASE("a hang in the ledgers") {
   CHECK_FALSE(fault_of({}));
   CHECK_FALSE(fault_of(ranks({{812, 812, 812}, {812, 812, 812}})));
   auto f = fault_of(ranks({{812, 812, 811}, {812, 812, 811}, {811, 811, 811}, {812, 812, 811}}));
@@ -129,7 +129,7 @@ TEST_CASE("what the ledgers say of a hang") {
   CHECK(f->accused == model::RankSet{1});
 }
 
-TEST_CASE("behind the last mark nobody knows what has finished") {
+TEST_CASE("after the last completion event the end of calls is unknown") {
   CHECK_FALSE(fault_of(ranks({{9, 9, 7, kAllReduce, 7}, {9, 9, 9}})));
   auto f = fault_of(ranks({{9, 9, 6, kAllReduce, 7}, {9, 9, 9}}));
   REQUIRE(f);
@@ -140,7 +140,7 @@ TEST_CASE("behind the last mark nobody knows what has finished") {
   CHECK(f->fault == CallFault::operation);
 }
 
-TEST_CASE("counters that cannot be compared are not") {
+TEST_CASE("incomparable counters are not compared") {
   auto some = ranks({{812, 812, 811}, {811, 811, 811}});
   some[1].comms[0].flags = wire::kCommMissedCalls;
   const auto f = fault_of(some);

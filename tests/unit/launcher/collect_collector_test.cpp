@@ -39,7 +39,7 @@ void write_event(wire::Segment& rank, uint32_t op, uint64_t duration_ns) {
 
 }  // namespace
 
-TEST_CASE("a rank's data are read, also after its death") {
+TEST_CASE("a rank's data is readable even after its death") {
   Collector collector(wire::Level::light, 1000);
   const auto fd = collector.attach(42);
   REQUIRE(fd);

@@ -1,4 +1,4 @@
-// What Python has written becomes facts; what anybody else could have written does no harm.
+// Content written by Python becomes facts; content written by anything else does no harm.
 #include "launcher/collect/python_segments.h"
 
 #include <doctest/doctest.h>
@@ -76,7 +76,7 @@ class Written {
 
 }  // namespace
 
-TEST_CASE("a group of gloo and its last calls") {
+TEST_CASE("a gloo group and its latest calls") {
   Written w;
   for (uint64_t s = 1; s <= 20; ++s) {
     w.collective(s, "all_reduce", true);
@@ -102,7 +102,7 @@ TEST_CASE("a group of gloo and its last calls") {
   CHECK(c.calls.back().where.function == "step");
 }
 
-TEST_CASE("a call of NCCL's that has returned is launched, not done") {
+TEST_CASE("an NCCL call that has returned is launched, not done") {
   Written w;
   w.group().backend = w.text("nccl");
   w.collective(1, "all_reduce", true);
@@ -112,7 +112,7 @@ TEST_CASE("a call of NCCL's that has returned is launched, not done") {
   CHECK(read[0].calls[0].stage == CallStage::launched);
 }
 
-TEST_CASE("asynchronous calls of gloo's are not known to have ended") {
+TEST_CASE("asynchronous gloo calls are not known to have ended") {
   Written w;
   w.group().has_async = 1;
   w.collective(1, "all_reduce", true);
@@ -122,7 +122,7 @@ TEST_CASE("asynchronous calls of gloo's are not known to have ended") {
   CHECK(read[0].calls[0].stage == CallStage::launched);
 }
 
-TEST_CASE("point-to-point calls: those inside, and asynchronous ones with nothing after them") {
+TEST_CASE("point-to-point calls: calls in progress, and asynchronous calls without a later call") {
   Written w;
   w.point_to_point("send", 0, true, wire::kTorchAsync);
   w.point_to_point("recv", 0, true, 0);
@@ -135,7 +135,7 @@ TEST_CASE("point-to-point calls: those inside, and asynchronous ones with nothin
   CHECK(calls[1].stage == CallStage::called);
 }
 
-TEST_CASE("a destroyed group is gone") {
+TEST_CASE("a destroyed group is removed") {
   Written w;
   w.group().state = 2;
   CHECK(w.read().empty());
@@ -158,7 +158,7 @@ TEST_CASE("any bytes are read without harm") {
   }
 }
 
-TEST_CASE("a process that asks gets memory of a fixed size, and its facts stay when it is gone") {
+TEST_CASE("a process gets memory of a fixed size on request, and its facts outlive it") {
   PythonSegments segments;
   const auto fd = segments.attach(42);
   REQUIRE(fd);

@@ -39,7 +39,7 @@ TEST_CASE("one source, and options only where they apply") {
   CHECK_FALSE(task({"--pid", "1", "--deadline", "0"}));
 }
 
-TEST_CASE("the name of --out decides the kind of output") {
+TEST_CASE("the file name of --out decides the format") {
   CHECK(task({"dir"})->chosen_format() == report::Format::tree);
   CHECK(task({"dir", "--out", "merged"})->out_dir == "merged");
   const auto svg = task({"dir", "--out", "x/y.svg"});

@@ -60,7 +60,7 @@ TEST_CASE("control: several requests of one client are answered line by line") {
   CHECK_FALSE(client.is_closed());
 }
 
-TEST_CASE("control: a client that asks once and shuts down its side gets its answer") {
+TEST_CASE("control: a client that sends one request and shuts down its side gets its reply") {
   ControlScene s;
   const SocketClient client(s.path);
   client.say("{\"cmd\":\"late\"}");  // without a newline
@@ -77,7 +77,7 @@ TEST_CASE("control: a client that asks once and shuts down its side gets its ans
   CHECK(silent.is_closed());
 }
 
-TEST_CASE("control: silence is limited, waiting for an answer is not") {
+TEST_CASE("control: the time of an idle client is limited, the wait for a reply is not") {
   ControlScene s;
   const SocketClient silent(s.path);
   const SocketClient waiting(s.path);
@@ -92,7 +92,7 @@ TEST_CASE("control: silence is limited, waiting for an answer is not") {
   CHECK(waiting.is_closed());
 }
 
-TEST_CASE("control: too long a line, too many requests, too many clients") {
+TEST_CASE("control: a line that is too long, too many requests, too many clients") {
   ControlScene s;
   const SocketClient client(s.path);
   for (int i = 0; i < 17; ++i) {
@@ -114,7 +114,7 @@ TEST_CASE("control: too long a line, too many requests, too many clients") {
   CHECK(crowd.back()->hear().find("too many clients") != std::string::npos);
 }
 
-TEST_CASE("control: a reply to a client that has gone, or after the server's end, goes nowhere") {
+TEST_CASE("control: a reply to a disconnected client, or after the server's end, is dropped") {
   ControlScene s;
   SocketClient gone(s.path);
   gone.say("{\"cmd\":\"late\"}\n");
@@ -156,7 +156,7 @@ struct NoticeScene : Loop {
 
 }  // namespace
 
-TEST_CASE("notices: a crashed process is held until it is released, for any time") {
+TEST_CASE("notices: a crashed process is held until it is released, without a time limit") {
   NoticeScene s;
   const SocketClient client(s.path, SOCK_SEQPACKET);
   client.say(NoticeScene::notice(wire::NoticeKind::crash));
@@ -176,7 +176,7 @@ TEST_CASE("notices: a crashed process is held until it is released, for any time
   CHECK(client.is_closed());
 }
 
-TEST_CASE("notices: a hello needs no answer, nonsense gets none, and silence is limited") {
+TEST_CASE("notices: a hello needs no reply, nonsense gets none, and idle clients are dropped") {
   NoticeScene s;
   const SocketClient hello(s.path, SOCK_SEQPACKET);
   hello.say(NoticeScene::notice(wire::NoticeKind::hello));
@@ -228,7 +228,7 @@ TEST_CASE("notices: a process that attaches gets its descriptor, or nothing") {
   }
 }
 
-TEST_CASE("notices: a held process that is killed is forgotten") {
+TEST_CASE("notices: a held process that is killed is dropped") {
   NoticeScene s;
   SocketClient client(s.path, SOCK_SEQPACKET);
   client.say(NoticeScene::notice(wire::NoticeKind::crash));

@@ -70,7 +70,7 @@ TEST_CASE("the program that a command executes") {
   CHECK(program_of({}).chain.empty());
 }
 
-TEST_CASE("the libraries that a library needs") {
+TEST_CASE("the dependencies of a library") {
   const auto needed = needed_libraries("/proc/self/exe");
   CHECK(std::find(needed.begin(), needed.end(), "libc.so.6") != needed.end());
   std::ofstream("text") << "no ELF";

@@ -13,7 +13,7 @@ using test::Told;
 
 namespace {
 
-// Answers nothing until it is told to.
+// Answers nothing until told to.
 struct StalledStorage final : Storage {
   void submit(FileOperation, Done done) override { pending.push_back(std::move(done)); }
   void when_written(double, std::function<void(Written)> then) override { then(Written::stalled); }
@@ -187,7 +187,7 @@ TEST_CASE("a crashed process is held until its dump is done") {
   }
 }
 
-TEST_CASE("a dump whose directory is not made within a second is not started") {
+TEST_CASE("a dump whose directory is not created within a second is not started") {
   Scene s(/*disk_stalls=*/true);
   (void)s.dumps.request_for_crash({.pid = kRank1}, s.wanted(model::DumpReason::crash, "a"));
   s.run_for(0.9);
@@ -196,7 +196,7 @@ TEST_CASE("a dump whose directory is not made within a second is not started") {
   CHECK_FALSE(s.dumps.busy());
   CHECK(s.begun_in.empty());
   CHECK(s.told() == Told{"release 2", "a: dumps/1-crash of 0 processes", "dumped in 1 s", "idle"});
-  // The answer comes too late.
+  // The reply comes too late.
   s.stalled.pending.front()(base::Status());
   s.run_for(0.001);
   CHECK(s.told().empty());
@@ -252,7 +252,7 @@ TEST_CASE("a recent dump counts for the given time") {
   CHECK_FALSE(s.dumps.dumped_within(3));
 }
 
-TEST_CASE("a dump under way, or a fresh one, serves a request that may share it") {
+TEST_CASE("a dump in progress, or a recent one, serves a request that may share it") {
   Scene s;
   s.dumps.request_or_share(s.wanted(model::DumpReason::death, "a"), 3);
   s.dumps.request_or_share(s.wanted(model::DumpReason::death, "b"), 3);
@@ -270,7 +270,7 @@ TEST_CASE("a dump under way, or a fresh one, serves a request that may share it"
   CHECK(s.made == 2);
 }
 
-TEST_CASE("a dump of a stall that has outlasted the doubt says so from the beginning") {
+TEST_CASE("a dump of a stall that has outlasted --busy-timeouts says so from the start") {
   Scene s;
   DumpRequest request = s.wanted(model::DumpReason::hang);
   request.escalated = true;

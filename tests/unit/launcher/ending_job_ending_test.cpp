@@ -128,7 +128,7 @@ TEST_CASE("without relay and report the job ends at once") {
   CHECK(s.told() == Told{"command ended", "drain", "record", "no report"});
 }
 
-TEST_CASE("a dump that is under way at the end is awaited") {
+TEST_CASE("a dump in progress at the end is awaited") {
   Scene s;
   s.dumping = true;
   s.ending.command_ended(base::WaitStatus(9));
@@ -140,7 +140,7 @@ TEST_CASE("a dump that is under way at the end is awaited") {
     s.ending.proceed();
     CHECK(s.told() == Told{"drain"});
   }
-  SUBCASE("if it ends while the job settles, the rest of the time is waited for") {
+  SUBCASE("if it ends while the job settles, the settling time still passes") {
     s.dumping = false;
     s.ending.proceed();
     CHECK(s.phase() == JobPhase::settling);
@@ -160,7 +160,7 @@ TEST_CASE("a dump that is under way at the end is awaited") {
   }
 }
 
-TEST_CASE("the end of a dump means nothing while the command lives") {
+TEST_CASE("the end of a dump has no effect while the command lives") {
   Scene s;
   s.ending.proceed();
   s.ending.report_done();
@@ -186,7 +186,7 @@ TEST_CASE("processes that xpurun is ending are awaited after the command, and ki
     s.run_for(0.1);
     CHECK(s.phase() == JobPhase::draining);
   }
-  SUBCASE("or do not go in spite of KILL") {
+  SUBCASE("or do not end despite KILL") {
     s.run_for(11);
     CHECK(s.phase() == JobPhase::settling);
     s.run_for(2);
@@ -207,7 +207,7 @@ struct StalledStorage final : Storage {
 };
 }  // namespace
 
-TEST_CASE("a file system that stands still at the end is given up") {
+TEST_CASE("a hung file system is given up at the end") {
   test::JobScene s;
   StalledStorage stalled(s.loop);
   JobEnding ending({s.loop, stalled, s.table}, "run",

@@ -57,7 +57,7 @@ TEST_CASE("restart: possible only below a torchelastic agent with restarts left"
   CHECK(s.restart.obstacle() == "no rank is alive");
 }
 
-TEST_CASE("restart: the deaths of the ranks and their helpers follow from it, until ranks are found again") {
+TEST_CASE("restart: deaths of the ranks and their helpers are its consequences until ranks are found again") {
   Scene s;
   s.fake.add(kWorker, kRank0, "python3", "RANK=0 LOCAL_RANK=0 WORLD_SIZE=2");
   s.table.refresh();

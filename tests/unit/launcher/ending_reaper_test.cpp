@@ -29,7 +29,7 @@ void await_zombie(base::Pid pid) {
 
 }  // namespace
 
-TEST_CASE("children are told apart: the command, helpers, and processes of nobody") {
+TEST_CASE("the command, helpers and unknown children are distinguished") {
   test::JobScene s;
   const base::Pid command = child_that_exits(3);
   const base::Pid helper = child_that_exits(0);
@@ -91,7 +91,7 @@ TEST_CASE("the death of a process of the job is recorded once, with its status")
   table.refresh();
   REQUIRE(table.find(pid) != nullptr);
   ::close(pipe_ends[1]);
-  REQUIRE(loop.run());  // the pidfd tells
+  REQUIRE(loop.run());  // the pidfd reports it
   ::close(pipe_ends[0]);
   CHECK(told == Told{"true 7 true"});
   CHECK(table.find(pid)->record.death.order == 1);
@@ -100,7 +100,7 @@ TEST_CASE("the death of a process of the job is recorded once, with its status")
   CHECK(told.size() == 1);
 }
 
-TEST_CASE("the signal of the root cause is that of the rank that failed first") {
+TEST_CASE("the root cause's signal is the signal of the rank that failed first") {
   const auto rank = [](base::Pid pid, double at_s, int raw, bool follower = false) {
     model::ProcessRecord r;
     r.pid = pid;

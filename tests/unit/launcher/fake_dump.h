@@ -1,4 +1,4 @@
-// Takes no stacks; the test says when the dump ends.
+// Takes no stacks; the test decides when the dump ends.
 #pragma once
 
 #include "launcher/stacks/dump_job.h"

@@ -35,7 +35,7 @@ class FakeProc {
     std::filesystem::create_symlink("/usr/bin/" + program, dir + "/exe");
     write();
   }
-  // What a descriptor of the process is, and its offset.
+  // Sets the file and offset of a descriptor of the process.
   void descriptor(base::Pid pid, int fd, const std::string& target, int offset) {
     const std::string dir = fmt::format("{}/{}", root_.path(), pid);
     REQUIRE(base::make_dirs(dir + "/fd"));
@@ -46,7 +46,7 @@ class FakeProc {
     REQUIRE(base::write_file_atomic(fmt::format("{}/fdinfo/{}", dir, fd),
                                     fmt::format("pos:\t{}\nflags:\t0100001\n", offset)));
   }
-  // Its children are the supervisor's from now on.
+  // Its children become the supervisor's.
   void end(base::Pid pid) {
     std::filesystem::remove_all(fmt::format("{}/{}", root_.path(), pid));
     parents_.erase(pid);
@@ -62,7 +62,7 @@ class FakeProc {
     names_[pid] = program;
     write();
   }
-  // The process exits: the kernel has taken its memory map, the process is no zombie yet.
+  // The process is exiting: the kernel has released its memory map, but the process is no zombie yet.
   void lose_memory(base::Pid pid) {
     const std::string dir = fmt::format("{}/{}", root_.path(), pid);
     std::filesystem::remove(dir + "/exe");

@@ -59,7 +59,7 @@ TEST_CASE("one request per connection, in pieces if need be") {
   CHECK(head.hear_to_the_end().ends_with("\r\n\r\n"));
 }
 
-TEST_CASE("what is no request is refused") {
+TEST_CASE("malformed requests are refused") {
   Scene s;
   const SocketClient client = s.client();
   client.say("hello\r\n\r\n");
@@ -70,7 +70,7 @@ TEST_CASE("what is no request is refused") {
   CHECK(s.paths.empty());
 }
 
-TEST_CASE("a slow client is dropped, a slow answer is not") {
+TEST_CASE("a slow client is dropped, a slow reply is not") {
   Scene s;
   const SocketClient slow = s.client();
   slow.say("GET /a HTTP/1.1\r\n");
@@ -89,7 +89,7 @@ TEST_CASE("a slow client is dropped, a slow answer is not") {
   CHECK(patient.hear_to_the_end().ends_with("\r\n\r\nat last\n"));
 }
 
-TEST_CASE("an answer to a client that has gone, or after the server's end, goes nowhere") {
+TEST_CASE("a reply to a disconnected client, or after the server's end, is dropped") {
   Scene s;
   SocketClient gone = s.client();
   gone.say("GET /late HTTP/1.1\r\n\r\n");
@@ -107,7 +107,7 @@ TEST_CASE("an answer to a client that has gone, or after the server's end, goes 
   CHECK(next.hear_to_the_end().empty());
 }
 
-TEST_CASE("more clients than the limit are told to come back") {
+TEST_CASE("clients beyond the limit are told to retry") {
   Scene s;
   std::vector<std::unique_ptr<SocketClient>> crowd;
   for (int i = 0; i < 65; ++i) {

@@ -27,7 +27,7 @@ struct JobScene {
   FakeProc fake;
   launcher::Journal journal{loop, storage, model::RunDir("run"), kStart};
   launcher::ProcessTable table{kSupervisor, kStart, fake.proc()};
-  std::vector<std::string> events;  // what the part under test has told
+  std::vector<std::string> events;  // reported by the part under test
 
   JobScene() {
     REQUIRE(base::make_dirs("run"));
@@ -39,7 +39,7 @@ struct JobScene {
     table.refresh();
   }
 
-  // Runs the loop for this time of its own clock.
+  // Runs the loop for this time by its own clock.
   void run_for(double seconds) {
     loop.after(seconds, [this] { loop.stop(); });
     REQUIRE(loop.run());

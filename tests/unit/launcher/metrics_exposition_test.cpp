@@ -129,7 +129,7 @@ TEST_CASE("properties that readers of the XPU_TIMER_* names rely on") {
   CHECK(text.find(" 5.28") != std::string::npos);
 }
 
-TEST_CASE("a rank has at most 150 xpurun_* series, whatever its kinds of calls") {
+TEST_CASE("a rank has at most 150 xpurun_* series with any mix of calls") {
   RankTiming t = sample();
   t.ops.clear();
   for (int type = 0; type < 40; ++type) {

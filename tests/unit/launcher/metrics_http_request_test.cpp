@@ -42,7 +42,7 @@ TEST_CASE("refused requests and their status") {
   CHECK(status(std::string(kMostHttpHead + 1, 'x')) == 431);
 }
 
-TEST_CASE("the answer") {
+TEST_CASE("the response") {
   const HttpResponse response{.status = 404, .body = "no\n"};
   CHECK(to_bytes(response, true) ==
         "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 3\r\n"

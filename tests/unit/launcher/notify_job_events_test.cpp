@@ -43,7 +43,7 @@ struct Scene : test::JobScene {
 
 }  // namespace
 
-TEST_CASE("job events: a confirmed hang is told once, and its recovery after it") {
+TEST_CASE("job events: a confirmed hang is reported once, then its recovery") {
   Scene s;
   s.jobs.hang(s.stall(model::VerdictLevel::suspected));
   model::Incident& i = s.journal.manifest().incidents[0];
@@ -73,7 +73,7 @@ TEST_CASE("job events: a confirmed hang is told once, and its recovery after it"
   CHECK(s.last.hangs == 2);
 }
 
-TEST_CASE("job events: the first failure of a wave is told") {
+TEST_CASE("job events: the first of a series of failures is reported") {
   Scene s;
   s.die(kRank1, SIGSEGV);
   CHECK(s.told() == Told{"crash"});
@@ -93,7 +93,7 @@ TEST_CASE("job events: the first failure of a wave is told") {
   CHECK(s.last.ranks == model::RankSet{0});
 }
 
-TEST_CASE("job events: what is no failure of a rank is not told") {
+TEST_CASE("job events: only failures of ranks are reported") {
   Scene s;
   SUBCASE("the command's own death") {
     s.die(test::kCommand, SIGKILL);
@@ -115,7 +115,7 @@ TEST_CASE("job events: what is no failure of a rank is not told") {
   CHECK(s.told() == Told{"exception"});
 }
 
-TEST_CASE("job events: the signal of a child of somebody else is known from its notice") {
+TEST_CASE("job events: the signal of another process's child is known from its notice") {
   Scene s;
   s.journal.manifest().crashes.push_back({.pid = kRank0, .rank = 0, .signal = SIGABRT});
   s.jobs.died(*s.table.find(kRank0), base::WaitStatus());
@@ -123,7 +123,7 @@ TEST_CASE("job events: the signal of a child of somebody else is known from its 
   CHECK(s.last.signal == SIGABRT);
 }
 
-TEST_CASE("job events: only the chosen kinds are told") {
+TEST_CASE("job events: only the chosen kinds are reported") {
   Scene s;
   s.options.on_event_kinds = {JobEventKind::end};
   s.options.report = false;

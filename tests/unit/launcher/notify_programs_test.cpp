@@ -43,7 +43,7 @@ struct Scene {
   std::string text(const std::string& name) const { return base::read_file(path(name)).value_or(""); }
   const std::vector<model::EventCommand>& commands() { return journal.manifest().event_commands; }
 
-  // With the options as they are now.
+  // With the current options.
   JobEvents& events() {
     if (!notifier) {
       sigset_t mask;
@@ -71,7 +71,7 @@ struct Scene {
     }
     loop.after(0.005, [this] { reap(); });
   }
-  // The end of the run; returns when everything has been told.
+  // The end of the run; returns when all notifications are done.
   void end(model::RunOutcome outcome = model::RunOutcome::exit) {
     events();
     journal.manifest().outcome = outcome;
@@ -95,8 +95,8 @@ struct Scene {
   }
 };
 
-// Whether the process whose number is in the text goes away. A killed process may take a moment, and is a
-// zombie until its new parent reaps it.
+// Whether the process whose number is in the text ends. A killed process may take a moment, and is a zombie
+// until its new parent reaps it.
 bool goes_away(const std::string& text) {
   const auto pid = static_cast<base::Pid>(base::parse_int(base::trim(text)).value_or(0));
   REQUIRE(pid > 0);
@@ -128,7 +128,7 @@ TEST_CASE("notify: the command of --on-event reads one JSON document") {
   CHECK(s.commands()[0].reason.empty());
 }
 
-TEST_CASE("notify: failures are recorded and go no further") {
+TEST_CASE("notify: failures are recorded and have no other effect") {
   Scene s;
   s.options.on_event_kinds = {JobEventKind::end};
   std::string reason;
@@ -150,7 +150,7 @@ TEST_CASE("notify: failures are recorded and go no further") {
   CHECK_MESSAGE(s.commands()[0].reason.find(reason) != std::string::npos, s.commands()[0].reason);
 }
 
-TEST_CASE("notify: a command that does not end is killed at the limit, with all that it has started") {
+TEST_CASE("notify: a command that does not end is killed at the limit, with all of its descendants") {
   Scene s;
   s.options.on_event = fmt::format("sleep 1000 & echo $! > {}; cat > /dev/null; wait", s.path("pid"));
   s.options.on_event_kinds = {JobEventKind::end};
@@ -161,7 +161,7 @@ TEST_CASE("notify: a command that does not end is killed at the limit, with all 
   CHECK(goes_away(s.text("pid")));
 }
 
-TEST_CASE("notify: what a command leaves behind ends with it") {
+TEST_CASE("notify: processes that a command leaves behind end with the command") {
   Scene s;
   s.options.on_event = fmt::format("sleep 1000 & echo $! > {}", s.path("pid"));
   s.options.on_event_kinds = {JobEventKind::end};
@@ -170,7 +170,7 @@ TEST_CASE("notify: what a command leaves behind ends with it") {
   CHECK(goes_away(s.text("pid")));
 }
 
-TEST_CASE("notify: few commands run at a time, a few wait, and the rest is recorded as not told") {
+TEST_CASE("notify: a few commands run at a time, a few wait, and the rest is recorded as not run") {
   Scene s;
   s.options.on_event = fmt::format("echo x >> {}", s.path("count"));
   for (int n = 1; n <= 24; ++n) {
@@ -179,14 +179,14 @@ TEST_CASE("notify: few commands run at a time, a few wait, and the rest is recor
   CHECK(s.running.size() == 4);
   CHECK(s.commands().size() == 4);  // 4 run, 16 wait
   CHECK(s.commands()[0].status == ProgramStatus::not_run);
-  s.options.on_event_kinds = {};  // not the end
+  s.options.on_event_kinds = {};  // the end is not included
   s.end();
   CHECK(s.most_running == 4);
   CHECK(s.text("count").size() == 2 * 20);
   CHECK(s.commands().size() == 24);
 }
 
-TEST_CASE("notify: an interrupt ends the wait for commands, and the waiting ones") {
+TEST_CASE("notify: an interrupt ends the wait for commands and drops the waiting ones") {
   Scene s;
   s.options.on_event = "sleep 1000";
   for (int n = 1; n <= 6; ++n) {
@@ -201,7 +201,7 @@ TEST_CASE("notify: an interrupt ends the wait for commands, and the waiting ones
   }
 }
 
-TEST_CASE("notify: nothing is run unless something is wanted") {
+TEST_CASE("notify: nothing runs unless requested") {
   Scene s;
   s.hang(1);
   s.end(model::RunOutcome::hang);
@@ -210,7 +210,7 @@ TEST_CASE("notify: nothing is run unless something is wanted") {
   CHECK_FALSE(base::file_exists(s.path("no")));
 }
 
-TEST_CASE("notify: the programs have no preload library and nothing of an outer xpurun") {
+TEST_CASE("notify: the programs have no preload library and no variables of an outer xpurun") {
   ::setenv("LD_PRELOAD", "/x/libxpurun_preload.so", 1);
   ::setenv("XPURUN_RUN", "1:2:3:x", 1);
   Scene s;
@@ -225,7 +225,7 @@ TEST_CASE("notify: the programs have no preload library and nothing of an outer 
   CHECK(env.find("XPURUN_RUN") == std::string::npos);
 }
 
-TEST_CASE("notify: files of plug-ins come from the option and from xpu_timer's variable, each once") {
+TEST_CASE("notify: plug-in files come from the option and from xpu_timer's variable, each once") {
   CHECK(plugin_files("", nullptr).empty());
   CHECK(plugin_files("a.py,b.py", "b.py, c.py,") == std::vector<std::string>{"a.py", "b.py", "c.py"});
 }

@@ -81,14 +81,14 @@ TEST_CASE("a message in pieces arrives whole") {
   CHECK(client.hear() == "[world]");
 }
 
-TEST_CASE("a client that says nothing, or only half of it, is dropped after the time limit") {
+TEST_CASE("a client that sends nothing, or an incomplete message, is dropped after the time limit") {
   Scene s({.request_s = 10});
   const SocketClient silent(s.path);
   const SocketClient half(s.path);
   half.say("half");
   s.run_for(9);
   CHECK_FALSE(silent.is_closed());
-  half.say("er");  // buys no time
+  half.say("er");  // does not extend the time limit
   s.run_for(2);
   CHECK(silent.is_closed());
   CHECK(half.is_closed());
@@ -106,14 +106,14 @@ TEST_CASE("the owner moves the time limit") {
   s.server->set_deadline(s.last, 5);
   s.run_for(6);
   CHECK(client.is_closed());
-  s.server->set_deadline(s.last, 5);  // gone: of no account
+  s.server->set_deadline(s.last, 5);  // the client is gone, so no effect
   s.server->send(s.last, "x");
   s.server->finish(s.last);
   s.server->drop(s.last);
   CHECK(s.closed == 1);
 }
 
-TEST_CASE("too many clients are told so, and room is made by clients that go") {
+TEST_CASE("too many clients are refused; disconnected clients make room") {
   Scene s({.most_clients = 2, .too_many = "no room"});
   auto first = std::make_unique<SocketClient>(s.path);
   const SocketClient second(s.path);
@@ -132,7 +132,7 @@ TEST_CASE("too many clients are told so, and room is made by clients that go") {
 
 TEST_CASE("a client that does not read is dropped once more is unsent than the limit") {
   const std::string large(4 << 20, 'x');
-  SUBCASE("without a buffer: at once") {
+  SUBCASE("without a buffer: immediately") {
     Scene s({.most_unsent = 0});
     const SocketClient client(s.path);
     client.say("a\n");
@@ -140,7 +140,7 @@ TEST_CASE("a client that does not read is dropped once more is unsent than the l
     s.server->send(s.last, large);
     CHECK(s.closed == 1);
   }
-  SUBCASE("with a buffer: it gets everything as it reads") {
+  SUBCASE("with a buffer: it receives everything while it reads") {
     Scene s({.most_unsent = large.size()});
     const SocketClient client(s.path);
     client.say("a\n");
@@ -157,7 +157,7 @@ TEST_CASE("a client that does not read is dropped once more is unsent than the l
     CHECK(heard.size() == large.size() + 3);
     CHECK(client.is_closed());
   }
-  SUBCASE("one that goes while it is sent to costs its connection only") {
+  SUBCASE("a client that disconnects during a send loses only its connection") {
     Scene s({.most_unsent = large.size()});
     SocketClient client(s.path);
     client.say("a\n");
@@ -169,7 +169,7 @@ TEST_CASE("a client that does not read is dropped once more is unsent than the l
   }
 }
 
-TEST_CASE("the end of the input, with what is left of it") {
+TEST_CASE("the end of the input, with the remaining bytes") {
   Scene s;
   SocketClient client(s.path);
   client.say("a\nrest");
@@ -189,7 +189,7 @@ TEST_CASE("the end of the input, with what is left of it") {
     CHECK(client.hear() == "[a]late");
     CHECK(client.is_closed());
   }
-  SUBCASE("a client that has gone altogether") {
+  SUBCASE("a client that has disconnected completely") {
     client.close();
     s.step();
     CHECK(s.closed == 1);
@@ -206,7 +206,7 @@ TEST_CASE("a handler may drop its client") {
   CHECK(s.closed == 1);
 }
 
-TEST_CASE("without a free descriptor the listener rests, then takes the client that waits") {
+TEST_CASE("without a free descriptor the listener pauses, then accepts the waiting client") {
   Scene s;
   const SocketClient client(s.path);
   client.say("hi\n");

@@ -1,4 +1,4 @@
-// Where a verdict goes beside the terminal: systemd's journal and Kubernetes' termination log.
+// Destinations of a verdict besides the terminal: systemd's journal and Kubernetes' termination log.
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
 #include "launcher/output/journald.h"
@@ -35,7 +35,7 @@ model::Verdict verdict() {
 
 }  // namespace
 
-TEST_CASE("the entry for the journal has one line for each field") {
+TEST_CASE("the journal entry has one line per field") {
   const std::string entry = journal_entry(verdict(), "/runs/a");
   for (const char* line :
        {"PRIORITY=3\n", "SYSLOG_IDENTIFIER=xpurun\n", "XPURUN_VERDICT=crash.signal\n", "XPURUN_KIND=crash\n",
@@ -51,7 +51,7 @@ TEST_CASE("the entry for the journal has one line for each field") {
   CHECK(entry.find(evidence) != std::string::npos);
 }
 
-TEST_CASE("the worst entry still fits into a datagram") {
+TEST_CASE("the largest entry still fits into a datagram") {
   model::Verdict v = verdict();
   v.ranks = model::RankSet::range(0, 100'000);
   v.sentence = std::string(100'000, 'x');
@@ -59,7 +59,7 @@ TEST_CASE("the worst entry still fits into a datagram") {
   CHECK(journal_entry(v, std::string(100'000, 'x')).size() < 64 << 10);
 }
 
-TEST_CASE("the journal is written to only if standard error goes there") {
+TEST_CASE("the journal is used only if standard error goes there") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   struct stat about {};
@@ -74,7 +74,7 @@ TEST_CASE("the journal is written to only if standard error goes there") {
   ::close(ends[1]);
 }
 
-TEST_CASE("the entry arrives as one datagram; without a journal nothing happens") {
+TEST_CASE("the entry arrives as one datagram; without a journal there is no effect") {
   const auto dir = base::TemporaryDirectory::create("xpurun-test-");
   REQUIRE(dir);
   const std::string path = dir->path() + "/socket";
@@ -92,14 +92,14 @@ TEST_CASE("the entry arrives as one datagram; without a journal nothing happens"
   CHECK(got.substr(0, static_cast<size_t>(n)) == entry);
 }
 
-TEST_CASE("the termination log is Kubernetes' own, or the one that was asked for") {
+TEST_CASE("the termination log is Kubernetes' own, or the requested file") {
   CHECK(termination_log("auto", true) == "/dev/termination-log");
   CHECK(termination_log("auto", false).empty());
   CHECK(termination_log("off", true).empty());
   CHECK(termination_log("/tmp/x", false) == "/tmp/x");
 }
 
-TEST_CASE("the termination message keeps to Kubernetes' limit and loses evidence first") {
+TEST_CASE("the termination message stays within Kubernetes' limit and loses evidence first") {
   CHECK(termination_message(verdict()) ==
         "crash: rank 2 died of SIGABRT?[31m\nfirst\nsecond\nnext: look at the stack: xpurun stacks\n");
   model::Verdict v = verdict();
@@ -113,7 +113,7 @@ TEST_CASE("the termination message keeps to Kubernetes' limit and loses evidence
   CHECK(termination_message(v).size() <= kTerminationBytes);
 }
 
-TEST_CASE("a later message replaces an earlier one; what is no file is left alone") {
+TEST_CASE("a later message replaces an earlier one; anything but a file is left alone") {
   const auto dir = base::TemporaryDirectory::create("xpurun-test-");
   REQUIRE(dir);
   const std::string file = dir->path() + "/log";

@@ -24,7 +24,7 @@ TEST_CASE("every line begins with its rank") {
   CHECK(labels.label(1, "").empty());
 }
 
-TEST_CASE("an open line is continued by its own rank and ended before another rank's text") {
+TEST_CASE("an unfinished line is continued by its own rank and ended before another rank's text") {
   LineLabels labels;
   CHECK(labels.label(0, "begin") == "[0] begin");
   CHECK(labels.label(0, " end\n") == " end\n");

@@ -92,7 +92,7 @@ TEST_CASE("the criteria for a run directory") {
   CHECK_FALSE(list_runs("nowhere"));
 }
 
-TEST_CASE("a lock that outlives the supervisor does not hide that the job is left alone") {
+TEST_CASE("a lock that outlives the supervisor does not hide an abandoned job") {
   make_run("left", "left", 1, model::RunOutcome::running);
   const auto save = [](base::Pid supervisor, uint64_t start_ticks) {
     auto m = *model::load_run_manifest("left/run.json");
@@ -107,7 +107,7 @@ TEST_CASE("a lock that outlives the supervisor does not hide that the job is lef
   REQUIRE(lock);
   save(kNobody, started);
   CHECK(life() == RunLife::left);
-  // As seen from another PID namespace: neither can be found.
+  // As from another PID namespace, where neither can be found.
   save(kNobody, started + 1);
   CHECK(life() == RunLife::running);
   lock = RunLock::take("elsewhere-or-nowhere");

@@ -29,14 +29,14 @@ model::Verdict its_verdict() {
 
 }  // namespace
 
-TEST_CASE("selftest: a verdict that is as expected has no differences") {
+TEST_CASE("selftest: the expected verdict has no differences") {
   CHECK(differences(a_mismatch(), its_verdict()).empty());
   model::Verdict closer = its_verdict();
   closer.id = "hang.order";
   CHECK(differences(a_mismatch(), closer).empty());
 }
 
-TEST_CASE("selftest: every difference is told") {
+TEST_CASE("selftest: every difference is reported") {
   model::Verdict given = its_verdict();
   const auto only = [&] {
     const auto all = differences(a_mismatch(), given);
@@ -46,11 +46,11 @@ TEST_CASE("selftest: every difference is told") {
     given.id = "hang.mismatch_size";
     CHECK(only() == "the id is hang.mismatch_size instead of hang.mismatch or hang.order");
   }
-  SUBCASE("a rank that is blamed and innocent") {
+  SUBCASE("an innocent rank is blamed") {
     given.ranks = {0, 1};
     CHECK(only() == "ranks 0-1 instead of rank 1");
   }
-  SUBCASE("nobody blamed") {
+  SUBCASE("no rank is blamed") {
     given.ranks = {};
     CHECK(only() == "no rank instead of rank 1");
   }
@@ -58,11 +58,11 @@ TEST_CASE("selftest: every difference is told") {
     given.where.line = 13;
     CHECK(only() == "reduce (job.py:13) instead of reduce (job.py:12)");
   }
-  SUBCASE("another file of another place") {
+  SUBCASE("another file at another position") {
     given.where.file = "/x/other.py";
     CHECK(only() == "reduce (other.py:12) instead of reduce (job.py:12)");
   }
-  SUBCASE("no place") {
+  SUBCASE("no position") {
     given.where = {};
     CHECK(only() == "no place instead of reduce (job.py:12)");
   }
@@ -95,7 +95,7 @@ TEST_CASE("selftest: a verdict in short") {
   CHECK(short_text(Expected{.ids = {"none.finished"}}) == "none");
 }
 
-TEST_CASE("selftest: why an injection is skipped") {
+TEST_CASE("selftest: the reason for skipping an injection") {
   const Injection* plain = find_injection("never-enters");
   const Injection* kernel = find_injection("endless-kernel");
   const Injection* four = find_injection("nested-groups");
@@ -115,7 +115,7 @@ TEST_CASE("selftest: why an injection is skipped") {
   CHECK(reason_to_skip(*plain, Device::cpu, {.torch = "2.11.0"}) == "torch has no gloo");
 }
 
-TEST_CASE("selftest: what the job says of the host") {
+TEST_CASE("selftest: the job's description of the host") {
   const auto host =
       test_host_from_json(R"({"python": "3.12.1", "torch": "2.11.0", "gloo": true, "gpus": 2})");
   REQUIRE(host);
@@ -126,7 +126,7 @@ TEST_CASE("selftest: what the job says of the host") {
   CHECK(!test_host_from_json("Traceback"));
 }
 
-TEST_CASE("selftest: the job's environment has nothing of another job") {
+TEST_CASE("selftest: the job's environment has no variables of another job") {
   const auto env = job_environment(
       {"PATH=/bin", "RANK=3", "SLURM_PROCID=1", "SLURM_JOB_ID=7", "MASTER_PORT=1", "XPURUN_HANG_TIMEOUT=1s",
        "XPU_TIMER_X=1", "OMPI_COMM_WORLD_RANK=1", "XDG_CONFIG_HOME=/home/me"},

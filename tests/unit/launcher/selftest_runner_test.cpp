@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Stands in for xpurun: its fourth word is the run directory, and `body` is what it does.
+// Replaces xpurun: its fourth word is the run directory, and `body` is its script.
 class FakeXpurun {
  public:
   explicit FakeXpurun(const std::string& body)
@@ -59,7 +59,7 @@ const Injection* healthy() {
 
 }  // namespace
 
-TEST_CASE("selftest runner: a verdict as expected is right, another one wrong") {
+TEST_CASE("selftest runner: the expected verdict is right, any other is wrong") {
   FakeXpurun good(writes("none.finished", "none", ""));
   auto trials = good.run({}, {healthy()});
   REQUIRE(trials.size() == 1);
@@ -72,7 +72,7 @@ TEST_CASE("selftest runner: a verdict as expected is right, another one wrong") 
   CHECK(trials[0].differences.size() == 2);  // id and ranks
 }
 
-TEST_CASE("selftest runner: all are run, however many at a time") {
+TEST_CASE("selftest runner: all trials run, at any degree of parallelism") {
   FakeXpurun good(writes("none.finished", "none", ""));
   const auto* late = find_injection("late-enters");
   CHECK(good.run({.at_a_time = 2}, {healthy(), late, find_injection("segv")}).size() == 3);
@@ -94,7 +94,7 @@ TEST_CASE("selftest runner: a trial that does not end is ended and wrong") {
   CHECK(trials[0].differences[0] == "did not end within 0 s");
 }
 
-TEST_CASE("selftest runner: what a trial leaves behind is killed, and the trial is wrong") {
+TEST_CASE("selftest runner: processes that a trial leaves behind are killed, and the trial is wrong") {
   FakeXpurun leaves(writes("none.finished", "none", "") + "sleep 1000 &\necho $! >\"$3/pid\"");
   const auto trials = leaves.run({.linger_s = 0}, {healthy()});
   REQUIRE(trials.size() == 1);

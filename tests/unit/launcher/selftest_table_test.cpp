@@ -62,7 +62,7 @@ TEST_CASE("selftest: every mark of the table is a line of the job") {
   CHECK(!load_places(job_directory() + "/none"));
 }
 
-TEST_CASE("selftest: a mark has the function and the line that it stands in") {
+TEST_CASE("selftest: a mark has its function and line") {
   const auto places =
       places_in("import x\n\n\ndef outer(a):\n    x.go(a)  # at: gone\n\n\ndef late():\n    pass\n", "j.py");
   REQUIRE(places.size() == 1);
@@ -72,7 +72,7 @@ TEST_CASE("selftest: a mark has the function and the line that it stands in") {
   CHECK(places[0].line == 5);
 }
 
-TEST_CASE("selftest: two ranks that differ are a tie, of three the culprit is the minority") {
+TEST_CASE("selftest: two ranks that differ are a tie; among three the culprit is the minority") {
   const Injection* differs = find_injection("wrong-op");
   REQUIRE(differs != nullptr);
   CHECK(blamed(*differs, differs->expected, 3) == model::RankSet{1});
@@ -86,7 +86,7 @@ TEST_CASE("selftest: two ranks that differ are a tie, of three the culprit is th
   CHECK(find_injection("no-such") == nullptr);
 }
 
-TEST_CASE("selftest: a tie has no place") {
+TEST_CASE("selftest: a tie has no position") {
   const auto places = load_places(job_directory());
   REQUIRE(places);
   const Injection* differs = find_injection("wrong-op");
@@ -95,7 +95,7 @@ TEST_CASE("selftest: a tie has no place") {
   CHECK(expected_of(*differs, Device::gpu, 3, *places).places.size() == 2);
 }
 
-TEST_CASE("selftest: on GPUs a job has at most one rank a GPU") {
+TEST_CASE("selftest: on GPUs a job has at most one rank per GPU") {
   const Injection* sleeps = find_injection("never-enters");
   REQUIRE(sleeps != nullptr);
   CHECK(sleeps->ranks_on(Device::cpu, 0) == 3);

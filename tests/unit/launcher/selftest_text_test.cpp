@@ -65,7 +65,7 @@ TEST_CASE("selftest: a row at 80 columns") {
         "skipped cuda-oom            on GPUs only (--gpu)\n");
 }
 
-TEST_CASE("selftest: right only if something was tried and nothing is wrong") {
+TEST_CASE("selftest: right only if there were trials and none is wrong") {
   CHECK(all_right({a_right_one(), a_skipped_one()}));
   CHECK(!all_right({a_right_one(), a_wrong_one()}));
   CHECK(!all_right({a_skipped_one()}));

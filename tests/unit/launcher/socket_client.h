@@ -40,7 +40,7 @@ class SocketClient {
   void say(std::string_view bytes) const {
     REQUIRE(::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(bytes.size()));
-    // Over TCP, until the other end has the bytes; a Unix socket delivers at once.
+    // For TCP: waits until the other end has the bytes; a Unix socket delivers at once.
     int unsent = 0;
     for (int i = 0; is_tcp_ && i < 5000 && ::ioctl(fd_.get(), SIOCOUTQ, &unsent) == 0 && unsent > 0; ++i) {
       (void)::poll(nullptr, 0, 1);
@@ -48,7 +48,7 @@ class SocketClient {
   }
   void stop_sending() const { REQUIRE(::shutdown(fd_.get(), SHUT_WR) == 0); }
   void close() { fd_.reset(); }
-  // What has come so far.
+  // The data received so far.
   std::string hear() const {
     std::string out;
     char chunk[65536];
@@ -58,7 +58,7 @@ class SocketClient {
     }
     return out;
   }
-  // Everything up to the end of the connection, for which it waits at most five seconds.
+  // Everything up to the end of the connection; waits at most five seconds for it.
   std::string hear_to_the_end() const {
     std::string out;
     pollfd waiting{.fd = fd_.get(), .events = POLLIN, .revents = 0};
@@ -69,7 +69,7 @@ class SocketClient {
     }
     return n > 0 ? out + " (and no end)" : out;
   }
-  // Whether the server has closed the connection. Drops what has come.
+  // Whether the server has closed the connection. Drops received data.
   bool is_closed() const {
     (void)hear();
     char byte = 0;

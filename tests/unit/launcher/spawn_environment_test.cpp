@@ -57,7 +57,7 @@ TEST_CASE("NCCL's profiler plugin, set in NCCL's own file") {
   CHECK(with_nccl_profiler(env, kLibrary, kAuto, Timed::yes).at(1) == "XPURUN_RUN_PROFILER=auto:mine");
 }
 
-TEST_CASE("the preload library comes first and others keep their order") {
+TEST_CASE("the preload library comes first, and others keep their order") {
   CHECK(with_preload(Env{"A=1"}, "/x/libp.so") == Env{"A=1", "LD_PRELOAD=/x/libp.so"});
   CHECK(with_preload(Env{"LD_PRELOAD=/a.so /b.so:/c.so", "A=1"}, "/x/libp.so") ==
         Env{"A=1", "LD_PRELOAD=/x/libp.so:/a.so:/b.so:/c.so"});
@@ -107,7 +107,7 @@ TEST_CASE("a variable is replaced, not repeated, and a longer name is another va
   CHECK(with_variable(Env{"AB=1", "A=2"}, "A", "3") == Env{"AB=1", "A=3"});
 }
 
-TEST_CASE("programs that are no part of the job lose the preload library and the variables of xpurun") {
+TEST_CASE("programs outside the job lose the preload library and xpurun's variables") {
   CHECK(without_preload({"A=b", "LD_PRELOAD=/x/libxpurun_preload.so", "XPURUN_RUN=1:2", "XPURUN_NAME=n",
                          "NCCL_PROFILER_PLUGIN=/x/libxpurun_preload.so"}) ==
         std::vector<std::string>{"A=b", "XPURUN_NAME=n"});

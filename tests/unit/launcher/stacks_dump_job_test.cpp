@@ -42,7 +42,7 @@ Outcome take(DumpPlan request) {
         loop->after(0, [&] { loop->stop(); });
       });
   job.start();
-  // Stands for the supervisor's reaper.
+  // Replaces the supervisor's reaper.
   std::function<void()> reap = [&] {
     int status = 0;
     for (base::Pid pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
@@ -74,7 +74,7 @@ TEST_CASE("all helpers prepare before any is released") {
   CHECK(out.dump.spread_ns == 3);
 }
 
-TEST_CASE("stacks that a debugger still adds to are told of, once, before the end") {
+TEST_CASE("stacks that a debugger still extends are announced once, before the end") {
   int told = 0;
   DumpPlan plan{.program = helper("echo ready; cat; echo stopped 5 1; echo wrote\n"
                                   "while [ $2 = 2 ] && [ ! -e told ]; do sleep 0.02; done; echo done ok\n"),
@@ -93,7 +93,7 @@ TEST_CASE("stacks that a debugger still adds to are told of, once, before the en
   CHECK(told == 1);
 }
 
-TEST_CASE("workers come after the ranks have been stopped") {
+TEST_CASE("workers are dumped after the ranks were stopped") {
   const std::string program =
       helper("echo $2 >> order; echo ready; cat > /dev/null; echo stopped $2 1; echo done ok\n");
   const auto out = take({.program = program,
@@ -128,7 +128,7 @@ TEST_CASE("a helper that fails, dies or hangs costs its own stacks only, and the
   CHECK(out.dump.processes[0].file.empty());
 }
 
-TEST_CASE("no helper at all, and no target at all, still end the job") {
+TEST_CASE("a job without helpers or without targets still ends") {
   CHECK(take({.program = "./nothing", .targets = {{.pid = 1, .rank = 0, .role = model::ProcessRole::rank}}})
             .dump.processes.at(0)
             .status == model::DumpStatus::failed);

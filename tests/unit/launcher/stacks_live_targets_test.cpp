@@ -31,7 +31,7 @@ namespace {
 
 }  // namespace
 
-TEST_CASE("children are found at any depth, except below excluded processes") {
+TEST_CASE("descendants are found at any depth, except below excluded processes") {
   const base::Pid self = ::getpid();
   const base::Pid child = ::fork();
   if (child == 0) {
@@ -55,7 +55,7 @@ TEST_CASE("children are found at any depth, except below excluded processes") {
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE("ended children are left out, an ended process given by pid is not") {
+TEST_CASE("ended descendants are omitted, but an ended process given by pid is not") {
   const base::Pid child = ::fork();
   if (child == 0) {
     ::_exit(0);

@@ -174,7 +174,7 @@ TEST_CASE("the death of the writer is reported") {
   CHECK(r.wait(kLong) == Written::not_all);
 }
 
-TEST_CASE("DiskWatch reports a file system that does not answer") {
+TEST_CASE("DiskWatch reports a file system that does not respond") {
   Running r("wq-watch");
   DiskWatch watch(r.loop, *r.queue, "wq-watch");
   bool stalled = false;
@@ -187,7 +187,7 @@ TEST_CASE("DiskWatch reports a file system that does not answer") {
   CHECK(stalled);
 }
 
-TEST_CASE("a directory that cannot be made is an error with its hint") {
+TEST_CASE("a directory that cannot be created is an error with a hint") {
   REQUIRE(base::write_file_atomic("wq-file", "x"));
   const auto run = RunStorage::open([] { return open_run_dir("wq-file/run", "", "x"); });
   REQUIRE_FALSE(run);

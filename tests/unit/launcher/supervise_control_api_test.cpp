@@ -13,7 +13,7 @@ namespace {
 struct Scene : test::JobScene {
   bool ended = false;
   bool ending = false;
-  DirectStorage at_once;  // tells results without the loop, for the token
+  DirectStorage at_once;  // reports results without the loop, for the token
   std::function<void(const std::string&)> dumped;
   TimingService timing{{loop, storage, table, options},
                        journal.dir(),
@@ -66,7 +66,7 @@ TEST_CASE("status and unknown requests") {
   CHECK(s.ask({{"cmd", "reboot"}})["code"] == "bad_request");
 }
 
-TEST_CASE("requests go to other nodes, and their answers come back together") {
+TEST_CASE("requests go to other nodes, and their replies are combined") {
   Scene s;
   CHECK(s.ask({{"cmd", "nodes"}})["node"] == "0-a");
   CHECK(s.ask({{"cmd", "status"}, {"node", "0-a"}})["run"] == "the-run");
@@ -128,7 +128,7 @@ TEST_CASE("a request from another node is answered here, whatever node it names"
   }
 }
 
-TEST_CASE("a dump is answered when it is there, and refused when the job is ending") {
+TEST_CASE("a dump request is answered when the dump is complete, and refused when the job is ending") {
   Scene s;
   CHECK(s.ask({{"cmd", "dump"}}).is_null());
   s.dumped("dumps/1-request");
@@ -163,7 +163,7 @@ TEST_CASE("one trace at a time") {
   CHECK(s.ask({{"cmd", "trace"}})["code"] == "ending");
 }
 
-TEST_CASE("xpu_timer's request has xpu_timer's answers") {
+TEST_CASE("xpu_timer's request gets xpu_timer's replies") {
   Scene s;
   const json start = {{"cmd", "DumpKernelTrace"}, {"dump_path", "/data/timeline/"}};
   CHECK(s.ask(start) == json{{"node", "node-a"}, {"msg", "Starting dumping"}, {"dir", "traces/1-timeline"}});
@@ -173,7 +173,7 @@ TEST_CASE("xpu_timer's request has xpu_timer's answers") {
   CHECK(s.ask({{"cmd", "DumpKernelTrace"}, {"reset", true}})["msg"] == "Resetting status, ignore");
 }
 
-TEST_CASE("over HTTP a token is needed, which is in the run directory") {
+TEST_CASE("HTTP needs the token from the run directory") {
   Scene s;
   s.options.control_port = 0;
   REQUIRE(s.control.listen_http());

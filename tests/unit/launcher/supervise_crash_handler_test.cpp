@@ -72,9 +72,9 @@ TEST_CASE("a rank that crashes is held for a dump") {
   CHECK(s.journal.manifest().crashes.at(1).dump == "dumps/1-crash");
 }
 
-TEST_CASE("a termination is worth a dump unless it follows from something else") {
+TEST_CASE("a termination gets a dump unless it has another cause") {
   Scene s;
-  SUBCASE("a SIGTERM out of nothing") {
+  SUBCASE("a SIGTERM without a known cause") {
     s.crash(kRank0, SIGTERM, 1);
     CHECK(s.journal.manifest().dumps.at(0).why == model::DumpReason::terminated);
     return;
@@ -100,7 +100,7 @@ TEST_CASE("a termination is worth a dump unless it follows from something else")
   CHECK(s.journal.manifest().crashes.size() == 1);
 }
 
-TEST_CASE("processes that take no part may die at once") {
+TEST_CASE("processes that take no part in the job may die at once") {
   Scene s;
   s.crash(5000999, SIGSEGV);
   CHECK(s.told().size() == 1);

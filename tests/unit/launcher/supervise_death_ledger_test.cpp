@@ -17,7 +17,7 @@ constexpr WaitStatus killed(int signal) {
 }
 }  // namespace
 
-TEST_CASE("the first failure is its own, the launcher's TERMs after it follow") {
+TEST_CASE("the first failure is a root cause, the launcher's later TERMs are followers") {
   DeathLedger ledger;
   const auto first = ledger.record(10, 1.0, killed(SIGSEGV));
   CHECK(first.order == 1);
@@ -62,7 +62,7 @@ TEST_CASE("an unknown wait status counts as a failure") {
   CHECK(ledger.failure_seen());
 }
 
-TEST_CASE("the processes that xpurun ends for a restart follow from that, others do not") {
+TEST_CASE("only processes that xpurun ends for a restart count as its consequences") {
   DeathLedger ledger;
   ledger.we_are_ending(10);
   CHECK(ledger.record(10, 1.0, exited(1)).follower);

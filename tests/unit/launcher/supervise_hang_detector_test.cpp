@@ -27,12 +27,12 @@ TEST_CASE("a rank that is still for the timeout raises once") {
     CHECK_FALSE(e.raised);
     CHECK(d.update(29 * kS, {{0, 19 * kS}, {1, 25 * kS}}).raised);
   }
-  SUBCASE("progress of one of two ranks does not clear it") {
+  SUBCASE("progress of one of two ranks does not clear the stall") {
     d.update(16 * kS, {{0, 0}, {1, 5 * kS}});
     CHECK_FALSE(d.update(20 * kS, {{0, 19 * kS}, {1, 5 * kS}}).cleared);
     CHECK(d.update(21 * kS, {{0, 19 * kS}, {1, 20 * kS}}).cleared);
   }
-  SUBCASE("death of the members clears it") {
+  SUBCASE("the death of all members clears the stall") {
     CHECK(d.update(20 * kS, {{1, 19 * kS}}).cleared);
   }
 }
@@ -54,7 +54,7 @@ TEST_CASE("with busy_timeouts 1, a stall escalates at the next poll after it was
   CHECK(d.update(10 * kS + 1, {{0, 0}}).escalated);
 }
 
-TEST_CASE("time for which xpurun held the ranks does not count as stillness") {
+TEST_CASE("time in which xpurun held the ranks does not count as stillness") {
   HangDetector d(10, 3);
   d.held_up(100 * kS);  // without effect, because no stall is open
   CHECK(d.update(10 * kS, {{0, 0}}).raised);

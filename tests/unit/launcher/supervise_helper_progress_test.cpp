@@ -60,7 +60,7 @@ HelperSample writes_files(int t) {
 
 }  // namespace
 
-TEST_CASE("a helper without progress is still, whatever its kind") {
+TEST_CASE("a helper of any kind without progress is still") {
   for (const HelperBond bond :
        {HelperBond::thread, HelperBond::awaited, HelperBond::pool, HelperBond::other}) {
     CHECK(life_of(bond, asleep) == HelperLife::still);

@@ -6,7 +6,7 @@
 using namespace xpurun;
 using namespace xpurun::launcher;
 
-TEST_CASE("ranks are known by their launcher's variables, in order of precedence") {
+TEST_CASE("ranks are identified by their launcher's variables, in order of precedence") {
   using Env = std::map<std::string, std::string>;
   const auto torchrun =
       identity_from(Env{{"RANK", "5"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "8"}, {"SLURM_PROCID", "0"}});
@@ -28,7 +28,7 @@ TEST_CASE("ranks are known by their launcher's variables, in order of precedence
   }
 }
 
-TEST_CASE("a launcher is not a rank, however it was started") {
+TEST_CASE("a launcher is not a rank, no matter how it was started") {
   using Argv = std::vector<std::string>;
   CHECK(starts_ranks(Argv{"python3", "-m", "torch.distributed.run", "train.py"}));
   CHECK(starts_ranks(Argv{"/usr/bin/python3", "-u", "-X", "dev", "/opt/venv/bin/torchrun", "train.py"}));

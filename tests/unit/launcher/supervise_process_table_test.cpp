@@ -60,7 +60,7 @@ TEST_CASE("torchrun, its ranks and their child processes") {
     CHECK(s.role(5000031) == "child 1");
     CHECK(s.table.living_ranks().size() == 1);
   }
-  SUBCASE("also if the walk finds the orphans before the death is known") {
+  SUBCASE("even if the walk finds the orphans before the death is known") {
     s.fake.end(5000021);
     s.table.refresh();
     s.table.mark_dead(5000021);
@@ -68,7 +68,7 @@ TEST_CASE("torchrun, its ranks and their child processes") {
     CHECK(s.role(5000030) == "worker 1");
     CHECK(s.role(5000031) == "child 1");
   }
-  SUBCASE("also if the helper was never seen below the rank") {
+  SUBCASE("even if the helper was never seen below the rank") {
     s.end(5000021);
     s.fake.add(5000040, kSupervisor, "monitor", rank_env(1));
     s.table.refresh();
@@ -99,7 +99,7 @@ TEST_CASE("a program that Python starts is not Python, even if the walk saw its 
   CHECK(s.role(5000020) == "child 0");
 }
 
-TEST_CASE("a process that exits keeps what was read before, and what its library told") {
+TEST_CASE("a process that exits keeps its data from /proc and from its preload library") {
   Scene s;
   s.fake.add(kCommand, kSupervisor, "xpurun");
   s.table.refresh();
@@ -124,7 +124,7 @@ TEST_CASE("a shell in front of each rank is not a rank, even if it is seen first
   CHECK(s.role(5000021) == "rank 0");
 }
 
-TEST_CASE("without a launcher's variables the topmost Python is the rank, unless it only waits") {
+TEST_CASE("without a launcher's variables the topmost Python process is the rank, unless it only waits") {
   Scene s;
   s.fake.add(kCommand, kSupervisor, "python3");
   s.fake.add(5000020, kCommand, "python3");
@@ -139,14 +139,14 @@ TEST_CASE("without a launcher's variables the topmost Python is the rank, unless
   CHECK(s.role(5000021) == "rank 1");
 }
 
-TEST_CASE("a rank that ended before it was found is added by what it told") {
+TEST_CASE("a rank that ended before it was found is added from its own report") {
   Scene s;
   s.fake.add(kCommand, kSupervisor, "python3");
   s.fake.add(5000020, kCommand, "python3", rank_env(0));
   s.table.refresh();
   const Identity told{.kind = IdentityKind::torchrun, .rank = 1, .local_rank = 1, .world_size = 2};
-  CHECK_FALSE(s.table.add_departed(5000020, told));  // known, and alive
-  // A short program that rank 0 has run.
+  CHECK_FALSE(s.table.add_departed(5000020, told));  // known and alive
+  // A short-lived program that rank 0 has run.
   CHECK_FALSE(s.table.add_departed(
       5000022, {.kind = IdentityKind::torchrun, .rank = 0, .local_rank = 0, .world_size = 2}));
   CHECK(s.table.add_departed(5000021, told));
@@ -156,12 +156,12 @@ TEST_CASE("a rank that ended before it was found is added by what it told") {
   CHECK(s.role(5000021) == "rank 1");
   CHECK(s.table.world_size() == 2);
   CHECK(s.table.records().size() == 3);
-  // One that lives, but is not a descendant: nothing is known of its end.
+  // A living process that is no descendant: its end is unknown.
   s.fake.add(5000030, 1, "python3", rank_env(1));
   CHECK_FALSE(s.table.add_departed(5000030, told));
 }
 
-TEST_CASE("standard error: a file and how far it is written, by the process or by one that shares it") {
+TEST_CASE("standard error: its file and position, from the process or from one that shares the file") {
   Scene s;
   s.fake.add(kCommand, kSupervisor, "python3");
   for (const base::Pid pid : {5000020, 5000021}) {
@@ -175,7 +175,7 @@ TEST_CASE("standard error: a file and how far it is written, by the process or b
   CHECK(stream(5000020).path == "/data/err.log");
   CHECK(stream(5000020).end == -1);
   CHECK(s.table.find(5000020)->record.error_file == "/tmp/e.json");
-  SUBCASE("while it lives") {
+  SUBCASE("while the process lives") {
     s.table.note_error_stream(5000020);
     CHECK(stream(5000020).end == 100);
     s.fake.descriptor(5000021, 2, "/data/err.log", 250);
@@ -183,13 +183,13 @@ TEST_CASE("standard error: a file and how far it is written, by the process or b
     s.table.note_error_stream(5000020);
     CHECK(stream(5000020).end == 100);
   }
-  SUBCASE("after its end, while another one writes to the file") {
+  SUBCASE("after its end, while another process writes to the file") {
     s.fake.descriptor(5000021, 2, "/data/err.log", 250);
     s.end(5000020);
     s.table.note_error_stream(5000020);
     CHECK(stream(5000020).end == 250);
   }
-  SUBCASE("after the end of all") {
+  SUBCASE("after the end of all writers") {
     s.table.note_error_stream(5000020);
     s.end(5000020);
     s.end(5000021);

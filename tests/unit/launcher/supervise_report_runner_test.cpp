@@ -54,7 +54,7 @@ TEST_CASE("the verdict comes from the process, not from the disk") {
   CHECK(result.problem.empty());
 }
 
-TEST_CASE("a report that cannot be written still has its verdict, with the process's reason") {
+TEST_CASE("an unwritable report still has its verdict, with the process's reason") {
   const auto result = report_by(std::string(kVerdict) + "\necho 'no space' >&2\nexit 1\n");
   REQUIRE(result.verdict);
   CHECK(result.problem == "no space");
@@ -66,7 +66,7 @@ TEST_CASE("a failed report gives its reason in words") {
   CHECK_FALSE(report_by("echo nonsense\n").verdict);
 }
 
-TEST_CASE("no report is made of a directory that does not hold the newest state") {
+TEST_CASE("no report is made of an outdated directory") {
   const auto result = report_by(std::string(kVerdict) + "\n",
                                 [](Storage& storage) { storage.replace("reporter/run.json", "x"); });
   CHECK_FALSE(result.verdict);

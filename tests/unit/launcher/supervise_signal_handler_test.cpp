@@ -36,7 +36,7 @@ struct Scene : test::JobScene {
     signals.received({.number = number, .code = code, .sender = 1});
     return told();
   }
-  // How a death of the command by SIGTERM is explained.
+  // The explanation of a death of the command by SIGTERM.
   std::string hint() { return ledger.record(test::kCommand, 1, base::WaitStatus(15)).cause_hint; }
 };
 
@@ -47,7 +47,7 @@ TEST_CASE("signals with a meaning for the supervisor") {
   s.options.dump_signal = SIGUSR2;
   CHECK(s.on(SIGCHLD, CLD_EXITED) == Told{"child"});
   CHECK(s.on(SIGUSR2, kFromProcess) == Told{"dump"});
-  CHECK(s.on(SIGUSR1, kFromProcess).empty());  // the command's
+  CHECK(s.on(SIGUSR1, kFromProcess).empty());  // for the command
   CHECK_FALSE(s.signals.was_interrupted());
 }
 
@@ -58,7 +58,7 @@ TEST_CASE("an interrupt ends the wait for the user's programs") {
   CHECK(s.on(SIGINT, kFromTerminal) == Told{"stop telling"});
 }
 
-TEST_CASE("the first interrupt is the command's, the second within the grace time kills") {
+TEST_CASE("the first interrupt goes to the command, the second within the grace time kills") {
   Scene s;
   s.options.grace_s = 30;
   CHECK(s.on(SIGINT, kFromTerminal) == Told{"interrupted;"});
@@ -72,7 +72,7 @@ TEST_CASE("the first interrupt is the command's, the second within the grace tim
     CHECK(s.on(SIGTERM, kFromProcess).empty());
     CHECK(s.hint() == "after xpurun forwarded SIGTERM");
   }
-  SUBCASE("after the grace time it is a first one again") {
+  SUBCASE("after the grace time an interrupt counts as the first again") {
     s.run_for(31);
     CHECK(s.on(SIGINT, kFromTerminal) == Told{"interrupted;"});
   }
@@ -83,7 +83,7 @@ TEST_CASE("the first interrupt is the command's, the second within the grace tim
   }
 }
 
-TEST_CASE("at the end an interrupt gives up a reader who has stopped reading") {
+TEST_CASE("at the end an interrupt gives up an unresponsive reader of the output") {
   Scene s;
   s.job.phase = JobPhase::draining;
   CHECK(s.on(SIGINT, kFromProcess) == Told{"give up logs"});
@@ -95,7 +95,7 @@ TEST_CASE("at the end an interrupt gives up a reader who has stopped reading") {
   CHECK(s.on(SIGTERM, kFromProcess).empty());
 }
 
-TEST_CASE("a hang-up that nohup has made harmless stays harmless") {
+TEST_CASE("a hang-up that nohup ignores stays ignored") {
   Scene s;
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;

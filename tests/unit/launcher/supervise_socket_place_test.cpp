@@ -18,7 +18,7 @@ TEST_CASE("sockets are in the run directory if it can hold them") {
   CHECK(place->path(SocketPlace::kControl).starts_with("/"));
 }
 
-TEST_CASE("where the run directory cannot hold sockets, another place is found and cleaned up") {
+TEST_CASE("if the run directory cannot hold sockets, another directory is used and cleaned up") {
   DirFacts remote = facts_of("sp-run");
   remote.local = false;
   // Nothing can be created below it, as on FUSE without mknod.

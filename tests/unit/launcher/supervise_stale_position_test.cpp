@@ -14,7 +14,7 @@ using launcher::RankWatch;
 
 namespace {
 
-// python3 in a function until a byte comes, then exec of a program without Python.
+// python3 in a function until a byte arrives, then exec of a program without Python.
 constexpr const char* kScript =
     "import os, sys\n"
     "def here():\n"

@@ -13,7 +13,7 @@ struct Scene : test::JobScene {
   JobState job;
   bool several_ranks = true;
   bool collecting = false;
-  std::string obstacle;  // to a restart
+  std::string obstacle;  // obstacle to a restart
   int found = 0;
   int passed = 0;
   std::vector<std::string> published;
@@ -53,7 +53,7 @@ const Told kAnnounced = {"hang: rank 1", "report"};
 
 }  // namespace
 
-TEST_CASE("a hang is announced once, recorded with its stall, and progress is told") {
+TEST_CASE("a hang is announced once and recorded with its stall, and progress is reported") {
   Scene s;
   s.open_stall();
   CHECK(s.take(Scene::hang()) == kAnnounced);
@@ -68,7 +68,7 @@ TEST_CASE("a hang is announced once, recorded with its stall, and progress is to
   CHECK_FALSE(s.verdicts.stall_cleared());
 }
 
-TEST_CASE("a verdict that comes after the stall was cleared is told with the progress") {
+TEST_CASE("a verdict after the stall was cleared is reported with the progress") {
   Scene s;
   s.open_stall();
   s.run_for(25);
@@ -106,7 +106,7 @@ TEST_CASE("only a confirmed hang ends the job, once") {
   CHECK(s.take(Scene::hang()).empty());
 }
 
-TEST_CASE("a confirmed hang has the ranks restarted, and is over when they have been started again") {
+TEST_CASE("a confirmed hang restarts the ranks, and is over after the restart") {
   Scene s;
   s.open_stall();
   s.options.on_hang = OnHang::restart;
@@ -136,7 +136,7 @@ TEST_CASE("a confirmed hang has the ranks restarted, and is over when they have 
   CHECK(s.found == 3);
 }
 
-TEST_CASE("where no launcher would restart the ranks, or they hang too often, the job is ended") {
+TEST_CASE("the job is ended if no launcher would restart the ranks, or they hang too often") {
   Scene s;
   s.options.on_hang = OnHang::restart;
   s.options.grace_s = 30;
@@ -158,7 +158,7 @@ TEST_CASE("where no launcher would restart the ranks, or they hang too often, th
   CHECK(s.journal.manifest().incidents.back().action == model::HangAction::kill);
 }
 
-TEST_CASE("without a report the verdict comes from memory, and the reason is told") {
+TEST_CASE("without a report the verdict comes from memory, with the reason") {
   Scene s;
   s.open_stall();
   s.from_memory = Scene::hang();
@@ -166,7 +166,7 @@ TEST_CASE("without a report the verdict comes from memory, and the reason is tol
   CHECK(s.told().back() == "no report: the disk is full");
 }
 
-TEST_CASE("the end tells the verdict again, if there is one worth telling") {
+TEST_CASE("the end repeats a verdict that matters") {
   Scene s;
   model::Verdict exit;
   exit.kind = model::VerdictKind::exit;
@@ -179,14 +179,14 @@ TEST_CASE("the end tells the verdict again, if there is one worth telling") {
     s.verdicts.print_end();
     CHECK(s.told().empty());
   }
-  SUBCASE("not quietly") {
+  SUBCASE("not with --quiet") {
     s.options.verbosity = -1;
     s.verdicts.print_end();
     CHECK(s.told().empty());
   }
 }
 
-TEST_CASE("the end is published also where nothing is printed, but not that all went well") {
+TEST_CASE("the end is published even if nothing is printed, but a success is not") {
   Scene s;
   s.options.verbosity = -1;
   s.journal.manifest().verdict.kind = model::VerdictKind::none;

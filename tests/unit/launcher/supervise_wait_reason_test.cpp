@@ -26,14 +26,14 @@ TEST_CASE("Python's waits for its own threads and processes") {
   CHECK(wait_reason(loads, {.kernel = KernelWaitKind::other}).target == WaitTarget::helpers);
 }
 
-TEST_CASE("a wait for peers is recognised, whatever its helpers do") {
+TEST_CASE("a wait for peers is recognised regardless of the helpers") {
   const Names barrier{{"barrier", "/x/site-packages/torch/distributed/distributed_c10d.py"}, kUser};
   const auto reason = wait_reason(barrier, {.kernel = KernelWaitKind::lock, .has_helpers = true});
   CHECK(reason.target == WaitTarget::peers);
   CHECK(reason.outside == OutsideWait::none);
 }
 
-TEST_CASE("the system call decides where Python does not") {
+TEST_CASE("the system call decides if Python's frames do not") {
   CHECK(wait_reason({kUser}, {.kernel = KernelWaitKind::child}).target == WaitTarget::helpers);
   CHECK(wait_reason({}, {.kernel = KernelWaitKind::lock}).target == WaitTarget::helpers);
   CHECK(wait_reason({kUser}, {.kernel = KernelWaitKind::other}).target == WaitTarget::nobody);
@@ -68,7 +68,7 @@ TEST_CASE("parsing /proc/PID/syscall") {
   CHECK(parse_system_call("").number == -1);
 }
 
-TEST_CASE("the holders of a pipe") {
+TEST_CASE("the processes that hold a pipe") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   const base::ProcFs proc;

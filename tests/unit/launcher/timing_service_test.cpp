@@ -125,7 +125,7 @@ TEST_CASE("the data of a scrape") {
   CHECK(node.ranks[0].timing != nullptr);
 }
 
-TEST_CASE("the end of the job leaves timing.json and metrics.prom, and ends the trace") {
+TEST_CASE("the end of the job writes timing.json and metrics.prom, and ends the trace") {
   Scene s;
   const auto rank = s.attach(kRank0);
   s.timing->trace().start({}, s.ended());
@@ -135,7 +135,7 @@ TEST_CASE("the end of the job leaves timing.json and metrics.prom, and ends the 
   CHECK(s.told() == Told{"first use", "traces/1 end of the run"});
   CHECK(s.file("run/timing.json")["ranks"][0]["ops"][0]["calls"] == 3);
   CHECK(base::read_file("run/metrics.prom").value().find("xpurun_") != std::string::npos);
-  // Nothing is drained any more: nothing keeps the loop going.
+  // Nothing is drained any more, so nothing keeps the loop running.
   REQUIRE(s.loop.run());
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("without a GPU call there is no timing.json") {
   CHECK_FALSE(base::read_file("nothing/timing.json"));
 }
 
-TEST_CASE("a trace raises the level for its time and ends when all ranks have delivered") {
+TEST_CASE("a trace raises the level while it runs and ends when all ranks have delivered") {
   Scene s;
   const auto rank0 = s.attach(kRank0);
   const auto rank1 = s.attach(kRank1);
@@ -158,7 +158,7 @@ TEST_CASE("a trace raises the level for its time and ends when all ranks have de
   rank0->call(2);  // before the start
   s.run_for(0.05);
   CHECK(rank0->level() == wire::Level::full);
-  s.timing->set_level(wire::Level::off);  // of no account before the end
+  s.timing->set_level(wire::Level::off);  // no effect before the end
   CHECK(rank0->level() == wire::Level::full);
   s.run_for(0.1);
   rank0->call(4);
@@ -190,7 +190,7 @@ TEST_CASE("a rank that has died does not keep a trace from ending") {
   CHECK(s.told() == Told{"traces/1 complete"});
 }
 
-TEST_CASE("a trace ends by its time limit, by a reset, or for want of ranks with a GPU") {
+TEST_CASE("a trace ends by its time limit, by a reset, or for lack of ranks with a GPU") {
   Scene s;
   TraceSession& trace = s.timing->trace();
   trace.start({.count = 4}, s.ended());

@@ -69,7 +69,7 @@ std::vector<Descendant> no_helpers() {
 TEST_CASE("a process without Python is still as long as it sleeps in one system call") {
   Sleeper child;
   RankWatch watch(3, child.pid(), 10 * kS, 1e6);
-  watch.sample(11 * kS, no_helpers);  // the first look shows something new
+  watch.sample(11 * kS, no_helpers);  // the first sample shows something new
   CHECK(watch.last_progress() == 11 * kS);
   watch.sample(12 * kS, no_helpers);
   watch.sample(20 * kS, no_helpers);
@@ -90,7 +90,7 @@ TEST_CASE("a process without Python is still as long as it sleeps in one system 
   CHECK(watch.still_s(25 * kS) == 1);
 }
 
-TEST_CASE("the helpers of a rank are asked for only once the rank has been still for a while") {
+TEST_CASE("the helpers of a rank are sampled only once the rank has been still for a while") {
   Sleeper child;
   RankWatch watch(0, child.pid(), 0, 5);
   int asked = 0;

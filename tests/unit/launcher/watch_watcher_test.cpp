@@ -11,7 +11,7 @@ using test::Told;
 
 namespace {
 
-// What the test says of a rank.
+// The test's data about a rank.
 struct Rank {
   bool moves = true;
   base::MonoNs forgiven = 0;
@@ -141,7 +141,7 @@ TEST_CASE("a suspension of xpurun is forgiven") {
   CHECK(s.told() == Told{"raised 0 at 70"});
 }
 
-TEST_CASE("the last observation of a dead rank is kept, and so is a rank that nobody watched") {
+TEST_CASE("the last observation of a dead rank is kept, and an unwatched rank is kept too") {
   Scene s;
   s.start();
   s.run_for(3);
@@ -180,7 +180,7 @@ TEST_CASE("a rank that appears later is found") {
   CHECK(s.ranks[2].samples > 0);
 }
 
-TEST_CASE("stop ends the polls") {
+TEST_CASE("stop() ends the polls") {
   Scene s;
   s.start();
   s.run_for(1);

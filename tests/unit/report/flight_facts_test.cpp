@@ -135,7 +135,7 @@ TEST_CASE("flight recorder: stages, ages and counts") {
   CHECK(c.calls[2].count == 8);
   CHECK(c.calls[2].dtype == "bfloat16");
   CHECK(c.calls[1].stage == CallStage::started);
-  // The watchdog has given the second call up: that call is as old as its time limit, the others likewise.
+  // The watchdog has given up the second call: its age is its time limit, and the others' ages follow.
   CHECK(c.calls[1].age_s == 600);
   CHECK(c.calls[2].age_s == 598);
   CHECK(only(rank_facts(dump_of(document(entries)), 1, 67'000'000'000)).calls[2].age_s == 60);
@@ -164,14 +164,14 @@ TEST_CASE("flight recorder: a call that was not enqueued is only called") {
   CHECK(c.calls[1].stage == CallStage::called);
 }
 
-TEST_CASE("flight recorder: a group without calls is there, and shows that its rank did not enter") {
+TEST_CASE("flight recorder: a group without calls is listed and shows that its rank did not enter") {
   const model::Communicator c = only(rank_facts(dump_of(document(nlohmann::json::array())), 1));
   CHECK(c.called == 0);
   CHECK(c.comparable);
   CHECK(c.members.size() == 2);
 }
 
-TEST_CASE("flight recorder: a rank that is no member of a group does not get it") {
+TEST_CASE("flight recorder: a group is listed only for its members") {
   CHECK(rank_facts(dump_of(document(nlohmann::json::array())), 5).collectives.communicators.empty());
 }
 
@@ -192,8 +192,8 @@ TEST_CASE("flight recorder: unfinished sends and receives are numbered by pair")
   CHECK(facts.pairs.size() == 2);
 }
 
-TEST_CASE("flight recorder: pairs are aligned where a buffer has lost its oldest calls") {
-  // Rank 0 has sent 1,000 times and holds the last two of them; rank 1 holds one more.
+TEST_CASE("flight recorder: pairs are aligned if a buffer has lost its oldest calls") {
+  // Rank 0 has sent 1,000 times and holds the last two calls; rank 1 holds one more.
   std::vector<RankFacts> ranks;
   ranks.push_back(
       rank_facts(dump_of(document(nlohmann::json::array(
@@ -222,14 +222,14 @@ TEST_CASE("flight recorder: format 1 numbers collectives by their order") {
   const model::Communicator c = only(rank_facts(dump_of(document(entries, "1.5")), 0));
   CHECK(c.called == 2);
   CHECK(c.comparable);
-  // Numbers that begin in the middle say nothing about another rank's.
+  // Numbers that start in the middle say nothing about another rank's numbers.
   for (int i = 0; i < 3; ++i) {
     entries[i]["record_id"] = 70 + i;
   }
   CHECK_FALSE(only(rank_facts(dump_of(document(entries, "1.5")), 0)).comparable);
 }
 
-TEST_CASE("flight recorder: what is no dump") {
+TEST_CASE("flight recorder: files that are not dumps") {
   const auto problem = [](const std::string& text) {
     const auto dump = read_flight_dump(text);
     return dump ? std::string() : dump.error().what;

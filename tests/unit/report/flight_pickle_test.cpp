@@ -93,12 +93,12 @@ TEST_CASE("pickle: damaged streams") {
   CHECK(problem("\x80\x02K\x01\x86."s) == "an opcode finds too few values at byte 4");
   CHECK(problem("\x80\x02h\x07."s) == "memo number 7 was never stored at byte 2");
   CHECK(problem("\x80\x02Nr\xff\xff\xff\xff."s) == "memo number 4294967295 is out of order at byte 3");
-  // Values below a mark belong to the container outside.
+  // Values below a mark belong to the outer container.
   CHECK(problem("\x80\x02]K\x01(0."s).starts_with("the pickle ends with"));
   CHECK(problem("\x80\x02]K\x01(a."s) == "an opcode finds too few values at byte 6");
 }
 
-TEST_CASE("pickle: a list that holds itself is data like any other") {
+TEST_CASE("pickle: a list that contains itself is ordinary data") {
   const PlainTree tree = good(
       "\x80\x02]q\x00h\x00"
       "a."s);

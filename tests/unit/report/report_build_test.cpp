@@ -43,7 +43,7 @@ bool mentions(const std::vector<std::string>& notes, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("dumps of several hosts in nested directories go together") {
+TEST_CASE("dumps of several hosts in nested directories are combined") {
   for (int rank = 0; rank < 4; ++rank) {
     put_stacks(rank < 2 ? "hosts/a/dumps/1-hang" : "hosts/b/deep/er", testing::sample_rank(rank), 1);
   }
@@ -57,7 +57,7 @@ TEST_CASE("dumps of several hosts in nested directories go together") {
   testing::expect_golden("report/stacks.txt", read("hosts-out/stacks.txt"));
 }
 
-TEST_CASE("of several dumps of the same processes the latest is shown") {
+TEST_CASE("the latest of several dumps of the same processes is shown") {
   put_stacks("again/1-hang", testing::sample_rank(0), 1'000);
   put_stacks("again/1-hang", testing::sample_rank(1), 1'000);
   put_stacks("again/2-hang", testing::sample_rank(1), 2'000);
@@ -67,7 +67,7 @@ TEST_CASE("of several dumps of the same processes the latest is shown") {
   CHECK(read("again-out/python.folded").ends_with(" 1\n"));
 }
 
-TEST_CASE("broken files are named, and the others are shown") {
+TEST_CASE("unreadable files are named, and the others are shown") {
   put_stacks("broken", testing::sample_rank(0), 1);
   put("broken/rank-1.stacks.json", R"({"schema":"xpurun.stacks/1","thr)");
   put("broken/rank-2.stacks.json", "");

@@ -30,7 +30,7 @@ const Box& box_named(const Panel& panel, const std::string& label) {
   return *it;
 }
 
-// Children lie inside their parent and do not overlap; boxes of one row never do.
+// Children lie inside their parent, and boxes of one row do not overlap.
 void check_widths(const Panel& panel) {
   constexpr double kSlack = 1e-9;
   std::vector<const Box*> open;
@@ -54,7 +54,7 @@ void check_widths(const Panel& panel) {
 
 }  // namespace
 
-TEST_CASE("width is ranks, and the rows of the main threads fill the panel") {
+TEST_CASE("width counts ranks, and the rows of the main threads fill the panel") {
   const StackForest forest = sample_forest();
   const Layout layout = lay_out(forest, Layer::merged, {});
   REQUIRE(layout.panels.size() == 1);
@@ -105,7 +105,7 @@ TEST_CASE("one rank of a thousand is visible") {
   CHECK(box_named(panel, "step (train.py:44)").width == doctest::Approx(0.98).epsilon(0.002));
 }
 
-TEST_CASE("frames that do not fit are folded, counted and still shown") {
+TEST_CASE("frames that are too narrow are folded, counted and still shown") {
   StackForest forest;
   for (int rank = 0; rank < 300; ++rank) {
     forest.add(
@@ -127,7 +127,7 @@ TEST_CASE("frames that do not fit are folded, counted and still shown") {
   CHECK(panel.boxes.size() - others + layout.folded == 601);
 }
 
-TEST_CASE("a set of ranks looks the same everywhere, and small ones stand out") {
+TEST_CASE("a set of ranks has one colour everywhere, and small sets stand out") {
   const StackForest forest = sample_forest();
   const Layout layout = lay_out(forest, Layer::merged, {});
   const Palette palette(layout, forest.ranks(), {});

@@ -73,7 +73,7 @@ TEST_CASE("the GIL state of a thread in words") {
   }
 }
 
-TEST_CASE("JSON of a set has every process, including processes without stacks") {
+TEST_CASE("JSON of a set lists every process, including processes without stacks") {
   model::ProcessStacks failed;
   failed.pid = 5;
   failed.status = model::DumpStatus::failed;
@@ -122,7 +122,7 @@ TEST_CASE("py-spy's keys, order and nulls") {
   CHECK(pyspy_json(make_stack_set({}, "x", {}), View::python) == "[]\n");
 }
 
-TEST_CASE("short names where the file is on another host") {
+TEST_CASE("short names of files on another host") {
   auto p = testing::process(
       0, testing::thread({testing::py("a", 1, "/no/where/lib/python3.11/site-packages/torch/nn/m.py"),
                           testing::py("b", 1, "/no/where/lib/python3.11/threading.py"),
@@ -133,7 +133,7 @@ TEST_CASE("short names where the file is on another host") {
   CHECK(j[0]["frames"][2]["short_filename"] == "train.py");
 }
 
-TEST_CASE("motion: stuck only if the same in every complete sample") {
+TEST_CASE("motion: stuck only if equal in every complete sample") {
   auto sample = [](int line, model::DumpStatus status) {
     auto p = testing::process(0, testing::thread({testing::py("f", line)}));
     auto still = testing::thread({testing::py("g", 1)});
@@ -173,7 +173,7 @@ TEST_CASE("xpu_timer's grammar, byte for byte") {
   CHECK(merged.py_svg.find("merge stack in py") != std::string::npos);
 }
 
-TEST_CASE("every rank has the frame: nothing behind the bar") {
+TEST_CASE("a frame that every rank has shows nothing after the bar") {
   std::multimap<int, XpuStacktrace> ranks;
   for (int r = 0; r < 8; ++r) {
     ranks.emplace(r, trace("S", {}));

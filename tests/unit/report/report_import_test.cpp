@@ -101,7 +101,7 @@ TEST_CASE("text of py-spy") {
   CHECK(p.threads[1].frames[0].module == "libc.so.6");
 }
 
-TEST_CASE("text of pystack, outermost first there and innermost first here") {
+TEST_CASE("text of pystack is reversed, from outermost first to innermost first") {
   CHECK(sniff("a.txt", kPyStack) == ForeignFormat::pystack_text);
   const auto p = only(read_pystack_text(kPyStack, {}));
   REQUIRE(p.threads.size() == 2);
@@ -135,7 +135,8 @@ TEST_CASE("text of gdb, with names and arguments that look like other syntax") {
   for (int i = 0; i < 300'000; ++i) {
     endless += " (";
   }
-  CHECK(only(read_gdb_text(endless + "\n#1  g () at a.c:1\n", {})).threads[0].frames.size() == 1);  // at once
+  CHECK(only(read_gdb_text(endless + "\n#1  g () at a.c:1\n", {})).threads[0].frames.size() ==
+        1);  // immediately
   const auto eu = only(read_gdb_text("PID 5 - process\nTID 5:\n#0  0x01 poll\n#1  0x02\n", {}));
   CHECK(eu.pid == 5);
   CHECK(names(eu.threads[0]) == "poll ??");
@@ -175,7 +176,7 @@ TEST_CASE("folded stacks") {
   CHECK(names(only(read_folded("a\x7f;b\x1b[2J 1\n", {})).threads[0]) == "b?[2J a?");
 }
 
-TEST_CASE("xpu_timer's protobuf, whole and cut off at every byte") {
+TEST_CASE("xpu_timer's protobuf, complete and truncated at every byte") {
   const std::string bytes = xpu_trace();
   CHECK(sniff("00002-00004.stacktrace", bytes) == ForeignFormat::xpu_timer);
   CHECK(hint_of("d/00002-00004.stacktrace").rank == 2);
@@ -215,7 +216,7 @@ TEST_CASE("a rank is read from the file's name") {
   CHECK(hint_of("host-a/rank_0.txt").host == "host-a");
 }
 
-TEST_CASE("of files of all kinds, broken ones are named, xpurun's own and pictures are skipped") {
+TEST_CASE("unreadable files are named; xpurun's own files and pictures are skipped") {
   put("mixed/a/rank-0.txt", kPySpy);
   put("mixed/a/rank-1.txt", kPyStack);
   put("mixed/b/rank-2.gdb", kGdb);

@@ -52,7 +52,7 @@ using Lines = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("the last lines, without xpurun's own and without what a progress bar overwrote") {
+TEST_CASE("the last lines, without xpurun's own and without overwritten progress bars") {
   CHECK(last_lines("a\n\nxpurun: crash: b\n 10 %\r 99 %\r\nlast", 20) == Lines{"a", " 99 %", "last"});
   CHECK(last_lines("a\nb\nc\n", 2) == Lines{"b", "c"});
   CHECK(last_lines("", 20).empty());
@@ -60,7 +60,7 @@ TEST_CASE("the last lines, without xpurun's own and without what a progress bar 
   CHECK(last_lines(std::string(5000, 'x'), 20).at(0).size() < 500);
 }
 
-TEST_CASE("the file of standard error, up to where the rank had come") {
+TEST_CASE("the file of standard error, up to the rank's last position") {
   Scene s;
   s.write(s.log, "one\nfatal: no table\nlater, from others\n");
   s.run.processes[1].error_stream.end = 20;
@@ -68,13 +68,13 @@ TEST_CASE("the file of standard error, up to where the rank had come") {
   CHECK(tail.lines == Lines{"one", "fatal: no table"});
   CHECK(tail.file == s.log);
   CHECK(tail.shared == model::RankSet{0, 1});
-  SUBCASE("what was read is kept, for reports that are made when the file is another") {
+  SUBCASE("the lines are kept for later reports, when the file has changed") {
     s.write(s.log, "another run\n");
     CHECK(s.tail().lines == tail.lines);
   }
 }
 
-TEST_CASE("the rank's log of --logs goes first") {
+TEST_CASE("the rank's log of --logs takes precedence") {
   Scene s;
   s.write(s.log, "all ranks\n");
   s.write(s.dir.file("ranks/1/stderr.log"), "own\npassword=hunter2hunter2\n");
@@ -85,7 +85,7 @@ TEST_CASE("the rank's log of --logs goes first") {
   CHECK(tail.lines.back().find("hunter2") == std::string::npos);
 }
 
-TEST_CASE("where nothing can be read, the reason is told") {
+TEST_CASE("an unreadable log gives a reason") {
   Scene s;
   CHECK(s.tail().reason.find("cannot be read") != std::string::npos);
   REQUIRE(::mkfifo(s.log.c_str(), 0600) == 0);
@@ -101,7 +101,7 @@ TEST_CASE("where nothing can be read, the reason is told") {
     s.write(s.log, "another run\n");
     CHECK(s.tail().lines.empty());
   }
-  SUBCASE("a verdict about no death has no tail") {
+  SUBCASE("a verdict that concerns no death has no log tail") {
     s.verdict.kind = model::VerdictKind::hang;
     CHECK(s.tail().empty());
     s.verdict.kind = model::VerdictKind::none;
@@ -109,7 +109,7 @@ TEST_CASE("where nothing can be read, the reason is told") {
   }
 }
 
-TEST_CASE("evidence gets the last lines, unless an exception says more") {
+TEST_CASE("evidence gets the last lines, unless there is an exception") {
   model::Verdict v;
   v.kind = model::VerdictKind::crash;
   v.ranks = {1};
@@ -126,13 +126,13 @@ TEST_CASE("evidence gets the last lines, unless an exception says more") {
   CHECK(raised.log_tail.lines == Lines{"a"});
 }
 
-TEST_CASE("an error file stands in for a Python that told nothing") {
+TEST_CASE("an error file replaces a missing report of Python") {
   Scene s;
   const std::string file = s.temporary.path() + "/error.json";
   s.write(file, R"({"message": {"message": "ValueError: a bad batch", "extraInfo": {"timestamp": "5"}}})");
   s.run.processes[1].error_file = file;
   s.run.processes[1].death.wait_status = base::WaitStatus(1 << 8);
-  SUBCASE("of a rank that failed") {
+  SUBCASE("for a failed rank") {
     add_error_files(s.dir, s.run);
     REQUIRE(s.run.exceptions.size() == 1);
     const model::PythonException& x = s.run.exceptions.front();
@@ -140,18 +140,18 @@ TEST_CASE("an error file stands in for a Python that told nothing") {
     CHECK(x.rank == 1);
     CHECK(x.at_s == 9);
     CHECK(model::headline(x.chain.front()) == "ValueError: a bad batch");
-    // The copy is enough from now on.
+    // From now on the copy is enough.
     std::filesystem::remove(file);
     s.run.exceptions.clear();
     add_error_files(s.dir, s.run);
     CHECK(s.run.exceptions.size() == 1);
   }
-  SUBCASE("not where Python has told itself") {
+  SUBCASE("not if Python has reported") {
     s.run.exceptions.push_back({.pid = 101, .chain = {{.type = "KeyError"}}});
     add_error_files(s.dir, s.run);
     CHECK(s.run.exceptions.size() == 1);
   }
-  SUBCASE("not of one that the launcher ended, or that ended well") {
+  SUBCASE("not for a rank that the launcher ended or that exited cleanly") {
     s.run.processes[1].death.follower = true;
     add_error_files(s.dir, s.run);
     s.run.processes[1].death.follower = false;
@@ -159,7 +159,7 @@ TEST_CASE("an error file stands in for a Python that told nothing") {
     add_error_files(s.dir, s.run);
     CHECK(s.run.exceptions.empty());
   }
-  SUBCASE("not what is no such file") {
+  SUBCASE("not from other files") {
     s.write(file, "{");
     add_error_files(s.dir, s.run);
     CHECK(s.run.exceptions.empty());

@@ -31,7 +31,7 @@ RunReport living(std::string_view id) {
 
 }  // namespace
 
-TEST_CASE("after a hang: the process while it lives, its record afterwards") {
+TEST_CASE("after a hang: dump the living process, later show its record") {
   CHECK(verdict_command(living("hang.stuck")) == "xpurun stacks --pid 102 --locals");
   CHECK(verdict_command(hung("hang.stuck")) ==
         "xpurun stacks --format text 'xpurun-runs/r 1/dumps/1-hang/rank-2.stacks.json'");
@@ -81,7 +81,7 @@ TEST_CASE("a command in the next step is not repeated") {
   CHECK(find_findings(r)[0].next == "find out who sent the signal");
 }
 
-TEST_CASE("the end of an existing log, else the option that keeps logs; never with a masked word") {
+TEST_CASE("show the end of a log, else the option that keeps logs; never with a masked word") {
   RunReport r = hung("exit.error");
   CHECK(verdict_command(r) == "xpurun --logs -- torchrun 'train me.py'");
   r.culprit_log = "xpurun-runs/r 1/ranks/2/stderr.log";
@@ -92,7 +92,7 @@ TEST_CASE("the end of an existing log, else the option that keeps logs; never wi
   CHECK(doctor_command(r) == "xpurun doctor");
 }
 
-TEST_CASE("paths are relative to the directory of the run's start") {
+TEST_CASE("paths are relative to the directory where the run was started") {
   CHECK(typed_path("/home/u/xpurun-runs/r", "/home/u") == "xpurun-runs/r");
   CHECK(typed_path("/data/r", "/home/u") == "/data/r");
   CHECK(typed_path("/home/user/r", "/home/u") == "/home/user/r");

@@ -52,7 +52,7 @@ void dies(model::RunManifest& run, base::Rank rank, int status, double at_s) {
       .happened = true, .order = 1, .at_s = at_s, .wait_status = base::WaitStatus(status)};
 }
 
-// In all_reduce: a failure that a peer may have caused. Else in the program's own code.
+// In all_reduce: a failure that a peer may have caused. Otherwise in the program's own code.
 void raises(model::RunManifest& run, base::Rank rank, double at_s, bool in_all_reduce) {
   model::ExceptionLink link{.type = in_all_reduce ? "RuntimeError" : "KeyError", .message = "x"};
   link.frames.push_back({.file = "/home/user/train.py", .line = 44, .function = "step"});
@@ -157,7 +157,7 @@ TEST_CASE("times of another node are moved onto the clock of this node") {
   const auto run = merged(job_of({run_on("a", 0), b}, 600 * kSecond));  // ten minutes ahead
   const auto death =
       std::find_if(run.processes.begin(), run.processes.end(), [](const auto& p) { return p.rank == 3; });
-  // Begun 3 s later by its own clock, so 597 s earlier in truth.
+  // By its own clock it began 3 s later, so in fact 597 s earlier.
   CHECK(death->death.at_s == doctest::Approx(5 - 597));
   CHECK(run.exceptions.front().at_s == doctest::Approx(6 - 597));
   CHECK(run.exceptions.front().wall_ns == kStart + (3 + 6 - 600) * kSecond);
@@ -176,7 +176,7 @@ TEST_CASE("the first failure of all nodes is the root cause, and is told with it
   CHECK(verdict.sentence.find("rank 3 (host b, pid 101) was killed by SIGKILL") != std::string::npos);
   REQUIRE(verdict.hosts.size() == 1);
   CHECK(verdict.hosts[0].host == "b");
-  // Seen from node a alone, its own rank is to blame.
+  // From node a's data alone, its own rank is the culprit.
   CHECK(diagnose({.run = a}).ranks.contains(0));
 }
 
@@ -233,7 +233,7 @@ TEST_CASE("the same process number on two hosts is two processes") {
 }
 
 TEST_CASE("a rank that two nodes claim counts once") {
-  auto b = run_on("b", 1);  // claims rank 1, which a has too
+  auto b = run_on("b", 1);  // claims rank 1, like a
   dies(b, 1, kKilled, 3);
   JobRuns job = job_of({run_on("a", 0), b});
   const RankOwners disputed(job, shifts_of(job));
@@ -242,7 +242,7 @@ TEST_CASE("a rank that two nodes claim counts once") {
   CHECK(disputed.owns(1, 2));
   CHECK(mentions(disputed.notes(), "rank 1 is on node a and on node b"));
   CHECK(merge_runs(job, disputed).processes.size() == 5);
-  // The node of which it was expected has it.
+  // The node that was expected to have it has it.
   job.nodes[1].entry.ranks = {1, 2};
   CHECK(RankOwners(job, shifts_of(job)).owns(1, 1));
   // After a restart the rank is on another node.
@@ -321,7 +321,7 @@ TEST_CASE("a rank of another node that stands outside the call is found from the
   CHECK(report["nodes"][0]["node"] == "b");
   CHECK(report["findings"][0]["command"].get<std::string>().find("far/nodes/b/dumps/1-hang/rank-3") !=
         std::string::npos);
-  // Node a alone blames nobody.
+  // Node a alone blames no rank.
   put_hung("alone", run_on("a", 0), {{0, Doing::waits}, {1, Doing::waits}});
   CHECK(build_report(model::RunDir("alone"), {})->verdict.id == "hang.all_waiting");
 }
@@ -341,7 +341,7 @@ TEST_CASE("a node that does not answer is named, and accused only if everything 
   CHECK(mute->verdict.evidence.front() == "no answer from node b for 20 s: ranks 2-3");
   CHECK(mute->verdict.next.text.find("host b") != std::string::npos);
 
-  // A rank that is here stands outside the call: that one, and less surely.
+  // If a rank of this node is outside the call, it is the culprit, with less confidence.
   put_hung("other", run_on("a", 0), {{0, Doing::waits}, {1, Doing::sleeps}});
   put_nodes("other", {silent});
   const auto other = build_report(model::RunDir("other"), {});
@@ -363,7 +363,7 @@ TEST_CASE("a node that answered and has no dump of that moment is not accused") 
   CHECK(built->verdict.id == "hang.all_waiting");
   CHECK(built->verdict.ranks.empty());
   CHECK(mentions(built->verdict.evidence, "no stacks of ranks 2-3: host b has no dump of that moment"));
-  // A rank of it that had died before that moment is known to be dead.
+  // A rank that had died before that moment is known to be dead.
   dies(b, 3, kKilled, 12);
   put("nodump/nodes/b/run.json", to_json(b).dump());
   const auto dead = build_report(model::RunDir("nodump"), {});

@@ -101,7 +101,7 @@ TEST_CASE("the terminal has the content of the page, at every width") {
   testing::expect_golden("report/terminal.txt", all);
 }
 
-TEST_CASE("text that is not a report is refused, damaged values are left out") {
+TEST_CASE("text that is not a report is refused, damaged values are omitted") {
   CHECK_FALSE(terminal_text("", {}));
   CHECK_FALSE(terminal_text("[]", {}));
   CHECK_FALSE(terminal_text(R"({"schema":"xpurun.report/9"})", {}));
@@ -121,7 +121,7 @@ TEST_CASE("control characters of a mailed page do not reach the terminal") {
   CHECK(text->find('\a') == std::string::npos);
 }
 
-TEST_CASE("a page that would be too large is folded and says so") {
+TEST_CASE("a page that would be too large is folded, with a note") {
   const RunReport report = sample_report(300);
   const std::string whole = report_html(report);
   CHECK(whole.find("To keep this page below") == std::string::npos);

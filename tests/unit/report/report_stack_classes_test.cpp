@@ -53,7 +53,7 @@ TEST_CASE("ranks without stacks form a separate class; other processes form none
   CHECK(classes[0].frames.empty());
 }
 
-TEST_CASE("the telling frames are the innermost Python frame and the user's own") {
+TEST_CASE("the significant frames are the innermost Python frame and the user's own") {
   const auto waiting = testing::sample_rank(0);
   // 0 poll, 1 gloo::wait, 2 all_reduce, 3 step, 4 main, 5 the interpreter
   CHECK(telling_frames(waiting.threads[0].frames, 3) == std::vector<size_t>{2, 3, 4});

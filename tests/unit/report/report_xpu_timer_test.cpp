@@ -87,7 +87,7 @@ TEST_CASE("xpu_timer's merge in corner cases") {
   expect("corners");
 }
 
-TEST_CASE("the colour classes ignore case where xpu_timer does") {
+TEST_CASE("the colour classes ignore case exactly as xpu_timer does") {
   const std::string svg =
       xpu_timer_svg("ncclKernel@x 1\nEval@Python.C:12 1\nf@Python/x.PY:1 1\nf@/Torch 1\n", "t");
   const auto class_of = [&](const std::string& name) {

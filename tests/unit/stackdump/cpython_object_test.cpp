@@ -26,7 +26,7 @@ void put_string(FakeMemory& memory, Addr at, const std::basic_string<Char>& text
 
 }  // namespace
 
-TEST_CASE("strings of every kind become UTF-8") {
+TEST_CASE("strings of every kind are converted to UTF-8") {
   FakeMemory memory;
   memory.add(kObject, 4096);
   put_string<char>(memory, kObject, "plain", true);

@@ -41,7 +41,7 @@ TEST_CASE("every version's recorded memory gives the recorded frames") {
   }
 }
 
-TEST_CASE("a recorded image without parts of it still gives an answer") {
+TEST_CASE("an incomplete recorded image still gives an answer") {
   std::mt19937 random(7);
   for (const std::string version : kVersions) {
     const MemoryImage whole = image_of(version);

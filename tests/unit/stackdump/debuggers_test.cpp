@@ -45,7 +45,7 @@ TEST_CASE("gdb's backtraces are read with any names") {
   CHECK(parse_gdb_backtrace("#0 main () at a.c:1\n").empty());
 }
 
-TEST_CASE("columns of cuda-gdb may come and go") {
+TEST_CASE("columns of cuda-gdb may vary") {
   const auto kernels = parse_cuda_kernels(
       "Kernel Dev Grid Status SMs Mask GridDim BlockDim Invocation\n"
       "* 0 2 7 Active 0xff (1,2,3) (4,5,6) k<<<int>>>(a=1, b=(2))\n"
@@ -110,7 +110,7 @@ TEST_CASE("gdb runs if xpurun's own engine fails, but not if threads are in unin
   CHECK(wants_gdb(p, {.unwinder = UnwinderKind::gdb}));
 }
 
-TEST_CASE("tools are run with both outputs, and ended in time") {
+TEST_CASE("tools run with both outputs, and are ended in time") {
   const auto ran = run_tool({"sh", "-c", "echo out; echo err >&2; exit 3"}, 5'000'000'000);
   REQUIRE(ran);
   CHECK(ran->out == "out\n");

@@ -1,8 +1,7 @@
 // Decodes the line tables of a file and compares the result with the answers of the interpreter that wrote
-// it. The file holds one record for each code object: int32 format (0 lnotab, 1 linetable, 2 locations),
-// first line, number of instructions, size of the table; the table; for each instruction int32 line, end
-// line, column, end column. Prints the numbers of instructions and of wrong answers, and the first wrong
-// ones.
+// it. The file holds one record per code object: int32 format (0 lnotab, 1 linetable, 2 locations), first
+// line, number of instructions, size of the table; the table; per instruction int32 line, end line, column,
+// end column. Prints the numbers of instructions and of wrong answers, and the first wrong answers.
 #include "stackdump/cpython/line_table.h"
 
 #include <array>

@@ -68,7 +68,7 @@ TEST_CASE("more ranges than fit one system call, some of them unreadable") {
   SUBCASE("by one thread") {}
   SUBCASE("by two threads") {
     snapshot.share_work(copier);
-    for (int i = 0; i < 100; ++i) {  // the second one comes sometimes early, sometimes late
+    for (int i = 0; i < 100; ++i) {  // the second thread comes sometimes early, sometimes late
       snapshot.clear();
       snapshot.prefetch(ranges);
     }

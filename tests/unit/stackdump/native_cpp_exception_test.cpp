@@ -1,4 +1,4 @@
-// Exceptions of this very process, read as those of another one.
+// Exceptions of this process itself, read like those of another process.
 #include "stackdump/memory/live_memory.h"
 #include "stackdump/native/cpp_exception.h"
 #include "tests/unit/stackdump/fake_memory.h"
@@ -16,7 +16,7 @@ using namespace xpurun::stackdump;
 
 namespace {
 
-constexpr Addr kMostOfAStack = 4 << 10;  // there is more above the test
+constexpr Addr kMostOfAStack = 4 << 10;  // the stack above the test has more
 
 struct PlainError {
   int code = 7;
@@ -31,7 +31,7 @@ struct Marker {
   virtual ~Marker() = default;
   uint64_t filler = 1;
 };
-// The base with the text is not the first.
+// The base class with the text is not the first.
 class MarkedError : public Marker, public TableError {
  public:
   explicit MarkedError(const char* text) : TableError(text) {}
@@ -52,7 +52,7 @@ class OwnText : public std::exception {
   return find_cpp_exception(memory, {.lo = here, .hi = here + kMostOfAStack});
 }
 
-// What is found while a catch block handles the exception, as std::terminate() does.
+// The result while a catch block handles the exception, as for std::terminate().
 template <typename E>
 CppException found_for(const E& exception) {
   try {
@@ -84,7 +84,7 @@ TEST_CASE("exceptions of the standard library give type and text") {
   CHECK(e.message == "open: No such file or directory");
 }
 
-TEST_CASE("classes of the program's own") {
+TEST_CASE("the program's own classes") {
   CppException e = found_for(TableError("row 3"));
   CHECK(e.type == "(anonymous namespace)::TableError");
   CHECK(e.message == "row 3");
@@ -96,7 +96,7 @@ TEST_CASE("classes of the program's own") {
   CHECK(e.message.empty());
 }
 
-TEST_CASE("what is thrown need not be a class") {
+TEST_CASE("the thrown object need not be a class") {
   CppException e = found_for(static_cast<const char*>("no tokens"));
   CHECK(e.type == "char const*");
   CHECK(e.message == "no tokens");
@@ -111,7 +111,7 @@ TEST_CASE("secrets in the text are masked") {
         std::string::npos);
 }
 
-TEST_CASE("an exception that is over is not found") {
+TEST_CASE("a finished exception is not found") {
   try {
     throw TableError("over");
   } catch (const std::exception&) {
@@ -126,7 +126,7 @@ TEST_CASE("garbage is no exception") {
   CHECK_FALSE(find_cpp_exception(memory, {.lo = 0x10000, .hi = 0x11000}));
   CHECK_FALSE(find_cpp_exception(memory, {.lo = 0x90000, .hi = 0x91000}));
   CHECK_FALSE(find_cpp_exception(memory, {}));
-  // The class of an exception, without anything around it.
+  // The class of an exception, with nothing around it.
   memory.put<Addr>(0x10010, 0x20100);
   memory.put<uint64_t>(0x20100, 0x474e5543432b2b00);
   CHECK_FALSE(find_cpp_exception(memory, {.lo = 0x10000, .hi = 0x11000}));

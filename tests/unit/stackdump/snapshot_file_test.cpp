@@ -79,8 +79,8 @@ TEST_CASE("pages can be put into a snapshot and listed") {
   const std::string page(4096, 'x');
   const auto bytes = std::as_bytes(std::span(page));
   memory.put(0x1000, bytes);
-  memory.put(0x1001, bytes);             // no page
-  memory.put(0x2000, bytes.subspan(1));  // not a whole one
+  memory.put(0x1001, bytes);             // not a page
+  memory.put(0x2000, bytes.subspan(1));  // not a whole page
   memory.put(0x3000, bytes);
   memory.put(0x4000, bytes);  // one too many
   memory.put(0x1000, bytes);

@@ -54,7 +54,7 @@ TEST_CASE("the next dump loads the symbols that a dump saved, by image") {
   CHECK(second.load(kKey) == kRanges);
   CHECK(second.load({"abcdef0123", 101, 0}).empty());
   CHECK(second.load({"abcdef0123", 100, 7}).empty());
-  // A second process adds to it.
+  // A second process adds an entry.
   second.add(kKey, {{70, 80, "h"}});
   second.save();
   CHECK(first.load(kKey).size() == 4);
@@ -75,7 +75,7 @@ TEST_CASE("a damaged file is ignored and rewritten") {
   CHECK(cache.load(kKey) == kRanges);
 }
 
-TEST_CASE("no directory, no cache, no harm") {
+TEST_CASE("without a directory there is no cache and no error") {
   for (const char* path : {"", "/proc/no/such", "/dev/null/sym"}) {
     SymbolCache cache(path);
     cache.add(kKey, kRanges);
