@@ -1,0 +1,121 @@
+"""What five failures leave on a terminal of 40, 80 and 200 columns, by tmux, against tests/golden/transcripts.
+
+XPURUN_ACCEPT=1 writes the goldens from what the program prints.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import time
+import unittest
+
+import xpurun_test
+from xpurun_test import PROGRAM, PYTHON, SOURCE
+
+JOB = SOURCE / "tests/e2e/jobs/small_launcher.py"
+GOLDEN = SOURCE / "tests/golden/transcripts"
+OPTIONS = {"stopped": ("--hang-timeout", "2", "--on-hang", "kill")}
+WIDTHS = (40, 80, 200)
+END = "transcript-ends-here"
+LIMIT_S = 90
+
+
+class Terminal:
+    """A tmux server with one window, in which one command runs."""
+
+    def __init__(self, directory, columns, command, env):
+        self.server = ["tmux", "-f", "/dev/null", "-S", str(directory / "tmux")]
+        subprocess.run([*self.server, "new-session", "-d", "-x", str(columns), "-y", "50", "-c", str(directory),
+                        f"{command}; echo {END}; sleep 1000"], check=True, env=env)
+
+    def text(self, *options):
+        return subprocess.run([*self.server, "capture-pane", "-p", "-S", "-2000", *options], check=True,
+                              stdout=subprocess.PIPE, text=True).stdout
+
+    def wait(self):
+        end = time.monotonic() + LIMIT_S
+        while END not in self.text():
+            if time.monotonic() > end:
+                raise AssertionError(f"no end within {LIMIT_S} s:\n{self.text()}")
+            time.sleep(0.1)
+
+    def close(self):
+        subprocess.run([*self.server, "kill-server"], check=False)
+
+
+def messages(text):
+    """The messages of xpurun, each joined to one line again, and the lines they took."""
+    joined, lines = [], []
+    for line in text.splitlines():
+        if line.startswith("xpurun:"):
+            joined.append(line)
+        elif joined and lines and line.startswith("  ") and lines[-1]:
+            joined[-1] += " " + line.strip()
+        else:
+            lines.append("")
+            continue
+        lines.append(line)
+    return joined, [line for line in lines if line]
+
+
+def without_details(text):
+    """Without what differs from run to run."""
+    for pattern, word in ((r"pid \d+", "pid N"), (r"\d\d:\d\d:\d\d(\.\d+)? [A-Z]+", "TIME"),
+                          (rf"host {re.escape(socket.gethostname())}", "host H"), (r"/\S+/report\.html", "REPORT"),
+                          (re.escape(str(SOURCE)), "SOURCE"),
+                          (r"\d+(\.\d+)? s\b", "N s"), (r"using \d+ %", "using N %"),
+                          (r"(innermost C function of rank 1:) .*", r"\1 F"), (r"address 0x\w+", "address A"),
+                          (r"kill -CONT \d+", "kill -CONT N")):
+        text = re.sub(pattern, word, text)
+    return text
+
+
+@unittest.skipUnless(shutil.which("tmux"), "no tmux")
+class Transcripts(xpurun_test.Case):
+    def start(self, fault, columns):
+        place = self.dir / f"{fault}-{columns}"
+        place.mkdir()
+        command = shlex.join([str(PROGRAM), "--poll", "200ms", *OPTIONS.get(fault, ()), "--", PYTHON, str(JOB), fault,
+                              str(place)])
+        terminal = Terminal(place, columns, command, self.env(TERM="xterm", LANG="C.UTF-8"))
+        self.addCleanup(terminal.close)
+        return terminal
+
+    def check(self, fault):
+        golden = GOLDEN / f"{fault}.txt"
+        for columns, terminal in [(columns, self.start(fault, columns)) for columns in WIDTHS]:
+            with self.subTest(columns=columns):
+                terminal.wait()
+                text, as_seen = terminal.text("-J"), terminal.text()
+                joined, lines = messages(text)
+                given = without_details("\n".join(joined) + "\n")
+                if os.environ.get("XPURUN_ACCEPT") and columns == WIDTHS[-1]:
+                    golden.write_text(given)
+                self.assertEqual(given, golden.read_text(), as_seen)
+                # xpurun wraps its own lines. Only a path, which people copy, and a word wider than the terminal are
+                # left to the terminal.
+                for line in lines:
+                    if "report.html" not in line and max(map(len, line.split())) + 2 < columns:
+                        self.assertIn(line.rstrip(), as_seen.splitlines())
+
+    def test_stopped(self):
+        self.check("stopped")
+
+    def test_exception(self):
+        self.check("exception")
+
+    def test_segv(self):
+        self.check("segv")
+
+    def test_killed(self):
+        self.check("killed")
+
+    def test_exit(self):
+        self.check("exit")
+
+
+if __name__ == "__main__":
+    unittest.main()
