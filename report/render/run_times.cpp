@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <map>
 #include <tuple>
 
@@ -199,7 +200,9 @@ void put_events(data& page, const RunReport& report, const Axis& axis) {
     }
   }
   for (const model::CrashNotice& c : run.crashes) {
-    if (c.rank != base::kNoRank) {
+    // SIGTERM is how launchers, and xpurun, end the other ranks: no crash, unless the verdict says so.
+    const bool is_cleanup = c.signal == SIGTERM && !report.verdict.ranks.contains(c.rank);
+    if (c.rank != base::kNoRank && !is_cleanup) {
       events.push_back({c.at_s, "crash", fmt::format("rank {}, signal {}", c.rank, c.signal)});
     }
   }

@@ -54,16 +54,16 @@ TEST_CASE("the status line of a stall names who is waited for, never who waits")
     r.still_s = r.rank == 3 ? 41 : 12;
   }
   CHECK(stalled_s(s) == 12);
-  CHECK(status_line_text(s, 120) == "xpurun 12m04s | 8 ranks | stalled 12 s of 1m00s");
+  CHECK(status_line_text(s, 120) == "xpurun 12m04s | 8 ranks | stalled 12 s of 60 s");
   s.culprits = {5};
   CHECK(status_line_text(s, 120) ==
-        "xpurun 12m04s | 8 ranks | stalled 12 s of 1m00s, waiting for rank 5 (train.py:12)");
-  CHECK(status_line_text(s, 64) == "12m04s | stalled 12 s of 1m00s, waiting for rank 5 (train.py:12)");
-  CHECK(status_line_text(s, 44) == "stalled 12 s of 1m00s, waiting for rank 5");
+        "xpurun 12m04s | 8 ranks | stalled 12 s of 60 s, waiting for rank 5 (train.py:12)");
+  CHECK(status_line_text(s, 64) == "12m04s | stalled 12 s of 60 s, waiting for rank 5 (train.py:12)");
+  CHECK(status_line_text(s, 44) == "stalled 12 s of 60 s, waiting for rank 5");
   s.culprits = {5, 6};
-  CHECK(status_line_text(s, 64) == "12m04s | stalled 12 s of 1m00s, waiting for ranks 5-6");
+  CHECK(status_line_text(s, 64) == "12m04s | stalled 12 s of 60 s, waiting for ranks 5-6");
   s.hang_timeout_s = 0;
-  CHECK(status_line_text(s, 64) == "12m04s | stalled 12 s, waiting for ranks 5-6");
+  CHECK(status_line_text(s, 58) == "12m04s | stalled 12 s, waiting for ranks 5-6");
   SUBCASE("one rank that moves ends the stall") {
     s.ranks[0].still_s = 1;
     CHECK(stalled_s(s) == 0);
