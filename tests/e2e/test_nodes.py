@@ -139,8 +139,8 @@ class Nodes(xpurun_test.Case):
         table = subprocess.run([PROGRAM, "top", "--once", str(self.out_of(3))], capture_output=True, text=True,
                                timeout=30).stdout
         for n in range(4):
-            self.assertRegex(table, rf"(?m)^ +{n} +h{n} ")
-        self.assertRegex(table, r"(?m)^ +2 +h2 .*read_shard")
+            self.assertRegex(table, rf"(?m)^ +{n}[ !] +h{n} ")
+        self.assertRegex(table, r"(?m)^ +2! +h2 .*read_shard")
         status = subprocess.run([PROGRAM, "ctl", "--json", "--run", str(self.out_of(1)), "status"],
                                 capture_output=True, text=True, timeout=30)
         self.assertEqual({r["rank"]: r["host"] for r in json.loads(status.stdout)["ranks"]},

@@ -163,7 +163,7 @@ class Source(Tools):
         run = self.dir / "run"
         with unittest.mock.patch.object(make_run, "TRAIN", str(script)):
             make_run.make(run, make_run.parse([str(run)]))
-        for options, shown in (([], False), (["--source"], True), ([], False)):
+        for options, shown in (([], False), (["--source"], True), (["--no-source"], False)):
             self.assertEqual(self.xpurun("report", run, "--quiet", *options).returncode, 0)
             text = "".join((run / name).read_text() for name in ("report.html", "report.json", "verdict.json"))
             self.assertNotIn("do-not-show-this", text)
@@ -190,7 +190,8 @@ class Runs(Tools):
         self.assertIn("sh -c 'exit 1'", shown)
         manifest = json.loads(self.xpurun("runs", "show", "--json").stdout)
         self.assertEqual(manifest["id"], ids[0])
-        self.assertIn({"name": "grace", "value": "7", "source": "command line"}, manifest["options"])
+        self.assertIn({"name": "grace", "value": "7", "source": "command line", "typed": "--grace=7"},
+                      manifest["options"])
 
         refused = self.xpurun("runs", "prune", "--keep", "1")
         self.assertEqual(refused.returncode, 2, refused.stderr)
