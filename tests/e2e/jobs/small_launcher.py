@@ -35,7 +35,8 @@ def train(rank, fault, directory):
     if rank == 1:
         while len(list(directory.glob("ready-*"))) < RANKS:
             time.sleep(0.05)
-        time.sleep(QUIET_S)
+        if fault != "stopped":
+            time.sleep(QUIET_S)
         load_batch(fault)
     time.sleep(1000)
 
