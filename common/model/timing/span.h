@@ -1,0 +1,67 @@
+// Spans: what the program of a rank did in intervals of a step, as Python's bootstrap saw it. The files
+// ranks/<rank>/spans-<n>.xsp hold them (docs/spans.md). Spans of one thread nest; a span is written when it
+// ends, so a parent follows its children.
+#pragma once
+
+#include "common/base/clock.h"
+#include "common/model/names.h"
+#include "common/model/timing/event_file.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::model {
+
+enum class Stage : uint8_t {
+  other,
+  data,      // waiting for the next batch
+  forward,   // the outermost call of a module
+  backward,  // Tensor.backward, autograd.backward
+  optimizer,
+  communication,  // a call of torch.distributed
+  checkpoint,     // torch.save, torch.load
+  evaluation,
+  garbage,   // Python's garbage collection
+  function,  // a function that the user named
+  mark,      // a step ended here, as the program said; no duration
+};
+template <>
+inline constexpr std::array<std::string_view, 11> kNames<Stage>{
+    "other",      "data",       "forward", "backward", "optimizer", "communication",
+    "checkpoint", "evaluation", "garbage", "function", "mark"};
+
+struct Span {
+  base::MonoNs begin_ns = 0;  // CLOCK_MONOTONIC of the rank's host
+  int64_t duration_ns = 0;
+  int64_t cpu_ns = -1;  // CPU time of the calling thread; negative: unknown
+  Stage stage = Stage::other;
+  uint32_t name = 0;      // index into SpanFile::names: "DataLoader.__next__", "all_reduce"
+  uint32_t place = 0;     // index: nearest caller outside torch, "train.py:40 (collate)"; 0: unknown
+  uint32_t thread = 0;    // thread id as the rank sees it
+  uint32_t group = 0;     // communication: index of the group's id, equal on all its ranks; 0: none
+  uint64_t sequence = 0;  // communication: number of the collective in its group, from 1; 0: none
+  uint64_t bytes = 0;     // communication: 0: unknown
+};
+
+// Totals of a process since its start, about once a second.
+struct LoadSample {
+  base::MonoNs at_ns = 0;
+  int64_t cpu_ns = 0;        // CPU time of all threads
+  int64_t run_delay_ns = 0;  // time that its threads were ready to run and had no CPU; negative: unknown
+  int64_t major_faults = 0;
+};
+
+struct SpanFile {
+  EventFileHeader header;
+  std::vector<std::string> names{""};  // index 0: none
+  std::vector<Span> spans;             // in order of their ends
+  std::vector<LoadSample> loads;
+  uint64_t lost = 0;  // spans that found no room
+  // False if the end is missing or damaged. Everything before that is kept.
+  bool complete = true;
+};
+
+}  // namespace xpurun::model
