@@ -27,6 +27,7 @@ constexpr size_t kMostEndings = 4;  // groups of deaths
 constexpr size_t kMostClasses = 5;
 constexpr size_t kMostHelpers = 2;
 constexpr size_t kMostThreads = 3;  // threads that ended with an exception
+constexpr double kNoCpu = 0.1;      // of one core
 
 std::string doing(const RankView& v) {
   switch (v.state) {
@@ -73,7 +74,12 @@ void add_classes(const Scene& scene, std::vector<std::string>& out) {
     std::string line = fmt::format("{}: {} ({} of {}) {}", name_of(key.first), rank_words(c.ranks),
                                    c.ranks.size(), scene.ranks.size(), key.second);
     if (c.first->seen != nullptr && key.first != RankState::dead) {
-      line += fmt::format(" for {}, using {:.0f} % CPU", seconds_words(c.seconds), c.cpu * 100);
+      // A rank can be busy only because it moved a moment ago.
+      const bool moved = key.first == RankState::busy && c.cpu < kNoCpu;
+      line += fmt::format("{}, using {:.0f} % CPU",
+                          moved ? fmt::format(", moved {} ago", seconds_words(c.seconds))
+                                : " for " + seconds_words(c.seconds),
+                          c.cpu * 100);
     }
     out.push_back(std::move(line));
   }

@@ -274,11 +274,12 @@ void put_tables(data& page, const RunReport& report, const PageLimits& limits) {
   put_calls(page, report, limits);
   put_nodes(page, report, limits);
   data findings{data::type::list};
-  // The first one is the verdict, with which the page opens.
-  for (size_t i = 1; i < report.findings.size(); ++i) {
+  // The first one of a run is the verdict, with which the page opens.
+  for (size_t i = report.subject == Subject::run ? 1 : 0; i < report.findings.size(); ++i) {
     findings.push_back(finding_data(report.findings[i]));
   }
   put_list(page, "findings", findings);
+  page.set("shows_findings", report.subject == Subject::run || findings.is_non_empty_list());
   data classes{data::type::list};
   for (size_t i = 0; i < std::min(report.classes.size(), limits.classes); ++i) {
     classes.push_back(class_data(report.classes[i], report, limits));

@@ -1,6 +1,7 @@
 #include "report/run/tracebacks.h"
 
 #include "common/base/strings.h"
+#include "report/diagnosis/wording.h"
 
 #include <fmt/format.h>
 
@@ -45,10 +46,10 @@ Tracebacks tracebacks_of(const model::RunManifest& run, const model::Verdict& ve
         x.rank != base::kNoRank ? fmt::format("Rank {}", x.rank) : fmt::format("Process {}", x.pid);
     const std::string host =
         run.nodes.empty() ? "" : fmt::format(" on host {}", base::sanitize(host_of(run, x.node)));
-    out.shown.push_back(
-        {.title = fmt::format("{}{}, thread {}, at {:.2f} s", who, host, base::sanitize(x.thread), x.at_s),
-         .word = std::string(title_of(x.kind)),
-         .text = base::sanitize_lines(model::traceback_text(x))});
+    out.shown.push_back({.title = fmt::format("{}{}, thread {}, {}", who, host, base::sanitize(x.thread),
+                                              moment_words(run, x.at_s, 2)),
+                         .word = std::string(title_of(x.kind)),
+                         .text = base::sanitize_lines(model::traceback_text(x))});
   }
   return out;
 }

@@ -9,7 +9,7 @@
 namespace xpurun::report {
 
 struct Traceback {
-  std::string title;  // "Rank 2, thread MainThread, at 16.80 s"
+  std::string title;  // "Rank 2, thread MainThread, at 14:03:12.80 UTC (16.80 s in)"
   std::string word;   // what it is: "exception"
   std::string text;   // as Python prints it
 };

@@ -212,6 +212,7 @@ class Live(unittest.TestCase):
         page = text_of(done)
         self.assertRegex(page, r"<title>Stacks of [^<]* – xpurun</title>")
         self.assertIn(b"rank-9.json", done.stderr)
+        self.assertIn("rank-9.json", page.split('id="findings"')[1].split("</section>")[0])
         for word in ("Running", "Ran for", 'href="#environment"', "report.json", 'href="stacks/merged.svg"'):
             self.assertNotIn(word, page.split("<style>")[0] + page.split("</style>")[1].split("<script")[0])
         folded = text_of(xpurun("-p", self.pid, "--format", "folded", "--view", "python"))

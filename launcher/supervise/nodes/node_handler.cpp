@@ -92,8 +92,9 @@ void NodeHandler::rank_found() {
   if (verdict_.is_failure()) {
     // The launcher has started the ranks again.
     verdict_.forget();
-    failure_told_ = false;
   }
+  // A round on a failure may end without a verdict; the restarted ranks can fail again.
+  failure_told_ = failure_told_ && decision_.is_open_on_failure();
   auto wanted = join_.look();
   if (!wanted) {
     return;
