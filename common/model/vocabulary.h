@@ -24,10 +24,18 @@ constexpr bool takes_part(ProcessRole role) {
 }
 
 // How the run ended.
-enum class RunOutcome { running, exit, signal, hang, spawn_failed, interrupted };
+enum class RunOutcome {
+  running,
+  exit,
+  signal,
+  hang,
+  spawn_failed,
+  interrupted,
+  detached,  // xpurun stopped watching a job that it had not started
+};
 template <>
-inline constexpr std::array<std::string_view, 6> kNames<RunOutcome> = {
-    "running", "exit", "signal", "hang", "spawn_failed", "interrupted"};
+inline constexpr std::array<std::string_view, 7> kNames<RunOutcome> = {
+    "running", "exit", "signal", "hang", "spawn_failed", "interrupted", "detached"};
 
 // Why a dump was taken.
 enum class DumpReason {

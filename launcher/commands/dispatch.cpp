@@ -26,13 +26,11 @@ struct Entry {
 };
 
 constexpr Entry kCommands[] = {
-    {"run", run_command},           {"report", report_command},
-    {"stacks", stacks_command},     {"top", top_command},
-    {"ctl", ctl_command},           {"nodes", nodes_command},
-    {"runs", runs_command},         {"doctor", doctor_command},
-    {"selftest", selftest_command}, {"env", env_command},
-    {"events", events_command},     {"help", help_command},
-    {"version", version_command},   {"completions", completions_command},
+    {"run", run_command},           {"attach", attach_command},   {"report", report_command},
+    {"stacks", stacks_command},     {"top", top_command},         {"ctl", ctl_command},
+    {"nodes", nodes_command},       {"runs", runs_command},       {"doctor", doctor_command},
+    {"selftest", selftest_command}, {"env", env_command},         {"events", events_command},
+    {"help", help_command},         {"version", version_command}, {"completions", completions_command},
 };
 
 // `xpurun --help` is the overview, `xpurun run --help` everything about run.
@@ -67,7 +65,7 @@ int dispatch_or_throw(const std::vector<std::string>& words) {
     const bool overview = command.name == "run" && !names_command(words, command);
     return print(overview ? overview_help(columns) : command_help(command, columns));
   }
-  if (command.name != "run" && !call.words.settings.has("quiet")) {
+  if (command.name != "run" && command.name != "attach" && !call.words.settings.has("quiet")) {
     base::allow_progress(STDERR_FILENO);
   }
   for (const Entry& entry : kCommands) {

@@ -45,6 +45,13 @@ void JobEnding::kill_now() {
   shutdown_.kill_now();
 }
 
+void JobEnding::detach() {
+  if (!state_.has_ended()) {
+    state_.detached = true;
+    command_ended(base::WaitStatus());
+  }
+}
+
 void JobEnding::command_ended(base::WaitStatus status) {
   if (state_.has_ended()) {
     return;

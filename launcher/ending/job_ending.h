@@ -50,6 +50,8 @@ class JobEnding {
   // that the kernel sends when the leader of a session ends.
   void terminal_hung_up() { hung_up_ = true; }
 
+  // Stops watching a job that goes on. No effect once the job has ended.
+  void detach();
   // The command has been reaped. Only the first call counts.
   void command_ended(base::WaitStatus status);
   // Advances through as many phases as possible. Call when a dump has ended; does nothing while the command

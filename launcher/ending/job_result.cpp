@@ -13,7 +13,9 @@ void complete_manifest(model::RunManifest& run, const ProcessTable& table, const
   run.processes = table.records();
   run.world_size = table.world_size();
   if (run.outcome == model::RunOutcome::running) {
-    run.outcome = job.command_status.signaled() ? model::RunOutcome::signal : model::RunOutcome::exit;
+    run.outcome = job.detached                    ? model::RunOutcome::detached
+                  : job.command_status.signaled() ? model::RunOutcome::signal
+                                                  : model::RunOutcome::exit;
     if (interrupted && !job.command_status.succeeded()) {
       run.outcome = model::RunOutcome::interrupted;
     }
@@ -23,6 +25,10 @@ void complete_manifest(model::RunManifest& run, const ProcessTable& table, const
 
 int exit_status_of(const model::RunManifest& run, const ProcessTable& table, const JobState& job) {
   const bool hang = run.outcome == model::RunOutcome::hang;
+  const auto failed = [](const model::ProcessRecord& r) { return r.death.wait_status.failed(); };
+  if (table.is_foreign() && !hang && !job.command_status.known()) {
+    return std::any_of(run.processes.begin(), run.processes.end(), failed) ? kExitFailure : 0;
+  }
   return exit_status(
       {.wait_status = job.command_status,
        .end = hang ? JobEnd::hang_ended : JobEnd::by_itself,

@@ -19,7 +19,8 @@ enum class JobPhase {
 struct JobState {
   JobPhase phase = JobPhase::running;
   bool ended_by_us = false;         // xpurun has sent TERM or KILL to all processes of the job
-  base::WaitStatus command_status;  // unknown while the command is alive
+  bool detached = false;            // xpurun has stopped watching; the job goes on
+  base::WaitStatus command_status;  // unknown while the command is alive, and often in a foreign job
 
   bool has_ended() const { return phase != JobPhase::running; }
   bool is_ending() const { return has_ended() || ended_by_us; }

@@ -75,7 +75,12 @@ void Reaper::process_died(base::Pid pid, std::optional<base::WaitStatus> status)
   if (TrackedProcess* p = parts_.table.find(pid); p != nullptr && p->alive) {
     record_death(*p, status);
   }
-  if (pid == parts_.table.main() && status) {
+  if (parts_.table.is_foreign()) {
+    if (parts_.table.foreign_job_ended()) {
+      const TrackedProcess* command = parts_.table.find(parts_.table.main());
+      hooks_.command_ended(command != nullptr ? command->record.death.wait_status : base::WaitStatus());
+    }
+  } else if (pid == parts_.table.main() && status) {
     hooks_.command_ended(*status);
   }
 }

@@ -1,6 +1,7 @@
 #include "launcher/journal/run_description.h"
 
 #include "common/base/clock.h"
+#include "common/base/os/procfs.h"
 #include "common/model/secrets/kept_environment.h"
 #include "common/model/secrets/redact.h"
 #include "launcher/spawn/environment.h"
@@ -9,6 +10,16 @@
 #include <unistd.h>
 
 namespace xpurun::launcher {
+
+namespace {
+
+void describe_environment(model::RunManifest& manifest, const std::map<std::string, std::string>& env) {
+  model::KeptEnvironment kept = model::keep_environment(env);
+  manifest.env = std::move(kept.values);
+  manifest.env_names = std::move(kept.names);
+}
+
+}  // namespace
 
 std::string host_name() {
   char buf[256] = {};
@@ -30,9 +41,7 @@ void describe_run(model::RunManifest& manifest, const RunOptions& options, const
     const size_t eq = entry.find('=');
     env.emplace(entry.substr(0, eq), eq == std::string::npos ? "" : entry.substr(eq + 1));
   }
-  model::KeptEnvironment kept = model::keep_environment(env);
-  manifest.env = std::move(kept.values);
-  manifest.env_names = std::move(kept.names);
+  describe_environment(manifest, env);
   manifest.supervisor_pid = ::getpid();
   manifest.hang_timeout_s = options.hang_timeout_s;
   manifest.options = options.origins;
@@ -41,6 +50,15 @@ void describe_run(model::RunManifest& manifest, const RunOptions& options, const
     option.typed = model::redact_text(option.typed);
   }
   manifest.verdict.kind = model::VerdictKind::running;
+}
+
+void describe_foreign_job(model::RunManifest& manifest, base::Pid pid) {
+  manifest.preload_reason = "the job was started without xpurun";
+  manifest.python_reason = manifest.preload_reason;
+  manifest.main_pid = pid;
+  const base::ProcFs proc;
+  manifest.cwd = proc.link(pid, "cwd");
+  describe_environment(manifest, proc.environ(pid));
 }
 
 }  // namespace xpurun::launcher

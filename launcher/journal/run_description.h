@@ -14,4 +14,7 @@ std::string host_name();
 // Sets command, environment and options, with secrets masked.
 void describe_run(model::RunManifest& manifest, const RunOptions& options, const std::string& host);
 
+// Of a job that runs already: the directory and environment of this process take the place of xpurun's own.
+void describe_foreign_job(model::RunManifest& manifest, base::Pid pid);
+
 }  // namespace xpurun::launcher

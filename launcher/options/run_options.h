@@ -3,6 +3,7 @@
 // options are in option_table.cpp alone; default_run_options() has them as values.
 #pragma once
 
+#include "common/base/ids.h"
 #include "common/model/run_manifest.h"
 #include "launcher/collect/peaks.h"
 #include "launcher/spawn/environment.h"
@@ -59,6 +60,11 @@ struct NodeOptions {
 
 struct RunOptions {
   std::vector<std::string> command;  // argv of the child, byte for byte; never empty when run_job is called
+  // Processes that run already, watched with their descendants instead of starting `command`, which is then
+  // what the first of them was started with.
+  std::vector<base::Pid> attach_to;
+
+  bool attaches() const { return !attach_to.empty(); }
 
   // Watching
   double hang_timeout_s = 0;  // a rank still for this long is a hang; 0: no hang detection

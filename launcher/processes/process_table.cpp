@@ -32,6 +32,38 @@ void ProcessTable::walk(Pid pid, std::vector<Pid>& found) const {
   }
 }
 
+// Orphans of a foreign job are nobody's children that xpurun knows, so every known process is a start of the
+// walk. A root that has ended is none: its pid may belong to another program by now.
+void ProcessTable::walk_foreign_job(std::vector<Pid>& found) const {
+  const auto add = [&](Pid pid) {
+    if (ignored_.count(pid) == 0 && std::find(found.begin(), found.end(), pid) == found.end()) {
+      found.push_back(pid);
+      walk(pid, found);
+    }
+  };
+  for (const Pid root : roots_) {
+    if (find(root) == nullptr) {
+      add(root);
+    }
+  }
+  for (const auto& [pid, p] : processes_) {
+    if (!p.alive) {
+      continue;
+    }
+    if (const auto stat = proc_.stat(pid); stat && stat->start_ticks == p.record.start_ticks) {
+      add(pid);
+    }
+  }
+}
+
+bool ProcessTable::foreign_job_ended() const {
+  const auto lives = [&](Pid root) {
+    const TrackedProcess* p = find(root);
+    return p != nullptr && p->alive;
+  };
+  return is_foreign() && std::none_of(roots_.begin(), roots_.end(), lives) && living_ranks().empty();
+}
+
 void ProcessTable::inspect(TrackedProcess& p) {
   const Pid pid = p.record.pid;
   std::string exe = proc_.exe(pid);
@@ -58,7 +90,11 @@ void ProcessTable::inspect(TrackedProcess& p) {
 
 void ProcessTable::refresh() {
   std::vector<Pid> found;
-  walk(supervisor_, found);
+  if (is_foreign()) {
+    walk_foreign_job(found);
+  } else {
+    walk(supervisor_, found);
+  }
   const base::MonoNs now = base::mono_ns();
   std::vector<Pid> newcomers;
   for (Pid pid : found) {

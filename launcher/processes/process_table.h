@@ -1,6 +1,6 @@
-// ProcessTable: all descendants of the supervisor and their roles. Found by walking
-// /proc/PID/task/TID/children. The supervisor is a subreaper, so orphans stay in the walk. The table keeps
-// dead processes: they are evidence.
+// ProcessTable: all descendants of the supervisor, or of the roots of a foreign job, and their roles. Found
+// by walking /proc/PID/task/TID/children. The supervisor is a subreaper, so orphans stay in the walk. The
+// table keeps dead processes: they are evidence.
 #pragma once
 
 #include "common/base/clock.h"
@@ -43,7 +43,15 @@ class ProcessTable {
   void ignore(base::Pid pid) { ignored_.insert(pid); }
   void unignore(base::Pid pid) { ignored_.erase(pid); }
 
-  // The command itself, a child of xpurun.
+  // Watches these processes and their descendants instead of those of xpurun. Call before the first
+  // refresh().
+  void set_roots(std::vector<base::Pid> pids) { roots_ = std::move(pids); }
+  // Whether xpurun has not started the job. Nobody tells xpurun the status of its processes then.
+  bool is_foreign() const { return !roots_.empty(); }
+  // Whether all roots and all ranks of a foreign job have ended.
+  bool foreign_job_ended() const;
+
+  // The command itself, a child of xpurun; the first root of a foreign job.
   void set_main(base::Pid pid) { main_ = pid; }
   base::Pid main() const { return main_; }
   // Without a pidfd, signals by pid, which is safe until xpurun reaps the process.
@@ -97,6 +105,7 @@ class ProcessTable {
 
  private:
   void walk(base::Pid pid, std::vector<base::Pid>& found) const;
+  void walk_foreign_job(std::vector<base::Pid>& found) const;
   void inspect(TrackedProcess& p);
   void assign_roles();
   void assign_by_parents();
@@ -116,6 +125,7 @@ class ProcessTable {
   base::Pid supervisor_;
   base::MonoNs started_;
   base::Pid main_ = 0;
+  std::vector<base::Pid> roots_;
   std::set<base::Pid> ignored_;
   std::map<base::Pid, TrackedProcess> processes_;  // by pid; a reused pid moves the old one to dead_
   std::vector<TrackedProcess> dead_;

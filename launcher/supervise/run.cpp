@@ -72,7 +72,7 @@ base::LogLevel log_level(int verbosity) {
 
 int run_job(const RunOptions& options) {
   // Before anything is created: a mistyped command leaves nothing behind.
-  if (const auto program = resolve_program(options.command.at(0)); !program) {
+  if (const auto program = resolve_program(options.command.at(0)); !options.attaches() && !program) {
     return complain(program.error(), status_of_failed_start(program.error()));
   }
   const InheritedState inherited;

@@ -23,6 +23,11 @@ void SignalHandler::received(const ReceivedSignal& signal) {
     stop_with_the_job();
   } else if (signal.number == parts_.options.dump_signal) {
     hooks_.dump();
+  } else if (parts_.table.is_foreign() && !parts_.job.has_ended()) {
+    // The job is not xpurun's to signal.
+    if (signal.number != SIGUSR1 && signal.number != SIGUSR2) {
+      hooks_.detach();
+    }
   } else if (signal.number == SIGINT || signal.number == SIGTERM || signal.number == SIGHUP) {
     interrupt(signal);
   } else if (signal.code != SI_KERNEL && !parts_.job.has_ended()) {

@@ -30,6 +30,7 @@ class SignalHandler {
     std::function<bool()> give_up_logs;  // nobody may read our streams any more; false if there is no relay
     std::function<void()> stop_telling;  // end the programs that the end of the run waits for
     std::function<void()> kill_job;
+    std::function<void()> detach;  // from a job that xpurun has not started
     std::function<void(const std::string&)> say;
   };
 

@@ -292,6 +292,7 @@ SignalHandler::Hooks Supervisor::signal_hooks() {
           },
       .stop_telling = [this] { notifier_.give_up("xpurun was interrupted"); },
       .kill_job = [this] { ending_.kill_now(); },
+      .detach = [this] { ending_.detach(); },
       .say = [this](const std::string& line) { say(line); }};
 }
 
@@ -356,6 +357,13 @@ base::Status Supervisor::start_command() {
   return {};
 }
 
+void Supervisor::attach_to_job() {
+  describe_foreign_job(journal_.manifest(), options_.attach_to.front());
+  table_.set_roots(options_.attach_to);
+  table_.set_main(options_.attach_to.front());
+  table_.ignore(::getpid());  // the job may contain the shell that xpurun runs in
+}
+
 base::Result<int> Supervisor::run() {
   auto status = run_command();
   listeners_.remove(storage_);
@@ -372,7 +380,9 @@ base::Result<int> Supervisor::run_command() {
   XPURUN_TRY(loop_.add(inbox_.fd(), EPOLLIN,
                        [this](uint32_t) { inbox_.drain([this](const auto& s) { signals_.received(s); }); }));
   listeners_.open(dir_);
-  if (auto started = start_command(); !started) {
+  if (options_.attaches()) {
+    attach_to_job();
+  } else if (auto started = start_command(); !started) {
     journal_.manifest().outcome = model::RunOutcome::spawn_failed;
     journal_.manifest().verdict.kind = model::VerdictKind::none;
     journal_.save_now();
@@ -381,6 +391,14 @@ base::Result<int> Supervisor::run_command() {
   journal_.save_now();
   watcher_.start();
   start_status_line();
+  if (options_.attaches()) {
+    const size_t processes = table_.living().size();
+    say(fmt::format("watching {} process{} of pid {}; Ctrl-C leaves the job as it is", processes,
+                    processes == 1 ? "" : "es", fmt::join(options_.attach_to, ", ")));
+    if (table_.foreign_job_ended()) {
+      ending_.command_ended({});
+    }
+  }
   XPURUN_TRY(loop_.run());
   const int status = exit_status_of(journal_.manifest(), table_, ending_.state());
   nodes_.finish(status);

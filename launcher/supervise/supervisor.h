@@ -72,6 +72,7 @@ class Supervisor {
 
   void start_status_line();
   base::Status start_command();
+  void attach_to_job();
   // Each rank gets pipes to the relay; the preload in each rank tells the ranks apart.
   void arrange_logs(std::vector<std::string>& env);
   base::Result<int> run_command();

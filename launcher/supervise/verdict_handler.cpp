@@ -205,7 +205,8 @@ void VerdictHandler::print_end() {
     publish(run.verdict);
   }
   if (parts_.options.verbosity < 0 ||
-      !worth_telling(run.verdict, !run.incidents.empty(), hooks_.several_ranks())) {
+      !(parts_.options.attaches() ||
+        worth_telling(run.verdict, !run.incidents.empty(), hooks_.several_ranks()))) {
     return;
   }
   announced_.clear();

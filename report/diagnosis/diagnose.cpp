@@ -23,6 +23,7 @@ constexpr Rule kRules[] = {
     launcher_ended,      // before any rank
     rank_failed,         //
     command_failed,      // no rank known
+    watch_ended,         //
     still_running,       //
 };
 

@@ -221,6 +221,7 @@ size_t telling_node(const JobRuns& job, const RunManifest& run) {
       case RunOutcome::hang:
         return 5;
       case RunOutcome::running:
+      case RunOutcome::detached:
         return 4;
       case RunOutcome::interrupted:
         return 3;

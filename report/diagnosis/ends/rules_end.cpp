@@ -100,6 +100,31 @@ std::optional<Verdict> finished(const Scene& scene) {
   return v;
 }
 
+std::optional<Verdict> watch_ended(const Scene& scene) {
+  const RunManifest& run = scene.facts.run;
+  const std::string after = base::human_duration(run.elapsed_s);
+  if (run.outcome == model::RunOutcome::detached) {
+    Verdict v{
+        .id = std::string(kRunningDetached), .kind = VerdictKind::running, .confidence = Confidence::low};
+    v.host = run.host;
+    v.seconds = run.elapsed_s;
+    say(v, fmt::format("{} when xpurun stopped watching after {}, nothing wrong seen", count_of_ranks(run),
+                       after));
+    return v;
+  }
+  if (run.outcome == model::RunOutcome::exit && !run.child_status.known()) {
+    Verdict v{
+        .id = std::string(kNoneUnknownStatus), .kind = VerdictKind::none, .confidence = Confidence::low};
+    v.host = run.host;
+    v.seconds = run.elapsed_s;
+    say(v, fmt::format("{} ended after {} of watching, nothing wrong seen; only their parent knows the exit "
+                       "status",
+                       count_of_ranks(run), after));
+    return v;
+  }
+  return std::nullopt;
+}
+
 std::optional<Verdict> still_running(const Scene& scene) {
   const RunManifest& run = scene.facts.run;
   Verdict v{.id = std::string(kRunning), .kind = VerdictKind::running, .confidence = Confidence::low};

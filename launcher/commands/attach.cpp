@@ -1,0 +1,112 @@
+// xpurun attach: watches processes that run already and were started without xpurun.
+#include "common/base/os/procfs.h"
+#include "common/base/strings.h"
+#include "common/wire/notice.h"
+#include "launcher/commands/commands.h"
+#include "launcher/commands/run_config.h"
+#include "launcher/options/exit_status.h"
+#include "launcher/options/run_settings.h"
+#include "launcher/supervise/run.h"
+#include "stackdump/ptrace/access.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// The pid of the xpurun that supervises the process; 0 if none that lives does.
+base::Pid supervisor_of(base::Pid pid) {
+  const base::ProcFs proc;
+  const auto env = proc.environ(pid);
+  const auto run = env.find(std::string(wire::kRunEnv));
+  const auto parts = base::split(run == env.end() ? std::string_view() : run->second, ':');
+  const base::Pid supervisor =
+      parts.size() < 2 ? 0 : static_cast<base::Pid>(base::parse_int(parts[1]).value_or(0));
+  const auto stat = proc.stat(supervisor);
+  return supervisor > 0 && stat && stat->state != 'Z' && stat->comm.starts_with("xpurun") ? supervisor : 0;
+}
+
+// Reads a word of the process's memory, as each poll does; the kernel's rule for ptrace(2) is the same.
+base::Status check_readable(base::Pid pid) {
+  const auto auxv = base::ProcFs().text(pid, "auxv");
+  const auto stat = base::ProcFs().stat(pid);
+  if (!auxv.empty() || (stat && stat->ppid == 2)) {
+    return {};
+  }
+  return base::fail(stackdump::explain_refusal(pid, EPERM).context("cannot watch the job"));
+}
+
+base::Result<base::Pid> watchable(const std::string& word) {
+  const auto pid = base::parse_int(word);
+  if (!pid || *pid <= 0 || *pid > INT32_MAX) {
+    return base::fail(base::Error{.what = fmt::format("'{}' is no process id", base::sanitize(word)),
+                                  .id = "E-USAGE",
+                                  .hint = "xpurun attach $(pgrep -o torchrun)"});
+  }
+  const auto process = static_cast<base::Pid>(*pid);
+  XPURUN_TRY(stackdump::check_alive(process));
+  if (process == ::getpid()) {
+    return base::fail(base::Error{.what = "this is the process of xpurun itself", .id = "E-USAGE"});
+  }
+  if (const base::Pid supervisor = supervisor_of(process); supervisor != 0) {
+    return base::fail(base::Error{.what = fmt::format("process {} is watched already", process),
+                                  .id = "E-BUSY",
+                                  .cause = fmt::format("xpurun (pid {}) started it", supervisor),
+                                  .hint = "xpurun top"});
+  }
+  XPURUN_TRY(check_readable(process));
+  return process;
+}
+
+// Whatever has no meaning for a job that runs already is off, and only the command line may ask for its end.
+void limit_to_watching(RunOptions& options, const Settings& typed) {
+  if (!typed.has("on-hang")) {
+    options.on_hang = OnHang::report;
+  }
+  options.preload = false;
+  options.python_hooks = false;
+  options.logs = false;
+  options.prefix = false;
+  options.flight_recorder = false;
+  options.timing = Timing::off;
+  options.nodes = default_run_options().nodes;
+}
+
+}  // namespace
+
+int attach_command(const Invocation& call) {
+  if (call.words.operands.empty()) {
+    return complain_usage(call, "no process id: give that of torchrun, of srun's step, or of each rank");
+  }
+  const auto config = run_config(call.words.settings);
+  if (!config) {
+    return complain(config.error(), call.command.usage_status);
+  }
+  auto options = to_run_options(config->settings);
+  if (!options) {
+    return complain(options.error(), call.command.usage_status);
+  }
+  if (options->on_hang == OnHang::restart && call.words.settings.has("on-hang")) {
+    return complain_usage(call, "--on-hang restart needs a job that xpurun started");
+  }
+  limit_to_watching(*options, call.words.settings);
+  for (const std::string& word : call.words.operands) {
+    const auto pid = watchable(word);
+    if (!pid) {
+      return complain(pid.error(), pid.error().id == "E-USAGE" ? call.command.usage_status : kExitOwnFailure);
+    }
+    options->attach_to.push_back(*pid);
+  }
+  options->command = base::ProcFs().cmdline(options->attach_to.front());
+  if (options->command.empty()) {
+    options->command = {fmt::format("pid-{}", options->attach_to.front())};
+  }
+  return run_job(*options);
+}
+
+}  // namespace xpurun::launcher

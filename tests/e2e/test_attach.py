@@ -1,0 +1,162 @@
+"""xpurun attach: jobs that were started without xpurun are watched, judged and left as they are."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+import xpurun_test
+from xpurun_test import PYTHON, SOURCE
+
+JOB = SOURCE / "tests/e2e/jobs/small_launcher.py"
+SLEEPER = "import time\nprint('ready', flush=True)\ntime.sleep({})"
+
+
+def state(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def tracer(pid):
+    return int(pathlib.Path(f"/proc/{pid}/status").read_text().split("TracerPid:")[1].split()[0])
+
+
+class Attach(xpurun_test.Case):
+    def start(self, *command, **kwargs):
+        process = subprocess.Popen(list(map(str, command)), cwd=self.dir, env=self.env(), text=True,
+                                   stdout=subprocess.PIPE, **kwargs)
+        self.started.append(process)
+        return process
+
+    def start_job(self, fault):
+        """The launcher, with three ranks that are ready."""
+        place = self.dir / "ranks"
+        place.mkdir()
+        launcher = self.start(PYTHON, JOB, fault, place)
+        self.wait_for(lambda: len(list(place.glob("ready-*"))) == 3, "ranks")
+        return launcher
+
+    def attach(self, *args):
+        return self.start_xpurun("attach", "--poll", "200ms", "--out", self.out, *args, out=False)
+
+    def finish(self, watch):
+        stdout, stderr = watch.communicate(timeout=60)
+        self.assertEqual(stdout, "")
+        return watch.returncode, stderr
+
+    def test_a_hang_is_named_and_the_job_is_left(self):
+        launcher = self.start_job("stopped")
+        watch = self.attach("--hang-timeout", "2", launcher.pid)
+        self.wait_for(lambda: (self.out / "verdict.json").exists() and self.verdict()["kind"] == "hang", "verdict")
+        ranks = self.rank_pids()
+        self.assertEqual(sorted(ranks), [0, 1, 2])
+        watch.send_signal(signal.SIGINT)
+        status, stderr = self.finish(watch)
+        self.assertEqual(status, 0, stderr)
+        verdict, run = self.verdict(), self.manifest()
+        self.assertEqual((verdict["ranks"], verdict["state"]), ([1], "stopped"), verdict)
+        self.assertIn("load_batch", verdict["sentence"])
+        self.assertIn(verdict["sentence"], stderr)
+        self.assertIn("Ctrl-C leaves the job as it is", stderr)
+        self.assertEqual((run["outcome"], run["main_pid"]), ("detached", launcher.pid))
+        self.assertEqual(run["command"][-2:], ["stopped", str(self.dir / "ranks")])
+        self.assertEqual(run["cwd"], str(self.dir))
+        self.assertTrue((self.out / "report.html").exists())
+        self.assertIsNone(launcher.poll())
+        self.assertEqual({rank: (state(pid), tracer(pid)) for rank, pid in ranks.items()},
+                         {0: ("S", 0), 1: ("T", 0), 2: ("S", 0)})
+
+    def test_the_first_failure_is_named(self):
+        launcher = self.start_job("exit")
+        status, stderr = self.finish(self.attach(launcher.pid))
+        verdict = self.verdict()
+        self.assertEqual((verdict["kind"], verdict["ranks"]), ("exit", [1]), stderr)
+        self.assertEqual(status, 1, stderr)
+        self.assertIn(verdict["sentence"], stderr)
+
+    def test_a_hang_may_be_ended(self):
+        launcher = self.start_job("stopped")
+        status, stderr = self.finish(self.attach("--hang-timeout", "2", "--on-hang", "kill", "--grace", "1",
+                                                 launcher.pid))
+        self.assertEqual(status, 124, stderr)
+        launcher.wait(10)
+        self.assertEqual(list(self.rank_pids()), [])
+
+    def test_only_the_command_line_may_end_the_job(self):
+        launcher = self.start_job("stopped")
+        watch = self.start_xpurun("attach", "--poll", "200ms", "--hang-timeout", "1", launcher.pid,
+                                  out=False, env=self.env(XPURUN_ON_HANG="kill", XPURUN_OUT=str(self.out)))
+        self.wait_for(lambda: (self.out / "verdict.json").exists() and self.verdict()["kind"] == "hang", "verdict")
+        watch.terminate()
+        self.assertEqual(self.finish(watch)[0], 0)
+        self.assertIsNone(launcher.poll())
+
+    def test_processes_without_a_common_parent(self):
+        pids = []
+        for _ in range(2):
+            process = self.start(sys.executable, "-c", SLEEPER.format(1000))
+            process.stdout.readline()
+            pids.append(process)
+        watch = self.attach(*[p.pid for p in pids])
+        self.wait_for(lambda: (self.out / "run.json").exists() and len(self.manifest()["processes"]) > 0, "processes")
+        pids[0].kill()
+        pids[0].wait()
+        self.assertIsNone(watch.poll())
+        pids[1].kill()
+        pids[1].wait()
+        status, stderr = self.finish(watch)
+        self.assertIn(self.verdict()["kind"], ("none", "crash"), stderr)
+
+    def test_a_job_that_ends_well(self):
+        process = self.start(sys.executable, "-c", SLEEPER.format(2))
+        process.stdout.readline()
+        status, stderr = self.finish(self.attach(process.pid))
+        self.assertEqual(status, 0, stderr)
+        self.assertEqual(self.verdict()["kind"], "none", stderr)
+
+    def test_after_the_death_of_xpurun(self):
+        place = self.dir / "ranks"
+        place.mkdir()
+        first = self.start_xpurun("--", PYTHON, str(JOB), "stopped", str(place), out=False)
+        self.wait_for(lambda: len(list(place.glob("ready-*"))) == 3, "ranks")
+        run = next((self.dir / "xpurun-runs").glob("2*"))
+        main = self.wait_for(lambda: json.loads((run / "run.json").read_text()).get("main_pid"), "command")
+        status, stderr = self.finish(self.attach(main))
+        self.assertEqual(status, 125)
+        self.assertIn(f"xpurun (pid {first.pid}) started it", stderr)
+        first.kill()
+        first.wait()
+        watch = self.attach("--hang-timeout", "2", main)
+        self.wait_for(lambda: (self.out / "verdict.json").exists() and self.verdict()["kind"] == "hang", "verdict")
+        self.assertEqual(self.verdict()["ranks"], [1])
+        watch.send_signal(signal.SIGTERM)
+        self.assertEqual(self.finish(watch)[0], 0)
+
+    def test_what_cannot_be_watched(self):
+        gone = self.start("true")
+        gone.wait()
+        for words, status, text in ((["x"], 125, "no process id"), ([], 125, "no process id"),
+                                    ([str(gone.pid)], 125, "E-NO-PROCESS"),
+                                    (["--on-hang", "restart", str(os.getpid())], 125, "xpurun started"),
+                                    (["--logs", "1"], 125, "belongs to xpurun run")):
+            with self.subTest(words=words):
+                result = self.run_xpurun("attach", *words, out=False)
+                self.assertEqual(result.returncode, status, result.stderr)
+                self.assertIn(text, result.stderr)
+        self.assertEqual(list((self.dir).glob("xpurun-runs*")), [])
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root, to become another user")
+    def test_without_the_right_to_trace(self):
+        process = self.start(sys.executable, "-c", SLEEPER.format(1000))
+        process.stdout.readline()
+        self.dir.chmod(0o777)
+        result = self.run_xpurun("attach", process.pid, out=False, user=65534, group=65534, extra_groups=[],
+                                 env=self.env(HOME=str(self.dir)))
+        self.assertEqual(result.returncode, 125, result.stderr)
+        self.assertIn("E-PTRACE-PERM", result.stderr)
+
+
+if __name__ == "__main__":
+    xpurun_test.main()
