@@ -2,6 +2,8 @@
 // env, version.
 #include "launcher/options/option_table.h"
 
+#include <vector>
+
 namespace xpurun::launcher {
 
 namespace {
@@ -194,6 +196,43 @@ constexpr OptionSpec kVersion[] = {
 };
 
 }  // namespace
+
+std::span<const OptionSpec> attach_options() {
+  static const std::vector<OptionSpec> table = [] {
+    constexpr std::string_view kNames[] = {"hang-timeout",
+                                           "busy-timeouts",
+                                           "on-hang",
+                                           "hang-idle",
+                                           "poll",
+                                           "dump-signal",
+                                           "dump-deadline",
+                                           "gpu-stacks",
+                                           "evidence-timeout",
+                                           "grace",
+                                           "on-event",
+                                           "on-event-kinds",
+                                           "on-event-timeout",
+                                           "out",
+                                           "runs-dir",
+                                           "name",
+                                           "report",
+                                           "source",
+                                           "share",
+                                           "status",
+                                           "quiet",
+                                           "verbose",
+                                           "metrics-port",
+                                           "control-port",
+                                           "control-auth",
+                                           "help"};
+    std::vector<OptionSpec> out;
+    for (const std::string_view name : kNames) {
+      out.push_back(*find_option(run_options(), name));
+    }
+    return out;
+  }();
+  return table;
+}
 
 std::span<const OptionSpec> report_options() {
   return kReport;

@@ -47,20 +47,14 @@ void ProcessTable::walk_foreign_job(std::vector<Pid>& found) const {
     }
   }
   for (const auto& [pid, p] : processes_) {
-    if (!p.alive) {
-      continue;
-    }
-    if (const auto stat = proc_.stat(pid); stat && stat->start_ticks == p.record.start_ticks) {
+    if (const auto stat = proc_.stat(pid); p.alive && stat && stat->start_ticks == p.record.start_ticks) {
       add(pid);
     }
   }
 }
 
 bool ProcessTable::foreign_job_ended() const {
-  const auto lives = [&](Pid root) {
-    const TrackedProcess* p = find(root);
-    return p != nullptr && p->alive;
-  };
+  const auto lives = [&](Pid root) { return find(root) != nullptr && find(root)->alive; };
   return is_foreign() && std::none_of(roots_.begin(), roots_.end(), lives) && living_ranks().empty();
 }
 

@@ -111,6 +111,19 @@ TEST_CASE("a command that did not start") {
   CHECK(v.exit_code == 127);
 }
 
+TEST_CASE("a job that xpurun only watched") {
+  Job job(4);
+  job.facts.run.outcome = model::RunOutcome::detached;
+  CHECK(diagnose(job.facts).id == "running.detached");
+  job.facts.run.outcome = model::RunOutcome::exit;
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "none.unknown_status");
+  CHECK(v.sentence.find("only their parent knows the exit status") != std::string::npos);
+  job.all(in_all_reduce()).rank(2, in_sleep()).hang_dump();
+  job.facts.run.outcome = model::RunOutcome::detached;
+  CHECK(diagnose(job.facts).kind == model::VerdictKind::hang);
+}
+
 TEST_CASE("the choice of the dump behind a verdict") {
   Job hang(4);
   hang.all(in_all_reduce()).hang_dump();

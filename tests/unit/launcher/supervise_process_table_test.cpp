@@ -197,3 +197,32 @@ TEST_CASE("standard error: its file and position, from the process or from one t
     CHECK(stream(5000020).end == -1);
   }
 }
+
+TEST_CASE("a foreign job: roots, orphans and the end") {
+  Scene s;
+  s.fake.add(5000020, 1, "python3");
+  s.fake.add(5000021, 5000020, "python3", rank_env(0));
+  s.fake.add(5000022, 5000020, "python3", rank_env(1));
+  s.fake.add(5000090, 1, "other");
+  s.table.set_main(5000020);
+  s.table.set_roots({5000020});
+  CHECK(s.table.is_foreign());
+  s.table.refresh();
+  CHECK(s.role(5000020) == "agent");
+  CHECK(s.role(5000021) == "rank 0");
+  CHECK(s.table.find(5000090) == nullptr);
+  CHECK_FALSE(s.table.foreign_job_ended());
+
+  // The ranks outlive their launcher, whose pid goes to another program.
+  s.end(5000020);
+  s.fake.add(5000020, 1, "innocent");
+  s.table.refresh();
+  CHECK_FALSE(s.table.find(5000020)->alive);
+  CHECK(s.table.living_ranks().size() == 2);
+  CHECK_FALSE(s.table.foreign_job_ended());
+
+  s.end(5000021);
+  s.end(5000022);
+  s.table.refresh();
+  CHECK(s.table.foreign_job_ended());
+}

@@ -30,6 +30,7 @@ struct Scene : test::JobScene {
                              },
                          .stop_telling = teller("stop telling"),
                          .kill_job = teller("kill"),
+                         .detach = teller("detach"),
                          .say = [this](const std::string& line) { tell(line.substr(0, line.find(' '))); }}};
 
   Told on(int number, int code) {
@@ -106,4 +107,15 @@ TEST_CASE("a hang-up that nohup ignores stays ignored") {
   CHECK(s.on(SIGHUP, kFromProcess).empty());
   CHECK(s.signals.was_interrupted());
   ::sigaction(SIGHUP, &before, nullptr);
+}
+
+TEST_CASE("signals do not reach a job that xpurun has not started") {
+  Scene s;
+  s.table.set_roots({test::kCommand});
+  CHECK(s.on(SIGUSR1, kFromProcess).empty());
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    CHECK(s.on(number, kFromTerminal) == Told{"detach"});
+    CHECK(s.on(number, kFromProcess) == Told{"detach"});
+  }
+  CHECK_FALSE(s.signals.was_interrupted());
 }
