@@ -19,6 +19,22 @@ std::vector<CommandSpec> tool_commands() {
        .examples = {{"xpurun top", "the last run below ./xpurun-runs"},
                     {"xpurun top --once /mnt/job-17", "one table, for a pipe"}},
        .manual = "xpurun-top(1)"},
+      {.name = "record",
+       .group = "Looking after",
+       .summary = "profile live processes without stopping them",
+       .synopsis = {"xpurun record [OPTION]... --run DIR", "xpurun record [OPTION]... --pid PID"},
+       .description =
+           "Samples the Python stacks of all ranks of a live run, or of any live processes, and shows where "
+           "the time goes: as tables, as a flame graph, or for other tools. No process is stopped, so a "
+           "stack "
+           "that changed while it was read may be torn; such samples are left out and counted where they can "
+           "be recognised. --compare says what one rank does that the others do not.",
+       .options = record_options(),
+       .examples = {{"xpurun record --run latest", "where do all ranks spend their time?"},
+                    {"xpurun record --run latest --compare 2", "what does rank 2 do that the others do not?"},
+                    {"xpurun record --pid 4711 --threads all -o profile.svg",
+                     "a flame graph of one process"}},
+       .manual = "xpurun-record(1)"},
       {.name = "ctl",
        .group = "Looking after",
        .summary = "send a request to the supervisor of a live run",

@@ -17,6 +17,67 @@ constexpr OptionSpec kJson{.name = "json", .group = kOutput, .help = "print one 
 
 constexpr std::string_view kServing = "Browser on another machine";
 
+constexpr OptionSpec kRecord[] = {
+    {.name = "run",
+     .kind = ValueKind::directory,
+     .metavar = "DIR",
+     .words = "latest",
+     .group = "Source",
+     .help = "record all ranks of the live run in this run directory"},
+    {.name = "pid",
+     .short_name = 'p',
+     .kind = ValueKind::list,
+     .metavar = "PID",
+     .group = "Source",
+     .help = "record this live process; several: repeated, or with commas"},
+    {.name = "children", .group = "Source", .help = "with --pid: also record all descendants"},
+    {.name = "duration",
+     .short_name = 'd',
+     .kind = ValueKind::duration,
+     .metavar = "DURATION",
+     .default_text = "10s",
+     .group = "Sampling",
+     .help = "length of the recording; Ctrl-C ends it early"},
+    {.name = "rate",
+     .short_name = 'r',
+     .kind = ValueKind::number,
+     .metavar = "N",
+     .default_text = "100",
+     .group = "Sampling",
+     .help = "samples a second of each process, at most 1000"},
+    {.name = "threads",
+     .kind = ValueKind::choice,
+     .metavar = "WHICH",
+     .words = "main gil all",
+     .default_text = "main",
+     .group = "Sampling",
+     .help = "which threads count: the main thread, waiting or not; the holder of the GIL; all"},
+    {.name = "compare",
+     .kind = ValueKind::text,
+     .metavar = "RANKS",
+     .group = kOutput,
+     .help =
+         "also list the functions whose share of the time of these ranks differs from that of the others"},
+    {.name = "format",
+     .short_name = 'f',
+     .kind = ValueKind::choice,
+     .metavar = "FORMAT",
+     .words = "text folded speedscope svg",
+     .default_text = "text",
+     .group = kOutput,
+     .help =
+         "text: tables; folded: stacks for flame graph tools; speedscope: for speedscope.app; svg: a flame "
+         "graph; default by the ending of --out, else text"},
+    {.name = "out",
+     .short_name = 'o',
+     .kind = ValueKind::file,
+     .metavar = "FILE",
+     .group = kOutput,
+     .help = "write to this file instead of standard output"},
+    {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print no notes"},
+    kHelp,
+};
+
 constexpr OptionSpec kReport[] = {
     {.name = "from",
      .kind = ValueKind::file,
@@ -234,6 +295,9 @@ std::span<const OptionSpec> attach_options() {
   return table;
 }
 
+std::span<const OptionSpec> record_options() {
+  return kRecord;
+}
 std::span<const OptionSpec> report_options() {
   return kReport;
 }

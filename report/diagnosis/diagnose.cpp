@@ -21,9 +21,9 @@ constexpr Rule kRules[] = {
     failed_by_mismatch,  // before the failures that it caused
     left_early,          // before the failures that it caused
     launcher_ended,      // before any rank
+    watch_ended,         // unless a process is known to have failed
     rank_failed,         //
     command_failed,      // no rank known
-    watch_ended,         //
     still_running,       //
 };
 

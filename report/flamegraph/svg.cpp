@@ -70,6 +70,11 @@ std::string tooltip_of(const Panel& panel, const Box& box) {
   std::string out = box.label;
   const double share =
       100.0 * static_cast<double>(box.n) / static_cast<double>(std::max<size_t>(panel.total, 1));
+  if (panel.unit == "samples") {
+    out += fmt::format("\n{} samples, {:.1f} % of this panel", box.n, share);
+    out += box.ranks.empty() ? "" : ", " + ranks_text(box.ranks);
+    return out + (box.detail.empty() ? "" : "\n" + box.detail);
+  }
   out += box.ranks.empty()
              ? fmt::format("\n{} process{}", box.n, box.n == 1 ? "" : "es")
              : fmt::format("\n{}, {} in number, {:.0f} % of this panel", ranks_text(box.ranks), box.n, share);
@@ -167,7 +172,8 @@ std::string opening(const SvgText& text, int height) {
       R"(<svg xmlns="http://www.w3.org/2000/svg" class="fg" id="fg-{0}" data-layer="{0}" data-colors="ranks" viewBox="0 0 {1} {2}" width="{1}" height="{2}" role="group" aria-label="{3}">)"
       "\n",
       name_of(text.layer), kWidth, height,
-      escape_attribute(fmt::format("{}, {}, width is ranks", text.title, layer_words(text.layer))));
+      escape_attribute(
+          fmt::format("{}, {}, width is {}", text.title, layer_words(text.layer), text.width_is)));
 }
 
 }  // namespace
@@ -197,8 +203,8 @@ std::string svg_file(const Layout& layout, const Palette& palette, const SvgText
   std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   out += opening(text, top + 4 + std::max(panels_height(layout), 40));
   out += fmt::format(
-      "<title>{}: {}</title>\n<desc>Width is the number of ranks; outermost frames are on top.</desc>\n",
-      escape_text(text.title), layer_words(text.layer));
+      "<title>{}: {}</title>\n<desc>Width is the number of {}; outermost frames are on top.</desc>\n",
+      escape_text(text.title), layer_words(text.layer), text.width_is);
   out += fmt::format("<style><![CDATA[\n{}]]></style>\n<defs>\n{}</defs>\n", templates::kFlamegraphCss,
                      svg_patterns());
   out += fmt::format(

@@ -103,6 +103,9 @@ std::optional<Verdict> finished(const Scene& scene) {
 std::optional<Verdict> watch_ended(const Scene& scene) {
   const RunManifest& run = scene.facts.run;
   const std::string after = base::human_duration(run.elapsed_s);
+  if (const Ending* failure = scene.root_failure(); failure != nullptr && failure->known) {
+    return std::nullopt;
+  }
   if (run.outcome == model::RunOutcome::detached) {
     Verdict v{
         .id = std::string(kRunningDetached), .kind = VerdictKind::running, .confidence = Confidence::low};

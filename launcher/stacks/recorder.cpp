@@ -1,0 +1,160 @@
+#include "launcher/stacks/recorder.h"
+
+#include "common/base/clock.h"
+#include "common/base/scope.h"
+#include "stackdump/resolve/python_sampler.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <map>
+#include <optional>
+#include <signal.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+using stackdump::PythonSampler;
+using stackdump::SampledThread;
+
+// Another process, or a process that a rank starts, may become readable a little later.
+constexpr double kMissedShare = 0.1;  // of the samples, from which on the result is said to be coarse
+
+// The samples of one process.
+class Recording {
+ public:
+  Recording(const DumpTarget& target, PythonSampler sampler)
+      : target_(target), sampler_(std::move(sampler)) {}
+
+  // False if the process has ended.
+  bool sample(RecordThreads which, uint64_t& torn) {
+    const auto threads = sampler_.sample();
+    if (!threads) {
+      return false;
+    }
+    for (const SampledThread& t : *threads) {
+      const bool wanted =
+          which == RecordThreads::all || (which == RecordThreads::main ? t.main : t.holds_gil);
+      if (wanted && t.torn) {
+        ++torn;
+      } else if (wanted) {
+        Thread& thread = threads_[t.id];
+        thread.name = t.main ? "MainThread" : (t.name.empty() ? thread.name : t.name);
+        ++thread.stacks[t.frames];
+      }
+    }
+    return true;
+  }
+
+  // Moves the samples into the profile, whose frames are shared by all processes.
+  void move_to(report::Profile& profile,
+               std::map<std::tuple<std::string, std::string, int>, uint32_t>& known) {
+    std::vector<uint32_t> number;
+    for (const stackdump::SampledFrame& f : sampler_.frames()) {
+      const auto [it, is_new] = known.try_emplace(std::tuple(f.function, f.file, f.line),
+                                                  static_cast<uint32_t>(profile.frames.size()));
+      if (is_new) {
+        profile.frames.push_back({.function = f.function, .file = f.file, .line = f.line});
+      }
+      number.push_back(it->second);
+    }
+    for (auto& [id, thread] : threads_) {
+      report::ProfileTrack track{
+          .rank = target_.role == model::ProcessRole::rank ? target_.rank : base::kNoRank,
+          .pid = target_.pid,
+          .thread = thread.name.empty() ? fmt::format("thread {:#x}", id) : thread.name};
+      for (const auto& [frames, samples] : thread.stacks) {
+        std::vector<uint32_t> stack;
+        for (const uint32_t frame : frames) {
+          stack.push_back(number[frame]);
+        }
+        track.stacks[std::move(stack)] += samples;
+      }
+      profile.tracks.push_back(std::move(track));
+    }
+  }
+
+ private:
+  struct Thread {
+    std::string name;
+    std::map<std::vector<uint32_t>, uint64_t> stacks;
+  };
+
+  DumpTarget target_;
+  PythonSampler sampler_;
+  std::map<uint64_t, Thread> threads_;
+};
+
+// Waits until `until` or for a signal to end; true if a signal came.
+bool wait_until(base::MonoNs until, const sigset_t& signals) {
+  const base::MonoNs left = std::max<base::MonoNs>(until - base::mono_ns(), 0);
+  const timespec limit{.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
+  return ::sigtimedwait(&signals, nullptr, &limit) > 0;
+}
+
+}  // namespace
+
+base::Result<report::Profile> record(const std::vector<DumpTarget>& targets, const RecordOrder& order) {
+  report::Profile out{.interval_s = 1 / order.rate};
+  std::vector<std::optional<Recording>> recordings;
+  std::optional<base::Error> refused;
+  for (const DumpTarget& target : targets) {
+    if (auto sampler = PythonSampler::open(target.pid)) {
+      recordings.emplace_back(std::in_place, target, std::move(*sampler));
+    } else {
+      out.notes.push_back(base::to_line(sampler.error()));
+      refused = refused ? std::move(refused) : std::move(sampler.error());
+    }
+  }
+  if (recordings.empty()) {
+    return base::fail(refused.value_or(base::Error{.what = "no process to record", .id = "E-NO-PROCESS"}));
+  }
+
+  sigset_t signals;
+  sigset_t before;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  ::sigprocmask(SIG_BLOCK, &signals, &before);
+  const auto restore = base::on_scope_exit([&] { ::sigprocmask(SIG_SETMASK, &before, nullptr); });
+
+  const base::MonoNs interval = base::s_to_ns(out.interval_s);
+  const base::MonoNs begin = base::mono_ns();
+  const base::MonoNs end = begin + base::s_to_ns(order.seconds);
+  std::vector<bool> ended(recordings.size(), false);
+  uint64_t rounds = 0;
+  uint64_t missed = 0;
+  size_t living = recordings.size();
+  for (base::MonoNs next = begin; next < end && living > 0;) {
+    for (size_t i = 0; i < recordings.size(); ++i) {
+      if (!ended[i] && !recordings[i]->sample(order.threads, out.torn)) {
+        ended[i] = true;
+        --living;
+      }
+    }
+    ++rounds;
+    next += interval;
+    if (const base::MonoNs late = base::mono_ns() - next; late > 0) {
+      const auto skipped = static_cast<uint64_t>(late / interval) + 1;
+      missed += skipped;
+      next += static_cast<base::MonoNs>(skipped) * interval;
+    }
+    if (wait_until(next, signals)) {
+      out.notes.emplace_back("ended early by a signal");
+      break;
+    }
+  }
+  out.seconds = base::ns_to_s(base::mono_ns() - begin);
+  if (static_cast<double>(missed) > kMissedShare * static_cast<double>(rounds + missed)) {
+    out.notes.push_back(
+        fmt::format("{} of {} samples were left out because sampling was too slow", missed, rounds + missed));
+  }
+  std::map<std::tuple<std::string, std::string, int>, uint32_t> known;
+  for (auto& recording : recordings) {
+    recording->move_to(out, known);
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher

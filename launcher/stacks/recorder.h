@@ -1,0 +1,30 @@
+// Recorder: samples the Python stacks of live processes at a steady rate, without stopping them. Blocks the
+// calling thread; SIGINT and SIGTERM end a recording early, and what was recorded counts.
+#pragma once
+
+#include "common/base/result.h"
+#include "launcher/stacks/dump_job.h"
+#include "report/profile/profile.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+enum class RecordThreads {
+  main,  // the main thread of each process
+  gil,   // the thread that holds the GIL, if any
+  all,
+};
+
+struct RecordOrder {
+  double seconds = 10;
+  double rate = 100;  // samples a second of each process
+  RecordThreads threads = RecordThreads::main;
+};
+
+// The targets without Python are named in the notes. Fails if no target can be sampled. If sampling takes
+// longer than the interval, samples are left out and a note says so.
+base::Result<report::Profile> record(const std::vector<DumpTarget>& targets, const RecordOrder& order);
+
+}  // namespace xpurun::launcher

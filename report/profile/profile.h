@@ -1,0 +1,67 @@
+// A profile: how often each Python stack was seen in each thread of a job while it ran. Plain data, and the
+// sums that all output forms need. Pure.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/model/rank_set.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+struct ProfileFrame {
+  std::string function;
+  std::string file;
+  int line = 0;  // 1-based; 0: unknown
+};
+
+// One thread of one process.
+struct ProfileTrack {
+  base::Rank rank = base::kNoRank;
+  base::Pid pid = 0;
+  std::string thread;                                // "MainThread"
+  std::map<std::vector<uint32_t>, uint64_t> stacks;  // outermost first, indexes into frames; samples of each
+
+  uint64_t samples() const;
+  std::string title() const;  // "rank 2 / MainThread", "pid 4711 / loader"
+};
+
+struct Profile {
+  std::string about;      // "pid 4711"
+  double interval_s = 0;  // between two samples of a process
+  double seconds = 0;     // of the whole recording
+  std::vector<ProfileFrame> frames;
+  std::vector<ProfileTrack> tracks;
+  uint64_t torn = 0;  // samples left out because the stack changed while it was read
+  std::vector<std::string> notes;
+
+  uint64_t samples() const;
+  model::RankSet ranks() const;
+};
+
+// A function, whatever its line.
+struct FunctionShare {
+  std::string function;
+  std::string file;
+  uint64_t self = 0;   // samples whose innermost frame is the function
+  uint64_t total = 0;  // samples with the function anywhere
+};
+
+// Of all tracks, or of those with these ranks; most self samples first.
+std::vector<FunctionShare> functions_of(const Profile& profile);
+std::vector<FunctionShare> functions_of(const Profile& profile, const model::RankSet& ranks);
+
+// Tables for people: functions by self time; with `compared`, the functions whose share of these ranks' time
+// differs most from their share of the others'.
+std::string profile_text(const Profile& profile, const model::RankSet& compared, size_t columns);
+// "rank 2 / MainThread;train (train.py);step (train.py) 42"
+std::string profile_folded(const Profile& profile);
+// One profile of speedscope.app per track, with lines.
+std::string profile_speedscope(const Profile& profile);
+// A flame graph of all tracks: width is samples, colour says which ranks.
+std::string profile_svg(const Profile& profile);
+
+}  // namespace xpurun::report

@@ -1,0 +1,81 @@
+// The profile as files of other tools.
+#include "common/base/strings.h"
+#include "report/profile/profile.h"
+#include "report/tree/folded.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace xpurun::report {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string label_of(const ProfileFrame& frame) {
+  return fmt::format("{} ({})", frame.function, base::base_name(frame.file));
+}
+
+Json frame_list(const Profile& profile) {
+  Json out = Json::array();
+  for (const ProfileFrame& frame : profile.frames) {
+    Json j;
+    j["name"] = frame.function;
+    j["file"] = frame.file;
+    if (frame.line > 0) {
+      j["line"] = frame.line;
+    }
+    out.push_back(std::move(j));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string profile_folded(const Profile& profile) {
+  std::map<std::string, uint64_t> lines;  // frames that differ in the line alone are one
+  for (const ProfileTrack& track : profile.tracks) {
+    for (const auto& [stack, samples] : track.stacks) {
+      std::string line = folded_name(track.title());
+      for (const uint32_t frame : stack) {
+        line += ';';
+        line += folded_name(label_of(profile.frames[frame]));
+      }
+      lines[line] += samples;
+    }
+  }
+  std::string out;
+  for (const auto& [line, samples] : lines) {
+    out += fmt::format("{} {}\n", line, samples);
+  }
+  return out;
+}
+
+std::string profile_speedscope(const Profile& profile) {
+  Json profiles = Json::array();
+  for (const ProfileTrack& track : profile.tracks) {
+    Json j;
+    j["type"] = "sampled";
+    j["name"] = track.title();
+    j["unit"] = "seconds";
+    j["startValue"] = 0;
+    j["endValue"] = static_cast<double>(track.samples()) * profile.interval_s;
+    j["samples"] = Json::array();
+    j["weights"] = Json::array();
+    for (const auto& [stack, samples] : track.stacks) {
+      j["samples"].push_back(stack);
+      j["weights"].push_back(static_cast<double>(samples) * profile.interval_s);
+    }
+    profiles.push_back(std::move(j));
+  }
+  Json out;
+  out["$schema"] = "https://www.speedscope.app/file-format-schema.json";
+  out["shared"]["frames"] = frame_list(profile);
+  out["profiles"] = std::move(profiles);
+  out["name"] = profile.about;
+  out["activeProfileIndex"] = 0;
+  out["exporter"] = "xpurun@" XPURUN_VERSION;
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,115 @@
+// The profile as tables of text.
+#include "common/base/strings.h"
+#include "report/profile/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace xpurun::report {
+
+namespace {
+
+constexpr size_t kMostRows = 30;
+constexpr double kLeastDifference = 0.01;  // of the samples
+
+double share(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string name_of(const FunctionShare& f) {
+  return fmt::format("{} ({})", f.function, base::base_name(f.file));
+}
+
+std::string heading(const Profile& p) {
+  const size_t ranks = p.ranks().size();
+  const std::string of = ranks == 0 ? p.about : fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s");
+  std::string out =
+      fmt::format("Profile of {}: {} samples in {}, {:.0f} a second", base::sanitize(of), p.samples(),
+                  base::human_duration(p.seconds), p.interval_s > 0 ? 1 / p.interval_s : 0.0);
+  if (p.torn > 0) {
+    out += fmt::format(", {} torn and left out", p.torn);
+  }
+  return out + ".\n";
+}
+
+struct Difference {
+  const FunctionShare* function;
+  double here;
+  double there;
+};
+
+// By total time: a slow callee makes its callers differ as well, so the innermost functions come first among
+// equals.
+std::vector<Difference> differences(const std::vector<FunctionShare>& here, uint64_t here_samples,
+                                    const std::vector<FunctionShare>& there, uint64_t there_samples) {
+  std::vector<Difference> out;
+  const auto find = [](const std::vector<FunctionShare>& in, const FunctionShare& f) {
+    const auto it = std::find_if(in.begin(), in.end(), [&](const FunctionShare& other) {
+      return other.function == f.function && other.file == f.file;
+    });
+    return it == in.end() ? uint64_t{0} : it->self;
+  };
+  for (const FunctionShare& f : here) {
+    out.push_back({&f, share(f.self, here_samples), share(find(there, f), there_samples)});
+  }
+  for (const FunctionShare& f : there) {
+    if (find(here, f) == 0 && f.self > 0) {
+      out.push_back({&f, 0, share(f.self, there_samples)});
+    }
+  }
+  std::erase_if(out, [](const Difference& d) { return std::abs(d.here - d.there) < kLeastDifference; });
+  std::stable_sort(out.begin(), out.end(), [](const Difference& a, const Difference& b) {
+    return std::abs(a.here - a.there) > std::abs(b.here - b.there);
+  });
+  return out;
+}
+
+uint64_t samples_of(const Profile& profile, const model::RankSet& ranks) {
+  uint64_t sum = 0;
+  for (const ProfileTrack& track : profile.tracks) {
+    sum += ranks.contains(track.rank) ? track.samples() : 0;
+  }
+  return sum;
+}
+
+std::string compared_text(const Profile& profile, const model::RankSet& ranks, size_t columns) {
+  const model::RankSet others = profile.ranks().minus(ranks);
+  const auto here = functions_of(profile, ranks);
+  const auto there = functions_of(profile, others);
+  const auto rows = differences(here, samples_of(profile, ranks), there, samples_of(profile, others));
+  std::string out =
+      fmt::format("\nRanks {} compared with ranks {}, by self time:\n\n   MORE   THESE  OTHERS  FUNCTION\n",
+                  ranks.text(), others.text());
+  for (size_t i = 0; i < std::min(rows.size(), kMostRows); ++i) {
+    const Difference& d = rows[i];
+    out += fmt::format("{:+6.1f}% {:6.1f}% {:6.1f}%  {}\n", 100 * (d.here - d.there), 100 * d.here,
+                       100 * d.there,
+                       base::elide_middle(name_of(*d.function), std::max<size_t>(columns, 45) - 26));
+  }
+  if (rows.empty()) {
+    out += "  no function differs by 1 % of the samples\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string profile_text(const Profile& profile, const model::RankSet& compared, size_t columns) {
+  std::string out = heading(profile);
+  const uint64_t all = profile.samples();
+  const auto functions = functions_of(profile);
+  out += "\n   SELF   TOTAL  FUNCTION\n";
+  for (size_t i = 0; i < std::min(functions.size(), kMostRows); ++i) {
+    const FunctionShare& f = functions[i];
+    out += fmt::format("{:6.1f}% {:6.1f}%  {}\n", 100 * share(f.self, all), 100 * share(f.total, all),
+                       base::elide_middle(name_of(f), std::max<size_t>(columns, 40) - 18));
+  }
+  if (functions.size() > kMostRows) {
+    out += fmt::format("  and {} more functions\n", functions.size() - kMostRows);
+  }
+  return compared.empty() ? out : out + compared_text(profile, compared, columns);
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,153 @@
+"""xpurun record: profiles of live processes, for every CPython of this machine."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import xpurun_test
+from stackdump_live import PYTHONS
+
+JOB = """
+import os, sys, threading, time
+
+def inner(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+def slow():
+    inner(0.03)
+
+def fast():
+    inner(0.01)
+
+def waits():
+    time.sleep(1000)
+
+def main():
+    threading.Thread(target=waits, name="loader", daemon=True).start()
+    print("ready", flush=True)
+    while True:
+        if os.environ.get("RANK") == "2":
+            time.sleep(0.02)
+        slow()
+        fast()
+
+main()
+"""
+
+
+class Record(xpurun_test.Case):
+    def start(self, python=sys.executable, **env):
+        script = self.dir / "job.py"
+        script.write_text(JOB)
+        process = subprocess.Popen([python, str(script)], stdout=subprocess.PIPE, text=True, cwd=self.dir,
+                                   env=self.env(**env))
+        self.started.append(process)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def record(self, *args, status=0):
+        result = self.run_xpurun("record", *args, out=False)
+        self.assertEqual(result.returncode, status, result.stderr)
+        return result
+
+    def shares(self, *args):
+        """{function: share of the samples below which it is}, from folded stacks."""
+        total, below = 0, {}
+        for line in self.record("--format", "folded", *args).stdout.splitlines():
+            stack, count = line.rsplit(" ", 1)
+            total += int(count)
+            for function in {frame.split(" (")[0] for frame in stack.split(";")[1:]}:
+                below[function] = below.get(function, 0) + int(count)
+        return total, {function: count / total for function, count in below.items()}
+
+    def test_every_version(self):
+        for version, python in sorted(PYTHONS.items()):
+            if python is None:
+                continue
+            with self.subTest(version=version):
+                process = self.start(python)
+                total, shares = self.shares("--pid", process.pid, "-d", "2s")
+                self.assertGreater(total, 50)
+                self.assertGreater(shares["main"], 0.95)
+                # The program spends three quarters in slow(), one quarter in fast().
+                self.assertAlmostEqual(shares["slow"], 0.75, delta=0.15)
+                self.assertAlmostEqual(shares["fast"], 0.25, delta=0.15)
+                self.assertNotIn("waits", shares)
+                process.kill()
+
+    def test_threads(self):
+        process = self.start()
+        text = self.record("--pid", process.pid, "-d", "1s", "--threads", "all", "--format", "folded").stdout
+        self.assertIn("/ loader;", text)
+        self.assertIn("waits (job.py)", text)
+        text = self.record("--pid", process.pid, "-d", "1s", "--threads", "gil", "--format", "folded").stdout
+        self.assertNotIn("waits (job.py)", text)
+        self.assertIn("inner (job.py)", text)
+
+    def test_ranks_compared(self):
+        ranks = [self.start(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="3") for rank in range(3)]
+        pids = ",".join(str(p.pid) for p in ranks)
+        text = self.record("--pid", pids, "-d", "2s", "--compare", "2").stdout
+        self.assertRegex(text, r"Profile of 3 ranks: \d+ samples in 2")
+        compared = text.split("Ranks 2 compared with ranks 0-1")[1]
+        self.assertRegex(compared, r"(?m)^ *\+\d+\.\d% +\d+\.\d% +0\.0%  main \(job\.py\)$")
+
+    def test_files(self):
+        process = self.start()
+        for name in ("p.svg", "p.speedscope.json", "p.folded"):
+            self.record("--pid", process.pid, "-d", "500ms", "-o", name)
+        self.assertIn("width is samples", (self.dir / "p.svg").read_text())
+        self.assertIn("slow (job.py)", (self.dir / "p.svg").read_text())
+        scope = json.loads((self.dir / "p.speedscope.json").read_text())
+        profile = scope["profiles"][0]
+        self.assertEqual(len(profile["samples"]), len(profile["weights"]))
+        self.assertAlmostEqual(sum(profile["weights"]), profile["endValue"], places=6)
+        names = {scope["shared"]["frames"][frame]["name"] for stack in profile["samples"] for frame in stack}
+        self.assertTrue({"main", "inner"} <= names, names)
+        self.assertIn("inner (job.py)", (self.dir / "p.folded").read_text())
+        self.assertIsNone(process.poll())
+
+    def test_an_interrupt_keeps_the_samples(self):
+        process = self.start()
+        recording = self.start_xpurun("record", "--pid", process.pid, "-d", "100s", out=False)
+        time.sleep(1)
+        recording.send_signal(signal.SIGINT)
+        stdout, stderr = recording.communicate(timeout=20)
+        self.assertEqual(recording.returncode, 0, stderr)
+        self.assertIn("inner (job.py)", stdout)
+        self.assertIn("ended early by a signal", stderr)
+
+    def test_the_end_of_the_process_ends_the_recording(self):
+        process = self.start()
+        recording = self.start_xpurun("record", "--pid", process.pid, "-d", "100s", out=False)
+        time.sleep(1)
+        process.kill()
+        process.wait()
+        stdout, stderr = recording.communicate(timeout=20)
+        self.assertEqual(recording.returncode, 0, stderr)
+        self.assertIn("inner (job.py)", stdout)
+
+    def test_errors(self):
+        sleeper = subprocess.Popen(["sleep", "100"])
+        self.started.append(sleeper)
+        for words, status, text in (([], 2, "nothing to record"), (["4711"], 2, "is no option"),
+                                    (["--pid", "x"], 2, "not a process id"),
+                                    (["--pid", str(sleeper.pid), "-d", "1s"], 1, "E-NO-PYTHON"),
+                                    (["--pid", "1", "--rate", "5000"], 2, "--rate from 1 to 1000"),
+                                    (["--pid", "1", "--compare", "x"], 2, "is no list of ranks"),
+                                    (["--run", "nowhere"], 1, "nowhere")):
+            with self.subTest(words=words):
+                self.assertIn(text, self.record(*words, status=status).stderr)
+        process = self.start()
+        result = self.record("--pid", process.pid, "-d", "300ms", "--compare", "7", status=1)
+        self.assertIn("rank 7 was not recorded", result.stderr)
+        result = self.record("--pid", process.pid, "-d", "300ms", "-o", "missing/x.svg", status=1)
+        self.assertIn("missing", result.stderr)
+
+
+if __name__ == "__main__":
+    xpurun_test.main()

@@ -1,0 +1,74 @@
+#include "report/profile/profile.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace xpurun;
+using namespace xpurun::report;
+
+namespace {
+
+// Rank 0 and 1 compute; rank 1 also loads data for half of its time.
+Profile sample() {
+  Profile p{.about = "latest", .interval_s = 0.01, .seconds = 2};
+  p.frames = {{"main", "/job/train.py", 9},
+              {"step", "/job/train.py", 20},
+              {"step", "/job/train.py", 21},
+              {"load", "/job/data.py", 5}};
+  p.tracks.push_back({.rank = 0, .pid = 10, .thread = "MainThread", .stacks = {{{0, 1}, 60}, {{0, 2}, 40}}});
+  p.tracks.push_back({.rank = 1, .pid = 11, .thread = "MainThread", .stacks = {{{0, 1}, 50}, {{0, 3}, 50}}});
+  return p;
+}
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("functions of a profile") {
+  const auto functions = functions_of(sample());
+  REQUIRE(functions.size() == 3);
+  CHECK(functions[0].function == "step");
+  CHECK(functions[0].self == 150);
+  CHECK(functions[2].function == "main");
+  CHECK(functions[2].self == 0);
+  CHECK(functions[2].total == 200);
+  CHECK(functions_of(sample(), {0}).size() == 2);
+
+  SUBCASE("a recursive function counts once per sample") {
+    Profile p = sample();
+    p.tracks = {{.pid = 1, .thread = "x", .stacks = {{{1, 1, 2}, 7}}}};
+    CHECK(functions_of(p)[0].total == 7);
+    CHECK(functions_of(p)[0].self == 7);
+  }
+}
+
+TEST_CASE("a profile as text") {
+  Profile p = sample();
+  p.torn = 3;
+  const std::string text = profile_text(p, {1}, 80);
+  CHECK(has(text, "Profile of 2 ranks: 200 samples in 2.0 s, 100 a second, 3 torn and left out."));
+  CHECK(has(text, "  75.0%   75.0%  step (train.py)\n"));
+  CHECK(has(text, "Ranks 1 compared with ranks 0, by self time:"));
+  CHECK(has(text, " +50.0%   50.0%    0.0%  load (data.py)\n"));
+  CHECK(has(text, " -50.0%   50.0%  100.0%  step (train.py)\n"));
+  CHECK_FALSE(has(profile_text(p, {}, 80), "compared"));
+  CHECK(has(profile_text(Profile{.about = "pid 1"}, {}, 80), "Profile of pid 1: 0 samples"));
+}
+
+TEST_CASE("lines of one function are one frame in folded stacks, separate frames for speedscope") {
+  CHECK(has(profile_folded(sample()), "rank 0 / MainThread;main (train.py);step (train.py) 100\n"));
+  const auto scope = nlohmann::json::parse(profile_speedscope(sample()));
+  CHECK(scope["profiles"].size() == 2);
+  CHECK(scope["profiles"][0]["weights"].size() == 2);
+  CHECK(scope["profiles"][0]["endValue"] == doctest::Approx(1.0));
+  CHECK(scope["shared"]["frames"][2]["line"] == 21);
+}
+
+TEST_CASE("the flame graph of a profile") {
+  const std::string svg = profile_svg(sample());
+  CHECK(has(svg, "width is samples"));
+  CHECK(has(svg, "load (data.py)\n50 samples, 25.0 % of this panel, rank 1"));
+  CHECK(has(profile_svg(Profile{.about = "<pid>"}), "&lt;pid&gt;"));
+}
