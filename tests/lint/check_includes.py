@@ -92,6 +92,7 @@ SUBROOMS = {
         "import": set(),
         "tree": set(),
         "flamegraph": {"tree"},
+        "speed": set(),
         "run": {"diagnosis", "flamegraph", "tree"},
         "nodes": {"diagnosis", "run"},
         "render": {"flamegraph", "run", "tree"},
