@@ -3,6 +3,7 @@
 #include "report/speed/pictures.h"
 #include "report/speed/ranks/causes.h"
 #include "report/speed/statistics.h"
+#include "report/speed/steps/step_records.h"
 #include "report/speed/wording.h"
 
 #include <algorithm>
@@ -67,7 +68,8 @@ struct Slowdown {
 };
 
 // The job was faster once. Empty if it is as fast as ever.
-std::optional<Slowdown> slowdown_of(const std::vector<model::StepChange>& changes, size_t steps, double least) {
+std::optional<Slowdown> slowdown_of(const std::vector<model::StepChange>& changes, size_t steps,
+                                    double least) {
   if (changes.empty()) {
     return {};
   }

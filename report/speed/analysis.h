@@ -4,8 +4,8 @@
 #pragma once
 
 #include "report/speed/changes/change_points.h"
-#include "report/speed/ranks/job_steps.h"
 #include "report/speed/rank_input.h"
+#include "report/speed/ranks/job_steps.h"
 
 #include <vector>
 

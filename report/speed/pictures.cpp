@@ -64,6 +64,11 @@ void put_times(const JobSteps& job, model::SpeedReport& report) {
     return 0;
   };
   report.first_wall_ns = begin_of(0);
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    if (const StepRecord* last = job.at(r, job.steps() - 1)) {
+      report.last_wall_ns = std::max(report.last_wall_ns, last->begin_ns + last->duration_ns);
+    }
+  }
   for (model::StepChange& change : report.changes) {
     change.wall_ns = begin_of(static_cast<size_t>(change.step));
   }

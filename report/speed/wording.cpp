@@ -43,14 +43,15 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
     case SlowCause::gc:
       return fmt::format("{} spend{} {} more in Python's garbage collection", they, s, time);
     case SlowCause::cpu_contention:
-      return fmt::format("{} {} ready to run for {} of each step and get{} no CPU", they, several ? "are" : "is",
-                         time, s);
+      return fmt::format("{} {} ready to run for {} of each step and get{} no CPU", they,
+                         several ? "are" : "is", time, s);
     case SlowCause::gpu_compute:
       return fmt::format("the same matmuls take {} longer there", percent(cause.slowdown));
     case SlowCause::memory:
       return fmt::format("{} wait{} for memory pages from disk", they, s);
     case SlowCause::host_issue:
-      return fmt::format("{} need{} {} longer in {}{}", they, s, time, stage_words(cause.stage), in_place(place));
+      return fmt::format("{} need{} {} longer in {}{}", they, s, time, stage_words(cause.stage),
+                         in_place(place));
     case SlowCause::network:
       return "the collectives take longer after all ranks have arrived";
     case SlowCause::throttling:
@@ -92,7 +93,8 @@ std::string change_reason(const model::SpeedFinding& finding, const Cause& cause
       why = fmt::format("collectives take {} longer", time);
       break;
     default:
-      why = cause.excess_s > 0 ? fmt::format("most of the time is added in {}", stage_words(cause.stage)) : "";
+      why =
+          cause.excess_s > 0 ? fmt::format("most of the time is added in {}", stage_words(cause.stage)) : "";
   }
   return out + (out.empty() || why.empty() ? "" : "; ") + why;
 }
@@ -122,9 +124,8 @@ std::string percent(double share) {
 
 std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRankWords& words) {
   const bool several = finding.ranks.size() > 1;
-  std::string who = words.whole_host
-                        ? fmt::format("host {} (ranks {})", words.host, finding.ranks.brief())
-                        : fmt::format("rank{} {}", several ? "s" : "", finding.ranks.brief());
+  std::string who = words.whole_host ? fmt::format("host {} (ranks {})", words.host, finding.ranks.brief())
+                                     : fmt::format("rank{} {}", several ? "s" : "", finding.ranks.brief());
   if (!several && !words.host.empty()) {
     who += words.gpu.empty() ? fmt::format(" (host {})", words.host)
                              : fmt::format(" (host {}, GPU {})", words.host, words.gpu);
@@ -137,13 +138,13 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
   return out;
 }
 
-std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change, const Cause& cause,
-                            bool several_ranks, bool some_rank_is_slow) {
+std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,
+                            const Cause& cause, bool several_ranks, bool some_rank_is_slow) {
   const std::string when = change.wall_ns > 0 ? fmt::format(" ({})", time_of_day(change.wall_ns)) : "";
   const std::string why = change_reason(finding, cause, several_ranks, some_rank_is_slow);
-  return fmt::format("the job is {} slower since step {}{}, {} instead of {} a step{}{}", percent(change.share),
-                     grouped(change.step), when, short_seconds(change.after_s), short_seconds(change.before_s),
-                     why.empty() ? "" : ": ", why);
+  return fmt::format("the job is {} slower since step {}{}, {} instead of {} a step{}{}",
+                     percent(change.share), grouped(change.step), when, short_seconds(change.after_s),
+                     short_seconds(change.before_s), why.empty() ? "" : ": ", why);
 }
 
 std::string cause_sentence(const model::SpeedFinding& finding, bool several_ranks) {
@@ -160,7 +161,8 @@ std::string next_step(const model::SpeedFinding& finding) {
     case SlowCause::input:
       return "give the data loader more workers or move its work out of the training process";
     case SlowCause::gc:
-      return "collect garbage at chosen steps (gc.disable, gc.collect), the same on all ranks, or gc.freeze after "
+      return "collect garbage at chosen steps (gc.disable, gc.collect), the same on all ranks, or gc.freeze "
+             "after "
              "the set-up";
     case SlowCause::cpu_contention:
       return "look for other processes on the CPUs of these ranks, and for too small CPU limits";

@@ -19,8 +19,8 @@ struct SlowRankWords {
 // the others wait in all_reduce"
 std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRankWords& words);
 // "the job is 23 % slower since step 4,120 (14:03:07 UTC), 210 ms instead of 171 ms: ..."
-std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change, const Cause& cause,
-                            bool several_ranks, bool some_rank_is_slow);
+std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,
+                            const Cause& cause, bool several_ranks, bool some_rank_is_slow);
 std::string cause_sentence(const model::SpeedFinding& finding, bool several_ranks);
 std::string next_step(const model::SpeedFinding& finding);
 // One sentence about the run.

@@ -73,6 +73,7 @@ void fields(V& visit, R& r) {
   visit("why", r.why);
   visit("steps", r.steps);
   visit("first_wall_ns", r.first_wall_ns);
+  visit("last_wall_ns", r.last_wall_ns);
   visit("step_s", r.step_s);
   visit("spikes", r.spikes);
   visit("pauses", r.pauses);

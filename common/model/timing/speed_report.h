@@ -108,8 +108,8 @@ struct SpeedFinding {
   SpeedSeverity severity = SpeedSeverity::warning;
   SlowCause cause = SlowCause::unknown;
   Confidence confidence = Confidence::none;
-  RankSet ranks;      // empty: all ranks
-  std::string place;  // "train.py:40 (collate)"; empty: unknown
+  RankSet ranks;       // empty: all ranks
+  std::string place;   // "train.py:40 (collate)"; empty: unknown
   int64_t since = -1;  // step; negative: from the beginning
   double lost_s = 0;   // of a step
   double share = 0;    // of a step: what would be won without these ranks or this cause
@@ -146,12 +146,13 @@ struct SpeedReport {
   Confidence confidence = Confidence::none;
   std::string why;  // why there are no steps, or the confidence is not high
   int64_t steps = 0;
-  int64_t first_wall_ns = 0;
-  double step_s = 0;  // median of the steps since the latest change
+  int64_t first_wall_ns = 0;  // begin of the first step
+  int64_t last_wall_ns = 0;   // end of the last step
+  double step_s = 0;          // median of the steps since the latest change
   int64_t spikes = 0;
   int64_t pauses = 0;
-  bool waits_measured = false;  // from collectives; else inferred from stages and CPU time
-  std::string sentence;         // the summary; says nothing of a problem if there is none
+  bool waits_measured = false;         // from collectives; else inferred from stages and CPU time
+  std::string sentence;                // the summary; says nothing of a problem if there is none
   std::vector<SpeedFinding> findings;  // most important first
   std::vector<StepChange> changes;
   std::vector<CauseShare> what_if;

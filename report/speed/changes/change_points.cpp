@@ -16,7 +16,7 @@ constexpr size_t kWindow = 60;  // a change is looked for in the latest values
 constexpr size_t kMostValues = 260;
 constexpr size_t kReference = 200;
 constexpr size_t kRampWindow = 50;
-constexpr size_t kRefresh = 16;  // values between two looks at the baseline
+constexpr size_t kRefresh = 16;    // values between two looks at the baseline
 constexpr double kSuspicious = 6;  // standard deviations
 constexpr double kUsual = 3;
 constexpr size_t kMostSuspects = 2;
@@ -24,8 +24,8 @@ constexpr size_t kSpikeMemory = 100;
 constexpr size_t kMostSpikes = 12;  // of kSpikeMemory; more are a part of the job's rhythm
 constexpr double kPause = 5;        // times the usual duration
 constexpr double kCertain = 0.9;
-constexpr double kMostInside = 0.2;   // share of the later values that may look like earlier ones
-constexpr double kMeanSpreads = 5;    // standard deviations of a mean
+constexpr double kMostInside = 0.2;  // share of the later values that may look like earlier ones
+constexpr double kMeanSpreads = 5;   // standard deviations of a mean
 constexpr double kLeastSpread = 0.002;
 constexpr double kRampSlack = 0.01;
 constexpr double kRampSum = 0.5;
@@ -42,8 +42,8 @@ std::vector<double> numbers(const auto& values) {
 }
 
 struct Fit {
-  size_t split = 0;   // best position of a single change of level
-  double step = 0;    // sums of squared residues
+  size_t split = 0;  // best position of a single change of level
+  double step = 0;   // sums of squared residues
   double line = 0;
 };
 
@@ -238,8 +238,8 @@ std::optional<model::StepChange> ChangeDetector::ramp() {
   if (latest.front().step <= reference_.back().step || !differs(start_, latest)) {
     return {};
   }
-  const auto change = change_of(model::ChangeKind::ramp, risen_ > fallen_ ? rise_step_ : fall_step_, next_ - 1, start_.level,
-                                median(numbers(latest)));
+  const auto change = change_of(model::ChangeKind::ramp, risen_ > fallen_ ? rise_step_ : fall_step_,
+                                next_ - 1, start_.level, median(numbers(latest)));
   forget_before(latest.front().step);
   return change;
 }
@@ -255,8 +255,7 @@ void add_change(std::vector<model::StepChange>& changes, const model::StepChange
   if (!changes.empty()) {
     model::StepChange& last = changes.back();
     if (last.kind == model::ChangeKind::ramp && change.kind == model::ChangeKind::ramp &&
-        (last.share > 0) == (change.share > 0) &&
-        change.step - last.found_step <= kRampParts) {
+        (last.share > 0) == (change.share > 0) && change.step - last.found_step <= kRampParts) {
       last.found_step = change.found_step;
       last.after_s = change.after_s;
       last.share = last.after_s / last.before_s - 1;

@@ -57,13 +57,13 @@ class ChangeDetector {
   size_t next_ = 0;
   size_t spikes_ = 0;
   size_t pauses_ = 0;
-  std::vector<Value> suspects_;       // slow steps that may be spikes
-  size_t slow_run_ = 0;               // consecutive slow steps
-  std::deque<bool> recent_spikes_;    // of the latest steps
-  std::vector<Value> values_;         // since the latest change, the oldest ones dropped
-  std::vector<Value> reference_;      // the first values since the latest change, for ramps
-  Baseline now_;                      // of values_, for the recognition of spikes
-  Baseline start_;                    // of reference_
+  std::vector<Value> suspects_;     // slow steps that may be spikes
+  size_t slow_run_ = 0;             // consecutive slow steps
+  std::deque<bool> recent_spikes_;  // of the latest steps
+  std::vector<Value> values_;       // since the latest change, the oldest ones dropped
+  std::vector<Value> reference_;    // the first values since the latest change, for ramps
+  Baseline now_;                    // of values_, for the recognition of spikes
+  Baseline start_;                  // of reference_
   std::optional<RunLengths> lengths_;
   double risen_ = 0;  // sums of what exceeds the reference level
   double fallen_ = 0;

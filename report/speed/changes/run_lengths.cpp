@@ -26,8 +26,7 @@ double gamma_ratio(size_t length) {
     }
     return out;
   }();
-  return length < kConstants ? table[length]
-                             : std::log(kPriorShape + static_cast<double>(length) / 2) / 2;
+  return length < kConstants ? table[length] : std::log(kPriorShape + static_cast<double>(length) / 2) / 2;
 }
 
 }  // namespace

@@ -28,10 +28,10 @@ class RunLengths {
   struct Hypothesis {
     size_t length = 0;
     double probability = 0;
-    double level = 0;    // mean of the normal-inverse-gamma distribution
-    double weight = 0;   // kappa
-    double shape = 0;    // alpha
-    double scale = 0;    // beta
+    double level = 0;     // mean of the normal-inverse-gamma distribution
+    double weight = 0;    // kappa
+    double shape = 0;     // alpha
+    double scale = 0;     // beta
     double constant = 0;  // of the predictive density, which depends on the length only
   };
   Hypothesis prior() const;

@@ -13,9 +13,9 @@ namespace {
 using model::SlowCause;
 using model::Stage;
 
-constexpr double kSlowShapes = 0.08;     // the same matmuls take this much longer
-constexpr double kLeastFaults = 1;       // major page faults of a step
-constexpr double kStarved = 20e-6;       // work that starts at once was issued too late
+constexpr double kSlowShapes = 0.08;  // the same matmuls take this much longer
+constexpr double kLeastFaults = 1;    // major page faults of a step
+constexpr double kStarved = 20e-6;    // work that starts at once was issued too late
 constexpr double kHalf = 0.5;
 
 using Part = std::function<double(const RankMeans&)>;
@@ -86,7 +86,8 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
   const double data = stage_excess(Stage::data);
   const double garbage = stage_excess(Stage::garbage);
   const bool delays_known = median_of(means, blamed, [](const RankMeans& m) { return m.run_delay_s; }) >= 0;
-  const double delay = delays_known ? excess([](const RankMeans& m) { return std::max(m.run_delay_s, 0.0); }) : 0;
+  const double delay =
+      delays_known ? excess([](const RankMeans& m) { return std::max(m.run_delay_s, 0.0); }) : 0;
   // Threads other than the main one may lack a CPU at the same time.
   const double contention = std::min(delay, total - data - garbage);
   const double rest = total - data - garbage - std::max(contention, 0.0);
@@ -135,7 +136,9 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
 
 Cause cause_of_change(const std::vector<RankMeans>& before, const std::vector<RankMeans>& after) {
   const std::vector<bool> all(before.size(), true);
-  const auto excess = [&](const Part& part) { return median_of(after, all, part) - median_of(before, all, part); };
+  const auto excess = [&](const Part& part) {
+    return median_of(after, all, part) - median_of(before, all, part);
+  };
   const auto stage_excess = [&](Stage stage) { return excess(stage_part(stage)); };
   double total = 0;
   for (size_t s = 0; s < model::kStepStages; ++s) {
@@ -163,7 +166,8 @@ Cause cause_of_change(const std::vector<RankMeans>& before, const std::vector<Ra
   return out;
 }
 
-std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own, StepWindow window, double least) {
+std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own, StepWindow window,
+                                       double least) {
   struct Without {
     SlowCause cause;
     Stage stage;
@@ -182,7 +186,8 @@ std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own,
       }
       most = std::max(most, step[r]);
       for (size_t c = 0; c < std::size(causes); ++c) {
-        const double part = static_cast<double>(record->stage_ns[static_cast<size_t>(causes[c].stage)]) * 1e-9;
+        const double part =
+            static_cast<double>(record->stage_ns[static_cast<size_t>(causes[c].stage)]) * 1e-9;
         without[c] = std::max(without[c], static_cast<double>(step[r]) - part);
       }
     }

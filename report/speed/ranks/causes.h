@@ -20,6 +20,7 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
 Cause cause_of_change(const std::vector<RankMeans>& before, const std::vector<RankMeans>& after);
 
 // What a step would win if no rank spent time on a cause; largest first, those above `least`.
-std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own, StepWindow window, double least);
+std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own, StepWindow window,
+                                       double least);
 
 }  // namespace xpurun::report

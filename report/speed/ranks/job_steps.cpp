@@ -41,9 +41,9 @@ void JobSteps::align() {
   if (ranks_.empty()) {
     return;
   }
-  const auto longest = std::max_element(ranks_.begin(), ranks_.end(), [](const RankSteps& a, const RankSteps& b) {
-    return a.steps.size() < b.steps.size();
-  });
+  const auto longest = std::max_element(
+      ranks_.begin(), ranks_.end(),
+      [](const RankSteps& a, const RankSteps& b) { return a.steps.size() < b.steps.size(); });
   const std::vector<StepRecord>& reference = longest->steps;
   std::vector<int64_t> offsets(ranks_.size(), 0);
   int64_t least = 0;
@@ -56,7 +56,8 @@ void JobSteps::align() {
       const auto after = std::lower_bound(reference.begin(), reference.end(), time,
                                           [](const StepRecord& s, int64_t t) { return s.begin_ns < t; });
       auto nearest = after == reference.end() ? after - 1 : after;
-      if (nearest != reference.begin() && time - (nearest - 1)->begin_ns < std::abs(nearest->begin_ns - time)) {
+      if (nearest != reference.begin() &&
+          time - (nearest - 1)->begin_ns < std::abs(nearest->begin_ns - time)) {
         --nearest;
       }
       votes.push_back(static_cast<double>(nearest - reference.begin()) - static_cast<double>(i));
@@ -89,7 +90,8 @@ void JobSteps::compare_pace(size_t reference) {
       continue;
     }
     const auto quarter = static_cast<std::ptrdiff_t>(part);
-    const double drift = median({ahead.end() - quarter, ahead.end()}) - median({ahead.begin(), ahead.begin() + quarter});
+    const double drift =
+        median({ahead.end() - quarter, ahead.end()}) - median({ahead.begin(), ahead.begin() + quarter});
     synchronous_ = synchronous_ && std::abs(drift) <= kMostDrift * step_ns;
   }
 }

@@ -1,7 +1,7 @@
 // The steps of all ranks side by side: the same step of the job has the same number on all of them.
 #pragma once
 
-#include "report/speed/steps/step_records.h"
+#include "report/speed/steps/rank_steps.h"
 
 #include <vector>
 

@@ -12,11 +12,11 @@ namespace xpurun::report {
 namespace {
 
 constexpr size_t kMostBlamed = 16;
-constexpr double kOutlier = 4;         // robust standard deviations between the ranks
+constexpr double kOutlier = 4;           // robust standard deviations between the ranks
 constexpr double kOutlierShare = 0.025;  // and this share of a step
-constexpr double kFewRanks = 4;        // fewer ranks have no distribution: their steps are compared
-constexpr double kCertain = 5;         // standard errors
-constexpr double kHostFactor = 1.5;    // a host has to explain this much more than its worst rank
+constexpr double kFewRanks = 4;          // fewer ranks have no distribution: their steps are compared
+constexpr double kCertain = 5;           // standard errors
+constexpr double kHostFactor = 1.5;      // a host has to explain this much more than its worst rank
 constexpr double kMostOfIt = 0.8;
 
 // The mean over the window of: the slowest of all ranks, minus the slowest of those not in `out`.
@@ -161,7 +161,8 @@ double critical_seconds(const OwnTimes& own, StepWindow window) {
   return window.size() > 0 ? sum / static_cast<double>(window.size()) : 0;
 }
 
-std::optional<Blame> find_blame(const OwnTimes& own, const std::vector<std::string>& hosts, StepWindow window) {
+std::optional<Blame> find_blame(const OwnTimes& own, const std::vector<std::string>& hosts,
+                                StepWindow window) {
   if (own.ranks() < 2 || window.size() == 0) {
     return {};
   }
@@ -171,8 +172,8 @@ std::optional<Blame> find_blame(const OwnTimes& own, const std::vector<std::stri
     return {};
   }
   Blame best = blame_ranks(own, window, slow);
-  if (Blame host = blame_host(own, window, hosts, slow); host.lost_s > kHostFactor * best.lost_s ||
-                                                         (best.ranks.size() > 1 && host.lost_s >= best.lost_s)) {
+  if (Blame host = blame_host(own, window, hosts, slow);
+      host.lost_s > kHostFactor * best.lost_s || (best.ranks.size() > 1 && host.lost_s >= best.lost_s)) {
     best = std::move(host);
   }
   best.share = best.lost_s / step_s;

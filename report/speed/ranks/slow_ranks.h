@@ -20,14 +20,15 @@ struct StepWindow {
 struct Blame {
   std::vector<size_t> ranks;  // indices, ascending
   bool host = false;          // all ranks of one host
-  double lost_s = 0;          // of a step: what the job would win without these ranks being slower than others
-  double share = 0;           // of a step
+  double lost_s = 0;  // of a step: what the job would win without these ranks being slower than others
+  double share = 0;   // of a step
 };
 
 inline constexpr double kLeastBlame = 0.04;  // share of a step
 
 // `hosts`: of each rank. Empty if no rank stands out: the slowest rank changes, or all are alike.
-std::optional<Blame> find_blame(const OwnTimes& own, const std::vector<std::string>& hosts, StepWindow window);
+std::optional<Blame> find_blame(const OwnTimes& own, const std::vector<std::string>& hosts,
+                                StepWindow window);
 
 // Mean time of a step of the slowest rank: what the job needs without the waits.
 double critical_seconds(const OwnTimes& own, StepWindow window);

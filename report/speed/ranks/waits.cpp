@@ -88,11 +88,11 @@ int64_t possible_wait(const StepRecord& step, const RankSteps& rank, int64_t lea
   }
   const int64_t idle = idle_in(step, Stage::backward) + idle_in(step, Stage::communication);
   // A rank that gets no CPU does not wait for others.
-  const int64_t delay = step.run_delay_ns < 0
-                            ? 0
-                            : std::max<int64_t>(step.run_delay_ns - least_delay - idle_in(step, Stage::forward) -
-                                                    idle_in(step, Stage::optimizer),
-                                                0);
+  const int64_t delay = step.run_delay_ns < 0 ? 0
+                                              : std::max<int64_t>(step.run_delay_ns - least_delay -
+                                                                      idle_in(step, Stage::forward) -
+                                                                      idle_in(step, Stage::optimizer),
+                                                                  0);
   return std::max<int64_t>(idle - std::min(delay, idle) - step.wait_ns, 0);
 }
 
@@ -100,8 +100,8 @@ int64_t possible_wait(const StepRecord& step, const RankSteps& rank, int64_t lea
 
 bool measure_waits(JobSteps& job) {
   Gatherings gatherings = gather(job);
-  const bool any = std::any_of(gatherings.begin(), gatherings.end(),
-                               [](const auto& one) { return one.second.ranks > 1; });
+  const bool any =
+      std::any_of(gatherings.begin(), gatherings.end(), [](const auto& one) { return one.second.ranks > 1; });
   if (any) {
     align_clocks(job, gatherings);
     gatherings = gather(job);

@@ -19,9 +19,9 @@ using model::Stage;
 using model::StepSource;
 
 constexpr size_t kLeastSteps = 3;
-constexpr double kSameShape = 0.6;     // share of steps that have to consist of the same stages
+constexpr double kSameShape = 0.6;  // share of steps that have to consist of the same stages
 constexpr double kAlwaysSame = 0.95;
-constexpr size_t kMostCycle = 64;      // optimizer calls in one step
+constexpr size_t kMostCycle = 64;  // optimizer calls in one step
 
 uint64_t mix(uint64_t a, uint64_t b) {
   uint64_t x = a ^ (b + 0x9e3779b97f4a7c15 + (a << 6) + (a >> 2));
@@ -145,7 +145,7 @@ StepEnds from_optimizers(const RankSpans& all) {
     for (size_t i = 0; i + 1 < ends.size(); ++i) {
       int64_t data = 0;
       for (auto it = std::lower_bound(spans.begin(), spans.end(), ends[i],
-                                      [](const Span* s, int64_t t) { return s->begin_ns < t; });
+                                      [](const Span*s, int64_t t) { return s->begin_ns < t; });
            it != spans.end() && (*it)->begin_ns < ends[i + 1]; ++it) {
         data += (*it)->stage == Stage::data ? std::max<int64_t>((*it)->duration_ns, 1) : 0;
       }
@@ -203,7 +203,8 @@ StepEnds from_data(const RankSpans& all) {
   }
   const double same = regularity(spans, out.boundaries);
   if (same < kSameShape) {
-    out.why = fmt::format("only {:.0f} % of the intervals between batches consist of the same stages", 100 * same);
+    out.why =
+        fmt::format("only {:.0f} % of the intervals between batches consist of the same stages", 100 * same);
     return out;
   }
   out.source = StepSource::data;
@@ -227,10 +228,9 @@ StepEnds from_calls(std::vector<Call> calls, uint32_t thread) {
   }
   const TokenPeriod period = find_period(tokens);
   if (period.length < 2) {
-    out.why = calls.empty() ? "neither an optimizer, a data loader nor collectives were seen"
-              : period.length == 1
-                  ? "no optimizer was seen, and all collectives are alike"
-                  : "no optimizer was seen, and the sequence of collectives does not repeat";
+    out.why = calls.empty()        ? "neither an optimizer, a data loader nor collectives were seen"
+              : period.length == 1 ? "no optimizer was seen, and all collectives are alike"
+                                   : "no optimizer was seen, and the sequence of collectives does not repeat";
     return out;
   }
   // The boundary lies in the longest pause of the period.
@@ -277,7 +277,8 @@ std::vector<Call> timed(const RankInput& rank) {
   for (const model::EventFile& file : rank.events) {
     for (const auto& entry : file.events) {
       const auto op = file.ops.find(entry.event.op);
-      if (op == file.ops.end() || op->second.key.op_class != static_cast<uint8_t>(wire::OpClass::collective)) {
+      if (op == file.ops.end() ||
+          op->second.key.op_class != static_cast<uint8_t>(wire::OpClass::collective)) {
         continue;
       }
       const auto begin = static_cast<int64_t>(entry.event.begin_ns) + rank.offset_ns;
@@ -302,7 +303,7 @@ StepEnds find_step_ends(const RankSpans& spans, const RankInput& rank) {
   }
   uint32_t thread = 0;
   StepEnds found = thread_of(spans, Stage::communication, thread) ? from_calls(called(spans, thread), thread)
-                                                                   : from_calls(timed(rank), 0);
+                                                                  : from_calls(timed(rank), 0);
   if (found.source == StepSource::none && !why.empty()) {
     found.why = why;
   }

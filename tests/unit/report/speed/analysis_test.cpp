@@ -1,5 +1,6 @@
 // Who costs the others time, and why: made jobs with a known fault.
 #include "report/speed/analysis.h"
+
 #include "tests/unit/report/speed/made_job.h"
 
 #include <doctest/doctest.h>
@@ -121,7 +122,8 @@ TEST_CASE("causes of the host") {
       REQUIRE_MESSAGE(report.findings.size() == 1, one.words << calls << joined(report));
       CHECK(report.findings[0].ranks == model::RankSet{3});
       CHECK_MESSAGE(report.findings[0].cause == one.cause, report.findings[0].sentence);
-      CHECK_MESSAGE(report.findings[0].share == doctest::Approx(0.16).epsilon(0.2), report.findings[0].sentence);
+      CHECK_MESSAGE(report.findings[0].share == doctest::Approx(0.16).epsilon(0.2),
+                    report.findings[0].sentence);
     }
   }
 }
@@ -248,7 +250,8 @@ TEST_CASE("a slow GPU is told from a slow host by the times of its matmuls") {
       }
       const auto begin = static_cast<uint64_t>(span.begin_ns);
       const auto compute = static_cast<uint64_t>(40e6 * factor);
-      file.events.push_back({.event = {.begin_ns = begin, .duration_ns = compute, .op = 1, .sequence = step}});
+      file.events.push_back(
+          {.event = {.begin_ns = begin, .duration_ns = compute, .op = 1, .sequence = step}});
       // All ranks leave the collective together, 55 ms after the backward pass of any of them began.
       file.events.push_back({.event = {.begin_ns = begin + compute,
                                        .duration_ns = static_cast<uint64_t>(55e6) - compute,

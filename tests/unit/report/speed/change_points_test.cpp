@@ -14,8 +14,9 @@ using namespace xpurun::report;
 namespace {
 
 // Log-normal noise with memory: each step is `alike` like the one before.
-std::vector<double> steps(size_t count, double noise, double alike, uint32_t seed,
-                          const std::function<double(size_t)>& usual = [](size_t) { return 0.1; }) {
+std::vector<double> steps(
+    size_t count, double noise, double alike, uint32_t seed,
+    const std::function<double(size_t)>& usual = [](size_t) { return 0.1; }) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal(0, noise);
   std::vector<double> out;
@@ -61,7 +62,8 @@ TEST_CASE("a shift of 10 % is found within 20 steps") {
 }
 
 TEST_CASE("the way back is a change too") {
-  const auto found = find_changes(steps(900, 0.02, 0, 3, [](size_t i) { return i < 300 || i >= 600 ? 0.1 : 0.13; }));
+  const auto found =
+      find_changes(steps(900, 0.02, 0, 3, [](size_t i) { return i < 300 || i >= 600 ? 0.1 : 0.13; }));
   REQUIRE_MESSAGE(found.size() == 2, text(found));
   CHECK(found[0].share == doctest::Approx(0.3).epsilon(0.1));
   CHECK(found[1].share == doctest::Approx(-0.23).epsilon(0.1));
@@ -108,8 +110,9 @@ TEST_CASE("spikes, pauses, checkpoints and alternating shapes are no change") {
 
 TEST_CASE("spikes and pauses are counted") {
   ChangeDetector detector;
-  for (const double one :
-       steps(1000, 0.01, 0, 2, [](size_t i) { return i % 100 == 50 ? 0.2 : i == 777 ? 30.0 : 0.1; })) {
+  for (const double one : steps(1000, 0.01, 0, 2, [](size_t i) {
+         return i % 100 == 50 ? 0.2 : i == 777 ? 30.0 : 0.1;
+       })) {
     detector.add(one);
   }
   CHECK(detector.spikes() == 10);
@@ -118,8 +121,9 @@ TEST_CASE("spikes and pauses are counted") {
 }
 
 TEST_CASE("a shift among pauses is found") {
-  const auto found = find_changes(
-      steps(2000, 0.02, 0, 4, [](size_t i) { return i % 50 == 0 ? 1.0 : i < 1000 ? 0.1 : 0.123; }));
+  const auto found = find_changes(steps(2000, 0.02, 0, 4, [](size_t i) {
+    return i % 50 == 0 ? 1.0 : i < 1000 ? 0.1 : 0.123;
+  }));
   REQUIRE_MESSAGE(found.size() == 1, text(found));
   CHECK(std::abs(found[0].step - 1000) <= 2);
   CHECK(found[0].share == doctest::Approx(0.23).epsilon(0.1));

@@ -19,20 +19,20 @@ struct StepParts {
   double backward = 50;
   double optimizer = 10;
   double transfer = 5;
-  double garbage = 0;   // inside the forward pass
-  double delay = 0;     // the forward pass gets no CPU for this time
+  double garbage = 0;  // inside the forward pass
+  double delay = 0;    // the forward pass gets no CPU for this time
   double checkpoint = 0;
-  double between = 2;   // outside of all spans
+  double between = 2;  // outside of all spans
 };
 
 struct MadeJob {
   int ranks = 4;
   int steps = 100;
-  int ranks_per_host = 0;       // 0: one host
-  bool visible_calls = false;   // all_reduce is a span of its own; else it is hidden in the backward pass
+  int ranks_per_host = 0;      // 0: one host
+  bool visible_calls = false;  // all_reduce is a span of its own; else it is hidden in the backward pass
   bool cpu_times = true;
   std::string gpu;
-  double noise = 0.02;          // of each part, log-normal
+  double noise = 0.02;  // of each part, log-normal
   uint32_t seed = 1;
   int64_t begin_ns = 1'000'000'000;
   std::function<void(int rank, int step, StepParts&)> change = [](int, int, StepParts&) {};
@@ -55,8 +55,9 @@ inline std::vector<report::RankInput> make_ranks(const MadeJob& job) {
     rank.host = job.ranks_per_host > 0 ? "host" + std::to_string(r / job.ranks_per_host) : "a";
     rank.gpu = job.gpu.empty() ? "" : std::to_string(r);
     rank.spans.resize(1);
-    rank.spans[0].names = {"", "DataLoader.__next__", "Net", "backward", "SGD.step", "all_reduce",
-                           "world", "gc", "save", "train.py:40 (main)"};
+    rank.spans[0].names = {"",         "DataLoader.__next__", "Net",   "backward",
+                           "SGD.step", "all_reduce",          "world", "gc",
+                           "save",     "train.py:40 (main)"};
   }
   int64_t now = job.begin_ns;
   for (int i = 0; i < job.steps; ++i) {

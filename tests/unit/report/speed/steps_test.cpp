@@ -53,8 +53,8 @@ std::vector<double> lengths(const StepEnds& ends) {
 }
 
 bool all_are(const std::vector<double>& values, double wanted) {
-  return !values.empty() &&
-         std::all_of(values.begin(), values.end(), [wanted](double v) { return std::abs(v - wanted) < 0.01; });
+  return !values.empty() && std::all_of(values.begin(), values.end(),
+                                        [wanted](double v) { return std::abs(v - wanted) < 0.01; });
 }
 
 }  // namespace
@@ -62,7 +62,11 @@ bool all_are(const std::vector<double>& values, double wanted) {
 TEST_CASE("a step ends with the optimizer") {
   Program p;
   for (int i = 0; i < 20; ++i) {
-    p.span(Stage::data, 5).span(Stage::forward, 30).span(Stage::backward, 50).span(Stage::optimizer, 10).gap(5);
+    p.span(Stage::data, 5)
+        .span(Stage::forward, 30)
+        .span(Stage::backward, 50)
+        .span(Stage::optimizer, 10)
+        .gap(5);
   }
   const StepEnds ends = p.ends();
   CHECK(ends.source == StepSource::optimizer);
@@ -119,7 +123,8 @@ TEST_CASE("nested optimizer spans and evaluations are no steps of their own") {
     if (i % 4 == 1) {
       const int64_t from = p.now;
       p.span(Stage::data, 5).span(Stage::forward, 45);
-      p.file().spans.push_back({.begin_ns = from, .duration_ns = p.now - from, .stage = Stage::evaluation, .thread = 7});
+      p.file().spans.push_back(
+          {.begin_ns = from, .duration_ns = p.now - from, .stage = Stage::evaluation, .thread = 7});
     }
     CHECK(p.now > begin);
   }
@@ -239,9 +244,11 @@ TEST_CASE("spans that contradict themselves do no harm") {
   }
   p.file().spans.push_back({.begin_ns = -5, .duration_ns = 10, .stage = Stage::optimizer, .thread = 7});
   p.file().spans.push_back({.begin_ns = 5, .duration_ns = -10, .stage = Stage::optimizer, .thread = 7});
-  p.file().spans.push_back({.begin_ns = INT64_MAX - 5, .duration_ns = INT64_MAX, .stage = Stage::optimizer, .thread = 7});
+  p.file().spans.push_back(
+      {.begin_ns = INT64_MAX - 5, .duration_ns = INT64_MAX, .stage = Stage::optimizer, .thread = 7});
   // Overlaps, without being nested.
-  p.file().spans.push_back({.begin_ns = 1'003'000'000, .duration_ns = tests::ms(60), .cpu_ns = 5, .thread = 7});
+  p.file().spans.push_back(
+      {.begin_ns = 1'003'000'000, .duration_ns = tests::ms(60), .cpu_ns = 5, .thread = 7});
   CHECK(all_are(lengths(p.ends()), 50));
   CHECK(steps_of(p.input, 10).steps.size() == 19);
 }
