@@ -91,6 +91,21 @@ std::vector<CommandSpec> make_table() {
                      "one dump, for speedscope"},
                     {"xpurun stacks --out merged host-a host-b", "dumps of two hosts in one picture"}},
        .manual = "xpurun-stacks(1)"},
+      {.name = "analyze",
+       .group = "Looking",
+       .summary = "say which rank is slow, since when and why",
+       .synopsis = {"xpurun analyze [OPTION]... [DIR...]"},
+       .description =
+           "Divides the run in DIR (default: latest) into training steps, without changes to the program, "
+           "and "
+           "says since which step the job is slower, which ranks keep the others waiting and why, and what a "
+           "step would win without them. Says nothing where nothing is slow, and no step where there is "
+           "none. Of several run directories, those of the nodes of one job, one analysis is made.",
+       .options = analyze_options(),
+       .operands = Operands::directories,
+       .examples = {{"xpurun analyze", "the last run below ./xpurun-runs"},
+                    {"xpurun analyze --format json latest | jq .findings", "for a program"}},
+       .manual = "xpurun-analyze(1)"},
       {.name = "help",
        .group = "General",
        .summary = "explain a command",

@@ -1,5 +1,5 @@
-// Options of the commands that look after runs and hosts: report, top, ctl, runs, events, doctor, selftest,
-// env, version.
+// Options of the commands that look after runs and hosts: report, top, ctl, runs, events, analyze, doctor,
+// selftest, env, version.
 #include "launcher/options/option_table.h"
 
 #include <vector>
@@ -247,6 +247,17 @@ constexpr OptionSpec kEvents[] = {
     kHelp,
 };
 
+constexpr OptionSpec kAnalyze[] = {
+    {.name = "format",
+     .kind = ValueKind::choice,
+     .metavar = "FORMAT",
+     .words = "text json systrace",
+     .default_text = "text",
+     .group = kOutput,
+     .help = "systrace: the two JSON results of openEuler's sysTrace, one a line"},
+    kHelp,
+};
+
 constexpr OptionSpec kVersion[] = {
     {.name = "verbose",
      .short_name = 'v',
@@ -324,6 +335,9 @@ std::span<const OptionSpec> env_options() {
 }
 std::span<const OptionSpec> events_options() {
   return kEvents;
+}
+std::span<const OptionSpec> analyze_options() {
+  return kAnalyze;
 }
 std::span<const OptionSpec> version_options() {
   return kVersion;

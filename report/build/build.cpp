@@ -8,6 +8,7 @@
 #include "report/build/dump_evidence.h"
 #include "report/build/error_files.h"
 #include "report/build/log_tail.h"
+#include "report/build/speed_files.h"
 #include "report/build/stack_set.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/flamegraph/svg.h"
@@ -304,6 +305,10 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
     report.dump_parts.push_back(typed(part.path));
   }
   report.run = std::move(run);
+  if (SpeedOfRun speed = read_speed(judged.job); speed.ranks > 0) {
+    add_some(speed.notes, report.notes);
+    report.speed = std::move(speed.report);
+  }
   report.tracebacks = tracebacks_of(report.run, report.verdict);
   report.findings = find_findings(report);
   base::Progress progress("writing the report", 3);

@@ -10,6 +10,7 @@
 #include "report/render/page_parts.h"
 #include "report/render/rank_parts.h"
 #include "report/render/run_times.h"
+#include "report/render/speed/speed_section.h"
 #include "report/render/stack_data.h"
 #include "report/render/text.h"
 #include "report/run/collect.h"
@@ -181,6 +182,7 @@ std::string render(const RunReport& report, const std::string& json, const PageL
   put_times(page, report);
   put_ranks(page, report, limits);
   put_tables(page, report, limits);
+  put_speed(page, report, limits);
   put_stacks(page, report, limits);
   put_environment(page, report);
   put_text(page, "dump", report.dump);

@@ -224,6 +224,9 @@ std::string report_json(const RunReport& report, JsonLayout layout) {
     put_list(j["nodes"], report.nodes, node_json);
   }
   put_list(j["ranks"], report.ranks, rank_json);
+  if (report.speed) {
+    j["speed"] = to_json(*report.speed);
+  }
   put_list(j["classes"], report.classes, class_json);
   j["dump"] = report.dump;
   j["stacks"] = stacks_json(report.forest);

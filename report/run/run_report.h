@@ -4,6 +4,7 @@
 
 #include "common/model/dump_manifest.h"
 #include "common/model/run_manifest.h"
+#include "common/model/timing/speed_report.h"
 #include "common/model/verdict.h"
 #include "report/run/collect.h"
 #include "report/run/source_text.h"
@@ -97,8 +98,9 @@ struct RunReport {
   StackForest forest;
   std::vector<OtherDump> others;  // latest first
   std::vector<DumpSummary> dumps;
-  std::vector<std::string> notes;  // unreadable parts
-  std::vector<Finding> findings;   // most important first
+  std::vector<std::string> notes;                // unreadable parts
+  std::vector<Finding> findings;                 // most important first
+  std::optional<model::SpeedReport> speed = {};  // empty if no rank has spans
   std::vector<std::string> dump_parts =
       {};  // directories of the shown dump, one per node, as the user would type them
 };

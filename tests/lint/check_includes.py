@@ -93,10 +93,11 @@ SUBROOMS = {
         "tree": set(),
         "flamegraph": {"tree"},
         "profile": {"flamegraph", "tree"},
+        "speed": set(),
         "run": {"diagnosis", "flamegraph", "tree"},
         "nodes": {"diagnosis", "run"},
-        "render": {"flamegraph", "run", "tree"},
-        "build": {"diagnosis", "flamegraph", "flight_recorder", "import", "nodes", "render", "run", "tree"},
+        "render": {"flamegraph", "run", "speed", "tree"},
+        "build": {"diagnosis", "flamegraph", "flight_recorder", "import", "nodes", "render", "run", "speed", "tree"},
         "formats": {"build", "flamegraph", "import", "render", "tree"},
     },
 }

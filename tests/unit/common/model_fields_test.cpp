@@ -12,6 +12,7 @@
 #include "common/model/notify/job_event.h"
 #include "common/model/run_manifest.h"
 #include "common/model/stacks/stack_file.h"
+#include "common/model/timing/speed_report.h"
 
 #include <doctest/doctest.h>
 
@@ -190,6 +191,23 @@ TEST_CASE("every field of nodes.json survives writing and reading") {
   check_round_trip(filled(n), nodes_from_json);
 }
 
+TEST_CASE("every field of an analysis of speed survives writing and reading") {
+  SpeedReport r;
+  r.findings.push_back({.ranks = RankSet{1}});
+  r.changes.push_back({});
+  r.what_if.push_back({});
+  r.ranks.push_back({.rank = 1});
+  r.series.push_back({});
+  json j = filled(r);
+  j["source"] = "optimizer";
+  j["changes"][0]["kind"] = "ramp";
+  j["findings"][0]["problem"] = "slower";
+  j["findings"][0]["severity"] = "note";
+  j["findings"][0]["cause"] = "network";
+  j["what_if"][0]["cause"] = "gc";
+  check_round_trip(j, speed_report_from_json);
+}
+
 TEST_CASE("every field of collectives.json survives writing and reading") {
   CollectiveFacts f;
   f.ranks.push_back({.rank = 1});
@@ -320,4 +338,10 @@ TEST_CASE("each name of a vocabulary is unique and read back") {
   check(KernelEventKind{});
   check(NodeStatus{});
   check(ThrottleReason{});
+  check(Stage{});
+  check(StepSource{});
+  check(ChangeKind{});
+  check(SlowCause{});
+  check(SpeedProblem{});
+  check(SpeedSeverity{});
 }

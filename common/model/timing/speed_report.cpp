@@ -1,0 +1,97 @@
+#include "common/model/timing/speed_report.h"
+
+#include "common/model/json_visitors.h"
+
+namespace xpurun::model {
+
+template <typename V, Self<StageSeconds> S>
+void fields(V& visit, S& s) {
+  for (size_t i = 0; i < kStepStages; ++i) {
+    visit(std::string(kNames<Stage>[i]).c_str(), s.seconds[i]);
+  }
+}
+
+template <typename V, Self<StepChange> C>
+void fields(V& visit, C& c) {
+  visit("kind", c.kind);
+  visit("step", c.step);
+  visit("found_step", c.found_step);
+  visit("wall_ns", c.wall_ns);
+  visit("before_s", c.before_s);
+  visit("after_s", c.after_s);
+  visit("share", c.share);
+}
+
+template <typename V, Self<RankSpeed> R>
+void fields(V& visit, R& r) {
+  visit.rank("rank", r.rank);
+  visit("host", r.host);
+  visit("gpu", r.gpu);
+  visit("steps", r.steps);
+  visit("step_s", r.step_s);
+  visit("own_s", r.own_s);
+  visit("wait_s", r.wait_s);
+  visit("cpu_s", r.cpu_s);
+  visit("run_delay_s", r.run_delay_s);
+  visit("faults", r.faults);
+  visit("stages_s", r.stages);
+}
+
+template <typename V, Self<SpeedFinding> F>
+void fields(V& visit, F& f) {
+  visit("problem", f.problem);
+  visit("severity", f.severity);
+  visit("cause", f.cause);
+  visit("confidence", f.confidence);
+  visit("ranks", f.ranks);
+  visit("place", f.place);
+  visit("since", f.since);
+  visit("lost_s", f.lost_s);
+  visit("share", f.share);
+  visit("sentence", f.sentence);
+  visit("next", f.next);
+}
+
+template <typename V, Self<CauseShare> C>
+void fields(V& visit, C& c) {
+  visit("cause", c.cause);
+  visit("share", c.share);
+}
+
+template <typename V, Self<StepBin> B>
+void fields(V& visit, B& b) {
+  visit("first", b.first);
+  visit("count", b.count);
+  visit("median_s", b.median_s);
+  visit("most_s", b.most_s);
+}
+
+template <typename V, Self<SpeedReport> R>
+void fields(V& visit, R& r) {
+  visit("source", r.source);
+  visit("confidence", r.confidence);
+  visit("why", r.why);
+  visit("steps", r.steps);
+  visit("first_wall_ns", r.first_wall_ns);
+  visit("last_wall_ns", r.last_wall_ns);
+  visit("step_s", r.step_s);
+  visit("spikes", r.spikes);
+  visit("pauses", r.pauses);
+  visit("waits_measured", r.waits_measured);
+  visit("sentence", r.sentence);
+  visit("findings", r.findings);
+  visit("changes", r.changes);
+  visit("what_if", r.what_if);
+  visit("ranks", r.ranks);
+  visit("series", r.series);
+}
+
+nlohmann::ordered_json to_json(const SpeedReport& report) {
+  return write_object(kSpeedSchema, report);
+}
+
+base::Result<SpeedReport> speed_report_from_json(const nlohmann::json& j) {
+  return read_object<SpeedReport>(kSpeedSchema, "analysis of speed", j);
+}
+
+}  // namespace xpurun::model

@@ -1,0 +1,168 @@
+// SpeedReport: what an analysis of the steps of a run found: how long they take, since when they are slower,
+// which ranks cost the others time, and why. The section "speed" of report.json and the output of
+// `xpurun analyze --format json`, schema "xpurun.speed/1". Times are seconds unless a name says otherwise.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "common/model/rank_set.h"
+#include "common/model/timing/span.h"
+#include "common/model/vocabulary.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::model {
+
+inline constexpr std::string_view kSpeedSchema = "xpurun.speed/1";
+
+// The stages that a step is divided into: all of Stage before `function`.
+inline constexpr size_t kStepStages = 9;
+static_assert(static_cast<size_t>(Stage::function) == kStepStages);
+
+// The sign that steps were told apart by.
+enum class StepSource {
+  none,         // no stable step
+  mark,         // the program marked them
+  optimizer,    // ends of optimizer spans
+  data,         // waits for the next batch
+  collectives,  // the sequence of collectives repeats itself
+};
+template <>
+inline constexpr std::array<std::string_view, 5> kNames<StepSource> = {"none", "mark", "optimizer", "data",
+                                                                       "collectives"};
+
+enum class ChangeKind { level_shift, ramp };
+template <>
+inline constexpr std::array<std::string_view, 2> kNames<ChangeKind> = {"level_shift", "ramp"};
+
+enum class SlowCause {
+  unknown,
+  gpu_compute,     // the GPU needs longer for the same matmuls
+  host_issue,      // the program is late to issue work
+  gc,              // Python's garbage collection
+  input,           // waiting for the next batch
+  network,         // collectives take longer after the last rank has arrived
+  memory,          // major page faults
+  cpu_contention,  // threads that are ready to run get no CPU
+  throttling,      // the GPU's clock is lowered
+  checkpoint,
+};
+template <>
+inline constexpr std::array<std::string_view, 10> kNames<SlowCause> = {
+    "unknown", "gpu_compute", "host_issue",     "gc",         "input",
+    "network", "memory",      "cpu_contention", "throttling", "checkpoint"};
+
+enum class SpeedProblem {
+  slow_rank,  // one rank, or the ranks of one host, keep the others waiting
+  slower,     // the job is slower than before
+  cause,      // a cause costs time, but no rank stands out
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kNames<SpeedProblem> = {"slow_rank", "slower", "cause"};
+
+enum class SpeedSeverity { note, warning };
+template <>
+inline constexpr std::array<std::string_view, 2> kNames<SpeedSeverity> = {"note", "warning"};
+
+// Mean seconds of a step, by Stage.
+struct StageSeconds {
+  std::array<double, kStepStages> seconds{};
+
+  double& operator[](Stage stage) { return seconds[static_cast<size_t>(stage)]; }
+  double operator[](Stage stage) const { return seconds[static_cast<size_t>(stage)]; }
+};
+
+// Since a step, the job needs another time for a step.
+struct StepChange {
+  ChangeKind kind = ChangeKind::level_shift;
+  int64_t step = 0;        // the first changed step
+  int64_t found_step = 0;  // the step at which the change became certain
+  int64_t wall_ns = 0;     // begin of `step`; 0: unknown
+  double before_s = 0;     // median
+  double after_s = 0;      // median
+  double share = 0;        // 0.23: 23 % slower; negative: faster
+};
+
+struct RankSpeed {
+  base::Rank rank = base::kNoRank;
+  std::string host;
+  std::string gpu;
+  int64_t steps = 0;
+  double step_s = 0;        // median duration
+  double own_s = 0;         // mean time of a step in which the rank did not wait for others
+  double wait_s = 0;        // mean time of a step in which it did
+  double cpu_s = -1;        // mean CPU time of a step, all threads; negative: unknown
+  double run_delay_s = -1;  // mean time of a step in which threads were ready and had no CPU
+  double faults = 0;        // major page faults of a step
+  StageSeconds stages;      // mean, of the main thread, without nested spans
+};
+
+struct SpeedFinding {
+  SpeedProblem problem = SpeedProblem::slow_rank;
+  SpeedSeverity severity = SpeedSeverity::warning;
+  SlowCause cause = SlowCause::unknown;
+  Confidence confidence = Confidence::none;
+  RankSet ranks;       // empty: all ranks
+  std::string place;   // "train.py:40 (collate)"; empty: unknown
+  int64_t since = -1;  // step; negative: from the beginning
+  double lost_s = 0;   // of a step
+  double share = 0;    // of a step: what would be won without these ranks or this cause
+  std::string sentence;
+  std::string next;
+};
+
+// A step without this cause.
+struct CauseShare {
+  SlowCause cause = SlowCause::unknown;
+  double share = 0;  // of a step that would be won
+};
+
+// Several consecutive steps of the job.
+struct StepBin {
+  int64_t first = 0;
+  int64_t count = 0;
+  double median_s = 0;
+  double most_s = 0;
+};
+
+// Steps of several ranks, for the picture only; not written to files.
+struct HeatMap {
+  std::vector<RankSet> rows;
+  size_t columns = 0;
+  int64_t first_step = 0;
+  int64_t steps = 0;
+  // By row, then column: mean own time of a step in seconds; negative: no data.
+  std::vector<float> own_s;
+};
+
+struct SpeedReport {
+  StepSource source = StepSource::none;
+  Confidence confidence = Confidence::none;
+  std::string why;  // why there are no steps, or the confidence is not high
+  int64_t steps = 0;
+  int64_t first_wall_ns = 0;  // begin of the first step
+  int64_t last_wall_ns = 0;   // end of the last step
+  double step_s = 0;          // median of the steps since the latest change
+  int64_t spikes = 0;
+  int64_t pauses = 0;
+  bool waits_measured = false;         // from collectives; else inferred from stages and CPU time
+  std::string sentence;                // the summary; says nothing of a problem if there is none
+  std::vector<SpeedFinding> findings;  // most important first
+  std::vector<StepChange> changes;
+  std::vector<CauseShare> what_if;
+  std::vector<RankSpeed> ranks;
+  std::vector<StepBin> series;
+  HeatMap heat;
+};
+
+nlohmann::ordered_json to_json(const SpeedReport& report);
+// An error means that the content does not match the schema.
+base::Result<SpeedReport> speed_report_from_json(const nlohmann::json& j);
+
+}  // namespace xpurun::model

@@ -1,0 +1,125 @@
+#include "launcher/commands/analyze/analyze_text.h"
+
+#include "common/base/strings.h"
+#include "launcher/output/text_block.h"
+#include "report/speed/wording.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace xpurun::launcher {
+
+namespace {
+
+using model::Stage;
+using report::grouped;
+using report::percent;
+using report::short_seconds;
+
+constexpr size_t kNarrow = 80;  // below it, a rank takes several lines
+constexpr size_t kLabelColumn = 13;
+constexpr size_t kShownRanks = 16;
+
+std::string label(std::string_view name, const std::string& text, size_t columns) {
+  return text.empty() ? std::string() : definition(name, base::sanitize(text), columns, kLabelColumn);
+}
+
+std::string about_steps(const model::SpeedReport& r) {
+  std::string out =
+      fmt::format("{}, {} each, told by {} (confidence {})", grouped(r.steps), short_seconds(r.step_s),
+                  r.source == model::StepSource::mark ? "marks" : name_of(r.source), name_of(r.confidence));
+  if (r.spikes + r.pauses > 0) {
+    out += fmt::format("; {} slow and {} very long single steps", grouped(r.spikes), grouped(r.pauses));
+  }
+  return out + (r.why.empty() ? "" : "; " + r.why);
+}
+
+std::string about_change(const model::StepChange& c) {
+  return fmt::format("step {}: {} {}{}, {} instead of {}", grouped(c.step), percent(std::abs(c.share)),
+                     c.share > 0 ? "slower" : "faster",
+                     c.kind == model::ChangeKind::ramp ? ", little by little" : "", short_seconds(c.after_s),
+                     short_seconds(c.before_s));
+}
+
+// Ranks of findings first, then those that wait least.
+std::vector<const model::RankSpeed*> shown_ranks(const model::SpeedReport& r) {
+  model::RankSet named;
+  for (const model::SpeedFinding& f : r.findings) {
+    named.insert(f.ranks);
+  }
+  std::vector<const model::RankSpeed*> out;
+  for (const model::RankSpeed& rank : r.ranks) {
+    if (rank.steps > 0) {
+      out.push_back(&rank);
+    }
+  }
+  if (out.size() > kShownRanks) {
+    std::stable_sort(out.begin(), out.end(), [&named](const auto* a, const auto* b) {
+      return std::pair(!named.contains(a->rank), -a->own_s) < std::pair(!named.contains(b->rank), -b->own_s);
+    });
+    out.resize(kShownRanks);
+  }
+  return out;
+}
+
+std::string wide_table(const std::vector<const model::RankSpeed*>& ranks) {
+  std::string out = fmt::format("{:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "RANK", "STEP",
+                                "WAIT", "DATA", "FORWARD", "BACKWARD", "OPTIMIZ.", "GARBAGE", "OTHER");
+  for (const model::RankSpeed* r : ranks) {
+    out += fmt::format("{:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", r->rank,
+                       short_seconds(r->step_s), short_seconds(r->wait_s),
+                       short_seconds(r->stages[Stage::data]), short_seconds(r->stages[Stage::forward]),
+                       short_seconds(r->stages[Stage::backward]), short_seconds(r->stages[Stage::optimizer]),
+                       short_seconds(r->stages[Stage::garbage]), short_seconds(r->stages[Stage::other]));
+  }
+  return out;
+}
+
+std::string narrow_table(const std::vector<const model::RankSpeed*>& ranks, size_t columns) {
+  std::string out;
+  for (const model::RankSpeed* r : ranks) {
+    std::string parts;
+    for (const Stage stage :
+         {Stage::data, Stage::forward, Stage::backward, Stage::optimizer, Stage::garbage}) {
+      parts += fmt::format(", {} {}", name_of(stage), short_seconds(r->stages[stage]));
+    }
+    out += definition(
+        fmt::format("rank {}", r->rank),
+        fmt::format("step {}, wait {}{}", short_seconds(r->step_s), short_seconds(r->wait_s), parts), columns,
+        kLabelColumn);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string analysis_text(const model::SpeedReport& r, size_t columns) {
+  std::string out = text_block(base::sanitize(r.sentence), columns, 0);
+  if (r.source == model::StepSource::none) {
+    return out;
+  }
+  out += '\n' + label("steps", about_steps(r), columns);
+  for (const model::StepChange& change : r.changes) {
+    out += label("since", about_change(change), columns);
+  }
+  for (const model::SpeedFinding& f : r.findings) {
+    out += '\n' + label(name_of(f.severity), f.sentence, columns);
+    out += label("confidence", std::string(name_of(f.confidence)), columns);
+    out += label("next", f.next, columns);
+  }
+  for (const model::CauseShare& one : r.what_if) {
+    out += label("what if", fmt::format("without {}: {} of a step", name_of(one.cause), percent(one.share)),
+                 columns);
+  }
+  const auto ranks = shown_ranks(r);
+  out += '\n' + (columns < kNarrow ? narrow_table(ranks, columns) : wide_table(ranks));
+  if (ranks.size() < r.ranks.size()) {
+    out += text_block(fmt::format("{} of {} ranks; --format json has all", ranks.size(), r.ranks.size()),
+                      columns, 0);
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher

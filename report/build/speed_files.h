@@ -1,0 +1,21 @@
+// Reads the span files and event files of a run, of all its nodes, and analyses them. One rank is in memory
+// at a time.
+#pragma once
+
+#include "common/model/timing/speed_report.h"
+#include "report/nodes/job_runs.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+struct SpeedOfRun {
+  model::SpeedReport report;
+  size_t ranks = 0;                // with span or event files
+  std::vector<std::string> notes;  // unreadable files
+};
+
+SpeedOfRun read_speed(const JobRuns& job);
+
+}  // namespace xpurun::report

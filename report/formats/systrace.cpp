@@ -1,0 +1,113 @@
+#include "report/formats/systrace.h"
+
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace xpurun::report {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using model::SlowCause;
+
+constexpr int kNormal = 200;
+constexpr int kSlowNode = 201;
+
+// "2026-11-23 14:03:07"
+std::string time_text(int64_t wall_ns) {
+  std::string text = base::utc_iso8601(wall_ns).substr(0, 19);
+  if (text.size() > 10) {
+    text[10] = ' ';
+  }
+  return text;
+}
+
+std::string ms_text(double seconds) {
+  return fmt::format("{:.1f}ms", seconds * 1e3);
+}
+
+Json slow_steps(const model::SpeedReport& report) {
+  Json list = Json::array();
+  for (const model::StepChange& change : report.changes) {
+    if (change.share > 0) {
+      list.push_back({{"training_step", change.step},
+                      {"anomaly_time", time_text(change.wall_ns)},
+                      {"anomaly_degree", std::round(change.share * 1000) / 1000},
+                      {"anomaly_training_time", ms_text(change.after_s)},
+                      {"normal_training_time", ms_text(change.before_s)}});
+    }
+  }
+  const auto ms = [](int64_t ns) { return ns / 1'000'000; };
+  Json j;
+  j["is_anomaly"] = !list.empty();
+  j["anomaly_count_times"] = list.size();
+  j["anomaly_type"] = list.empty() ? "normal" : "failslow";
+  j["anomaly_info"] = std::move(list);
+  j["start_time"] = ms(report.first_wall_ns);
+  j["end_time"] = ms(report.last_wall_ns);
+  return j;
+}
+
+bool is_storage(SlowCause cause) {
+  return cause == SlowCause::input || cause == SlowCause::checkpoint;
+}
+
+Json slow_nodes(const model::SpeedReport& report) {
+  Json abnormal = Json::array();
+  Json normal = Json::array();
+  model::RankSet slow;
+  bool compute = false;
+  bool network = false;
+  bool storage = false;
+  const auto item = [](const model::RankSpeed& rank, std::string_view kpi) {
+    return Json{{"objectId", fmt::format("{}", rank.rank)},
+                {"serverIp", rank.host},
+                {"deviceInfo", rank.gpu},
+                {"kpiId", kpi},
+                {"methodType", "SPACE"},
+                {"kpiData", Json::array()},
+                {"relaIds", Json::array()},
+                {"omittedDevices", Json::array()}};
+  };
+  for (const model::SpeedFinding& finding : report.findings) {
+    if (finding.severity != model::SpeedSeverity::warning) {
+      continue;
+    }
+    network = network || finding.cause == SlowCause::network;
+    storage = storage || is_storage(finding.cause);
+    compute = compute || (finding.cause != SlowCause::network && !is_storage(finding.cause));
+    for (const model::RankSpeed& rank : report.ranks) {
+      if (finding.ranks.contains(rank.rank) && !slow.contains(rank.rank)) {
+        slow.insert(rank.rank);
+        abnormal.push_back(item(rank, name_of(finding.cause)));
+      }
+    }
+  }
+  for (const model::RankSpeed& rank : report.ranks) {
+    if (!slow.empty() && !slow.contains(rank.rank)) {
+      normal.push_back(item(rank, "step"));
+    }
+  }
+  return {{"timestamp", report.last_wall_ns / 1'000'000},
+          {"resultCode", compute || network || storage ? kSlowNode : kNormal},
+          {"compute", compute},
+          {"network", network},
+          {"storage", storage},
+          {"abnormalDetail", std::move(abnormal)},
+          {"normalDetail", std::move(normal)},
+          {"errorMsg", report.source == model::StepSource::none ? report.sentence : ""}};
+}
+
+}  // namespace
+
+std::string systrace_results(const model::SpeedReport& report) {
+  constexpr auto kReplace = Json::error_handler_t::replace;
+  return slow_steps(report).dump(-1, ' ', false, kReplace) + "\n" +
+         slow_nodes(report).dump(-1, ' ', false, kReplace) + "\n";
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,121 @@
+#include "report/render/speed/speed_section.h"
+
+#include "report/render/speed/speed_svg.h"
+#include "report/speed/wording.h"
+
+#include <fmt/format.h>
+#include <kainjow/mustache.hpp>
+
+#include <algorithm>
+
+namespace xpurun::report {
+
+using kainjow::mustache::data;
+
+namespace {
+
+using model::Stage;
+
+data finding_data(const model::SpeedFinding& f) {
+  const bool warning = f.severity == model::SpeedSeverity::warning;
+  data d;
+  d.set("severity", std::string(name_of(f.severity)));
+  d.set("word", warning ? "Warning" : "Note");
+  d.set("icon", warning ? "!" : "i");
+  d.set("id", fmt::format("speed.{}.{}", name_of(f.problem), name_of(f.cause)));
+  d.set("title", capitalized(f.sentence));
+  d.set("about", fmt::format("{} of a step ({}), confidence {}", percent(f.share), short_seconds(f.lost_s),
+                             name_of(f.confidence)));
+  put_text(d, "next", f.next);
+  return d;
+}
+
+data rank_data(const model::RankSpeed& r, bool culprit) {
+  data d;
+  d.set("rank", fmt::format("{}", r.rank));
+  d.set("culprit", culprit);
+  d.set("host", r.host);
+  d.set("step", short_seconds(r.step_s));
+  d.set("own", short_seconds(r.own_s));
+  d.set("wait", short_seconds(r.wait_s));
+  data stages{data::type::list};
+  for (size_t s = 1; s <= model::kStepStages; ++s) {  // "other" last
+    data one;
+    one.set("time", short_seconds(r.stages.seconds[s % model::kStepStages]));
+    stages.push_back(one);
+  }
+  put_list(d, "stages", stages);
+  d.set("cpu", r.cpu_s < 0 ? "" : short_seconds(r.cpu_s));
+  d.set("delay", r.run_delay_s < 0 ? "" : short_seconds(r.run_delay_s));
+  return d;
+}
+
+data stage_names() {
+  data out{data::type::list};
+  for (size_t s = 1; s <= model::kStepStages; ++s) {
+    data one;
+    one.set("name", capitalized(std::string(model::kNames<Stage>[s % model::kStepStages])));
+    out.push_back(one);
+  }
+  return out;
+}
+
+data levels() {
+  data out{data::type::list};
+  for (size_t level = 0; level < kHeatLevels; ++level) {
+    data one;
+    one.set("look", fmt::format("h{}", level));
+    one.set("text", heat_level_text(level));
+    out.push_back(one);
+  }
+  return out;
+}
+
+}  // namespace
+
+void put_speed(PageData& page, const RunReport& report, const PageLimits& limits) {
+  const bool any = report.speed && report.speed->steps > 0;
+  page.set("has_speed", any);
+  if (!any) {
+    return;
+  }
+  const model::SpeedReport& speed = *report.speed;
+  page.set("speed_sentence", capitalized(speed.sentence));
+  page.set("speed_about",
+           fmt::format("{} steps, told by {} (confidence {}). {}", grouped(speed.steps),
+                       speed.source == model::StepSource::mark ? "marks" : name_of(speed.source),
+                       name_of(speed.confidence),
+                       speed.waits_measured ? "Waits were measured at the collectives."
+                                            : "Waits were inferred from stages and CPU time."));
+  page.set("step_plot", step_plot(speed));
+  put_text(page, "heat_picture", heat_picture(speed.heat));
+  put_list(page, "heat_levels", levels());
+  model::RankSet named;
+  data findings{data::type::list};
+  for (const model::SpeedFinding& finding : speed.findings) {
+    findings.push_back(finding_data(finding));
+    named.insert(finding.ranks);
+  }
+  put_list(page, "speed_findings", findings);
+  put_list(page, "speed_stages", stage_names());
+  std::vector<const model::RankSpeed*> ranks;
+  for (const model::RankSpeed& rank : speed.ranks) {
+    if (rank.steps > 0) {
+      ranks.push_back(&rank);
+    }
+  }
+  std::stable_partition(ranks.begin(), ranks.end(),
+                        [&named](const auto* r) { return named.contains(r->rank); });
+  data rows{data::type::list};
+  const size_t shown = std::min(ranks.size(), limits.rows);
+  for (size_t i = 0; i < shown; ++i) {
+    rows.push_back(rank_data(*ranks[i], named.contains(ranks[i]->rank)));
+  }
+  put_list(page, "speed_ranks", rows);
+  page.set("many_speed_ranks", shown > 20);
+  put_text(
+      page, "speed_cut",
+      shown < ranks.size() ? fmt::format("{} more ranks are in report.json.", ranks.size() - shown) : "");
+}
+
+}  // namespace xpurun::report

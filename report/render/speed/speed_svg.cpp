@@ -1,0 +1,164 @@
+#include "report/render/speed/speed_svg.h"
+
+#include "report/flamegraph/escape.h"
+#include "report/speed/statistics.h"
+#include "report/speed/wording.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace xpurun::report {
+
+namespace {
+
+constexpr double kWidth = 1000;
+constexpr double kHeight = 220;
+constexpr double kLeft = 70;
+constexpr double kTop = 16;
+constexpr double kBottom = 30;
+constexpr double kHeatHeight = 360;
+constexpr double kLowestRow = 3;
+constexpr double kHighestRow = 24;
+// Upper bounds of the levels but the last one.
+constexpr std::array<double, kHeatLevels - 1> kBounds = {0.02, 0.05, 0.10, 0.15, 0.20, 0.30};
+constexpr double kHighestOfUsual = 3;  // times the median; longer steps are cut
+
+class Plot {
+ public:
+  explicit Plot(const model::SpeedReport& speed)
+      : steps_(static_cast<double>(std::max<int64_t>(speed.steps, 1))) {
+    std::vector<double> medians;
+    for (const model::StepBin& bin : speed.series) {
+      medians.push_back(bin.median_s);
+      top_s_ = std::max(top_s_, bin.most_s);
+    }
+    top_s_ = 1.1 * std::min(top_s_, kHighestOfUsual * median(std::move(medians)));
+  }
+  double x(double step) const { return kLeft + step / steps_ * (kWidth - kLeft - 8); }
+  double y(double seconds) const {
+    return kTop + (1 - std::min(seconds, top_s_) / top_s_) * (kHeight - kTop - kBottom);
+  }
+  double top() const { return top_s_; }
+
+ private:
+  double steps_;
+  double top_s_ = 0;
+};
+
+std::string line(const char* look, const Plot& plot, const std::vector<model::StepBin>& bins,
+                 double model::StepBin::*value) {
+  std::string points;
+  for (const model::StepBin& bin : bins) {
+    const double middle = static_cast<double>(bin.first) + static_cast<double>(bin.count) / 2;
+    points += fmt::format("{:.1f},{:.1f} ", plot.x(middle), plot.y(bin.*value));
+  }
+  return fmt::format("<polyline class=\"{}\" points=\"{}\"/>\n", look, points);
+}
+
+std::string text(double x, double y, const char* anchor, const std::string& words) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
+                     escape_attribute(words));
+}
+
+}  // namespace
+
+std::string step_plot(const model::SpeedReport& speed) {
+  const Plot plot(speed);
+  if (speed.series.empty() || !(plot.top() > 0)) {
+    return "";
+  }
+  std::string out = fmt::format(
+      "<svg class=\"steps\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Time of a step over {} steps, "
+      "median {}\">\n",
+      kWidth, kHeight, speed.steps, short_seconds(speed.step_s));
+  for (int tick = 0; tick <= 2; ++tick) {
+    const double seconds = plot.top() / 1.1 * tick / 2;
+    out += fmt::format("<path class=\"rule\" d=\"M{} {:.1f}H{}\"/>\n", kLeft, plot.y(seconds), kWidth - 8);
+    out += text(kLeft - 8, plot.y(seconds) + 5, "end", tick == 0 ? "0" : short_seconds(seconds));
+  }
+  for (int tick = 0; tick <= 4; ++tick) {
+    const auto step = static_cast<double>(speed.steps - 1) * tick / 4;
+    out += text(plot.x(step), kHeight - 8, tick == 4 ? "end" : "middle", grouped(std::llround(step)));
+  }
+  out += line("most", plot, speed.series, &model::StepBin::most_s);
+  out += line("usual", plot, speed.series, &model::StepBin::median_s);
+  for (const model::StepChange& change : speed.changes) {
+    const double x = plot.x(static_cast<double>(change.step));
+    out += fmt::format("<path class=\"change\" d=\"M{:.1f} {}V{}\"/>\n", x, kTop, kHeight - kBottom);
+    const bool right = x < kWidth * 0.75;
+    out += text(right ? x + 6 : x - 6, kTop + 6, right ? "start" : "end",
+                fmt::format("step {}: {} {}", grouped(change.step), percent(std::abs(change.share)),
+                            change.share > 0 ? "slower" : "faster"));
+  }
+  return out + "</svg>\n";
+}
+
+size_t heat_level(double share) {
+  return static_cast<size_t>(std::lower_bound(kBounds.begin(), kBounds.end(), share) - kBounds.begin());
+}
+
+std::string heat_level_text(size_t level) {
+  return level < kBounds.size() ? fmt::format("up to {} more", percent(kBounds[level]))
+                                : fmt::format("over {} more", percent(kBounds.back()));
+}
+
+std::string heat_picture(const model::HeatMap& heat) {
+  if (heat.rows.size() < 2 || heat.columns == 0) {
+    return "";
+  }
+  const auto rows = static_cast<double>(heat.rows.size());
+  const double row = std::clamp(kHeatHeight / rows, kLowestRow, kHighestRow);
+  const double column = (kWidth - kLeft - 8) / static_cast<double>(heat.columns);
+  // One path per level: a stroke as high as a row for each run of equal cells.
+  std::array<std::string, kHeatLevels> paths;
+  std::vector<double> usual(heat.columns, 0);
+  for (size_t c = 0; c < heat.columns; ++c) {
+    std::vector<double> cells;
+    for (size_t r = 0; r < heat.rows.size(); ++r) {
+      if (const float own = heat.own_s[r * heat.columns + c]; own >= 0) {
+        cells.push_back(static_cast<double>(own));
+      }
+    }
+    usual[c] = quantile(cells, 0.5);
+  }
+  const auto level_at = [&](size_t r, size_t c) {
+    const auto own = static_cast<double>(heat.own_s[r * heat.columns + c]);
+    return own < 0 ? kHeatLevels : heat_level(usual[c] > 0 ? own / usual[c] - 1 : 0);
+  };
+  for (size_t r = 0; r < heat.rows.size(); ++r) {
+    for (size_t c = 0; c < heat.columns;) {
+      const size_t level = level_at(r, c);
+      size_t end = c + 1;
+      while (end < heat.columns && level_at(r, end) == level) {
+        ++end;
+      }
+      if (level < kHeatLevels) {
+        paths[level] +=
+            fmt::format("M{:.1f} {:.1f}h{:.1f}", kLeft + static_cast<double>(c) * column,
+                        kTop + (static_cast<double>(r) + 0.5) * row, static_cast<double>(end - c) * column);
+      }
+      c = end;
+    }
+  }
+  const double bottom = kTop + rows * row;
+  std::string out = fmt::format(
+      "<svg class=\"heat\" viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"Own time of {} rows of ranks "
+      "over {} "
+      "steps\">\n",
+      kWidth, bottom + kBottom, heat.rows.size(), heat.steps);
+  for (size_t level = 0; level < kHeatLevels; ++level) {
+    out += fmt::format("<path class=\"h{}\" stroke-width=\"{:.2f}\" d=\"{}\"/>\n", level, row, paths[level]);
+  }
+  const size_t every = static_cast<size_t>(std::ceil(16 / row));
+  for (size_t r = 0; r < heat.rows.size(); r += every) {
+    out += text(kLeft - 8, kTop + (static_cast<double>(r) + 0.5) * row + 5, "end", heat.rows[r].brief());
+  }
+  out += text(kLeft, bottom + 20, "middle", "0");
+  out += text(kWidth - 8, bottom + 20, "end", fmt::format("step {}", grouped(heat.steps - 1)));
+  return out + "</svg>\n";
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,23 @@
+// Pictures of the section "Speed": inline SVG that needs no script; colours come from report.css.
+#pragma once
+
+#include "common/model/timing/speed_report.h"
+
+#include <string>
+
+namespace xpurun::report {
+
+// Time of a step over the number of the step, with the changes marked. Empty if there is no series.
+std::string step_plot(const model::SpeedReport& speed);
+
+// Ranks over steps, by the time that a rank did not wait. At most a few hundred kB, whatever the numbers of
+// ranks and steps. Empty for a single rank.
+std::string heat_picture(const model::HeatMap& heat);
+
+inline constexpr size_t kHeatLevels = 7;
+// The look of a rank that needs `share` more time than the median: 0 to kHeatLevels - 1.
+size_t heat_level(double share);
+// "up to 2 %", "more than 30 %"
+std::string heat_level_text(size_t level);
+
+}  // namespace xpurun::report

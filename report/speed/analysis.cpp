@@ -1,0 +1,311 @@
+#include "report/speed/analysis.h"
+
+#include "report/speed/pictures.h"
+#include "report/speed/ranks/causes.h"
+#include "report/speed/statistics.h"
+#include "report/speed/steps/step_records.h"
+#include "report/speed/wording.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace xpurun::report {
+
+namespace {
+
+using model::Confidence;
+using model::SlowCause;
+using model::SpeedProblem;
+using model::StepSource;
+
+constexpr size_t kWarmUp = 3;
+constexpr size_t kLeastWindow = 10;
+constexpr double kLeastWaste = 0.05;  // share of a step that a cause on all ranks may cost
+constexpr double kLeastInput = 0.10;
+constexpr double kOwnFault = 0.5;  // of a change that slow ranks explain
+
+Confidence lower(Confidence a, Confidence b) {
+  return std::min(a, b);
+}
+
+// The ranks need not agree; the least certain counts.
+void put_source(const JobSteps& job, model::SpeedReport& out) {
+  bool first = true;
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    const RankSteps& rank = job.rank(r);
+    if (rank.steps.empty()) {
+      out.why = out.why.empty() ? rank.why : out.why;
+      continue;
+    }
+    if (first || rank.confidence < out.confidence) {
+      out.confidence = rank.confidence;
+      out.why = rank.why;
+      out.source = rank.source;
+    }
+    first = false;
+  }
+  if (job.ranks() == 0) {
+    out.why = "no rank has spans or timed calls";
+  }
+}
+
+// The steps since the latest change, without those in which the program warms up.
+StepWindow current_window(const model::SpeedReport& report, size_t steps) {
+  const size_t warm = steps > kWarmUp + kLeastWindow ? kWarmUp : 0;
+  if (!report.changes.empty()) {
+    const auto since = static_cast<size_t>(report.changes.back().step);
+    if (since + kLeastWindow <= steps) {
+      return {since, steps};
+    }
+  }
+  return {warm, steps};
+}
+
+struct Slowdown {
+  StepWindow before;
+  model::StepChange change;  // from the fastest level until now
+};
+
+// The job was faster once. Empty if it is as fast as ever.
+std::optional<Slowdown> slowdown_of(const std::vector<model::StepChange>& changes, size_t steps,
+                                    double least) {
+  if (changes.empty()) {
+    return {};
+  }
+  const double now = changes.back().after_s;
+  size_t fastest = 0;  // index of the change that ended the fastest level
+  for (size_t i = 1; i < changes.size(); ++i) {
+    fastest = changes[i].before_s < changes[fastest].before_s ? i : fastest;
+  }
+  if (now / changes[fastest].before_s - 1 < least) {
+    return {};
+  }
+  const auto begin = fastest == 0 ? kWarmUp : static_cast<size_t>(changes[fastest - 1].step);
+  Slowdown out{.before = {begin, static_cast<size_t>(changes[fastest].step)}, .change = changes[fastest]};
+  out.change.after_s = now;
+  out.change.share = now / out.change.before_s - 1;
+  return out.before.first < out.before.last && out.before.last < steps ? std::optional(out) : std::nullopt;
+}
+
+model::RankSet set_of(const JobSteps& job, const std::vector<size_t>& ranks) {
+  std::vector<base::Rank> numbers;
+  for (const size_t r : ranks) {
+    numbers.push_back(job.rank(r).rank);
+  }
+  return model::RankSet::of(numbers);
+}
+
+class Judge {
+ public:
+  Judge(JobSteps& job, model::SpeedReport& out, const SpeedSettings& settings)
+      : job_(job), out_(out), own_(job, out.waits_measured), settings_(settings) {
+    for (size_t r = 0; r < job.ranks(); ++r) {
+      hosts_.push_back(job.rank(r).host);
+    }
+  }
+
+  void judge() {
+    window_ = current_window(out_, job_.steps());
+    means_ = rank_means(job_, own_, window_);
+    const auto slow = slowdown_of(out_.changes, job_.steps(), settings_.changes.least_share);
+    const auto blame = job_.synchronous() ? find_blame(own_, hosts_, window_) : std::nullopt;
+    if (blame) {
+      add_slow_ranks(*blame, slow);
+    }
+    if (slow) {
+      add_slowdown(*slow, blame);
+    }
+    out_.what_if = what_if(job_, own_, window_, kLeastBlame / 4);
+    if (!blame) {
+      add_causes();
+    }
+    std::stable_sort(out_.findings.begin(), out_.findings.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.severity, a.share) > std::pair(b.severity, b.share);
+    });
+    put_ranks();
+    out_.heat = heat_map(job_, own_);
+  }
+
+ private:
+  Confidence certainty() const {
+    bool gpu = false;
+    bool cpu = true;
+    for (size_t r = 0; r < job_.ranks(); ++r) {
+      gpu = gpu || !job_.rank(r).gpu.empty();
+      cpu = cpu && job_.rank(r).cpu_known;
+    }
+    const Confidence waits = out_.waits_measured ? Confidence::high
+                             : cpu && !gpu       ? Confidence::medium
+                                                 : Confidence::low;
+    return lower(waits, out_.confidence);
+  }
+
+  void add_slow_ranks(const Blame& blame, const std::optional<Slowdown>& slow) {
+    const Cause cause = cause_of(job_, means_, blame);
+    const RankSteps& worst = job_.rank(blame.ranks.front());
+    model::SpeedFinding f{.problem = SpeedProblem::slow_rank,
+                          .cause = cause.kind,
+                          .confidence = certainty(),
+                          .ranks = set_of(job_, blame.ranks),
+                          .place = worst.places[static_cast<size_t>(cause.stage)],
+                          .lost_s = blame.lost_s,
+                          .share = blame.share};
+    if (slow) {
+      const auto earlier = find_blame(own_, hosts_, slow->before);
+      f.since = earlier && earlier->ranks == blame.ranks ? -1 : slow->change.step;
+    }
+    f.sentence = slow_rank_sentence(f, {.cause = cause,
+                                        .host = worst.host,
+                                        .gpu = blame.ranks.size() == 1 ? worst.gpu : "",
+                                        .whole_host = blame.host,
+                                        .others_wait_in = waiting_place(blame)});
+    f.next = next_step(f);
+    out_.findings.push_back(std::move(f));
+  }
+
+  // The call in which most ranks that are not blamed wait.
+  std::string waiting_place(const Blame& blame) const {
+    for (size_t r = 0; r < job_.ranks(); ++r) {
+      if (std::binary_search(blame.ranks.begin(), blame.ranks.end(), r)) {
+        continue;
+      }
+      const RankSteps& rank = job_.rank(r);
+      const auto calls = static_cast<size_t>(model::Stage::communication);
+      const bool in_calls = means_[r].stages[model::Stage::communication] >= means_[r].wait_s / 2;
+      return out_.waits_measured && in_calls ? rank.names[calls]
+             : rank.gpu.empty()              ? "the backward pass"
+                                             : "";
+    }
+    return "";
+  }
+
+  void add_slowdown(const Slowdown& slow, const std::optional<Blame>& blame) {
+    const model::StepChange& change = slow.change;
+    const double delta = change.after_s - change.before_s;
+    model::SpeedFinding f{.problem = SpeedProblem::slower,
+                          .confidence = lower(Confidence::high, out_.confidence),
+                          .since = change.step,
+                          .lost_s = delta,
+                          .share = delta / change.after_s};
+    const bool by_ranks = blame && out_.findings.back().since >= 0 && blame->lost_s >= kOwnFault * delta;
+    Cause cause;
+    if (by_ranks) {
+      f.ranks = out_.findings.back().ranks;
+      f.cause = out_.findings.back().cause;
+      f.place = out_.findings.back().place;
+    } else {
+      cause = cause_of_change(rank_means(job_, own_, slow.before), means_);
+      f.cause = cause.kind;
+      f.place = job_.rank(0).places[static_cast<size_t>(cause.stage)];
+    }
+    f.sentence = slower_sentence(f, change, cause, job_.ranks() > 1, blame.has_value());
+    f.next = next_step(f);
+    out_.findings.push_back(std::move(f));
+  }
+
+  // Time that all ranks lose, or each rank in other steps.
+  void add_causes() {
+    for (const model::CauseShare& one : out_.what_if) {
+      const bool input = one.cause == SlowCause::input;
+      if (one.share < (input ? kLeastInput : kLeastWaste)) {
+        continue;
+      }
+      const auto stage = static_cast<size_t>(input ? model::Stage::data : model::Stage::garbage);
+      bool gpu = false;
+      for (size_t r = 0; r < job_.ranks(); ++r) {
+        gpu = gpu || !job_.rank(r).gpu.empty();
+      }
+      model::SpeedFinding f{.problem = SpeedProblem::cause,
+                            // A GPU may have had work to do meanwhile.
+                            .severity = gpu ? model::SpeedSeverity::note : model::SpeedSeverity::warning,
+                            .cause = one.cause,
+                            .confidence = gpu ? Confidence::low : lower(Confidence::high, out_.confidence),
+                            .place = job_.rank(0).places[stage],
+                            .lost_s = one.share * critical_seconds(own_, window_),
+                            .share = one.share};
+      f.sentence = cause_sentence(f, job_.ranks() > 1);
+      f.next = next_step(f);
+      out_.findings.push_back(std::move(f));
+    }
+  }
+
+  void put_ranks() {
+    for (size_t r = 0; r < job_.ranks(); ++r) {
+      const RankSteps& rank = job_.rank(r);
+      const RankMeans& means = means_[r];
+      std::vector<double> durations;
+      for (size_t i = window_.first; i < window_.last; ++i) {
+        if (const StepRecord* step = job_.at(r, i)) {
+          durations.push_back(static_cast<double>(step->duration_ns) * 1e-9);
+        }
+      }
+      out_.ranks.push_back({.rank = rank.rank,
+                            .host = rank.host,
+                            .gpu = rank.gpu,
+                            .steps = static_cast<int64_t>(rank.steps.size()),
+                            .step_s = quantile(durations, 0.5),
+                            .own_s = means.own_s,
+                            .wait_s = means.wait_s,
+                            .cpu_s = means.cpu_s,
+                            .run_delay_s = means.run_delay_s,
+                            .faults = means.faults,
+                            .stages = means.stages});
+    }
+  }
+
+  JobSteps& job_;
+  model::SpeedReport& out_;
+  OwnTimes own_;
+  const SpeedSettings& settings_;
+  StepWindow window_;
+  std::vector<RankMeans> means_;
+  std::vector<std::string> hosts_;
+};
+
+}  // namespace
+
+SpeedAnalysis::SpeedAnalysis(size_t expected_ranks, SpeedSettings settings)
+    : most_arrivals_(settings.most_arrivals / std::max<size_t>(expected_ranks, 1)), settings_(settings) {}
+
+void SpeedAnalysis::add(const RankInput& rank) {
+  ranks_.push_back(steps_of(rank, most_arrivals_));
+}
+
+model::SpeedReport SpeedAnalysis::finish() {
+  model::SpeedReport out;
+  JobSteps job(std::move(ranks_));
+  put_source(job, out);
+  if (job.steps() == 0) {
+    out.sentence = summary_sentence(out);
+    return out;
+  }
+  out.waits_measured = measure_waits(job);
+  const std::vector<double> seconds = job.step_seconds();
+  ChangeDetector detector(settings_.changes);
+  for (const double one : seconds) {
+    if (const auto change = detector.add(one)) {
+      add_change(out.changes, *change);
+    }
+  }
+  out.steps = static_cast<int64_t>(seconds.size());
+  out.spikes = static_cast<int64_t>(detector.spikes());
+  out.pauses = static_cast<int64_t>(detector.pauses());
+  put_times(job, out);
+  Judge(job, out, settings_).judge();
+  const StepWindow window = current_window(out, seconds.size());
+  out.step_s = median({seconds.begin() + static_cast<std::ptrdiff_t>(window.first), seconds.end()});
+  out.series = step_bins(seconds);
+  out.sentence = summary_sentence(out);
+  return out;
+}
+
+model::SpeedReport analyse_speed(const std::vector<RankInput>& ranks, SpeedSettings settings) {
+  SpeedAnalysis analysis(ranks.size(), settings);
+  for (const RankInput& rank : ranks) {
+    analysis.add(rank);
+  }
+  return analysis.finish();
+}
+
+}  // namespace xpurun::report

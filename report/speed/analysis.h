@@ -1,0 +1,37 @@
+// "It is slow: which rank, since when, and why": the spans and timed calls of all ranks become a
+// model::SpeedReport. Pure; ranks are added one after the other, so that the files of one rank only are in
+// memory.
+#pragma once
+
+#include "report/speed/changes/change_points.h"
+#include "report/speed/rank_input.h"
+#include "report/speed/ranks/job_steps.h"
+
+#include <vector>
+
+namespace xpurun::report {
+
+struct SpeedSettings {
+  ChangeSettings changes;
+  size_t most_arrivals = size_t{16} << 20;  // at collectives, of all ranks together
+};
+
+class SpeedAnalysis {
+ public:
+  // `expected_ranks` divides the memory for arrivals.
+  explicit SpeedAnalysis(size_t expected_ranks, SpeedSettings settings = {});
+
+  // Files of the same rank belong into one call.
+  void add(const RankInput& rank);
+  // Once.
+  model::SpeedReport finish();
+
+ private:
+  size_t most_arrivals_;
+  SpeedSettings settings_;
+  std::vector<RankSteps> ranks_;
+};
+
+model::SpeedReport analyse_speed(const std::vector<RankInput>& ranks, SpeedSettings settings = {});
+
+}  // namespace xpurun::report

@@ -1,0 +1,79 @@
+// Since when a series of step times is slower or faster. A state machine, fed step by step: bounded memory,
+// bounded time per step. Single slow steps (spikes), long single steps (pauses: checkpoints, evaluation) and
+// steps that alternate between shapes are no changes. No thread rules; no clock.
+#pragma once
+
+#include "common/model/timing/speed_report.h"
+#include "report/speed/changes/run_lengths.h"
+
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace xpurun::report {
+
+struct ChangeSettings {
+  double least_share = 0.05;  // smaller changes are not told
+  double least_spreads = 3;   // nor those below this number of standard deviations of a step
+  double hazard = 250;        // expected number of steps between two changes
+};
+
+class ChangeDetector {
+ public:
+  explicit ChangeDetector(ChangeSettings settings = {}) : settings_(settings) {}
+
+  // The next step, in seconds. The change, when it is certain: about ten steps after a clear level shift.
+  // A ramp that goes on is told again, with the first step of the new part.
+  std::optional<model::StepChange> add(double seconds);
+
+  size_t steps() const { return next_; }
+  size_t spikes() const { return spikes_; }
+  size_t pauses() const { return pauses_; }
+
+ private:
+  struct Value {
+    size_t step;
+    double log_seconds;
+  };
+  // Of the values before a suspected change.
+  struct Baseline {
+    double level = 0;  // median of the logarithms
+    double low = 0;    // tenth of the values below
+    double high = 0;   // tenth of the values above
+    double spread = 0;
+    double memory = 1;  // factor on the spread of means, because neighbouring steps are alike
+  };
+  static Baseline baseline_of(std::span<const Value> values);
+
+  void settle_suspects();
+  std::optional<model::StepChange> accept(const Value& value);
+  std::optional<model::StepChange> level_shift();
+  std::optional<model::StepChange> ramp();
+  bool differs(const Baseline& before, std::span<const Value> after) const;
+  void forget_before(size_t step);
+
+  ChangeSettings settings_;
+  size_t next_ = 0;
+  size_t spikes_ = 0;
+  size_t pauses_ = 0;
+  std::vector<Value> suspects_;     // slow steps that may be spikes
+  size_t slow_run_ = 0;             // consecutive slow steps
+  std::deque<bool> recent_spikes_;  // of the latest steps
+  std::vector<Value> values_;       // since the latest change, the oldest ones dropped
+  std::vector<Value> reference_;    // the first values since the latest change, for ramps
+  Baseline now_;                    // of values_, for the recognition of spikes
+  Baseline start_;                  // of reference_
+  std::optional<RunLengths> lengths_;
+  double risen_ = 0;  // sums of what exceeds the reference level
+  double fallen_ = 0;
+  size_t rise_step_ = 0;
+  size_t fall_step_ = 0;
+};
+
+// All changes of a finished run; parts of one ramp are one change.
+std::vector<model::StepChange> find_changes(std::span<const double> seconds, ChangeSettings settings = {});
+// Joins `change` to the last of `changes` if both are parts of one ramp.
+void add_change(std::vector<model::StepChange>& changes, const model::StepChange& change);
+
+}  // namespace xpurun::report

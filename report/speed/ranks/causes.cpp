@@ -1,0 +1,209 @@
+#include "report/speed/ranks/causes.h"
+
+#include "report/speed/statistics.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+namespace xpurun::report {
+
+namespace {
+
+using model::SlowCause;
+using model::Stage;
+
+constexpr double kSlowShapes = 0.08;  // the same matmuls take this much longer
+constexpr double kLeastFaults = 1;    // major page faults of a step
+constexpr double kStarved = 20e-6;    // work that starts at once was issued too late
+constexpr double kHalf = 0.5;
+
+using Part = std::function<double(const RankMeans&)>;
+
+Part stage_part(Stage stage) {
+  return [stage](const RankMeans& m) { return m.stages[stage]; };
+}
+
+double median_of(const std::vector<RankMeans>& means, const std::vector<bool>& in, const Part& part) {
+  std::vector<double> values;
+  for (size_t r = 0; r < means.size(); ++r) {
+    if (in[r] && means[r].steps > 0) {
+      values.push_back(part(means[r]));
+    }
+  }
+  return quantile(values, 0.5);
+}
+
+// Median over the matmul shapes, weighted by their time, of: the blamed ranks' time over the others' time.
+double slower_shapes(const JobSteps& job, const std::vector<bool>& blamed) {
+  std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> times;
+  std::map<std::string, double> weights;
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    for (const auto& [shape, one] : job.rank(r).shapes) {
+      auto& [slow, others] = times[shape];
+      (blamed[r] ? slow : others).push_back(one.median_ns);
+      weights[shape] += blamed[r] ? one.total_ns : 0;
+    }
+  }
+  double sum = 0;
+  double weight = 0;
+  for (auto& [shape, both] : times) {
+    auto& [slow, others] = both;
+    if (!slow.empty() && !others.empty()) {
+      const double usual = quantile(others, 0.5);
+      if (usual > 0) {
+        sum += weights[shape] * (quantile(slow, 0.5) / usual - 1);
+        weight += weights[shape];
+      }
+    }
+  }
+  return weight > 0 ? sum / weight : 0;
+}
+
+// The stage of the model's own work with the largest excess.
+Stage busiest(const std::function<double(Stage)>& excess) {
+  Stage out = Stage::forward;
+  for (const Stage stage : {Stage::backward, Stage::optimizer, Stage::other}) {
+    out = excess(stage) > excess(out) ? stage : out;
+  }
+  return out;
+}
+
+}  // namespace
+
+Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const Blame& blame) {
+  std::vector<bool> blamed(means.size(), false);
+  for (const size_t r : blame.ranks) {
+    blamed[r] = true;
+  }
+  std::vector<bool> others = blamed;
+  others.flip();
+  const auto excess = [&](const Part& part) {
+    return median_of(means, blamed, part) - median_of(means, others, part);
+  };
+  const auto stage_excess = [&](Stage stage) { return excess(stage_part(stage)); };
+  const double total = excess([](const RankMeans& m) { return m.own_s; });
+  const double data = stage_excess(Stage::data);
+  const double garbage = stage_excess(Stage::garbage);
+  const bool delays_known = median_of(means, blamed, [](const RankMeans& m) { return m.run_delay_s; }) >= 0;
+  const double delay =
+      delays_known ? excess([](const RankMeans& m) { return std::max(m.run_delay_s, 0.0); }) : 0;
+  // Threads other than the main one may lack a CPU at the same time.
+  const double contention = std::min(delay, total - data - garbage);
+  const double rest = total - data - garbage - std::max(contention, 0.0);
+  Cause out{.excess_s = total};
+  if (data >= std::max({garbage, contention, rest})) {
+    return {.kind = SlowCause::input, .stage = Stage::data, .excess_s = data};
+  }
+  if (garbage >= std::max(contention, rest)) {
+    return {.kind = SlowCause::gc, .stage = Stage::garbage, .excess_s = garbage};
+  }
+  out.stage = busiest(stage_excess);
+  if (contention >= rest) {
+    return {.kind = SlowCause::cpu_contention, .stage = out.stage, .excess_s = contention};
+  }
+  out.excess_s = rest;
+  if (const double slower = slower_shapes(job, blamed); slower >= kSlowShapes) {
+    return {.kind = SlowCause::gpu_compute, .stage = out.stage, .excess_s = rest, .slowdown = slower};
+  }
+  if (excess([](const RankMeans& m) { return m.faults; }) >= kLeastFaults) {
+    out.kind = SlowCause::memory;
+    return out;
+  }
+  double slow_delay = std::numeric_limits<double>::max();
+  std::vector<double> usual_delays;
+  bool gpu = false;
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    const double one = job.rank(r).launch_delay_s;
+    gpu = gpu || (blamed[r] && !job.rank(r).gpu.empty());
+    if (one >= 0 && blamed[r]) {
+      slow_delay = std::min(slow_delay, one);
+    } else if (one >= 0) {
+      usual_delays.push_back(one);
+    }
+  }
+  const bool starved = slow_delay <= kStarved && quantile(usual_delays, 0.5) > 2 * kStarved;
+  // Without a GPU the host does the work itself; with a GPU, times of the host show the work's issue.
+  const bool seen = stage_excess(out.stage) >= kHalf * rest;
+  if (!gpu && !seen) {
+    out.stage = Stage::backward;  // there the others wait as long
+  }
+  out.kind = starved || !gpu || (seen && (out.stage == Stage::other || out.stage == Stage::forward))
+                 ? SlowCause::host_issue
+                 : SlowCause::unknown;
+  return out;
+}
+
+Cause cause_of_change(const std::vector<RankMeans>& before, const std::vector<RankMeans>& after) {
+  const std::vector<bool> all(before.size(), true);
+  const auto excess = [&](const Part& part) {
+    return median_of(after, all, part) - median_of(before, all, part);
+  };
+  const auto stage_excess = [&](Stage stage) { return excess(stage_part(stage)); };
+  double total = 0;
+  for (size_t s = 0; s < model::kStepStages; ++s) {
+    const auto stage = static_cast<Stage>(s);
+    total += stage == Stage::checkpoint || stage == Stage::evaluation ? 0 : stage_excess(stage);
+  }
+  Cause out{.stage = busiest(stage_excess), .excess_s = total};
+  const auto explains = [total](double part) { return part >= kHalf * total; };
+  if (total <= 0) {
+    return out;
+  }
+  if (const double part = stage_excess(Stage::data); explains(part)) {
+    return {.kind = SlowCause::input, .stage = Stage::data, .excess_s = part};
+  }
+  if (const double part = stage_excess(Stage::garbage); explains(part)) {
+    return {.kind = SlowCause::gc, .stage = Stage::garbage, .excess_s = part};
+  }
+  if (const double part = excess([](const RankMeans& m) { return std::max(m.run_delay_s, 0.0); });
+      explains(part)) {
+    return {.kind = SlowCause::cpu_contention, .stage = out.stage, .excess_s = std::min(part, total)};
+  }
+  if (const double part = stage_excess(Stage::communication); explains(part)) {
+    return {.kind = SlowCause::network, .stage = Stage::communication, .excess_s = part};
+  }
+  return out;
+}
+
+std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own, StepWindow window,
+                                       double least) {
+  struct Without {
+    SlowCause cause;
+    Stage stage;
+    double sum = 0;
+  };
+  Without causes[] = {{SlowCause::input, Stage::data}, {SlowCause::gc, Stage::garbage}};
+  double all = 0;
+  for (size_t i = window.first; i < window.last; ++i) {
+    float most = 0;
+    double without[std::size(causes)] = {};
+    const auto step = own.step(i);
+    for (size_t r = 0; r < step.size(); ++r) {
+      const StepRecord* record = job.at(r, i);
+      if (record == nullptr) {
+        continue;
+      }
+      most = std::max(most, step[r]);
+      for (size_t c = 0; c < std::size(causes); ++c) {
+        const double part =
+            static_cast<double>(record->stage_ns[static_cast<size_t>(causes[c].stage)]) * 1e-9;
+        without[c] = std::max(without[c], static_cast<double>(step[r]) - part);
+      }
+    }
+    all += static_cast<double>(most);
+    for (size_t c = 0; c < std::size(causes); ++c) {
+      causes[c].sum += static_cast<double>(most) - without[c];
+    }
+  }
+  std::vector<model::CauseShare> out;
+  for (const Without& one : causes) {
+    if (all > 0 && one.sum / all >= least) {
+      out.push_back({.cause = one.cause, .share = one.sum / all});
+    }
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.share > b.share; });
+  return out;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,26 @@
+// Why ranks are slow, and what a cause costs the job.
+#pragma once
+
+#include "report/speed/ranks/rank_means.h"
+
+#include <vector>
+
+namespace xpurun::report {
+
+struct Cause {
+  model::SlowCause kind = model::SlowCause::unknown;
+  model::Stage stage = model::Stage::other;  // where most of it is spent
+  double excess_s = 0;                       // of a step, compared with the other ranks or with before
+  double slowdown = 0;                       // gpu_compute: 0.2: the same matmuls take 20 % longer
+};
+
+// Compares the blamed ranks with the others.
+Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const Blame& blame);
+// Compares all ranks with an earlier window.
+Cause cause_of_change(const std::vector<RankMeans>& before, const std::vector<RankMeans>& after);
+
+// What a step would win if no rank spent time on a cause; largest first, those above `least`.
+std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own, StepWindow window,
+                                       double least);
+
+}  // namespace xpurun::report

@@ -1,0 +1,40 @@
+// The steps of all ranks side by side: the same step of the job has the same number on all of them.
+#pragma once
+
+#include "report/speed/steps/rank_steps.h"
+
+#include <vector>
+
+namespace xpurun::report {
+
+class JobSteps {
+ public:
+  // Ranks without steps are kept, but have none. Matches the steps of the ranks by time.
+  explicit JobSteps(std::vector<RankSteps> ranks);
+
+  size_t ranks() const { return ranks_.size(); }
+  size_t steps() const { return steps_; }
+  const RankSteps& rank(size_t index) const { return ranks_[index]; }
+  RankSteps& rank(size_t index) { return ranks_[index]; }
+  // Null if the rank did not have this step, or the step is not in its files.
+  const StepRecord* at(size_t rank, size_t step) const;
+  StepRecord* at(size_t rank, size_t step);
+  // No rank runs ahead of another by more than a step: they wait for each other.
+  bool synchronous() const { return synchronous_; }
+  // Median over the ranks of their durations without checkpoints and evaluations, by step; in seconds.
+  std::vector<double> step_seconds() const;
+
+ private:
+  void align();
+  void compare_pace(size_t reference);
+
+  std::vector<RankSteps> ranks_;
+  std::vector<size_t> shifts_;  // number of a rank's first step
+  size_t steps_ = 0;
+  bool synchronous_ = true;
+};
+
+// Seconds of a step without checkpoints and evaluations.
+double working_seconds(const StepRecord& step);
+
+}  // namespace xpurun::report

@@ -1,0 +1,73 @@
+#include "report/speed/ranks/rank_means.h"
+
+#include <algorithm>
+
+namespace xpurun::report {
+
+namespace {
+
+using model::Stage;
+
+RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, size_t rank) {
+  RankMeans out;
+  double cpu = 0;
+  double delay = 0;
+  size_t cpu_steps = 0;
+  size_t delay_steps = 0;
+  for (size_t i = window.first; i < window.last; ++i) {
+    const StepRecord* step = job.at(rank, i);
+    if (step == nullptr) {
+      continue;
+    }
+    ++out.steps;
+    const auto own_s = static_cast<double>(own.step(i)[rank]);
+    out.own_s += own_s;
+    out.wait_s += working_seconds(*step) - own_s;
+    for (size_t s = 0; s < model::kStepStages; ++s) {
+      out.stages.seconds[s] += static_cast<double>(step->stage_ns[s]) * 1e-9;
+    }
+    for (const Stage stage : {Stage::forward, Stage::backward, Stage::optimizer}) {
+      const auto s = static_cast<size_t>(stage);
+      out.idle_s += static_cast<double>(std::max<int64_t>(step->stage_ns[s] - step->cpu_ns[s], 0)) * 1e-9;
+    }
+    if (step->process_ns >= 0) {
+      cpu += static_cast<double>(step->process_ns) * 1e-9;
+      out.faults += step->faults;
+      ++cpu_steps;
+    }
+    if (step->run_delay_ns >= 0) {
+      delay += static_cast<double>(step->run_delay_ns) * 1e-9;
+      ++delay_steps;
+    }
+  }
+  if (out.steps > 0) {
+    const auto n = static_cast<double>(out.steps);
+    for (double* sum : {&out.own_s, &out.wait_s, &out.idle_s}) {
+      *sum /= n;
+    }
+    for (double& seconds : out.stages.seconds) {
+      seconds /= n;
+    }
+  }
+  if (cpu_steps > 0) {
+    out.cpu_s = cpu / static_cast<double>(cpu_steps);
+    out.faults /= static_cast<double>(cpu_steps);
+  }
+  if (delay_steps > 0) {
+    out.run_delay_s = delay / static_cast<double>(delay_steps);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<RankMeans> rank_means(const JobSteps& job, const OwnTimes& own, StepWindow window) {
+  std::vector<RankMeans> out;
+  out.reserve(job.ranks());
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    out.push_back(means_of(job, own, window, r));
+  }
+  return out;
+}
+
+}  // namespace xpurun::report

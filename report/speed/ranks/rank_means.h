@@ -1,0 +1,23 @@
+// Means over a window of steps, per rank: what causes are told from.
+#pragma once
+
+#include "report/speed/ranks/slow_ranks.h"
+
+#include <vector>
+
+namespace xpurun::report {
+
+struct RankMeans {
+  size_t steps = 0;
+  double own_s = 0;
+  double wait_s = 0;
+  double idle_s = 0;        // of the thread in forward, backward and the optimizer, without measured waits
+  double cpu_s = -1;        // of the process; negative: unknown
+  double run_delay_s = -1;  // negative: unknown
+  double faults = 0;
+  model::StageSeconds stages;
+};
+
+std::vector<RankMeans> rank_means(const JobSteps& job, const OwnTimes& own, StepWindow window);
+
+}  // namespace xpurun::report

@@ -1,0 +1,184 @@
+#include "report/speed/ranks/slow_ranks.h"
+
+#include "report/speed/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+namespace xpurun::report {
+
+namespace {
+
+constexpr size_t kMostBlamed = 16;
+constexpr double kOutlier = 4;           // robust standard deviations between the ranks
+constexpr double kOutlierShare = 0.025;  // and this share of a step
+constexpr double kFewRanks = 4;          // fewer ranks have no distribution: their steps are compared
+constexpr double kCertain = 5;           // standard errors
+constexpr double kHostFactor = 1.5;      // a host has to explain this much more than its worst rank
+constexpr double kMostOfIt = 0.8;
+
+// The mean over the window of: the slowest of all ranks, minus the slowest of those not in `out`.
+double saving(const OwnTimes& own, StepWindow window, const std::vector<bool>& out) {
+  double sum = 0;
+  for (size_t i = window.first; i < window.last; ++i) {
+    float most = 0;
+    float others = -1;
+    const auto step = own.step(i);
+    for (size_t r = 0; r < step.size(); ++r) {
+      most = std::max(most, step[r]);
+      others = out[r] ? others : std::max(others, step[r]);
+    }
+    sum += others < 0 ? 0 : static_cast<double>(most - others);
+  }
+  return sum / static_cast<double>(window.size());
+}
+
+std::vector<double> means(const OwnTimes& own, StepWindow window) {
+  std::vector<double> sums(own.ranks(), 0);
+  std::vector<size_t> counts(own.ranks(), 0);
+  for (size_t i = window.first; i < window.last; ++i) {
+    const auto step = own.step(i);
+    for (size_t r = 0; r < step.size(); ++r) {
+      if (step[r] >= 0) {
+        sums[r] += static_cast<double>(step[r]);
+        ++counts[r];
+      }
+    }
+  }
+  for (size_t r = 0; r < sums.size(); ++r) {
+    sums[r] = counts[r] > 0 ? sums[r] / static_cast<double>(counts[r]) : -1;
+  }
+  return sums;
+}
+
+// Whether the rank is later than the latest other in the mean of the steps, not by chance.
+bool later_than_others(const OwnTimes& own, StepWindow window, size_t rank) {
+  double sum = 0;
+  double squares = 0;
+  size_t n = 0;
+  for (size_t i = window.first; i < window.last; ++i) {
+    const auto step = own.step(i);
+    float others = -1;
+    for (size_t r = 0; r < step.size(); ++r) {
+      others = r == rank ? others : std::max(others, step[r]);
+    }
+    if (others >= 0 && step[rank] >= 0) {
+      const auto distance = static_cast<double>(step[rank] - others);
+      sum += distance;
+      squares += distance * distance;
+      ++n;
+    }
+  }
+  if (n < 5) {
+    return false;
+  }
+  const auto count = static_cast<double>(n);
+  const double mean = sum / count;
+  const double variance = std::max(squares / count - mean * mean, 0.0);
+  return mean > kCertain * std::sqrt(variance / count);
+}
+
+// Ranks whose mean stands out, the slowest first.
+std::vector<size_t> outliers(const OwnTimes& own, StepWindow window, double step_s) {
+  const std::vector<double> mean = means(own, window);
+  std::vector<double> known;
+  std::vector<size_t> order;
+  for (size_t r = 0; r < mean.size(); ++r) {
+    if (mean[r] >= 0) {
+      known.push_back(mean[r]);
+      order.push_back(r);
+    }
+  }
+  std::sort(order.begin(), order.end(), [&mean](size_t a, size_t b) { return mean[a] > mean[b]; });
+  if (order.size() < 2) {
+    return {};
+  }
+  if (static_cast<double>(order.size()) < kFewRanks) {
+    return later_than_others(own, window, order.front()) ? std::vector{order.front()} : std::vector<size_t>();
+  }
+  const double centre = median(known);
+  const double least = std::max(kOutlier * robust_spread(known, centre), kOutlierShare * step_s);
+  std::erase_if(order, [&](size_t r) { return mean[r] - centre < least; });
+  return order;
+}
+
+// The fewest of the slowest ranks that explain most of what can be explained.
+Blame blame_ranks(const OwnTimes& own, StepWindow window, const std::vector<size_t>& slow) {
+  std::vector<double> savings;
+  std::vector<bool> out(own.ranks(), false);
+  for (size_t k = 0; k < std::min(slow.size(), kMostBlamed); ++k) {
+    out[slow[k]] = true;
+    savings.push_back(saving(own, window, out));
+  }
+  Blame blame;
+  for (size_t k = 0; k < savings.size(); ++k) {
+    blame.ranks.push_back(slow[k]);
+    blame.lost_s = savings[k];
+    if (savings[k] >= kMostOfIt * savings.back()) {
+      break;
+    }
+  }
+  return blame;
+}
+
+Blame blame_host(const OwnTimes& own, StepWindow window, const std::vector<std::string>& hosts,
+                 const std::vector<size_t>& slow) {
+  std::map<std::string, std::vector<size_t>> members;
+  std::map<std::string, size_t> slow_members;
+  for (size_t r = 0; r < hosts.size(); ++r) {
+    members[hosts[r]].push_back(r);
+  }
+  for (const size_t r : slow) {
+    ++slow_members[hosts[r]];
+  }
+  Blame best;
+  for (const auto& [host, count] : slow_members) {
+    const std::vector<size_t>& all = members[host];
+    if (members.size() < 2 || all.size() < 2 || 2 * count < all.size()) {
+      continue;
+    }
+    std::vector<bool> out(own.ranks(), false);
+    for (const size_t r : all) {
+      out[r] = true;
+    }
+    if (const double lost = saving(own, window, out); lost > best.lost_s) {
+      best = {.ranks = all, .host = true, .lost_s = lost};
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+double critical_seconds(const OwnTimes& own, StepWindow window) {
+  double sum = 0;
+  for (size_t i = window.first; i < window.last; ++i) {
+    const auto step = own.step(i);
+    sum += static_cast<double>(*std::max_element(step.begin(), step.end()));
+  }
+  return window.size() > 0 ? sum / static_cast<double>(window.size()) : 0;
+}
+
+std::optional<Blame> find_blame(const OwnTimes& own, const std::vector<std::string>& hosts,
+                                StepWindow window) {
+  if (own.ranks() < 2 || window.size() == 0) {
+    return {};
+  }
+  const double step_s = critical_seconds(own, window);
+  const std::vector<size_t> slow = outliers(own, window, step_s);
+  if (slow.empty() || step_s <= 0) {
+    return {};
+  }
+  Blame best = blame_ranks(own, window, slow);
+  if (Blame host = blame_host(own, window, hosts, slow);
+      host.lost_s > kHostFactor * best.lost_s || (best.ranks.size() > 1 && host.lost_s >= best.lost_s)) {
+    best = std::move(host);
+  }
+  best.share = best.lost_s / step_s;
+  std::sort(best.ranks.begin(), best.ranks.end());
+  return best.share >= kLeastBlame ? std::optional(best) : std::nullopt;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,36 @@
+// Who costs the others time: compares, step by step, the slowest rank with the next one.
+#pragma once
+
+#include "report/speed/ranks/waits.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+// Steps [first, last).
+struct StepWindow {
+  size_t first = 0;
+  size_t last = 0;
+
+  size_t size() const { return last - first; }
+};
+
+struct Blame {
+  std::vector<size_t> ranks;  // indices, ascending
+  bool host = false;          // all ranks of one host
+  double lost_s = 0;  // of a step: what the job would win without these ranks being slower than others
+  double share = 0;   // of a step
+};
+
+inline constexpr double kLeastBlame = 0.04;  // share of a step
+
+// `hosts`: of each rank. Empty if no rank stands out: the slowest rank changes, or all are alike.
+std::optional<Blame> find_blame(const OwnTimes& own, const std::vector<std::string>& hosts,
+                                StepWindow window);
+
+// Mean time of a step of the slowest rank: what the job needs without the waits.
+double critical_seconds(const OwnTimes& own, StepWindow window);
+
+}  // namespace xpurun::report

@@ -1,0 +1,165 @@
+#include "report/speed/ranks/waits.h"
+
+#include "report/speed/statistics.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <unordered_map>
+
+namespace xpurun::report {
+
+namespace {
+
+using model::Stage;
+
+constexpr size_t kLeastForClock = 20;  // collectives
+constexpr size_t kMostForClock = 4096;
+
+struct Gathering {
+  int64_t last_begin = 0;
+  int64_t last_end = 0;
+  uint32_t ranks = 0;
+};
+using Gatherings = std::unordered_map<uint64_t, Gathering>;
+
+Gatherings gather(const JobSteps& job) {
+  Gatherings out;
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    for (const Arrival& arrival : job.rank(r).arrivals) {
+      Gathering& g = out[arrival.collective];
+      g.last_begin = g.ranks == 0 ? arrival.begin_ns : std::max(g.last_begin, arrival.begin_ns);
+      g.last_end = g.ranks == 0 ? arrival.end_ns : std::max(g.last_end, arrival.end_ns);
+      ++g.ranks;
+    }
+  }
+  return out;
+}
+
+// By how much the ends on each host lie before the last ends: what its clock is behind.
+void align_clocks(JobSteps& job, const Gatherings& gatherings) {
+  std::map<std::string, std::vector<double>> behind;
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    std::vector<double>& of_host = behind[job.rank(r).host];
+    size_t used = 0;
+    for (const Arrival& arrival : job.rank(r).arrivals) {
+      const Gathering& g = gatherings.at(arrival.collective);
+      if (g.ranks > 1 && used < kMostForClock) {
+        of_host.push_back(static_cast<double>(g.last_end - arrival.end_ns));
+        ++used;
+      }
+    }
+  }
+  if (behind.size() < 2) {
+    return;
+  }
+  std::map<std::string, int64_t> correction;
+  for (auto& [host, values] : behind) {
+    correction[host] = values.size() < kLeastForClock ? 0 : static_cast<int64_t>(quantile(values, 0.5));
+  }
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    const int64_t by = correction[job.rank(r).host];
+    for (Arrival& arrival : job.rank(r).arrivals) {
+      arrival.begin_ns += by;
+      arrival.end_ns += by;
+    }
+    for (StepRecord& step : job.rank(r).steps) {
+      step.begin_ns += by;
+    }
+  }
+}
+
+int64_t stage_of(const StepRecord& step, Stage stage) {
+  return step.stage_ns[static_cast<size_t>(stage)];
+}
+
+int64_t idle_in(const StepRecord& step, Stage stage) {
+  return std::max<int64_t>(stage_of(step, stage) - step.cpu_ns[static_cast<size_t>(stage)], 0);
+}
+
+// The time in which the rank may have waited for others, in ns.
+int64_t possible_wait(const StepRecord& step, const RankSteps& rank, int64_t least_delay) {
+  if (!rank.gpu.empty() || !rank.cpu_known) {
+    // A thread that waits for a GPU may use its CPU all the time. Times before the GPU's work are certain.
+    return std::max<int64_t>(step.duration_ns - stage_of(step, Stage::data) - stage_of(step, Stage::garbage) -
+                                 stage_of(step, Stage::checkpoint) - stage_of(step, Stage::evaluation) -
+                                 step.wait_ns,
+                             0);
+  }
+  const int64_t idle = idle_in(step, Stage::backward) + idle_in(step, Stage::communication);
+  // A rank that gets no CPU does not wait for others.
+  const int64_t delay = step.run_delay_ns < 0 ? 0
+                                              : std::max<int64_t>(step.run_delay_ns - least_delay -
+                                                                      idle_in(step, Stage::forward) -
+                                                                      idle_in(step, Stage::optimizer),
+                                                                  0);
+  return std::max<int64_t>(idle - std::min(delay, idle) - step.wait_ns, 0);
+}
+
+}  // namespace
+
+bool measure_waits(JobSteps& job) {
+  Gatherings gatherings = gather(job);
+  const bool any =
+      std::any_of(gatherings.begin(), gatherings.end(), [](const auto& one) { return one.second.ranks > 1; });
+  if (any) {
+    align_clocks(job, gatherings);
+    gatherings = gather(job);
+  }
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    RankSteps& rank = job.rank(r);
+    auto step = rank.steps.begin();
+    int64_t covered = std::numeric_limits<int64_t>::min();
+    for (const Arrival& arrival : rank.arrivals) {
+      const Gathering& g = gatherings.at(arrival.collective);
+      while (step != rank.steps.end() && step->begin_ns + step->duration_ns <= arrival.begin_ns) {
+        ++step;
+      }
+      if (step == rank.steps.end()) {
+        break;
+      }
+      // Collectives on several streams may wait at the same time.
+      const int64_t from = std::max(arrival.begin_ns, covered);
+      const int64_t to = std::min({g.last_begin, arrival.end_ns, step->begin_ns + step->duration_ns});
+      if (g.ranks > 1 && arrival.begin_ns >= step->begin_ns && to > from) {
+        step->wait_ns += to - from;
+        covered = to;
+      }
+    }
+    rank.arrivals = {};
+  }
+  return any;
+}
+
+OwnTimes::OwnTimes(const JobSteps& job, bool measured) : ranks_(job.ranks()) {
+  own_.assign(ranks_ * job.steps(), -1);
+  std::vector<int64_t> possible(ranks_);
+  for (size_t i = 0; i < job.steps(); ++i) {
+    int64_t least_delay = std::numeric_limits<int64_t>::max();
+    for (size_t r = 0; r < ranks_; ++r) {
+      if (const StepRecord* step = job.at(r, i); step != nullptr && step->run_delay_ns >= 0) {
+        least_delay = std::min(least_delay, step->run_delay_ns);
+      }
+    }
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (size_t r = 0; r < ranks_; ++r) {
+      if (const StepRecord* step = job.at(r, i)) {
+        possible[r] = possible_wait(*step, job.rank(r), least_delay);
+        least = std::min(least, possible[r]);
+      }
+    }
+    for (size_t r = 0; r < ranks_; ++r) {
+      const StepRecord* step = job.at(r, i);
+      if (step == nullptr) {
+        continue;
+      }
+      // Measured waits are all there are, unless a CPU shows that the rank also waited inside other calls.
+      const bool hidden = !measured || (job.rank(r).cpu_known && job.rank(r).gpu.empty());
+      const int64_t wait = job.synchronous() ? step->wait_ns + (hidden ? possible[r] - least : 0) : 0;
+      own_[i * ranks_ + r] =
+          static_cast<float>(std::max(working_seconds(*step) - static_cast<double>(wait) * 1e-9, 0.0));
+    }
+  }
+}
+
+}  // namespace xpurun::report

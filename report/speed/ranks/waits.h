@@ -1,0 +1,32 @@
+// Which part of each step a rank waited for others. In synchronous training the steps of all ranks last
+// equally long; the rank that costs the others time is the one that waits least.
+#pragma once
+
+#include "report/speed/ranks/job_steps.h"
+
+#include <span>
+#include <vector>
+
+namespace xpurun::report {
+
+// Sets StepRecord::wait_ns from the arrivals at collectives: a rank waits in a collective until the last rank
+// has arrived. The clocks of the hosts are corrected by the ends of collectives, which all ranks reach at
+// about the same time. Drops the arrivals. False if no collective was seen on two ranks.
+bool measure_waits(JobSteps& job);
+
+// Seconds of a step in which a rank did not wait, by step and rank; negative: no data.
+class OwnTimes {
+ public:
+  // `measured`: measure_waits() found collectives.
+  OwnTimes(const JobSteps& job, bool measured);
+
+  std::span<const float> step(size_t step) const { return std::span(own_).subspan(step * ranks_, ranks_); }
+  size_t ranks() const { return ranks_; }
+  size_t steps() const { return ranks_ == 0 ? 0 : own_.size() / ranks_; }
+
+ private:
+  size_t ranks_;
+  std::vector<float> own_;
+};
+
+}  // namespace xpurun::report

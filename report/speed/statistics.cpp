@@ -1,0 +1,76 @@
+#include "report/speed/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace xpurun::report {
+
+double quantile(std::vector<double>& values, double q) {
+  if (values.empty()) {
+    return 0;
+  }
+  const double at = q * static_cast<double>(values.size() - 1);
+  const auto low = static_cast<size_t>(at);
+  const auto nth = values.begin() + static_cast<std::ptrdiff_t>(low);
+  std::nth_element(values.begin(), nth, values.end());
+  const double below = *nth;
+  if (low + 1 == values.size()) {
+    return below;
+  }
+  const double above = *std::min_element(nth + 1, values.end());
+  return below + (above - below) * (at - static_cast<double>(low));
+}
+
+double median(std::vector<double> values) {
+  return quantile(values, 0.5);
+}
+
+double robust_spread(std::span<const double> values, double centre) {
+  std::vector<double> distances;
+  distances.reserve(values.size());
+  for (const double value : values) {
+    distances.push_back(std::abs(value - centre));
+  }
+  return 1.4826 * median(std::move(distances));
+}
+
+double rank_sum_probability(std::span<const double> a, std::span<const double> b) {
+  if (a.size() < 2 || b.size() < 2) {
+    return 1;
+  }
+  std::vector<std::pair<double, bool>> all;
+  all.reserve(a.size() + b.size());
+  for (const double value : a) {
+    all.emplace_back(value, true);
+  }
+  for (const double value : b) {
+    all.emplace_back(value, false);
+  }
+  std::sort(all.begin(), all.end());
+  double rank_sum = 0;
+  double ties = 0;
+  for (size_t i = 0; i < all.size();) {
+    size_t end = i;
+    size_t of_a = 0;
+    for (; end < all.size() && all[end].first == all[i].first; ++end) {
+      of_a += all[end].second ? 1 : 0;
+    }
+    const auto count = static_cast<double>(end - i);
+    rank_sum += static_cast<double>(of_a) * (static_cast<double>(i + end + 1) / 2);
+    ties += count * count * count - count;
+    i = end;
+  }
+  const auto na = static_cast<double>(a.size());
+  const auto nb = static_cast<double>(b.size());
+  const double n = na + nb;
+  const double mean = na * (n + 1) / 2;
+  const double variance = na * nb / 12 * (n + 1 - ties / (n * (n - 1)));
+  if (variance <= 0) {
+    return 1;
+  }
+  const double distance = std::max(std::abs(rank_sum - mean) - 0.5, 0.0);
+  return std::erfc(distance / std::sqrt(2 * variance));
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,19 @@
+// Robust statistics. Pure. Values are finite; an empty list gives 0 unless stated otherwise.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace xpurun::report {
+
+// The value below which the share `q` (0 to 1) of the values lies, interpolated. Reorders `values`.
+double quantile(std::vector<double>& values, double q);
+double median(std::vector<double> values);
+// 1.4826 times the median distance from `centre`: the standard deviation of normally distributed values.
+double robust_spread(std::span<const double> values, double centre);
+
+// Mann-Whitney, two-sided, by the normal approximation with correction for ties. 1 if a side has fewer than
+// two values.
+double rank_sum_probability(std::span<const double> a, std::span<const double> b);
+
+}  // namespace xpurun::report

@@ -1,0 +1,60 @@
+// What is known of the steps of one rank.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/model/timing/speed_report.h"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+struct StepRecord {
+  int64_t begin_ns = 0;  // on the clock of the analysis
+  int64_t duration_ns = 0;
+  // Of the thread that makes the steps, by model::Stage; a nested span counts for itself only, and the whole
+  // of an evaluation or a checkpoint counts as that.
+  std::array<int64_t, model::kStepStages> stage_ns{};
+  std::array<int64_t, model::kStepStages> cpu_ns{};  // CPU time of that thread in spans
+  int64_t wait_ns = 0;      // measured at collectives: until the last rank had arrived
+  int64_t process_ns = -1;  // CPU time of all threads; negative: unknown
+  int64_t run_delay_ns = -1;
+  double faults = 0;  // major page faults
+};
+
+// One rank in a collective.
+struct Arrival {
+  uint64_t collective = 0;  // equal on all ranks of the collective, and on no other
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+};
+
+// Timed matmuls of one shape.
+struct ShapeTimes {
+  uint64_t count = 0;
+  double total_ns = 0;
+  double median_ns = 0;
+};
+
+// All that is kept of a rank; the spans and events are dropped.
+struct RankSteps {
+  base::Rank rank = base::kNoRank;
+  std::string host;
+  std::string gpu;
+  model::StepSource source = model::StepSource::none;
+  model::Confidence confidence = model::Confidence::none;
+  std::string why;
+  std::vector<StepRecord> steps;
+  bool cpu_known = false;
+  std::vector<Arrival> arrivals;  // by begin
+  // Place and name of the spans that took most of a stage's time.
+  std::array<std::string, model::kStepStages> places;
+  std::array<std::string, model::kStepStages> names;
+  std::map<std::string, ShapeTimes> shapes;  // by function and shape
+  double launch_delay_s = -1;                // median from a call to its start on the GPU
+};
+
+}  // namespace xpurun::report

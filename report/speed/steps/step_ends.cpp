@@ -1,0 +1,313 @@
+#include "report/speed/steps/step_ends.h"
+
+#include "report/speed/statistics.h"
+#include "report/speed/steps/token_period.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+namespace xpurun::report {
+
+namespace {
+
+using model::Confidence;
+using model::Span;
+using model::Stage;
+using model::StepSource;
+
+constexpr size_t kLeastSteps = 3;
+constexpr double kSameShape = 0.6;  // share of steps that have to consist of the same stages
+constexpr double kAlwaysSame = 0.95;
+constexpr size_t kMostCycle = 64;  // optimizer calls in one step
+
+uint64_t mix(uint64_t a, uint64_t b) {
+  uint64_t x = a ^ (b + 0x9e3779b97f4a7c15 + (a << 6) + (a >> 2));
+  x ^= x >> 31;
+  x *= 0xbf58476d1ce4e5b9;
+  return x ^ (x >> 29);
+}
+
+// Spans of one thread that are no part of another span of the same stage, of an evaluation or a checkpoint.
+std::vector<const Span*> outermost(const RankSpans& all, uint32_t thread) {
+  std::vector<const Span*> out;
+  std::vector<const Span*> open;
+  for (const Span& span : all.spans) {
+    if (span.thread != thread) {
+      continue;
+    }
+    while (!open.empty() && end_of(*open.back()) <= span.begin_ns) {
+      open.pop_back();
+    }
+    const bool inner = std::any_of(open.begin(), open.end(), [&span](const Span* outer) {
+      return outer->stage == span.stage || outer->stage == Stage::evaluation ||
+             outer->stage == Stage::checkpoint;
+    });
+    if (!inner) {
+      out.push_back(&span);
+    }
+    if (span.duration_ns > 0) {
+      open.push_back(&span);
+    }
+  }
+  return out;
+}
+
+// The thread with most spans of a stage; false if there is none.
+bool thread_of(const RankSpans& all, Stage stage, uint32_t& thread) {
+  std::map<uint32_t, size_t> counts;
+  for (const Span& span : all.spans) {
+    counts[span.thread] += span.stage == stage ? 1 : 0;
+  }
+  const auto most = std::max_element(counts.begin(), counts.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == counts.end() || most->second == 0) {
+    return false;
+  }
+  thread = most->first;
+  return true;
+}
+
+// The share of steps that consist of the most frequent sequence of stages.
+double regularity(const std::vector<const Span*>& spans, const std::vector<int64_t>& boundaries) {
+  std::map<uint64_t, size_t> shapes;
+  size_t at = 0;
+  size_t most = 0;
+  for (size_t i = 0; i + 1 < boundaries.size(); ++i) {
+    uint64_t shape = 0;
+    Stage before = Stage::mark;
+    for (; at < spans.size() && spans[at]->begin_ns < boundaries[i + 1]; ++at) {
+      const Stage stage = spans[at]->stage;
+      const bool tells = stage == Stage::data || stage == Stage::forward || stage == Stage::backward ||
+                         stage == Stage::optimizer;
+      if (spans[at]->begin_ns >= boundaries[i] && tells && stage != before) {
+        shape = mix(shape, static_cast<uint64_t>(stage) + 1);
+        before = stage;
+      }
+    }
+    most = std::max(most, ++shapes[shape]);
+  }
+  const size_t steps = boundaries.size() - 1;
+  return steps > 0 ? static_cast<double>(most) / static_cast<double>(steps) : 0;
+}
+
+StepEnds from_marks(const RankSpans& all) {
+  StepEnds out;
+  if (!thread_of(all, Stage::mark, out.thread)) {
+    return out;
+  }
+  for (const Span& span : all.spans) {
+    if (span.stage == Stage::mark && span.thread == out.thread) {
+      out.boundaries.push_back(end_of(span));
+    }
+  }
+  if (out.boundaries.size() > kLeastSteps) {
+    out.source = StepSource::mark;
+    out.confidence = Confidence::high;
+  }
+  return out;
+}
+
+// Calls of optimizers with no forward and backward pass in between are one group: several optimizers, or one
+// for each part of the parameters. Groups that alternate (a generator's and a discriminator's) make one step
+// together.
+StepEnds from_optimizers(const RankSpans& all) {
+  StepEnds out;
+  if (!thread_of(all, Stage::optimizer, out.thread)) {
+    return out;
+  }
+  const std::vector<const Span*> spans = outermost(all, out.thread);
+  std::vector<int64_t> ends;
+  std::vector<uint64_t> tokens;
+  bool open = false;
+  for (const Span* span : spans) {
+    if (span->stage == Stage::backward || span->stage == Stage::forward) {
+      open = false;
+    } else if (span->stage == Stage::optimizer) {
+      if (!open) {
+        ends.push_back(0);
+        tokens.push_back(0);
+      }
+      open = true;
+      ends.back() = end_of(*span);
+      tokens.back() = mix(tokens.back(), mix(std::hash<std::string>()(all.names[span->name]),
+                                             std::hash<std::string>()(all.names[span->place])));
+    }
+  }
+  const TokenPeriod period = find_period(tokens);
+  const size_t cycle = period.length >= 1 && period.length <= kMostCycle ? period.length : 1;
+  // The cycle ends where the longest time passes before the next group: there the next batch is loaded.
+  size_t phase = cycle - 1;
+  if (cycle > 1) {
+    std::vector<std::vector<double>> gaps(cycle);
+    for (size_t i = 0; i + 1 < ends.size(); ++i) {
+      int64_t data = 0;
+      for (auto it = std::lower_bound(spans.begin(), spans.end(), ends[i],
+                                      [](const Span*s, int64_t t) { return s->begin_ns < t; });
+           it != spans.end() && (*it)->begin_ns < ends[i + 1]; ++it) {
+        data += (*it)->stage == Stage::data ? std::max<int64_t>((*it)->duration_ns, 1) : 0;
+      }
+      gaps[i % cycle].push_back(static_cast<double>(data));
+    }
+    double longest = 0;
+    for (size_t i = 0; i < cycle; ++i) {
+      if (const double gap = median(gaps[i]); gap > longest) {
+        longest = gap;
+        phase = i;
+      }
+    }
+  }
+  for (size_t i = phase; i < ends.size(); i += cycle) {
+    out.boundaries.push_back(ends[i]);
+  }
+  if (out.boundaries.size() <= kLeastSteps) {
+    return out;
+  }
+  out.source = StepSource::optimizer;
+  const bool mixed = tokens.size() > kLeastSteps && period.length == 0;
+  const double same = regularity(spans, out.boundaries);
+  out.confidence = mixed || same < kSameShape ? Confidence::low
+                   : same < kAlwaysSame       ? Confidence::medium
+                                              : Confidence::high;
+  out.why = mixed ? "the calls of the optimizers do not repeat in one order"
+            : out.confidence != Confidence::high
+                ? fmt::format("{:.0f} % of the steps consist of the same stages", 100 * same)
+                : "";
+  return out;
+}
+
+StepEnds from_data(const RankSpans& all) {
+  StepEnds out;
+  if (!thread_of(all, Stage::data, out.thread)) {
+    return out;
+  }
+  const std::vector<const Span*> spans = outermost(all, out.thread);
+  // A program with several loaders waits for the one of the training most often.
+  std::map<std::pair<uint32_t, uint32_t>, size_t> counts;
+  for (const Span* span : spans) {
+    if (span->stage == Stage::data) {
+      ++counts[{span->name, span->place}];
+    }
+  }
+  const auto most = std::max_element(counts.begin(), counts.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  for (const Span* span : spans) {
+    if (span->stage == Stage::data && std::pair(span->name, span->place) == most->first) {
+      out.boundaries.push_back(span->begin_ns);
+    }
+  }
+  if (out.boundaries.size() <= kLeastSteps) {
+    return out;
+  }
+  const double same = regularity(spans, out.boundaries);
+  if (same < kSameShape) {
+    out.why =
+        fmt::format("only {:.0f} % of the intervals between batches consist of the same stages", 100 * same);
+    return out;
+  }
+  out.source = StepSource::data;
+  out.confidence = Confidence::medium;
+  out.why = "no optimizer was seen; several batches may make one step";
+  return out;
+}
+
+struct Call {
+  int64_t begin_ns;
+  int64_t end_ns;
+  uint64_t token;
+};
+
+StepEnds from_calls(std::vector<Call> calls, uint32_t thread) {
+  StepEnds out{.thread = thread};
+  std::sort(calls.begin(), calls.end(), [](const Call& a, const Call& b) { return a.begin_ns < b.begin_ns; });
+  std::vector<uint64_t> tokens;
+  for (const Call& call : calls) {
+    tokens.push_back(call.token);
+  }
+  const TokenPeriod period = find_period(tokens);
+  if (period.length < 2) {
+    out.why = calls.empty()        ? "neither an optimizer, a data loader nor collectives were seen"
+              : period.length == 1 ? "no optimizer was seen, and all collectives are alike"
+                                   : "no optimizer was seen, and the sequence of collectives does not repeat";
+    return out;
+  }
+  // The boundary lies in the longest pause of the period.
+  const size_t p = period.length;
+  std::vector<std::vector<double>> gaps(p);
+  for (size_t i = 0; i + 1 < calls.size(); ++i) {
+    gaps[i % p].push_back(static_cast<double>(calls[i + 1].begin_ns - calls[i].end_ns));
+  }
+  size_t phase = 0;
+  double longest = -1e18;
+  for (size_t i = 0; i < p; ++i) {
+    if (const double gap = median(gaps[i]); gap > longest) {
+      longest = gap;
+      phase = i;
+    }
+  }
+  for (size_t i = phase; i < calls.size(); i += p) {
+    out.boundaries.push_back(calls[i].end_ns);
+  }
+  if (out.boundaries.size() <= kLeastSteps) {
+    out.why = "the sequence of collectives repeats too few times";
+    return out;
+  }
+  out.source = StepSource::collectives;
+  out.confidence = Confidence::medium;
+  out.why = fmt::format("inferred from {} collectives that repeat ({:.0f} % alike)", p, 100 * period.match);
+  return out;
+}
+
+std::vector<Call> called(const RankSpans& all, uint32_t thread) {
+  std::vector<Call> out;
+  for (const Span& span : all.spans) {
+    if (span.stage == Stage::communication && span.thread == thread) {
+      const auto hash = [&all](uint32_t name) { return std::hash<std::string>()(all.names[name]); };
+      out.push_back({span.begin_ns, end_of(span),
+                     mix(mix(hash(span.name), hash(span.place)), mix(hash(span.group), span.bytes))});
+    }
+  }
+  return out;
+}
+
+std::vector<Call> timed(const RankInput& rank) {
+  std::vector<Call> out;
+  for (const model::EventFile& file : rank.events) {
+    for (const auto& entry : file.events) {
+      const auto op = file.ops.find(entry.event.op);
+      if (op == file.ops.end() ||
+          op->second.key.op_class != static_cast<uint8_t>(wire::OpClass::collective)) {
+        continue;
+      }
+      const auto begin = static_cast<int64_t>(entry.event.begin_ns) + rank.offset_ns;
+      out.push_back({begin, begin + static_cast<int64_t>(entry.event.duration_ns),
+                     mix(mix(std::hash<std::string>()(op->second.function), op->second.work),
+                         mix(static_cast<uint64_t>(op->second.key.k), op->second.key.comm))});
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+StepEnds find_step_ends(const RankSpans& spans, const RankInput& rank) {
+  std::string why;
+  for (const auto find : {from_marks, from_optimizers, from_data}) {
+    StepEnds found = find(spans);
+    if (found.source != StepSource::none) {
+      return found;
+    }
+    why = found.why.empty() ? why : found.why;
+  }
+  uint32_t thread = 0;
+  StepEnds found = thread_of(spans, Stage::communication, thread) ? from_calls(called(spans, thread), thread)
+                                                                  : from_calls(timed(rank), 0);
+  if (found.source == StepSource::none && !why.empty()) {
+    found.why = why;
+  }
+  return found;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,218 @@
+#include "report/speed/steps/step_records.h"
+
+#include "report/speed/steps/rank_events.h"
+#include "report/speed/steps/rank_spans.h"
+#include "report/speed/steps/step_ends.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace xpurun::report {
+
+namespace {
+
+using model::Span;
+using model::Stage;
+
+constexpr size_t kMostPlaces = 4096;  // different places of one stage
+
+// Divides the time of a thread between the steps and, inside them, between the stages.
+class Divider {
+ public:
+  explicit Divider(std::vector<StepRecord>& steps) : steps_(steps) {}
+
+  void open(const Span& span) {
+    close_until(span.begin_ns);
+    Stage stage = span.stage;
+    if (!open_.empty()) {
+      const Stage outer = open_.back().stage;
+      const bool whole = outer == Stage::evaluation || outer == Stage::checkpoint;
+      stage = whole || stage == Stage::function || stage == Stage::mark ? outer : stage;
+    } else if (stage == Stage::function || stage == Stage::mark) {
+      stage = Stage::other;
+    }
+    open_.push_back({&span, stage, 0});
+  }
+
+  void close_until(int64_t time) {
+    while (!open_.empty() && end_of(*open_.back().span) <= time) {
+      const Open top = open_.back();
+      open_.pop_back();
+      spend(top.stage, end_of(*top.span));
+      if (top.span->cpu_ns >= 0) {
+        add_cpu(*top.span, top.stage, std::max<int64_t>(top.span->cpu_ns - top.inner_cpu_ns, 0));
+        if (!open_.empty()) {
+          open_.back().inner_cpu_ns += top.span->cpu_ns;
+        }
+      }
+    }
+    spend(open_.empty() ? Stage::other : open_.back().stage, time);
+  }
+
+  void finish() {
+    if (!steps_.empty()) {
+      close_until(steps_.back().begin_ns + steps_.back().duration_ns);
+    }
+  }
+
+ private:
+  struct Open {
+    const Span* span;
+    Stage stage;
+    int64_t inner_cpu_ns;  // of the spans inside
+  };
+
+  // The time since the last call belongs to `stage`.
+  void spend(Stage stage, int64_t time) {
+    while (now_ < time && at_ < steps_.size()) {
+      StepRecord& step = steps_[at_];
+      const int64_t end = step.begin_ns + step.duration_ns;
+      if (now_ < step.begin_ns) {
+        now_ = std::min(time, step.begin_ns);
+        continue;
+      }
+      const int64_t to = std::min(time, std::max(end, now_));
+      step.stage_ns[static_cast<size_t>(stage)] += to - now_;
+      now_ = to;
+      at_ += to >= end ? 1 : 0;
+    }
+  }
+
+  // A span that lies in several steps gives each its share.
+  void add_cpu(const Span& span, Stage stage, int64_t cpu_ns) {
+    for (size_t i = std::min(at_ + 1, steps_.size()); i-- > 0;) {
+      if (!add_cpu_to(steps_[i], span, stage, cpu_ns) && i < at_) {
+        break;
+      }
+    }
+  }
+  static bool add_cpu_to(StepRecord& step, const Span& span, Stage stage, int64_t cpu_ns) {
+    const int64_t from = std::max(span.begin_ns, step.begin_ns);
+    const int64_t to = std::min(end_of(span), step.begin_ns + step.duration_ns);
+    if (to <= from) {
+      return false;
+    }
+    step.cpu_ns[static_cast<size_t>(stage)] += static_cast<int64_t>(
+        static_cast<double>(cpu_ns) * static_cast<double>(to - from) / static_cast<double>(span.duration_ns));
+    return true;
+  }
+
+  std::vector<StepRecord>& steps_;
+  std::vector<Open> open_;
+  int64_t now_ = 0;
+  size_t at_ = 0;
+};
+
+double share_of(int64_t at, const model::LoadSample& a, const model::LoadSample& b) {
+  return b.at_ns > a.at_ns ? static_cast<double>(at - a.at_ns) / static_cast<double>(b.at_ns - a.at_ns) : 0;
+}
+
+// The totals grow evenly between two samples. Totals that fall belong to a new process.
+void add_loads(const std::vector<model::LoadSample>& loads, std::vector<StepRecord>& steps) {
+  size_t at = 0;
+  for (StepRecord& step : steps) {
+    const int64_t end = step.begin_ns + step.duration_ns;
+    while (at + 1 < loads.size() && loads[at + 1].at_ns <= step.begin_ns) {
+      ++at;
+    }
+    double cpu = 0;
+    double delay = 0;
+    bool delay_known = true;
+    int64_t covered = 0;
+    for (size_t i = at; i + 1 < loads.size() && loads[i].at_ns < end; ++i) {
+      const model::LoadSample& a = loads[i];
+      const model::LoadSample& b = loads[i + 1];
+      const int64_t from = std::max(step.begin_ns, a.at_ns);
+      const int64_t to = std::min(end, b.at_ns);
+      if (to <= from || b.cpu_ns < a.cpu_ns) {
+        continue;
+      }
+      const double part = share_of(to, a, b) - share_of(from, a, b);
+      covered += to - from;
+      cpu += part * static_cast<double>(b.cpu_ns - a.cpu_ns);
+      delay += part * static_cast<double>(b.run_delay_ns - a.run_delay_ns);
+      delay_known = delay_known && a.run_delay_ns >= 0 && b.run_delay_ns >= a.run_delay_ns;
+      step.faults += part * static_cast<double>(std::max<int64_t>(b.major_faults - a.major_faults, 0));
+    }
+    if (2 * covered >= step.duration_ns && covered > 0) {
+      const double whole = static_cast<double>(step.duration_ns) / static_cast<double>(covered);
+      step.process_ns = static_cast<int64_t>(cpu * whole);
+      step.run_delay_ns = delay_known ? static_cast<int64_t>(delay * whole) : -1;
+    }
+  }
+}
+
+void find_places(const RankSpans& all, uint32_t thread, RankSteps& out) {
+  std::array<std::unordered_map<uint64_t, int64_t>, model::kStepStages> times;
+  for (const Span& span : all.spans) {
+    const auto stage = static_cast<size_t>(span.stage);
+    if (span.thread == thread && stage < model::kStepStages && (span.name != 0 || span.place != 0) &&
+        times[stage].size() < kMostPlaces) {
+      times[stage][uint64_t{span.place} << 32 | span.name] += span.duration_ns;
+    }
+  }
+  for (size_t i = 0; i < times.size(); ++i) {
+    const auto most = std::max_element(times[i].begin(), times[i].end(), [](const auto& a, const auto& b) {
+      return a.second != b.second ? a.second < b.second : a.first > b.first;
+    });
+    if (most != times[i].end()) {
+      out.places[i] = all.names[most->first >> 32];
+      out.names[i] = all.names[most->first & 0xffffffff];
+    }
+  }
+}
+
+std::vector<Arrival> arrivals_of(const RankSpans& all) {
+  std::vector<Arrival> out;
+  for (const Span& span : all.spans) {
+    if (span.stage == Stage::communication && span.group != 0 && span.sequence != 0) {
+      out.push_back({collective_key(std::hash<std::string>()(all.names[span.group]), span.sequence),
+                     span.begin_ns, end_of(span)});
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+RankSteps steps_of(const RankInput& rank, size_t most_arrivals) {
+  const RankSpans all = join_spans(rank);
+  const StepEnds ends = find_step_ends(all, rank);
+  RankSteps out{.rank = rank.rank,
+                .host = rank.host,
+                .gpu = rank.gpu,
+                .source = ends.source,
+                .confidence = ends.confidence,
+                .why = ends.why};
+  add_events(rank, out);
+  if (out.arrivals.empty()) {
+    out.arrivals = arrivals_of(all);
+  }
+  if (out.arrivals.size() > most_arrivals) {
+    out.arrivals.erase(out.arrivals.begin(), out.arrivals.end() - static_cast<std::ptrdiff_t>(most_arrivals));
+  }
+  if (ends.source == model::StepSource::none) {
+    return out;
+  }
+  for (size_t i = 0; i + 1 < ends.boundaries.size(); ++i) {
+    out.steps.push_back(
+        {.begin_ns = ends.boundaries[i], .duration_ns = ends.boundaries[i + 1] - ends.boundaries[i]});
+  }
+  Divider divider(out.steps);
+  bool any = false;
+  for (const Span& span : all.spans) {
+    if (span.thread == ends.thread && ends.thread != 0) {
+      divider.open(span);
+      out.cpu_known = out.cpu_known || (span.cpu_ns >= 0 && span.stage != Stage::mark);
+      any = true;
+    }
+  }
+  if (any) {
+    divider.finish();
+    find_places(all, ends.thread, out);
+  }
+  add_loads(all.loads, out.steps);
+  return out;
+}
+
+}  // namespace xpurun::report

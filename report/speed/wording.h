@@ -1,0 +1,36 @@
+// Sentences about speed, for people.
+#pragma once
+
+#include "report/speed/ranks/causes.h"
+
+#include <string>
+
+namespace xpurun::report {
+
+struct SlowRankWords {
+  Cause cause;
+  std::string host;
+  std::string gpu;
+  bool whole_host = false;
+  std::string others_wait_in;  // "all_reduce"; empty: unknown
+};
+
+// "rank 3 (host b, GPU 5) costs every step 18 %: it waits 210 ms longer for the next batch (data.py:40);
+// the others wait in all_reduce"
+std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRankWords& words);
+// "the job is 23 % slower since step 4,120 (14:03:07 UTC), 210 ms instead of 171 ms: ..."
+std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,
+                            const Cause& cause, bool several_ranks, bool some_rank_is_slow);
+std::string cause_sentence(const model::SpeedFinding& finding, bool several_ranks);
+std::string next_step(const model::SpeedFinding& finding);
+// One sentence about the run.
+std::string summary_sentence(const model::SpeedReport& report);
+
+// "210 ms", "1.25 s"
+std::string short_seconds(double seconds);
+// "4,120"
+std::string grouped(int64_t number);
+// "18 %"
+std::string percent(double share);
+
+}  // namespace xpurun::report

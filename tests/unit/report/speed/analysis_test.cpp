@@ -1,0 +1,270 @@
+// Who costs the others time, and why: made jobs with a known fault.
+#include "report/speed/analysis.h"
+
+#include "tests/unit/report/speed/made_job.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace xpurun;
+using namespace xpurun::report;
+using model::SlowCause;
+using model::SpeedProblem;
+using tests::MadeJob;
+using tests::StepParts;
+
+namespace {
+
+model::SpeedReport analyse(const MadeJob& job) {
+  return analyse_speed(tests::make_ranks(job));
+}
+
+std::vector<std::string> sentences(const model::SpeedReport& report) {
+  std::vector<std::string> out;
+  for (const auto& f : report.findings) {
+    out.push_back(f.sentence);
+  }
+  return out;
+}
+
+std::string joined(const model::SpeedReport& report) {
+  std::string out;
+  for (const std::string& one : sentences(report)) {
+    out += one + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("nothing is said when nothing is slow") {
+  for (const bool calls : {false, true}) {
+    for (const int ranks : {1, 2, 3, 8, 32}) {
+      for (const double noise : {0.005, 0.03}) {
+        const auto report = analyse({.ranks = ranks, .steps = 200, .visible_calls = calls, .noise = noise});
+        CHECK_MESSAGE(report.findings.empty(), joined(report));
+        CHECK(report.changes.empty());
+        CHECK(report.steps == 199);
+        CHECK(report.step_s > 0.09);
+        CHECK(report.sentence.find("nothing is slow") != std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("a slow data loader of one rank") {
+  for (const bool calls : {false, true}) {
+    for (const int ranks : {2, 3, 8}) {
+      MadeJob job{.ranks = ranks, .steps = 120, .visible_calls = calls, .seed = 3};
+      job.change = [](int rank, int, StepParts& p) { p.data += rank == 1 ? 25 : 0; };
+      const auto report = analyse(job);
+      REQUIRE_MESSAGE(report.findings.size() == 1, joined(report));
+      const model::SpeedFinding& f = report.findings[0];
+      CHECK(f.problem == SpeedProblem::slow_rank);
+      CHECK(f.cause == SlowCause::input);
+      CHECK(f.ranks == model::RankSet{1});
+      CHECK(f.lost_s == doctest::Approx(0.025).epsilon(0.15));
+      CHECK(f.share == doctest::Approx(0.025 / 0.129).epsilon(0.15));
+      CHECK(f.confidence == (calls ? model::Confidence::high : model::Confidence::medium));
+      CHECK(f.place == "train.py:40 (main)");
+      CHECK(f.sentence.starts_with("rank 1 (host a) costs every step "));
+      CHECK(f.sentence.find("25 ms longer for the next batch (train.py:40 (main)); the others wait in " +
+                            std::string(calls ? "all_reduce" : "the backward pass")) != std::string::npos);
+      CHECK(report.waits_measured == calls);
+    }
+  }
+}
+
+TEST_CASE("the order of the ranks and the clock of a host do not matter") {
+  MadeJob job{.ranks = 6, .steps = 120, .ranks_per_host = 3, .visible_calls = true, .seed = 5};
+  job.change = [](int rank, int, StepParts& p) { p.data += rank == 4 ? 30 : 0; };
+  auto ranks = tests::make_ranks(job);
+  const auto first = analyse_speed(ranks);
+  REQUIRE(first.findings.size() == 1);
+  std::reverse(ranks.begin(), ranks.end());
+  CHECK(sentences(analyse_speed(ranks)) == sentences(first));
+  for (RankInput& rank : ranks) {
+    rank.offset_ns += rank.host == "host1" ? 40'000'000 : 0;  // more than the fault itself
+  }
+  const auto shifted = analyse_speed(ranks);
+  REQUIRE_MESSAGE(shifted.findings.size() == 1, joined(shifted));
+  CHECK(shifted.findings[0].ranks == model::RankSet{4});
+  CHECK(shifted.findings[0].lost_s == doctest::Approx(first.findings[0].lost_s).epsilon(0.05));
+  for (RankInput& rank : ranks) {
+    rank.offset_ns += 1'000'000'000'000;
+  }
+  CHECK(sentences(analyse_speed(ranks)) == sentences(shifted));
+}
+
+TEST_CASE("causes of the host") {
+  struct Case {
+    SlowCause cause;
+    void (*change)(StepParts&);
+    const char* words;
+  };
+  const Case cases[] = {
+      {SlowCause::gc, [](StepParts& p) { p.garbage = 20; }, "garbage collection"},
+      {SlowCause::cpu_contention, [](StepParts& p) { p.delay = 20; }, "get no CPU"},
+      {SlowCause::host_issue, [](StepParts& p) { p.forward += 20; }, "the forward pass"},
+      {SlowCause::host_issue, [](StepParts& p) { p.between += 20; }, "its own code"},
+      {SlowCause::host_issue, [](StepParts& p) { p.backward += 20; }, "the backward pass"},
+  };
+  for (const Case& one : cases) {
+    for (const bool calls : {false, true}) {
+      MadeJob job{.ranks = 4, .steps = 120, .visible_calls = calls, .seed = 6};
+      job.change = [&one](int rank, int, StepParts& p) {
+        if (rank == 3) {
+          one.change(p);
+        }
+      };
+      const auto report = analyse(job);
+      REQUIRE_MESSAGE(report.findings.size() == 1, one.words << calls << joined(report));
+      CHECK(report.findings[0].ranks == model::RankSet{3});
+      CHECK_MESSAGE(report.findings[0].cause == one.cause, report.findings[0].sentence);
+      CHECK_MESSAGE(report.findings[0].share == doctest::Approx(0.16).epsilon(0.2),
+                    report.findings[0].sentence);
+    }
+  }
+}
+
+TEST_CASE("a GPU rank is told by the time before its work, with low confidence") {
+  MadeJob job{.ranks = 4, .steps = 120, .cpu_times = false, .gpu = "yes", .seed = 8};
+  job.change = [](int rank, int, StepParts& p) { p.data += rank == 2 ? 30 : 0; };
+  const auto report = analyse(job);
+  REQUIRE_MESSAGE(report.findings.size() == 1, joined(report));
+  CHECK(report.findings[0].ranks == model::RankSet{2});
+  CHECK(report.findings[0].cause == SlowCause::input);
+  CHECK(report.findings[0].confidence == model::Confidence::low);
+  CHECK(report.findings[0].sentence.find("(host a, GPU 2)") != std::string::npos);
+}
+
+TEST_CASE("a host whose ranks are all slow is named as a host") {
+  MadeJob job{.ranks = 32, .steps = 100, .ranks_per_host = 8, .visible_calls = true, .seed = 2};
+  job.change = [](int rank, int, StepParts& p) { p.forward += rank / 8 == 2 ? 20 : 0; };
+  const auto report = analyse(job);
+  REQUIRE_MESSAGE(report.findings.size() == 1, joined(report));
+  CHECK(report.findings[0].ranks == model::RankSet::range(16, 23));
+  CHECK(report.findings[0].sentence.starts_with("host host2 (ranks 16-23) costs every step "));
+}
+
+TEST_CASE("since when, and which rank") {
+  MadeJob job{.ranks = 4, .steps = 300, .visible_calls = true, .seed = 11};
+  job.change = [](int rank, int step, StepParts& p) { p.data += rank == 3 && step >= 200 ? 25 : 0; };
+  const auto report = analyse(job);
+  REQUIRE_MESSAGE(report.changes.size() == 1, joined(report));
+  // The first optimizer ends step 0 of the job, which has no begin.
+  CHECK(std::abs(report.changes[0].step - 199) <= 1);
+  REQUIRE_MESSAGE(report.findings.size() == 2, joined(report));
+  for (const model::SpeedFinding& f : report.findings) {
+    CHECK(f.ranks == model::RankSet{3});
+    CHECK(f.cause == SlowCause::input);
+    CHECK(f.since == report.changes[0].step);
+  }
+}
+
+TEST_CASE("a slowdown of all ranks names none") {
+  MadeJob job{.ranks = 8, .steps = 300, .seed = 12};
+  job.change = [](int, int step, StepParts& p) { p.forward *= step >= 200 ? 1.7 : 1; };
+  const auto report = analyse(job);
+  REQUIRE_MESSAGE(report.findings.size() == 1, joined(report));
+  const model::SpeedFinding& f = report.findings[0];
+  CHECK(f.problem == SpeedProblem::slower);
+  CHECK(f.ranks.empty());
+  CHECK(f.sentence.find("on all ranks, no rank stands out; most of the time is added in the forward pass") !=
+        std::string::npos);
+  job.change = [](int, int step, StepParts& p) { p.transfer += step >= 200 ? 20 : 0; };
+  job.visible_calls = true;
+  const auto network = analyse(job);
+  REQUIRE_MESSAGE(network.findings.size() == 1, joined(network));
+  CHECK(network.findings[0].cause == SlowCause::network);
+}
+
+TEST_CASE("garbage collection at different times on each rank costs everybody") {
+  MadeJob job{.ranks = 8, .steps = 200, .seed = 13};
+  job.change = [](int rank, int step, StepParts& p) { p.garbage = step % 8 == rank ? 15 : 0; };
+  const auto report = analyse(job);
+  REQUIRE_MESSAGE(report.findings.size() == 1, joined(report));
+  CHECK(report.findings[0].problem == SpeedProblem::cause);
+  CHECK(report.findings[0].cause == SlowCause::gc);
+  CHECK(report.findings[0].ranks.empty());
+  CHECK(report.findings[0].share == doctest::Approx(0.13).epsilon(0.2));
+}
+
+TEST_CASE("slow checkpoints and alternating shapes are no alarm") {
+  MadeJob checkpoints{.ranks = 4, .steps = 300, .seed = 14};
+  checkpoints.change = [](int rank, int step, StepParts& p) {
+    p.checkpoint = rank == 0 && step % 50 == 49 ? 3000 : 0;
+  };
+  CHECK_MESSAGE(analyse(checkpoints).findings.empty(), joined(analyse(checkpoints)));
+  MadeJob shapes{.ranks = 4, .steps = 300, .seed = 15};
+  shapes.change = [](int, int step, StepParts& p) {
+    const double factor = step % 3 == 0 ? 1.5 : 1;
+    p.forward *= factor;
+    p.backward *= factor;
+  };
+  CHECK_MESSAGE(analyse(shapes).findings.empty(), joined(analyse(shapes)));
+}
+
+TEST_CASE("ranks whose files begin later or end earlier are matched by time") {
+  MadeJob job{.ranks = 4, .steps = 200, .visible_calls = true, .seed = 16};
+  job.change = [](int rank, int, StepParts& p) { p.data += rank == 1 ? 25 : 0; };
+  auto ranks = tests::make_ranks(job);
+  auto& spans = ranks[2].spans[0].spans;
+  spans.erase(spans.begin(), spans.begin() + 5 * 30);
+  ranks[3].spans[0].spans.resize(5 * 150);
+  ranks.push_back({.rank = 4, .host = "a"});  // nothing is known of it
+  const auto report = analyse_speed(ranks);
+  CHECK(report.steps == 199);
+  REQUIRE_MESSAGE(report.findings.size() == 1, joined(report));
+  CHECK(report.findings[0].ranks == model::RankSet{1});
+  REQUIRE(report.ranks.size() == 5);
+  CHECK(report.ranks[4].steps == 0);
+}
+
+TEST_CASE("no data is no step") {
+  const auto report = analyse_speed({});
+  CHECK(report.source == model::StepSource::none);
+  CHECK(report.sentence == "no stable step: no rank has spans or timed calls");
+  CHECK(analyse_speed({RankInput{.rank = 0}}).source == model::StepSource::none);
+}
+
+TEST_CASE("a slow GPU is told from a slow host by the times of its matmuls") {
+  MadeJob job{.ranks = 4, .steps = 120, .gpu = "yes", .seed = 17};
+  auto ranks = tests::make_ranks(job);
+  for (RankInput& rank : ranks) {
+    const double factor = rank.rank == 2 ? 1.3 : 1.0;
+    model::EventFile file;
+    auto& matmul = file.ops[1];
+    matmul.key.op_class = static_cast<uint8_t>(wire::OpClass::matmul);
+    matmul.key.m = 4096;
+    matmul.function = "cublasGemmEx";
+    auto& reduce = file.ops[2];
+    reduce.key.op_class = static_cast<uint8_t>(wire::OpClass::collective);
+    reduce.function = "ncclAllReduce";
+    file.communicators.push_back({.slot = 0, .identity = 77, .rank = rank.rank, .nranks = 4});
+    uint32_t step = 0;
+    for (const model::Span& span : rank.spans[0].spans) {
+      if (span.stage != model::Stage::backward) {
+        continue;
+      }
+      const auto begin = static_cast<uint64_t>(span.begin_ns);
+      const auto compute = static_cast<uint64_t>(40e6 * factor);
+      file.events.push_back(
+          {.event = {.begin_ns = begin, .duration_ns = compute, .op = 1, .sequence = step}});
+      // All ranks leave the collective together, 55 ms after the backward pass of any of them began.
+      file.events.push_back({.event = {.begin_ns = begin + compute,
+                                       .duration_ns = static_cast<uint64_t>(55e6) - compute,
+                                       .op = 2,
+                                       .sequence = ++step},
+                             .communicator = 0});
+    }
+    rank.events.push_back(std::move(file));
+  }
+  const auto report = analyse_speed(ranks);
+  REQUIRE_MESSAGE(report.findings.size() == 1, joined(report));
+  CHECK(report.findings[0].ranks == model::RankSet{2});
+  CHECK(report.findings[0].cause == SlowCause::gpu_compute);
+  CHECK(report.findings[0].confidence == model::Confidence::high);
+  CHECK(report.findings[0].sentence.find("the same matmuls take 30 % longer there") != std::string::npos);
+}

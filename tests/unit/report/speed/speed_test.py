@@ -1,0 +1,88 @@
+"""`xpurun analyze` and the section "Speed" of the report, from span files on disk.
+
+usage: speed_test.py SPEED_TOOL REPORT_TOOL MAKE_RUN.py XPURUN
+"""
+
+import html.parser
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SPEED_TOOL, REPORT_TOOL, MAKE_RUN, XPURUN = sys.argv[1:5]
+
+
+class Speed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.TemporaryDirectory(prefix="xpurun-speed-")
+        cls.run_dir = pathlib.Path(cls.dir.name) / "run"
+        subprocess.run([sys.executable, MAKE_RUN, cls.run_dir, "--ranks", "4", "--kind", "finished"], check=True)
+        subprocess.run([SPEED_TOOL, cls.run_dir, "4", "400", "input"], check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.dir.cleanup()
+
+    def analyze(self, *words, columns=80, status=0):
+        done = subprocess.run([XPURUN, "analyze", *words], capture_output=True, text=True, check=False,
+                              env={"COLUMNS": str(columns), "PATH": "/usr/bin:/bin"})
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout if status == 0 else done.stderr
+
+    def test_json(self):
+        told = json.loads(self.analyze("--format", "json", self.run_dir))
+        self.assertEqual(told["schema"], "xpurun.speed/1")
+        self.assertEqual((told["source"], told["steps"]), ("optimizer", 399))
+        self.assertEqual([(f["ranks"], f["cause"]) for f in told["findings"]], [([3], "input")] * 2)
+        self.assertEqual(len(told["ranks"]), 4)
+        self.assertLess(abs(told["changes"][0]["step"] - 199), 3)
+
+    def test_text_fits(self):
+        for columns in (40, 80):
+            text = self.analyze(self.run_dir, columns=columns)
+            self.assertTrue(text.startswith("rank 3 (host "), text)
+            self.assertLessEqual(max(map(len, text.splitlines())), columns, text)
+
+    def test_systrace(self):
+        steps, nodes = map(json.loads, self.analyze("--format", "systrace", self.run_dir).splitlines())
+        self.assertTrue(steps["is_anomaly"])
+        self.assertEqual(steps["anomaly_type"], "failslow")
+        self.assertEqual(steps["anomaly_count_times"], len(steps["anomaly_info"]))
+        self.assertRegex(steps["anomaly_info"][0]["anomaly_time"], r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
+        self.assertEqual((nodes["resultCode"], nodes["storage"], nodes["network"]), (201, True, False))
+        self.assertEqual([item["objectId"] for item in nodes["abnormalDetail"]], ["3"])
+        self.assertEqual(len(nodes["normalDetail"]), 3)
+
+    def test_wrong_use(self):
+        self.assertIn("--format", self.analyze("--format", "xml", self.run_dir, status=2))
+        with tempfile.TemporaryDirectory() as empty:
+            subprocess.run([sys.executable, MAKE_RUN, empty + "/run", "--kind", "finished"], check=True)
+            self.assertIn("no spans", self.analyze(empty + "/run", status=1))
+
+    def test_damaged_files(self):
+        with tempfile.TemporaryDirectory() as temporary:
+            run = pathlib.Path(temporary) / "run"
+            subprocess.run([sys.executable, MAKE_RUN, run, "--ranks", "4", "--kind", "finished"], check=True)
+            subprocess.run([SPEED_TOOL, run, "4", "400", "none"], check=True)
+            (run / "ranks/0/spans-1.xsp").write_bytes(b"something else")
+            half = run / "ranks/1/spans-1.xsp"
+            half.write_bytes(half.read_bytes()[: 3 * half.stat().st_size // 4])
+            self.assertIn("nothing is slow", self.analyze(run))
+
+    def test_page(self):
+        subprocess.run([REPORT_TOOL, "report", self.run_dir], check=True, stdout=subprocess.DEVNULL)
+        page = (self.run_dir / "report.html").read_text(encoding="utf-8")
+        section = re.search(r'<section id="speed".*?</section>', page, re.S)[0]
+        for part in ('<svg class="steps"', '<svg class="heat"', "slower", "Rank 3 (host", 'class="change"'):
+            self.assertIn(part, section)
+        self.assertEqual(section.count('scope="row"'), 4)
+        html.parser.HTMLParser().feed(section)
+        self.assertEqual(json.loads((self.run_dir / "report.json").read_text())["speed"]["steps"], 399)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
