@@ -7,7 +7,7 @@
 #include "report/speed/wording.h"
 
 #include <algorithm>
-#include <cmath>
+#include <tuple>
 #include <utility>
 
 namespace xpurun::report {
@@ -121,7 +121,7 @@ class Judge {
       add_causes();
     }
     std::stable_sort(out_.findings.begin(), out_.findings.end(), [](const auto& a, const auto& b) {
-      return std::pair(a.severity, a.share) > std::pair(b.severity, b.share);
+      return std::tuple(b.severity, a.problem, b.share) < std::tuple(a.severity, b.problem, a.share);
     });
     put_ranks();
     out_.heat = heat_map(job_, own_);

@@ -103,10 +103,12 @@ std::string change_reason(const model::SpeedFinding& finding, const Cause& cause
 
 std::string short_seconds(double seconds) {
   const double ms = seconds * 1e3;
-  return std::abs(seconds) >= 10  ? fmt::format("{:.1f} s", seconds)
-         : std::abs(seconds) >= 1 ? fmt::format("{:.2f} s", seconds)
-         : std::abs(ms) >= 10     ? fmt::format("{:.0f} ms", ms)
-                                  : fmt::format("{:.1f} ms", ms);
+  const double size = std::abs(ms);
+  return size < 0.05     ? "0"
+         : size < 9.95   ? fmt::format("{:.1f} ms", ms)
+         : size < 999.5  ? fmt::format("{:.0f} ms", ms)
+         : size < 9995.0 ? fmt::format("{:.2f} s", seconds)
+                         : fmt::format("{:.1f} s", seconds);
 }
 
 std::string grouped(int64_t number) {

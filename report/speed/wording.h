@@ -26,7 +26,7 @@ std::string next_step(const model::SpeedFinding& finding);
 // One sentence about the run.
 std::string summary_sentence(const model::SpeedReport& report);
 
-// "210 ms", "1.25 s"
+// "210 ms", "1.25 s", "0"
 std::string short_seconds(double seconds);
 // "4,120"
 std::string grouped(int64_t number);

@@ -19,7 +19,7 @@ using report::percent;
 using report::short_seconds;
 
 constexpr size_t kNarrow = 80;  // below it, a rank takes several lines
-constexpr size_t kLabelColumn = 13;
+constexpr size_t kLabelColumn = 14;
 constexpr size_t kShownRanks = 16;
 
 std::string label(std::string_view name, const std::string& text, size_t columns) {
