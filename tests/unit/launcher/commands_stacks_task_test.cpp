@@ -1,5 +1,5 @@
 #include "common/base/os/io.h"
-#include "launcher/commands/stacks_task.h"
+#include "launcher/commands/stacks/task.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/commands/stacks_task.h"
+#include "launcher/commands/stacks/task.h"
 
 #include "common/base/os/io.h"
 #include "common/base/strings.h"

@@ -4,7 +4,7 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/model/stacks/stack_file.h"
-#include "launcher/commands/stacks_task.h"
+#include "launcher/commands/stacks/task.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/os/interrupt_cleanup.h"
 #include "launcher/stacks/live_dump.h"

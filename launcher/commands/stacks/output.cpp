@@ -2,7 +2,7 @@
 #include "common/base/os/io.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
-#include "launcher/commands/stacks_task.h"
+#include "launcher/commands/stacks/task.h"
 #include "launcher/options/exit_status.h"
 #include "report/formats/xpu_timer_compat.h"
 

@@ -4,7 +4,7 @@
 #include "common/base/output/progress.h"
 #include "common/base/strings.h"
 #include "common/model/stack_snapshot.h"
-#include "launcher/commands/stacks_task.h"
+#include "launcher/commands/stacks/task.h"
 #include "launcher/spawn/helper_process.h"
 #include "launcher/spawn/install_paths.h"
 

@@ -4,7 +4,7 @@
 #include "common/base/strings.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
-#include "launcher/commands/stacks_task.h"
+#include "launcher/commands/stacks/task.h"
 #include "launcher/control/control_client.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/os/interrupt_cleanup.h"
