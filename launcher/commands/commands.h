@@ -25,6 +25,7 @@ int doctor_command(const Invocation& call);
 int selftest_command(const Invocation& call);
 int env_command(const Invocation& call);
 int events_command(const Invocation& call);
+int timeline_command(const Invocation& call);
 int help_command(const Invocation& call);
 int version_command(const Invocation& call);
 int completions_command(const Invocation& call);
