@@ -79,6 +79,13 @@ struct OtherDump {
 // The subject of a page: a run with its verdict, or stacks from any source without a run.
 enum class Subject { run, stacks };
 
+// The last calls of the ranks, as report/timeline draws them. Empty: no calls were timed.
+struct CallsPicture {
+  std::string about;
+  std::string json;
+  std::string svg;
+};
+
 struct RunReport {
   Subject subject = Subject::run;
   std::string dir;           // as the user would type it; for commands only
@@ -99,6 +106,7 @@ struct RunReport {
   std::vector<DumpSummary> dumps;
   std::vector<std::string> notes;  // unreadable parts
   std::vector<Finding> findings;   // most important first
+  CallsPicture picture = {};
   std::vector<std::string> dump_parts =
       {};  // directories of the shown dump, one per node, as the user would type them
 };
