@@ -17,6 +17,8 @@ extern const std::string_view kStacktablesJs;
 extern const std::string_view kFunctiontableJs;
 extern const std::string_view kStackviewJs;
 extern const std::string_view kRanktableJs;
+extern const std::string_view kTimelineCss;
+extern const std::string_view kTimelineJs;
 extern const std::string_view kPluginDriverPy;  // run by Python, not shown
 
 }  // namespace xpurun::templates

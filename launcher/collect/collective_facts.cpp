@@ -1,6 +1,6 @@
 #include "launcher/collect/collective_facts.h"
 
-#include "launcher/collect/op_names.h"
+#include "common/model/timing/op_names.h"
 
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ std::string op_word(uint16_t api) {
   }
   wire::OpKey key{};
   key.api = api;
-  return std::string(collective_name(key));
+  return std::string(model::collective_name(key));
 }
 
 // ncclDataType_t in torch's words.

@@ -1,6 +1,6 @@
 #include "launcher/collect/collector.h"
 
-#include "launcher/collect/op_names.h"
+#include "common/model/timing/op_names.h"
 
 #include <fmt/format.h>
 
@@ -157,7 +157,7 @@ void Collector::add_event(Timed& timed, const wire::Event& event, base::MonoNs n
   RecentSeries::Sample sample{.at = now, .us = seconds * 1e6, .work = work};
   RecentSeries labels;
   if (key.op_class == wire::OpClass::matmul) {
-    labels.dtype = cuda_type_name(op.key.dtype[0]);
+    labels.dtype = model::cuda_type_name(op.key.dtype[0]);
     t.matmul_durations[labels.dtype].add(seconds);
     const double known = peaks_.of(t.device_name, op.key.dtype[0], op.key.compute);
     const double peak = known > 0 ? known : kUnknownPeakFlops;
@@ -172,8 +172,8 @@ void Collector::add_event(Timed& timed, const wire::Event& event, base::MonoNs n
     key.level = level_of(seconds > 0 ? work / seconds / peak : 0, kMatmulLevels);
   } else if (key.op_class == wire::OpClass::collective && op.key.comm < wire::kCommSlots) {
     const int ranks = memory.comms[op.key.comm].nranks.load();
-    key.operation = collective_name(op.key);
-    labels.dtype = nccl_type_name(op.key.dtype[0]);
+    key.operation = model::collective_name(op.key);
+    labels.dtype = model::nccl_type_name(op.key.dtype[0]);
     t.collective_durations[key.operation].add(seconds);
     WayTotals& way = t.collective_ways[{event.source, event.how.algorithm, event.how.protocol}];
     ++way.calls;
@@ -182,7 +182,7 @@ void Collector::add_event(Timed& timed, const wire::Event& event, base::MonoNs n
       t.how_by_op[event.op] = event.how;
       labels.how = event.how;
     }
-    sample.work = work * bus_factor(key.operation, ranks) * 8;
+    sample.work = work * model::bus_factor(key.operation, ranks) * 8;
     labels.small = sample.work <= 8192;
     key.level = level_of(seconds > 0 ? sample.work / seconds / 1e9 / kNetworkGbps : 0, kCollectiveLevels);
   } else {

@@ -1,7 +1,7 @@
 #include "launcher/collect/event_text.h"
 
 #include "common/base/strings.h"
-#include "launcher/collect/op_names.h"
+#include "common/model/timing/op_names.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -35,11 +35,11 @@ std::string name_of_function(const model::EventFile::Op& op) {
 
 std::string matmul_text(const wire::OpKey& key) {
   const std::string batch = key.batch > 1 ? fmt::format("{} x ", key.batch) : "";
-  return fmt::format("{}{}x{}x{} {}", batch, key.m, key.n, key.k, cuda_type_name(key.dtype[0]));
+  return fmt::format("{}{}x{}x{} {}", batch, key.m, key.n, key.k, model::cuda_type_name(key.dtype[0]));
 }
 
 std::string collective_text(const model::EventFile& file, const Entry& entry, const wire::OpKey& key) {
-  std::string out = fmt::format("{} {}", key.k, nccl_type_name(key.dtype[0]));
+  std::string out = fmt::format("{} {}", key.k, model::nccl_type_name(key.dtype[0]));
   if (entry.communicator >= 0) {
     const auto& comm = file.communicators[static_cast<size_t>(entry.communicator)];
     out +=
@@ -48,8 +48,8 @@ std::string collective_text(const model::EventFile& file, const Entry& entry, co
   }
   out += fmt::format(" #{}", entry.event.sequence);
   if (entry.event.how.algorithm != 0) {
-    out += fmt::format(" {} {} {} channels", algorithm_name(entry.event.how.algorithm),
-                       protocol_name(entry.event.how.protocol), entry.event.how.channels);
+    out += fmt::format(" {} {} {} channels", model::algorithm_name(entry.event.how.algorithm),
+                       model::protocol_name(entry.event.how.protocol), entry.event.how.channels);
   }
   return out;
 }
@@ -62,7 +62,7 @@ std::string details(const model::EventFile& file, const Entry& entry) {
     case wire::OpClass::collective:
       return collective_text(file, entry, op.key);
     case wire::OpClass::memory:
-      return fmt::format("{} {}", base::human_size(op.work), copy_direction(op.key));
+      return fmt::format("{} {}", base::human_size(op.work), model::copy_direction(op.key));
     default:
       return {};
   }
@@ -138,29 +138,29 @@ std::string event_json(const model::EventFile& file, size_t index) {
   j["wall_ns"] = wall_of(file, e.begin_ns);
   j["duration_ns"] = e.duration_ns;
   j["function"] = name_of_function(op);
-  j["class"] = class_name(key.op_class);
-  j["source"] = source_name(e.source);
+  j["class"] = model::class_name(key.op_class);
+  j["source"] = model::source_name(e.source);
   j["begin_is_host"] = (e.flags & wire::kEventHostBegin) != 0;
   j["stream"] = e.stream;
   j["sequence"] = e.sequence;
   j[op_class == wire::OpClass::host ? "thread" : "delay_us"] = e.delay_us;
   j["work"] = op.work;
   if (op_class == wire::OpClass::matmul) {
-    j["dtype"] = cuda_type_name(key.dtype[0]);
+    j["dtype"] = model::cuda_type_name(key.dtype[0]);
     j["batch"] = key.batch;
     j["m"] = key.m;
     j["n"] = key.n;
     j["k"] = key.k;
   } else if (op_class == wire::OpClass::collective) {
-    j["dtype"] = nccl_type_name(key.dtype[0]);
+    j["dtype"] = model::nccl_type_name(key.dtype[0]);
     j["count"] = key.k;
     j["peer"] = key.peer;
     j["communicator"] = entry.communicator < 0 ? ordered_json() : ordered_json(entry.communicator);
-    j["algorithm"] = algorithm_name(e.how.algorithm);
-    j["protocol"] = protocol_name(e.how.protocol);
+    j["algorithm"] = model::algorithm_name(e.how.algorithm);
+    j["protocol"] = model::protocol_name(e.how.protocol);
     j["channels"] = e.how.channels;
   } else if (op_class == wire::OpClass::memory) {
-    j["direction"] = copy_direction(key);
+    j["direction"] = model::copy_direction(key);
   }
   return dump(j);
 }

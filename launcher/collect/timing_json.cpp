@@ -1,8 +1,8 @@
 #include "launcher/collect/timing_json.h"
 
+#include "common/model/timing/op_names.h"
 #include "common/model/timing/timing_schema.h"
 #include "launcher/collect/gpu_time.h"
-#include "launcher/collect/op_names.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -33,12 +33,12 @@ constexpr std::array<std::string_view, 4> kChainStates = {"none", "forwarded", "
 ordered_json op_json(const OpTotals& op) {
   const auto op_class = static_cast<wire::OpClass>(op.key.op_class);
   ordered_json j;
-  j["class"] = class_name(op.key.op_class);
-  j["api"] = api_name(op.key);
+  j["class"] = model::class_name(op.key.op_class);
+  j["api"] = model::api_name(op.key);
   if (op_class == wire::OpClass::matmul) {
-    j["dtype"] = cuda_type_name(op.key.dtype[0]);
-    j["dtypes"] = {cuda_type_name(op.key.dtype[0]), cuda_type_name(op.key.dtype[1]),
-                   cuda_type_name(op.key.dtype[2]), cuda_type_name(op.key.dtype[3])};
+    j["dtype"] = model::cuda_type_name(op.key.dtype[0]);
+    j["dtypes"] = {model::cuda_type_name(op.key.dtype[0]), model::cuda_type_name(op.key.dtype[1]),
+                   model::cuda_type_name(op.key.dtype[2]), model::cuda_type_name(op.key.dtype[3])};
     j["compute"] = op.key.compute;
     j["trans"] = fmt::format("{}{}", "NTC?"[op.key.trans & 3], "NTC?"[op.key.trans >> 4 & 3]);
     j["m"] = op.key.m;
@@ -47,14 +47,14 @@ ordered_json op_json(const OpTotals& op) {
     j["epilogue"] = op.key.epilogue;
     j["flags"] = op.key.flags;
   } else if (op_class == wire::OpClass::collective) {
-    j["dtype"] = nccl_type_name(op.key.dtype[0]);
+    j["dtype"] = model::nccl_type_name(op.key.dtype[0]);
     j["communicator"] = op.key.comm;
     j["peer"] = op.key.peer;
-    j["algorithm"] = algorithm_name(op.how.algorithm);
-    j["protocol"] = protocol_name(op.how.protocol);
+    j["algorithm"] = model::algorithm_name(op.how.algorithm);
+    j["protocol"] = model::protocol_name(op.how.protocol);
     j["channels"] = op.how.channels;
   } else if (op_class == wire::OpClass::memory) {
-    j["direction"] = copy_direction(op.key);
+    j["direction"] = model::copy_direction(op.key);
     j["pinned"] = op.key.pinned;
   }
   j["k"] = op.key.k;
@@ -89,8 +89,8 @@ ordered_json comm_json(const CommTotals& comm, size_t index, base::MonoNs now) {
     wire::OpKey key{};
     key.api = s.api;
     last.push_back({{"sequence", s.sequence},
-                    {"operation", collective_name(key)},
-                    {"dtype", nccl_type_name(s.type)},
+                    {"operation", model::collective_name(key)},
+                    {"dtype", model::nccl_type_name(s.type)},
                     {"op", s.op},
                     {"root", s.root},
                     {"count", s.count}});
@@ -130,9 +130,9 @@ ordered_json rank_json(const RankTiming& t, base::MonoNs now) {
                         {"users_plugin", name_at(kChainStates, static_cast<size_t>(t.profiler_chain))}};
   auto& ways = j["collectives_timed"] = ordered_json::array();
   for (const auto& [way, totals] : t.collective_ways) {
-    ways.push_back({{"source", source_name(way.source)},
-                    {"algorithm", algorithm_name(way.algorithm)},
-                    {"protocol", protocol_name(way.protocol)},
+    ways.push_back({{"source", model::source_name(way.source)},
+                    {"algorithm", model::algorithm_name(way.algorithm)},
+                    {"protocol", model::protocol_name(way.protocol)},
                     {"calls", totals.calls},
                     {"channels", totals.channels}});
   }

@@ -1,7 +1,7 @@
 #include "launcher/metrics/exposition.h"
 
+#include "common/model/timing/op_names.h"
 #include "launcher/collect/gpu_time.h"
-#include "launcher/collect/op_names.h"
 #include "launcher/metrics/other_names.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ std::string own_or_other(const std::array<std::string_view, kSize>& own, const s
 }
 
 std::pair<std::string, std::string> memory_call(const wire::OpKey& key) {
-  const std::pair<std::string_view, std::string_view> call(api_name(key), copy_direction(key));
+  const std::pair<std::string_view, std::string_view> call(model::api_name(key), model::copy_direction(key));
   const bool own = std::find(kMemoryCalls.begin(), kMemoryCalls.end(), call) != kMemoryCalls.end();
   return own ? std::pair(std::string(call.first), std::string(call.second))
              : std::pair(std::string("other"), std::string());
@@ -87,7 +87,7 @@ KnownPeak peak_of(const RankTiming& t, const wire::OpKey& key, const Peaks& peak
   if (const double flops = peaks.of(t.device_name, key.dtype[0], key.compute); flops > 0) {
     return {flops, peaks.is_given(key.dtype[0], key.compute) ? "option" : "table"};
   }
-  const auto best = t.best_flops.find(cuda_type_name(key.dtype[0]));
+  const auto best = t.best_flops.find(model::cuda_type_name(key.dtype[0]));
   return best == t.best_flops.end() ? KnownPeak{} : KnownPeak{best->second, "measured"};
 }
 
@@ -106,7 +106,7 @@ void add_matmuls(const RankTiming& t, const std::string& rank, const Peaks& peak
   std::map<std::string, Sums> by_type;
   for (const OpTotals& op : t.ops) {
     if (op.key.op_class == static_cast<uint8_t>(wire::OpClass::matmul)) {
-      Sums& s = by_type[own_or_other(kTypes, cuda_type_name(op.key.dtype[0]))];
+      Sums& s = by_type[own_or_other(kTypes, model::cuda_type_name(op.key.dtype[0]))];
       add_to(s, op, 1);
       add_possible(s, op, peak_of(t, op.key, peaks));
     }
@@ -161,8 +161,8 @@ WaysByName most_of(WaysByName ways) {
 void add_ways(const RankTiming& t, const std::string& rank, Families& out) {
   WaysByName totals;
   for (const auto& [way, seen] : t.collective_ways) {
-    const std::string name(algorithm_name(way.algorithm));
-    WayTotals& sum = totals[{std::string(source_name(way.source)),
+    const std::string name(model::algorithm_name(way.algorithm));
+    WayTotals& sum = totals[{std::string(model::source_name(way.source)),
                              name == "unknown" ? name : own_or_other(kAlgorithms, name)}];
     sum.calls += seen.calls;
     sum.channels += seen.channels;
@@ -182,9 +182,9 @@ void add_collectives(const RankTiming& t, const std::string& rank, Families& out
   std::map<std::string, Sums> by_operation;
   for (const OpTotals& op : t.ops) {
     if (op.key.op_class == static_cast<uint8_t>(wire::OpClass::collective)) {
-      const std::string operation(collective_name(op.key));
+      const std::string operation(model::collective_name(op.key));
       const int ranks = op.key.comm < t.comms.size() ? t.comms[op.key.comm].nranks : 0;
-      add_to(by_operation[own_or_other(kCollectives, operation)], op, bus_factor(operation, ranks));
+      add_to(by_operation[own_or_other(kCollectives, operation)], op, model::bus_factor(operation, ranks));
     }
   }
   for (const auto& [operation, s] : by_operation) {

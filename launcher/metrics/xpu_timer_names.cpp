@@ -1,7 +1,7 @@
 // Names, labels and units of DLRover's xpu_timer, for its dashboards: durations in microseconds, bus
 // bandwidth in Gbit/s, throughput in TFLOP/s, all gauges. xpu_timer computed its statistics from averages;
 // here they come from the newest single calls of each series.
-#include "launcher/collect/op_names.h"
+#include "common/model/timing/op_names.h"
 #include "launcher/metrics/other_names.h"
 
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ void add_recent(const NodeMetrics& node, const RankMetrics& rank, Families& out)
     if (!matmul) {
       labels.emplace_back("algorithm", series.how.algorithm == 0
                                            ? std::string("NOT_SET")
-                                           : std::string(algorithm_name(series.how.algorithm)));
+                                           : std::string(model::algorithm_name(series.how.algorithm)));
       labels.emplace_back("small", series.small ? "1" : "0");
       labels.emplace_back("transport", within_node(node, *rank.timing) ? "IntraNode" : "InterNode");
     }
@@ -94,7 +94,7 @@ void add_memory_counters(const NodeMetrics& node, const RankMetrics& rank, Famil
   std::map<std::pair<std::string, std::string>, uint64_t> calls;
   for (const OpTotals& op : rank.timing->ops) {
     if (op.key.op_class == static_cast<uint8_t>(wire::OpClass::memory)) {
-      calls[{std::string(api_name(op.key)), std::string(copy_direction(op.key))}] += op.calls;
+      calls[{std::string(model::api_name(op.key)), std::string(model::copy_direction(op.key))}] += op.calls;
     }
   }
   for (const auto& [call, count] : calls) {

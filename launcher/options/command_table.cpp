@@ -6,7 +6,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr std::string_view kReserved[] = {"diff", "replay", "timeline"};
+constexpr std::string_view kReserved[] = {"diff", "replay"};
 
 std::vector<CommandSpec> make_table() {
   std::vector<CommandSpec> out{

@@ -98,6 +98,25 @@ std::vector<CommandSpec> tool_commands() {
        .examples = {{"xpurun events xpurun-runs/latest/ranks/3", "the timed calls of rank 3"},
                     {"xpurun events --json rank-0.xev | jq .duration_ns", "for a program"}},
        .manual = "xpurun-events(1)"},
+      {.name = "timeline",
+       .group = "Looking after",
+       .summary = "make a trace of all ranks for Perfetto",
+       .synopsis = {"xpurun timeline [OPTION]... DIR|FILE..."},
+       .description =
+           "Puts the timed calls and spans of all ranks on one time line: a trace for ui.perfetto.dev, or "
+           "JSON for each rank as torch.profiler writes. Reads run directories (several hosts), directories "
+           "of `xpurun ctl trace`, event files, and the traces of xpu_timer and torch.profiler. The clocks "
+           "of the hosts are made equal by the ends of common collectives. A damaged file is named and left "
+           "out, or shown up to the damage; the exit status is then 1.",
+       .options = timeline_options(),
+       .operands = Operands::directories,
+       .examples = {{"xpurun timeline xpurun-runs/latest", "all ranks of this host"},
+                    {"xpurun timeline --compress -o job.gz node*/latest", "all hosts of a job"},
+                    {"xpurun timeline --groups tp8-dp4-pp2 --first-group --time 60:70 DIR",
+                     "ten seconds of one group of each type"},
+                    {"xpurun timeline --format chrome -o json/ xpurun-runs/latest/traces/1",
+                     "for HolisticTraceAnalysis"}},
+       .manual = "xpurun-timeline(1)"},
       {.name = "doctor",
        .group = "Looking after",
        .summary = "check that xpurun can work on this host",

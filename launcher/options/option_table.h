@@ -60,6 +60,7 @@ std::span<const OptionSpec> selftest_options();
 std::span<const OptionSpec> env_options();
 std::span<const OptionSpec> events_options();
 std::span<const OptionSpec> analyze_options();
+std::span<const OptionSpec> timeline_options();
 std::span<const OptionSpec> version_options();
 // -h and nothing else: help, completions.
 std::span<const OptionSpec> plain_options();

@@ -2,7 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/model/json_fields.h"
-#include "launcher/collect/op_names.h"
+#include "common/model/timing/op_names.h"
 #include "launcher/control/control_http.h"
 #include "launcher/control/trace_request.h"
 
@@ -23,7 +23,7 @@ constexpr double kTokenPatienceS = 2;
 
 std::optional<wire::Level> timing_level(std::string_view name) {
   for (const wire::Level level : {wire::Level::off, wire::Level::light, wire::Level::full}) {
-    if (level_name(level) == name) {
+    if (model::level_name(level) == name) {
       return level;
     }
   }
@@ -157,7 +157,7 @@ void ControlApi::handle(const nlohmann::json& request, const ControlServer::Repl
   } else if (cmd == "reset") {
     parts_.timing.trace().end("reset");
     parts_.timing.set_level(parts_.timing.default_level());
-    reply({{"ok", true}, {"level", level_name(parts_.timing.level())}});
+    reply({{"ok", true}, {"level", model::level_name(parts_.timing.level())}});
   } else {
     reply(refusal("bad_request",
                   fmt::format("unknown request '{}'; there are status, nodes, timing, dump, trace and reset",

@@ -2,8 +2,8 @@
 
 #include "common/base/strings.h"
 #include "common/model/rank_set.h"
+#include "common/model/timing/op_names.h"
 #include "launcher/collect/gpu_time.h"
-#include "launcher/collect/op_names.h"
 #include "launcher/output/status_text.h"
 #include "report/diagnosis/collectives/analysis.h"
 
@@ -20,7 +20,7 @@ std::string collective_text(const CommTotals& comm) {
   const CollectiveSignature& last = comm.last.back();
   wire::OpKey key{};
   key.api = last.api;
-  return fmt::format("{} {}{}{}", collective_name(key), last.sequence, comm.name.empty() ? "" : " of ",
+  return fmt::format("{} {}{}{}", model::collective_name(key), last.sequence, comm.name.empty() ? "" : " of ",
                      comm.name);
 }
 
@@ -82,7 +82,7 @@ LiveStatus live_status(const LiveSources& sources) {
                  .hang_timeout_s = m.hang_timeout_s,
                  .next_check_s = std::max(0.0, base::ns_to_s(until_poll)),
                  .world_size = sources.table.world_size(),
-                 .timing = std::string(level_name(sources.timing.level())),
+                 .timing = std::string(model::level_name(sources.timing.level())),
                  .trace = sources.timing.trace().dir()};
   if (const model::Incident* stall = sources.journal.open_incident()) {
     out.problem = stall->verdict.sentence;

@@ -23,6 +23,7 @@
 #include "report/run/next_command.h"
 #include "report/run/run_report.h"
 #include "report/run/source_text.h"
+#include "report/timeline/page_timeline.h"
 #include "report/tree/folded.h"
 
 #include <fmt/format.h>
@@ -257,6 +258,17 @@ base::Status add_source(RunReport& report, const JobRuns& job, const model::RunD
   return {};
 }
 
+void add_picture(RunReport& report, const JobRuns& job) {
+  std::vector<std::string> directories;
+  for (const NodeRun& node : job.nodes) {
+    if (!node.path.empty()) {
+      directories.push_back(node.path);
+    }
+  }
+  PageTimeline timeline = page_timeline(directories);
+  report.picture = {std::move(timeline.about), std::move(timeline.json), std::move(timeline.svg)};
+}
+
 base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const BuildOptions& options) {
   BuildResult result;
   Judged judged = judge(std::move(runs), result);
@@ -303,6 +315,9 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
                    .notes = result.notes};
   for (const DumpPart& part : judged.dump.parts) {
     report.dump_parts.push_back(typed(part.path));
+  }
+  if (options.write_html) {
+    add_picture(report, judged.job);
   }
   report.run = std::move(run);
   if (SpeedOfRun speed = read_speed(judged.job); speed.ranks > 0) {

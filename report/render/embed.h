@@ -17,6 +17,8 @@ base::Result<std::string> from_gzip_base64(std::string_view text, size_t limit);
 // Of report.json and of the stacks that the page draws.
 inline constexpr std::string_view kReportDataId = "report-data";
 inline constexpr std::string_view kStackDataId = "stack-data";
+// Of the calls over time.
+inline constexpr std::string_view kTimelineDataId = "timeline-data";
 
 enum class Packing { automatic, always };
 // The whole element. Automatic: plain JSON up to some size, so that simple tools can read it too.

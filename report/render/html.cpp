@@ -133,6 +133,19 @@ void put_stacks(data& page, const RunReport& report, const PageLimits& limits) {
           : "");
 }
 
+void put_timeline(data& page, const CallsPicture& picture, const PageLimits& limits) {
+  const bool any = !picture.about.empty() && limits.picture;
+  page.set("has_timeline", any);
+  page.set("timeline_about", picture.about);
+  page.set("timeline_svg", picture.svg);
+  page.set("timeline_data", any ? data_block(kTimelineDataId, picture.json, Packing::always) : "");
+  data kinds{data::type::list};
+  for (const char* kind : {"python", "host", "compute", "communication", "memory"}) {
+    kinds.push_back(std::string(kind));
+  }
+  page.set("timeline_kinds", kinds);
+}
+
 void put_verdict(data& page, const RunReport& report) {
   const model::Verdict& v = report.verdict;
   page.set("kind", kind_word(report));
@@ -184,16 +197,21 @@ std::string render(const RunReport& report, const std::string& json, const PageL
   put_tables(page, report, limits);
   put_speed(page, report, limits);
   put_stacks(page, report, limits);
+  put_timeline(page, report.picture, limits);
   put_environment(page, report);
   put_text(page, "dump", report.dump);
   put_text(page, "folded_note", folded_note);
   put_text(page, "markdown", report.subject == Subject::run ? markdown_text(json).value_or("") : "");
-  page.set("css", std::string(templates::kFlamegraphCss) + std::string(templates::kReportCss));
+  page.set("css", std::string(templates::kFlamegraphCss) + std::string(templates::kReportCss) +
+                      (report.picture.about.empty() ? "" : std::string(templates::kTimelineCss)));
   std::string scripts;
   for (const std::string_view script :
        {templates::kReportJs, templates::kStackmodelJs, templates::kStacktablesJs,
         templates::kFunctiontableJs, templates::kStackviewJs, templates::kRanktableJs}) {
     scripts += script;
+  }
+  if (!report.picture.about.empty()) {
+    scripts += templates::kTimelineJs;
   }
   page.set("scripts", scripts);
   page.set("report_data",
@@ -208,6 +226,7 @@ PageLimits halved(PageLimits limits) {
        {&limits.rows, &limits.classes, &limits.frames, &limits.tree_lines, &limits.boxes, &limits.nodes}) {
     *limit = std::max<size_t>(*limit / 2, 1);
   }
+  limits.picture = false;
   return limits;
 }
 

@@ -23,6 +23,7 @@ struct PageLimits {
   size_t tree_lines = 2000;  // of one text tree
   size_t boxes = 700;        // of the static picture
   size_t nodes = 150'000;    // of the stacks from which scripts draw
+  bool picture = true;       // the calls over time
 };
 
 // A list, and "has_<name>" beside it, because an empty list cannot hide its heading.

@@ -80,6 +80,13 @@ struct OtherDump {
 // The subject of a page: a run with its verdict, or stacks from any source without a run.
 enum class Subject { run, stacks };
 
+// The last calls of the ranks, as report/timeline draws them. Empty: no calls were timed.
+struct CallsPicture {
+  std::string about;
+  std::string json;
+  std::string svg;
+};
+
 struct RunReport {
   Subject subject = Subject::run;
   std::string dir;           // as the user would type it; for commands only
@@ -101,6 +108,7 @@ struct RunReport {
   std::vector<std::string> notes;                // unreadable parts
   std::vector<Finding> findings;                 // most important first
   std::optional<model::SpeedReport> speed = {};  // empty if no rank has spans
+  CallsPicture picture = {};
   std::vector<std::string> dump_parts =
       {};  // directories of the shown dump, one per node, as the user would type them
 };

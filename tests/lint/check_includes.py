@@ -90,6 +90,7 @@ SUBROOMS = {
         "diagnosis": set(),
         "flight_recorder": {"diagnosis"},
         "import": set(),
+        "timeline": {"flamegraph"},
         "tree": set(),
         "flamegraph": {"tree"},
         "profile": {"flamegraph", "tree"},
@@ -97,7 +98,8 @@ SUBROOMS = {
         "run": {"diagnosis", "flamegraph", "tree"},
         "nodes": {"diagnosis", "run"},
         "render": {"flamegraph", "run", "speed", "tree"},
-        "build": {"diagnosis", "flamegraph", "flight_recorder", "import", "nodes", "render", "run", "speed", "tree"},
+        "build": {"diagnosis", "flamegraph", "flight_recorder", "import", "nodes", "render", "run", "speed", "timeline",
+                  "tree"},
         "formats": {"build", "flamegraph", "import", "render", "tree"},
     },
 }

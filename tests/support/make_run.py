@@ -1,6 +1,6 @@
 """Makes synthetic run directories as a supervisor would write them, for any number of ranks.
 
-usage: make_run.py DIR [--ranks 4] [--threads 3] [--culprit 2] [--hostile] [--earlier] [--source]
+usage: make_run.py DIR [--ranks 4] [--threads 3] [--culprit 2] [--hostile] [--earlier] [--source] [--calls STEPS]
                    [--kind hang|exception|finished|running]
 """
 
@@ -8,6 +8,7 @@ import argparse
 import json
 import pathlib
 
+import make_events
 import stack_files
 
 HOSTILE = "</title></script><script>alert(1)</script>&\"';\n\u2028\x01 ]]>"
@@ -257,7 +258,17 @@ def ended_well(options):
     return run
 
 
+def put_calls(path, options):
+    """Event files of `options.calls` steps, on two hosts whose clocks differ."""
+    events = [make_events.training_events(options.calls, late_ns=n) for n in (0, 1000)]
+    for rank in range(options.ranks):
+        make_events.write_rank(path / "ranks" / str(rank) / "events-1.xev", rank, options.ranks, events[rank % 2],
+                               hosts=2, clock_error_ns=50_000_000)
+
+
 def make(path, options):
+    if options.calls:
+        put_calls(path, options)
     if options.source:
         path.mkdir(parents=True, exist_ok=True)
         (path / "source.json").write_text(json.dumps(source()))
@@ -298,6 +309,7 @@ def parse(argv=None):
     parser.add_argument("--hostile", action="store_true")
     parser.add_argument("--earlier", action="store_true")
     parser.add_argument("--source", action="store_true")
+    parser.add_argument("--calls", type=int, default=0)
     parser.add_argument("--kind", choices=("hang", "exception", "finished", "running"), default="hang")
     return parser.parse_args(argv)
 

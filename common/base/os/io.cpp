@@ -48,9 +48,11 @@ Result<std::string> read_file(const std::string& path, size_t limit) {
   return data;
 }
 
-Result<std::string> read_regular_file(const std::string& path, size_t limit) {
+namespace {
+
+Result<UniqueFd> open_regular(const std::string& path) {
   // O_NONBLOCK: open() of a FIFO would wait for a writer, and of some devices for the hardware.
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat st {};
   if (!fd || ::fstat(fd.get(), &st) != 0) {
     return fail_errno(fmt::format("cannot open {}", path));
@@ -58,11 +60,39 @@ Result<std::string> read_regular_file(const std::string& path, size_t limit) {
   if (!S_ISREG(st.st_mode)) {
     return fail(fmt::format("cannot read {}: not a regular file", path));
   }
+  return fd;
+}
+
+}  // namespace
+
+Result<std::string> read_regular_file(const std::string& path, size_t limit) {
+  XPURUN_TRY_ASSIGN(const UniqueFd fd, open_regular(path));
   auto data = read_fd(fd.get(), limit);
   if (!data) {
     return fail(std::move(data.error()).context(path));
   }
   return data;
+}
+
+Result<std::string> read_file_start(const std::string& path, size_t bytes) {
+  XPURUN_TRY_ASSIGN(const UniqueFd fd, open_regular(path));
+  std::string out(bytes, '\0');
+  size_t size = 0;
+  while (size < bytes) {
+    const ssize_t n = ::read(fd.get(), out.data() + size, bytes - size);
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n < 0) {
+      return fail_errno(fmt::format("cannot read {}", path));
+    }
+    if (n == 0) {
+      break;
+    }
+    size += static_cast<size_t>(n);
+  }
+  out.resize(size);
+  return out;
 }
 
 Status write_all(int fd, std::string_view data) {

@@ -19,6 +19,8 @@ Result<std::string> read_file(const std::string& path, size_t limit = size_t{1} 
 // read_file() for files of unknown origin: anything but a regular file is an error. A FIFO could block until
 // a writer comes, and a device could do anything.
 Result<std::string> read_regular_file(const std::string& path, size_t limit = size_t{1} << 30);
+// At most the first `bytes` bytes of a regular file.
+Result<std::string> read_file_start(const std::string& path, size_t bytes);
 Result<std::string> read_fd(int fd, size_t limit = size_t{1} << 30);
 
 // Writes everything, also to pipes and sockets; blocks unless the descriptor is non-blocking.

@@ -1,4 +1,4 @@
-#include "launcher/collect/op_names.h"
+#include "common/model/timing/op_names.h"
 #include "launcher/metrics/exposition.h"
 #include "tests/support/golden.h"
 
@@ -231,10 +231,10 @@ TEST_CASE("the source of the peak") {
 }
 
 TEST_CASE("formulas") {
-  CHECK(bus_factor("AllReduce", 8) == doctest::Approx(1.75));
-  CHECK(bus_factor("AllGather", 8) == doctest::Approx(0.875));
-  CHECK(bus_factor("Broadcast", 8) == 1);
-  CHECK(bus_factor("AllReduce", 1) == 0);
+  CHECK(xpurun::model::bus_factor("AllReduce", 8) == doctest::Approx(1.75));
+  CHECK(xpurun::model::bus_factor("AllGather", 8) == doctest::Approx(0.875));
+  CHECK(xpurun::model::bus_factor("Broadcast", 8) == 1);
+  CHECK(xpurun::model::bus_factor("AllReduce", 1) == 0);
 }
 
 TEST_CASE("histograms are cumulative when shown and exact at their bounds") {

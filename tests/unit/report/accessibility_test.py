@@ -17,6 +17,7 @@ import page_tests
 PACKAGE = "axe-playwright-python==0.1.8"
 KINDS = {
     "hang": ["--source", "--earlier"],
+    "calls": ["--calls", "3"],
     "hostile": ["--hostile"],
     "exception": ["--kind", "exception", "--source"],
     "finished": ["--kind", "finished"],

@@ -1,10 +1,10 @@
-#include "launcher/collect/op_names.h"
+#include "common/model/timing/op_names.h"
 
 #include <fmt/format.h>
 
 #include <array>
 
-namespace xpurun::launcher {
+namespace xpurun::model {
 
 namespace {
 
@@ -125,4 +125,4 @@ double bus_factor(std::string_view collective, int ranks) {
   return shared ? (n - 1) / n : 1;
 }
 
-}  // namespace xpurun::launcher
+}  // namespace xpurun::model

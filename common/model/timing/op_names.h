@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace xpurun::launcher {
+namespace xpurun::model {
 
 // "matmul", "collective"; "unknown" for an unknown number.
 std::string_view class_name(uint8_t op_class);
@@ -32,4 +32,4 @@ std::string_view protocol_name(uint8_t protocol);
 // rank.
 double bus_factor(std::string_view collective, int ranks);
 
-}  // namespace xpurun::launcher
+}  // namespace xpurun::model

@@ -1,0 +1,186 @@
+// xpurun timeline DIR...: the timed calls and spans of all ranks as one trace.
+#include "report/timeline/timeline.h"
+
+#include "common/base/strings.h"
+#include "common/model/run_dir.h"
+#include "launcher/commands/commands.h"
+#include "launcher/options/exit_status.h"
+#include "launcher/options/run_settings.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr size_t kMostProblems = 20;
+
+std::string value_of(const Invocation& call, std::string_view name) {
+  const Setting* setting = call.words.settings.find(name);
+  return setting == nullptr ? std::string() : setting->value;
+}
+
+// Seconds without a unit; empty text is 0.
+std::optional<double> parse_seconds(std::string_view text) {
+  double out = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  const bool whole = error == std::errc() && end == text.data() + text.size() && out >= 0 && out < 1e9;
+  return text.empty() ? std::optional(0.0) : whole ? std::optional(out) : std::nullopt;
+}
+
+base::Status read_time(const std::string& text, report::TimelineOptions& options) {
+  const size_t colon = text.find(':');
+  const auto from = parse_seconds(std::string_view(text).substr(0, colon));
+  const auto until =
+      colon == std::string::npos ? std::nullopt : parse_seconds(std::string_view(text).substr(colon + 1));
+  if (!from || !until || (*until > 0 && *until <= *from)) {
+    return base::fail(
+        fmt::format("--time: \"{}\" is no interval in seconds, such as 10:12.5", base::sanitize(text)));
+  }
+  options.from_s = *from;
+  options.until_s = *until;
+  return {};
+}
+
+base::Status read_only(const std::string& text, report::TimelineOptions& options) {
+  for (const std::string_view word : base::split(text, ',')) {
+    const auto category = model::from_name<report::Category>(word);
+    if (!category) {
+      return base::fail(fmt::format("--only: \"{}\" is none of {}", base::sanitize(word),
+                                    fmt::join(model::kNames<report::Category>, ", ")));
+    }
+    options.only.insert(*category);
+  }
+  return {};
+}
+
+base::Result<report::TimelineOptions> read_options(const Invocation& call) {
+  for (const OptionSpec& option : timeline_options()) {
+    const Setting* setting = call.words.settings.find(option.name);
+    if (const auto checked = setting == nullptr ? base::Status() : check_value(option, setting->value);
+        !checked) {
+      return base::fail(fmt::format("--{}: {}", option.name, checked.error().what));
+    }
+  }
+  report::TimelineOptions out;
+  if (value_of(call, "format") == "chrome") {
+    out.format = report::TimelineFormat::chrome;
+  }
+  if (call.words.settings.has("compress")) {
+    out.compression = report::Compression::gzip;
+  }
+  if (const std::string ranks = value_of(call, "ranks"); !ranks.empty()) {
+    out.ranks = model::RankSet::parse(ranks);
+    if (!out.ranks) {
+      return base::fail(
+          fmt::format("--ranks: \"{}\" is no list of ranks, such as 0-7,12", base::sanitize(ranks)));
+    }
+  }
+  if (const std::string time = value_of(call, "time"); !time.empty()) {
+    XPURUN_TRY(read_time(time, out));
+  }
+  if (const std::string only = value_of(call, "only"); !only.empty()) {
+    XPURUN_TRY(read_only(only, out));
+  }
+  if (const std::string groups = value_of(call, "groups"); !groups.empty()) {
+    XPURUN_TRY_ASSIGN(out.groups, report::GroupOrder::parse(groups));
+  }
+  out.first_group = call.words.settings.has("first-group");
+  if (out.first_group && !out.groups) {
+    return base::fail("--first-group needs --groups");
+  }
+  return out;
+}
+
+// In the run directory if there is exactly one operand and it is one, else here.
+std::string default_out(const std::vector<std::string>& operands, const report::TimelineOptions& options) {
+  const std::string name = options.format == report::TimelineFormat::chrome   ? "chrome-traces"
+                           : options.compression == report::Compression::gzip ? "timeline.perfetto-trace.gz"
+                                                                              : "timeline.perfetto-trace";
+  std::error_code ec;
+  const bool in_run = operands.size() == 1 && std::filesystem::exists(operands.front() + "/run.json", ec);
+  return in_run ? model::RunDir(operands.front()).file(name) : name;
+}
+
+std::string clocks_text(const report::ClockAlignment::Residual& clocks) {
+  if (clocks.collectives == 0) {
+    return "clocks: as the hosts have them; no collective with GPU times on several ranks\n";
+  }
+  std::string out =
+      fmt::format("clocks: ends of {} collectives differ by {:.1f} us (median), {:.1f} us (worst)\n",
+                  clocks.collectives, clocks.median_us, clocks.worst_us);
+  for (const auto& [host, offset] : clocks.offsets_ns) {
+    if (offset != 0) {
+      out += fmt::format("  {}: {:+.1f} us\n", base::sanitize(host), static_cast<double>(offset) / 1e3);
+    }
+  }
+  for (const std::string& host : clocks.unaligned) {
+    out += fmt::format("  {}: no common collective, clock as it is\n", base::sanitize(host));
+  }
+  return out;
+}
+
+std::string summary(const report::TimelineResult& result) {
+  std::string out =
+      fmt::format("{} slices of {} {}, {}", result.counts.slices, result.processes,
+                  result.processes == 1 ? "process" : "processes", base::human_size(result.bytes));
+  out += result.lost == 0 ? "\n" : fmt::format("; {} events were lost during the run\n", result.lost);
+  out += clocks_text(result.clocks);
+  for (const auto& family : result.families) {
+    out += fmt::format("groups of {}: {} ({}{})\n", family.name, family.groups.size(),
+                       family.groups.front().brief(), family.groups.size() > 1 ? ", ..." : "");
+  }
+  for (size_t i = 0; i < result.files.size() && i < 1; ++i) {
+    out += result.files.size() == 1 ? fmt::format("\nwrote {}\n", base::shell_quote(result.files[i]))
+                                    : fmt::format("\nwrote {} files, {} ...\n", result.files.size(),
+                                                  base::shell_quote(result.files[i]));
+  }
+  return out;
+}
+
+}  // namespace
+
+int timeline_command(const Invocation& call) {
+  const auto& operands = call.words.operands;
+  if (operands.empty()) {
+    return complain_usage(call, "timeline needs run directories, trace directories or event files");
+  }
+  auto options = read_options(call);
+  if (!options) {
+    return complain_usage(call, options.error().what);
+  }
+  const std::string out = value_of(call, "out");
+  options->out = out.empty() ? default_out(operands, *options) : out;
+  const bool to_stdout = options->out == "-";
+  if (to_stdout && options->format == report::TimelineFormat::chrome) {
+    return complain_usage(call, "--format chrome writes one file per rank into a directory");
+  }
+  if (to_stdout && ::isatty(STDOUT_FILENO) != 0) {
+    return complain_usage(call, "a trace is not for a terminal; name a file with -o FILE");
+  }
+  const auto result = report::make_timeline(operands, *options);
+  if (!result) {
+    return complain(result.error(), kExitFailure);
+  }
+  for (size_t i = 0; i < result->problems.size() && i < kMostProblems; ++i) {
+    (void)complain(result->problems[i], kExitFailure);
+  }
+  if (result->problems.size() > kMostProblems) {
+    (void)complain({.what = fmt::format("and {} more files", result->problems.size() - kMostProblems)},
+                   kExitFailure);
+  }
+  const int status = result->problems.empty() ? 0 : kExitFailure;
+  if (to_stdout || call.words.settings.has("quiet")) {
+    return status;
+  }
+  const int printed = print(summary(*result) + (options->format == report::TimelineFormat::perfetto
+                                                    ? "open the file at https://ui.perfetto.dev\n"
+                                                    : ""));
+  return status != 0 ? status : printed;
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,110 @@
+#include "report/timeline/activity.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace xpurun::report {
+
+namespace {
+
+// Delays are whole microseconds, so the time of a call is known to one.
+constexpr int64_t kCallClockNs = 2'000;
+
+bool is_on_host(TrackKind kind) {
+  return kind == TrackKind::host || kind == TrackKind::python;
+}
+
+bool is_same(const Activity& a, const Slice& x, const Slice& y) {
+  return x.begin_ns == y.begin_ns && x.duration_ns == y.duration_ns && x.track == y.track &&
+         x.sequence == y.sequence && a.calls[x.call].name == a.calls[y.call].name;
+}
+
+}  // namespace
+
+uint32_t Activity::track(TrackKind kind, uint32_t number, std::string_view name) {
+  const auto found = std::find_if(tracks.begin(), tracks.end(), [&](const Track& t) {
+    return t.kind == kind && t.number == number && t.name == name;
+  });
+  if (found == tracks.end()) {
+    tracks.push_back({kind, number, std::string(name)});
+    return static_cast<uint32_t>(tracks.size() - 1);
+  }
+  return static_cast<uint32_t>(found - tracks.begin());
+}
+
+void put_in_order(Activity& activity) {
+  auto& slices = activity.slices;
+  const auto before = [](const Slice& a, const Slice& b) {
+    return std::tuple(a.begin_ns, -a.duration_ns, a.track) < std::tuple(b.begin_ns, -b.duration_ns, b.track);
+  };
+  if (!std::is_sorted(slices.begin(), slices.end(), before)) {
+    std::stable_sort(slices.begin(), slices.end(), before);
+  }
+  slices.erase(std::unique(slices.begin(), slices.end(),
+                           [&](const Slice& a, const Slice& b) { return is_same(activity, a, b); }),
+               slices.end());
+}
+
+void link_launches(Activity& activity) {
+  // Calls on the host by function, in order of their begins.
+  std::map<std::string_view, std::vector<size_t>> by_function;
+  for (size_t i = 0; i < activity.slices.size(); ++i) {
+    const Slice& s = activity.slices[i];
+    if (activity.tracks[s.track].kind == TrackKind::host && !activity.calls[s.call].function.empty()) {
+      by_function[activity.calls[s.call].function].push_back(i);
+    }
+  }
+  if (by_function.empty()) {
+    return;
+  }
+  // Of each call: the calls on the host of its function, and the one to look at next.
+  struct Launches {
+    const std::vector<size_t>* calls = nullptr;
+    size_t next = 0;
+  };
+  std::vector<Launches> launches(activity.calls.size());
+  for (size_t i = 0; i < launches.size(); ++i) {
+    const auto found = by_function.find(activity.calls[i].function);
+    launches[i].calls = found == by_function.end() ? nullptr : &found->second;
+  }
+  uint32_t number = 1;
+  for (Slice& s : activity.slices) {
+    Launches& from = launches[s.call];
+    if (from.calls == nullptr || is_on_host(activity.tracks[s.track].kind)) {
+      continue;
+    }
+    const int64_t called = s.begin_ns - int64_t{s.delay_us} * 1'000;
+    const auto begin_of = [&](size_t i) { return activity.slices[(*from.calls)[i]].begin_ns; };
+    // Delays vary, so the search goes back, too.
+    while (from.next < from.calls->size() && begin_of(from.next) <= called + kCallClockNs) {
+      ++from.next;
+    }
+    while (from.next > 0 && begin_of(from.next - 1) > called + kCallClockNs) {
+      --from.next;
+    }
+    if (from.next == 0) {
+      continue;
+    }
+    Slice& host = activity.slices[(*from.calls)[from.next - 1]];
+    if (host.end_ns() + kCallClockNs < called) {
+      continue;
+    }
+    host.launch = host.launch == 0 ? number++ : host.launch;
+    s.launch = host.launch;
+  }
+}
+
+double tflops_of(const Call& call, const Slice& slice) {
+  return call.category == Category::matmul && slice.duration_ns > 0
+             ? static_cast<double>(call.work) / static_cast<double>(slice.duration_ns) / 1e3
+             : 0;
+}
+
+double bus_gb_per_s(const Call& call, const Slice& slice) {
+  return call.bus_factor > 0 && slice.duration_ns > 0
+             ? static_cast<double>(call.work) * call.bus_factor / static_cast<double>(slice.duration_ns)
+             : 0;
+}
+
+}  // namespace xpurun::report

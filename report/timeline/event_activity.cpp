@@ -1,0 +1,259 @@
+#include "report/timeline/event_activity.h"
+
+#include "common/base/hash.h"
+#include "common/base/strings.h"
+#include "common/model/timing/op_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace xpurun::report {
+
+namespace {
+
+using model::EventFile;
+
+Category category_of(uint8_t op_class) {
+  switch (static_cast<wire::OpClass>(op_class)) {
+    case wire::OpClass::matmul:
+      return Category::matmul;
+    case wire::OpClass::collective:
+      return Category::collective;
+    case wire::OpClass::memory:
+      return Category::memory;
+    case wire::OpClass::graph:
+      return Category::graph;
+    case wire::OpClass::kernel:
+      return Category::kernel;
+    default:
+      return Category::host;
+  }
+}
+
+TrackKind track_of(Category category) {
+  switch (category) {
+    case Category::collective:
+      return TrackKind::communication;
+    case Category::memory:
+      return TrackKind::memory;
+    case Category::host:
+      return TrackKind::host;
+    default:
+      return TrackKind::compute;
+  }
+}
+
+bool is_point_to_point(std::string_view collective) {
+  return collective == "SendRecv";
+}
+
+// Operations that no rank can leave before all have entered.
+bool ends_together(std::string_view collective) {
+  return collective == "AllReduce" || collective == "AllGather" || collective == "ReduceScatter" ||
+         collective == "AlltoAll";
+}
+
+bool is_gpu_time(uint8_t source) {
+  const auto s = static_cast<wire::Source>(source);
+  return s == wire::Source::events || s == wire::Source::nccl_profiler;
+}
+
+std::string transposes(uint8_t trans) {
+  constexpr std::string_view kLetters = "NTC";
+  const size_t a = trans & 15u;
+  const size_t b = trans >> 4;
+  return {a < kLetters.size() ? kLetters[a] : '?', b < kLetters.size() ? kLetters[b] : '?'};
+}
+
+int64_t signed_of(uint64_t n) {
+  return static_cast<int64_t>(n);
+}
+
+void describe_matmul(Call& call, const wire::OpKey& key) {
+  const std::string shape =
+      fmt::format("{}{}x{}x{}", key.batch > 1 ? fmt::format("{} x ", key.batch) : "", key.m, key.n, key.k);
+  const std::string type = model::cuda_type_name(key.dtype[0]);
+  call.name = fmt::format("matmul {} {}", shape, type);
+  call.arguments.push_back({"shape", shape});
+  call.arguments.push_back({"dtype", type});
+  call.arguments.push_back({"transposes", transposes(key.trans)});
+  call.arguments.push_back({"flop", signed_of(call.work)});
+}
+
+void describe_collective(Call& call, const wire::OpKey& key, const wire::CollectiveHow& how,
+                         const Communicator* comm) {
+  const std::string_view name = model::collective_name(key);
+  const std::string type = model::nccl_type_name(key.dtype[0]);
+  call.name = fmt::format("{} {} {}", name, base::human_size(call.work), type);
+  call.arguments.push_back({"bytes", signed_of(call.work)});
+  call.arguments.push_back({"count", key.k});
+  call.arguments.push_back({"dtype", type});
+  if (key.peer >= 0) {
+    call.arguments.push_back({is_point_to_point(name) ? "peer" : "root", int64_t{key.peer}});
+  }
+  if (how.algorithm != 0) {
+    call.arguments.push_back({"algorithm", std::string(model::algorithm_name(how.algorithm))});
+  }
+  if (how.protocol != 0) {
+    call.arguments.push_back({"protocol", std::string(model::protocol_name(how.protocol))});
+  }
+  if (how.channels != 0) {
+    call.arguments.push_back({"channels", int64_t{how.channels}});
+  }
+  if (comm != nullptr) {
+    call.arguments.push_back({"communicator", fmt::format("{:016x}", comm->identity)});
+    if (!comm->name.empty()) {
+      call.arguments.push_back({"communicator_name", base::sanitize(comm->name)});
+    }
+    call.arguments.push_back({"communicator_rank", int64_t{comm->rank}});
+    call.arguments.push_back({"communicator_size", int64_t{comm->size}});
+    call.bus_factor = model::bus_factor(name, comm->size);
+  }
+}
+
+Call describe(const EventFile::Op& op, const wire::Event& event, const Communicator* comm) {
+  const wire::OpKey& key = op.key;
+  Call call;
+  call.category = category_of(key.op_class);
+  call.work = op.work;
+  call.function = (key.flags & wire::kOpOther) != 0 ? "other" : base::sanitize(op.function);
+  call.name = call.function;
+  if (call.category == Category::host) {
+    return call;
+  }
+  call.arguments.push_back({"function", call.function});
+  if (call.category == Category::matmul) {
+    describe_matmul(call, key);
+  } else if (call.category == Category::collective) {
+    describe_collective(call, key, event.how, comm);
+    call.ends_together = is_gpu_time(event.source) && ends_together(model::collective_name(key));
+  } else if (call.category == Category::memory) {
+    const std::string_view direction = model::copy_direction(key);
+    call.name = direction.empty() ? call.function : fmt::format("{} {}", call.function, direction);
+    call.arguments.push_back({"bytes", signed_of(op.work)});
+    if (!direction.empty()) {
+      call.arguments.push_back({"direction", std::string(direction)});
+    }
+  }
+  call.arguments.push_back({"source", std::string(model::source_name(event.source))});
+  if ((event.flags & wire::kEventHostBegin) != 0) {
+    call.arguments.push_back({"begin_is_host", int64_t{1}});
+  }
+  return call;
+}
+
+// From what an event's call depends on to the call.
+class CallTable {
+ public:
+  explicit CallTable(const EventFile& file, Activity& out)
+      : file_(file), out_(out), first_comm_(out.communicators.size()) {
+    for (const model::EventCommunicator& c : file.communicators) {
+      out.communicators.push_back({c.identity, c.rank, c.nranks, c.name});
+    }
+  }
+
+  struct Known {
+    uint32_t op = 0;
+    int communicator = -1;
+    uint8_t source = 0;
+    uint8_t flags = 0;
+    wire::CollectiveHow how{};
+    uint32_t call = 0;
+    bool meets = false;  // has a meeting
+    uint64_t identity = 0;
+    int size = 0;
+  };
+
+  const Known& of(const EventFile::Entry& entry) {
+    const wire::Event& e = entry.event;
+    if (by_op_.size() <= e.op) {
+      by_op_.resize(e.op + 1);
+    }
+    for (const Known& k : by_op_[e.op]) {
+      if (k.communicator == entry.communicator && k.source == e.source && k.flags == e.flags &&
+          std::memcmp(&k.how, &e.how, sizeof e.how) == 0) {
+        return k;
+      }
+    }
+    const EventFile::Op& op = file_.ops.at(e.op);
+    const Communicator* comm =
+        entry.communicator < 0 ? nullptr
+                               : &out_.communicators[first_comm_ + static_cast<size_t>(entry.communicator)];
+    Known known{e.op, entry.communicator, e.source, e.flags, e.how, static_cast<uint32_t>(out_.calls.size())};
+    out_.calls.push_back(describe(op, e, comm));
+    if (comm != nullptr) {
+      known.identity = comm->identity;
+      known.size = comm->size;
+    }
+    known.meets = comm != nullptr && comm->size > 1 && !is_point_to_point(model::collective_name(op.key)) &&
+                  out_.calls.back().category == Category::collective;
+    return by_op_[e.op].emplace_back(known);
+  }
+
+ private:
+  const EventFile& file_;
+  Activity& out_;
+  size_t first_comm_;
+  std::vector<std::vector<Known>> by_op_;
+};
+
+}  // namespace
+
+int64_t WallClock::wall_ns(uint64_t mono_ns) {
+  const auto at = static_cast<base::MonoNs>(mono_ns);
+  while (at_ + 1 < pairs_.size() && pairs_[at_ + 1].mono_ns <= at) {
+    ++at_;
+  }
+  while (at_ > 0 && pairs_[at_].mono_ns > at) {
+    --at_;
+  }
+  return static_cast<int64_t>(static_cast<uint64_t>(pairs_[at_].wall_ns) + mono_ns -
+                              static_cast<uint64_t>(pairs_[at_].mono_ns));
+}
+
+uint64_t meeting_of(uint64_t communicator, int size, uint64_t sequence) {
+  const uint64_t hash = base::hash_words(0, {communicator, static_cast<uint64_t>(size), sequence});
+  return hash == 0 ? 1 : hash;
+}
+
+void add_events(Activity& activity, const EventFile& file) {
+  CallTable calls(file, activity);
+  WallClock clock(file.clocks);
+  activity.slices.reserve(activity.slices.size() + file.events.size());
+  // The last track of each kind, because neighbours are mostly alike.
+  std::array<std::pair<uint32_t, uint32_t>, model::kNames<TrackKind>.size()> last{};
+  std::array<bool, model::kNames<TrackKind>.size()> is_known{};
+  for (const EventFile::Entry& entry : file.events) {
+    const wire::Event& e = entry.event;
+    const CallTable::Known& known = calls.of(entry);
+    const Call& call = activity.calls[known.call];
+    const bool host = call.category == Category::host;
+    const TrackKind kind = track_of(call.category);
+    const uint32_t number = host ? e.delay_us : e.stream;
+    const auto k = static_cast<size_t>(kind);
+    if (!is_known[k] || last[k].first != number) {
+      last[k] = {number, activity.track(kind, number)};
+      is_known[k] = true;
+    }
+    const int64_t begin = clock.wall_ns(e.begin_ns);
+    const uint64_t duration = std::min(e.duration_ns, static_cast<uint64_t>(kLongestNs));
+    if (begin < 0 || begin > kLatestNs) {
+      activity.complete = false;
+      continue;
+    }
+    activity.slices.push_back(
+        {.begin_ns = begin,
+         .duration_ns = static_cast<int64_t>(duration),
+         .meeting = known.meets ? meeting_of(known.identity, known.size, e.sequence) : 0,
+         .call = known.call,
+         .track = last[k].second,
+         .sequence = call.category == Category::collective ? e.sequence : 0,
+         .delay_us = host ? 0 : e.delay_us});
+  }
+  activity.lost += file.lost;
+  activity.complete = activity.complete && file.complete;
+}
+
+}  // namespace xpurun::report

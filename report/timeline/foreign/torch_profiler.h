@@ -1,0 +1,21 @@
+// torch.profiler's traces (Kineto): Chrome's trace JSON, also with gzip.
+#pragma once
+
+#include "common/base/result.h"
+#include "report/timeline/activity.h"
+
+#include <string>
+#include <string_view>
+
+namespace xpurun::report {
+
+// The rank in "distributedInfo", which stands near the begin of the file, or kNoRank.
+base::Result<base::Rank> rank_of_torch_file(const std::string& path);
+
+// Adds the complete events ("ph":"X") of the file.
+base::Status add_torch_trace(Activity& out, const std::string& path);
+
+// The JSON text, which is untrusted. An error means that nothing could be read.
+base::Status parse_torch_trace(Activity& out, std::string_view json);
+
+}  // namespace xpurun::report

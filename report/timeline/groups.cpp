@@ -1,0 +1,140 @@
+#include "report/timeline/groups.h"
+
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace xpurun::report {
+
+namespace {
+
+constexpr int64_t kMostRanks = 1'000'000;
+
+// "tp4" is the type tp of size 4.
+base::Result<GroupType> parse_type(std::string_view part) {
+  const size_t digits = static_cast<size_t>(
+      std::find_if(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c) != 0; }) -
+      part.begin());
+  const auto size = base::parse_int(part.substr(digits));
+  const bool letters = digits > 0 && digits <= 8 &&
+                       std::all_of(part.begin(), part.begin() + static_cast<long>(digits),
+                                   [](unsigned char c) { return std::islower(c) != 0; });
+  if (!letters || !size || *size < 1 || *size > kMostRanks) {
+    return base::fail(
+        fmt::format("\"{}\" is no group type with its size, such as tp4", base::sanitize(part)));
+  }
+  return GroupType{std::string(part.substr(0, digits)), static_cast<int>(*size)};
+}
+
+// Distance between neighbours of an evenly spaced set, else 0.
+base::Rank stride_of(const std::vector<base::Rank>& ranks) {
+  const base::Rank stride = ranks.size() > 1 ? ranks[1] - ranks[0] : 0;
+  for (size_t i = 1; i < ranks.size(); ++i) {
+    if (ranks[i] - ranks[i - 1] != stride) {
+      return 0;
+    }
+  }
+  return stride;
+}
+
+}  // namespace
+
+base::Result<GroupOrder> GroupOrder::parse(std::string_view text) {
+  GroupOrder out;
+  int64_t world = 1;
+  for (const std::string_view part : base::split(text, '-')) {
+    XPURUN_TRY_ASSIGN(GroupType type, parse_type(part));
+    const bool twice = std::any_of(out.types_.begin(), out.types_.end(),
+                                   [&](const GroupType& t) { return t.name == type.name; });
+    world *= type.size;
+    if (twice || world > kMostRanks) {
+      return base::fail(twice ? fmt::format("the group type {} is named twice", type.name)
+                              : fmt::format("these groups have more than {} ranks", kMostRanks));
+    }
+    out.types_.push_back(std::move(type));
+  }
+  out.world_ = static_cast<base::Rank>(world);
+  return out;
+}
+
+std::vector<int> GroupOrder::indices(base::Rank rank) const {
+  std::vector<int> out;
+  for (const GroupType& type : types_) {
+    out.push_back(rank % type.size);
+    rank /= type.size;
+  }
+  return out;
+}
+
+std::string GroupOrder::label(base::Rank rank) const {
+  if (rank < 0 || rank >= world_) {
+    return {};
+  }
+  const std::vector<int> at = indices(rank);
+  std::string out;
+  for (size_t i = 0; i < types_.size(); ++i) {
+    out += fmt::format("{}{}{}", i == 0 ? "" : " ", types_[i].name, at[i]);
+  }
+  return out;
+}
+
+bool GroupOrder::is_in_a_first_group(base::Rank rank) const {
+  if (rank < 0 || rank >= world_) {
+    return false;
+  }
+  const std::vector<int> at = indices(rank);
+  return std::count_if(at.begin(), at.end(), [](int i) { return i != 0; }) <= 1;
+}
+
+void GroupFinder::add(const Activity& activity) {
+  if (activity.rank < 0) {
+    return;
+  }
+  ranks_.insert(activity.rank);
+  for (const Communicator& c : activity.communicators) {
+    auto& members = members_[{c.identity, c.size}];
+    if (c.size > 1 && (members.empty() || members.back() != activity.rank)) {
+      members.push_back(activity.rank);
+    }
+  }
+}
+
+std::vector<GroupFinder::Family> GroupFinder::families() const {
+  // By size and stride, in the order of Megatron: neighbours first.
+  std::map<std::pair<base::Rank, size_t>, std::vector<model::RankSet>> found;
+  for (const auto& [key, members] : members_) {
+    const model::RankSet set = model::RankSet::of(members);
+    const base::Rank stride = stride_of(set.ranks());
+    if (set.size() != static_cast<size_t>(key.second) || set.size() >= ranks_.size() || stride == 0) {
+      continue;
+    }
+    auto& groups = found[{stride, set.size()}];
+    if (std::find(groups.begin(), groups.end(), set) == groups.end()) {
+      groups.push_back(set);
+    }
+  }
+  std::vector<Family> out;
+  for (auto& [key, groups] : found) {
+    std::sort(groups.begin(), groups.end(),
+              [](const model::RankSet& a, const model::RankSet& b) { return a.lowest() < b.lowest(); });
+    out.push_back({fmt::format("{} by {}", key.second, key.first), std::move(groups)});
+  }
+  return out;
+}
+
+std::string GroupFinder::label(const std::vector<Family>& families, base::Rank rank) {
+  std::string out;
+  for (const Family& family : families) {
+    const auto at = std::find_if(family.groups.begin(), family.groups.end(),
+                                 [&](const model::RankSet& g) { return g.contains(rank); });
+    if (at != family.groups.end()) {
+      out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", family.name, at - family.groups.begin());
+    }
+  }
+  return out;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,47 @@
+#include "report/timeline/lanes.h"
+
+#include <algorithm>
+
+namespace xpurun::report {
+
+LaneKind lanes_of(TrackKind kind) {
+  return kind == TrackKind::python || kind == TrackKind::host ? LaneKind::nested : LaneKind::sequential;
+}
+
+bool Lanes::fits(std::vector<int64_t>& open, int64_t begin_ns, int64_t end_ns) {
+  if (kind_ == LaneKind::sequential) {
+    return open.empty() || open.back() <= begin_ns + kTrimmedNs;
+  }
+  // The innermost slice that is still open at the begin has to contain the new one.
+  const auto inner = std::find_if(open.rbegin(), open.rend(), [&](int64_t end) { return end > begin_ns; });
+  return inner == open.rend() || *inner >= end_ns;
+}
+
+Lanes::Place Lanes::put(int64_t begin_ns, int64_t end_ns) {
+  ended_.clear();
+  for (uint32_t lane = 0;; ++lane) {
+    if (lane == open_.size()) {
+      open_.emplace_back();
+    }
+    std::vector<int64_t>& open = open_[lane];
+    if (!fits(open, begin_ns, end_ns)) {
+      continue;
+    }
+    bool trimmed = false;
+    while (!open.empty() && (kind_ == LaneKind::sequential || open.back() <= begin_ns)) {
+      trimmed = trimmed || open.back() > begin_ns;
+      ended_.push_back(std::min(open.back(), begin_ns));
+      open.pop_back();
+    }
+    open.push_back(end_ns);
+    return {lane, trimmed, ended_};
+  }
+}
+
+std::vector<int64_t> Lanes::take_open(uint32_t lane) {
+  std::vector<int64_t> out(open_[lane].rbegin(), open_[lane].rend());
+  open_[lane].clear();
+  return out;
+}
+
+}  // namespace xpurun::report

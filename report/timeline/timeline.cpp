@@ -1,0 +1,218 @@
+#include "report/timeline/timeline.h"
+
+#include "common/base/os/io.h"
+#include "common/base/output/progress.h"
+#include "common/base/strings.h"
+#include "report/timeline/chrome_writer.h"
+#include "report/timeline/inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+#include <limits>
+
+namespace xpurun::report {
+
+namespace {
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+
+struct Loaded {
+  Activity activity;
+  std::vector<base::Error> problems;
+};
+
+Loaded load(const TraceSource& source) {
+  Loaded out;
+  out.activity = read_source(source, out.problems);
+  return out;
+}
+
+// Calls `use` for every source in order, while a second thread reads the next one.
+template <typename Use>
+void for_each_source(const std::vector<const TraceSource*>& sources, std::string_view what, Use&& use) {
+  base::Progress progress(what, sources.size());
+  std::future<Loaded> next;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    Loaded at = next.valid() ? next.get() : load(*sources[i]);
+    if (i + 1 < sources.size()) {
+      next = std::async(std::launch::async, load, std::cref(*sources[i + 1]));
+    }
+    use(*sources[i], std::move(at));
+    progress.advance();
+  }
+}
+
+struct Window {
+  int64_t from_ns = std::numeric_limits<int64_t>::min();
+  int64_t until_ns = std::numeric_limits<int64_t>::max();
+};
+
+Window window_of(const TimelineOptions& options, int64_t begin_ns) {
+  Window out;
+  if (options.from_s > 0) {
+    out.from_ns = begin_ns + base::s_to_ns(options.from_s);
+  }
+  if (options.until_s > 0) {
+    out.until_ns = begin_ns + base::s_to_ns(options.until_s);
+  }
+  return out;
+}
+
+void cut(Activity& activity, const TimelineOptions& options, const Window& window, int64_t shift_ns) {
+  std::erase_if(activity.slices, [&](const Slice& s) {
+    const Category category = activity.calls[s.call].category;
+    return s.end_ns() + shift_ns < window.from_ns || s.begin_ns + shift_ns > window.until_ns ||
+           (!options.only.empty() && !options.only.contains(category));
+  });
+}
+
+std::string title_of(const TraceSource& source, const Activity& activity, const std::string& groups) {
+  std::string out = source.rank == base::kNoRank ? fmt::format("process {}", activity.pid)
+                                                 : fmt::format("rank {}", source.rank);
+  if (!groups.empty()) {
+    out += fmt::format(" ({})", groups);
+  }
+  for (const std::string& part : {activity.host, activity.gpu}) {
+    out += part.empty() ? "" : ", " + base::sanitize(part);
+  }
+  return source.format == TraceFormat::xpurun ? out
+                                              : fmt::format("{}, {}", out, model::name_of(source.format));
+}
+
+bool is_wanted(const TraceSource& source, const TimelineOptions& options) {
+  return (!options.ranks || options.ranks->contains(source.rank)) &&
+         (!options.first_group || !options.groups || options.groups->is_in_a_first_group(source.rank));
+}
+
+void take(std::vector<base::Error>& from, std::vector<base::Error>& to) {
+  std::move(from.begin(), from.end(), std::back_inserter(to));
+}
+
+// What the first reading of all ranks gives.
+struct Survey {
+  ClockAlignment clocks;
+  GroupFinder groups;
+  int64_t first_ns = 0;  // wall time of the first slice; 0: there is none
+  size_t slices = 0;
+};
+
+Survey survey(const std::vector<const TraceSource*>& sources, TimelineResult& result) {
+  Survey out;
+  for_each_source(sources, "reading", [&](const TraceSource&, Loaded&& loaded) {
+    const Activity& a = loaded.activity;
+    out.clocks.add(a);
+    out.groups.add(a);
+    out.slices += a.slices.size();
+    if (!a.slices.empty()) {
+      const int64_t first = a.slices.front().begin_ns;
+      out.first_ns = out.first_ns == 0 ? first : std::min(out.first_ns, first);
+    }
+    result.lost += a.lost;
+    take(loaded.problems, result.problems);
+  });
+  out.clocks.solve();
+  return out;
+}
+
+// The two forms of a trace behind one interface.
+class Target {
+ public:
+  static base::Result<Target> create(const TimelineOptions& options, const Survey& survey) {
+    Target out;
+    out.options_ = &options;
+    out.base_ns_ = survey.first_ns / kSecondNs * kSecondNs;
+    if (options.format == TimelineFormat::perfetto) {
+      XPURUN_TRY_ASSIGN(OutputFile file, OutputFile::create(options.out, options.compression));
+      out.file_ = std::make_unique<OutputFile>(std::move(file));
+      out.perfetto_ = std::make_unique<PerfettoWriter>(*out.file_, survey.first_ns);
+    } else {
+      XPURUN_TRY(base::make_dirs(options.out));
+    }
+    return out;
+  }
+
+  base::Status write(const TraceSource& source, const Activity& activity, const std::string& title,
+                     int64_t shift_ns, TimelineResult& result) {
+    if (perfetto_ != nullptr) {
+      perfetto_->write(activity, title, shift_ns);
+      return {};
+    }
+    const std::string path = fmt::format("{}/{}{}", options_->out, chrome_file_name(source, activity),
+                                         options_->compression == Compression::gzip ? ".gz" : "");
+    XPURUN_TRY_ASSIGN(OutputFile file, OutputFile::create(path, options_->compression));
+    result.counts.slices += write_chrome(file, activity, title, shift_ns, base_ns_);
+    XPURUN_TRY(file.finish());
+    result.bytes += file.written();
+    result.files.push_back(path);
+    return {};
+  }
+
+  base::Status finish(TimelineResult& result) {
+    if (perfetto_ == nullptr) {
+      return {};
+    }
+    XPURUN_TRY(file_->finish());
+    result.counts = perfetto_->counts();
+    result.bytes = file_->written();
+    result.files.push_back(options_->out);
+    return {};
+  }
+
+ private:
+  const TimelineOptions* options_ = nullptr;
+  int64_t base_ns_ = 0;
+  std::unique_ptr<OutputFile> file_;
+  std::unique_ptr<PerfettoWriter> perfetto_;
+};
+
+}  // namespace
+
+base::Result<TimelineResult> make_timeline(const std::vector<std::string>& operands,
+                                           const TimelineOptions& options) {
+  TimelineResult result;
+  TraceInputs inputs = find_inputs(operands);
+  take(inputs.problems, result.problems);
+  std::vector<const TraceSource*> sources;
+  for (const TraceSource& source : inputs.sources) {
+    if (is_wanted(source, options)) {
+      sources.push_back(&source);
+    }
+  }
+  const Survey all = survey(sources, result);
+  if (all.slices == 0) {
+    return base::fail(
+        base::Error{.what = inputs.sources.empty() || !sources.empty() ? "there is no event to show"
+                                                                       : "none of these ranks is there",
+                    .cause = result.problems.empty() ? "" : base::to_line(result.problems.front())});
+  }
+  result.clocks = all.clocks.residual();
+  if (!options.groups) {
+    result.families = all.groups.families();
+  }
+  XPURUN_TRY_ASSIGN(Target target, Target::create(options, all));
+  const Window window = window_of(options, inputs.run_began_ns > 0 ? inputs.run_began_ns : all.first_ns);
+  base::Status status;
+  for_each_source(sources, "writing", [&](const TraceSource& source, Loaded&& loaded) {
+    Activity& activity = loaded.activity;
+    const int64_t shift_ns = all.clocks.offset_ns(activity.host);
+    link_launches(activity);
+    cut(activity, options, window, shift_ns);
+    if (activity.slices.empty() || !status) {
+      return;
+    }
+    const std::string groups = options.groups ? options.groups->label(source.rank)
+                                              : GroupFinder::label(result.families, source.rank);
+    status = target.write(source, activity, title_of(source, activity, groups), shift_ns, result);
+    ++result.processes;
+  });
+  XPURUN_TRY(status);
+  if (result.processes == 0) {
+    return base::fail("no event lies in the chosen time and kinds");
+  }
+  XPURUN_TRY(target.finish(result));
+  return result;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,230 @@
+// The calls of the ranks over time, on a canvas: zoom and pan by mouse and keyboard, search, the same collective on all
+// ranks. Only what is in sight is drawn, and blocks that share a pixel once. Columns of the data: see docs/timeline.md.
+(function () {
+  "use strict";
+  var xpurun = window.xpurun = window.xpurun || {};
+  var section = document.getElementById("device");
+  if (!section || !document.getElementById("timeline-data")) return;
+  var canvas = document.getElementById("tl-canvas"), info = document.getElementById("tl-info"), query = document.getElementById("tl-query");
+  var found = document.getElementById("tl-found"), ROW = 14, LABEL = 150, AXIS = 22, MOST_HEIGHT = 900;
+  var data = null, rows = [], from = 0, to = 1, top = 0, selected = null, hits = null, drag = null, waiting = false;
+
+  function sum(deltas) {
+    var out = new Float64Array(deltas.length), at = 0;
+    for (var i = 0; i < deltas.length; i++) out[i] = at += deltas[i];
+    return out;
+  }
+  // A row's latest end up to each block: blocks of a row may contain others.
+  function ends(row) {
+    var out = new Float64Array(row.b.length), latest = 0;
+    for (var i = 0; i < out.length; i++) out[i] = latest = Math.max(latest, row.b[i] + row.d[i]);
+    return out;
+  }
+  // The first index whose value is not below.
+  function first(values, value) {
+    var low = 0, high = values.length;
+    while (low < high) {
+      var middle = low + high >> 1;
+      if (values[middle] < value) low = middle + 1; else high = middle;
+    }
+    return low;
+  }
+  function seconds(ticks) {
+    var us = ticks * data.tick_ns / 1000;
+    return us < 1000 ? +us.toFixed(1) + " µs" : us < 1e6 ? +(us / 1000).toFixed(3) + " ms" : +(us / 1e6).toFixed(4) + " s";
+  }
+  function width() { return canvas.clientWidth - LABEL; }
+  function height() { return Math.min(MOST_HEIGHT, AXIS + rows.length * ROW + 4); }
+  function x(tick) { return LABEL + (tick - from) / (to - from) * width(); }
+  function color(name) { return getComputedStyle(section).getPropertyValue(name).trim(); }
+
+  function drawAxis(g, ink, rule) {
+    var step = Math.pow(10, Math.floor(Math.log10(Math.max(1, (to - from) / 4))));
+    while ((to - from) / step > 8) step *= 2;
+    for (var t = Math.ceil(from / step) * step; t <= to; t += step) {
+      g.fillStyle = rule;
+      g.fillRect(Math.round(x(t)), AXIS - 6, 1, canvas.clientHeight);
+      g.fillStyle = ink;
+      g.fillText(seconds(t), x(t) + 3, 12);
+    }
+  }
+  function drawRow(g, row, y, look) {
+    var at = first(row.ends, from), edge = -1, ink = "";
+    for (; at < row.b.length && row.b[at] <= to; at++) {
+      var left = Math.max(LABEL, x(row.b[at])), right = Math.max(left + 1, x(row.b[at] + row.d[at]));
+      var hit = hits && hits[row.n[at]], same = selected && selected.m && row.m[at] === selected.m;
+      // Of blocks on one pixel the first is drawn, and every one that was searched for.
+      if (right <= edge && !hit && !same && right - left < 2) continue;
+      var want = same ? look.mark : look[row.kind];
+      if (want !== ink) g.fillStyle = ink = want;
+      g.globalAlpha = hits && !hit ? 0.2 : 1;
+      g.fillRect(left, y + 1, Math.min(right, canvas.clientWidth) - left, ROW - 3);
+      if (right - left > 40) {
+        g.fillStyle = ink = look.card;
+        g.save();
+        g.beginPath();
+        g.rect(left, y, right - left - 3, ROW);
+        g.clip();
+        g.fillText(data.names[row.n[at]] + (row.c[at] > 1 ? " and " + (row.c[at] - 1) + " more" : ""), left + 3, y + 10);
+        g.restore();
+      }
+      edge = Math.max(edge, Math.ceil(left));
+    }
+    g.globalAlpha = 1;
+  }
+  // A line through the chosen collective on all ranks.
+  function drawFlow(g, look) {
+    if (!selected || !selected.m) return;
+    g.strokeStyle = look.mark;
+    g.beginPath();
+    rows.forEach(function (row, i) {
+      var at = row.m.indexOf(selected.m);
+      if (at >= 0) g.lineTo(Math.max(LABEL, x(row.b[at])), AXIS + (i - top) * ROW + ROW / 2);
+    });
+    g.stroke();
+  }
+  function draw() {
+    waiting = false;
+    var ratio = window.devicePixelRatio || 1, tall = height();
+    canvas.style.height = tall + "px";
+    canvas.width = Math.round(canvas.clientWidth * ratio);
+    canvas.height = Math.round(tall * ratio);
+    var g = canvas.getContext("2d"), look = { card: color("--card"), mark: color("--tl-mark") }, ink = color("--ink");
+    ["python", "host", "compute", "communication", "memory"].forEach(function (kind) { look[kind] = color("--tl-" + kind); });
+    g.scale(ratio, ratio);
+    g.font = "10px system-ui, sans-serif";
+    drawAxis(g, ink, color("--rule"));
+    for (var i = top; i < rows.length && AXIS + (i - top) * ROW < tall; i++) {
+      var y = AXIS + (i - top) * ROW, named = i === top || rows[i - 1].rank !== rows[i].rank;
+      drawRow(g, rows[i], y, look);
+      g.fillStyle = ink;
+      g.fillText((named ? "rank " + rows[i].rank : "") , 4, y + 10);
+      g.fillStyle = look[rows[i].kind];
+      g.fillText(rows[i].kind, 62, y + 10);
+    }
+    drawFlow(g, look);
+  }
+  function later() {
+    if (!waiting) {
+      waiting = true;
+      requestAnimationFrame(draw);
+    }
+  }
+  function show(a, b) {
+    var least = 20, most = data.ticks * 1.02, size = Math.min(most, Math.max(least, b - a));
+    from = Math.min(Math.max(-0.01 * data.ticks, a), data.ticks * 1.01 - size);
+    to = from + size;
+    later();
+  }
+  function zoom(factor, at) { show(at - (at - from) * factor, at + (to - at) * factor); }
+  function scroll(by) {
+    var seen = Math.floor((height() - AXIS) / ROW);
+    top = Math.max(0, Math.min(rows.length - seen, top + by));
+    later();
+  }
+  function tell(pick) {
+    info.textContent = pick ? "rank " + pick.row.rank + ", " + pick.row.kind + ": " + data.names[pick.row.n[pick.at]]
+      + (pick.row.c[pick.at] > 1 ? " and " + (pick.row.c[pick.at] - 1) + " more calls" : "") + ", at " + seconds(pick.row.b[pick.at])
+      + ", " + seconds(pick.row.d[pick.at]) + (pick.row.m[pick.at] ? "; the line joins this collective on all ranks" : "") : "";
+  }
+  function choose(row, at) {
+    selected = { row: row, at: at, m: row.m[at] };
+    tell(selected);
+    later();
+  }
+  // The block under a point; the innermost where blocks contain others.
+  function under(event) {
+    var box = canvas.getBoundingClientRect(), row = rows[top + Math.floor((event.clientY - box.top - AXIS) / ROW)];
+    var tick = from + (event.clientX - box.left - LABEL) / width() * (to - from), slack = (to - from) / width() * 2;
+    if (!row || event.clientX - box.left < LABEL) return null;
+    for (var i = first(row.b, tick + slack) - 1; i >= 0 && row.ends[i] + slack >= tick; i--)
+      if (row.b[i] + row.d[i] + slack >= tick) return { row: row, at: i };
+    return null;
+  }
+  // From block to block of the chosen row, and to the nearest block of the next row.
+  function step(by) {
+    var row = selected ? selected.row : rows[top], at = selected ? selected.at + by : first(row.ends, from);
+    if (at < 0 || at >= row.b.length) return;
+    choose(row, at);
+    if (row.b[at] < from || row.b[at] > to) show(row.b[at] - (to - from) / 2, row.b[at] + (to - from) / 2);
+  }
+  function stepRow(by) {
+    var index = Math.max(0, rows.indexOf(selected ? selected.row : rows[top])) + (selected ? by : 0), row = rows[index];
+    if (!row) return;
+    choose(row, Math.min(row.b.length - 1, first(row.b, selected ? selected.row.b[selected.at] : from)));
+    if (index < top || AXIS + (index - top + 1) * ROW > height()) scroll(index - top);
+  }
+  var KEYS = {
+    "+": function (m) { zoom(0.5, m); }, "=": function (m) { zoom(0.5, m); }, "-": function (m) { zoom(2, m); },
+    a: function () { show(from - (to - from) / 4, to - (to - from) / 4); }, d: function () { show(from + (to - from) / 4, to + (to - from) / 4); },
+    ArrowLeft: function () { step(-1); }, ArrowRight: function () { step(1); },
+    ArrowUp: function () { stepRow(-1); }, ArrowDown: function () { stepRow(1); },
+    PageUp: function () { scroll(-10); }, PageDown: function () { scroll(10); },
+    Home: function () { show(0, data.ticks); }, Escape: function () { selected = null; tell(null); later(); }
+  };
+  function listen() {
+    canvas.addEventListener("keydown", function (event) {
+      var act = !event.ctrlKey && !event.metaKey && !event.altKey && KEYS[event.key];
+      if (!act) return;
+      event.preventDefault();
+      act(selected ? selected.row.b[selected.at] : (from + to) / 2);
+    });
+    canvas.addEventListener("wheel", function (event) {
+      if (!event.ctrlKey && !event.shiftKey) return;
+      event.preventDefault();
+      var box = canvas.getBoundingClientRect();
+      zoom(event.deltaY + event.deltaX > 0 ? 1.25 : 0.8, from + (event.clientX - box.left - LABEL) / width() * (to - from));
+    }, { passive: false });
+    canvas.addEventListener("pointerdown", function (event) {
+      drag = { x: event.clientX, y: event.clientY, from: from, to: to, top: top, moved: false };
+      canvas.setPointerCapture(event.pointerId);
+    });
+    canvas.addEventListener("pointermove", function (event) {
+      if (!drag) return tell(under(event) || selected);
+      var by = (event.clientX - drag.x) / width() * (drag.to - drag.from);
+      drag.moved = drag.moved || Math.abs(event.clientX - drag.x) + Math.abs(event.clientY - drag.y) > 4;
+      if (!drag.moved) return;
+      show(drag.from - by, drag.to - by);
+      top = drag.top;
+      scroll(-Math.round((event.clientY - drag.y) / ROW));
+    });
+    canvas.addEventListener("pointerup", function (event) {
+      var pick = drag && !drag.moved && under(event);
+      drag = null;
+      if (pick) choose(pick.row, pick.at);
+    });
+    canvas.addEventListener("dblclick", function (event) {
+      var pick = under(event);
+      if (pick) show(pick.row.b[pick.at] - pick.row.d[pick.at] * 0.2, pick.row.b[pick.at] + pick.row.d[pick.at] * 1.2);
+    });
+    query.addEventListener("input", search);
+    window.addEventListener("resize", later);
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
+    document.getElementById("tl-in").addEventListener("click", function () { zoom(0.5, (from + to) / 2); });
+    document.getElementById("tl-out").addEventListener("click", function () { zoom(2, (from + to) / 2); });
+    document.getElementById("tl-all").addEventListener("click", function () { show(0, data.ticks); });
+  }
+  function search() {
+    var words = query.value.trim().toLowerCase(), calls = 0;
+    hits = words ? data.names.map(function (name) { return name.toLowerCase().indexOf(words) >= 0; }) : null;
+    if (hits) rows.forEach(function (row) { row.n.forEach(function (name, i) { calls += hits[name] ? row.c[i] : 0; }); });
+    found.textContent = hits ? calls + " calls" : "";
+    later();
+  }
+  xpurun.timeline = {
+    view: function () { return { from: from, to: to, top: top, selected: selected && data.names[selected.row.n[selected.at]], meeting: selected && selected.m }; },
+    draw: draw
+  };
+  xpurun.timelineReady = xpurun.unpack("timeline-data").then(function (text) {
+    data = JSON.parse(text);
+    rows = data.rows;
+    rows.forEach(function (row) {
+      row.b = sum(row.b);
+      row.ends = ends(row);
+    });
+    section.classList.add("tl-ready");
+    section.querySelector(".tl-moving").hidden = false;
+    listen();
+    show(0, data.ticks);
+  }, function () { /* the still picture stays */ });
+})();

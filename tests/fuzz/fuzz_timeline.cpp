@@ -1,0 +1,93 @@
+// Input of the time line, by the first byte: 'j' JSON of torch.profiler, 'x' a trace of xpu_timer (the names
+// of its kernels behind a byte 0xff), 's' records of a span file, else records of an event file. What is read
+// must be in order and go through both writers.
+#include "common/model/timing/event_encoder.h"
+#include "common/model/timing/event_records.h"
+#include "common/model/timing/span_encoder.h"
+#include "common/model/timing/span_file.h"
+#include "report/timeline/chrome_writer.h"
+#include "report/timeline/clock_alignment.h"
+#include "report/timeline/event_activity.h"
+#include "report/timeline/foreign/torch_profiler.h"
+#include "report/timeline/foreign/xpu_timer_trace.h"
+#include "report/timeline/groups.h"
+#include "report/timeline/perfetto_writer.h"
+#include "report/timeline/span_activity.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <fcntl.h>
+
+using namespace xpurun;
+using namespace xpurun::report;
+
+namespace {
+
+void expect(bool is_right) {
+  if (!is_right) {
+    std::abort();
+  }
+}
+
+std::string framed(std::string header, std::string_view records) {
+  model::records::put_fixed(header, records.size(), 4);
+  model::records::put_fixed(header, model::records::checksum(records), 4);
+  return header + std::string(records);
+}
+
+void read(Activity& out, std::string_view text) {
+  const char form = text.empty() ? 'e' : text.front();
+  const std::string_view rest = text.substr(text.empty() ? 0 : 1);
+  if (form == 'j') {
+    (void)parse_torch_trace(out, rest);
+  } else if (form == 'x') {
+    const size_t end = rest.find('\xff');
+    (void)parse_xpu_timer_trace(out, rest.substr(0, end),
+                                end == std::string_view::npos ? "" : rest.substr(end + 1));
+  } else if (form == 's') {
+    if (const auto file =
+            model::parse_span_file(framed(model::SpanEncoder::header({.rank = 1, .wall_ns = 5}), rest))) {
+      add_spans(out, *file);
+    }
+  } else if (const auto file = model::parse_event_file(
+                 framed(model::EventEncoder::header({.rank = 1, .wall_ns = 5}), text))) {
+    add_events(out, *file);
+  }
+}
+
+void write(const Activity& activity) {
+  auto out = OutputFile::to(base::UniqueFd(::open("/dev/null", O_WRONLY | O_CLOEXEC)), Compression::none);
+  expect(out.has_value());
+  PerfettoWriter perfetto(*out, 1);
+  perfetto.write(activity, "rank 1", -7);
+  expect(perfetto.counts().slices == activity.slices.size());
+  expect(write_chrome(*out, activity, "rank 1", -7, 0) == activity.slices.size());
+  expect(out->finish().has_value());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Activity activity;
+  activity.rank = 1;
+  read(activity, {reinterpret_cast<const char*>(data), size});
+  put_in_order(activity);
+  link_launches(activity);
+  int64_t last = 0;
+  for (const Slice& s : activity.slices) {
+    expect(s.begin_ns >= last && s.duration_ns >= 0 && s.end_ns() >= s.begin_ns);
+    expect(s.call < activity.calls.size() && s.track < activity.tracks.size() &&
+           s.extra < activity.extras.size());
+    last = s.begin_ns;
+  }
+  ClockAlignment clocks;
+  clocks.add(activity);
+  activity.host = "other";
+  clocks.add(activity);
+  clocks.solve();
+  GroupFinder groups;
+  groups.add(activity);
+  expect(groups.families().empty());
+  write(activity);
+  return 0;
+}

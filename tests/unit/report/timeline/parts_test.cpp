@@ -1,0 +1,197 @@
+#include "report/timeline/clock_alignment.h"
+#include "report/timeline/event_activity.h"
+#include "report/timeline/groups.h"
+#include "report/timeline/lanes.h"
+#include "tests/unit/report/timeline/samples.h"
+
+#include <cmath>
+
+using namespace xpurun;
+using namespace xpurun::report;
+
+namespace {
+
+Activity activity_of(const std::string& bytes) {
+  Activity out;
+  const auto file = model::parse_event_file(bytes);
+  REQUIRE(file);
+  out.rank = file->header.rank;
+  out.host = file->header.host;
+  add_events(out, *file);
+  put_in_order(out);
+  link_launches(out);
+  return out;
+}
+
+std::string argument(const Call& call, std::string_view name) {
+  for (const Argument& a : call.arguments) {
+    if (a.name == name) {
+      return std::holds_alternative<int64_t>(a.value) ? fmt::format("{}", std::get<int64_t>(a.value))
+                                                      : std::get<std::string>(a.value);
+    }
+  }
+  return "absent";
+}
+
+// Ends of collectives on hosts whose clocks are wrong by `errors`, each end up to 5 us away from the others.
+// Rank r is on host r. `communicators`: the hosts of each.
+ClockAlignment aligned(const std::vector<int64_t>& errors,
+                       const std::vector<std::vector<int>>& communicators) {
+  ClockAlignment out;
+  for (size_t host = 0; host < errors.size(); ++host) {
+    Activity a;
+    a.host = fmt::format("h{}", host);
+    a.calls.push_back({.name = "AllReduce", .category = Category::collective, .ends_together = true});
+    for (size_t c = 0; c < communicators.size(); ++c) {
+      for (const int member : communicators[c]) {
+        for (uint64_t q = 0; static_cast<size_t>(member) == host && q < 101; ++q) {
+          const auto jitter = static_cast<int64_t>((q * 7 + host * 3) % 11) * 1'000 - 5'000;
+          // One in ten is late by far more: a rank that was stopped.
+          const int64_t outlier = q % 10 == host % 10 ? 2'000'000 : 0;
+          a.slices.push_back(
+              {.begin_ns = kWall + static_cast<int64_t>(q) * 10'000'000 + errors[host] + jitter + outlier,
+               .meeting = meeting_of(c + 1, 2, q)});
+        }
+      }
+    }
+    out.add(a);
+  }
+  out.solve();
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("events become slices with what they did") {
+  const Activity a = activity_of(sample_events({.rank = 1, .begin_ns = 1'000}));
+  REQUIRE(a.slices.size() == 8);
+  const Slice& matmul = a.slices[1];
+  const Call& call = a.calls[matmul.call];
+  CHECK(call.name == "matmul 4096x1024x512 bf16");
+  CHECK(argument(call, "transposes") == "TN");
+  CHECK(matmul.begin_ns == kWall + 21'000);
+  CHECK(tflops_of(call, matmul) == doctest::Approx(200));
+  CHECK(bus_gb_per_s(call, matmul) == 0);
+  CHECK(matmul.launch != 0);
+  CHECK(a.slices[0].launch == matmul.launch);
+  CHECK(a.tracks[a.slices[0].track].number == 77);
+  const Slice& reduce = a.slices[3];
+  CHECK(a.calls[reduce.call].name == "AllReduce 2.0 MiB bf16");
+  CHECK(argument(a.calls[reduce.call], "algorithm") == "ring");
+  CHECK(argument(a.calls[reduce.call], "channels") == "16");
+  CHECK(argument(a.calls[reduce.call], "communicator_name").find('\x1b') == std::string::npos);
+  CHECK(reduce.sequence == 1);
+  CHECK(bus_gb_per_s(a.calls[reduce.call], reduce) == doctest::Approx(2097152.0 / 90000));
+}
+
+TEST_CASE("the same collective has one number on all ranks") {
+  const Activity a = activity_of(sample_events({.rank = 0}));
+  const Activity b = activity_of(sample_events({.rank = 1}));
+  CHECK(a.slices[3].meeting != 0);
+  CHECK(a.slices[3].meeting == b.slices[3].meeting);
+  CHECK(a.slices[3].meeting != a.slices[7].meeting);
+  CHECK(a.slices[1].meeting == 0);
+}
+
+TEST_CASE("wall time follows the pairs of clock readings") {
+  const std::vector<model::EventFile::Clocks> pairs{{1'000, 50'000}, {2'000, 51'500}};
+  WallClock clock(pairs);
+  CHECK(clock.wall_ns(1'100) == 50'100);
+  CHECK(clock.wall_ns(2'100) == 51'600);
+  CHECK(clock.wall_ns(500) == 49'500);
+  CHECK(clock.wall_ns(1'999) == 50'999);
+}
+
+TEST_CASE("times that can only come from damage are left out") {
+  model::EventEncoder encoder;
+  encoder.define(0, key_of(wire::Api::cublasGemmEx), 1);
+  encoder.add({.begin_ns = uint64_t{1} << 63, .duration_ns = UINT64_MAX, .op = 0});
+  encoder.add({.begin_ns = 5, .duration_ns = UINT64_MAX, .op = 0});
+  const Activity a =
+      activity_of(model::EventEncoder::header({.rank = 0, .wall_ns = kWall}) + encoder.take_block());
+  REQUIRE(a.slices.size() == 1);
+  CHECK_FALSE(a.complete);
+  CHECK(a.slices[0].end_ns() > a.slices[0].begin_ns);
+}
+
+TEST_CASE("slices of a stream that overlap get another row, unless the clocks are to blame") {
+  Lanes lanes(LaneKind::sequential);
+  CHECK(lanes.put(0, 100'000).lane == 0);
+  const Lanes::Place close = lanes.put(99'000, 150'000);
+  CHECK(close.lane == 0);
+  CHECK(close.trimmed);
+  CHECK(close.ended == std::vector<int64_t>{99'000});
+  CHECK(lanes.put(120'000, 130'000).lane == 1);
+  const Lanes::Place after = lanes.put(160'000, 170'000);
+  CHECK(after.lane == 0);
+  CHECK_FALSE(after.trimmed);
+  CHECK(after.ended == std::vector<int64_t>{150'000});
+  CHECK(lanes.take_open(1) == std::vector<int64_t>{130'000});
+}
+
+TEST_CASE("slices of a thread nest on one row") {
+  Lanes lanes(LaneKind::nested);
+  CHECK(lanes.put(0, 100).lane == 0);
+  CHECK(lanes.put(10, 20).lane == 0);
+  const Lanes::Place second = lanes.put(30, 100);
+  CHECK(second.lane == 0);
+  CHECK(second.ended == std::vector<int64_t>{20});
+  CHECK(lanes.put(50, 200).lane == 1);  // crosses the end of the outer one
+  CHECK(lanes.take_open(0) == std::vector<int64_t>{100, 100});
+}
+
+TEST_CASE("Megatron's order: the first type varies fastest") {
+  const auto order = GroupOrder::parse("tp4-cp2-dp4-pp2");
+  REQUIRE(order);
+  CHECK(order->world() == 64);
+  CHECK(order->label(0) == "tp0 cp0 dp0 pp0");
+  CHECK(order->label(5) == "tp1 cp1 dp0 pp0");
+  CHECK(order->label(63) == "tp3 cp1 dp3 pp1");
+  CHECK(order->label(64).empty());
+  CHECK(order->is_in_a_first_group(3));
+  CHECK(order->is_in_a_first_group(32));
+  CHECK_FALSE(order->is_in_a_first_group(33));
+  for (const char* wrong :
+       {"", "tp", "4", "tp0", "tp4-tp2", "tp4--dp2", "tp4,dp2", "tp2000-dp2000", "Tp2", "tp-2"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(GroupOrder::parse(wrong));
+  }
+}
+
+TEST_CASE("groups are inferred from communicators") {
+  GroupFinder finder;
+  for (int rank = 0; rank < 4; ++rank) {
+    Activity a;
+    a.rank = rank;
+    a.communicators = {{1, rank, 4, "world"},
+                       {static_cast<uint64_t>(10 + rank / 2), rank % 2, 2, "tp"},
+                       {static_cast<uint64_t>(20 + rank % 2), rank / 2, 2, "dp"},
+                       {static_cast<uint64_t>(30 + rank), 0, 1, "alone"}};
+    finder.add(a);
+  }
+  const auto families = finder.families();
+  REQUIRE(families.size() == 2);
+  CHECK(families[0].name == "2 by 1");
+  CHECK(families[0].groups == std::vector{model::RankSet{0, 1}, model::RankSet{2, 3}});
+  CHECK(families[1].name == "2 by 2");
+  CHECK(GroupFinder::label(families, 3) == "2 by 1: 1, 2 by 2: 1");
+}
+
+TEST_CASE("clocks are aligned within a microsecond through a chain of communicators") {
+  const std::vector<int64_t> errors{0, 3'000'000, -40'000'000, 12'345};
+  const ClockAlignment clocks = aligned(errors, {{0, 1}, {1, 2}, {2, 3}});
+  for (size_t host = 0; host < errors.size(); ++host) {
+    CAPTURE(host);
+    CHECK(std::abs(clocks.offset_ns(fmt::format("h{}", host)) + errors[host]) < 12'000);
+  }
+  CHECK(clocks.residual().collectives == 303);
+  CHECK(clocks.residual().median_us < 6);
+  CHECK(clocks.residual().worst_us > 1'000);  // the ranks that were stopped
+  CHECK(clocks.offset_ns("elsewhere") == 0);
+}
+
+TEST_CASE("a host without a common collective keeps its clock and is named") {
+  const ClockAlignment clocks = aligned({0, 5'000, 77'000}, {{0, 1}});
+  CHECK(clocks.offset_ns("h2") == 0);
+  CHECK(clocks.residual().unaligned == std::vector<std::string>{"h2"});
+}

@@ -1,0 +1,223 @@
+#include "report/timeline/timeline.h"
+
+#include "common/base/packing.h"
+#include "tests/support/golden.h"
+#include "tests/support/perfetto_text.h"
+#include "tests/unit/report/timeline/samples.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+
+using namespace xpurun;
+using namespace xpurun::report;
+
+namespace {
+
+struct Job {
+  base::TemporaryDirectory dir = *base::TemporaryDirectory::create("xpurun-timeline-test-");
+
+  std::string path(const std::string& name) const { return dir.path() + "/" + name; }
+
+  // Ranks 0 and 1 on two hosts; the clock of the second is 3 ms ahead.
+  Job() {
+    for (int rank = 0; rank < 2; ++rank) {
+      put_file(path(fmt::format("ranks/{}/events-1.xev", rank)),
+               sample_events(
+                   {.rank = rank, .host = fmt::format("node{}", rank), .clock_error_ns = rank * 3'000'000}));
+    }
+  }
+
+  std::string read(const std::string& name) const {
+    const auto bytes = base::read_file(path(name));
+    REQUIRE(bytes);
+    return *bytes;
+  }
+
+  TimelineResult make(TimelineOptions options = {}) const {
+    options.out = path("out");
+    auto result = make_timeline({dir.path()}, options);
+    REQUIRE(result);
+    return std::move(*result);
+  }
+  std::string text(const TimelineOptions& options = {}) const {
+    (void)make(options);
+    return testing::PerfettoText::of(read("out"));
+  }
+};
+
+size_t count_of(std::string_view text, std::string_view what) {
+  size_t n = 0;
+  for (size_t at = text.find(what); at != std::string_view::npos; at = text.find(what, at + 1)) {
+    ++n;
+  }
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("a trace of two hosts") {
+  const Job job;
+  std::string text = job.text();
+  testing::expect_golden("report/timeline.txt", text);
+  // Both clocks show the ends of the collectives at the same time.
+  CHECK(count_of(text, "1795230915001150000 end rank 0") == 1);
+  CHECK(count_of(text, "1795230915001150000 end rank 1") == 1);
+}
+
+TEST_CASE("the summary says how well the clocks agree") {
+  const TimelineResult result = Job().make();
+  CHECK(result.processes == 2);
+  CHECK(result.counts.slices == 16);
+  CHECK(result.counts.flows == 12);
+  CHECK(result.clocks.collectives == 2);
+  CHECK(result.clocks.offsets_ns.at("node1") == -3'000'000);
+  CHECK(result.clocks.worst_us == 0);
+  CHECK(result.clocks.unaligned.empty());
+  CHECK(result.problems.empty());
+}
+
+TEST_CASE("selection by rank, time and kind") {
+  const Job job;
+  TimelineOptions options;
+  options.ranks = model::RankSet{1};
+  CHECK(count_of(job.text(options), "track rank") == 5);  // the process and its four tracks
+  options = {};
+  options.only = {Category::matmul, Category::memory};
+  const std::string only = job.text(options);
+  CHECK(count_of(only, "begin") == 8);
+  CHECK(count_of(only, "AllReduce") == 0);
+  options = {};
+  options.from_s = 0.0005;  // from the first event on
+  CHECK(count_of(job.text(options), "begin") == 8);
+  options = {};
+  options.until_s = 0.0005;
+  CHECK(count_of(job.text(options), "begin") == 8);
+  options.from_s = 100;
+  options.until_s = 0;
+  options.out = job.path("none");
+  CHECK_FALSE(make_timeline({job.dir.path()}, options));
+  CHECK_FALSE(std::filesystem::exists(job.path("none")));
+}
+
+TEST_CASE("the same event in a trace of the run is shown once") {
+  const Job job;
+  put_file(job.path("traces/1/rank-0.xev"), sample_events({.rank = 0, .host = "node0"}));
+  CHECK(job.make().counts.slices == 16);
+}
+
+TEST_CASE("damaged and foreign files are named, the others shown") {
+  const Job job;
+  const std::string whole = sample_events({.rank = 2, .host = "node0"});
+  put_file(job.path("ranks/2/events-1.xev"), std::string_view(whole).substr(0, whole.size() - 5));
+  put_file(job.path("ranks/3/events-1.xev"), "garbage");
+  put_file(job.path("ranks/4/events-1.xev"), "");
+  put_file(job.path("ranks/5/spans-1.xsp"), "xpurun.spans/1\n{");
+  const TimelineResult result = job.make();
+  CHECK(result.counts.slices == 16);
+  REQUIRE(result.problems.size() == 4);
+  for (const char* name : {"ranks/2/events-1.xev", "ranks/3/", "ranks/4/", "ranks/5/"}) {
+    CHECK(std::any_of(result.problems.begin(), result.problems.end(),
+                      [&](const base::Error& e) { return e.what.find(name) != std::string::npos; }));
+  }
+}
+
+TEST_CASE("no event is an error") {
+  const Job job;
+  put_file(job.path("empty/run.json"), "{}");
+  TimelineOptions options;
+  options.out = job.path("out");
+  CHECK_FALSE(make_timeline({job.path("empty")}, options));
+  CHECK_FALSE(make_timeline({job.path("absent")}, options));
+  options.ranks = model::RankSet{17};
+  CHECK(make_timeline({job.dir.path()}, options).error().what == "none of these ranks is there");
+  options.ranks.reset();
+  options.out = job.path("no/such/directory");
+  CHECK_FALSE(make_timeline({job.dir.path()}, options));
+}
+
+TEST_CASE("groups stand in the names of the ranks") {
+  const Job job;
+  TimelineOptions options;
+  options.groups = *GroupOrder::parse("tp2-dp2");
+  CHECK(job.text(options).find("track rank 1 (tp1 dp0), node1, H200\n") != std::string::npos);
+  options.groups = *GroupOrder::parse("tp1-dp2");
+  options.first_group = true;
+  CHECK(job.make(options).processes == 2);
+}
+
+TEST_CASE("gzip holds the same trace") {
+  const Job job;
+  const std::string plain = (job.make(), job.read("out"));
+  TimelineOptions options;
+  options.compression = Compression::gzip;
+  (void)job.make(options);
+  CHECK(base::gunzip(job.read("out"), 1 << 20) == plain);
+}
+
+TEST_CASE("spans and marks of Python beside the events") {
+  const Job job;
+  model::SpanEncoder spans;
+  spans.add({.begin_ns = 900'000,
+             .duration_ns = 50'000,
+             .stage = model::Stage::data,
+             .name = spans.name("next"),
+             .thread = 7});
+  spans.add({.begin_ns = 1'010'000,
+             .duration_ns = 20'000,
+             .cpu_ns = 15'000,
+             .stage = model::Stage::forward,
+             .name = spans.name("Linear"),
+             .place = spans.name("train.py:40 (step)"),
+             .thread = 7});
+  spans.add({.begin_ns = 1'000'000,
+             .duration_ns = 100'000,
+             .stage = model::Stage::function,
+             .name = spans.name("step"),
+             .thread = 7});
+  spans.add({.begin_ns = 1'100'000, .stage = model::Stage::mark, .thread = 7});
+  put_file(
+      job.path("ranks/0/spans-1.xsp"),
+      model::SpanEncoder::header({.rank = 0, .pid = 100, .host = "node0", .mono_ns = 0, .wall_ns = kWall}) +
+          spans.take_block());
+  const std::string text = job.text();
+  const std::string track = "rank 0, node0, H200 / Python thread 7:";
+  CHECK(text.find(fmt::format("begin {} Linear [python] stage=forward place=train.py:40 (step) cpu_us=15\n",
+                              track)) != std::string::npos);
+  CHECK(text.find(fmt::format("1795230915001100000 instant {} mark [python]", track)) != std::string::npos);
+  // The inner span begins and ends inside the outer one, on the same row.
+  CHECK(text.find("1795230915001030000 end " + track) < text.find("1795230915001100000 end " + track));
+}
+
+TEST_CASE("Chrome's JSON has the fields that other programs need") {
+  const Job job;
+  TimelineOptions options;
+  options.format = TimelineFormat::chrome;
+  const TimelineResult result = job.make(options);
+  CHECK(result.files == std::vector{job.path("out/rank-0.json"), job.path("out/rank-1.json")});
+  const std::string text = job.read("out/rank-1.json");
+  CHECK(text.find("\"rank\": 1,") < text.find("traceEvents"));
+  const auto json = nlohmann::json::parse(text);
+  CHECK(json["distributedInfo"]["world_size"] == 2);
+  std::map<std::string, int> names;
+  std::map<int64_t, std::string> runtime;
+  for (const auto& event : json["traceEvents"]) {
+    if (event["ph"] != "X") {
+      continue;
+    }
+    ++names[event["name"]];
+    const int64_t correlation = event["args"].value("correlation", 0);
+    if (event["cat"] == "cuda_runtime") {
+      runtime[correlation] = event["name"];
+    }
+  }
+  CHECK(names["ncclKernel_AllReduce_RING_SIMPLE"] == 2);
+  CHECK(names["matmul 4096x1024x512 bf16"] == 2);
+  for (const auto& event : json["traceEvents"]) {
+    if (event.value("cat", "") == "kernel") {
+      CHECK(runtime.at(event["args"]["correlation"]) == "cudaLaunchKernel");
+      CHECK(event["pid"] == 1);
+    }
+  }
+}
