@@ -1,33 +1,16 @@
 #include "common/model/timing/event_encoder.h"
 
-#include "common/model/json_fields.h"
-#include "common/model/timing/event_records.h"
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 namespace xpurun::model {
 
 using records::put_signed;
 using records::put_varint;
 
 std::string EventEncoder::header(const EventFileHeader& h) {
-  nlohmann::ordered_json j;
-  j["rank"] = rank_or_null(h.rank);
-  j["local_rank"] = h.local_rank;
-  j["pid"] = h.pid;
-  j["host"] = h.host;
-  j["gpu"] = h.gpu;
-  j["gpu_uuid"] = h.gpu_uuid;
-  j["mono_ns"] = h.mono_ns;
-  j["wall_ns"] = h.wall_ns;
-  return fmt::format("{}\n{}\n", kEventsSchema,
-                     j.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
+  return records::header_lines(kEventsSchema, h);
 }
 
 void EventEncoder::put_record(uint8_t tag) {
-  payload_ += static_cast<char>(tag);
-  records::put_text(payload_, body_);
+  records::put_record(payload_, tag, body_);
   body_.clear();
 }
 
@@ -115,14 +98,7 @@ void EventEncoder::add(const wire::Event& event) {
 }
 
 std::string EventEncoder::take_block() {
-  if (payload_.empty()) {
-    return "";
-  }
-  std::string out;
-  out.reserve(payload_.size() + 8);
-  records::put_fixed(out, payload_.size(), 4);
-  records::put_fixed(out, records::checksum(payload_), 4);
-  out += payload_;
+  std::string out = records::block_of(payload_);
   payload_.clear();
   return out;
 }

@@ -1,11 +1,6 @@
 #include "common/model/timing/event_file.h"
 
 #include "common/base/os/io.h"
-#include "common/model/json_fields.h"
-#include "common/model/timing/event_records.h"
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -14,9 +9,6 @@ namespace xpurun::model {
 namespace {
 
 using records::Fields;
-
-constexpr size_t kLongestHeader = 64 * 1024;
-constexpr size_t kLargestFile = size_t{1} << 30;
 
 // kApiCount for a function unknown to this version.
 uint16_t api_of(std::string_view function) {
@@ -30,28 +22,7 @@ class Parser {
  public:
   explicit Parser(EventFile& out) : out_(out) {}
 
-  // False at a damaged record; earlier records are kept.
-  bool block(std::string_view payload) {
-    while (!payload.empty()) {
-      const auto tag = static_cast<uint8_t>(payload.front());
-      payload.remove_prefix(1);
-      uint64_t size = 0;
-      if (!records::take_varint(payload, size) || size > payload.size() ||
-          !record(tag, Fields(payload.substr(0, size)))) {
-        return false;
-      }
-      payload.remove_prefix(size);
-    }
-    return true;
-  }
-
- private:
-  struct Last {
-    uint16_t stream = 0;
-    uint32_t sequence = 0;
-    wire::CollectiveHow how{};
-  };
-
+  // False if the record is damaged.
   bool record(uint8_t tag, Fields in) {
     if (tag < records::kNotAnEvent) {
       return event(tag, in);
@@ -73,6 +44,13 @@ class Parser {
         return true;
     }
   }
+
+ private:
+  struct Last {
+    uint16_t stream = 0;
+    uint32_t sequence = 0;
+    wire::CollectiveHow how{};
+  };
 
   bool event(uint8_t tag, Fields in) {
     const auto op = static_cast<uint32_t>(in.below(wire::kOpSlots));
@@ -182,57 +160,20 @@ class Parser {
   uint64_t begin_ = 0;
 };
 
-EventFileHeader header_from(const nlohmann::json& j) {
-  EventFileHeader h;
-  h.rank = integer(j, "rank", base::kNoRank);
-  h.local_rank = integer(j, "local_rank", -1);
-  h.pid = integer(j, "pid", 0);
-  h.host = j.value("host", "");
-  h.gpu = j.value("gpu", "");
-  h.gpu_uuid = j.value("gpu_uuid", "");
-  h.mono_ns = integer(j, "mono_ns", int64_t{0});
-  h.wall_ns = integer(j, "wall_ns", int64_t{0});
-  return h;
-}
-
-// Removes and returns the first line.
-std::string_view take_line(std::string_view& in) {
-  const size_t end = in.substr(0, kLongestHeader).find('\n');
-  const std::string_view line = in.substr(0, end == std::string_view::npos ? 0 : end);
-  in.remove_prefix(end == std::string_view::npos ? 0 : end + 1);
-  return line;
-}
-
 }  // namespace
 
 base::Result<EventFile> parse_event_file(std::string_view bytes) {
-  if (take_line(bytes) != kEventsSchema) {
-    return base::fail(fmt::format("not an event file of the version {}", kEventsSchema));
-  }
   EventFile out;
-  try {
-    out.header = header_from(parse_json(take_line(bytes)));
-  } catch (const nlohmann::json::exception&) {
-    return base::fail("the second line of the event file cannot be read");
-  }
+  XPURUN_TRY_ASSIGN(out.header, records::take_header(bytes, kEventsSchema));
   out.clocks.push_back({out.header.mono_ns, out.header.wall_ns});
   Parser parser(out);
-  while (!bytes.empty()) {
-    uint64_t size = 0;
-    uint64_t sum = 0;
-    const bool framed =
-        records::take_fixed(bytes, 4, size) && records::take_fixed(bytes, 4, sum) && size <= bytes.size();
-    if (!framed || records::checksum(bytes.substr(0, size)) != sum || !parser.block(bytes.substr(0, size))) {
-      out.complete = false;
-      break;
-    }
-    bytes.remove_prefix(size);
-  }
+  out.complete =
+      records::each_record(bytes, [&](uint8_t tag, Fields body) { return parser.record(tag, body); });
   return out;
 }
 
 base::Result<EventFile> load_event_file(const std::string& path) {
-  XPURUN_TRY_ASSIGN(const std::string bytes, base::read_regular_file(path, kLargestFile));
+  XPURUN_TRY_ASSIGN(const std::string bytes, base::read_regular_file(path, records::kLargestFile));
   auto parsed = parse_event_file(bytes);
   if (!parsed) {
     return base::fail(base::Error(parsed.error()).context(path));

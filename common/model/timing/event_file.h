@@ -6,8 +6,8 @@
 #pragma once
 
 #include "common/base/clock.h"
-#include "common/base/ids.h"
 #include "common/base/result.h"
+#include "common/model/timing/record_file.h"
 #include "common/wire/segment.h"
 
 #include <cstdint>
@@ -20,17 +20,6 @@ namespace xpurun::model {
 
 // First line of the file. The second line is a JSON object, EventFileHeader; blocks follow.
 inline constexpr std::string_view kEventsSchema = "xpurun.events/2";
-
-struct EventFileHeader {
-  base::Rank rank = base::kNoRank;
-  int local_rank = -1;
-  base::Pid pid = 0;
-  std::string host;
-  std::string gpu;
-  std::string gpu_uuid;
-  base::MonoNs mono_ns = 0;  // the same moment by both clocks, ns
-  int64_t wall_ns = 0;
-};
 
 struct EventCommunicator {
   uint32_t slot = 0;  // as in OpKey::comm

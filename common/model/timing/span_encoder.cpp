@@ -1,0 +1,96 @@
+#include "common/model/timing/span_encoder.h"
+
+#include "common/model/timing/event_records.h"
+#include "common/model/timing/span_file.h"
+#include "common/model/timing/span_records.h"
+
+#include <algorithm>
+
+namespace xpurun::model {
+
+namespace {
+
+int64_t inside(int64_t time) {
+  return std::clamp(time, int64_t{0}, static_cast<int64_t>(records::kSpanTimeLimit) - 1);
+}
+
+}  // namespace
+
+std::string SpanEncoder::header(const EventFileHeader& h) {
+  return records::header_lines(kSpansSchema, h);
+}
+
+void SpanEncoder::put_record(uint8_t tag) {
+  records::put_record(payload_, tag, body_);
+  body_.clear();
+}
+
+uint32_t SpanEncoder::name(std::string_view text) {
+  if (text.empty()) {
+    return 0;
+  }
+  if (const auto known = names_.find(text); known != names_.end()) {
+    return known->second;
+  }
+  const auto index = static_cast<uint32_t>(names_.size() + 1);
+  names_.emplace(text, index);
+  records::put_text(body_, text);
+  put_record(records::kName);
+  return index;
+}
+
+void SpanEncoder::add(const Span& span) {
+  const int64_t begin = inside(span.begin_ns);
+  const int64_t duration = std::min(inside(span.duration_ns), inside(INT64_MAX) - begin);
+  const bool has_cpu = span.cpu_ns >= 0;
+  const bool has_group = span.group != 0 || span.sequence != 0 || span.bytes != 0;
+  const bool same_thread = span.thread == last_thread_;
+  records::put_signed(body_, begin + duration - last_end_);
+  records::put_varint(body_, static_cast<uint64_t>(duration));
+  records::put_varint(body_, span.name);
+  records::put_varint(body_, span.place);
+  if (!same_thread) {
+    records::put_varint(body_, span.thread);
+  }
+  if (has_cpu) {
+    records::put_varint(body_, static_cast<uint64_t>(inside(span.cpu_ns)));
+  }
+  if (has_group) {
+    uint64_t& last = sequences_[span.group];
+    records::put_varint(body_, span.group);
+    records::put_signed(body_, static_cast<int64_t>(span.sequence - last));
+    records::put_varint(body_, span.bytes);
+    last = span.sequence;
+  }
+  put_record(static_cast<uint8_t>((static_cast<uint8_t>(span.stage) & records::kStageMask) |
+                                  (same_thread ? records::kSameThread : 0) |
+                                  (has_cpu ? records::kHasCpu : 0) | (has_group ? records::kHasGroup : 0)));
+  last_end_ = begin + duration;
+  last_thread_ = span.thread;
+}
+
+void SpanEncoder::add(const LoadSample& load) {
+  const LoadSample next{.at_ns = inside(load.at_ns),
+                        .cpu_ns = inside(load.cpu_ns),
+                        .run_delay_ns = load.run_delay_ns < 0 ? -1 : inside(load.run_delay_ns),
+                        .major_faults = inside(load.major_faults)};
+  records::put_signed(body_, next.at_ns - last_load_.at_ns);
+  records::put_signed(body_, next.cpu_ns - last_load_.cpu_ns);
+  records::put_signed(body_, next.run_delay_ns - last_load_.run_delay_ns);
+  records::put_signed(body_, next.major_faults - last_load_.major_faults);
+  put_record(records::kLoad);
+  last_load_ = next;
+}
+
+void SpanEncoder::lost(uint64_t count) {
+  records::put_varint(body_, count);
+  put_record(records::kLostSpans);
+}
+
+std::string SpanEncoder::take_block() {
+  std::string out = records::block_of(payload_);
+  payload_.clear();
+  return out;
+}
+
+}  // namespace xpurun::model

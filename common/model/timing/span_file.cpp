@@ -1,0 +1,117 @@
+#include "common/model/timing/span_file.h"
+
+#include "common/base/os/io.h"
+#include "common/model/timing/span_records.h"
+
+#include <map>
+
+namespace xpurun::model {
+
+namespace {
+
+using records::Fields;
+using records::kSpanTimeLimit;
+
+class Parser {
+ public:
+  explicit Parser(SpanFile& out) : out_(out) {}
+
+  // False if the record is damaged.
+  bool record(uint8_t tag, Fields in) {
+    if (tag < records::kNotASpan) {
+      return span(tag, in);
+    }
+    switch (tag) {
+      case records::kName:
+        out_.names.emplace_back(in.text());
+        return in.ok();
+      case records::kLoad:
+        return load(in);
+      case records::kLostSpans:
+        out_.lost += in.varint();
+        return in.ok();
+      default:
+        return true;  // of a later version
+    }
+  }
+
+ private:
+  bool span(uint8_t tag, Fields in) {
+    Span s;
+    const auto index = [&] { return static_cast<uint32_t>(in.below(out_.names.size())); };
+    const uint64_t end = end_ + static_cast<uint64_t>(in.signed_varint());
+    const uint64_t duration = in.varint();
+    const auto stage = static_cast<size_t>(tag & records::kStageMask);
+    s.stage = stage < kNames<Stage>.size() ? static_cast<Stage>(stage) : Stage::other;
+    s.name = index();
+    s.place = index();
+    s.thread = (tag & records::kSameThread) != 0 ? thread_ : static_cast<uint32_t>(in.varint());
+    if ((tag & records::kHasCpu) != 0) {
+      s.cpu_ns = static_cast<int64_t>(in.below(kSpanTimeLimit));
+    }
+    if ((tag & records::kHasGroup) != 0) {
+      s.group = index();
+      s.sequence = sequences_[s.group] + static_cast<uint64_t>(in.signed_varint());
+      s.bytes = in.varint();
+    }
+    if (!in.ok() || end >= kSpanTimeLimit || duration > end) {
+      return false;
+    }
+    s.begin_ns = static_cast<base::MonoNs>(end - duration);
+    s.duration_ns = static_cast<int64_t>(duration);
+    end_ = end;
+    thread_ = s.thread;
+    if ((tag & records::kHasGroup) != 0) {
+      sequences_[s.group] = s.sequence;
+    }
+    out_.spans.push_back(s);
+    return true;
+  }
+
+  bool load(Fields in) {
+    LoadSample next = load_;
+    const auto add = [&in](int64_t& to) {
+      const uint64_t sum = static_cast<uint64_t>(to) + static_cast<uint64_t>(in.signed_varint());
+      to = static_cast<int64_t>(sum);
+      return sum < kSpanTimeLimit;
+    };
+    const bool at = add(next.at_ns);
+    const bool cpu = add(next.cpu_ns);
+    const bool delay = add(next.run_delay_ns) || next.run_delay_ns == -1;
+    const bool faults = add(next.major_faults);
+    if (!in.ok() || !at || !cpu || !delay || !faults) {
+      return false;
+    }
+    load_ = next;
+    out_.loads.push_back(next);
+    return true;
+  }
+
+  SpanFile& out_;
+  uint64_t end_ = 0;
+  uint32_t thread_ = 0;
+  std::map<uint32_t, uint64_t> sequences_;  // of the latest call, by group
+  LoadSample load_;
+};
+
+}  // namespace
+
+base::Result<SpanFile> parse_span_file(std::string_view bytes) {
+  SpanFile out;
+  XPURUN_TRY_ASSIGN(out.header, records::take_header(bytes, kSpansSchema));
+  Parser parser(out);
+  out.complete =
+      records::each_record(bytes, [&](uint8_t tag, Fields body) { return parser.record(tag, body); });
+  return out;
+}
+
+base::Result<SpanFile> load_span_file(const std::string& path) {
+  XPURUN_TRY_ASSIGN(const std::string bytes, base::read_regular_file(path, records::kLargestFile));
+  auto parsed = parse_span_file(bytes);
+  if (!parsed) {
+    return base::fail(base::Error(parsed.error()).context(path));
+  }
+  return parsed;
+}
+
+}  // namespace xpurun::model
