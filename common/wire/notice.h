@@ -27,7 +27,8 @@ enum class NoticeKind : uint16_t {
   // A message of Python's bootstrap: JSON text follows the record in the same message (python.h,
   // common/model/exception.h). No reply; the sender closes the connection at once.
   python = 4,
-  // Python makes its first torch.distributed call. The reply is as for attach, with the descriptor of the
+  // Python makes its first torch.distributed call or ends its first span. The reply is as for attach, with
+  // the descriptor of the
   // process's PythonSegment (python_segment.h).
   python_attach = 5,
 };

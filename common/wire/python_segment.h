@@ -1,9 +1,10 @@
 // The memory shared by the Python bootstrap of one process and the supervisor: the calls of
-// torch.distributed. The supervisor creates a memfd, seals its size, and sends it when the process makes its
-// first such call (NoticeKind::python_attach). The supervisor keeps its own mapping, so the data outlives the
-// process. The only writer is Python, under the GIL: it writes the whole record, then the counter that
-// publishes the record. Readers trust nothing and check offsets and lengths. docs/wire.md describes the
-// layout in prose. The writer is preload/python/xpurun_torch.py, whose `struct` formats repeat this layout.
+// torch.distributed and the latest spans. The supervisor creates a memfd, seals its size, and sends it when
+// the process makes its first such call or ends its first span (NoticeKind::python_attach). The supervisor
+// keeps its own mapping, so the data outlives the process. The only writer is Python, under the GIL: it
+// writes the whole record, then the counter, of a span the number, that publishes the record. Readers trust
+// nothing and check offsets and lengths. docs/wire.md describes the layout in prose. The writers are
+// preload/python/xpurun_torch.py and xpurun_segment.py, whose `struct` formats repeat this layout.
 //
 // Freestanding: shared by preload/ and launcher/. Bump kPythonSegmentVersion on any change of layout or
 // meaning.
@@ -15,12 +16,14 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kPythonSegmentMagic = 0x3159'5050'4e52'5058;  // "XPRNPPY1"
-inline constexpr uint32_t kPythonSegmentVersion = 1;
+inline constexpr uint32_t kPythonSegmentVersion = 2;
 
 inline constexpr uint32_t kTorchGroups = 64;
 inline constexpr uint32_t kTorchCollectives = 8;    // latest calls kept per group
 inline constexpr uint32_t kTorchPointToPoint = 16;  // latest calls kept per group
 inline constexpr uint32_t kTorchTextBytes = 256 * 1024;
+
+inline constexpr uint32_t kPythonSpans = 4096;  // latest spans kept
 
 // A text is its offset in `text`: 4 bytes of length in bytes, then the text. 0: none.
 using TextRef = uint32_t;
@@ -65,6 +68,22 @@ struct TorchGroup {
   TorchCall others[kTorchPointToPoint];
 };
 
+struct PythonSpan {
+  uint64_t number;    // from 1 in the process; 0 while the span is written; span n is at index (n - 1) %
+                      // kPythonSpans
+  uint64_t begin_ns;  // CLOCK_MONOTONIC
+  uint64_t duration_ns;
+  int64_t cpu_ns;     // of the thread; negative: unknown
+  uint64_t sequence;  // of a collective, from 1 in its group; 0: none
+  uint64_t bytes;     // of a collective; 0: unknown
+  TextRef name;
+  TextRef place;    // "train.py:40 (train)"
+  uint32_t thread;  // id as the process sees it
+  uint16_t group;   // index in PythonSegment::group, plus 1; 0: none
+  uint8_t stage;    // model::Stage
+  uint8_t reserved;
+};
+
 struct PythonSegment {
   // Written by the supervisor.
   uint64_t magic;
@@ -75,15 +94,21 @@ struct PythonSegment {
   uint32_t text_bytes;  // bytes in use
   uint32_t lost;        // groups without a free slot
   uint32_t pid;         // in the process's own PID namespace
-  uint8_t reserved[96];
+  // Written by the supervisor.
+  uint32_t records_spans;  // 0: the process writes no spans
+  uint8_t reserved[92];
   TorchGroup group[kTorchGroups];
   uint8_t text[kTorchTextBytes];
+  PythonSpan spans[kPythonSpans];
 };
 
 static_assert(sizeof(TorchCall) == 72 && offsetof(TorchCall, op) == 32 && offsetof(TorchCall, line) == 60,
               "wire layout");
 static_assert(sizeof(TorchGroup) == 64 + 24 * 72 && offsetof(TorchGroup, called) == 32, "wire layout");
 static_assert(offsetof(PythonSegment, groups) == 16 && offsetof(PythonSegment, group) == 128, "wire layout");
-static_assert(sizeof(PythonSegment) == 128 + 64 * 1792 + 256 * 1024, "wire layout");
+static_assert(offsetof(PythonSegment, records_spans) == 32, "wire layout");
+static_assert(sizeof(PythonSpan) == 64 && offsetof(PythonSpan, name) == 48, "wire layout");
+static_assert(offsetof(PythonSegment, spans) == 128 + 64 * 1792 + 256 * 1024, "wire layout");
+static_assert(sizeof(PythonSegment) == 128 + 64 * 1792 + 256 * 1024 + 4096 * 64, "wire layout");
 
 }  // namespace xpurun::wire

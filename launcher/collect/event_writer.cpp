@@ -13,20 +13,7 @@ constexpr double kClocksS = 60;
 
 EventWriter::EventWriter(Storage& storage, const std::string& directory, const std::string& name,
                          const model::EventFileHeader& header)
-    : storage_(&storage), path_(directory + "/" + name), clocks_at_(header.mono_ns) {
-  const std::string head = model::EventEncoder::header(header);
-  written_ = head.size();
-  storage_->make_dirs(directory, note_failure());
-  storage_->create(path_, head, note_failure());
-}
-
-Storage::Done EventWriter::note_failure() const {
-  return [status = status_](const base::Status& result) {
-    if (*status && !result) {
-      *status = result;
-    }
-  };
-}
+    : file_(storage, directory, name, model::EventEncoder::header(header)), clocks_at_(header.mono_ns) {}
 
 void EventWriter::define(uint32_t op, const wire::Segment& memory) {
   const wire::OpEntry& entry = memory.ops[op];
@@ -61,12 +48,7 @@ void EventWriter::flush() {
     clocks_at_ = now;
     encoder_.clocks(now, base::wall_ns());
   }
-  std::string block = encoder_.take_block();
-  if (!*status_) {
-    return;
-  }
-  written_ += block.size();
-  storage_->append(path_, std::move(block), note_failure());
+  file_.append(encoder_.take_block());
 }
 
 }  // namespace xpurun::launcher

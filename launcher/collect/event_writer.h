@@ -5,9 +5,8 @@
 
 #include "common/base/result.h"
 #include "common/model/timing/event_encoder.h"
-#include "launcher/storage/storage.h"
+#include "launcher/storage/appended_file.h"
 
-#include <memory>
 #include <string>
 
 namespace xpurun::launcher {
@@ -27,24 +26,19 @@ class EventWriter {
   void flush();
 
   // Size of the file, including events not written yet.
-  uint64_t bytes() const { return written_ + encoder_.pending(); }
+  uint64_t bytes() const { return file_.bytes() + encoder_.pending(); }
   size_t pending() const { return encoder_.pending(); }
   uint64_t events() const { return events_; }
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
   // The first failure that the storage has reported so far.
-  const base::Status& status() const { return *status_; }
+  const base::Status& status() const { return file_.status(); }
 
  private:
   void define(uint32_t op, const wire::Segment& memory);
-  // Results may arrive after this object was destroyed or moved.
-  Storage::Done note_failure() const;
 
-  Storage* storage_;
-  std::string path_;
-  std::shared_ptr<base::Status> status_ = std::make_shared<base::Status>();
+  AppendedFile file_;
   model::EventEncoder encoder_;
   base::MonoNs clocks_at_;
-  uint64_t written_ = 0;
   uint64_t events_ = 0;
 };
 

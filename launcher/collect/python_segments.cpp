@@ -38,10 +38,6 @@ std::string_view bytes_at(const PythonSegment& memory, wire::TextRef ref) {
   return {reinterpret_cast<const char*>(memory.text) + begin, length};
 }
 
-std::string text_at(const PythonSegment& memory, wire::TextRef ref) {
-  return base::sanitize(bytes_at(memory, ref));
-}
-
 TorchGroup copy_of(const TorchGroup& shared) {
   TorchGroup copy;
   for (int i = 0; i < kCopies; ++i) {
@@ -140,6 +136,10 @@ Communicator communicator_of(const PythonSegment& memory, const TorchGroup& grou
 
 }  // namespace
 
+std::string text_at(const PythonSegment& memory, wire::TextRef ref) {
+  return base::sanitize(bytes_at(memory, ref));
+}
+
 void PythonSegments::Unmap::operator()(PythonSegment* memory) const {
   ::munmap(memory, sizeof *memory);
 }
@@ -162,6 +162,7 @@ base::Result<int> PythonSegments::attach(base::Pid pid) {
   memory->magic = wire::kPythonSegmentMagic;
   memory->version = wire::kPythonSegmentVersion;
   memory->bytes = sizeof(PythonSegment);
+  memory->records_spans = records_spans_ ? 1 : 0;
   Segment segment{
       .fd = std::move(fd), .memory = std::unique_ptr<PythonSegment, Unmap>(memory), .number = ++attached_};
   if (segments_.size() >= kCrowd) {
@@ -184,6 +185,31 @@ std::vector<base::Pid> PythonSegments::pids() const {
     out.push_back(pid);
   }
   return out;
+}
+
+PythonSegments::View PythonSegments::find(base::Pid pid) const {
+  const auto it = segments_.find(pid);
+  return it == segments_.end() ? View{} : View{it->second.memory.get(), it->second.number};
+}
+
+void PythonSegments::record_spans(bool wanted) {
+  records_spans_ = wanted;
+  for (auto& [pid, segment] : segments_) {
+    segment.memory->records_spans = wanted ? 1 : 0;
+  }
+}
+
+void PythonSegments::release_spans(base::Pid pid) {
+  const auto it = segments_.find(pid);
+  if (it == segments_.end()) {
+    return;
+  }
+  // Whole pages only; the texts in front of the spans are still needed.
+  constexpr uintptr_t kPage = 4096;
+  auto* memory = it->second.memory.get();
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory->spans) + kPage - 1) & ~(kPage - 1);
+  const uintptr_t end = reinterpret_cast<uintptr_t>(memory + 1) & ~(kPage - 1);
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_REMOVE);  // may fail: then the memory stays
 }
 
 void PythonSegments::add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank,

@@ -1,6 +1,7 @@
 // PythonSegments: the supervisor's side of the memory in which Python's bootstrap records the calls of
-// torch.distributed (common/wire/python_segment.h), for all processes of the job. A segment is created when a
-// process requests it, and stays readable after the process has died. Event loop's thread only.
+// torch.distributed and spans (common/wire/python_segment.h), for all processes of the job. A segment is
+// created when a process requests it, and stays readable after the process has died. Event loop's thread
+// only.
 #pragma once
 
 #include "common/base/clock.h"
@@ -23,6 +24,18 @@ class PythonSegments {
   // Closes the descriptor; the mapping stays.
   void sent(base::Pid pid);
   std::vector<base::Pid> pids() const;
+  bool empty() const { return segments_.empty(); }
+  // The memory of the process, content untrusted; null if it has not requested any. `number` tells apart the
+  // segments of successive processes with one pid.
+  struct View {
+    const wire::PythonSegment* memory = nullptr;
+    uint64_t number = 0;
+  };
+  View find(base::Pid pid) const;
+  // Whether the processes, later ones too, write spans.
+  void record_spans(bool wanted);
+  // Frees the spans of a process that has ended. They read as zero then; the calls stay.
+  void release_spans(base::Pid pid);
 
   // Adds the process's calls, as of `now`, to its rank's facts.
   void add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank, base::MonoNs now) const;
@@ -39,8 +52,11 @@ class PythonSegments {
 
   std::map<base::Pid, Segment> segments_;
   uint64_t attached_ = 0;
+  bool records_spans_ = false;
 };
 
+// The text, safe to print; empty if the reference is not valid.
+std::string text_at(const wire::PythonSegment& memory, wire::TextRef ref);
 // Reads the groups of a segment, whose content is untrusted.
 std::vector<model::Communicator> read_groups(const wire::PythonSegment& memory, base::MonoNs now);
 

@@ -1,13 +1,16 @@
-// xpurun events: prints event files.
+// xpurun events: prints event files and span files.
 #include "common/base/strings.h"
+#include "common/model/timing/span_file.h"
 #include "launcher/collect/event_text.h"
 #include "launcher/commands/commands.h"
 #include "launcher/options/exit_status.h"
+#include "launcher/spans/span_text.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 namespace xpurun::launcher {
 
@@ -18,8 +21,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kSuffix = ".xev";
 constexpr size_t kChunk = size_t{1} << 20;  // bytes collected before they are printed
 
-// Files stay files; of a directory every event file below. Links in it are not followed: "latest" would give
-// the events twice.
+// Files stay files; of a directory every event file and span file below. Links in it are not followed:
+// "latest" would give the events twice.
 std::vector<std::string> files_of(const std::string& operand) {
   std::error_code ec;
   if (!fs::is_directory(operand, ec)) {
@@ -28,7 +31,9 @@ std::vector<std::string> files_of(const std::string& operand) {
   std::vector<std::string> out;
   for (auto it = fs::recursive_directory_iterator(operand, fs::directory_options::skip_permission_denied, ec);
        !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
-    if (it->is_regular_file(ec) && !it->is_symlink(ec) && it->path().extension() == kSuffix) {
+    const std::string suffix = it->path().extension();
+    if (it->is_regular_file(ec) && !it->is_symlink(ec) &&
+        (suffix == kSuffix || suffix == model::kSpanFileSuffix)) {
       out.push_back(it->path());
     }
   }
@@ -36,10 +41,10 @@ std::vector<std::string> files_of(const std::string& operand) {
   return out;
 }
 
-int print_file(const model::EventFile& file, const std::string& path, bool json) {
-  std::string text = json ? event_file_json(file, path) : event_file_text(file, path);
-  for (size_t i = 0; i < file.events.size(); ++i) {
-    text += json ? event_json(file, i) : event_text(file, i);
+// Prints `text`, then line(0) and so on.
+int print_lines(std::string text, size_t lines, const std::function<std::string(size_t)>& line) {
+  for (size_t i = 0; i < lines; ++i) {
+    text += line(i);
     if (text.size() >= kChunk) {
       if (const int status = print(text); status != 0) {
         return status;
@@ -48,6 +53,29 @@ int print_file(const model::EventFile& file, const std::string& path, bool json)
     }
   }
   return print(text);
+}
+
+int print_events(const std::string& path, bool json) {
+  const auto file = model::load_event_file(path);
+  if (!file) {
+    return complain(file.error(), kExitFailure);
+  }
+  return print_lines(json ? event_file_json(*file, path) : event_file_text(*file, path), file->events.size(),
+                     [&](size_t i) { return json ? event_json(*file, i) : event_text(*file, i); });
+}
+
+int print_spans(const std::string& path, bool json) {
+  const auto file = model::load_span_file(path);
+  if (!file) {
+    return complain(file.error(), kExitFailure);
+  }
+  const int status =
+      print_lines(json ? span_file_json(*file, path) : span_file_text(*file, path), file->spans.size(),
+                  [&](size_t i) { return json ? span_json(*file, i) : span_text(*file, i); });
+  if (status != 0 || !json) {
+    return status;
+  }
+  return print_lines({}, file->loads.size(), [&](size_t i) { return load_json(*file, i); });
 }
 
 }  // namespace
@@ -61,13 +89,14 @@ int events_command(const Invocation& call) {
   for (const std::string& operand : call.words.operands) {
     const std::vector<std::string> files = files_of(operand);
     if (files.empty()) {
-      status = complain({.what = fmt::format("no event file below {}", base::sanitize(operand)),
-                         .cause = "event files are written while --timing is on, for ranks that use a GPU"},
-                        kExitFailure);
+      status = complain(
+          {.what = fmt::format("no event file below {}", base::sanitize(operand)),
+           .cause = "event files are written while --timing is on, for ranks that use a GPU or PyTorch"},
+          kExitFailure);
     }
     for (const std::string& path : files) {
-      const auto file = model::load_event_file(path);
-      const int one = file ? print_file(*file, path, json) : complain(file.error(), kExitFailure);
+      const bool spans = path.ends_with(model::kSpanFileSuffix);
+      const int one = spans ? print_spans(path, json) : print_events(path, json);
       status = status == 0 ? one : status;
     }
   }

@@ -14,6 +14,12 @@ constexpr size_t kMostTracebacks = 32;
 
 }  // namespace
 
+PythonReports::PythonReports(Parts parts, const std::string& host, Hooks hooks)
+    : parts_(parts),
+      hooks_(std::move(hooks)),
+      spans_({parts.loop, parts.storage, parts.table, segments_}, parts.journal.dir().path(), host,
+             parts.options.span_bytes(), [this] { return hooks_.spans_wanted(); }) {}
+
 void PythonReports::received(base::Pid pid, std::string_view json) {
   auto exception = model::exception_from_message(json);
   std::vector<model::PythonException>& known = parts_.journal.manifest().exceptions;
@@ -51,12 +57,17 @@ void PythonReports::add_departed(base::Pid pid, std::string_view json, int code)
 }
 
 void PythonReports::attach(base::Pid pid, const std::function<void(int)>& answer) {
+  spans_.before_attach(pid);
   const auto descriptor = segments_.attach(pid);
   if (!descriptor) {
-    base::log_warn("the calls of pid {} are not seen: {}", pid, base::to_line(descriptor.error()));
+    base::log_warn("the calls and spans of pid {} are not seen: {}", pid, base::to_line(descriptor.error()));
   }
   answer(descriptor ? *descriptor : -1);
   segments_.sent(pid);
+  if (parts_.table.find(pid) == nullptr) {
+    hooks_.discover();
+  }
+  spans_.attached();
 }
 
 void PythonReports::add_calls(model::CollectiveFacts& facts) const {

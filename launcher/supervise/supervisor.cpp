@@ -59,11 +59,11 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       table_(::getpid(), journal_.started()),
       reports_({loop, storage, complaints_}, dir_.path, inbox_.original_mask()),
       notices_(loop, [this](const wire::Notice& n, base::Pid pid, base::Tid tid) { notice(n, pid, tid); }),
-      python_(
-          {table_, journal_, storage},
-          {.discover = [this] { watcher_.discover(); },
-           .recorded = [this](const model::PythonException& e) { notifier_.events().raised(e); },
-           .ended = [this](base::Pid pid, base::WaitStatus status) { reaper_.process_died(pid, status); }}),
+      python_({loop, table_, journal_, storage, options}, host_,
+              {.discover = [this] { watcher_.discover(); },
+               .recorded = [this](const model::PythonException& e) { notifier_.events().raised(e); },
+               .ended = [this](base::Pid pid, base::WaitStatus status) { reaper_.process_died(pid, status); },
+               .spans_wanted = [this] { return timing_.level() != wire::Level::off; }}),
       reaper_({loop, table_, journal_}, reaper_hooks()),
       ending_({loop, storage, table_}, dir_.path, ending_hooks()),
       watcher_({loop, table_, options, journal_.started(), host_}, watch_listener(),
@@ -189,6 +189,7 @@ DumpCoordinator::Hooks Supervisor::dump_hooks() {
           .save_calls =
               [this](const std::string& directory) {
                 timing_.save(directory);
+                python_.save_spans();
                 return save_calls(fmt::format("{}/{}", directory, model::kCollectivesFile));
               },
           .release = [this](base::Pid pid) { notices_.release(pid); },
@@ -578,6 +579,7 @@ void Supervisor::record_end() {
   }
   complete_manifest(journal_.manifest(), table_, ending_.state(), signals_.was_interrupted());
   timing_.finish();
+  python_.save_spans();
   if (!journal_.manifest().dumps.empty()) {
     save_calls(journal_.dir().file(model::kCollectivesFile));
   }

@@ -1,8 +1,8 @@
 """Runs before the program, in every Python of an xpurun job. Put on the path by preload/process/python_bootstrap.cpp.
 
 Removes every trace of itself, hooks the functions through which Python reports the end of a process, and then imports
-the user's own sitecustomize. The other files (xpurun_exceptions.py, xpurun_torch.py) are read on demand, so a healthy
-program pays only for this one. For CPython 3.8 and newer. An error in this file only switches the hooks off.
+the user's own sitecustomize. The other files (xpurun_*.py) are read on demand, so a healthy program pays only for
+this one. For CPython 3.8 and newer. An error in this file only switches the hooks off.
 """
 import sys
 
@@ -40,6 +40,7 @@ def _hook(os, here, settings):
 
     hide = _hide
     parts = {}
+    settings["part"] = lambda name: part(name)
     told = []  # id of the last reported exception; a reference would keep its frames alive
 
     def part(name):
@@ -166,22 +167,25 @@ def _hide(value, frames):
 
 
 def _watch_imports(part):
-    """Wraps torch.distributed's functions on import."""
+    """Wraps functions of torch on import."""
+    awaited = {"torch": "xpurun_stages", "torch.distributed.distributed_c10d": "xpurun_torch"}
 
     class Finder:
-        """Asks the later finders, once, for the awaited module."""
+        """Asks the later finders, once, for each awaited module."""
 
         @staticmethod
         def find_spec(name, path=None, target=None):
-            if name != "torch.distributed.distributed_c10d":
+            if name not in awaited:
                 return None
             try:
-                sys.meta_path.remove(Finder)
+                wrapper = awaited.pop(name)
+                if not awaited:
+                    sys.meta_path.remove(Finder)
                 for finder in sys.meta_path:
                     find = getattr(finder, "find_spec", None)
                     spec = find(name, path, target) if find is not None else None
                     if spec is not None:
-                        part("xpurun_torch")["wrap_when_executed"](spec)
+                        part(wrapper)["wrap_when_executed"](spec)
                         return spec
             except Exception:
                 pass

@@ -1,29 +1,20 @@
 """Records calls of torch.distributed in memory shared with the supervisor (common/wire/python_segment.h).
 
 sitecustomize.py reads this file when torch.distributed.distributed_c10d is imported. A wrapper replaces each public
-function of a collective or a point-to-point operation: it records the call, passes everything through and records the
-end. Of nested calls only the outermost counts, because the program made it. Calls that fail in here are not recorded.
+function of a collective or a point-to-point operation: it records the call, passes everything through, records the
+end, and writes a span. Of nested calls only the outermost counts, because the program made it. Calls that fail in here
+are not recorded.
 """
-import sys
 import time
 
 settings = globals()["settings"]  # given by sitecustomize.py
 
-MAGIC = 0x4E525058
-VERSION = 1
-ATTACH_NOTICE = 5
-IS_PYTHON = 1
-PATIENCE_S = 3
-
-SEGMENT_MAGIC = 0x315950504E525058
-SEGMENT_VERSION = 1
-GROUPS, COLLECTIVES, OTHERS = 64, 8, 16
-CALL_BYTES = 72
-GROUP_AT, GROUP_BYTES = 128, 64 + (COLLECTIVES + OTHERS) * CALL_BYTES
-TEXT_AT, TEXT_BYTES = GROUP_AT + GROUPS * GROUP_BYTES, 256 * 1024
-SEGMENT_BYTES = TEXT_AT + TEXT_BYTES
+shared = settings["part"]("xpurun_segment")
+segment = shared["segment"]
+GROUPS, COLLECTIVES, OTHERS, CALL_BYTES, GROUP_AT, GROUP_BYTES, MOST_SITES, COMMUNICATION = (
+    shared[name] for name in ("GROUPS", "COLLECTIVES", "OTHERS", "CALL_BYTES", "GROUP_AT", "GROUP_BYTES", "MOST_SITES",
+                              "COMMUNICATION"))
 ASYNC = 1
-MOST_SITES = 4096
 
 # Function name: operation, parameter of the tensor (None: no tensor), parameter of the root or the peer.
 COLLECTIVE_CALLS = {
@@ -49,36 +40,6 @@ POINT_TO_POINT_CALLS = {
 }
 ALWAYS_ASYNC = ("isend", "irecv")  # batch_isend_irecv calls these
 REDUCTIONS = {"SUM": "sum", "PRODUCT": "product", "MIN": "min", "MAX": "max", "AVG": "avg"}
-
-
-def receive_segment():
-    """The memory, or None."""
-    import _socket
-    import mmap
-    import posix
-    header = b"".join((
-        MAGIC.to_bytes(4, sys.byteorder), VERSION.to_bytes(2, sys.byteorder), ATTACH_NOTICE.to_bytes(2, sys.byteorder),
-        IS_PYTHON.to_bytes(4, sys.byteorder), posix.getpid().to_bytes(4, sys.byteorder), bytes(4 * 4), bytes(2 * 8),
-        time.monotonic_ns().to_bytes(8, sys.byteorder), bytes(8)))
-    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-    try:
-        connection.settimeout(PATIENCE_S)
-        connection.connect(settings["socket"])
-        connection.send(header)
-        _, extra, _, _ = connection.recvmsg(1, _socket.CMSG_SPACE(4))
-    finally:
-        connection.close()
-    if not extra:
-        return None
-    descriptor = int.from_bytes(extra[0][2][:4], sys.byteorder)
-    try:
-        memory = mmap.mmap(descriptor, SEGMENT_BYTES)
-    finally:
-        posix.close(descriptor)
-    if memory[:12] != SEGMENT_MAGIC.to_bytes(8, sys.byteorder) + SEGMENT_VERSION.to_bytes(4, sys.byteorder):
-        return None
-    memory[28:32] = posix.getpid().to_bytes(4, sys.byteorder)
-    return memory
 
 
 WRAPPER = """def NAME(*args, **kwargs):
@@ -115,10 +76,11 @@ WRAPPER_OF_DESTROY = """def NAME(*args, **kwargs):
 class Group:
     """One process group in the segment."""
 
-    __slots__ = ("at", "rank_of", "called", "others", "with_peer")
+    __slots__ = ("at", "number", "rank_of", "called", "others", "with_peer")
 
-    def __init__(self, at, members):
+    def __init__(self, at, number, members):
         self.at = at
+        self.number = number
         self.rank_of = {rank: i for i, rank in enumerate(members)}
         self.called = 0
         self.others = 0
@@ -134,44 +96,24 @@ class Recorder:
         self.pack_record = _struct.Struct("=QQQQ40s").pack_into
         self.pack_tail = _struct.Struct("=IIIiiIIIII").pack
         self.pack = _struct.pack
-        self.pack_8 = _struct.Struct("=Q").pack_into
-        self.pack_4 = _struct.Struct("=I").pack_into
+        self.pack_8 = segment.pack_8
+        self.pack_4 = segment.pack_4
+        self.text = segment.text
         self.pack_group = _struct.Struct("=IiIIIIII").pack_into
-        self.package = c10d.__file__[:-len("distributed/distributed_c10d.py")]
+        segment.package = c10d.__file__[:-len("distributed/distributed_c10d.py")]
         self.tails = {}  # per function: the constant part of a record, by the call's position
-        self.is_inside_torch = {}  # by code object
         self.reductions = {}
         for name, word in REDUCTIONS.items():
             self.reductions[getattr(c10d.ReduceOp, name, None)] = word
         self.forget()
 
     def forget(self):
-        """Drops the segment; also in a forked child, whose parent owns the memory."""
-        self.memory = None
-        self.is_off = False
-        self.texts = {}
-        self.text_bytes = 0
+        """In a forked child, whose parent owns the memory."""
         self.groups = {}  # by id of the process group; None: the default one
         self.slots = 0
         self.same_members = {}
         for tails in self.tails.values():
             tails.clear()
-
-    def text(self, value):
-        """Puts the text, or bytes, into the segment once."""
-        ref = self.texts.get(value)
-        if ref is None:
-            data = value if isinstance(value, bytes) else value.encode("utf-8", "replace")[:4096]
-            ref = self.text_bytes or 4
-            end = ref + 4 + len(data)
-            if end > TEXT_BYTES:
-                return 0
-            self.pack_4(self.memory, TEXT_AT + ref, len(data))
-            self.memory[TEXT_AT + ref + 4:TEXT_AT + end] = data
-            self.text_bytes = (end + 3) & ~3
-            self.pack_4(self.memory, 20, self.text_bytes)
-            self.texts[value] = ref
-        return ref
 
     def members_of(self, group):
         world = getattr(self.c10d, "_world", None)
@@ -194,7 +136,7 @@ class Recorder:
 
     def add_group(self, group, name):
         if self.slots >= GROUPS:
-            self.pack_4(self.memory, 24, 1)
+            self.pack_4(segment.memory, 24, 1)
             return None
         members = self.members_of(group)
         rank = self.c10d.get_rank(group)
@@ -208,11 +150,11 @@ class Recorder:
             value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
         backend = str(self.c10d.get_backend(group))
         at = GROUP_AT + self.slots * GROUP_BYTES
-        self.pack_group(self.memory, at, 1, rank, len(members), self.text(data),
+        self.pack_group(segment.memory, at, 1, rank, len(members), self.text(data),
                         self.text("%016x.%d" % (value, number)), self.text(name), self.text(backend), 0)
         self.slots += 1
-        self.pack_4(self.memory, 16, self.slots)
-        return Group(at, members)
+        self.pack_4(segment.memory, 16, self.slots)
+        return Group(at, self.slots, members)
 
     def destroyed(self, group=None):
         """Forgets the group, or all groups: another group may get the same handle."""
@@ -223,33 +165,16 @@ class Recorder:
             self.groups = {}
         for one in gone:
             if one is not None:
-                self.pack_4(self.memory, one.at, 2)
+                self.pack_4(segment.memory, one.at, 2)
 
     def find_group(self, group, key):
         if key not in self.groups:
-            if self.memory is None:
-                asked, self.is_off = self.is_off, True  # a refusal, or an error, is final
-                self.memory = None if asked else receive_segment()
-                if self.memory is None:
-                    return None
+            if not segment.request():
+                return None
             self.add_groups()
             if key not in self.groups:
                 self.groups[key] = None
         return self.groups[key]
-
-    def caller_of(self, frame):
-        """The nearest caller outside of torch, else the nearest caller."""
-        nearest = frame
-        for _ in range(12):
-            if frame is None:
-                break
-            inside = self.is_inside_torch
-            if len(inside) >= MOST_SITES:
-                inside.clear()
-            if not inside.setdefault(frame.f_code, frame.f_code.co_filename.startswith(self.package)):
-                return frame
-            frame = frame.f_back
-        return nearest
 
     def site_of(self, frame):
         code = frame.f_code
@@ -278,20 +203,24 @@ class Recorder:
         always_async = name in ALWAYS_ASYNC
         local, find_group = self.local, self.find_group
         pack_record, pack_8, pack_4, now = self.pack_record, self.pack_8, self.pack_4, time.monotonic_ns
+        wants_spans, add_span = segment.wants_spans, segment.add_span
         counter_at = 32 if is_collective else 48
 
-        def tail_of(kind, reduction, partner, flags, frame):
-            """The part of a record that is equal for all calls from the same position."""
+        def tail_of(kind, reduction, partner, flags, frame, tensor):
+            """What is equal for all calls from the same position: a part of the record, and of the span the name, the
+            place and the bytes of an element."""
             word = self.reductions.get(reduction if reduction is not None else self.c10d.ReduceOp.SUM)
             file, function_name, line = self.site_of(frame)
-            return self.pack_tail(
-                self.text(op), self.text(word) if op_at >= 0 and word else 0,
+            name_ref = self.text(op)
+            tail = self.pack_tail(
+                name_ref, self.text(word) if op_at >= 0 and word else 0,
                 0 if kind is None else self.text(str(kind).replace("torch.", "")),
                 partner if is_collective else -1, -1 if is_collective else partner, file, function_name, line, flags, 0)
+            return tail, name_ref, segment.place_of(frame), getattr(tensor, "element_size", int)()
 
         index = {parameter: place for place, parameter in enumerate(names)}
         nothing = (None,) * (len(names) + 1)  # index -1 finds the last one
-        tails, inside = self.tails.setdefault(name, {}), self.is_inside_torch
+        tails = self.tails.setdefault(name, {})
 
         def enter(args, kwargs, frame):
             values = args + nothing[len(args):]
@@ -312,7 +241,8 @@ class Recorder:
                 count = kind = None
             elif isinstance(tensor, (list, tuple)):
                 count = sum(one.numel() for one in tensor)
-                kind = tensor[0].dtype if tensor else None
+                tensor = tensor[0] if tensor else None
+                kind = None if tensor is None else tensor.dtype
             else:
                 count = tensor.numel()
                 kind = tensor.dtype
@@ -327,8 +257,8 @@ class Recorder:
                     partner = 0 if is_collective else -1
             flags = ASYNC if always_async or values[async_at] else 0
             code = frame.f_code
-            if inside.get(code, True):
-                frame = self.caller_of(frame)
+            if segment.is_inside_torch.get(code, True):
+                frame = segment.caller_of(frame)
                 code = frame.f_code
             reduction = values[op_at]
             try:
@@ -339,9 +269,11 @@ class Recorder:
             if tail is None:
                 if len(tails) >= MOST_SITES:
                     tails.clear()
-                tail = tail_of(kind, reduction, partner, flags, frame)
-                tails[code, frame.f_lasti, kind, reduction, partner, flags] = tail
-            memory, at = self.memory, group.at
+                missed = segment.texts_missed
+                tail = tail_of(kind, reduction, partner, flags, frame, tensor)
+                if missed == segment.texts_missed:
+                    tails[code, frame.f_lasti, kind, reduction, partner, flags] = tail
+            memory, at = segment.memory, group.at
             if is_collective:
                 group.called = sequence = counter = group.called + 1
                 record = at + 64 + (sequence % COLLECTIVES) * CALL_BYTES
@@ -350,37 +282,31 @@ class Recorder:
                 sequence = group.with_peer[key] = group.with_peer.get(key, 0) + 1
                 record = at + 64 + (COLLECTIVES + group.others % OTHERS) * CALL_BYTES
                 group.others = counter = group.others + 1
-            pack_record(memory, record, sequence, now(), 0, count or 0, tail)
+            begin_ns = now()
+            pack_record(memory, record, sequence, begin_ns, 0, count or 0, tail[0])
             pack_8(memory, at + counter_at, counter)
             if flags and is_collective:
                 pack_4(memory, at + 28, 1)
-            return memory, record, at, sequence
+            return memory, record, at, sequence, begin_ns, tail, group.number, count or 0
 
         def leave(noted):
-            memory, record, at, sequence = noted
-            pack_8(memory, record + 16, now())
+            memory, record, at, sequence, begin_ns, tail, group, count = noted
+            end = now()
+            pack_8(memory, record + 16, end)
             if is_collective:
                 pack_8(memory, at + 40, sequence)
+            if memory is segment.memory and wants_spans():
+                _, name_ref, place, element = tail
+                add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, sequence if is_collective else 0,
+                         count * element)
 
-        return self.wrapper_of(function, original, WRAPPER, {"local": local, "enter": enter, "leave": leave})
+        return shared["wrapper_of"](function, self.c10d, WRAPPER, {"local": local, "enter": enter, "leave": leave})
 
     def wrap_destroy(self, function):
-        return self.wrapper_of(function, function, WRAPPER_OF_DESTROY, {"destroyed": self.destroyed})
-
-    def wrapper_of(self, function, original, source, names):
-        """The wrapper's code has torch's file name and the line of the original, so that torch.compile and readers of
-        stacks take it for a part of torch."""
-        line = original.__code__.co_firstlineno - source[:source.index("return function")].count("\n")
-        scope = {"function": function, "get_frame": sys._getframe, "__name__": self.c10d.__name__, **names}
-        text = "\n" * (line - 1) + source.replace("NAME", original.__name__)
-        exec(compile(text, self.c10d.__file__, "exec"), scope)
-        wrapper = scope[original.__name__]
-        settings["frames"].add(wrapper.__code__)
-        return sys.modules["functools"].wraps(function)(wrapper)
+        return shared["wrapper_of"](function, self.c10d, WRAPPER_OF_DESTROY, {"destroyed": self.destroyed})
 
 
 def wrap_functions(module):
-    import posix
     recorder = Recorder(module)
     for calls, is_collective in ((COLLECTIVE_CALLS, True), (POINT_TO_POINT_CALLS, False)):
         for name, (op, tensor, partner) in calls.items():
@@ -388,20 +314,9 @@ def wrap_functions(module):
             if function is not None:
                 setattr(module, name, recorder.wrap(name, function, op, tensor, partner, is_collective))
     module.destroy_process_group = recorder.wrap_destroy(module.destroy_process_group)
-    posix.register_at_fork(after_in_child=recorder.forget)
+    segment.forgetters.append(recorder.forget)
 
 
 def wrap_when_executed(spec):
     """`spec` belongs to torch.distributed.distributed_c10d, whose loader has not run yet."""
-    loader = spec.loader
-    execute = loader.exec_module
-
-    def exec_module(module):
-        del loader.exec_module
-        execute(module)
-        try:
-            wrap_functions(module)
-        except Exception:
-            pass
-
-    loader.exec_module = exec_module
+    shared["when_executed"](spec, wrap_functions)

@@ -1,8 +1,10 @@
-// Input: 'e', then a message of Python's bootstrap; or 's', then the bytes of a segment: a third of them
-// texts. What can be read can be shown and written, and what was written reads the same.
+// Input: 'e', then a message of Python's bootstrap; 's', then the bytes of a segment: a third of them texts;
+// or 'p', then texts and spans of a segment, likewise. What can be read can be shown and written, and what
+// was written reads the same.
 #include "common/model/exception.h"
 #include "common/model/run_manifest.h"
 #include "launcher/collect/python_segments.h"
+#include "launcher/spans/span_reader.h"
 
 #include <nlohmann/json.hpp>
 
@@ -54,11 +56,29 @@ void segment(const uint8_t* data, size_t size) {
   require(again && to_json(*again) == to_json(facts));
 }
 
+void spans(const uint8_t* data, size_t size) {
+  static const auto memory = std::make_unique<wire::PythonSegment>();
+  const size_t texts = std::min(size / 3, sizeof memory->text);
+  std::memset(memory.get(), 0, sizeof *memory);
+  std::memcpy(memory->text, data, texts);
+  std::memcpy(memory->spans, data + texts, std::min(size - texts, sizeof memory->spans));
+  launcher::SpanReader reader;
+  for (int round = 0; round < 2; ++round) {
+    for (const model::Span& span : reader.read(*memory)) {
+      require(span.name < reader.names().size() && span.place < reader.names().size() &&
+              span.group < reader.names().size());
+      require(span.begin_ns >= 0 && span.begin_ns + span.duration_ns >= span.begin_ns);
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 0 && data[0] == 'e') {
     exception({reinterpret_cast<const char*>(data) + 1, size - 1});
+  } else if (size > 0 && data[0] == 'p') {
+    spans(data + 1, size - 1);
   } else if (size > 0) {
     segment(data + 1, size - 1);
   }

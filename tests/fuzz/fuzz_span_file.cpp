@@ -1,8 +1,9 @@
 // Input: the records of a span file as one block; or, behind an 'r', the bytes of a whole file. What is read
-// must be safe to index and add, and survives being written and read again.
+// must be printable, safe to index and add, and survives being written and read again.
 #include "common/model/timing/record_file.h"
 #include "common/model/timing/span_encoder.h"
 #include "common/model/timing/span_file.h"
+#include "launcher/spans/span_text.h"
 
 #include <cstdint>
 #include <cstdlib>
@@ -21,6 +22,13 @@ void read(std::string_view bytes) {
   const auto file = model::parse_span_file(bytes);
   if (!file) {
     return;
+  }
+  check(!launcher::span_file_text(*file, "x").empty() && !launcher::span_file_json(*file, "x").empty());
+  for (size_t i = 0; i < file->spans.size(); ++i) {
+    check(!launcher::span_text(*file, i).empty() && !launcher::span_json(*file, i).empty());
+  }
+  for (size_t i = 0; i < file->loads.size(); ++i) {
+    check(!launcher::load_json(*file, i).empty());
   }
   model::SpanEncoder encoder;
   const auto renamed = [&](uint32_t index) {

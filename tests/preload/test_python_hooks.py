@@ -227,12 +227,19 @@ class Layout(unittest.TestCase):
         """The numbers in Python are those of common/wire/python_segment.h."""
         source = pathlib.Path(os.environ["XPURUN_TEST_SOURCE"])
         header = (source / "common/wire/python_segment.h").read_text()
-        names = {"settings": {}, "__name__": "xpurun_torch"}
-        text = (source / "preload/python/xpurun_torch.py").read_text()
-        exec(compile(text, "xpurun_torch.py", "exec"), names)
+        names = {"settings": {}, "__name__": "xpurun_segment"}
+        text = (source / "preload/python/xpurun_segment.py").read_text()
+        exec(compile(text, "xpurun_segment.py", "exec"), names)
         for name, constant in (("GROUPS", "kTorchGroups"), ("COLLECTIVES", "kTorchCollectives"),
-                               ("OTHERS", "kTorchPointToPoint"), ("SEGMENT_VERSION", "kPythonSegmentVersion")):
+                               ("OTHERS", "kTorchPointToPoint"), ("SEGMENT_VERSION", "kPythonSegmentVersion"),
+                               ("SPANS", "kPythonSpans")):
             self.assertIn(f"{constant} = {names[name]};", header)
+        self.assertIn(f"sizeof(PythonSpan) == {names['SPAN_BYTES']}", header)
+        self.assertIn(f"offsetof(PythonSegment, records_spans) == {names['RECORD_AT']}", header)
+        stages = (source / "common/model/timing/span.h").read_text().split("enum class Stage : uint8_t {")[1]
+        stages = re.findall(r"^  (\w+)", stages.split("};")[0], re.M)
+        for number, stage in enumerate(stages[1:-1], 1):
+            self.assertEqual(names[stage.upper()], number)
         magic = re.search(r"kPythonSegmentMagic = 0x([0-9a-f']+);", header).group(1).replace("'", "")
         self.assertEqual(int(magic, 16), names["SEGMENT_MAGIC"])
         self.assertIn(f"sizeof(TorchCall) == {names['CALL_BYTES']}", header)

@@ -1,0 +1,30 @@
+// ProcessLoad: the load that one process puts on the CPUs, and what the process waits for there.
+#pragma once
+
+#include "common/base/os/procfs.h"
+#include "common/model/timing/span.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+namespace xpurun::launcher {
+
+class ProcessLoad {
+ public:
+  explicit ProcessLoad(base::Pid pid, base::ProcFs proc = base::ProcFs())
+      : pid_(pid), proc_(std::move(proc)) {}
+
+  // Nothing if the process has ended. Costs about 10 us and 5 us for each of the first 32 threads.
+  std::optional<model::LoadSample> sample(base::MonoNs now);
+
+ private:
+  int64_t run_delay();
+
+  base::Pid pid_;
+  base::ProcFs proc_;
+  std::map<base::Tid, uint64_t> delays_;  // of each thread, as last read
+  int64_t run_delay_ = 0;                 // of all threads, ended ones too
+};
+
+}  // namespace xpurun::launcher

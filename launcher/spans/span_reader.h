@@ -1,0 +1,36 @@
+// SpanReader: takes the spans of one process out of the ring in the memory shared with Python
+// (common/wire/python_segment.h). The content is untrusted. Event loop's thread only.
+#pragma once
+
+#include "common/model/timing/span.h"
+#include "common/wire/python_segment.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+class SpanReader {
+ public:
+  // The spans that have been published since the last call, a thread's spans in the order of their ends. The
+  // indexes in a span are indexes into names().
+  std::vector<model::Span> read(const wire::PythonSegment& memory);
+
+  // Index 0 is the empty text. Grows only.
+  const std::vector<std::string>& names() const { return names_; }
+  // Spans so far that were overwritten before they were read, or that had impossible times.
+  uint64_t lost() const { return lost_; }
+
+ private:
+  uint32_t name_of(const wire::PythonSegment& memory, wire::TextRef ref);
+  model::Span span_of(const wire::PythonSegment& memory, const wire::PythonSpan& span);
+
+  uint64_t next_ = 1;  // number of the next span
+  uint64_t lost_ = 0;
+  std::vector<std::string> names_{""};
+  std::map<wire::TextRef, uint32_t> index_;  // into names_
+};
+
+}  // namespace xpurun::launcher

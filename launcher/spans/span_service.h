@@ -1,0 +1,69 @@
+// SpanService: drains the spans of all ranks ten times a second, samples the ranks' load once a second, and
+// passes both to the span files and to a consumer. Before the first process requests memory, and after the
+// last one has ended, nothing of this runs. Event loop's thread only.
+#pragma once
+
+#include "launcher/collect/python_segments.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/processes/process_table.h"
+#include "launcher/spans/process_load.h"
+#include "launcher/spans/span_files.h"
+#include "launcher/spans/span_reader.h"
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+
+namespace xpurun::launcher {
+
+class SpanService {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    Storage& storage;
+    const ProcessTable& table;
+    PythonSegments& segments;
+  };
+  using Consumer = std::function<void(const SpanSource& who, std::span<const model::Span> spans)>;
+
+  // `most_bytes`: limit for the span files of one rank. `wanted`: whether spans are recorded at this moment.
+  SpanService(Parts parts, const std::string& run_dir, std::string host, uint64_t most_bytes,
+              std::function<bool()> wanted);
+  ~SpanService();
+  SpanService(const SpanService&) = delete;
+  SpanService& operator=(const SpanService&) = delete;
+
+  // Called with the spans of a rank at each drain that found some. The references are valid during the call.
+  void on_spans(Consumer consumer) { consumer_ = std::move(consumer); }
+
+  // Call before a process gets its memory, which may replace that of an ended process with the same pid.
+  void before_attach(base::Pid pid);
+  // Call after a process has got its memory.
+  void attached();
+  // Writes everything, also what ended processes left. Before a dump and at the end of the job.
+  void flush();
+
+ private:
+  struct Reader {
+    uint64_t number = 0;  // of the segment
+    SpanReader spans;
+    ProcessLoad load;
+    base::MonoNs sampled = 0;
+    bool ended = false;  // and everything is read
+  };
+
+  void tick();
+  // Whether the process may write more.
+  bool drain(base::Pid pid, base::MonoNs now);
+
+  Parts parts_;
+  std::string host_;
+  std::function<bool()> wanted_;
+  SpanFiles files_;
+  Consumer consumer_;
+  std::map<base::Pid, Reader> readers_;
+  EventLoop::TimerId timer_ = 0;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,225 @@
+"""The memory shared with the supervisor (common/wire/python_segment.h): the request, texts, places, and the ring of
+spans. xpurun_torch.py and xpurun_stages.py write into the one segment of the process.
+
+The segment is requested at the first collective or span. A forked child begins without a segment, because the parent
+owns the memory. A span is written whole, then its number, which publishes the span; a reader that is late sees from
+the numbers how many spans it lost.
+"""
+import _struct
+import _thread
+import itertools
+import sys
+import time
+
+settings = globals()["settings"]  # given by sitecustomize.py
+
+MAGIC = 0x4E525058
+VERSION = 1
+ATTACH_NOTICE = 5
+IS_PYTHON = 1
+PATIENCE_S = 3
+
+SEGMENT_MAGIC = 0x315950504E525058
+SEGMENT_VERSION = 2
+GROUPS, COLLECTIVES, OTHERS = 64, 8, 16
+CALL_BYTES = 72
+GROUP_AT, GROUP_BYTES = 128, 64 + (COLLECTIVES + OTHERS) * CALL_BYTES
+TEXT_AT, TEXT_BYTES = GROUP_AT + GROUPS * GROUP_BYTES, 256 * 1024
+SPANS, SPAN_BYTES = 4096, 64
+SPAN_AT = TEXT_AT + TEXT_BYTES
+SEGMENT_BYTES = SPAN_AT + SPANS * SPAN_BYTES
+RECORD_AT = 32  # whether the supervisor wants spans
+MOST_SITES = 4096
+MOST_TEXT = 4096
+
+DATA, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, CHECKPOINT, EVALUATION, GARBAGE, FUNCTION = range(1, 10)
+
+
+def receive_segment():
+    """The memory, or None."""
+    import _socket
+    import mmap
+    import posix
+    header = b"".join((
+        MAGIC.to_bytes(4, sys.byteorder), VERSION.to_bytes(2, sys.byteorder), ATTACH_NOTICE.to_bytes(2, sys.byteorder),
+        IS_PYTHON.to_bytes(4, sys.byteorder), posix.getpid().to_bytes(4, sys.byteorder), bytes(4 * 4), bytes(2 * 8),
+        time.monotonic_ns().to_bytes(8, sys.byteorder), bytes(8)))
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    try:
+        connection.settimeout(PATIENCE_S)
+        connection.connect(settings["socket"])
+        connection.send(header)
+        _, extra, _, _ = connection.recvmsg(1, _socket.CMSG_SPACE(4))
+    finally:
+        connection.close()
+    if not extra:
+        return None
+    descriptor = int.from_bytes(extra[0][2][:4], sys.byteorder)
+    try:
+        memory = mmap.mmap(descriptor, SEGMENT_BYTES)
+    finally:
+        posix.close(descriptor)
+    if memory[:12] != SEGMENT_MAGIC.to_bytes(8, sys.byteorder) + SEGMENT_VERSION.to_bytes(4, sys.byteorder):
+        return None
+    memory[28:32] = posix.getpid().to_bytes(4, sys.byteorder)
+    return memory
+
+
+class Local(_thread._local):
+    """Of one thread; the class has the initial values."""
+
+    active = 0  # bits of the stages that the thread is in
+    thread = 0  # its id
+
+
+class Segment:
+    def __init__(self):
+        self.pack_4 = _struct.Struct("=I").pack_into
+        self.pack_8 = _struct.Struct("=Q").pack_into
+        self.pack_span = _struct.Struct("=QQQqQQIIIHBB").pack_into
+        self.lock = _thread.allocate_lock()
+        self.package = None  # directory of torch, with a slash
+        self.forgetters = []
+        self.spans_allowed = True
+        self.local = Local()
+        self.forget()
+
+    def forget(self):
+        self.memory = None
+        self.is_off = False
+        self.texts = {}
+        self.text_bytes = 0
+        self.texts_missed = 0  # texts that were not written because another thread was writing one
+        self.places = {}  # by code object and instruction
+        self.is_inside_torch = {}  # by code object
+        self.local.active = self.local.thread = 0
+        self.next_span = itertools.count(1).__next__  # numbers stay unique without a lock
+
+    def forget_after_fork(self):
+        # A process that a rank forks is a worker of that rank. Other forked processes may be ranks.
+        self.spans_allowed = self.spans_allowed and not settings["is_rank"]
+        self.lock = _thread.allocate_lock()
+        self.forget()
+        for forget in self.forgetters:
+            forget()
+
+    def request(self):
+        """Whether there is memory. A refusal, or an error, is final."""
+        if self.memory is None and not self.is_off:
+            self.is_off = True
+            self.memory = receive_segment()
+        return self.memory is not None
+
+    def wants_spans(self):
+        memory = self.memory
+        if memory is None:
+            if not self.spans_allowed or self.is_off or not self.request():
+                return False
+            memory = self.memory
+        return self.spans_allowed and memory[RECORD_AT] != 0
+
+    def text(self, value):
+        """Puts the text, or bytes, into the segment once. 0 if there is no room."""
+        ref = self.texts.get(value)
+        if ref is None:
+            data = value if isinstance(value, bytes) else value.encode("utf-8", "replace")[:MOST_TEXT]
+            # Never waits: garbage collection and signal handlers interrupt the thread that holds the lock.
+            if not self.lock.acquire(False):
+                self.texts_missed += 1
+                return 0
+            try:
+                ref = self.text_bytes or 4
+                end = ref + 4 + len(data)
+                if end > TEXT_BYTES:
+                    return 0
+                self.pack_4(self.memory, TEXT_AT + ref, len(data))
+                self.memory[TEXT_AT + ref + 4:TEXT_AT + end] = data
+                self.text_bytes = (end + 3) & ~3
+                self.pack_4(self.memory, 20, self.text_bytes)
+                self.texts[value] = ref
+            finally:
+                self.lock.release()
+        return ref
+
+    def caller_of(self, frame):
+        """The nearest caller outside of torch, else the nearest caller."""
+        nearest = frame
+        for _ in range(12):
+            if frame is None:
+                break
+            inside = self.is_inside_torch
+            if len(inside) >= MOST_SITES:
+                inside.clear()
+            if not inside.setdefault(frame.f_code, frame.f_code.co_filename.startswith(self.package)):
+                return frame
+            frame = frame.f_back
+        return nearest
+
+    def place_of(self, frame):
+        """The text "train.py:40 (train)" for the nearest caller outside of torch."""
+        code = frame.f_code
+        if self.is_inside_torch.get(code, True):
+            frame = self.caller_of(frame)
+            code = frame.f_code
+        key = code, frame.f_lasti
+        place = self.places.get(key)
+        if place is None:
+            missed = self.texts_missed
+            place = self.text("%s:%d (%s)" % (code.co_filename.rpartition("/")[2], frame.f_lineno or 0,
+                                              getattr(code, "co_qualname", None) or code.co_name))
+            if missed == self.texts_missed:
+                if len(self.places) >= MOST_SITES:
+                    self.places.clear()
+                self.places[key] = place
+        return place
+
+    def add_span(self, stage, name, place, begin, end, cpu=-1, group=0, sequence=0, size=0):
+        """name and place are results of text() and place_of(); group is the number of its slot, plus 1."""
+        local = self.local
+        thread = local.thread
+        if not thread:
+            thread = local.thread = _thread.get_native_id()
+        number = self.next_span()
+        at = SPAN_AT + (number - 1) % SPANS * SPAN_BYTES
+        memory = self.memory
+        self.pack_span(memory, at, 0, begin, end - begin, cpu, sequence, size, name, place, thread, group, stage, 0)
+        self.pack_8(memory, at, number)
+
+
+segment = Segment()
+sys.modules["posix"].register_at_fork(after_in_child=segment.forget_after_fork)
+
+
+def wrapper_of(function, module, source, names):
+    """A function in place of a function of torch. Its code has torch's file name and the line of the original, so that
+    torch.compile and readers of stacks take it for a part of torch. `source` defines NAME."""
+    original = function
+    while hasattr(original, "__wrapped__"):
+        original = original.__wrapped__
+    code = original.__code__
+    line = max(1, code.co_firstlineno - source[:source.index("return function")].count("\n"))
+    scope = {"function": function, "get_frame": sys._getframe, "__name__": module.__name__, **names}
+    text = "\n" * (line - 1) + source.replace("NAME", original.__name__)
+    exec(compile(text, code.co_filename, "exec"), scope)
+    wrapper = scope[original.__name__]
+    settings["frames"].add(wrapper.__code__)
+    return sys.modules["functools"].wraps(function)(wrapper)
+
+
+def when_executed(spec, then):
+    """Calls `then` with the module of `spec`, whose loader has not run yet, when the loader has run."""
+    loader = spec.loader
+    execute = loader.exec_module
+
+    def exec_module(module):
+        del loader.exec_module
+        execute(module)
+        try:
+            then(module)
+        except Exception:
+            pass
+
+    # Python removes the frames of this name and file from the traceback of a failed import.
+    exec_module.__code__ = exec_module.__code__.replace(co_filename="<frozen importlib._bootstrap_external>",
+                                                        co_name="_call_with_frames_removed")
+    loader.exec_module = exec_module

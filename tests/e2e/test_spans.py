@@ -1,0 +1,111 @@
+"""Spans of the stages of training steps, seen by Python's bootstrap."""
+
+import json
+import subprocess
+import unittest
+
+import span_file
+import xpurun_test
+from xpurun_test import PYTHON, SOURCE
+
+JOB = SOURCE / "tests" / "e2e" / "jobs" / "stages_job.py"
+STAGES = ["data", "forward", "backward", "communication", "optimizer"]
+
+
+def line_of(comment):
+    lines = JOB.read_text().splitlines()
+    return next(i for i, line in enumerate(lines, 1) if line.endswith("  # " + comment))
+
+
+@unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+class Spans(xpurun_test.Case):
+    def job(self, how, *options, **more):
+        env = self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", RENDEZVOUS=str(self.dir / f"store-{how}"), **more)
+        return self.run_xpurun(*options, "--", PYTHON, JOB, how, env=env)
+
+    def bare(self, how):
+        env = self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", RENDEZVOUS=str(self.dir / f"bare-{how}"))
+        return subprocess.run([PYTHON, JOB, how], env=env, cwd=self.dir, capture_output=True, text=True, timeout=90)
+
+    def files(self):
+        return sorted(self.out.glob("ranks/*/spans-*.xsp"))
+
+    def check_spans(self, file):
+        main = [s for s in file["spans"] if s["stage"] != "garbage"]
+        # Two epochs of two steps, then what comes once. The end of an epoch is a wait for data too.
+        epoch = [stage for _ in range(2) for stage in STAGES] + ["data"]
+        self.assertEqual([s["stage"] for s in main[:24]],
+                         epoch * 2 + ["evaluation", "checkpoint"])
+        places = {s["stage"]: s["place"] for s in main[:23]}
+        for stage in STAGES:
+            self.assertEqual(places[stage], f"stages_job.py:{line_of(stage)} (train)")
+        self.assertEqual(places["evaluation"], f"stages_job.py:{line_of('evaluation')} (main)")
+        self.assertEqual([s["name"] for s in main[:11]],
+                         ["DataLoader.__next__", "Model", "backward", "all_reduce", "SGD.step"] * 2 +
+                         ["DataLoader.end"])
+        for span in main[:10]:
+            least_ms = {"data": 40, "forward": 30}.get(span["stage"], 0)
+            self.assertGreaterEqual(span["duration_ns"], least_ms * 10**6)
+            self.assertLess(span["duration_ns"], 20 * 10**9)
+            # It slept all the time.
+            if least_ms:
+                self.assertLess(span["cpu_ns"], span["duration_ns"] - (least_ms - 5) * 10**6)
+            self.assertEqual(span["thread"], file["header"]["pid"])
+        for before, after in zip(main, main[1:]):
+            self.assertLessEqual(before["begin_ns"] + before["duration_ns"], after["begin_ns"])
+        calls = [s for s in main if s["stage"] == "communication"]
+        self.assertEqual([(s["sequence"], s["bytes"]) for s in calls], [(n, 4) for n in range(1, 5)])
+        self.assertEqual(len({s["group"] for s in calls}), 1)
+        self.assertRegex(calls[0]["group"], r"^[0-9a-f]{16}\.0$")
+
+    def test_every_stage_in_order_with_its_place(self):
+        result = self.job("end")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(len(self.files()), 1)
+        file = span_file.load(self.files()[0])
+        self.assertEqual((file["header"]["rank"], file["complete"], file["lost"]), (0, True, 0))
+        self.check_spans(file)
+        places = {(s["name"], s["place"]) for s in file["spans"]}
+        for name, comment in (("torch.save", "save"), ("torch.load", "load"), ("gc.collect(2)", "garbage")):
+            self.assertIn((name, f"stages_job.py:{line_of(comment)} (main)"), places)
+        self.assertGreater(len(file["loads"]), 0)
+        self.assertGreater(file["loads"][-1]["cpu_ns"], 10**8)
+
+    def test_a_killed_rank_keeps_its_spans(self):
+        self.job("kill")
+        self.assertEqual(self.verdict()["signal"], 9)
+        file = span_file.load(self.files()[0])
+        self.check_spans(file)
+        # Its last span is the last thing that it did.
+        self.assertIn("(main)", file["spans"][-1]["place"])
+        self.assertEqual(file["spans"][-1]["stage"], "forward")
+
+    def test_printed(self):
+        self.job("end")
+        self.assertEqual(self.run_xpurun("events", self.out, out=False).stdout.splitlines()[1].split(),
+                         ["begin", "(UTC)", "duration", "(us)", "CPU", "(us)", "stage", "call"])
+        text = self.run_xpurun("events", self.out, out=False).stdout
+        self.assertIn(f"communication all_reduce #1 4 B at stages_job.py:{line_of('communication')} (train)", text)
+        lines = [json.loads(line) for line in
+                 self.run_xpurun("events", "--json", self.files()[0], out=False).stdout.splitlines()]
+        self.assertEqual((lines[0]["schema"], lines[0]["rank"]), ("xpurun.spans/1", 0))
+        self.assertEqual(sum("stage" in line for line in lines), lines[0]["spans"])
+        self.assertEqual(sum("run_delay_ns" in line for line in lines), lines[0]["loads"])
+
+    def test_the_program_notices_nothing(self):
+        for how in ("end", "bad_data", "bad_forward", "bad_backward", "bad_optimizer"):
+            self.out = self.dir / f"run-{how}"
+            hooked, bare = self.job(how), self.bare(how)
+            self.assertEqual((hooked.returncode, hooked.stdout), (bare.returncode, bare.stdout), how)
+            printed = [line for line in hooked.stderr.splitlines() if not line.startswith("xpurun: ")]
+            self.assertEqual(printed, bare.stderr.splitlines(), how)
+
+    def test_switched_off(self):
+        for options in (["--timing=off"], ["--no-python-hooks"], ["--events=off"]):
+            self.out = self.dir / f"run{options[0]}"
+            self.assertEqual(self.job("end" + options[0], *options).returncode, 0)
+            self.assertEqual(self.files(), [])
+
+
+if __name__ == "__main__":
+    xpurun_test.main()

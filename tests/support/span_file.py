@@ -1,0 +1,55 @@
+"""Reads span files by docs/spans.md alone, like a foreign program."""
+
+import json
+import pathlib
+import struct
+import zlib
+
+from event_file import Records
+
+SAME_THREAD, HAS_CPU, HAS_GROUP, NO_SPAN = 16, 32, 64, 128
+STAGES = ["other", "data", "forward", "backward", "optimizer", "communication", "checkpoint", "evaluation", "garbage",
+          "function", "mark"]
+
+
+def span(tag, body, names, last):
+    last["end"] += body.signed()
+    out = {"stage": STAGES[tag & 15], "duration_ns": body.varint(), "name": names[body.varint()],
+           "place": names[body.varint()]}
+    out["begin_ns"] = last["end"] - out["duration_ns"]
+    if not tag & SAME_THREAD:
+        last["thread"] = body.varint()
+    out["thread"] = last["thread"]
+    out["cpu_ns"] = body.varint() if tag & HAS_CPU else -1
+    if tag & HAS_GROUP:
+        group = body.varint()
+        last["sequences"][group] = last["sequences"].get(group, 0) + body.signed()
+        out |= {"group": names[group], "sequence": last["sequences"][group], "bytes": body.varint()}
+    return out
+
+
+def load(path):
+    data = pathlib.Path(path).read_bytes()
+    schema, header, rest = data.split(b"\n", 2)
+    assert schema == b"xpurun.spans/1", schema
+    out = {"header": json.loads(header), "spans": [], "loads": [], "lost": 0, "complete": True, "bytes": len(data)}
+    names, last, before = [""], {"end": 0, "thread": 0, "sequences": {}}, [0, 0, 0, 0]
+    while rest:
+        size, checksum = struct.unpack("<II", rest[:8]) if len(rest) >= 8 else (len(rest), 0)
+        payload, rest = rest[8:8 + size], rest[8 + size:]
+        if len(payload) < size or zlib.crc32(payload) != checksum:
+            out["complete"] = False
+            break
+        records = Records(payload)
+        while records.at < len(payload):
+            tag, body = records.record()
+            if tag < NO_SPAN:
+                out["spans"].append(span(tag, body, names, last))
+            elif tag == 0x80:
+                names.append(body.text())
+            elif tag == 0x81:
+                before = [value + body.signed() for value in before]
+                out["loads"].append(dict(zip(("at_ns", "cpu_ns", "run_delay_ns", "major_faults"), before)))
+            elif tag == 0x82:
+                out["lost"] += body.varint()
+    return out
