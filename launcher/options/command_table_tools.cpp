@@ -19,6 +19,22 @@ std::vector<CommandSpec> tool_commands() {
        .examples = {{"xpurun top", "the last run below ./xpurun-runs"},
                     {"xpurun top --once /mnt/job-17", "one table, for a pipe"}},
        .manual = "xpurun-top(1)"},
+      {.name = "query",
+       .group = "Looking after",
+       .summary = "ask questions in SQL about a run",
+       .synopsis = {"xpurun query [OPTION]... SQL [DIR]...", "xpurun query [OPTION]... --ask NAME [DIR]...",
+                    "xpurun query --list"},
+       .description = "Puts the timed calls, the spans of the Python program, the steps, deaths, exceptions "
+                      "and stalls of "
+                      "the runs DIR (default: latest) into tables of an SQLite database in memory, and "
+                      "answers one SELECT "
+                      "statement, or one of the ready questions. DIR may be all that xpurun timeline reads.",
+       .options = query_options(),
+       .operands = Operands::directories,
+       .examples = {{"xpurun query --ask late", "which rank comes last to collectives?"},
+                    {"xpurun query \"SELECT rank, avg(tflops) FROM calls GROUP BY rank\"", "any question"},
+                    {"xpurun query --save run.sqlite latest", "for other programs"}},
+       .manual = "xpurun-query(1)"},
       {.name = "record",
        .group = "Looking after",
        .summary = "profile live processes without stopping them",

@@ -17,6 +17,28 @@ constexpr OptionSpec kJson{.name = "json", .group = kOutput, .help = "print one 
 
 constexpr std::string_view kServing = "Browser on another machine";
 
+constexpr OptionSpec kQuery[] = {
+    {.name = "ask",
+     .kind = ValueKind::text,
+     .metavar = "NAME",
+     .group = "Question",
+     .help = "ask this ready question"},
+    {.name = "list", .group = "Question", .help = "print the ready questions and the tables"},
+    {.name = "format",
+     .kind = ValueKind::choice,
+     .metavar = "FORMAT",
+     .words = "table csv json",
+     .default_text = "table",
+     .group = kOutput,
+     .help = "json: one object a line"},
+    {.name = "save",
+     .kind = ValueKind::file,
+     .metavar = "FILE",
+     .group = kOutput,
+     .help = "also write the SQLite database to this new file; without a question: only that"},
+    kHelp,
+};
+
 constexpr OptionSpec kRecord[] = {
     {.name = "run",
      .kind = ValueKind::directory,
@@ -350,6 +372,9 @@ std::span<const OptionSpec> attach_options() {
   return table;
 }
 
+std::span<const OptionSpec> query_options() {
+  return kQuery;
+}
 std::span<const OptionSpec> record_options() {
   return kRecord;
 }

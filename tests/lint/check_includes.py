@@ -96,6 +96,7 @@ SUBROOMS = {
         "tree": set(),
         "flamegraph": {"tree"},
         "profile": {"flamegraph", "tree"},
+        "query": {"speed", "timeline"},
         "speed": set(),
         "run": {"diagnosis", "flamegraph", "tree"},
         "nodes": {"diagnosis", "run"},

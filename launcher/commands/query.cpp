@@ -1,0 +1,231 @@
+// xpurun query: questions in SQL about a run.
+#include "common/base/output/terminal.h"
+#include "common/base/strings.h"
+#include "common/model/run_dir.h"
+#include "launcher/commands/commands.h"
+#include "launcher/options/exit_status.h"
+#include "launcher/options/run_settings.h"
+#include "report/query/run_tables.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+namespace {
+
+using report::SqlValue;
+
+constexpr double kLimitS = 60;
+constexpr size_t kMostCell = 100;             // columns
+constexpr size_t kMostRowsOfATable = 10'000;  // held in memory to align columns
+
+std::string text_of(const SqlValue& value) {
+  if (const auto* number = std::get_if<int64_t>(&value)) {
+    return fmt::to_string(*number);
+  }
+  if (const auto* real = std::get_if<double>(&value)) {
+    return fmt::format("{:.6g}", *real);
+  }
+  const auto* text = std::get_if<std::string>(&value);
+  return text == nullptr ? std::string() : base::sanitize(*text);
+}
+
+std::string csv_of(const SqlValue& value) {
+  std::string text = text_of(value);
+  if (text.find_first_of(",\"\n") == std::string::npos) {
+    return text;
+  }
+  std::string out = "\"";
+  for (const char c : text) {
+    out += c == '"' ? "\"\"" : std::string(1, c);
+  }
+  return out + "\"";
+}
+
+nlohmann::ordered_json json_of(const SqlValue& value) {
+  if (const auto* number = std::get_if<int64_t>(&value)) {
+    return *number;
+  }
+  if (const auto* real = std::get_if<double>(&value)) {
+    return *real;
+  }
+  const auto* text = std::get_if<std::string>(&value);
+  return text == nullptr ? nlohmann::ordered_json() : nlohmann::ordered_json(*text);
+}
+
+// Collects the answer and prints it in one of three forms.
+class Answer {
+ public:
+  explicit Answer(std::string format) : format_(std::move(format)) {}
+
+  void begin(const std::vector<std::string>& columns) {
+    columns_ = columns;
+    if (format_ == "csv") {
+      std::vector<std::string> names;
+      for (const std::string& column : columns) {
+        names.push_back(csv_of(column));
+      }
+      out_ += base::join(names, ",") + "\n";
+    }
+  }
+
+  bool add(const std::vector<SqlValue>& row) {
+    if (format_ == "table") {
+      rows_.emplace_back();
+      for (const SqlValue& value : row) {
+        rows_.back().push_back(base::elide_middle(text_of(value), kMostCell));
+        numbers_.resize(row.size(), true);
+        numbers_[rows_.back().size() - 1] =
+            numbers_[rows_.back().size() - 1] && !std::holds_alternative<std::string>(value);
+      }
+      return rows_.size() < kMostRowsOfATable;
+    }
+    std::vector<std::string> cells;
+    nlohmann::ordered_json object;
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (format_ == "csv") {
+        cells.push_back(csv_of(row[i]));
+      } else {
+        object[columns_[i]] = json_of(row[i]);
+      }
+    }
+    out_ += format_ == "csv"
+                ? base::join(cells, ",") + "\n"
+                : object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    return true;
+  }
+
+  std::string text() {
+    if (format_ != "table") {
+      return std::move(out_);
+    }
+    std::vector<size_t> widths;
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      widths.push_back(base::display_width(columns_[i]));
+      for (const auto& row : rows_) {
+        widths[i] = std::max(widths[i], base::display_width(row[i]));
+      }
+    }
+    std::string out = line(columns_, widths);
+    for (const auto& row : rows_) {
+      out += line(row, widths);
+    }
+    if (rows_.size() >= kMostRowsOfATable) {
+      out += fmt::format("the first {} rows; --format csv prints all\n", kMostRowsOfATable);
+    }
+    return out;
+  }
+
+ private:
+  std::string line(const std::vector<std::string>& cells, const std::vector<size_t>& widths) const {
+    std::string out;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const std::string space(widths[i] - base::display_width(cells[i]), ' ');
+      const bool right = i < numbers_.size() && numbers_[i];
+      out += (i == 0 ? "" : "  ") + (right ? space + cells[i] : cells[i] + space);
+    }
+    return out.erase(out.find_last_not_of(' ') + 1) + "\n";
+  }
+
+  std::string format_;
+  std::vector<std::string> columns_;
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<bool> numbers_;  // columns without text are aligned to the right
+  std::string out_;
+};
+
+std::string list_text() {
+  std::string out = "Ready questions (xpurun query --ask NAME [DIR]):\n\n";
+  for (const report::ReadyQuestion& q : report::ready_questions()) {
+    out += fmt::format("  {:<14} {}\n", q.name, q.about);
+  }
+  out += "\nTables (xpurun query \"SELECT ...\" [DIR]):\n";
+  std::string_view table;
+  for (const report::TableColumn& c : report::table_columns()) {
+    out += c.table == table ? "" : fmt::format("\n  {}\n", c.table);
+    table = c.table;
+    out += fmt::format("    {}\n        {}\n", c.column, c.about);
+  }
+  return out;
+}
+
+// "latest" and run ids are understood too; any other path stays.
+std::vector<std::string> paths_of(const std::vector<std::string>& words) {
+  std::vector<std::string> out;
+  for (const std::string& word : words) {
+    std::error_code ec;
+    const auto dir = std::filesystem::exists(word, ec) ? base::Result<model::RunDir>(base::fail(""))
+                                                       : model::RunDir::find(word);
+    out.push_back(dir ? dir->path() : word);
+  }
+  return out;
+}
+
+}  // namespace
+
+int query_command(const Invocation& call) {
+  const Settings& settings = call.words.settings;
+  for (const auto& [name, s] : settings.all()) {
+    if (const auto checked = check_value(*find_option(query_options(), name), s.value); !checked) {
+      return complain_usage(call, fmt::format("--{}: {}", name, checked.error().what));
+    }
+  }
+  if (settings.has("list")) {
+    return print(list_text());
+  }
+  std::vector<std::string> operands = call.words.operands;
+  std::string sql;
+  const Setting* save = settings.find("save");
+  if (const Setting* ask = settings.find("ask")) {
+    const auto questions = report::ready_questions();
+    const auto it =
+        std::find_if(questions.begin(), questions.end(), [&](const auto& q) { return q.name == ask->value; });
+    if (it == questions.end()) {
+      return complain_usage(
+          call, fmt::format("no ready question \"{}\"; --list names them", base::sanitize(ask->value)));
+    }
+    sql = it->sql;
+  } else if (save == nullptr) {
+    if (operands.empty()) {
+      return complain_usage(call, "no question: give SQL, --ask NAME, or --list");
+    }
+    sql = operands.front();
+    operands.erase(operands.begin());
+  }
+  if (operands.empty()) {
+    operands.emplace_back("latest");
+  }
+  auto tables = report::load_run_tables(paths_of(operands));
+  if (!tables) {
+    return complain(tables.error(), kExitFailure);
+  }
+  int status = 0;
+  for (const base::Error& problem : tables->problems) {
+    status = complain(problem, kExitFailure);
+  }
+  if (save != nullptr) {
+    if (const auto saved = tables->database.save(save->value); !saved) {
+      return complain(saved.error(), kExitFailure);
+    }
+  }
+  if (sql.empty()) {
+    return status;
+  }
+  const Setting* format = settings.find("format");
+  Answer answer(format == nullptr ? "table" : format->value);
+  const auto read = tables->database.read(
+      sql, kLimitS, [&](const auto& columns) { answer.begin(columns); },
+      [&](const auto& row) { return answer.add(row); });
+  if (!read) {
+    return complain(read.error(), kExitFailure);
+  }
+  const int printed = print(answer.text());
+  return status != 0 ? status : printed;
+}
+
+}  // namespace xpurun::launcher

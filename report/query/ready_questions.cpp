@@ -1,0 +1,107 @@
+#include "report/query/run_tables.h"
+
+namespace xpurun::report {
+
+namespace {
+
+constexpr TableColumn kColumns[] = {
+    {"run", "directory", "run directory"},
+    {"run", "began_ns", "begin of the run, nanoseconds since 1970"},
+    {"run", "seconds", "length of the run"},
+    {"run", "outcome", "running, exit, signal, hang, ..."},
+    {"run", "verdict", "the verdict's sentence"},
+    {"ranks", "rank, pid, host, gpu", "one row per rank and process"},
+    {"ranks", "lost", "events that the rank could not record"},
+    {"deaths", "rank, pid, at_s, status", "ends of processes, seconds since the begin of the run"},
+    {"exceptions", "rank, pid, at_s, type, message, file, line, function", "what Python reported"},
+    {"stalls", "number, at_s, cleared_s, sentence", "cleared_s is NULL if the stall never ended"},
+    {"calls", "rank", "NULL for a process without a rank"},
+    {"calls", "category", "matmul, collective, memory, kernel, graph or host"},
+    {"calls", "name, function", "\"matmul 4096x1024x512 bf16\"; the vendor's function"},
+    {"calls", "track, stream", "compute, communication, memory or host; number of the stream or thread"},
+    {"calls", "begin_s, seconds", "since the begin of the run; length"},
+    {"calls", "flop, bytes", "work of the call; NULL: unknown"},
+    {"calls", "tflops, bus_gb_s", "10^12 FLOP and 10^9 bytes (bus bandwidth) a second; NULL: none"},
+    {"calls", "delay_s", "from the call to its start on the GPU"},
+    {"calls", "sequence, meeting", "number on its communicator; equal for one collective on all ranks"},
+    {"spans", "rank, stage, name, place", "what Python did: data, forward, backward, optimizer, ..."},
+    {"spans", "begin_s, seconds, cpu_s, thread", "cpu_s: CPU time of the thread; NULL: unknown"},
+    {"steps", "rank, step, begin_s, seconds", "steps as `xpurun analyze` finds them"},
+    {"steps", "wait_s", "in collectives until the last rank had come"},
+    {"steps",
+     "data_s, forward_s, backward_s, optimizer_s, communication_s, checkpoint_s, evaluation_s, garbage_s",
+     "time of the step in each stage"},
+};
+
+constexpr ReadyQuestion kQuestions[] = {
+    {"time", "where the time of each rank goes, by category of calls",
+     "SELECT rank, category, count(*) AS calls, round(sum(seconds), 6) AS seconds, "
+     "round(avg(seconds) * 1e6, 1) AS mean_us FROM calls GROUP BY rank, category ORDER BY rank, seconds "
+     "DESC"},
+    {"longest", "the longest calls",
+     "SELECT rank, name, stream, round(begin_s, 6) AS begin_s, round(seconds * 1e3, 3) AS ms FROM calls "
+     "ORDER BY seconds DESC LIMIT 20"},
+    {"matmuls", "each shape of matmul: count, mean, worst rank",
+     "WITH r AS (SELECT rank, name, count(*) AS n, avg(seconds) AS s, avg(tflops) AS t FROM calls "
+     "WHERE category = 'matmul' GROUP BY rank, name) "
+     "SELECT name, sum(n) AS calls, round(sum(n * s) / sum(n) * 1e6, 1) AS mean_us, round(avg(t), 1) AS "
+     "tflops, "
+     "(SELECT rank FROM r AS x WHERE x.name = r.name ORDER BY s DESC LIMIT 1) AS slowest_rank, "
+     "round(max(s) / min(s), 2) AS slowest_to_fastest FROM r GROUP BY name ORDER BY sum(n * s) DESC LIMIT "
+     "30"},
+    {"collectives", "each collective: count, mean, bus bandwidth",
+     "SELECT name, count(*) AS calls, round(avg(seconds) * 1e6, 1) AS mean_us, round(max(seconds) * 1e6, 1) "
+     "AS "
+     "max_us, round(avg(bus_gb_s), 1) AS bus_gb_s FROM calls WHERE category = 'collective' GROUP BY name "
+     "ORDER BY sum(seconds) DESC LIMIT 30"},
+    {"late", "which rank comes last to collectives, and what that costs the others",
+     "WITH m AS (SELECT meeting, rank, begin_s, max(begin_s) OVER (PARTITION BY meeting) AS last, "
+     "count(*) OVER (PARTITION BY meeting) AS n FROM calls WHERE meeting IS NOT NULL) "
+     "SELECT rank, count(*) AS times_last, round(avg(last - (SELECT min(begin_s) FROM m AS f WHERE f.meeting "
+     "= "
+     "m.meeting)) * 1e3, 3) AS mean_ms_after_the_first FROM m WHERE n > 1 AND begin_s = last GROUP BY rank "
+     "ORDER BY times_last DESC"},
+    {"gaps", "the longest times in which a stream had no timed call",
+     "WITH g AS (SELECT rank, stream, begin_s - lag(begin_s + seconds) OVER (PARTITION BY rank, stream ORDER "
+     "BY "
+     "begin_s) AS gap_s, begin_s, name FROM calls WHERE track != 'host') "
+     "SELECT rank, stream, round(begin_s - gap_s, 6) AS from_s, round(gap_s * 1e3, 3) AS ms, name AS "
+     "next_call "
+     "FROM g WHERE gap_s > 0 ORDER BY gap_s DESC LIMIT 20"},
+    {"launches", "calls that waited longest between their launch and their start on the GPU",
+     "SELECT rank, name, round(begin_s, 6) AS begin_s, round(delay_s * 1e3, 3) AS delay_ms FROM calls "
+     "WHERE delay_s > 0 ORDER BY delay_s DESC LIMIT 20"},
+    {"stages", "mean time of each stage of the program, by rank",
+     "SELECT rank, stage, count(*) AS spans, round(avg(seconds) * 1e3, 3) AS mean_ms, round(max(seconds) * "
+     "1e3, 3) "
+     "AS max_ms, round(sum(seconds), 3) AS seconds FROM spans GROUP BY rank, stage ORDER BY rank, seconds "
+     "DESC"},
+    {"batches", "the longest waits for a batch, and where",
+     "SELECT rank, round(begin_s, 3) AS begin_s, round(seconds * 1e3, 1) AS ms, place FROM spans "
+     "WHERE stage = 'data' ORDER BY seconds DESC LIMIT 20"},
+    {"steps", "time of a step by rank",
+     "SELECT rank, count(*) AS steps, round(avg(seconds) * 1e3, 2) AS mean_ms, round(min(seconds) * 1e3, 2) "
+     "AS "
+     "min_ms, round(max(seconds) * 1e3, 2) AS max_ms, round(avg(wait_s) * 1e3, 2) AS mean_wait_ms, "
+     "round(avg(data_s) * 1e3, 2) AS mean_data_ms FROM steps GROUP BY rank ORDER BY rank"},
+    {"slowest-steps", "the slowest steps of the job",
+     "SELECT step, rank, round(begin_s, 3) AS begin_s, round(seconds * 1e3, 2) AS ms, round(data_s * 1e3, 2) "
+     "AS "
+     "data_ms, round(garbage_s * 1e3, 2) AS garbage_ms FROM steps ORDER BY seconds DESC LIMIT 20"},
+    {"failures", "ends and exceptions, in order of time",
+     "SELECT round(at_s, 2) AS at_s, rank, pid, status AS what FROM deaths UNION ALL SELECT round(at_s, 2), "
+     "rank, "
+     "pid, type || ': ' || message FROM exceptions ORDER BY 1"},
+};
+
+}  // namespace
+
+std::span<const TableColumn> table_columns() {
+  return kColumns;
+}
+
+std::span<const ReadyQuestion> ready_questions() {
+  return kQuestions;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,222 @@
+#include "report/query/run_tables.h"
+
+#include "common/base/strings.h"
+#include "common/model/run_dir.h"
+#include "common/model/run_manifest.h"
+#include "common/model/timing/span_file.h"
+#include "report/speed/steps/step_records.h"
+#include "report/timeline/clock_alignment.h"
+#include "report/timeline/inputs.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+namespace xpurun::report {
+
+namespace {
+
+constexpr std::string_view kTables = R"(
+CREATE TABLE run(directory TEXT, began_ns INTEGER, seconds REAL, outcome TEXT, verdict TEXT);
+CREATE TABLE ranks(rank INTEGER, pid INTEGER, host TEXT, gpu TEXT, lost INTEGER);
+CREATE TABLE deaths(rank INTEGER, pid INTEGER, at_s REAL, status TEXT);
+CREATE TABLE exceptions(rank INTEGER, pid INTEGER, at_s REAL, type TEXT, message TEXT, file TEXT, line INTEGER,
+  function TEXT);
+CREATE TABLE stalls(number INTEGER, at_s REAL, cleared_s REAL, sentence TEXT);
+CREATE TABLE calls(rank INTEGER, category TEXT, name TEXT, function TEXT, track TEXT, stream INTEGER, begin_s REAL,
+  seconds REAL, flop INTEGER, bytes INTEGER, tflops REAL, bus_gb_s REAL, delay_s REAL, sequence INTEGER,
+  meeting INTEGER);
+CREATE TABLE spans(rank INTEGER, stage TEXT, name TEXT, place TEXT, begin_s REAL, seconds REAL, cpu_s REAL,
+  thread INTEGER);
+CREATE TABLE steps(rank INTEGER, step INTEGER, begin_s REAL, seconds REAL, wait_s REAL, data_s REAL, forward_s REAL,
+  backward_s REAL, optimizer_s REAL, communication_s REAL, checkpoint_s REAL, evaluation_s REAL, garbage_s REAL);
+BEGIN;
+)";
+
+SqlValue rank_value(base::Rank rank) {
+  return rank == base::kNoRank ? SqlValue() : SqlValue(int64_t{rank});
+}
+
+SqlValue text_or_null(std::string text) {
+  return text.empty() ? SqlValue() : SqlValue(std::move(text));
+}
+
+SqlValue positive_or_null(double value) {
+  return value > 0 ? SqlValue(value) : SqlValue();
+}
+
+SqlValue count_or_null(uint64_t value) {
+  return value == 0 ? SqlValue() : SqlValue(static_cast<int64_t>(value));
+}
+
+double seconds_of(int64_t ns) {
+  return static_cast<double>(ns) / 1e9;
+}
+
+std::string place_of(const Activity& activity, const Slice& slice) {
+  for (const Argument& argument : activity.extras[slice.extra]) {
+    if (argument.name == "place") {
+      const auto* text = std::get_if<std::string>(&argument.value);
+      return text == nullptr ? std::string() : base::sanitize(*text);
+    }
+  }
+  return {};
+}
+
+class Loader {
+ public:
+  Loader(RunTables& out, int64_t began_ns)
+      : out_(out),
+        began_ns_(began_ns),
+        ranks_(out.database.inserter("ranks", 5)),
+        calls_(out.database.inserter("calls", 15)),
+        spans_(out.database.inserter("spans", 8)),
+        steps_(out.database.inserter("steps", 13)) {}
+
+  void add(const Activity& a, int64_t shift_ns) {
+    ranks_.add({rank_value(a.rank), int64_t{a.pid}, base::sanitize(a.host), base::sanitize(a.gpu),
+                static_cast<int64_t>(a.lost)});
+    for (const Slice& slice : a.slices) {
+      const Call& call = a.calls[slice.call];
+      const Track& track = a.tracks[slice.track];
+      const double begin_s = seconds_of(slice.begin_ns + shift_ns - began_ns_);
+      ++out_.rows;
+      if (call.category == Category::python) {
+        spans_.add({rank_value(a.rank), std::string(model::name_of(call.stage)), base::sanitize(call.name),
+                    text_or_null(place_of(a, slice)), begin_s, seconds_of(slice.duration_ns),
+                    positive_or_null(slice.delay_us / 1e6), int64_t{track.number}});
+        continue;
+      }
+      const bool matmul = call.category == Category::matmul;
+      calls_.add({rank_value(a.rank), std::string(model::name_of(call.category)), base::sanitize(call.name),
+                  text_or_null(base::sanitize(call.function)), std::string(model::name_of(track.kind)),
+                  int64_t{track.number}, begin_s, seconds_of(slice.duration_ns),
+                  matmul ? count_or_null(call.work) : SqlValue(),
+                  matmul ? SqlValue() : count_or_null(call.work), positive_or_null(tflops_of(call, slice)),
+                  positive_or_null(bus_gb_per_s(call, slice)), positive_or_null(slice.delay_us / 1e6),
+                  count_or_null(slice.sequence),
+                  slice.meeting == 0 ? SqlValue() : SqlValue(static_cast<int64_t>(slice.meeting))});
+    }
+  }
+
+  void add(const RankSteps& rank) {
+    for (size_t i = 0; i < rank.steps.size(); ++i) {
+      const StepRecord& step = rank.steps[i];
+      const auto stage = [&](model::Stage s) { return seconds_of(step.stage_ns[static_cast<size_t>(s)]); };
+      ++out_.rows;
+      steps_.add({rank_value(rank.rank), static_cast<int64_t>(i), seconds_of(step.begin_ns - began_ns_),
+                  seconds_of(step.duration_ns), seconds_of(step.wait_ns), stage(model::Stage::data),
+                  stage(model::Stage::forward), stage(model::Stage::backward), stage(model::Stage::optimizer),
+                  stage(model::Stage::communication), stage(model::Stage::checkpoint),
+                  stage(model::Stage::evaluation), stage(model::Stage::garbage)});
+    }
+  }
+
+ private:
+  RunTables& out_;
+  int64_t began_ns_;
+  Inserter ranks_;
+  Inserter calls_;
+  Inserter spans_;
+  Inserter steps_;
+};
+
+// The same files for the search of steps. Files that cannot be read are named when the activity is read.
+RankInput input_of(const TraceSource& source, int64_t shift_ns) {
+  RankInput out{.rank = source.rank, .host = source.host};
+  for (const std::string& path : source.files) {
+    if (path.ends_with(model::kSpanFileSuffix)) {
+      if (auto file = model::load_span_file(path)) {
+        out.spans.push_back(std::move(*file));
+      }
+    } else if (auto file = model::load_event_file(path)) {
+      out.events.push_back(std::move(*file));
+    }
+  }
+  const model::EventFileHeader* header = !out.spans.empty()    ? &out.spans.front().header
+                                         : !out.events.empty() ? &out.events.front().header
+                                                               : nullptr;
+  if (header != nullptr) {
+    out.offset_ns = header->wall_ns - header->mono_ns + shift_ns;
+  }
+  return out;
+}
+
+void add_run(Database& database, const std::string& operand) {
+  const model::RunDir dir(operand);
+  const auto run = model::load_run_manifest(dir.run_json());
+  if (!run) {
+    return;  // a trace directory, or a file
+  }
+  database.inserter("run", 5).add({base::sanitize(operand), run->started_wall_ns, run->elapsed_s,
+                                   std::string(model::name_of(run->outcome)),
+                                   base::sanitize(run->verdict.sentence)});
+  Inserter deaths = database.inserter("deaths", 4);
+  for (const model::ProcessRecord& p : run->processes) {
+    if (p.death.happened) {
+      const std::string cause = p.death.cause_hint.empty() ? "" : " (" + p.death.cause_hint + ")";
+      deaths.add({rank_value(p.rank), int64_t{p.pid}, p.death.at_s,
+                  p.death.wait_status.text() + base::sanitize(cause)});
+    }
+  }
+  Inserter exceptions = database.inserter("exceptions", 8);
+  for (const model::PythonException& e : run->exceptions) {
+    if (!model::is_exception(e.kind) || e.chain.empty()) {
+      continue;
+    }
+    const auto& first = e.chain.front();
+    const auto* frame = first.frames.empty() ? nullptr : &first.frames.back();
+    exceptions.add({rank_value(e.rank), int64_t{e.pid}, e.at_s, base::sanitize(first.type),
+                    base::sanitize(first.message),
+                    frame == nullptr ? SqlValue() : SqlValue(base::sanitize(frame->file)),
+                    frame == nullptr ? SqlValue() : SqlValue(int64_t{frame->line}),
+                    frame == nullptr ? SqlValue() : SqlValue(base::sanitize(frame->function))});
+  }
+  Inserter stalls = database.inserter("stalls", 4);
+  for (const model::Incident& i : run->incidents) {
+    stalls.add({int64_t{i.n}, i.at_s, i.cleared_s < 0 ? SqlValue() : SqlValue(i.cleared_s),
+                text_or_null(base::sanitize(i.verdict.sentence))});
+  }
+}
+
+}  // namespace
+
+base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands) {
+  XPURUN_TRY_ASSIGN(Database database, Database::create());
+  RunTables out{.database = std::move(database)};
+  out.database.execute(std::string(kTables));
+  for (const std::string& operand : operands) {
+    add_run(out.database, operand);
+  }
+  TraceInputs inputs = find_inputs(operands);
+  out.problems = std::move(inputs.problems);
+  // Twice, because only all ranks together show the differences of the clocks.
+  ClockAlignment clocks;
+  int64_t first_ns = 0;
+  for (const TraceSource& source : inputs.sources) {
+    std::vector<base::Error> told_later;
+    const Activity activity = read_source(source, told_later);
+    clocks.add(activity);
+    if (!activity.slices.empty()) {
+      const int64_t begin = activity.slices.front().begin_ns;
+      first_ns = first_ns == 0 ? begin : std::min(first_ns, begin);
+    }
+  }
+  clocks.solve();
+  Loader loader(out, inputs.run_began_ns != 0 ? inputs.run_began_ns : first_ns);
+  for (const TraceSource& source : inputs.sources) {
+    const Activity activity = read_source(source, out.problems);
+    const int64_t shift = clocks.offset_ns(activity.host);
+    loader.add(activity, shift);
+    if (source.format == TraceFormat::xpurun && source.rank != base::kNoRank) {
+      loader.add(steps_of(input_of(source, shift), 0));
+    }
+  }
+  out.database.execute(
+      "COMMIT; CREATE INDEX calls_by_meeting ON calls(meeting); CREATE INDEX calls_by_stream ON calls(rank, "
+      "stream, "
+      "begin_s);");
+  return out;
+}
+
+}  // namespace xpurun::report

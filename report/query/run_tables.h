@@ -1,0 +1,40 @@
+// The tables of `xpurun query`: what a run directory, a trace directory or a trace of another tool holds.
+#pragma once
+
+#include "common/base/result.h"
+#include "report/query/database.h"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::report {
+
+struct RunTables {
+  Database database;
+  size_t rows = 0;                    // of calls, spans and steps
+  std::vector<base::Error> problems;  // files that are left out or damaged
+};
+
+// Reads the operands of `xpurun timeline`. Clocks of hosts are aligned as there. An error means that nothing
+// could be read.
+base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands);
+
+struct TableColumn {
+  std::string_view table;
+  std::string_view column;
+  std::string_view about;
+};
+// What the tables hold, for people.
+std::span<const TableColumn> table_columns();
+
+// A question that is asked often.
+struct ReadyQuestion {
+  std::string_view name;
+  std::string_view about;
+  std::string_view sql;
+};
+std::span<const ReadyQuestion> ready_questions();
+
+}  // namespace xpurun::report
