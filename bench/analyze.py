@@ -27,10 +27,10 @@ def main():
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="xpurun-bench-") as folder:
         run = pathlib.Path(folder) / "run"
-        subprocess.run([sys.executable, SOURCE / "tests/support/make_run.py", run, "--ranks", "2", "--kind", "finished"],
-                       check=True)
-        subprocess.run([args.build / "tests/unit/report/speed/speed_tool", run, str(args.ranks), str(args.steps), "input"],
-                       check=True)
+        make_run = SOURCE / "tests/support/make_run.py"
+        subprocess.run([sys.executable, make_run, run, "--ranks", "2", "--kind", "finished"], check=True)
+        speed_tool = args.build / "tests/unit/report/speed/speed_tool"
+        subprocess.run([speed_tool, run, str(args.ranks), str(args.steps), "input"], check=True)
         size = sum(path.stat().st_size for path in run.glob("ranks/*/*.xsp"))
         print(f"{args.ranks} ranks, {args.steps} steps, {size >> 20} MiB of spans")
         for _ in range(args.repeat):
