@@ -15,9 +15,20 @@ import struct
 import sys
 import time
 
-HOOKS = pathlib.Path(__file__).resolve().parents[2] / "preload/python/xpurun_torch.py"
-names = {"settings": {"frames": set(), "socket": ""}, "__name__": "xpurun_torch"}
-exec(compile(HOOKS.read_text(), str(HOOKS), "exec"), names)
+HOOKS = pathlib.Path(__file__).resolve().parents[2] / "preload/python"
+parts = {}
+
+
+def part(name):
+    if name not in parts:
+        parts[name] = {"settings": settings, "__name__": name}
+        exec(compile((HOOKS / f"{name}.py").read_text(), name, "exec"), parts[name])
+    return parts[name]
+
+
+settings = {"frames": set(), "socket": "", "part": part, "is_rank": True}
+hooks = part("xpurun_torch")
+names = part("xpurun_segment")
 memory = bytearray(names["SEGMENT_BYTES"])
 names["receive_segment"] = lambda: memory
 
@@ -31,7 +42,7 @@ class Finder:
         for finder in sys.meta_path:
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                names["wrap_when_executed"](spec)
+                hooks["wrap_when_executed"](spec)
                 return spec
         return None
 
