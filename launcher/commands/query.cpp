@@ -1,8 +1,8 @@
 // xpurun query: questions in SQL about a run.
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
-#include "common/model/run_dir.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/run_paths.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "report/query/run_tables.h"
@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -154,18 +153,6 @@ std::string list_text() {
   return out;
 }
 
-// "latest" and run ids are understood too; any other path stays.
-std::vector<std::string> paths_of(const std::vector<std::string>& words) {
-  std::vector<std::string> out;
-  for (const std::string& word : words) {
-    std::error_code ec;
-    const auto dir = std::filesystem::exists(word, ec) ? base::Result<model::RunDir>(base::fail(""))
-                                                       : model::RunDir::find(word);
-    out.push_back(dir ? dir->path() : word);
-  }
-  return out;
-}
-
 }  // namespace
 
 int query_command(const Invocation& call) {
@@ -197,10 +184,7 @@ int query_command(const Invocation& call) {
     sql = operands.front();
     operands.erase(operands.begin());
   }
-  if (operands.empty()) {
-    operands.emplace_back("latest");
-  }
-  auto tables = report::load_run_tables(paths_of(operands));
+  auto tables = report::load_run_tables(run_paths(std::move(operands)));
   if (!tables) {
     return complain(tables.error(), kExitFailure);
   }

@@ -4,6 +4,7 @@
 #include "common/base/strings.h"
 #include "common/model/run_dir.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/run_paths.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 
@@ -145,10 +146,7 @@ std::string summary(const report::TimelineResult& result) {
 }  // namespace
 
 int timeline_command(const Invocation& call) {
-  const auto& operands = call.words.operands;
-  if (operands.empty()) {
-    return complain_usage(call, "timeline needs run directories, trace directories or event files");
-  }
+  const std::vector<std::string> operands = run_paths(call.words.operands);
   auto options = read_options(call);
   if (!options) {
     return complain_usage(call, options.error().what);

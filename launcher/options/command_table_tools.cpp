@@ -117,7 +117,7 @@ std::vector<CommandSpec> tool_commands() {
       {.name = "timeline",
        .group = "Looking after",
        .summary = "make a trace of all ranks for Perfetto",
-       .synopsis = {"xpurun timeline [OPTION]... DIR|FILE..."},
+       .synopsis = {"xpurun timeline [OPTION]... [DIR|FILE]..."},
        .description =
            "Puts the timed calls and spans of all ranks on one time line: a trace for ui.perfetto.dev, or "
            "JSON for each rank as torch.profiler writes. Reads run directories (several hosts), directories "
@@ -126,7 +126,7 @@ std::vector<CommandSpec> tool_commands() {
            "out, or shown up to the damage; the exit status is then 1.",
        .options = timeline_options(),
        .operands = Operands::directories,
-       .examples = {{"xpurun timeline xpurun-runs/latest", "all ranks of this host"},
+       .examples = {{"xpurun timeline", "the last run below ./xpurun-runs"},
                     {"xpurun timeline --compress -o job.gz node*/latest", "all hosts of a job"},
                     {"xpurun timeline --groups tp8-dp4-pp2 --first-group --time 60:70 DIR",
                      "ten seconds of one group of each type"},
