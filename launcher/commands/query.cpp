@@ -166,7 +166,7 @@ int query_command(const Invocation& call) {
     return print(list_text());
   }
   std::vector<std::string> operands = call.words.operands;
-  std::string sql;
+  std::string sql;  // empty with --save alone
   const Setting* save = settings.find("save");
   if (const Setting* ask = settings.find("ask")) {
     const auto questions = report::ready_questions();
@@ -197,7 +197,7 @@ int query_command(const Invocation& call) {
       return complain(saved.error(), kExitFailure);
     }
   }
-  if (sql.empty()) {
+  if (sql.empty() && save != nullptr) {
     return status;
   }
   const Setting* format = settings.find("format");

@@ -168,13 +168,11 @@ base::Status Database::read(const std::string& sql, double seconds,
 }
 
 base::Status Database::save(const std::string& path) {
-  sqlite3_stmt* raw = nullptr;
-  if (sqlite3_prepare_v2(handle_.get(), "VACUUM INTO ?", -1, &raw, nullptr) != SQLITE_OK) {
-    return base::fail(error("cannot save the database"));
-  }
-  const std::unique_ptr<sqlite3_stmt, Inserter::Finalize> statement(raw);
-  bind(raw, 1, path);
-  if (sqlite3_step(raw) != SQLITE_DONE) {
+  // A bound parameter is refused here ("non-text filename").
+  char* sql = sqlite3_mprintf("VACUUM INTO %Q", path.c_str());
+  const int status = sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr);
+  sqlite3_free(sql);
+  if (status != SQLITE_OK) {
     return base::fail(error(fmt::format("cannot write {}", base::sanitize(path))));
   }
   return {};
