@@ -88,10 +88,28 @@ const Ending* first_failure(const std::vector<Ending>& endings, const RunManifes
   return first;
 }
 
+// A rank that stood still and then exits with 0, before any rank fails, has moved again, even if no poll saw
+// it.
+bool culprits_left(const Incident& incident, const std::vector<Ending>& endings) {
+  model::RankSet left;
+  for (const Ending& e : endings) {
+    if (e.process->role != model::ProcessRole::rank || e.at_s < incident.at_s) {
+      continue;
+    }
+    if (e.failed()) {
+      break;
+    }
+    if (!e.follower) {
+      left.insert(e.process->rank);
+    }
+  }
+  return !incident.verdict.ranks.empty() && left.contains(incident.verdict.ranks);
+}
+
 // A stall also counts as cleared when its ranks have died. It passed by itself only if no rank had failed by
 // then, or if a restart of the ranks ended it.
 bool passed(const Incident& incident, const std::vector<Ending>& endings) {
-  if (incident.restarted_s >= 0) {
+  if (incident.restarted_s >= 0 || culprits_left(incident, endings)) {
     return true;
   }
   return incident.cleared_s >= 0 && std::none_of(endings.begin(), endings.end(), [&](const Ending& e) {

@@ -111,6 +111,21 @@ TEST_CASE("a command that did not start") {
   CHECK(v.exit_code == 127);
 }
 
+TEST_CASE("a rank that stood still and then leaves with 0 had moved again") {
+  Job job(2);
+  job.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
+  job.facts.run.incidents[0].verdict.ranks = {1};
+  const double at_s = job.facts.run.incidents[0].at_s;
+  job.died(1, 0, at_s + 4).died(0, 1 << 8, at_s + 4.2).ended(1 << 8);
+  CHECK(diagnose(job.facts).id == "exit.left_early");
+  // A rank that fails first, as by its own timeout, leaves the stall unexplained.
+  Job timeout(2);
+  timeout.all(in_all_reduce()).rank(1, in_sleep()).hang_dump();
+  timeout.facts.run.incidents[0].verdict.ranks = {1};
+  timeout.died(0, 1 << 8, at_s + 4).died(1, 0, at_s + 4.2).ended(1 << 8);
+  CHECK(diagnose(timeout.facts).kind == model::VerdictKind::hang);
+}
+
 TEST_CASE("a job that xpurun only watched") {
   Job job(4);
   job.facts.run.outcome = model::RunOutcome::detached;
