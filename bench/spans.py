@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What the spans of training steps cost a step: a small model on the CPU, with and without the hooks, in one process.
+"""What the spans of training steps cost a step, in one process on the CPU.
 
 usage: bench/spans.py build/preload/python [PYTHON] [ROUNDS]
 
-Rounds with and without the hooks alternate; the memory of the spans is a plain buffer. PYTHON needs torch.
+Rounds without the hooks, with them switched off, and switched on alternate; the memory of the
+spans is a plain buffer. PYTHON needs torch.
 """
 
 import os
@@ -12,7 +13,7 @@ import subprocess
 import sys
 
 JOB = """
-import pathlib, statistics, sys, time
+import os, pathlib, statistics, sys, time
 import torch
 from torch import nn
 torch.set_num_threads(1)
@@ -27,61 +28,70 @@ settings = {"frames": set(), "part": part, "is_rank": True}
 shared = part("xpurun_segment")
 memory = bytearray(shared["SEGMENT_BYTES"])
 shared["receive_segment"] = lambda: memory
-class Nothing(nn.Module):
-    def forward(self, x):
-        return x
-class Nest(nn.Module):
-    def __init__(self, count):
-        super().__init__()
-        self.inner = nn.ModuleList(Nothing() for _ in range(count))
-    def forward(self, x):
-        for module in self.inner:
-            x = module(x)
-        return x
-bare_call, bare_backward = nn.Module.__call__, torch.autograd.backward
+loaders = torch.utils.data.dataloader._BaseDataLoaderIter
+class Batches(loaders):  # costs nothing by itself
+    def __init__(self):
+        pass
+    def __next__(self):
+        return None
+class Optimizer(torch.optim.Optimizer):
+    def __init__(self):
+        super().__init__([torch.ones(1)], {})
+    def step(self):
+        pass
+loaders.__next__ = Batches.__next__
+del Batches.__next__
+def backward():
+    pass
+torch.autograd.backward = backward
+Optimizer()  # torch wraps step() of the class
+bare = loaders.__next__, torch.autograd.backward, nn.Module.__call__, None
+bare_step = Optimizer.step
 part("xpurun_stages")["install"](torch)
-calls, backwards = nn.Module.__call__, torch.autograd.backward
-def with_hooks(on):
-    nn.Module.__call__ = calls if on else bare_call
-    torch.autograd.backward = backwards if on else bare_backward
-    memory[shared["RECORD_AT"]] = on
-layers = [nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.LayerNorm(256)) for _ in range(16)]
-model, x = nn.Sequential(*layers), torch.randn(64, 256)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+Optimizer()
+assert nn.Module.__call__ is bare[2]
+hooked = loaders.__next__, torch.autograd.backward, nn.Module.__call__, None
+hooked_step = Optimizer.step
+module = sys.modules["torch.optim.optimizer"]
+registered = [getattr(module, name, {}) for name in ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")]
+kept = [dict(one) for one in registered]
+def with_hooks(how):
+    loaders.__next__, torch.autograd.backward = (bare if how == "none" else hooked)[:2]
+    Optimizer.step = bare_step if how == "none" else hooked_step
+    for one, items in zip(registered, kept):
+        one.clear()
+        one.update({} if how == "none" else items)
+    memory[shared["RECORD_AT"]] = how == "on"
+batches, optimizer = Batches(), Optimizer()
 def step():
-    loss = model(x).square().mean()
-    optimizer.zero_grad()
-    loss.backward()
+    next(batches)
+    torch.autograd.backward()
     optimizer.step()
-def cost(function, count):
+def cost(count):
     begun = time.process_time_ns()
     for _ in range(count):
-        function()
+        step()
     return (time.process_time_ns() - begun) / count
-none, hundred, one = Nest(0), Nest(100), torch.ones(1)
-def measure(function, count):
-    # Medians of the rounds without the hooks and of the differences of neighbours, and the quartiles of the latter.
-    pairs = []
+def measure(count):
+    costs = []
     for _ in range(rounds):
-        with_hooks(1)
-        hooked = cost(function, count)
-        with_hooks(0)
-        pairs.append((hooked, cost(function, count)))
-    more = [a - b for a, b in pairs]
-    return statistics.median(bare for _, bare in pairs), statistics.median(more), statistics.quantiles(more)
-for function in (step, lambda: none(one), lambda: hundred(one)):
-    measure(function, 2)
-_, span, _ = measure(lambda: none(one), 1000)
-bare, all_nested, _ = measure(lambda: hundred(one), 50)
-nested = (all_nested - span) / 100
-plain, more, quartiles = measure(step, 2)
-sum_of_parts = 3 * span + 64 * nested
-print("torch %s, Python %s" % (torch.__version__, sys.version.split()[0]))
-print("a span: %.1f us; a nested module: %.2f us, of %.2f us for the call of an empty module" %
-      (span / 1e3, nested / 1e3, bare / 1e5))
-print("a step of 3 spans and 64 nested modules: %.2f ms without the hooks; with them %.3f ms more (quartiles %.3f to "
-      "%.3f), the sum of the parts is %.3f ms, %.3f %%" %
-      (plain / 1e6, more / 1e6, quartiles[0] / 1e6, quartiles[2] / 1e6, sum_of_parts / 1e6, 100 * sum_of_parts / plain))
+        row = []
+        for how in ("none", "off", "on"):
+            with_hooks(how)
+            row.append(cost(count))
+        costs.append(row)
+    return costs
+measure(10)
+costs = measure(2000)
+written = shared["segment"].next_span()
+assert written > rounds * 4 * 2000, written
+def text(values):
+    low, middle, high = statistics.quantiles(values)
+    return "%.2f us (quartiles %.2f to %.2f)" % (middle / 1e3, low / 1e3, high / 1e3)
+print("torch %s, Python %s, load %.1f" % (torch.__version__, sys.version.split()[0], os.getloadavg()[0]))
+print("four spans of a step (data, forward, backward, optimizer):", text([on - none for none, off, on in costs]))
+print("the same, switched off:", text([off - none for none, off, on in costs]))
+print("an empty step without hooks:", text([none for none, off, on in costs]))
 """
 
 

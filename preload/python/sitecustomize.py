@@ -167,29 +167,34 @@ def _hide(value, frames):
 
 
 def _watch_imports(part):
-    """Wraps functions of torch on import."""
-    awaited = {"torch": "xpurun_stages", "torch.distributed.distributed_c10d": "xpurun_torch"}
+    """Wraps functions of torch on import, and answers `import xpurun`."""
+    awaited = {"torch": "xpurun_stages", "torch.distributed.distributed_c10d": "xpurun_torch", "xpurun": "xpurun_mark"}
+    asked = set()  # by thread: the later finders may import too
 
     class Finder:
-        """Asks the later finders, once, for each awaited module."""
+        """Asks the later finders for an awaited module. A program may look for a module before it imports it."""
 
         @staticmethod
         def find_spec(name, path=None, target=None):
-            if name not in awaited:
+            if name not in awaited or name in sys.modules:
                 return None
+            thread = sys.modules["_thread"].get_ident()
+            if (name, thread) in asked:
+                return None
+            asked.add((name, thread))
             try:
-                wrapper = awaited.pop(name)
-                if not awaited:
-                    sys.meta_path.remove(Finder)
                 for finder in sys.meta_path:
                     find = getattr(finder, "find_spec", None)
                     spec = find(name, path, target) if find is not None else None
                     if spec is not None:
-                        part(wrapper)["wrap_when_executed"](spec)
-                        return spec
+                        break
+                else:
+                    spec = None
+                return part(awaited[name])["watched"](spec)
             except Exception:
-                pass
-            return None
+                return None
+            finally:
+                asked.discard((name, thread))
 
     sys.meta_path.insert(0, Finder)
 

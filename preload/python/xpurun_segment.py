@@ -32,7 +32,7 @@ RECORD_AT = 32  # whether the supervisor wants spans
 MOST_SITES = 4096
 MOST_TEXT = 4096
 
-DATA, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, CHECKPOINT, EVALUATION, GARBAGE, FUNCTION = range(1, 10)
+DATA, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, CHECKPOINT, EVALUATION, GARBAGE, FUNCTION, MARK = range(1, 11)
 
 
 def receive_segment():
@@ -65,11 +65,21 @@ def receive_segment():
     return memory
 
 
-class Local(_thread._local):
-    """Of one thread; the class has the initial values."""
+class State:
+    """What is known of one thread."""
 
-    active = 0  # bits of the stages that the thread is in
-    thread = 0  # its id
+    __slots__ = ("active", "thread", "since", "optimizer")
+
+    def __init__(self):
+        self.active = 0  # bits of the stages that the thread is in
+        self.thread = 0  # its id
+        self.since = None  # stage, time, CPU time and place of the latest end of a stage; None: nothing to infer
+        self.optimizer = None  # the step that the thread is in
+
+
+class Local(_thread._local):
+    def __init__(self):
+        self.state = State()
 
 
 class Segment:
@@ -78,7 +88,7 @@ class Segment:
         self.pack_8 = _struct.Struct("=Q").pack_into
         self.pack_span = _struct.Struct("=QQQqQQIIIHBB").pack_into
         self.lock = _thread.allocate_lock()
-        self.package = None  # directory of torch, with a slash
+        self.package = "\0"  # directory of torch, with a slash
         self.forgetters = []
         self.spans_allowed = True
         self.local = Local()
@@ -86,13 +96,15 @@ class Segment:
 
     def forget(self):
         self.memory = None
+        self.span_memory = None  # the same, if the process has spans
         self.is_off = False
         self.texts = {}
         self.text_bytes = 0
         self.texts_missed = 0  # texts that were not written because another thread was writing one
-        self.places = {}  # by code object and instruction
-        self.is_inside_torch = {}  # by code object
-        self.local.active = self.local.thread = 0
+        # Code objects are found by their id, because their hash takes a microsecond. The values keep them.
+        self.places = {}  # place and code object, by id and instruction
+        self.is_inside_torch = {}  # whether, and code object, by id
+        self.local.state = State()
         self.next_span = itertools.count(1).__next__  # numbers stay unique without a lock
 
     def forget_after_fork(self):
@@ -108,15 +120,16 @@ class Segment:
         if self.memory is None and not self.is_off:
             self.is_off = True
             self.memory = receive_segment()
+            self.span_memory = self.memory if self.spans_allowed else None
         return self.memory is not None
 
     def wants_spans(self):
-        memory = self.memory
+        memory = self.span_memory
         if memory is None:
             if not self.spans_allowed or self.is_off or not self.request():
                 return False
-            memory = self.memory
-        return self.spans_allowed and memory[RECORD_AT] != 0
+            memory = self.span_memory
+        return memory[RECORD_AT] != 0
 
     def text(self, value):
         """Puts the text, or bytes, into the segment once. 0 if there is no room."""
@@ -147,38 +160,46 @@ class Segment:
         for _ in range(12):
             if frame is None:
                 break
-            inside = self.is_inside_torch
-            if len(inside) >= MOST_SITES:
-                inside.clear()
-            if not inside.setdefault(frame.f_code, frame.f_code.co_filename.startswith(self.package)):
+            code = frame.f_code
+            known = self.is_inside_torch.get(id(code))
+            if known is None:
+                if len(self.is_inside_torch) >= MOST_SITES:
+                    self.is_inside_torch.clear()
+                known = self.is_inside_torch[id(code)] = code.co_filename.startswith(self.package), code
+            if not known[0]:
                 return frame
             frame = frame.f_back
         return nearest
 
     def place_of(self, frame):
         """The text "train.py:40 (train)" for the nearest caller outside of torch."""
+        places = self.places
+        key = id(frame.f_code), frame.f_lasti
+        known = places.get(key)
+        if known is not None:
+            return known[0]
+        # The place of a frame of torch depends on its callers.
+        frame = self.caller_of(frame)
         code = frame.f_code
-        if self.is_inside_torch.get(code, True):
-            frame = self.caller_of(frame)
-            code = frame.f_code
-        key = code, frame.f_lasti
-        place = self.places.get(key)
-        if place is None:
-            missed = self.texts_missed
-            place = self.text("%s:%d (%s)" % (code.co_filename.rpartition("/")[2], frame.f_lineno or 0,
-                                              getattr(code, "co_qualname", None) or code.co_name))
-            if missed == self.texts_missed:
-                if len(self.places) >= MOST_SITES:
-                    self.places.clear()
-                self.places[key] = place
+        key = id(code), frame.f_lasti
+        known = places.get(key)
+        if known is not None:
+            return known[0]
+        missed = self.texts_missed
+        place = self.text("%s:%d (%s)" % (code.co_filename.rpartition("/")[2], frame.f_lineno or 0,
+                                          getattr(code, "co_qualname", None) or code.co_name))
+        if missed == self.texts_missed and not code.co_filename.startswith(self.package):
+            if len(places) >= MOST_SITES:
+                places.clear()
+            places[key] = place, code
         return place
 
     def add_span(self, stage, name, place, begin, end, cpu=-1, group=0, sequence=0, size=0):
         """name and place are results of text() and place_of(); group is the number of its slot, plus 1."""
-        local = self.local
-        thread = local.thread
+        state = self.local.state
+        thread = state.thread
         if not thread:
-            thread = local.thread = _thread.get_native_id()
+            thread = state.thread = _thread.get_native_id()
         number = self.next_span()
         at = SPAN_AT + (number - 1) % SPANS * SPAN_BYTES
         memory = self.memory
@@ -207,7 +228,7 @@ def wrapper_of(function, module, source, names):
 
 
 def when_executed(spec, then):
-    """Calls `then` with the module of `spec`, whose loader has not run yet, when the loader has run."""
+    """The spec, whose loader has not run yet. Calls `then` with the module when the loader has run."""
     loader = spec.loader
     execute = loader.exec_module
 
@@ -223,3 +244,4 @@ def when_executed(spec, then):
     exec_module.__code__ = exec_module.__code__.replace(co_filename="<frozen importlib._bootstrap_external>",
                                                         co_name="_call_with_frames_removed")
     loader.exec_module = exec_module
+    return spec

@@ -216,7 +216,8 @@ class Recorder:
                 name_ref, self.text(word) if op_at >= 0 and word else 0,
                 0 if kind is None else self.text(str(kind).replace("torch.", "")),
                 partner if is_collective else -1, -1 if is_collective else partner, file, function_name, line, flags, 0)
-            return tail, name_ref, segment.place_of(frame), getattr(tensor, "element_size", int)()
+            # The code object is kept, because the call's position is known by its id.
+            return tail, name_ref, segment.place_of(frame), getattr(tensor, "element_size", int)(), frame.f_code
 
         index = {parameter: place for place, parameter in enumerate(names)}
         nothing = (None,) * (len(names) + 1)  # index -1 finds the last one
@@ -256,10 +257,10 @@ class Recorder:
                 if partner is None:
                     partner = 0 if is_collective else -1
             flags = ASYNC if always_async or values[async_at] else 0
-            code = frame.f_code
-            if segment.is_inside_torch.get(code, True):
+            known = segment.is_inside_torch.get(id(frame.f_code))
+            if known is None or known[0]:
                 frame = segment.caller_of(frame)
-                code = frame.f_code
+            code = id(frame.f_code)
             reduction = values[op_at]
             try:
                 tail = tails.get((code, frame.f_lasti, kind, reduction, partner, flags))
@@ -296,7 +297,7 @@ class Recorder:
             if is_collective:
                 pack_8(memory, at + 40, sequence)
             if memory is segment.memory and wants_spans():
-                _, name_ref, place, element = tail
+                _, name_ref, place, element, _ = tail
                 add_span(COMMUNICATION, name_ref, place, begin_ns, end, -1, group, sequence if is_collective else 0,
                          count * element)
 
@@ -317,6 +318,6 @@ def wrap_functions(module):
     segment.forgetters.append(recorder.forget)
 
 
-def wrap_when_executed(spec):
-    """`spec` belongs to torch.distributed.distributed_c10d, whose loader has not run yet."""
-    shared["when_executed"](spec, wrap_functions)
+def watched(spec):
+    """`spec` belongs to torch.distributed.distributed_c10d, whose loader has not run yet; None if there is none."""
+    return None if spec is None else shared["when_executed"](spec, wrap_functions)

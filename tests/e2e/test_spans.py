@@ -9,6 +9,7 @@ import xpurun_test
 from xpurun_test import PYTHON, SOURCE
 
 JOB = SOURCE / "tests" / "e2e" / "jobs" / "stages_job.py"
+RULES = JOB.with_name("inferred_job.py")
 STAGES = ["data", "forward", "backward", "communication", "optimizer"]
 
 
@@ -34,15 +35,20 @@ class Spans(xpurun_test.Case):
         main = [s for s in file["spans"] if s["stage"] != "garbage"]
         # Two epochs of two steps, then what comes once. The end of an epoch is a wait for data too.
         epoch = [stage for _ in range(2) for stage in STAGES] + ["data"]
-        self.assertEqual([s["stage"] for s in main[:24]],
-                         epoch * 2 + ["evaluation", "checkpoint"])
-        places = {s["stage"]: s["place"] for s in main[:23]}
+        self.assertEqual([s["stage"] for s in main[:28]],
+                         epoch * 2 + ["data", "evaluation"] * 2 + ["data", "checkpoint"])
+        places = {s["stage"]: s["place"] for s in main[:22]}
         for stage in STAGES:
-            self.assertEqual(places[stage], f"stages_job.py:{line_of(stage)} (train)")
-        self.assertEqual(places["evaluation"], f"stages_job.py:{line_of('evaluation')} (main)")
+            # What is inferred begins where the batch was returned.
+            line = line_of("data" if stage == "forward" else stage)
+            self.assertEqual(places[stage], f"stages_job.py:{line} (train)")
+        self.assertEqual(main[23]["place"], f"stages_job.py:{line_of('evaluation')} (evaluate)")
         self.assertEqual([s["name"] for s in main[:11]],
-                         ["DataLoader.__next__", "Model", "backward", "all_reduce", "SGD.step"] * 2 +
+                         ["DataLoader.__next__", "forward (inferred)", "backward", "all_reduce", "SGD.step"] * 2 +
                          ["DataLoader.end"])
+        self.assertEqual(main[23]["name"], "evaluation (inferred)")
+        for forward, backward in zip(main[1:10:5], main[2:10:5]):
+            self.assertEqual(forward["begin_ns"] + forward["duration_ns"], backward["begin_ns"])
         for span in main[:10]:
             least_ms = {"data": 40, "forward": 30}.get(span["stage"], 0)
             self.assertGreaterEqual(span["duration_ns"], least_ms * 10**6)
@@ -78,7 +84,7 @@ class Spans(xpurun_test.Case):
         self.check_spans(file)
         # Its last span is the last thing that it did.
         self.assertIn("(main)", file["spans"][-1]["place"])
-        self.assertEqual(file["spans"][-1]["stage"], "forward")
+        self.assertEqual(file["spans"][-1]["stage"], "optimizer")
 
     def test_printed(self):
         self.job("end")
@@ -99,6 +105,33 @@ class Spans(xpurun_test.Case):
             self.assertEqual((hooked.returncode, hooked.stdout), (bare.returncode, bare.stdout), how)
             printed = [line for line in hooked.stderr.splitlines() if not line.startswith("xpurun: ")]
             self.assertEqual(printed, bare.stderr.splitlines(), how)
+
+    def test_what_is_inferred(self):
+        self.check_rules(self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1"))
+
+    def test_marks(self):
+        """A folder named xpurun is no module of the program; a file is."""
+        env = self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+        (self.dir / "path" / "xpurun").mkdir(parents=True)
+        self.check_rules(env | {"PYTHONPATH": str(self.dir / "path")})
+        self.out = self.dir / "without"
+        without = self.run_xpurun("--no-python-hooks", "--", PYTHON, RULES, env=env)
+        self.assertEqual((without.returncode, without.stdout), (0, "no xpurun\n"))
+        (self.dir / "path" / "xpurun.py").write_text("def step(): print('own')\n")
+        (self.dir / "path" / "xpurun").rmdir()
+        self.out = self.dir / "own"
+        own = self.run_xpurun("--", PYTHON, RULES, env=env | {"PYTHONPATH": str(self.dir / "path")})
+        self.assertEqual((own.returncode, own.stdout), (0, "own\n" * 2))
+
+    def check_rules(self, env):
+        result = self.run_xpurun("--", PYTHON, RULES, env=env)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+        spans = [s for s in span_file.load(self.files()[0])["spans"] if s["stage"] != "garbage"]
+        expected = [line.split("# ")[1].split(", ") for line in RULES.read_text().splitlines() if "()  # " in line]
+        self.assertEqual([s["stage"] for s in spans], [stage for line in expected for stage in line])
+        marks = [s for s in spans if s["stage"] == "mark"]
+        self.assertEqual([(s["name"], s["duration_ns"]) for s in marks], [("step", 0)] * 2)
+        self.assertRegex(marks[0]["place"], r"^inferred_job\.py:\d+ \(main\)$")
 
     def test_switched_off(self):
         for options in (["--timing=off"], ["--no-python-hooks"], ["--events=off"]):

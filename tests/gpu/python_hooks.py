@@ -42,7 +42,7 @@ class Finder:
         for finder in sys.meta_path:
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                hooks["wrap_when_executed"](spec)
+                hooks["watched"](spec)
                 return spec
         return None
 

@@ -18,7 +18,7 @@ namespace xpurun::model {
 enum class Stage : uint8_t {
   other,
   data,      // waiting for the next batch
-  forward,   // the outermost call of a module
+  forward,   // from the batch to backward, inferred
   backward,  // Tensor.backward, autograd.backward
   optimizer,
   communication,  // a call of torch.distributed

@@ -4,12 +4,16 @@ The comments name the stage that a line belongs to; tests/e2e/test_spans.py look
 """
 
 import gc
+import importlib.util
 import io
 import os
 import signal
 import sys
 import time
 import weakref
+
+# Programs ask whether torch is there before they import it.
+assert importlib.util.find_spec("torch") is not None
 
 import torch
 import torch.distributed as dist
@@ -70,6 +74,12 @@ def train(model, optimizer):
         optimizer.step()  # optimizer
 
 
+def evaluate(model):
+    with torch.no_grad():
+        for x, _ in DataLoader(Numbers(), batch_size=2):  # evaluation
+            model(x)
+
+
 def caught(function, *args):
     try:
         function(*args)
@@ -85,8 +95,7 @@ def main():
         optimizer.param_groups[0]["lr"] = "fast"
     for _ in range(2):
         train(model, optimizer)
-    with torch.no_grad():
-        model(torch.ones(1, 8))  # evaluation
+    evaluate(model)
     file = io.BytesIO()
     torch.save(model.state_dict(), file)  # save
     file.seek(0)
@@ -94,6 +103,8 @@ def main():
     garbage = [[] for _ in range(200000)]
     garbage.append(garbage)
     gc.collect()  # garbage
+    # torch.compile and tracebacks see the modules that they see without xpurun.
+    assert nn.Module.__call__.__code__.co_filename == nn.Module.__init__.__code__.co_filename
     # Results, exceptions and life times are those of torch alone.
     print(caught(model, torch.ones(3, 3)), caught(next, iter(DataLoader([]))), caught(torch.save, file, "/nowhere/x"))
     print(optimizer.step(lambda: 5), model(torch.zeros(1, 8)).shape, nn.Module.__call__.__doc__, torch.save.__name__)
