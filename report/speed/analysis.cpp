@@ -2,6 +2,7 @@
 
 #include "report/speed/pictures.h"
 #include "report/speed/ranks/causes.h"
+#include "report/speed/ranks/rank_shift.h"
 #include "report/speed/statistics.h"
 #include "report/speed/steps/step_records.h"
 #include "report/speed/wording.h"
@@ -24,6 +25,8 @@ constexpr size_t kLeastWindow = 10;
 constexpr double kLeastWaste = 0.05;  // share of a step that a cause on all ranks may cost
 constexpr double kLeastInput = 0.10;
 constexpr double kOwnFault = 0.5;  // of a change that slow ranks explain
+constexpr double kMostOfIt = 0.8;
+constexpr size_t kLeastAfter = 20;
 
 Confidence lower(Confidence a, Confidence b) {
   return std::min(a, b);
@@ -68,12 +71,11 @@ struct Slowdown {
 };
 
 // The job was faster once. Empty if it is as fast as ever.
-std::optional<Slowdown> slowdown_of(const std::vector<model::StepChange>& changes, size_t steps,
+std::optional<Slowdown> slowdown_of(const std::vector<model::StepChange>& changes, size_t steps, double now,
                                     double least) {
   if (changes.empty()) {
     return {};
   }
-  const double now = changes.back().after_s;
   size_t fastest = 0;  // index of the change that ended the fastest level
   for (size_t i = 1; i < changes.size(); ++i) {
     fastest = changes[i].before_s < changes[fastest].before_s ? i : fastest;
@@ -88,6 +90,15 @@ std::optional<Slowdown> slowdown_of(const std::vector<model::StepChange>& change
   return out.before.first < out.before.last && out.before.last < steps ? std::optional(out) : std::nullopt;
 }
 
+bool on_cpus(const JobSteps& job) {
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    if (!job.rank(r).gpu.empty()) {
+      return false;
+    }
+  }
+  return true;
+}
+
 model::RankSet set_of(const JobSteps& job, const std::vector<size_t>& ranks) {
   std::vector<base::Rank> numbers;
   for (const size_t r : ranks) {
@@ -98,8 +109,9 @@ model::RankSet set_of(const JobSteps& job, const std::vector<size_t>& ranks) {
 
 class Judge {
  public:
-  Judge(JobSteps& job, model::SpeedReport& out, const SpeedSettings& settings)
-      : job_(job), out_(out), own_(job, out.waits_measured), settings_(settings) {
+  Judge(JobSteps& job, model::SpeedReport& out, const std::vector<double>& seconds,
+        const ChangeSettings& settings)
+      : job_(job), out_(out), seconds_(seconds), own_(job, out.waits_measured), settings_(settings) {
     for (size_t r = 0; r < job.ranks(); ++r) {
       hosts_.push_back(job.rank(r).host);
     }
@@ -107,16 +119,28 @@ class Judge {
 
   void judge() {
     window_ = current_window(out_, job_.steps());
+    int64_t since = -1;
+    const auto blame = job_.synchronous() ? blame_now(since) : std::nullopt;
+    const auto steps = std::span(seconds_).subspan(window_.first, window_.size());
+    out_.step_s = median({steps.begin(), steps.end()});
+    if (!out_.changes.empty() && static_cast<int64_t>(window_.first) >= out_.changes.back().step) {
+      model::StepChange& latest =
+          out_.changes.back();  // all steps since count, not only those that showed it
+      latest.after_s = out_.step_s;
+      latest.share = latest.after_s / latest.before_s - 1;
+    }
+    for (const double one : steps) {
+      mean_step_s_ += one / static_cast<double>(steps.size());
+    }
     means_ = rank_means(job_, own_, window_);
-    const auto slow = slowdown_of(out_.changes, job_.steps(), settings_.changes.least_share);
-    const auto blame = job_.synchronous() ? find_blame(own_, hosts_, window_) : std::nullopt;
+    out_.what_if = what_if(job_, own_, window_, mean_step_s_, kLeastBlame / 4);
+    const auto slow = slowdown_of(out_.changes, job_.steps(), out_.step_s, settings_.least_share);
     if (blame) {
-      add_slow_ranks(*blame, slow);
+      add_slow_ranks(*blame, slow, since);
     }
     if (slow) {
       add_slowdown(*slow, blame);
     }
-    out_.what_if = what_if(job_, own_, window_, kLeastBlame / 4);
     if (!blame) {
       add_causes();
     }
@@ -129,10 +153,9 @@ class Judge {
 
  private:
   Confidence certainty() const {
-    bool gpu = false;
+    const bool gpu = !on_cpus(job_);
     bool cpu = true;
     for (size_t r = 0; r < job_.ranks(); ++r) {
-      gpu = gpu || !job_.rank(r).gpu.empty();
       cpu = cpu && job_.rank(r).cpu_known;
     }
     const Confidence waits = out_.waits_measured ? Confidence::high
@@ -141,7 +164,46 @@ class Judge {
     return lower(waits, out_.confidence);
   }
 
-  void add_slow_ranks(const Blame& blame, const std::optional<Slowdown>& slow) {
+  // The ranks that are slow at the end of the run. If they became slow within the window, the window begins
+  // there from now on.
+  std::optional<Blame> blame_now(int64_t& since) {
+    auto blame = find_blame(own_, hosts_, window_);
+    const size_t least_after = std::max(kLeastAfter, settings_.least_after);
+    // They may have become slow too late for the mean of the window.
+    const StepWindow recent{window_.last - std::min(least_after, window_.size()), window_.last};
+    const auto suspects = blame ? blame : find_blame(own_, hosts_, recent);
+    if (!suspects) {
+      return {};
+    }
+    if (const auto rise = rise_of_ranks(own_, window_, suspects->ranks, least_after)) {
+      const StepWindow later{*rise, window_.last};
+      if (auto now = find_blame(own_, hosts_, later); now && now->ranks == suspects->ranks) {
+        window_ = later;
+        since = static_cast<int64_t>(*rise);
+        return now;
+      }
+    }
+    return blame;
+  }
+
+  // The one formula of all findings: what a step would win, as a share of the mean step of the window. The
+  // same share of a usual step is the time.
+  void put_loss(model::SpeedFinding& f, double lost_s) const {
+    f.share = mean_step_s_ > 0 ? std::min(lost_s / mean_step_s_, 1.0) : 0;
+    f.lost_s = f.share * out_.step_s;
+  }
+
+  void put_what_if(const model::SpeedFinding& f) {
+    if (f.cause == SlowCause::unknown) {
+      return;
+    }
+    std::erase_if(out_.what_if, [&f](const auto& one) { return one.cause == f.cause; });
+    out_.what_if.push_back({.cause = f.cause, .share = f.share});
+    std::sort(out_.what_if.begin(), out_.what_if.end(),
+              [](const auto& a, const auto& b) { return a.share > b.share; });
+  }
+
+  void add_slow_ranks(const Blame& blame, const std::optional<Slowdown>& slow, int64_t since) {
     const Cause cause = cause_of(job_, means_, blame);
     const RankSteps& worst = job_.rank(blame.ranks.front());
     model::SpeedFinding f{.problem = SpeedProblem::slow_rank,
@@ -149,18 +211,20 @@ class Judge {
                           .confidence = certainty(),
                           .ranks = set_of(job_, blame.ranks),
                           .place = worst.places[static_cast<size_t>(cause.stage)],
-                          .lost_s = blame.lost_s,
-                          .share = blame.share};
-    if (slow) {
+                          .since = since};
+    put_loss(f, blame.lost_s);
+    if (slow && since < 0) {
       const auto earlier = find_blame(own_, hosts_, slow->before);
       f.since = earlier && earlier->ranks == blame.ranks ? -1 : slow->change.step;
     }
     f.sentence = slow_rank_sentence(f, {.cause = cause,
+                                        .only_part = cause.excess_s < kMostOfIt * blame.lost_s,
                                         .host = worst.host,
                                         .gpu = blame.ranks.size() == 1 ? worst.gpu : "",
                                         .whole_host = blame.host,
                                         .others_wait_in = waiting_place(blame)});
     f.next = next_step(f);
+    put_what_if(f);
     out_.findings.push_back(std::move(f));
   }
 
@@ -212,17 +276,14 @@ class Judge {
         continue;
       }
       const auto stage = static_cast<size_t>(input ? model::Stage::data : model::Stage::garbage);
-      bool gpu = false;
-      for (size_t r = 0; r < job_.ranks(); ++r) {
-        gpu = gpu || !job_.rank(r).gpu.empty();
-      }
+      const bool gpu = !on_cpus(job_);
       model::SpeedFinding f{.problem = SpeedProblem::cause,
                             // A GPU may have had work to do meanwhile.
                             .severity = gpu ? model::SpeedSeverity::note : model::SpeedSeverity::warning,
                             .cause = one.cause,
                             .confidence = gpu ? Confidence::low : lower(Confidence::high, out_.confidence),
                             .place = job_.rank(0).places[stage],
-                            .lost_s = one.share * critical_seconds(own_, window_),
+                            .lost_s = one.share * out_.step_s,
                             .share = one.share};
       f.sentence = cause_sentence(f, job_.ranks() > 1);
       f.next = next_step(f);
@@ -256,9 +317,11 @@ class Judge {
 
   JobSteps& job_;
   model::SpeedReport& out_;
+  const std::vector<double>& seconds_;
   OwnTimes own_;
-  const SpeedSettings& settings_;
+  const ChangeSettings& settings_;
   StepWindow window_;
+  double mean_step_s_ = 0;  // of the window
   std::vector<RankMeans> means_;
   std::vector<std::string> hosts_;
 };
@@ -282,7 +345,8 @@ model::SpeedReport SpeedAnalysis::finish() {
   }
   out.waits_measured = measure_waits(job);
   const std::vector<double> seconds = job.step_seconds();
-  ChangeDetector detector(settings_.changes);
+  const ChangeSettings changes = on_cpus(job) ? settings_.on_cpus : settings_.on_gpus;
+  ChangeDetector detector(changes);
   for (const double one : seconds) {
     if (const auto change = detector.add(one)) {
       add_change(out.changes, *change);
@@ -292,9 +356,7 @@ model::SpeedReport SpeedAnalysis::finish() {
   out.spikes = static_cast<int64_t>(detector.spikes());
   out.pauses = static_cast<int64_t>(detector.pauses());
   put_times(job, out);
-  Judge(job, out, settings_).judge();
-  const StepWindow window = current_window(out, seconds.size());
-  out.step_s = median({seconds.begin() + static_cast<std::ptrdiff_t>(window.first), seconds.end()});
+  Judge(job, out, seconds, changes).judge();
   out.series = step_bins(seconds);
   out.sentence = summary_sentence(out);
   return out;

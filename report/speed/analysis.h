@@ -12,7 +12,8 @@
 namespace xpurun::report {
 
 struct SpeedSettings {
-  ChangeSettings changes;
+  ChangeSettings on_gpus;
+  ChangeSettings on_cpus = ChangeSettings::for_shared_cpus();
   size_t most_arrivals = size_t{16} << 20;  // at collectives, of all ranks together
 };
 

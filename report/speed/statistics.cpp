@@ -35,6 +35,26 @@ double robust_spread(std::span<const double> values, double centre) {
   return 1.4826 * median(std::move(distances));
 }
 
+double lasting_variance(std::span<const double> residues) {
+  const size_t n = residues.size();
+  double squares = 0;
+  for (const double one : residues) {
+    squares += one * one;
+  }
+  const double single = n > 0 ? squares / static_cast<double>(n) : 0;
+  const size_t block = std::clamp<size_t>(n / 8, 5, 30);
+  const size_t blocks = n / block;
+  double of_sums = 0;
+  for (size_t b = 0; b < blocks; ++b) {
+    double sum = 0;
+    for (const double one : residues.subspan(b * block, block)) {
+      sum += one;
+    }
+    of_sums += sum * sum;
+  }
+  return blocks < 2 ? single : std::max(single, of_sums / static_cast<double>((blocks - 1) * block));
+}
+
 double rank_sum_probability(std::span<const double> a, std::span<const double> b) {
   if (a.size() < 2 || b.size() < 2) {
     return 1;

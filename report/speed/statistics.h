@@ -12,6 +12,10 @@ double median(std::vector<double> values);
 // 1.4826 times the median distance from `centre`: the standard deviation of normally distributed values.
 double robust_spread(std::span<const double> values, double centre);
 
+// The variance that counts for a mean if neighbouring values are alike, from sums of 5 to 30 neighbours; at
+// least the usual one. `residues` are the distances from the mean, in the order of time.
+double lasting_variance(std::span<const double> residues);
+
 // Mann-Whitney, two-sided, by the normal approximation with correction for ties. 1 if a side has fewer than
 // two values.
 double rank_sum_probability(std::span<const double> a, std::span<const double> b);

@@ -32,26 +32,23 @@ std::string stage_words(Stage stage) {
   }
 }
 
-// "it waits 210 ms longer for the next batch (data.py:40)"
+// "it waits longer for the next batch (data.py:40)"
 std::string reason(const Cause& cause, const std::string& place, bool several) {
   const std::string they = several ? "they" : "it";
   const std::string s = several ? "" : "s";
-  const std::string time = short_seconds(cause.excess_s);
   switch (cause.kind) {
     case SlowCause::input:
-      return fmt::format("{} wait{} {} longer for the next batch{}", they, s, time, in_place(place));
+      return fmt::format("{} wait{} longer for the next batch{}", they, s, in_place(place));
     case SlowCause::gc:
-      return fmt::format("{} spend{} {} more in Python's garbage collection", they, s, time);
+      return fmt::format("{} spend{} more time in Python's garbage collection", they, s);
     case SlowCause::cpu_contention:
-      return fmt::format("{} {} ready to run for {} of each step and get{} no CPU", they,
-                         several ? "are" : "is", time, s);
+      return fmt::format("{} {} ready to run and get{} no CPU", they, several ? "are" : "is", s);
     case SlowCause::gpu_compute:
       return fmt::format("the same matmuls take {} longer there", percent(cause.slowdown));
     case SlowCause::memory:
       return fmt::format("{} wait{} for memory pages from disk", they, s);
     case SlowCause::host_issue:
-      return fmt::format("{} need{} {} longer in {}{}", they, s, time, stage_words(cause.stage),
-                         in_place(place));
+      return fmt::format("{} need{} longer in {}{}", they, s, stage_words(cause.stage), in_place(place));
     case SlowCause::network:
       return "the collectives take longer after all ranks have arrived";
     case SlowCause::throttling:
@@ -61,7 +58,7 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
     case SlowCause::unknown:
       break;
   }
-  return fmt::format("{} arrive{} {} after the others, the cause is not known", they, s, time);
+  return fmt::format("{} arrive{} after the others, the cause is not known", they, s);
 }
 
 std::string time_of_day(int64_t wall_ns) {
@@ -77,20 +74,19 @@ std::string change_reason(const model::SpeedFinding& finding, const Cause& cause
   std::string out = !several_ranks      ? ""
                     : some_rank_is_slow ? "most of it on all ranks"
                                         : "on all ranks, no rank stands out";
-  const std::string time = short_seconds(cause.excess_s);
   std::string why;
   switch (cause.kind) {
     case SlowCause::input:
-      why = fmt::format("the next batch comes {} later{}", time, in_place(finding.place));
+      why = "the next batch comes later" + in_place(finding.place);
       break;
     case SlowCause::gc:
-      why = fmt::format("Python's garbage collection takes {} more", time);
+      why = "Python's garbage collection takes more time";
       break;
     case SlowCause::cpu_contention:
-      why = fmt::format("threads that are ready to run get no CPU for {} more", time);
+      why = "threads that are ready to run get no CPU";
       break;
     case SlowCause::network:
-      why = fmt::format("collectives take {} longer", time);
+      why = "collectives take longer";
       break;
     default:
       why =
@@ -132,8 +128,11 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
     who += words.gpu.empty() ? fmt::format(" (host {})", words.host)
                              : fmt::format(" (host {}, GPU {})", words.host, words.gpu);
   }
-  std::string out = fmt::format("{} cost{} every step {}: {}", who, several && !words.whole_host ? "" : "s",
-                                percent(finding.share), reason(words.cause, finding.place, several));
+  const std::string since = finding.since < 0 ? "" : fmt::format(" since step {}", grouped(finding.since));
+  std::string out =
+      fmt::format("{} cost{} every step {} ({}){}: {}{}", who, several && !words.whole_host ? "" : "s",
+                  percent(finding.share), short_seconds(finding.lost_s), since,
+                  words.only_part ? "mostly, " : "", reason(words.cause, finding.place, several));
   if (!words.others_wait_in.empty()) {
     out += fmt::format("; the others wait in {}", words.others_wait_in);
   }

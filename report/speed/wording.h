@@ -9,14 +9,15 @@ namespace xpurun::report {
 
 struct SlowRankWords {
   Cause cause;
+  bool only_part = false;  // the cause explains most of the time, not all of it
   std::string host;
   std::string gpu;
   bool whole_host = false;
   std::string others_wait_in;  // "all_reduce"; empty: unknown
 };
 
-// "rank 3 (host b, GPU 5) costs every step 18 %: it waits 210 ms longer for the next batch (data.py:40);
-// the others wait in all_reduce"
+// "rank 3 (host b, GPU 5) costs every step 18 % (210 ms) since step 4,120: it waits longer for the next batch
+// (data.py:40); the others wait in all_reduce"
 std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRankWords& words);
 // "the job is 23 % slower since step 4,120 (14:03:07 UTC), 210 ms instead of 171 ms: ..."
 std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,

@@ -111,7 +111,7 @@ struct SpeedFinding {
   RankSet ranks;       // empty: all ranks
   std::string place;   // "train.py:40 (collate)"; empty: unknown
   int64_t since = -1;  // step; negative: from the beginning
-  double lost_s = 0;   // of a step
+  double lost_s = 0;   // of a usual step: share times step_s of the report
   double share = 0;    // of a step: what would be won without these ranks or this cause
   std::string sentence;
   std::string next;
@@ -148,7 +148,7 @@ struct SpeedReport {
   int64_t steps = 0;
   int64_t first_wall_ns = 0;  // begin of the first step
   int64_t last_wall_ns = 0;   // end of the last step
-  double step_s = 0;          // median of the steps since the latest change
+  double step_s = 0;          // median of the steps since the latest change of the job or of slow ranks
   int64_t spikes = 0;
   int64_t pauses = 0;
   bool waits_measured = false;         // from collectives; else inferred from stages and CPU time

@@ -12,7 +12,8 @@ namespace {
 constexpr size_t kWarmUp = 3;        // compilation, first allocations
 constexpr size_t kLeastBefore = 20;  // values that a level needs
 constexpr size_t kLeastAfter = 10;
-constexpr size_t kWindow = 60;  // a change is looked for in the latest values
+constexpr double kVeryLarge = 0.5;  // share; no load of others comes and goes like this
+constexpr size_t kWindow = 60;      // a change is looked for in the latest values
 constexpr size_t kMostValues = 260;
 constexpr size_t kReference = 200;
 constexpr size_t kRampWindow = 50;
@@ -175,11 +176,11 @@ std::optional<model::StepChange> ChangeDetector::accept(const Value& value) {
   return ramp();
 }
 
-bool ChangeDetector::differs(const Baseline& before, std::span<const Value> after) const {
+bool ChangeDetector::differs(const Baseline& before, std::span<const Value> after, double least_share) const {
   const std::vector<double> x = numbers(after);
   const double moved = median(x) - before.level;
   const double mean_spread = before.spread * before.memory / std::sqrt(static_cast<double>(x.size()));
-  if (std::abs(moved) < std::max({std::log1p(settings_.least_share), settings_.least_spreads * before.spread,
+  if (std::abs(moved) < std::max({std::log1p(least_share), settings_.least_spreads * before.spread,
                                   kMeanSpreads * mean_spread})) {
     return false;
   }
@@ -204,7 +205,9 @@ std::optional<model::StepChange> ChangeDetector::level_shift() {
   const auto after = std::span(values_).last(after_count);
   const auto earlier = std::span(values_).first(before_count);
   const Baseline before = baseline_of(earlier.last(std::min(before_count, kReference)));
-  if (!differs(before, after)) {
+  const bool known = after_count >= settings_.least_after && 2 * before_count >= 3 * settings_.least_after;
+  const bool lasts = known || std::abs(median(numbers(after)) - before.level) >= std::log1p(kVeryLarge);
+  if (!lasts || !differs(before, after, settings_.least_share)) {
     return {};
   }
   const auto change = change_of(model::ChangeKind::level_shift, after.front().step, next_ - 1, before.level,
@@ -235,7 +238,7 @@ std::optional<model::StepChange> ChangeDetector::ramp() {
     return {};
   }
   const auto latest = std::span(values_).last(std::min(values_.size(), kRampWindow));
-  if (latest.front().step <= reference_.back().step || !differs(start_, latest)) {
+  if (latest.front().step <= reference_.back().step || !differs(start_, latest, settings_.least_ramp)) {
     return {};
   }
   const auto change = change_of(model::ChangeKind::ramp, risen_ > fallen_ ? rise_step_ : fall_step_,

@@ -17,6 +17,13 @@ struct ChangeSettings {
   double least_share = 0.05;  // smaller changes are not told
   double least_spreads = 3;   // nor those below this number of standard deviations of a step
   double hazard = 250;        // expected number of steps between two changes
+  size_t least_after = 10;    // steps that a new level must have lasted, the one before half as long again,
+                              // unless the change is very large
+  double least_ramp = 0.05;   // as least_share, of slow rises and falls
+
+  // For jobs that compute on CPUs: their step times hold the load of everybody else on the machine, which
+  // comes for some steps and goes, and drifts.
+  static ChangeSettings for_shared_cpus() { return {.least_after = 40, .least_ramp = 0.35}; }
 };
 
 class ChangeDetector {
@@ -50,7 +57,7 @@ class ChangeDetector {
   std::optional<model::StepChange> accept(const Value& value);
   std::optional<model::StepChange> level_shift();
   std::optional<model::StepChange> ramp();
-  bool differs(const Baseline& before, std::span<const Value> after) const;
+  bool differs(const Baseline& before, std::span<const Value> after, double least_share) const;
   void forget_before(size_t step);
 
   ChangeSettings settings_;

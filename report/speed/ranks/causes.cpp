@@ -167,14 +167,14 @@ Cause cause_of_change(const std::vector<RankMeans>& before, const std::vector<Ra
 }
 
 std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own, StepWindow window,
-                                       double least) {
+                                       double step_s, double least) {
   struct Without {
     SlowCause cause;
     Stage stage;
     double sum = 0;
   };
   Without causes[] = {{SlowCause::input, Stage::data}, {SlowCause::gc, Stage::garbage}};
-  double all = 0;
+  const double all = step_s * static_cast<double>(window.size());
   for (size_t i = window.first; i < window.last; ++i) {
     float most = 0;
     double without[std::size(causes)] = {};
@@ -191,7 +191,6 @@ std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own,
         without[c] = std::max(without[c], static_cast<double>(step[r]) - part);
       }
     }
-    all += static_cast<double>(most);
     for (size_t c = 0; c < std::size(causes); ++c) {
       causes[c].sum += static_cast<double>(most) - without[c];
     }

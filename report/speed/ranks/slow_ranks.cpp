@@ -55,9 +55,8 @@ std::vector<double> means(const OwnTimes& own, StepWindow window) {
 
 // Whether the rank is later than the latest other in the mean of the steps, not by chance.
 bool later_than_others(const OwnTimes& own, StepWindow window, size_t rank) {
+  std::vector<double> later;
   double sum = 0;
-  double squares = 0;
-  size_t n = 0;
   for (size_t i = window.first; i < window.last; ++i) {
     const auto step = own.step(i);
     float others = -1;
@@ -65,19 +64,20 @@ bool later_than_others(const OwnTimes& own, StepWindow window, size_t rank) {
       others = r == rank ? others : std::max(others, step[r]);
     }
     if (others >= 0 && step[rank] >= 0) {
-      const auto distance = static_cast<double>(step[rank] - others);
-      sum += distance;
-      squares += distance * distance;
-      ++n;
+      later.push_back(static_cast<double>(step[rank] - others));
+      sum += later.back();
     }
   }
-  if (n < 5) {
+  if (later.size() < 5) {
     return false;
   }
-  const auto count = static_cast<double>(n);
+  const auto count = static_cast<double>(later.size());
   const double mean = sum / count;
-  const double variance = std::max(squares / count - mean * mean, 0.0);
-  return mean > kCertain * std::sqrt(variance / count);
+  for (double& one : later) {
+    one -= mean;
+  }
+  // A rank that another load slows for some steps in a row is not slower than the others.
+  return mean > kCertain * std::sqrt(lasting_variance(later) / count);
 }
 
 // Ranks whose mean stands out, the slowest first.

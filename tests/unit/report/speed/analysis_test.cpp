@@ -69,7 +69,7 @@ TEST_CASE("a slow data loader of one rank") {
       CHECK(f.confidence == (calls ? model::Confidence::high : model::Confidence::medium));
       CHECK(f.place == "train.py:40 (main)");
       CHECK(f.sentence.starts_with("rank 1 (host a) costs every step "));
-      CHECK(f.sentence.find("25 ms longer for the next batch (train.py:40 (main)); the others wait in " +
+      CHECK(f.sentence.find("it waits longer for the next batch (train.py:40 (main)); the others wait in " +
                             std::string(calls ? "all_reduce" : "the backward pass")) != std::string::npos);
       CHECK(report.waits_measured == calls);
     }
@@ -160,6 +160,85 @@ TEST_CASE("since when, and which rank") {
     CHECK(f.ranks == model::RankSet{3});
     CHECK(f.cause == SlowCause::input);
     CHECK(f.since == report.changes[0].step);
+  }
+}
+
+TEST_CASE("share, time and what-if of a finding are one number") {
+  for (const int change_at : {0, 200}) {
+    MadeJob job{.ranks = 4, .steps = 300, .visible_calls = true, .seed = 21};
+    job.change = [change_at](int rank, int step, StepParts& p) {
+      p.data += rank == 1 && step >= change_at ? 25 : 0;
+    };
+    const auto report = analyse(job);
+    REQUIRE_MESSAGE(!report.findings.empty(), joined(report));
+    for (const model::SpeedFinding& f : report.findings) {
+      CHECK(f.lost_s == doctest::Approx(f.share * report.step_s));
+      CHECK(f.share == doctest::Approx(0.19).epsilon(0.1));
+    }
+    if (change_at > 0) {
+      REQUIRE(report.changes.size() == 1);
+      CHECK(report.changes[0].after_s == report.step_s);
+    }
+    const model::SpeedFinding& f = report.findings[0];
+    REQUIRE(f.problem == SpeedProblem::slow_rank);
+    REQUIRE(report.what_if.size() >= 1);
+    CHECK(report.what_if[0].cause == f.cause);
+    CHECK(report.what_if[0].share == f.share);
+    CHECK_MESSAGE(f.sentence.find("every step 19 % (24 ms)") != std::string::npos, f.sentence);
+  }
+}
+
+TEST_CASE("a rank that becomes slow among noisy steps is told with its step") {
+  for (uint32_t seed = 1; seed <= 10; ++seed) {
+    for (const int at : {80, 115}) {
+      MadeJob job{.ranks = 2, .steps = 160, .visible_calls = true, .seed = seed};
+      std::mt19937 random(seed);
+      std::student_t_distribution<double> tail(3);
+      std::vector<double> load;
+      for (int i = 0; i < job.steps; ++i) {
+        load.push_back(std::exp(0.1 * std::clamp(tail(random), -5.0, 5.0)));
+      }
+      job.noise = 0.08;
+      job.change = [&](int rank, int step, StepParts& p) {
+        const double factor = load[static_cast<size_t>(step)];
+        p.forward *= factor;
+        p.backward *= factor;
+        p.data += rank == 1 && step >= at ? 25 : 0;
+      };
+      const auto report = analyse(job);
+      REQUIRE_MESSAGE(!report.findings.empty(), "seed " << seed);
+      const model::SpeedFinding& f = report.findings[0];
+      CHECK(f.problem == SpeedProblem::slow_rank);
+      CHECK(f.ranks == model::RankSet{1});
+      CHECK(f.cause == SlowCause::input);
+      CHECK_MESSAGE(std::abs(f.since - (at - 1)) <= 6, "seed " << seed << " at " << at << ": " << f.sentence);
+      CHECK_MESSAGE(f.share == doctest::Approx(0.18).epsilon(0.3), f.sentence);
+      CHECK(f.lost_s == doctest::Approx(f.share * report.step_s));
+    }
+  }
+}
+
+TEST_CASE("the load of a shared machine is no finding") {
+  for (uint32_t seed = 1; seed <= 20; ++seed) {
+    for (const int ranks : {2, 4}) {
+      MadeJob job{.ranks = ranks, .steps = 400, .visible_calls = seed % 2 == 0, .noise = 0.05, .seed = seed};
+      // Of the machine, and of the CPU of each rank.
+      const auto machine = tests::shared_machine(static_cast<size_t>(job.steps), seed);
+      std::vector<std::vector<double>> own;
+      for (int r = 0; r < ranks; ++r) {
+        own.push_back(
+            tests::shared_machine(static_cast<size_t>(job.steps), 100 * seed + static_cast<uint32_t>(r)));
+      }
+      job.change = [&](int rank, int step, StepParts& p) {
+        const auto i = static_cast<size_t>(step);
+        const double factor = machine[i] * std::sqrt(own[static_cast<size_t>(rank)][i]);
+        for (double* part : {&p.data, &p.forward, &p.backward, &p.optimizer}) {
+          *part *= factor;
+        }
+      };
+      const auto report = analyse(job);
+      CHECK_MESSAGE(report.findings.empty(), "seed " << seed << " ranks " << ranks << ": " << joined(report));
+    }
   }
 }
 

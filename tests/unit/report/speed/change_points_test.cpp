@@ -1,6 +1,8 @@
 // Changes of step time: found soon where there is one, never found where there is none.
 #include "report/speed/changes/change_points.h"
 
+#include "tests/unit/report/speed/made_job.h"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -118,6 +120,28 @@ TEST_CASE("spikes and pauses are counted") {
   CHECK(detector.spikes() == 10);
   CHECK(detector.pauses() == 1);
   CHECK(detector.steps() == 1000);
+}
+
+TEST_CASE("the load of a shared machine is no change") {
+  size_t told = 0;
+  for (uint32_t seed = 1; seed <= 100; ++seed) {
+    const auto found = find_changes(tests::shared_machine(1000, seed), ChangeSettings::for_shared_cpus());
+    CHECK_MESSAGE(found.empty(), "seed " << seed << ": " << text(found));
+    told += found.size();
+  }
+  CHECK(told == 0);
+}
+
+TEST_CASE("a lasting shift on a shared machine is found") {
+  for (uint32_t seed = 1; seed <= 50; ++seed) {
+    auto series = tests::shared_machine(400, seed);
+    for (size_t i = 200; i < series.size(); ++i) {
+      series[i] *= 1.8;
+    }
+    const auto found = find_changes(series, ChangeSettings::for_shared_cpus());
+    REQUIRE_MESSAGE(found.size() == 1, "seed " << seed << ": " << text(found));
+    CHECK(std::abs(found[0].step - 200) <= 8);
+  }
 }
 
 TEST_CASE("a shift among pauses is found") {

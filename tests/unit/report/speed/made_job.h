@@ -38,6 +38,29 @@ struct MadeJob {
   std::function<void(int rank, int step, StepParts&)> change = [](int, int, StepParts&) {};
 };
 
+// Factors on the steps of a machine that is shared with others: heavy tails, loads of 10 to 30 % for 5 to 30
+// steps, and a slow drift.
+inline std::vector<double> shared_machine(size_t steps, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::student_t_distribution<double> tail(3);
+  std::uniform_real_distribution<double> chance;
+  std::normal_distribution<double> normal(0, 0.004);
+  std::vector<double> out;
+  double drift = 0;
+  double load = 0;
+  size_t until = 0;
+  for (size_t i = 0; i < steps; ++i) {
+    drift = 0.995 * drift + normal(random);
+    if (i >= until) {
+      const bool busy = load == 0 && chance(random) < 0.7;
+      load = busy ? 0.1 + 0.2 * chance(random) : 0;
+      until = i + 5 + static_cast<size_t>((busy ? 25 : 60) * chance(random));
+    }
+    out.push_back(std::exp(drift + 0.05 * std::clamp(tail(random), -3.0, 8.0)) * (1 + load));
+  }
+  return out;
+}
+
 inline int64_t ms(double value) {
   return static_cast<int64_t>(value * 1e6);
 }

@@ -1,0 +1,22 @@
+// Since when ranks are slower than the others. The steps of the job may be too noisy to tell: what slows all
+// ranks of a machine cancels out here, because ranks are compared within each step.
+#pragma once
+
+#include "report/speed/ranks/slow_ranks.h"
+
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace xpurun::report {
+
+// First index of the later part, if the values are best explained by one lasting rise. Single outliers count
+// little; a slope, a part that is over at the end, and a part of less than
+// `least_after` values are no rise.
+std::optional<size_t> lasting_rise(std::span<const double> values, size_t least_after);
+
+// The first step in the window from which on `ranks` (indices, ascending) are slower than the others.
+std::optional<size_t> rise_of_ranks(const OwnTimes& own, StepWindow window, const std::vector<size_t>& ranks,
+                                    size_t least_after);
+
+}  // namespace xpurun::report

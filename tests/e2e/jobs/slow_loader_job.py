@@ -1,0 +1,56 @@
+"""One rank of two that train together on CPUs: `slow_loader_job.py FAULT STEPS FROM`.
+
+FAULT: `none`; `input`: the data loader of rank 1 is slow from step FROM on. A usual step
+mostly sleeps, so that the load of the machine matters little.
+"""
+
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+
+FAULT, STEPS, FROM = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+RANK = int(os.environ["RANK"])
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return STEPS
+
+    def __getitem__(self, index):
+        if FAULT == "input" and RANK == 1 and index >= FROM:
+            time.sleep(0.06)  # input
+        return torch.ones(8), torch.ones(1)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 1)
+
+    def forward(self, x):
+        time.sleep(0.02)
+        return self.layer(x)
+
+
+def main():
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method="file://" + os.environ["RENDEZVOUS"], rank=RANK,
+                            world_size=int(os.environ["WORLD_SIZE"]))
+    model = DistributedDataParallel(Model())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for x, y in DataLoader(Numbers(), batch_size=1):
+        optimizer.zero_grad()
+        loss = ((model(x) - y) ** 2).mean()
+        loss.backward()
+        dist.all_reduce(loss.detach())
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
