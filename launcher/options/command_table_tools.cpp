@@ -103,12 +103,13 @@ std::vector<CommandSpec> tool_commands() {
        .manual = "xpurun-runs(1)"},
       {.name = "events",
        .group = "Looking after",
-       .summary = "print the timed calls in event files",
+       .summary = "print the timed calls and stages of each rank",
        .synopsis = {"xpurun events [OPTION]... FILE|DIR..."},
        .description =
            "Prints each call of the event files that --timing and `xpurun ctl trace` write: begin, duration, "
-           "stream, function and arguments. Of a directory, such as a run directory, every event file below "
-           "is printed. A truncated file is printed up to the end of its last block.",
+           "stream, function and arguments. Prints each span of the span files: begin, duration, CPU time, "
+           "stage of the step, function and place. Of a directory, such as a run directory, every such file "
+           "below is printed. A truncated file is printed up to the end of its last block.",
        .options = events_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun events xpurun-runs/latest/ranks/3", "the timed calls of rank 3"},

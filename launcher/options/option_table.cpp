@@ -314,7 +314,9 @@ constexpr OptionSpec kRun[] = {
      .words = "off",
      .default_text = "64M",
      .group = kTiming,
-     .help = "size of the event files with the newest timed calls of each rank; 0 or off: no event files",
+     .help =
+         "size of the event files with the newest timed calls of each rank; span files take up to an eighth "
+         "more; 0 or off: neither",
      .scope = Scope::everywhere},
     {.name = "control-port",
      .kind = ValueKind::port,

@@ -118,8 +118,8 @@ struct RunOptions {
   int metrics_port = 0;        // 0: kMetricsPort, once a rank is known; kNoPort: no /metrics at all
 
   bool shape_metrics = false;  // the older atorch_* names too, one family a shape
-  uint64_t event_bytes = 0;    // of each rank's event and span files; 0: none
-  // The share of span files: a rank has few spans for each event of a GPU.
+  uint64_t event_bytes = 0;    // of each rank's event files; 0: no event and span files
+  // Of each rank's span files, in addition: a rank has few spans for each event of a GPU.
   uint64_t span_bytes() const {
     return event_bytes == 0 ? 0 : std::max(event_bytes / 8, uint64_t{128} << 10);
   }

@@ -1,0 +1,128 @@
+// When spans reach files and the consumer, on the simulated loop.
+#include "common/base/os/temporary_directory.h"
+#include "common/model/timing/span_file.h"
+#include "launcher/spans/span_service.h"
+#include "tests/unit/launcher/job_scene.h"
+
+#include <doctest/doctest.h>
+
+#include <sys/mman.h>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+using test::kRank0;
+
+namespace {
+
+// The end of a process that runs Python.
+class PythonMemory {
+ public:
+  explicit PythonMemory(int descriptor)
+      : memory_(static_cast<wire::PythonSegment*>(::mmap(
+            nullptr, sizeof(wire::PythonSegment), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0))) {
+    REQUIRE(memory_ != MAP_FAILED);
+  }
+  ~PythonMemory() { ::munmap(memory_, sizeof(wire::PythonSegment)); }
+  PythonMemory(const PythonMemory&) = delete;
+  PythonMemory& operator=(const PythonMemory&) = delete;
+
+  void write(uint64_t begin_ns) {
+    ++written_;
+    memory_->spans[(written_ - 1) % wire::kPythonSpans] = {
+        .number = written_, .begin_ns = begin_ns, .duration_ns = 5, .cpu_ns = -1, .stage = 1};
+  }
+  bool is_asked() const { return memory_->records_spans != 0; }
+
+ private:
+  wire::PythonSegment* memory_;
+  uint64_t written_ = 0;
+};
+
+struct Scene : test::JobScene {
+  base::TemporaryDirectory dir = *base::TemporaryDirectory::create("spans-service");
+  PythonSegments segments;
+  bool wanted = true;
+  SpanService spans{
+      {loop, storage, table, segments}, dir.path(), "node-a", 1 << 20, [this] { return wanted; }};
+  std::vector<std::pair<base::Rank, size_t>> drained;  // rank and number of spans of each call
+
+  Scene() {
+    spans.on_spans([this](const SpanSource& who, std::span<const model::Span> found) {
+      drained.emplace_back(who.rank, found.size());
+    });
+  }
+  std::unique_ptr<PythonMemory> attach(base::Pid pid) {
+    spans.before_attach(pid);
+    const auto descriptor = segments.attach(pid);
+    REQUIRE(descriptor);
+    auto out = std::make_unique<PythonMemory>(*descriptor);
+    segments.sent(pid);
+    spans.attached();
+    return out;
+  }
+  std::vector<std::pair<base::Rank, size_t>> take() { return std::exchange(drained, {}); }
+  size_t written(base::Rank rank, int file) {
+    const auto read = model::load_span_file(fmt::format("{}/ranks/{}/spans-{}.xsp", dir.path(), rank, file));
+    return read ? read->spans.size() : 0;
+  }
+};
+
+using Drained = std::vector<std::pair<base::Rank, size_t>>;
+
+}  // namespace
+
+TEST_CASE("spans are taken ten times a second and written by a flush") {
+  Scene s;
+  const auto python = s.attach(kRank0);
+  python->write(1);
+  python->write(2);
+  s.run_for(0.15);
+  CHECK(s.take() == Drained{{0, 2}});
+  python->write(3);
+  s.run_for(0.1);
+  CHECK(s.take() == Drained{{0, 1}});
+  s.spans.flush();
+  CHECK(s.written(0, 1) == 3);
+}
+
+TEST_CASE("the process is told whether spans are wanted") {
+  Scene s;
+  s.wanted = false;
+  const auto python = s.attach(kRank0);
+  CHECK_FALSE(python->is_asked());
+  s.wanted = true;
+  s.run_for(0.15);
+  CHECK(python->is_asked());
+}
+
+TEST_CASE("what an ended rank left is read once, and then nothing runs") {
+  Scene s;
+  const auto python = s.attach(kRank0);
+  s.run_for(0.15);
+  python->write(1);
+  s.table.mark_dead(kRank0);
+  s.run_for(0.1);
+  CHECK(s.take() == Drained{{0, 1}});
+  CHECK(s.written(0, 1) == 1);
+  python->write(2);
+  s.run_for(1);
+  s.spans.flush();
+  CHECK(s.take().empty());
+}
+
+TEST_CASE("a process without a rank has no spans, and a new process of a rank a new file") {
+  Scene s;
+  const auto other = s.attach(test::kCommand);
+  other->write(1);
+  const auto first = s.attach(kRank0);
+  first->write(1);
+  const auto second = s.attach(kRank0);  // takes what the first has left
+  CHECK(s.take() == Drained{{0, 1}});
+  second->write(2);
+  second->write(3);
+  s.run_for(0.15);
+  CHECK(s.take() == Drained{{0, 2}});
+  s.spans.flush();
+  CHECK(s.written(0, 1) == 1);
+  CHECK(s.written(0, 2) == 2);
+}
