@@ -81,6 +81,16 @@ void fields(V& visit, D& d) {
   visit("at_s", d.at_s);
 }
 
+template <typename V, Self<Slowdown> S>
+void fields(V& visit, S& s) {
+  visit("at_s", s.at_s);
+  visit("step", s.step);
+  visit("wall_ns", s.wall_ns);
+  visit("before_s", s.before_s);
+  visit("after_s", s.after_s);
+  visit("share", s.share);
+}
+
 template <typename V, Self<EventCommand> C>
 void fields(V& visit, C& c) {
   visit("event", c.event);
@@ -138,6 +148,7 @@ void fields(V& visit, R& r) {
   visit("exceptions", r.exceptions);
   visit("incidents", r.incidents);
   visit("dumps", r.dumps);
+  visit("slowdowns", r.slowdowns, WhenEmpty::omit);
   visit("event_commands", r.event_commands, WhenEmpty::omit);
   visit("plugins", r.plugins, WhenEmpty::omit);
   visit("options", r.options);

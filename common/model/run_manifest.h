@@ -148,6 +148,16 @@ struct PluginResult {
   std::string text;  // the function's return value or output, or the reason of a failure
 };
 
+// The job became slower while it ran.
+struct Slowdown {
+  double at_s = 0;      // when it was certain
+  int64_t step = 0;     // the first slow step, counted from the first one that was seen
+  int64_t wall_ns = 0;  // begin of that step; 0: unknown
+  double before_s = 0;  // median step
+  double after_s = 0;   // median step
+  double share = 0;     // 0.23: 23 % slower
+};
+
 // One option with a value from outside, and the source of the value.
 struct OptionOrigin {
   std::string name;    // "hang-timeout"
@@ -185,6 +195,7 @@ struct RunManifest {
   std::vector<PythonException> exceptions;  // in order of arrival
   std::vector<Incident> incidents;
   std::vector<DumpRecord> dumps;
+  std::vector<Slowdown> slowdowns;
   std::vector<EventCommand> event_commands;
   std::vector<PluginResult> plugins;
   Verdict verdict;

@@ -139,11 +139,12 @@ enum class JobEventKind {
   crash,      // a rank died of a signal
   exception,  // a rank raised an uncaught exception
   recovery,   // a reported hang has passed, or the ranks were restarted
+  slow,       // the steps of the job take longer than before
   end,        // the run has ended and its report is written
 };
 template <>
-inline constexpr std::array<std::string_view, 5> kNames<JobEventKind> = {"hang", "crash", "exception",
-                                                                         "recovery", "end"};
+inline constexpr std::array<std::string_view, 6> kNames<JobEventKind> = {"hang",     "crash", "exception",
+                                                                         "recovery", "slow",  "end"};
 
 // The result of one program that xpurun ran for the user: the --on-event command, or a plug-in.
 enum class ProgramStatus {

@@ -5,7 +5,8 @@ import os
 import sys
 import urllib.request
 
-ICONS = {"hang": ":red_circle:", "crash": ":boom:", "exception": ":warning:", "recovery": ":large_green_circle:"}
+ICONS = {"hang": ":red_circle:", "crash": ":boom:", "exception": ":warning:", "recovery": ":large_green_circle:",
+         "slow": ":snail:"}
 
 event = json.load(sys.stdin)
 icon = ICONS.get(event["event"], ":white_check_mark:" if event["exit_status"] == 0 else ":x:")

@@ -18,7 +18,7 @@ using enum FamilyType;
 
 constexpr double kNs = 1e-9;
 // These operations have series of their own; the others of their kind are summed as "other". The list is
-// fixed, so that no counter ever decreases. With all other families: at most 150 series per rank.
+// fixed, so that no counter ever decreases. With all other families: at most 152 series per rank.
 constexpr std::array<std::string_view, 4> kTypes = {"bf16", "fp16", "fp32", "fp8_e4m3"};
 constexpr std::array<std::string_view, 6> kCollectives = {"AllReduce", "AllGather", "ReduceScatter",
                                                           "SendRecv",  "Broadcast", "AlltoAll"};
@@ -313,6 +313,12 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
               "Time since the last observed progress of the rank's main thread.",
               {{"rank", rank_label(r.rank)}}, r.still_s);
     }
+    if (r.step_s >= 0) {
+      const Labels labels = {{"rank", rank_label(r.rank)}};
+      out.add("xpurun_step_seconds", gauge, "Mean duration of the rank's last steps of training.", labels,
+              r.step_s);
+      out.add("xpurun_steps", counter, "Steps of training that were seen.", labels, number(r.steps));
+    }
     if (timed) {
       add_matmuls(*r.timing, rank_label(r.rank), node.peaks, out);
       add_collectives(*r.timing, rank_label(r.rank), out);
@@ -321,6 +327,8 @@ std::string expose(const NodeMetrics& node, MetricsFormat format) {
       add_ourselves(r, rank_label(r.rank), out);
     }
   }
+  out.add("xpurun_slow_events", counter, "Times that the job was found to have become slower.", {},
+          number(node.slow_events));
   add_xpu_timer(node, out);
   if (node.shapes) {
     add_atorch(node, out);

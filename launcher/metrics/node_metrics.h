@@ -15,6 +15,8 @@ struct RankMetrics {
   int local_rank = -1;
   bool hung = false;
   double still_s = -1;                 // seconds since the last progress; negative: not watched
+  uint64_t steps = 0;                  // steps of training that were seen
+  double step_s = -1;                  // mean of the last ones; negative: no step was seen
   uint64_t events_unwritten = 0;       // events lost because no event file could be written
   const RankTiming* timing = nullptr;  // nullptr: no GPU call yet
 };
@@ -29,6 +31,7 @@ struct NodeMetrics {
   double last_dump_s = 0;  // duration of the last dump; 0: no dump yet
   bool shapes = false;     // also serve the atorch_* names
   Peaks peaks;
+  uint64_t slow_events = 0;  // times that the job became slower
   std::vector<RankMetrics> ranks;
 };
 

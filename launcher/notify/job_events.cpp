@@ -107,6 +107,10 @@ void JobEvents::raised(const model::PythonException& exception) {
   tell(told);
 }
 
+void JobEvents::slower(const std::string& sentence) {
+  tell(event(JobEventKind::slow, sentence));
+}
+
 void JobEvents::ended() {
   const model::Verdict& verdict = parts_.journal.manifest().verdict;
   JobEvent told = event(JobEventKind::end, verdict.sentence);

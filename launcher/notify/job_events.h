@@ -35,6 +35,8 @@ class JobEvents {
   void died(const TrackedProcess& process, base::WaitStatus status);
   // Python reports an exception. Told if it ends the main thread of a rank that xpurun is not ending.
   void raised(const model::PythonException& exception);
+  // The steps take longer than before.
+  void slower(const std::string& sentence);
   // The last verdict has been made.
   void ended();
 

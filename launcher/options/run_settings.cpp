@@ -235,7 +235,7 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
       }
       return {};
     case ValueKind::share:
-      if (!share_of(value)) {
+      if (!share_of(value) && !is_word(o, value)) {
         return base::fail(fmt::format("'{}' is not a share from 0.0001% to 100%; write 0.1%", shown));
       }
       return {};
@@ -328,6 +328,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.timing = timing_named(read.text("timing"));
   out.nccl_profiler = profiler_named(read.text("nccl-profiler"));
   out.overhead_budget = share_of(read.text("overhead-budget")).value_or(0);
+  out.slow_threshold = share_of(read.text("slow-threshold")).value_or(0);
   if (const std::string peak = read.text("peak"); !peak.empty()) {
     XPURUN_TRY_ASSIGN(out.peaks, Peaks::parse(peak));
   }

@@ -96,6 +96,9 @@ ordered_json to_json(const LiveRank& r) {
             {"last_collective", r.last_collective},
             {"untraced_share", r.untraced_share},
             {"dropped", r.dropped}});
+  if (r.step_s >= 0) {
+    j["step_s"] = r.step_s;
+  }
   return j;
 }
 
@@ -133,6 +136,9 @@ ordered_json to_json(const LiveStatus& s) {
   j["timing"] = s.timing;
   j["trace"] = s.trace;
   j["problem"] = s.problem;
+  if (!s.steps.empty()) {
+    j["steps"] = s.steps;
+  }
   if (!s.gaps.empty()) {
     j["gaps"] = s.gaps;
   }
@@ -158,6 +164,7 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
     s.timing = j.value("timing", "");
     s.trace = j.value("trace", "");
     s.problem = j.value("problem", "");
+    s.steps = j.value("steps", "");
     s.gaps = j.value("gaps", std::vector<std::string>());
     s.culprits = model::RankSet::parse(j.value("culprits", "")).value_or(model::RankSet());
     for (const json& r : j.value("ranks", json::array())) {
@@ -169,6 +176,7 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
                          .state = state.empty() ? '?' : state.front(),
                          .alive = r.value("alive", true),
                          .still_s = r.value("still_s", 0.0),
+                         .step_s = r.value("step_s", -1.0),
                          .cpu_share = r.value("cpu_share", pid == 0 ? -1.0 : 0.0),
                          .function = r.value("function", ""),
                          .file = r.value("file", ""),
@@ -199,6 +207,10 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
   size_t used = 2;
   if (!s.problem.empty()) {
     out += ink.paint(Ink::Colour::bad, cut_end(base::sanitize(s.problem), columns)) + '\n';
+    ++used;
+  }
+  if (!s.steps.empty()) {
+    out += cut_end(base::sanitize(s.steps), columns) + '\n';
     ++used;
   }
   for (size_t i = 0; i < s.gaps.size() && (rows == 0 || i < kMostGaps); ++i) {

@@ -21,6 +21,7 @@ struct LiveRank {
   char state = '?';      // proc(5): R S D T t Z
   bool alive = true;     // false: the position is the last one before death
   double still_s = 0;    // seconds since the last progress
+  double step_s = -1;    // mean of the last steps of training; negative: not known
   double cpu_share = 0;  // CPU cores in use; negative: not known
   std::string function;  // innermost Python frame; empty without Python
   std::string file;
@@ -46,6 +47,7 @@ struct LiveStatus {
   std::string timing;             // level: off, light, full
   std::string trace;              // directory of the trace under way, else empty
   std::string problem;            // verdict on the current stall, else empty
+  std::string steps;              // "4,120 steps, 171 ms each"; empty: unknown
   std::vector<std::string> gaps;  // nodes whose ranks are not shown, one line each
   // Of the current stall: accused by its verdict, or, before there is one, by the recorded calls.
   model::RankSet culprits;

@@ -6,6 +6,7 @@
 #include "launcher/collect/gpu_time.h"
 #include "launcher/output/status_text.h"
 #include "report/diagnosis/collectives/analysis.h"
+#include "report/speed/wording.h"
 
 #include <fmt/format.h>
 
@@ -53,6 +54,23 @@ model::RankSet culprits(const LiveSources& sources, const LiveStatus& status) {
   return fault && fault->complete && !fault->tie ? fault->accused : model::RankSet();
 }
 
+// The ranks wait for each other: the first one that makes steps shows those of the job.
+std::string steps_text(const LiveSources& sources, const std::vector<LiveRank>& ranks) {
+  for (const LiveRank& r : ranks) {
+    if (const auto seen = sources.steps.rank(r.rank); seen.step_s >= 0) {
+      std::string out = fmt::format("{} steps, {} each", report::grouped(static_cast<int64_t>(seen.steps)),
+                                    report::short_seconds(seen.step_s));
+      const auto& slowdowns = sources.journal.manifest().slowdowns;
+      if (!slowdowns.empty()) {
+        out += fmt::format("; {} slower since step {}", report::percent(slowdowns.back().share),
+                           report::grouped(slowdowns.back().step));
+      }
+      return out;
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 LiveRank live_rank(const model::RankObservation& o, bool alive, const RankTiming* timing) {
@@ -90,9 +108,11 @@ LiveStatus live_status(const LiveSources& sources) {
   const auto add = [&](const std::vector<model::RankObservation>& observations, bool alive) {
     for (const model::RankObservation& o : observations) {
       out.ranks.push_back(live_rank(o, alive, sources.timing.read({o.pid, o.rank, -1, alive})));
+      out.ranks.back().step_s = sources.steps.rank(o.rank).step_s;
     }
   };
   add(sources.watcher.living_observations(), true);
+  out.steps = steps_text(sources, out.ranks);
   add(sources.watcher.last_observations(), false);
   out.culprits = culprits(sources, out);
   return out;

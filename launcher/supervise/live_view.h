@@ -8,6 +8,7 @@
 #include "launcher/output/live_status.h"
 #include "launcher/output/node_list.h"
 #include "launcher/processes/process_table.h"
+#include "launcher/speed/step_watch.h"
 #include "launcher/timing/timing_service.h"
 #include "launcher/watch/watcher.h"
 
@@ -21,6 +22,7 @@ struct LiveSources {
   const ProcessTable& table;
   const Watcher& watcher;
   TimingService& timing;
+  const StepWatch& steps;
   std::function<model::CollectiveFacts()> calls;  // recorded until now, of the living ranks
 };
 

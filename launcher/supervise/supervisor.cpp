@@ -4,9 +4,7 @@
 #include "common/base/strings.h"
 #include "launcher/ending/job_result.h"
 #include "launcher/journal/run_description.h"
-#include "launcher/output/journald.h"
 #include "launcher/output/status_text.h"
-#include "launcher/output/termination_message.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/supervise/command_start.h"
@@ -29,18 +27,6 @@ constexpr double kDumpedRecentlyS = 3;
 // Evidence of a death is read from the driver and the kernel alone, and people wait for the exit status.
 constexpr double kEvidenceOfADeathS = 3;
 constexpr double kEvidenceAfterTheEndS = 1;
-
-std::optional<Ink::Colour> colour_of(const model::Verdict& verdict) {
-  switch (verdict.level) {
-    case model::VerdictLevel::confirmed:
-      return Ink::Colour::bad;
-    case model::VerdictLevel::suspected:
-      return Ink::Colour::doubtful;
-    case model::VerdictLevel::none:
-      break;
-  }
-  return std::nullopt;
-}
 }  // namespace
 
 Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& storage, DirFacts dir,
@@ -64,6 +50,11 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
                .recorded = [this](const model::PythonException& e) { notifier_.events().raised(e); },
                .ended = [this](base::Pid pid, base::WaitStatus status) { reaper_.process_died(pid, status); },
                .spans_wanted = [this] { return timing_.level() != wire::Level::off; }}),
+      speed_(loop, journal_, options.slow_threshold,
+             [this](const std::string& sentence) {
+               say(sentence);
+               notifier_.events().slower(sentence);
+             }),
       reaper_({loop, table_, journal_}, reaper_hooks()),
       ending_({loop, storage, table_}, dir_.path, ending_hooks()),
       watcher_({loop, table_, options, journal_.started(), host_}, watch_listener(),
@@ -95,6 +86,9 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
                  [this](const std::string& line) { say(line); }),
       status_line_(loop, STDERR_FILENO, [this](size_t columns) { return status_line(columns); }) {
   notices_.on_text([this](base::Pid pid, std::string_view json) { python_.received(pid, json); });
+  python_.on_spans([this](const SpanSource& who, std::span<const model::Span> spans) {
+    speed_.watch().add(who.rank, who.process, spans);
+  });
   reports_.set_options(options.source, options.share_with_group);
   reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); },
                         [this](const ReportResult& result) {
@@ -214,15 +208,24 @@ TimingService::Hooks Supervisor::timing_hooks() {
                 const double still_s = watcher_.still_s(pid).value_or(-1);
                 const double timeout_s = options_.hang_timeout_s;
                 const bool stall = std::as_const(journal_).open_incident() != nullptr;
+                const TrackedProcess* p = table_.find(pid);
+                const auto seen = speed_.watch().rank(p == nullptr ? base::kNoRank : p->record.rank);
                 return TimingService::RankProgress{.still_s = still_s,
-                                                   .hung = stall && timeout_s > 0 && still_s >= timeout_s};
+                                                   .hung = stall && timeout_s > 0 && still_s >= timeout_s,
+                                                   .steps = seen.steps,
+                                                   .step_s = seen.step_s};
               },
           .dumps =
               [this] {
                 return TimingService::DumpActivity{dumps_.busy(), dumps_.last_duration_s()};
               },
           .unknown_process = [this] { watcher_.discover(); },
-          .first_gpu_use = [this] { listeners_.open_metrics(); }};
+          .first_gpu_use =
+              [this] {
+                speed_.watch().gpu_used();
+                listeners_.open_metrics();
+              },
+          .slow_events = [this] { return speed_.watch().slow_events(); }};
 }
 
 NodeHandler::Hooks Supervisor::node_hooks() {
@@ -264,7 +267,7 @@ VerdictHandler::Hooks Supervisor::verdict_hooks() {
           .hang_found = [this](const model::Incident& i) { notifier_.events().hang(i); },
           .hang_passed = [this](const model::Incident& i) { notifier_.events().recovered(i); },
           .collecting_evidence = [this] { return evidence_.busy() || dumps_.busy(); },
-          .publish = [this](const model::Verdict& verdict) { publish(verdict); },
+          .publish = [this](const model::Verdict& v) { publish(v, options_.termination_log, dir_.absolute); },
           .told = [this] { nodes_.verdict_told(); },
           .say_sentence = [this](const model::Verdict& v) { messages_.say(v.sentence, colour_of(v)); },
           .say_report =
@@ -552,16 +555,6 @@ model::CollectiveFacts Supervisor::save_calls(const std::string& path) {
   return calls;
 }
 
-void Supervisor::publish(const model::Verdict& verdict) {
-  const bool in_kubernetes = std::getenv("KUBERNETES_SERVICE_HOST") != nullptr;
-  if (const std::string path = termination_log(options_.termination_log, in_kubernetes); !path.empty()) {
-    write_termination_message(path, termination_message(verdict));
-  }
-  if (logs_to_journal(std::getenv("JOURNAL_STREAM"), STDERR_FILENO)) {
-    send_to_journal(journal_entry(verdict, dir_.absolute));
-  }
-}
-
 void Supervisor::drain_logs(std::function<void()> done) {
   notices_.release_all();
   if (relay_) {
@@ -588,7 +581,8 @@ void Supervisor::record_end() {
 }
 
 LiveStatus Supervisor::live_status() {
-  return launcher::live_status({loop_, journal_, table_, watcher_, timing_, [this] { return calls(); }});
+  return launcher::live_status(
+      {loop_, journal_, table_, watcher_, timing_, speed_.watch(), [this] { return calls(); }});
 }
 
 std::string Supervisor::status_line(size_t columns) {

@@ -29,6 +29,7 @@
 #include "launcher/supervise/python_reports.h"
 #include "launcher/supervise/report_runner.h"
 #include "launcher/supervise/signal_handler.h"
+#include "launcher/supervise/slowdown_handler.h"
 #include "launcher/supervise/verdict_handler.h"
 #include "launcher/timing/metrics_server.h"
 #include "launcher/timing/timing_service.h"
@@ -87,7 +88,6 @@ class Supervisor {
   void stall_escalated();
   model::CollectiveFacts calls();
   model::CollectiveFacts save_calls(const std::string& path);
-  void publish(const model::Verdict& verdict);
   void stall_cleared();
   void reports_done();
   void drain_logs(std::function<void()> done);
@@ -113,6 +113,7 @@ class Supervisor {
   std::optional<LogRelay> relay_;
   NoticeServer notices_;
   PythonReports python_;
+  SlowdownHandler speed_;
   Reaper reaper_;
   JobEnding ending_;
   Watcher watcher_;

@@ -1,11 +1,15 @@
 #include "launcher/supervise/verdict_handler.h"
 
 #include "common/base/strings.h"
+#include "launcher/output/journald.h"
+#include "launcher/output/termination_message.h"
 #include "report/diagnosis/diagnose.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <unistd.h>
 
 namespace xpurun::launcher {
 
@@ -213,6 +217,28 @@ void VerdictHandler::print_end() {
   announce(run.verdict);
   for (const std::string& line : report::evidence_lines(run.verdict)) {
     hooks_.say("  " + line);
+  }
+}
+
+std::optional<Ink::Colour> colour_of(const model::Verdict& verdict) {
+  switch (verdict.level) {
+    case model::VerdictLevel::confirmed:
+      return Ink::Colour::bad;
+    case model::VerdictLevel::suspected:
+      return Ink::Colour::doubtful;
+    case model::VerdictLevel::none:
+      break;
+  }
+  return std::nullopt;
+}
+
+void publish(const model::Verdict& verdict, const std::string& log, const std::string& directory) {
+  const bool in_kubernetes = std::getenv("KUBERNETES_SERVICE_HOST") != nullptr;
+  if (const std::string path = termination_log(log, in_kubernetes); !path.empty()) {
+    write_termination_message(path, termination_message(verdict));
+  }
+  if (logs_to_journal(std::getenv("JOURNAL_STREAM"), STDERR_FILENO)) {
+    send_to_journal(journal_entry(verdict, directory));
   }
 }
 

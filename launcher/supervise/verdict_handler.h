@@ -6,9 +6,11 @@
 #include "launcher/ending/job_state.h"
 #include "launcher/journal/journal.h"
 #include "launcher/options/run_options.h"
+#include "launcher/output/ink.h"
 #include "launcher/supervise/report_runner.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,5 +77,10 @@ class VerdictHandler {
   std::string no_report_;  // why the last report could not be written
   std::string place_;      // of the last report; empty: the run directory
 };
+
+// In which a verdict is said.
+std::optional<Ink::Colour> colour_of(const model::Verdict& verdict);
+// Where the verdict goes beside the terminal: `log` as in --termination-log, and systemd's journal.
+void publish(const model::Verdict& verdict, const std::string& log, const std::string& directory);
 
 }  // namespace xpurun::launcher

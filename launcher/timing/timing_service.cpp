@@ -139,6 +139,7 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
                    .last_dump_s = dumps.last_s,
                    .shapes = parts_.options.shape_metrics,
                    .peaks = parts_.options.peaks,
+                   .slow_events = hooks_.slow_events(),
                    .ranks = {}};
   std::map<base::Rank, RankMetrics> ranks;
   const auto add = [&](const TrackedProcess& p) {
@@ -148,6 +149,8 @@ NodeMetrics TimingService::node_metrics(WhichRanks which) {
         .local_rank = p.record.local_rank,
         .hung = progress.hung,
         .still_s = progress.still_s,
+        .steps = progress.steps,
+        .step_s = progress.step_s,
         .events_unwritten = event_files_.failed(p.record.rank),
         .timing = collector_.read({p.record.pid, p.record.rank, p.record.local_rank, p.alive})};
   };

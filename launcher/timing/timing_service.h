@@ -33,6 +33,8 @@ class TimingService {
   struct RankProgress {
     double still_s = -1;  // seconds since the last progress; negative: not watched
     bool hung = false;
+    uint64_t steps = 0;  // of training
+    double step_s = -1;  // mean of the last ones; negative: no step was seen
   };
   struct DumpActivity {
     bool dumping = false;
@@ -43,6 +45,8 @@ class TimingService {
     std::function<DumpActivity()> dumps;
     std::function<void()> unknown_process;  // a process that the table lacks has attached
     std::function<void()> first_gpu_use;    // by any process of the job
+    // Times that the job became slower.
+    std::function<uint64_t()> slow_events = [] { return uint64_t{0}; };
   };
   enum class WhichRanks { living, all };
 

@@ -1,4 +1,4 @@
-"""Slow jobs of two ranks with torch: which rank, why and since when."""
+"""Slow jobs of two ranks with torch: which rank, why and since when, afterwards and while the job runs."""
 
 import json
 import unittest
@@ -18,11 +18,12 @@ for pid in $pids; do wait $pid || exit 1; done
 
 @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
 class Speed(xpurun_test.Case):
-    def job(self, fault, steps, since):
+    def job(self, fault, steps, since, *options):
         env = self.env(RENDEZVOUS=str(self.dir / f"store-{fault}"))
-        result = self.run_xpurun("--no-report", "--", "bash", "-c", RANKS, "ranks", PYTHON, JOB, fault, steps,
+        result = self.run_xpurun(*options, "--no-report", "--", "bash", "-c", RANKS, "ranks", PYTHON, JOB, fault, steps,
                                  since, env=env)
         self.assertEqual(result.returncode, 0, result.stderr)
+        return result
 
     def analysis(self):
         return json.loads(self.run_xpurun("analyze", "--format", "json", self.out, out=False).stdout)
@@ -40,10 +41,26 @@ class Speed(xpurun_test.Case):
         self.assertEqual(report["sentence"].split(" costs ")[0].split()[:2], ["rank", "1"])
 
     def test_nothing_slow(self):
-        self.job("none", 160, 0)
+        result = self.job("none", 160, 0)
+        self.assertNotIn("slower", result.stderr)
         report = self.analysis()
         self.assertGreater(report["steps"], 100)
         self.assertEqual([f for f in report["findings"] if f["severity"] != "note"], [])
+        self.assertNotIn("slowdowns", self.manifest())
+
+    def test_told_while_it_runs(self):
+        log = self.dir / "events"
+        result = self.job("all", 160, 80, "--on-event", f"cat >> '{log}'", "--on-event-kinds", "slow")
+        lines = [line for line in result.stderr.splitlines() if "the job is" in line]
+        self.assertEqual(len(lines), 1, result.stderr)
+        self.assertRegex(lines[0], r"^xpurun: the job is \d+ % slower since step \d+ \(\d\d:\d\d:\d\d UTC\), ")
+        told = self.manifest()["slowdowns"]
+        self.assertEqual(len(told), 1)
+        self.assertLess(abs(told[0]["step"] - 79), 10)
+        self.assertGreater(told[0]["share"], 0.5)
+        event = json.loads(log.read_text())
+        self.assertEqual(event["event"], "slow")
+        self.assertIn(event["sentence"], lines[0])
 
 
 if __name__ == "__main__":

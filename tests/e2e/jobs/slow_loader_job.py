@@ -1,7 +1,7 @@
 """One rank of two that train together on CPUs: `slow_loader_job.py FAULT STEPS FROM`.
 
-FAULT: `none`; `input`: the data loader of rank 1 is slow from step FROM on. A usual step
-mostly sleeps, so that the load of the machine matters little.
+FAULT: `none`; `input`: the data loader of rank 1 is slow from step FROM on; `all`: the model of all ranks is. A usual
+step mostly sleeps, so that the load of the machine matters little.
 """
 
 import os
@@ -32,9 +32,11 @@ class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.layer = nn.Linear(8, 1)
+        self.calls = 0
 
     def forward(self, x):
-        time.sleep(0.02)
+        time.sleep(0.08 if FAULT == "all" and self.calls >= FROM else 0.02)
+        self.calls += 1
         return self.layer(x)
 
 

@@ -116,6 +116,7 @@ TEST_CASE("every field of run.json survives writing and reading") {
   r.incidents.push_back({});
   r.incidents[0].action = HangAction::kill;
   r.dumps.push_back({});
+  r.slowdowns.push_back({});
   r.event_commands.push_back({});
   r.plugins.push_back({});
   json j = filled(r);

@@ -164,7 +164,11 @@ TEST_CASE("user programs, and restarts") {
   CHECK(o->on_hang == OnHang::restart);
   CHECK(o->max_hangs == 2);
   CHECK(problem({"--on-event-kinds=hang,stall"}) ==
-        "--on-event-kinds: 'stall' is not one of hang, crash, exception, recovery, end");
+        "--on-event-kinds: 'stall' is not one of hang, crash, exception, recovery, slow, end");
+  CHECK(options({"--slow-threshold=35%"})->slow_threshold == doctest::Approx(0.35));
+  CHECK(options({"--slow-threshold=off"})->slow_threshold == 0);
+  CHECK(default_run_options().slow_threshold == doctest::Approx(0.2));
+  CHECK(problem({"--slow-threshold=often"}).starts_with("--slow-threshold: 'often' is not a share"));
   CHECK(problem({"--on-event-timeout=0"}) == "--on-event-timeout: must be longer than 0");
 }
 

@@ -123,6 +123,15 @@ TEST_CASE("job events: the signal of another process's child is known from its n
   CHECK(s.last.signal == SIGABRT);
 }
 
+TEST_CASE("job events: a slowdown is reported with its sentence") {
+  Scene s;
+  s.jobs.slower("the job is 23 % slower since step 4,120");
+  CHECK(s.told() == Told{"slow"});
+  CHECK(s.last.sentence == "the job is 23 % slower since step 4,120");
+  CHECK(s.last.exit_status == -1);
+  CHECK_FALSE(s.last.has_verdict);
+}
+
 TEST_CASE("job events: only the chosen kinds are reported") {
   Scene s;
   s.options.on_event_kinds = {JobEventKind::end};

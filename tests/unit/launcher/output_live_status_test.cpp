@@ -125,6 +125,21 @@ TEST_CASE("the table of top with timing") {
   CHECK(back->ranks[1].untraced_share < 0);
 }
 
+TEST_CASE("the table of top with steps of training") {
+  LiveStatus s = eight_ranks();
+  CHECK_FALSE(to_json(s).contains("steps"));
+  CHECK_FALSE(to_json(s)["ranks"][2].contains("step_s"));
+  s.steps = "4,120 steps, 171 ms each";
+  s.ranks[2].step_s = 0.171;
+  const auto back = live_status_from_json(to_json(s).dump());
+  REQUIRE(back);
+  CHECK(back->ranks[2].step_s == 0.171);
+  CHECK(back->ranks[1].step_s < 0);
+  const std::string table = live_table(*back, 80, 6, Ink::plain());
+  CHECK(table.find("\n4,120 steps, 171 ms each\n") != std::string::npos);
+  CHECK(xpurun::base::split(table, '\n').size() == 7);
+}
+
 TEST_CASE("the table of top with ranks of other nodes") {
   LiveStatus s = eight_ranks();
   LiveStatus other{.host = "b", .gaps = {"no word from host c for 20 s: ranks 16-23"}};

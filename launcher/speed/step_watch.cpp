@@ -1,0 +1,149 @@
+#include "launcher/speed/step_watch.h"
+
+#include "common/base/output/log.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace xpurun::launcher {
+
+namespace {
+
+using model::Span;
+using model::Stage;
+
+constexpr size_t kMostRanks = 4096;
+constexpr double kMeanSteps = 16;
+constexpr int64_t kShortestNs = 5'000'000;  // of a value; shorter steps are summed up
+constexpr uint64_t kMissed = 50;            // steps of each other rank, until one of them is the reference
+constexpr double kAsFast = 0.05;            // of the fastest level
+
+}  // namespace
+
+void StepWatch::add(base::Rank rank, uint64_t process, std::span<const Span> spans) {
+  if (broken_ || (ranks_.size() >= kMostRanks && !ranks_.contains(rank))) {
+    return;
+  }
+  try {
+    State& state = ranks_[rank];
+    if (state.process != process) {
+      state = {.process = process, .seen = state.seen};
+    }
+    for (const Span& span : spans) {
+      take(rank, state, span);
+    }
+  } catch (const std::exception& e) {
+    base::log_warn("the steps are no longer watched: {}", e.what());
+    broken_ = true;
+  }
+}
+
+StepWatch::RankSteps StepWatch::rank(base::Rank rank) const {
+  const auto known = ranks_.find(rank);
+  return known == ranks_.end() ? RankSteps{} : known->second.seen;
+}
+
+void StepWatch::take(base::Rank rank, State& state, const Span& span) {
+  const base::MonoNs end = span.begin_ns + span.duration_ns;
+  switch (span.stage) {
+    case Stage::mark:
+      if (!state.marks) {
+        state.marks = true;
+        state.last_end = 0;
+      }
+      end_step(rank, state, end);
+      return;
+    case Stage::optimizer:
+      state.thread = span.thread;
+      // Several optimizers after one pass, or one that calls another, are one step.
+      if (!state.marks && (state.worked || !state.passes)) {
+        end_step(rank, state, end);
+      }
+      return;
+    case Stage::forward:
+    case Stage::backward:
+      state.passes = state.worked = true;
+      return;
+    case Stage::checkpoint:
+    case Stage::evaluation:
+      state.aside_ns += span.thread == state.thread || state.thread == 0 ? span.duration_ns : 0;
+      return;
+    default:
+      return;
+  }
+}
+
+void StepWatch::end_step(base::Rank rank, State& state, base::MonoNs end) {
+  const base::MonoNs begin = std::exchange(state.last_end, end);
+  const int64_t duration = end - begin - std::exchange(state.aside_ns, 0);
+  state.worked = false;
+  if (begin == 0 || duration <= 0) {
+    return;
+  }
+  RankSteps& seen = state.seen;
+  ++seen.steps;
+  const double seconds = base::ns_to_s(duration);
+  const double weight = 1 / std::min(static_cast<double>(seen.steps), kMeanSteps);
+  seen.step_s = seen.step_s < 0 ? seconds : seen.step_s + (seconds - seen.step_s) * weight;
+  compare(rank, state, begin, duration);
+}
+
+void StepWatch::restart(base::Rank reference) {
+  reference_ = reference;
+  without_reference_ = 0;
+  detector_.emplace(gpu_ ? report::ChangeSettings{} : report::ChangeSettings::for_shared_cpus());
+  pending_ = {};
+  fastest_s_ = told_s_ = 0;
+}
+
+void StepWatch::compare(base::Rank rank, const State& state, base::MonoNs begin, int64_t duration_ns) {
+  if (threshold_ <= 0) {
+    return;
+  }
+  if (rank != reference_) {
+    if (detector_ && ++without_reference_ <= kMissed * ranks_.size()) {
+      return;
+    }
+    restart(rank);
+  }
+  without_reference_ = 0;
+  if (pending_.count == 0) {
+    pending_ = {.step = state.seen.steps - 1, .begin = begin};
+  }
+  ++pending_.count;
+  pending_.total_ns += duration_ns;
+  if (pending_.total_ns < kShortestNs) {
+    return;
+  }
+  const Value value = std::exchange(pending_, {});
+  values_[detector_->steps() % kKept] = value;
+  if (const auto change = detector_->add(base::ns_to_s(value.total_ns) / static_cast<double>(value.count))) {
+    judge(*change);
+  }
+}
+
+void StepWatch::judge(const model::StepChange& change) {
+  fastest_s_ = fastest_s_ > 0 ? std::min(fastest_s_, change.before_s) : change.before_s;
+  if (change.after_s <= fastest_s_ * (1 + kAsFast)) {
+    fastest_s_ = told_s_ = 0;
+    return;
+  }
+  const double since_told = told_s_ > 0 ? change.after_s / told_s_ - 1 : threshold_;
+  if (change.share <= 0 || change.after_s / fastest_s_ - 1 < threshold_ || since_told < threshold_) {
+    return;
+  }
+  told_s_ = change.after_s;
+  ++told_;
+  const Value& latest = values_[(detector_->steps() - 1) % kKept];
+  const auto number = static_cast<size_t>(change.step);
+  const bool known = number + kKept > detector_->steps() - 1;
+  const Value first = known ? values_[number % kKept] : Value{};
+  model::StepChange told = change;
+  told.step = static_cast<int64_t>(known ? first.step : latest.step);
+  told.found_step = static_cast<int64_t>(latest.step);
+  told.before_s = fastest_s_;
+  told.share = change.after_s / fastest_s_ - 1;
+  tell_(told, first.begin);
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,84 @@
+// StepWatch: counts the steps of the ranks while they run, and tells when the job has become slower. Fed with
+// spans in the order of their ends. Bounded memory and time per span; nothing here is needed for the job, so
+// an error only ends the watch. No clock, no thread rules.
+#pragma once
+
+#include "common/base/ids.h"
+#include "common/model/timing/span.h"
+#include "common/model/timing/speed_report.h"
+#include "report/speed/changes/change_points.h"
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+
+namespace xpurun::launcher {
+
+class StepWatch {
+ public:
+  // `begin`: when the first slow step began, CLOCK_MONOTONIC; 0: unknown. The step is counted from the first
+  // one that was seen, wall_ns is not set.
+  using Tell = std::function<void(const model::StepChange& change, base::MonoNs begin)>;
+  struct RankSteps {
+    uint64_t steps = 0;
+    double step_s = -1;  // mean of the last steps; negative: not known yet
+  };
+
+  // `threshold`: 0.2: tell when a step takes 20 % longer than at the fastest; 0: never.
+  StepWatch(double threshold, Tell tell) : threshold_(threshold), tell_(std::move(tell)) {}
+
+  // `process` tells apart the successive processes of a rank.
+  void add(base::Rank rank, uint64_t process, std::span<const model::Span> spans);
+  // The job computes on GPUs; changes are certain sooner then.
+  void gpu_used() { gpu_ = true; }
+
+  RankSteps rank(base::Rank rank) const;
+  uint64_t slow_events() const { return told_; }
+
+ private:
+  struct State {
+    uint64_t process = 0;
+    uint32_t thread = 0;  // that makes the steps; 0: not known yet
+    bool marks = false;   // the program marks the ends of its steps
+    bool passes = false;  // forward or backward passes have been seen
+    bool worked = false;  // since the last end
+    base::MonoNs last_end = 0;
+    int64_t aside_ns = 0;  // checkpoints and evaluations since the last end
+    RankSteps seen;
+  };
+  // Steps that are compared as one value, because they are very short.
+  struct Value {
+    uint64_t step = 0;
+    base::MonoNs begin = 0;
+    uint64_t count = 0;
+    int64_t total_ns = 0;
+  };
+
+  void take(base::Rank rank, State& state, const model::Span& span);
+  void end_step(base::Rank rank, State& state, base::MonoNs end);
+  void compare(base::Rank rank, const State& state, base::MonoNs begin, int64_t duration_ns);
+  void judge(const model::StepChange& change);
+  void restart(base::Rank reference);
+
+  double threshold_;
+  Tell tell_;
+  bool gpu_ = false;
+  bool broken_ = false;
+  uint64_t told_ = 0;
+  std::map<base::Rank, State> ranks_;
+  // All ranks wait for each other, so one of them shows the steps of the job.
+  base::Rank reference_ = base::kNoRank;
+  uint64_t without_reference_ = 0;  // steps of other ranks since its last one
+  std::optional<report::ChangeDetector> detector_;
+  static constexpr size_t kKept = 512;
+  std::array<Value, kKept> values_;  // the latest ones, by their number in the detector
+  Value pending_;
+  // The level before the job became slower; 0: it is as fast as ever.
+  double fastest_s_ = 0;
+  double told_s_ = 0;  // level that was told last; 0: none
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,165 @@
+// The steps of a job while it runs: counted per rank, and told once when they become slower.
+#include "launcher/speed/step_watch.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+using model::Span;
+using model::Stage;
+
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+
+// A rank whose steps consist of a forward pass, a backward pass and the optimizer.
+struct Scene {
+  std::vector<model::StepChange> told;
+  std::vector<base::MonoNs> begins;
+  StepWatch watch{0.2, [this](const model::StepChange& change, base::MonoNs begin) {
+                    told.push_back(change);
+                    begins.push_back(begin);
+                  }};
+  std::mt19937 random{7};
+  std::normal_distribution<double> noise{0, 0.02};
+  base::MonoNs now = 1000 * kMs;
+
+  static Span span(Stage stage, base::MonoNs begin, int64_t duration) {
+    return {.begin_ns = begin, .duration_ns = duration, .stage = stage, .thread = 5};
+  }
+  // All of `ranks` make the same steps of about `step_ms`.
+  void steps(int count, double step_ms, const std::vector<base::Rank>& ranks = {0}, uint64_t process = 1,
+             int64_t checkpoint_every = 0) {
+    for (int i = 0; i < count; ++i) {
+      const auto third = static_cast<int64_t>(step_ms * 1e6 * std::exp(noise(random)) / 3);
+      std::vector<Span> spans;
+      if (checkpoint_every > 0 && i % checkpoint_every == 0) {
+        spans.push_back(span(Stage::checkpoint, now, 2000 * kMs));
+        now += 2000 * kMs;
+      }
+      for (const Stage stage : {Stage::forward, Stage::backward, Stage::optimizer}) {
+        spans.push_back(span(stage, now, third));
+        now += third;
+      }
+      spans.push_back(span(Stage::optimizer, now, kMs / 100));  // a second optimizer
+      for (const base::Rank rank : ranks) {
+        watch.add(rank, process, spans);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("step watch: a slowdown is told once, with its step") {
+  for (const bool gpu : {false, true}) {
+    Scene s;
+    if (gpu) {
+      s.watch.gpu_used();
+    }
+    s.steps(201, 100, {0, 1});
+    const base::MonoNs slow_since = s.now;
+    CHECK(s.told.empty());
+    s.steps(gpu ? 25 : 60, 130, {0, 1});
+    REQUIRE(s.told.size() == 1);
+    CHECK(std::abs(s.told[0].step - 200) <= 2);
+    CHECK(std::abs(s.begins[0] - slow_since) < 300 * kMs);
+    CHECK(s.told[0].share == doctest::Approx(0.3).epsilon(0.1));
+    CHECK(s.told[0].before_s == doctest::Approx(0.1).epsilon(0.05));
+    CHECK(s.watch.slow_events() == 1);
+    s.steps(500, 130, {0, 1});
+    CHECK(s.told.size() == 1);
+    // As fast as before, then slow again.
+    s.steps(300, 100, {0, 1});
+    CHECK(s.told.size() == 1);
+    s.steps(100, 150, {0, 1});
+    REQUIRE(s.told.size() == 2);
+    CHECK(s.told[1].share == doctest::Approx(0.5).epsilon(0.1));
+  }
+}
+
+TEST_CASE("step watch: small changes, checkpoints and long pauses are not told") {
+  Scene s;
+  s.steps(200, 100);
+  s.steps(200, 112);
+  s.steps(300, 112, {0}, 1, 40);
+  s.now += 3'600'000 * kMs;
+  s.steps(200, 112);
+  CHECK(s.told.empty());
+  CHECK(s.watch.rank(0).steps == 899);
+  CHECK(s.watch.rank(0).step_s == doctest::Approx(0.112).epsilon(0.05));
+}
+
+TEST_CASE("step watch: two changes that are slow together are told with the level before both") {
+  Scene s;
+  s.steps(200, 100);
+  s.steps(200, 113);
+  CHECK(s.told.empty());
+  s.steps(200, 128);
+  REQUIRE(s.told.size() == 1);
+  CHECK(s.told[0].before_s == doctest::Approx(0.1).epsilon(0.03));
+  CHECK(s.told[0].share == doctest::Approx(0.28).epsilon(0.1));
+}
+
+TEST_CASE("step watch: a threshold of 0 only counts") {
+  Scene s;
+  s.watch = StepWatch(0, [](const model::StepChange&, base::MonoNs) { FAIL("told"); });
+  s.steps(200, 100);
+  s.steps(200, 300);
+  CHECK(s.watch.rank(0).steps == 399);
+  CHECK(s.watch.rank(0).step_s == doctest::Approx(0.3).epsilon(0.05));
+  CHECK(s.watch.rank(1).steps == 0);
+  CHECK(s.watch.rank(1).step_s < 0);
+}
+
+TEST_CASE("step watch: the gap of a restarted process is no step, and counts go on") {
+  Scene s;
+  s.steps(100, 100);
+  s.now += 60'000 * kMs;
+  s.steps(100, 100, {0}, 2);
+  CHECK(s.watch.rank(0).steps == 198);
+  CHECK(s.watch.rank(0).step_s == doctest::Approx(0.1).epsilon(0.05));
+  CHECK(s.told.empty());
+}
+
+TEST_CASE("step watch: another rank takes the place of one that makes no more steps") {
+  Scene s;
+  s.steps(100, 100, {0, 1});
+  s.steps(300, 100, {1});
+  s.steps(100, 150, {1});
+  REQUIRE(s.told.size() == 1);
+  CHECK(std::abs(s.told[0].step - 399) <= 2);
+}
+
+TEST_CASE("step watch: marks count instead of optimizers, and very short steps are summed up") {
+  Scene s;
+  const auto run = [&s](int count, int64_t step) {
+    std::vector<Span> spans;
+    for (int i = 0; i < count; ++i) {
+      spans.push_back(Scene::span(Stage::optimizer, s.now + step / 2, step / 4));
+      s.now += step;
+      spans.push_back(Scene::span(Stage::mark, s.now, 0));
+    }
+    s.watch.add(0, 1, spans);
+  };
+  run(20'001, kMs / 10);
+  CHECK(s.watch.rank(0).steps == 20'000);
+  run(10'000, kMs / 5);
+  REQUIRE(s.told.size() == 1);
+  CHECK(s.told[0].share == doctest::Approx(1).epsilon(0.05));
+  CHECK(std::abs(s.told[0].step - 20'000) <= 200);
+}
+
+TEST_CASE("step watch: an error ends the watch only") {
+  Scene s;
+  s.watch = StepWatch(0.2, [](const model::StepChange&, base::MonoNs) { throw std::runtime_error("x"); });
+  s.steps(200, 100);
+  s.steps(100, 200);
+  const uint64_t counted = s.watch.rank(0).steps;
+  s.steps(10, 200);
+  CHECK(s.watch.rank(0).steps == counted);
+}
