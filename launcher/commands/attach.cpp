@@ -7,12 +7,14 @@
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "launcher/supervise/run.h"
+#include "stackdump/memory/live_memory.h"
+#include "stackdump/memory/proc_maps.h"
 #include "stackdump/ptrace/access.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <sys/uio.h>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -31,14 +33,20 @@ base::Pid supervisor_of(base::Pid pid) {
   return supervisor > 0 && stat && stat->state != 'Z' && stat->comm.starts_with("xpurun") ? supervisor : 0;
 }
 
-// Reads a word of the process's memory, as each poll does; the kernel's rule for ptrace(2) is the same.
+// Reads a byte of the process's memory, as each poll does. The kernel's rule is that of ptrace(2); files
+// below /proc have a weaker rule, which Yama does not touch.
 base::Status check_readable(base::Pid pid) {
-  const auto auxv = base::ProcFs().text(pid, "auxv");
-  const auto stat = base::ProcFs().stat(pid);
-  if (!auxv.empty() || (stat && stat->ppid == 2)) {
-    return {};
+  int refused = EPERM;
+  if (const auto maps = stackdump::ProcMaps::read(pid)) {
+    const auto& all = maps->all();
+    const auto readable = std::find_if(all.begin(), all.end(), [](const auto& m) { return m.readable; });
+    stackdump::LiveMemory memory(pid);
+    if (readable != all.end() && memory.value<uint8_t>(readable->lo)) {
+      return {};
+    }
+    refused = memory.last_errno() != 0 ? memory.last_errno() : refused;
   }
-  return base::fail(stackdump::explain_refusal(pid, EPERM).context("cannot watch the job"));
+  return base::fail(stackdump::explain_refusal(pid, refused).context("cannot watch the job"));
 }
 
 base::Result<base::Pid> watchable(const std::string& word) {
@@ -92,7 +100,7 @@ int attach_command(const Invocation& call) {
     return complain(options.error(), call.command.usage_status);
   }
   if (options->on_hang == OnHang::restart && call.words.settings.has("on-hang")) {
-    return complain_usage(call, "--on-hang restart needs a job that xpurun started");
+    return complain_usage(call, "--on-hang restart needs a job that xpurun started; choose report or kill");
   }
   limit_to_watching(*options, call.words.settings);
   for (const std::string& word : call.words.operands) {

@@ -366,6 +366,12 @@ std::span<const OptionSpec> attach_options() {
     std::vector<OptionSpec> out;
     for (const std::string_view name : kNames) {
       out.push_back(*find_option(run_options(), name));
+      if (name == "on-hang") {
+        out.back().words = "report kill";
+        out.back().help =
+            "report: dump, print the verdict, keep watching; kill: dump, print the verdict, end the "
+            "job with exit status 124";
+      }
     }
     return out;
   }();
