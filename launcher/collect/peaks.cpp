@@ -1,6 +1,7 @@
 #include "launcher/collect/peaks.h"
 
 #include "common/base/strings.h"
+#include "common/model/timing/cuda_types.h"
 
 #include <fmt/format.h>
 
@@ -13,16 +14,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-// cudaDataType_t
-constexpr int kR32F = 0;
-constexpr int kR64F = 1;
-constexpr int kR16F = 2;
-constexpr int kR8I = 3;
-constexpr int kC32F = 4;
-constexpr int kC64F = 5;
-constexpr int kR16BF = 14;
-constexpr int kE4M3 = 28;
-constexpr int kE5M2 = 29;
+using namespace model::cuda_types;
 // cublasComputeType_t: fp32 data may go through the tensor cores as TF32 or 16 bits.
 constexpr int kCompute32FFast16F = 74;
 constexpr int kCompute32FFast16BF = 75;

@@ -1,5 +1,6 @@
 // xpurun events: prints event files and span files.
 #include "common/base/strings.h"
+#include "common/model/timing/event_file.h"
 #include "common/model/timing/span_file.h"
 #include "launcher/collect/event_text.h"
 #include "launcher/commands/commands.h"
@@ -18,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSuffix = ".xev";
 constexpr size_t kChunk = size_t{1} << 20;  // bytes collected before they are printed
 
 // Files stay files; of a directory every event file and span file below. Links in it are not followed:
@@ -33,7 +33,7 @@ std::vector<std::string> files_of(const std::string& operand) {
        !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
     const std::string suffix = it->path().extension();
     if (it->is_regular_file(ec) && !it->is_symlink(ec) &&
-        (suffix == kSuffix || suffix == model::kSpanFileSuffix)) {
+        (suffix == model::kEventFileSuffix || suffix == model::kSpanFileSuffix)) {
       out.push_back(it->path());
     }
   }

@@ -2,6 +2,7 @@
 
 #include "common/base/output/progress.h"
 #include "common/base/strings.h"
+#include "common/model/timing/event_file.h"
 #include "common/model/timing/span_file.h"
 #include "report/speed/analysis.h"
 
@@ -17,7 +18,6 @@ namespace {
 
 constexpr std::string_view kSpans = "spans-";
 constexpr std::string_view kEvents = "events-";
-constexpr std::string_view kEventSuffix = ".xev";
 constexpr base::Rank kHighestRank = 1 << 24;
 
 struct RankDir {
@@ -72,7 +72,7 @@ class Reader {
       for (const std::string& path : numbered(dir.path, kSpans, model::kSpanFileSuffix)) {
         keep(model::load_span_file(path), input.spans, input, *dir.node);
       }
-      for (const std::string& path : numbered(dir.path, kEvents, kEventSuffix)) {
+      for (const std::string& path : numbered(dir.path, kEvents, model::kEventFileSuffix)) {
         keep(model::load_event_file(path), input.events, input, *dir.node);
       }
     }

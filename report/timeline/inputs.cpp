@@ -24,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kEvents = ".xev";
 constexpr std::string_view kXpuTimer = ".timeline";
 constexpr size_t kLongestHeader = size_t{128} << 10;
 
@@ -39,7 +38,7 @@ bool is_json(std::string_view path) {
 }
 
 bool is_ours(std::string_view path) {
-  return path.ends_with(kEvents) || path.ends_with(model::kSpanFileSuffix);
+  return path.ends_with(model::kEventFileSuffix) || path.ends_with(model::kSpanFileSuffix);
 }
 
 std::vector<std::string> files_below(const std::string& operand) {
@@ -69,7 +68,7 @@ base::Result<model::EventFileHeader> read_header(const std::string& path) {
     return base::fail(fmt::format("{}: the header is incomplete", path));
   }
   const std::string_view lines = std::string_view(head).substr(0, second + 1);
-  if (path.ends_with(kEvents)) {
+  if (path.ends_with(model::kEventFileSuffix)) {
     const auto file = model::parse_event_file(lines);
     return file ? base::Result<model::EventFileHeader>(file->header)
                 : base::fail(base::Error(file.error()).context(path));
@@ -122,7 +121,7 @@ base::Status add_file(Activity& out, const std::string& path, TraceFormat format
     out.host = h.host;
     out.gpu = out.gpu.empty() ? h.gpu : out.gpu;
   };
-  if (path.ends_with(kEvents)) {
+  if (path.ends_with(model::kEventFileSuffix)) {
     XPURUN_TRY_ASSIGN(const model::EventFile file, model::load_event_file(path));
     head(file.header);
     add_events(out, file);
@@ -143,8 +142,8 @@ TraceInputs find_inputs(const std::vector<std::string>& operands) {
     const std::vector<std::string> files = files_below(operand);
     if (files.empty()) {
       out.problems.push_back(
-          {.what = fmt::format("no event file below {}", operand),
-           .cause = "event files are written while --timing is on, for ranks that use a GPU"});
+          {.what = fmt::format("no event file and no span file below {}", operand),
+           .cause = "they are written while --timing is on, for ranks that use a GPU or torch in Python"});
     }
     for (const std::string& path : files) {
       auto source = identify(path);

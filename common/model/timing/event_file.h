@@ -20,6 +20,7 @@ namespace xpurun::model {
 
 // First line of the file. The second line is a JSON object, EventFileHeader; blocks follow.
 inline constexpr std::string_view kEventsSchema = "xpurun.events/2";
+inline constexpr std::string_view kEventFileSuffix = ".xev";
 
 struct EventCommunicator {
   uint32_t slot = 0;  // as in OpKey::comm

@@ -1,24 +1,14 @@
 #include "common/model/timing/op_names.h"
 
+#include "common/model/timing/cuda_types.h"
+
 #include <fmt/format.h>
 
 #include <array>
 
 namespace xpurun::model {
 
-namespace {
-
-// cudaDataType_t
-constexpr int kR32F = 0;
-constexpr int kR64F = 1;
-constexpr int kR16F = 2;
-constexpr int kR8I = 3;
-constexpr int kC32F = 4;
-constexpr int kC64F = 5;
-constexpr int kR16BF = 14;
-constexpr int kE4M3 = 28;
-constexpr int kE5M2 = 29;
-}  // namespace
+using namespace cuda_types;
 
 std::string_view class_name(uint8_t op_class) {
   constexpr std::array<std::string_view, 8> kNames = {"none",  "matmul", "collective", "memory",
