@@ -62,38 +62,43 @@ def entry(body):
     return out
 
 
-def load(path):
+def frame(path, wanted_schema, out):
+    """The records of a file, as (type, body), with header and size put into `out`. A damaged block ends them."""
     data = pathlib.Path(path).read_bytes()
     schema, header, rest = data.split(b"\n", 2)
-    assert schema == b"xpurun.events/2", schema
-    out = {"header": json.loads(header), "events": [], "ops": {}, "communicators": [], "lost": 0, "complete": True,
-           "bytes": len(data)}
-    begin, last, how = 0, {}, {}
+    assert schema.decode() == wanted_schema, schema
+    out |= {"header": json.loads(header), "complete": True, "bytes": len(data)}
     while rest:
         size, checksum = struct.unpack("<II", rest[:8]) if len(rest) >= 8 else (len(rest), 0)
         payload, rest = rest[8:8 + size], rest[8 + size:]
         if len(payload) < size or zlib.crc32(payload) != checksum:
             out["complete"] = False
-            break
+            return
         records = Records(payload)
         while records.at < len(payload):
-            tag, body = records.record()
-            if tag < NO_EVENT:
-                one = event(tag, body, last, begin)
-                begin = one["begin_ns"]
-                assert one["op"] in out["ops"]
-                out["events"].append({**one, **how.get(one["op"], {"algorithm": 0, "protocol": 0, "channels": 0})})
-            elif tag == 0x80:
-                number = body.varint()
-                out["ops"][number] = entry(body)
-            elif tag == 0x81:
-                out["communicators"].append({"slot": body.varint(), "identity": body.take(8).hex(),
-                                             "rank": body.signed(), "nranks": body.signed(), "name": body.text()})
-            elif tag == 0x84:
-                op = body.varint()
-                how[op] = {name: body.varint() for name in ("algorithm", "protocol", "channels")}
-            elif tag == 0x82:
-                out["lost"] += body.varint()
-            elif tag == 0x83:
-                body.take(16)
+            yield records.record()
+
+
+def load(path):
+    out = {"events": [], "ops": {}, "communicators": [], "lost": 0}
+    begin, last, how = 0, {}, {}
+    for tag, body in frame(path, "xpurun.events/2", out):
+        if tag < NO_EVENT:
+            one = event(tag, body, last, begin)
+            begin = one["begin_ns"]
+            assert one["op"] in out["ops"]
+            out["events"].append({**one, **how.get(one["op"], {"algorithm": 0, "protocol": 0, "channels": 0})})
+        elif tag == 0x80:
+            number = body.varint()
+            out["ops"][number] = entry(body)
+        elif tag == 0x81:
+            out["communicators"].append({"slot": body.varint(), "identity": body.take(8).hex(),
+                                         "rank": body.signed(), "nranks": body.signed(), "name": body.text()})
+        elif tag == 0x84:
+            op = body.varint()
+            how[op] = {name: body.varint() for name in ("algorithm", "protocol", "channels")}
+        elif tag == 0x82:
+            out["lost"] += body.varint()
+        elif tag == 0x83:
+            body.take(16)
     return out

@@ -1,11 +1,6 @@
 """Reads span files by docs/spans.md alone, like a foreign program."""
 
-import json
-import pathlib
-import struct
-import zlib
-
-from event_file import Records
+from event_file import frame
 
 SAME_THREAD, HAS_CPU, HAS_GROUP, NO_SPAN = 16, 32, 64, 128
 STAGES = ["other", "data", "forward", "backward", "optimizer", "communication", "checkpoint", "evaluation", "garbage",
@@ -29,27 +24,16 @@ def span(tag, body, names, last):
 
 
 def load(path):
-    data = pathlib.Path(path).read_bytes()
-    schema, header, rest = data.split(b"\n", 2)
-    assert schema == b"xpurun.spans/1", schema
-    out = {"header": json.loads(header), "spans": [], "loads": [], "lost": 0, "complete": True, "bytes": len(data)}
+    out = {"spans": [], "loads": [], "lost": 0}
     names, last, before = [""], {"end": 0, "thread": 0, "sequences": {}}, [0, 0, 0, 0]
-    while rest:
-        size, checksum = struct.unpack("<II", rest[:8]) if len(rest) >= 8 else (len(rest), 0)
-        payload, rest = rest[8:8 + size], rest[8 + size:]
-        if len(payload) < size or zlib.crc32(payload) != checksum:
-            out["complete"] = False
-            break
-        records = Records(payload)
-        while records.at < len(payload):
-            tag, body = records.record()
-            if tag < NO_SPAN:
-                out["spans"].append(span(tag, body, names, last))
-            elif tag == 0x80:
-                names.append(body.text())
-            elif tag == 0x81:
-                before = [value + body.signed() for value in before]
-                out["loads"].append(dict(zip(("at_ns", "cpu_ns", "run_delay_ns", "major_faults"), before)))
-            elif tag == 0x82:
-                out["lost"] += body.varint()
+    for tag, body in frame(path, "xpurun.spans/1", out):
+        if tag < NO_SPAN:
+            out["spans"].append(span(tag, body, names, last))
+        elif tag == 0x80:
+            names.append(body.text())
+        elif tag == 0x81:
+            before = [value + body.signed() for value in before]
+            out["loads"].append(dict(zip(("at_ns", "cpu_ns", "run_delay_ns", "major_faults"), before)))
+        elif tag == 0x82:
+            out["lost"] += body.varint()
     return out
