@@ -6,10 +6,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <map>
 #include <optional>
 #include <signal.h>
+#include <tuple>
 
 namespace xpurun::launcher {
 
@@ -18,8 +20,7 @@ namespace {
 using stackdump::PythonSampler;
 using stackdump::SampledThread;
 
-// Another process, or a process that a rank starts, may become readable a little later.
-constexpr double kMissedShare = 0.1;  // of the samples, from which on the result is said to be coarse
+constexpr double kMissedShare = 0.1;  // of the samples; a note says so when more could not be taken in time
 
 // The samples of one process.
 class Recording {

@@ -40,8 +40,8 @@ struct Difference {
   double there;
 };
 
-// By total time: a slow callee makes its callers differ as well, so the innermost functions come first among
-// equals.
+// By self time: a slow callee makes its callers differ in total time as well, and only the callee is of
+// interest.
 std::vector<Difference> differences(const std::vector<FunctionShare>& here, uint64_t here_samples,
                                     const std::vector<FunctionShare>& there, uint64_t there_samples) {
   std::vector<Difference> out;
