@@ -126,8 +126,15 @@ void VerdictHandler::say_progress_again(const model::Incident& incident) {
   announced_.clear();
 }
 
+// While the job is being ended, its reports still come: the end of the run tells the last of them.
 void VerdictHandler::announce(const model::Verdict& verdict) {
-  if (verdict.sentence.empty() || verdict.sentence == announced_) {
+  if (!parts_.job.is_ending() && verdict.sentence != announced_) {
+    tell(verdict);
+  }
+}
+
+void VerdictHandler::tell(const model::Verdict& verdict) {
+  if (verdict.sentence.empty()) {
     return;
   }
   announced_ = verdict.sentence;
@@ -213,8 +220,7 @@ void VerdictHandler::print_end() {
         worth_telling(run.verdict, !run.incidents.empty(), hooks_.several_ranks()))) {
     return;
   }
-  announced_.clear();
-  announce(run.verdict);
+  tell(run.verdict);
   for (const std::string& line : report::evidence_lines(run.verdict)) {
     hooks_.say("  " + line);
   }

@@ -60,6 +60,7 @@ class VerdictHandler {
  private:
   void take_hang(const model::Verdict& verdict);
   void announce(const model::Verdict& verdict);
+  void tell(const model::Verdict& verdict);
   void say_place();
   void publish(const model::Verdict& verdict);
   void say_progress_again(const model::Incident& incident);

@@ -106,6 +106,18 @@ TEST_CASE("only a confirmed hang ends the job, once") {
   CHECK(s.take(Scene::hang()).empty());
 }
 
+TEST_CASE("a report that comes while the job is being ended is told at the end of the run") {
+  Scene s;
+  s.open_stall();
+  s.options.on_hang = OnHang::kill;
+  s.options.grace_s = 30;
+  CHECK(s.take(Scene::hang()).back() == "END");
+  s.job.ended_by_us = true;
+  CHECK(s.take(Scene::hang()).empty());
+  s.verdicts.print_end();
+  CHECK(s.told() == kAnnounced);
+}
+
 TEST_CASE("a confirmed hang restarts the ranks, and is over after the restart") {
   Scene s;
   s.open_stall();
