@@ -101,7 +101,9 @@ base::Result<RunDir> RunDir::create_at(const std::string& path) {
 
 base::Result<RunDir> RunDir::find(const std::string& path) {
   const std::string given = path == "latest" ? "xpurun-runs/latest" : path;
-  for (const std::string& candidate : {given, given + "/latest"}) {
+  const bool is_name = given.find('/') == std::string::npos;
+  for (const std::string& candidate :
+       {given, given + "/latest", is_name ? "xpurun-runs/" + given : std::string()}) {
     if (base::file_exists(candidate + "/run.json")) {
       std::error_code ec;
       const fs::path real = fs::canonical(candidate, ec);

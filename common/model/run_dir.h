@@ -21,8 +21,8 @@ class RunDir {
   static base::Result<RunDir> create(const std::string& parent, std::string_view name);
   // Creates exactly `path`; an existing directory must be empty.
   static base::Result<RunDir> create_at(const std::string& path);
-  // Accepts a run directory, or "latest" (looked up below ./xpurun-runs), or a directory that contains a
-  // "latest" link.
+  // Accepts a run directory, the name of one below ./xpurun-runs ("latest" is one), or a directory that
+  // contains a "latest" link.
   static base::Result<RunDir> find(const std::string& path);
 
   const std::string& path() const { return path_; }

@@ -19,6 +19,15 @@ _xpurun_paths() {
   compopt -o filenames 2>/dev/null
   mapfile -t COMPREPLY < <(compgen "$1" -- "$cur")
 }
+_xpurun_runs() {
+  local run
+  _xpurun_paths -d
+  for run in xpurun-runs/*/run.json; do
+    run=${run%/run.json}
+    run=${run#xpurun-runs/}
+    [[ -e xpurun-runs/$run/run.json && $run == "$cur"* ]] && COMPREPLY+=("$run")
+  done
+}
 _xpurun_child() {
   if declare -F _command_offset >/dev/null || { declare -F _completion_loader >/dev/null &&
     _completion_loader sudo; declare -F _command_offset >/dev/null; }; then
@@ -32,7 +41,7 @@ _xpurun_child() {
 )";
 
 constexpr std::string_view kTail = R"(_xpurun() {
-  local cur=${COMP_WORDS[COMP_CWORD]} command=run named= word i=1
+  local cur=${COMP_WORDS[COMP_CWORD]} command=run named= first= word i=1
   COMPREPLY=()
   while (( i < COMP_CWORD )); do
     word=${COMP_WORDS[i]}
@@ -55,6 +64,8 @@ constexpr std::string_view kTail = R"(_xpurun() {
     elif _xpurun_starts "$command"; then
       _xpurun_child "$i"
       return
+    else
+      first=${first:-$word}
     fi
     (( i += 1 ))
   done
@@ -64,7 +75,7 @@ constexpr std::string_view kTail = R"(_xpurun() {
     _xpurun_child "$i"
     [[ -z $named ]] && mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$_xpurun_commands" -- "$cur")
   else
-    _xpurun_operands "$command"
+    _xpurun_operands "$command" "$first"
   fi
 }
 complete -F _xpurun xpurun
@@ -73,26 +84,34 @@ complete -F _xpurun xpurun
 std::string value_action(const OptionSpec& o) {
   switch (o.kind) {
     case ValueKind::directory:
-      return o.words.empty()
-                 ? "_xpurun_paths -d"
-                 : fmt::format("_xpurun_paths -d; [[ {0} == \"$cur\"* ]] && COMPREPLY+=({0})", o.words);
+      return o.words.empty() ? "_xpurun_paths -d" : "_xpurun_runs";
     case ValueKind::file:
       return "_xpurun_paths -f";
     default:
-      return fmt::format("_xpurun_words '{}'", o.words);
+      return fmt::format("_xpurun_words '{}'", value_words(o));
   }
 }
 
+// The lines of a case statement over "command:first operand".
 std::string operands(const CommandSpec& c, const std::string& commands) {
   switch (c.operands) {
     case Operands::directories:
-      return "_xpurun_paths -d";
+      return fmt::format("    {}:*) _xpurun_runs ;;\n", c.name);
     case Operands::commands:
-      return fmt::format("_xpurun_words '{}'", commands);
+      return fmt::format("    {}:) _xpurun_words '{}' ;;\n", c.name, commands);
     case Operands::shells:
-      return "_xpurun_words 'bash zsh fish'";
-    case Operands::actions:
-      return fmt::format("_xpurun_paths -d; COMPREPLY+=($(compgen -W '{}' -- \"$cur\"))", c.actions);
+      return fmt::format("    {}:) _xpurun_words 'bash zsh fish' ;;\n", c.name);
+    case Operands::actions: {
+      std::string out = fmt::format("    {}:) _xpurun_words '{}' ;;\n", c.name, action_words(c));
+      for (const Action& action : actions_of(c)) {
+        if (action.then_runs) {
+          out += fmt::format("    {}:{}) _xpurun_runs ;;\n", c.name, action.word);
+        } else if (!action.next.empty()) {
+          out += fmt::format("    {}:{}) _xpurun_words '{}' ;;\n", c.name, action.word, action.next);
+        }
+      }
+      return out;
+    }
     case Operands::none:
     case Operands::program:
       return "";
@@ -135,9 +154,7 @@ std::string bash_completion() {
       }
     }
     flags += fmt::format("    {}) _xpurun_words '{}' ;;\n", c.name, base::join(words, " "));
-    if (const std::string action = operands(c, commands); !action.empty()) {
-      rest += fmt::format("    {}) {} ;;\n", c.name, action);
-    }
+    rest += operands(c, commands);
   }
   std::string out(kHead);
   out += fmt::format("_xpurun_commands='{}'\n", commands);
@@ -146,7 +163,7 @@ std::string bash_completion() {
   out += "_xpurun_takes_value() {\n  case $1:$2 in\n" + takes + "    *) return 1 ;;\n  esac\n}\n";
   out += "_xpurun_value() {\n  case $1:$2 in\n" + values + "  esac\n}\n";
   out += "_xpurun_options() {\n  case $1 in\n" + flags + "  esac\n}\n";
-  out += "_xpurun_operands() {\n  case $1 in\n" + rest + "  esac\n}\n";
+  out += "_xpurun_operands() {\n  case $1:$2 in\n" + rest + "  esac\n}\n";
   return out + std::string(kTail);
 }
 

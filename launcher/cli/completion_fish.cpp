@@ -40,6 +40,16 @@ function __xpurun_state
     echo $command
     echo $named
 end
+function __xpurun_runs
+    for run in xpurun-runs/*/run.json
+        string replace -r '^xpurun-runs/(.*)/run.json$' '$1' -- $run
+    end
+    __fish_complete_directories
+end
+function __xpurun_after
+    set -l words (commandline -opc)
+    contains -- $argv[1] $words
+end
 function __xpurun_in
     set -l state (__xpurun_state)
     test "$state[1]" = $argv[1]
@@ -71,30 +81,45 @@ std::string quoted(std::string_view text) {
 std::string value_action(const OptionSpec& o) {
   switch (o.kind) {
     case ValueKind::directory:
-      return fmt::format(" -x -a '{}{}(__fish_complete_directories)'", o.words, o.words.empty() ? "" : " ");
+      return fmt::format(" -x -a '({})'", o.words.empty() ? "__fish_complete_directories" : "__xpurun_runs");
     case ValueKind::file:
       return " -r -F";
     default:
-      return o.words.empty() ? " -x" : fmt::format(" -x -a '{}'", o.words);
+      return value_words(o).empty() ? " -x" : fmt::format(" -x -a '{}'", value_words(o));
   }
 }
 
 std::string operands(const CommandSpec& c, const std::string& commands) {
   switch (c.operands) {
     case Operands::directories:
-      return "(__fish_complete_directories)";
+      return "(__xpurun_runs)";
     case Operands::commands:
       return commands;
     case Operands::shells:
       return "bash zsh fish";
     case Operands::actions:
-      return fmt::format("{} (__fish_complete_directories)", c.actions);
+      return "";  // below
     case Operands::program:
       return "(__fish_complete_command)";
     case Operands::none:
       return "";
   }
   return "";
+}
+
+// The actions, and what may follow each of them.
+std::string action_lines(const CommandSpec& c) {
+  std::string none;
+  std::string out;
+  for (const Action& action : actions_of(c)) {
+    none += fmt::format("; and not __xpurun_after {}", action.word);
+    if (!action.next.empty()) {
+      out += fmt::format("complete -c xpurun -n '__xpurun_in {}; and __xpurun_after {}' -a '{}'\n", c.name,
+                         action.word, action.then_runs ? "(__xpurun_runs)" : action.next);
+    }
+  }
+  return out +
+         fmt::format("complete -c xpurun -n '__xpurun_in {}{}' -a '{}'\n", c.name, none, action_words(c));
 }
 
 }  // namespace
@@ -126,6 +151,9 @@ std::string fish_completion() {
     }
     if (const std::string words = operands(c, base::join(names, " ")); !words.empty()) {
       lines += fmt::format("{} -a {}\n", condition, quoted(words));
+    }
+    if (c.operands == Operands::actions) {
+      lines += action_lines(c);
     }
   }
   return fmt::format(

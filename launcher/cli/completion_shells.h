@@ -1,9 +1,26 @@
 // The scripts of the single shells, each in a file of its own. For completion.cpp only.
 #pragma once
 
+#include "launcher/options/command_table.h"
+
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace xpurun::launcher {
+
+// Words that a value may be: those of the option and its default, so that a single word is never the only
+// choice.
+std::string value_words(const OptionSpec& o);
+
+struct Action {
+  std::string_view word;
+  std::string next;        // words that may follow, with blanks between them
+  bool then_runs = false;  // run directories may follow
+};
+// Of a command with Operands::actions.
+std::vector<Action> actions_of(const CommandSpec& c);
+std::string action_words(const CommandSpec& c);
 
 std::string bash_completion();
 std::string zsh_completion();

@@ -27,11 +27,11 @@ std::string escaped(std::string_view text) {
 std::string value_action(const OptionSpec& o) {
   switch (o.kind) {
     case ValueKind::directory:
-      return "_files -/";
+      return o.words.empty() ? "_files -/" : "_xpurun_runs";
     case ValueKind::file:
       return "_files";
     default:
-      return o.words.empty() ? " " : fmt::format("({})", o.words);
+      return value_words(o).empty() ? " " : fmt::format("({})", value_words(o));
   }
 }
 
@@ -55,16 +55,13 @@ std::string option_specs(const CommandSpec& c) {
 std::string operands(const CommandSpec& c) {
   switch (c.operands) {
     case Operands::directories:
-      return " '*:directory:_files -/'";
+      return " '*:run:_xpurun_runs'";
     case Operands::commands:
       return " '1:command:_xpurun_commands'";
     case Operands::shells:
       return " '1:shell:(bash zsh fish)'";
     case Operands::actions:
-      return fmt::format(
-          " '1: :_alternative \"actions:action:({})\" \"directories:directory:_files -/\"' "
-          "'*:directory:_files -/'",
-          c.actions);
+      return fmt::format(" '1:action:({})' '*: :_xpurun_after_{}'", action_words(c), c.name);
     case Operands::program:
       return " '(-)1: :_command_names -e' '*:: :_xpurun_child'";
     case Operands::none:
@@ -73,15 +70,37 @@ std::string operands(const CommandSpec& c) {
   return "";
 }
 
+// What may follow the first operand.
+std::string after_actions(const CommandSpec& c) {
+  std::string out = fmt::format("_xpurun_after_{}() {{\n", c.name);
+  for (const Action& action : actions_of(c)) {
+    if (!action.next.empty()) {
+      out += fmt::format("  if (( $words[(I){}] )); then {}; fi\n", action.word,
+                         action.then_runs ? "_xpurun_runs" : "compadd " + action.next);
+    }
+  }
+  return out + "}\n";
+}
+
+constexpr std::string_view kRuns = R"sh(_xpurun_runs() {
+  local -a runs=(xpurun-runs/*/run.json(N:h:t))
+  _alternative "runs:run:($runs)" 'directories:directory:_files -/'
+}
+)sh";
+
 }  // namespace
 
 std::string zsh_completion() {
   std::string out = "#compdef xpurun\n# zsh completion for xpurun, made from its option table\n";
   std::string commands;
   std::string rest;
+  out += kRuns;
   for (const CommandSpec& c : command_table()) {
     out += fmt::format("_xpurun_options_{}=(\n{})\n", c.name, option_specs(c));
     commands += fmt::format("    '{}:{}'\n", c.name, escaped(c.summary));
+    if (c.operands == Operands::actions) {
+      out += after_actions(c);
+    }
     // -A: what follows the first operand of run is not ours.
     const std::string_view ours = c.operands == Operands::program ? " -A '-*'" : "";
     rest +=

@@ -85,6 +85,10 @@ base::Result<Question> question(const std::string& action, const std::vector<std
     if (rest.size() != 1) {
       return base::fail("ctl timing takes one level: off, light or full");
     }
+    if (const auto& level = rest.front(); level != "off" && level != "light" && level != "full") {
+      return base::fail(
+          fmt::format("'{}' is no timing level; there are off, light and full", base::sanitize(level)));
+    }
     return Question{.request = {{"cmd", "timing"}, {"level", rest.front()}}};
   }
   if (!rest.empty()) {
@@ -161,7 +165,8 @@ base::Result<std::string> ask(const model::RunDir& dir, const ordered_json& requ
   XPURUN_TRY_ASSIGN(const model::RunManifest run, model::load_run_manifest(dir.run_json()));
   if (run.outcome != model::RunOutcome::running) {
     return base::fail(base::Error{.what = fmt::format("the run in {} has ended", base::sanitize(dir.path())),
-                                  .id = "E-CONTROL"});
+                                  .id = "E-CONTROL",
+                                  .hint = "xpurun runs"});
   }
   return ControlClient(run.control).ask(request.dump(), limit_s);
 }

@@ -22,7 +22,7 @@ enum class Operands {
   directories,
   commands,
   shells,
-  actions,  // the words of CommandSpec::actions, then directories
+  actions,  // the words of CommandSpec::actions
   program,  // a command with its arguments, which are not ours
 };
 
@@ -34,7 +34,8 @@ struct CommandSpec {
   std::string_view description;
   std::span<const OptionSpec> options;
   Operands operands = Operands::none;
-  std::string_view actions = {};  // "list show prune"
+  // "list show=@ timing=off,light"; after "=" the words that may follow, "@": run directories
+  std::string_view actions = {};
   std::vector<Example> examples;
   std::string_view manual;  // "xpurun-run(1)"
   int usage_status = 2;     // exit status for wrong usage

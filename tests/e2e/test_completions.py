@@ -20,6 +20,10 @@ class Completions(xpurun_test.Case):
     def setUp(self):
         super().setUp()
         (self.dir / "subdir").mkdir()
+        run = self.dir / "xpurun-runs" / "20261123T100000Z-train-ab12"
+        run.mkdir(parents=True)
+        (run / "run.json").write_text("{}")
+        (self.dir / "xpurun-runs" / "latest").symlink_to(run.name)
         self.bin = self.dir / "bin"
         self.bin.mkdir()
         (self.bin / "xpurun").symlink_to(os.path.abspath(PROGRAM))
@@ -63,7 +67,13 @@ class Completions(xpurun_test.Case):
         self.assertIn("xprogram", offered("xpurun xprog"))
         self.assertIn("doctor", offered("xpurun doc"))
         self.assertEqual(offered("xpurun runs pr"), {"prune"})
-        self.assertEqual(offered("xpurun runs --older-than 3d su"), {"subdir"})
+        self.assertEqual(offered("xpurun runs "), {"list", "show", "prune"})
+        self.assertEqual(offered("xpurun runs show --json su"), {"subdir"})
+        self.assertEqual(offered("xpurun report 2"), {"20261123T100000Z-train-ab12"})
+        self.assertEqual(offered("xpurun ctl --run la"), {"latest"})
+        self.assertEqual(offered("xpurun ctl timing "), {"off", "light", "full"})
+        self.assertEqual(offered("xpurun ctl dump "), set())
+        self.assertEqual(offered("xpurun --hang-timeout "), {"off", "300s"})
         self.assertEqual(offered("xpurun top --interval 2 su"), {"subdir"})
 
     def test_zsh(self):
@@ -103,6 +113,8 @@ class Completions(xpurun_test.Case):
         self.assertEqual(completed("xpurun --gra"), "xpurun --grace")
         self.assertEqual(completed("xpurun doctor --js"), "xpurun doctor --json")
         self.assertEqual(completed("xpurun runs pru"), "xpurun runs prune")
+        self.assertEqual(completed("xpurun ctl timing li"), "xpurun ctl timing light")
+        self.assertEqual(completed("xpurun report 2026"), "xpurun report 20261123T100000Z-train-ab12")
         self.assertEqual(completed("xpurun -- xprogram sp"), "xpurun -- xprogram speed")
         self.assertEqual(completed("xpurun run --name a xprogram sp"), "xpurun run --name a xprogram speed")
         self.assertEqual(completed("xpurun doctor -- xprogram sp"), "xpurun doctor -- xprogram speed")
@@ -121,6 +133,9 @@ class Completions(xpurun_test.Case):
 
         self.assertEqual(offered("xpurun doctor --js"), {"--json"})
         self.assertEqual(offered("xpurun runs pr"), {"prune"})
+        self.assertEqual(offered("xpurun ctl timing "), {"off", "light", "full"})
+        self.assertEqual(offered("xpurun ctl dump "), set())
+        self.assertEqual(offered("xpurun report 2"), {"20261123T100000Z-train-ab12"})
         self.assertEqual(offered("xpurun -- xprogram sp"), {"speed"})
         self.assertEqual(offered("xpurun doctor -- xprogram sp"), {"speed"})
         self.assertEqual(offered("xpurun top --interval 2 su"), {"subdir/"})
