@@ -74,7 +74,7 @@ base::Result<CoreProcess> read_core(const std::string& program, const StacksTask
   return result;
 }
 
-// "pid 123 (python3) died of SIGSEGV (address 0x0) in crash (job.py:12: ctypes.string_at)"
+// "pid 123 (python3) died of SIGSEGV (address 0x0) in crash (job.py:12: string_at)"
 std::string sentence(const model::ProcessStacks& p) {
   const std::string comm = base::sanitize(p.comm);
   const std::string who = p.rank != base::kNoRank ? fmt::format("rank {} (pid {}, {})", p.rank, p.pid, comm)
