@@ -71,6 +71,10 @@ base::Status set(Options& o, std::string_view name, const std::string& value) {
     o.snapshot = value;
   } else if (name == "--from-snapshot") {
     o.from_snapshot = value;
+  } else if (name == "--from-core") {
+    o.from_core = value;
+  } else if (name == "--program") {
+    o.files.program = value;
   } else if (name == "--sysroot") {
     o.files.sysroot = value == "/" ? "" : value;
   } else if (name == "--symbols") {
@@ -132,8 +136,10 @@ base::Result<Options> parse_options(const std::vector<std::string>& args) {
     }
     XPURUN_TRY(set(o, name, eq == std::string::npos ? args[++i] : args[i].substr(eq + 1)));
   }
-  if (o.out.empty() || (o.target.pid == 0) == o.from_snapshot.empty()) {
-    return base::fail("--out and one of --pid and --from-snapshot are required");
+  const int sources =
+      (o.target.pid != 0 ? 1 : 0) + (o.from_snapshot.empty() ? 0 : 1) + (o.from_core.empty() ? 0 : 1);
+  if (o.out.empty() || sources != 1) {
+    return base::fail("--out and one of --pid, --from-snapshot and --from-core are required");
   }
   if ((o.target.crash_tid == 0) != (o.target.crash_ucontext == 0)) {
     return base::fail("--crash-tid and --crash-ucontext must be given together");

@@ -21,12 +21,13 @@ struct Options {
   DebuggerSettings debuggers;
   std::string snapshot;       // also write the copied data to this file
   std::string from_snapshot;  // instead of a process
+  std::string from_core;      // a core file instead of a process
   ModuleFiles files;          // search places for ELF files
   bool barrier = false;       // wait for a byte on standard input before stopping
 };
 
-// Either --pid or --from-snapshot. Every option but --barrier, --locals and --no-stop takes a value: "--pid
-// N" or
+// One of --pid, --from-snapshot and --from-core. Every option but --barrier, --locals and --no-stop takes a
+// value: "--pid N" or
 // "--pid=N".
 base::Result<Options> parse_options(const std::vector<std::string>& args);
 

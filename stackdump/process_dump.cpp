@@ -340,7 +340,7 @@ void ProcessDump::copy() {
 
 // The thread id in the process's own PID namespace.
 base::Tid ProcessDump::inner_tid_of(const ThreadCopy& thread) const {
-  if (recorded_) {
+  if (recorded_ || core_) {
     return thread.inner_tid;
   }
   const auto status = base::ProcFs().thread_status(target_.pid, thread.tid);
@@ -415,11 +415,19 @@ model::ProcessStacks ProcessDump::resolve(const ResolveSettings& settings) {
   if (recorded_) {
     return resolve_recorded(std::move(threads));
   }
-  model::ProcessStacks out = describe();
+  model::ProcessStacks out = core_ ? describe_core() : describe();
   if (python_.runtime) {
     out.python_version = python_.runtime->version;
   } else if (python_.why != NoPython::absent) {
     notes_.insert(notes_.begin(), "native stacks only: " + python_.reason);
+  }
+  if (core_) {
+    // The thread that got the signal first.
+    std::stable_partition(threads.begin(), threads.end(),
+                          [](const model::ThreadStack& t) { return t.crashed; });
+    for (const std::string& missing : modules_.missing()) {
+      notes_.push_back(missing);
+    }
   }
   out.threads = std::move(threads);
   out.interpreters = interpreters();

@@ -6,6 +6,8 @@
 
 #include "common/base/clock.h"
 #include "common/model/stack_snapshot.h"
+#include "stackdump/core/core_memory.h"
+#include "stackdump/core/core_process.h"
 #include "stackdump/cpython/frames.h"
 #include "stackdump/cpython/thread_names.h"
 #include "stackdump/memory/live_memory.h"
@@ -36,6 +38,16 @@ struct DumpTarget {
   StopMode stop = StopMode::if_possible;
 };
 
+// An open core file and its memory.
+struct CoreSource {
+  explicit CoreSource(CoreFile opened) : file(std::move(opened)), dumped(file), memory(file) {}
+
+  CoreFile file;
+  DumpedMemory dumped;
+  CoreMemory memory;
+  CoreArguments arguments;
+};
+
 class ProcessDump {
  public:
   static base::Result<std::unique_ptr<ProcessDump>> prepare(const DumpTarget& target);
@@ -56,11 +68,22 @@ class ProcessDump {
   base::Status save(const std::string& path, const model::ProcessStacks& stacks);
   // `file` is the content. `files` says where to search for ELF files.
   static base::Result<std::unique_ptr<ProcessDump>> load(std::string_view file, ModuleFiles files);
+  // The process of a core file. `files` says where to search for ELF files. E-CORE if the file, or
+  // files.program, is not usable.
+  static base::Result<std::unique_ptr<ProcessDump>> from_core(const std::string& path, ModuleFiles files,
+                                                              LocalVariables locals);
+  // Of a dump made by from_core(), else null.
+  const CoreSource* core() const { return core_.get(); }
 
  private:
   explicit ProcessDump(const DumpTarget& target);
   explicit ProcessDump(ModuleFiles files);
+  ProcessDump(std::unique_ptr<CoreSource> core, ModuleFiles files);
+  base::Status check_program();
+  void take_core_threads();
+  void take_core_python(LocalVariables locals);
   model::ProcessStacks describe() const;
+  model::ProcessStacks describe_core() const;
   model::ProcessStacks resolve_recorded(std::vector<model::ThreadStack> threads);
   base::Tid inner_tid_of(const ThreadCopy& thread) const;
   void rehearse();
@@ -82,6 +105,7 @@ class ProcessDump {
   base::Pid image_;  // the thread through which the process's memory and mappings are read
   LiveMemory live_;
   std::unique_ptr<PageCopier> copier_;  // exists until everything is copied
+  std::unique_ptr<CoreSource> core_;    // the source instead of a live process
   SnapshotMemory memory_;
   ModuleList modules_;
   PythonLookup python_;
@@ -98,6 +122,7 @@ class ProcessDump {
   model::DumpStatus status_ = model::DumpStatus::ok;
   std::string reason_;
   std::vector<std::string> notes_;
+  model::FatalSignal fatal_signal_;
   std::optional<model::ProcessStacks> recorded_;  // loaded from a file: the stacks resolved on the original
                                                   // host
 };

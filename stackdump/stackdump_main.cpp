@@ -2,6 +2,7 @@
 // docs/stackdump.md; the supervisor reads it.
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/model/secrets/kept_environment.h"
 #include "common/model/secrets/redact.h"
 #include "common/model/stacks/stack_file.h"
 #include "stackdump/debuggers/cuda_gdb.h"
@@ -95,6 +96,30 @@ int run_from_snapshot(const Options& options) {
   return finish(stacks);
 }
 
+// Facts that the caller needs and the stacks file has no place for.
+std::string core_facts(const xpurun::stackdump::CoreSource& core) {
+  const auto kept = model::keep_environment(core.arguments.environment);
+  const nlohmann::json facts{{"parent", core.file.notes().parent}, {"environment", kept.values}};
+  return facts.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+int run_from_core(const Options& options) {
+  auto dump = ProcessDump::from_core(options.from_core, options.files, options.target.locals);
+  if (!dump) {
+    const base::Error& e = dump.error();
+    const nlohmann::json told{{"what", base::to_line(e)}, {"cause", e.cause}, {"hint", e.hint}, {"id", e.id}};
+    say(fmt::format("error {}\n", told.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+    return give_up(e);
+  }
+  model::ProcessStacks stacks = (*dump)->resolve(options.resolve);
+  stacks.cmdline = model::redact_argv(stacks.cmdline);
+  if (auto written = write_stacks(stacks, options.out); !written) {
+    return give_up(written.error());
+  }
+  say(fmt::format("core {}\n", core_facts(*(*dump)->core())));
+  return finish(stacks);
+}
+
 // Adds data that only other debuggers have. The stacks are already in their file, so this helper may be
 // killed at any time.
 bool ask_debuggers(model::ProcessStacks& stacks, const Options& options) {
@@ -173,6 +198,9 @@ int main(int argc, char** argv) {
   if (!options) {
     fmt::print(stderr, "xpurun-stackdump: {}\n", base::to_line(options.error()));
     return 125;
+  }
+  if (!options->from_core.empty()) {
+    return run_from_core(*options);
   }
   return options->from_snapshot.empty() ? run(*options) : run_from_snapshot(*options);
 }

@@ -110,6 +110,18 @@ struct GpuKernel {
   std::string status;     // "Active"
 };
 
+// The signal that ended a process, from its core file.
+struct FatalSignal {
+  int signal = 0;            // 0: the process was alive
+  int code = 0;              // si_code
+  base::Tid tid = 0;         // the thread that got the signal
+  bool has_address = false;  // the address is known
+  uint64_t address = 0;      // that the thread could not access, or of its instruction
+  base::Pid sender = 0;      // process that sent the signal, also the process itself; 0: the kernel
+
+  bool empty() const { return signal == 0; }
+};
+
 struct ProcessStacks {
   std::string host;
   base::Pid pid = 0;
@@ -122,15 +134,19 @@ struct ProcessStacks {
   int64_t wall_ns = 0;               // UTC time of the stop
   int64_t mono_ns = 0;               // CLOCK_MONOTONIC at the stop, comparable between processes of one host
   int64_t pause_ns = 0;              // from the first thread's stop to the last thread's resume
-  std::string method;                // "ptrace", "no-stop", "gdb", "kernel"
+  std::string method;                // "ptrace", "no-stop", "gdb", "kernel", "core"
   DumpStatus status = DumpStatus::ok;
   std::string reason;  // empty if ok
   std::vector<std::string> notes;
+  FatalSignal fatal_signal;               // of a process that a core file shows
   std::vector<Interpreter> interpreters;  // empty if the process runs no supported Python
   std::vector<ThreadStack> threads;
   std::vector<GpuKernel> gpu_kernels;
 
   const ThreadStack* main_thread() const;
 };
+
+// "died of SIGSEGV (address 0x0)"; empty if no fatal signal is known.
+std::string fatal_words(const ProcessStacks& process);
 
 }  // namespace xpurun::model

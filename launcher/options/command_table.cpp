@@ -73,20 +73,22 @@ std::vector<CommandSpec> make_table() {
        .manual = "xpurun-report(1)"},
       {.name = "stacks",
        .group = "Looking",
-       .summary = "merge stack dumps, or dump a live run",
+       .summary = "merge stack dumps, dump a live run, or read core files",
        .synopsis = {"xpurun stacks [OPTION]... PATH...", "xpurun stacks [OPTION]... --run DIR",
-                    "xpurun stacks [OPTION]... --pid PID"},
+                    "xpurun stacks [OPTION]... --pid PID", "xpurun stacks [OPTION]... --core FILE [PROGRAM]"},
        .description =
            "Merges all stacks found below each PATH, which may have been copied together from several "
            "hosts, into flame graphs and text: dumps of xpurun, and what py-spy, pystack, gdb, pstack, "
            "flame graph tools and xpu_timer have written. With --run, xpurun first dumps every process "
            "of that live run. With --pid, it dumps live processes, all at the same moment, and prints "
-           "their stacks. For a run directory it uses the dump that the verdict rests on.",
+           "their stacks. With --core, it shows the processes of core files, the thread that got the signal "
+           "first. For a run directory it uses the dump that the verdict rests on.",
        .options = stacks_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun stacks --run latest", "where is every rank now?"},
                     {"xpurun stacks --pid 4711 --children", "any live process and its descendants"},
                     {"xpurun stacks --pid 4711 --samples 3", "which of its threads are stuck?"},
+                    {"xpurun stacks --core core.4711", "of what did this process die, and where?"},
                     {"xpurun stacks --format speedscope --out job.json dumps/1-hang",
                      "one dump, for speedscope"},
                     {"xpurun stacks --out merged host-a host-b", "dumps of two hosts in one picture"}},

@@ -58,10 +58,15 @@ std::string process_heading(const model::ProcessStacks& p) {
   facts.push_back(fmt::format("{} thread{}", p.threads.size(), p.threads.size() == 1 ? "" : "s"));
   if (p.method == "no-stop") {
     facts.emplace_back("read without stopping it");
+  } else if (p.method == "core") {
+    facts.emplace_back("from a core file");
   } else if (p.pause_ns > 0) {
     facts.push_back(fmt::format("stopped for {:.1f} ms", static_cast<double>(p.pause_ns) * 1e-6));
   }
   out += "  " + base::join(facts, ", ") + '\n';
+  if (const std::string how = model::fatal_words(p); !how.empty()) {
+    out += fmt::format("  {}\n", base::sanitize(how));
+  }
   if (p.status != model::DumpStatus::ok) {
     out += fmt::format("  {}: {}\n", model::name_of(p.status), base::sanitize(p.reason));
   }
@@ -103,7 +108,7 @@ std::string name_of_thread(const model::ThreadStack& t) {
   const std::string comm = base::sanitize(t.comm);
   const std::string python = base::sanitize(t.python_name);
   if (python.empty()) {
-    return fmt::format("\"{}\"", comm);
+    return comm.empty() ? "" : fmt::format("\"{}\"", comm);  // core files have no names of threads
   }
   return comm.empty() || comm == python ? fmt::format("\"{}\"", python)
                                         : fmt::format("\"{}\" ({})", python, comm);
@@ -125,8 +130,10 @@ std::string group_heading(const Group& g) {
     who += fmt::format(" and {} more", g.threads.size() - kMaxTids);
   }
   const std::string marks = marks_of(first);
-  return fmt::format("{} {} {}{}{}\n", g.threads.size() == 1 ? "Thread" : "Threads", who,
-                     name_of_thread(first), first.main ? ", main" : "", marks.empty() ? "" : ": " + marks);
+  const std::string name = name_of_thread(first);
+  return fmt::format("{} {}{}{}{}{}\n", g.threads.size() == 1 ? "Thread" : "Threads", who,
+                     name.empty() ? "" : " ", name, first.main ? ", main" : "",
+                     marks.empty() ? "" : ": " + marks);
 }
 
 std::string frames_text(const model::ThreadStack& t, View view) {

@@ -2,8 +2,6 @@
 
 #include "common/base/os/fd.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <fcntl.h>
@@ -160,14 +158,13 @@ std::string sole_called_name(std::string_view line) {
   return quote == 0 ? found : std::string();
 }
 
-std::string callee_at(base::Pid pid, const std::string& filename, const SourceRange& range) {
-  if (range.line <= 0 || filename.empty() || filename[0] == '<') {
+std::string callee_at(const std::string& path, const SourceRange& range) {
+  if (range.line <= 0 || path.empty()) {
     return {};
   }
-  const char* from = filename[0] == '/' ? "root" : "cwd/";
   constexpr int kMostLines = 1000;
   const int last = std::clamp(range.end_line, range.line, range.line + kMostLines);
-  const std::string text = lines_of(fmt::format("/proc/{}/{}{}", pid, from, filename), range.line, last);
+  const std::string text = lines_of(path, range.line, last);
   if (range.column <= 0) {
     return sole_called_name(text);
   }

@@ -2,7 +2,6 @@
 // other source text is taken from the target's files.
 #pragma once
 
-#include "common/base/ids.h"
 #include "stackdump/cpython/line_table.h"
 
 #include <string>
@@ -20,8 +19,7 @@ std::string called_by(std::string_view expression);
 // For a line without columns (<= 3.10): the callee if the line holds exactly one call; otherwise empty.
 std::string sole_called_name(std::string_view line);
 
-// The callee from a source file of the target, opened below the target's root (or working) directory. Empty
-// if in any doubt.
-std::string callee_at(base::Pid pid, const std::string& filename, const SourceRange& range);
+// The callee from a source file. Empty if in any doubt.
+std::string callee_at(const std::string& path, const SourceRange& range);
 
 }  // namespace xpurun::stackdump

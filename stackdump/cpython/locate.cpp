@@ -20,9 +20,8 @@ namespace {
 // Start addresses of libpython, the executable and programs named after Python, in this order. A file may be
 // mapped several times (ctypes and llvmlite map a static python binary again); only one mapping is the live
 // interpreter.
-std::vector<PythonImage> candidates(base::Pid pid, const ProcMaps& maps) {
+std::vector<PythonImage> candidates(const std::string& exe, const ProcMaps& maps) {
   constexpr size_t kMax = 32;
-  const std::string exe = base::ProcFs().exe(pid);
   std::vector<PythonImage> libraries;
   std::vector<PythonImage> programs;
   for (const Mapping& m : maps.all()) {
@@ -95,6 +94,18 @@ PythonLookup check(RemoteMemory& memory, PythonRuntime runtime) {
 }
 
 // An image without exported symbols may still have .symtab or the section .PyRuntime in its file.
+std::optional<Addr> runtime_in(const ElfImage& image, Addr bias) {
+  if (const auto s = image.section(".PyRuntime")) {
+    return bias + s->sh_addr;
+  }
+  if (const auto s = image.find_symbol("_PyRuntime")) {
+    return bias + s->value;
+  }
+  return std::nullopt;
+}
+
+using FindInFile = std::function<std::optional<Addr>(const PythonImage&)>;
+
 std::optional<Addr> find_in_file(base::Pid pid, const PythonImage& c) {
   // /proc/PID/exe opens the executable even after its file was deleted.
   const std::string path =
@@ -103,14 +114,50 @@ std::optional<Addr> find_in_file(base::Pid pid, const PythonImage& c) {
   if (!image) {
     return std::nullopt;
   }
-  const Addr bias = image->fixed_address() ? 0 : c.image - (image->loaded_range().lo & ~Addr{4095});
-  if (const auto s = image->section(".PyRuntime")) {
-    return bias + s->sh_addr;
+  return runtime_in(*image, image->fixed_address() ? 0 : c.image - (image->loaded_range().lo & ~Addr{4095}));
+}
+
+PythonLookup search(const std::string& exe, const FindInFile& in_file, const ProcMaps& maps,
+                    RemoteMemory& memory, LocateEffort effort) {
+  const bool thorough = effort == LocateEffort::thorough;
+  PythonLookup out{.why = NoPython::absent, .reason = "no Python in this process"};
+  for (const PythonImage& c : candidates(exe, maps)) {
+    std::optional<Addr> runtime;
+    if (const auto symbol = find_dynamic_symbol(memory, c.image, "_PyRuntime")) {
+      runtime = symbol->address;
+    } else if (thorough || minor_from_path(c.path)) {
+      runtime = in_file(c);
+    }
+    if (!runtime) {
+      continue;
+    }
+    PythonLookup found = identify_python(memory, c, *runtime, minor_from_path(c.path));
+    if (found.runtime) {
+      return found;
+    }
+    if (out.why == NoPython::absent) {  // of several unusable candidates the first is the most likely
+      out = std::move(found);
+    }
   }
-  if (const auto s = image->find_symbol("_PyRuntime")) {
-    return bias + s->value;
+  if (!thorough || out.why != NoPython::absent) {
+    return out;
   }
-  return std::nullopt;
+  const auto accept = [&](const RuntimeGuess& g) {
+    const auto minor = g.minor == 0 ? std::nullopt : std::optional(g.minor);
+    if (minor && told_version(memory, g.address, *offsets_for_minor(*minor)).empty()) {
+      return false;
+    }
+    PythonLookup found = identify_python(memory, {.path = g.path}, g.address, minor);
+    if (found.runtime) {
+      out = std::move(found);
+    }
+    return out.runtime.has_value();
+  };
+  // The executable itself may contain all of Python, without any other mapped file of CPython.
+  if (!scan_for_runtime(maps, memory, exe, accept) && has_traces_of_python(maps)) {
+    scan_for_runtime(maps, memory, "", accept);
+  }
+  return out;
 }
 
 }  // namespace
@@ -177,45 +224,17 @@ PythonLookup identify_python(RemoteMemory& memory, const PythonImage& c, Addr ru
 }
 
 PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memory, LocateEffort effort) {
-  const bool thorough = effort == LocateEffort::thorough;
-  PythonLookup out{.why = NoPython::absent, .reason = "no Python in this process"};
-  for (const PythonImage& c : candidates(pid, maps)) {
-    std::optional<Addr> runtime;
-    if (const auto symbol = find_dynamic_symbol(memory, c.image, "_PyRuntime")) {
-      runtime = symbol->address;
-    } else if (thorough || minor_from_path(c.path)) {
-      runtime = find_in_file(pid, c);
-    }
-    if (!runtime) {
-      continue;
-    }
-    PythonLookup found = identify_python(memory, c, *runtime, minor_from_path(c.path));
-    if (found.runtime) {
-      return found;
-    }
-    if (out.why == NoPython::absent) {  // of several unusable candidates the first is the most likely
-      out = std::move(found);
-    }
-  }
-  if (!thorough || out.why != NoPython::absent) {
-    return out;
-  }
-  const auto accept = [&](const RuntimeGuess& g) {
-    const auto minor = g.minor == 0 ? std::nullopt : std::optional(g.minor);
-    if (minor && told_version(memory, g.address, *offsets_for_minor(*minor)).empty()) {
-      return false;
-    }
-    PythonLookup found = identify_python(memory, {.path = g.path}, g.address, minor);
-    if (found.runtime) {
-      out = std::move(found);
-    }
-    return out.runtime.has_value();
+  return search(
+      base::ProcFs().exe(pid), [pid](const PythonImage& c) { return find_in_file(pid, c); }, maps, memory,
+      effort);
+}
+
+PythonLookup find_python(const PythonFiles& files, const ProcMaps& maps, RemoteMemory& memory) {
+  const auto in_file = [&files](const PythonImage& c) -> std::optional<Addr> {
+    const auto [image, bias] = files.open(c);
+    return image == nullptr ? std::nullopt : runtime_in(*image, bias);
   };
-  // The executable itself may contain all of Python, without any other mapped file of CPython.
-  if (!scan_for_runtime(maps, memory, base::ProcFs().exe(pid), accept) && has_traces_of_python(maps)) {
-    scan_for_runtime(maps, memory, "", accept);
-  }
-  return out;
+  return search(files.exe, in_file, maps, memory, LocateEffort::thorough);
 }
 
 }  // namespace xpurun::stackdump

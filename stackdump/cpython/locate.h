@@ -8,8 +8,11 @@
 #include "common/base/result.h"
 #include "stackdump/cpython/offsets/offsets.h"
 #include "stackdump/memory/proc_maps.h"
+#include "stackdump/native/elf_image.h"
 
+#include <functional>
 #include <string>
+#include <utility>
 
 namespace xpurun::stackdump {
 
@@ -38,14 +41,23 @@ enum class LocateEffort {
   thorough,  // also the file of any program and, if files of CPython are mapped, all data of the process
 };
 
-PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memory, LocateEffort effort);
-
 // A mapped file that may hold a runtime.
 struct PythonImage {
   Addr image = 0;  // address of the mapped ELF header, 0 if unknown
   std::string path;
   bool is_exe = false;
 };
+
+// The files of the process to search, if it is not a live one.
+struct PythonFiles {
+  std::string exe;  // path of the program in the process; may be empty
+  // The image of a mapped file and its load bias, or nothing.
+  std::function<std::pair<const ElfImage*, Addr>(const PythonImage&)> open;
+};
+
+PythonLookup find_python(base::Pid pid, const ProcMaps& maps, RemoteMemory& memory, LocateEffort effort);
+// With thorough effort.
+PythonLookup find_python(const PythonFiles& files, const ProcMaps& maps, RemoteMemory& memory);
 
 // Version and layout of the runtime at an address, verified against the memory. `minor` is a guess from file
 // names, if there is one.

@@ -74,14 +74,14 @@ const std::byte* SnapshotMemory::page(Addr page_addr) {
     last_data_ = pool_[it->second].get();
     return last_data_;
   }
-  if (live_ == nullptr) {
+  if (source_ == nullptr) {
     return nullptr;
   }
   std::byte* data = new_page(page_addr);
   if (data == nullptr) {
     return nullptr;
   }
-  if (!live_->read(page_addr, {data, kPageSize})) {
+  if (!source_->read(page_addr, {data, kPageSize})) {
     index_[page_addr] = kMissing;
     --used_;
     return nullptr;

@@ -1,6 +1,7 @@
 // SnapshotMemory: pages and stack ranges of a process as they were while it was stopped. Until freeze() a
 // missing page is fetched from the live process and kept, so walking a structure copies it; afterwards only
-// copied pages can be read. Bounded: never holds more than `max_pages` fetched pages.
+// copied pages can be read. The source may also be a core file, whose pages are fetched in the same way.
+// Bounded: never holds more than `max_pages` fetched pages.
 #pragma once
 
 #include "stackdump/memory/page_copier.h"
@@ -19,7 +20,10 @@ class SnapshotMemory : public RemoteMemory {
 
   // `live` must outlive this object, or freeze() must be called before `live` is destroyed.
   explicit SnapshotMemory(LiveMemory& live, size_t max_pages = kMaxPages)
-      : live_(&live), max_pages_(max_pages) {}
+      : source_(&live), live_(&live), max_pages_(max_pages) {}
+  // Memory that does not change, for instance that of a core file; prefetch() does nothing.
+  explicit SnapshotMemory(RemoteMemory& source, size_t max_pages = kMaxPages)
+      : source_(&source), max_pages_(max_pages) {}
 
   bool read(Addr addr, std::span<std::byte> into) override;
 
@@ -34,6 +38,7 @@ class SnapshotMemory : public RemoteMemory {
   // The copied memory as ranges of whole pages in ascending order.
   std::vector<AddrRange> ranges() const;
   void freeze() {
+    source_ = nullptr;
     live_ = nullptr;
     copier_ = nullptr;
   }
@@ -67,7 +72,8 @@ class SnapshotMemory : public RemoteMemory {
   std::byte* new_page(Addr page_addr);
   void copy(std::span<CopyJob> jobs);
 
-  LiveMemory* live_;
+  RemoteMemory* source_;
+  LiveMemory* live_ = nullptr;  // the source, if it is a live process
   PageCopier* copier_ = nullptr;
   size_t max_pages_;
   std::unordered_map<Addr, size_t> index_;  // page address -> position in pool_; kMissing if unreadable

@@ -19,7 +19,8 @@ std::string_view string_at(std::span<const std::byte> table, uint64_t offset) {
   return {text, ::strnlen(text, table.size() - offset)};
 }
 
-// Hexadecimal; empty if the notes contain no build id.
+}  // namespace
+
 std::string build_id_in(std::span<const std::byte> notes) {
   size_t at = 0;
   while (const auto note = field<Elf64_Nhdr>(notes, at)) {
@@ -40,8 +41,6 @@ std::string build_id_in(std::span<const std::byte> notes) {
   }
   return {};
 }
-
-}  // namespace
 
 std::string_view ElfSymbol::name() const {
   return string_at(strings, name_offset);

@@ -75,4 +75,7 @@ class ElfImage {
   std::vector<Elf64_Shdr> sections_;
 };
 
+// The build id among ELF notes, hexadecimal; empty if there is none.
+std::string build_id_in(std::span<const std::byte> notes);
+
 }  // namespace xpurun::stackdump

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <sys/stat.h>
 
 namespace xpurun::stackdump {
@@ -22,6 +23,25 @@ bool has_inode(const std::string& path, uint64_t inode) {
   struct stat st {};
   // The device number is not compared: on overlay file systems stat() and maps show different numbers.
   return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == inode;
+}
+
+bool is_regular(const std::string& path) {
+  struct stat st {};
+  return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode);
+}
+
+// Whether the loaded segments of two images have the same places and sizes.
+bool same_segments(const std::vector<Elf64_Phdr>& a, const std::vector<Elf64_Phdr>& b) {
+  const auto loaded = [](const std::vector<Elf64_Phdr>& all) {
+    std::vector<std::array<uint64_t, 5>> out;
+    for (const Elf64_Phdr& p : all) {
+      if (p.p_type == PT_LOAD) {
+        out.push_back({p.p_flags, p.p_offset, p.p_vaddr, p.p_filesz, p.p_memsz});
+      }
+    }
+    return out;
+  };
+  return loaded(a) == loaded(b);
 }
 
 }  // namespace
@@ -129,7 +149,11 @@ base::Result<ElfImage> ModuleList::open_remembered(const Mapping& m) {
     return image_from_memory(m);
   }
   const std::string name(base::base_name(m.path));
-  std::vector<std::string> places{files_.sysroot + m.path};
+  std::vector<std::string> places;
+  if (!files_.program.empty() && m.path == files_.program_path) {
+    places.push_back(files_.program);
+  }
+  places.push_back(files_.sysroot + m.path);
   if (!files_.symbols.empty()) {
     places.push_back(files_.symbols + '/' + name);
     if (id.size() > 2) {
@@ -138,16 +162,42 @@ base::Result<ElfImage> ModuleList::open_remembered(const Mapping& m) {
   }
   bool other = false;
   for (const std::string& place : places) {
+    if (!is_regular(place)) {
+      continue;
+    }
     auto image = ElfImage::from_file(place);
-    // A file without a build id cannot be verified and is only trusted from a place that the user named.
-    if (image && (id.empty() ? !files_.sysroot.empty() : image->build_id() == id)) {
+    if (image && (id.empty() ? may_be_unverified(m, *image) : image->build_id() == id)) {
       return image;
     }
     other = other || image.has_value();
   }
-  return base::fail(fmt::format("{} {} {}", name,
-                                other ? "is another build here than" : "is not here, wanted",
-                                id.empty() ? "one without build id" : "build id " + id));
+  if (files_.core_ns == 0) {
+    return base::fail(fmt::format("{} {} {}", name,
+                                  other ? "is another build here than" : "is not here, wanted",
+                                  id.empty() ? "one without build id" : "build id " + id));
+  }
+  if (auto image = image_from_memory(m)) {  // of a core file with all pages
+    return image;
+  }
+  const std::string which = id.empty() ? "" : fmt::format(" (build id {})", id);
+  return base::fail(
+      other ? fmt::format("{} differs from the one of the core{}: its frames have no names", name, which)
+            : fmt::format("{} of the core is not here{}: its frames have no names; --sysroot "
+                          "or --symbols names its place",
+                          name, which));
+}
+
+// A file without a build id is trusted only from a place that the user named, or at the path in a core file
+// if nothing in the core speaks against it.
+bool ModuleList::may_be_unverified(const Mapping& m, const ElfImage& image) const {
+  if (!files_.sysroot.empty()) {
+    return true;
+  }
+  if (files_.core_ns == 0 || m.deleted) {
+    return false;
+  }
+  const auto facts = files_.facts.find(m.path);
+  return facts == files_.facts.end() || same_segments(facts->second.segments, image.segments());
 }
 
 const ModuleList::OpenedImage& ModuleList::image_for(const Mapping& mapping) {

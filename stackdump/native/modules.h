@@ -49,6 +49,7 @@ class ModuleList {
   const OpenedImage& image_for(const Mapping& mapping);
   base::Result<ElfImage> open_image(const Mapping& mapping);
   base::Result<ElfImage> open_remembered(const Mapping& mapping);
+  bool may_be_unverified(const Mapping& mapping, const ElfImage& image) const;
   base::Result<ElfImage> image_from_memory(const Mapping& mapping);
 
   ModuleFiles files_;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sys/stat.h>
 
 namespace xpurun::stackdump {
 
@@ -18,6 +19,24 @@ model::Frame marker(std::string_view text) {
   f.kind = model::FrameKind::marker;
   f.func = fmt::format("[{}]", text);
   return f;
+}
+
+// The source file as this process can open it: below the root (or the working) directory of a live process.
+// Of a core file, only a file that has not changed since. Empty: none.
+std::string source_path(const ModuleFiles& files, const std::string& file) {
+  if (file.empty() || file[0] == '<') {
+    return {};
+  }
+  if (files.pid != 0) {
+    return fmt::format("/proc/{}/{}{}", files.pid, file[0] == '/' ? "root" : "cwd/", file);
+  }
+  const std::string path = files.sysroot + file;
+  struct stat st {};
+  if (files.core_ns == 0 || file[0] != '/' || ::stat(path.c_str(), &st) != 0 ||
+      st.st_mtim.tv_sec * 1'000'000'000 + st.st_mtim.tv_nsec > files.core_ns) {
+    return {};
+  }
+  return path;
 }
 
 }  // namespace
@@ -249,7 +268,7 @@ model::ThreadStack ThreadResolver::resolve_one(const Pending& p, const Names& na
           // Since 3.11 an instruction without columns belongs to no expression.
           const bool known = f.column > 0 || runtime_ == nullptr || runtime_->offsets.minor < 11;
           f.callee = !known ? ""
-                            : base::sanitize(callee_at(modules_.files().pid, f.file,
+                            : base::sanitize(callee_at(source_path(modules_.files(), f.file),
                                                        {.line = f.line,
                                                         .end_line = f.end_line,
                                                         .column = f.column,

@@ -84,10 +84,11 @@ SUBROOMS = {
         "ptrace": {"memory"},
         "native": {"memory", "ptrace"},
         "cpython": {"memory", "native"},
+        "core": {"memory", "native", "ptrace"},
         "libdw": {"native"},
         "resolve": {"cpython", "libdw", "memory", "native", "ptrace"},
         "debuggers": {"native", "resolve"},
-        ".": {"cpython", "debuggers", "memory", "native", "ptrace", "resolve"},
+        ".": {"core", "cpython", "debuggers", "memory", "native", "ptrace", "resolve"},
     },
     "report": {
         "diagnosis": set(),

@@ -79,6 +79,16 @@ void fields(V& visit, K& k) {
   visit("status", k.status, WhenEmpty::omit);
 }
 
+template <typename V, Self<FatalSignal> F>
+void fields(V& visit, F& f) {
+  visit("signal", f.signal);
+  visit("code", f.code);
+  visit("tid", f.tid);
+  visit("has_address", f.has_address);
+  visit.hex("address", f.address);
+  visit("sender", f.sender, WhenEmpty::omit);
+}
+
 template <typename V, Self<ProcessStacks> P>
 void fields(V& visit, P& p) {
   visit("host", p.host);
@@ -96,6 +106,7 @@ void fields(V& visit, P& p) {
   visit("status", p.status);
   visit("reason", p.reason, WhenEmpty::omit);
   visit("notes", p.notes, WhenEmpty::omit);
+  visit("fatal_signal", p.fatal_signal, WhenEmpty::omit);
   visit("interpreters", p.interpreters, WhenEmpty::omit);
   visit("threads", p.threads);
   visit("gpu_kernels", p.gpu_kernels, WhenEmpty::omit);

@@ -1,21 +1,15 @@
 // xpurun stacks --sysroot, --symbols, --unwinder: resolves snapshots again.
-#include "common/base/clock.h"
 #include "common/base/os/io.h"
 #include "common/base/output/progress.h"
 #include "common/base/strings.h"
 #include "common/model/stack_snapshot.h"
 #include "launcher/commands/stacks/task.h"
-#include "launcher/spawn/helper_process.h"
 #include "launcher/spawn/install_paths.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <poll.h>
-#include <pthread.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -25,7 +19,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kOneSnapshotS = 120;
-constexpr int kRedrawMs = 200;
 
 std::vector<std::string> snapshots_below(const std::vector<std::string>& paths) {
   std::vector<std::string> out;
@@ -49,27 +42,6 @@ std::vector<std::string> snapshots_below(const std::vector<std::string>& paths) 
   return out;
 }
 
-// Returns when the helper closes its output or at the time limit.
-void wait_for_end(const HelperProcess& helper, base::Progress& progress) {
-  const base::MonoNs deadline = base::mono_ns() + base::s_to_ns(kOneSnapshotS);
-  for (;;) {
-    const base::MonoNs left = deadline - base::mono_ns();
-    pollfd p{.fd = helper.output(), .events = POLLIN, .revents = 0};
-    const int wait_ms = std::min(static_cast<int>(left / 1'000'000) + 1, kRedrawMs);
-    if (left <= 0 || (::poll(&p, 1, wait_ms) < 0 && errno != EINTR)) {
-      return;
-    }
-    progress.advance(0);
-    char buf[4096];
-    if ((p.revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
-      const ssize_t n = ::read(helper.output(), buf, sizeof buf);
-      if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-        return;
-      }
-    }
-  }
-}
-
 base::Status resolve_one(const std::string& program, const StacksTask& task, const std::string& snapshot,
                          const std::string& out, base::Progress& progress) {
   std::vector<std::string> argv = {program, "--from-snapshot", snapshot,     "--out",
@@ -80,16 +52,7 @@ base::Status resolve_one(const std::string& program, const StacksTask& task, con
   if (!task.symbols.empty()) {
     argv.insert(argv.end(), {"--symbols", task.symbols});
   }
-  sigset_t mask;
-  ::pthread_sigmask(SIG_BLOCK, nullptr, &mask);
-  XPURUN_TRY_ASSIGN(HelperProcess helper, HelperProcess::start(argv, mask, -1));
-  helper.close_input();
-  wait_for_end(helper, progress);
-  const base::Pid pid = helper.pid();
-  helper.kill();
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  XPURUN_TRY(run_resolver(argv, kOneSnapshotS, -1, progress));
   if (::access(out.c_str(), F_OK) != 0) {
     return base::fail(
         {.what = fmt::format("cannot make stacks of {}", base::sanitize(snapshot)), .id = "E-NO-STACKS"});

@@ -1,4 +1,4 @@
-// xpurun stacks: merges dumps, or first takes new ones of a live run or of any live process.
+// xpurun stacks: merges dumps, or first makes new ones of a live run, of any live process or of core files.
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
 #include "common/base/strings.h"
@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+#include <elf.h>
 #include <sys/stat.h>
 
 namespace xpurun::launcher {
@@ -28,6 +30,16 @@ PathKind kind_of(const std::string& path) {
     return PathKind::nothing;
   }
   return S_ISDIR(st.st_mode) ? PathKind::directory : PathKind::file;
+}
+
+bool is_core_file(const std::string& path) {
+  const auto start = base::read_file_start(path, sizeof(Elf64_Ehdr));
+  Elf64_Ehdr header{};
+  if (!start || start->size() != sizeof header || !start->starts_with(ELFMAG)) {
+    return false;
+  }
+  std::memcpy(&header, start->data(), sizeof header);
+  return header.e_type == ET_CORE;
 }
 
 int merge(const std::vector<std::string>& paths, const StacksTask& task) {
@@ -101,6 +113,9 @@ int stacks_command(const Invocation& call) {
   if (task->compat_xpu_timer && task->paths.size() != 1) {
     return complain_usage(call, "--compat takes one directory");
   }
+  if (!task->cores.empty()) {
+    return show_cores(*task);
+  }
   if (task->live()) {
     return dump_and_show(*task);
   }
@@ -118,6 +133,11 @@ int stacks_command(const Invocation& call) {
       return complain({.what = fmt::format("there is no {}", base::sanitize(path)),
                        .id = "E-NO-STACKS",
                        .hint = base::parse_int(path) ? fmt::format("xpurun stacks --pid {}", path) : ""},
+                      kExitFailure);
+    } else if (kind_of(path) == PathKind::file && is_core_file(path)) {
+      return complain({.what = fmt::format("{} is a core file", base::sanitize(path)),
+                       .id = "E-NO-STACKS",
+                       .hint = fmt::format("xpurun stacks --core {}", base::shell_quote(path))},
                       kExitFailure);
     }
   }

@@ -70,24 +70,49 @@ base::Result<std::vector<base::Pid>> wanted_pids(const Settings& settings) {
   return out;
 }
 
+// File names with commas between them. A file whose name has commas can be given alone.
+std::vector<std::string> core_files(const std::string& value) {
+  if (base::file_exists(value)) {
+    return {value};
+  }
+  std::vector<std::string> out;
+  for (const std::string_view file : base::split(value, ',')) {
+    if (!file.empty()) {
+      out.emplace_back(file);
+    }
+  }
+  return out;
+}
+
 double seconds(const Settings& settings, std::string_view name, double fallback) {
   const Setting* s = settings.find(name);
   return s == nullptr ? fallback : base::parse_duration_s(s->value).value_or(fallback);
 }
 
 base::Status check_source(const StacksTask& task, const Settings& settings) {
-  const int sources = (task.paths.empty() ? 0 : 1) + (task.run.empty() ? 0 : 1) + (task.live() ? 1 : 0);
+  const bool core = settings.has("core");
+  const int sources =
+      (task.paths.empty() ? 0 : 1) + (task.run.empty() ? 0 : 1) + (task.live() ? 1 : 0) + (core ? 1 : 0);
   if (sources == 0) {
-    return base::fail("stacks needs a directory with dumps, --run latest or --pid PID");
+    return base::fail("stacks needs a directory with dumps, --run latest, --pid PID or --core FILE");
+  }
+  if (core && !task.paths.empty()) {
+    return base::fail("--core takes at most one program; several core files: --core FILE --core FILE");
   }
   if (sources > 1) {
-    return base::fail("stacks takes directories, --run or --pid, not several of them");
+    return base::fail("stacks takes directories, --run, --pid or --core, not several of them");
+  }
+  if (core && task.cores.empty()) {
+    return base::fail("--core needs a file");
   }
   for (const char* name :
-       {"children", "deadline", "stop", "samples", "interval", "locals", "snapshots", "gpu-stacks"}) {
+       {"children", "deadline", "stop", "samples", "interval", "snapshots", "gpu-stacks"}) {
     if (!task.live() && settings.has(name)) {
       return base::fail(fmt::format("--{} is for --pid and --pid-file", name));
     }
+  }
+  if (!task.live() && !core && settings.has("locals")) {
+    return base::fail("--locals is for --pid, --pid-file and --core");
   }
   if (task.paths.size() > 1 && task.out_dir.empty() && task.out_file.empty()) {
     return base::fail("stacks of several directories needs --out");
@@ -95,10 +120,10 @@ base::Status check_source(const StacksTask& task, const Settings& settings) {
   if (task.keep_snapshots && task.out_dir.empty()) {
     return base::fail("--snapshots needs --out DIR to keep them in");
   }
-  if (task.paths.empty() && !task.sysroot.empty()) {
-    return base::fail("--sysroot is for snapshots");
+  if (task.paths.empty() && !core && !task.sysroot.empty()) {
+    return base::fail("--sysroot is for snapshots and core files");
   }
-  if (task.resolve_again && task.unwinder == "gdb") {
+  if ((task.resolve_again || core) && task.unwinder == "gdb") {
     return base::fail("--unwinder gdb is for --pid and --pid-file");
   }
   if (task.deadline_s <= 0 || task.interval_s < 0) {
@@ -110,7 +135,7 @@ base::Status check_source(const StacksTask& task, const Settings& settings) {
 }  // namespace
 
 report::Format StacksTask::chosen_format() const {
-  return format.value_or(live() ? report::Format::text : report::Format::tree);
+  return format.value_or(live() || !cores.empty() ? report::Format::text : report::Format::tree);
 }
 
 report::View StacksTask::chosen_view() const {
@@ -127,6 +152,13 @@ base::Result<StacksTask> read_stacks_task(const ParsedWords& words) {
   }
   StacksTask task;
   task.paths = words.operands;
+  if (const Setting* core = settings.find("core")) {
+    task.cores = core_files(core->value);
+    if (task.paths.size() == 1) {
+      task.program = task.paths.front();
+      task.paths.clear();
+    }
+  }
   if (const Setting* run = settings.find("run")) {
     task.run = run->value;
   }

@@ -1,6 +1,7 @@
 // The request of one call of `xpurun stacks`, from its options.
 #pragma once
 
+#include "common/base/output/progress.h"
 #include "common/base/result.h"
 #include "launcher/commands/commands.h"
 #include "report/formats/formats.h"
@@ -16,6 +17,8 @@ struct StacksTask {
   std::vector<std::string> paths;
   std::string run;
   std::vector<base::Pid> pids;
+  std::vector<std::string> cores;
+  std::string program;  // of the core files; may be empty
   bool children = false;
   // Dumping live processes.
   double deadline_s = 0.1;
@@ -49,9 +52,14 @@ base::Result<StacksTask> read_stacks_task(const ParsedWords& words);
 // Steps of the command; each returns the exit status.
 int show_stacks(report::StackSet set, const StacksTask& task, const std::string& default_out_dir);
 int dump_and_show(const StacksTask& task);
+int show_cores(const StacksTask& task);
 int write_xpu_timer_compat(const StacksTask& task);
 // Unwinds and symbolises the snapshots below task.paths again into `directory`, which must exist.
 base::Status resolve_snapshots(const StacksTask& task, const std::string& directory);
+// Runs xpurun-stackdump with these arguments, at most for `limit_s` seconds. The result is its standard
+// output.
+base::Result<std::string> run_resolver(const std::vector<std::string>& argv, double limit_s, int stderr_fd,
+                                       base::Progress& progress);
 // A line on standard error unless --quiet.
 void tell(const StacksTask& task, std::string_view text);
 

@@ -178,7 +178,7 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   } else if (is_fault(e.signal)) {
     // No handler held the process for a dump, because it had no preload library (static binary, another libc,
     // no rank).
-    v.next = {.text = "no stack of the crash was taken: run again with core files and open the core in gdb",
+    v.next = {.text = "no stack of the crash was taken: run again with core files, for xpurun stacks --core",
               .command = "ulimit -c unlimited"};
   } else {
     v.next.text = "find out who sent the signal: the scheduler's log, the cluster's limits";

@@ -269,6 +269,7 @@ TEST_CASE("every field of a stacks file survives writing and reading") {
   p.cmdline = {"python"};
   p.reason = "x";
   p.notes = {"x"};
+  p.fatal_signal = {.signal = 11, .has_address = true, .address = 1, .sender = 1};
   p.interpreters.push_back({.id = 1, .gil_holder = 1, .gc = true});
   p.gpu_kernels.push_back({.full_name = "x", .status = "x"});
   p.threads.push_back({.thread_id = 1,

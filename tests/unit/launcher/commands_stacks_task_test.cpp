@@ -39,6 +39,27 @@ TEST_CASE("one source, and options only where they apply") {
   CHECK_FALSE(task({"--pid", "1", "--deadline", "0"}));
 }
 
+TEST_CASE("core files: repeated, in lists, with a comma in the name; with one program") {
+  REQUIRE(base::write_file_atomic("core.a,b", "x"));
+  const auto t = task({"--core", "c1,c2", "--core", "c3", "python3", "--locals", "--sysroot", "/mnt"});
+  REQUIRE(t);
+  CHECK(t->cores == std::vector<std::string>{"c1", "c2", "c3"});
+  CHECK(t->program == "python3");
+  CHECK(t->paths.empty());
+  CHECK(t->locals);
+  CHECK(t->chosen_format() == report::Format::text);
+  CHECK_FALSE(t->resolve_again);
+  CHECK(task({"--core", "core.a,b"})->cores == std::vector<std::string>{"core.a,b"});
+  CHECK_FALSE(task({"--core", "c", "a", "b"}));
+  CHECK_FALSE(task({"--core", ","}));
+  CHECK_FALSE(task({"--core", "c", "--pid", "1"}));
+  CHECK_FALSE(task({"--core", "c", "--run", "latest"}));
+  CHECK_FALSE(task({"--core", "c", "--samples", "2"}));
+  CHECK_FALSE(task({"--core", "c", "--unwinder", "gdb"}));
+  CHECK_FALSE(task({"dir", "--locals"}));
+  CHECK_FALSE(task({"--pid", "1", "--sysroot", "/mnt"}));
+}
+
 TEST_CASE("the file name of --out decides the format") {
   CHECK(task({"dir"})->chosen_format() == report::Format::tree);
   CHECK(task({"dir", "--out", "merged"})->out_dir == "merged");
