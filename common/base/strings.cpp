@@ -116,6 +116,9 @@ std::optional<double> parse_duration_s(std::string_view text) {
   if (unit == "ms") {
     return v / 1000;
   }
+  if (unit == "us") {
+    return v / 1e6;
+  }
   if (unit == "m" || unit == "min") {
     return v * 60;
   }

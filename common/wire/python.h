@@ -12,6 +12,11 @@ namespace xpurun::wire {
 // The option --python-hooks as seen by the job's processes: "off" keeps the bootstrap out.
 inline constexpr char kPythonHooksEnv[] = "XPURUN_PYTHON_HOOKS";
 
+// The options --trace-python and --trace-python-min (in seconds). The bootstrap reads them; the first is
+// absent if no function is traced.
+inline constexpr char kTracePythonEnv[] = "XPURUN_TRACE_PYTHON";
+inline constexpr char kTracePythonMinEnv[] = "XPURUN_TRACE_PYTHON_MIN";
+
 // From the preload library's constructor to the bootstrap of the same process, which removes the variable.
 // Letters:
 //   s: PYTHONPATH was set before xpurun's directory was put in front; without s, it was not set;

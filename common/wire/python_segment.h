@@ -16,7 +16,7 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kPythonSegmentMagic = 0x3159'5050'4e52'5058;  // "XPRNPPY1"
-inline constexpr uint32_t kPythonSegmentVersion = 2;
+inline constexpr uint32_t kPythonSegmentVersion = 3;
 
 inline constexpr uint32_t kTorchGroups = 64;
 inline constexpr uint32_t kTorchCollectives = 8;    // latest calls kept per group
@@ -68,6 +68,11 @@ struct TorchGroup {
   TorchCall others[kTorchPointToPoint];
 };
 
+enum PythonSpanFlag : uint8_t {
+  kShortCalls = 1u << 0,  // a sum, no span: `sequence` calls of the function, each shorter than
+                          // --trace-python-min, took `bytes` ns in all, between begin and end
+};
+
 struct PythonSpan {
   uint64_t number;    // from 1 in the process; 0 while the span is written; span n is at index (n - 1) %
                       // kPythonSpans
@@ -81,7 +86,7 @@ struct PythonSpan {
   uint32_t thread;  // id as the process sees it
   uint16_t group;   // index in PythonSegment::group, plus 1; 0: none
   uint8_t stage;    // model::Stage
-  uint8_t reserved;
+  uint8_t flags;    // PythonSpanFlag
 };
 
 struct PythonSegment {

@@ -69,9 +69,14 @@ int print_spans(const std::string& path, bool json) {
   if (!file) {
     return complain(file.error(), kExitFailure);
   }
-  const int status =
+  int status =
       print_lines(json ? span_file_json(*file, path) : span_file_text(*file, path), file->spans.size(),
                   [&](size_t i) { return json ? span_json(*file, i) : span_text(*file, i); });
+  if (status == 0) {
+    status = print_lines({}, file->short_calls.size(), [&](size_t i) {
+      return json ? short_calls_json(*file, i) : short_calls_text(*file, i);
+    });
+  }
   if (status != 0 || !json) {
     return status;
   }

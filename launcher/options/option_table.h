@@ -45,7 +45,7 @@ struct OptionSpec {
 };
 
 std::span<const OptionSpec> run_options();
-std::span<const OptionSpec> stacks_options();
+std::span<const OptionSpec> stacks_options();  // option_table_stacks.cpp
 // option_table_tools.cpp
 // Those of run that make sense for a job that runs already.
 std::span<const OptionSpec> attach_options();

@@ -107,8 +107,10 @@ struct RunOptions {
 
   // The library in the training processes
   bool preload = false;
-  std::string preload_path;  // empty: the one that belongs to this xpurun
-  bool python_hooks = true;  // in Python processes: report exceptions and torch.distributed's calls
+  std::string preload_path;       // empty: the one that belongs to this xpurun
+  bool python_hooks = true;       // in Python processes: report exceptions and torch.distributed's calls
+  std::string trace_python;       // functions of Python whose calls are timed, with commas; empty: none
+  double trace_python_min_s = 0;  // shorter calls are summed up
 
   // Timing
   Timing timing = Timing::light;
@@ -124,6 +126,9 @@ struct RunOptions {
   uint64_t span_bytes() const {
     return event_bytes == 0 ? 0 : std::max(event_bytes / 8, uint64_t{128} << 10);
   }
+
+  // Of each rank's files with the calls of traced functions, in addition.
+  uint64_t function_bytes() const { return event_bytes / 2; }
 
   // Control over HTTP, beside the socket in the run directory
   int control_port = kNoPort;  // 0: kControlPort

@@ -4,6 +4,7 @@
 #include "common/base/suggest.h"
 #include "common/model/secrets/redact.h"
 #include "launcher/options/argv_split.h"
+#include "launcher/options/traced_functions.h"
 
 #include <fmt/format.h>
 
@@ -283,6 +284,11 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
         checked = base::fail(kinds.error());
       }
     }
+    if (checked && o.name == "trace-python") {
+      if (const auto names = traced_functions(s->value); !names) {
+        checked = base::fail(names.error());
+      }
+    }
     if (checked && o.name == "nats") {
       checked = check_nats(s->value);
     }
@@ -324,6 +330,8 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.verbosity = verbosity(settings, read);
   out.preload = read.is_on("preload");
   out.python_hooks = read.is_on("python-hooks");
+  XPURUN_TRY_ASSIGN(out.trace_python, traced_functions(read.text("trace-python")));
+  out.trace_python_min_s = read.seconds("trace-python-min", 0);
   out.preload_path = read.text("preload-library");
   out.timing = timing_named(read.text("timing"));
   out.nccl_profiler = profiler_named(read.text("nccl-profiler"));

@@ -1,7 +1,6 @@
 #include "launcher/spans/span_files.h"
 
 #include "common/base/output/log.h"
-#include "common/model/timing/span_file.h"
 
 #include <fmt/format.h>
 
@@ -40,6 +39,18 @@ void SpanFiles::add(const SpanSource& who, std::span<const model::Span> spans, u
   }
 }
 
+void SpanFiles::add(const SpanSource& who, std::span<const model::ShortCalls> calls) {
+  if (most_bytes_ == 0 || who.rank == base::kNoRank) {
+    return;
+  }
+  for (model::ShortCalls one : calls) {
+    if (Open* open = ready(ranks_[who.rank], who); open != nullptr) {
+      one.name = open->encoder.name(who.names[one.name]);
+      open->encoder.add(one);
+    }
+  }
+}
+
 void SpanFiles::add(const SpanSource& who, const model::LoadSample& load) {
   // A process without spans needs no samples.
   const auto known = ranks_.find(who.rank);
@@ -74,7 +85,7 @@ SpanFiles::Open* SpanFiles::ready(RankFiles& files, const SpanSource& who) {
                                       .host = who.host,
                                       .mono_ns = base::mono_ns(),
                                       .wall_ns = base::wall_ns()};
-  const std::string name = fmt::format("spans-{}{}", files.next++, model::kSpanFileSuffix);
+  const std::string name = fmt::format("{}{}{}", prefix_, files.next++, model::kSpanFileSuffix);
   files.open.emplace(Open{.file = AppendedFile(storage_, fmt::format("{}/{}", ranks_dir_, who.rank), name,
                                                model::SpanEncoder::header(header)),
                           .encoder = {},

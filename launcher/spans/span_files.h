@@ -1,8 +1,9 @@
-// SpanFiles: the span files of all ranks, ranks/<rank>/spans-<n>.xsp. Their size per rank is bounded: a new
-// file replaces the oldest one. Event loop's thread only.
+// SpanFiles: the span files of one kind of all ranks, ranks/<rank>/spans-<n>.xsp. Their size per rank is
+// bounded: a new file replaces the oldest one. Event loop's thread only.
 #pragma once
 
 #include "common/model/timing/span_encoder.h"
+#include "common/model/timing/span_file.h"
 #include "launcher/storage/appended_file.h"
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace xpurun::launcher {
@@ -28,13 +30,15 @@ struct SpanSource {
 class SpanFiles {
  public:
   // `ranks_dir`: parent of the ranks' directories. `most_bytes`: limit for all files of one rank; 0: no
-  // files.
-  SpanFiles(Storage& storage, std::string ranks_dir, uint64_t most_bytes)
-      : storage_(storage), ranks_dir_(std::move(ranks_dir)), most_bytes_(most_bytes) {}
+  // files. `prefix`: beginning of the names.
+  SpanFiles(Storage& storage, std::string ranks_dir, uint64_t most_bytes,
+            std::string_view prefix = model::kSpanFilePrefix)
+      : storage_(storage), ranks_dir_(std::move(ranks_dir)), most_bytes_(most_bytes), prefix_(prefix) {}
 
   // `lost`: spans of this process that were lost so far. Sources without a rank get no files.
   void add(const SpanSource& who, std::span<const model::Span> spans, uint64_t lost);
   void add(const SpanSource& who, const model::LoadSample& load);
+  void add(const SpanSource& who, std::span<const model::ShortCalls> calls);
   // Writes blocks that are old enough.
   void flush(base::MonoNs now);
   // Writes everything.
@@ -66,6 +70,7 @@ class SpanFiles {
   Storage& storage_;
   std::string ranks_dir_;
   uint64_t most_bytes_;
+  std::string prefix_;
   std::map<base::Rank, RankFiles> ranks_;
 };
 

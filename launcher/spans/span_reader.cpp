@@ -82,10 +82,18 @@ std::vector<model::Span> SpanReader::read(const wire::PythonSegment& memory) {
       continue;  // it was overwritten in the meantime
     }
     ++next_;
-    if (is_possible(span)) {
-      out.push_back(span_of(memory, span));
-    } else {
+    if (!is_possible(span)) {
       ++lost_;
+    } else if ((span.flags & wire::kShortCalls) != 0) {
+      short_calls_.push_back(
+          {.begin_ns = static_cast<base::MonoNs>(span.begin_ns),
+           .duration_ns = static_cast<int64_t>(span.duration_ns),
+           .total_ns = static_cast<int64_t>(std::min(span.bytes, model::records::kSpanTimeLimit - 1)),
+           .calls = span.sequence,
+           .name = name_of(memory, span.name),
+           .thread = span.thread});
+    } else {
+      out.push_back(span_of(memory, span));
     }
   }
   return out;

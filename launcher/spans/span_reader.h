@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace xpurun::launcher {
@@ -17,6 +18,9 @@ class SpanReader {
   // The spans that have been published since the last call, a thread's spans in the order of their ends. The
   // indexes in a span are indexes into names().
   std::vector<model::Span> read(const wire::PythonSegment& memory);
+
+  // The sums of short calls that read() met; the indexes are those of spans.
+  std::vector<model::ShortCalls> take_short_calls() { return std::exchange(short_calls_, {}); }
 
   // Index 0 is the empty text. Grows only.
   const std::vector<std::string>& names() const { return names_; }
@@ -29,6 +33,7 @@ class SpanReader {
 
   uint64_t next_ = 1;  // number of the next span
   uint64_t lost_ = 0;
+  std::vector<model::ShortCalls> short_calls_;
   std::vector<std::string> names_{""};
   std::map<wire::TextRef, uint32_t> index_;  // into names_
 };

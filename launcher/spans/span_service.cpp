@@ -1,5 +1,10 @@
 #include "launcher/spans/span_service.h"
 
+#include "common/model/timing/span_file.h"
+
+#include <algorithm>
+#include <utility>
+
 namespace xpurun::launcher {
 
 namespace {
@@ -8,12 +13,13 @@ constexpr double kDrainS = 0.1;
 constexpr double kLoadS = 1;
 }  // namespace
 
-SpanService::SpanService(Parts parts, const std::string& run_dir, std::string host, uint64_t most_bytes,
+SpanService::SpanService(Parts parts, const std::string& run_dir, std::string host, Limits limits,
                          std::function<bool()> wanted)
     : parts_(parts),
       host_(std::move(host)),
       wanted_(std::move(wanted)),
-      files_(parts.storage, run_dir + "/ranks", most_bytes) {}
+      files_(parts.storage, run_dir + "/ranks", limits.span_bytes),
+      functions_(parts.storage, run_dir + "/ranks", limits.function_bytes, model::kFunctionFilePrefix) {}
 
 SpanService::~SpanService() {
   parts_.loop.cancel(timer_);
@@ -39,10 +45,12 @@ void SpanService::tick() {
     more = drain(pid, now) || more;
   }
   files_.flush(now);
+  functions_.flush(now);
   if (more) {
     attached();
   } else {
     files_.flush_all();
+    functions_.flush_all();
   }
 }
 
@@ -52,6 +60,27 @@ void SpanService::flush() {
     drain(pid, now);
   }
   files_.flush_all();
+  functions_.flush_all();
+}
+
+// Traced functions go to their own files: they may be many, and the analysis of steps needs the stages.
+void SpanService::write(const SpanSource& who, Reader& reader, std::vector<model::Span> spans) {
+  const auto first = std::stable_partition(spans.begin(), spans.end(), [](const model::Span& span) {
+    return span.stage != model::Stage::function;
+  });
+  const std::span<const model::Span> stages(spans.begin(), first);
+  const std::span<const model::Span> functions(first, spans.end());
+  // The reader cannot know what the lost spans were.
+  uint64_t& lost = functions.empty() ? reader.stages_lost : reader.functions_lost;
+  lost = reader.spans.lost() - (functions.empty() ? reader.functions_lost : reader.stages_lost);
+  functions_.add(who, functions, reader.functions_lost);
+  functions_.add(who, reader.spans.take_short_calls());
+  if (!stages.empty()) {
+    files_.add(who, stages, reader.stages_lost);
+    if (consumer_) {
+      consumer_(who, stages);
+    }
+  }
 }
 
 bool SpanService::drain(base::Pid pid, base::MonoNs now) {
@@ -73,19 +102,14 @@ bool SpanService::drain(base::Pid pid, base::MonoNs now) {
   if (reader.ended) {
     return false;
   }
-  const std::vector<model::Span> spans = reader.spans.read(*view.memory);
+  std::vector<model::Span> spans = reader.spans.read(*view.memory);
   const SpanSource who{.pid = pid,
                        .rank = p->record.rank,
                        .local_rank = p->record.local_rank,
                        .host = host_,
                        .process = view.number,
                        .names = reader.spans.names()};
-  if (!spans.empty()) {
-    files_.add(who, spans, reader.spans.lost());
-    if (consumer_) {
-      consumer_(who, spans);
-    }
-  }
+  write(who, reader, std::move(spans));
   if (p->alive && base::ns_to_s(now - reader.sampled) >= kLoadS) {
     reader.sampled = now;
     if (const auto load = reader.load.sample(now)) {

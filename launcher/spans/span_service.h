@@ -14,6 +14,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -27,14 +28,20 @@ class SpanService {
   };
   using Consumer = std::function<void(const SpanSource& who, std::span<const model::Span> spans)>;
 
-  // `most_bytes`: limit for the span files of one rank. `wanted`: whether spans are recorded at this moment.
-  SpanService(Parts parts, const std::string& run_dir, std::string host, uint64_t most_bytes,
+  // Limits for the files of one rank.
+  struct Limits {
+    uint64_t span_bytes = 0;
+    uint64_t function_bytes = 0;
+  };
+  // `wanted`: whether spans are recorded at this moment.
+  SpanService(Parts parts, const std::string& run_dir, std::string host, Limits limits,
               std::function<bool()> wanted);
   ~SpanService();
   SpanService(const SpanService&) = delete;
   SpanService& operator=(const SpanService&) = delete;
 
-  // Called with the spans of a rank at each drain that found some. The references are valid during the call.
+  // Called with the spans of a rank, without those of traced functions, at each drain that found some. The
+  // references are valid during the call.
   void on_spans(Consumer consumer) { consumer_ = std::move(consumer); }
 
   // Call before a process gets its memory, which may replace that of an ended process with the same pid.
@@ -50,17 +57,22 @@ class SpanService {
     SpanReader spans;
     ProcessLoad load;
     base::MonoNs sampled = 0;
+    // Of the spans that are lost, so many are written to the files of the stages, and of functions.
+    uint64_t stages_lost = 0;
+    uint64_t functions_lost = 0;
     bool ended = false;  // and everything is read
   };
 
   void tick();
   // Whether the process may write more.
   bool drain(base::Pid pid, base::MonoNs now);
+  void write(const SpanSource& who, Reader& reader, std::vector<model::Span> spans);
 
   Parts parts_;
   std::string host_;
   std::function<bool()> wanted_;
   SpanFiles files_;
+  SpanFiles functions_;
   Consumer consumer_;
   std::map<base::Pid, Reader> readers_;
   EventLoop::TimerId timer_ = 0;

@@ -79,6 +79,7 @@ std::string span_file_json(const model::SpanFile& file, std::string_view path) {
   j["host"] = h.host;
   j["spans"] = file.spans.size();
   j["loads"] = file.loads.size();
+  j["short_calls"] = file.short_calls.size();
   j["lost"] = file.lost;
   j["complete"] = file.complete;
   return dump(j);
@@ -101,6 +102,30 @@ std::string span_json(const model::SpanFile& file, size_t index) {
     j["sequence"] = span.sequence;
     j["bytes"] = span.bytes;
   }
+  return dump(j);
+}
+
+std::string short_calls_text(const model::SpanFile& file, size_t index) {
+  const model::ShortCalls& calls = file.short_calls[index];
+  const int64_t wall = wall_of(file, calls.begin_ns);
+  const std::string second = base::utc_iso8601(wall);
+  return fmt::format(
+      "{:>20}.{:09}Z {:>14.3f} {:>14} {:>13} {} short calls of {}\n", second.substr(0, second.size() - 1),
+      (wall % 1'000'000'000 + 1'000'000'000) % 1'000'000'000, static_cast<double>(calls.total_ns) / 1e3, "-",
+      model::name_of(model::Stage::function), calls.calls, base::sanitize(file.names[calls.name]));
+}
+
+std::string short_calls_json(const model::SpanFile& file, size_t index) {
+  const model::ShortCalls& calls = file.short_calls[index];
+  ordered_json j;
+  j["rank"] = rank_of(file);
+  j["begin_ns"] = calls.begin_ns;
+  j["wall_ns"] = wall_of(file, calls.begin_ns);
+  j["duration_ns"] = calls.duration_ns;
+  j["name"] = file.names[calls.name];
+  j["thread"] = calls.thread;
+  j["short_calls"] = calls.calls;
+  j["total_ns"] = calls.total_ns;
   return dump(j);
 }
 

@@ -18,6 +18,8 @@ std::string span_text(const model::SpanFile& file, size_t index);
 std::string span_file_json(const model::SpanFile& file, std::string_view path);
 std::string span_json(const model::SpanFile& file, size_t index);
 // `index` is an index into file.loads.
+std::string short_calls_text(const model::SpanFile& file, size_t index);
+std::string short_calls_json(const model::SpanFile& file, size_t index);
 std::string load_json(const model::SpanFile& file, size_t index);
 
 }  // namespace xpurun::launcher

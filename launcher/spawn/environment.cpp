@@ -64,6 +64,7 @@ std::vector<std::string> without_preload(std::vector<std::string> env) {
   for (std::string& entry : env) {
     const std::string name = entry.substr(0, entry.find('='));
     const bool ours = name == wire::kRunEnv || name == wire::kLogsEnv || name == wire::kPythonHooksEnv ||
+                      name == wire::kTracePythonEnv || name == wire::kTracePythonMinEnv ||
                       name == wire::kProfilerEnv ||
                       (name == wire::kNcclPluginEnv && base::base_name(entry).starts_with(kLibrary));
     if (ours) {

@@ -5,6 +5,7 @@
 #include "common/wire/logs.h"
 #include "common/wire/notice.h"
 #include "common/wire/python.h"
+#include "launcher/options/traced_functions.h"
 #include "launcher/spawn/command_spawner.h"
 #include "launcher/spawn/environment.h"
 #include "launcher/spawn/install_paths.h"
@@ -48,6 +49,31 @@ std::string why_no_python(const RunOptions& options, const std::string& loaded_f
                : fmt::format("there is no bootstrap in {}/{}", directory, wire::kPythonDirectory);
 }
 
+constexpr char kXpuTimerFunctions[] = "XPU_TIMER_HOST_TRACING_FUNC";
+constexpr std::string_view kXpuTimerNone = "NOT_SET";
+
+// The functions that users of xpu_timer already name.
+std::string functions_of_xpu_timer() {
+  const char* list = std::getenv(kXpuTimerFunctions);
+  if (list == nullptr || list == kXpuTimerNone) {
+    return {};
+  }
+  const auto names = traced_functions(list);
+  if (!names) {
+    base::log_warn("{} is ignored: {}", kXpuTimerFunctions, base::to_line(names.error()));
+  }
+  return names.value_or("");
+}
+
+std::vector<std::string> with_traced_functions(std::vector<std::string> env, const RunOptions& options) {
+  const std::string names = options.trace_python.empty() ? functions_of_xpu_timer() : options.trace_python;
+  if (names.empty()) {
+    return env;
+  }
+  return with_variable(with_variable(std::move(env), wire::kTracePythonEnv, names), wire::kTracePythonMinEnv,
+                       fmt::format("{:.9f}", options.trace_python_min_s));
+}
+
 }  // namespace
 
 std::vector<std::string> with_preload_setup(std::vector<std::string> env, const RunOptions& options,
@@ -79,6 +105,9 @@ std::vector<std::string> with_preload_setup(std::vector<std::string> env, const 
   env = with_variable(with_preload(std::move(env), plan.path), wire::kRunEnv, run);
   if (!options.python_hooks || std::getenv(wire::kPythonHooksEnv) != nullptr) {
     env = with_variable(std::move(env), wire::kPythonHooksEnv, options.python_hooks ? "on" : "off");
+  }
+  if (options.python_hooks) {
+    env = with_traced_functions(std::move(env), options);
   }
   return with_nccl_profiler(std::move(env), absolute(*library), options.nccl_profiler,
                             options.timing == Timing::off ? Timed::no : Timed::yes);

@@ -11,6 +11,7 @@ namespace {
 // So many records are kept, so many of them with their tracebacks whole.
 constexpr size_t kMostExceptions = 1000;
 constexpr size_t kMostTracebacks = 32;
+constexpr size_t kMostUntraced = 100;
 
 }  // namespace
 
@@ -18,9 +19,31 @@ PythonReports::PythonReports(Parts parts, const std::string& host, Hooks hooks)
     : parts_(parts),
       hooks_(std::move(hooks)),
       spans_({parts.loop, parts.storage, parts.table, segments_}, parts.journal.dir().path(), host,
-             parts.options.span_bytes(), [this] { return hooks_.spans_wanted(); }) {}
+             {.span_bytes = parts.options.span_bytes(), .function_bytes = parts.options.function_bytes()},
+             [this] { return hooks_.spans_wanted(); }) {}
+
+// The other ranks of a job have the same problem, and processes that are no ranks may lack the module.
+bool PythonReports::take_untraced(base::Pid pid, std::string_view json) {
+  const auto function = model::untraced_from_message(json);
+  if (!function) {
+    return false;
+  }
+  if (parts_.table.find(pid) == nullptr) {
+    hooks_.discover();
+  }
+  const TrackedProcess* p = parts_.table.find(pid);
+  const bool is_rank = p != nullptr && p->record.role == model::ProcessRole::rank;
+  if (is_rank && told_untraced_.size() < kMostUntraced &&
+      told_untraced_.emplace(function->name, function->problem).second) {
+    base::log_warn("rank {}: {}", p->record.rank, sentence_of(*function));
+  }
+  return true;
+}
 
 void PythonReports::received(base::Pid pid, std::string_view json) {
+  if (take_untraced(pid, json)) {
+    return;
+  }
   auto exception = model::exception_from_message(json);
   std::vector<model::PythonException>& known = parts_.journal.manifest().exceptions;
   if (!exception || known.size() >= kMostExceptions) {

@@ -2,6 +2,7 @@
 // torch.distributed into collectives.json of each dump, spans into span files. Event loop's thread only.
 #pragma once
 
+#include "common/model/timing/trace_problem.h"
 #include "launcher/collect/python_segments.h"
 #include "launcher/journal/journal.h"
 #include "launcher/options/run_options.h"
@@ -10,8 +11,10 @@
 #include "launcher/storage/storage.h"
 
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -43,12 +46,14 @@ class PythonReports {
   void on_spans(SpanService::Consumer consumer) { spans_.on_spans(std::move(consumer)); }
 
  private:
+  bool take_untraced(base::Pid pid, std::string_view json);
   void add_departed(base::Pid pid, std::string_view json, int code);
 
   Parts parts_;
   Hooks hooks_;
   PythonSegments segments_;
   SpanService spans_;
+  std::set<std::pair<std::string, model::TraceProblem>> told_untraced_;
 };
 
 }  // namespace xpurun::launcher

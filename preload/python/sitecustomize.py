@@ -30,7 +30,7 @@ def _start():
             posix.environ.pop(b"PYTHONPATH", None)
     run = os.environ.get("XPURUN_RUN", "").split(":", 3)
     if len(run) == 4 and run[0] == "1":
-        _hook(os, here, {"socket": run[3], "is_rank": state[1:2] == "r", "frames": set()})
+        _hook(os, here, {"socket": run[3], "is_rank": state[1:2] == "r", "frames": set(), "chances": []})
 
 
 def _hook(os, here, settings):
@@ -143,7 +143,12 @@ def _hook(os, here, settings):
     posix = sys.modules["posix"]
     posix._exit = _exit
     atexit.register(at_exit)
-    _watch_imports(part)
+    awaited = {"torch": ("xpurun_stages",), "torch.distributed.distributed_c10d": ("xpurun_torch",),
+               "xpurun": ("xpurun_mark",)}
+    _watch_imports(part, awaited, settings["chances"])
+    functions = os.environ.get("XPURUN_TRACE_PYTHON")
+    if functions:
+        part("xpurun_functions")["install"](functions, os.environ.get("XPURUN_TRACE_PYTHON_MIN", ""), awaited)
 
 
 def _hide(value, frames):
@@ -166,9 +171,9 @@ def _hide(value, frames):
         pass
 
 
-def _watch_imports(part):
-    """Wraps functions of torch on import, and answers `import xpurun`."""
-    awaited = {"torch": "xpurun_stages", "torch.distributed.distributed_c10d": "xpurun_torch", "xpurun": "xpurun_mark"}
+def _watch_imports(part, awaited, chances):
+    """Lets the parts that await a module hook it on import. `xpurun` is a module of their own. `chances` are called
+    now and then."""
     asked = set()  # by thread: the later finders may import too
 
     class Finder:
@@ -176,7 +181,12 @@ def _watch_imports(part):
 
         @staticmethod
         def find_spec(name, path=None, target=None):
-            if name not in awaited or name in sys.modules:
+            for chance in chances:
+                chance()
+            parts = awaited.get(name, ())
+            if name in sys.modules:  # it is executed again
+                parts = [one for one in parts if one == "xpurun_functions"]
+            if not parts:
                 return None
             thread = sys.modules["_thread"].get_ident()
             if (name, thread) in asked:
@@ -190,7 +200,9 @@ def _watch_imports(part):
                         break
                 else:
                     spec = None
-                return part(awaited[name])["watched"](spec)
+                for one in parts:
+                    spec = part(one)["watched"](spec)
+                return spec
             except Exception:
                 return None
             finally:

@@ -20,7 +20,7 @@ IS_PYTHON = 1
 PATIENCE_S = 3
 
 SEGMENT_MAGIC = 0x315950504E525058
-SEGMENT_VERSION = 2
+SEGMENT_VERSION = 3
 GROUPS, COLLECTIVES, OTHERS = 64, 8, 16
 CALL_BYTES = 72
 GROUP_AT, GROUP_BYTES = 128, 64 + (COLLECTIVES + OTHERS) * CALL_BYTES
@@ -31,6 +31,7 @@ SEGMENT_BYTES = SPAN_AT + SPANS * SPAN_BYTES
 RECORD_AT = 32  # whether the supervisor wants spans
 MOST_SITES = 4096
 MOST_TEXT = 4096
+SHORT_CALLS = 1  # flag of a span
 
 DATA, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, CHECKPOINT, EVALUATION, GARBAGE, FUNCTION, MARK = range(1, 11)
 
@@ -68,13 +69,15 @@ def receive_segment():
 class State:
     """What is known of one thread."""
 
-    __slots__ = ("active", "thread", "since", "optimizer")
+    __slots__ = ("active", "thread", "since", "optimizer", "calls", "short")
 
     def __init__(self):
         self.active = 0  # bits of the stages that the thread is in
         self.thread = 0  # its id
         self.since = None  # stage, time, CPU time and place of the latest end of a stage; None: nothing to infer
         self.optimizer = None  # the step that the thread is in
+        self.calls = []  # of traced functions that the thread is in
+        self.short = None  # short calls of such functions that are not written yet
 
 
 class Local(_thread._local):
@@ -194,16 +197,18 @@ class Segment:
             places[key] = place, code
         return place
 
-    def add_span(self, stage, name, place, begin, end, cpu=-1, group=0, sequence=0, size=0):
-        """name and place are results of text() and place_of(); group is the number of its slot, plus 1."""
-        state = self.local.state
-        thread = state.thread
+    def add_span(self, stage, name, place, begin, end, cpu=-1, group=0, sequence=0, size=0, flags=0, thread=0):
+        """name and place are results of text() and place_of(); group is the number of its slot, plus 1; thread 0: this
+        one."""
         if not thread:
-            thread = state.thread = _thread.get_native_id()
+            state = self.local.state
+            thread = state.thread
+            if not thread:
+                thread = state.thread = _thread.get_native_id()
         number = self.next_span()
         at = SPAN_AT + (number - 1) % SPANS * SPAN_BYTES
         memory = self.memory
-        self.pack_span(memory, at, 0, begin, end - begin, cpu, sequence, size, name, place, thread, group, stage, 0)
+        self.pack_span(memory, at, 0, begin, end - begin, cpu, sequence, size, name, place, thread, group, stage, flags)
         self.pack_8(memory, at, number)
 
 
@@ -233,10 +238,11 @@ def when_executed(spec, then):
     execute = loader.exec_module
 
     def exec_module(module):
-        del loader.exec_module
+        loader.__dict__.pop("exec_module", None)
         execute(module)
         try:
-            then(module)
+            if module.__name__ == spec.name:  # a zip file has one loader for all of its modules
+                then(module)
         except Exception:
             pass
 

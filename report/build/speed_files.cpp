@@ -16,7 +16,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view kSpans = "spans-";
 constexpr std::string_view kEvents = "events-";
 constexpr base::Rank kHighestRank = 1 << 24;
 
@@ -69,8 +68,11 @@ class Reader {
   RankInput read(base::Rank rank, const std::vector<RankDir>& dirs) {
     RankInput input{.rank = rank};
     for (const RankDir& dir : dirs) {
-      for (const std::string& path : numbered(dir.path, kSpans, model::kSpanFileSuffix)) {
+      for (const std::string& path : numbered(dir.path, model::kSpanFilePrefix, model::kSpanFileSuffix)) {
         keep(model::load_span_file(path), input.spans, input, *dir.node);
+      }
+      for (const std::string& path : numbered(dir.path, model::kFunctionFilePrefix, model::kSpanFileSuffix)) {
+        keep(model::load_span_file(path), input.functions, input, *dir.node);
       }
       for (const std::string& path : numbered(dir.path, kEvents, model::kEventFileSuffix)) {
         keep(model::load_event_file(path), input.events, input, *dir.node);
@@ -112,7 +114,7 @@ SpeedOfRun read_speed(const JobRuns& job) {
   base::Progress progress("reading spans", dirs.size());
   for (const auto& [rank, of_rank] : dirs) {
     const RankInput input = reader.read(rank, of_rank);
-    if (!input.spans.empty() || !input.events.empty()) {
+    if (!input.spans.empty() || !input.functions.empty() || !input.events.empty()) {
       analysis.add(input);
       ++out.ranks;
     }

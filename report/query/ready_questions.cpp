@@ -24,8 +24,13 @@ constexpr TableColumn kColumns[] = {
     {"calls", "tflops, bus_gb_s", "10^12 FLOP and 10^9 bytes (bus bandwidth) a second; NULL: none"},
     {"calls", "delay_s", "from the call to its start on the GPU"},
     {"calls", "sequence, meeting", "number on its communicator; equal for one collective on all ranks"},
-    {"spans", "rank, stage, name, place", "what Python did: data, forward, backward, optimizer, ..."},
+    {"spans", "rank, stage, name, place",
+     "what Python did: data, forward, backward, optimizer, function, ..."},
     {"spans", "begin_s, seconds, cpu_s, thread", "cpu_s: CPU time of the thread; NULL: unknown"},
+    {"spans", "id, parent, self_s",
+     "the span around it, NULL: none; its time outside of the spans inside of it"},
+    {"short_calls", "rank, name, calls, seconds, begin_s, until_s, thread",
+     "calls of traced functions that were shorter than --trace-python-min, summed up"},
     {"steps", "rank, step, begin_s, seconds", "steps as `xpurun analyze` finds them"},
     {"steps", "wait_s", "in collectives until the last rank had come"},
     {"steps",
@@ -76,6 +81,22 @@ constexpr ReadyQuestion kQuestions[] = {
      "1e3, 3) "
      "AS max_ms, round(sum(seconds), 3) AS seconds FROM spans GROUP BY rank, stage ORDER BY rank, seconds "
      "DESC"},
+    {"functions", "the functions of --trace-python, by rank; p99_ms is NULL if it is a short call",
+     "WITH l AS (SELECT rank, name, seconds, self_s, row_number() OVER (PARTITION BY rank, name ORDER BY "
+     "seconds) AS n "
+     "FROM spans WHERE stage = 'function'), "
+     "u AS (SELECT rank, name, 1 AS calls, 0 AS short, seconds, self_s FROM l UNION ALL "
+     "SELECT rank, name, calls, calls, seconds, seconds FROM short_calls), "
+     "t AS (SELECT rank, name, sum(calls) AS calls, sum(short) AS short, sum(seconds) AS seconds, "
+     "sum(self_s) AS "
+     "self_s FROM u GROUP BY rank, name), "
+     "p AS (SELECT l.rank, l.name, min(l.seconds) AS p99 FROM l JOIN t ON l.rank IS t.rank AND l.name = "
+     "t.name "
+     "WHERE t.short < 0.99 * t.calls AND l.n + t.short >= 0.99 * t.calls GROUP BY l.rank, l.name) "
+     "SELECT t.name, t.rank, t.calls, round(t.seconds, 6) AS total_s, round(t.self_s, 6) AS self_s, "
+     "round(t.seconds / t.calls * 1e3, 4) AS mean_ms, round(p.p99 * 1e3, 4) AS p99_ms FROM t LEFT JOIN p ON "
+     "t.rank IS "
+     "p.rank AND t.name = p.name ORDER BY t.name, t.rank"},
     {"batches", "the longest waits for a batch, and where",
      "SELECT rank, round(begin_s, 3) AS begin_s, round(seconds * 1e3, 1) AS ms, place FROM spans "
      "WHERE stage = 'data' ORDER BY seconds DESC LIMIT 20"},

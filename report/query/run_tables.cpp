@@ -4,6 +4,7 @@
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
 #include "common/model/timing/span_file.h"
+#include "report/query/nesting.h"
 #include "report/speed/steps/step_records.h"
 #include "report/timeline/clock_alignment.h"
 #include "report/timeline/inputs.h"
@@ -27,6 +28,8 @@ CREATE TABLE calls(rank INTEGER, category TEXT, name TEXT, function TEXT, track 
   seconds REAL, flop INTEGER, bytes INTEGER, tflops REAL, bus_gb_s REAL, delay_s REAL, sequence INTEGER,
   meeting INTEGER);
 CREATE TABLE spans(rank INTEGER, stage TEXT, name TEXT, place TEXT, begin_s REAL, seconds REAL, cpu_s REAL,
+  thread INTEGER, id INTEGER, parent INTEGER, self_s REAL);
+CREATE TABLE short_calls(rank INTEGER, name TEXT, calls INTEGER, seconds REAL, begin_s REAL, until_s REAL,
   thread INTEGER);
 CREATE TABLE steps(rank INTEGER, step INTEGER, begin_s REAL, seconds REAL, wait_s REAL, data_s REAL, forward_s REAL,
   backward_s REAL, optimizer_s REAL, communication_s REAL, checkpoint_s REAL, evaluation_s REAL, garbage_s REAL);
@@ -70,13 +73,22 @@ class Loader {
         began_ns_(began_ns),
         ranks_(out.database.inserter("ranks", 5)),
         calls_(out.database.inserter("calls", 15)),
-        spans_(out.database.inserter("spans", 8)),
+        spans_(out.database.inserter("spans", 11)),
+        short_calls_(out.database.inserter("short_calls", 7)),
         steps_(out.database.inserter("steps", 13)) {}
 
   void add(const Activity& a, int64_t shift_ns) {
     ranks_.add({rank_value(a.rank), int64_t{a.pid}, base::sanitize(a.host), base::sanitize(a.gpu),
                 static_cast<int64_t>(a.lost)});
-    for (const Slice& slice : a.slices) {
+    for (const ShortCalls& one : a.short_calls) {
+      const double begin_s = seconds_of(one.begin_ns + shift_ns - began_ns_);
+      short_calls_.add({rank_value(a.rank), one.name, static_cast<int64_t>(one.calls),
+                        seconds_of(one.total_ns), begin_s, begin_s + seconds_of(one.duration_ns),
+                        int64_t{one.thread}});
+    }
+    const Nesting nesting(a);
+    for (size_t i = 0; i < a.slices.size(); ++i) {
+      const Slice& slice = a.slices[i];
       const Call& call = a.calls[slice.call];
       const Track& track = a.tracks[slice.track];
       const double begin_s = seconds_of(slice.begin_ns + shift_ns - began_ns_);
@@ -84,7 +96,9 @@ class Loader {
       if (call.category == Category::python) {
         spans_.add({rank_value(a.rank), std::string(model::name_of(call.stage)), base::sanitize(call.name),
                     text_or_null(place_of(a, slice)), begin_s, seconds_of(slice.duration_ns),
-                    positive_or_null(slice.delay_us / 1e6), int64_t{track.number}});
+                    positive_or_null(slice.delay_us / 1e6), int64_t{track.number}, id_of(i),
+                    nesting.has_parent(i) ? SqlValue(id_of(nesting.parent(i))) : SqlValue(),
+                    seconds_of(nesting.self_ns(i))});
         continue;
       }
       const bool matmul = call.category == Category::matmul;
@@ -98,6 +112,9 @@ class Loader {
                   slice.meeting == 0 ? SqlValue() : SqlValue(static_cast<int64_t>(slice.meeting))});
     }
   }
+
+  // After the last slice of a source.
+  void next_source(const Activity& a) { first_id_ += static_cast<int64_t>(a.slices.size()); }
 
   void add(const RankSteps& rank) {
     for (size_t i = 0; i < rank.steps.size(); ++i) {
@@ -113,11 +130,15 @@ class Loader {
   }
 
  private:
+  int64_t id_of(size_t slice) const { return first_id_ + static_cast<int64_t>(slice); }
+
   RunTables& out_;
   int64_t began_ns_;
+  int64_t first_id_ = 1;
   Inserter ranks_;
   Inserter calls_;
   Inserter spans_;
+  Inserter short_calls_;
   Inserter steps_;
 };
 
@@ -126,6 +147,10 @@ RankInput input_of(const TraceSource& source, int64_t shift_ns) {
   RankInput out{.rank = source.rank, .host = source.host};
   for (const std::string& path : source.files) {
     if (path.ends_with(model::kSpanFileSuffix)) {
+      const bool functions = base::base_name(path).starts_with(model::kFunctionFilePrefix);
+      if (functions) {
+        continue;  // no part of steps
+      }
       if (auto file = model::load_span_file(path)) {
         out.spans.push_back(std::move(*file));
       }
@@ -208,6 +233,7 @@ base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands
     const Activity activity = read_source(source, out.problems);
     const int64_t shift = clocks.offset_ns(activity.host);
     loader.add(activity, shift);
+    loader.next_source(activity);
     if (source.format == TraceFormat::xpurun && source.rank != base::kNoRank) {
       loader.add(steps_of(input_of(source, shift), 0));
     }

@@ -333,10 +333,12 @@ SpeedAnalysis::SpeedAnalysis(size_t expected_ranks, SpeedSettings settings)
 
 void SpeedAnalysis::add(const RankInput& rank) {
   ranks_.push_back(steps_of(rank, most_arrivals_));
+  functions_.push_back(functions_of(rank));
 }
 
 model::SpeedReport SpeedAnalysis::finish() {
   model::SpeedReport out;
+  out.functions = function_times(functions_);
   JobSteps job(std::move(ranks_));
   put_source(job, out);
   if (job.steps() == 0) {

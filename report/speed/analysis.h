@@ -4,6 +4,7 @@
 #pragma once
 
 #include "report/speed/changes/change_points.h"
+#include "report/speed/functions/function_times.h"
 #include "report/speed/rank_input.h"
 #include "report/speed/ranks/job_steps.h"
 
@@ -31,6 +32,7 @@ class SpeedAnalysis {
   size_t most_arrivals_;
   SpeedSettings settings_;
   std::vector<RankSteps> ranks_;
+  std::vector<RankFunctions> functions_;
 };
 
 model::SpeedReport analyse_speed(const std::vector<RankInput>& ranks, SpeedSettings settings = {});

@@ -16,7 +16,8 @@ struct RankInput {
   std::string gpu;  // empty: the rank uses none, as far as known
   // Added to CLOCK_MONOTONIC of the rank's host: nanoseconds since 1970, by the clock of this node.
   int64_t offset_ns = 0;
-  std::vector<model::SpanFile> spans;  // in the order of their numbers
+  std::vector<model::SpanFile> spans;      // in the order of their numbers
+  std::vector<model::SpanFile> functions;  // the calls of traced functions, likewise
   std::vector<model::EventFile> events;
 };
 

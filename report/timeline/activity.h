@@ -73,6 +73,16 @@ struct Slice {
   int64_t end_ns() const { return begin_ns + duration_ns; }
 };
 
+// Calls of a traced function that were too short for slices.
+struct ShortCalls {
+  int64_t begin_ns = 0;  // as of a slice; of the first call
+  int64_t duration_ns = 0;
+  int64_t total_ns = 0;
+  uint64_t calls = 0;
+  uint32_t thread = 0;
+  std::string name;
+};
+
 struct Communicator {
   uint64_t identity = 0;  // equal on all ranks
   int rank = -1;          // of this process in it
@@ -91,6 +101,7 @@ struct Activity {
   std::vector<Slice> slices;
   std::vector<std::vector<Argument>> extras{{}};  // arguments of single slices; index 0: none
   std::vector<Communicator> communicators;
+  std::vector<ShortCalls> short_calls;
   uint64_t lost = 0;     // events that found no room
   bool complete = true;  // false if a file was damaged
 

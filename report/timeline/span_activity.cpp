@@ -70,6 +70,14 @@ void add_spans(Activity& activity, const model::SpanFile& file) {
     }
     activity.slices.push_back(slice);
   }
+  for (const model::ShortCalls& calls : file.short_calls) {
+    activity.short_calls.push_back({.begin_ns = clock.wall_ns(static_cast<uint64_t>(calls.begin_ns)),
+                                    .duration_ns = calls.duration_ns,
+                                    .total_ns = calls.total_ns,
+                                    .calls = calls.calls,
+                                    .thread = calls.thread,
+                                    .name = base::sanitize(text_of(file, calls.name))});
+  }
   activity.lost += file.lost;
   activity.complete = activity.complete && file.complete;
 }

@@ -45,9 +45,13 @@ void read(std::string_view bytes) {
   for (const model::LoadSample& load : file->loads) {
     encoder.add(load);
   }
+  for (model::ShortCalls calls : file->short_calls) {
+    calls.name = renamed(calls.name);
+    encoder.add(calls);
+  }
   const auto again = model::parse_span_file(model::SpanEncoder::header(file->header) + encoder.take_block());
   check(again && again->complete && again->spans.size() == file->spans.size() &&
-        again->loads.size() == file->loads.size());
+        again->loads.size() == file->loads.size() && again->short_calls.size() == file->short_calls.size());
   for (size_t i = 0; i < file->spans.size(); ++i) {
     const model::Span& one = file->spans[i];
     const model::Span& other = again->spans[i];

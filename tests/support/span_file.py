@@ -24,7 +24,7 @@ def span(tag, body, names, last):
 
 
 def load(path):
-    out = {"spans": [], "loads": [], "lost": 0}
+    out = {"spans": [], "loads": [], "short_calls": [], "lost": 0}
     names, last, before = [""], {"end": 0, "thread": 0, "sequences": {}}, [0, 0, 0, 0]
     for tag, body in frame(path, "xpurun.spans/1", out):
         if tag < NO_SPAN:
@@ -36,4 +36,8 @@ def load(path):
             out["loads"].append(dict(zip(("at_ns", "cpu_ns", "run_delay_ns", "major_faults"), before)))
         elif tag == 0x82:
             out["lost"] += body.varint()
+        elif tag == 0x83:
+            out["short_calls"].append({"begin_ns": last["end"] + body.signed(), "duration_ns": body.varint(),
+                                       "total_ns": body.varint(), "calls": body.varint(),
+                                       "name": names[body.varint()], "thread": body.varint()})
     return out

@@ -1,6 +1,6 @@
 // Spans: what the program of a rank did in intervals of a step, as Python's bootstrap saw it. The files
-// ranks/<rank>/spans-<n>.xsp hold them (docs/spans.md). Spans of one thread nest; a span is written when it
-// ends, so a parent follows its children.
+// ranks/<rank>/spans-<n>.xsp and functions-<n>.xsp hold them (docs/spans.md). Spans of one thread nest; a
+// span is written when it ends, so a parent follows its children.
 #pragma once
 
 #include "common/base/clock.h"
@@ -46,6 +46,16 @@ struct Span {
   uint64_t bytes = 0;     // communication: 0: unknown
 };
 
+// Calls of a traced function that were too short for spans of their own.
+struct ShortCalls {
+  base::MonoNs begin_ns = 0;  // of the first call
+  int64_t duration_ns = 0;    // until the end of the last one; the time between the calls is in it
+  int64_t total_ns = 0;       // of all calls together
+  uint64_t calls = 0;
+  uint32_t name = 0;  // index into SpanFile::names
+  uint32_t thread = 0;
+};
+
 // Totals of a process since its start, about once a second.
 struct LoadSample {
   base::MonoNs at_ns = 0;
@@ -59,6 +69,7 @@ struct SpanFile {
   std::vector<std::string> names{""};  // index 0: none
   std::vector<Span> spans;             // in order of their ends
   std::vector<LoadSample> loads;
+  std::vector<ShortCalls> short_calls;
   uint64_t lost = 0;  // spans that found no room
   // False if the end is missing or damaged. Everything before that is kept.
   bool complete = true;

@@ -82,6 +82,18 @@ void SpanEncoder::add(const LoadSample& load) {
   last_load_ = next;
 }
 
+void SpanEncoder::add(const ShortCalls& calls) {
+  const int64_t begin = inside(calls.begin_ns);
+  records::put_signed(body_, begin - last_end_);
+  records::put_varint(body_,
+                      static_cast<uint64_t>(std::min(inside(calls.duration_ns), inside(INT64_MAX) - begin)));
+  records::put_varint(body_, static_cast<uint64_t>(inside(calls.total_ns)));
+  records::put_varint(body_, calls.calls);
+  records::put_varint(body_, calls.name);
+  records::put_varint(body_, calls.thread);
+  put_record(records::kShortCalls);
+}
+
 void SpanEncoder::lost(uint64_t count) {
   records::put_varint(body_, count);
   put_record(records::kLostSpans);

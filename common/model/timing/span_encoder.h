@@ -21,6 +21,7 @@ class SpanEncoder {
   // inside.
   void add(const Span& span);
   void add(const LoadSample& load);
+  void add(const ShortCalls& calls);
   // Records that `count` spans are missing here.
   void lost(uint64_t count);
 

@@ -27,6 +27,8 @@ class Parser {
         return in.ok();
       case records::kLoad:
         return load(in);
+      case records::kShortCalls:
+        return short_calls(in);
       case records::kLostSpans:
         out_.lost += in.varint();
         return in.ok();
@@ -65,6 +67,23 @@ class Parser {
       sequences_[s.group] = s.sequence;
     }
     out_.spans.push_back(s);
+    return true;
+  }
+
+  bool short_calls(Fields in) {
+    ShortCalls c;
+    const uint64_t begin = end_ + static_cast<uint64_t>(in.signed_varint());
+    const uint64_t duration = in.varint();
+    c.total_ns = static_cast<int64_t>(in.below(kSpanTimeLimit));
+    c.calls = in.varint();
+    c.name = static_cast<uint32_t>(in.below(out_.names.size()));
+    c.thread = static_cast<uint32_t>(in.varint());
+    if (!in.ok() || begin >= kSpanTimeLimit || duration >= kSpanTimeLimit - begin) {
+      return false;
+    }
+    c.begin_ns = static_cast<base::MonoNs>(begin);
+    c.duration_ns = static_cast<int64_t>(duration);
+    out_.short_calls.push_back(c);
     return true;
   }
 

@@ -14,6 +14,7 @@ inline constexpr uint8_t kNotASpan = 1 << 7;
 inline constexpr uint8_t kName = 0x80;
 inline constexpr uint8_t kLoad = 0x81;
 inline constexpr uint8_t kLostSpans = 0x82;
+inline constexpr uint8_t kShortCalls = 0x83;
 
 // Times and durations below this limit can be added without overflow.
 inline constexpr uint64_t kSpanTimeLimit = uint64_t{1} << 62;

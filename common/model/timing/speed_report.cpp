@@ -58,6 +58,33 @@ void fields(V& visit, C& c) {
   visit("share", c.share);
 }
 
+template <typename V, Self<FunctionOfRank> F>
+void fields(V& visit, F& f) {
+  visit.rank("rank", f.rank);
+  visit("calls", f.calls);
+  visit("short_calls", f.short_calls);
+  visit("total_s", f.total_s);
+  visit("self_s", f.self_s);
+  visit("mean_s", f.mean_s);
+  visit("p99_s", f.p99_s);
+  visit("longest_s", f.longest_s);
+}
+
+template <typename V, Self<FunctionTimes> F>
+void fields(V& visit, F& f) {
+  visit("name", f.name);
+  visit("calls", f.calls);
+  visit("total_s", f.total_s);
+  visit("self_s", f.self_s);
+  visit("mean_s", f.mean_s);
+  visit("p99_s", f.p99_s);
+  visit.rank("slowest", f.slowest);
+  visit("slowest_mean_s", f.slowest_mean_s);
+  visit("others_mean_s", f.others_mean_s);
+  visit("outliers", f.outliers);
+  visit("ranks", f.ranks);
+}
+
 template <typename V, Self<StepBin> B>
 void fields(V& visit, B& b) {
   visit("first", b.first);
@@ -84,6 +111,7 @@ void fields(V& visit, R& r) {
   visit("what_if", r.what_if);
   visit("ranks", r.ranks);
   visit("series", r.series);
+  visit("functions", r.functions);
 }
 
 nlohmann::ordered_json to_json(const SpeedReport& report) {

@@ -123,6 +123,32 @@ struct CauseShare {
   double share = 0;  // of a step that would be won
 };
 
+// The calls of a traced function on one rank.
+struct FunctionOfRank {
+  base::Rank rank = base::kNoRank;
+  int64_t calls = 0;
+  int64_t short_calls = 0;  // of these; only their sum is known
+  double total_s = 0;
+  double self_s = 0;  // outside of the spans inside of the calls
+  double mean_s = 0;
+  double p99_s = -1;  // negative: a short call
+  double longest_s = 0;
+};
+
+struct FunctionTimes {
+  std::string name;  // "train:collate"
+  int64_t calls = 0;
+  double total_s = 0;
+  double self_s = 0;
+  double mean_s = 0;
+  double p99_s = -1;  // of the rank where it is longest
+  base::Rank slowest = base::kNoRank;
+  double slowest_mean_s = 0;
+  double others_mean_s = 0;  // median of the other ranks' means
+  RankSet outliers;          // whose mean is far above the others'
+  std::vector<FunctionOfRank> ranks;
+};
+
 // Several consecutive steps of the job.
 struct StepBin {
   int64_t first = 0;
@@ -158,6 +184,7 @@ struct SpeedReport {
   std::vector<CauseShare> what_if;
   std::vector<RankSpeed> ranks;
   std::vector<StepBin> series;
+  std::vector<FunctionTimes> functions;  // that --trace-python named; the longest total first
   HeatMap heat;
 };
 

@@ -21,6 +21,7 @@ using report::short_seconds;
 constexpr size_t kNarrow = 80;  // below it, a rank takes several lines
 constexpr size_t kLabelColumn = 14;
 constexpr size_t kShownRanks = 16;
+constexpr size_t kShownFunctions = 20;
 
 std::string label(std::string_view name, const std::string& text, size_t columns) {
   return text.empty() ? std::string() : definition(name, base::sanitize(text), columns, kLabelColumn);
@@ -93,12 +94,61 @@ std::string narrow_table(const std::vector<const model::RankSpeed*>& ranks, size
   return out;
 }
 
+// Calls are often shorter than what short_seconds() shows.
+std::string call_seconds(double seconds) {
+  return seconds > 0 && seconds < 1e-3 ? fmt::format("{:.3g} us", seconds * 1e6) : short_seconds(seconds);
+}
+
+// "; rank 3: 45 ms, 3.7 times the others'"
+std::string about_outliers(const model::FunctionTimes& f) {
+  if (f.outliers.empty()) {
+    return "";
+  }
+  const double times = f.others_mean_s > 0 ? f.slowest_mean_s / f.others_mean_s : 0;
+  return fmt::format("; slow on rank{} {}: {}{}", f.outliers.size() == 1 ? "" : "s", f.outliers.text(),
+                     call_seconds(f.slowest_mean_s),
+                     times > 0 ? fmt::format(", {:.1f} times the others'", times) : "");
+}
+
+std::string p99_text(const model::FunctionTimes& f) {
+  return f.p99_s < 0 ? "(short)" : call_seconds(f.p99_s);
+}
+
+std::string function_table(const std::vector<model::FunctionTimes>& functions, size_t columns) {
+  if (functions.empty()) {
+    return "";
+  }
+  const bool narrow = columns < kNarrow;
+  std::string out = "\ntraced functions\n";
+  out += narrow ? ""
+                : fmt::format("{:>9} {:>9} {:>9} {:>9} {:>9} {}\n", "CALLS", "TOTAL", "SELF", "MEAN", "P99",
+                              "FUNCTION");
+  for (size_t i = 0; i < std::min(functions.size(), kShownFunctions); ++i) {
+    const model::FunctionTimes& f = functions[i];
+    const std::string name = base::sanitize(f.name) + about_outliers(f);
+    out +=
+        narrow
+            ? definition(grouped(f.calls),
+                         fmt::format("{}; total {}, self {}, mean {}, p99 {}", name, call_seconds(f.total_s),
+                                     call_seconds(f.self_s), call_seconds(f.mean_s), p99_text(f)),
+                         columns, kLabelColumn)
+            : fmt::format("{:>9} {:>9} {:>9} {:>9} {:>9} {}\n", grouped(f.calls), call_seconds(f.total_s),
+                          call_seconds(f.self_s), call_seconds(f.mean_s), p99_text(f), name);
+  }
+  if (functions.size() > kShownFunctions) {
+    out += text_block(
+        fmt::format("{} of {} functions; --format json has all", kShownFunctions, functions.size()), columns,
+        0);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string analysis_text(const model::SpeedReport& r, size_t columns) {
   std::string out = text_block(base::sanitize(r.sentence), columns, 0);
   if (r.source == model::StepSource::none) {
-    return out;
+    return out + function_table(r.functions, columns);
   }
   out += '\n' + label("steps", about_steps(r), columns);
   for (const model::StepChange& change : r.changes) {
@@ -119,7 +169,7 @@ std::string analysis_text(const model::SpeedReport& r, size_t columns) {
     out += text_block(fmt::format("{} of {} ranks; --format json has all", ranks.size(), r.ranks.size()),
                       columns, 0);
   }
-  return out;
+  return out + function_table(r.functions, columns);
 }
 
 }  // namespace xpurun::launcher

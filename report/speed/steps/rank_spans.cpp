@@ -11,17 +11,23 @@ constexpr int64_t kLongest = int64_t{30} * 86400 * 1'000'000'000;  // of a span
 
 }  // namespace
 
-RankSpans join_spans(const RankInput& rank) {
+RankSpans join_spans(const RankInput& rank, Functions functions) {
   RankSpans out;
   std::unordered_map<std::string, uint32_t> known{{"", 0}};
+  std::vector<const model::SpanFile*> files;
   size_t count = 0;
-  for (const model::SpanFile& file : rank.spans) {
-    count += file.spans.size();
+  for (const auto* kind : {&rank.spans, &rank.functions}) {
+    for (const model::SpanFile& file : *kind) {
+      if (kind == &rank.spans || functions == Functions::with) {
+        files.push_back(&file);
+        count += file.spans.size();
+      }
+    }
   }
   out.spans.reserve(count);
-  for (const model::SpanFile& file : rank.spans) {
+  for (const model::SpanFile* file : files) {
     std::vector<uint32_t> index;
-    for (const std::string& name : file.names) {
+    for (const std::string& name : file->names) {
       const auto [it, added] = known.emplace(name, static_cast<uint32_t>(out.names.size()));
       if (added) {
         out.names.push_back(name);
@@ -29,7 +35,7 @@ RankSpans join_spans(const RankInput& rank) {
       index.push_back(it->second);
     }
     const auto mapped = [&index](uint32_t name) { return name < index.size() ? index[name] : 0; };
-    for (model::Span span : file.spans) {
+    for (model::Span span : file->spans) {
       if (span.duration_ns < 0 || span.duration_ns > kLongest || span.begin_ns < 0) {
         continue;
       }
@@ -39,9 +45,14 @@ RankSpans join_spans(const RankInput& rank) {
       span.group = mapped(span.group);
       out.spans.push_back(span);
     }
-    for (model::LoadSample load : file.loads) {
+    for (model::LoadSample load : file->loads) {
       load.at_ns += rank.offset_ns;
       out.loads.push_back(load);
+    }
+    for (model::ShortCalls calls : file->short_calls) {
+      calls.begin_ns += rank.offset_ns;
+      calls.name = mapped(calls.name);
+      out.short_calls.push_back(calls);
     }
   }
   std::sort(out.spans.begin(), out.spans.end(), [](const model::Span& a, const model::Span& b) {

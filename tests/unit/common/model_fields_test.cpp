@@ -13,6 +13,7 @@
 #include "common/model/run_manifest.h"
 #include "common/model/stacks/stack_file.h"
 #include "common/model/timing/speed_report.h"
+#include "common/model/timing/trace_problem.h"
 
 #include <doctest/doctest.h>
 
@@ -199,6 +200,8 @@ TEST_CASE("every field of an analysis of speed survives writing and reading") {
   r.what_if.push_back({});
   r.ranks.push_back({.rank = 1});
   r.series.push_back({});
+  r.functions.push_back({.slowest = 1, .outliers = RankSet{1}});
+  r.functions.front().ranks.push_back({.rank = 1});
   json j = filled(r);
   j["source"] = "optimizer";
   j["changes"][0]["kind"] = "ramp";
@@ -346,4 +349,5 @@ TEST_CASE("each name of a vocabulary is unique and read back") {
   check(SlowCause{});
   check(SpeedProblem{});
   check(SpeedSeverity{});
+  check(TraceProblem{});
 }

@@ -209,3 +209,44 @@ TEST_CASE("the bytes of a span match the specification, and later versions are s
   CHECK(file->spans[1].thread == 7);
   CHECK(file->spans[1].bytes == 0);
 }
+
+TEST_CASE("sums of short calls keep all of their fields, between spans") {
+  SpanEncoder encoder;
+  std::string bytes = SpanEncoder::header(kHeader);
+  Span span{.begin_ns = 1'000, .duration_ns = 500, .stage = Stage::function, .name = encoder.name("m:f")};
+  encoder.add(span);
+  encoder.add(ShortCalls{.begin_ns = 700,
+                         .duration_ns = 90'000,
+                         .total_ns = 4'000,
+                         .calls = 1ULL << 40,
+                         .name = encoder.name("m:g"),
+                         .thread = 8});
+  span.begin_ns = 200'000;
+  encoder.add(span);
+  bytes += encoder.take_block();
+  const auto file = parse_span_file(bytes);
+  REQUIRE(file);
+  CHECK(file->complete);
+  REQUIRE(file->short_calls.size() == 1);
+  const ShortCalls& calls = file->short_calls.front();
+  CHECK(calls.begin_ns == 700);
+  CHECK(calls.duration_ns == 90'000);
+  CHECK(calls.total_ns == 4'000);
+  CHECK(calls.calls == 1ULL << 40);
+  CHECK(file->names[calls.name] == "m:g");
+  CHECK(calls.thread == 8);
+  REQUIRE(file->spans.size() == 2);
+  CHECK(file->spans[1].begin_ns == 200'000);
+}
+
+TEST_CASE("a sum of short calls with an impossible time or name is damage") {
+  for (const ShortCalls& bad :
+       {ShortCalls{.begin_ns = 1, .name = 5}, ShortCalls{.begin_ns = 1, .name = UINT32_MAX}}) {
+    SpanEncoder encoder;
+    encoder.add(bad);
+    const auto file = parse_span_file(SpanEncoder::header(kHeader) + encoder.take_block());
+    REQUIRE(file);
+    CHECK_FALSE(file->complete);
+    CHECK(file->short_calls.empty());
+  }
+}

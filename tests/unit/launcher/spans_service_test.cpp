@@ -26,10 +26,16 @@ class PythonMemory {
   PythonMemory(const PythonMemory&) = delete;
   PythonMemory& operator=(const PythonMemory&) = delete;
 
-  void write(uint64_t begin_ns) {
+  void write(uint64_t begin_ns, model::Stage stage = model::Stage::data, uint8_t flags = 0) {
     ++written_;
-    memory_->spans[(written_ - 1) % wire::kPythonSpans] = {
-        .number = written_, .begin_ns = begin_ns, .duration_ns = 5, .cpu_ns = -1, .stage = 1};
+    memory_->spans[(written_ - 1) % wire::kPythonSpans] = {.number = written_,
+                                                           .begin_ns = begin_ns,
+                                                           .duration_ns = 5,
+                                                           .cpu_ns = -1,
+                                                           .sequence = 3,
+                                                           .bytes = 4,
+                                                           .stage = static_cast<uint8_t>(stage),
+                                                           .flags = flags};
   }
   bool is_asked() const { return memory_->records_spans != 0; }
 
@@ -42,8 +48,11 @@ struct Scene : test::JobScene {
   base::TemporaryDirectory dir = *base::TemporaryDirectory::create("spans-service");
   PythonSegments segments;
   bool wanted = true;
-  SpanService spans{
-      {loop, storage, table, segments}, dir.path(), "node-a", 1 << 20, [this] { return wanted; }};
+  SpanService spans{{loop, storage, table, segments},
+                    dir.path(),
+                    "node-a",
+                    {.span_bytes = 1 << 20, .function_bytes = 1 << 20},
+                    [this] { return wanted; }};
   std::vector<std::pair<base::Rank, size_t>> drained;  // rank and number of spans of each call
 
   Scene() {
@@ -125,4 +134,40 @@ TEST_CASE("a process without a rank has no spans, and a new process of a rank a 
   s.spans.flush();
   CHECK(s.written(0, 1) == 1);
   CHECK(s.written(0, 2) == 2);
+}
+
+TEST_CASE("calls of traced functions go to files of their own, and not to the consumer") {
+  Scene s;
+  const auto python = s.attach(kRank0);
+  python->write(1);
+  python->write(2, model::Stage::function);
+  python->write(3, model::Stage::function, wire::kShortCalls);
+  s.run_for(0.15);
+  CHECK(s.take() == Drained{{0, 1}});
+  python->write(4, model::Stage::function);
+  s.run_for(0.1);
+  CHECK(s.take().empty());
+  s.spans.flush();
+  CHECK(s.written(0, 1) == 1);
+  const auto file = model::load_span_file(fmt::format("{}/ranks/0/functions-1.xsp", s.dir.path()));
+  REQUIRE(file);
+  CHECK(file->spans.size() == 2);
+  REQUIRE(file->short_calls.size() == 1);
+  CHECK(file->short_calls[0].calls == 3);
+  CHECK(file->short_calls[0].total_ns == 4);
+}
+
+TEST_CASE("a span that was lost is counted once") {
+  Scene s;
+  const auto python = s.attach(kRank0);
+  for (uint64_t i = 0; i < wire::kPythonSpans + 10; ++i) {
+    python->write(1 + i, i % 2 == 0 ? model::Stage::data : model::Stage::function);
+  }
+  s.run_for(0.15);
+  s.spans.flush();
+  const auto stages = model::load_span_file(fmt::format("{}/ranks/0/spans-1.xsp", s.dir.path()));
+  const auto functions = model::load_span_file(fmt::format("{}/ranks/0/functions-1.xsp", s.dir.path()));
+  REQUIRE(stages);
+  REQUIRE(functions);
+  CHECK(stages->lost + functions->lost == 10);
 }

@@ -1,0 +1,62 @@
+#include "launcher/options/traced_functions.h"
+
+#include "common/base/strings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr size_t kMostNames = 200;
+
+// Letters outside of ASCII may be part of a name in Python.
+bool is_identifier(std::string_view word) {
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
+  };
+  return !word.empty() && is_letter(word.front()) && std::all_of(word.begin(), word.end(), [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9');
+  });
+}
+
+bool is_dotted(std::string_view text) {
+  const auto words = base::split(text, '.');
+  return std::all_of(words.begin(), words.end(), is_identifier);
+}
+
+}  // namespace
+
+base::Result<std::string> traced_functions(std::string_view list) {
+  std::vector<std::string> out;
+  for (const std::string_view entry : base::split(list, ',')) {
+    const std::string_view given = base::trim(entry);
+    if (given.empty()) {
+      continue;
+    }
+    std::string name(given);
+    if (const size_t first = name.find('@');
+        first != std::string::npos && name.find(':') == std::string::npos) {
+      std::replace(name.begin(), name.end(), '@', '.');
+      name[first] = ':';
+    }
+    const size_t colon = name.find(':');
+    if (colon == std::string::npos || !is_dotted(std::string_view(name).substr(0, colon)) ||
+        !is_dotted(std::string_view(name).substr(colon + 1))) {
+      return base::fail(
+          fmt::format("'{}' is not module:function or module:Class.method", base::sanitize(given)));
+    }
+    if (std::find(out.begin(), out.end(), name) == out.end()) {
+      out.push_back(std::move(name));
+    }
+  }
+  if (out.size() > kMostNames) {
+    return base::fail(fmt::format("more than {} functions", kMostNames));
+  }
+  return base::join(out, ",");
+}
+
+}  // namespace xpurun::launcher

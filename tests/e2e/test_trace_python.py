@@ -1,0 +1,131 @@
+"""--trace-python: the calls of chosen functions of two ranks, from the job to the answers."""
+
+import json
+import subprocess
+import unittest
+
+import span_file
+import xpurun_test
+from xpurun_test import PYTHON, SOURCE
+
+JOB = SOURCE / "tests" / "e2e" / "jobs" / "traced_job.py"
+MODULE = "traced_module:"
+NAMES = [MODULE + name for name in ("load", "tiny", "numbers", "fails", "count_down", "Model.build", "Model.forward")]
+
+
+class TracePython(xpurun_test.Case):
+    def job(self, *options, **env):
+        return self.run_xpurun(*options, "--", PYTHON, JOB, env=self.env(**env))
+
+    def traced(self, *options):
+        words = [word for name in NAMES for word in ("--trace-python", name)]
+        result = self.job(*words, "--trace-python-min", "500us", *options)
+        bare = subprocess.run([PYTHON, JOB], env=self.env(), capture_output=True, text=True, timeout=90)
+        self.assertEqual((result.returncode, sorted(result.stdout.splitlines())),
+                         (bare.returncode, sorted(bare.stdout.splitlines())))
+        return result
+
+    def test_the_files(self):
+        result = self.traced()
+        self.assertEqual(result.stderr, "")
+        for rank in ("0", "1"):
+            # Without torch there are no stages, and so no other file.
+            self.assertEqual([f.name for f in (self.out / "ranks" / rank).glob("*.xsp")], ["functions-1.xsp"])
+            file = span_file.load(self.out / "ranks" / rank / "functions-1.xsp")
+            self.assertEqual((file["complete"], file["lost"], {s["stage"] for s in file["spans"]}),
+                             (True, 0, {"function"}))
+            long = [s for s in file["spans"] if s["name"] == MODULE + "load"]
+            self.assertEqual(len(long), 12)
+            self.assertGreater(min(s["duration_ns"] for s in long), 2 * 10**6)
+            self.assertEqual(len({s["thread"] for s in long}), 2)
+            self.assertRegex(long[0]["place"], r"^traced_job\.py:\d+ \((Trainer\.)?step\)$")
+            short = {}
+            for one in file["short_calls"]:
+                short[one["name"]] = short.get(one["name"], 0) + one["calls"]
+                self.assertLessEqual(one["total_ns"], one["duration_ns"])
+            long = {name: sum(s["name"] == name for s in file["spans"]) for name in NAMES}
+            calls = {name: short.get(name, 0) + long[name] for name in NAMES}
+            self.assertEqual(calls, dict(zip(NAMES, (12, 5000, 30, 1, 4, 10, 10))))
+            self.assertGreater(short[MODULE + "tiny"], 4900)
+
+    def test_answers(self):
+        self.traced()
+        report = json.loads(self.run_xpurun("analyze", "--format", "json", self.out, out=False).stdout)
+        functions = {f["name"]: f for f in report["functions"]}
+        self.assertEqual(set(functions), set(NAMES))
+        load = functions[MODULE + "load"]
+        self.assertEqual((load["calls"], load["slowest"], load["outliers"]), (24, 1, [1]))
+        self.assertGreater(load["slowest_mean_s"], 0.02)
+        self.assertEqual([rank["calls"] for rank in load["ranks"]], [12, 12])
+        # The load inside of fails() is none of its own time.
+        self.assertLess(functions[MODULE + "fails"]["self_s"], functions[MODULE + "fails"]["total_s"] / 2)
+        text = self.run_xpurun("analyze", self.out, out=False).stdout
+        self.assertIn("traced functions", text)
+        self.assertRegex(text, r"traced_module:load; slow on rank 1: 2\d ms, \d+\.\d times the others'")
+
+        def query(*words):
+            done = self.run_xpurun("query", "--format", "json", *words, self.out, out=False)
+            return [json.loads(line) for line in done.stdout.splitlines()]
+
+        rows = {(row["name"], row["rank"]): row for row in query("--ask", "functions")}
+        self.assertEqual(rows[MODULE + "tiny", 0]["calls"], 5000)
+        self.assertGreaterEqual(rows[MODULE + "load", 1]["p99_ms"], 20)
+        parents = query("SELECT DISTINCT p.name AS outer, s.name AS inner FROM spans AS s LEFT JOIN spans AS p ON "
+                        "s.parent = p.id WHERE s.rank = 0")
+        pairs = {(row["outer"], row["inner"]) for row in parents}
+        self.assertLessEqual({(None, MODULE + "load"), (MODULE + "fails", MODULE + "load"),
+                              (MODULE + "count_down", MODULE + "count_down")}, pairs)
+        told = self.run_xpurun("timeline", "-o", self.dir / "trace", self.out, out=False).stdout
+        self.assertIn("of 2 processes", told)
+        self.assertIn(b"traced_module:count_down", (self.dir / "trace").read_bytes())
+        events = self.run_xpurun("events", self.out, out=False).stdout
+        self.assertRegex(events, r"function \d+ short calls of traced_module:tiny")
+
+    def test_names_that_do_not_exist(self):
+        result = self.job("--trace-python", "traced_module:lode,never:f", "--trace-python", MODULE + "load")
+        self.assertEqual(result.returncode, 0)
+        # Once, although both ranks say so.
+        for text in ("traced_module:lode is not traced: the module has no such function",
+                     "never:f is not traced: the module was not imported"):
+            self.assertEqual(" ".join(result.stderr.split()).count(text), 1, result.stderr)
+        self.assertEqual(result.stderr.count("warning: rank "), 2)
+        for bad in ("load", "a:", "a:b c", "1a:b", "a:b@c"):
+            result = self.run_xpurun("--trace-python", bad, "--", "true")
+            self.assertEqual(result.returncode, 125)
+            self.assertIn("is not module:function", " ".join(result.stderr.split()))
+
+    def test_names_in_the_environment(self):
+        for name, value in (("XPURUN_TRACE_PYTHON", MODULE + "Model.forward"),
+                            ("XPU_TIMER_HOST_TRACING_FUNC", "traced_module@Model@forward")):
+            self.out = self.dir / name
+            self.assertEqual(self.job(**{name: value}).returncode, 0)
+            file = span_file.load(self.out / "ranks" / "0" / "functions-1.xsp")
+            self.assertEqual({s["name"] for s in file["spans"]}, {MODULE + "Model.forward"})
+
+    def test_switched_off(self):
+        for options in (["--timing=off"], ["--no-python-hooks"], ["--events=off"]):
+            self.out = self.dir / f"run{options[0]}"
+            self.assertEqual(self.job("--trace-python", MODULE + "load", *options).returncode, 0)
+            self.assertEqual(list(self.out.glob("ranks/*/*.xsp")), [])
+
+    @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+    def test_steps_are_the_same(self):
+        """Functions around and inside of the stages take no time from them."""
+        job = SOURCE / "tests" / "e2e" / "jobs" / "stages_job.py"
+        env = self.env(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", RENDEZVOUS=str(self.dir / "store"))
+        result = self.run_xpurun("--trace-python", "__main__:train,__main__:Model.forward,torch.optim.sgd:SGD.step",
+                                 "--trace-python-min", "0", "--", PYTHON, job, "end", env=env)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        stages = [s["stage"] for s in span_file.load(self.out / "ranks/0/spans-1.xsp")["spans"]
+                  if s["stage"] != "garbage"]
+        step = ["data", "forward", "backward", "communication", "optimizer"]
+        self.assertEqual(stages[:11], step * 2 + ["data"])
+        functions = [s["name"] for s in span_file.load(self.out / "ranks/0/functions-1.xsp")["spans"]]
+        self.assertEqual(functions.count("__main__:Model.forward"), 8)
+        # Before Python 3.12, the first call may begin before the function is found.
+        self.assertIn(functions.count("__main__:train"), (1, 2))
+        self.assertGreaterEqual(functions.count("torch.optim.sgd:SGD.step"), 4)
+
+
+if __name__ == "__main__":
+    xpurun_test.main()
