@@ -4,6 +4,7 @@
 #include "common/base/strings.h"
 #include "common/model/timing/event_file.h"
 #include "common/model/timing/span_file.h"
+#include "report/operations/analysis.h"
 #include "report/speed/analysis.h"
 
 #include <algorithm>
@@ -108,17 +109,20 @@ SpeedOfRun read_speed(const JobRuns& job) {
   SpeedOfRun out;
   const auto dirs = rank_dirs(job);
   SpeedAnalysis analysis(dirs.size());
+  OperationAnalysis operations;
   Reader reader(out);
   base::Progress progress("reading spans", dirs.size());
   for (const auto& [rank, of_rank] : dirs) {
     const RankInput input = reader.read(rank, of_rank);
     if (!input.spans.empty() || !input.events.empty()) {
       analysis.add(input);
+      operations.add(input);
       ++out.ranks;
     }
     progress.advance();
   }
   out.report = analysis.finish();
+  out.report.operations = operations.finish();
   return out;
 }
 

@@ -33,7 +33,7 @@ SUBROOMS = {
         "storage": {"os", "runs"},
         "collect": {"storage"},
         "metrics": {"collect"},
-        "options": {"collect", "spawn"},
+        "options": {"spawn"},
         "cli": {"options", "output"},
         "control": {"collect", "http", "os"},
         "stacks": {"os", "processes", "spawn"},
@@ -98,12 +98,13 @@ SUBROOMS = {
         "flamegraph": {"tree"},
         "profile": {"flamegraph", "tree"},
         "query": {"speed", "timeline"},
+        "operations": {"speed", "timeline"},
         "speed": set(),
         "run": {"diagnosis", "flamegraph", "tree"},
         "nodes": {"diagnosis", "run"},
-        "render": {"flamegraph", "run", "speed", "tree"},
-        "build": {"diagnosis", "flamegraph", "flight_recorder", "import", "nodes", "render", "run", "speed", "timeline",
-                  "tree"},
+        "render": {"flamegraph", "operations", "run", "speed", "tree"},
+        "build": {"diagnosis", "flamegraph", "flight_recorder", "import", "nodes", "operations", "render", "run",
+                  "speed", "timeline", "tree"},
         "formats": {"build", "flamegraph", "import", "render", "tree"},
     },
 }
@@ -117,7 +118,8 @@ PRELOAD_SYSTEM = re.compile(
 )
 # Templates over JSON, for the .cpp files of their own room.
 IMPLEMENTATION_HEADERS = {"common/model/exception_fields.h", "common/model/json_visitors.h",
-                          "common/model/stacks/stack_fields.h", "common/model/verdict_fields.h",
+                          "common/model/stacks/stack_fields.h", "common/model/timing/operation_fields.h",
+                          "common/model/verdict_fields.h",
                           "launcher/nodes/node_fields.h"}
 # Their users outside of common/model: messages between programs of ours, with the same parts as the files.
 MESSAGE_ROOMS = {"launcher/nodes", "launcher/nodes/agent/protocol"}

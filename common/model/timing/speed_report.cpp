@@ -1,6 +1,7 @@
 #include "common/model/timing/speed_report.h"
 
 #include "common/model/json_visitors.h"
+#include "common/model/timing/operation_fields.h"
 
 namespace xpurun::model {
 
@@ -84,6 +85,7 @@ void fields(V& visit, R& r) {
   visit("what_if", r.what_if);
   visit("ranks", r.ranks);
   visit("series", r.series);
+  visit("operations", r.operations);
 }
 
 nlohmann::ordered_json to_json(const SpeedReport& report) {

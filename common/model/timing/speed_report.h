@@ -6,6 +6,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/model/rank_set.h"
+#include "common/model/timing/operations.h"
 #include "common/model/timing/span.h"
 #include "common/model/vocabulary.h"
 
@@ -159,6 +160,7 @@ struct SpeedReport {
   std::vector<RankSpeed> ranks;
   std::vector<StepBin> series;
   HeatMap heat;
+  OperationTables operations;
 };
 
 nlohmann::ordered_json to_json(const SpeedReport& report);

@@ -199,6 +199,12 @@ TEST_CASE("every field of an analysis of speed survives writing and reading") {
   r.what_if.push_back({});
   r.ranks.push_back({.rank = 1});
   r.series.push_back({});
+  OperationTables& o = r.operations;
+  o.ranks.push_back({.rank = 1});
+  o.matmuls.push_back({.slowest = {{.rank = 1}}});
+  o.collectives.push_back({.lateness = {.ranks = {{.rank = 1}}}});
+  o.memory.push_back({.slowest = {{.rank = 1}}});
+  o.program_calls.push_back({.lateness = {.ranks = {{.rank = 1}}}});
   json j = filled(r);
   j["source"] = "optimizer";
   j["changes"][0]["kind"] = "ramp";
