@@ -105,9 +105,12 @@ class Reader {
 
 }  // namespace
 
-SpeedOfRun read_speed(const JobRuns& job) {
+SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   SpeedOfRun out;
-  const auto dirs = rank_dirs(job);
+  auto dirs = rank_dirs(job);
+  std::erase_if(dirs, [&reading](const auto& one) {
+    return !reading.ranks.empty() && !reading.ranks.contains(one.first);
+  });
   SpeedAnalysis analysis(dirs.size());
   OperationAnalysis operations;
   Reader reader(out);
@@ -121,8 +124,12 @@ SpeedOfRun read_speed(const JobRuns& job) {
     }
     progress.advance();
   }
-  out.report = analysis.finish();
+  StepTable steps;
+  out.report = analysis.finish(reading.series ? &steps : nullptr);
   out.report.operations = operations.finish();
+  if (reading.series) {
+    out.samples = samples_of(out.report, steps, operations.samples());
+  }
   return out;
 }
 

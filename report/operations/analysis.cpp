@@ -6,7 +6,10 @@
 #include "report/speed/statistics.h"
 #include "report/timeline/groups.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 namespace xpurun::report {
 
@@ -77,6 +80,25 @@ void put_in_order(std::vector<R>& table, int64_t& left_out) {
   }
 }
 
+std::string size_words(int bucket) {
+  return base::human_size(uint64_t{1} << bucket);
+}
+
+// Rows of one name.
+struct Sum {
+  OperationSamples out;
+  BlockMeans blocks;
+  std::map<base::Rank, std::pair<double, int>> ranks;  // sum of medians, number
+  double total_s = 0;
+};
+
+std::vector<double> seconds(std::vector<double> ns) {
+  for (double& one : ns) {
+    one *= 1e-9;
+  }
+  return ns;
+}
+
 }  // namespace
 
 void OperationAnalysis::merge(const OperationRow& from, const RankOperations& of, base::Rank rank, Row& to) {
@@ -101,6 +123,7 @@ void OperationAnalysis::merge(const OperationRow& from, const RankOperations& of
     const double peak = model::Peaks().of(of.gpu, from.wire_key.dtype[0], from.wire_key.compute);
     to.peak = to.ranks.empty() || to.peak == peak ? peak : 0;
   }
+  to.blocks.add(block_medians(from.ns));
   to.ranks.push_back({.rank = rank,
                       .count = static_cast<int64_t>(durations.size()),
                       .median_s = quantile(durations, 0.5) * 1e-9});
@@ -170,7 +193,7 @@ void OperationAnalysis::put_communicator(const OperationKey& key, const Row& row
   }
 }
 
-void OperationAnalysis::put(const OperationKey& key, Row& row, model::Lateness lateness,
+void OperationAnalysis::put(const OperationKey& key, const Row& row, model::Lateness lateness,
                             model::OperationTables& out) {
   const model::CallTimes times = times_of(row);
   const double mean_work = mean_of(row.work, row.durations.count());
@@ -181,7 +204,7 @@ void OperationAnalysis::put(const OperationKey& key, Row& row, model::Lateness l
                           .transposes = key.transposes,
                           .flop = mean_work,
                           .times = times,
-                          .slowest = slowest(std::move(row.ranks))};
+                          .slowest = slowest(row.ranks)};
       to.tflops = mean_work > 0 && times.median_s > 0 ? mean_work / times.median_s * 1e-12 : -1;
       to.peak_share = to.tflops > 0 && row.peak > 0 ? to.tflops * 1e12 / row.peak : -1;
       out.matmuls.push_back(std::move(to));
@@ -211,7 +234,7 @@ void OperationAnalysis::put(const OperationKey& key, Row& row, model::Lateness l
                             .mean_bytes = mean_work,
                             .times = times,
                             .gb_s = rate(mean_work, times.median_s),
-                            .slowest = slowest(std::move(row.ranks))});
+                            .slowest = slowest(row.ranks)});
       break;
     case OperationKind::program_call:
       out.program_calls.push_back({.function = key.name,
@@ -223,11 +246,12 @@ void OperationAnalysis::put(const OperationKey& key, Row& row, model::Lateness l
                                    .lateness = std::move(lateness)});
       break;
     case OperationKind::kernel:
+    case OperationKind::launch:
       break;
   }
 }
 
-model::OperationTables OperationAnalysis::finish() {
+void OperationAnalysis::find_families() {
   GroupFinder finder;
   std::map<base::Rank, Activity> of_rank;
   for (const auto& [key, member] : communicators_) {
@@ -248,6 +272,10 @@ model::OperationTables OperationAnalysis::finish() {
       }
     }
   }
+}
+
+model::OperationTables OperationAnalysis::finish() {
+  find_families();
   std::map<uint32_t, model::Lateness> lateness = meetings_.lateness(places_);
   for (const auto& [key, number] : index_) {
     put(key, rows_[number], std::move(lateness[number]), out_);
@@ -257,6 +285,71 @@ model::OperationTables OperationAnalysis::finish() {
   put_in_order(out_.memory, out_.left_out);
   put_in_order(out_.program_calls, out_.left_out);
   return std::move(out_);
+}
+
+std::string OperationAnalysis::sample_name(const OperationKey& key) const {
+  switch (key.kind) {
+    case OperationKind::matmul:
+      return fmt::format("{} {} {}", key.name, key.type, key.transposes);
+    case OperationKind::collective: {
+      const auto found = communicators_.find({key.identity, key.size});
+      const std::string name = found == communicators_.end() ? "" : found->second.name;
+      return fmt::format("{} of {} {} on {}{} ranks", key.name, size_words(key.bucket), key.type,
+                         name.empty() ? "" : name + " of ", key.size);
+    }
+    case OperationKind::memory:
+      return fmt::format("{} of {}", key.name, size_words(key.bucket));
+    case OperationKind::program_call:
+      return key.type.empty() ? key.name : fmt::format("{} at {}", key.name, key.type);
+    case OperationKind::kernel:
+    case OperationKind::launch:
+      break;
+  }
+  return "";
+}
+
+std::vector<OperationSamples> OperationAnalysis::samples() const {
+  std::map<std::pair<OperationKind, std::string>, Sum> sums;
+  std::map<std::pair<OperationKind, std::string>, Sum> transfers;
+  for (const auto& [key, number] : index_) {
+    if (key.kind == OperationKind::kernel) {
+      continue;
+    }
+    const Row& row = rows_[number];
+    const std::pair id{key.kind, sample_name(key)};
+    Sum& to = sums[id];
+    to.out.kind = key.kind;
+    to.out.name = id.second;
+    to.out.count += static_cast<int64_t>(row.durations.count());
+    to.blocks.add(row.blocks);
+    const double count = static_cast<double>(row.durations.count());
+    to.total_s += row.durations.total_s() * (row.calls_known && count > 0 ? row.calls / count : 1);
+    for (const model::SlowestRank& rank : row.ranks) {
+      auto& [sum, rows] = to.ranks[rank.rank];
+      sum += rank.median_s;
+      ++rows;
+    }
+    if (const std::vector<double> blocks = meetings_.transfer_blocks(number); !blocks.empty()) {
+      Sum& transfer = transfers[id];
+      transfer.out.kind = key.kind;
+      transfer.out.transfer = true;
+      transfer.out.name = id.second;
+      transfer.out.count += static_cast<int64_t>(row.durations.count());
+      transfer.blocks.add(blocks);
+    }
+  }
+  std::vector<OperationSamples> out;
+  for (auto* all : {&sums, &transfers}) {
+    for (auto& [id, sum] : *all) {
+      sum.out.blocks = seconds(sum.blocks.means());
+      for (const auto& [rank, value] : sum.ranks) {
+        sum.out.ranks.emplace_back(rank, value.first / value.second);
+      }
+      sum.out.of_a_rank_s = sum.ranks.empty() ? 0 : sum.total_s / static_cast<double>(sum.ranks.size());
+      out.push_back(std::move(sum.out));
+    }
+  }
+  return out;
 }
 
 }  // namespace xpurun::report

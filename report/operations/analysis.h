@@ -3,9 +3,11 @@
 // sketches, and of each rank one median a row.
 #pragma once
 
-#include "common/model/timing/operations.h"
+#include "common/model/speed/operations.h"
+#include "report/operations/blocks.h"
 #include "report/operations/duration_sketch.h"
 #include "report/operations/rank_operations.h"
+#include "report/operations/samples.h"
 
 #include <map>
 #include <string>
@@ -17,8 +19,10 @@ class OperationAnalysis {
  public:
   // Files of the same rank belong into one call.
   void add(const RankInput& rank);
-  // Once.
+  // Once, after all ranks.
   model::OperationTables finish();
+  // After finish(): for a comparison. Communicators of equal names and sizes are taken together.
+  std::vector<OperationSamples> samples() const;
 
  private:
   struct Row {
@@ -32,11 +36,14 @@ class OperationAnalysis {
     double peak = -1;  // FLOP/s; 0: unknown, or the ranks differ
     double share = 0;  // sum over the ranks: total time over the time of the rank's spans
     std::vector<model::SlowestRank> ranks;
+    BlockMeans blocks;  // ns
   };
 
   void merge(const OperationRow& from, const RankOperations& of, base::Rank rank, Row& to);
+  void find_families();
   model::CallTimes times_of(const Row& row) const;
-  void put(const OperationKey& key, Row& row, model::Lateness lateness, model::OperationTables& out);
+  void put(const OperationKey& key, const Row& row, model::Lateness lateness, model::OperationTables& out);
+  std::string sample_name(const OperationKey& key) const;
   void put_communicator(const OperationKey& key, const Row& row, model::CollectiveRow& to) const;
 
   struct Member {

@@ -1,7 +1,7 @@
 // How a rank's GPU spent its time, as far as the timed calls tell. Pure.
 #pragma once
 
-#include "common/model/timing/operations.h"
+#include "common/model/speed/operations.h"
 #include "report/operations/intervals.h"
 
 #include <array>

@@ -1,5 +1,6 @@
 #include "report/operations/meetings.h"
 
+#include "report/operations/blocks.h"
 #include "report/operations/duration_sketch.h"
 #include "report/speed/statistics.h"
 
@@ -48,6 +49,7 @@ void each_gathering(std::vector<RankArrival>& arrivals, F&& use) {
 struct RowSums {
   model::Lateness out;
   DurationSketch transfers;
+  std::vector<std::pair<int64_t, float>> series;  // time of the last arrival, transfer in ns
   std::map<uint32_t, model::LateRank> ranks;
 };
 
@@ -60,11 +62,23 @@ void add_to(RowSums& row, Gathering all, const std::vector<RankPlace>& ranks) {
   }
   ++row.out.meetings;
   row.out.wait_s += static_cast<double>(wait) * 1e-9;
-  row.transfers.add(static_cast<double>(last_end(all) - last.begin_ns));
+  const auto transfer = static_cast<double>(last_end(all) - last.begin_ns);
+  row.transfers.add(transfer);
+  row.series.emplace_back(last.begin_ns, static_cast<float>(transfer));
   model::LateRank& late = row.ranks[last.rank];
   late.rank = ranks[last.rank].rank;
   ++late.times;
   late.cost_s += static_cast<double>(wait) * 1e-9;
+}
+
+std::vector<double> blocks_of(std::vector<std::pair<int64_t, float>>& series) {
+  std::sort(series.begin(), series.end());
+  std::vector<float> values;
+  values.reserve(series.size());
+  for (const auto& [time, value] : series) {
+    values.push_back(value);
+  }
+  return block_medians(values);
 }
 
 }  // namespace
@@ -123,6 +137,7 @@ std::map<uint32_t, model::Lateness> Meetings::lateness(const std::vector<RankPla
   std::map<uint32_t, model::Lateness> out;
   for (auto& [number, row] : rows) {
     row.out.transfer_s = row.transfers.quantile_s(0.5);
+    transfer_blocks_[number] = blocks_of(row.series);
     for (const auto& [rank, late] : row.ranks) {
       row.out.ranks.push_back(late);
     }
@@ -132,6 +147,11 @@ std::map<uint32_t, model::Lateness> Meetings::lateness(const std::vector<RankPla
     out.emplace(number, std::move(row.out));
   }
   return out;
+}
+
+std::vector<double> Meetings::transfer_blocks(uint32_t row) const {
+  const auto found = transfer_blocks_.find(row);
+  return found == transfer_blocks_.end() ? std::vector<double>() : found->second;
 }
 
 }  // namespace xpurun::report

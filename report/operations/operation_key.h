@@ -14,6 +14,7 @@ enum class OperationKind : uint8_t {
   collective,
   memory,
   kernel,        // also CUDA graphs: work without a table of its own
+  launch,        // from the call of a matmul to its start on the GPU; without a table
   program_call,  // of torch.distributed, from the spans
 };
 

@@ -158,6 +158,10 @@ class EventReader {
       work_.parts[static_cast<size_t>(*s.kind)].intervals.push_back({begin, end});
       work_.in_place = work_.in_place && gpu_time;
     }
+    if (gpu_time && static_cast<OpClass>(out_.rows[s.row].wire_key.op_class) == OpClass::matmul) {
+      launch_row_ = launch_row_ ? launch_row_ : rows_.of({.kind = OperationKind::launch});
+      rows_.add(*launch_row_, e.delay_us * 1e3, 0);
+    }
     if (s.meets && gpu_time) {
       out_.arrivals.push_back({.meeting = meeting_of(s.identity, s.size, e.sequence),
                                .begin_ns = begin + rank_.offset_ns,
@@ -209,6 +213,7 @@ class EventReader {
   std::vector<Series> series_;
   CallNumbers numbers_;
   TimedWork work_;
+  std::optional<uint32_t> launch_row_;
 };
 
 void read_spans(const RankInput& rank, RankOperations& out, Rows& rows) {

@@ -2,7 +2,7 @@
 // tables, and the breakdown of its time. Pure.
 #pragma once
 
-#include "common/model/timing/operations.h"
+#include "common/model/speed/operations.h"
 #include "report/operations/meetings.h"
 #include "report/operations/operation_key.h"
 #include "report/speed/rank_input.h"

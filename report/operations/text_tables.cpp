@@ -117,11 +117,8 @@ TextTable matmul_table(const std::vector<model::MatmulRow>& rows, size_t most) {
 }
 
 std::string communicator(const model::CollectiveRow& r) {
-  const std::string& group = r.group.empty() || r.group == "all ranks" ? r.members : r.group;
-  if (r.communicator.empty()) {
-    return r.group == "all ranks" ? r.group : fmt::format("ranks {}", r.members);
-  }
-  return fmt::format("{} ({})", r.communicator, group);
+  const std::string ranks = r.group == "all ranks" ? r.group : fmt::format("ranks {}", r.members);
+  return r.communicator.empty() ? ranks : fmt::format("{} ({})", r.communicator, ranks);
 }
 
 TextTable collective_table(const std::vector<model::CollectiveRow>& rows, size_t most) {
@@ -132,6 +129,7 @@ TextTable collective_table(const std::vector<model::CollectiveRow>& rows, size_t
                          "to the last end. The last rank is the one that kept the others waiting most, "
                          "with its share of their waiting time."};
   out.columns = {{"Communicator", false, 9},
+                 {"Groups", false, 0},
                  {"Operation", false, 8},
                  {"Type", false, 2},
                  {"MiB", true, 7},
@@ -149,6 +147,7 @@ TextTable collective_table(const std::vector<model::CollectiveRow>& rows, size_t
                  {"Last rank", false, 6}};
   put_rows(out, rows, most, [](const model::CollectiveRow& r) -> std::vector<std::string> {
     return {communicator(r),
+            r.group,
             r.operation,
             r.type,
             mib(r.mean_bytes),

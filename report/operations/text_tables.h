@@ -1,7 +1,7 @@
 // The tables of operations as text, for the terminal and the page. Pure.
 #pragma once
 
-#include "common/model/timing/operations.h"
+#include "common/model/speed/operations.h"
 
 #include <cstddef>
 #include <string>
@@ -9,10 +9,12 @@
 
 namespace xpurun::report {
 
+inline constexpr int kNeverLeftOut = 9;  // weight of a column
+
 struct TextColumn {
   std::string name;
   bool number = true;  // one unit for the whole column, so that a script can sort
-  int weight = 0;      // where there is no room for all columns, the lowest go first; 9: never
+  int weight = 0;      // where there is no room for all columns, the lowest go first
 };
 
 struct TextTable {

@@ -6,6 +6,7 @@
 #include "report/speed/changes/change_points.h"
 #include "report/speed/rank_input.h"
 #include "report/speed/ranks/job_steps.h"
+#include "report/speed/step_table.h"
 
 #include <vector>
 
@@ -24,8 +25,8 @@ class SpeedAnalysis {
 
   // Files of the same rank belong into one call.
   void add(const RankInput& rank);
-  // Once.
-  model::SpeedReport finish();
+  // Once. `table` may be null.
+  model::SpeedReport finish(StepTable* table = nullptr);
 
  private:
   size_t most_arrivals_;

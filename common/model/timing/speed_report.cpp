@@ -1,7 +1,7 @@
 #include "common/model/timing/speed_report.h"
 
 #include "common/model/json_visitors.h"
-#include "common/model/timing/operation_fields.h"
+#include "common/model/speed/operation_fields.h"
 
 namespace xpurun::model {
 

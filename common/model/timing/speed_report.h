@@ -6,7 +6,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/model/rank_set.h"
-#include "common/model/timing/operations.h"
+#include "common/model/speed/operations.h"
 #include "common/model/timing/span.h"
 #include "common/model/vocabulary.h"
 

@@ -12,8 +12,10 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr size_t kLeastText = 14;  // a text column may be cut to this
-constexpr size_t kSpace = 2;       // between columns
+constexpr size_t kGoodText = 30;  // to this, a column of text may be cut before columns are left out
+constexpr size_t kLeastText = 14;
+constexpr int kGoodWeight = 7;  // columns of less weight are left out before texts are cut to kLeastText
+constexpr size_t kSpace = 2;    // between columns
 
 struct Layout {
   std::vector<size_t> shown;   // columns
@@ -28,7 +30,35 @@ size_t width_of(const Layout& layout) {
   return sum - std::min(sum, kSpace);
 }
 
-// Cuts texts first, then leaves columns out.
+// The widest column of text, if it is wider than `least`.
+size_t* widest_text(const report::TextTable& table, Layout& layout, size_t least) {
+  size_t* out = nullptr;
+  for (const size_t c : layout.shown) {
+    size_t& width = layout.widths[c];
+    if (!table.columns[c].number && width > least && (out == nullptr || width > *out)) {
+      out = &width;
+    }
+  }
+  return out;
+}
+
+// Cuts long texts, then leaves out the columns of little weight, then cuts more, then leaves out more.
+void shrink(const report::TextTable& table, Layout& layout, size_t columns, size_t least_text, int weight) {
+  while (width_of(layout) > columns) {
+    if (size_t* width = widest_text(table, layout, least_text)) {
+      *width -= std::min(width_of(layout) - columns, *width - least_text);
+      continue;
+    }
+    const auto lightest = std::min_element(
+        layout.shown.begin(), layout.shown.end(),
+        [&table](size_t a, size_t b) { return table.columns[a].weight < table.columns[b].weight; });
+    if (layout.shown.size() < 3 || table.columns[*lightest].weight >= weight) {
+      return;
+    }
+    layout.shown.erase(lightest);
+  }
+}
+
 Layout layout_of(const report::TextTable& table, size_t columns) {
   Layout out;
   for (size_t c = 0; c < table.columns.size(); ++c) {
@@ -43,23 +73,8 @@ Layout layout_of(const report::TextTable& table, size_t columns) {
       out.shown.push_back(c);
     }
   }
-  const auto lightest = [&table](size_t a, size_t b) {
-    return table.columns[a].weight < table.columns[b].weight;
-  };
-  while (width_of(out) > columns) {
-    const size_t excess = width_of(out) - columns;
-    const auto widest = std::max_element(out.shown.begin(), out.shown.end(), [&](size_t a, size_t b) {
-      return (table.columns[a].number ? 0 : out.widths[a]) < (table.columns[b].number ? 0 : out.widths[b]);
-    });
-    size_t& width = out.widths[*widest];
-    if (!table.columns[*widest].number && width > kLeastText) {
-      width -= std::min(excess, width - kLeastText);
-    } else if (out.shown.size() > 2) {
-      out.shown.erase(std::min_element(out.shown.begin(), out.shown.end(), lightest));
-    } else {
-      break;
-    }
-  }
+  shrink(table, out, columns, kGoodText, kGoodWeight);
+  shrink(table, out, columns, kLeastText, report::kNeverLeftOut);
   return out;
 }
 

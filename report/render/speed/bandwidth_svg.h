@@ -1,7 +1,7 @@
 // Bandwidth of collectives against their size: inline SVG that needs no script; colours come from report.css.
 #pragma once
 
-#include "common/model/timing/operations.h"
+#include "common/model/speed/operations.h"
 
 #include <string>
 #include <vector>

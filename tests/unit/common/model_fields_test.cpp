@@ -11,6 +11,7 @@
 #include "common/model/json_visitors.h"
 #include "common/model/notify/job_event.h"
 #include "common/model/run_manifest.h"
+#include "common/model/speed/comparison.h"
 #include "common/model/stacks/stack_file.h"
 #include "common/model/timing/speed_report.h"
 
@@ -215,6 +216,17 @@ TEST_CASE("every field of an analysis of speed survives writing and reading") {
   check_round_trip(j, speed_report_from_json);
 }
 
+TEST_CASE("every field of a comparison survives writing and reading") {
+  Comparison c;
+  c.metrics.push_back({});
+  c.only_a = {"x"};
+  c.only_b = {"x"};
+  json j = filled(c);
+  j["metrics"][0]["kind"] = "matmul";
+  j["metrics"][0]["judgement"] = "faster";
+  check_round_trip(j, comparison_from_json);
+}
+
 TEST_CASE("every field of collectives.json survives writing and reading") {
   CollectiveFacts f;
   f.ranks.push_back({.rank = 1});
@@ -351,4 +363,6 @@ TEST_CASE("each name of a vocabulary is unique and read back") {
   check(SlowCause{});
   check(SpeedProblem{});
   check(SpeedSeverity{});
+  check(MetricKind{});
+  check(Judgement{});
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/model/json_visitors.h"
-#include "common/model/timing/operations.h"
+#include "common/model/speed/operations.h"
 
 namespace xpurun::model {
 
