@@ -100,7 +100,9 @@ std::vector<CommandSpec> make_table() {
            "and "
            "says since which step the job is slower, which ranks keep the others waiting and why, and what a "
            "step would win without them. Says nothing where nothing is slow, and no step where there is "
-           "none. Of several run directories, those of the nodes of one job, one analysis is made.",
+           "none. Tables of matmuls, collectives and memory operations follow. Of several run directories, "
+           "those "
+           "of the nodes of one job, one analysis is made.",
        .options = analyze_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun analyze", "the last run below ./xpurun-runs"},

@@ -16,7 +16,7 @@ namespace xpurun::report {
 namespace {
 
 constexpr uint32_t kMostRows = 20'000;  // while ranks are added
-constexpr size_t kMostOfATable = 256;
+constexpr size_t kMostOfATable = 1024;
 constexpr size_t kShownRanks = 8;
 constexpr int64_t kLeastCalls = 3;  // of a rank, for its median to count
 

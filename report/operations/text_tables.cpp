@@ -1,5 +1,6 @@
 #include "report/operations/text_tables.h"
 
+#include "report/speed/statistics.h"
 #include "report/speed/wording.h"
 
 #include <fmt/format.h>
@@ -242,7 +243,26 @@ std::string about_breakdown(const std::vector<model::RankBreakdown>& ranks) {
   return out;
 }
 
-TextTable breakdown_table(const std::vector<model::RankBreakdown>& ranks, size_t most) {
+// Where there are too many ranks, those that differ most from the others in their communication come first: a
+// rank for which the others wait communicates less.
+std::vector<model::RankBreakdown> unusual_first(std::vector<model::RankBreakdown> ranks, size_t most) {
+  if (ranks.size() <= most) {
+    return ranks;
+  }
+  const auto share = [](const model::RankBreakdown& r) { return r.communication_s / r.window_s; };
+  std::vector<double> shares;
+  for (const model::RankBreakdown& one : ranks) {
+    shares.push_back(share(one));
+  }
+  const double usual = quantile(shares, 0.5);
+  std::stable_sort(ranks.begin(), ranks.end(), [&](const auto& a, const auto& b) {
+    return std::abs(share(a) - usual) > std::abs(share(b) - usual);
+  });
+  return ranks;
+}
+
+TextTable breakdown_table(const std::vector<model::RankBreakdown>& all, size_t most) {
+  const std::vector<model::RankBreakdown> ranks = unusual_first(all, most);
   const bool exact = std::all_of(ranks.begin(), ranks.end(), [](const auto& r) { return r.exact; });
   TextTable out{.id = "breakdown", .title = "Time of the GPUs", .about = about_breakdown(ranks)};
   out.columns = {{"Rank", true, 9},
@@ -294,6 +314,18 @@ std::vector<TextTable> text_tables(const model::OperationTables& operations, siz
     }
   }
   return out;
+}
+
+std::string missing_text(const model::OperationTables& operations) {
+  std::string out;
+  if (operations.left_out > 0) {
+    out += fmt::format("{} rows with less time are left out. ", grouped(operations.left_out));
+  }
+  if (operations.lost > 0) {
+    out += fmt::format("{} events and spans are missing: they found no room on the ranks. ",
+                       grouped(operations.lost));
+  }
+  return out.substr(0, out.find_last_not_of(' ') + 1);
 }
 
 }  // namespace xpurun::report

@@ -29,6 +29,9 @@ struct TextTable {
 // Tables without rows are left out. `most` rows of each.
 std::vector<TextTable> text_tables(const model::OperationTables& operations, size_t most);
 
+// What the tables do not hold: "3 rows with less time are left out. ..."; may be empty.
+std::string missing_text(const model::OperationTables& operations);
+
 // Three or more significant digits: "1234", "12.3", "0.0042"; empty for a negative number.
 std::string short_number(double value);
 

@@ -100,10 +100,8 @@ std::string operations_text(const model::OperationTables& operations, size_t col
   for (const report::TextTable& table : report::text_tables(operations, kShownRows)) {
     out += '\n' + table_text(table, columns);
   }
-  if (operations.lost > 0) {
-    out += '\n' + text_block(fmt::format("{} events and spans are missing: they found no room on the ranks.",
-                                         grouped(operations.lost)),
-                             columns, 0);
+  if (const std::string missing = report::missing_text(operations); !missing.empty()) {
+    out += '\n' + text_block(missing, columns, 0);
   }
   return out;
 }

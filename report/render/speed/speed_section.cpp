@@ -116,11 +116,7 @@ void put_operations(PageData& page, const model::OperationTables& operations, si
   }
   put_list(page, "operation_tables", tables);
   put_text(page, "bandwidth_plot", bandwidth_plot(operations.collectives));
-  put_text(page, "operations_lost",
-           operations.lost > 0
-               ? fmt::format("{} events and spans are missing: they found no room on the ranks.",
-                             grouped(operations.lost))
-               : "");
+  put_text(page, "operations_missing", missing_text(operations));
 }
 
 }  // namespace

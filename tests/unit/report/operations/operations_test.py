@@ -90,6 +90,23 @@ class Operations(unittest.TestCase):
             subprocess.run([REPORT_TOOL, "report", run], check=True, stdout=subprocess.DEVNULL)
             self.assertNotIn("<b>", (run / "report.html").read_text(encoding="utf-8"))
 
+    def test_without_steps(self):
+        with tempfile.TemporaryDirectory() as temporary:
+            run = make_run(temporary)
+            for rank in range(4):
+                events = make_events.Events()
+                for number in range(5):
+                    events.add(0, 10**9 + number * 10**6, 200_000, sequence=number)
+                make_events.write_rank(run / f"ranks/{rank}/events-1.xev", rank, 4, events)
+            text = self.analyze(run)
+            self.assertTrue(text.startswith("no stable step"), text)
+            self.assertIn("4096x4096x4096", text)
+            subprocess.run([REPORT_TOOL, "report", run], check=True, stdout=subprocess.DEVNULL)
+            page = (run / "report.html").read_text(encoding="utf-8")
+            section = re.search(r'<section id="speed".*?</section>', page, re.S)[0]
+            self.assertIn("4096x4096x4096", section)
+            self.assertNotIn("Time of a step", section)
+
     def test_damaged_file(self):
         with tempfile.TemporaryDirectory() as temporary:
             run = make_run(temporary)

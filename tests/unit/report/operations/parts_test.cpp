@@ -193,6 +193,21 @@ TEST_CASE("of too many collectives the same are kept on every rank") {
   CHECK(row.ranks[0].rank == 3);
 }
 
+TEST_CASE("of too many ranks, those that differ from the others are shown") {
+  model::OperationTables o;
+  for (base::Rank r = 0; r < 100; ++r) {
+    o.ranks.push_back({.rank = r, .window_s = 1, .communication_s = r == 77 ? 0.1 : 0.3});
+  }
+  CHECK(text_tables(o, 3)[0].rows[0][0] == "77");
+  CHECK(text_tables(o, 100)[0].rows[0][0] == "0");
+  CHECK(text_tables(o, 3)[0].all_rows == 100);
+  CHECK(missing_text(o).empty());
+  o.left_out = 3;
+  CHECK(missing_text(o) == "3 rows with less time are left out.");
+  o.lost = 1200;
+  CHECK(missing_text(o).find("1,200 events and spans") != std::string::npos);
+}
+
 TEST_CASE("numbers have three digits, and no sign of what is unknown") {
   CHECK(short_number(-1).empty());
   CHECK(short_number(0) == "0");
