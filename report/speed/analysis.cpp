@@ -18,7 +18,6 @@ namespace {
 using model::Confidence;
 using model::SlowCause;
 using model::SpeedProblem;
-using model::StepSource;
 
 constexpr size_t kWarmUp = 3;
 constexpr size_t kLeastWindow = 10;
