@@ -7,6 +7,7 @@
 
 namespace xpurun::templates {
 
+extern const std::string_view kComparisonMustache;
 extern const std::string_view kReportMustache;
 extern const std::string_view kReportCss;
 extern const std::string_view kReportJs;

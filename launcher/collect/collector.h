@@ -3,7 +3,7 @@
 // Event loop's thread only.
 #pragma once
 
-#include "launcher/collect/peaks.h"
+#include "common/model/timing/peaks.h"
 #include "launcher/collect/rank_timing.h"
 #include "launcher/collect/shared_segment.h"
 
@@ -34,7 +34,7 @@ class Collector {
   bool empty() const { return segments_.empty(); }
 
   // Peak FLOP/s per device, for the throughput levels of the XPU_TIMER_* series.
-  void use_peaks(Peaks peaks) { peaks_ = std::move(peaks); }
+  void use_peaks(model::Peaks peaks) { peaks_ = std::move(peaks); }
   // From now on statistics are also kept per matmul shape.
   void keep_shapes() { keep_shapes_ = true; }
 
@@ -83,7 +83,7 @@ class Collector {
   HostEvents host_events_ = HostEvents::no;
   std::map<base::Pid, Timed> segments_;
   EventHandler on_events_;
-  Peaks peaks_;
+  model::Peaks peaks_;
   bool keep_shapes_ = false;
 };
 

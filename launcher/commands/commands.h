@@ -29,6 +29,7 @@ int selftest_command(const Invocation& call);
 int env_command(const Invocation& call);
 int events_command(const Invocation& call);
 int analyze_command(const Invocation& call);
+int diff_command(const Invocation& call);
 int timeline_command(const Invocation& call);
 int help_command(const Invocation& call);
 int version_command(const Invocation& call);

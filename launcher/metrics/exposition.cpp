@@ -83,7 +83,7 @@ struct KnownPeak {
 };
 
 // Without LOCAL_WORLD_SIZE, the number of ranks seen is used.
-KnownPeak peak_of(const RankTiming& t, const wire::OpKey& key, const Peaks& peaks) {
+KnownPeak peak_of(const RankTiming& t, const wire::OpKey& key, const model::Peaks& peaks) {
   if (const double flops = peaks.of(t.device_name, key.dtype[0], key.compute); flops > 0) {
     return {flops, peaks.is_given(key.dtype[0], key.compute) ? "option" : "table"};
   }
@@ -102,7 +102,7 @@ void add_possible(Sums& s, const OpTotals& op, const KnownPeak& peak) {
   s.peak = first || peak.how == "measured" || !known ? (known ? peak.how : "unknown") : s.peak;
 }
 
-void add_matmuls(const RankTiming& t, const std::string& rank, const Peaks& peaks, Families& out) {
+void add_matmuls(const RankTiming& t, const std::string& rank, const model::Peaks& peaks, Families& out) {
   std::map<std::string, Sums> by_type;
   for (const OpTotals& op : t.ops) {
     if (op.key.op_class == static_cast<uint8_t>(wire::OpClass::matmul)) {

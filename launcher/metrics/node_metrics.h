@@ -1,7 +1,7 @@
 // NodeMetrics: the data of one scrape, before the data become text.
 #pragma once
 
-#include "launcher/collect/peaks.h"
+#include "common/model/timing/peaks.h"
 #include "launcher/collect/rank_timing.h"
 
 #include <string>
@@ -30,7 +30,7 @@ struct NodeMetrics {
   bool dumping = false;    // a dump is under way
   double last_dump_s = 0;  // duration of the last dump; 0: no dump yet
   bool shapes = false;     // also serve the atorch_* names
-  Peaks peaks;
+  model::Peaks peaks;
   uint64_t slow_events = 0;  // times that the job became slower
   std::vector<RankMetrics> ranks;
 };

@@ -6,7 +6,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr std::string_view kReserved[] = {"diff", "replay"};
+constexpr std::string_view kReserved[] = {"replay"};
 
 std::vector<CommandSpec> make_table() {
   std::vector<CommandSpec> out{
@@ -102,12 +102,31 @@ std::vector<CommandSpec> make_table() {
            "and "
            "says since which step the job is slower, which ranks keep the others waiting and why, and what a "
            "step would win without them. Says nothing where nothing is slow, and no step where there is "
-           "none. Of several run directories, those of the nodes of one job, one analysis is made.",
+           "none. Tables of matmuls, collectives and memory operations follow. Of several run directories, "
+           "those "
+           "of the nodes of one job, one analysis is made.",
        .options = analyze_options(),
        .operands = Operands::directories,
        .examples = {{"xpurun analyze", "the last run below ./xpurun-runs"},
-                    {"xpurun analyze --format json latest | jq .findings", "for a program"}},
+                    {"xpurun analyze --format json latest | jq .findings", "for a program"},
+                    {"xpurun analyze --baseline before after", "and what differs from an earlier run"}},
        .manual = "xpurun-analyze(1)"},
+      {.name = "diff",
+       .group = "Looking",
+       .summary = "say what has become slower from one run to another",
+       .synopsis = {"xpurun diff [OPTION]... A B",
+                    "xpurun diff [OPTION]... --ranks-a LIST --ranks-b LIST DIR"},
+       .description =
+           "Compares the steps, their stages, matmuls, collectives, memory operations and calls of "
+           "torch.distributed of two runs, or of two groups of ranks of one run. Says in one sentence what "
+           "differs significantly, by how much and on which ranks, or that nothing does.",
+       .options = diff_options(),
+       .operands = Operands::directories,
+       .examples = {{"xpurun diff xpurun-runs/before xpurun-runs/after", "what did the new version change?"},
+                    {"xpurun diff --ranks-a 0-7 --ranks-b 8-15 latest",
+                     "are the second host's ranks slower?"},
+                    {"xpurun diff --format html -o changes.html before after", "a page with a plot"}},
+       .manual = "xpurun-diff(1)"},
       {.name = "help",
        .group = "General",
        .summary = "explain a command",

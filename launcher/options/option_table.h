@@ -61,6 +61,7 @@ std::span<const OptionSpec> selftest_options();
 std::span<const OptionSpec> env_options();
 std::span<const OptionSpec> events_options();
 std::span<const OptionSpec> analyze_options();
+std::span<const OptionSpec> diff_options();
 std::span<const OptionSpec> timeline_options();
 std::span<const OptionSpec> version_options();
 // -h and nothing else: help, completions.

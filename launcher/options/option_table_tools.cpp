@@ -277,10 +277,42 @@ constexpr OptionSpec kAnalyze[] = {
      .default_text = "text",
      .group = kOutput,
      .help = "systrace: the two JSON results of openEuler's sysTrace, one a line"},
+    {.name = "baseline",
+     .kind = ValueKind::directory,
+     .metavar = "RUN",
+     .group = "Comparison",
+     .help = "also say what differs from this earlier run, as xpurun diff does"},
     kHelp,
 };
 
 constexpr std::string_view kSelection = "Selection";
+
+constexpr OptionSpec kDiff[] = {
+    {.name = "ranks-a",
+     .kind = ValueKind::text,
+     .metavar = "LIST",
+     .group = kSelection,
+     .help = "only these ranks of A: 0-7,12"},
+    {.name = "ranks-b",
+     .kind = ValueKind::text,
+     .metavar = "LIST",
+     .group = kSelection,
+     .help = "only these ranks of B, or of the one run"},
+    {.name = "format",
+     .kind = ValueKind::choice,
+     .metavar = "FORMAT",
+     .words = "text json html",
+     .default_text = "text",
+     .group = kOutput,
+     .help = "html: one page that needs no other file and no network"},
+    {.name = "out",
+     .short_name = 'o',
+     .kind = ValueKind::file,
+     .metavar = "FILE",
+     .group = kOutput,
+     .help = "write to this file instead of the standard output"},
+    kHelp,
+};
 
 constexpr OptionSpec kTimeline[] = {
     {.name = "ranks",
@@ -413,6 +445,9 @@ std::span<const OptionSpec> events_options() {
 }
 std::span<const OptionSpec> analyze_options() {
   return kAnalyze;
+}
+std::span<const OptionSpec> diff_options() {
+  return kDiff;
 }
 std::span<const OptionSpec> timeline_options() {
   return kTimeline;

@@ -5,7 +5,7 @@
 
 #include "common/base/ids.h"
 #include "common/model/run_manifest.h"
-#include "launcher/collect/peaks.h"
+#include "common/model/timing/peaks.h"
 #include "launcher/spawn/environment.h"
 
 #include <algorithm>
@@ -117,7 +117,7 @@ struct RunOptions {
   NcclProfiler nccl_profiler = NcclProfiler::automatic;
   double overhead_budget = 0;  // most of a thread's time that light timing may cost
   double slow_threshold = 0;   // tell when steps take this much longer, as a share; 0: never
-  Peaks peaks;                 // what devices can do
+  model::Peaks peaks;          // what devices can do
   int metrics_port = 0;        // 0: kMetricsPort, once a rank is known; kNoPort: no /metrics at all
 
   bool shape_metrics = false;  // the older atorch_* names too, one family a shape

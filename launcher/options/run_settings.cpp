@@ -275,7 +275,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
       checked = base::fail("must be 0 or at least 1M");
     }
     if (checked && o.name == "peak" && !s->value.empty()) {
-      if (const auto peaks = Peaks::parse(s->value); !peaks) {
+      if (const auto peaks = model::Peaks::parse(s->value); !peaks) {
         checked = base::fail(peaks.error());
       }
     }
@@ -338,7 +338,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.overhead_budget = share_of(read.text("overhead-budget")).value_or(0);
   out.slow_threshold = share_of(read.text("slow-threshold")).value_or(0);
   if (const std::string peak = read.text("peak"); !peak.empty()) {
-    XPURUN_TRY_ASSIGN(out.peaks, Peaks::parse(peak));
+    XPURUN_TRY_ASSIGN(out.peaks, model::Peaks::parse(peak));
   }
   out.metrics_port = read.port("metrics-port");
   out.shape_metrics = read.is_on("shape-metrics");

@@ -4,6 +4,7 @@
 #include "common/base/strings.h"
 #include "common/model/timing/event_file.h"
 #include "common/model/timing/span_file.h"
+#include "report/operations/analysis.h"
 #include "report/speed/analysis.h"
 
 #include <algorithm>
@@ -106,21 +107,31 @@ class Reader {
 
 }  // namespace
 
-SpeedOfRun read_speed(const JobRuns& job) {
+SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   SpeedOfRun out;
-  const auto dirs = rank_dirs(job);
+  auto dirs = rank_dirs(job);
+  std::erase_if(dirs, [&reading](const auto& one) {
+    return !reading.ranks.empty() && !reading.ranks.contains(one.first);
+  });
   SpeedAnalysis analysis(dirs.size());
+  OperationAnalysis operations;
   Reader reader(out);
   base::Progress progress("reading spans", dirs.size());
   for (const auto& [rank, of_rank] : dirs) {
     const RankInput input = reader.read(rank, of_rank);
     if (!input.spans.empty() || !input.functions.empty() || !input.events.empty()) {
       analysis.add(input);
+      operations.add(input);
       ++out.ranks;
     }
     progress.advance();
   }
-  out.report = analysis.finish();
+  StepTable steps;
+  out.report = analysis.finish(reading.series ? &steps : nullptr);
+  out.report.operations = operations.finish();
+  if (reading.series) {
+    out.samples = samples_of(out.report, steps, operations.samples());
+  }
   return out;
 }
 

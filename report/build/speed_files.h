@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/model/timing/speed_report.h"
+#include "report/compare/run_samples.h"
 #include "report/nodes/job_runs.h"
 
 #include <string>
@@ -10,12 +11,18 @@
 
 namespace xpurun::report {
 
+struct SpeedReading {
+  model::RankSet ranks;  // only these; empty: all
+  bool series = false;   // also what a comparison needs
+};
+
 struct SpeedOfRun {
   model::SpeedReport report;
+  RunSamples samples;              // with SpeedReading::series
   size_t ranks = 0;                // with span or event files
   std::vector<std::string> notes;  // unreadable files
 };
 
-SpeedOfRun read_speed(const JobRuns& job);
+SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading = {});
 
 }  // namespace xpurun::report

@@ -18,7 +18,6 @@ namespace {
 using model::Confidence;
 using model::SlowCause;
 using model::SpeedProblem;
-using model::StepSource;
 
 constexpr size_t kWarmUp = 3;
 constexpr size_t kLeastWindow = 10;
@@ -326,6 +325,42 @@ class Judge {
   std::vector<std::string> hosts_;
 };
 
+StepTable without_steps(const JobSteps& job) {
+  StepTable out{.gpu = !on_cpus(job)};
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    out.ranks.insert(job.rank(r).rank);
+  }
+  return out;
+}
+
+StepTable table_of(const JobSteps& job, const model::SpeedReport& report,
+                   const std::vector<double>& seconds) {
+  StepTable out = without_steps(job);
+  const OwnTimes own(job, report.waits_measured);
+  for (size_t i = seconds.size() > kWarmUp + kLeastWindow ? kWarmUp : 0; i < seconds.size(); ++i) {
+    std::array<double, model::kStepStages> stages{};
+    double own_s = 0;
+    double ranks = 0;
+    for (size_t r = 0; r < job.ranks(); ++r) {
+      if (const StepRecord* step = job.at(r, i)) {
+        for (size_t s = 0; s < stages.size(); ++s) {
+          stages[s] += static_cast<double>(step->stage_ns[s]) * 1e-9;
+        }
+        own_s += static_cast<double>(own.step(i)[r]);
+        ranks += 1;
+      }
+    }
+    if (ranks > 0) {
+      out.step_s.push_back(static_cast<float>(seconds[i]));
+      out.own_s.push_back(static_cast<float>(own_s / ranks));
+      for (size_t s = 0; s < stages.size(); ++s) {
+        out.stages_s[s].push_back(static_cast<float>(stages[s] / ranks));
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 SpeedAnalysis::SpeedAnalysis(size_t expected_ranks, SpeedSettings settings)
@@ -336,11 +371,14 @@ void SpeedAnalysis::add(const RankInput& rank) {
   functions_.push_back(functions_of(rank));
 }
 
-model::SpeedReport SpeedAnalysis::finish() {
+model::SpeedReport SpeedAnalysis::finish(StepTable* table) {
   model::SpeedReport out;
   out.functions = function_times(functions_);
   JobSteps job(std::move(ranks_));
   put_source(job, out);
+  if (table != nullptr) {
+    *table = without_steps(job);
+  }
   if (job.steps() == 0) {
     out.sentence = summary_sentence(out);
     return out;
@@ -360,6 +398,9 @@ model::SpeedReport SpeedAnalysis::finish() {
   put_times(job, out);
   Judge(job, out, seconds, changes).judge();
   out.series = step_bins(seconds);
+  if (table != nullptr) {
+    *table = table_of(job, out, seconds);
+  }
   out.sentence = summary_sentence(out);
   return out;
 }

@@ -7,6 +7,7 @@
 #include "report/speed/functions/function_times.h"
 #include "report/speed/rank_input.h"
 #include "report/speed/ranks/job_steps.h"
+#include "report/speed/step_table.h"
 
 #include <vector>
 
@@ -25,8 +26,8 @@ class SpeedAnalysis {
 
   // Files of the same rank belong into one call.
   void add(const RankInput& rank);
-  // Once.
-  model::SpeedReport finish();
+  // Once. `table` may be null.
+  model::SpeedReport finish(StepTable* table = nullptr);
 
  private:
   size_t most_arrivals_;

@@ -55,42 +55,43 @@ double lasting_variance(std::span<const double> residues) {
   return blocks < 2 ? single : std::max(single, of_sums / static_cast<double>((blocks - 1) * block));
 }
 
-double rank_sum_probability(std::span<const double> a, std::span<const double> b) {
-  if (a.size() < 2 || b.size() < 2) {
-    return 1;
-  }
+RankSum rank_sum(std::span<const double> a, std::span<const double> b) {
   std::vector<std::pair<double, bool>> all;
   all.reserve(a.size() + b.size());
   for (const double value : a) {
-    all.emplace_back(value, true);
-  }
-  for (const double value : b) {
     all.emplace_back(value, false);
   }
+  for (const double value : b) {
+    all.emplace_back(value, true);
+  }
   std::sort(all.begin(), all.end());
-  double rank_sum = 0;
+  double ranks_of_b = 0;
   double ties = 0;
   for (size_t i = 0; i < all.size();) {
     size_t end = i;
-    size_t of_a = 0;
+    size_t of_b = 0;
     for (; end < all.size() && all[end].first == all[i].first; ++end) {
-      of_a += all[end].second ? 1 : 0;
+      of_b += all[end].second ? 1 : 0;
     }
     const auto count = static_cast<double>(end - i);
-    rank_sum += static_cast<double>(of_a) * (static_cast<double>(i + end + 1) / 2);
+    ranks_of_b += static_cast<double>(of_b) * (static_cast<double>(i + end + 1) / 2);
     ties += count * count * count - count;
     i = end;
+  }
+  if (a.empty() || b.empty()) {
+    return {};
   }
   const auto na = static_cast<double>(a.size());
   const auto nb = static_cast<double>(b.size());
   const double n = na + nb;
-  const double mean = na * (n + 1) / 2;
+  const double larger = ranks_of_b - nb * (nb + 1) / 2;
   const double variance = na * nb / 12 * (n + 1 - ties / (n * (n - 1)));
-  if (variance <= 0) {
-    return 1;
-  }
-  const double distance = std::max(std::abs(rank_sum - mean) - 0.5, 0.0);
-  return std::erfc(distance / std::sqrt(2 * variance));
+  const double distance = std::max(std::abs(larger - na * nb / 2) - 0.5, 0.0);
+  return {larger / (na * nb), variance > 0 ? distance / std::sqrt(variance) : 0};
+}
+
+double rank_sum_probability(std::span<const double> a, std::span<const double> b) {
+  return a.size() < 2 || b.size() < 2 ? 1 : std::erfc(rank_sum(a, b).z / std::sqrt(2.0));
 }
 
 }  // namespace xpurun::report

@@ -16,8 +16,13 @@ double robust_spread(std::span<const double> values, double centre);
 // least the usual one. `residues` are the distances from the mean, in the order of time.
 double lasting_variance(std::span<const double> residues);
 
-// Mann-Whitney, two-sided, by the normal approximation with correction for ties. 1 if a side has fewer than
-// two values.
+// Mann-Whitney, by the normal approximation with correction for ties.
+struct RankSum {
+  double superiority = 0.5;  // probability that a value of `b` is larger than one of `a`; ties count half
+  double z = 0;              // distance from equality in standard deviations, without a sign
+};
+RankSum rank_sum(std::span<const double> a, std::span<const double> b);
+// Two-sided. 1 if a side has fewer than two values.
 double rank_sum_probability(std::span<const double> a, std::span<const double> b);
 
 }  // namespace xpurun::report

@@ -33,7 +33,7 @@ SUBROOMS = {
         "storage": {"os", "runs"},
         "collect": {"storage"},
         "metrics": {"collect"},
-        "options": {"collect", "spawn"},
+        "options": {"spawn"},
         "cli": {"options", "output"},
         "control": {"collect", "http", "os"},
         "stacks": {"os", "processes", "spawn"},
@@ -76,7 +76,8 @@ SUBROOMS = {
         "evidence": {".", "secrets"},
         "notify": {"."},
         "stacks": {".", "secrets"},
-        "timing": {"."},
+        "speed": {"."},
+        "timing": {".", "speed"},
         "job": {"."},
     },
     "stackdump": {
@@ -99,12 +100,14 @@ SUBROOMS = {
         "flamegraph": {"tree"},
         "profile": {"flamegraph", "tree"},
         "query": {"speed", "timeline"},
+        "operations": {"speed", "timeline"},
+        "compare": {"operations", "speed"},
         "speed": set(),
         "run": {"diagnosis", "flamegraph", "tree"},
         "nodes": {"diagnosis", "run"},
-        "render": {"flamegraph", "run", "speed", "tree"},
-        "build": {"diagnosis", "flamegraph", "flight_recorder", "import", "nodes", "render", "run", "speed", "timeline",
-                  "tree"},
+        "render": {"compare", "flamegraph", "operations", "run", "speed", "tree"},
+        "build": {"compare", "diagnosis", "flamegraph", "flight_recorder", "import", "nodes", "operations", "render",
+                  "run", "speed", "timeline", "tree"},
         "formats": {"build", "flamegraph", "import", "render", "tree"},
     },
 }
@@ -118,7 +121,8 @@ PRELOAD_SYSTEM = re.compile(
 )
 # Templates over JSON, for the .cpp files of their own room.
 IMPLEMENTATION_HEADERS = {"common/model/exception_fields.h", "common/model/json_visitors.h",
-                          "common/model/stacks/stack_fields.h", "common/model/verdict_fields.h",
+                          "common/model/stacks/stack_fields.h", "common/model/speed/operation_fields.h",
+                          "common/model/verdict_fields.h",
                           "launcher/nodes/node_fields.h"}
 # Their users outside of common/model: messages between programs of ours, with the same parts as the files.
 MESSAGE_ROOMS = {"launcher/nodes", "launcher/nodes/agent/protocol"}

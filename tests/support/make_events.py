@@ -35,7 +35,7 @@ def record(tag, body):
 
 def entry(number, function, kind, work, dtype=0, shape=(0, 0, 0), comm=None):
     body = varint(number) + text(function) + varint(kind) + varint(0) + varint(work)
-    body += varint(dtype) + varint(0) * 3 + varint(0) + varint(1) + varint(0) + varint(1)
+    body += varint(dtype) * 4 + varint(0) + varint(1) + varint(0) + varint(1)
     body += b"".join(signed(n) for n in shape) + varint(0 if comm is None else comm + 1) + signed(-1)
     return record(0x80, body + varint(1 if kind == MEMORY else 0) + varint(0))
 

@@ -1,6 +1,7 @@
 #include "common/model/timing/speed_report.h"
 
 #include "common/model/json_visitors.h"
+#include "common/model/speed/operation_fields.h"
 
 namespace xpurun::model {
 
@@ -112,6 +113,7 @@ void fields(V& visit, R& r) {
   visit("ranks", r.ranks);
   visit("series", r.series);
   visit("functions", r.functions);
+  visit("operations", r.operations);
 }
 
 nlohmann::ordered_json to_json(const SpeedReport& report) {

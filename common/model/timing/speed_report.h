@@ -6,6 +6,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/model/rank_set.h"
+#include "common/model/speed/operations.h"
 #include "common/model/timing/span.h"
 #include "common/model/vocabulary.h"
 
@@ -186,6 +187,7 @@ struct SpeedReport {
   std::vector<StepBin> series;
   std::vector<FunctionTimes> functions;  // that --trace-python named; the longest total first
   HeatMap heat;
+  OperationTables operations;
 };
 
 nlohmann::ordered_json to_json(const SpeedReport& report);

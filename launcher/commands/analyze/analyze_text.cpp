@@ -1,6 +1,7 @@
 #include "launcher/commands/analyze/analyze_text.h"
 
 #include "common/base/strings.h"
+#include "launcher/commands/analyze/table_text.h"
 #include "launcher/output/text_block.h"
 #include "report/speed/wording.h"
 
@@ -22,6 +23,7 @@ constexpr size_t kNarrow = 80;  // below it, a rank takes several lines
 constexpr size_t kLabelColumn = 14;
 constexpr size_t kShownRanks = 16;
 constexpr size_t kShownFunctions = 20;
+constexpr size_t kShownRows = 12;  // of a table of operations
 
 std::string label(std::string_view name, const std::string& text, size_t columns) {
   return text.empty() ? std::string() : definition(name, base::sanitize(text), columns, kLabelColumn);
@@ -143,12 +145,23 @@ std::string function_table(const std::vector<model::FunctionTimes>& functions, s
   return out;
 }
 
+std::string operations_text(const model::OperationTables& operations, size_t columns) {
+  std::string out;
+  for (const report::TextTable& table : report::text_tables(operations, kShownRows)) {
+    out += '\n' + table_text(table, columns);
+  }
+  if (const std::string missing = report::missing_text(operations); !missing.empty()) {
+    out += '\n' + text_block(missing, columns, 0);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string analysis_text(const model::SpeedReport& r, size_t columns) {
   std::string out = text_block(base::sanitize(r.sentence), columns, 0);
   if (r.source == model::StepSource::none) {
-    return out + function_table(r.functions, columns);
+    return out + operations_text(r.operations, columns) + function_table(r.functions, columns);
   }
   out += '\n' + label("steps", about_steps(r), columns);
   for (const model::StepChange& change : r.changes) {
@@ -169,7 +182,7 @@ std::string analysis_text(const model::SpeedReport& r, size_t columns) {
     out += text_block(fmt::format("{} of {} ranks; --format json has all", ranks.size(), r.ranks.size()),
                       columns, 0);
   }
-  return out + function_table(r.functions, columns);
+  return out + operations_text(r.operations, columns) + function_table(r.functions, columns);
 }
 
 }  // namespace xpurun::launcher

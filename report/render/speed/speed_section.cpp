@@ -1,5 +1,7 @@
 #include "report/render/speed/speed_section.h"
 
+#include "report/operations/text_tables.h"
+#include "report/render/speed/bandwidth_svg.h"
 #include "report/render/speed/speed_svg.h"
 #include "report/speed/wording.h"
 
@@ -71,16 +73,68 @@ data levels() {
   return out;
 }
 
+data cell(const std::string& text, bool number) {
+  data d;
+  d.set("text", text);
+  d.set("number", number);
+  return d;
+}
+
+data table_data(const TextTable& table) {
+  data d;
+  d.set("title", table.title);
+  d.set("about", table.about);
+  d.set("tall", table.rows.size() > 20);
+  data columns{data::type::list};
+  for (const TextColumn& column : table.columns) {
+    columns.push_back(cell(column.name, column.number));
+  }
+  data rows{data::type::list};
+  for (const std::vector<std::string>& row : table.rows) {
+    data cells{data::type::list};
+    for (size_t i = 1; i < row.size(); ++i) {
+      cells.push_back(cell(row[i], table.columns[i].number));
+    }
+    data one;
+    one.set("first", row.front());
+    one.set("cells", cells);
+    rows.push_back(one);
+  }
+  d.set("columns", columns);
+  d.set("rows", rows);
+  put_text(d, "cut",
+           table.rows.size() < table.all_rows
+               ? fmt::format("{} more rows are in report.json.", table.all_rows - table.rows.size())
+               : "");
+  return d;
+}
+
+void put_operations(PageData& page, const model::OperationTables& operations, size_t most) {
+  data tables{data::type::list};
+  for (const TextTable& table : text_tables(operations, most)) {
+    tables.push_back(table_data(table));
+  }
+  put_list(page, "operation_tables", tables);
+  put_text(page, "bandwidth_plot", bandwidth_plot(operations.collectives));
+  put_text(page, "operations_missing", missing_text(operations));
+}
+
 }  // namespace
 
 void put_speed(PageData& page, const RunReport& report, const PageLimits& limits) {
-  const bool any = report.speed && report.speed->steps > 0;
+  const bool any = report.speed && (report.speed->steps > 0 || !report.speed->operations.empty());
   page.set("has_speed", any);
   if (!any) {
     return;
   }
   const model::SpeedReport& speed = *report.speed;
+  put_operations(page, speed.operations, limits.rows);
   page.set("speed_sentence", capitalized(speed.sentence));
+  page.set("has_steps", speed.steps > 0);
+  if (speed.steps == 0) {
+    page.set("speed_about", "");
+    return;
+  }
   page.set("speed_about",
            fmt::format("{} steps, told by {} (confidence {}). {}", grouped(speed.steps),
                        speed.source == model::StepSource::mark ? "marks" : name_of(speed.source),

@@ -11,6 +11,7 @@
 #include "common/model/json_visitors.h"
 #include "common/model/notify/job_event.h"
 #include "common/model/run_manifest.h"
+#include "common/model/speed/comparison.h"
 #include "common/model/stacks/stack_file.h"
 #include "common/model/timing/speed_report.h"
 #include "common/model/timing/trace_problem.h"
@@ -202,6 +203,12 @@ TEST_CASE("every field of an analysis of speed survives writing and reading") {
   r.series.push_back({});
   r.functions.push_back({.slowest = 1, .outliers = RankSet{1}});
   r.functions.front().ranks.push_back({.rank = 1});
+  OperationTables& o = r.operations;
+  o.ranks.push_back({.rank = 1});
+  o.matmuls.push_back({.slowest = {{.rank = 1}}});
+  o.collectives.push_back({.lateness = {.ranks = {{.rank = 1}}}});
+  o.memory.push_back({.slowest = {{.rank = 1}}});
+  o.program_calls.push_back({.lateness = {.ranks = {{.rank = 1}}}});
   json j = filled(r);
   j["source"] = "optimizer";
   j["changes"][0]["kind"] = "ramp";
@@ -210,6 +217,17 @@ TEST_CASE("every field of an analysis of speed survives writing and reading") {
   j["findings"][0]["cause"] = "network";
   j["what_if"][0]["cause"] = "gc";
   check_round_trip(j, speed_report_from_json);
+}
+
+TEST_CASE("every field of a comparison survives writing and reading") {
+  Comparison c;
+  c.metrics.push_back({});
+  c.only_a = {"x"};
+  c.only_b = {"x"};
+  json j = filled(c);
+  j["metrics"][0]["kind"] = "matmul";
+  j["metrics"][0]["judgement"] = "faster";
+  check_round_trip(j, comparison_from_json);
 }
 
 TEST_CASE("every field of collectives.json survives writing and reading") {
@@ -350,4 +368,6 @@ TEST_CASE("each name of a vocabulary is unique and read back") {
   check(SpeedProblem{});
   check(SpeedSeverity{});
   check(TraceProblem{});
+  check(MetricKind{});
+  check(Judgement{});
 }

@@ -89,7 +89,8 @@ TEST_CASE("metrics, events and control") {
   CHECK(options({"--metrics-port=off"})->metrics_port == kNoPort);
   CHECK(problem({"--events=1000"}) == "--events: must be 0 or at least 1M");
   CHECK_FALSE(options({"--control-port=65536"}));
-  CHECK(options({"--peak=bf16=989T,fp8=1979T"})->peaks == *Peaks::parse("bf16=989T,fp8=1979T"));
+  CHECK(options({"--peak=bf16=989T,fp8=1979T"})->peaks ==
+        *xpurun::model::Peaks::parse("bf16=989T,fp8=1979T"));
   CHECK(problem({"--peak=989Q"}) ==
         "--peak: '989Q' is not in FLOP/s; write 989T, 989e12 or bf16=989T,fp8=1979T");
   CHECK_FALSE(options({"--control-auth=maybe"}));

@@ -216,7 +216,7 @@ TEST_CASE("the source of the peak") {
   };
   // 50 calls of 1e12 FLOP in 0.1 s.
   CHECK(ratio("bf16").starts_with("peak=\"table\"} 0.505"));
-  node.peaks = *Peaks::parse("bf16=1P");
+  node.peaks = *xpurun::model::Peaks::parse("bf16=1P");
   CHECK(ratio("bf16") == "peak=\"option\"} 0.5");
   CHECK(ratio("fp32").starts_with("peak=\"table\"} "));
   node.peaks = {};

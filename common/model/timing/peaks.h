@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace xpurun::launcher {
+namespace xpurun::model {
 
 class Peaks {
  public:
@@ -29,4 +29,4 @@ class Peaks {
   std::map<std::string, double, std::less<>> given_;  // by type name of --peak; "": for all other types
 };
 
-}  // namespace xpurun::launcher
+}  // namespace xpurun::model

@@ -1,4 +1,4 @@
-#include "launcher/collect/peaks.h"
+#include "common/model/timing/peaks.h"
 
 #include "common/base/strings.h"
 #include "common/model/timing/cuda_types.h"
@@ -10,11 +10,11 @@
 #include <cstdlib>
 #include <optional>
 
-namespace xpurun::launcher {
+namespace xpurun::model {
 
 namespace {
 
-using namespace model::cuda_types;
+using namespace cuda_types;
 // cublasComputeType_t: fp32 data may go through the tensor cores as TF32 or 16 bits.
 constexpr int kCompute32FFast16F = 74;
 constexpr int kCompute32FFast16BF = 75;
@@ -152,4 +152,4 @@ double Peaks::of(std::string_view device_name, int cuda_type, int compute_type) 
   return 0;
 }
 
-}  // namespace xpurun::launcher
+}  // namespace xpurun::model

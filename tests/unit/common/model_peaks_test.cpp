@@ -1,8 +1,8 @@
-#include "launcher/collect/peaks.h"
+#include "common/model/timing/peaks.h"
 
 #include <doctest/doctest.h>
 
-using namespace xpurun::launcher;
+using namespace xpurun::model;
 
 namespace {
 

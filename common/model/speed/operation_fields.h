@@ -1,0 +1,120 @@
+// JSON of OperationTables. For .cpp files of common/model only.
+#pragma once
+
+#include "common/model/json_visitors.h"
+#include "common/model/speed/operations.h"
+
+namespace xpurun::model {
+
+template <typename V, Self<CallTimes> T>
+void fields(V& visit, T& t) {
+  visit("count", t.count);
+  visit("calls", t.calls);
+  visit("median_s", t.median_s);
+  visit("p99_s", t.p99_s);
+  visit("total_s", t.total_s);
+  visit("sources", t.sources);
+}
+
+template <typename V, Self<SlowestRank> R>
+void fields(V& visit, R& r) {
+  visit.rank("rank", r.rank);
+  visit("count", r.count);
+  visit("median_s", r.median_s);
+  visit("excess", r.excess);
+}
+
+template <typename V, Self<LateRank> R>
+void fields(V& visit, R& r) {
+  visit.rank("rank", r.rank);
+  visit("times", r.times);
+  visit("cost_s", r.cost_s);
+}
+
+template <typename V, Self<Lateness> L>
+void fields(V& visit, L& l) {
+  visit("meetings", l.meetings);
+  visit("wait_s", l.wait_s);
+  visit("transfer_s", l.transfer_s);
+  visit("ranks", l.ranks);
+}
+
+template <typename V, Self<MatmulRow> M>
+void fields(V& visit, M& m) {
+  visit("shape", m.shape);
+  visit("types", m.types);
+  visit("transposes", m.transposes);
+  visit("flop", m.flop);
+  visit("times", m.times);
+  visit("tflops", m.tflops);
+  visit("peak_share", m.peak_share);
+  visit("slowest", m.slowest);
+}
+
+template <typename V, Self<CollectiveRow> C>
+void fields(V& visit, C& c) {
+  visit("communicator", c.communicator);
+  visit("group", c.group);
+  visit("members", c.members);
+  visit("size", c.size);
+  visit("operation", c.operation);
+  visit("type", c.type);
+  visit("least_bytes", c.least_bytes);
+  visit("most_bytes", c.most_bytes);
+  visit("mean_bytes", c.mean_bytes);
+  visit("times", c.times);
+  visit("algorithm_gb_s", c.algorithm_gb_s);
+  visit("bus_gb_s", c.bus_gb_s);
+  visit("transfer_algorithm_gb_s", c.transfer_algorithm_gb_s);
+  visit("transfer_bus_gb_s", c.transfer_bus_gb_s);
+  visit("lateness", c.lateness);
+}
+
+template <typename V, Self<MemoryRow> M>
+void fields(V& visit, M& m) {
+  visit("operation", m.operation);
+  visit("least_bytes", m.least_bytes);
+  visit("most_bytes", m.most_bytes);
+  visit("mean_bytes", m.mean_bytes);
+  visit("times", m.times);
+  visit("gb_s", m.gb_s);
+  visit("slowest", m.slowest);
+}
+
+template <typename V, Self<ProgramCallRow> C>
+void fields(V& visit, C& c) {
+  visit("function", c.function);
+  visit("place", c.place);
+  visit("ranks", c.ranks);
+  visit("mean_bytes", c.mean_bytes);
+  visit("times", c.times);
+  visit("share", c.share);
+  visit("lateness", c.lateness);
+}
+
+template <typename V, Self<RankBreakdown> R>
+void fields(V& visit, R& r) {
+  visit.rank("rank", r.rank);
+  visit("window_s", r.window_s);
+  visit("timed_share", r.timed_share);
+  visit("untraced_share", r.untraced_share);
+  visit("compute_s", r.compute_s);
+  visit("communication_s", r.communication_s);
+  visit("memory_s", r.memory_s);
+  visit("exposed_share", r.exposed_share);
+  visit("idle_s", r.idle_s);
+  visit("exact", r.exact);
+}
+
+template <typename V, Self<OperationTables> O>
+void fields(V& visit, O& o) {
+  visit("ranks", o.ranks);
+  visit("matmuls", o.matmuls);
+  visit("collectives", o.collectives);
+  visit("memory", o.memory);
+  visit("program_calls", o.program_calls);
+  visit("left_out", o.left_out);
+  visit("lost", o.lost);
+}
+
+}  // namespace xpurun::model

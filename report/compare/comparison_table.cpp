@@ -1,0 +1,68 @@
+#include "report/compare/comparison_table.h"
+
+#include "common/base/strings.h"
+#include "report/compare/metric_test.h"
+#include "report/compare/verdict.h"
+#include "report/operations/blocks.h"
+#include "report/speed/wording.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace xpurun::report {
+
+namespace {
+
+std::string q_text(const model::ComparedMetric& m) {
+  return m.judgement == model::Judgement::unclear ? "" : m.q < 0.0005 ? "0.000" : fmt::format("{:.3f}", m.q);
+}
+
+}  // namespace
+
+TextTable comparison_table(const model::Comparison& comparison, size_t most) {
+  TextTable out{.id = "metrics", .title = "What was compared", .about = about_test(comparison)};
+  out.columns = {{"Metric", false, 9},  {"A ms", true, 7},        {"B ms", true, 7},
+                 {"Change %", true, 8}, {"Of a step %", true, 4}, {"q", true, 3},
+                 {"P(B > A)", true, 0}, {"Judgement", false, 8},  {"Ranks", false, 5},
+                 {"Values A", true, 1}, {"Values B", true, 1}};
+  out.all_rows = comparison.metrics.size();
+  for (size_t i = 0; i < std::min(out.all_rows, most); ++i) {
+    const model::ComparedMetric& m = comparison.metrics[i];
+    const bool told = m.judgement == model::Judgement::slower || m.judgement == model::Judgement::faster;
+    out.rows.push_back({metric_words(m.kind, base::sanitize(m.name)), short_number(m.a_s * 1e3),
+                        short_number(m.b_s * 1e3),
+                        m.effect < kLargestEffect ? fmt::format("{:+.1f}", m.effect * 100) : "",
+                        told && m.step_share != 0 ? fmt::format("{:+.1f}", m.step_share * 100) : "",
+                        q_text(m), fmt::format("{:.2f}", m.superiority), std::string(name_of(m.judgement)),
+                        m.ranks, fmt::format("{}", m.a_count), fmt::format("{}", m.b_count)});
+  }
+  return out;
+}
+
+std::string about_test(const model::Comparison& comparison) {
+  return fmt::format(
+      "Test of Mann and Whitney on the medians of up to {} blocks of consecutive steps or calls, widened "
+      "where "
+      "neighbouring blocks are alike. A difference is told if it is at least {}{} and at most {} of the told "
+      "differences are expected to be wrong (q, Benjamini and Hochberg).",
+      kMostBlocks, percent(comparison.least_effect),
+      comparison.a.gpu && comparison.b.gpu ? "" : " (not all ranks have a GPU)", percent(comparison.most_q));
+}
+
+std::string side_words(const model::ComparedSide& side) {
+  std::string out = base::sanitize(side.name);
+  if (!side.ranks.empty()) {
+    out += fmt::format(", rank{} {}", side.ranks.find_first_of(",-") == std::string::npos ? "" : "s",
+                       side.ranks);
+  }
+  if (side.steps > 0) {
+    out += fmt::format(", {} steps of {}", grouped(side.steps), call_time(side.step_s));
+  } else {
+    out += ", no steps";
+  }
+  return out + (side.note.empty() ? "" : "; " + side.note);
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,147 @@
+#include "report/compare/verdict.h"
+
+#include "report/speed/wording.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace xpurun::report {
+
+namespace {
+
+using model::ComparedMetric;
+using model::Judgement;
+using model::MetricKind;
+
+constexpr size_t kNamed = 3;
+
+bool differs(const ComparedMetric& m) {
+  return m.judgement == Judgement::slower || m.judgement == Judgement::faster;
+}
+
+std::string stage_words(const std::string& stage) {
+  const auto known = model::from_name<model::Stage>(stage);
+  switch (known.value_or(model::Stage::other)) {
+    case model::Stage::data:
+      return "waiting for the next batch";
+    case model::Stage::forward:
+      return "the forward pass";
+    case model::Stage::backward:
+      return "the backward pass";
+    case model::Stage::optimizer:
+      return "the optimizer";
+    case model::Stage::communication:
+      return "communication";
+    case model::Stage::garbage:
+      return "garbage collection";
+    default:
+      return "the program's own code between the stages";
+  }
+}
+
+// "takes 25 ms (80 %) longer on all ranks"
+std::string difference(const ComparedMetric& m) {
+  const std::string more = m.effect > 0 ? "longer" : "less time";
+  const double change = std::abs(m.b_s - m.a_s);
+  const std::string how_much = m.effect < 10
+                                   ? fmt::format("{} ({})", call_time(change), percent(std::abs(m.effect)))
+                                   : call_time(change);
+  const std::string where = m.ranks.empty()          ? ""
+                            : m.ranks == "all ranks" ? " on all ranks"
+                                                     : fmt::format(" on rank {}", m.ranks);
+  return fmt::format("{} takes {} {}{}", metric_words(m.kind, m.name), how_much, more, where);
+}
+
+// The differences besides the step, in the order of the metrics. Own time says less than the stages and
+// calls.
+std::vector<const ComparedMetric*> reasons(const model::Comparison& c) {
+  std::vector<const ComparedMetric*> out;
+  for (const ComparedMetric& m : c.metrics) {
+    if (differs(m) && m.kind != MetricKind::step && m.kind != MetricKind::own) {
+      out.push_back(&m);
+    }
+  }
+  return out;
+}
+
+std::string listed(const std::vector<const ComparedMetric*>& all) {
+  std::string out;
+  for (size_t i = 0; i < std::min(all.size(), kNamed); ++i) {
+    out += (i == 0 ? "" : "; ") + difference(*all[i]);
+  }
+  return all.size() > kNamed ? out + fmt::format("; {} more difference{}", all.size() - kNamed,
+                                                 all.size() == kNamed + 1 ? "" : "s")
+                             : out + "; everything else is within the noise";
+}
+
+}  // namespace
+
+std::string call_time(double seconds) {
+  return seconds < 999.5e-6 && seconds > 0 ? fmt::format("{:.3g} us", seconds * 1e6) : short_seconds(seconds);
+}
+
+std::string signed_percent(double share) {
+  return std::abs(share) < 0.0995 ? fmt::format("{:+.1f} %", share * 100)
+                                  : fmt::format("{:+.0f} %", share * 100);
+}
+
+std::string metric_words(MetricKind kind, const std::string& name) {
+  switch (kind) {
+    case MetricKind::step:
+      return "a step";
+    case MetricKind::own:
+      return "a rank's own part of a step";
+    case MetricKind::stage:
+      return stage_words(name);
+    case MetricKind::matmul:
+      return "the matmul " + name;
+    case MetricKind::collective:
+      return name + " with waiting";
+    case MetricKind::transfer:
+      return name + " after the last arrival";
+    case MetricKind::delay:
+      return "the start of a matmul after its call";
+    case MetricKind::memory:
+    case MetricKind::program_call:
+      break;
+  }
+  return name;
+}
+
+std::string comparison_sentence(const model::Comparison& c) {
+  if (c.metrics.empty()) {
+    return "nothing can be compared: A and B have no step and no operation in common";
+  }
+  const bool tested = std::any_of(c.metrics.begin(), c.metrics.end(),
+                                  [](const auto& m) { return m.judgement != Judgement::unclear; });
+  if (!tested) {
+    return "nothing can be said: there are too few steps and calls";
+  }
+  const ComparedMetric& step = c.metrics.front();
+  const bool steps = step.kind == MetricKind::step && step.judgement != Judgement::unclear;
+  const auto others = reasons(c);
+  std::string times =
+      steps ? fmt::format("{} a step instead of {}", call_time(step.b_s), call_time(step.a_s)) : "";
+  if (steps && differs(step)) {
+    const std::string head = step.effect >= 1
+                                 ? fmt::format("B takes {:.1f} times as long, {}", step.effect + 1, times)
+                                 : fmt::format("B is {} {}, {}", percent(std::abs(step.effect)),
+                                               step.effect > 0 ? "slower" : "faster", times);
+    return head + (others.empty() ? "; no single stage or operation stands out" : ": " + listed(others));
+  }
+  if (others.empty()) {
+    return steps ? fmt::format("no significant difference: {}", times)
+                 : "no significant difference between the operations; there are no steps to compare";
+  }
+  return fmt::format("{}: {}",
+                     steps ? fmt::format("the steps take equally long within the noise ({}), but not all "
+                                         "their parts",
+                                         times)
+                           : "there are no steps to compare, but operations differ",
+                     listed(others));
+}
+
+}  // namespace xpurun::report

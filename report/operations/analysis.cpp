@@ -1,0 +1,355 @@
+#include "report/operations/analysis.h"
+
+#include "common/base/strings.h"
+#include "common/model/timing/op_names.h"
+#include "common/model/timing/peaks.h"
+#include "report/speed/statistics.h"
+#include "report/timeline/groups.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace xpurun::report {
+
+namespace {
+
+constexpr uint32_t kMostRows = 20'000;  // while ranks are added
+constexpr size_t kMostOfATable = 1024;
+constexpr size_t kShownRanks = 8;
+constexpr int64_t kLeastCalls = 3;  // of a rank, for its median to count
+
+std::string sources_text(uint32_t sources) {
+  std::string out;
+  for (uint8_t i = 1; i < 8; ++i) {
+    if ((sources >> i & 1u) != 0) {
+      out += (out.empty() ? "" : ", ") + std::string(model::source_name(i));
+    }
+  }
+  return out;
+}
+
+double mean_of(double sum, uint64_t count) {
+  return count > 0 ? sum / static_cast<double>(count) : 0;
+}
+
+double rate(double work, double seconds) {
+  return work > 0 && seconds > 0 ? work / seconds * 1e-9 : -1;
+}
+
+model::RankSet ranks_of(const std::vector<model::SlowestRank>& ranks) {
+  std::vector<base::Rank> numbers;
+  for (const model::SlowestRank& one : ranks) {
+    numbers.push_back(one.rank);
+  }
+  return model::RankSet::of(numbers);
+}
+
+// The ranks that need longest, compared with the median of the ranks.
+std::vector<model::SlowestRank> slowest(std::vector<model::SlowestRank> ranks) {
+  std::erase_if(ranks, [](const auto& r) { return r.count < kLeastCalls; });
+  std::vector<double> medians;
+  for (const model::SlowestRank& one : ranks) {
+    medians.push_back(one.median_s);
+  }
+  const double usual = quantile(medians, 0.5);
+  if (ranks.size() < 2 || !(usual > 0)) {
+    return {};
+  }
+  for (model::SlowestRank& one : ranks) {
+    one.excess = one.median_s / usual - 1;
+  }
+  std::stable_sort(ranks.begin(), ranks.end(),
+                   [](const auto& a, const auto& b) { return a.median_s > b.median_s; });
+  ranks.resize(std::min(ranks.size(), kShownRanks));
+  return ranks;
+}
+
+double time_of(const model::CallTimes& t) {
+  return t.calls > 0 ? t.total_s / static_cast<double>(t.count) * t.calls : t.total_s;
+}
+
+template <typename R>
+void put_in_order(std::vector<R>& table, int64_t& left_out) {
+  std::stable_sort(table.begin(), table.end(),
+                   [](const R& a, const R& b) { return time_of(a.times) > time_of(b.times); });
+  if (table.size() > kMostOfATable) {
+    left_out += static_cast<int64_t>(table.size() - kMostOfATable);
+    table.resize(kMostOfATable);
+  }
+}
+
+std::string size_words(int bucket) {
+  return base::human_size(uint64_t{1} << bucket);
+}
+
+// Rows of one name.
+struct Sum {
+  OperationSamples out;
+  BlockMeans blocks;
+  std::map<base::Rank, std::pair<double, int>> ranks;  // sum of medians, number
+  double total_s = 0;
+};
+
+std::vector<double> seconds(std::vector<double> ns) {
+  for (double& one : ns) {
+    one *= 1e-9;
+  }
+  return ns;
+}
+
+}  // namespace
+
+void OperationAnalysis::merge(const OperationRow& from, const RankOperations& of, base::Rank rank, Row& to) {
+  std::vector<double> durations;
+  durations.reserve(from.ns.size());
+  for (const float ns : from.ns) {
+    durations.push_back(static_cast<double>(ns));
+    to.durations.add(static_cast<double>(ns));
+  }
+  double total_s = 0;
+  for (const double ns : durations) {
+    total_s += ns * 1e-9;
+  }
+  to.least_work = to.ranks.empty() ? from.least_work : std::min(to.least_work, from.least_work);
+  to.most_work = std::max(to.most_work, from.most_work);
+  to.work += from.work;
+  to.calls += from.calls;
+  to.calls_known = to.calls_known && from.calls >= 0;
+  to.sources |= from.sources;
+  to.share += of.span_window_s > 0 ? total_s / of.span_window_s : 0;
+  if (from.key.kind == OperationKind::matmul) {
+    const double peak = model::Peaks().of(of.gpu, from.wire_key.dtype[0], from.wire_key.compute);
+    to.peak = to.ranks.empty() || to.peak == peak ? peak : 0;
+  }
+  to.blocks.add(block_medians(from.ns));
+  to.ranks.push_back({.rank = rank,
+                      .count = static_cast<int64_t>(durations.size()),
+                      .median_s = quantile(durations, 0.5) * 1e-9});
+}
+
+void OperationAnalysis::add(const RankInput& rank) {
+  RankOperations of = operations_of(rank);
+  std::vector<uint32_t> numbers;  // of the rows, in the tables
+  for (const OperationRow& row : of.rows) {
+    auto it = index_.find(row.key);
+    if (it == index_.end() && rows_.size() < kMostRows) {
+      it = index_.emplace(row.key, static_cast<uint32_t>(rows_.size())).first;
+      rows_.emplace_back();
+    }
+    numbers.push_back(it == index_.end() ? kMostRows : it->second);
+    if (it == index_.end()) {
+      ++out_.left_out;
+    } else {
+      merge(row, of, rank.rank, rows_[it->second]);
+    }
+  }
+  for (RankArrival& arrival : of.arrivals) {
+    if (numbers[arrival.row] < kMostRows) {
+      arrival.row = numbers[arrival.row];
+      arrival.rank = static_cast<uint32_t>(places_.size());
+      meetings_.add(arrival);
+    }
+  }
+  places_.push_back({rank.rank, rank.host});
+  for (const model::EventCommunicator& c : of.communicators) {
+    Member& member = communicators_[{c.identity, c.nranks}];
+    member.name = member.name.empty() ? base::sanitize(c.name) : member.name;
+    if (member.ranks.empty() || member.ranks.back() != rank.rank) {
+      member.ranks.push_back(rank.rank);
+    }
+  }
+  if (of.breakdown.window_s > 0) {
+    out_.ranks.push_back(of.breakdown);
+  }
+  out_.lost += of.lost;
+}
+
+model::CallTimes OperationAnalysis::times_of(const Row& row) const {
+  return {.count = static_cast<int64_t>(row.durations.count()),
+          .calls = row.calls_known ? row.calls : -1,
+          .median_s = row.durations.quantile_s(0.5),
+          .p99_s = row.durations.quantile_s(0.99),
+          .total_s = row.durations.total_s(),
+          .sources = sources_text(row.sources)};
+}
+
+void OperationAnalysis::put_communicator(const OperationKey& key, const Row& row,
+                                         model::CollectiveRow& to) const {
+  to.size = key.size;
+  to.members = ranks_of(row.ranks).text();
+  const auto found = communicators_.find({key.identity, key.size});
+  if (found != communicators_.end()) {
+    to.communicator = found->second.name;
+    const model::RankSet all = model::RankSet::of(found->second.ranks);
+    to.members = all.text();
+    if (static_cast<size_t>(key.size) == all.size() && all.size() > 1 && all.size() == places_.size()) {
+      to.group = "all ranks";
+    }
+  }
+  if (const auto family = families_.find({key.identity, key.size}); family != families_.end()) {
+    to.group = family->second;
+  }
+}
+
+void OperationAnalysis::put(const OperationKey& key, const Row& row, model::Lateness lateness,
+                            model::OperationTables& out) {
+  const model::CallTimes times = times_of(row);
+  const double mean_work = mean_of(row.work, row.durations.count());
+  switch (key.kind) {
+    case OperationKind::matmul: {
+      model::MatmulRow to{.shape = key.name,
+                          .types = key.type,
+                          .transposes = key.transposes,
+                          .flop = mean_work,
+                          .times = times,
+                          .slowest = slowest(row.ranks)};
+      to.tflops = mean_work > 0 && times.median_s > 0 ? mean_work / times.median_s * 1e-12 : -1;
+      to.peak_share = to.tflops > 0 && row.peak > 0 ? to.tflops * 1e12 / row.peak : -1;
+      out.matmuls.push_back(std::move(to));
+      break;
+    }
+    case OperationKind::collective: {
+      model::CollectiveRow to{.operation = key.name,
+                              .type = key.type,
+                              .least_bytes = row.least_work,
+                              .most_bytes = row.most_work,
+                              .mean_bytes = mean_work,
+                              .times = times,
+                              .lateness = std::move(lateness)};
+      put_communicator(key, row, to);
+      const double factor = model::bus_factor(key.name, key.size);
+      to.algorithm_gb_s = rate(mean_work, times.median_s);
+      to.bus_gb_s = rate(mean_work * factor, times.median_s);
+      to.transfer_algorithm_gb_s = rate(mean_work, to.lateness.transfer_s);
+      to.transfer_bus_gb_s = rate(mean_work * factor, to.lateness.transfer_s);
+      out.collectives.push_back(std::move(to));
+      break;
+    }
+    case OperationKind::memory:
+      out.memory.push_back({.operation = key.name,
+                            .least_bytes = row.least_work,
+                            .most_bytes = row.most_work,
+                            .mean_bytes = mean_work,
+                            .times = times,
+                            .gb_s = rate(mean_work, times.median_s),
+                            .slowest = slowest(row.ranks)});
+      break;
+    case OperationKind::program_call:
+      out.program_calls.push_back({.function = key.name,
+                                   .place = key.type,
+                                   .ranks = ranks_of(row.ranks).text(),
+                                   .mean_bytes = mean_work,
+                                   .times = times,
+                                   .share = row.share / static_cast<double>(row.ranks.size()),
+                                   .lateness = std::move(lateness)});
+      break;
+    case OperationKind::kernel:
+    case OperationKind::launch:
+      break;
+  }
+}
+
+void OperationAnalysis::find_families() {
+  GroupFinder finder;
+  std::map<base::Rank, Activity> of_rank;
+  for (const auto& [key, member] : communicators_) {
+    for (const base::Rank rank : member.ranks) {
+      of_rank[rank].communicators.push_back({.identity = key.first, .size = key.second});
+    }
+  }
+  for (const RankPlace& place : places_) {
+    Activity& activity = of_rank[place.rank];
+    activity.rank = place.rank;
+    finder.add(activity);
+  }
+  for (const GroupFinder::Family& family : finder.families()) {
+    for (const auto& [key, member] : communicators_) {
+      const model::RankSet all = model::RankSet::of(member.ranks);
+      if (std::find(family.groups.begin(), family.groups.end(), all) != family.groups.end()) {
+        families_[key] = family.name;
+      }
+    }
+  }
+}
+
+model::OperationTables OperationAnalysis::finish() {
+  find_families();
+  std::map<uint32_t, model::Lateness> lateness = meetings_.lateness(places_);
+  for (const auto& [key, number] : index_) {
+    put(key, rows_[number], std::move(lateness[number]), out_);
+  }
+  put_in_order(out_.matmuls, out_.left_out);
+  put_in_order(out_.collectives, out_.left_out);
+  put_in_order(out_.memory, out_.left_out);
+  put_in_order(out_.program_calls, out_.left_out);
+  return std::move(out_);
+}
+
+std::string OperationAnalysis::sample_name(const OperationKey& key) const {
+  switch (key.kind) {
+    case OperationKind::matmul:
+      return fmt::format("{} {} {}", key.name, key.type, key.transposes);
+    case OperationKind::collective: {
+      const auto found = communicators_.find({key.identity, key.size});
+      const std::string name = found == communicators_.end() ? "" : found->second.name;
+      return fmt::format("{} of {} {} on {}{} ranks", key.name, size_words(key.bucket), key.type,
+                         name.empty() ? "" : name + " of ", key.size);
+    }
+    case OperationKind::memory:
+      return fmt::format("{} of {}", key.name, size_words(key.bucket));
+    case OperationKind::program_call:
+      return key.type.empty() ? key.name : fmt::format("{} at {}", key.name, key.type);
+    case OperationKind::kernel:
+    case OperationKind::launch:
+      break;
+  }
+  return "";
+}
+
+std::vector<OperationSamples> OperationAnalysis::samples() const {
+  std::map<std::pair<OperationKind, std::string>, Sum> sums;
+  std::map<std::pair<OperationKind, std::string>, Sum> transfers;
+  for (const auto& [key, number] : index_) {
+    if (key.kind == OperationKind::kernel) {
+      continue;
+    }
+    const Row& row = rows_[number];
+    const std::pair id{key.kind, sample_name(key)};
+    Sum& to = sums[id];
+    to.out.kind = key.kind;
+    to.out.name = id.second;
+    to.out.count += static_cast<int64_t>(row.durations.count());
+    to.blocks.add(row.blocks);
+    const double count = static_cast<double>(row.durations.count());
+    to.total_s += row.durations.total_s() * (row.calls_known && count > 0 ? row.calls / count : 1);
+    for (const model::SlowestRank& rank : row.ranks) {
+      auto& [sum, rows] = to.ranks[rank.rank];
+      sum += rank.median_s;
+      ++rows;
+    }
+    if (const std::vector<double> blocks = meetings_.transfer_blocks(number); !blocks.empty()) {
+      Sum& transfer = transfers[id];
+      transfer.out.kind = key.kind;
+      transfer.out.transfer = true;
+      transfer.out.name = id.second;
+      transfer.out.count += static_cast<int64_t>(row.durations.count());
+      transfer.blocks.add(blocks);
+    }
+  }
+  std::vector<OperationSamples> out;
+  for (auto* all : {&sums, &transfers}) {
+    for (auto& [id, sum] : *all) {
+      sum.out.blocks = seconds(sum.blocks.means());
+      for (const auto& [rank, value] : sum.ranks) {
+        sum.out.ranks.emplace_back(rank, value.first / value.second);
+      }
+      sum.out.of_a_rank_s = sum.ranks.empty() ? 0 : sum.total_s / static_cast<double>(sum.ranks.size());
+      out.push_back(std::move(sum.out));
+    }
+  }
+  return out;
+}
+
+}  // namespace xpurun::report

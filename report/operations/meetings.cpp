@@ -1,0 +1,157 @@
+#include "report/operations/meetings.h"
+
+#include "report/operations/blocks.h"
+#include "report/operations/duration_sketch.h"
+#include "report/speed/statistics.h"
+
+#include <algorithm>
+#include <span>
+
+namespace xpurun::report {
+
+namespace {
+
+using Gathering = std::span<RankArrival>;
+
+constexpr size_t kLeastForClock = 20;  // collectives
+constexpr size_t kMostForClock = 16384;
+constexpr size_t kShownRanks = 8;
+
+int64_t last_end(Gathering all) {
+  return std::max_element(all.begin(), all.end(),
+                          [](const auto& a, const auto& b) { return a.end_ns < b.end_ns; })
+      ->end_ns;
+}
+
+// A rank that is there twice shows that the numbers of the collectives began anew.
+bool is_sound(Gathering all) {
+  return all.size() > 1 && std::adjacent_find(all.begin(), all.end(), [](const auto& a, const auto& b) {
+                             return a.rank == b.rank;
+                           }) == all.end();
+}
+
+// Calls `use` for every collective with at least two ranks. Needs arrivals in order.
+template <typename F>
+void each_gathering(std::vector<RankArrival>& arrivals, F&& use) {
+  for (size_t first = 0; first < arrivals.size();) {
+    size_t last = first + 1;
+    while (last < arrivals.size() && arrivals[last].meeting == arrivals[first].meeting) {
+      ++last;
+    }
+    const Gathering all(arrivals.data() + first, last - first);
+    if (is_sound(all)) {
+      use(all);
+    }
+    first = last;
+  }
+}
+
+struct RowSums {
+  model::Lateness out;
+  DurationSketch transfers;
+  std::vector<std::pair<int64_t, float>> series;  // time of the last arrival, transfer in ns
+  std::map<uint32_t, model::LateRank> ranks;
+};
+
+void add_to(RowSums& row, Gathering all, const std::vector<RankPlace>& ranks) {
+  const auto& last = *std::max_element(all.begin(), all.end(),
+                                       [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
+  int64_t wait = 0;
+  for (const RankArrival& one : all) {
+    wait += std::max<int64_t>(std::min(last.begin_ns, one.end_ns) - one.begin_ns, 0);
+  }
+  ++row.out.meetings;
+  row.out.wait_s += static_cast<double>(wait) * 1e-9;
+  const auto transfer = static_cast<double>(last_end(all) - last.begin_ns);
+  row.transfers.add(transfer);
+  row.series.emplace_back(last.begin_ns, static_cast<float>(transfer));
+  model::LateRank& late = row.ranks[last.rank];
+  late.rank = ranks[last.rank].rank;
+  ++late.times;
+  late.cost_s += static_cast<double>(wait) * 1e-9;
+}
+
+std::vector<double> blocks_of(std::vector<std::pair<int64_t, float>>& series) {
+  std::sort(series.begin(), series.end());
+  std::vector<float> values;
+  values.reserve(series.size());
+  for (const auto& [time, value] : series) {
+    values.push_back(value);
+  }
+  return block_medians(values);
+}
+
+}  // namespace
+
+void Meetings::add(const RankArrival& arrival) {
+  if ((arrival.meeting & mask_) == 0) {
+    arrivals_.push_back(arrival);
+    while (arrivals_.size() > most_ && mask_ != ~uint64_t{0}) {
+      thin_out();
+    }
+  }
+}
+
+void Meetings::thin_out() {
+  mask_ = mask_ << 1 | 1;
+  std::erase_if(arrivals_, [this](const RankArrival& a) { return (a.meeting & mask_) != 0; });
+}
+
+void Meetings::align_hosts(const std::vector<RankPlace>& ranks) {
+  // By how much the ends on a host lie before the last ends: what its clock is behind.
+  std::map<std::string, std::vector<double>> behind;
+  for (const RankPlace& rank : ranks) {
+    behind[rank.host];
+  }
+  if (behind.size() < 2) {
+    return;
+  }
+  each_gathering(arrivals_, [&](Gathering all) {
+    const int64_t end = last_end(all);
+    for (const RankArrival& one : all) {
+      std::vector<double>& of_host = behind[ranks[one.rank].host];
+      if (of_host.size() < kMostForClock) {
+        of_host.push_back(static_cast<double>(end - one.end_ns));
+      }
+    }
+  });
+  std::map<std::string, int64_t> correction;
+  for (auto& [host, values] : behind) {
+    correction[host] = values.size() < kLeastForClock ? 0 : static_cast<int64_t>(quantile(values, 0.5));
+  }
+  for (RankArrival& one : arrivals_) {
+    const int64_t by = correction[ranks[one.rank].host];
+    one.begin_ns += by;
+    one.end_ns += by;
+  }
+}
+
+std::map<uint32_t, model::Lateness> Meetings::lateness(const std::vector<RankPlace>& ranks) {
+  std::sort(arrivals_.begin(), arrivals_.end(), [](const RankArrival& a, const RankArrival& b) {
+    return a.meeting != b.meeting ? a.meeting < b.meeting : a.rank < b.rank;
+  });
+  align_hosts(ranks);
+  std::map<uint32_t, RowSums> rows;
+  each_gathering(arrivals_, [&](Gathering all) { add_to(rows[all.front().row], all, ranks); });
+  arrivals_ = {};
+  std::map<uint32_t, model::Lateness> out;
+  for (auto& [number, row] : rows) {
+    row.out.transfer_s = row.transfers.quantile_s(0.5);
+    transfer_blocks_[number] = blocks_of(row.series);
+    for (const auto& [rank, late] : row.ranks) {
+      row.out.ranks.push_back(late);
+    }
+    std::stable_sort(row.out.ranks.begin(), row.out.ranks.end(),
+                     [](const auto& a, const auto& b) { return a.cost_s > b.cost_s; });
+    row.out.ranks.resize(std::min(row.out.ranks.size(), kShownRanks));
+    out.emplace(number, std::move(row.out));
+  }
+  return out;
+}
+
+std::vector<double> Meetings::transfer_blocks(uint32_t row) const {
+  const auto found = transfer_blocks_.find(row);
+  return found == transfer_blocks_.end() ? std::vector<double>() : found->second;
+}
+
+}  // namespace xpurun::report

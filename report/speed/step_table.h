@@ -1,0 +1,23 @@
+// The steps of the job as series, for comparisons. Plain data.
+#pragma once
+
+#include "common/model/rank_set.h"
+#include "common/model/timing/speed_report.h"
+
+#include <array>
+#include <vector>
+
+namespace xpurun::report {
+
+struct StepTable {
+  model::RankSet ranks;  // with steps
+  bool gpu = false;
+  // By step of the job, without the first ones, in which the program warms up. Seconds, without checkpoints
+  // and evaluations: the median over the ranks, and the mean of the part in which a rank did not wait.
+  std::vector<float> step_s;
+  std::vector<float> own_s;
+  // Mean over the ranks.
+  std::array<std::vector<float>, model::kStepStages> stages_s;
+};
+
+}  // namespace xpurun::report
