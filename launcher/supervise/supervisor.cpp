@@ -27,6 +27,7 @@ constexpr double kDumpedRecentlyS = 3;
 // Evidence of a death is read from the driver and the kernel alone, and people wait for the exit status.
 constexpr double kEvidenceOfADeathS = 3;
 constexpr double kEvidenceAfterTheEndS = 1;
+constexpr int kMostSlowCaptures = 3;
 }  // namespace
 
 Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& storage, DirFacts dir,
@@ -54,6 +55,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
              [this](const std::string& sentence) {
                say(sentence);
                notifier_.events().slower(sentence);
+               capture_slowness();
              }),
       reaper_({loop, table_, journal_}, reaper_hooks()),
       ending_({loop, storage, table_}, dir_.path, ending_hooks()),
@@ -72,6 +74,8 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       dumps_({loop, storage, journal_, table_, options}, {host_, inbox_.original_mask(), complaints_.fd()},
              dump_hooks()),
       timing_({loop, storage, table_, options}, journal_.dir(), host_, timing_hooks()),
+      captures_({loop, storage, timing_.trace()}, dir_.absolute, inbox_.original_mask(), complaints_.fd(),
+                [this](base::Pid pid) { table_.ignore(pid); }),
       nodes_({loop, storage, journal_, table_, watcher_, dumps_, ending_.state(), options},
              {host_, dir_.absolute, inbox_.original_mask(), complaints_.fd()}, node_hooks()),
       verdicts_({journal_, ending_.state(), options}, verdict_hooks()),
@@ -107,13 +111,14 @@ Reaper::Hooks Supervisor::reaper_hooks() {
   return {.may_be_helper =
               [this](base::Pid pid) {
                 return dumps_.busy() || evidence_.busy() || reports_.busy() || notifier_.busy() ||
-                       nodes_.is_helper(pid) || (relay_ && relay_->pid() == pid);
+                       captures_.busy() || nodes_.is_helper(pid) || (relay_ && relay_->pid() == pid);
               },
           .helper_ended =
               [this](base::Pid pid, base::WaitStatus status) {
                 return dumps_.helper_ended(pid, status) || evidence_.helper_ended(pid, status) ||
                        reports_.helper_ended(pid, status) || notifier_.helper_ended(pid, status) ||
-                       nodes_.helper_ended(pid, status) || (relay_ && relay_->helper_ended(pid, status));
+                       captures_.helper_ended(pid, status) || nodes_.helper_ended(pid, status) ||
+                       (relay_ && relay_->helper_ended(pid, status));
               },
           .discover = [this] { watcher_.discover(); },
           .died = [this](const TrackedProcess& p, base::WaitStatus status,
@@ -301,20 +306,24 @@ SignalHandler::Hooks Supervisor::signal_hooks() {
 }
 
 ControlApi::Hooks Supervisor::control_hooks() {
-  return {.job_has_ended = [this] { return ending_.state().has_ended(); },
-          .job_is_ending = [this] { return ending_.state().is_ending(); },
-          .status = [this] { return live_status(); },
-          .complete = [this](LiveStatus& status) { nodes_.complete(status); },
-          .better_informed = [this] { return nodes_.better_informed(); },
-          .dump =
-              [this](std::function<void(const std::string&)> done) {
-                dumps_.request(
-                    {.why = model::DumpReason::request,
-                     .reply = [done = std::move(done)](const std::string& dir, size_t) { done(dir); }});
-              },
-          .nodes = [this] { return nodes_.list(); },
-          .ask = [this](const std::string& node, const std::string& verb, const std::string& request,
-                        NodeQuestions::Done done) { nodes_.ask(node, verb, request, std::move(done)); }};
+  return {
+      .job_has_ended = [this] { return ending_.state().has_ended(); },
+      .job_is_ending = [this] { return ending_.state().is_ending(); },
+      .status = [this] { return live_status(); },
+      .complete = [this](LiveStatus& status) { nodes_.complete(status); },
+      .better_informed = [this] { return nodes_.better_informed(); },
+      .dump =
+          [this](std::function<void(const std::string&)> done) {
+            dumps_.request(
+                {.why = model::DumpReason::request,
+                 .reply = [done = std::move(done)](const std::string& dir, size_t) { done(dir); }});
+          },
+      .capture = [this](CaptureRequest request,
+                        CaptureRunner::Done done) { return capture(std::move(request), std::move(done)); },
+      .step_s = [this] { return speed_.watch().step_s(); },
+      .nodes = [this] { return nodes_.list(); },
+      .ask = [this](const std::string& node, const std::string& verb, const std::string& request,
+                    NodeQuestions::Done done) { nodes_.ask(node, verb, request, std::move(done)); }};
 }
 
 void Supervisor::start_status_line() {
@@ -498,6 +507,24 @@ void Supervisor::report_on_stall() {
     nodes_.judge_again();
   } else {
     reports_.request();
+  }
+}
+
+base::Result<std::string> Supervisor::capture(CaptureRequest request, CaptureRunner::Done done) {
+  if (captures_.busy()) {
+    return base::fail("a capture is not finished");
+  }
+  journal_.save_now();  // the recording process reads there which ranks there are
+  request.gpu_calls = speed_.watch().uses_gpu();
+  captures_.start(std::move(request), std::move(done));
+  return captures_.dir();
+}
+
+// While the job is slow, so that an analysis can say where the time goes.
+void Supervisor::capture_slowness() {
+  if (options_.slow_capture_s > 0 && slow_captures_ < kMostSlowCaptures && !ending_.state().is_ending() &&
+      capture({.seconds = options_.slow_capture_s, .reason = "slow"}, {})) {
+    ++slow_captures_;
   }
 }
 

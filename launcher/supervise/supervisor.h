@@ -3,6 +3,7 @@
 // Single-threaded; everything happens in handlers of the loop.
 #pragma once
 
+#include "launcher/capture/capture_runner.h"
 #include "launcher/control/notice_server.h"
 #include "launcher/dumps/dump_coordinator.h"
 #include "launcher/ending/job_ending.h"
@@ -94,6 +95,8 @@ class Supervisor {
   void record_end();
   LiveStatus live_status();
   std::string status_line(size_t columns);
+  void capture_slowness();
+  base::Result<std::string> capture(CaptureRequest request, CaptureRunner::Done done);
   void say(const std::string& line) const { messages_.say(line); }
 
   EventLoop& loop_;
@@ -122,6 +125,8 @@ class Supervisor {
   RankRestart restart_;
   DumpCoordinator dumps_;
   TimingService timing_;
+  CaptureRunner captures_;
+  int slow_captures_ = 0;
   NodeHandler nodes_;
   VerdictHandler verdicts_;
   CrashHandler crashes_;

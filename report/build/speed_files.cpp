@@ -4,7 +4,11 @@
 #include "common/base/strings.h"
 #include "common/model/timing/event_file.h"
 #include "common/model/timing/span_file.h"
+#include "report/build/capture_files.h"
+#include "report/profile/function_times.h"
 #include "report/speed/analysis.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -102,6 +106,23 @@ class Reader {
   std::map<const NodeRun*, int64_t> offsets_;
 };
 
+// What the blamed ranks do more than the others, from the newest capture that shows it.
+void name_functions(model::SpeedReport& report) {
+  for (model::SpeedFinding& finding : report.findings) {
+    if (finding.problem != model::SpeedProblem::slow_rank) {
+      continue;
+    }
+    for (auto c = report.captures.rbegin(); c != report.captures.rend(); ++c) {
+      if (const model::FunctionTime* f = blamed_function(*c, finding.ranks)) {
+        finding.function = place_of(*f);
+        finding.sentence += fmt::format("; in a capture, {} {} {}", f->ranks.size() == 1 ? "rank" : "ranks",
+                                        f->ranks.text(), excess_words(*f));
+        break;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 SpeedOfRun read_speed(const JobRuns& job) {
@@ -119,6 +140,10 @@ SpeedOfRun read_speed(const JobRuns& job) {
     progress.advance();
   }
   out.report = analysis.finish();
+  Captures captures = read_captures(job);
+  out.notes.insert(out.notes.end(), captures.notes.begin(), captures.notes.end());
+  out.report.captures = std::move(captures.reports);
+  name_functions(out.report);
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "launcher/commands/analyze/analyze_text.h"
 
 #include "common/base/strings.h"
+#include "launcher/commands/analyze/capture_text.h"
 #include "launcher/output/text_block.h"
 #include "report/speed/wording.h"
 
@@ -21,6 +22,7 @@ using report::short_seconds;
 constexpr size_t kNarrow = 80;  // below it, a rank takes several lines
 constexpr size_t kLabelColumn = 14;
 constexpr size_t kShownRanks = 16;
+constexpr size_t kShownFunctions = 12;
 
 std::string label(std::string_view name, const std::string& text, size_t columns) {
   return text.empty() ? std::string() : definition(name, base::sanitize(text), columns, kLabelColumn);
@@ -93,12 +95,16 @@ std::string narrow_table(const std::vector<const model::RankSpeed*>& ranks, size
   return out;
 }
 
+std::string newest_capture(const model::SpeedReport& r, size_t columns) {
+  return r.captures.empty() ? "" : '\n' + capture_text(r.captures.back(), kShownFunctions, columns);
+}
+
 }  // namespace
 
 std::string analysis_text(const model::SpeedReport& r, size_t columns) {
   std::string out = text_block(base::sanitize(r.sentence), columns, 0);
   if (r.source == model::StepSource::none) {
-    return out;
+    return out + newest_capture(r, columns);
   }
   out += '\n' + label("steps", about_steps(r), columns);
   for (const model::StepChange& change : r.changes) {
@@ -119,7 +125,7 @@ std::string analysis_text(const model::SpeedReport& r, size_t columns) {
     out += text_block(fmt::format("{} of {} ranks; --format json has all", ranks.size(), r.ranks.size()),
                       columns, 0);
   }
-  return out;
+  return out + newest_capture(r, columns);
 }
 
 }  // namespace xpurun::launcher

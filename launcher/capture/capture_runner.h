@@ -1,0 +1,90 @@
+// CaptureRunner: one capture of the running job at a time. `xpurun record` samples the Python stacks of the
+// ranks in a process of its own; if ranks use a GPU, a trace records their timed calls meanwhile. Results are
+// captures/<n>/profile.json and traces/<m>-capture-<n>/ of the run directory. Event loop's thread only.
+#pragma once
+
+#include "common/base/os/wait_status.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/spawn/helper_process.h"
+#include "launcher/storage/storage.h"
+#include "launcher/timing/trace_session.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <functional>
+#include <optional>
+#include <signal.h>
+#include <string>
+
+namespace xpurun::launcher {
+
+struct CaptureRequest {
+  double seconds = 10;
+  int rate = 50;           // samples a second of each process
+  std::string reason;      // a word kept in the profile: "slow", "request"
+  bool gpu_calls = false;  // also trace the timed calls
+};
+
+inline constexpr double kLongestCaptureS = 300;
+
+// {"duration_s":10,"steps":20,"rate":50}; all optional, and `steps` goes before `duration_s`. `step_s` is the
+// duration of a step, negative if unknown.
+base::Result<CaptureRequest> capture_request_from(const nlohmann::json& j, double step_s);
+
+class CaptureRunner {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    Storage& storage;
+    TraceSession& trace;
+  };
+  // `dir` is relative to the run directory; `problem` is empty if the profile is there.
+  using Done = std::function<void(const std::string& dir, const std::string& problem)>;
+
+  // `started` is told the pid of the helper.
+  CaptureRunner(Parts parts, std::string run_dir, sigset_t mask, int stderr_fd,
+                std::function<void(base::Pid)> started)
+      : parts_(parts),
+        run_dir_(std::move(run_dir)),
+        mask_(mask),
+        stderr_fd_(stderr_fd),
+        started_(std::move(started)) {}
+  ~CaptureRunner() { parts_.loop.cancel(deadline_); }
+  CaptureRunner(const CaptureRunner&) = delete;
+  CaptureRunner& operator=(const CaptureRunner&) = delete;
+
+  // For tests: what is run in the place of our own program; the other words follow.
+  void set_program(std::string path) { program_ = std::move(path); }
+  // Only while not busy. run.json, which names the ranks, must be submitted to the storage before.
+  // `done` may be empty; it is called from the loop.
+  void start(CaptureRequest request, Done done);
+  bool busy() const { return current_.has_value() || helper_.pid() > 0; }
+  // Relative to the run directory; empty if none is active.
+  std::string dir() const { return current_ ? current_->dir : std::string(); }
+
+  // To be called by the reaper. Returns whether the pid was ours.
+  bool helper_ended(base::Pid pid, base::WaitStatus status);
+
+ private:
+  struct Current {
+    CaptureRequest request;
+    std::string dir;
+    Done done;
+  };
+
+  void begin();
+  void finish(const std::string& problem);
+
+  Parts parts_;
+  std::string run_dir_;
+  sigset_t mask_;
+  int stderr_fd_;
+  std::function<void(base::Pid)> started_;
+  std::string program_ = "/proc/self/exe";
+  std::optional<Current> current_;
+  HelperProcess helper_;
+  EventLoop::TimerId deadline_ = 0;
+  int count_ = 0;  // of captures in this run
+};
+
+}  // namespace xpurun::launcher
