@@ -17,6 +17,7 @@ struct Invocation {
 int run_command(const Invocation& call);
 int attach_command(const Invocation& call);
 int record_command(const Invocation& call);
+int capture_command(const Invocation& call);
 int query_command(const Invocation& call);
 int report_command(const Invocation& call);
 int stacks_command(const Invocation& call);

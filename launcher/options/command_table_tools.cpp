@@ -51,6 +51,21 @@ std::vector<CommandSpec> tool_commands() {
                     {"xpurun record --pid 4711 --threads all -o profile.svg",
                      "a flame graph of one process"}},
        .manual = "xpurun-record(1)"},
+      {.name = "capture",
+       .group = "Looking after",
+       .summary = "where do the ranks of a live run spend their time?",
+       .synopsis = {"xpurun capture [OPTION]..."},
+       .description =
+           "Samples the Python stacks of all ranks of this node and of the processes that they started, "
+           "without "
+           "stopping them, and says in which functions a rank spends more of its time than the others. Ranks "
+           "with a GPU also record all timed calls meanwhile. The result stays in captures/ of the run "
+           "directory, for xpurun analyze and the report. xpurun captures by itself when the job has become "
+           "slower (--slow-capture).",
+       .options = capture_options(),
+       .examples = {{"xpurun capture", "the next ten seconds of the latest run"},
+                    {"xpurun capture --steps 20 --run /mnt/job-17", "as long as twenty steps take"}},
+       .manual = "xpurun-capture(1)"},
       {.name = "ctl",
        .group = "Looking after",
        .summary = "send a request to the supervisor of a live run",

@@ -50,6 +50,7 @@ std::span<const OptionSpec> stacks_options();  // option_table_stacks.cpp
 // Those of run that make sense for a job that runs already.
 std::span<const OptionSpec> attach_options();
 std::span<const OptionSpec> record_options();
+std::span<const OptionSpec> capture_options();
 std::span<const OptionSpec> query_options();
 std::span<const OptionSpec> report_options();
 std::span<const OptionSpec> top_options();

@@ -53,6 +53,10 @@ constexpr OptionSpec kRecord[] = {
      .group = "Source",
      .help = "record this live process; several: repeated, or with commas"},
     {.name = "children", .group = "Source", .help = "with --pid: also record all descendants"},
+    {.name = "workers",
+     .group = "Source",
+     .help =
+         "with --run: also record the Python processes that the ranks have started, such as data loaders"},
     {.name = "duration",
      .short_name = 'd',
      .kind = ValueKind::duration,
@@ -84,12 +88,17 @@ constexpr OptionSpec kRecord[] = {
      .short_name = 'f',
      .kind = ValueKind::choice,
      .metavar = "FORMAT",
-     .words = "text folded speedscope svg",
+     .words = "text folded speedscope svg json",
      .default_text = "text",
      .group = kOutput,
      .help =
          "text: tables; folded: stacks for flame graph tools; speedscope: for speedscope.app; svg: a flame "
-         "graph; default by the ending of --out, else text"},
+         "graph; json: xpurun's own, for programs; default by the ending of --out, else text"},
+    {.name = "reason",
+     .kind = ValueKind::text,
+     .metavar = "WORD",
+     .group = kOutput,
+     .help = "why, kept in JSON"},
     {.name = "out",
      .short_name = 'o',
      .kind = ValueKind::file,
@@ -97,6 +106,38 @@ constexpr OptionSpec kRecord[] = {
      .group = kOutput,
      .help = "write to this file instead of standard output"},
     {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print no notes"},
+    kHelp,
+};
+
+constexpr OptionSpec kCapture[] = {
+    {.name = "run",
+     .kind = ValueKind::directory,
+     .metavar = "DIR",
+     .words = "latest",
+     .default_text = "latest",
+     .group = "Source",
+     .help = "directory of the live run"},
+    {.name = "steps",
+     .short_name = 's',
+     .kind = ValueKind::number,
+     .metavar = "N",
+     .group = "Sampling",
+     .help = "capture as long as this many steps take; the run must show steps"},
+    {.name = "duration",
+     .short_name = 'd',
+     .kind = ValueKind::duration,
+     .metavar = "DURATION",
+     .default_text = "10s",
+     .group = "Sampling",
+     .help = "capture for this long, at most 5m"},
+    {.name = "rate",
+     .short_name = 'r',
+     .kind = ValueKind::number,
+     .metavar = "N",
+     .default_text = "50",
+     .group = "Sampling",
+     .help = "samples a second of each process, at most 1000"},
+    {.name = "json", .group = kOutput, .help = "print the functions as JSON"},
     kHelp,
 };
 
@@ -415,6 +456,9 @@ std::span<const OptionSpec> query_options() {
 }
 std::span<const OptionSpec> record_options() {
   return kRecord;
+}
+std::span<const OptionSpec> capture_options() {
+  return kCapture;
 }
 std::span<const OptionSpec> report_options() {
   return kReport;

@@ -19,6 +19,7 @@ namespace {
 
 // About three years. Longer durations would overflow nanoseconds in 64 bits or milliseconds in timers.
 constexpr double kLongestDuration = 1e8;
+constexpr double kLongestSlowCaptureS = 60;
 // Event files: each of their eight parts must hold a few blocks.
 constexpr uint64_t kSmallestSize = uint64_t{1} << 20;
 constexpr int64_t kLargestNumber = 1'000'000;
@@ -337,6 +338,9 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   out.nccl_profiler = profiler_named(read.text("nccl-profiler"));
   out.overhead_budget = share_of(read.text("overhead-budget")).value_or(0);
   out.slow_threshold = share_of(read.text("slow-threshold")).value_or(0);
+  if (const std::string length = read.text("slow-capture"); length != "off") {
+    out.slow_capture_s = std::min(base::parse_duration_s(length).value_or(0), kLongestSlowCaptureS);
+  }
   if (const std::string peak = read.text("peak"); !peak.empty()) {
     XPURUN_TRY_ASSIGN(out.peaks, model::Peaks::parse(peak));
   }

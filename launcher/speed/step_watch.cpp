@@ -43,6 +43,14 @@ StepWatch::RankSteps StepWatch::rank(base::Rank rank) const {
   return known == ranks_.end() ? RankSteps{} : known->second.seen;
 }
 
+double StepWatch::step_s() const {
+  double out = -1;
+  for (const auto& [rank, state] : ranks_) {
+    out = std::max(out, state.seen.step_s);
+  }
+  return out;
+}
+
 void StepWatch::take(base::Rank rank, State& state, const Span& span) {
   const base::MonoNs end = span.begin_ns + span.duration_ns;
   switch (span.stage) {

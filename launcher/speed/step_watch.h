@@ -36,6 +36,9 @@ class StepWatch {
   void gpu_used() { gpu_ = true; }
 
   RankSteps rank(base::Rank rank) const;
+  // Of the slowest rank; negative: no step was seen.
+  double step_s() const;
+  bool uses_gpu() const { return gpu_; }
   uint64_t slow_events() const { return told_; }
 
  private:

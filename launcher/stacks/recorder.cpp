@@ -61,9 +61,11 @@ class Recording {
       number.push_back(it->second);
     }
     for (auto& [id, thread] : threads_) {
+      const bool worker = target_.role == model::ProcessRole::worker;
       report::ProfileTrack track{
-          .rank = target_.role == model::ProcessRole::rank ? target_.rank : base::kNoRank,
+          .rank = worker || target_.role == model::ProcessRole::rank ? target_.rank : base::kNoRank,
           .pid = target_.pid,
+          .worker = worker,
           .thread = thread.name.empty() ? fmt::format("thread {:#x}", id) : thread.name};
       for (const auto& [frames, samples] : thread.stacks) {
         std::vector<uint32_t> stack;
@@ -122,6 +124,7 @@ base::Result<report::Profile> record(const std::vector<DumpTarget>& targets, con
 
   const base::MonoNs interval = base::s_to_ns(out.interval_s);
   const base::MonoNs begin = base::mono_ns();
+  out.wall_ns = base::wall_ns();
   const base::MonoNs end = begin + base::s_to_ns(order.seconds);
   std::vector<bool> ended(recordings.size(), false);
   uint64_t rounds = 0;

@@ -154,14 +154,17 @@ void ControlApi::handle(const nlohmann::json& request, const ControlServer::Repl
     } else {
       start_kernel_trace(request, reply);
     }
+  } else if (cmd == "capture") {
+    start_capture(request, reply);
   } else if (cmd == "reset") {
     parts_.timing.trace().end("reset");
     parts_.timing.set_level(parts_.timing.default_level());
     reply({{"ok", true}, {"level", model::level_name(parts_.timing.level())}});
   } else {
-    reply(refusal("bad_request",
-                  fmt::format("unknown request '{}'; there are status, nodes, timing, dump, trace and reset",
-                              base::sanitize(cmd))));
+    reply(refusal(
+        "bad_request",
+        fmt::format("unknown request '{}'; there are status, nodes, timing, dump, trace, capture and reset",
+                    base::sanitize(cmd))));
   }
 }
 
@@ -209,6 +212,32 @@ void ControlApi::set_level(const nlohmann::json& request, const ControlServer::R
   }
   parts_.timing.set_level(*known);
   reply({{"ok", true}, {"level", name}});
+}
+
+void ControlApi::start_capture(const nlohmann::json& request, const ControlServer::Reply& reply) {
+  if (hooks_.job_is_ending()) {
+    reply(refusal("ending", "the job is ending"));
+    return;
+  }
+  auto wanted = capture_request_from(request, hooks_.step_s());
+  if (!wanted) {
+    reply(refusal("bad_request", wanted.error().what));
+    return;
+  }
+  const auto wait = request.find("wait");
+  const bool waits = wait == request.end() || *wait != false;
+  CaptureRunner::Done done;
+  if (waits) {
+    done = [reply](const std::string& dir, const std::string& problem) {
+      reply(problem.empty() ? ordered_json{{"ok", true}, {"dir", dir}} : refusal("failed", problem));
+    };
+  }
+  const auto begun = hooks_.capture(*wanted, std::move(done));
+  if (!begun) {
+    reply(refusal("busy", begun.error().what));
+  } else if (!waits) {
+    reply({{"ok", true}, {"dir", *begun}});
+  }
 }
 
 void ControlApi::start_trace(const nlohmann::json& request, const ControlServer::Reply& reply) {

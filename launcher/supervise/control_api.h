@@ -2,6 +2,7 @@
 // asked for, over HTTP on loopback. docs/control.md describes requests and replies. Event loop's thread only.
 #pragma once
 
+#include "launcher/capture/capture_runner.h"
 #include "launcher/control/control_server.h"
 #include "launcher/http/http_server.h"
 #include "launcher/nodes/node_questions.h"
@@ -36,6 +37,10 @@ class ControlApi {
     std::function<std::string()> better_informed;
     // Takes a dump, then calls `done` with its directory, relative to the run directory.
     std::function<void(std::function<void(const std::string& dir)> done)> dump;
+    // Begins a capture, then calls `done` with its directory and why there is no profile. The error says why
+    // none was begun.
+    std::function<base::Result<std::string>(CaptureRequest request, CaptureRunner::Done done)> capture;
+    std::function<double()> step_s;  // mean duration of the last steps; negative: none was seen
     std::function<NodeList()> nodes;
     // Puts a request to another node, or to all others if `node` is empty.
     std::function<void(const std::string& node, const std::string& verb, const std::string& request,
@@ -66,6 +71,7 @@ class ControlApi {
   void ask_nodes(const nlohmann::json& request, const std::string& node, const ControlServer::Reply& reply);
   void tell_status(const nlohmann::json& request, const ControlServer::Reply& reply);
   void set_level(const nlohmann::json& request, const ControlServer::Reply& reply);
+  void start_capture(const nlohmann::json& request, const ControlServer::Reply& reply);
   void start_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
   void start_kernel_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
   std::string token_path() const;

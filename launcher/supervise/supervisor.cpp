@@ -54,6 +54,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
              [this](const std::string& sentence) {
                say(sentence);
                notifier_.events().slower(sentence);
+               captures_.job_is_slower(options_.slow_capture_s);
              }),
       reaper_({loop, table_, journal_}, reaper_hooks()),
       ending_({loop, storage, table_}, dir_.path, ending_hooks()),
@@ -72,6 +73,10 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       dumps_({loop, storage, journal_, table_, options}, {host_, inbox_.original_mask(), complaints_.fd()},
              dump_hooks()),
       timing_({loop, storage, table_, options}, journal_.dir(), host_, timing_hooks()),
+      captures_({loop, storage, timing_.trace()}, dir_.absolute, inbox_.original_mask(), complaints_.fd(),
+                {.save_run = [this] { journal_.save_now(); },
+                 .uses_gpu = [this] { return speed_.watch().uses_gpu(); },
+                 .started = [this](base::Pid pid) { table_.ignore(pid); }}),
       nodes_({loop, storage, journal_, table_, watcher_, dumps_, ending_.state(), options},
              {host_, dir_.absolute, inbox_.original_mask(), complaints_.fd()}, node_hooks()),
       verdicts_({journal_, ending_.state(), options}, verdict_hooks()),
@@ -107,13 +112,14 @@ Reaper::Hooks Supervisor::reaper_hooks() {
   return {.may_be_helper =
               [this](base::Pid pid) {
                 return dumps_.busy() || evidence_.busy() || reports_.busy() || notifier_.busy() ||
-                       nodes_.is_helper(pid) || (relay_ && relay_->pid() == pid);
+                       captures_.busy() || nodes_.is_helper(pid) || (relay_ && relay_->pid() == pid);
               },
           .helper_ended =
               [this](base::Pid pid, base::WaitStatus status) {
                 return dumps_.helper_ended(pid, status) || evidence_.helper_ended(pid, status) ||
                        reports_.helper_ended(pid, status) || notifier_.helper_ended(pid, status) ||
-                       nodes_.helper_ended(pid, status) || (relay_ && relay_->helper_ended(pid, status));
+                       captures_.helper_ended(pid, status) || nodes_.helper_ended(pid, status) ||
+                       (relay_ && relay_->helper_ended(pid, status));
               },
           .discover = [this] { watcher_.discover(); },
           .died = [this](const TrackedProcess& p, base::WaitStatus status,
@@ -312,6 +318,11 @@ ControlApi::Hooks Supervisor::control_hooks() {
                     {.why = model::DumpReason::request,
                      .reply = [done = std::move(done)](const std::string& dir, size_t) { done(dir); }});
               },
+          .capture =
+              [this](CaptureRequest request, CaptureRunner::Done done) {
+                return captures_.start(std::move(request), std::move(done));
+              },
+          .step_s = [this] { return speed_.watch().step_s(); },
           .nodes = [this] { return nodes_.list(); },
           .ask = [this](const std::string& node, const std::string& verb, const std::string& request,
                         NodeQuestions::Done done) { nodes_.ask(node, verb, request, std::move(done)); }};

@@ -3,6 +3,7 @@
 // Single-threaded; everything happens in handlers of the loop.
 #pragma once
 
+#include "launcher/capture/capture_runner.h"
 #include "launcher/control/notice_server.h"
 #include "launcher/dumps/dump_coordinator.h"
 #include "launcher/ending/job_ending.h"
@@ -122,6 +123,7 @@ class Supervisor {
   RankRestart restart_;
   DumpCoordinator dumps_;
   TimingService timing_;
+  CaptureRunner captures_;
   NodeHandler nodes_;
   VerdictHandler verdicts_;
   CrashHandler crashes_;

@@ -4,8 +4,12 @@
 #include "common/base/strings.h"
 #include "common/model/timing/event_file.h"
 #include "common/model/timing/span_file.h"
+#include "report/build/capture_files.h"
 #include "report/operations/analysis.h"
+#include "report/profile/captured_functions.h"
 #include "report/speed/analysis.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -105,6 +109,23 @@ class Reader {
   std::map<const NodeRun*, int64_t> offsets_;
 };
 
+// What the blamed ranks do more than the others, from the newest capture that shows it.
+void name_functions(model::SpeedReport& report) {
+  for (model::SpeedFinding& finding : report.findings) {
+    if (finding.problem != model::SpeedProblem::slow_rank) {
+      continue;
+    }
+    for (auto c = report.captures.rbegin(); c != report.captures.rend(); ++c) {
+      if (const model::CapturedFunction* f = blamed_function(*c, finding.ranks)) {
+        finding.function = place_of(*f);
+        finding.sentence += fmt::format("; in a capture, {} {} {}", f->ranks.size() == 1 ? "rank" : "ranks",
+                                        f->ranks.text(), excess_words(*f));
+        break;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
@@ -132,6 +153,10 @@ SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   if (reading.series) {
     out.samples = samples_of(out.report, steps, operations.samples());
   }
+  Captures captures = read_captures(job);
+  out.notes.insert(out.notes.end(), captures.notes.begin(), captures.notes.end());
+  out.report.captures = std::move(captures.reports);
+  name_functions(out.report);
   return out;
 }
 

@@ -54,7 +54,9 @@ uint64_t ProfileTrack::samples() const {
 }
 
 std::string ProfileTrack::title() const {
-  const std::string who = rank == base::kNoRank ? fmt::format("pid {}", pid) : fmt::format("rank {}", rank);
+  const std::string who = rank == base::kNoRank ? fmt::format("pid {}", pid)
+                          : worker              ? fmt::format("rank {} worker {}", rank, pid)
+                                                : fmt::format("rank {}", rank);
   return fmt::format("{} / {}", who, thread);
 }
 
@@ -82,6 +84,31 @@ std::vector<FunctionShare> functions_of(const Profile& profile) {
 
 std::vector<FunctionShare> functions_of(const Profile& profile, const model::RankSet& ranks) {
   return sum_up(profile, [&](const ProfileTrack& t) { return ranks.contains(t.rank); });
+}
+
+Profile merged_profile(std::vector<Profile> parts) {
+  Profile out = std::move(parts.front());
+  for (size_t i = 1; i < parts.size(); ++i) {
+    Profile& part = parts[i];
+    const auto first = static_cast<uint32_t>(out.frames.size());
+    out.frames.insert(out.frames.end(), std::make_move_iterator(part.frames.begin()),
+                      std::make_move_iterator(part.frames.end()));
+    for (ProfileTrack& track : part.tracks) {
+      std::map<std::vector<uint32_t>, uint64_t> stacks;
+      for (const auto& [stack, samples] : track.stacks) {
+        std::vector<uint32_t> renumbered = stack;
+        for (uint32_t& frame : renumbered) {
+          frame += first;
+        }
+        stacks.emplace(std::move(renumbered), samples);
+      }
+      track.stacks = std::move(stacks);
+      out.tracks.push_back(std::move(track));
+    }
+    out.torn += part.torn;
+    out.notes.insert(out.notes.end(), part.notes.begin(), part.notes.end());
+  }
+  return out;
 }
 
 }  // namespace xpurun::report

@@ -3,11 +3,13 @@
 #pragma once
 
 #include "common/base/ids.h"
+#include "common/base/result.h"
 #include "common/model/rank_set.h"
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace xpurun::report {
@@ -20,17 +22,21 @@ struct ProfileFrame {
 
 // One thread of one process.
 struct ProfileTrack {
-  base::Rank rank = base::kNoRank;
+  base::Rank rank = base::kNoRank;  // of a worker: the rank that started it
   base::Pid pid = 0;
+  bool worker = false;                               // a process that a rank started
   std::string thread;                                // "MainThread"
   std::map<std::vector<uint32_t>, uint64_t> stacks;  // outermost first, indexes into frames; samples of each
 
   uint64_t samples() const;
-  std::string title() const;  // "rank 2 / MainThread", "pid 4711 / loader"
+  std::string title() const;  // "rank 2 / MainThread", "rank 2 worker 4712 / MainThread", "pid 4711 / loader"
 };
 
 struct Profile {
   std::string about;      // "pid 4711"
+  std::string host;       // empty: unknown
+  std::string reason;     // "slow", "request"; empty: recorded by hand
+  int64_t wall_ns = 0;    // begin; 0: unknown
   double interval_s = 0;  // between two samples of a process
   double seconds = 0;     // of the whole recording
   std::vector<ProfileFrame> frames;
@@ -63,5 +69,12 @@ std::string profile_folded(const Profile& profile);
 std::string profile_speedscope(const Profile& profile);
 // A flame graph of all tracks: width is samples, colour says which ranks.
 std::string profile_svg(const Profile& profile);
+
+inline constexpr std::string_view kProfileSchema = "xpurun.profile/1";
+std::string profile_json(const Profile& profile);
+// Of unknown origin. An error means that the text is no such JSON or contradicts itself.
+base::Result<Profile> profile_from_json(std::string_view text);
+// Recordings of several hosts as one; the first one's head counts. At least one.
+Profile merged_profile(std::vector<Profile> parts);
 
 }  // namespace xpurun::report

@@ -40,6 +40,21 @@ class Speed(xpurun_test.Case):
         self.assertGreater(slow[0]["lost_s"], 0.03)
         self.assertEqual(report["sentence"].split(" costs ")[0].split()[:2], ["rank", "1"])
 
+    def test_a_capture_names_the_function(self):
+        self.job("input", 200, 80, "--slow-capture", "2s")
+        profile = json.loads((self.out / "captures/1/profile.json").read_text())
+        self.assertEqual((profile["schema"], profile["reason"]), ("xpurun.profile/1", "slow"))
+        report = self.analysis()
+        captured = report["captures"][0]
+        self.assertEqual((captured["dir"], captured["ranks"]), ("captures/1", [0, 1]))
+        first = captured["functions"][0]
+        self.assertEqual((first["function"], first["ranks"]), ("Numbers.__getitem__", [1]), captured["functions"][:3])
+        slow = [f for f in report["findings"] if f["problem"] == "slow_rank"]
+        self.assertIn("in a capture, rank 1 spends ", slow[0]["sentence"])
+        self.assertRegex(slow[0]["function"], r"^Numbers\.__getitem__ \(slow_loader_job\.py:\d+\)$")
+        text = self.run_xpurun("analyze", self.out, out=False).stdout
+        self.assertIn("captures/1, ", text)
+
     def test_nothing_slow(self):
         result = self.job("none", 160, 0)
         self.assertNotIn("slower", result.stderr)
@@ -47,6 +62,7 @@ class Speed(xpurun_test.Case):
         self.assertGreater(report["steps"], 100)
         self.assertEqual([f for f in report["findings"] if f["severity"] != "note"], [])
         self.assertNotIn("slowdowns", self.manifest())
+        self.assertFalse((self.out / "captures").exists())
 
     def test_told_while_it_runs(self):
         log = self.dir / "events"

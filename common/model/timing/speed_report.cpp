@@ -46,6 +46,7 @@ void fields(V& visit, F& f) {
   visit("confidence", f.confidence);
   visit("ranks", f.ranks);
   visit("place", f.place);
+  visit("function", f.function);
   visit("since", f.since);
   visit("lost_s", f.lost_s);
   visit("share", f.share);
@@ -94,6 +95,34 @@ void fields(V& visit, B& b) {
   visit("most_s", b.most_s);
 }
 
+template <typename V, Self<CapturedFunction> F>
+void fields(V& visit, F& f) {
+  visit("function", f.function);
+  visit("file", f.file);
+  visit("line", f.line);
+  visit("worker", f.worker);
+  visit("waits", f.waits);
+  visit("total", f.total);
+  visit("own", f.own);
+  visit("spread", f.spread);
+  visit("ranks", f.ranks);
+  visit("ranks_total", f.ranks_total);
+  visit("ranks_own", f.ranks_own);
+}
+
+template <typename V, Self<CaptureReport> C>
+void fields(V& visit, C& c) {
+  visit("dir", c.dir);
+  visit("reason", c.reason);
+  visit("wall_ns", c.wall_ns);
+  visit("seconds", c.seconds);
+  visit("samples", c.samples);
+  visit("ranks", c.ranks);
+  visit("sentence", c.sentence);
+  visit("functions", c.functions);
+  visit("notes", c.notes);
+}
+
 template <typename V, Self<SpeedReport> R>
 void fields(V& visit, R& r) {
   visit("source", r.source);
@@ -110,10 +139,15 @@ void fields(V& visit, R& r) {
   visit("findings", r.findings);
   visit("changes", r.changes);
   visit("what_if", r.what_if);
+  visit("captures", r.captures);
   visit("ranks", r.ranks);
   visit("series", r.series);
   visit("functions", r.functions);
   visit("operations", r.operations);
+}
+
+nlohmann::ordered_json to_json(const CaptureReport& capture) {
+  return write_object(kCaptureSchema, capture);
 }
 
 nlohmann::ordered_json to_json(const SpeedReport& report) {

@@ -6,6 +6,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/model/rank_set.h"
+#include "common/model/speed/capture_report.h"
 #include "common/model/speed/operations.h"
 #include "common/model/timing/span.h"
 #include "common/model/vocabulary.h"
@@ -109,11 +110,12 @@ struct SpeedFinding {
   SpeedSeverity severity = SpeedSeverity::warning;
   SlowCause cause = SlowCause::unknown;
   Confidence confidence = Confidence::none;
-  RankSet ranks;       // empty: all ranks
-  std::string place;   // "train.py:40 (collate)"; empty: unknown
-  int64_t since = -1;  // step; negative: from the beginning
-  double lost_s = 0;   // of a usual step: share times step_s of the report
-  double share = 0;    // of a step: what would be won without these ranks or this cause
+  RankSet ranks;         // empty: all ranks
+  std::string place;     // "train.py:40 (collate)"; empty: unknown
+  std::string function;  // from a capture: where the ranks spend more time than the others; empty: unknown
+  int64_t since = -1;    // step; negative: from the beginning
+  double lost_s = 0;     // of a usual step: share times step_s of the report
+  double share = 0;      // of a step: what would be won without these ranks or this cause
   std::string sentence;
   std::string next;
 };
@@ -183,6 +185,7 @@ struct SpeedReport {
   std::vector<SpeedFinding> findings;  // most important first
   std::vector<StepChange> changes;
   std::vector<CauseShare> what_if;
+  std::vector<CaptureReport> captures;  // in the order of time
   std::vector<RankSpeed> ranks;
   std::vector<StepBin> series;
   std::vector<FunctionTimes> functions;  // that --trace-python named; the longest total first

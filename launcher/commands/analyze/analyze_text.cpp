@@ -1,6 +1,7 @@
 #include "launcher/commands/analyze/analyze_text.h"
 
 #include "common/base/strings.h"
+#include "launcher/commands/analyze/capture_text.h"
 #include "launcher/commands/analyze/table_text.h"
 #include "launcher/output/text_block.h"
 #include "report/speed/wording.h"
@@ -24,6 +25,7 @@ constexpr size_t kLabelColumn = 14;
 constexpr size_t kShownRanks = 16;
 constexpr size_t kShownFunctions = 20;
 constexpr size_t kShownRows = 12;  // of a table of operations
+constexpr size_t kCapturedFunctions = 12;
 
 std::string label(std::string_view name, const std::string& text, size_t columns) {
   return text.empty() ? std::string() : definition(name, base::sanitize(text), columns, kLabelColumn);
@@ -154,6 +156,12 @@ std::string operations_text(const model::OperationTables& operations, size_t col
     out += '\n' + text_block(missing, columns, 0);
   }
   return out;
+  constexpr size_t kCapturedFunctions = 12;
+}
+
+std::string tables(const model::SpeedReport& r, size_t columns) {
+  return operations_text(r.operations, columns) + function_table(r.functions, columns) +
+         newest_capture(r, columns);
 }
 
 }  // namespace
@@ -161,7 +169,7 @@ std::string operations_text(const model::OperationTables& operations, size_t col
 std::string analysis_text(const model::SpeedReport& r, size_t columns) {
   std::string out = text_block(base::sanitize(r.sentence), columns, 0);
   if (r.source == model::StepSource::none) {
-    return out + operations_text(r.operations, columns) + function_table(r.functions, columns);
+    return out + tables(r, columns);
   }
   out += '\n' + label("steps", about_steps(r), columns);
   for (const model::StepChange& change : r.changes) {
@@ -182,7 +190,7 @@ std::string analysis_text(const model::SpeedReport& r, size_t columns) {
     out += text_block(fmt::format("{} of {} ranks; --format json has all", ranks.size(), r.ranks.size()),
                       columns, 0);
   }
-  return out + operations_text(r.operations, columns) + function_table(r.functions, columns);
+  return out + tables(r, columns);
 }
 
 }  // namespace xpurun::launcher

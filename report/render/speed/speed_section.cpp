@@ -1,6 +1,8 @@
 #include "report/render/speed/speed_section.h"
 
+#include "common/base/strings.h"
 #include "report/operations/text_tables.h"
+#include "report/profile/captured_functions.h"
 #include "report/render/speed/bandwidth_svg.h"
 #include "report/render/speed/speed_svg.h"
 #include "report/speed/wording.h"
@@ -17,6 +19,8 @@ using kainjow::mustache::data;
 namespace {
 
 using model::Stage;
+
+constexpr size_t kMostFunctions = 30;  // of a capture
 
 data finding_data(const model::SpeedFinding& f) {
   const bool warning = f.severity == model::SpeedSeverity::warning;
@@ -119,16 +123,58 @@ void put_operations(PageData& page, const model::OperationTables& operations, si
   put_text(page, "operations_missing", missing_text(operations));
 }
 
+std::string share(double part) {
+  return fmt::format("{:.1f} %", 100 * part);
+}
+
+data function_data(const model::CapturedFunction& f) {
+  const bool stands_out = !f.ranks.empty();
+  data d;
+  d.set("culprit", stands_out && !f.waits);
+  d.set("name", (f.worker ? "worker: " : "") + place_of(f));
+  d.set("own", share(f.own));
+  d.set("total", share(f.total));
+  d.set("ranks", f.ranks.brief());
+  d.set("ranks_own", stands_out ? share(f.ranks_own) : "");
+  d.set("ranks_total", stands_out ? share(f.ranks_total) : "");
+  return d;
+}
+
+data capture_data(const model::CaptureReport& c) {
+  data d;
+  d.set("dir", c.dir);
+  d.set("about", fmt::format("{} samples of ranks {} in {}{}{}{}", grouped(static_cast<int64_t>(c.samples)),
+                             c.ranks.brief(), base::human_duration(c.seconds),
+                             c.reason == "slow" ? ", when the job had become slower" : "",
+                             c.sentence.empty() ? "." : ". ", capitalized(c.sentence)));
+  data functions{data::type::list};
+  for (size_t i = 0; i < std::min(c.functions.size(), kMostFunctions); ++i) {
+    functions.push_back(function_data(c.functions[i]));
+  }
+  put_list(d, "functions", functions);
+  return d;
+}
+
+void put_captures(PageData& page, const model::SpeedReport& speed) {
+  data captures{data::type::list};
+  for (auto c = speed.captures.rbegin(); c != speed.captures.rend(); ++c) {
+    captures.push_back(capture_data(*c));
+  }
+  put_list(page, "captures", captures);
+}
+
 }  // namespace
 
 void put_speed(PageData& page, const RunReport& report, const PageLimits& limits) {
-  const bool any = report.speed && (report.speed->steps > 0 || !report.speed->operations.empty());
+  const bool any = report.speed && (report.speed->steps > 0 || !report.speed->operations.empty() ||
+                                    !report.speed->captures.empty());
   page.set("has_speed", any);
   if (!any) {
     return;
   }
   const model::SpeedReport& speed = *report.speed;
   put_operations(page, speed.operations, limits.rows);
+  put_captures(page, speed);
   page.set("speed_sentence", capitalized(speed.sentence));
   page.set("has_steps", speed.steps > 0);
   if (speed.steps == 0) {

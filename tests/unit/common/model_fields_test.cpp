@@ -199,6 +199,7 @@ TEST_CASE("every field of an analysis of speed survives writing and reading") {
   r.findings.push_back({.ranks = RankSet{1}});
   r.changes.push_back({});
   r.what_if.push_back({});
+  r.captures.push_back({.ranks = RankSet{1}, .functions = {{.ranks = RankSet{1}}}, .notes = {"n"}});
   r.ranks.push_back({.rank = 1});
   r.series.push_back({});
   r.functions.push_back({.slowest = 1, .outliers = RankSet{1}});

@@ -39,6 +39,16 @@ struct Scene : test::JobScene {
        .complete = [](LiveStatus& s) { s.gaps = {"known here"}; },
        .better_informed = [this] { return informed; },
        .dump = [this](std::function<void(const std::string&)> done) { dumped = std::move(done); },
+       .capture = [this](CaptureRequest request,
+                         CaptureRunner::Done done) -> base::Result<std::string> {
+         if (capturing) {
+           return base::fail("a capture is not finished");
+         }
+         capturing = request;
+         captured = std::move(done);
+         return std::string("captures/1");
+       },
+       .step_s = [this] { return step_s; },
        .nodes = [] { return NodeList{.node = "0-a", .expected = 2}; },
        .ask =
            [this](const std::string& node, const std::string& verb, const std::string& request,
@@ -46,6 +56,9 @@ struct Scene : test::JobScene {
              asked = node + "|" + verb + "|" + request;
              others_answered = std::move(done);
            }}};
+  std::optional<CaptureRequest> capturing;
+  CaptureRunner::Done captured;
+  double step_s = -1;
   std::string asked;
   std::string informed;  // the node that knows more
   NodeQuestions::Done others_answered;
@@ -190,4 +203,45 @@ TEST_CASE("HTTP needs the token from the run directory") {
   };
   CHECK(ask("Bearer " + token) == 200);
   CHECK(ask("Bearer " + token + "0") == 401);
+}
+
+TEST_CASE("a capture is answered when it has ended, or at once") {
+  Scene s;
+  CHECK(s.ask({{"cmd", "capture"}, {"duration_s", 3}, {"rate", 20}}) == json());
+  REQUIRE(s.capturing);
+  CHECK(s.capturing->seconds == 3);
+  CHECK(s.capturing->rate == 20);
+  CHECK(s.capturing->reason == "request");
+  s.captured("captures/1", "");
+  CHECK(s.answer == json{{"ok", true}, {"dir", "captures/1"}});
+  s.captured("captures/1", "no rank is alive");
+  CHECK(s.answer["code"] == "failed");
+  CHECK(s.answer["error"] == "no rank is alive");
+  CHECK(s.ask({{"cmd", "capture"}})["code"] == "busy");
+
+  s.capturing.reset();
+  CHECK(s.ask({{"cmd", "capture"}, {"wait", false}}) == json{{"ok", true}, {"dir", "captures/1"}});
+  CHECK_FALSE(s.captured);
+  CHECK(s.capturing->seconds == 10);
+  s.ending = true;
+  CHECK(s.ask({{"cmd", "capture"}})["code"] == "ending");
+}
+
+TEST_CASE("the length of a capture in steps needs the duration of a step") {
+  Scene s;
+  CHECK(s.ask({{"cmd", "capture"}, {"steps", 20}})["error"] ==
+        "no step of this job was seen yet; give a duration instead of steps");
+  s.step_s = 0.25;
+  s.ask({{"cmd", "capture"}, {"steps", 20}});
+  REQUIRE(s.capturing);
+  CHECK(s.capturing->seconds == 5);
+  for (const json& wrong : {json{{"steps", -1}}, json{{"steps", "x"}}, json{{"duration_s", 0}},
+                            json{{"duration_s", 301}}, json{{"rate", 0}}, json{{"rate", 2000}},
+                            json{{"duration_s", nullptr}}}) {
+    s.capturing.reset();
+    json request = wrong;
+    request["cmd"] = "capture";
+    CHECK(s.ask(request)["code"] == "bad_request");
+    CHECK_FALSE(s.capturing);
+  }
 }

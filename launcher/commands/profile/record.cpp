@@ -8,6 +8,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
+#include "launcher/stacks/live_dump.h"
 #include "launcher/stacks/live_targets.h"
 #include "launcher/stacks/recorder.h"
 
@@ -37,7 +38,7 @@ std::string format_of(const Settings& settings, const std::string& out) {
   if (!settings.has("format")) {
     for (const auto& [ending, format] : {std::pair{".svg", "svg"},
                                          {".folded", "folded"},
-                                         {".speedscope.json", "speedscope"},
+                                         {".profile.json", "json"},
                                          {".json", "speedscope"}}) {
       if (out.ends_with(ending)) {
         return format;
@@ -77,12 +78,13 @@ base::Result<RecordTask> read_task(const Settings& settings) {
   return out;
 }
 
-base::Result<std::vector<DumpTarget>> targets_of_run(const std::string& word) {
+base::Result<std::vector<DumpTarget>> targets_of_run(const std::string& word, bool workers) {
   XPURUN_TRY_ASSIGN(const model::RunDir dir, model::RunDir::find(word));
   XPURUN_TRY_ASSIGN(const model::RunManifest run, model::load_run_manifest(dir.run_json()));
   std::vector<DumpTarget> out;
   for (const model::ProcessRecord& p : run.processes) {
-    if (p.role == model::ProcessRole::rank && !p.death.happened) {
+    const bool worker = workers && p.role == model::ProcessRole::worker && p.rank != base::kNoRank;
+    if ((worker || p.role == model::ProcessRole::rank) && !p.death.happened) {
       out.push_back({.pid = p.pid, .rank = p.rank, .local_rank = p.local_rank, .role = p.role});
     }
   }
@@ -96,7 +98,7 @@ base::Result<std::vector<DumpTarget>> targets_of_run(const std::string& word) {
 
 base::Result<std::vector<DumpTarget>> targets_of(const Settings& settings) {
   if (const Setting* run = settings.find("run")) {
-    return targets_of_run(run->value);
+    return targets_of_run(run->value, settings.has("workers"));
   }
   const Setting* words = settings.find("pid");
   if (words == nullptr) {
@@ -120,6 +122,9 @@ std::string written(const report::Profile& profile, const RecordTask& task) {
   }
   if (task.format == "speedscope") {
     return report::profile_speedscope(profile);
+  }
+  if (task.format == "json") {
+    return report::profile_json(profile);
   }
   if (task.format == "svg") {
     return report::profile_svg(profile);
@@ -147,6 +152,10 @@ int record_command(const Invocation& call) {
   auto profile = record(*targets, task->order);
   if (!profile) {
     return complain(profile.error(), kExitFailure);
+  }
+  profile->host = own_host_name();
+  if (const Setting* reason = settings.find("reason")) {
+    profile->reason = reason->value;
   }
   profile->about = settings.has("run") ? settings.find("run")->value : "pid " + settings.find("pid")->value;
   for (const std::string& note : profile->notes) {

@@ -1,0 +1,48 @@
+// CaptureReport: where ranks spent their time while a capture sampled their Python stacks, and which ranks
+// differ from the others. Part of SpeedReport. Shares are parts of a rank's samples, 0 to 1.
+#pragma once
+
+#include "common/model/rank_set.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::model {
+
+struct CapturedFunction {
+  std::string function;
+  std::string file;
+  int line = 0;         // most often seen in the ranks of `ranks`, or in all; 0: unknown
+  bool worker = false;  // in processes that the ranks started, as data loaders do
+  bool waits = false;   // most of the own time is in collectives or the backward pass, which wait for others
+  // Mean over the ranks, without those of `ranks` if there are any.
+  double total = 0;   // the function or what it calls
+  double own = 0;     // the function or library code that it calls; 0 for library code
+  double spread = 0;  // standard deviation of `total` over all ranks
+  RankSet ranks;      // that spend a larger share in it than the others
+  double ranks_total = 0;
+  double ranks_own = 0;
+};
+
+struct CaptureReport {
+  std::string dir;     // in the run directory: "captures/1"
+  std::string reason;  // "slow", "request"
+  int64_t wall_ns = 0;
+  double seconds = 0;
+  uint64_t samples = 0;
+  RankSet ranks;
+  std::string sentence;  // what differs between the ranks
+  // Those with ranks that stand out first, by their excess; but last those that wait.
+  std::vector<CapturedFunction> functions;
+  std::vector<std::string> notes;
+};
+
+inline constexpr std::string_view kCaptureSchema = "xpurun.capture/1";
+// For programs, apart from a SpeedReport.
+nlohmann::ordered_json to_json(const CaptureReport& capture);
+
+}  // namespace xpurun::model

@@ -1,0 +1,93 @@
+// CaptureRunner: one capture of the running job at a time. `xpurun record` samples the Python stacks of the
+// ranks in a process of its own; if ranks use a GPU, a trace records their timed calls meanwhile. Results are
+// captures/<n>/profile.json and traces/<m>-capture-<n>/ of the run directory. Event loop's thread only.
+#pragma once
+
+#include "common/base/os/wait_status.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/spawn/helper_process.h"
+#include "launcher/storage/storage.h"
+#include "launcher/timing/trace_session.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <functional>
+#include <optional>
+#include <signal.h>
+#include <string>
+
+namespace xpurun::launcher {
+
+struct CaptureRequest {
+  double seconds = 10;
+  int rate = 50;       // samples a second of each process
+  std::string reason;  // a word kept in the profile: "slow", "request"
+};
+
+inline constexpr double kLongestCaptureS = 300;
+
+// {"duration_s":10,"steps":20,"rate":50}; all optional, and `steps` goes before `duration_s`. `step_s` is the
+// duration of a step, negative if unknown.
+base::Result<CaptureRequest> capture_request_from(const nlohmann::json& j, double step_s);
+
+class CaptureRunner {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    Storage& storage;
+    TraceSession& trace;
+  };
+  struct Hooks {
+    std::function<void()> save_run;          // run.json, which names the ranks, to the storage
+    std::function<bool()> uses_gpu;          // whether the timed calls are to be traced, too
+    std::function<void(base::Pid)> started;  // the helper
+  };
+  // `dir` is relative to the run directory; `problem` is empty if the profile is there.
+  using Done = std::function<void(const std::string& dir, const std::string& problem)>;
+
+  CaptureRunner(Parts parts, std::string run_dir, sigset_t mask, int stderr_fd, Hooks hooks)
+      : parts_(parts),
+        run_dir_(std::move(run_dir)),
+        mask_(mask),
+        stderr_fd_(stderr_fd),
+        hooks_(std::move(hooks)) {}
+  ~CaptureRunner() { parts_.loop.cancel(deadline_); }
+  CaptureRunner(const CaptureRunner&) = delete;
+  CaptureRunner& operator=(const CaptureRunner&) = delete;
+
+  // For tests: what is run in the place of our own program; the other words follow.
+  void set_program(std::string path) { program_ = std::move(path); }
+  // The directory of the capture. Fails while another one is under way. `done` may be empty; it is called
+  // from the loop.
+  base::Result<std::string> start(CaptureRequest request, Done done);
+  // The job has become slower: a capture of the first few times, unless one is under way. 0 seconds: none.
+  void job_is_slower(double seconds);
+  bool busy() const { return current_.has_value() || helper_.pid() > 0; }
+
+  // To be called by the reaper. Returns whether the pid was ours.
+  bool helper_ended(base::Pid pid, base::WaitStatus status);
+
+ private:
+  struct Current {
+    CaptureRequest request;
+    std::string dir;
+    Done done;
+  };
+
+  void begin();
+  void finish(const std::string& problem);
+
+  Parts parts_;
+  std::string run_dir_;
+  sigset_t mask_;
+  int stderr_fd_;
+  Hooks hooks_;
+  std::string program_ = "/proc/self/exe";
+  std::optional<Current> current_;
+  HelperProcess helper_;
+  EventLoop::TimerId deadline_ = 0;
+  int count_ = 0;       // of captures in this run
+  int slow_count_ = 0;  // of those because the job had become slower
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,54 @@
+#include "launcher/commands/analyze/capture_text.h"
+
+#include "common/base/strings.h"
+#include "launcher/output/text_block.h"
+#include "report/profile/captured_functions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace xpurun::launcher {
+
+namespace {
+
+constexpr size_t kNumbers = 35;      // columns before the function
+constexpr size_t kNarrowest = 20;    // of the function
+constexpr size_t kWidestRanks = 12;  // "0-3,8,10"
+
+std::string share(double part) {
+  return fmt::format("{:.1f}%", 100 * part);
+}
+
+std::string row(const model::CapturedFunction& f, size_t columns) {
+  const size_t room = std::max(columns, kNumbers + kNarrowest) - kNumbers;
+  const bool stands_out = !f.ranks.empty();
+  return fmt::format(
+      "{:>7} {:>6} {:>{}} {:>6} {}\n", share(f.own), share(f.total),
+      stands_out ? base::elide_middle(f.ranks.text(), kWidestRanks) : "", kWidestRanks,
+      stands_out ? share(f.ranks_own > 0 ? f.ranks_own : f.ranks_total) : "",
+      base::elide_middle(base::sanitize((f.worker ? "worker: " : "") + report::place_of(f)), room));
+}
+
+}  // namespace
+
+std::string capture_text(const model::CaptureReport& capture, size_t rows, size_t columns) {
+  std::string out =
+      text_block(fmt::format("{}, {} samples of {} in {}{}", base::sanitize(capture.dir), capture.samples,
+                             capture.ranks.size() == 1 ? "rank " + capture.ranks.text()
+                                                       : fmt::format("{} ranks", capture.ranks.size()),
+                             base::human_duration(capture.seconds),
+                             capture.reason == "slow" ? ", when the job had become slower" : ""),
+                 columns, 0);
+  if (!capture.sentence.empty()) {
+    out += text_block(base::sanitize(capture.sentence), columns, 0);
+  }
+  out += fmt::format("\n{:>7} {:>6} {:>{}} {:>6} {}\n", "OWN", "TOTAL", "BUT RANKS", kWidestRanks, "SPEND",
+                     "FUNCTION");
+  for (size_t i = 0; i < std::min(rows, capture.functions.size()); ++i) {
+    out += row(capture.functions[i], columns);
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,22 @@
+// Reads the captures of a run, of all its nodes.
+#pragma once
+
+#include "common/model/speed/capture_report.h"
+#include "report/nodes/job_runs.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::report {
+
+struct Captures {
+  std::vector<model::CaptureReport>
+      reports;                     // in the order of time; those of several nodes at a time are one
+  std::vector<std::string> notes;  // unreadable files
+};
+
+Captures read_captures(const JobRuns& job);
+// The file profile.json of one capture.
+base::Result<model::CaptureReport> read_capture(const std::string& path);
+
+}  // namespace xpurun::report

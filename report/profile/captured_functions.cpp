@@ -1,0 +1,283 @@
+#include "report/profile/captured_functions.h"
+
+#include "common/base/strings.h"
+#include "report/tree/roles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+
+namespace xpurun::report {
+
+namespace {
+
+constexpr double kLeastShare = 0.01;
+constexpr double kLeastExcess = 0.05;
+constexpr double kStandardErrors = 5;
+constexpr double kSpreads = 4;
+constexpr double kAlikeSamples = 3;  // neighbouring samples that count as one
+constexpr size_t kMostFunctions = 200;
+
+struct Key {
+  std::string function;
+  std::string file;
+  bool worker = false;
+
+  auto operator<=>(const Key&) const = default;
+};
+
+// Samples of one rank in one function.
+struct Seen {
+  uint64_t total = 0;
+  uint64_t own = 0;
+  uint64_t waiting = 0;  // of `own`
+  std::map<int, uint64_t> lines;
+};
+
+struct Group {  // the processes of one rank, or its workers
+  uint64_t samples = 0;
+  std::map<Key, Seen> functions;
+};
+
+using Groups = std::map<std::pair<bool, base::Rank>, Group>;
+
+bool is_own_code(const ProfileFrame& f) {
+  return is_user_code({.kind = model::FrameKind::python, .file = f.file});
+}
+
+// Collectives wait for the ranks that come later, and so does the backward pass, which has collectives.
+bool may_wait_for_others(const ProfileFrame& f) {
+  return f.file.find("/torch/distributed/") != std::string::npos ||
+         f.file.find("/torch/autograd/") != std::string::npos;
+}
+
+void add_stack(const Profile& p, const std::vector<uint32_t>& stack, uint64_t samples, bool worker,
+               Group& group) {
+  std::set<Key> seen;
+  bool owner_found = false;
+  const bool waiting = !stack.empty() && may_wait_for_others(p.frames[stack.back()]);
+  for (auto it = stack.rbegin(); it != stack.rend(); ++it) {
+    const ProfileFrame& frame = p.frames[*it];
+    const Key key{frame.function, frame.file, worker};
+    Seen& sum = group.functions[key];
+    if (!owner_found && is_own_code(frame)) {
+      owner_found = true;
+      sum.own += samples;
+      sum.waiting += waiting ? samples : 0;
+    }
+    if (seen.insert(key).second) {
+      sum.total += samples;
+      sum.lines[frame.line] += samples;
+    }
+  }
+}
+
+Groups groups_of(const Profile& p) {
+  Groups out;
+  for (const ProfileTrack& track : p.tracks) {
+    if (track.rank == base::kNoRank) {
+      continue;
+    }
+    Group& group = out[{track.worker, track.rank}];
+    for (const auto& [stack, samples] : track.stacks) {
+      group.samples += samples;
+      add_stack(p, stack, samples, track.worker, group);
+    }
+  }
+  return out;
+}
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) {
+    return 0;
+  }
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+double standard_error(double share, double samples) {
+  // With no sample or all samples in the function, the share is not certain either.
+  const double p = std::clamp(share, 1 / (samples + 2), 1 - 1 / (samples + 2));
+  return std::sqrt(p * (1 - p) * kAlikeSamples / samples);
+}
+
+// The share of each rank in one function.
+struct Share {
+  base::Rank rank;
+  double share;
+  double samples;
+};
+
+bool stands_out(const std::vector<Share>& shares, size_t i) {
+  std::vector<double> others;
+  double samples = 0;
+  for (size_t k = 0; k < shares.size(); ++k) {
+    if (k != i) {
+      others.push_back(shares[k].share);
+      samples += shares[k].samples;
+    }
+  }
+  if (others.empty()) {
+    return false;
+  }
+  const double usual = median_of(others);
+  for (double& other : others) {
+    other = std::abs(other - usual);
+  }
+  const double spread = 1.4826 * median_of(std::move(others));
+  const double error =
+      std::hypot(standard_error(shares[i].share, shares[i].samples), standard_error(usual, samples));
+  return shares[i].share - usual > std::max({kLeastExcess, kStandardErrors * error, kSpreads * spread});
+}
+
+model::RankSet outliers(const std::vector<Share>& shares) {
+  model::RankSet out;
+  size_t count = 0;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    if (stands_out(shares, i)) {
+      out.insert(shares[i].rank);
+      ++count;
+    }
+  }
+  return count * 2 < shares.size() || (count == 1 && shares.size() == 2) ? out : model::RankSet();
+}
+
+int usual_line(const std::map<int, uint64_t>& lines) {
+  const auto most = std::max_element(lines.begin(), lines.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == lines.end() ? 0 : most->first;
+}
+
+model::CapturedFunction function_time(const Key& key, const Groups& groups) {
+  model::CapturedFunction out{.function = key.function, .file = key.file, .worker = key.worker};
+  std::vector<Share> totals;
+  std::vector<Share> owns;
+  for (const auto& [who, group] : groups) {
+    if (who.first == key.worker && group.samples > 0) {
+      const auto seen = group.functions.find(key);
+      const bool any = seen != group.functions.end();
+      const auto samples = static_cast<double>(group.samples);
+      totals.push_back({who.second, any ? static_cast<double>(seen->second.total) / samples : 0, samples});
+      owns.push_back({who.second, any ? static_cast<double>(seen->second.own) / samples : 0, samples});
+    }
+  }
+  // The function that calls library code is of interest, not its callers; a library function has no own time.
+  out.ranks = outliers(owns);
+  if (out.ranks.empty()) {
+    out.ranks = outliers(totals);
+  }
+  std::map<int, uint64_t> lines;
+  uint64_t own = 0;
+  uint64_t waiting = 0;
+  for (const auto& [who, group] : groups) {
+    if (const auto seen = group.functions.find(key);
+        seen != group.functions.end() && (out.ranks.empty() || out.ranks.contains(who.second))) {
+      own += seen->second.own;
+      waiting += seen->second.waiting;
+      for (const auto& [line, samples] : seen->second.lines) {
+        lines[line] += samples;
+      }
+    }
+  }
+  out.line = usual_line(lines);
+  out.waits = 2 * waiting > own;
+  double mean = 0;
+  for (const Share& s : totals) {
+    mean += s.share / static_cast<double>(totals.size());
+  }
+  double squares = 0;
+  const auto slow = static_cast<double>(out.ranks.size());
+  const double usual = static_cast<double>(totals.size()) - slow;
+  for (size_t i = 0; i < totals.size(); ++i) {
+    const bool is_slow = out.ranks.contains(totals[i].rank);
+    (is_slow ? out.ranks_total : out.total) += totals[i].share / (is_slow ? slow : usual);
+    (is_slow ? out.ranks_own : out.own) += owns[i].share / (is_slow ? slow : usual);
+    squares += (totals[i].share - mean) * (totals[i].share - mean);
+  }
+  out.spread = totals.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(totals.size() - 1));
+  return out;
+}
+
+double excess(const model::CapturedFunction& f) {
+  return f.ranks.empty() ? 0 : f.ranks_own - f.own;
+}
+
+// Ranks that wait for a slow one stand out too: the function in which they wait.
+std::string sentence_of(const model::CaptureReport& c) {
+  std::string out;
+  std::vector<model::RankSet> named;
+  for (const model::CapturedFunction& f : c.functions) {
+    if (excess(f) >= kLeastExcess && named.size() < 2 &&
+        std::find(named.begin(), named.end(), f.ranks) == named.end()) {
+      named.push_back(f.ranks);
+      out += fmt::format("{}{} {} {}", out.empty() ? "" : "; ", f.ranks.size() == 1 ? "rank" : "ranks",
+                         f.ranks.text(), excess_words(f));
+    }
+  }
+  return out.empty() && c.ranks.size() > 1 ? "no rank differs from the others in where its time goes" : out;
+}
+
+}  // namespace
+
+model::CaptureReport captured_functions(const Profile& profile) {
+  model::CaptureReport out{.reason = profile.reason,
+                           .wall_ns = profile.wall_ns,
+                           .seconds = profile.seconds,
+                           .samples = profile.samples(),
+                           .ranks = profile.ranks(),
+                           .notes = profile.notes};
+  const Groups groups = groups_of(profile);
+  std::set<Key> keys;
+  for (const auto& [who, group] : groups) {
+    for (const auto& [key, seen] : group.functions) {
+      if (static_cast<double>(seen.total) >= kLeastShare * static_cast<double>(group.samples)) {
+        keys.insert(key);
+      }
+    }
+  }
+  for (const Key& key : keys) {
+    out.functions.push_back(function_time(key, groups));
+  }
+  std::stable_sort(out.functions.begin(), out.functions.end(), [](const auto& a, const auto& b) {
+    return std::tuple(!a.waits, excess(a), a.own, a.total) > std::tuple(!b.waits, excess(b), b.own, b.total);
+  });
+  if (out.functions.size() > kMostFunctions) {
+    out.functions.resize(kMostFunctions);
+  }
+  out.sentence = sentence_of(out);
+  return out;
+}
+
+std::string place_of(const model::CapturedFunction& f) {
+  const std::string file(base::base_name(f.file));
+  return f.line > 0 ? fmt::format("{} ({}:{})", f.function, file, f.line)
+                    : fmt::format("{} ({})", f.function, file);
+}
+
+std::string excess_words(const model::CapturedFunction& f) {
+  const bool one = f.ranks.size() == 1;
+  const auto percent = [](double share) { return std::lround(100 * share); };
+  return fmt::format("{} {} % of {} time{} in {}, the others {} %",
+                     f.waits ? (one ? "waits or computes gradients" : "wait or compute gradients")
+                     : one   ? "spends"
+                             : "spend",
+                     percent(f.ranks_own), one ? "its" : "their",
+                     f.worker ? (one ? " (that of its workers)" : " (that of their workers)") : "",
+                     place_of(f), percent(f.own));
+}
+
+const model::CapturedFunction* blamed_function(const model::CaptureReport& capture,
+                                               const model::RankSet& ranks) {
+  for (const model::CapturedFunction& f : capture.functions) {
+    if (excess(f) >= kLeastExcess && f.ranks.minus(ranks).empty()) {
+      return &f;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace xpurun::report

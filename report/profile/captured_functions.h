@@ -1,0 +1,22 @@
+// The share of functions in the time of each rank, and the ranks that stand out. Pure.
+#pragma once
+
+#include "common/model/speed/capture_report.h"
+#include "report/profile/profile.h"
+
+namespace xpurun::report {
+
+// A rank stands out in a function if its share exceeds the others' median by 5 % of the time, by five
+// standard errors (three neighbouring samples count as one) and by four robust standard deviations of the
+// others, and fewer than half of the ranks do so; of two ranks, one may. Functions below 1 % everywhere are
+// left out.
+model::CaptureReport captured_functions(const Profile& profile);
+
+// "train.py:40 (collate)"; "collate (train.py)" without a line.
+std::string place_of(const model::CapturedFunction& f);
+// "spends 43 % of its time in load (data.py:12), the other ranks 2 %"; without the subject.
+std::string excess_words(const model::CapturedFunction& f);
+// The function of the program in which `ranks` spend more of their time than the others; nullptr if none.
+const model::CapturedFunction* blamed_function(const model::CaptureReport& capture, const model::RankSet& ranks);
+
+}  // namespace xpurun::report

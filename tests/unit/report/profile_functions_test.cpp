@@ -1,0 +1,148 @@
+#include "report/profile/captured_functions.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+using namespace xpurun;
+using namespace xpurun::report;
+
+namespace {
+
+constexpr uint32_t kTrain = 0;
+constexpr uint32_t kBackward = 1;
+constexpr uint32_t kFetch = 2;
+constexpr uint32_t kRead = 3;
+constexpr uint32_t kReadLater = 4;
+
+// `loading` of 300 samples of each rank are in read(), the others wait or compute in backward().
+Profile job(const std::vector<uint64_t>& loading) {
+  Profile p{.reason = "slow", .wall_ns = 5, .interval_s = 0.02, .seconds = 6};
+  p.frames = {{"train", "/job/train.py", 9},
+              {"backward", "/usr/lib/python3/dist-packages/torch/autograd/__init__.py", 197},
+              {"fetch", "/usr/lib/python3/dist-packages/torch/utils/data/fetch.py", 58},
+              {"read", "/job/data.py", 40},
+              {"read", "/job/data.py", 41}};
+  for (size_t rank = 0; rank < loading.size(); ++rank) {
+    ProfileTrack track{.rank = static_cast<base::Rank>(rank), .pid = 10, .thread = "MainThread", .stacks = {}};
+    track.stacks[{kTrain, kBackward}] = 300 - loading[rank];
+    track.stacks[{kTrain, kFetch, kRead}] = loading[rank] / 3;
+    track.stacks[{kTrain, kFetch, kReadLater}] = loading[rank] - loading[rank] / 3;
+    p.tracks.push_back(std::move(track));
+  }
+  return p;
+}
+
+const model::CapturedFunction& function(const model::CaptureReport& report, std::string_view name) {
+  for (const model::CapturedFunction& f : report.functions) {
+    if (f.function == name) {
+      return f;
+    }
+  }
+  FAIL("no function " << name);
+  return report.functions.front();
+}
+
+}  // namespace
+
+TEST_CASE("a capture names the function in which a rank spends more time than the others") {
+  const auto report = captured_functions(job({15, 18, 150, 12}));
+  CHECK(report.samples == 1200);
+  CHECK(report.ranks == model::RankSet::range(0, 3));
+  CHECK(report.reason == "slow");
+  const auto& read = report.functions.front();
+  CHECK(read.function == "read");
+  CHECK(read.ranks == model::RankSet{2});
+  CHECK(read.line == 41);
+  CHECK(read.ranks_own == doctest::Approx(0.5));
+  CHECK(read.own == doctest::Approx(0.05));
+  CHECK(read.ranks_total == doctest::Approx(0.5));
+  CHECK(report.sentence == "rank 2 spends 50 % of its time in read (data.py:41), the others 5 %");
+  CHECK(function(report, "fetch").ranks == model::RankSet{2});
+  CHECK(function(report, "fetch").own == 0);
+  CHECK(function(report, "train").total == doctest::Approx(1));
+  CHECK(blamed_function(report, {2}) == &read);
+  CHECK(blamed_function(report, {1}) == nullptr);
+}
+
+TEST_CASE("of two ranks, the one that waits is told last") {
+  const auto report = captured_functions(job({15, 150}));
+  CHECK(report.sentence ==
+        "rank 1 spends 50 % of its time in read (data.py:41), the others 5 %; rank 0 waits or computes "
+        "gradients 95 % of its time in train (train.py:9), the others 50 %");
+  CHECK(function(report, "train").waits);
+  CHECK(blamed_function(report, {1})->function == "read");
+}
+
+TEST_CASE("workers of a rank are compared with workers") {
+  Profile p = job({15, 15, 15});
+  for (base::Rank rank = 0; rank < 3; ++rank) {
+    const uint64_t busy = rank == 1 ? 200 : 20;
+    p.tracks.push_back({.rank = rank,
+                        .pid = 20,
+                        .worker = true,
+                        .thread = "MainThread",
+                        .stacks = {{{kFetch, kRead}, busy}, {{kFetch}, 220 - busy}}});
+  }
+  const auto report = captured_functions(p);
+  CHECK(report.functions.front().worker);
+  CHECK(report.functions.front().ranks == model::RankSet{1});
+  CHECK(report.sentence ==
+        "rank 1 spends 91 % of its time (that of its workers) in read (data.py:40), the others 9 %");
+}
+
+TEST_CASE("equal ranks: none stands out, whatever the noise") {
+  std::mt19937 random(7);  // NOLINT: the same numbers each time
+  for (int round = 0; round < 200; ++round) {
+    std::vector<uint64_t> loading;
+    for (size_t rank = 0; rank < 2 + static_cast<size_t>(round % 7); ++rank) {
+      loading.push_back(std::binomial_distribution<uint64_t>(300, 0.3)(random));
+    }
+    const auto report = captured_functions(job(loading));
+    CHECK(report.sentence == "no rank differs from the others in where its time goes");
+  }
+  CHECK(captured_functions(job({90})).sentence.empty());
+  CHECK(captured_functions(Profile{}).functions.empty());
+}
+
+TEST_CASE("half of the ranks cannot stand out") {
+  const auto report = captured_functions(job({10, 10, 150, 150}));
+  CHECK(report.sentence == "no rank differs from the others in where its time goes");
+}
+
+TEST_CASE("a profile survives JSON, and recordings of several hosts become one") {
+  Profile p = job({15, 150});
+  p.about = "run";
+  p.host = "h1";
+  p.torn = 3;
+  p.notes = {"a note"};
+  p.tracks[1].worker = true;
+  const auto back = profile_from_json(profile_json(p));
+  REQUIRE(back);
+  CHECK(profile_json(*back) == profile_json(p));
+  CHECK(back->tracks[1].title() == "rank 1 worker 10 / MainThread");
+
+  Profile other = job({15, 150});
+  other.tracks[0].rank = 2;
+  other.tracks[1].rank = 3;
+  const Profile merged = merged_profile({job({15, 15}), std::move(other)});
+  CHECK(merged.ranks() == model::RankSet::range(0, 3));
+  CHECK(captured_functions(merged).functions.front().ranks == model::RankSet{3});
+}
+
+TEST_CASE("a text that is no profile is an error") {
+  const std::string good = profile_json(job({1}));
+  const auto broken = [&](std::string_view what, std::string_view by) {
+    std::string text = good;
+    text.replace(text.find(what), what.size(), by);
+    return profile_from_json(text);
+  };
+  CHECK_FALSE(profile_from_json(""));
+  CHECK_FALSE(profile_from_json("[]"));
+  CHECK_FALSE(broken("xpurun.profile/1", "xpurun.profile/2"));
+  CHECK(broken("[[[0,1]", "[[[0,9]").error().what ==
+        "not a profile: a stack names a frame that is not there");
+  CHECK_FALSE(broken("[[[0,1]", "[[[0,-1]"));
+  CHECK_FALSE(broken("\"frames\"", "\"flames\""));
+  CHECK_FALSE(profile_from_json(good.substr(0, good.size() / 2)));
+}
