@@ -53,7 +53,7 @@ std::vector<CommandSpec> tool_commands() {
        .manual = "xpurun-record(1)"},
       {.name = "capture",
        .group = "Looking after",
-       .summary = "where do the ranks of a live run spend their time?",
+       .summary = "say where the ranks of a live run spend their time",
        .synopsis = {"xpurun capture [OPTION]..."},
        .description =
            "Samples the Python stacks of all ranks of this node and of the processes that they started, "

@@ -318,10 +318,7 @@ ControlApi::Hooks Supervisor::control_hooks() {
                     {.why = model::DumpReason::request,
                      .reply = [done = std::move(done)](const std::string& dir, size_t) { done(dir); }});
               },
-          .capture =
-              [this](CaptureRequest request, CaptureRunner::Done done) {
-                return captures_.start(std::move(request), std::move(done));
-              },
+          .capture = std::bind_front(&CaptureRunner::start, &captures_),
           .step_s = [this] { return speed_.watch().step_s(); },
           .nodes = [this] { return nodes_.list(); },
           .ask = [this](const std::string& node, const std::string& verb, const std::string& request,
@@ -568,11 +565,7 @@ model::CollectiveFacts Supervisor::save_calls(const std::string& path) {
 
 void Supervisor::drain_logs(std::function<void()> done) {
   notices_.release_all();
-  if (relay_) {
-    relay_->finish(std::move(done));
-  } else {
-    done();
-  }
+  relay_ ? relay_->finish(std::move(done)) : done();
 }
 
 void Supervisor::record_end() {

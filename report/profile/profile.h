@@ -70,7 +70,7 @@ std::string profile_speedscope(const Profile& profile);
 // A flame graph of all tracks: width is samples, colour says which ranks.
 std::string profile_svg(const Profile& profile);
 
-inline constexpr std::string_view kProfileSchema = "xpurun.profile/1";
+// model::kProfileSchema.
 std::string profile_json(const Profile& profile);
 // Of unknown origin. An error means that the text is no such JSON or contradicts itself.
 base::Result<Profile> profile_from_json(std::string_view text);

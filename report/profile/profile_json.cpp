@@ -1,5 +1,6 @@
 // The profile as JSON of xpurun, schema "xpurun.profile/1".
 #include "common/model/json_fields.h"
+#include "common/model/speed/capture_report.h"
 #include "report/profile/profile.h"
 
 #include <fmt/format.h>
@@ -52,8 +53,8 @@ ProfileTrack track_from(const json& j, size_t frames) {
 }
 
 Profile profile_from(const json& j) {
-  if (!j.is_object() || text_at(j, "schema") != kProfileSchema) {
-    throw std::runtime_error(fmt::format("no profile ({})", kProfileSchema));
+  if (!j.is_object() || text_at(j, "schema") != model::kProfileSchema) {
+    throw std::runtime_error(fmt::format("no profile ({})", model::kProfileSchema));
   }
   Profile out{.about = text_at(j, "about"),
               .host = text_at(j, "host"),
@@ -78,7 +79,7 @@ Profile profile_from(const json& j) {
 }  // namespace
 
 std::string profile_json(const Profile& profile) {
-  Json j{{"schema", kProfileSchema},
+  Json j{{"schema", model::kProfileSchema},
          {"about", profile.about},
          {"host", profile.host},
          {"reason", profile.reason},

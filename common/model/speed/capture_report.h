@@ -41,6 +41,8 @@ struct CaptureReport {
   std::vector<std::string> notes;
 };
 
+// Sampled stacks as xpurun record writes them, and what a capture makes of them.
+inline constexpr std::string_view kProfileSchema = "xpurun.profile/1";
 inline constexpr std::string_view kCaptureSchema = "xpurun.capture/1";
 // For programs, apart from a SpeedReport.
 nlohmann::ordered_json to_json(const CaptureReport& capture);
