@@ -156,12 +156,15 @@ std::string operations_text(const model::OperationTables& operations, size_t col
     out += '\n' + text_block(missing, columns, 0);
   }
   return out;
-  constexpr size_t kCapturedFunctions = 12;
+}
+
+std::string newest_capture(const model::SpeedReport& r, size_t columns) {
+  return r.captures.empty() ? "" : '\n' + capture_text(r.captures.back(), kCapturedFunctions, columns);
 }
 
 std::string tables(const model::SpeedReport& r, size_t columns) {
-  return operations_text(r.operations, columns) + function_table(r.functions, columns) +
-         newest_capture(r, columns);
+  return newest_capture(r, columns) + function_table(r.functions, columns) +
+         operations_text(r.operations, columns);
 }
 
 }  // namespace
