@@ -17,6 +17,7 @@ std::string place_of(const model::CapturedFunction& f);
 // "spends 43 % of its time in load (data.py:12), the other ranks 2 %"; without the subject.
 std::string excess_words(const model::CapturedFunction& f);
 // The function of the program in which `ranks` spend more of their time than the others; nullptr if none.
-const model::CapturedFunction* blamed_function(const model::CaptureReport& capture, const model::RankSet& ranks);
+const model::CapturedFunction* blamed_function(const model::CaptureReport& capture,
+                                               const model::RankSet& ranks);
 
 }  // namespace xpurun::report

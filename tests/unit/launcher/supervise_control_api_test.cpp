@@ -39,8 +39,7 @@ struct Scene : test::JobScene {
        .complete = [](LiveStatus& s) { s.gaps = {"known here"}; },
        .better_informed = [this] { return informed; },
        .dump = [this](std::function<void(const std::string&)> done) { dumped = std::move(done); },
-       .capture = [this](CaptureRequest request,
-                         CaptureRunner::Done done) -> base::Result<std::string> {
+       .capture = [this](CaptureRequest request, CaptureRunner::Done done) -> base::Result<std::string> {
          if (capturing) {
            return base::fail("a capture is not finished");
          }
@@ -235,9 +234,9 @@ TEST_CASE("the length of a capture in steps needs the duration of a step") {
   s.ask({{"cmd", "capture"}, {"steps", 20}});
   REQUIRE(s.capturing);
   CHECK(s.capturing->seconds == 5);
-  for (const json& wrong : {json{{"steps", -1}}, json{{"steps", "x"}}, json{{"duration_s", 0}},
-                            json{{"duration_s", 301}}, json{{"rate", 0}}, json{{"rate", 2000}},
-                            json{{"duration_s", nullptr}}}) {
+  for (const json& wrong :
+       {json{{"steps", -1}}, json{{"steps", "x"}}, json{{"duration_s", 0}}, json{{"duration_s", 301}},
+        json{{"rate", 0}}, json{{"rate", 2000}}, json{{"duration_s", nullptr}}}) {
     s.capturing.reset();
     json request = wrong;
     request["cmd"] = "capture";

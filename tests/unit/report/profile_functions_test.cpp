@@ -24,7 +24,8 @@ Profile job(const std::vector<uint64_t>& loading) {
               {"read", "/job/data.py", 40},
               {"read", "/job/data.py", 41}};
   for (size_t rank = 0; rank < loading.size(); ++rank) {
-    ProfileTrack track{.rank = static_cast<base::Rank>(rank), .pid = 10, .thread = "MainThread", .stacks = {}};
+    ProfileTrack track{
+        .rank = static_cast<base::Rank>(rank), .pid = 10, .thread = "MainThread", .stacks = {}};
     track.stacks[{kTrain, kBackward}] = 300 - loading[rank];
     track.stacks[{kTrain, kFetch, kRead}] = loading[rank] / 3;
     track.stacks[{kTrain, kFetch, kReadLater}] = loading[rank] - loading[rank] / 3;
