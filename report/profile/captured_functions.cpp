@@ -184,7 +184,7 @@ model::CapturedFunction function_time(const Key& key, const Groups& groups) {
     }
   }
   out.line = usual_line(lines);
-  out.waits = 2 * waiting > own;
+  out.waits = own > 0 ? 2 * waiting > own : may_wait_for_others({.file = key.file});
   double mean = 0;
   for (const Share& s : totals) {
     mean += s.share / static_cast<double>(totals.size());

@@ -130,7 +130,7 @@ std::string share(double part) {
 data function_data(const model::CapturedFunction& f) {
   const bool stands_out = !f.ranks.empty();
   data d;
-  d.set("culprit", stands_out && !f.waits);
+  d.set("culprit", stands_out && !f.waits && f.ranks_own > f.own);
   d.set("name", (f.worker ? "worker: " : "") + place_of(f));
   d.set("own", share(f.own));
   d.set("total", share(f.total));

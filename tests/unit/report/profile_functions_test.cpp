@@ -72,6 +72,8 @@ TEST_CASE("of two ranks, the one that waits is told last") {
         "rank 1 spends 50 % of its time in read (data.py:41), the others 5 %; rank 0 waits or computes "
         "gradients 95 % of its time in train (train.py:9), the others 50 %");
   CHECK(function(report, "train").waits);
+  CHECK(function(report, "backward").waits);
+  CHECK_FALSE(function(report, "fetch").waits);
   CHECK(blamed_function(report, {1})->function == "read");
 }
 

@@ -15,6 +15,19 @@ import unittest
 SPEED_TOOL, REPORT_TOOL, MAKE_RUN, XPURUN = sys.argv[1:5]
 
 
+def captured(rank, waiting):
+    """A rank that spends `waiting` of 200 samples in the data loader."""
+    return {"rank": rank, "pid": 100 + rank, "worker": False, "thread": "MainThread",
+            "stacks": [[[0, 1], waiting], [[0], 200 - waiting]]}
+
+
+PROFILE = {"schema": "xpurun.profile/1", "about": "run", "host": "h", "reason": "slow", "begin_wall_ns": 1, "seconds": 4,
+           "interval_s": 0.02, "torn": 0, "notes": [],
+           "frames": [{"function": "train", "file": "/job/train.py", "line": 9},
+                      {"function": "<read>", "file": "/job/data.py", "line": 40}],
+           "tracks": [captured(0, 5), captured(1, 7), captured(2, 4), captured(3, 120)]}
+
+
 class Speed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -22,6 +35,9 @@ class Speed(unittest.TestCase):
         cls.run_dir = pathlib.Path(cls.dir.name) / "run"
         subprocess.run([sys.executable, MAKE_RUN, cls.run_dir, "--ranks", "4", "--kind", "finished"], check=True)
         subprocess.run([SPEED_TOOL, cls.run_dir, "4", "400", "input"], check=True)
+        (cls.run_dir / "captures/1").mkdir(parents=True)
+        (cls.run_dir / "captures/1/profile.json").write_text(json.dumps(PROFILE))
+        (cls.run_dir / "captures/2").mkdir()  # under way, or failed
 
     @classmethod
     def tearDownClass(cls):
@@ -57,6 +73,13 @@ class Speed(unittest.TestCase):
         self.assertEqual([item["objectId"] for item in nodes["abnormalDetail"]], ["3"])
         self.assertEqual(len(nodes["normalDetail"]), 3)
 
+    def test_a_capture_names_the_function(self):
+        told = json.loads(self.analyze("--format", "json", self.run_dir))
+        self.assertEqual([c["dir"] for c in told["captures"]], ["captures/1"])
+        slow = [f for f in told["findings"] if f["problem"] == "slow_rank"]
+        self.assertEqual([f["function"] for f in slow], ["<read> (data.py:40)"])
+        self.assertIn("rank 3 spends 60 % of its time in <read> (data.py:40), the others 3 %", slow[0]["sentence"])
+
     def test_wrong_use(self):
         self.assertIn("--format", self.analyze("--format", "xml", self.run_dir, status=2))
         with tempfile.TemporaryDirectory() as empty:
@@ -72,6 +95,9 @@ class Speed(unittest.TestCase):
             half = run / "ranks/1/spans-1.xsp"
             half.write_bytes(half.read_bytes()[: 3 * half.stat().st_size // 4])
             self.assertIn("nothing is slow", self.analyze(run))
+            (run / "captures/1").mkdir(parents=True)
+            (run / "captures/1/profile.json").write_text("{}")
+            self.assertIn("nothing is slow", self.analyze(run))
 
     def test_page(self):
         subprocess.run([REPORT_TOOL, "report", self.run_dir], check=True, stdout=subprocess.DEVNULL)
@@ -79,7 +105,9 @@ class Speed(unittest.TestCase):
         section = re.search(r'<section id="speed".*?</section>', page, re.S)[0]
         for part in ('<svg class="steps"', '<svg class="heat"', "slower", "Rank 3 (host", 'class="change"'):
             self.assertIn(part, section)
-        self.assertEqual(section.count('scope="row"'), 4 + 1)  # four ranks, and one place that calls all_reduce
+        # Four ranks, one place that calls all_reduce, two captured functions.
+        self.assertEqual(section.count('scope="row"'), 4 + 1 + 2)
+        self.assertIn("&lt;read&gt; (data.py:40)</th><td>3</td>", section)
         html.parser.HTMLParser().feed(section)
         self.assertEqual(json.loads((self.run_dir / "report.json").read_text())["speed"]["steps"], 399)
 
