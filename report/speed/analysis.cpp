@@ -132,7 +132,7 @@ class Judge {
       mean_step_s_ += one / static_cast<double>(steps.size());
     }
     means_ = rank_means(job_, own_, window_);
-    out_.what_if = what_if(job_, own_, window_, mean_step_s_, kLeastBlame / 4);
+    out_.what_if = what_if(job_, own_, window_, kLeastBlame / 4);
     const auto slow = slowdown_of(out_.changes, job_.steps(), out_.step_s, settings_.least_share);
     if (blame) {
       add_slow_ranks(*blame, slow, since);

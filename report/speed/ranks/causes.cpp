@@ -167,16 +167,17 @@ Cause cause_of_change(const std::vector<RankMeans>& before, const std::vector<Ra
 }
 
 std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own, StepWindow window,
-                                       double step_s, double least) {
+                                       double least) {
   struct Without {
     SlowCause cause;
     Stage stage;
     double sum = 0;
   };
   Without causes[] = {{SlowCause::input, Stage::data}, {SlowCause::gc, Stage::garbage}};
-  const double all = step_s * static_cast<double>(window.size());
+  double all = 0;  // the longest rank's steps: ranks that do not wait for each other differ
   for (size_t i = window.first; i < window.last; ++i) {
     float most = 0;
+    double longest = 0;
     double without[std::size(causes)] = {};
     const auto step = own.step(i);
     for (size_t r = 0; r < step.size(); ++r) {
@@ -185,6 +186,7 @@ std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own,
         continue;
       }
       most = std::max(most, step[r]);
+      longest = std::max(longest, static_cast<double>(record->duration_ns) * 1e-9);
       for (size_t c = 0; c < std::size(causes); ++c) {
         const double part =
             static_cast<double>(record->stage_ns[static_cast<size_t>(causes[c].stage)]) * 1e-9;
@@ -194,6 +196,7 @@ std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own,
     for (size_t c = 0; c < std::size(causes); ++c) {
       causes[c].sum += static_cast<double>(most) - without[c];
     }
+    all += longest;
   }
   std::vector<model::CauseShare> out;
   for (const Without& one : causes) {

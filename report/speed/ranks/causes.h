@@ -19,9 +19,9 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
 // Compares all ranks with an earlier window.
 Cause cause_of_change(const std::vector<RankMeans>& before, const std::vector<RankMeans>& after);
 
-// What a step of `step_s` (mean of the window) would win if no rank spent time on a cause; largest first,
-// those above `least`.
+// The share of a step that would be won if no rank spent time on a cause; largest first, those above
+// `least`.
 std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own, StepWindow window,
-                                       double step_s, double least);
+                                       double least);
 
 }  // namespace xpurun::report

@@ -270,6 +270,23 @@ TEST_CASE("garbage collection at different times on each rank costs everybody") 
   CHECK(report.findings[0].share == doctest::Approx(0.13).epsilon(0.2));
 }
 
+TEST_CASE("ranks that do not wait for each other: no cause takes more than a step") {
+  std::vector<RankInput> ranks;
+  for (int r = 0; r < 2; ++r) {
+    auto alone = tests::make_ranks(
+        {.ranks = 1, .steps = 200, .change = [r](int, int, StepParts& p) { p.data = r == 0 ? 60 : 400; }});
+    alone.front().rank = r;
+    ranks.push_back(std::move(alone.front()));
+  }
+  const model::SpeedReport report = analyse_speed(ranks);
+  for (const model::CauseShare& one : report.what_if) {
+    CHECK(one.share <= 1);
+  }
+  for (const model::SpeedFinding& f : report.findings) {
+    CHECK(f.share <= 1);
+  }
+}
+
 TEST_CASE("slow checkpoints and alternating shapes are no alarm") {
   MadeJob checkpoints{.ranks = 4, .steps = 300, .seed = 14};
   checkpoints.change = [](int rank, int step, StepParts& p) {
