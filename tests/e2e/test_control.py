@@ -153,7 +153,7 @@ class Control(xpurun_test.Case):
             wrong = self.ctl(*words)
             self.assertEqual((wrong.returncode, wrong.stdout), (2, ""), words)
         self.assertIn("did you mean trace?", self.ctl("trase").stderr)
-        self.assertEqual(self.ctl("timing", "loud").returncode, 1)
+        self.assertEqual(self.ctl("timing", "loud").returncode, 2)
         self.assertEqual(self.ctl(run=self.dir / "nothing").returncode, 1)
         self.process.kill()
         self.process.wait()

@@ -13,6 +13,7 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr size_t kNumbers = 35;      // columns before the function
+constexpr size_t kShareColumn = 8;   // on a narrow terminal
 constexpr size_t kNarrowest = 20;    // of the function
 constexpr size_t kWidestRanks = 12;  // "0-3,8,10"
 
@@ -20,8 +21,20 @@ std::string share(double part) {
   return fmt::format("{:.1f}%", 100 * part);
 }
 
+// On a narrow terminal: the share, the function, the ranks that differ.
+std::string narrow_row(const model::CapturedFunction& f, size_t columns) {
+  const std::string differ =
+      f.ranks.empty() ? "" : fmt::format("; {} on {}", share(f.ranks_total), f.ranks.brief());
+  return definition(share(f.total),
+                    base::sanitize((f.worker ? "worker: " : "") + report::place_of(f) + differ), columns,
+                    kShareColumn);
+}
+
 std::string row(const model::CapturedFunction& f, size_t columns) {
-  const size_t room = std::max(columns, kNumbers + kNarrowest) - kNumbers;
+  if (columns < kNumbers + kNarrowest) {
+    return narrow_row(f, columns);
+  }
+  const size_t room = columns - kNumbers;
   const bool stands_out = !f.ranks.empty();
   return fmt::format(
       "{:>7} {:>6} {:>{}} {:>6} {}\n", share(f.own), share(f.total),
@@ -43,8 +56,9 @@ std::string capture_text(const model::CaptureReport& capture, size_t rows, size_
   if (!capture.sentence.empty()) {
     out += text_block(base::sanitize(capture.sentence), columns, 0);
   }
-  out += fmt::format("\n{:>7} {:>6} {:>{}} {:>6} {}\n", "OWN", "TOTAL", "BUT RANKS", kWidestRanks, "SPEND",
-                     "FUNCTION");
+  out += columns < kNumbers + kNarrowest ? std::string("\n")
+                                         : fmt::format("\n{:>7} {:>6} {:>{}} {:>6} {}\n", "OWN", "TOTAL",
+                                                       "BUT RANKS", kWidestRanks, "SPEND", "FUNCTION");
   for (size_t i = 0; i < std::min(rows, capture.functions.size()); ++i) {
     out += row(capture.functions[i], columns);
   }
