@@ -61,11 +61,13 @@ bool ProcessTable::foreign_job_ended() const {
 void ProcessTable::inspect(TrackedProcess& p) {
   const Pid pid = p.record.pid;
   std::string exe = proc_.exe(pid);
-  if (exe.empty() && !p.exe.empty()) {
-    return;  // a process that is exiting has lost its memory map: keep the known data
-  }
-  p.record.cmdline = model::redact_argv(proc_.cmdline(pid));
+  const std::vector<std::string> cmdline = proc_.cmdline(pid);
   const auto environment = proc_.environ(pid);
+  // A process that is exiting has lost its memory map, perhaps between these reads: keep the known data.
+  if (!p.exe.empty() && (exe.empty() || proc_.exe(pid).empty())) {
+    return;
+  }
+  p.record.cmdline = model::redact_argv(cmdline);
   p.identity = identity_from(environment);
   if (const auto file = environment.find("TORCHELASTIC_ERROR_FILE"); file != environment.end()) {
     p.record.error_file = file->second;
