@@ -1,6 +1,7 @@
 #include "report/profile/captured_functions.h"
 
 #include "common/base/strings.h"
+#include "report/speed/statistics.h"
 #include "report/tree/roles.h"
 
 #include <fmt/format.h>
@@ -90,15 +91,6 @@ Groups groups_of(const Profile& p) {
   return out;
 }
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) {
-    return 0;
-  }
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 double standard_error(double share, double samples) {
   // With no sample or all samples in the function, the share is not certain either.
   const double p = std::clamp(share, 1 / (samples + 2), 1 - 1 / (samples + 2));
@@ -124,11 +116,8 @@ bool stands_out(const std::vector<Share>& shares, size_t i) {
   if (others.empty()) {
     return false;
   }
-  const double usual = median_of(others);
-  for (double& other : others) {
-    other = std::abs(other - usual);
-  }
-  const double spread = 1.4826 * median_of(std::move(others));
+  const double usual = median(others);
+  const double spread = robust_spread(others, usual);
   const double error =
       std::hypot(standard_error(shares[i].share, shares[i].samples), standard_error(usual, samples));
   return shares[i].share - usual > std::max({kLeastExcess, kStandardErrors * error, kSpreads * spread});

@@ -16,6 +16,8 @@ using model::member;
 using nlohmann::json;
 
 constexpr size_t kDeepestStack = 10'000;
+constexpr int64_t kLatestWallNs = int64_t{4'000'000'000} * 1'000'000'000;  // in the year 2096
+constexpr double kLongestS = 1e7;
 
 std::string text_at(const json& object, const char* key) {
   const json* value = member(object, key);
@@ -52,6 +54,14 @@ ProfileTrack track_from(const json& j, size_t frames) {
   return out;
 }
 
+void check_times(const Profile& p) {
+  const bool plausible = p.wall_ns >= 0 && p.wall_ns <= kLatestWallNs && p.seconds >= 0 &&
+                         p.seconds <= kLongestS && p.interval_s >= 0 && p.interval_s <= kLongestS;
+  if (!plausible) {
+    throw std::runtime_error("its times make no sense");
+  }
+}
+
 Profile profile_from(const json& j) {
   if (!j.is_object() || text_at(j, "schema") != model::kProfileSchema) {
     throw std::runtime_error(fmt::format("no profile ({})", model::kProfileSchema));
@@ -63,6 +73,7 @@ Profile profile_from(const json& j) {
               .interval_s = number_at(j, "interval_s"),
               .seconds = number_at(j, "seconds"),
               .torn = integer<uint64_t>(j, "torn", 0)};
+  check_times(out);
   for (const json& f : j.at("frames")) {
     out.frames.push_back(
         {.function = text_at(f, "function"), .file = text_at(f, "file"), .line = integer<int>(f, "line", 0)});

@@ -121,6 +121,34 @@ class Control(xpurun_test.Case):
             [PROGRAM, "ctl", "--run", run or self.out, *words], capture_output=True, text=True, timeout=60
         )
 
+    def capture(self, *words, run=None):
+        return subprocess.run([PROGRAM, "capture", "--run", run or self.out, *words], capture_output=True, text=True,
+                              timeout=60, env={**os.environ, "COLUMNS": "80"})
+
+    def test_capture(self):
+        captured = self.capture("--duration", "500ms")
+        self.assertEqual(captured.returncode, 0, captured.stderr)
+        self.assertRegex(captured.stdout, r"^captures/1, \d+ samples of rank 0 in ")
+        self.assertRegex(captured.stdout, r"100\.0%\s+waiting \(<string>:3\)")
+        told = json.loads(self.capture("--duration", "300ms", "--rate", "100", "--json").stdout)
+        self.assertEqual((told["schema"], told["dir"], told["ranks"]), ("xpurun.capture/1", "captures/2", [0]))
+        self.assertGreater(told["samples"], 5)
+        for words, status, complaint in (
+            (["--steps", "5"], 1, "no step of this job was seen yet"),
+            (["--steps", "5", "--duration", "1s"], 2, "--steps or --duration, not both"),
+            (["--duration", "1h"], 1, '"duration_s" must be 0.1 to 300'),
+            (["--rate", "2000"], 1, '"rate" must be 1 to 1000'),
+            (["--rate", "0"], 2, "'0' is not a number"),
+            (["now"], 2, "'now' is no option"),
+        ):
+            with self.subTest(words=words):
+                refused = self.capture(*words)
+                self.assertEqual((refused.returncode, complaint in refused.stderr), (status, True), refused.stderr)
+        self.process.terminate()
+        self.process.wait(30)
+        ended = self.capture()
+        self.assertEqual((ended.returncode, "has ended" in ended.stderr), (1, True), ended.stderr)
+
     def test_ctl(self):
         self.assertIn("timing light", self.ctl().stdout)
         self.assertEqual(json.loads(self.ctl("status", "--json").stdout)["ranks"][0]["rank"], 0)

@@ -99,7 +99,7 @@ SUBROOMS = {
         "timeline": {"flamegraph"},
         "tree": set(),
         "flamegraph": {"tree"},
-        "profile": {"flamegraph", "tree"},
+        "profile": {"flamegraph", "speed", "tree"},
         "query": {"speed", "timeline"},
         "operations": {"speed", "timeline"},
         "compare": {"operations", "speed"},

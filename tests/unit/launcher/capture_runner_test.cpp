@@ -17,10 +17,11 @@ struct Outcome {
   std::string dir;
   std::string problem;
   std::string words;  // of the command line
+  std::string trace;  // that is active at the end
 };
 
 // A shell script instead of xpurun.
-Outcome capture_by(const std::string& body, CaptureRequest request) {
+Outcome capture_by(const std::string& body, CaptureRequest request, bool gpu = false) {
   REQUIRE(base::write_file_atomic("recorder", "#!/bin/sh\necho \"$@\" > words\n" + body));
   REQUIRE(::chmod("recorder", 0700) == 0);
   auto loop = EventLoop::create();
@@ -35,7 +36,7 @@ Outcome capture_by(const std::string& body, CaptureRequest request) {
   int saved = 0;
   CaptureRunner runner({*loop, storage, trace}, "run", mask, -1,
                        {.save_run = [&] { ++saved; },
-                        .uses_gpu = [] { return false; },
+                        .uses_gpu = [gpu] { return gpu; },
                         .started = [&](base::Pid) { ++started; }});
   runner.set_program("./recorder");
   Outcome out;
@@ -43,6 +44,7 @@ Outcome capture_by(const std::string& body, CaptureRequest request) {
       runner.start(std::move(request), [&](const std::string& dir, const std::string& problem) {
         out.dir = dir;
         out.problem = problem;
+        out.trace = trace.dir();
         loop->stop();
       });
   CHECK(begun.value_or("") == "captures/1");
@@ -70,6 +72,7 @@ TEST_CASE("a capture is recorded by a process of its own") {
   const auto done = capture_by("exit 0\n", {.seconds = 1.5, .rate = 20, .reason = "slow"});
   CHECK(done.dir == "captures/1");
   CHECK(done.problem.empty());
+  CHECK(done.trace.empty());
   CHECK(done.words ==
         "record --run run --workers --quiet --duration 1500ms --rate 20 --reason slow --format json --out "
         "run/captures/1/profile.json\n");
@@ -78,4 +81,8 @@ TEST_CASE("a capture is recorded by a process of its own") {
 TEST_CASE("a capture that fails says why") {
   CHECK(capture_by("exit 1\n", {.reason = "slow"}).problem ==
         "the process that records exited with status 1");
+}
+
+TEST_CASE("the timed calls of GPU ranks are traced meanwhile") {
+  CHECK(capture_by("exit 0\n", {.reason = "slow"}, true).trace == "traces/1-capture-1");
 }

@@ -169,6 +169,11 @@ TEST_CASE("user programs, and restarts") {
   CHECK(options({"--slow-threshold=35%"})->slow_threshold == doctest::Approx(0.35));
   CHECK(options({"--slow-threshold=off"})->slow_threshold == 0);
   CHECK(default_run_options().slow_threshold == doctest::Approx(0.2));
+  CHECK(default_run_options().slow_capture_s == 10);
+  CHECK(options({"--slow-capture=off"})->slow_capture_s == 0);
+  CHECK(options({"--slow-capture=2s"})->slow_capture_s == 2);
+  CHECK(options({"--slow-capture=10m"})->slow_capture_s == 60);
+  CHECK(problem({"--slow-capture=often"}).starts_with("--slow-capture: 'often' is not"));
   CHECK(problem({"--slow-threshold=often"}).starts_with("--slow-threshold: 'often' is not a share"));
   CHECK(problem({"--on-event-timeout=0"}) == "--on-event-timeout: must be longer than 0");
 }

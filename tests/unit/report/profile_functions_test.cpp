@@ -1,3 +1,5 @@
+#include "common/base/os/io.h"
+#include "report/build/capture_files.h"
 #include "report/profile/captured_functions.h"
 
 #include <doctest/doctest.h>
@@ -148,4 +150,40 @@ TEST_CASE("a text that is no profile is an error") {
   CHECK_FALSE(broken("[[[0,1]", "[[[0,-1]"));
   CHECK_FALSE(broken("\"frames\"", "\"flames\""));
   CHECK_FALSE(profile_from_json(good.substr(0, good.size() / 2)));
+  CHECK(broken("\"seconds\":6.0", "\"seconds\":1e300").error().what ==
+        "not a profile: its times make no sense");
+  CHECK_FALSE(broken("\"begin_wall_ns\":5", "\"begin_wall_ns\":-5"));
+}
+
+TEST_CASE("captures of several nodes at a time are one, by the clock of this node") {
+  constexpr int64_t kSecond = 1'000'000'000;
+  const auto node = [](const std::string& name, int64_t begin_ns, int64_t offset_ns, base::Rank first) {
+    NodeRun out;
+    out.path = name;
+    out.entry.offset_ns = offset_ns;
+    Profile p = job({15, 15});
+    p.wall_ns = begin_ns;
+    for (ProfileTrack& track : p.tracks) {
+      track.rank += first;
+    }
+    REQUIRE(base::make_dirs(name + "/captures/1"));
+    REQUIRE(base::write_file_atomic(name + "/captures/1/profile.json", profile_json(p)));
+    return out;
+  };
+  // The clock of the second node is a minute ahead.
+  JobRuns together;
+  together.nodes = {node("a", 1000 * kSecond, 0, 0), node("b", 1062 * kSecond, 60 * kSecond, 2)};
+  const Captures one = read_captures(together);
+  REQUIRE(one.reports.size() == 1);
+  CHECK(one.reports[0].ranks == model::RankSet::range(0, 3));
+  CHECK(one.reports[0].dir == "captures/1");
+
+  JobRuns apart;
+  apart.nodes = {node("c", 1000 * kSecond, 0, 0), node("d", 1002 * kSecond, 60 * kSecond, 2)};
+  CHECK(read_captures(apart).reports.size() == 2);
+
+  REQUIRE(base::write_file_atomic("c/captures/1/profile.json", "{}"));
+  const Captures damaged = read_captures(apart);
+  CHECK(damaged.reports.size() == 1);
+  CHECK(damaged.notes.size() == 1);
 }
