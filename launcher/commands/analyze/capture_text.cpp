@@ -13,7 +13,7 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr size_t kNumbers = 35;      // columns before the function
-constexpr size_t kShareColumn = 8;   // on a narrow terminal
+constexpr size_t kShareColumn = 10;  // on a narrow terminal
 constexpr size_t kNarrowest = 20;    // of the function
 constexpr size_t kWidestRanks = 12;  // "0-3,8,10"
 
@@ -21,12 +21,15 @@ std::string share(double part) {
   return fmt::format("{:.1f}%", 100 * part);
 }
 
-// On a narrow terminal: the share, the function, the ranks that differ.
+// On a narrow terminal: the share of the ranks that stand out, else of all; the function; who it is.
 std::string narrow_row(const model::CapturedFunction& f, size_t columns) {
-  const std::string differ =
-      f.ranks.empty() ? "" : fmt::format("; {} on {}", share(f.ranks_total), f.ranks.brief());
-  return definition(share(f.total),
-                    base::sanitize((f.worker ? "worker: " : "") + report::place_of(f) + differ), columns,
+  const bool stands_out = !f.ranks.empty();
+  const std::string who = stands_out
+                              ? fmt::format(": rank{} {}, the others {}", f.ranks.size() == 1 ? "" : "s",
+                                            f.ranks.brief(), share(f.total))
+                              : "";
+  return definition(share(stands_out ? f.ranks_total : f.total),
+                    base::sanitize((f.worker ? "worker: " : "") + report::place_of(f) + who), columns,
                     kShareColumn);
 }
 
