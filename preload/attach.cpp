@@ -1,47 +1,15 @@
 #include "preload/attach.h"
 
-#include "preload/core/clock.h"
 #include "preload/process/crash_handler.h"
-#include "preload/process/supervisor_link.h"
+#include "preload/process/shared_memory.h"
 
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 namespace xpurun::preload {
 
-namespace {
-
-// The socket of a dead supervisor refuses at once. A live supervisor on a busy machine answers late, and a
-// rank that gave up would never be timed.
-constexpr uint64_t kPatienceNs = 3'000'000'000;
-
-// The descriptor in the reply, or -1.
-int receive_descriptor(int connection) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  if (recvmsg(connection, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1) {
-    return -1;
-  }
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) {
-    return -1;
-  }
-  int fd = -1;
-  memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-  return fd;
-}
-
-wire::Segment* map(int fd) {
-  void* memory = mmap(nullptr, sizeof(wire::Segment), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (memory == MAP_FAILED) {
+wire::Segment* attach_segment(const sockaddr_un& socket) {
+  void* memory = request_memory(socket, make_notice(wire::NoticeKind::attach), sizeof(wire::Segment));
+  if (memory == nullptr) {
     return nullptr;
   }
   auto* segment = static_cast<wire::Segment*>(memory);
@@ -51,24 +19,6 @@ wire::Segment* map(int fd) {
     munmap(memory, sizeof(wire::Segment));
     return nullptr;
   }
-  return segment;
-}
-
-}  // namespace
-
-wire::Segment* attach_segment(const sockaddr_un& socket_address) {
-  const int connection =
-      request(socket_address, make_notice(wire::NoticeKind::attach), now_ns() + kPatienceNs);
-  if (connection < 0) {
-    return nullptr;
-  }
-  const int fd = receive_descriptor(connection);
-  close(connection);
-  if (fd < 0) {
-    return nullptr;
-  }
-  wire::Segment* segment = off_t{lseek(fd, 0, SEEK_END)} == off_t{sizeof(wire::Segment)} ? map(fd) : nullptr;
-  close(fd);
   return segment;
 }
 

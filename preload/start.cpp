@@ -1,6 +1,7 @@
 #include "preload/start.h"
 
 #include "preload/attach.h"
+#include "preload/capture/capture_thread.h"
 #include "preload/core/clock.h"
 #include "preload/core/state.h"
 #include "preload/hooks/hook.h"
@@ -41,6 +42,7 @@ void after_fork_in_child() {
 void at_exit() {
   if (!has_stopped()) {
     finish_polling();
+    end_capture();
     stop_timing(wire::OffReason::process_end);
   }
 }
@@ -76,7 +78,8 @@ void start_timing() {
 
 void prepare_timing(const RunEnv& run) {
   g_run = run;
-  register_actions({start_timing, set_all_hooks});
+  prepare_captures(run.socket);
+  register_actions({start_timing, set_all_hooks, follow_capture});
   g_phase.store(Phase::idle);
 }
 

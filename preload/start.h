@@ -1,5 +1,5 @@
-// Wires timing together: the only file that knows hooks, poller and profiler. Timing stays idle until the
-// first hooked call of the process.
+// Wires timing together: the only file that knows hooks, poller, profiler and captures. Timing stays idle
+// until the first hooked call of the process.
 #pragma once
 
 namespace xpurun::preload {

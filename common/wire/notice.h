@@ -31,6 +31,9 @@ enum class NoticeKind : uint16_t {
   // the descriptor of the
   // process's PythonSegment (python_segment.h).
   python_attach = 5,
+  // A capture was requested of the process (ToRank::capture). The reply is as for attach, with the descriptor
+  // of the CaptureSegment (capture.h).
+  capture_attach = 6,
 };
 
 enum NoticeFlag : uint32_t {

@@ -16,7 +16,7 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kSegmentMagic = 0x3147'4553'4e52'5058;  // "XPRNSEG1"
-inline constexpr uint32_t kSegmentVersion = 4;
+inline constexpr uint32_t kSegmentVersion = 6;
 
 inline constexpr uint32_t kOpSlots = 1024;  // a power of two
 inline constexpr uint32_t kCommSlots = 128;
@@ -35,6 +35,7 @@ enum class Source : uint8_t {
   host_call,           // host time of the call itself
   nccl_profiler,       // GPU clock, by NCCL's own profiler interface
   nccl_profiler_host,  // from the same interface in NCCL 2.26, with times of NCCL's proxy thread
+  cupti,               // an activity record of CUPTI during a capture; in event files only
 };
 
 // Algorithm and protocol that NCCL's profiler interface reported for a collective. Zero is unknown.
@@ -234,6 +235,9 @@ struct ProfilerInfo {
   std::atomic<uint32_t> chain_version;  // of the program's own plugin
 };
 
+// Calls that are timed whatever their cost, for a trace or a look at some steps.
+enum class Every : uint32_t { none, collective, call };
+
 struct ToRank {
   std::atomic<uint32_t> level;       // Level
   std::atomic<uint32_t> budget_ppm;  // limit of the share of a step's time that light timing may cost, in
@@ -242,6 +246,8 @@ struct ToRank {
                                      // events
   std::atomic<uint32_t> poll_us;     // how often the rank looks for finished work, in us; 0: the rank decides
   std::atomic<uint32_t> host_events;  // 1: the host time of each hooked call also becomes an event
+  std::atomic<uint32_t> every;        // Every; `call` only at level full
+  std::atomic<uint32_t> capture;      // number of the capture to take part in (capture.h); 0: none
 };
 
 struct SegmentHeader {

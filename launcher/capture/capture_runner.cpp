@@ -2,6 +2,8 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/model/json_fields.h"
+#include "launcher/evidence/clock_helper.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -19,6 +21,11 @@ constexpr double kPatienceS = 2;      // without an answer of the disk
 constexpr double kTimeToWriteS = 20;  // in addition to the capture itself
 // Timed calls of each rank; more are left out.
 constexpr uint32_t kMostCalls = 100'000;
+// Timing of all calls may cost some per cent of a step.
+constexpr double kMostTraceS = 3;
+// Of a capture that nobody asked for.
+constexpr double kMostSlowActivityS = 3;
+constexpr std::string_view kSlowReason = "slow";
 
 double number_at(const nlohmann::json& j, const char* key, double fallback) {
   const auto found = j.find(key);
@@ -47,6 +54,14 @@ base::Result<CaptureRequest> capture_request_from(const nlohmann::json& j, doubl
     return base::fail("\"rate\" must be 1 to 1000");
   }
   out.rate = static_cast<int>(rate);
+  if (const nlohmann::json* ranks = model::member(j, "ranks")) {
+    const auto set = ranks->is_string() ? model::RankSet::parse(ranks->get_ref<const std::string&>())
+                                        : std::optional<model::RankSet>();
+    if (!set || set->empty()) {
+      return base::fail("\"ranks\" must be a list of ranks, such as \"2\" or \"0-3,7\"");
+    }
+    out.ranks = *set;
+  }
   return out;
 }
 
@@ -74,7 +89,8 @@ base::Result<std::string> CaptureRunner::start(CaptureRequest request, Done done
 
 // While the job is slow, so that an analysis can say where the time goes.
 void CaptureRunner::job_is_slower(double seconds) {
-  if (seconds > 0 && slow_count_ < kMostSlowCaptures && start({.seconds = seconds, .reason = "slow"}, {})) {
+  if (seconds > 0 && slow_count_ < kMostSlowCaptures &&
+      start({.seconds = seconds, .reason = std::string(kSlowReason)}, {})) {
     ++slow_count_;
   }
 }
@@ -95,23 +111,108 @@ void CaptureRunner::begin() {
   helper_.close_input();
   helper_.close_output();
   hooks_.started(helper_.pid());
-  if (hooks_.uses_gpu() && !parts_.trace.active()) {
-    parts_.trace.start(
-        {.count = kMostCalls, .timeout_s = request.seconds, .name = fmt::format("capture-{}", count_)}, {});
+  if (hooks_.uses_gpu() && !parts_.activity.active()) {
+    current_->clocks_done = !begin_clocks();
+    begin_gpu();
   }
   deadline_ = parts_.loop.after(request.seconds + kTimeToWriteS, [this] {
     helper_.kill();
+    clocks_.kill();
     finish("the recording does not end");
   });
 }
 
+// Its failure is no failure of the capture.
+bool CaptureRunner::begin_clocks() {
+  std::vector<std::string> words =
+      clock_words(current_->request.seconds, fmt::format("{}/{}/clocks.json", run_dir_, current_->dir));
+  words.insert(words.begin(), program_);
+  auto helper = HelperProcess::start(words, mask_, stderr_fd_);
+  if (!helper) {
+    base::log_info("no clocks: {}", base::to_line(helper.error()));
+    return false;
+  }
+  clocks_ = std::move(*helper);
+  clocks_.close_input();
+  clocks_.close_output();
+  hooks_.started(clocks_.pid());
+  return true;
+}
+
+// When the job has become slower, the analysis also wants the timed calls. They come first: timing all calls
+// would show in CUPTI's records.
+void CaptureRunner::begin_gpu() {
+  current_->gpu_done = false;
+  if (current_->request.reason != kSlowReason || parts_.trace.active()) {
+    begin_activity(current_->request.seconds);
+    return;
+  }
+  trace_calls([this, number = count_](const std::string&, const std::string&) {
+    if (current_ && number == count_) {
+      begin_activity(std::min(current_->request.seconds, kMostSlowActivityS));
+    }
+  });
+}
+
+void CaptureRunner::begin_activity(double seconds) {
+  const CaptureRequest& request = current_->request;
+  parts_.activity.start({.seconds = seconds,
+                         .directory = fmt::format("{}/{}", run_dir_, current_->dir),
+                         .ranks = request.ranks},
+                        [this, number = count_](const model::GpuCapture& result) {
+                          if (current_ && number == count_) {
+                            activity_ended(result);
+                          }
+                        });
+}
+
+void CaptureRunner::activity_ended(const model::GpuCapture& result) {
+  const bool all = std::all_of(result.ranks.begin(), result.ranks.end(),
+                               [](const model::RankActivity& r) { return r.has_records(); });
+  const bool was_traced = current_->request.reason == kSlowReason;
+  if ((!all || result.ranks.empty()) && current_->request.ranks.empty() && !was_traced &&
+      !parts_.trace.active()) {
+    trace_calls({});
+  }
+  parts_.storage.when_written(kPatienceS, [this, number = count_](Written) {
+    if (current_ && number == count_) {
+      current_->gpu_done = true;
+      finish_if_complete();
+    }
+  });
+}
+
+void CaptureRunner::trace_calls(TraceSession::Ended ended) {
+  parts_.trace.start({.count = kMostCalls,
+                      .timeout_s = std::min(current_->request.seconds, kMostTraceS),
+                      .name = fmt::format("capture-{}", count_)},
+                     std::move(ended));
+}
+
+void CaptureRunner::finish_if_complete() {
+  if (current_->recorded && current_->gpu_done && current_->clocks_done) {
+    finish("");
+  }
+}
+
 bool CaptureRunner::helper_ended(base::Pid pid, base::WaitStatus status) {
+  if (clocks_.pid() > 0 && pid == clocks_.pid()) {
+    clocks_.forget();
+    if (current_) {
+      current_->clocks_done = true;
+      finish_if_complete();
+    }
+    return true;
+  }
   if (helper_.pid() <= 0 || pid != helper_.pid()) {
     return false;
   }
   helper_.forget();
-  if (current_) {
-    finish(status.succeeded() ? "" : fmt::format("the process that records {}", status.text()));
+  if (current_ && !status.succeeded()) {
+    finish(fmt::format("the process that records {}", status.text()));
+  } else if (current_) {
+    current_->recorded = true;
+    finish_if_complete();
   }
   return true;
 }

@@ -1,9 +1,12 @@
 // CaptureRunner: one capture of the running job at a time. `xpurun record` samples the Python stacks of the
-// ranks in a process of its own; if ranks use a GPU, a trace records their timed calls meanwhile. Results are
-// captures/<n>/profile.json and traces/<m>-capture-<n>/ of the run directory. Event loop's thread only.
+// ranks in a process of its own. If ranks use a GPU, CUPTI records its activity meanwhile; if CUPTI cannot in
+// some rank, or the job has become slower, a trace records the timed calls of all. Results are captures/<n>/
+// and traces/<m>-capture-<n>/ of the run directory. Event loop's thread only.
 #pragma once
 
 #include "common/base/os/wait_status.h"
+#include "common/model/rank_set.h"
+#include "launcher/capture/activity_session.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/spawn/helper_process.h"
 #include "launcher/storage/storage.h"
@@ -20,14 +23,15 @@ namespace xpurun::launcher {
 
 struct CaptureRequest {
   double seconds = 10;
-  int rate = 50;       // samples a second of each process
-  std::string reason;  // a word kept in the profile: "slow", "request"
+  int rate = 50;         // samples a second of each process
+  std::string reason;    // a word kept in the profile: "slow", "request"
+  model::RankSet ranks;  // whose GPU is captured; empty: all. Python stacks are those of all ranks.
 };
 
 inline constexpr double kLongestCaptureS = 300;
 
-// {"duration_s":10,"steps":20,"rate":50}; all optional, and `steps` goes before `duration_s`. `step_s` is the
-// duration of a step, negative if unknown.
+// {"duration_s":10,"steps":20,"rate":50,"ranks":"0-3"}; all optional, and `steps` goes before `duration_s`.
+// `step_s` is the duration of a step, negative if unknown.
 base::Result<CaptureRequest> capture_request_from(const nlohmann::json& j, double step_s);
 
 class CaptureRunner {
@@ -36,6 +40,7 @@ class CaptureRunner {
     EventLoop& loop;
     Storage& storage;
     TraceSession& trace;
+    ActivitySession& activity;
   };
   struct Hooks {
     std::function<void()> save_run;          // run.json, which names the ranks, to the storage
@@ -62,7 +67,7 @@ class CaptureRunner {
   base::Result<std::string> start(CaptureRequest request, Done done);
   // The job has become slower: a capture of the first few times, unless one is under way. 0 seconds: none.
   void job_is_slower(double seconds);
-  bool busy() const { return current_.has_value() || helper_.pid() > 0; }
+  bool busy() const { return current_.has_value() || helper_.pid() > 0 || clocks_.pid() > 0; }
 
   // To be called by the reaper. Returns whether the pid was ours.
   bool helper_ended(base::Pid pid, base::WaitStatus status);
@@ -72,9 +77,18 @@ class CaptureRunner {
     CaptureRequest request;
     std::string dir;
     Done done;
+    bool recorded = false;  // the helper has ended well
+    bool gpu_done = true;
+    bool clocks_done = true;
   };
 
   void begin();
+  bool begin_clocks();
+  void begin_gpu();
+  void begin_activity(double seconds);
+  void activity_ended(const model::GpuCapture& result);
+  void trace_calls(TraceSession::Ended ended);
+  void finish_if_complete();
   void finish(const std::string& problem);
 
   Parts parts_;
@@ -85,6 +99,7 @@ class CaptureRunner {
   std::string program_ = "/proc/self/exe";
   std::optional<Current> current_;
   HelperProcess helper_;
+  HelperProcess clocks_;  // reads the GPUs' clocks
   EventLoop::TimerId deadline_ = 0;
   int count_ = 0;       // of captures in this run
   int slow_count_ = 0;  // of those because the job had become slower

@@ -112,6 +112,7 @@ base::Result<int> Collector::attach(base::Pid pid) {
   }
   XPURUN_TRY_ASSIGN(SharedSegment segment, SharedSegment::create(level_, budget_ppm_));
   segment.set_host_events(host_events_);
+  segment.set_every(every_);
   segments_.erase(pid);
   const auto [it, made] = segments_.emplace(pid, Timed{std::move(segment), {}, {}});
   return it->second.segment.fd();
@@ -127,6 +128,16 @@ void Collector::set_level(wire::Level level) {
   level_ = level;
   for (auto& [pid, timed] : segments_) {
     timed.segment.set_level(level);
+  }
+}
+
+void Collector::set_every(wire::Every every) {
+  if (every == every_) {
+    return;
+  }
+  every_ = every;
+  for (auto& [pid, timed] : segments_) {
+    timed.segment.set_every(every);
   }
 }
 
@@ -238,6 +249,12 @@ void Collector::mark(Timed& timed, base::MonoNs now) const {
   for (auto& [shape, series] : timed.timing.shapes) {
     series.calls = calls_in(last, shape);
     series.calls_per_s = static_cast<double>(series.calls - calls_in(first, shape)) / seconds;
+  }
+}
+
+void Collector::request_capture(base::Pid pid, uint32_t number) {
+  if (const auto found = segments_.find(pid); found != segments_.end()) {
+    found->second.segment.request_capture(number);
   }
 }
 

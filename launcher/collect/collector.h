@@ -43,6 +43,11 @@ class Collector {
   wire::Level level() const { return level_; }
   // Also applies to processes that attach later.
   void set_host_events(HostEvents wanted);
+  // Calls that are timed whatever their cost. Also applies to processes that attach later.
+  void set_every(wire::Every every);
+
+  // Asks the process to take part in the capture of that number. Does nothing if it has no segment.
+  void request_capture(base::Pid pid, uint32_t number);
 
   // Called by drain() with new events of one process. Their table entries are ready. Of `timing` only the GPU
   // and the health counters are filled.
@@ -81,6 +86,7 @@ class Collector {
   wire::Level level_;
   uint32_t budget_ppm_;
   HostEvents host_events_ = HostEvents::no;
+  wire::Every every_ = wire::Every::none;
   std::map<base::Pid, Timed> segments_;
   EventHandler on_events_;
   model::Peaks peaks_;

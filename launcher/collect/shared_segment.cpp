@@ -50,6 +50,14 @@ void SharedSegment::set_host_events(HostEvents wanted) {
   memory_->header.to_rank.host_events.store(static_cast<uint32_t>(wanted));
 }
 
+void SharedSegment::set_every(wire::Every every) {
+  memory_->header.to_rank.every.store(static_cast<uint32_t>(every));
+}
+
+void SharedSegment::request_capture(uint32_t number) {
+  memory_->header.to_rank.capture.store(number);
+}
+
 std::vector<wire::Event> SharedSegment::drain() {
   wire::SegmentHeader& header = memory_->header;
   const uint64_t head = header.ring_head.load(std::memory_order_acquire);

@@ -31,6 +31,9 @@ class SharedSegment {
   // The rank's poller follows in its next round.
   void set_level(wire::Level level);
   void set_host_events(HostEvents wanted);
+  void set_every(wire::Every every);
+  // The rank takes part in the capture of that number (ToRank::capture).
+  void request_capture(uint32_t number);
   const wire::Segment& memory() const { return *memory_; }
   // Returns the events since the last call, at most the size of the ring, and frees their slots.
   std::vector<wire::Event> drain();

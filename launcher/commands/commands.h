@@ -32,6 +32,8 @@ int events_command(const Invocation& call);
 int analyze_command(const Invocation& call);
 int diff_command(const Invocation& call);
 int timeline_command(const Invocation& call);
+int pipeline_command(const Invocation& call);
+int replay_command(const Invocation& call);
 int help_command(const Invocation& call);
 int version_command(const Invocation& call);
 int completions_command(const Invocation& call);

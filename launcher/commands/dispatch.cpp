@@ -4,6 +4,7 @@
 #include "common/base/output/terminal.h"
 #include "launcher/cli/help.h"
 #include "launcher/commands/commands.h"
+#include "launcher/evidence/clock_helper.h"
 #include "launcher/evidence/evidence_helper.h"
 #include "launcher/evidence/evidence_request.h"
 #include "launcher/options/exit_status.h"
@@ -26,13 +27,29 @@ struct Entry {
 };
 
 constexpr Entry kCommands[] = {
-    {"run", run_command},           {"attach", attach_command},   {"report", report_command},
-    {"stacks", stacks_command},     {"analyze", analyze_command}, {"diff", diff_command},
-    {"timeline", timeline_command}, {"query", query_command},     {"record", record_command},
-    {"capture", capture_command},   {"top", top_command},         {"ctl", ctl_command},
-    {"nodes", nodes_command},       {"runs", runs_command},       {"doctor", doctor_command},
-    {"selftest", selftest_command}, {"env", env_command},         {"events", events_command},
-    {"help", help_command},         {"version", version_command}, {"completions", completions_command},
+    {"run", run_command},
+    {"attach", attach_command},
+    {"report", report_command},
+    {"stacks", stacks_command},
+    {"analyze", analyze_command},
+    {"diff", diff_command},
+    {"timeline", timeline_command},
+    {"pipeline", pipeline_command},
+    {"query", query_command},
+    {"record", record_command},
+    {"capture", capture_command},
+    {"top", top_command},
+    {"ctl", ctl_command},
+    {"nodes", nodes_command},
+    {"runs", runs_command},
+    {"doctor", doctor_command},
+    {"selftest", selftest_command},
+    {"env", env_command},
+    {"events", events_command},
+    {"replay", replay_command},
+    {"help", help_command},
+    {"version", version_command},
+    {"completions", completions_command},
 };
 
 // `xpurun --help` is the overview, `xpurun run --help` everything about run.
@@ -99,9 +116,12 @@ int complain_usage(const Invocation& call, std::string what) {
 
 int dispatch(const std::vector<std::string>& words) {
   try {
-    // The supervisor starts itself in this role; it is no command for people.
+    // The supervisor starts itself in these roles; they are no commands for people.
     if (!words.empty() && words.front() == kEvidenceRole) {
       run_evidence_helper(words);
+    }
+    if (!words.empty() && words.front() == kClockRole) {
+      run_clock_helper(words);
     }
     return dispatch_or_throw(words);
   } catch (const std::exception& e) {

@@ -49,7 +49,9 @@ base::Result<Chosen> choose(const Settings& settings) {
   const Setting* names = settings.find("inject");
   if (names == nullptr) {
     for (const Injection& injection : injections()) {
-      out.push_back(&injection);
+      if (injection.slow == settings.has("slow")) {
+        out.push_back(&injection);
+      }
     }
     return out;
   }
@@ -120,9 +122,11 @@ class Selftest {
         tell({.injection = injection, .outcome = TrialOutcome::skipped, .reason = reason});
       }
     }
-    // Jobs on GPUs share them, and so they are tried alone.
+    // Jobs on GPUs share them, and slow jobs must not slow each other: they are tried alone.
+    const bool slow =
+        std::any_of(possible.begin(), possible.end(), [](const auto* one) { return one->slow; });
     const size_t at_a_time =
-        settings_.device == Device::gpu ? 1 : std::max(std::thread::hardware_concurrency(), 1U);
+        slow || settings_.device == Device::gpu ? 1 : std::max(std::thread::hardware_concurrency(), 1U);
     XPURUN_TRY_ASSIGN(std::string program, own_program());
     XPURUN_TRY_ASSIGN(TrialRunner runner,
                       TrialRunner::create(settings_, {.at_a_time = at_a_time}, std::move(program)));

@@ -7,6 +7,8 @@
 #include "launcher/commands/run_paths.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
+#include "report/pipeline/finder.h"
+#include "report/pipeline/view/trace_tracks.h"
 
 #include <fmt/format.h>
 
@@ -107,6 +109,21 @@ std::string default_out(const std::vector<std::string>& operands, const report::
   return in_run ? model::RunDir(operands.front()).file(name) : name;
 }
 
+// The pipelines of the job as rows of their own.
+class PipelineExtra : public report::TimelineExtra {
+ public:
+  explicit PipelineExtra(const report::TimelineOptions& options) : finder_({.groups = options.groups}) {}
+
+  void add(const report::Activity& activity) override { finder_.add(activity); }
+  std::vector<report::TimelineRows> rows(const report::ClockAlignment& clocks) override {
+    const auto found = finder_.finish([&](const std::string& host) { return clocks.offset_ns(host); });
+    return found ? report::pipeline_rows(*found) : std::vector<report::TimelineRows>();
+  }
+
+ private:
+  report::PipelineFinder finder_;
+};
+
 std::string clocks_text(const report::ClockAlignment::Residual& clocks) {
   if (clocks.collectives == 0) {
     return "clocks: as the hosts have them; no collective with GPU times on several ranks\n";
@@ -160,6 +177,8 @@ int timeline_command(const Invocation& call) {
   if (to_stdout && ::isatty(STDOUT_FILENO) != 0) {
     return complain_usage(call, "a trace is not for a terminal; name a file with -o FILE");
   }
+  PipelineExtra pipelines(*options);
+  options->extra = &pipelines;
   const auto result = report::make_timeline(operands, *options);
   if (!result) {
     return complain(result.error(), kExitFailure);

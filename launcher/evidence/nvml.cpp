@@ -57,6 +57,15 @@ class DeviceReader {
  public:
   DeviceReader(const Nvml& library, nvml::Device device) : nvml_(library), device_(device) {}
 
+  // What changes fast.
+  GpuDevice speed(int index, const std::string& uuid) {
+    GpuDevice d{.index = index};
+    d.uuid = uuid;
+    read_speed(d);
+    return d;
+  }
+  std::string uuid() { return text("nvmlDeviceGetUUID"); }
+
   GpuDevice read(int index) {
     GpuDevice d{.index = index};
     d.name = text("nvmlDeviceGetName");
@@ -244,6 +253,61 @@ GpuReading read_gpus(const std::string& library) {
     }
   }
   shutdown();
+  return out;
+}
+
+struct GpuSpeeds::State {
+  Library handle;
+  Nvml nvml;
+  std::vector<std::pair<nvml::Device, std::string>> devices;  // with UUIDs
+
+  explicit State(Library library) : handle(std::move(library)), nvml(handle.get()) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    if (const auto shutdown = nvml.find<nvml::Init>("nvmlShutdown")) {
+      shutdown();
+    }
+  }
+};
+
+GpuSpeeds::GpuSpeeds(std::unique_ptr<State> state) : state_(std::move(state)) {}
+GpuSpeeds::GpuSpeeds(GpuSpeeds&&) noexcept = default;
+GpuSpeeds& GpuSpeeds::operator=(GpuSpeeds&&) noexcept = default;
+GpuSpeeds::~GpuSpeeds() = default;
+
+base::Result<GpuSpeeds> GpuSpeeds::open(const std::string& library) {
+  Library handle(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (handle == nullptr) {
+    return base::fail(fmt::format("{} is not installed", library));
+  }
+  const Nvml lib(handle.get());
+  const auto init = lib.find<nvml::Init>("nvmlInit_v2");
+  const auto count_devices = lib.find<nvml::Count>("nvmlDeviceGetCount_v2");
+  const auto by_index = lib.find<nvml::HandleByIndex>("nvmlDeviceGetHandleByIndex_v2");
+  if (init == nullptr || count_devices == nullptr || by_index == nullptr) {
+    return base::fail(fmt::format("{} lacks the functions of NVML", library));
+  }
+  if (const nvml::Return code = init(); code != nvml::kSuccess) {
+    return base::fail(fmt::format("NVML cannot be used: {}", lib.error(code)));
+  }
+  auto state = std::make_unique<State>(std::move(handle));
+  unsigned count = 0;
+  count_devices(&count);
+  for (unsigned i = 0; i < std::min(count, kMostDevices); ++i) {
+    nvml::Device device = nullptr;
+    if (by_index(i, &device) == nvml::kSuccess) {
+      state->devices.emplace_back(device, DeviceReader(state->nvml, device).uuid());
+    }
+  }
+  return GpuSpeeds(std::move(state));
+}
+
+std::vector<GpuDevice> GpuSpeeds::read() {
+  std::vector<GpuDevice> out;
+  for (const auto& [device, uuid] : state_->devices) {
+    out.push_back(DeviceReader(state_->nvml, device).speed(static_cast<int>(out.size()), uuid));
+  }
   return out;
 }
 

@@ -114,11 +114,6 @@ tl::expected<ArgvSplit, UsageError> split_argv(const std::vector<std::string>& w
     const bool operand = word.size() < 2 || word[0] != '-';
     if (operand || word == "--") {
       if (operand && named == Named::not_yet) {
-        if (is_reserved_command(word)) {
-          return wrong(run, fmt::format("{} is not part of this version; for a program of that name: "
-                                        "xpurun -- {}",
-                                        word, word));
-        }
         if (const CommandSpec* command = find_command(word)) {
           if (command != &run && !out.own.empty()) {
             return wrong(*command, fmt::format("{} before {} is an option of run; options of {} follow it",

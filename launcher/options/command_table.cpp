@@ -6,8 +6,6 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr std::string_view kReserved[] = {"replay"};
-
 std::vector<CommandSpec> make_table() {
   std::vector<CommandSpec> out{
       {.name = "run",
@@ -127,6 +125,24 @@ std::vector<CommandSpec> make_table() {
                      "are the second host's ranks slower?"},
                     {"xpurun diff --format html -o changes.html before after", "a page with a plot"}},
        .manual = "xpurun-diff(1)"},
+      {.name = "pipeline",
+       .group = "Looking",
+       .summary = "show the stages of a training pipeline and their bubbles",
+       .synopsis = {"xpurun pipeline [OPTION]... [DIR]..."},
+       .description =
+           "Shows the forward, backward and optimizer jobs of each stage: how long it works, which share of "
+           "a "
+           "step it is idle (bubbles), and which stage sets the pace. Reads run directories, and the logs of "
+           "Paddle's schedule profiler (workerlog.N, also below machineK). Jobs are known from marks of the "
+           "program, from traced functions, or from its sends, receives and backward passes.",
+       .options = pipeline_options(),
+       .operands = Operands::directories,
+       .examples = {{"xpurun pipeline", "the last run below ./xpurun-runs"},
+                    {"xpurun pipeline --groups tp2-dp2-pp4 latest", "which rank is which stage"},
+                    {"xpurun pipeline --format svg -o pipeline.svg latest", "a picture"},
+                    {"xpurun pipeline --format paddle log/",
+                     "the files of Paddle's own tool, beside its logs"}},
+       .manual = "xpurun-pipeline(1)"},
       {.name = "help",
        .group = "General",
        .summary = "explain a command",
@@ -176,10 +192,6 @@ const CommandSpec* find_command(std::string_view name) {
     }
   }
   return nullptr;
-}
-
-bool is_reserved_command(std::string_view name) {
-  return std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved);
 }
 
 }  // namespace xpurun::launcher

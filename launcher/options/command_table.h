@@ -45,6 +45,5 @@ const std::vector<CommandSpec>& command_table();
 // The commands about runs and hosts (command_table_tools.cpp).
 std::vector<CommandSpec> tool_commands();
 const CommandSpec* find_command(std::string_view name);
-bool is_reserved_command(std::string_view name);
 
 }  // namespace xpurun::launcher

@@ -59,7 +59,8 @@ std::vector<CommandSpec> tool_commands() {
            "Samples the Python stacks of all ranks of this node and of the processes that they started, "
            "without "
            "stopping them, and says in which functions a rank spends more of its time than the others. Ranks "
-           "with a GPU also record all timed calls meanwhile. The result stays in captures/ of the run "
+           "with a GPU also record every kernel, copy and call of the CUDA runtime through CUPTI, and the "
+           "GPUs' clocks, meanwhile. The result stays in captures/ of the run "
            "directory, for xpurun analyze and the report. xpurun captures by itself when the job has become "
            "slower (--slow-capture).",
        .options = capture_options(),
@@ -149,6 +150,23 @@ std::vector<CommandSpec> tool_commands() {
                     {"xpurun timeline --format chrome -o json/ xpurun-runs/latest/traces/1",
                      "for HolisticTraceAnalysis"}},
        .manual = "xpurun-timeline(1)"},
+      {.name = "replay",
+       .group = "Looking after",
+       .summary = "repeat the matmuls of a run on this machine's GPU",
+       .synopsis = {"xpurun replay [OPTION]... [DIR]..."},
+       .description =
+           "Executes the matmuls that took the most time in the run DIR (default: latest) again on a GPU of "
+           "this machine, through cuBLAS and cuBLASLt, with the same shapes, types, transposes and "
+           "epilogues, "
+           "and prints for each the speed in the run and in the replay. Says which ranks of the run are "
+           "slower "
+           "than the others, and whether all are slower than this GPU.",
+       .options = replay_options(),
+       .operands = Operands::directories,
+       .examples = {{"xpurun replay", "the last run below ./xpurun-runs"},
+                    {"xpurun replay --collectives --top 20 /mnt/job-17", "also what NCCL reaches here"},
+                    {"xpurun replay --ranks 3 --device 3 latest", "the GPU of rank 3, on its own host"}},
+       .manual = "xpurun-replay(1)"},
       {.name = "doctor",
        .group = "Looking after",
        .summary = "check that xpurun can work on this host",

@@ -45,7 +45,8 @@ struct OptionSpec {
 };
 
 std::span<const OptionSpec> run_options();
-std::span<const OptionSpec> stacks_options();  // option_table_stacks.cpp
+std::span<const OptionSpec> stacks_options();    // option_table_stacks.cpp
+std::span<const OptionSpec> pipeline_options();  // option_table_pipeline.cpp
 // option_table_tools.cpp
 // Those of run that make sense for a job that runs already.
 std::span<const OptionSpec> attach_options();
@@ -64,6 +65,7 @@ std::span<const OptionSpec> events_options();
 std::span<const OptionSpec> analyze_options();
 std::span<const OptionSpec> diff_options();
 std::span<const OptionSpec> timeline_options();
+std::span<const OptionSpec> replay_options();
 std::span<const OptionSpec> version_options();
 // -h and nothing else: help, completions.
 std::span<const OptionSpec> plain_options();

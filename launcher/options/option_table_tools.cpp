@@ -130,6 +130,11 @@ constexpr OptionSpec kCapture[] = {
      .default_text = "10s",
      .group = "Sampling",
      .help = "capture for this long, at most 5m"},
+    {.name = "ranks",
+     .kind = ValueKind::text,
+     .metavar = "RANKS",
+     .group = "Sampling",
+     .help = "record the GPU's activity in these ranks only, such as 0-3,7"},
     {.name = "rate",
      .short_name = 'r',
      .kind = ValueKind::number,
@@ -296,7 +301,10 @@ constexpr OptionSpec kSelftest[] = {
      .kind = ValueKind::list,
      .metavar = "NAME",
      .group = kWhichFaults,
-     .help = "only these injections, with commas; default: all"},
+     .help = "only these injections, with commas; default: all faults, or all slow jobs"},
+    {.name = "slow",
+     .group = kWhichFaults,
+     .help = "slow jobs instead of faults: which rank and why must be right"},
     {.name = "list", .group = kWhichFaults, .help = "print the injections and try none"},
     {.name = "keep",
      .group = kOutput,
@@ -370,7 +378,7 @@ constexpr OptionSpec kTimeline[] = {
      .kind = ValueKind::list,
      .metavar = "LIST",
      .group = kSelection,
-     .help = "only these, with commas: matmul, collective, memory, kernel, graph, host, python"},
+     .help = "only these, with commas: matmul, collective, memory, kernel, graph, host, python, pipeline"},
     {.name = "groups",
      .kind = ValueKind::text,
      .metavar = "GROUPS",
@@ -394,6 +402,50 @@ constexpr OptionSpec kTimeline[] = {
      .help = "perfetto: one file; chrome: JSON for each rank, as torch.profiler writes"},
     {.name = "compress", .group = kOutput, .help = "with gzip, which Perfetto and the others read"},
     {.name = "quiet", .short_name = 'q', .group = kOutput, .help = "print nothing on success"},
+    kHelp,
+};
+
+constexpr OptionSpec kReplay[] = {
+    {.name = "ranks",
+     .kind = ValueKind::text,
+     .metavar = "LIST",
+     .group = kSelection,
+     .help = "only these ranks of the run: 0-7,12"},
+    {.name = "top",
+     .kind = ValueKind::number,
+     .metavar = "N",
+     .default_text = "10",
+     .group = kSelection,
+     .help = "replay the N operations of each kind that took the most time"},
+    {.name = "collectives",
+     .group = kSelection,
+     .help = "also replay collectives with NCCL, across all GPUs of this machine"},
+    {.name = "factor",
+     .kind = ValueKind::text,
+     .metavar = "P",
+     .default_text = "0.9",
+     .group = "Judgement",
+     .help = "ranks below P x the median speed of the ranks are slow"},
+    {.name = "device",
+     .kind = ValueKind::text,
+     .metavar = "N",
+     .default_text = "0",
+     .group = "Replay",
+     .help = "the GPU for the matmuls, as CUDA numbers them"},
+    {.name = "python",
+     .kind = ValueKind::text,
+     .metavar = "PROGRAM",
+     .default_text = "python3",
+     .group = "Replay",
+     .help =
+         "use the CUDA libraries among the packages of this Python; otherwise those that the loader finds"},
+    {.name = "format",
+     .kind = ValueKind::choice,
+     .metavar = "FORMAT",
+     .words = "text json",
+     .default_text = "text",
+     .group = kOutput,
+     .help = "what is printed"},
     kHelp,
 };
 
@@ -495,6 +547,9 @@ std::span<const OptionSpec> diff_options() {
 }
 std::span<const OptionSpec> timeline_options() {
   return kTimeline;
+}
+std::span<const OptionSpec> replay_options() {
+  return kReplay;
 }
 std::span<const OptionSpec> version_options() {
   return kVersion;

@@ -19,7 +19,9 @@ enum class Blame {
 };
 
 struct Expectation {
-  std::vector<std::string_view> ids;  // of the verdict: any of these; the kind is what stands before the dot
+  // Of the verdict: any of these; the kind is what stands before the dot. Of a slow job: ids of
+  // slow_verdict().
+  std::vector<std::string_view> ids;
   Blame blame = Blame::culprit;
   std::vector<std::string_view>
       places;  // any of these marks (places.h); empty: the verdict need not name a place
@@ -37,6 +39,7 @@ struct Injection {
   int least_ranks = 2;
   base::Rank culprit = 1;
   bool recovers = false;  // the job goes on by itself and must not be ended
+  bool slow = false;      // a slow job (slow_trial.h): tried with --slow, or by its name
   bool needs_gpu = false;
   Expectation expected;
   std::optional<Expectation> expected_on_gpu = {};  // where ranks of NCCL end otherwise than those of gloo
@@ -49,8 +52,9 @@ struct Injection {
 
 model::RankSet blamed(const Injection& injection, const Expectation& expected, int ranks);
 
-// All of them, in the order of the table that is printed.
+// All of them, in the order of the table that is printed; slow jobs last.
 const std::vector<Injection>& injections();
+std::vector<Injection> slow_jobs();
 const Injection* find_injection(std::string_view name);
 
 }  // namespace xpurun::launcher

@@ -234,7 +234,7 @@ std::vector<Injection> failing() {
 
 std::vector<Injection> make_table() {
   std::vector<Injection> out;
-  for (const auto part : {healthy_jobs, collectives, standing_still, on_the_gpu, failing}) {
+  for (const auto part : {healthy_jobs, collectives, standing_still, on_the_gpu, failing, slow_jobs}) {
     for (Injection& injection : part()) {
       out.push_back(std::move(injection));
     }

@@ -2,6 +2,7 @@
 
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
+#include "launcher/selftest/slow_trial.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -39,21 +40,14 @@ double verdict_at_s(const model::RunManifest& run) {
 
 std::vector<std::string> trial_command(const std::string& xpurun, const Injection& injection,
                                        const TrialSettings& settings, const std::string& directory) {
-  std::vector<std::string> out{xpurun,
-                               "run",
-                               "--out",
-                               directory + "/run",
-                               "--hang-timeout",
-                               fmt::format("{}", settings.hang_timeout_s),
-                               "--busy-timeouts",
-                               "1",
-                               "--on-hang",
-                               injection.recovers ? "report" : "kill",
-                               "--grace",
-                               "2s",
-                               "--metrics-port",
-                               "off",
-                               "--"};
+  std::vector<std::string> out{xpurun, "run", "--out", directory + "/run", "--metrics-port", "off"};
+  if (injection.slow) {
+    out.emplace_back("--no-report");
+  } else {
+    out.insert(out.end(), {"--hang-timeout", fmt::format("{}", settings.hang_timeout_s), "--busy-timeouts",
+                           "1", "--on-hang", injection.recovers ? "report" : "kill", "--grace", "2s"});
+  }
+  out.emplace_back("--");
   out.insert(out.end(), settings.python.begin(), settings.python.end());
   out.insert(out.end(),
              {settings.job, "launch", std::string(injection.name),
@@ -69,6 +63,25 @@ Trial failed_trial(const Injection& injection, const TrialSettings& settings, st
           .differences = {std::move(problem)}};
 }
 
+// Adds the comparison of a slow job, which has ended well.
+void judge_slow_trial(const model::RunManifest& run, Trial& trial) {
+  const auto slow = read_slow_trial(trial.directory);
+  if (!slow) {
+    trial.differences.push_back(base::to_line(slow.error()));
+    return;
+  }
+  trial.given = slow_verdict(slow->speed);
+  trial.differences = differences(trial.expected, *trial.given);
+  for (std::string& one : slow_differences(slow->speed, run.slowdowns, slow->fault_step)) {
+    trial.differences.push_back(std::move(one));
+  }
+  trial.steps = steps_to_find(slow->speed, slow->fault_step);
+  const auto fault = fault_wall_ns(trial.directory);
+  if (fault && !run.slowdowns.empty()) {
+    trial.seconds = base::ns_to_s(run.started_wall_ns - *fault) + run.slowdowns.front().at_s;
+  }
+}
+
 Trial judge_trial(const Injection& injection, const TrialSettings& settings, const std::string& directory) {
   const auto run = model::load_run_manifest(directory + "/run/run.json");
   Trial out = failed_trial(injection, settings, run ? std::string() : base::to_line(run.error()));
@@ -77,7 +90,12 @@ Trial judge_trial(const Injection& injection, const TrialSettings& settings, con
     return out;
   }
   out.given = run->verdict;
-  out.differences = differences(out.expected, run->verdict);
+  if (injection.slow && run->child_status.succeeded()) {
+    out.differences.clear();
+    judge_slow_trial(*run, out);
+  } else {
+    out.differences = differences(out.expected, run->verdict);
+  }
   out.outcome = out.differences.empty() ? TrialOutcome::right : TrialOutcome::wrong;
   if (const auto fault = fault_wall_ns(directory); fault && !injection.recovers) {
     out.seconds = base::ns_to_s(run->started_wall_ns - *fault) + verdict_at_s(*run);

@@ -22,6 +22,7 @@ struct Trial {
   Expected expected;
   std::optional<model::Verdict> given;
   double seconds = -1;  // from the fault to the verdict; negative: unknown, or no fault
+  int64_t steps = -1;   // slow jobs: from the fault until a change was certain; negative: none was found
   std::vector<std::string> differences;
   std::string directory;  // of the run; empty once it is removed
 };

@@ -15,6 +15,13 @@
 
 namespace xpurun::launcher {
 
+namespace {
+
+// Share of the CPUs that other programs may take before a wrong verdict on a slow job says nothing.
+constexpr double kMostOfOthers = 0.1;
+
+}  // namespace
+
 base::Result<TrialRunner> TrialRunner::create(TrialSettings settings, RunnerLimits limits,
                                               std::string xpurun) {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
@@ -56,7 +63,8 @@ void TrialRunner::start_more() {
 
 base::Status TrialRunner::start(const Injection& injection) {
   Running trial{.injection = &injection,
-                .directory = fmt::format("{}/{}", settings_.scratch, injection.name)};
+                .directory = fmt::format("{}/{}", settings_.scratch, injection.name),
+                .before = cpu_use_now()};
   XPURUN_TRY(base::make_own_dir(trial.directory));
   XPURUN_TRY_ASSIGN(const base::Pid pid,
                     launcher::start({.argv = trial_command(xpurun_, injection, settings_, trial.directory),
@@ -108,8 +116,17 @@ Trial TrialRunner::result_of(const Running& running, base::WaitStatus status, si
   }
   if (!out.differences.empty()) {
     out.outcome = TrialOutcome::wrong;
+    if (const double others = share_of_others(running); running.injection->slow && others > kMostOfOthers) {
+      out.outcome = TrialOutcome::skipped;
+      out.reason = fmt::format("other programs used {:.0f} % of this machine's CPUs", others * 100);
+    }
   }
   return out;
+}
+
+double TrialRunner::share_of_others(const Running& running) {
+  const auto now = cpu_use_now();
+  return running.before && now ? launcher::share_of_others(*running.before, *now) : 0;
 }
 
 void TrialRunner::interrupted(int signal) {

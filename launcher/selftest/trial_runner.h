@@ -6,6 +6,7 @@
 #include "launcher/os/event_loop.h"
 #include "launcher/os/pidfd.h"
 #include "launcher/os/signals.h"
+#include "launcher/selftest/other_work.h"
 #include "launcher/selftest/trial.h"
 
 #include <functional>
@@ -39,6 +40,7 @@ class TrialRunner {
     std::string directory;
     Pidfd process;
     EventLoop::TimerId deadline = 0;
+    base::Result<CpuUse> before;  // when it started
     bool expired = false;
   };
   using Iterator = std::list<Running>::iterator;
@@ -56,6 +58,7 @@ class TrialRunner {
   void expire(Iterator running);
   void ended(Iterator running);
   Trial result_of(const Running& running, base::WaitStatus status, size_t strays) const;
+  static double share_of_others(const Running& running);
   void interrupted(int signal);
   size_t kill_strays() const;
 

@@ -100,6 +100,9 @@ Json trial_json(const Trial& trial) {
     return j;
   }
   j["seconds"] = trial.seconds < 0 ? Json() : Json(trial.seconds);
+  if (trial.injection->slow) {
+    j["steps"] = trial.steps < 0 ? Json() : Json(trial.steps);
+  }
   j["expected"] = expected_json(trial.expected);
   j["given"] = trial.given ? model::to_json(*trial.given) : Json();
   j["differences"] = trial.differences;
@@ -196,6 +199,7 @@ nlohmann::ordered_json list_json(std::span<const Injection* const> injections) {
     list.push_back({{"name", injection->name},
                     {"summary", injection->summary},
                     {"ranks", injection->ranks},
+                    {"slow", injection->slow},
                     {"gpu", injection->needs_gpu}});
   }
   return j;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -12,11 +14,13 @@ namespace {
 using model::Span;
 using model::Stage;
 
+constexpr int64_t kSettleNs = 100'000'000;  // until a rank has noticed the end of a trace
 constexpr size_t kMostRanks = 4096;
 constexpr double kMeanSteps = 16;
 constexpr int64_t kShortestNs = 5'000'000;  // of a value; shorter steps are summed up
 constexpr uint64_t kMissed = 50;            // steps of each other rank, until one of them is the reference
 constexpr double kAsFast = 0.05;            // of the fastest level
+constexpr size_t kMostLatest = 256;         // steps to look back
 
 }  // namespace
 
@@ -49,6 +53,23 @@ double StepWatch::step_s() const {
     out = std::max(out, state.seen.step_s);
   }
   return out;
+}
+
+double StepWatch::median_step_s(base::MonoNs from, base::MonoNs until) const {
+  for (const auto& [rank, state] : ranks_) {
+    std::vector<double> inside;
+    for (const auto& [end, duration] : state.latest) {
+      if (end <= until && end - duration >= from) {
+        inside.push_back(base::ns_to_s(duration));
+      }
+    }
+    if (!state.latest.empty()) {
+      const auto middle = inside.begin() + static_cast<long>(inside.size() / 2);
+      std::nth_element(inside.begin(), middle, inside.end());
+      return inside.empty() ? -1 : *middle;
+    }
+  }
+  return -1;
 }
 
 void StepWatch::take(base::Rank rank, State& state, const Span& span) {
@@ -88,6 +109,10 @@ void StepWatch::end_step(base::Rank rank, State& state, base::MonoNs end) {
   if (begin == 0 || duration <= 0) {
     return;
   }
+  state.latest.emplace_back(end, duration);
+  if (state.latest.size() > kMostLatest) {
+    state.latest.pop_front();
+  }
   RankSteps& seen = state.seen;
   ++seen.steps;
   const double seconds = base::ns_to_s(duration);
@@ -104,8 +129,15 @@ void StepWatch::restart(base::Rank reference) {
   fastest_s_ = told_s_ = 0;
 }
 
+void StepWatch::every_call_timed(bool on, base::MonoNs now) {
+  if (on) {
+    timed_from_ = now;
+  }
+  timed_until_ = on ? std::numeric_limits<base::MonoNs>::max() : now + kSettleNs;
+}
+
 void StepWatch::compare(base::Rank rank, const State& state, base::MonoNs begin, int64_t duration_ns) {
-  if (threshold_ <= 0) {
+  if (threshold_ <= 0 || (state.last_end > timed_from_ && begin < timed_until_)) {
     return;
   }
   if (rank != reference_) {

@@ -10,10 +10,12 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -35,9 +37,16 @@ class StepWatch {
   // The job computes on GPUs; changes are certain sooner then.
   void gpu_used() { gpu_ = true; }
 
+  // From now on, or no longer, each call is timed, which makes the steps longer. These steps are counted, and
+  // not compared.
+  void every_call_timed(bool on, base::MonoNs now);
+
   RankSteps rank(base::Rank rank) const;
   // Of the slowest rank; negative: no step was seen.
   double step_s() const;
+  // Median duration of the latest steps that lie between these times, CLOCK_MONOTONIC, of the first rank with
+  // steps; negative: there is none.
+  double median_step_s(base::MonoNs from, base::MonoNs until) const;
   bool uses_gpu() const { return gpu_; }
   uint64_t slow_events() const { return told_; }
 
@@ -51,6 +60,7 @@ class StepWatch {
     base::MonoNs last_end = 0;
     int64_t aside_ns = 0;  // checkpoints and evaluations since the last end
     RankSteps seen;
+    std::deque<std::pair<base::MonoNs, int64_t>> latest;  // ends and durations in ns
   };
   // Steps that are compared as one value, because they are very short.
   struct Value {
@@ -69,6 +79,8 @@ class StepWatch {
   double threshold_;
   Tell tell_;
   bool gpu_ = false;
+  base::MonoNs timed_from_ = 0;   // each call was timed from then
+  base::MonoNs timed_until_ = 0;  // until then
   bool broken_ = false;
   uint64_t told_ = 0;
   std::map<base::Rank, State> ranks_;

@@ -20,7 +20,7 @@ void SlowdownHandler::became_slower(model::StepChange change, base::MonoNs begin
                      .share = change.share});
     journal_.changed();
   }
-  tell_(report::slower_sentence({}, change, {}, false, false));
+  tell_(report::slower_sentence({}, change, {}, report::RanksCompared::not_compared));
 }
 
 }  // namespace xpurun::launcher

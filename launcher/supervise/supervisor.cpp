@@ -73,7 +73,11 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       dumps_({loop, storage, journal_, table_, options}, {host_, inbox_.original_mask(), complaints_.fd()},
              dump_hooks()),
       timing_({loop, storage, table_, options}, journal_.dir(), host_, timing_hooks()),
-      captures_({loop, storage, timing_.trace()}, dir_.absolute, inbox_.original_mask(), complaints_.fd(),
+      activity_({loop, storage, table_, timing_.collector()}, host_,
+                {.step_s = [this](base::MonoNs from,
+                                  base::MonoNs until) { return speed_.watch().median_step_s(from, until); }}),
+      captures_({loop, storage, timing_.trace(), activity_}, dir_.absolute, inbox_.original_mask(),
+                complaints_.fd(),
                 {.save_run = [this] { journal_.save_now(); },
                  .uses_gpu = [this] { return speed_.watch().uses_gpu(); },
                  .started = [this](base::Pid pid) { table_.ignore(pid); }}),
@@ -231,6 +235,8 @@ TimingService::Hooks Supervisor::timing_hooks() {
                 speed_.watch().gpu_used();
                 listeners_.open_metrics();
               },
+          .step_s = [this] { return speed_.watch().step_s(); },
+          .every_call_timed = [this](bool on) { speed_.watch().every_call_timed(on, loop_.now()); },
           .slow_events = [this] { return speed_.watch().slow_events(); }};
 }
 
@@ -423,23 +429,17 @@ void Supervisor::notice(const wire::Notice& n, base::Pid pid, base::Tid tid) {
   if (python) {
     table_.note_python(pid);
   }
+  const bool has_ended = ending_.state().has_ended();
+  const auto answer = [this, pid](int descriptor) { notices_.answer_attach(pid, descriptor); };
   if (n.kind == static_cast<uint16_t>(wire::NoticeKind::crash)) {
     crashes_.process_crashed(n, pid, tid);
   } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::attach)) {
-    const auto answer = [this, pid](int descriptor) { notices_.answer_attach(pid, descriptor); };
-    if (ending_.state().has_ended()) {
-      answer(-1);
-    } else {
-      timing_.attach(pid, answer);
-    }
+    has_ended ? answer(-1) : timing_.attach(pid, answer);
   } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::python_attach)) {
-    const auto answer = [this, pid](int descriptor) { notices_.answer_attach(pid, descriptor); };
-    if (ending_.state().has_ended()) {
-      answer(-1);
-    } else {
-      python_.attach(pid, answer);
-    }
-  } else if (!known && !ending_.state().has_ended()) {
+    has_ended ? answer(-1) : python_.attach(pid, answer);
+  } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::capture_attach)) {
+    activity_.attach(pid, answer);
+  } else if (!known && !has_ended) {
     watcher_.discover();
     if (python) {
       table_.note_python(pid);

@@ -3,6 +3,7 @@
 // Single-threaded; everything happens in handlers of the loop.
 #pragma once
 
+#include "launcher/capture/activity_session.h"
 #include "launcher/capture/capture_runner.h"
 #include "launcher/control/notice_server.h"
 #include "launcher/dumps/dump_coordinator.h"
@@ -123,6 +124,7 @@ class Supervisor {
   RankRestart restart_;
   DumpCoordinator dumps_;
   TimingService timing_;
+  ActivitySession activity_;
   CaptureRunner captures_;
   NodeHandler nodes_;
   VerdictHandler verdicts_;

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <map>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -44,6 +45,8 @@ TimingService::TimingService(Parts parts, model::RunDir dir, std::string host, H
       collector_(static_cast<wire::Level>(parts.options.timing), budget_ppm(parts.options)),
       event_files_(parts.storage, dir_.file("ranks"), parts.options.event_bytes),
       level_(default_level()),
+      looks_(parts.loop,
+             {.step_s = [this] { return hooks_.step_s(); }, .changed = [this] { apply_level(); }}),
       trace_({parts.loop, parts.storage, parts.table, collector_}, dir_.path(), [this] { apply_level(); }) {
   collector_.on_events([this](base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
                               const wire::Segment& memory) { events_arrived(pid, timing, events, memory); });
@@ -68,6 +71,12 @@ void TimingService::set_level(wire::Level level) {
 
 void TimingService::apply_level() {
   collector_.set_level(trace_.raised() ? wire::Level::full : level_);
+  collector_.set_every(trace_.raised()    ? wire::Every::call
+                       : looks_.looking() ? wire::Every::collective
+                                          : wire::Every::none);
+  if (const bool now = trace_.raised(); now != std::exchange(every_call_, now)) {
+    hooks_.every_call_timed(now);
+  }
 }
 
 // For a job that restarts its ranks for days.
@@ -99,6 +108,7 @@ void TimingService::attach(base::Pid pid, const std::function<void(int descripto
   }
   if (first) {
     hooks_.first_gpu_use();
+    looks_.start();
     drain();
   }
 }
@@ -198,6 +208,7 @@ std::vector<RankTiming> TimingService::timing_of_ranks() {
 void TimingService::finish() {
   constexpr std::string_view kEnd = "end of the run";
   parts_.loop.cancel(drain_timer_);
+  looks_.stop();
   if (collector_.empty()) {
     trace_.end(kEnd);
     return;

@@ -12,6 +12,7 @@
 #include "launcher/os/event_loop.h"
 #include "launcher/processes/process_table.h"
 #include "launcher/storage/storage.h"
+#include "launcher/timing/collective_looks.h"
 #include "launcher/timing/trace_session.h"
 
 #include <functional>
@@ -45,6 +46,9 @@ class TimingService {
     std::function<DumpActivity()> dumps;
     std::function<void()> unknown_process;  // a process that the table lacks has attached
     std::function<void()> first_gpu_use;    // by any process of the job
+    // Mean of the last steps of the slowest rank; negative: no step was seen.
+    std::function<double()> step_s = [] { return -1.0; };
+    std::function<void(bool)> every_call_timed = [](bool) {};  // told when it begins and ends
     // Times that the job became slower.
     std::function<uint64_t()> slow_events = [] { return uint64_t{0}; };
   };
@@ -64,6 +68,7 @@ class TimingService {
   wire::Level level() const { return level_; }
   // As given on the command line.
   wire::Level default_level() const;
+  Collector& collector() { return collector_; }
   TraceSession& trace() { return trace_; }
   const TraceSession& trace() const { return trace_; }
 
@@ -93,7 +98,9 @@ class TimingService {
   Collector collector_;
   EventFiles event_files_;
   wire::Level level_;
+  CollectiveLooks looks_;
   TraceSession trace_;
+  bool every_call_ = false;
   EventLoop::TimerId drain_timer_ = 0;
 };
 

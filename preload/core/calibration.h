@@ -23,11 +23,7 @@ inline constexpr uint64_t kProfilerNs = 4000;
 // NCCL's channels write their times inside the kernel, which omits its launch and its end. Kernel times by
 // CUPTI were 2.7 to 3.4 us longer on H200, from 1 KB to 1 GB, with every protocol.
 inline constexpr uint64_t kAroundChannelsNs = 2850;
-// The time that a pair of events adds to a matmul on a busy stream: medians of event pairs less CUPTI's
-// kernels on 4 H200, ten shapes: 6.8 to 7.3 us in bf16, 3.9 to 4.2 us in fp32, independent of the shape and
-// of the time of an empty pair (2.0 to 2.5 us).
-inline constexpr uint64_t kBf16PairNs = 6900;
-inline constexpr uint64_t kFp32PairNs = 4000;
+// What a pair of events adds to a matmul on a busy stream: common/wire/event_pair.h.
 // Start of a kernel on an idle stream, after the return of the launching call: medians of 3.4 to 6.1 us on 6
 // H200 for calls that launch one kernel; from 3 us before to 2 us after the return for calls that launch two.
 inline constexpr uint64_t kAfterReturnNs = 4000;

@@ -18,6 +18,12 @@ void set_hooks(bool on) {
 
 }  // namespace
 
+void follow_capture_request(uint32_t wanted) {
+  if (g_actions.follow_capture != nullptr) {
+    g_actions.follow_capture(wanted);
+  }
+}
+
 void register_actions(const Actions& actions) {
   g_actions = actions;
 }

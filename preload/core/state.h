@@ -21,6 +21,7 @@ struct alignas(64) State {
   std::atomic<uint32_t> mark{1};     // one collective in `mark` gets a completion event
   std::atomic<uint32_t> untimed{0};  // ToRank::untimed, at the poller's last round
   std::atomic<uint32_t> times_off{0};
+  std::atomic<wire::Every> every{wire::Every::none};  // ToRank::every, at the poller's last round
 };
 // Hidden visibility: an access from the library takes one instruction, without a look-up in the GOT.
 __attribute__((visibility("hidden"))) extern State g_state;
@@ -77,8 +78,12 @@ bool has_stopped();
 struct Actions {
   void (*start)();  // at the process's first hooked call, and at the first call of each further function
   void (*set_hooks)(bool on);
+  void (*follow_capture)(uint32_t wanted);  // in each round of the poller, on its thread
 };
 void register_actions(const Actions& actions);
+
+// For the poller: hands a changed ToRank::capture on.
+void follow_capture_request(uint32_t wanted);
 
 // For hooks, at a function's first call.
 void hooked_for_the_first_time();

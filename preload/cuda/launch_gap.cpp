@@ -1,16 +1,11 @@
 #include "preload/cuda/launch_gap.h"
 
+#include "common/wire/event_pair.h"
 #include "preload/core/calibration.h"
 #include "preload/core/vendor.h"
 #include "preload/cuda/cuda_api.h"
 
 namespace xpurun::preload {
-
-namespace {
-
-constexpr int kHopper = 9;  // compute capability 9.x, the only one measured
-
-}  // namespace
 
 void LaunchGap::set_up(int device) {
   int major = 0;
@@ -22,21 +17,13 @@ void LaunchGap::set_up(int device) {
 }
 
 uint64_t LaunchGap::after_return_ns() const {
-  return compute_major_ == kHopper ? kAfterReturnNs : 0;
+  return compute_major_ == wire::kMeasuredComputeMajor ? kAfterReturnNs : 0;
 }
 
 uint64_t LaunchGap::ns(const wire::OpKey& key) const {
-  if (compute_major_ != kHopper || key.op_class != static_cast<uint8_t>(wire::OpClass::matmul)) {
-    return 0;
-  }
-  switch (key.dtype[0]) {
-    case kR16BF:
-      return kBf16PairNs;
-    case kR32F:
-      return kFp32PairNs;
-    default:
-      return 0;
-  }
+  return key.op_class == static_cast<uint8_t>(wire::OpClass::matmul)
+             ? wire::matmul_pair_ns(compute_major_, key.dtype[0])
+             : 0;
 }
 
 }  // namespace xpurun::preload

@@ -70,6 +70,7 @@ class Poller {
   void count_calls(uint64_t now);
   void keep_to_the_budget(uint64_t now);
   void follow_the_level();
+  bool ignores_the_budget();
   void keep_books(uint64_t now);
   uint64_t pause_ns() const;
   void rest() const;
@@ -160,7 +161,26 @@ void Poller::count_calls(uint64_t now) {
   header().health.kernel_launches.store(launches);
 }
 
+// The supervisor limits the number of such calls. Their cost says nothing of the usual sampling.
+bool Poller::ignores_the_budget() {
+  const auto every = static_cast<wire::Every>(header().to_rank.every.load(std::memory_order_relaxed));
+  if (every != g_state.every.load(std::memory_order_relaxed)) {
+    g_state.every.store(every);
+    light_budget_.restart();
+    full_budget_.restart();
+  }
+  if (every == wire::Every::call) {
+    set_periods({.sample = 1, .mark = 1, .round = 1});
+    round_ = 1;
+    header().period.store(1);
+  }
+  return every != wire::Every::none;
+}
+
 void Poller::keep_to_the_budget(uint64_t now) {
+  if (ignores_the_budget()) {
+    return;
+  }
   const bool full = level() == wire::Level::full;
   Budget& budget = full ? full_budget_ : light_budget_;
   const uint64_t ppm = header().to_rank.budget_ppm.load();
@@ -198,6 +218,7 @@ void Poller::keep_books(uint64_t now) {
   follow_the_level();
   g_state.host_events.store(header().to_rank.host_events.load(std::memory_order_relaxed) != 0);
   g_state.untimed.store(header().to_rank.untimed.load(std::memory_order_relaxed));
+  follow_capture_request(header().to_rank.capture.load(std::memory_order_relaxed));
   keep_profiler_books();
   if (is_timing_on()) {
     keep_to_the_budget(now);

@@ -1,4 +1,5 @@
-"""The module `xpurun` of programs that run under xpurun: step() marks the end of a training step.
+"""The module `xpurun` of programs that run under xpurun: step() marks the end of a training step, forward() and
+backward() mark the work of a pipeline's stage on a micro-batch.
 
 sitecustomize.py reads this file when the program imports `xpurun`. A module of the program with this name goes first.
 """
@@ -8,7 +9,7 @@ import time
 settings = globals()["settings"]  # given by sitecustomize.py
 
 shared = settings["part"]("xpurun_segment")
-segment, MARK = shared["segment"], shared["MARK"]
+segment, MARK, FORWARD, BACKWARD = (shared[name] for name in ("segment", "MARK", "FORWARD", "BACKWARD"))
 
 
 def make_step(now, get_frame):
@@ -24,6 +25,52 @@ def make_step(now, get_frame):
     return step
 
 
+def make_job(stage, name, now, cpu_now, get_frame):
+    bit = 1 << stage
+
+    class Job:
+        __slots__ = ("text", "begun")
+
+        def __init__(self, micro_batch, chunk=None):
+            self.begun = None
+            try:
+                self.text = "micro-batch %d" % micro_batch + ("" if chunk is None else " chunk %d" % chunk)
+            except Exception:
+                self.text = None
+
+        def __enter__(self):
+            try:
+                if self.text is not None and segment.wants_spans():
+                    state = segment.local.state
+                    # A pipeline's forward passes are told by the program, so nothing is inferred between the marks.
+                    state.since = None
+                    if not state.active & bit:
+                        state.active |= bit
+                        place = segment.place_of(get_frame(1))
+                        self.begun = state, segment.memory, place, cpu_now(), now()
+            except Exception:
+                pass
+            return self
+
+        def __exit__(self, kind, value, traceback):
+            begun, self.begun = self.begun, None
+            if begun is None:
+                return
+            try:
+                state, memory, place, cpu, begin = begun
+                end = now()
+                state.active &= ~bit
+                if memory is segment.memory:
+                    segment.add_span(stage, segment.text(self.text), place, begin, end, cpu_now() - cpu)
+            except Exception:
+                pass
+
+    Job.__doc__ = "With it, the %s pass of a micro-batch (from 0) on this rank's stage of a pipeline." % name
+    Job.__name__ = Job.__qualname__ = name
+    Job.__module__ = "xpurun"
+    return Job
+
+
 class Loader:
     @staticmethod
     def create_module(spec):
@@ -32,8 +79,11 @@ class Loader:
     @staticmethod
     def exec_module(module):
         module.__doc__ = "What a program tells xpurun, the program that runs it."
-        module.__all__ = ["step"]
+        module.__all__ = ["backward", "forward", "step"]
         module.step = make_step(time.monotonic_ns, sys._getframe)
+        clocks = time.monotonic_ns, time.thread_time_ns, sys._getframe
+        module.forward = make_job(FORWARD, "forward", *clocks)
+        module.backward = make_job(BACKWARD, "backward", *clocks)
         module.step.__module__ = "xpurun"
         module.step.__qualname__ = "step"
 

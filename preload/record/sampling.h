@@ -23,10 +23,17 @@ inline bool is_to_be_timed(wire::OpClass op_class) {
   return (untimed >> static_cast<uint32_t>(op_class) & 1) == 0;
 }
 
-// Whether the call with this number among calls of its kind is a sample. Periods are powers of two, so that
+// Whether the call with this number among calls of its kind is a sample. For Every::call, the poller sets the
+// periods to 1. Periods are powers of two, so that
 // the test is a mask instead of a division.
 inline bool is_turn_to_time(uint64_t number, wire::OpClass op_class) {
-  const uint64_t rarer = op_class == wire::OpClass::kernel ? kKernelsRarer : 1;
+  if (op_class == wire::OpClass::collective &&
+      g_state.every.load(std::memory_order_relaxed) != wire::Every::none) {
+    return is_to_be_timed(op_class);
+  }
+  const bool rare = op_class == wire::OpClass::kernel;
+  const uint64_t rarer =
+      rare && g_state.every.load(std::memory_order_relaxed) != wire::Every::call ? kKernelsRarer : 1;
   const uint64_t period = g_state.sample.load(std::memory_order_relaxed) * rarer;
   return (number & (period - 1)) == 0 && is_to_be_timed(op_class);
 }

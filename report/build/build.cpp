@@ -8,6 +8,7 @@
 #include "report/build/dump_evidence.h"
 #include "report/build/error_files.h"
 #include "report/build/log_tail.h"
+#include "report/build/pipeline_files.h"
 #include "report/build/speed_files.h"
 #include "report/build/stack_set.h"
 #include "report/diagnosis/diagnose.h"
@@ -323,6 +324,7 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
   if (SpeedOfRun speed = read_speed(judged.job); speed.ranks > 0) {
     add_some(speed.notes, report.notes);
     report.speed = std::move(speed.report);
+    add_pipeline(report, judged.job);
   }
   report.tracebacks = tracebacks_of(report.run, report.verdict);
   report.findings = find_findings(report);

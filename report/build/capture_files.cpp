@@ -3,7 +3,9 @@
 #include "common/base/clock.h"
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/model/timing/event_file.h"
 #include "report/profile/captured_functions.h"
+#include "report/profile/captured_work.h"
 
 #include <fmt/format.h>
 
@@ -22,10 +24,91 @@ constexpr int64_t kLargestOffsetNs =
     int64_t{86'400'000} * 1'000'000'000;  // of the clock of a node: 1,000 days
 constexpr size_t kLargestFile = size_t{256} << 20;
 
+// Event files of an analysis; each may have half a million events.
+constexpr size_t kMostFiles = 256;
+
 struct Found {
   const NodeRun* node;
   std::string dir;  // "captures/1"
   Profile profile;
+};
+
+// What CUPTI and NVML have recorded in the directories of one capture.
+class GpuPart {
+ public:
+  explicit GpuPart(size_t& files) : files_(files) {}
+
+  void add(const std::string& directory) {
+    std::error_code ec;
+    std::vector<model::RankActivity> ranks;
+    if (const std::string path = directory + "/gpu.json"; fs::exists(path, ec)) {
+      if (auto found = model::load_gpu_capture(path)) {
+        ranks = std::move(found->ranks);
+        out_.step_before_s = std::max(out_.step_before_s, found->step_before_s);
+        out_.step_during_s = std::max(out_.step_during_s, found->step_during_s);
+      } else {
+        notes_.push_back(base::to_line(found.error()));
+      }
+    }
+    for (model::RankActivity& rank : ranks) {
+      if (rank.has_records()) {
+        read(directory, rank);
+      }
+    }
+    add_clocks(directory, ranks);
+    std::move(ranks.begin(), ranks.end(), std::back_inserter(out_.ranks));
+  }
+
+  void finish(model::CaptureReport& report) {
+    out_.work = table_.work();
+    report.gpu = std::move(out_);
+    std::move(notes_.begin(), notes_.end(), std::back_inserter(report.notes));
+  }
+
+ private:
+  void read(const std::string& directory, model::RankActivity& rank) {
+    if (files_ == 0) {
+      if (!said_) {
+        notes_.push_back(fmt::format("only {} files of GPU activity were read", kMostFiles));
+        said_ = true;
+      }
+      return;
+    }
+    --files_;
+    const std::string path = directory + "/" + std::string(base::base_name(rank.file));
+    if (const auto file = model::load_event_file(path)) {
+      table_.add(rank, *file);
+    } else {
+      notes_.push_back(base::to_line(file.error()));
+    }
+  }
+
+  void add_clocks(const std::string& directory, const std::vector<model::RankActivity>& ranks) {
+    std::error_code ec;
+    const std::string path = directory + "/clocks.json";
+    if (!fs::exists(path, ec)) {
+      return;
+    }
+    const auto samples = model::load_clock_samples(path);
+    if (!samples) {
+      notes_.push_back(base::to_line(samples.error()));
+      return;
+    }
+    for (const model::RankActivity& rank : ranks) {
+      for (const model::GpuClocks& gpu : samples->gpus) {
+        if (!rank.gpu_uuid.empty() && gpu.uuid == rank.gpu_uuid) {
+          out_.clocks.push_back(gpu);
+          out_.clocks.back().rank = rank.rank;
+        }
+      }
+    }
+  }
+
+  size_t& files_;  // that may still be read
+  bool said_ = false;
+  model::GpuCapture out_;
+  CapturedWorkTable table_;
+  std::vector<std::string> notes_;
 };
 
 base::Result<Profile> read_profile(const std::string& path) {
@@ -82,17 +165,21 @@ Captures read_captures(const JobRuns& job) {
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Found& a, const Found& b) { return a.profile.wall_ns < b.profile.wall_ns; });
+  size_t files = kMostFiles;
   for (size_t first = 0; first < found.size();) {
     std::vector<Profile> parts;
+    GpuPart gpu(files);
     std::set<const NodeRun*> nodes;
     const std::string dir = found[first].dir;
     const int64_t end = end_of(found[first].profile);
     while (first < found.size() && found[first].profile.wall_ns <= end &&
            nodes.insert(found[first].node).second) {
+      gpu.add(found[first].node->path + "/" + found[first].dir);
       parts.push_back(std::move(found[first++].profile));
     }
     model::CaptureReport report = captured_functions(merged_profile(std::move(parts)));
     report.dir = dir;
+    gpu.finish(report);
     out.reports.push_back(std::move(report));
   }
   return out;
@@ -100,7 +187,12 @@ Captures read_captures(const JobRuns& job) {
 
 base::Result<model::CaptureReport> read_capture(const std::string& path) {
   XPURUN_TRY_ASSIGN(const Profile profile, read_profile(path));
-  return captured_functions(profile);
+  model::CaptureReport out = captured_functions(profile);
+  size_t files = kMostFiles;
+  GpuPart gpu(files);
+  gpu.add(fs::path(path).parent_path().string());
+  gpu.finish(out);
+  return out;
 }
 
 }  // namespace xpurun::report

@@ -16,7 +16,7 @@ struct Captures {
 };
 
 Captures read_captures(const JobRuns& job);
-// The file profile.json of one capture.
+// The file profile.json of one capture, and the files beside it.
 base::Result<model::CaptureReport> read_capture(const std::string& path);
 
 }  // namespace xpurun::report

@@ -32,7 +32,7 @@ constexpr TableColumn kColumns[] = {
     {"short_calls", "rank, name, calls, seconds, begin_s, until_s, thread",
      "calls of traced functions that were shorter than --trace-python-min, summed up"},
     {"steps", "rank, step, begin_s, seconds", "steps as `xpurun analyze` finds them"},
-    {"steps", "wait_s", "in collectives until the last rank had come"},
+    {"steps", "wait_s", "in collectives until the last rank had come; NULL: not all were timed"},
     {"steps",
      "data_s, forward_s, backward_s, optimizer_s, communication_s, checkpoint_s, evaluation_s, garbage_s",
      "time of the step in each stage"},

@@ -5,6 +5,7 @@
 #include "common/model/run_manifest.h"
 #include "common/model/timing/span_file.h"
 #include "report/query/nesting.h"
+#include "report/speed/ranks/waits.h"
 #include "report/speed/steps/step_records.h"
 #include "report/timeline/clock_alignment.h"
 #include "report/timeline/inputs.h"
@@ -17,6 +18,7 @@ namespace xpurun::report {
 
 namespace {
 
+constexpr size_t kMostArrivals = size_t{16} << 20;  // at collectives, of all ranks together
 constexpr std::string_view kTables = R"(
 CREATE TABLE run(directory TEXT, began_ns INTEGER, seconds REAL, outcome TEXT, verdict TEXT);
 CREATE TABLE ranks(rank INTEGER, pid INTEGER, host TEXT, gpu TEXT, lost INTEGER);
@@ -116,16 +118,19 @@ class Loader {
   // After the last slice of a source.
   void next_source(const Activity& a) { first_id_ += static_cast<int64_t>(a.slices.size()); }
 
-  void add(const RankSteps& rank) {
+  // `measured`: the steps know the waits at collectives.
+  void add(const RankSteps& rank, bool measured) {
     for (size_t i = 0; i < rank.steps.size(); ++i) {
       const StepRecord& step = rank.steps[i];
       const auto stage = [&](model::Stage s) { return seconds_of(step.stage_ns[static_cast<size_t>(s)]); };
       ++out_.rows;
       steps_.add({rank_value(rank.rank), static_cast<int64_t>(i), seconds_of(step.begin_ns - began_ns_),
-                  seconds_of(step.duration_ns), seconds_of(step.wait_ns), stage(model::Stage::data),
-                  stage(model::Stage::forward), stage(model::Stage::backward), stage(model::Stage::optimizer),
-                  stage(model::Stage::communication), stage(model::Stage::checkpoint),
-                  stage(model::Stage::evaluation), stage(model::Stage::garbage)});
+                  seconds_of(step.duration_ns),
+                  measured && step.waits_known ? SqlValue(seconds_of(step.wait_ns)) : SqlValue(),
+                  stage(model::Stage::data), stage(model::Stage::forward), stage(model::Stage::backward),
+                  stage(model::Stage::optimizer), stage(model::Stage::communication),
+                  stage(model::Stage::checkpoint), stage(model::Stage::evaluation),
+                  stage(model::Stage::garbage)});
     }
   }
 
@@ -228,6 +233,8 @@ base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands
     }
   }
   clocks.solve();
+  std::vector<RankSteps> ranks;
+  const size_t most_arrivals = kMostArrivals / std::max<size_t>(inputs.sources.size(), 1);
   Loader loader(out, inputs.run_began_ns != 0 ? inputs.run_began_ns : first_ns);
   for (const TraceSource& source : inputs.sources) {
     const Activity activity = read_source(source, out.problems);
@@ -235,8 +242,13 @@ base::Result<RunTables> load_run_tables(const std::vector<std::string>& operands
     loader.add(activity, shift);
     loader.next_source(activity);
     if (source.format == TraceFormat::xpurun && source.rank != base::kNoRank) {
-      loader.add(steps_of(input_of(source, shift), 0));
+      ranks.push_back(steps_of(input_of(source, shift), most_arrivals));
     }
+  }
+  JobSteps job(std::move(ranks));
+  const bool measured = measure_waits(job);
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    loader.add(job.rank(r), measured);
   }
   out.database.execute(
       "COMMIT; CREATE INDEX calls_by_meeting ON calls(meeting); CREATE INDEX calls_by_stream ON calls(rank, "

@@ -8,6 +8,7 @@
 #include "report/render/markdown.h"
 #include "report/render/opening.h"
 #include "report/render/page_parts.h"
+#include "report/render/pipeline/pipeline_section.h"
 #include "report/render/rank_parts.h"
 #include "report/render/run_times.h"
 #include "report/render/speed/speed_section.h"
@@ -196,6 +197,7 @@ std::string render(const RunReport& report, const std::string& json, const PageL
   put_ranks(page, report, limits);
   put_tables(page, report, limits);
   put_speed(page, report, limits);
+  put_pipeline(page, report, limits);
   put_stacks(page, report, limits);
   put_timeline(page, report.picture, limits);
   put_environment(page, report);

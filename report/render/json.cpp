@@ -227,6 +227,9 @@ std::string report_json(const RunReport& report, JsonLayout layout) {
   if (report.speed) {
     j["speed"] = to_json(*report.speed);
   }
+  if (report.pipeline) {
+    j["pipeline"] = to_json(*report.pipeline);
+  }
   put_list(j["classes"], report.classes, class_json);
   j["dump"] = report.dump;
   j["stacks"] = stacks_json(report.forest);

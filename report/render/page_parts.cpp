@@ -39,6 +39,13 @@ std::string more(size_t all, size_t shown, std::string_view what) {
   return all > shown ? fmt::format("{} more {} are in report.json.", all - shown, what) : std::string();
 }
 
+data cell(const std::string& text, bool number) {
+  data d;
+  d.set("text", text);
+  d.set("number", number);
+  return d;
+}
+
 data frame_data(const StackClass& c, size_t i) {
   const model::Frame& f = c.frames[i];
   data d;
@@ -234,6 +241,35 @@ void put_calls(data& page, const RunReport& report, const PageLimits& limits) {
 }
 
 }  // namespace
+
+PageData table_data(const TextTable& table) {
+  data d;
+  d.set("title", table.title);
+  d.set("about", table.about);
+  d.set("tall", table.rows.size() > 20);
+  data columns{data::type::list};
+  for (const TextColumn& column : table.columns) {
+    columns.push_back(cell(column.name, column.number));
+  }
+  data rows{data::type::list};
+  for (const std::vector<std::string>& row : table.rows) {
+    data cells{data::type::list};
+    for (size_t i = 1; i < row.size(); ++i) {
+      cells.push_back(cell(row[i], table.columns[i].number));
+    }
+    data one;
+    one.set("first", row.front());
+    one.set("cells", cells);
+    rows.push_back(one);
+  }
+  d.set("columns", columns);
+  d.set("rows", rows);
+  put_text(d, "cut",
+           table.rows.size() < table.all_rows
+               ? fmt::format("{} more rows are in report.json.", table.all_rows - table.rows.size())
+               : "");
+  return d;
+}
 
 std::string spaced_ranks(const model::RankSet& ranks) {
   return spaced(ranks.text());

@@ -1,6 +1,7 @@
 // Fills the lists of templates/report.mustache; html.cpp does the rest of it.
 #pragma once
 
+#include "report/operations/text_tables.h"
 #include "report/run/run_report.h"
 
 #include <string>
@@ -35,6 +36,8 @@ void put_text(PageData& to, const std::string& name, const std::string& text);
 std::string spaced_ranks(const model::RankSet& ranks);
 // "find out" becomes "Find out".
 std::string capitalized(std::string text);
+// Columns, rows and what was cut, for a template of a table.
+PageData table_data(const TextTable& table);
 PageData string_list(const std::vector<std::string>& lines);
 PageData pair_data(const std::string& key, const std::string& value);
 

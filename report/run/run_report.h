@@ -4,6 +4,7 @@
 
 #include "common/model/dump_manifest.h"
 #include "common/model/run_manifest.h"
+#include "common/model/speed/pipeline.h"
 #include "common/model/timing/speed_report.h"
 #include "common/model/verdict.h"
 #include "report/run/collect.h"
@@ -109,6 +110,8 @@ struct RunReport {
   std::vector<Finding> findings;                 // most important first
   std::optional<model::SpeedReport> speed = {};  // empty if no rank has spans
   CallsPicture picture = {};
+  std::optional<model::PipelineReport> pipeline = {};  // without the jobs; empty if there is no pipeline
+  std::vector<std::string> pipeline_svgs = {};         // of the first pipelines
   std::vector<std::string> dump_parts =
       {};  // directories of the shown dump, one per node, as the user would type them
 };

@@ -27,6 +27,11 @@ std::string_view title_of(model::ExceptionKind kind) {
   return "";
 }
 
+// A program that ends itself with status 0 in a run that nobody is blamed for: no traceback to read.
+bool usual_end(const model::PythonException& x, const model::Verdict& verdict) {
+  return verdict.kind == model::VerdictKind::none && !model::is_exception(x.kind) && x.code == 0;
+}
+
 }  // namespace
 
 Tracebacks tracebacks_of(const model::RunManifest& run, const model::Verdict& verdict) {
@@ -35,7 +40,7 @@ Tracebacks tracebacks_of(const model::RunManifest& run, const model::Verdict& ve
     const bool concerns =
         verdict.ranks.empty() || verdict.ranks.contains(x.rank) ||
         (x.pid == verdict.pid && (run.nodes.empty() || host_of(run, x.node) == verdict.host));
-    if (!concerns || x.chain.empty()) {
+    if (!concerns || x.chain.empty() || usual_end(x, verdict)) {
       continue;
     }
     if (out.shown.size() == kMostTracebacks) {

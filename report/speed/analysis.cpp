@@ -7,6 +7,8 @@
 #include "report/speed/steps/step_records.h"
 #include "report/speed/wording.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -109,8 +111,13 @@ model::RankSet set_of(const JobSteps& job, const std::vector<size_t>& ranks) {
 class Judge {
  public:
   Judge(JobSteps& job, model::SpeedReport& out, const std::vector<double>& seconds,
-        const ChangeSettings& settings)
-      : job_(job), out_(out), seconds_(seconds), own_(job, out.waits_measured), settings_(settings) {
+        const std::vector<size_t>& usual, const ChangeSettings& settings)
+      : job_(job),
+        out_(out),
+        seconds_(seconds),
+        usual_(usual),
+        own_(job, out.waits_measured),
+        settings_(settings) {
     for (size_t r = 0; r < job.ranks(); ++r) {
       hosts_.push_back(job.rank(r).host);
     }
@@ -121,7 +128,7 @@ class Judge {
     int64_t since = -1;
     const auto blame = job_.synchronous() ? blame_now(since) : std::nullopt;
     const auto steps = std::span(seconds_).subspan(window_.first, window_.size());
-    out_.step_s = median({steps.begin(), steps.end()});
+    out_.step_s = usual_seconds(steps);
     if (!out_.changes.empty() && static_cast<int64_t>(window_.first) >= out_.changes.back().step) {
       model::StepChange& latest =
           out_.changes.back();  // all steps since count, not only those that showed it
@@ -132,6 +139,7 @@ class Judge {
       mean_step_s_ += one / static_cast<double>(steps.size());
     }
     means_ = rank_means(job_, own_, window_);
+    compare_note(blame.has_value());
     out_.what_if = what_if(job_, own_, window_, kLeastBlame / 4);
     const auto slow = slowdown_of(out_.changes, job_.steps(), out_.step_s, settings_.least_share);
     if (blame) {
@@ -161,6 +169,31 @@ class Judge {
                              : cpu && !gpu       ? Confidence::medium
                                                  : Confidence::low;
     return lower(waits, out_.confidence);
+  }
+
+  // Median of the window, whose steps are given; without those in which more calls than usual were timed.
+  double usual_seconds(std::span<const double> steps) const {
+    std::vector<double> usual;
+    for (auto it = std::lower_bound(usual_.begin(), usual_.end(), window_.first);
+         it != usual_.end() && *it < window_.last; ++it) {
+      usual.push_back(seconds_[*it]);
+    }
+    return median(usual.empty() ? std::vector<double>(steps.begin(), steps.end()) : std::move(usual));
+  }
+
+  void compare_note(bool some_slow) {
+    const size_t known = known_steps(own_, window_);
+    compared_ = job_.ranks() < 2                             ? RanksCompared::one_rank
+                : some_slow                                  ? RanksCompared::some_slow
+                : out_.waits_measured && known < kLeastKnown ? RanksCompared::not_compared
+                                                             : RanksCompared::none_slow;
+    if (compared_ == RanksCompared::not_compared) {
+      out_.why += fmt::format(
+          "{}the ranks were not compared, because all collectives were timed in only {} of the latest {} "
+          "steps (xpurun "
+          "capture times all)",
+          out_.why.empty() ? "" : "; ", known, window_.size());
+    }
   }
 
   // The ranks that are slow at the end of the run. If they became slow within the window, the window begins
@@ -202,8 +235,17 @@ class Judge {
               [](const auto& a, const auto& b) { return a.share > b.share; });
   }
 
-  void add_slow_ranks(const Blame& blame, const std::optional<Slowdown>& slow, int64_t since) {
-    const Cause cause = cause_of(job_, means_, blame);
+  void add_slow_ranks(Blame blame, const std::optional<Slowdown>& slow, int64_t since) {
+    if (slow && since < 0) {
+      const auto earlier = find_blame(own_, hosts_, slow->before);
+      since = earlier && earlier->ranks == blame.ranks ? -1 : slow->change.step;
+    }
+    if (slow && since == slow->change.step) {
+      // A wait may overlap with computing on another stream. Ranks that became slow cost no more than the job
+      // has lost since.
+      blame.lost_s = std::min(blame.lost_s, slow->change.after_s - slow->change.before_s);
+    }
+    const Cause cause = cause_of(job_, means_, blame, window_);
     const RankSteps& worst = job_.rank(blame.ranks.front());
     model::SpeedFinding f{.problem = SpeedProblem::slow_rank,
                           .cause = cause.kind,
@@ -212,10 +254,6 @@ class Judge {
                           .place = worst.places[static_cast<size_t>(cause.stage)],
                           .since = since};
     put_loss(f, blame.lost_s);
-    if (slow && since < 0) {
-      const auto earlier = find_blame(own_, hosts_, slow->before);
-      f.since = earlier && earlier->ranks == blame.ranks ? -1 : slow->change.step;
-    }
     f.sentence = slow_rank_sentence(f, {.cause = cause,
                                         .only_part = cause.excess_s < kMostOfIt * blame.lost_s,
                                         .host = worst.host,
@@ -262,7 +300,7 @@ class Judge {
       f.cause = cause.kind;
       f.place = job_.rank(0).places[static_cast<size_t>(cause.stage)];
     }
-    f.sentence = slower_sentence(f, change, cause, job_.ranks() > 1, blame.has_value());
+    f.sentence = slower_sentence(f, change, cause, compared_);
     f.next = next_step(f);
     out_.findings.push_back(std::move(f));
   }
@@ -284,7 +322,7 @@ class Judge {
                             .place = job_.rank(0).places[stage],
                             .lost_s = one.share * out_.step_s,
                             .share = one.share};
-      f.sentence = cause_sentence(f, job_.ranks() > 1);
+      f.sentence = cause_sentence(f, compared_);
       f.next = next_step(f);
       out_.findings.push_back(std::move(f));
     }
@@ -317,9 +355,11 @@ class Judge {
   JobSteps& job_;
   model::SpeedReport& out_;
   const std::vector<double>& seconds_;
+  const std::vector<size_t>& usual_;  // JobSteps::usual_steps()
   OwnTimes own_;
   const ChangeSettings& settings_;
   StepWindow window_;
+  RanksCompared compared_ = RanksCompared::none_slow;
   double mean_step_s_ = 0;  // of the window
   std::vector<RankMeans> means_;
   std::vector<std::string> hosts_;
@@ -341,6 +381,7 @@ StepTable table_of(const JobSteps& job, const model::SpeedReport& report,
     std::array<double, model::kStepStages> stages{};
     double own_s = 0;
     double ranks = 0;
+    bool known = true;
     for (size_t r = 0; r < job.ranks(); ++r) {
       if (const StepRecord* step = job.at(r, i)) {
         for (size_t s = 0; s < stages.size(); ++s) {
@@ -348,11 +389,14 @@ StepTable table_of(const JobSteps& job, const model::SpeedReport& report,
         }
         own_s += static_cast<double>(own.step(i)[r]);
         ranks += 1;
+        known = known && own.step(i)[r] >= 0;
       }
     }
     if (ranks > 0) {
       out.step_s.push_back(static_cast<float>(seconds[i]));
-      out.own_s.push_back(static_cast<float>(own_s / ranks));
+      if (known) {
+        out.own_s.push_back(static_cast<float>(own_s / ranks));
+      }
       for (size_t s = 0; s < stages.size(); ++s) {
         out.stages_s[s].push_back(static_cast<float>(stages[s] / ranks));
       }
@@ -387,8 +431,12 @@ model::SpeedReport SpeedAnalysis::finish(StepTable* table) {
   const std::vector<double> seconds = job.step_seconds();
   const ChangeSettings changes = on_cpus(job) ? settings_.on_cpus : settings_.on_gpus;
   ChangeDetector detector(changes);
-  for (const double one : seconds) {
-    if (const auto change = detector.add(one)) {
+  const std::vector<size_t> usual = job.usual_steps();
+  for (const size_t step : usual) {
+    if (auto change = detector.add(seconds[step])) {
+      for (int64_t* of : {&change->step, &change->found_step}) {
+        *of = static_cast<int64_t>(usual[std::min(static_cast<size_t>(*of), usual.size() - 1)]);
+      }
       add_change(out.changes, *change);
     }
   }
@@ -396,7 +444,7 @@ model::SpeedReport SpeedAnalysis::finish(StepTable* table) {
   out.spikes = static_cast<int64_t>(detector.spikes());
   out.pauses = static_cast<int64_t>(detector.pauses());
   put_times(job, out);
-  Judge(job, out, seconds, changes).judge();
+  Judge(job, out, seconds, usual, changes).judge();
   out.series = step_bins(seconds);
   if (table != nullptr) {
     *table = table_of(job, out, seconds);

@@ -13,7 +13,8 @@ struct StepTable {
   model::RankSet ranks;  // with steps
   bool gpu = false;
   // By step of the job, without the first ones, in which the program warms up. Seconds, without checkpoints
-  // and evaluations: the median over the ranks, and the mean of the part in which a rank did not wait.
+  // and evaluations: the median over the ranks, and the mean of the part in which a rank did not wait (only
+  // steps of which that is known).
   std::vector<float> step_s;
   std::vector<float> own_s;
   // Mean over the ranks.

@@ -66,14 +66,13 @@ std::string time_of_day(int64_t wall_ns) {
   return text.size() >= 19 ? text.substr(11, 8) + " UTC" : text;
 }
 
-std::string change_reason(const model::SpeedFinding& finding, const Cause& cause, bool several_ranks,
-                          bool some_rank_is_slow) {
+std::string change_reason(const model::SpeedFinding& finding, const Cause& cause, RanksCompared compared) {
   if (!finding.ranks.empty()) {
     return fmt::format("rank{} {} became slow", finding.ranks.size() > 1 ? "s" : "", finding.ranks.brief());
   }
-  std::string out = !several_ranks      ? ""
-                    : some_rank_is_slow ? "most of it on all ranks"
-                                        : "on all ranks, no rank stands out";
+  constexpr std::array<std::string_view, 4> kWho = {"", "on all ranks, no rank stands out",
+                                                    "most of it on all ranks", ""};
+  const std::string out(kWho[static_cast<size_t>(compared)]);
   std::string why;
   switch (cause.kind) {
     case SlowCause::input:
@@ -140,16 +139,16 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
 }
 
 std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,
-                            const Cause& cause, bool several_ranks, bool some_rank_is_slow) {
+                            const Cause& cause, RanksCompared compared) {
   const std::string when = change.wall_ns > 0 ? fmt::format(" ({})", time_of_day(change.wall_ns)) : "";
-  const std::string why = change_reason(finding, cause, several_ranks, some_rank_is_slow);
+  const std::string why = change_reason(finding, cause, compared);
   return fmt::format("the job is {} slower since step {}{}, {} instead of {} a step{}{}",
                      percent(change.share), grouped(change.step), when, short_seconds(change.after_s),
                      short_seconds(change.before_s), why.empty() ? "" : ": ", why);
 }
 
-std::string cause_sentence(const model::SpeedFinding& finding, bool several_ranks) {
-  const std::string who = several_ranks ? "all ranks; no rank stands out: " : "";
+std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared compared) {
+  const std::string who = compared == RanksCompared::none_slow ? "all ranks; no rank stands out: " : "";
   return finding.cause == SlowCause::gc
              ? fmt::format("{}Python's garbage collection costs every step {} ({})", who,
                            percent(finding.share), short_seconds(finding.lost_s))

@@ -16,13 +16,16 @@ struct SlowRankWords {
   std::string others_wait_in;  // "all_reduce"; empty: unknown
 };
 
+// What the comparison of the ranks gave.
+enum class RanksCompared { one_rank, none_slow, some_slow, not_compared };
+
 // "rank 3 (host b, GPU 5) costs every step 18 % (210 ms) since step 4,120: it waits longer for the next batch
 // (data.py:40); the others wait in all_reduce"
 std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRankWords& words);
 // "the job is 23 % slower since step 4,120 (14:03:07 UTC), 210 ms instead of 171 ms: ..."
 std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,
-                            const Cause& cause, bool several_ranks, bool some_rank_is_slow);
-std::string cause_sentence(const model::SpeedFinding& finding, bool several_ranks);
+                            const Cause& cause, RanksCompared compared);
+std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared compared);
 std::string next_step(const model::SpeedFinding& finding);
 // One sentence about the run.
 std::string summary_sentence(const model::SpeedReport& report);

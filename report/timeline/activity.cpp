@@ -1,6 +1,7 @@
 #include "report/timeline/activity.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <tuple>
 
@@ -15,9 +16,28 @@ bool is_on_host(TrackKind kind) {
   return kind == TrackKind::host || kind == TrackKind::python;
 }
 
+// A trace and the rank's own file read the clocks at different moments.
+constexpr int64_t kReadingNs = 1'000;
+
 bool is_same(const Activity& a, const Slice& x, const Slice& y) {
-  return x.begin_ns == y.begin_ns && x.duration_ns == y.duration_ns && x.track == y.track &&
-         x.sequence == y.sequence && a.calls[x.call].name == a.calls[y.call].name;
+  const int64_t apart = std::abs(y.begin_ns - x.begin_ns);
+  return apart <= (x.sequence != 0 ? kReadingNs : 0) && x.duration_ns == y.duration_ns &&
+         x.track == y.track && x.sequence == y.sequence && a.calls[x.call].name == a.calls[y.call].name;
+}
+
+void drop_repeated(Activity& activity) {
+  auto& slices = activity.slices;
+  size_t kept = 0;
+  for (const Slice& slice : slices) {
+    bool known = false;
+    for (size_t k = kept; k-- > 0 && !known && slices[k].begin_ns + kReadingNs >= slice.begin_ns;) {
+      known = is_same(activity, slices[k], slice);
+    }
+    if (!known) {
+      slices[kept++] = slice;
+    }
+  }
+  slices.resize(kept);
 }
 
 }  // namespace
@@ -41,9 +61,7 @@ void put_in_order(Activity& activity) {
   if (!std::is_sorted(slices.begin(), slices.end(), before)) {
     std::stable_sort(slices.begin(), slices.end(), before);
   }
-  slices.erase(std::unique(slices.begin(), slices.end(),
-                           [&](const Slice& a, const Slice& b) { return is_same(activity, a, b); }),
-               slices.end());
+  drop_repeated(activity);
 }
 
 void link_launches(Activity& activity) {

@@ -16,7 +16,7 @@
 
 namespace xpurun::report {
 
-enum class Category : uint8_t { matmul, collective, memory, kernel, graph, host, python };
+enum class Category : uint8_t { matmul, collective, memory, kernel, graph, host, python, pipeline };
 
 enum class TrackKind : uint8_t { python, host, compute, communication, memory };
 
@@ -25,8 +25,8 @@ enum class TrackKind : uint8_t { python, host, compute, communication, memory };
 namespace xpurun::model {
 
 template <>
-inline constexpr std::array<std::string_view, 7> kNames<report::Category>{
-    "matmul", "collective", "memory", "kernel", "graph", "host", "python"};
+inline constexpr std::array<std::string_view, 8> kNames<report::Category>{
+    "matmul", "collective", "memory", "kernel", "graph", "host", "python", "pipeline"};
 template <>
 inline constexpr std::array<std::string_view, 5> kNames<report::TrackKind>{"python", "host", "compute",
                                                                            "communication", "memory"};

@@ -2,12 +2,14 @@
 
 #include "common/base/hash.h"
 #include "common/base/strings.h"
+#include "common/model/speed/kernel_name.h"
 #include "common/model/timing/op_names.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 
 namespace xpurun::report {
 
@@ -113,6 +115,28 @@ void describe_collective(Call& call, const wire::OpKey& key, const wire::Collect
   }
 }
 
+bool is_captured(const wire::Event& event) {
+  return event.source == static_cast<uint8_t>(wire::Source::cupti);
+}
+
+// A record of CUPTI: a kernel, a memory operation, or a call of CUDA's interfaces.
+Call describe_captured(const EventFile::Op& op) {
+  Call call;
+  call.category = category_of(op.key.op_class);
+  call.function = base::sanitize(op.function);
+  call.name = model::kernel_name(op.function);
+  call.work = op.work;
+  if (call.category == Category::kernel && model::is_nccl_kernel(op.function)) {
+    call.category = Category::collective;
+  }
+  if (call.category == Category::memory) {
+    call.arguments.push_back({"bytes", signed_of(op.work)});
+  }
+  call.arguments.push_back(
+      {"source", std::string(model::source_name(static_cast<uint8_t>(wire::Source::cupti)))});
+  return call;
+}
+
 Call describe(const EventFile::Op& op, const wire::Event& event, const Communicator* comm) {
   const wire::OpKey& key = op.key;
   Call call;
@@ -142,6 +166,39 @@ Call describe(const EventFile::Op& op, const wire::Event& event, const Communica
     call.arguments.push_back({"begin_is_host", int64_t{1}});
   }
   return call;
+}
+
+// Numbers of the rows of captured streams, which are numbered by CUDA, not by us.
+constexpr uint32_t kCapturedStreams = 1 << 20;
+// Keeps apart from the numbers of link_launches().
+constexpr uint32_t kCapturedLaunch = uint32_t{1} << 31;
+
+std::string captured_title(bool host, uint32_t number) {
+  return host ? fmt::format("CUDA calls, thread {}", number)
+              : fmt::format("captured stream {}", number - kCapturedStreams);
+}
+
+// The correlation numbers of captured work on the GPU whose call was captured too.
+std::unordered_set<uint32_t> captured_launches(const EventFile& file) {
+  std::unordered_set<uint32_t> called;
+  std::unordered_set<uint32_t> out;
+  if (file.events.empty() || !is_captured(file.events.front().event)) {
+    return out;  // a file is all captured, or not at all
+  }
+  for (const bool gpu : {false, true}) {
+    for (const EventFile::Entry& entry : file.events) {
+      const auto op = static_cast<wire::OpClass>(file.ops.at(entry.event.op).key.op_class);
+      if (!is_captured(entry.event) || (op != wire::OpClass::host) != gpu) {
+        continue;
+      }
+      if (!gpu) {
+        called.insert(entry.event.sequence);
+      } else if (called.contains(entry.event.sequence)) {
+        out.insert(entry.event.sequence);
+      }
+    }
+  }
+  return out;
 }
 
 // From what an event's call depends on to the call.
@@ -182,7 +239,7 @@ class CallTable {
         entry.communicator < 0 ? nullptr
                                : &out_.communicators[first_comm_ + static_cast<size_t>(entry.communicator)];
     Known known{e.op, entry.communicator, e.source, e.flags, e.how, static_cast<uint32_t>(out_.calls.size())};
-    out_.calls.push_back(describe(op, e, comm));
+    out_.calls.push_back(is_captured(e) ? describe_captured(op) : describe(op, e, comm));
     if (comm != nullptr) {
       known.identity = comm->identity;
       known.size = comm->size;
@@ -225,16 +282,19 @@ void add_events(Activity& activity, const EventFile& file) {
   // The last track of each kind, because neighbours are mostly alike.
   std::array<std::pair<uint32_t, uint32_t>, model::kNames<TrackKind>.size()> last{};
   std::array<bool, model::kNames<TrackKind>.size()> is_known{};
+  const std::unordered_set<uint32_t> launches = captured_launches(file);
   for (const EventFile::Entry& entry : file.events) {
     const wire::Event& e = entry.event;
     const CallTable::Known& known = calls.of(entry);
     const Call& call = activity.calls[known.call];
     const bool host = call.category == Category::host;
-    const TrackKind kind = track_of(call.category);
-    const uint32_t number = host ? e.delay_us : e.stream;
+    const bool captured = is_captured(e);
+    // All captured work of a stream is in one row, apart from the rows of the timed calls.
+    const TrackKind kind = captured && !host ? TrackKind::compute : track_of(call.category);
+    const uint32_t number = host ? e.delay_us : captured ? kCapturedStreams + e.stream : e.stream;
     const auto k = static_cast<size_t>(kind);
     if (!is_known[k] || last[k].first != number) {
-      last[k] = {number, activity.track(kind, number)};
+      last[k] = {number, activity.track(kind, number, captured ? captured_title(host, number) : "")};
       is_known[k] = true;
     }
     const int64_t begin = clock.wall_ns(e.begin_ns);
@@ -249,8 +309,9 @@ void add_events(Activity& activity, const EventFile& file) {
          .meeting = known.meets ? meeting_of(known.identity, known.size, e.sequence) : 0,
          .call = known.call,
          .track = last[k].second,
-         .sequence = call.category == Category::collective ? e.sequence : 0,
-         .delay_us = host ? 0 : e.delay_us});
+         .sequence = call.category == Category::collective && !captured ? e.sequence : 0,
+         .delay_us = host ? 0 : e.delay_us,
+         .launch = captured && launches.contains(e.sequence) ? kCapturedLaunch | e.sequence : 0});
   }
   activity.lost += file.lost;
   activity.complete = activity.complete && file.complete;

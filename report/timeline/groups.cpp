@@ -69,16 +69,31 @@ std::vector<int> GroupOrder::indices(base::Rank rank) const {
   return out;
 }
 
-std::string GroupOrder::label(base::Rank rank) const {
+std::string GroupOrder::label(base::Rank rank, std::string_view except) const {
   if (rank < 0 || rank >= world_) {
     return {};
   }
   const std::vector<int> at = indices(rank);
   std::string out;
   for (size_t i = 0; i < types_.size(); ++i) {
-    out += fmt::format("{}{}{}", i == 0 ? "" : " ", types_[i].name, at[i]);
+    if (types_[i].name != except) {
+      out += fmt::format("{}{}{}", out.empty() ? "" : " ", types_[i].name, at[i]);
+    }
   }
   return out;
+}
+
+bool GroupOrder::has(std::string_view type) const {
+  return std::any_of(types_.begin(), types_.end(), [&](const GroupType& t) { return t.name == type; });
+}
+
+int GroupOrder::index_of(base::Rank rank, std::string_view type) const {
+  const auto found =
+      std::find_if(types_.begin(), types_.end(), [&](const GroupType& t) { return t.name == type; });
+  if (rank < 0 || rank >= world_ || found == types_.end()) {
+    return -1;
+  }
+  return indices(rank)[static_cast<size_t>(found - types_.begin())];
 }
 
 bool GroupOrder::is_in_a_first_group(base::Rank rank) const {

@@ -22,8 +22,11 @@ class GroupOrder {
  public:
   static base::Result<GroupOrder> parse(std::string_view text);
 
-  // "tp1 cp0 dp3 pp0"; empty for a rank outside.
-  std::string label(base::Rank rank) const;
+  // "tp1 cp0 dp3 pp0", without the type `except`; empty for a rank outside.
+  std::string label(base::Rank rank, std::string_view except = {}) const;
+  bool has(std::string_view type) const;
+  // Negative for a rank outside, and if there is no such type.
+  int index_of(base::Rank rank, std::string_view type) const;
   // Whether the rank is in the first group of a type: its index is 0 in every other type.
   bool is_in_a_first_group(base::Rank rank) const;
   base::Rank world() const { return world_; }

@@ -98,12 +98,15 @@ struct Survey {
   size_t slices = 0;
 };
 
-Survey survey(const std::vector<const TraceSource*>& sources, TimelineResult& result) {
+Survey survey(const std::vector<const TraceSource*>& sources, TimelineExtra* extra, TimelineResult& result) {
   Survey out;
   for_each_source(sources, "reading", [&](const TraceSource&, Loaded&& loaded) {
     const Activity& a = loaded.activity;
     out.clocks.add(a);
     out.groups.add(a);
+    if (extra != nullptr) {
+      extra->add(a);
+    }
     out.slices += a.slices.size();
     if (!a.slices.empty()) {
       const int64_t first = a.slices.front().begin_ns;
@@ -149,6 +152,9 @@ class Target {
     return {};
   }
 
+  // Of a Perfetto trace.
+  void write_rows(const TimelineRows& rows) { perfetto_->write(rows.activity, rows.title, 0); }
+
   base::Status finish(TimelineResult& result) {
     if (perfetto_ == nullptr) {
       return {};
@@ -180,7 +186,8 @@ base::Result<TimelineResult> make_timeline(const std::vector<std::string>& opera
       sources.push_back(&source);
     }
   }
-  const Survey all = survey(sources, result);
+  const bool is_perfetto = options.format == TimelineFormat::perfetto;
+  const Survey all = survey(sources, is_perfetto ? options.extra : nullptr, result);
   if (all.slices == 0) {
     return base::fail(
         base::Error{.what = inputs.sources.empty() || !sources.empty() ? "there is no event to show"
@@ -194,6 +201,15 @@ base::Result<TimelineResult> make_timeline(const std::vector<std::string>& opera
   XPURUN_TRY_ASSIGN(Target target, Target::create(options, all));
   const Window window = window_of(options, inputs.run_began_ns > 0 ? inputs.run_began_ns : all.first_ns);
   base::Status status;
+  if (is_perfetto && options.extra != nullptr) {
+    for (TimelineRows& rows : options.extra->rows(all.clocks)) {
+      cut(rows.activity, options, window, 0);
+      if (!rows.activity.slices.empty()) {
+        target.write_rows(rows);
+        ++result.processes;
+      }
+    }
+  }
   for_each_source(sources, "writing", [&](const TraceSource& source, Loaded&& loaded) {
     Activity& activity = loaded.activity;
     const int64_t shift_ns = all.clocks.offset_ns(activity.host);

@@ -17,6 +17,22 @@ namespace xpurun::report {
 
 enum class TimelineFormat : uint8_t { perfetto, chrome };
 
+// A process of the trace beside the ranks. Slices in order.
+struct TimelineRows {
+  std::string title;
+  Activity activity;
+};
+
+// Makes rows from the activities of all ranks that are shown.
+class TimelineExtra {
+ public:
+  virtual ~TimelineExtra() = default;
+  // Each rank once, in ascending order.
+  virtual void add(const Activity& activity) = 0;
+  // After all ranks. Times are those of the trace: with the offsets of `clocks`.
+  virtual std::vector<TimelineRows> rows(const ClockAlignment& clocks) = 0;
+};
+
 struct TimelineOptions {
   TimelineFormat format = TimelineFormat::perfetto;
   std::string out;  // perfetto: file, "-" is standard output; chrome: directory
@@ -27,7 +43,8 @@ struct TimelineOptions {
   double until_s = 0;
   std::set<Category> only;  // empty: all
   std::optional<GroupOrder> groups;
-  bool first_group = false;  // only ranks of the first group of each type; needs groups
+  bool first_group = false;        // only ranks of the first group of each type; needs groups
+  TimelineExtra* extra = nullptr;  // perfetto only; outlives the call; null: none
 };
 
 struct TimelineResult {

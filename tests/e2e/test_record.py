@@ -94,7 +94,7 @@ class Record(xpurun_test.Case):
         text = self.record("--pid", pids, "-d", "2s", "--compare", "2").stdout
         self.assertRegex(text, r"Profile of 3 ranks: \d+ samples in 2")
         compared = text.split("Ranks 2 compared with ranks 0-1")[1]
-        self.assertRegex(compared, r"(?m)^ *\+\d+\.\d% +\d+\.\d% +0\.0%  main \(job\.py\)$")
+        self.assertRegex(compared, r"(?m)^ *\+\d+\.\d% +\d+\.\d% +0\.\d%  main \(job\.py\)$")
 
     def test_files(self):
         process = self.start()

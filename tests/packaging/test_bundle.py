@@ -17,6 +17,7 @@ PROMISED = [
     "libexec/xpurun/xpurun-stackdump",
     "libexec/xpurun/xpurun-nodes",
     "lib/xpurun/libnats.so",
+    "lib/xpurun/libxpurun_cupti.so",
     "lib/xpurun/libxpurun_preload.so",
     "lib/xpurun/python/sitecustomize.py",
     "lib/xpurun/selftest/job.py",

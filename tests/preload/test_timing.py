@@ -472,6 +472,50 @@ class Timing(unittest.TestCase):
         self.assertGreaterEqual(longest[0], 64)
         self.assertLess(shared.health()["samples"], 100_000)
 
+    def timed_calls(self, every, level):
+        """Timed matmuls and collectives of a program whose first million calls have used up its budget."""
+        supervisor = FakeSupervisor(self.directory.name, lambda: Segment(LIGHT, 1))
+        scenes = ("memory", "settle", "million", "wait", "matmuls", "collectives", "wait")
+        process = subprocess.Popen(
+            [VICTIM, f"{BUILD}/tests/preload/libtiming_body13.so", "global", *scenes], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable(), "FAKE_GPU_WORK_US": "1"})
+        with process:
+            shared = None
+            for number in range(2):
+                while process.stdout.readline() not in ("waiting\n", ""):
+                    pass
+                shared, = supervisor.segments.values()
+                self.wait_for(lambda: shared.health()["completed"] == shared.health()["samples"])
+                if number == 0:
+                    self.assertGreaterEqual(shared.state()[3], 64)
+                    shared.set_every(every)
+                    shared.set_level(level)
+                    self.wait_for(lambda: shared.state()[2] == level)
+                    polls = shared.health()["polls"]
+                    self.wait_for(lambda: shared.health()["polls"] >= polls + 2)
+                process.stdin.write("\n")
+                process.stdin.flush()
+            process.stdout.read()
+        supervisor.close()
+        os.unlink(supervisor.path)
+        self.assertEqual(process.returncode, 0)
+        ops = [op for op in shared.ops() if op["captured"] == 0 and op["m"] != 16]
+        return [sum(op["timed"] for op in ops if op["class"] == kind) for kind in (1, 2)]
+
+    def wait_for(self, condition):
+        deadline = time.monotonic() + 30
+        while not condition() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        self.assertTrue(condition())
+
+    def test_some_calls_are_timed_whatever_they_cost(self):
+        """A look times all collectives, a trace all calls; the budget would allow nearly none."""
+        budget, look, trace = (self.timed_calls(*how) for how in ((0, LIGHT), (1, LIGHT), (2, FULL)))
+        self.assertGreater(look[1], budget[1])
+        self.assertEqual(look[1], trace[1])
+        self.assertGreater(trace[0], look[0])
+
     def test_off_is_one_jump(self):
         """Every exported hook, as it is in the library: the landing pad and one jump through memory."""
         text = subprocess.run(

@@ -111,6 +111,32 @@ def write_marks(path, rank, steps, host="node0", begin=1_000_000_000):
     pathlib.Path(path).write_bytes(data)
 
 
+def write_pipeline(path, rank, ranks, steps, host="node0", batches=4, begin=1_000_000_000):
+    """A span file with the marked jobs of a stage of a pipeline: all forward passes of 1 ms, then all backward passes
+    of 2 ms; stage 1 needs twice as long, and the others wait for it."""
+    payload, last = bytearray(), 0
+    names = [f"micro-batch {i}" for i in range(batches)] + ["SGD.step"]
+    for name in names:
+        payload += record(0x80, text(name))
+    unit = 1_000_000
+    factor = 2 if rank == 1 else 1
+    length = 2 * unit  # of a forward in the slowest stage
+    step_ns = (batches + ranks) * 3 * length + 2 * unit
+    for step in range(steps):
+        at = begin + step * step_ns
+        turn = at + (batches + ranks) * length
+        jobs = [(2, i, at + (rank + i) * length, factor * unit) for i in range(batches)]
+        jobs += [(3, i, turn + (ranks - 1 - rank + i) * 2 * length, 2 * factor * unit) for i in range(batches)]
+        jobs.append((4, batches, turn + (ranks - rank + batches) * 2 * length, unit))
+        for stage, name, start, duration in jobs:
+            end = start + duration
+            payload += record(stage, signed(end - last) + varint(duration) + varint(name + 1) + varint(0) + varint(5))
+            last = end
+    data = header(rank, host).replace(b"xpurun.events/2", b"xpurun.spans/1") + block(payload)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
 def write_rank(path, rank, world, events, hosts=1, clock_error_ns=0):
     host = rank * hosts // world
     data = (header(rank, f"node{host}", rank % max(1, world // hosts), clock_error_ns * host)

@@ -1,7 +1,7 @@
 """Makes synthetic run directories as a supervisor would write them, for any number of ranks.
 
 usage: make_run.py DIR [--ranks 4] [--threads 3] [--culprit 2] [--hostile] [--earlier] [--source] [--calls STEPS]
-                   [--kind hang|exception|finished|running]
+                   [--pipeline STEPS] [--kind hang|exception|finished|running]
 """
 
 import argparse
@@ -269,6 +269,9 @@ def put_calls(path, options):
 def make(path, options):
     if options.calls:
         put_calls(path, options)
+    for rank in range(options.ranks if options.pipeline else 0):
+        file = path / "ranks" / str(rank) / "spans-1.xsp"
+        make_events.write_pipeline(file, rank, options.ranks, options.pipeline)
     if options.source:
         path.mkdir(parents=True, exist_ok=True)
         (path / "source.json").write_text(json.dumps(source()))
@@ -310,6 +313,7 @@ def parse(argv=None):
     parser.add_argument("--earlier", action="store_true")
     parser.add_argument("--source", action="store_true")
     parser.add_argument("--calls", type=int, default=0)
+    parser.add_argument("--pipeline", type=int, default=0)
     parser.add_argument("--kind", choices=("hang", "exception", "finished", "running"), default="hang")
     return parser.parse_args(argv)
 

@@ -38,7 +38,7 @@ class Segment:
         self.fd = os.memfd_create("segment", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, BYTES)
         self.memory = mmap.mmap(self.fd, BYTES)
-        self.memory[:16] = struct.pack("<QII", 0x3147_4553_4e52_5058, 4, BYTES)
+        self.memory[:16] = struct.pack("<QII", 0x3147_4553_4e52_5058, 6, BYTES)
         self.memory[64:72] = struct.pack("<II", level, budget_ppm)
         struct.pack_into("<i", self.memory, 276, -1)
         self.names = apis()
@@ -68,6 +68,10 @@ class Segment:
 
     def set_host_events(self, on):
         struct.pack_into("<I", self.memory, 80, on)
+
+    def set_every(self, every):
+        """0: as the budget allows; 1: every collective; 2: every call."""
+        struct.pack_into("<I", self.memory, 84, every)
 
     def word(self, at, kind="<Q"):
         return struct.unpack_from(kind, self.memory, at)[0]

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/model/rank_set.h"
+#include "common/model/speed/gpu_capture.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -39,6 +40,7 @@ struct CaptureReport {
   std::string sentence;  // what differs between the ranks
   // Those with ranks that stand out first, by their excess; but last those that wait.
   std::vector<CapturedFunction> functions;
+  GpuCapture gpu;  // empty without a GPU
   std::vector<std::string> notes;
 };
 

@@ -15,8 +15,12 @@ void EventEncoder::put_record(uint8_t tag) {
 }
 
 void EventEncoder::define(uint32_t op, const wire::OpKey& key, uint64_t work) {
+  define(op, key, work, key.api < wire::kApiCount ? wire::kApis[key.api].name : "");
+}
+
+void EventEncoder::define(uint32_t op, const wire::OpKey& key, uint64_t work, std::string_view function) {
   put_varint(body_, op);
-  records::put_text(body_, key.api < wire::kApiCount ? wire::kApis[key.api].name : "");
+  records::put_text(body_, function);
   put_varint(body_, key.op_class);
   put_varint(body_, key.flags);
   put_varint(body_, work);

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace xpurun::model {
@@ -21,6 +22,8 @@ class EventEncoder {
   bool knows(uint32_t op) const { return ops_[op].defined; }
   // `work`: FLOP or bytes per call.
   void define(uint32_t op, const wire::OpKey& key, uint64_t work);
+  // `function` takes the place of the name that belongs to OpKey::api.
+  void define(uint32_t op, const wire::OpKey& key, uint64_t work, std::string_view function);
   // Does nothing if the slot already has this definition.
   void define(const EventCommunicator& comm);
   // Records that `count` events are missing here.

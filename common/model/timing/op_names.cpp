@@ -86,8 +86,8 @@ std::string_view copy_direction(const wire::OpKey& key) {
 }
 
 std::string_view source_name(uint8_t source) {
-  constexpr std::array<std::string_view, 6> kNames = {"none",      "events",        "host_query",
-                                                      "host_call", "nccl_profiler", "nccl_profiler_host"};
+  constexpr std::array<std::string_view, 7> kNames = {
+      "none", "events", "host_query", "host_call", "nccl_profiler", "nccl_profiler_host", "cupti"};
   return source < kNames.size() ? kNames[source] : "none";
 }
 

@@ -1,6 +1,7 @@
 #include "common/model/timing/speed_report.h"
 
 #include "common/model/json_visitors.h"
+#include "common/model/speed/gpu_capture_fields.h"
 #include "common/model/speed/operation_fields.h"
 
 namespace xpurun::model {
@@ -120,6 +121,7 @@ void fields(V& visit, C& c) {
   visit("ranks", c.ranks);
   visit("sentence", c.sentence);
   visit("functions", c.functions);
+  visit("gpu", c.gpu, WhenEmpty::omit);
   visit("notes", c.notes);
 }
 

@@ -96,10 +96,10 @@ struct RankSpeed {
   std::string host;
   std::string gpu;
   int64_t steps = 0;
-  double step_s = 0;        // median duration
-  double own_s = 0;         // mean time of a step in which the rank did not wait for others
-  double wait_s = 0;        // mean time of a step in which it did
-  double cpu_s = -1;        // mean CPU time of a step, all threads; negative: unknown
+  double step_s = 0;  // median duration
+  double own_s = 0;   // mean time of a step in which the rank did not wait for others; negative: not known
+  double wait_s = 0;  // mean time of a step in which it did; negative: not known
+  double cpu_s = -1;  // mean CPU time of a step, all threads; negative: unknown
   double run_delay_s = -1;  // mean time of a step in which threads were ready and had no CPU
   double faults = 0;        // major page faults of a step
   StageSeconds stages;      // mean, of the main thread, without nested spans

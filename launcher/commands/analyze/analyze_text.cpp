@@ -48,6 +48,10 @@ std::string about_change(const model::StepChange& c) {
                      short_seconds(c.before_s));
 }
 
+std::string wait_text(const model::RankSpeed& rank) {
+  return rank.wait_s < 0 ? "-" : short_seconds(rank.wait_s);
+}
+
 // Ranks of findings first, then those that wait least.
 std::vector<const model::RankSpeed*> shown_ranks(const model::SpeedReport& r) {
   model::RankSet named;
@@ -74,10 +78,10 @@ std::string wide_table(const std::vector<const model::RankSpeed*>& ranks) {
                                 "WAIT", "DATA", "FORWARD", "BACKWARD", "OPTIMIZ.", "GARBAGE", "OTHER");
   for (const model::RankSpeed* r : ranks) {
     out += fmt::format("{:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", r->rank,
-                       short_seconds(r->step_s), short_seconds(r->wait_s),
-                       short_seconds(r->stages[Stage::data]), short_seconds(r->stages[Stage::forward]),
-                       short_seconds(r->stages[Stage::backward]), short_seconds(r->stages[Stage::optimizer]),
-                       short_seconds(r->stages[Stage::garbage]), short_seconds(r->stages[Stage::other]));
+                       short_seconds(r->step_s), wait_text(*r), short_seconds(r->stages[Stage::data]),
+                       short_seconds(r->stages[Stage::forward]), short_seconds(r->stages[Stage::backward]),
+                       short_seconds(r->stages[Stage::optimizer]), short_seconds(r->stages[Stage::garbage]),
+                       short_seconds(r->stages[Stage::other]));
   }
   return out;
 }
@@ -90,10 +94,9 @@ std::string narrow_table(const std::vector<const model::RankSpeed*>& ranks, size
          {Stage::data, Stage::forward, Stage::backward, Stage::optimizer, Stage::garbage}) {
       parts += fmt::format(", {} {}", name_of(stage), short_seconds(r->stages[stage]));
     }
-    out += definition(
-        fmt::format("rank {}", r->rank),
-        fmt::format("step {}, wait {}{}", short_seconds(r->step_s), short_seconds(r->wait_s), parts), columns,
-        kLabelColumn);
+    out += definition(fmt::format("rank {}", r->rank),
+                      fmt::format("step {}, wait {}{}", short_seconds(r->step_s), wait_text(*r), parts),
+                      columns, kLabelColumn);
   }
   return out;
 }

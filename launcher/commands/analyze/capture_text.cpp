@@ -1,6 +1,7 @@
 #include "launcher/commands/analyze/capture_text.h"
 
 #include "common/base/strings.h"
+#include "launcher/commands/analyze/gpu_capture_text.h"
 #include "launcher/output/text_block.h"
 #include "report/profile/captured_functions.h"
 
@@ -64,6 +65,9 @@ std::string capture_text(const model::CaptureReport& capture, size_t rows, size_
                                                        "BUT RANKS", kWidestRanks, "SPEND", "FUNCTION");
   for (size_t i = 0; i < std::min(rows, capture.functions.size()); ++i) {
     out += row(capture.functions[i], columns);
+  }
+  if (!capture.gpu.empty()) {
+    out += '\n' + gpu_capture_text(capture.gpu, rows, columns);
   }
   return out;
 }

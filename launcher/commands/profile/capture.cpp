@@ -42,6 +42,14 @@ base::Result<nlohmann::ordered_json> request_from(const Settings& settings) {
   } else {
     out["duration_s"] = base::parse_duration_s(text("duration")).value_or(-1);
   }
+  if (const Setting* ranks = settings.find("ranks")) {
+    const auto parsed = model::RankSet::parse(ranks->value);
+    if (!parsed || parsed->empty()) {
+      return base::fail(
+          fmt::format("--ranks: '{}' is no list of ranks, such as 2 or 0-3,7", base::sanitize(ranks->value)));
+    }
+    out["ranks"] = parsed->text();
+  }
   return out;
 }
 

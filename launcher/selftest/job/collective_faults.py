@@ -143,7 +143,7 @@ def recompute_activations():
 def store_never_reached(job):
     """Rank 0, which is to serve the store, stops before: the others look for the store in vain."""
     job.culprit = 0
-    job.begin_fault()
+    job.begin_fault(0)
     if job.guilty:
         prepare_data()
 

@@ -6,6 +6,8 @@ import time
 import torch
 import torch.distributed as dist
 
+import slow_faults
+
 FAULTS = {}         # injection: what every rank calls in the step of the fault
 BEFORE_START = {}   # the same, called before the ranks have met
 FAULT_STEP = 3
@@ -56,10 +58,11 @@ class Job:
     def file(self, name):
         return os.path.join(self.directory, name)
 
-    def begin_fault(self):
+    def begin_fault(self, step):
         """The file's time of change is the moment from which the verdict's seconds count."""
         if self.guilty:
-            open(self.file("fault"), "w").close()
+            with open(self.file("fault"), "w") as file:
+                file.write("%d\n" % step)
 
 
 def load_batch(job):
@@ -81,7 +84,7 @@ def train(job, inject):
     for step in range(STEPS):
         gradients = load_batch(job) * 0.5
         if step == FAULT_STEP:
-            job.begin_fault()
+            job.begin_fault(step)
             inject(job)
         average_gradients(job, gradients)
 
@@ -102,7 +105,10 @@ def run(name, job):
         torch.cuda.set_device(job.device)
     dist.init_process_group(job.backend)  # at: rendezvous
     try:
-        train(job, FAULTS.get(name, lambda job: None))
+        if name in slow_faults.JOBS:
+            slow_faults.run(name, job)
+        else:
+            train(job, FAULTS.get(name, lambda job: None))
     except NoMoreBatches:
         pass
     finish(job)

@@ -47,7 +47,7 @@ data names_data(const char* letter, const std::vector<std::string>& names) {
   return d;
 }
 
-data table_data(const TextTable& table) {
+data rows_of(const TextTable& table) {
   data rows{data::type::list};
   for (const std::vector<std::string>& row : table.rows) {
     data cells{data::type::list};
@@ -138,7 +138,7 @@ std::string comparison_page(const model::Comparison& comparison) {
     columns.push_back(one);
   }
   page.set("columns", columns);
-  put_list(page, "rows", table_data(table));
+  put_list(page, "rows", rows_of(table));
   page.set("css", std::string(templates::kReportCss));
   page.set("scripts", std::string(templates::kReportJs));
   mustache page_template{std::string(templates::kComparisonMustache)};

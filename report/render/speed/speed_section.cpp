@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "report/operations/text_tables.h"
 #include "report/profile/captured_functions.h"
+#include "report/profile/gpu_words.h"
 #include "report/render/speed/bandwidth_svg.h"
 #include "report/render/speed/speed_svg.h"
 #include "report/speed/wording.h"
@@ -42,8 +43,8 @@ data rank_data(const model::RankSpeed& r, bool culprit) {
   d.set("culprit", culprit);
   d.set("host", r.host);
   d.set("step", short_seconds(r.step_s));
-  d.set("own", short_seconds(r.own_s));
-  d.set("wait", short_seconds(r.wait_s));
+  d.set("own", r.own_s < 0 ? "-" : short_seconds(r.own_s));
+  d.set("wait", r.wait_s < 0 ? "-" : short_seconds(r.wait_s));
   data stages{data::type::list};
   for (size_t s = 1; s <= model::kStepStages; ++s) {  // "other" last
     data one;
@@ -77,42 +78,6 @@ data levels() {
   return out;
 }
 
-data cell(const std::string& text, bool number) {
-  data d;
-  d.set("text", text);
-  d.set("number", number);
-  return d;
-}
-
-data table_data(const TextTable& table) {
-  data d;
-  d.set("title", table.title);
-  d.set("about", table.about);
-  d.set("tall", table.rows.size() > 20);
-  data columns{data::type::list};
-  for (const TextColumn& column : table.columns) {
-    columns.push_back(cell(column.name, column.number));
-  }
-  data rows{data::type::list};
-  for (const std::vector<std::string>& row : table.rows) {
-    data cells{data::type::list};
-    for (size_t i = 1; i < row.size(); ++i) {
-      cells.push_back(cell(row[i], table.columns[i].number));
-    }
-    data one;
-    one.set("first", row.front());
-    one.set("cells", cells);
-    rows.push_back(one);
-  }
-  d.set("columns", columns);
-  d.set("rows", rows);
-  put_text(d, "cut",
-           table.rows.size() < table.all_rows
-               ? fmt::format("{} more rows are in report.json.", table.all_rows - table.rows.size())
-               : "");
-  return d;
-}
-
 void put_operations(PageData& page, const model::OperationTables& operations, size_t most) {
   data tables{data::type::list};
   for (const TextTable& table : text_tables(operations, most)) {
@@ -140,6 +105,21 @@ data function_data(const model::CapturedFunction& f) {
   return d;
 }
 
+data work_data(const model::CapturedWork& w) {
+  data d;
+  d.set("culprit", !w.ranks.empty());
+  d.set("name", base::sanitize(w.name));
+  d.set("kind", std::string(name_of(w.kind)));
+  d.set("path", share(w.path));
+  d.set("total", share(w.share));
+  d.set("count", grouped(static_cast<int64_t>(w.count)));
+  d.set("mean", work_duration(w.mean_s));
+  d.set("spread", work_duration(w.spread_s));
+  d.set("ranks", w.ranks.brief());
+  d.set("ranks_total", w.ranks.empty() ? "" : share(w.ranks_share));
+  return d;
+}
+
 data capture_data(const model::CaptureReport& c) {
   data d;
   d.set("dir", c.dir);
@@ -152,6 +132,12 @@ data capture_data(const model::CaptureReport& c) {
     functions.push_back(function_data(c.functions[i]));
   }
   put_list(d, "functions", functions);
+  put_text(d, "gpu_about", fmt::format("{}", fmt::join(gpu_sentences(c.gpu), " ")));
+  data work{data::type::list};
+  for (size_t i = 0; i < std::min(c.gpu.work.size(), kMostFunctions); ++i) {
+    work.push_back(work_data(c.gpu.work[i]));
+  }
+  put_list(d, "work", work);
   return d;
 }
 

@@ -14,6 +14,8 @@ using model::SlowCause;
 using model::Stage;
 
 constexpr double kSlowShapes = 0.08;  // the same matmuls take this much longer
+constexpr size_t kLeastOfShape = 3;   // samples
+constexpr double kMostOfMedian = 20;  // one sample counts at most so many medians
 constexpr double kLeastFaults = 1;    // major page faults of a step
 constexpr double kStarved = 20e-6;    // work that starts at once was issued too late
 constexpr double kHalf = 0.5;
@@ -34,30 +36,50 @@ double median_of(const std::vector<RankMeans>& means, const std::vector<bool>& i
   return quantile(values, 0.5);
 }
 
-// Median over the matmul shapes, weighted by their time, of: the blamed ranks' time over the others' time.
-double slower_shapes(const JobSteps& job, const std::vector<bool>& blamed) {
-  std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> times;
-  std::map<std::string, double> weights;
-  for (size_t r = 0; r < job.ranks(); ++r) {
-    for (const auto& [shape, one] : job.rank(r).shapes) {
-      auto& [slow, others] = times[shape];
-      (blamed[r] ? slow : others).push_back(one.median_ns);
-      weights[shape] += blamed[r] ? one.total_ns : 0;
+// Seconds of the samples in the window. The mean: on a GPU that is shared, most kernels are as fast as ever.
+std::vector<double> within(const std::vector<TimedSample>& samples, const JobSteps& job, size_t rank,
+                           StepWindow window) {
+  const StepRecord* first = job.at(rank, window.first);
+  std::vector<double> out;
+  for (const TimedSample& one : samples) {
+    if (first != nullptr && one.at_ns >= first->begin_ns) {
+      out.push_back(one.seconds);
     }
   }
+  return out;
+}
+
+double capped_mean(std::vector<double>& values) {
+  const double most = kMostOfMedian * quantile(values, 0.5);
   double sum = 0;
-  double weight = 0;
-  for (auto& [shape, both] : times) {
-    auto& [slow, others] = both;
-    if (!slow.empty() && !others.empty()) {
-      const double usual = quantile(others, 0.5);
-      if (usual > 0) {
-        sum += weights[shape] * (quantile(slow, 0.5) / usual - 1);
-        weight += weights[shape];
+  for (const double one : values) {
+    sum += std::min(one, most);
+  }
+  return sum / static_cast<double>(values.size());
+}
+
+// Mean over the matmul shapes, weighted by their time, of: the blamed ranks' time over the others' time.
+double slower_shapes(const JobSteps& job, const std::vector<bool>& blamed, StepWindow window) {
+  std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> times;
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    for (const auto& [shape, samples] : job.rank(r).shapes) {
+      std::vector<double> seconds = within(samples, job, r, window);
+      if (seconds.size() >= kLeastOfShape) {
+        auto& [slow, others] = times[shape];
+        (blamed[r] ? slow : others).push_back(capped_mean(seconds));
       }
     }
   }
-  return weight > 0 ? sum / weight : 0;
+  double slow_s = 0;
+  double usual_s = 0;
+  for (auto& [shape, both] : times) {
+    auto& [slow, others] = both;
+    if (!slow.empty() && !others.empty()) {
+      slow_s += quantile(slow, 0.5);
+      usual_s += quantile(others, 0.5);
+    }
+  }
+  return usual_s > 0 ? slow_s / usual_s - 1 : 0;
 }
 
 // The stage of the model's own work with the largest excess.
@@ -71,7 +93,8 @@ Stage busiest(const std::function<double(Stage)>& excess) {
 
 }  // namespace
 
-Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const Blame& blame) {
+Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const Blame& blame,
+               StepWindow window) {
   std::vector<bool> blamed(means.size(), false);
   for (const size_t r : blame.ranks) {
     blamed[r] = true;
@@ -82,7 +105,8 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
     return median_of(means, blamed, part) - median_of(means, others, part);
   };
   const auto stage_excess = [&](Stage stage) { return excess(stage_part(stage)); };
-  const double total = excess([](const RankMeans& m) { return m.own_s; });
+  // No more than they cost: waits overlap with computing.
+  const double total = std::min(excess([](const RankMeans& m) { return m.own_s; }), blame.lost_s);
   const double data = stage_excess(Stage::data);
   const double garbage = stage_excess(Stage::garbage);
   const bool delays_known = median_of(means, blamed, [](const RankMeans& m) { return m.run_delay_s; }) >= 0;
@@ -103,7 +127,7 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
     return {.kind = SlowCause::cpu_contention, .stage = out.stage, .excess_s = contention};
   }
   out.excess_s = rest;
-  if (const double slower = slower_shapes(job, blamed); slower >= kSlowShapes) {
+  if (const double slower = slower_shapes(job, blamed, window); slower >= kSlowShapes) {
     return {.kind = SlowCause::gpu_compute, .stage = out.stage, .excess_s = rest, .slowdown = slower};
   }
   if (excess([](const RankMeans& m) { return m.faults; }) >= kLeastFaults) {
@@ -114,7 +138,8 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
   std::vector<double> usual_delays;
   bool gpu = false;
   for (size_t r = 0; r < job.ranks(); ++r) {
-    const double one = job.rank(r).launch_delay_s;
+    std::vector<double> delays = within(job.rank(r).launch_delays, job, r, window);
+    const double one = delays.empty() ? -1 : quantile(delays, 0.5);
     gpu = gpu || (blamed[r] && !job.rank(r).gpu.empty());
     if (one >= 0 && blamed[r]) {
       slow_delay = std::min(slow_delay, one);
@@ -163,6 +188,13 @@ Cause cause_of_change(const std::vector<RankMeans>& before, const std::vector<Ra
   if (const double part = stage_excess(Stage::communication); explains(part)) {
     return {.kind = SlowCause::network, .stage = Stage::communication, .excess_s = part};
   }
+  const auto transfer = [](const RankMeans& m) { return m.transfer_s; };
+  if (median_of(before, all, transfer) >= 0 && median_of(after, all, transfer) >= 0 &&
+      explains(excess(transfer))) {
+    return {.kind = SlowCause::network,
+            .stage = Stage::communication,
+            .excess_s = std::min(excess(transfer), total)};
+  }
   return out;
 }
 
@@ -182,7 +214,7 @@ std::vector<model::CauseShare> what_if(const JobSteps& job, const OwnTimes& own,
     const auto step = own.step(i);
     for (size_t r = 0; r < step.size(); ++r) {
       const StepRecord* record = job.at(r, i);
-      if (record == nullptr) {
+      if (record == nullptr || step[r] < 0) {
         continue;
       }
       most = std::max(most, step[r]);

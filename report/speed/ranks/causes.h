@@ -14,8 +14,9 @@ struct Cause {
   double slowdown = 0;                       // gpu_compute: 0.2: the same matmuls take 20 % longer
 };
 
-// Compares the blamed ranks with the others.
-Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const Blame& blame);
+// Compares the blamed ranks with the others, in the window that the means are of.
+Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const Blame& blame,
+               StepWindow window);
 // Compares all ranks with an earlier window.
 Cause cause_of_change(const std::vector<RankMeans>& before, const std::vector<RankMeans>& after);
 

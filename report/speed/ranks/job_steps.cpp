@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace xpurun::report {
@@ -92,7 +93,9 @@ void JobSteps::compare_pace(size_t reference) {
     const auto quarter = static_cast<std::ptrdiff_t>(part);
     const double drift =
         median({ahead.end() - quarter, ahead.end()}) - median({ahead.begin(), ahead.begin() + quarter});
-    synchronous_ = synchronous_ && std::abs(drift) <= kMostDrift * step_ns;
+    // A rank that uses a GPU may be a step ahead on its host, although the GPUs wait for each other.
+    const bool meet = ranks_[r].meets && ranks_[reference].meets;
+    synchronous_ = synchronous_ && (meet || std::abs(drift) <= kMostDrift * step_ns);
   }
 }
 
@@ -104,6 +107,27 @@ const StepRecord* JobSteps::at(size_t rank, size_t step) const {
 
 StepRecord* JobSteps::at(size_t rank, size_t step) {
   return const_cast<StepRecord*>(std::as_const(*this).at(rank, step));
+}
+
+std::vector<size_t> JobSteps::usual_steps() const {
+  const bool gaps =
+      std::any_of(ranks_.begin(), ranks_.end(), [](const RankSteps& r) { return !r.holes.empty(); });
+  std::vector<size_t> out;
+  for (size_t i = 0; i < steps_; ++i) {
+    bool looked_at = gaps;
+    for (size_t r = 0; r < ranks_.size() && looked_at; ++r) {
+      const StepRecord* step = at(r, i);
+      looked_at = step == nullptr || step->waits_known;
+    }
+    if (!looked_at) {
+      out.push_back(i);
+    }
+  }
+  if (2 * out.size() < steps_) {
+    out.resize(steps_);
+    std::iota(out.begin(), out.end(), size_t{0});
+  }
+  return out;
 }
 
 std::vector<double> JobSteps::step_seconds() const {

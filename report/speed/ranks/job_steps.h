@@ -23,6 +23,9 @@ class JobSteps {
   bool synchronous() const { return synchronous_; }
   // Median over the ranks of their durations without checkpoints and evaluations, by step; in seconds.
   std::vector<double> step_seconds() const;
+  // The steps that show how long a step takes: not those in which more calls than usual were timed, unless
+  // most steps are such.
+  std::vector<size_t> usual_steps() const;
 
  private:
   void align();

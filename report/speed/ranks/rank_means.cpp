@@ -20,9 +20,12 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
       continue;
     }
     ++out.steps;
-    const auto own_s = static_cast<double>(own.step(i)[rank]);
-    out.own_s += own_s;
-    out.wait_s += working_seconds(*step) - own_s;
+    if (const auto own_s = static_cast<double>(own.step(i)[rank]); own_s >= 0) {
+      ++out.known;
+      out.own_s += own_s;
+      out.wait_s += working_seconds(*step) - own_s;
+      out.transfer_s += static_cast<double>(step->transfer_ns) * 1e-9;
+    }
     for (size_t s = 0; s < model::kStepStages; ++s) {
       out.stages.seconds[s] += static_cast<double>(step->stage_ns[s]) * 1e-9;
     }
@@ -42,12 +45,16 @@ RankMeans means_of(const JobSteps& job, const OwnTimes& own, StepWindow window, 
   }
   if (out.steps > 0) {
     const auto n = static_cast<double>(out.steps);
-    for (double* sum : {&out.own_s, &out.wait_s, &out.idle_s}) {
-      *sum /= n;
-    }
+    out.idle_s /= n;
     for (double& seconds : out.stages.seconds) {
       seconds /= n;
     }
+  }
+  for (double* sum : {&out.own_s, &out.wait_s, &out.transfer_s}) {
+    *sum = out.known > 0 ? *sum / static_cast<double>(out.known) : -1;
+  }
+  if (out.known > 0) {
+    out.wait_s = std::max(out.wait_s, 0.0);  // rounding may leave a tiny negative wait
   }
   if (cpu_steps > 0) {
     out.cpu_s = cpu / static_cast<double>(cpu_steps);

@@ -9,8 +9,11 @@ namespace xpurun::report {
 
 struct RankMeans {
   size_t steps = 0;
+  size_t known =
+      0;  // steps with a known own time; the next three are means of these, negative: there is none
   double own_s = 0;
   double wait_s = 0;
+  double transfer_s = 0;    // of collectives, after the last rank had arrived
   double idle_s = 0;        // of the thread in forward, backward and the optimizer, without measured waits
   double cpu_s = -1;        // of the process; negative: unknown
   double run_delay_s = -1;  // negative: unknown

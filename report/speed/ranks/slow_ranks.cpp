@@ -22,8 +22,9 @@ constexpr double kMostOfIt = 0.8;
 // The mean over the window of: the slowest of all ranks, minus the slowest of those not in `out`.
 double saving(const OwnTimes& own, StepWindow window, const std::vector<bool>& out) {
   double sum = 0;
+  size_t known = 0;
   for (size_t i = window.first; i < window.last; ++i) {
-    float most = 0;
+    float most = -1;
     float others = -1;
     const auto step = own.step(i);
     for (size_t r = 0; r < step.size(); ++r) {
@@ -31,8 +32,9 @@ double saving(const OwnTimes& own, StepWindow window, const std::vector<bool>& o
       others = out[r] ? others : std::max(others, step[r]);
     }
     sum += others < 0 ? 0 : static_cast<double>(most - others);
+    known += most < 0 ? 0 : 1;
   }
-  return sum / static_cast<double>(window.size());
+  return known > 0 ? sum / static_cast<double>(known) : 0;
 }
 
 std::vector<double> means(const OwnTimes& own, StepWindow window) {
@@ -152,18 +154,28 @@ Blame blame_host(const OwnTimes& own, StepWindow window, const std::vector<std::
 
 }  // namespace
 
+size_t known_steps(const OwnTimes& own, StepWindow window) {
+  size_t out = 0;
+  for (size_t i = window.first; i < window.last; ++i) {
+    const auto step = own.step(i);
+    out += std::any_of(step.begin(), step.end(), [](float one) { return one >= 0; }) ? 1 : 0;
+  }
+  return out;
+}
+
 double critical_seconds(const OwnTimes& own, StepWindow window) {
   double sum = 0;
   for (size_t i = window.first; i < window.last; ++i) {
     const auto step = own.step(i);
-    sum += static_cast<double>(*std::max_element(step.begin(), step.end()));
+    sum += std::max(static_cast<double>(*std::max_element(step.begin(), step.end())), 0.0);
   }
-  return window.size() > 0 ? sum / static_cast<double>(window.size()) : 0;
+  const size_t known = known_steps(own, window);
+  return known > 0 ? sum / static_cast<double>(known) : 0;
 }
 
 std::optional<Blame> find_blame(const OwnTimes& own, const std::vector<std::string>& hosts,
                                 StepWindow window) {
-  if (own.ranks() < 2 || window.size() == 0) {
+  if (own.ranks() < 2 || known_steps(own, window) < std::min(kLeastKnown, window.size())) {
     return {};
   }
   const double step_s = critical_seconds(own, window);

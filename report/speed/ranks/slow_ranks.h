@@ -30,6 +30,11 @@ inline constexpr double kLeastBlame = 0.04;  // share of a step
 std::optional<Blame> find_blame(const OwnTimes& own, const std::vector<std::string>& hosts,
                                 StepWindow window);
 
+// Fewer steps with known waits are too few to blame a rank, unless the window is as short.
+inline constexpr size_t kLeastKnown = 8;
+// Steps of which the own time of a rank is known.
+size_t known_steps(const OwnTimes& own, StepWindow window);
+
 // Mean time of a step of the slowest rank: what the job needs without the waits.
 double critical_seconds(const OwnTimes& own, StepWindow window);
 

@@ -36,6 +36,12 @@ Gatherings gather(const JobSteps& job) {
   return out;
 }
 
+void shift(std::vector<TimedSample>& samples, int64_t by_ns) {
+  for (TimedSample& one : samples) {
+    one.at_ns += by_ns;
+  }
+}
+
 // By how much the ends on each host lie before the last ends: what its clock is behind.
 void align_clocks(JobSteps& job, const Gatherings& gatherings) {
   std::map<std::string, std::vector<double>> behind;
@@ -65,6 +71,15 @@ void align_clocks(JobSteps& job, const Gatherings& gatherings) {
     }
     for (StepRecord& step : job.rank(r).steps) {
       step.begin_ns += by;
+    }
+    for (auto& [shape, samples] : job.rank(r).shapes) {
+      shift(samples, by);
+    }
+    shift(job.rank(r).launch_delays, by);
+    for (Hole& hole : job.rank(r).holes) {
+      hole.begin_ns =
+          hole.begin_ns == std::numeric_limits<int64_t>::min() ? hole.begin_ns : hole.begin_ns + by;
+      hole.end_ns = hole.end_ns == std::numeric_limits<int64_t>::max() ? hole.end_ns : hole.end_ns + by;
     }
   }
 }
@@ -96,6 +111,42 @@ int64_t possible_wait(const StepRecord& step, const RankSteps& rank, int64_t lea
   return std::max<int64_t>(idle - std::min(delay, idle) - step.wait_ns, 0);
 }
 
+// The GPU may wait until after the end of the host's step.
+void add_wait(std::vector<StepRecord>& steps, std::vector<StepRecord>::iterator step, int64_t from,
+              int64_t to) {
+  for (; step != steps.end() && step->begin_ns < to; ++step) {
+    step->wait_ns += std::max<int64_t>(
+        std::min(to, step->begin_ns + step->duration_ns) - std::max(from, step->begin_ns), 0);
+  }
+}
+
+// A rank whose collectives of a step were not all timed hides how long the others waited.
+void find_known_steps(JobSteps& job) {
+  std::vector<bool> unknown(job.steps(), false);
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    const std::vector<Hole>& holes = job.rank(r).holes;
+    size_t next = 0;
+    int64_t covered = std::numeric_limits<int64_t>::min();  // the latest end of the holes before `next`
+    for (size_t i = 0; i < job.steps() && !holes.empty(); ++i) {
+      const StepRecord* step = job.at(r, i);
+      if (step == nullptr) {
+        continue;
+      }
+      while (next < holes.size() && holes[next].begin_ns < step->begin_ns + step->duration_ns) {
+        covered = std::max(covered, holes[next++].end_ns);
+      }
+      unknown[i] = unknown[i] || covered > step->begin_ns;
+    }
+  }
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    for (size_t i = 0; i < job.steps(); ++i) {
+      if (StepRecord* step = job.at(r, i)) {
+        step->waits_known = !unknown[i];
+      }
+    }
+  }
+}
+
 }  // namespace
 
 bool measure_waits(JobSteps& job) {
@@ -106,6 +157,7 @@ bool measure_waits(JobSteps& job) {
     align_clocks(job, gatherings);
     gatherings = gather(job);
   }
+  find_known_steps(job);
   for (size_t r = 0; r < job.ranks(); ++r) {
     RankSteps& rank = job.rank(r);
     auto step = rank.steps.begin();
@@ -118,13 +170,15 @@ bool measure_waits(JobSteps& job) {
       if (step == rank.steps.end()) {
         break;
       }
+      if (g.ranks < 2 || arrival.begin_ns < step->begin_ns) {
+        continue;
+      }
       // Collectives on several streams may wait at the same time.
       const int64_t from = std::max(arrival.begin_ns, covered);
-      const int64_t to = std::min({g.last_begin, arrival.end_ns, step->begin_ns + step->duration_ns});
-      if (g.ranks > 1 && arrival.begin_ns >= step->begin_ns && to > from) {
-        step->wait_ns += to - from;
-        covered = to;
-      }
+      const int64_t to = std::min(g.last_begin, arrival.end_ns);
+      add_wait(rank.steps, step, from, to);
+      covered = std::max(covered, to);
+      step->transfer_ns += std::max<int64_t>(arrival.end_ns - std::max(g.last_begin, arrival.begin_ns), 0);
     }
     rank.arrivals = {};
   }
@@ -150,7 +204,7 @@ OwnTimes::OwnTimes(const JobSteps& job, bool measured) : ranks_(job.ranks()) {
     }
     for (size_t r = 0; r < ranks_; ++r) {
       const StepRecord* step = job.at(r, i);
-      if (step == nullptr) {
+      if (step == nullptr || (measured && !step->waits_known)) {
         continue;
       }
       // Measured waits are all there are, unless a CPU shows that the rank also waited inside other calls.

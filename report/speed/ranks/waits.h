@@ -11,10 +11,11 @@ namespace xpurun::report {
 
 // Sets StepRecord::wait_ns from the arrivals at collectives: a rank waits in a collective until the last rank
 // has arrived. The clocks of the hosts are corrected by the ends of collectives, which all ranks reach at
-// about the same time. Drops the arrivals. False if no collective was seen on two ranks.
+// about the same time. Tells which steps have waits that are known. Drops the arrivals. False if no
+// collective was seen on two ranks.
 bool measure_waits(JobSteps& job);
 
-// Seconds of a step in which a rank did not wait, by step and rank; negative: no data.
+// Seconds of a step in which a rank did not wait, by step and rank; negative: not known.
 class OwnTimes {
  public:
   // `measured`: measure_waits() found collectives.

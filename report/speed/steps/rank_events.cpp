@@ -1,17 +1,98 @@
 #include "report/speed/steps/rank_events.h"
 
-#include "report/speed/statistics.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace xpurun::report {
 
 namespace {
 
-constexpr size_t kMostSamples = 4096;  // of one shape
+constexpr size_t kMostSamples = 512;  // of one shape
+constexpr size_t kLeastRun = 8;       // collectives one after the other
+constexpr size_t kMostDelays = 4096;
 constexpr size_t kMostShapes = 512;
+constexpr int64_t kBefore = std::numeric_limits<int64_t>::min();
+constexpr int64_t kAfter = std::numeric_limits<int64_t>::max();
+
+// Keeps the latest ones.
+void keep(std::vector<TimedSample>& samples, const TimedSample& sample, size_t most) {
+  samples.push_back(sample);
+  if (samples.size() >= 2 * most) {
+    samples.erase(samples.begin(), samples.end() - static_cast<std::ptrdiff_t>(most));
+  }
+}
+
+// A collective of one communicator.
+struct Call {
+  uint64_t sequence = 0;
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+};
+
+using Calls = std::map<uint64_t, std::vector<Call>>;  // by communicator
+
+// A trace and the rank's own file may hold the same call.
+void put_in_order(std::vector<Call>& calls) {
+  std::stable_sort(calls.begin(), calls.end(),
+                   [](const Call& x, const Call& y) { return x.sequence < y.sequence; });
+  calls.erase(std::unique(calls.begin(), calls.end(),
+                          [](const Call& x, const Call& y) { return x.sequence == y.sequence; }),
+              calls.end());
+}
+
+// The times in which a communicator had so many timed collectives one after the other that all collectives
+// were timed: those of a communicator that is no longer used are not missed.
+std::vector<Hole> looked_at(const Calls& calls) {
+  std::vector<Hole> periods;
+  for (const auto& [identity, of] : calls) {
+    for (size_t first = 0; first < of.size();) {
+      size_t last = first;
+      while (last + 1 < of.size() && of[last + 1].sequence == of[last].sequence + 1) {
+        ++last;
+      }
+      if (last + 1 - first >= kLeastRun) {
+        periods.push_back({of[first].begin_ns, of[last].end_ns});
+      }
+      first = last + 1;
+    }
+  }
+  std::sort(periods.begin(), periods.end(),
+            [](const Hole& x, const Hole& y) { return x.begin_ns < y.begin_ns; });
+  return periods;
+}
+
+// The times in which collectives were not timed, by begin.
+std::vector<Hole> find_holes(const Calls& calls) {
+  std::vector<Hole> out;
+  for (const auto& [identity, of] : calls) {
+    for (size_t i = 1; i < of.size(); ++i) {
+      if (of[i].sequence > of[i - 1].sequence + 1) {
+        out.push_back({of[i - 1].end_ns, of[i].begin_ns});
+      }
+    }
+  }
+  // A gap of a communicator matters inside of a period only; outside all is unknown.
+  int64_t until = kBefore;
+  std::vector<Hole> outside;
+  for (const Hole& period : looked_at(calls)) {
+    if (period.begin_ns > until) {
+      outside.push_back({until, period.begin_ns});
+    }
+    until = std::max(until, period.end_ns);
+  }
+  outside.push_back({until, kAfter});
+  out.insert(out.end(), outside.begin(), outside.end());
+  std::sort(out.begin(), out.end(), [](const Hole& x, const Hole& y) { return x.begin_ns < y.begin_ns; });
+  return out;
+}
+
+// Whether a communicator is used in at least every second step.
+bool meets_often(const Calls& calls, size_t steps) {
+  return std::any_of(calls.begin(), calls.end(),
+                     [steps](const auto& of) { return 2 * of.second.back().sequence >= steps; });
+}
 
 std::string shape_of(const model::EventFile::Op& op) {
   const wire::OpKey& key = op.key;
@@ -27,49 +108,49 @@ uint64_t collective_key(uint64_t group, uint64_t sequence) {
   return x ^ (x >> 31);
 }
 
-void add_events(const RankInput& rank, RankSteps& out) {
-  std::map<std::string, std::vector<double>> samples;
-  std::vector<double> delays;
+void add_events(const RankInput& rank, size_t steps, RankSteps& out) {
+  Calls calls;
   for (const model::EventFile& file : rank.events) {
-    std::map<uint32_t, std::vector<double>*> known;  // by entry
+    std::map<uint32_t, std::vector<TimedSample>*> known;  // by entry
     for (const model::EventFile::Entry& entry : file.events) {
       const auto op = file.ops.find(entry.event.op);
       if (op == file.ops.end()) {
         continue;
       }
+      const auto begin = static_cast<int64_t>(entry.event.begin_ns) + rank.offset_ns;
       const auto op_class = static_cast<wire::OpClass>(op->second.key.op_class);
       if (op_class == wire::OpClass::collective && entry.communicator >= 0 && entry.event.sequence != 0) {
         const uint64_t identity = file.communicators[static_cast<size_t>(entry.communicator)].identity;
-        const auto begin = static_cast<int64_t>(entry.event.begin_ns) + rank.offset_ns;
-        if (identity != 0) {
-          out.arrivals.push_back({collective_key(identity, entry.event.sequence), begin,
-                                  begin + static_cast<int64_t>(entry.event.duration_ns)});
+        if (identity != 0 && file.communicators[static_cast<size_t>(entry.communicator)].nranks > 1) {
+          const int64_t end = begin + static_cast<int64_t>(entry.event.duration_ns);
+          calls[identity].push_back({entry.event.sequence, begin, end});
         }
       } else if (op_class == wire::OpClass::matmul && (op->second.key.flags & wire::kOpOther) == 0) {
         const auto [it, added] = known.emplace(entry.event.op, nullptr);
-        if (added && samples.size() < kMostShapes) {
-          it->second = &samples[shape_of(op->second)];
+        if (added && out.shapes.size() < kMostShapes) {
+          it->second = &out.shapes[shape_of(op->second)];
         }
-        if (it->second != nullptr && it->second->size() < kMostSamples) {
-          it->second->push_back(static_cast<double>(entry.event.duration_ns));
+        if (it->second != nullptr) {
+          keep(*it->second, {begin, static_cast<double>(entry.event.duration_ns) * 1e-9}, kMostSamples);
         }
-        if ((entry.event.flags & wire::kEventHostBegin) == 0 && delays.size() < kMostSamples) {
-          delays.push_back(entry.event.delay_us * 1e-6);
+        if ((entry.event.flags & wire::kEventHostBegin) == 0) {
+          keep(out.launch_delays, {begin, entry.event.delay_us * 1e-6}, kMostDelays);
         }
       }
     }
   }
+  for (auto& [identity, of] : calls) {
+    put_in_order(of);
+    for (const Call& call : of) {
+      out.arrivals.push_back({collective_key(identity, call.sequence), call.begin_ns, call.end_ns});
+    }
+  }
+  if (!calls.empty()) {
+    out.holes = find_holes(calls);
+    out.meets = meets_often(calls, steps);
+  }
   std::sort(out.arrivals.begin(), out.arrivals.end(),
             [](const Arrival& a, const Arrival& b) { return a.begin_ns < b.begin_ns; });
-  for (auto& [shape, times] : samples) {
-    ShapeTimes& to = out.shapes[shape];
-    to.count = times.size();
-    for (const double one : times) {
-      to.total_ns += one;
-    }
-    to.median_ns = quantile(times, 0.5);
-  }
-  out.launch_delay_s = delays.empty() ? -1 : quantile(delays, 0.5);
 }
 
 }  // namespace xpurun::report

@@ -6,8 +6,8 @@
 
 namespace xpurun::report {
 
-// Fills arrivals, shapes and launch_delay_s.
-void add_events(const RankInput& rank, RankSteps& out);
+// Fills arrivals, holes, meets, shapes and launch_delays. `steps`: how many steps the rank had.
+void add_events(const RankInput& rank, size_t steps, RankSteps& out);
 // A number for the collective `sequence` of a group.
 uint64_t collective_key(uint64_t group, uint64_t sequence);
 

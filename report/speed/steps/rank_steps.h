@@ -20,6 +20,8 @@ struct StepRecord {
   std::array<int64_t, model::kStepStages> stage_ns{};
   std::array<int64_t, model::kStepStages> cpu_ns{};  // CPU time of that thread in spans
   int64_t wait_ns = 0;      // measured at collectives: until the last rank had arrived
+  int64_t transfer_ns = 0;  // measured at collectives: from then on
+  bool waits_known = true;  // every collective of the step was timed, on all ranks
   int64_t process_ns = -1;  // CPU time of all threads; negative: unknown
   int64_t run_delay_ns = -1;
   double faults = 0;  // major page faults
@@ -32,11 +34,15 @@ struct Arrival {
   int64_t end_ns = 0;
 };
 
-// Timed matmuls of one shape.
-struct ShapeTimes {
-  uint64_t count = 0;
-  double total_ns = 0;
-  double median_ns = 0;
+// A time in which a communicator had collectives that were not timed.
+struct Hole {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+};
+
+struct TimedSample {
+  int64_t at_ns = 0;
+  double seconds = 0;
 };
 
 // All that is kept of a rank; the spans and events are dropped.
@@ -50,11 +56,15 @@ struct RankSteps {
   std::vector<StepRecord> steps;
   bool cpu_known = false;
   std::vector<Arrival> arrivals;  // by begin
+  std::vector<Hole> holes;        // by begin; they may overlap
+  bool meets = false;             // in collectives of its GPU in at least every second step
   // Place and name of the spans that took most of a stage's time.
   std::array<std::string, model::kStepStages> places;
   std::array<std::string, model::kStepStages> names;
-  std::map<std::string, ShapeTimes> shapes;  // by function and shape
-  double launch_delay_s = -1;                // median from a call to its start on the GPU
+  // The latest timed matmuls by function and shape, and the latest delays from a call to its start on the
+  // GPU.
+  std::map<std::string, std::vector<TimedSample>> shapes;
+  std::vector<TimedSample> launch_delays;
 };
 
 }  // namespace xpurun::report

@@ -5,6 +5,7 @@
 #include "report/speed/steps/step_ends.h"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 namespace xpurun::report {
@@ -184,12 +185,14 @@ RankSteps steps_of(const RankInput& rank, size_t most_arrivals) {
                 .source = ends.source,
                 .confidence = ends.confidence,
                 .why = ends.why};
-  add_events(rank, out);
+  add_events(rank, ends.boundaries.size(), out);
   if (out.arrivals.empty()) {
     out.arrivals = arrivals_of(all);
   }
   if (out.arrivals.size() > most_arrivals) {
     out.arrivals.erase(out.arrivals.begin(), out.arrivals.end() - static_cast<std::ptrdiff_t>(most_arrivals));
+    out.holes.insert(out.holes.begin(), {.begin_ns = std::numeric_limits<int64_t>::min(),
+                                         .end_ns = out.arrivals.empty() ? 0 : out.arrivals.front().begin_ns});
   }
   if (ends.source == model::StepSource::none) {
     return out;

@@ -12,6 +12,8 @@
 #include "common/model/notify/job_event.h"
 #include "common/model/run_manifest.h"
 #include "common/model/speed/comparison.h"
+#include "common/model/speed/pipeline.h"
+#include "common/model/speed/replay.h"
 #include "common/model/stacks/stack_file.h"
 #include "common/model/timing/speed_report.h"
 #include "common/model/timing/trace_problem.h"
@@ -200,6 +202,10 @@ TEST_CASE("every field of an analysis of speed survives writing and reading") {
   r.changes.push_back({});
   r.what_if.push_back({});
   r.captures.push_back({.ranks = RankSet{1}, .functions = {{.ranks = RankSet{1}}}, .notes = {"n"}});
+  GpuCapture& gpu = r.captures.front().gpu;
+  gpu.ranks.push_back({.rank = 1});
+  gpu.work.push_back({.ranks = RankSet{1}});
+  gpu.clocks.push_back({.rank = 1, .throttle_reasons = {"x"}, .throttle_shares = {0.5}});
   r.ranks.push_back({.rank = 1});
   r.series.push_back({});
   r.functions.push_back({.slowest = 1, .outliers = RankSet{1}});
@@ -217,7 +223,20 @@ TEST_CASE("every field of an analysis of speed survives writing and reading") {
   j["findings"][0]["severity"] = "note";
   j["findings"][0]["cause"] = "network";
   j["what_if"][0]["cause"] = "gc";
+  j["captures"][0]["gpu"]["ranks"][0]["status"] = "lossy";
+  j["captures"][0]["gpu"]["work"][0]["kind"] = "memory";
   check_round_trip(j, speed_report_from_json);
+}
+
+TEST_CASE("every field of the files of a GPU capture survives writing and reading") {
+  GpuCapture c;
+  c.ranks.push_back({.rank = 1});
+  json j = filled(c);
+  j["ranks"][0]["status"] = "no_answer";
+  check_round_trip(j, gpu_capture_from_json);
+  ClockSamples s;
+  s.gpus.push_back({.rank = 1, .throttle_reasons = {"x"}, .throttle_shares = {0.5}});
+  check_round_trip(filled(s), clock_samples_from_json);
 }
 
 TEST_CASE("every field of a comparison survives writing and reading") {
@@ -229,6 +248,31 @@ TEST_CASE("every field of a comparison survives writing and reading") {
   j["metrics"][0]["kind"] = "matmul";
   j["metrics"][0]["judgement"] = "faster";
   check_round_trip(j, comparison_from_json);
+}
+
+TEST_CASE("every field of a pipeline survives writing and reading") {
+  PipelineReport r;
+  r.notes = {"x"};
+  r.pipelines.push_back({});
+  r.pipelines[0].steps.push_back({.idle = {0.5}});
+  r.pipelines[0].stages.push_back({.rank = 1});
+  r.pipelines[0].stages[0].jobs.push_back({});
+  json j = filled(r);
+  j["pipelines"][0]["stages"][0]["source"] = "marks";
+  j["pipelines"][0]["stages"][0]["jobs"][0]["kind"] = "weight";
+  check_round_trip(j, pipeline_report_from_json);
+}
+
+TEST_CASE("every field of a replay survives writing and reading") {
+  Replay r;
+  r.matmuls.push_back({.ranks = {{.rank = 1}}});
+  r.collectives.push_back({});
+  r.ranks.push_back({.rank = 1});
+  r.device.libraries = {"x"};
+  r.device.throttle_reasons = {"x"};
+  r.notes = {"x"};
+  r.slow.insert(1);
+  check_round_trip(filled(r), replay_from_json);
 }
 
 TEST_CASE("every field of collectives.json survives writing and reading") {

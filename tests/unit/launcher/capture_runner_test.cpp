@@ -34,7 +34,9 @@ Outcome capture_by(const std::string& body, CaptureRequest request, bool gpu = f
   sigemptyset(&mask);
   int started = 0;
   int saved = 0;
-  CaptureRunner runner({*loop, storage, trace}, "run", mask, -1,
+  ActivitySession activity({*loop, storage, table, collector}, "host",
+                           {.step_s = [](base::MonoNs, base::MonoNs) { return -1.0; }});
+  CaptureRunner runner({*loop, storage, trace, activity}, "run", mask, -1,
                        {.save_run = [&] { ++saved; },
                         .uses_gpu = [gpu] { return gpu; },
                         .started = [&](base::Pid) { ++started; }});
@@ -60,7 +62,7 @@ Outcome capture_by(const std::string& body, CaptureRequest request, bool gpu = f
   reap();
   REQUIRE(loop->run());
   CHECK_FALSE(runner.busy());
-  CHECK(started == 1);
+  CHECK(started == (gpu ? 2 : 1));  // a GPU's clocks are read by a second one
   CHECK(saved == 1);
   out.words = base::read_file("words").value_or("");
   return out;
@@ -83,6 +85,13 @@ TEST_CASE("a capture that fails says why") {
         "the process that records exited with status 1");
 }
 
-TEST_CASE("the timed calls of GPU ranks are traced meanwhile") {
-  CHECK(capture_by("exit 0\n", {.reason = "slow"}, true).trace == "traces/1-capture-1");
+TEST_CASE("the timed calls of GPU ranks are traced where CUPTI records nothing") {
+  CHECK(capture_by("exit 0\n", {.reason = "request"}, true).trace == "traces/1-capture-1");
+}
+
+TEST_CASE("when the job has become slower, the timed calls are traced before CUPTI records") {
+  const auto done = capture_by("exit 0\n", {.reason = "slow"}, true);
+  CHECK(done.problem.empty());
+  CHECK(done.trace.empty());
+  CHECK(base::read_file("run/traces/1-capture-1/trace.json"));
 }

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <set>
 
@@ -26,6 +27,23 @@ std::string text_of_all_jobs() {
   return out;
 }
 
+// "SlowLoader" is slow-loader.
+std::set<std::string> names_of_slow_jobs() {
+  const std::string text = base::read_file(job_directory() + "/slow_faults.py").value();
+  constexpr std::string_view kBefore = "\n@slow_job\nclass ";
+  std::set<std::string> out;
+  for (size_t at = text.find(kBefore); at != std::string::npos; at = text.find(kBefore, at + 1)) {
+    std::string name;
+    for (size_t i = at + kBefore.size(); text[i] != '('; ++i) {
+      const bool upper = std::isupper(static_cast<unsigned char>(text[i])) != 0;
+      name += upper && !name.empty() ? "-" : "";
+      name += static_cast<char>(std::tolower(static_cast<unsigned char>(text[i])));
+    }
+    out.insert(name);
+  }
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("selftest: every injection is a fault of the job, and every fault an injection") {
@@ -37,6 +55,7 @@ TEST_CASE("selftest: every injection is a fault of the job, and every fault an i
     std::replace(fault.begin(), fault.end(), '_', '-');
     faults.insert(fault);
   }
+  faults.merge(names_of_slow_jobs());
   std::set<std::string> table;
   for (const Injection& injection : injections()) {
     CHECK_MESSAGE(table.insert(std::string(injection.name)).second, injection.name);

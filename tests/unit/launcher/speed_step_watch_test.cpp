@@ -163,3 +163,17 @@ TEST_CASE("step watch: an error ends the watch only") {
   s.steps(10, 200);
   CHECK(s.watch.rank(0).steps == counted);
 }
+
+TEST_CASE("step watch: what a trace costs is no slowdown of the job") {
+  Scene s;
+  s.watch.gpu_used();
+  s.steps(200, 100);
+  s.watch.every_call_timed(true, s.now);
+  s.steps(40, 140);
+  s.watch.every_call_timed(false, s.now);
+  s.steps(100, 100);
+  CHECK(s.told.empty());
+  CHECK(s.watch.rank(0).steps == 339);
+  s.steps(40, 140);  // without a trace it is one
+  CHECK(s.told.size() == 1);
+}

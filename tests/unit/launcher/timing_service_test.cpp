@@ -43,6 +43,7 @@ class RankMemory {
     }
     memory_->ops[1].calls += static_cast<uint64_t>(times);
   }
+  wire::Every every() const { return static_cast<wire::Every>(memory_->header.to_rank.every.load()); }
   wire::Level level() const { return static_cast<wire::Level>(memory_->header.to_rank.level.load()); }
 
  private:
@@ -51,6 +52,8 @@ class RankMemory {
 
 struct Scene : test::JobScene {
   bool dumping = false;
+  double step_s = -1;
+  std::vector<bool> every_call;
   std::optional<TimingService> timing;
 
   Scene() {
@@ -66,7 +69,9 @@ struct Scene : test::JobScene {
                                               return TimingService::DumpActivity{dumping, 2};
                                             },
                                         .unknown_process = teller("unknown process"),
-                                        .first_gpu_use = teller("first use")});
+                                        .first_gpu_use = teller("first use"),
+                                        .step_s = [this] { return step_s; },
+                                        .every_call_timed = [this](bool on) { every_call.push_back(on); }});
   }
   std::unique_ptr<RankMemory> attach(base::Pid pid) {
     std::unique_ptr<RankMemory> out;
@@ -158,6 +163,7 @@ TEST_CASE("a trace raises the level while it runs and ends when all ranks have d
   rank0->call(2);  // before the start
   s.run_for(0.05);
   CHECK(rank0->level() == wire::Level::full);
+  CHECK(rank0->every() == wire::Every::call);
   s.timing->set_level(wire::Level::off);  // no effect before the end
   CHECK(rank0->level() == wire::Level::full);
   s.run_for(0.1);
@@ -168,6 +174,8 @@ TEST_CASE("a trace raises the level while it runs and ends when all ranks have d
   rank1->call(2);
   s.run_for(0.2);
   CHECK_FALSE(trace.active());
+  CHECK(rank0->every() == wire::Every::none);
+  CHECK(s.every_call == std::vector<bool>{true, false});
   CHECK(s.told() == Told{"traces/1-slow complete"});
   CHECK(rank1->level() == wire::Level::off);
   const auto json = s.file("run/traces/1-slow/trace.json");
@@ -210,4 +218,18 @@ TEST_CASE("a trace ends by its time limit, by a reset, or for lack of ranks with
   s.run_for(1);
   CHECK(s.told() == Told{"traces/3 reset"});
   CHECK(rank->level() == wire::Level::light);
+}
+
+TEST_CASE("now and then all collectives are timed for some steps") {
+  Scene s;
+  s.step_s = 0.1;
+  const auto rank = s.attach(kRank0);
+  CHECK(rank->every() == wire::Every::none);
+  s.run_for(1.5);
+  CHECK(rank->every() == wire::Every::collective);
+  CHECK(rank->level() == wire::Level::light);
+  CHECK(s.attach(kRank1)->every() == wire::Every::collective);
+  s.run_for(1);
+  CHECK(rank->every() == wire::Every::none);
+  s.timing->finish();
 }

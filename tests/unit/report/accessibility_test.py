@@ -21,6 +21,7 @@ KINDS = {
     "hostile": ["--hostile"],
     "exception": ["--kind", "exception", "--source"],
     "finished": ["--kind", "finished"],
+    "pipeline": ["--kind", "finished", "--pipeline", "3"],
     "running": ["--kind", "running"],
     "many": ["--ranks", "300", "--threads", "2"],
 }

@@ -325,11 +325,24 @@ TEST_CASE("no data is no step") {
   CHECK(analyse_speed({RankInput{.rank = 0}}).source == model::StepSource::none);
 }
 
-TEST_CASE("a slow GPU is told from a slow host by the times of its matmuls") {
-  MadeJob job{.ranks = 4, .steps = 120, .gpu = "yes", .seed = 17};
-  auto ranks = tests::make_ranks(job);
+namespace {
+
+struct GpuJob {
+  int steps = 120;
+  double slow_factor = 1.3;             // of the matmuls of rank 2
+  std::function<bool(uint32_t)> timed;  // by the number of the collective, which is that of the step, from 1
+  std::function<double(uint32_t)> ms;   // of the collective, after all ranks have arrived
+};
+
+// One matmul and one collective a step; all ranks leave the collective together.
+std::vector<RankInput> gpu_ranks(const GpuJob& job) {
+  MadeJob made{.ranks = 4, .steps = job.steps, .gpu = "yes", .seed = 17};
+  made.change = [&](int, int step, tests::StepParts& parts) {
+    parts.transfer = job.ms ? job.ms(static_cast<uint32_t>(step) + 1) : parts.transfer;
+  };
+  auto ranks = tests::make_ranks(made);
   for (RankInput& rank : ranks) {
-    const double factor = rank.rank == 2 ? 1.3 : 1.0;
+    const double factor = rank.rank == 2 ? job.slow_factor : 1.0;
     model::EventFile file;
     auto& matmul = file.ops[1];
     matmul.key.op_class = static_cast<uint8_t>(wire::OpClass::matmul);
@@ -346,21 +359,80 @@ TEST_CASE("a slow GPU is told from a slow host by the times of its matmuls") {
       }
       const auto begin = static_cast<uint64_t>(span.begin_ns);
       const auto compute = static_cast<uint64_t>(40e6 * factor);
+      const auto end = static_cast<uint64_t>((55 + (job.ms ? job.ms(step + 1) : 0)) * 1e6);
       file.events.push_back(
           {.event = {.begin_ns = begin, .duration_ns = compute, .op = 1, .sequence = step}});
-      // All ranks leave the collective together, 55 ms after the backward pass of any of them began.
-      file.events.push_back({.event = {.begin_ns = begin + compute,
-                                       .duration_ns = static_cast<uint64_t>(55e6) - compute,
-                                       .op = 2,
-                                       .sequence = ++step},
-                             .communicator = 0});
+      if (!job.timed || job.timed(step + 1)) {
+        file.events.push_back({.event = {.begin_ns = begin + compute,
+                                         .duration_ns = end - compute,
+                                         .op = 2,
+                                         .sequence = step + 1},
+                               .communicator = 0});
+      }
+      ++step;
     }
     rank.events.push_back(std::move(file));
   }
-  const auto report = analyse_speed(ranks);
+  return ranks;
+}
+
+}  // namespace
+
+TEST_CASE("a slow GPU is told from a slow host by the times of its matmuls") {
+  const auto report = analyse_speed(gpu_ranks({}));
   REQUIRE_MESSAGE(report.findings.size() == 1, joined(report));
   CHECK(report.findings[0].ranks == model::RankSet{2});
   CHECK(report.findings[0].cause == SlowCause::gpu_compute);
   CHECK(report.findings[0].confidence == model::Confidence::high);
   CHECK(report.findings[0].sentence.find("the same matmuls take 30 % longer there") != std::string::npos);
+}
+
+TEST_CASE("a look at some steps is as good as all steps, samples of single collectives are not") {
+  const double share = analyse_speed(gpu_ranks({})).findings.at(0).share;
+  const auto sampled = [](uint32_t number) { return number % 16 == 0; };
+  const auto look = [&](uint32_t number) { return sampled(number) || (number >= 70 && number < 86); };
+  const auto seen = analyse_speed(gpu_ranks({.timed = look}));
+  REQUIRE_MESSAGE(seen.findings.size() == 1, joined(seen));
+  CHECK(seen.findings[0].ranks == model::RankSet{2});
+  CHECK(seen.findings[0].cause == SlowCause::gpu_compute);
+  CHECK(seen.findings[0].share == doctest::Approx(share).epsilon(0.15));
+  CHECK(seen.why.empty());
+  const auto unseen = analyse_speed(gpu_ranks({.timed = sampled}));
+  CHECK_MESSAGE(unseen.findings.empty(), joined(unseen));
+  CHECK(unseen.why.find("the ranks were not compared") != std::string::npos);
+  REQUIRE(unseen.ranks.size() == 4);
+  CHECK(unseen.ranks[0].own_s == -1);
+  CHECK(unseen.ranks[0].wait_s == -1);
+}
+
+TEST_CASE("a communicator that is used now and then makes no step unknown") {
+  auto ranks = gpu_ranks({});
+  for (RankInput& rank : ranks) {
+    rank.events[0].communicators.push_back({.slot = 1, .identity = 78, .rank = rank.rank, .nranks = 4});
+    const auto begin = rank.events[0].events.back().event.begin_ns;
+    rank.events[0].events.push_back(
+        {.event = {.begin_ns = begin, .duration_ns = 1000, .op = 2, .sequence = 3}, .communicator = 1});
+  }
+  const auto report = analyse_speed(ranks);
+  REQUIRE_MESSAGE(report.findings.size() == 1, joined(report));
+  CHECK(report.findings[0].ranks == model::RankSet{2});
+}
+
+TEST_CASE("collectives that take longer are the network") {
+  const auto ms = [](uint32_t number) { return number > 100 ? 40.0 : 5.0; };
+  const auto looks = [](uint32_t number) {
+    return (number > 40 && number <= 60) || (number > 140 && number <= 160);
+  };
+  const auto report = analyse_speed(gpu_ranks({.steps = 200, .slow_factor = 1, .timed = looks, .ms = ms}));
+  REQUIRE_MESSAGE(report.findings.size() == 1, joined(report));
+  CHECK(report.findings[0].problem == SpeedProblem::slower);
+  CHECK(report.findings[0].cause == SlowCause::network);
+  CHECK(report.findings[0].ranks.empty());
+  CHECK(report.findings[0].sentence.find("on all ranks, no rank stands out") != std::string::npos);
+  // Without the looks nothing is said of ranks.
+  const auto blind = analyse_speed(gpu_ranks(
+      {.steps = 200, .slow_factor = 1, .timed = [](uint32_t number) { return number % 16 == 0; }, .ms = ms}));
+  REQUIRE_MESSAGE(blind.findings.size() == 1, joined(blind));
+  CHECK(blind.findings[0].cause == SlowCause::unknown);
+  CHECK(blind.findings[0].sentence.find("no rank stands out") == std::string::npos);
 }

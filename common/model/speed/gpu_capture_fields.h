@@ -1,0 +1,67 @@
+// JSON of GpuCapture. For .cpp files of common/model only.
+#pragma once
+
+#include "common/model/json_visitors.h"
+#include "common/model/speed/gpu_capture.h"
+
+namespace xpurun::model {
+
+template <typename V, Self<RankActivity> R>
+void fields(V& visit, R& r) {
+  visit.rank("rank", r.rank);
+  visit("status", r.status);
+  visit("reason", r.reason);
+  visit("cupti", r.cupti);
+  visit("begin_mono_ns", r.begin_mono_ns);
+  visit("seconds", r.seconds);
+  visit("records", r.records);
+  visit("lost", r.lost);
+  visit("overhead_s", r.overhead_s);
+  visit("handling_s", r.handling_s);
+  visit("setup_s", r.setup_s);
+  visit("teardown_s", r.teardown_s);
+  visit("file", r.file);
+  visit("gpu_uuid", r.gpu_uuid);
+  visit("busy_share", r.busy_share);
+}
+
+template <typename V, Self<CapturedWork> W>
+void fields(V& visit, W& w) {
+  visit("name", w.name);
+  visit("kind", w.kind);
+  visit("count", w.count);
+  visit("total_s", w.total_s);
+  visit("share", w.share);
+  visit("path", w.path);
+  visit("mean_s", w.mean_s);
+  visit("spread_s", w.spread_s);
+  visit("ranks", w.ranks);
+  visit("ranks_share", w.ranks_share);
+}
+
+template <typename V, Self<GpuClocks> C>
+void fields(V& visit, C& c) {
+  visit.rank("rank", c.rank);
+  visit("uuid", c.uuid);
+  visit("samples", c.samples);
+  visit("sm_lowest_mhz", c.sm_lowest_mhz);
+  visit("sm_median_mhz", c.sm_median_mhz);
+  visit("sm_limit_mhz", c.sm_limit_mhz);
+  visit("power_w", c.power_w);
+  visit("power_limit_w", c.power_limit_w);
+  visit("temperature_c", c.temperature_c);
+  visit("utilization_percent", c.utilization_percent);
+  visit("throttle_reasons", c.throttle_reasons);
+  visit("throttle_shares", c.throttle_shares);
+}
+
+template <typename V, Self<GpuCapture> C>
+void fields(V& visit, C& c) {
+  visit("step_before_s", c.step_before_s);
+  visit("step_during_s", c.step_during_s);
+  visit("ranks", c.ranks);
+  visit("work", c.work, WhenEmpty::omit);
+  visit("clocks", c.clocks, WhenEmpty::omit);
+}
+
+}  // namespace xpurun::model

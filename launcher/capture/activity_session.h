@@ -1,0 +1,83 @@
+// ActivitySession: the recording of the GPU's activity by CUPTI in the ranks of this node, one at a time. It
+// asks the ranks, gives each its memory, writes what they record into rank-<n>.xev of the capture's
+// directory, and says in gpu.json what became of it. Event loop's thread only.
+#pragma once
+
+#include "common/model/speed/gpu_capture.h"
+#include "launcher/capture/activity_file.h"
+#include "launcher/collect/collector.h"
+#include "launcher/os/event_loop.h"
+#include "launcher/processes/process_table.h"
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace xpurun::launcher {
+
+class ActivitySession {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    Storage& storage;
+    const ProcessTable& table;
+    Collector& collector;
+  };
+  struct Hooks {
+    // The median duration of the steps that lie in this time, CLOCK_MONOTONIC; negative: there is none.
+    std::function<double(base::MonoNs from, base::MonoNs until)> step_s;
+  };
+  struct Order {
+    double seconds = 0;
+    std::string directory;  // of the capture
+    model::RankSet ranks;   // empty: all
+  };
+  // Called from the loop when gpu.json was passed to the storage.
+  using Done = std::function<void(const model::GpuCapture& result)>;
+
+  ActivitySession(Parts parts, std::string host, Hooks hooks)
+      : parts_(parts), host_(std::move(host)), hooks_(std::move(hooks)) {}
+  ~ActivitySession() { parts_.loop.cancel(timer_); }
+  ActivitySession(const ActivitySession&) = delete;
+  ActivitySession& operator=(const ActivitySession&) = delete;
+
+  // Only while no session is active.
+  void start(Order order, Done done);
+  bool active() const { return current_.has_value(); }
+
+  // A process asks for its memory. `answer` is called once, before the return, with the descriptor to send,
+  // or with -1.
+  void attach(base::Pid pid, const std::function<void(int descriptor)>& answer);
+
+ private:
+  struct RankPart {
+    base::Rank rank = base::kNoRank;
+    int local_rank = -1;
+    std::optional<ActivityMemory> memory;
+    std::optional<ActivityFile> file;
+    base::MonoNs late_at = 0;  // no answer by then
+    bool ended = false;
+  };
+  struct Current {
+    Order order;
+    Done done;
+    base::MonoNs started = 0;
+    std::map<base::Pid, RankPart> ranks;
+  };
+
+  void poll();
+  void poll(base::Pid pid, RankPart& rank);
+  void open(base::Pid pid, RankPart& rank);
+  model::RankActivity result_of(base::Pid pid, const RankPart& rank);
+  void finish();
+
+  Parts parts_;
+  std::string host_;
+  Hooks hooks_;
+  std::optional<Current> current_;
+  uint32_t count_ = 0;
+  EventLoop::TimerId timer_ = 0;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,130 @@
+#include "launcher/evidence/clock_helper.h"
+
+#include "common/base/clock.h"
+#include "common/base/os/io.h"
+#include "common/base/strings.h"
+#include "launcher/evidence/nvml.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <sys/prctl.h>
+#include <thread>
+#include <unistd.h>
+
+namespace xpurun::launcher {
+
+using model::GpuClocks;
+using model::GpuDevice;
+
+namespace {
+
+constexpr std::chrono::milliseconds kInterval{10};
+
+double middle(std::vector<double> values) {
+  if (values.empty()) {
+    return -1;
+  }
+  const auto at = values.begin() + static_cast<long>(values.size() / 2);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+void keep(std::vector<double>& values, double value) {
+  if (value >= 0) {
+    values.push_back(value);
+  }
+}
+
+int rounded(double value) {
+  return static_cast<int>(std::lround(value));
+}
+
+}  // namespace
+
+std::vector<std::string> clock_words(double seconds, const std::string& out) {
+  return {std::string(kClockRole), fmt::format("{}ms", std::lround(seconds * 1000)), out};
+}
+
+void ClockSummary::add(const std::vector<GpuDevice>& gpus) {
+  gpus_.resize(std::max(gpus_.size(), gpus.size()));
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    const GpuDevice& d = gpus[i];
+    Gpu& gpu = gpus_[i];
+    gpu.newest = d;
+    ++gpu.samples;
+    keep(gpu.clocks, d.sm_clock_mhz);
+    keep(gpu.power, d.power_w);
+    keep(gpu.utilization, d.utilization_percent);
+    gpu.temperature = std::max(gpu.temperature, d.temperature_c);
+    for (const std::string& reason : d.throttle_reasons) {
+      if (const auto known = model::from_name<model::ThrottleReason>(reason)) {
+        ++gpu.reasons[static_cast<size_t>(*known)];
+      }
+    }
+  }
+}
+
+std::vector<GpuClocks> ClockSummary::clocks() const {
+  std::vector<GpuClocks> out;
+  for (const Gpu& gpu : gpus_) {
+    GpuClocks c{.uuid = gpu.newest.uuid, .samples = gpu.samples};
+    if (!gpu.clocks.empty()) {
+      c.sm_lowest_mhz = rounded(*std::min_element(gpu.clocks.begin(), gpu.clocks.end()));
+    }
+    c.sm_median_mhz = rounded(middle(gpu.clocks));
+    c.sm_limit_mhz = gpu.newest.sm_clock_max_mhz;
+    c.power_w = middle(gpu.power);
+    c.power_limit_w = gpu.newest.power_limit_w;
+    c.temperature_c = gpu.temperature;
+    c.utilization_percent = rounded(middle(gpu.utilization));
+    for (size_t i = 0; i < std::size(gpu.reasons); ++i) {
+      if (gpu.reasons[i] > 0) {
+        c.throttle_reasons.emplace_back(name_of(static_cast<model::ThrottleReason>(i)));
+        c.throttle_shares.push_back(static_cast<double>(gpu.reasons[i]) / static_cast<double>(gpu.samples));
+      }
+    }
+    out.push_back(std::move(c));
+  }
+  return out;
+}
+
+model::ClockSamples sample_clocks(double seconds, const std::string& library) {
+  model::ClockSamples out;
+  auto gpus = GpuSpeeds::open(library);
+  if (!gpus) {
+    out.reason = base::to_line(gpus.error());
+    return out;
+  }
+  ClockSummary summary;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto end =
+      begin + std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+  uint64_t count = 0;
+  for (auto next = begin; next < end; next = std::max(next + kInterval, std::chrono::steady_clock::now())) {
+    std::this_thread::sleep_until(next);
+    summary.add(gpus->read());
+    ++count;
+  }
+  out.interval_s = count == 0 ? 0 : seconds / static_cast<double>(count);
+  out.gpus = summary.clocks();
+  return out;
+}
+
+void run_clock_helper(const std::vector<std::string>& words) {
+  // After the supervisor was killed, no process reads the result.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const auto seconds = words.size() == 3 ? base::parse_duration_s(words[1]) : std::nullopt;
+  if (!seconds) {
+    ::_exit(2);
+  }
+  const auto samples = sample_clocks(*seconds, std::string(kNvmlLibrary));
+  const auto written = base::write_file_atomic(words[2], to_json(samples).dump(1) + "\n");
+  ::_exit(written ? 0 : 1);
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,44 @@
+// The helper that reads the GPUs' clocks, power and throttle reasons during a capture: xpurun itself in
+// another role, because NVML's calls may block. It writes one file (model::ClockSamples) and ends.
+#pragma once
+
+#include "common/model/evidence/gpu_state.h"
+#include "common/model/speed/gpu_capture.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+// First word of the helper's command line. Not an option of xpurun.
+inline constexpr std::string_view kClockRole = "--sample-clocks";
+
+// `out` is the file to write.
+std::vector<std::string> clock_words(double seconds, const std::string& out);
+
+// Sums readings of the same GPUs up. Pure.
+class ClockSummary {
+ public:
+  void add(const std::vector<model::GpuDevice>& gpus);
+  std::vector<model::GpuClocks> clocks() const;
+
+ private:
+  struct Gpu {
+    model::GpuDevice newest;
+    std::vector<double> clocks;
+    std::vector<double> power;
+    std::vector<double> utilization;
+    int temperature = -1;
+    uint64_t reasons[model::kNames<model::ThrottleReason>.size()] = {};
+    uint64_t samples = 0;
+  };
+  std::vector<Gpu> gpus_;
+};
+
+// Reads every 10 ms for this time. `library`: NVML's.
+model::ClockSamples sample_clocks(double seconds, const std::string& library);
+
+// Does not return.
+[[noreturn]] void run_clock_helper(const std::vector<std::string>& words);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,34 @@
+// Repeats calls on a GPU and measures them: the interface between the schedule of a replay and the libraries.
+#pragma once
+
+#include "common/base/result.h"
+#include "launcher/replay/clock_reader.h"
+#include "report/replay/problem.h"
+
+#include <vector>
+
+namespace xpurun::launcher {
+
+class MatmulBench {
+ public:
+  virtual ~MatmulBench() = default;
+  // Makes the operands, in place of the previous ones. The error says why the call cannot be repeated here.
+  virtual base::Status prepare(const report::MatmulProblem& problem) = 0;
+  // Executes `calls` calls. In front of each, the L2 cache is overwritten `overwrites` times. Durations, ns.
+  virtual base::Result<std::vector<double>> repeat(int calls, int overwrites) = 0;
+  // Duration of one overwrite, ns; after prepare().
+  virtual double overwrite_ns() const = 0;
+  // While the GPU worked in the last repeat().
+  virtual const ClockReading& clock() const = 0;
+};
+
+class CollectiveBench {
+ public:
+  virtual ~CollectiveBench() = default;
+  virtual int devices() const = 0;
+  virtual base::Status prepare(const report::CollectiveProblem& problem) = 0;
+  // Durations from the last GPU's arrival on, ns.
+  virtual base::Result<std::vector<double>> repeat(int calls) = 0;
+};
+
+}  // namespace xpurun::launcher

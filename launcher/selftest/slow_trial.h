@@ -1,0 +1,34 @@
+// Slow jobs of the self-test: the analysis of their speed as a verdict, and where it is wrong. Pure, except
+// read_slow_trial().
+#pragma once
+
+#include "common/model/run_manifest.h"
+#include "common/model/timing/speed_report.h"
+#include "common/model/verdict.h"
+#include "launcher/selftest/injection.h"
+
+#include <string>
+#include <vector>
+
+namespace xpurun::launcher {
+
+// The most important warning: "slow_rank.input" with its ranks, "slower.network", "cause.gc". "none.not_slow"
+// if there is none.
+model::Verdict slow_verdict(const model::SpeedReport& speed);
+
+// What is wrong besides id and ranks: a beginning that is not that of the fault (`fault_step`; negative:
+// there was none), and warnings while a job ran that is not slow.
+std::vector<std::string> slow_differences(const model::SpeedReport& speed,
+                                          const std::vector<model::Slowdown>& told, int64_t fault_step);
+
+// Steps from the fault until a change was certain; negative: none was found.
+int64_t steps_to_find(const model::SpeedReport& speed, int64_t fault_step);
+
+struct SlowTrial {
+  model::SpeedReport speed;
+  int64_t fault_step = -1;
+};
+// `directory` is that of the trial: the run is below it, and the file `fault` holds the step of the fault.
+base::Result<SlowTrial> read_slow_trial(const std::string& directory);
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,47 @@
+// CollectiveLooks: for some steps in every minute, each collective of every rank is timed. Sampled
+// collectives tell how long they take, but only all collectives of a step tell how long a rank waited in this
+// step. A look begins with a minute of UTC, so that all nodes of a job look at the same steps. Event loop's
+// thread only.
+#pragma once
+
+#include "common/base/clock.h"
+#include "launcher/os/event_loop.h"
+
+#include <functional>
+
+namespace xpurun::launcher {
+
+// How long to look at a job whose steps take so long; negative: unknown.
+double look_seconds(double step_s);
+
+class CollectiveLooks {
+ public:
+  struct Hooks {
+    std::function<double()> step_s;  // negative: unknown
+    std::function<void()> changed;   // looking() has changed
+    std::function<int64_t()> wall_ns = [] { return base::wall_ns(); };
+  };
+
+  CollectiveLooks(EventLoop& loop, Hooks hooks) : loop_(loop), hooks_(std::move(hooks)) {}
+  ~CollectiveLooks() { stop(); }
+  CollectiveLooks(const CollectiveLooks&) = delete;
+  CollectiveLooks& operator=(const CollectiveLooks&) = delete;
+
+  // Looks when steps are known, at the latest after a minute, and then every minute until stop().
+  void start();
+  void stop();
+  bool looking() const { return looking_; }
+
+ private:
+  void wait_for_steps();
+  void begin();
+  void end();
+
+  EventLoop& loop_;
+  Hooks hooks_;
+  bool looking_ = false;
+  int waited_ = 0;  // seconds
+  EventLoop::TimerId timer_ = 0;
+};
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,210 @@
+// The entry of libxpurun_cupti.so: one capture from begin to end, on the thread that calls.
+#include "common/wire/capture.h"
+
+#include "preload/core/clock.h"
+#include "preload/cupti/activity_buffers.h"
+#include "preload/cupti/cupti_abi.h"
+#include "preload/cupti/cupti_library.h"
+
+namespace xpurun::preload::cupti {
+
+namespace {
+
+using wire::CaptureProblem;
+using wire::CaptureState;
+
+constexpr uint64_t kRoundNs = 5 * kNsPerMs;
+constexpr uint64_t kLateRecordsNs = 20 * kNsPerMs;
+constexpr uint32_t kKinds[] = {kConcurrentKernel, kMemcpy, kMemset, kRuntime, kOverhead};
+
+void ignore_callback(void*, uint32_t, uint32_t, const void*) {}
+
+class Capture {
+ public:
+  Capture(wire::CaptureSegment& memory, const std::atomic<uint32_t>& stop, int32_t poller)
+      : memory_(memory), header_(memory.header), stop_(stop), poller_(poller) {}
+
+  void run();
+  // CUPTI may still call functions of this object.
+  bool must_stay() const { return registered_; }
+
+ private:
+  bool prepare();
+  bool is_another_client_there();
+  int64_t to_host_ns() const;
+  bool enable();
+  void set_driver_launches(bool on) const;
+  void wait() const;
+  void end();
+  void fail(CaptureProblem problem, Result error = kSuccess);
+
+  // Outlives the capture, because CUPTI's callbacks use the functions.
+  static Functions cupti_;
+
+  wire::CaptureSegment& memory_;
+  wire::CaptureHeader& header_;
+  const std::atomic<uint32_t>& stop_;
+  int32_t poller_;
+  uint64_t requested_ns_ = now_ns();
+  uint32_t thread_ids_ = 0;
+  bool registered_ = false;
+};
+
+constinit Functions Capture::cupti_{};
+
+void Capture::fail(CaptureProblem problem, Result error) {
+  header_.error.store(error);
+  header_.problem.store(static_cast<uint32_t>(problem));
+  header_.state.store(static_cast<uint32_t>(CaptureState::failed));
+}
+
+// CUPTI has one subscriber. torch.profiler subscribes when it is used for the first time, and stays. The
+// subscription is dropped at once: a client that comes later must not find CUPTI taken.
+bool Capture::is_another_client_there() {
+  void* subscriber = nullptr;
+  const Result result = cupti_.subscribe(&subscriber, ignore_callback, nullptr);
+  if (result == kSuccess) {
+    cupti_.unsubscribe(subscriber);
+    return false;
+  }
+  header_.error.store(result);
+  return true;
+}
+
+bool Capture::prepare() {
+  if (!load_functions(cupti_)) {
+    fail(CaptureProblem::no_library);
+    return false;
+  }
+  uint32_t version = 0;
+  if (const Result result = cupti_.get_version(&version); result != kSuccess) {
+    fail(CaptureProblem::refused, result);
+    return false;
+  }
+  header_.cupti_version.store(version);
+  const bool known =
+      (version >= kOldestVersion && version <= kNewestOfCuda12) || (version >= kCuda13 && version < kCuda14);
+  if (!known) {
+    fail(CaptureProblem::version);
+    return false;
+  }
+  if (is_another_client_there()) {
+    const Result error = header_.error.load();
+    fail(error == kMultipleSubscribers ? CaptureProblem::other_client : CaptureProblem::refused, error);
+    return false;
+  }
+  return true;
+}
+
+// CUPTI's clock has an arbitrary origin. The closest pair of readings counts.
+int64_t Capture::to_host_ns() const {
+  int64_t best = 0;
+  uint64_t closest = ~uint64_t{0};
+  for (int i = 0; i < 10; ++i) {
+    uint64_t theirs = 0;
+    const uint64_t before = now_ns();
+    if (cupti_.get_timestamp(&theirs) != kSuccess) {
+      continue;
+    }
+    const uint64_t after = now_ns();
+    if (after - before < closest) {
+      closest = after - before;
+      best = static_cast<int64_t>(before + closest / 2 - theirs);
+    }
+  }
+  return best;
+}
+
+void Capture::set_driver_launches(bool on) const {
+  if (cupti_.enable_driver_call != nullptr) {
+    for (const uint32_t call : kDriverLaunches) {
+      cupti_.enable_driver_call(call, on ? 1 : 0);
+    }
+  }
+}
+
+bool Capture::enable() {
+  if (!open_buffers(memory_, cupti_, to_host_ns(), poller_)) {
+    fail(CaptureProblem::no_memory);
+    return false;
+  }
+  // Thread ids of the system, as everywhere else. Another client may rely on the default.
+  if (cupti_.get_thread_id_type != nullptr && cupti_.set_thread_id_type != nullptr) {
+    cupti_.get_thread_id_type(&thread_ids_);
+    cupti_.set_thread_id_type(kThreadIdOfSystem);
+  }
+  registered_ = true;
+  Result result = cupti_.register_callbacks(buffer_requested, buffer_completed);
+  for (const uint32_t kind : kKinds) {
+    if (result == kSuccess) {
+      result = cupti_.enable(kind);
+      // Only the reckoning of the cost is lost.
+      result = kind == kOverhead ? kSuccess : result;
+    }
+  }
+  if (result != kSuccess) {
+    end();
+    fail(CaptureProblem::refused, result);
+    return false;
+  }
+  set_driver_launches(true);
+  return true;
+}
+
+void Capture::wait() const {
+  const uint64_t until =
+      header_.begin_ns.load() + header_.duration_ms.load(std::memory_order_relaxed) * kNsPerMs;
+  for (uint64_t now = now_ns();
+       now < until && stop_.load() == 0 && header_.stop.load() == 0 && !are_records_full(); now = now_ns()) {
+    sleep_until(now + kRoundNs < until ? now + kRoundNs : until);
+  }
+}
+
+// CUPTI learns a little later than the program that a kernel has ended. The records are taken before the
+// subscription is tried, which might drop them. A client that came meanwhile has registered its own buffers
+// and relies on the kinds that are enabled, so nothing is switched off then.
+void Capture::end() {
+  sleep_until(now_ns() + kLateRecordsNs);
+  cupti_.flush_all(kForcedFlush);
+  if (is_another_client_there()) {
+    header_.problem.store(static_cast<uint32_t>(CaptureProblem::client_came));
+  } else {
+    set_driver_launches(false);
+    for (const uint32_t kind : kKinds) {
+      cupti_.disable(kind);
+    }
+    cupti_.flush_all(kForcedFlush);
+    if (cupti_.set_thread_id_type != nullptr) {
+      cupti_.set_thread_id_type(thread_ids_);
+    }
+  }
+  close_buffers();
+}
+
+void Capture::run() {
+  if (!prepare() || !enable()) {
+    return;
+  }
+  const uint64_t begin = now_ns();
+  header_.setup_ns.store(begin - requested_ns_);
+  header_.begin_ns.store(begin);
+  header_.state.store(static_cast<uint32_t>(CaptureState::running));
+  wait();
+  const uint64_t over = now_ns();
+  header_.end_ns.store(over);
+  end();
+  header_.teardown_ns.store(now_ns() - over);
+  header_.state.store(static_cast<uint32_t>(CaptureState::done));
+}
+
+}  // namespace
+
+}  // namespace xpurun::preload::cupti
+
+// Records until the time is over or `*stop` is not 0. Returns 1 if the object must not be unloaded.
+extern "C" __attribute__((visibility("default"))) int xpurun_capture_by_cupti(
+    xpurun::wire::CaptureSegment* memory, const std::atomic<uint32_t>* stop, int32_t poller) {
+  xpurun::preload::cupti::Capture capture(*memory, *stop, poller);
+  capture.run();
+  return capture.must_stay() ? 1 : 0;
+}

@@ -1,0 +1,110 @@
+#include "preload/cupti/cupti_library.h"
+
+#include "preload/core/resolve.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+namespace xpurun::preload::cupti {
+
+namespace {
+
+constexpr char kName[] = "libcupti.so";
+
+// Places beside libcudart.so: in CUDA 13's wheels, in CUDA 12's, in a toolkit.
+constexpr const char* kBeside[] = {"", "../../cuda_cupti/lib/", "../extras/CUPTI/lib64/"};
+constexpr const char* kToolkit = "/usr/local/cuda/extras/CUPTI/lib64/";
+
+// `directory`, `between` and the name with the number of the version.
+void* open_at(const char* directory, size_t length, const char* between, char digit) {
+  char path[4096];
+  const size_t middle = strlen(between);
+  if (length + middle + sizeof(kName) + 3 > sizeof(path)) {
+    return nullptr;
+  }
+  memcpy(path, directory, length);
+  memcpy(path + length, between, middle);
+  memcpy(path + length + middle, kName, sizeof(kName));
+  const char ending[] = {'.', '1', digit, 0};
+  memcpy(path + length + middle + sizeof(kName) - 1, ending, sizeof(ending));
+  return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+// The number of a CUDA 12 or 13 runtime's file name; 0 if no runtime is loaded.
+char runtime_digit(Dl_info& runtime) {
+  void* function = find_in_library("libcudart.so", "cudaRuntimeGetVersion");
+  using GetVersion = int(int*);
+  int version = 0;
+  if (function == nullptr || dladdr(function, &runtime) == 0 ||
+      reinterpret_cast<GetVersion*>(function)(&version) != 0) {
+    return 0;
+  }
+  return version >= 13000 ? '3' : '2';
+}
+
+void* open_library() {
+  Dl_info runtime{};
+  const char digit = runtime_digit(runtime);
+  if (digit == 0) {
+    return nullptr;
+  }
+  const char* slash = runtime.dli_fname == nullptr ? nullptr : strrchr(runtime.dli_fname, '/');
+  if (slash != nullptr) {
+    for (const char* between : kBeside) {
+      const auto length = static_cast<size_t>(slash - runtime.dli_fname) + 1;
+      if (void* found = open_at(runtime.dli_fname, length, between, digit)) {
+        return found;
+      }
+    }
+  }
+  void* found = open_at("", 0, "", digit);
+  return found != nullptr ? found : open_at(kToolkit, strlen(kToolkit), "", digit);
+}
+
+// The reference is never dropped, so that the functions stay mapped.
+class Library {
+ public:
+  // Whether the library is loaded, by the program or now.
+  bool open() {
+    loaded_ = find_in_library(kName, "cuptiGetVersion") != nullptr;
+    own_ = loaded_ ? nullptr : open_library();
+    return loaded_ || own_ != nullptr;
+  }
+  template <typename F>
+  bool find(F& function, const char* name) const {
+    void* found = loaded_ ? find_in_library(kName, name) : dlsym(own_, name);
+    function = reinterpret_cast<F>(found);
+    return found != nullptr;
+  }
+
+ private:
+  bool loaded_ = false;
+  void* own_ = nullptr;
+};
+
+}  // namespace
+
+bool load_functions(Functions& out) {
+  Library library;
+  if (!library.open()) {
+    dlerror();  // the program's next dlerror() must not report this failed search
+    return false;
+  }
+  const bool complete =
+      library.find(out.get_version, "cuptiGetVersion") &&
+      library.find(out.get_timestamp, "cuptiGetTimestamp") && library.find(out.subscribe, "cuptiSubscribe") &&
+      library.find(out.unsubscribe, "cuptiUnsubscribe") &&
+      library.find(out.register_callbacks, "cuptiActivityRegisterCallbacks") &&
+      library.find(out.enable, "cuptiActivityEnable") && library.find(out.disable, "cuptiActivityDisable") &&
+      library.find(out.flush_all, "cuptiActivityFlushAll") &&
+      library.find(out.next_record, "cuptiActivityGetNextRecord") &&
+      library.find(out.dropped_records, "cuptiActivityGetNumDroppedRecords") &&
+      library.find(out.callback_name, "cuptiGetCallbackName");
+  library.find(out.enable_driver_call, "cuptiActivityEnableDriverApi");
+  library.find(out.get_thread_id_type, "cuptiGetThreadIdType");
+  library.find(out.set_thread_id_type, "cuptiSetThreadIdType");
+  dlerror();
+  return complete;
+}
+
+}  // namespace xpurun::preload::cupti

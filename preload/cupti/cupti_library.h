@@ -1,0 +1,12 @@
+// Finds CUPTI in this process, or loads it. Any thread.
+#pragma once
+
+#include "preload/cupti/cupti_abi.h"
+
+namespace xpurun::preload::cupti {
+
+// False if there is no libcupti.so, or if it lacks a function. A library that was already loaded goes first:
+// torch links one.
+bool load_functions(Functions& out);
+
+}  // namespace xpurun::preload::cupti

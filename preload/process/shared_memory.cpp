@@ -1,0 +1,61 @@
+#include "preload/process/shared_memory.h"
+
+#include "preload/core/clock.h"
+#include "preload/process/supervisor_link.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace xpurun::preload {
+
+namespace {
+
+// The socket of a dead supervisor refuses at once. A live supervisor on a busy machine answers late, and a
+// rank that gave up would never be timed.
+constexpr uint64_t kPatienceNs = 3'000'000'000;
+
+// The descriptor in the reply, or -1.
+int receive_descriptor(int connection) {
+  char byte = 0;
+  iovec data{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  if (recvmsg(connection, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1) {
+    return -1;
+  }
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) {
+    return -1;
+  }
+  int fd = -1;
+  memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+  return fd;
+}
+
+}  // namespace
+
+void* request_memory(const sockaddr_un& socket_address, const wire::Notice& notice, size_t bytes) {
+  const int connection = request(socket_address, notice, now_ns() + kPatienceNs);
+  if (connection < 0) {
+    return nullptr;
+  }
+  const int fd = receive_descriptor(connection);
+  close(connection);
+  if (fd < 0) {
+    return nullptr;
+  }
+  void* memory = MAP_FAILED;
+  if (lseek(fd, 0, SEEK_END) == static_cast<off_t>(bytes)) {
+    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  }
+  close(fd);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+}  // namespace xpurun::preload

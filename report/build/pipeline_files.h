@@ -1,0 +1,12 @@
+// The pipeline of a run for its report: measures and pictures. The jobs are not kept.
+#pragma once
+
+#include "report/nodes/job_runs.h"
+#include "report/run/run_report.h"
+
+namespace xpurun::report {
+
+// Nothing is changed if the run has no pipeline.
+void add_pipeline(RunReport& report, const JobRuns& job);
+
+}  // namespace xpurun::report

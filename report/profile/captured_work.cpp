@@ -1,0 +1,228 @@
+#include "report/profile/captured_work.h"
+
+#include "common/model/speed/kernel_name.h"
+#include "report/speed/statistics.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+namespace xpurun::report {
+
+using model::CapturedWork;
+using model::WorkKind;
+
+namespace {
+
+constexpr double kLeastShare = 0.01;
+constexpr double kLeastExcess = 0.02;
+constexpr double kLeastRelative = 0.1;
+constexpr double kSpreads = 4;
+constexpr size_t kMostWork = 200;
+constexpr size_t kKinds = model::kNames<WorkKind>.size();
+
+struct Interval {
+  int64_t begin;
+  int64_t end;
+  size_t key;
+};
+
+// Sorted, without overlap.
+using Cover = std::vector<std::pair<int64_t, int64_t>>;
+
+// The part of [begin, end) that is not covered.
+int64_t uncovered(const Cover& cover, int64_t begin, int64_t end) {
+  int64_t out = end - begin;
+  auto at = std::upper_bound(cover.begin(), cover.end(), begin,
+                             [](int64_t t, const auto& part) { return t < part.second; });
+  for (; at != cover.end() && at->first < end; ++at) {
+    out -= std::min(end, at->second) - std::max(begin, at->first);
+  }
+  return out;
+}
+
+// Intervals in order of their begins.
+Cover joined(const Cover& cover, const std::vector<Interval>& intervals) {
+  Cover all = cover;
+  for (const Interval& i : intervals) {
+    all.emplace_back(i.begin, i.end);
+  }
+  std::sort(all.begin(), all.end());
+  Cover out;
+  for (const auto& part : all) {
+    if (!out.empty() && part.first <= out.back().second) {
+      out.back().second = std::max(out.back().second, part.second);
+    } else {
+      out.push_back(part);
+    }
+  }
+  return out;
+}
+
+WorkKind kind_of(const model::EventFile::Op& op) {
+  switch (static_cast<wire::OpClass>(op.key.op_class)) {
+    case wire::OpClass::memory:
+      return WorkKind::memory;
+    case wire::OpClass::host:
+      return WorkKind::call;
+    default:
+      return model::is_nccl_kernel(op.function) ? WorkKind::collective : WorkKind::kernel;
+  }
+}
+
+struct RankShare {
+  base::Rank rank;
+  double share;
+};
+
+bool stands_out(const std::vector<RankShare>& shares, size_t i, bool below) {
+  std::vector<double> others;
+  for (size_t k = 0; k < shares.size(); ++k) {
+    if (k != i) {
+      others.push_back(shares[k].share);
+    }
+  }
+  if (others.empty()) {
+    return false;
+  }
+  const double usual = median(others);
+  const double excess = below ? usual - shares[i].share : shares[i].share - usual;
+  return excess > std::max({kLeastExcess, kLeastRelative * usual, kSpreads * robust_spread(others, usual)});
+}
+
+}  // namespace
+
+void CapturedWorkTable::add(model::RankActivity& activity, const model::EventFile& file) {
+  const int64_t from = activity.begin_mono_ns;
+  const int64_t until = from + base::s_to_ns(activity.seconds);
+  if (activity.seconds <= 0) {
+    return;
+  }
+  Rank rank{.rank = activity.rank, .seconds = activity.seconds};
+  std::vector<Key> keys;
+  std::map<uint32_t, size_t> key_of;  // by operation
+  std::map<Key, size_t> known;
+  for (const auto& [index, op] : file.ops) {
+    const Key key{kind_of(op), model::kernel_name(op.function)};
+    const auto [at, is_new] = known.emplace(key, keys.size());
+    if (is_new) {
+      keys.push_back(key);
+    }
+    key_of[index] = at->second;
+  }
+  std::vector<Sum> sums(keys.size());
+  std::array<std::vector<Interval>, kKinds> by_kind;
+  for (const auto& entry : file.events) {
+    const auto begin = static_cast<int64_t>(entry.event.begin_ns);
+    if (begin >= until || begin < from - base::s_to_ns(3600)) {
+      continue;
+    }
+    const auto length = static_cast<int64_t>(std::min<uint64_t>(entry.event.duration_ns, uint64_t{1} << 60));
+    const Interval i{std::max(begin, from), std::min(begin + length, until), key_of.at(entry.event.op)};
+    if (i.end < i.begin || begin + length < from) {
+      continue;
+    }
+    const double seconds = base::ns_to_s(length);
+    Sum& sum = sums[i.key];
+    ++sum.count;
+    sum.total_s += base::ns_to_s(i.end - i.begin);
+    sum.duration_s += seconds;
+    sum.squares += seconds * seconds;
+    by_kind[static_cast<size_t>(keys[i.key].first)].push_back(i);
+  }
+  // What goes before: kernels hide collectives, both hide memory operations, all of them calls. Of two of a
+  // kind, the one that began first.
+  Cover cover;
+  for (size_t kind = 0; kind < kKinds; ++kind) {
+    auto& intervals = by_kind[kind];
+    std::sort(intervals.begin(), intervals.end(),
+              [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+    if (kind == static_cast<size_t>(WorkKind::call)) {
+      int64_t busy = 0;
+      for (const auto& [begin, end] : cover) {
+        busy += end - begin;
+      }
+      activity.busy_share = base::ns_to_s(busy) / activity.seconds;
+    }
+    int64_t reached = from;
+    for (const Interval& i : intervals) {
+      const int64_t begin = std::max(i.begin, reached);
+      if (i.end > begin) {
+        sums[i.key].path_s += base::ns_to_s(uncovered(cover, begin, i.end));
+        reached = i.end;
+      }
+    }
+    cover = joined(cover, intervals);
+  }
+  for (size_t k = 0; k < keys.size(); ++k) {
+    rank.sums[keys[k]] = sums[k];
+  }
+  ranks_.push_back(std::move(rank));
+}
+
+CapturedWork CapturedWorkTable::summary(const Key& key) const {
+  CapturedWork out{.name = key.second, .kind = key.first};
+  std::vector<RankShare> shares;
+  std::vector<double> paths;
+  double total = 0;
+  double durations = 0;
+  double squares = 0;
+  for (const Rank& rank : ranks_) {
+    const auto found = rank.sums.find(key);
+    const Sum own = found == rank.sums.end() ? Sum{} : found->second;
+    out.count += own.count;
+    total += own.total_s;
+    durations += own.duration_s;
+    squares += own.squares;
+    shares.push_back({rank.rank, own.total_s / rank.seconds});
+    paths.push_back(own.path_s / rank.seconds);
+  }
+  size_t count = 0;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    if (stands_out(shares, i, key.first == WorkKind::collective)) {
+      out.ranks.insert(shares[i].rank);
+      ++count;
+    }
+  }
+  if (count * 2 >= shares.size() && !(count == 1 && shares.size() == 2)) {
+    out.ranks = {};
+    count = 0;
+  }
+  const auto all = static_cast<double>(shares.size());
+  const auto slow = static_cast<double>(count);
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const bool is_slow = out.ranks.contains(shares[i].rank);
+    (is_slow ? out.ranks_share : out.share) += shares[i].share / (is_slow ? slow : all - slow);
+    out.path += paths[i] / all;
+  }
+  const auto calls = static_cast<double>(out.count);
+  out.total_s = total / all;
+  out.mean_s = calls > 0 ? durations / calls : 0;
+  out.spread_s = calls > 1 ? std::sqrt(std::max(0.0, (squares - durations * out.mean_s) / (calls - 1))) : 0;
+  return out;
+}
+
+std::vector<CapturedWork> CapturedWorkTable::work() const {
+  std::set<Key> keys;
+  for (const Rank& rank : ranks_) {
+    for (const auto& [key, sum] : rank.sums) {
+      if (sum.total_s >= kLeastShare * rank.seconds) {
+        keys.insert(key);
+      }
+    }
+  }
+  std::vector<CapturedWork> out;
+  for (const Key& key : keys) {
+    out.push_back(summary(key));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const CapturedWork& a, const CapturedWork& b) {
+    return std::pair(a.path, a.share) > std::pair(b.path, b.share);
+  });
+  if (out.size() > kMostWork) {
+    out.resize(kMostWork);
+  }
+  return out;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,45 @@
+// Sums of the kernels, memory operations and calls that CUPTI recorded during a capture, by name. Pure.
+#pragma once
+
+#include "common/model/speed/gpu_capture.h"
+#include "common/model/timing/event_file.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace xpurun::report {
+
+class CapturedWorkTable {
+ public:
+  // Sets `rank.busy_share`. Events outside of the rank's time are left out.
+  void add(model::RankActivity& rank, const model::EventFile& file);
+
+  // Work with 1 % of the time of some rank, by its part on the critical path, the largest first. A rank
+  // stands out if its share is above the others' median (in collectives, where ranks wait for late ones:
+  // below) by 2 % of the time, a tenth of the median and four robust standard deviations, and fewer than half
+  // of the ranks do so; of two ranks, one may.
+  std::vector<model::CapturedWork> work() const;
+
+ private:
+  struct Sum {
+    uint64_t count = 0;
+    double total_s = 0;     // within the capture
+    double duration_s = 0;  // with what lies outside of it
+    double squares = 0;     // of the durations, s^2
+    double path_s = 0;
+  };
+  using Key = std::pair<model::WorkKind, std::string>;
+  struct Rank {
+    base::Rank rank = base::kNoRank;
+    double seconds = 0;
+    std::map<Key, Sum> sums;
+  };
+
+  model::CapturedWork summary(const Key& key) const;
+
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace xpurun::report

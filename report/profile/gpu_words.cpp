@@ -1,0 +1,158 @@
+#include "report/profile/gpu_words.h"
+
+#include "common/base/strings.h"
+#include "report/speed/statistics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+namespace xpurun::report {
+
+using model::ActivityStatus;
+using model::RankActivity;
+
+namespace {
+
+// Reasons with a smaller part of the samples are not told.
+constexpr double kLeastThrottled = 0.01;
+
+std::string ranks_text(const model::RankSet& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", ranks.brief());
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.2f} %", 100 * share);
+}
+
+std::string why(ActivityStatus status, const std::string& reason) {
+  switch (status) {
+    case ActivityStatus::complete:
+      return "";
+    case ActivityStatus::lossy:
+      return "records were dropped, because there was no room for them";
+    case ActivityStatus::client_came:
+      return "another CUPTI client, such as torch.profiler, began during the recording, which may be "
+             "incomplete";
+    case ActivityStatus::other_client:
+      return "not recorded: another CUPTI client (torch.profiler, Nsight Systems) is active; use its own "
+             "trace";
+    case ActivityStatus::no_library:
+      return "not recorded: libcupti.so was not found; it is a part of the CUDA toolkit and of torch for "
+             "CUDA";
+    case ActivityStatus::unknown_version:
+      return "not recorded: this CUPTI is older than that of CUDA 12.0, or newer than that of CUDA 13";
+    case ActivityStatus::refused:
+    case ActivityStatus::failed:
+      return "not recorded: " + base::sanitize(reason);
+    case ActivityStatus::no_answer:
+      return "not recorded: the process has not answered in time, or has ended";
+  }
+  return "";
+}
+
+std::string recorded(const model::GpuCapture& capture) {
+  uint64_t records = 0;
+  model::RankSet ranks;
+  std::vector<double> busy;
+  double seconds = 0;
+  for (const RankActivity& r : capture.ranks) {
+    if (r.has_records()) {
+      records += r.records;
+      ranks.insert(r.rank);
+      seconds = std::max(seconds, r.seconds);
+    }
+    if (r.busy_share >= 0) {
+      busy.push_back(r.busy_share);
+    }
+  }
+  if (ranks.empty()) {
+    return "";
+  }
+  return fmt::format("CUPTI recorded {} kernels, copies and calls of {} in {}{}.", records, ranks_text(ranks),
+                     base::human_duration(seconds),
+                     busy.empty() ? "" : fmt::format("; the GPU was busy for {:.1f} %", 100 * median(busy)));
+}
+
+std::string cost(const model::GpuCapture& capture) {
+  std::vector<double> own;
+  std::vector<double> shares;
+  std::vector<double> setup;
+  std::vector<double> teardown;
+  for (const RankActivity& r : capture.ranks) {
+    if (r.seconds > 0) {
+      own.push_back(r.overhead_s);
+      shares.push_back(r.overhead_s / r.seconds);
+      setup.push_back(r.setup_s);
+      teardown.push_back(r.teardown_s);
+    }
+  }
+  if (own.empty()) {
+    return "";
+  }
+  std::string out = "Cost: ";
+  if (capture.step_before_s > 0 && capture.step_during_s > 0) {
+    out += fmt::format("a step took {} during the recording and {} before it ({:+.1f} %); ",
+                       work_duration(capture.step_during_s), work_duration(capture.step_before_s),
+                       100 * (capture.step_during_s / capture.step_before_s - 1));
+  }
+  return out + fmt::format("CUPTI's own time is {} a rank ({}), {} to begin and {} to end.",
+                           work_duration(median(own)), percent(median(shares)), work_duration(median(setup)),
+                           work_duration(median(teardown)));
+}
+
+std::string clocks_of(const model::GpuClocks& c) {
+  std::string out =
+      fmt::format("Rank {}: SM clock {} MHz (lowest {}{})", c.rank, c.sm_median_mhz, c.sm_lowest_mhz,
+                  c.sm_limit_mhz > 0 ? fmt::format(", limit {}", c.sm_limit_mhz) : "");
+  if (c.power_w >= 0) {
+    out += fmt::format(", {:.0f} W", c.power_w);
+  }
+  if (c.temperature_c >= 0) {
+    out += fmt::format(", {} C", c.temperature_c);
+  }
+  for (size_t i = 0; i < std::min(c.throttle_reasons.size(), c.throttle_shares.size()); ++i) {
+    if (c.throttle_shares[i] >= kLeastThrottled) {
+      out += fmt::format(", {} {:.0f} %", base::sanitize(c.throttle_reasons[i]), 100 * c.throttle_shares[i]);
+    }
+  }
+  return out + ".";
+}
+
+}  // namespace
+
+std::string work_duration(double seconds) {
+  const double us = seconds * 1e6;
+  return us < 1000  ? fmt::format("{:.1f} us", us)
+         : us < 1e6 ? fmt::format("{:.2f} ms", us / 1e3)
+                    : fmt::format("{:.2f} s", us / 1e6);
+}
+
+std::vector<std::string> gpu_sentences(const model::GpuCapture& capture) {
+  std::vector<std::string> out;
+  for (std::string sentence : {recorded(capture), cost(capture)}) {
+    if (!sentence.empty()) {
+      out.push_back(std::move(sentence));
+    }
+  }
+  std::map<std::pair<ActivityStatus, std::string>, model::RankSet> problems;
+  for (const RankActivity& r : capture.ranks) {
+    if (r.status != ActivityStatus::complete) {
+      problems[{r.status, r.reason}].insert(r.rank);
+    }
+  }
+  for (const auto& [problem, ranks] : problems) {
+    std::string who = ranks_text(ranks);
+    who.front() = 'R';
+    out.push_back(fmt::format("{}: {}.", who, why(problem.first, problem.second)));
+  }
+  for (const model::GpuClocks& c : capture.clocks) {
+    out.push_back(clocks_of(c));
+  }
+  return out;
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,16 @@
+// Whether the GPUs of some ranks ran at lower clocks than those of the others during a capture. Pure.
+#pragma once
+
+#include "common/model/rank_set.h"
+#include "common/model/speed/gpu_capture.h"
+
+#include <string>
+
+namespace xpurun::report {
+
+// "the SM clock of rank 1 was 1200 MHz (power_cap 80 %), that of the others 1980 MHz"; empty unless the GPU
+// of each of these ranks had a median clock 5 % below the others', or was throttled in 10 % more of the
+// samples.
+std::string throttling_words(const model::GpuCapture& capture, const model::RankSet& ranks);
+
+}  // namespace xpurun::report

@@ -1,0 +1,197 @@
+#include "report/replay/run_operations.h"
+
+#include "common/base/hash.h"
+#include "common/base/strings.h"
+#include "report/operations/call_numbers.h"
+#include "report/speed/statistics.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace xpurun::report {
+
+namespace {
+
+using model::EventFile;
+using wire::OpClass;
+
+// Memory is bounded: collectives beyond this number are not looked at.
+constexpr size_t kMostMeetings = size_t{4} << 20;
+constexpr uint64_t kLongestNs = 3'600'000'000'000;
+
+bool is_gpu_time(const wire::Event& e) {
+  const auto source = static_cast<wire::Source>(e.source);
+  return (source == wire::Source::events || source == wire::Source::nccl_profiler) &&
+         (e.flags & wire::kEventHostBegin) == 0 && e.duration_ns > 0 && e.duration_ns < kLongestNs;
+}
+
+// What is equal for calls that are alike; the rest is zero.
+wire::OpKey matmul_key(const wire::OpKey& from) {
+  wire::OpKey out{};
+  out.api = from.api;
+  out.op_class = from.op_class;
+  out.flags = from.flags;
+  std::copy(std::begin(from.dtype), std::end(from.dtype), out.dtype);
+  out.compute = from.compute;
+  out.trans = from.trans;
+  out.epilogue = from.epilogue;
+  out.batch = from.batch;
+  out.m = from.m;
+  out.n = from.n;
+  out.k = from.k;
+  return out;
+}
+
+wire::OpKey collective_key(const wire::OpKey& from, int size) {
+  wire::OpKey out{};
+  out.api = from.api;
+  out.op_class = from.op_class;
+  out.dtype[0] = from.dtype[0];
+  out.compute = from.compute;
+  out.k = from.k;
+  out.batch = static_cast<uint32_t>(size);
+  return out;
+}
+
+std::string bytes_of(const wire::OpKey& key) {
+  return {reinterpret_cast<const char*>(&key), sizeof key};
+}
+
+template <typename T>
+double median_of(const std::vector<T>& values) {
+  return median(std::vector<double>(values.begin(), values.end()));
+}
+
+}  // namespace
+
+size_t RunOperationCollector::matmul_of(const EventFile::Op& op) {
+  const wire::OpKey key = matmul_key(op.key);
+  const auto [it, added] = matmul_index_.emplace(bytes_of(key), matmuls_.size());
+  if (added) {
+    Matmul& to = matmuls_.emplace_back();
+    to.matmul.key = key;
+    to.matmul.function = base::sanitize(op.function);
+    to.matmul.flop = op.work;
+  }
+  return it->second;
+}
+
+size_t RunOperationCollector::collective_of(const EventFile::Op& op, int size) {
+  const wire::OpKey key = collective_key(op.key, size);
+  const auto [it, added] = collective_index_.emplace(bytes_of(key), out_.collectives.size());
+  if (added) {
+    out_.collectives.push_back(
+        {.key = key, .function = base::sanitize(op.function), .bytes = op.work, .size = size});
+  }
+  return it->second;
+}
+
+double RunOperationCollector::add(const EventFile& file) {
+  uint64_t first_ns = std::numeric_limits<uint64_t>::max();
+  uint64_t last_ns = 0;
+  CallNumbers numbers;
+  struct OfEntry {
+    size_t matmul = 0;
+    double ns = 0;
+  };
+  std::map<uint32_t, OfEntry> entries;
+  for (const EventFile::Entry& entry : file.events) {
+    const wire::Event& e = entry.event;
+    const auto found = file.ops.find(e.op);
+    if (found == file.ops.end() || !is_gpu_time(e)) {
+      continue;
+    }
+    const EventFile::Op& op = found->second;
+    const bool other = (op.key.flags & wire::kOpOther) != 0;
+    const auto op_class = static_cast<OpClass>(op.key.op_class);
+    if (op_class == OpClass::matmul && other) {
+      ++out_.other_calls;
+    } else if (op_class == OpClass::matmul) {
+      const auto [it, added] = entries.emplace(e.op, OfEntry{});
+      if (added) {
+        it->second.matmul = matmul_of(op);
+      }
+      matmuls_[it->second.matmul].ns.push_back(static_cast<float>(e.duration_ns));
+      it->second.ns += static_cast<double>(e.duration_ns);
+      numbers.add({0, e.op}, e.sequence);
+      first_ns = std::min(first_ns, e.begin_ns);
+      last_ns = std::max(last_ns, e.begin_ns);
+    } else if (op_class == OpClass::collective && !other && entry.communicator >= 0 && e.sequence != 0) {
+      // Sends and receives have no number.
+      const model::EventCommunicator& comm = file.communicators[static_cast<size_t>(entry.communicator)];
+      const uint64_t id = base::hash_words(comm.identity, {static_cast<uint64_t>(comm.nranks), e.sequence});
+      if (comm.nranks < 2 || (meetings_.size() >= kMostMeetings && !meetings_.contains(id))) {
+        continue;
+      }
+      const auto [it, added] =
+          meetings_.emplace(id, Meeting{static_cast<uint32_t>(collective_of(op, comm.nranks)), 0,
+                                        std::numeric_limits<float>::max()});
+      ++it->second.ranks;
+      it->second.shortest_ns = std::min(it->second.shortest_ns, static_cast<float>(e.duration_ns));
+    }
+  }
+  for (const auto& [op, entry] : entries) {
+    matmuls_[entry.matmul].scaled_ns += entry.ns * std::max(numbers.scale({0, op}), 1.0);
+  }
+  return last_ns > first_ns ? static_cast<double>(last_ns - first_ns) : 0;
+}
+
+void RunOperationCollector::add(const RankInput& rank) {
+  out_.ranks.push_back(
+      {.rank = rank.rank, .host = base::sanitize(rank.host), .gpu = base::sanitize(rank.gpu)});
+  double window_ns = 0;
+  for (const EventFile& file : rank.events) {
+    window_ns += add(file);
+  }
+  end_rank(window_ns);
+}
+
+void RunOperationCollector::end_rank(double window_ns) {
+  double scaled_ns = 0;
+  for (Matmul& m : matmuls_) {
+    if (!m.ns.empty()) {
+      m.matmul.ranks.push_back({.rank = out_.ranks.size() - 1,
+                                .count = static_cast<int64_t>(m.ns.size()),
+                                .median_s = median_of(m.ns) * 1e-9});
+      m.matmul.count += static_cast<int64_t>(m.ns.size());
+      m.matmul.total_s += m.scaled_ns * 1e-9;
+      scaled_ns += m.scaled_ns;
+    }
+    m.ns.clear();
+    m.scaled_ns = 0;
+  }
+  if (window_ns > 0 && scaled_ns > 0) {
+    busy_.push_back(std::min(scaled_ns / window_ns, 1.0));
+  }
+}
+
+RunOperations RunOperationCollector::finish() {
+  for (Matmul& m : matmuls_) {
+    std::vector<double> medians;
+    for (const MatmulOnRank& r : m.matmul.ranks) {
+      medians.push_back(r.median_s);
+    }
+    m.matmul.median_s = median(std::move(medians));
+    out_.matmuls.push_back(std::move(m.matmul));
+  }
+  std::vector<std::vector<double>> transfers(out_.collectives.size());
+  for (const auto& [id, meeting] : meetings_) {
+    if (meeting.ranks > 1) {
+      transfers[meeting.collective].push_back(meeting.shortest_ns * 1e-9);
+    }
+  }
+  for (size_t i = 0; i < transfers.size(); ++i) {
+    out_.collectives[i].count = static_cast<int64_t>(transfers[i].size());
+    out_.collectives[i].transfer_s = median(std::move(transfers[i]));
+  }
+  std::erase_if(out_.collectives, [](const RunCollective& c) { return c.count == 0; });
+  std::stable_sort(out_.matmuls.begin(), out_.matmuls.end(),
+                   [](const auto& a, const auto& b) { return a.total_s > b.total_s; });
+  std::stable_sort(out_.collectives.begin(), out_.collectives.end(), [](const auto& a, const auto& b) {
+    return a.transfer_s * static_cast<double>(a.count) > b.transfer_s * static_cast<double>(b.count);
+  });
+  out_.busy = median(busy_);
+  return std::move(out_);
+}
+
+}  // namespace xpurun::report

@@ -1,0 +1,138 @@
+"""xpurun capture of ranks that use a GPU: kernels, copies and calls by CUPTI, on fake libraries."""
+
+import json
+import os
+import subprocess
+
+import event_file
+import xpurun_test
+from xpurun_test import PROGRAM, PYTHON, SOURCE
+
+BUILD = os.environ["XPURUN_TEST_BUILD"]
+JOB = SOURCE / "tests" / "e2e" / "jobs" / "fake_gpu_job.py"
+RANKS = """
+for r in 0 1; do
+  RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 "$@" &
+done
+wait
+"""
+
+
+class DeepCapture(xpurun_test.Case):
+    def start(self, **env):
+        process = self.start_xpurun("--", "bash", "-c", RANKS, "ranks", PYTHON, JOB,
+                                    f"{BUILD}/tests/preload/libtiming_body13.so", self.dir / "end",
+                                    env=self.env(**env))
+        self.wait_for(lambda: len(list(self.dir.glob("end.*"))) == 2, "ranks that use their GPUs")
+        return process
+
+    def run_capture(self, *words, columns="100"):
+        return subprocess.run([PROGRAM, "capture", "--run", self.out, *words], capture_output=True, text=True,
+                              timeout=60, env={**os.environ, "COLUMNS": columns})
+
+    def capture(self, *words, columns="100"):
+        done = self.run_capture(*words, columns=columns)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def end(self, process):
+        (self.dir / "end").touch()
+        for ready in self.dir.glob("end.*"):
+            ready.unlink()
+        output = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, output)
+
+    def test_kernels_copies_and_calls(self):
+        process = self.start()
+        # Until the first step was seen, there is no capture of twenty.
+        text = self.wait_for(lambda: self.run_capture("--steps", "20").stdout, "capture")
+        flat = " ".join(text.split())
+        self.assertRegex(flat, r"CUPTI recorded \d+ kernels, copies and calls of ranks 0-1 in ")
+        self.assertRegex(flat, r"Cost: a step took [\d.]+ ms during the recording and [\d.]+ ms before it \(")
+        self.assertRegex(flat, r"CUPTI's own time is 1\.00 ms a rank")
+        self.assertRegex(text, r"(?m)^ *\d+\.\d% +\d+\.\d% +\d+ +600\.0 us +[\d.]+ us .* my_kernel<4>$")
+        told = json.loads(self.capture("--duration", "400ms", "--ranks", "1", "--json"))
+        gpu = told["gpu"]
+        self.assertEqual([(r["rank"], r["status"], r["cupti"]) for r in gpu["ranks"]], [(1, "complete", 130001)])
+        rank = gpu["ranks"][0]
+        self.assertTrue(0.35 < rank["seconds"] < 20, rank)
+        self.assertAlmostEqual(rank["overhead_s"], 0.001)
+        self.assertGreater(rank["busy_share"], 0.5)
+        self.end(process)
+
+        work = {w["name"]: w for w in gpu["work"]}
+        kernel = work["my_kernel<4>"]
+        nccl = work["ncclDevKernel_AllReduce_Sum_f32_RING_LL"]
+        self.assertEqual((kernel["kind"], nccl["kind"]), ("kernel", "collective"))
+        self.assertAlmostEqual(kernel["mean_s"], 600e-6, delta=2e-6)
+        # A third of the collective runs beside the kernel.
+        self.assertAlmostEqual(nccl["path"] / nccl["share"], 2 / 3, delta=0.02)
+        self.assertAlmostEqual(nccl["count"], kernel["count"], delta=2)
+
+        file = event_file.load(self.out / "captures/2/rank-1.xev")
+        names = {entry["function"] for entry in file["ops"].values()}
+        self.assertLessEqual({"_Z9my_kernelILi4EEvPfi", "cudaLaunchKernel", "cudaMemcpyAsync", "Memcpy HtoD"}, names)
+        self.assertEqual({event["source"] for event in file["events"]}, {6})
+        begin = rank["begin_mono_ns"]
+        kernels = [e for e in file["events"] if file["ops"][e["op"]]["function"].startswith("_Z9my_kernel")]
+        self.assertTrue(all(abs(e["begin_ns"] - begin) < 30e9 for e in kernels))
+
+        self.check_time_line(file, kernels)
+        page = (self.out / "report.html").read_text()
+        self.assertIn("my_kernel&lt;4&gt;", page)
+        analysis = json.loads(self.run_xpurun("analyze", "--format", "json", self.out, out=False).stdout)
+        self.assertEqual([len(c["gpu"]["ranks"]) for c in analysis["captures"]], [2, 1])
+        narrow = self.run_xpurun("analyze", self.out, out=False, env=self.env(COLUMNS="60")).stdout
+        self.assertRegex(narrow, r"(?m)^ *\d+\.\d% +my_kernel<4>")
+        self.assertLessEqual(max(map(len, narrow.splitlines())), 60)
+
+    def check_time_line(self, file, kernels):
+        self.run_xpurun("timeline", "--format", "chrome", "-o", self.dir / "json", self.out / "captures/2", out=False)
+        trace = json.loads((self.dir / "json/rank-1.json").read_text())["traceEvents"]
+        shown = [e for e in trace if e.get("name") == "my_kernel<4>"]
+        self.assertEqual(len(shown), len(kernels))
+        launches = {e["args"].get("correlation") for e in trace if e.get("name") == "cudaLaunchKernel"}
+        self.assertLessEqual({e["args"]["correlation"] for e in shown}, launches)
+        self.run_xpurun("timeline", "-o", self.dir / "t", self.out, out=False)
+        self.assertIn(b"captured stream 7", (self.dir / "t").read_bytes())
+
+    def test_what_cupti_cannot_do_is_said_and_the_timed_calls_are_traced(self):
+        for mode, said, status in (
+            ("busy", "Ranks 0-1: not recorded: another CUPTI client (torch.profiler, Nsight Systems) is active",
+             "other_client"),
+            ("old", "Ranks 0-1: not recorded: this CUPTI is older than that of CUDA 12.0", "unknown_version"),
+            ("refuses", "Ranks 0-1: not recorded: CUPTI error 35", "refused"),
+        ):
+            with self.subTest(mode):
+                self.out = self.dir / mode
+                process = self.start(FAKE_CUPTI=mode)
+                text = self.capture("--duration", "1s", columns="200")
+                self.assertIn(said, text)
+                gpu = json.loads((self.out / "captures/1/gpu.json").read_text())
+                self.assertEqual([(r["status"], r["file"]) for r in gpu["ranks"]], [(status, "")] * 2)
+                self.wait_for(lambda: (self.out / "traces/1-capture-1/trace.json").exists(), "the trace")
+                self.end(process)
+                (self.dir / "end").unlink()
+
+    def test_a_client_that_comes_is_left_alone(self):
+        process = self.start(FAKE_CUPTI="comes")
+        gpu = json.loads(self.capture("--duration", "300ms", "--json"))["gpu"]
+        self.assertEqual([r["status"] for r in gpu["ranks"]], ["client_came"] * 2)
+        self.end(process)
+
+    def test_dropped_records_are_counted(self):
+        process = self.start(FAKE_CUPTI="drops")
+        gpu = json.loads(self.capture("--duration", "300ms", "--json"))["gpu"]
+        self.assertEqual([(r["status"], r["lost"] % 3, r["lost"] > 0) for r in gpu["ranks"]], [("lossy", 0, True)] * 2)
+        self.end(process)
+
+    def test_nothing_is_loaded_before(self):
+        process = self.start()
+        for pid in self.rank_pids():
+            with open(f"/proc/{pid}/maps") as maps:
+                self.assertNotRegex(maps.read(), "libxpurun_cupti|libcupti")
+        self.end(process)
+
+
+if __name__ == "__main__":
+    xpurun_test.main()

@@ -1,0 +1,68 @@
+"""Slow jobs on two H200: rank, cause and beginning.
+
+tests/data/gpu_runs was recorded by `xpurun selftest --slow --gpu --keep`; run.json has no paths and no environment.
+"""
+
+import json
+import tarfile
+
+import xpurun_test
+from xpurun_test import SOURCE
+
+DATA = SOURCE / "tests" / "data" / "gpu_runs"
+FAULT_STEP = 250
+EXPECTED = {
+    "garbage-storm": ("slow_rank", "gc", [1]),
+    "busy-core": ("slow_rank", "cpu_contention", [1]),
+    "extra-sync": ("slow_rank", "host_issue", [1]),
+    "shared-gpu": ("slow_rank", "gpu_compute", [1]),
+    "slow-link": ("slower", "network", []),
+}
+
+
+class RecordedGpuRuns(xpurun_test.Case):
+    def unpack(self, name):
+        with tarfile.open(DATA / f"{name}.tar.xz") as tar:
+            tar.extractall(self.dir)
+        return self.dir / name
+
+    def analysis(self, name):
+        return json.loads(self.run_xpurun("analyze", "--format", "json", self.unpack(name), out=False).stdout)
+
+    def test_rank_and_cause(self):
+        for name, expected in EXPECTED.items():
+            with self.subTest(name):
+                report = self.analysis(name)
+                first = report["findings"][0]
+                self.assertEqual((first["problem"], first["cause"], first["ranks"]), expected, first["sentence"])
+                self.assertLess(abs(first["since"] - FAULT_STEP), 10)
+                self.assertLess(report["changes"][0]["found_step"], FAULT_STEP + 20)
+                self.assertTrue(report["waits_measured"])
+
+    def test_what_a_rank_costs_is_no_more_than_the_job_has_lost(self):
+        for name in ("extra-sync", "busy-core", "shared-gpu"):
+            report = self.analysis(name)
+            slow, slower = report["findings"][:2]
+            self.assertEqual(slower["problem"], "slower")
+            self.assertLessEqual(slow["lost_s"], slower["lost_s"] * 1.05, name)
+            self.assertGreater(slow["lost_s"], slower["lost_s"] * 0.5, name)
+
+    def test_nothing_slow(self):
+        report = self.analysis("nothing-slow")
+        self.assertEqual(report["findings"], [])
+        self.assertEqual([rank["wait_s"] < 0.001 for rank in report["ranks"]], [True, True])
+
+    def test_a_call_is_one_row_of_a_query(self):
+        run = self.unpack("nothing-slow")
+        rows = self.run_xpurun("query", "--format", "json", "SELECT rank, sequence, count(*) AS n FROM calls WHERE "
+                               "category = 'collective' GROUP BY rank, sequence HAVING n > 1", run, out=False).stdout
+        self.assertEqual(rows, "")
+        waits = [json.loads(line) for line in self.run_xpurun(
+            "query", "--format", "json", "SELECT count(wait_s) AS known, count(*) AS steps FROM steps", run, out=False)
+            .stdout.splitlines()]
+        self.assertGreater(waits[0]["known"], 8)
+        self.assertLess(waits[0]["known"], waits[0]["steps"] / 2)
+
+
+if __name__ == "__main__":
+    xpurun_test.main()

@@ -1,0 +1,50 @@
+#include "launcher/evidence/clock_helper.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+
+TEST_CASE("clocks: medians, extremes and shares of many readings") {
+  ClockSummary summary;
+  for (int i = 0; i < 10; ++i) {
+    model::GpuDevice d{.uuid = "GPU-x",
+                       .sm_clock_mhz = i == 0 ? 300 : 1900 + i,
+                       .sm_clock_max_mhz = 1980,
+                       .power_w = 500.0 + i,
+                       .temperature_c = 60 + i};
+    if (i < 4) {
+      d.throttle_reasons = {"power_cap", "no such reason"};
+    }
+    summary.add({d});
+  }
+  const auto clocks = summary.clocks();
+  REQUIRE(clocks.size() == 1);
+  CHECK(clocks[0].samples == 10);
+  CHECK(clocks[0].sm_lowest_mhz == 300);
+  CHECK(clocks[0].sm_median_mhz == 1905);
+  CHECK(clocks[0].sm_limit_mhz == 1980);
+  CHECK(clocks[0].power_w == 505);
+  CHECK(clocks[0].temperature_c == 69);
+  CHECK(clocks[0].utilization_percent == -1);
+  CHECK(clocks[0].throttle_reasons == std::vector<std::string>{"power_cap"});
+  CHECK(clocks[0].throttle_shares == std::vector<double>{0.4});
+  CHECK(ClockSummary().clocks().empty());
+}
+
+TEST_CASE("clocks: two GPUs by NVML, and none") {
+  const char* library = std::getenv("XPURUN_FAKE_NVML");
+  REQUIRE(library != nullptr);
+  const auto samples = sample_clocks(0.05, library);
+  CHECK(samples.reason.empty());
+  REQUIRE(samples.gpus.size() == 2);
+  CHECK(samples.gpus[1].uuid == "GPU-1");
+  CHECK(samples.gpus[0].sm_median_mhz == 345);
+  CHECK(samples.gpus[0].samples >= 1);
+  CHECK(samples.gpus[0].throttle_reasons ==
+        std::vector<std::string>{"hardware_slowdown", "thermal", "hardware_thermal"});
+  CHECK(samples.interval_s > 0);
+  CHECK(sample_clocks(0.05, "libno-such-nvml.so.1").reason == "libno-such-nvml.so.1 is not installed");
+}
