@@ -5,7 +5,8 @@ usage: random_kills.py [--build DIR] [--kills 200] [--ranks 4] [--seconds 2] [--
 Each trial runs a job of RANKS processes below xpurun, in a directory of its own that is also its TMPDIR, HOME and
 XDG_RUNTIME_DIR, and sends SIGKILL to one rank between its birth and SECONDS later. Right is: the verdict is a crash
 of that rank alone by signal 9, the exit status is 137, the run directory has a report that names the rank. Nothing is
-left behind: no process of the trial, no new entry in /dev/shm, no new Unix socket, no file outside the run directory.
+left behind: no process of the trial, no new entry in /dev/shm, no new Unix socket, no file outside the run directory
+except the cache of symbols.
 --torch makes the ranks a torch.distributed job with gloo; without it they are plain Python. Prints one line for each
 wrong trial; the exit status is 1 if there was one.
 """
@@ -106,7 +107,7 @@ class Trial:
         tmp.mkdir(mode=0o700)
         self.kept = {launcher, job, tmp}
         env = {**os.environ, MARK: str(self.home), "TMPDIR": str(tmp), "HOME": str(tmp), "XDG_RUNTIME_DIR": str(tmp),
-               "PYTHONDONTWRITEBYTECODE": "1"}
+               "XDG_CACHE_HOME": str(self.home / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
         command = [bench_support.program_of(self.args), "--out", self.out, "--", bench_support.PYTHON, launcher,
                    str(self.args.ranks), job, str(20000 + self.number % 20000)]
         return subprocess.Popen(command, env=env, cwd=tmp, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -146,7 +147,8 @@ class Trial:
                                     ("Unix sockets", sockets, unix_sockets())):
             if after - before:
                 wrong.append(f"left behind in {what}: {sorted(after - before)}")
-        files = {p for p in self.home.rglob("*") if self.out not in (p, *p.parents)} - self.kept
+        known = {self.out, self.home / "cache"}
+        files = {p for p in self.home.rglob("*") if not known & {p, *p.parents}} - self.kept
         if files:
             wrong.append(f"left behind outside the run directory: {sorted(map(str, files))}")
         return wrong

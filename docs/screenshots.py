@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Renews the pictures of README.md: runs the demo and takes screenshots of its report in headless Chromium.
+"""Renews the pictures of README.md and docs/: takes screenshots of reports in headless Chromium.
 
-usage: docs/screenshots.py [--build DIR] [--run DIR] [--out DIR] [--narrow]
+usage: docs/screenshots.py [--build DIR] [--run DIR] [--out DIR] [--narrow] [--recorded]
+
+The reports are that of the demo, which is run first, and those of runs recorded on GPUs (tests/data/gpu_runs). --recorded
+leaves the demo out.
 
 --run takes a run directory that there is already instead of running the demo. What the pictures show is what the demo
 gave, but for names: host, home, checkout and temporary directory of whoever runs this are replaced by neutral ones
@@ -14,9 +17,11 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
@@ -32,6 +37,12 @@ PICTURES = {
     "report": ("", "header", "#times", 1160),
     "flamegraph": ("#stacks?process=rank", "#stacks", ".picture", 1160),
 }
+# Name: the recorded run, selector of the section, its largest height in pixels.
+RECORDED = {
+    "speed-h200": ("extra-sync", "#speed", 1000),
+    "timeline-h200": ("extra-sync", "#device", 1000),
+}
+RECORDINGS = SOURCE / "tests/data/gpu_runs"
 NARROW = {"narrow": ("", "header", "#environment", 360)}
 MARGIN = 24
 
@@ -110,13 +121,39 @@ def photograph(browser, url, path, scheme, shot):
     print(f"{path}: {path.stat().st_size} bytes")
 
 
+def photograph_recorded(browser, build, folder, out):
+    for name, (run, section, largest) in RECORDED.items():
+        with tarfile.open(RECORDINGS / f"{run}.tar.xz") as tar:
+            tar.extractall(folder)
+        copy = folder / f"{run}-copy"
+        shutil.copytree(folder / run, copy, dirs_exist_ok=True)
+        neutral_copy(folder / run, copy)
+        subprocess.run([build / "launcher/xpurun", "report", copy, "--quiet"], check=True)
+        page = browser.page(scheme="light", width=1160, height=900)
+        page.open((copy / "report.html").as_uri())
+        ready = f"document.querySelector({json.dumps(section)})"
+        top, bottom = page.evaluate(
+            f"new Promise(done => setTimeout(() => {{ const box = {ready}.getBoundingClientRect();"
+            " done([box.top + scrollY, box.bottom + scrollY]); }, 1000))")
+        path = out / f"{name}.png"
+        path.write_bytes(small_png.shrink(page.picture(
+            {"x": 0, "y": top, "width": 1160, "height": min(bottom - top, largest), "scale": 1})))
+        check(path, page.evaluate("document.body.innerText"))
+        print(f"{path}: {path.stat().st_size} bytes")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=SOURCE / "build")
     parser.add_argument("--run", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=SOURCE / "docs/images")
     parser.add_argument("--narrow", action="store_true")
+    parser.add_argument("--recorded", action="store_true")
     args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, chromium.Browser() as browser:
+        photograph_recorded(browser, args.build, pathlib.Path(folder), args.out)
+    if args.recorded:
+        return
     run = (args.run or demo(args.build)).resolve()
     args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
