@@ -86,10 +86,11 @@ def processes(mark):
                 yield int(entry.name), environ
 
 
-def unix_sockets():
-    """Names of bound Unix sockets, abstract ones included."""
+def unix_sockets(home):
+    """Names of bound Unix sockets below the directory, and of abstract ones."""
     lines = pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]
-    return {name[7] for name in (line.split() for line in lines) if len(name) > 7 and "xpurun" in name[7]}
+    names = {fields[7] for fields in (line.split() for line in lines) if len(fields) > 7}
+    return {name for name in names if name.startswith((str(home), "@xpurun"))}
 
 
 class Trial:
@@ -123,7 +124,7 @@ class Trial:
 
     def run(self):
         """What is wrong, as a list of sentences; None if the rank had ended before its kill."""
-        shm, sockets = set(os.listdir("/dev/shm")), unix_sockets()
+        shm, sockets = set(os.listdir("/dev/shm")), unix_sockets(self.home)
         process = self.start()
         pid = self.victim(time.monotonic() + 60)
         if pid is None:
@@ -144,7 +145,7 @@ class Trial:
         if left:
             wrong.append(f"left behind: processes {left}")
         for what, before, after in (("/dev/shm", shm, set(os.listdir("/dev/shm"))),
-                                    ("Unix sockets", sockets, unix_sockets())):
+                                    ("Unix sockets", sockets, unix_sockets(self.home))):
             if after - before:
                 wrong.append(f"left behind in {what}: {sorted(after - before)}")
         known = {self.out, self.home / "cache"}

@@ -259,10 +259,11 @@ void add_past_incidents(const Scene& scene, std::vector<std::string>& out) {
     // same stall counts from a later moment.
     const double before = std::min(scene.facts.run.hang_timeout_s, i.at_s);
     const double length = std::max(0.0, i.cleared_s - i.at_s) + before;
-    const std::string subject =
-        i.verdict.ranks.empty() ? std::string("the job") : rank_words(i.verdict.ranks);
-    out.push_back(fmt::format("{}: {} stalled the job for about {}, then {}",
-                              moment_words(scene.facts.run, i.at_s), subject, seconds_words(length),
+    const std::string subject = i.verdict.ranks.empty()
+                                    ? std::string("the job stalled")
+                                    : fmt::format("{} stalled the job", rank_words(i.verdict.ranks));
+    out.push_back(fmt::format("{}: {} for about {}, then {}", moment_words(scene.facts.run, i.at_s), subject,
+                              seconds_words(length),
                               i.restarted_s >= 0 ? "xpurun had the ranks restarted" : "the job continued"));
   }
 }

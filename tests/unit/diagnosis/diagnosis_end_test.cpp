@@ -43,6 +43,20 @@ TEST_CASE("past stalls are mentioned after a clean end") {
   CHECK(v.evidence[0] == "at 20 s: rank 2 stalled the job for about 12 s, then the job continued");
 }
 
+TEST_CASE("a stall of the past without a rank to blame") {
+  Job job(1);
+  job.facts.run.hang_timeout_s = 2;
+  model::Incident past;
+  past.at_s = 4;
+  past.cleared_s = 9;
+  past.verdict = {.id = "hang.unknown", .kind = model::VerdictKind::hang};
+  job.facts.run.incidents.push_back(past);
+  job.ended(0);
+  const Verdict v = diagnose(job.facts);
+  REQUIRE(v.evidence.size() == 1);
+  CHECK(v.evidence[0] == "at 4 s: the job stalled for about 7 s, then the job continued");
+}
+
 TEST_CASE("a stall that was reported twice keeps its true length") {
   Job job(1);
   job.facts.run.hang_timeout_s = 2;
