@@ -2,6 +2,7 @@
 // so. It never fails, prints nothing, starts no thread and leaves no descriptor open.
 
 #include "common/wire/logs.h"
+#include "preload/marks/marks.h"
 #include "preload/process/crash_handler.h"
 #include "preload/process/disposition.h"
 #include "preload/process/host_runtime.h"
@@ -35,6 +36,7 @@ __attribute__((constructor)) void start(int argc, char** argv) {
     return;
   }
   prepare_timing(run);
+  prepare_marks(run.socket);
   const ProcessKind kind = classify_this_process();
   if (kind != ProcessKind::other) {
     redirect_output(getenv(wire::kLogsEnv));

@@ -28,12 +28,14 @@ enum class NoticeKind : uint16_t {
   // common/model/exception.h). No reply; the sender closes the connection at once.
   python = 4,
   // Python makes its first torch.distributed call or ends its first span. The reply is as for attach, with
-  // the descriptor of the
-  // process's PythonSegment (python_segment.h).
+  // the descriptor of the process's PythonSegment (python_segment.h).
   python_attach = 5,
   // A capture was requested of the process (ToRank::capture). The reply is as for attach, with the descriptor
   // of the CaptureSegment (capture.h).
   capture_attach = 6,
+  // A program calls xpurun_step() or another function of xpurun.h for the first time. The reply is as for
+  // python_attach, with a PythonSegment of its own: a process may have both, and each has one writer.
+  marks_attach = 7,
 };
 
 enum NoticeFlag : uint32_t {

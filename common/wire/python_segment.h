@@ -4,7 +4,9 @@
 // keeps its own mapping, so the data outlives the process. The only writer is Python, under the GIL: it
 // writes the whole record, then the counter, of a span the number, that publishes the record. Readers trust
 // nothing and check offsets and lengths. docs/wire.md describes the layout in prose. The writers are
-// preload/python/xpurun_torch.py and xpurun_segment.py, whose `struct` formats repeat this layout.
+// preload/python/xpurun_torch.py and xpurun_segment.py, whose `struct` formats repeat this layout. The marks
+// of a program in C are in a segment of the same layout (NoticeKind::marks_attach), whose writer is
+// preload/marks/.
 //
 // Freestanding: shared by preload/ and launcher/. Bump kPythonSegmentVersion on any change of layout or
 // meaning.
@@ -16,7 +18,7 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kPythonSegmentMagic = 0x3159'5050'4e52'5058;  // "XPRNPPY1"
-inline constexpr uint32_t kPythonSegmentVersion = 3;
+inline constexpr uint32_t kPythonSegmentVersion = 4;
 
 inline constexpr uint32_t kTorchGroups = 64;
 inline constexpr uint32_t kTorchCollectives = 8;    // latest calls kept per group
@@ -24,6 +26,8 @@ inline constexpr uint32_t kTorchPointToPoint = 16;  // latest calls kept per gro
 inline constexpr uint32_t kTorchTextBytes = 256 * 1024;
 
 inline constexpr uint32_t kPythonSpans = 4096;  // latest spans kept
+
+inline constexpr uint32_t kTracedBytes = 16 * 1024;  // names of the traced functions
 
 // A text is its offset in `text`: 4 bytes of length in bytes, then the text. 0: none.
 using TextRef = uint32_t;
@@ -101,19 +105,31 @@ struct PythonSegment {
   uint32_t pid;         // in the process's own PID namespace
   // Written by the supervisor.
   uint32_t records_spans;  // 0: the process writes no spans
-  uint8_t reserved[92];
+  // The functions to trace from now on, if other ones than at the start of the run: 0 while nothing has
+  // changed and during a change. The process looks at the lowest byte, which is never 0 otherwise, at each
+  // span.
+  uint32_t traced_change;
+  uint32_t traced_bytes;  // of `traced`
+  // Written by the process: the change that it has followed.
+  uint32_t traced_taken;
+  // Written by the supervisor.
+  uint64_t traced_least_ns;  // shorter calls are summed up
+  uint8_t reserved[72];
   TorchGroup group[kTorchGroups];
   uint8_t text[kTorchTextBytes];
   PythonSpan spans[kPythonSpans];
+  char traced[kTracedBytes];  // names with commas
 };
 
 static_assert(sizeof(TorchCall) == 72 && offsetof(TorchCall, op) == 32 && offsetof(TorchCall, line) == 60,
               "wire layout");
 static_assert(sizeof(TorchGroup) == 64 + 24 * 72 && offsetof(TorchGroup, called) == 32, "wire layout");
 static_assert(offsetof(PythonSegment, groups) == 16 && offsetof(PythonSegment, group) == 128, "wire layout");
-static_assert(offsetof(PythonSegment, records_spans) == 32, "wire layout");
+static_assert(offsetof(PythonSegment, records_spans) == 32 && offsetof(PythonSegment, traced_change) == 36 &&
+                  offsetof(PythonSegment, traced_least_ns) == 48,
+              "wire layout");
 static_assert(sizeof(PythonSpan) == 64 && offsetof(PythonSpan, name) == 48, "wire layout");
 static_assert(offsetof(PythonSegment, spans) == 128 + 64 * 1792 + 256 * 1024, "wire layout");
-static_assert(sizeof(PythonSegment) == 128 + 64 * 1792 + 256 * 1024 + 4096 * 64, "wire layout");
+static_assert(sizeof(PythonSegment) == 128 + 64 * 1792 + 256 * 1024 + 4096 * 64 + 16 * 1024, "wire layout");
 
 }  // namespace xpurun::wire

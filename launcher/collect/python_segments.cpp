@@ -144,7 +144,7 @@ void PythonSegments::Unmap::operator()(PythonSegment* memory) const {
   ::munmap(memory, sizeof *memory);
 }
 
-base::Result<int> PythonSegments::attach(base::Pid pid) {
+base::Result<int> PythonSegments::attach(base::Pid pid, SpanWriter writer) {
   base::UniqueFd fd(::memfd_create("xpurun-python", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ::ftruncate(fd.get(), sizeof(PythonSegment)) != 0) {
     return base::fail_errno("cannot make memory to share with Python");
@@ -163,62 +163,114 @@ base::Result<int> PythonSegments::attach(base::Pid pid) {
   memory->version = wire::kPythonSegmentVersion;
   memory->bytes = sizeof(PythonSegment);
   memory->records_spans = records_spans_ ? 1 : 0;
-  Segment segment{
-      .fd = std::move(fd), .memory = std::unique_ptr<PythonSegment, Unmap>(memory), .number = ++attached_};
-  if (segments_.size() >= kCrowd) {
-    segments_.erase(std::min_element(segments_.begin(), segments_.end(), [](const auto& a, const auto& b) {
+  if (writer == SpanWriter::python && changes_ > 0) {
+    put_list(*memory);
+  }
+  Segment segment{.fd = std::move(fd), .memory = std::unique_ptr<PythonSegment, Unmap>(memory)};
+  // A process has one segment of each writer, so a second one belongs to a new process, or to another program
+  // in the same one.
+  if (const auto known = processes_.find(pid);
+      known != processes_.end() && known->second.memory(writer) != nullptr) {
+    processes_.erase(known);
+  }
+  if (processes_.size() >= kCrowd && !processes_.contains(pid)) {
+    processes_.erase(std::min_element(processes_.begin(), processes_.end(), [](const auto& a, const auto& b) {
       return a.second.number < b.second.number;
     }));
   }
-  return segments_.insert_or_assign(pid, std::move(segment)).first->second.fd.get();
+  Process& process = processes_[pid];
+  process.number = process.number > 0 ? process.number : ++attached_;
+  Segment& place = process.segments[static_cast<size_t>(writer)];
+  place = std::move(segment);
+  return place.fd.get();
 }
 
 void PythonSegments::sent(base::Pid pid) {
-  if (const auto it = segments_.find(pid); it != segments_.end()) {
-    it->second.fd.reset();
+  if (const auto it = processes_.find(pid); it != processes_.end()) {
+    for (Segment& segment : it->second.segments) {
+      segment.fd.reset();
+    }
   }
 }
 
 std::vector<base::Pid> PythonSegments::pids() const {
   std::vector<base::Pid> out;
-  for (const auto& [pid, segment] : segments_) {
+  for (const auto& [pid, process] : processes_) {
     out.push_back(pid);
   }
   return out;
 }
 
 PythonSegments::View PythonSegments::find(base::Pid pid) const {
-  const auto it = segments_.find(pid);
-  return it == segments_.end() ? View{} : View{it->second.memory.get(), it->second.number};
+  const auto it = processes_.find(pid);
+  return it == processes_.end() ? View{}
+                                : View{it->second.memory(SpanWriter::python),
+                                       it->second.memory(SpanWriter::marks), it->second.number};
 }
 
 void PythonSegments::record_spans(bool wanted) {
   records_spans_ = wanted;
-  for (auto& [pid, segment] : segments_) {
-    segment.memory->records_spans = wanted ? 1 : 0;
+  for (auto& [pid, process] : processes_) {
+    for (Segment& segment : process.segments) {
+      if (segment.memory != nullptr) {
+        segment.memory->records_spans = wanted ? 1 : 0;
+      }
+    }
   }
 }
 
 void PythonSegments::release_spans(base::Pid pid) {
-  const auto it = segments_.find(pid);
-  if (it == segments_.end()) {
+  const auto it = processes_.find(pid);
+  if (it == processes_.end()) {
     return;
   }
   // Whole pages only; the texts in front of the spans are still needed.
   constexpr uintptr_t kPage = 4096;
-  auto* memory = it->second.memory.get();
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory->spans) + kPage - 1) & ~(kPage - 1);
-  const uintptr_t end = reinterpret_cast<uintptr_t>(memory + 1) & ~(kPage - 1);
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_REMOVE);  // may fail: then the memory stays
+  for (const Segment& segment : it->second.segments) {
+    if (PythonSegment* memory = segment.memory.get(); memory != nullptr) {
+      const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory->spans) + kPage - 1) & ~(kPage - 1);
+      const uintptr_t end = reinterpret_cast<uintptr_t>(memory + 1) & ~(kPage - 1);
+      // May fail: then the memory stays.
+      ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_REMOVE);
+    }
+  }
+}
+
+// The process reads the change before and after the names.
+void PythonSegments::put_list(PythonSegment& memory) const {
+  __atomic_store_n(&memory.traced_change, 0, __ATOMIC_SEQ_CST);
+  memory.traced_bytes = static_cast<uint32_t>(list_.names.size());
+  memory.traced_least_ns = static_cast<uint64_t>(list_.least_s * 1e9);
+  std::memcpy(memory.traced, list_.names.data(), list_.names.size());
+  __atomic_store_n(&memory.traced_change, changes_, __ATOMIC_SEQ_CST);
+}
+
+base::Status PythonSegments::trace_functions(const TracedList& list) {
+  if (list.names.size() > wire::kTracedBytes) {
+    return base::fail("the names of the functions are too long together");
+  }
+  list_ = list;
+  changes_ += (changes_ + 1) % 256 == 0 ? 2 : 1;  // the process looks at the lowest byte
+  for (auto& [pid, process] : processes_) {
+    if (PythonSegment* memory = process.memory(SpanWriter::python)) {
+      put_list(*memory);
+    }
+  }
+  return {};
+}
+
+bool PythonSegments::follows_list(base::Pid pid) const {
+  const PythonSegment* memory = find(pid).memory;
+  return memory != nullptr && memory->traced_taken == changes_;
 }
 
 void PythonSegments::add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank,
                             base::MonoNs now) const {
-  const auto found = segments_.find(pid);
-  if (found == segments_.end()) {
+  const PythonSegment* memory = find(pid).memory;
+  if (memory == nullptr) {
     return;
   }
-  std::vector<Communicator> groups = read_groups(*found->second.memory, now);
+  std::vector<Communicator> groups = read_groups(*memory, now);
   const auto known = std::find_if(facts.ranks.begin(), facts.ranks.end(),
                                   [&](const model::RankCollectives& r) { return r.pid == pid; });
   model::RankCollectives& mine =

@@ -1,7 +1,7 @@
 // PythonSegments: the supervisor's side of the memory in which Python's bootstrap records the calls of
-// torch.distributed and spans (common/wire/python_segment.h), for all processes of the job. A segment is
-// created when a process requests it, and stays readable after the process has died. Event loop's thread
-// only.
+// torch.distributed and spans, and a program in C its marks (common/wire/python_segment.h), for all processes
+// of the job. A segment is created when a process requests it, and stays readable after the process has died.
+// Event loop's thread only.
 #pragma once
 
 #include "common/base/clock.h"
@@ -11,24 +11,37 @@
 #include "common/model/collectives.h"
 #include "common/wire/python_segment.h"
 
+#include <array>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace xpurun::launcher {
 
+// Who writes into a segment of a process, which may have one of each.
+enum class SpanWriter { python, marks };
+
+// The functions to trace from now on.
+struct TracedList {
+  std::string names;   // with commas
+  double least_s = 0;  // shorter calls are summed up
+};
+
 class PythonSegments {
  public:
-  // The descriptor to send; valid until sent(). A process that requests again gets a new segment.
-  base::Result<int> attach(base::Pid pid);
+  // The descriptor to send; valid until sent(). A process that requests again gets a new segment, and counts
+  // as a new process.
+  base::Result<int> attach(base::Pid pid, SpanWriter writer = SpanWriter::python);
   // Closes the descriptor; the mapping stays.
   void sent(base::Pid pid);
   std::vector<base::Pid> pids() const;
-  bool empty() const { return segments_.empty(); }
-  // The memory of the process, content untrusted; null if it has not requested any. `number` tells apart the
-  // segments of successive processes with one pid.
+  bool empty() const { return processes_.empty(); }
+  // The memory of the process, content untrusted; null if it has not requested any. `number` tells apart
+  // successive processes with one pid.
   struct View {
     const wire::PythonSegment* memory = nullptr;
+    const wire::PythonSegment* marks = nullptr;
     uint64_t number = 0;
   };
   View find(base::Pid pid) const;
@@ -36,6 +49,11 @@ class PythonSegments {
   void record_spans(bool wanted);
   // Frees the spans of a process that has ended. They read as zero then; the calls stay.
   void release_spans(base::Pid pid);
+  // Tells the Python processes, later ones too, which functions to trace. Longer lists than the memory has
+  // room for are refused.
+  base::Status trace_functions(const TracedList& list);
+  // Whether the process traces the functions of the latest list.
+  bool follows_list(base::Pid pid) const;
 
   // Adds the process's calls, as of `now`, to its rank's facts.
   void add_to(model::CollectiveFacts& facts, base::Pid pid, base::Rank rank, base::MonoNs now) const;
@@ -47,12 +65,21 @@ class PythonSegments {
   struct Segment {
     base::UniqueFd fd;
     std::unique_ptr<wire::PythonSegment, Unmap> memory;
-    uint64_t number = 0;  // in order of creation
   };
+  struct Process {
+    std::array<Segment, 2> segments;  // by SpanWriter
+    uint64_t number = 0;              // in order of creation
+    wire::PythonSegment* memory(SpanWriter writer) const {
+      return segments[static_cast<size_t>(writer)].memory.get();
+    }
+  };
+  void put_list(wire::PythonSegment& memory) const;
 
-  std::map<base::Pid, Segment> segments_;
+  std::map<base::Pid, Process> processes_;
   uint64_t attached_ = 0;
   bool records_spans_ = false;
+  TracedList list_;
+  uint32_t changes_ = 0;  // of the list, since the start of the run
 };
 
 // The text, safe to print; empty if the reference is not valid.

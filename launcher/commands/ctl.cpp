@@ -4,8 +4,10 @@
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
 #include "common/model/json_fields.h"
+#include "common/model/rank_set.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
+#include "common/model/timing/trace_problem.h"
 #include "launcher/commands/commands.h"
 #include "launcher/control/control_client.h"
 #include "launcher/options/exit_status.h"
@@ -79,6 +81,18 @@ base::Result<Question> trace_question(const Settings& set) {
   return out;
 }
 
+base::Result<Question> traced_question(const std::vector<std::string>& words) {
+  const std::string verb = words.empty() ? "list" : words.front();
+  const std::vector<std::string> names(words.begin() + (words.empty() ? 0 : 1), words.end());
+  if (verb == "list" && names.empty()) {
+    return Question{.request = {{"cmd", "trace-python"}}};
+  }
+  if ((verb == "add" || verb == "remove") && !names.empty()) {
+    return Question{.request = {{"cmd", "trace-python"}, {verb, names}}};
+  }
+  return base::fail("ctl trace-python takes add or remove and names such as train:collate, or list");
+}
+
 base::Result<Question> question(const std::string& action, const std::vector<std::string>& rest,
                                 const Settings& set) {
   if (action == "timing") {
@@ -90,6 +104,9 @@ base::Result<Question> question(const std::string& action, const std::vector<std
           fmt::format("'{}' is no timing level; there are off, light and full", base::sanitize(level)));
     }
     return Question{.request = {{"cmd", "timing"}, {"level", rest.front()}}};
+  }
+  if (action == "trace-python") {
+    return traced_question(rest);
   }
   if (!rest.empty()) {
     return base::fail(fmt::format("ctl {} takes no more words", action));
@@ -107,12 +124,47 @@ base::Result<Question> question(const std::string& action, const std::vector<std
   if (action == "reset") {
     return Question{.request = {{"cmd", action}}};
   }
-  std::string what =
-      fmt::format("ctl can ask for status, timing, dump, trace and reset, not {}", base::sanitize(action));
-  if (const auto near = base::closest(action, {"status", "timing", "dump", "trace", "reset"})) {
+  std::string what = fmt::format(
+      "ctl can ask for status, timing, dump, trace, trace-python and reset, not {}", base::sanitize(action));
+  if (const auto near =
+          base::closest(action, {"status", "timing", "dump", "trace", "trace-python", "reset"})) {
     what += fmt::format("; did you mean {}?", *near);
   }
   return base::fail(std::move(what));
+}
+
+std::string traced_text(const nlohmann::json& j) {
+  const auto list = [&](const char* key) { return j.contains(key) ? j[key] : nlohmann::json::array(); };
+  const auto word = [](const nlohmann::json& in, const char* key) {
+    return in.is_object() && in.contains(key) && in[key].is_string() ? in[key].get<std::string>()
+                                                                     : std::string();
+  };
+  std::string out;
+  for (const auto& one : list("functions")) {
+    const std::string name = base::sanitize(word(one, "name"));
+    const auto problem = model::from_name<model::TraceProblem>(word(one, "problem"));
+    out += (problem ? model::sentence_of({.name = name, .problem = *problem}) : name) + "\n";
+  }
+  model::RankSet pending;
+  model::RankSet no_spans;
+  for (const auto& one : list("ranks")) {
+    const std::string follows = word(one, "follows");
+    if (const auto rank = one.find("rank"); rank != one.end() && rank->is_number_integer()) {
+      if (follows == "pending") {
+        pending.insert(rank->get<int>());
+      } else if (follows == "no_spans") {
+        no_spans.insert(rank->get<int>());
+      }
+    }
+  }
+  const auto note = [](const model::RankSet& ranks, std::string_view what) {
+    return ranks.empty() ? std::string()
+                         : fmt::format("rank{} {}: {}\n", ranks.size() > 1 ? "s" : "", ranks.text(), what);
+  };
+  return (out.empty() ? "no function of Python is traced\n" : out) +
+         note(pending, "from the end of the next span on") +
+         note(no_spans, no_spans.size() > 1 ? "no span was seen, so this list does not reach them"
+                                            : "no span was seen, so this list does not reach it");
 }
 
 std::string text_of(const std::string& action, const std::string& reply, const model::RunDir& dir) {
@@ -132,6 +184,9 @@ std::string text_of(const std::string& action, const std::string& reply, const m
   }
   if (action == "timing" || action == "reset") {
     return fmt::format("timing is {}\n", field("level"));
+  }
+  if (action == "trace-python") {
+    return traced_text(j);
   }
   const std::string ended = field("ended");
   return fmt::format("{}/{}{}\n", base::sanitize(dir.path()), field("dir"),

@@ -74,6 +74,7 @@ void NoticeServer::received(Id id, std::string_view message) {
     clients_.clear_deadline(id);
   } else if (notice.kind == static_cast<uint16_t>(wire::NoticeKind::attach) ||
              notice.kind == static_cast<uint16_t>(wire::NoticeKind::python_attach) ||
+             notice.kind == static_cast<uint16_t>(wire::NoticeKind::marks_attach) ||
              notice.kind == static_cast<uint16_t>(wire::NoticeKind::capture_attach)) {
     // The handler answers either at once, so that no other request of the process is here meanwhile.
     attaching_.emplace(peer->pid, id);

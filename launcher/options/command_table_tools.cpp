@@ -72,16 +72,20 @@ std::vector<CommandSpec> tool_commands() {
        .summary = "send a request to the supervisor of a live run",
        .synopsis = {"xpurun ctl [OPTION]... [status]", "xpurun ctl [OPTION]... timing off|light|full",
                     "xpurun ctl [OPTION]... dump", "xpurun ctl [OPTION]... trace",
-                    "xpurun ctl [OPTION]... reset"},
+                    "xpurun ctl [OPTION]... trace-python add|remove NAME...",
+                    "xpurun ctl [OPTION]... trace-python [list]", "xpurun ctl [OPTION]... reset"},
        .description =
            "status: the ranks, as in top. timing: the timing level from now on. dump: the stacks of every "
            "process. trace: record the next timed calls of every rank in event files; the timing level is "
-           "full meanwhile. reset: end a trace and return to the timing level of the command line.",
+           "full meanwhile. trace-python: the functions of Python whose calls are recorded from now on, "
+           "named "
+           "as for --trace-python. reset: end a trace and return to the timing level of the command line.",
        .options = ctl_options(),
        .operands = Operands::actions,
-       .actions = "status timing=off,light,full dump trace reset",
+       .actions = "status timing=off,light,full dump trace trace-python=add,remove,list reset",
        .examples = {{"xpurun ctl timing full", "time more calls of the last run below ./xpurun-runs"},
                     {"xpurun ctl trace --count 5000 --at +10s", "five thousand calls of each rank"},
+                    {"xpurun ctl trace-python add train:collate", "each call of collate() from now on"},
                     {"xpurun ctl dump --run /mnt/job-17", "where is everybody?"},
                     {"xpurun ctl dump --node all", "the same on all nodes of the job"}},
        .manual = "xpurun-ctl(1)"},

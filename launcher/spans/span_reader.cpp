@@ -36,12 +36,29 @@ uint32_t SpanReader::name_of(const wire::PythonSegment& memory, wire::TextRef re
   if (const auto known = index_.find(ref); known != index_.end()) {
     return known->second;
   }
-  std::string text = text_at(memory, ref).substr(0, kLongestName);
+  const uint32_t name = add_name(text_at(memory, ref).substr(0, kLongestName));
+  if (name != 0) {
+    index_[ref] = name;
+  }
+  return name;
+}
+
+uint32_t SpanReader::add_name(std::string text) {
   if (text.empty() || names_.size() >= kMostNames) {
     return 0;
   }
   names_.push_back(std::move(text));
-  return index_[ref] = static_cast<uint32_t>(names_.size() - 1);
+  return static_cast<uint32_t>(names_.size() - 1);
+}
+
+std::vector<model::Span> SpanReader::adopt(std::vector<model::Span> spans, const SpanReader& from) {
+  for (model::Span& span : spans) {
+    const std::string& text = from.names()[span.name];
+    const auto known = adopted_.find(text);
+    span.name = known != adopted_.end() ? known->second : (adopted_[text] = add_name(text));
+    span.place = span.group = 0;  // marks have none
+  }
+  return spans;
 }
 
 model::Span SpanReader::span_of(const wire::PythonSegment& memory, const wire::PythonSpan& span) {

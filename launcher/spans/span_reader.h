@@ -22,12 +22,16 @@ class SpanReader {
   // The sums of short calls that read() met; the indexes are those of spans.
   std::vector<model::ShortCalls> take_short_calls() { return std::exchange(short_calls_, {}); }
 
+  // The same spans with indexes into names() of this reader.
+  std::vector<model::Span> adopt(std::vector<model::Span> spans, const SpanReader& from);
+
   // Index 0 is the empty text. Grows only.
   const std::vector<std::string>& names() const { return names_; }
   // Spans so far that were overwritten before they were read, or that had impossible times.
   uint64_t lost() const { return lost_; }
 
  private:
+  uint32_t add_name(std::string text);
   uint32_t name_of(const wire::PythonSegment& memory, wire::TextRef ref);
   model::Span span_of(const wire::PythonSegment& memory, const wire::PythonSpan& span);
 
@@ -36,6 +40,7 @@ class SpanReader {
   std::vector<model::ShortCalls> short_calls_;
   std::vector<std::string> names_{""};
   std::map<wire::TextRef, uint32_t> index_;  // into names_
+  std::map<std::string, uint32_t> adopted_;  // likewise
 };
 
 }  // namespace xpurun::launcher

@@ -3,6 +3,7 @@
 #include "common/model/timing/span_file.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace xpurun::launcher {
@@ -72,7 +73,8 @@ void SpanService::write(const SpanSource& who, Reader& reader, std::vector<model
   const std::span<const model::Span> functions(first, spans.end());
   // The reader cannot know what the lost spans were.
   uint64_t& lost = functions.empty() ? reader.stages_lost : reader.functions_lost;
-  lost = reader.spans.lost() - (functions.empty() ? reader.functions_lost : reader.stages_lost);
+  lost = reader.spans.lost() + reader.marks.lost() -
+         (functions.empty() ? reader.functions_lost : reader.stages_lost);
   functions_.add(who, functions, reader.functions_lost);
   functions_.add(who, reader.spans.take_short_calls());
   if (!stages.empty()) {
@@ -83,10 +85,29 @@ void SpanService::write(const SpanSource& who, Reader& reader, std::vector<model
   }
 }
 
+// The spans of both writers in the order of their ends, which the steps are counted by.
+std::vector<model::Span> SpanService::read(const PythonSegments::View& view, Reader& reader) {
+  std::vector<model::Span> out;
+  if (view.memory != nullptr) {
+    out = reader.spans.read(*view.memory);
+  }
+  if (view.marks == nullptr) {
+    return out;
+  }
+  const std::vector<model::Span> marks = reader.spans.adopt(reader.marks.read(*view.marks), reader.marks);
+  const auto ends_before = [](const model::Span& a, const model::Span& b) {
+    return a.begin_ns + a.duration_ns < b.begin_ns + b.duration_ns;
+  };
+  std::vector<model::Span> both;
+  both.reserve(out.size() + marks.size());
+  std::merge(out.begin(), out.end(), marks.begin(), marks.end(), std::back_inserter(both), ends_before);
+  return both;
+}
+
 bool SpanService::drain(base::Pid pid, base::MonoNs now) {
   const PythonSegments::View view = parts_.segments.find(pid);
   const TrackedProcess* p = parts_.table.find(pid);
-  if (view.memory == nullptr || p == nullptr) {
+  if ((view.memory == nullptr && view.marks == nullptr) || p == nullptr) {
     return false;
   }
   if (p->record.role != model::ProcessRole::rank) {
@@ -94,15 +115,16 @@ bool SpanService::drain(base::Pid pid, base::MonoNs now) {
   }
   auto known = readers_.find(pid);
   if (known == readers_.end() || known->second.number != view.number) {
-    known =
-        readers_.insert_or_assign(pid, Reader{.number = view.number, .spans = {}, .load = ProcessLoad(pid)})
-            .first;
+    known = readers_
+                .insert_or_assign(
+                    pid, Reader{.number = view.number, .spans = {}, .marks = {}, .load = ProcessLoad(pid)})
+                .first;
   }
   Reader& reader = known->second;
   if (reader.ended) {
     return false;
   }
-  std::vector<model::Span> spans = reader.spans.read(*view.memory);
+  std::vector<model::Span> spans = read(view, reader);
   const SpanSource who{.pid = pid,
                        .rank = p->record.rank,
                        .local_rank = p->record.local_rank,

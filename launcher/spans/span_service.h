@@ -55,6 +55,7 @@ class SpanService {
   struct Reader {
     uint64_t number = 0;  // of the segment
     SpanReader spans;
+    SpanReader marks;
     ProcessLoad load;
     base::MonoNs sampled = 0;
     // Of the spans that are lost, so many are written to the files of the stages, and of functions.
@@ -66,6 +67,7 @@ class SpanService {
   void tick();
   // Whether the process may write more.
   bool drain(base::Pid pid, base::MonoNs now);
+  static std::vector<model::Span> read(const PythonSegments::View& view, Reader& reader);
   void write(const SpanSource& who, Reader& reader, std::vector<model::Span> spans);
 
   Parts parts_;

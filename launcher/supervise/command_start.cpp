@@ -66,7 +66,7 @@ std::string functions_of_xpu_timer() {
 }
 
 std::vector<std::string> with_traced_functions(std::vector<std::string> env, const RunOptions& options) {
-  const std::string names = options.trace_python.empty() ? functions_of_xpu_timer() : options.trace_python;
+  const std::string names = traced_at_start(options);
   if (names.empty()) {
     return env;
   }
@@ -75,6 +75,10 @@ std::vector<std::string> with_traced_functions(std::vector<std::string> env, con
 }
 
 }  // namespace
+
+std::string traced_at_start(const RunOptions& options) {
+  return options.trace_python.empty() ? functions_of_xpu_timer() : options.trace_python;
+}
 
 std::vector<std::string> with_preload_setup(std::vector<std::string> env, const RunOptions& options,
                                             const std::string& notice_path, model::RunManifest& manifest) {

@@ -12,6 +12,10 @@
 
 namespace xpurun::launcher {
 
+// The functions of Python that are traced from the start on, with commas: those of --trace-python, else those
+// that users of xpu_timer name in the environment.
+std::string traced_at_start(const RunOptions& options);
+
 // Adds the preload library and what the library needs to know to `env`. The manifest is told the library's
 // path, or why the library is off. `notice_path`: absolute path of the NoticeServer's socket.
 std::vector<std::string> with_preload_setup(std::vector<std::string> env, const RunOptions& options,

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -20,6 +21,9 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr double kTokenPatienceS = 2;
+// Ranks follow a change of the traced functions at the end of their next span.
+constexpr double kTracedPatienceS = 2;
+constexpr double kTracedLookS = 0.1;
 
 std::optional<wire::Level> timing_level(std::string_view name) {
   for (const wire::Level level : {wire::Level::off, wire::Level::light, wire::Level::full}) {
@@ -32,6 +36,38 @@ std::optional<wire::Level> timing_level(std::string_view name) {
 
 ordered_json refusal(const char* code, const std::string& error) {
   return {{"ok", false}, {"code", code}, {"error", error}};
+}
+
+// A list of names, or nothing; an error if it is something else.
+base::Result<std::vector<std::string>> names_in(const nlohmann::json& request, const char* key) {
+  std::vector<std::string> out;
+  const nlohmann::json* list = model::member(request, key);
+  if (list == nullptr) {
+    return out;
+  }
+  const bool fits = list->is_array() &&
+                    std::all_of(list->begin(), list->end(), [](const auto& one) { return one.is_string(); });
+  if (!fits) {
+    return base::fail(fmt::format("\"{}\" must be a list of names, such as [\"train:collate\"]", key));
+  }
+  for (const nlohmann::json& one : *list) {
+    out.push_back(one.get<std::string>());
+  }
+  return out;
+}
+
+ordered_json answer_of(const TracedState& state) {
+  ordered_json functions = ordered_json::array();
+  for (const TracedState::Function& f : state.functions) {
+    functions.push_back(
+        {{"name", f.name}, {"problem", f.problem ? ordered_json(name_of(*f.problem)) : ordered_json()}});
+  }
+  ordered_json ranks = ordered_json::array();
+  for (const TracedState::OfRank& r : state.ranks) {
+    constexpr const char* kWords[] = {"yes", "pending", "no_spans"};
+    ranks.push_back({{"rank", r.rank}, {"follows", kWords[static_cast<size_t>(r.follows)]}});
+  }
+  return {{"ok", true}, {"functions", std::move(functions)}, {"ranks", std::move(ranks)}};
 }
 
 }  // namespace
@@ -156,6 +192,8 @@ void ControlApi::handle(const nlohmann::json& request, const ControlServer::Repl
     }
   } else if (cmd == "capture") {
     start_capture(request, reply);
+  } else if (cmd == "trace-python") {
+    trace_python(request, reply);
   } else if (cmd == "reset") {
     parts_.timing.trace().end("reset");
     parts_.timing.set_level(parts_.timing.default_level());
@@ -163,8 +201,10 @@ void ControlApi::handle(const nlohmann::json& request, const ControlServer::Repl
   } else {
     reply(refusal(
         "bad_request",
-        fmt::format("unknown request '{}'; there are status, nodes, timing, dump, trace, capture and reset",
-                    base::sanitize(cmd))));
+        fmt::format(
+            "unknown request '{}'; there are status, nodes, timing, dump, trace, capture, trace-python "
+            "and reset",
+            base::sanitize(cmd))));
   }
 }
 
@@ -238,6 +278,38 @@ void ControlApi::start_capture(const nlohmann::json& request, const ControlServe
   } else if (!waits) {
     reply({{"ok", true}, {"dir", *begun}});
   }
+}
+
+void ControlApi::trace_python(const nlohmann::json& request, const ControlServer::Reply& reply) {
+  const auto add = names_in(request, "add");
+  const auto remove = names_in(request, "remove");
+  if (!add || !remove) {
+    reply(refusal("bad_request", (add ? remove : add).error().what));
+    return;
+  }
+  if (add->empty() && remove->empty()) {
+    reply(answer_of(hooks_.traced()));
+    return;
+  }
+  if (hooks_.job_has_ended()) {
+    reply(refusal("ending", "the job is ending"));
+    return;
+  }
+  if (const auto changed = hooks_.change_traced(*add, *remove); !changed) {
+    reply(refusal("bad_request", changed.error().what));
+    return;
+  }
+  tell_traced(parts_.loop.now() + base::s_to_ns(kTracedPatienceS), reply);
+}
+
+// Once no rank is pending; a look later, so that what a rank has told of a function is known too.
+void ControlApi::tell_traced(base::MonoNs until, const ControlServer::Reply& reply) {
+  const TracedState before = hooks_.traced();
+  const bool pending = std::any_of(before.ranks.begin(), before.ranks.end(),
+                                   [](const auto& r) { return r.follows == FollowsList::pending; });
+  parts_.loop.after(kTracedLookS, [this, until, reply, again = pending && parts_.loop.now() < until] {
+    again ? tell_traced(until, reply) : reply(answer_of(hooks_.traced()));
+  });
 }
 
 void ControlApi::start_trace(const nlohmann::json& request, const ControlServer::Reply& reply) {

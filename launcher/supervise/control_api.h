@@ -10,6 +10,7 @@
 #include "launcher/os/event_loop.h"
 #include "launcher/output/live_status.h"
 #include "launcher/output/node_list.h"
+#include "launcher/spans/traced_names.h"
 #include "launcher/storage/storage.h"
 #include "launcher/timing/timing_service.h"
 
@@ -17,6 +18,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -40,6 +42,10 @@ class ControlApi {
     // Begins a capture, then calls `done` with its directory and why there is no profile. The error says why
     // none was begun.
     std::function<base::Result<std::string>(CaptureRequest request, CaptureRunner::Done done)> capture;
+    // The functions that Python traces: changes the list; the list, with who follows it.
+    std::function<base::Status(const std::vector<std::string>& add, const std::vector<std::string>& remove)>
+        change_traced;
+    std::function<TracedState()> traced;
     std::function<double()> step_s;  // mean duration of the last steps; negative: none was seen
     std::function<NodeList()> nodes;
     // Puts a request to another node, or to all others if `node` is empty.
@@ -72,6 +78,8 @@ class ControlApi {
   void tell_status(const nlohmann::json& request, const ControlServer::Reply& reply);
   void set_level(const nlohmann::json& request, const ControlServer::Reply& reply);
   void start_capture(const nlohmann::json& request, const ControlServer::Reply& reply);
+  void trace_python(const nlohmann::json& request, const ControlServer::Reply& reply);
+  void tell_traced(base::MonoNs until, const ControlServer::Reply& reply);
   void start_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
   void start_kernel_trace(const nlohmann::json& request, const ControlServer::Reply& reply);
   std::string token_path() const;

@@ -1,6 +1,9 @@
 #include "launcher/supervise/python_reports.h"
 
 #include "common/base/output/log.h"
+#include "common/base/strings.h"
+#include "launcher/options/traced_functions.h"
+#include "launcher/supervise/command_start.h"
 
 #include <nlohmann/json.hpp>
 
@@ -11,7 +14,6 @@ namespace {
 // So many records are kept, so many of them with their tracebacks whole.
 constexpr size_t kMostExceptions = 1000;
 constexpr size_t kMostTracebacks = 32;
-constexpr size_t kMostUntraced = 100;
 
 }  // namespace
 
@@ -20,7 +22,8 @@ PythonReports::PythonReports(Parts parts, const std::string& host, Hooks hooks)
       hooks_(std::move(hooks)),
       spans_({parts.loop, parts.storage, parts.table, segments_}, parts.journal.dir().path(), host,
              {.span_bytes = parts.options.span_bytes(), .function_bytes = parts.options.function_bytes()},
-             [this] { return hooks_.spans_wanted(); }) {}
+             [this] { return hooks_.spans_wanted(); }),
+      names_(traced_at_start(parts.options)) {}
 
 // The other ranks of a job have the same problem, and processes that are no ranks may lack the module.
 bool PythonReports::take_untraced(base::Pid pid, std::string_view json) {
@@ -33,8 +36,7 @@ bool PythonReports::take_untraced(base::Pid pid, std::string_view json) {
   }
   const TrackedProcess* p = parts_.table.find(pid);
   const bool is_rank = p != nullptr && p->record.role == model::ProcessRole::rank;
-  if (is_rank && told_untraced_.size() < kMostUntraced &&
-      told_untraced_.emplace(function->name, function->problem).second) {
+  if (is_rank && names_.note(*function)) {
     base::log_warn("rank {}: {}", p->record.rank, sentence_of(*function));
   }
   return true;
@@ -79,9 +81,9 @@ void PythonReports::add_departed(base::Pid pid, std::string_view json, int code)
   }
 }
 
-void PythonReports::attach(base::Pid pid, const std::function<void(int)>& answer) {
+void PythonReports::attach(base::Pid pid, SpanWriter writer, const std::function<void(int)>& answer) {
   spans_.before_attach(pid);
-  const auto descriptor = segments_.attach(pid);
+  const auto descriptor = segments_.attach(pid, writer);
   if (!descriptor) {
     base::log_warn("the calls and spans of pid {} are not seen: {}", pid, base::to_line(descriptor.error()));
   }
@@ -91,6 +93,48 @@ void PythonReports::attach(base::Pid pid, const std::function<void(int)>& answer
     hooks_.discover();
   }
   spans_.attached();
+}
+
+base::Status PythonReports::change_traced(const std::vector<std::string>& add,
+                                          const std::vector<std::string>& remove) {
+  if (!parts_.options.python_hooks || !parts_.options.preload) {
+    return base::fail("the job runs without xpurun's hooks in Python");
+  }
+  const auto normal = [](const std::vector<std::string>& names) -> base::Result<std::vector<std::string>> {
+    XPURUN_TRY_ASSIGN(const std::string list, traced_functions(base::join(names, ",")));
+    std::vector<std::string> out;
+    for (const std::string_view name : base::split(list, ',')) {
+      if (!name.empty()) {
+        out.emplace_back(name);
+      }
+    }
+    return out;
+  };
+  XPURUN_TRY_ASSIGN(const auto added, normal(add));
+  XPURUN_TRY_ASSIGN(const auto removed, normal(remove));
+  TracedNames names = names_;
+  XPURUN_TRY(names.remove(removed));
+  XPURUN_TRY(names.add(added));
+  XPURUN_TRY(
+      segments_.trace_functions({.names = names.text(), .least_s = parts_.options.trace_python_min_s}));
+  names_ = std::move(names);
+  changed_ = true;
+  return {};
+}
+
+TracedState PythonReports::traced() const {
+  TracedState out{.functions = names_.functions(), .ranks = {}};
+  for (const TrackedProcess* p : parts_.table.living()) {
+    if (p->record.role != model::ProcessRole::rank || p->record.rank == base::kNoRank) {
+      continue;
+    }
+    const base::Pid pid = p->record.pid;
+    const FollowsList follows = !changed_ || segments_.follows_list(pid) ? FollowsList::yes
+                                : segments_.find(pid).memory != nullptr  ? FollowsList::pending
+                                                                         : FollowsList::no_spans;
+    out.ranks.push_back({.rank = p->record.rank, .follows = follows});
+  }
+  return out;
 }
 
 void PythonReports::add_calls(model::CollectiveFacts& facts) const {

@@ -8,13 +8,13 @@
 #include "launcher/options/run_options.h"
 #include "launcher/processes/process_table.h"
 #include "launcher/spans/span_service.h"
+#include "launcher/spans/traced_names.h"
 #include "launcher/storage/storage.h"
 
 #include <functional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <vector>
 
 namespace xpurun::launcher {
 
@@ -38,11 +38,14 @@ class PythonReports {
   // A message of the process; what is malformed, or too much, is dropped.
   void received(base::Pid pid, std::string_view json);
   // Makes memory for the calls and spans of the process and passes the descriptor to `answer`, or -1.
-  void attach(base::Pid pid, const std::function<void(int descriptor)>& answer);
+  void attach(base::Pid pid, SpanWriter writer, const std::function<void(int descriptor)>& answer);
   // Adds what the ranks had called at this moment, the last state of dead ranks included.
   void add_calls(model::CollectiveFacts& facts) const;
   // Writes all spans of this moment. Before a dump and at the end of the job.
   void save_spans() { spans_.flush(); }
+  // Changes the functions that Python traces. Names as of --trace-python.
+  base::Status change_traced(const std::vector<std::string>& add, const std::vector<std::string>& remove);
+  TracedState traced() const;
   void on_spans(SpanService::Consumer consumer) { spans_.on_spans(std::move(consumer)); }
 
  private:
@@ -53,7 +56,8 @@ class PythonReports {
   Hooks hooks_;
   PythonSegments segments_;
   SpanService spans_;
-  std::set<std::pair<std::string, model::TraceProblem>> told_untraced_;
+  TracedNames names_;
+  bool changed_ = false;  // the names, since the start of the job
 };
 
 }  // namespace xpurun::launcher

@@ -325,6 +325,8 @@ ControlApi::Hooks Supervisor::control_hooks() {
                      .reply = [done = std::move(done)](const std::string& dir, size_t) { done(dir); }});
               },
           .capture = std::bind_front(&CaptureRunner::start, &captures_),
+          .change_traced = std::bind_front(&PythonReports::change_traced, &python_),
+          .traced = [this] { return python_.traced(); },
           .step_s = [this] { return speed_.watch().step_s(); },
           .nodes = [this] { return nodes_.list(); },
           .ask = [this](const std::string& node, const std::string& verb, const std::string& request,
@@ -436,7 +438,9 @@ void Supervisor::notice(const wire::Notice& n, base::Pid pid, base::Tid tid) {
   } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::attach)) {
     has_ended ? answer(-1) : timing_.attach(pid, answer);
   } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::python_attach)) {
-    has_ended ? answer(-1) : python_.attach(pid, answer);
+    has_ended ? answer(-1) : python_.attach(pid, SpanWriter::python, answer);
+  } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::marks_attach)) {
+    has_ended ? answer(-1) : python_.attach(pid, SpanWriter::marks, answer);
   } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::capture_attach)) {
     activity_.attach(pid, answer);
   } else if (!known && !has_ended) {

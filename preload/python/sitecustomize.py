@@ -145,10 +145,11 @@ def _hook(os, here, settings):
     atexit.register(at_exit)
     awaited = {"torch": ("xpurun_stages",), "torch.distributed.distributed_c10d": ("xpurun_torch",),
                "xpurun": ("xpurun_mark",)}
+    settings["awaited"] = awaited
     _watch_imports(part, awaited, settings["chances"])
     functions = os.environ.get("XPURUN_TRACE_PYTHON")
     if functions:
-        part("xpurun_functions")["install"](functions, os.environ.get("XPURUN_TRACE_PYTHON_MIN", ""), awaited)
+        part("xpurun_functions")["install"](functions, os.environ.get("XPURUN_TRACE_PYTHON_MIN", ""))
 
 
 def _hide(value, frames):

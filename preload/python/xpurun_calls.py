@@ -105,6 +105,14 @@ def shorts_of_thread():
     return short
 
 
+def put_shorts_of(traced):
+    """It is no longer traced."""
+    for short, thread in list(shorts.values()):
+        known = short.pop(id(traced), None)
+        if known is not None:
+            put_short(known, thread)
+
+
 def put_all_shorts():
     for one in list(shorts.values()):
         put_shorts(*one)
@@ -132,14 +140,15 @@ def ended(code, offset, value):
     end = now()
     try:
         calls = local.state.calls
+        traced = traced_by_code.get(id(code))
         # Ends that were missed leave calls behind, and begins that were missed leave none: recording was switched
         # meanwhile, or another stack of calls runs in this thread.
         while calls:
             begun = calls.pop()
-            if begun[0].code is code:
+            if begun[0] is traced:
                 write(begun, end, get_frame(1).f_back)
                 return
-            if not any(call[0].code is code for call in calls):
+            if not any(call[0] is traced for call in calls):
                 calls.append(begun)
                 return
     except Exception:
@@ -221,6 +230,15 @@ class Monitor:
             self.release(self.search)
             self.search = None
 
+    def remove(self, traced):
+        if traced_by_code.get(id(traced.code)) is not traced:
+            return
+        del traced_by_code[id(traced.code)]
+        monitoring.set_local_events(self.tool, traced.code, 0)
+        if not traced_by_code:
+            self.release(self.tool)
+            self.tool = None
+
     def remove_all(self):
         for tool in (self.tool, self.search):
             if tool is None:
@@ -270,6 +288,14 @@ class Exchange:
         if self.collected is not None:
             gc.callbacks.remove(self.collected)
             self.collected = None
+
+    def remove(self, traced):
+        """A call that is under way ends as it began, with a span."""
+        for key, one in list(traced_by_code.items()):
+            if one is traced:
+                del traced_by_code[key]
+                if id(traced.function.__code__) == key:  # the program may have exchanged it too
+                    traced.function.__code__ = traced.code
 
     def remove_all(self):
         for traced in traced_by_code.values():

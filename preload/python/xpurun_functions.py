@@ -1,6 +1,7 @@
-"""Finds the functions that --trace-python names, when their module has been executed. xpurun_calls.py times the calls.
+"""Finds the functions that --trace-python or `xpurun ctl trace-python` names, when their module has been executed.
+xpurun_calls.py times the calls.
 
-sitecustomize.py reads this file when there are such functions. Errors in here are not recorded and have no other
+sitecustomize.py reads this file when there are such functions, or the first span after ctl does. Errors in here are not recorded and have no other
 effect.
 """
 import sys
@@ -24,7 +25,7 @@ NO_MODULE, NO_FUNCTION, NOT_PYTHON = "no_module", "no_function", "not_python"  #
 class Target:
     """A name that the user gave."""
 
-    __slots__ = ("name", "module", "path", "may_be_main", "is_settled")
+    __slots__ = ("name", "module", "path", "may_be_main", "is_settled", "traced")
 
     def __init__(self, name):
         self.name = name
@@ -32,6 +33,7 @@ class Target:
         self.path = path.split(".")
         self.may_be_main = False
         self.is_settled = False  # traced, or told of
+        self.traced = []  # the function, and its successors when the module is executed again
 
 
 targets = []
@@ -120,15 +122,18 @@ def find(path, names):
 def settle(target, function, code, problem=None):
     target.is_settled = True
     if problem is None and id(code) not in traced_by_code:
-        problem = tracer.add(Traced(target.name, function, code))
+        traced = Traced(target.name, function, code)
+        problem = tracer.add(traced)
+        if problem is None:
+            target.traced.append(traced)
     if problem is not None:
         tell(target, problem)
 
 
-def executed(module):
-    """Looks for the functions of a module that has been executed, for the first time or again."""
+def executed(module, wanted=None):
+    """Looks for the functions, or the wanted ones, of a module that has been executed, for the first time or again."""
     name = module.__name__
-    for target in targets:
+    for target in wanted or list(targets):
         try:
             path = None
             if target.module == name:
@@ -191,18 +196,54 @@ def forget():
         traced_by_code.clear()
 
 
-def install(names, least_s, awaited):
-    """`names` is checked and has commas; `awaited` gets the modules whose execution is to be told."""
-    import atexit
+def await_modules(target):
+    awaited = settings["awaited"]  # gets the modules whose execution is to be told
+    for module in module_names(target):
+        if module not in MAIN_NAMES:
+            if ME not in awaited.get(module, ()):
+                awaited[module] = awaited.get(module, ()) + (ME,)
+            if module in sys.modules:
+                executed(sys.modules[module], [target])
+
+
+def begin():
+    """Once."""
+    if forget not in segment.forgetters:
+        import atexit
+        segment.forgetters.append(forget)
+        atexit.register(at_exit)
+
+
+def change(names, least_ns):
+    """The program runs: from now on these functions are traced, and no others."""
+    begin()
+    timed["least_ns"] = least_ns
+    wanted = [name for name in names.split(",") if name]
+    for target in list(targets):
+        if target.name not in wanted:
+            targets.remove(target)
+            for traced in target.traced:
+                timed["put_shorts_of"](traced)
+                tracer.remove(traced)
+    known = {target.name for target in targets}
+    main = sys.modules["__main__"].__dict__
+    for target in [Target(name) for name in wanted if name not in known]:
+        targets.append(target)
+        if is_main(target.module, main):
+            function, problem = find(target.path, main)
+            settle(target, function, function and function.__code__, problem)
+        else:
+            await_modules(target)
+    end_search()
+
+
+def install(names, least_s):
+    """`names` is checked and has commas."""
     timed["least_ns"] = int(float(least_s) * 1e9)
     targets.extend(Target(name) for name in names.split(","))
     for target in targets:
         target.may_be_main = may_be_main(target.module)
-        for module in module_names(target):
-            if module not in MAIN_NAMES and ME not in awaited.get(module, ()):
-                awaited[module] = awaited.get(module, ()) + (ME,)
-                if module in sys.modules:
-                    executed(sys.modules[module])
+        await_modules(target)
     waiting = waiting_for_main()
     problem = tracer.await_main(look_in_main) if waiting else None
     for target in waiting if problem is not None else ():
@@ -210,8 +251,7 @@ def install(names, least_s, awaited):
         if target.module in MAIN_NAMES:
             target.is_settled = True
             tell(target, problem)
-    segment.forgetters.append(forget)
-    atexit.register(at_exit)
+    begin()
 
 
 def watched(spec):

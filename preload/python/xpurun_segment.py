@@ -20,15 +20,17 @@ IS_PYTHON = 1
 PATIENCE_S = 3
 
 SEGMENT_MAGIC = 0x315950504E525058
-SEGMENT_VERSION = 3
+SEGMENT_VERSION = 4
 GROUPS, COLLECTIVES, OTHERS = 64, 8, 16
 CALL_BYTES = 72
 GROUP_AT, GROUP_BYTES = 128, 64 + (COLLECTIVES + OTHERS) * CALL_BYTES
 TEXT_AT, TEXT_BYTES = GROUP_AT + GROUPS * GROUP_BYTES, 256 * 1024
 SPANS, SPAN_BYTES = 4096, 64
 SPAN_AT = TEXT_AT + TEXT_BYTES
-SEGMENT_BYTES = SPAN_AT + SPANS * SPAN_BYTES
+TRACED_TEXT_AT, TRACED_BYTES = SPAN_AT + SPANS * SPAN_BYTES, 16 * 1024
+SEGMENT_BYTES = TRACED_TEXT_AT + TRACED_BYTES
 RECORD_AT = 32  # whether the supervisor wants spans
+TRACED_AT = 36  # change of the list of traced functions; its bytes, the change that was followed, least duration
 MOST_SITES = 4096
 MOST_TEXT = 4096
 SHORT_CALLS = 1  # flag of a span
@@ -90,7 +92,9 @@ class Segment:
         self.pack_4 = _struct.Struct("=I").pack_into
         self.pack_8 = _struct.Struct("=Q").pack_into
         self.pack_span = _struct.Struct("=QQQqQQIIIHBB").pack_into
+        self.unpack_traced = _struct.Struct("=II4xQ").unpack_from
         self.lock = _thread.allocate_lock()
+        self.traced_lock = _thread.allocate_lock()
         self.package = "\0"  # directory of torch, with a slash
         self.forgetters = []
         self.spans_allowed = True
@@ -103,6 +107,7 @@ class Segment:
         self.is_off = False
         self.texts = {}
         self.text_bytes = 0
+        self.traced_seen = 0  # lowest byte of the change of the list of traced functions
         self.texts_missed = 0  # texts that were not written because another thread was writing one
         # Code objects are found by their id, because their hash takes a microsecond. The values keep them.
         self.places = {}  # place and code object, by id and instruction
@@ -114,6 +119,7 @@ class Segment:
         # A process that a rank forks is a worker of that rank. Other forked processes may be ranks.
         self.spans_allowed = self.spans_allowed and not settings["is_rank"]
         self.lock = _thread.allocate_lock()
+        self.traced_lock = _thread.allocate_lock()
         self.forget()
         for forget in self.forgetters:
             forget()
@@ -210,6 +216,30 @@ class Segment:
         memory = self.memory
         self.pack_span(memory, at, 0, begin, end - begin, cpu, sequence, size, name, place, thread, group, stage, flags)
         self.pack_8(memory, at, number)
+        if memory[TRACED_AT] != self.traced_seen:
+            self.follow_traced()
+
+
+    def follow_traced(self):
+        """The list of traced functions has changed. Spans end often enough in a rank that trains, so that nothing else
+        needs to look."""
+        if not self.traced_lock.acquire(False):
+            return  # another thread does it, or this one, which writes a span meanwhile
+        try:
+            memory = self.memory
+            change, size, least_ns = self.unpack_traced(memory, TRACED_AT)
+            if change == 0 or size > TRACED_BYTES:
+                return  # it is being changed
+            names = memory[TRACED_TEXT_AT:TRACED_TEXT_AT + size]
+            if self.unpack_traced(memory, TRACED_AT)[0] != change:
+                return
+            self.traced_seen = change.to_bytes(4, sys.byteorder)[0]
+            settings["part"]("xpurun_functions")["change"](names.decode("utf-8", "replace"), least_ns)
+            self.pack_4(memory, TRACED_AT + 8, change)
+        except Exception:
+            pass
+        finally:
+            self.traced_lock.release()
 
 
 segment = Segment()

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 import unittest
 
 import span_file
@@ -101,6 +102,64 @@ class TracePython(xpurun_test.Case):
             self.assertEqual(self.job(**{name: value}).returncode, 0)
             file = span_file.load(self.out / "ranks" / "0" / "functions-1.xsp")
             self.assertEqual({s["name"] for s in file["spans"]}, {MODULE + "Model.forward"})
+
+    def test_change_while_the_job_runs(self):
+        job = self.dir / "job.py"
+        job.write_text("import os, sys, time\n"
+                       f"sys.path.insert(0, {str(JOB.parent)!r})\n"
+                       "import traced_module\n"
+                       "def in_main(i):\n    traced_module.load(i)\n"
+                       "if os.environ['RANK'] != '2':\n    from xpurun import step\n"
+                       "else:\n    step = lambda: None\n"
+                       "i = 0\n"
+                       f"while not os.path.exists({str(self.dir / 'end')!r}):\n"
+                       "    in_main(i); traced_module.tiny(i); step(); time.sleep(0.01); i += 1\n")
+        ranks = "for r in 0 1 2; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=3 \"$@\" & done; wait"
+        process = self.start_xpurun("--no-report", "--trace-python-min", "0", "--", "bash", "-c", ranks, "ranks", PYTHON,
+                                    job, env=self.env())
+
+        def ctl(*words, status=0):
+            done = self.run_xpurun("ctl", "--run", self.out, "trace-python", *words, out=False)
+            self.assertEqual(done.returncode, status, done.stderr)
+            return done.stdout if status == 0 else " ".join(done.stderr.split())
+
+        def follow(answer):
+            return {r["rank"]: r["follows"] for r in json.loads(answer)["ranks"]}
+
+        try:
+            self.wait_for(lambda: len(self.rank_pids()) == 3, "three ranks")
+            self.wait_for(lambda: list(self.out.glob("ranks/[01]/spans-1.xsp")), "spans")
+            self.assertEqual(ctl("list"), "no function of Python is traced\n")
+            added = ctl("add", MODULE + "load", "__main__:in_main", MODULE + "lode", "traced_module@tiny")
+            self.assertEqual(added.splitlines()[:4],
+                             [MODULE + "load", "__main__:in_main",
+                              MODULE + "lode is not traced: the module has no such function", MODULE + "tiny"])
+            self.assertEqual(added.splitlines()[4:], ["rank 2: no span was seen, so this list does not reach it"])
+            self.assertEqual(follow(ctl("--json")), {0: "yes", 1: "yes", 2: "no_spans"})
+            time.sleep(1)
+            self.assertEqual(ctl("remove", MODULE + "load", MODULE + "lode", MODULE + "tiny").splitlines()[0],
+                             "__main__:in_main")
+            removed_ns = time.monotonic_ns()
+            time.sleep(1)
+            self.assertIn("traced_module:load is not in the list", ctl("remove", MODULE + "load", status=1))
+            self.assertIn("is not module:function", ctl("add", "load", status=1))
+            self.assertIn("takes add or remove", ctl("change", status=2))
+        finally:
+            (self.dir / "end").touch()
+            _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, errors)
+        for rank in ("0", "1"):
+            file = span_file.load(self.out / "ranks" / rank / "functions-1.xsp")
+            ends = {}
+            for s in file["spans"]:
+                ends.setdefault(s["name"], []).append(s["begin_ns"] + s["duration_ns"])
+            self.assertEqual(set(ends), {MODULE + "load", MODULE + "tiny", "__main__:in_main"})
+            self.assertGreater(len(ends[MODULE + "load"]), 10)
+            self.assertLessEqual(max(ends[MODULE + "load"] + ends[MODULE + "tiny"]), removed_ns)
+            self.assertGreater(sum(end > removed_ns for end in ends["__main__:in_main"]), 10)
+        self.assertEqual(list(self.out.glob("ranks/2/*.xsp")), [])
+        report = json.loads(self.run_xpurun("analyze", "--format", "json", self.out, out=False).stdout)
+        self.assertEqual({f["name"] for f in report["functions"]}, set(ends))
 
     def test_switched_off(self):
         for options in (["--timing=off"], ["--no-python-hooks"], ["--events=off"]):

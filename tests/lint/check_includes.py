@@ -66,8 +66,9 @@ SUBROOMS = {
         "hooks": {"core", "cuda", "record", "nccl"},
         "poll": {"core", "cuda", "record", "nccl", "nccl_profiler"},
         "capture": {"core", "process"},
+        "marks": {"core", "process"},
         "cupti": {"core"},
-        ".": {"capture", "core", "process", "hooks", "poll", "nccl_profiler"},
+        ".": {"capture", "core", "marks", "process", "hooks", "poll", "nccl_profiler"},
     },
     "common/base": {
         ".": set(),

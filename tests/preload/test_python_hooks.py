@@ -236,6 +236,7 @@ class Layout(unittest.TestCase):
             self.assertIn(f"{constant} = {names[name]};", header)
         self.assertIn(f"sizeof(PythonSpan) == {names['SPAN_BYTES']}", header)
         self.assertIn(f"offsetof(PythonSegment, records_spans) == {names['RECORD_AT']}", header)
+        self.assertIn(f"offsetof(PythonSegment, traced_change) == {names['TRACED_AT']}", header)
         stages = (source / "common/model/timing/span.h").read_text().split("enum class Stage : uint8_t {")[1]
         stages = re.findall(r"^  (\w+)", stages.split("};")[0], re.M)
         for number, stage in enumerate(stages[1:], 1):

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import test_python_hooks as hooks
@@ -215,6 +216,19 @@ class Supervisor:
                             "thread": thread, "short": short, "calls": sequence if short else 1})
         return out
 
+    def change(self, number, *names, least_ns=0):
+        """As the supervisor changes the list."""
+        at, text_at = self.names["TRACED_AT"], self.names["TRACED_TEXT_AT"]
+        text = ",".join(names).encode()
+        memory = self.memories[-1]
+        memory[text_at:text_at + len(text)] = text
+        struct.pack_into("=I", memory, at + 4, len(text))
+        struct.pack_into("=Q", memory, at + 12, least_ns)
+        struct.pack_into("=I", memory, at, number)
+
+    def taken(self):
+        return struct.unpack_from("=I", self.memories[-1], self.names["TRACED_AT"] + 8)[0]
+
     def text(self, memory, ref):
         at = self.names["TEXT_AT"] + ref
         length = struct.unpack_from("=I", memory, at)[0] if ref else 0
@@ -403,6 +417,73 @@ print(bool(seen), "call" in seen, "return" in seen, calls["method"] > 0, calls["
         for python, _ in self.each():
             counts = self.traced(python, job, "work:plain", "work:Base.method", "work:slow")
             self.assertEqual(counts, {"work:plain": 3, "work:Base.method": 1, "work:slow": 1}, python)
+
+    def test_change_while_the_program_runs(self):
+        (self.dir / "late.py").write_text("def f(): return 1\n")
+        job = self.script("import sys, threading, work, xpurun\n"
+                          "def in_main():\n    return work.plain(1)\n"
+                          "codes = work.plain.__code__, in_main.__code__\n"
+                          "def phase():\n"
+                          "    xpurun.step()\n"
+                          "    for i in range(10): work.plain(i)\n"
+                          "    in_main()\n    list(work.numbers(3))\n    work.Sub().method(2)\n"
+                          "    if 'late' in sys.modules: sys.modules['late'].f()\n"
+                          "def outer():\n    xpurun.step()\n    return 1\n"
+                          "for line in sys.stdin:\n"
+                          "    if line == 'import\\n': import late\n"
+                          "    thread = threading.Thread(target=phase)\n"
+                          "    thread.start() if line == 'thread\\n' else phase()\n"
+                          "    thread.join() if line == 'thread\\n' else None\n"
+                          "    outer()\n"
+                          "    print(codes == (work.plain.__code__, in_main.__code__), flush=True)\n")
+        for python in hooks.interpreters():
+            with self.subTest(python):
+                self.supervisor.clear()
+                env = self.env(LD_PRELOAD=str(hooks.LIBRARY), XPURUN_RUN=f"1:{os.getpid()}:0:{self.supervisor.path}",
+                               RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+                process = subprocess.Popen([python, str(job)], env=env, cwd=self.dir, text=True,
+                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+                def phase(word="go"):
+                    """What was recorded during it, and whether the functions have their own code."""
+                    before = self.supervisor.counts()
+                    process.stdin.write(word + "\n")
+                    process.stdin.flush()
+                    same = process.stdout.readline()
+                    after = self.supervisor.counts()
+                    return {name: after[name] - before.get(name, 0) for name in after
+                            if after[name] != before.get(name, 0)}, same
+
+                self.assertEqual(phase(), ({}, "True\n"))
+                self.supervisor.change(1, "work:plain", "__main__:in_main", "work:nothing", "__main__:nobody",
+                                       "work:numbers", "late:f")
+                recorded = {"work:plain": 11, "__main__:in_main": 1, "work:numbers": 4}
+                self.assertEqual(phase()[0], recorded)
+                self.assertEqual(self.supervisor.taken(), 1)
+                until = time.monotonic() + 5  # the message is on its way
+                while len(self.supervisor.problems()) < 2 and time.monotonic() < until:
+                    time.sleep(0.01)
+                self.assertEqual(self.supervisor.problems(),
+                                 {("work:nothing", "no_function"), ("__main__:nobody", "no_function")})
+                self.assertEqual(phase("import")[0], {**recorded, "late:f": 1})
+                # Short calls of a thread that has ended are written when another thread is new, or at the end.
+                self.supervisor.change(2, "work:numbers", "late:f")
+                self.assertEqual(phase(), ({"work:numbers": 4, "late:f": 1}, "True\n"))
+                self.supervisor.change(3, "work:plain", "__main__:outer", "work:Sub.method")
+                self.assertEqual(phase("thread")[0], {"work:plain": 11, "work:Sub.method": 1, "__main__:outer": 1})
+                self.supervisor.change(4)
+                self.assertEqual(phase("thread"), ({}, "True\n"))
+                # A function that is called while the list changes, in the same thread.
+                self.supervisor.change(5, "__main__:outer", "__main__:phase")
+                self.assertIn(phase()[0].get("__main__:outer"), (1, None))
+                self.supervisor.change(6, "__main__:outer")
+                self.assertEqual(phase()[0].get("__main__:outer"), 1)
+                self.assertEqual(phase(), ({"__main__:outer": 1}, phase()[1]))
+                process.stdin.close()
+                self.assertEqual((process.wait(60), process.stderr.read()), (0, ""))
+                process.stdout.close()
+                process.stderr.close()
+                self.assertEqual(self.supervisor.taken(), 6)
 
     def test_asynchronous_generators(self):
         job = self.script("import asyncio\nfrom late import numbers\n"

@@ -37,6 +37,7 @@ class PythonMemory {
                                                            .stage = static_cast<uint8_t>(stage),
                                                            .flags = flags};
   }
+  wire::PythonSegment* memory() { return memory_; }
   bool is_asked() const { return memory_->records_spans != 0; }
 
  private:
@@ -60,9 +61,9 @@ struct Scene : test::JobScene {
       drained.emplace_back(who.rank, found.size());
     });
   }
-  std::unique_ptr<PythonMemory> attach(base::Pid pid) {
+  std::unique_ptr<PythonMemory> attach(base::Pid pid, SpanWriter writer = SpanWriter::python) {
     spans.before_attach(pid);
-    const auto descriptor = segments.attach(pid);
+    const auto descriptor = segments.attach(pid, writer);
     REQUIRE(descriptor);
     auto out = std::make_unique<PythonMemory>(*descriptor);
     segments.sent(pid);
@@ -170,4 +171,57 @@ TEST_CASE("a span that was lost is counted once") {
   REQUIRE(stages);
   REQUIRE(functions);
   CHECK(stages->lost + functions->lost == 10);
+}
+
+TEST_CASE("marks of a library go with the spans of Python, in one file, in the order of their ends") {
+  Scene s;
+  std::vector<int64_t> begins;
+  s.spans.on_spans([&](const SpanSource&, std::span<const model::Span> found) {
+    for (const model::Span& span : found) {
+      begins.push_back(span.begin_ns);
+    }
+  });
+  const auto marks = s.attach(kRank0, SpanWriter::marks);
+  marks->write(10, model::Stage::mark);
+  s.run_for(0.15);
+  const auto python = s.attach(kRank0);
+  python->write(20);
+  marks->write(30, model::Stage::mark);
+  python->write(40);
+  s.run_for(0.1);
+  CHECK(begins == std::vector<int64_t>{10, 20, 30, 40});
+  CHECK(marks->is_asked());
+  s.spans.flush();
+  CHECK(s.written(0, 1) == 4);
+  CHECK(s.written(0, 2) == 0);
+  // Another program in the same process.
+  const auto next = s.attach(kRank0, SpanWriter::marks);
+  next->write(50, model::Stage::mark);
+  s.run_for(0.15);
+  s.spans.flush();
+  CHECK(s.written(0, 2) == 1);
+}
+
+TEST_CASE("Python processes learn of a change of the traced functions, later ones too") {
+  Scene s;
+  const auto early = s.attach(kRank0);
+  const auto marks = s.attach(kRank0, SpanWriter::marks);
+  CHECK(s.segments.follows_list(kRank0));
+  REQUIRE(s.segments.trace_functions({.names = "a:f,b:g", .least_s = 20e-6}));
+  CHECK_FALSE(s.segments.follows_list(kRank0));
+  const auto late = s.attach(test::kRank1);
+  for (wire::PythonSegment* memory : {early->memory(), late->memory()}) {
+    CHECK(memory->traced_change == 1);
+    CHECK(std::string(memory->traced, memory->traced_bytes) == "a:f,b:g");
+    CHECK(memory->traced_least_ns == 20000);
+  }
+  CHECK(marks->memory()->traced_change == 0);
+  early->memory()->traced_taken = 1;
+  CHECK(s.segments.follows_list(kRank0));
+  CHECK_FALSE(s.segments.follows_list(test::kRank1));
+  for (int i = 0; i < 600; ++i) {
+    REQUIRE(s.segments.trace_functions({.names = std::string(wire::kTracedBytes, 'x'), .least_s = 0}));
+    CHECK(early->memory()->traced_change % 256 != 0);
+  }
+  CHECK_FALSE(s.segments.trace_functions({.names = std::string(wire::kTracedBytes + 1, 'x'), .least_s = 0}));
 }

@@ -47,6 +47,18 @@ struct Scene : test::JobScene {
          captured = std::move(done);
          return std::string("captures/1");
        },
+       .change_traced = [this](const std::vector<std::string>& add,
+                               const std::vector<std::string>& remove) -> base::Status {
+         if (!remove.empty()) {
+           return base::fail(remove.front() + " is not in the list of traced functions");
+         }
+         for (const std::string& name : add) {
+           traced.functions.push_back({.name = name, .problem = std::nullopt});
+         }
+         traced.ranks = {{.rank = 0, .follows = FollowsList::pending}};
+         return {};
+       },
+       .traced = [this] { return traced; },
        .step_s = [this] { return step_s; },
        .nodes = [] { return NodeList{.node = "0-a", .expected = 2}; },
        .ask =
@@ -57,6 +69,7 @@ struct Scene : test::JobScene {
            }}};
   std::optional<CaptureRequest> capturing;
   CaptureRunner::Done captured;
+  TracedState traced;
   double step_s = -1;
   std::string asked;
   std::string informed;  // the node that knows more
@@ -243,4 +256,29 @@ TEST_CASE("the length of a capture in steps needs the duration of a step") {
     CHECK(s.ask(request)["code"] == "bad_request");
     CHECK_FALSE(s.capturing);
   }
+}
+
+TEST_CASE("a change of the traced functions is answered once the ranks follow, or after two seconds") {
+  Scene s;
+  CHECK(s.ask({{"cmd", "trace-python"}})["functions"].empty());
+  CHECK(s.ask({{"cmd", "trace-python"}, {"add", "a:f"}})["code"] == "bad_request");
+  CHECK(s.ask({{"cmd", "trace-python"}, {"add", {1}}})["code"] == "bad_request");
+  CHECK(s.ask({{"cmd", "trace-python"}, {"remove", {"a:f"}}})["error"] ==
+        "a:f is not in the list of traced functions");
+  CHECK(s.ask({{"cmd", "trace-python"}, {"add", {"a:f"}}}).is_null());
+  s.run_for(0.35);
+  CHECK(s.answer.is_null());
+  s.traced.ranks[0].follows = FollowsList::yes;
+  s.traced.functions[0].problem = model::TraceProblem::no_function;
+  s.run_for(0.3);
+  CHECK(s.answer["functions"][0]["problem"] == "no_function");
+  CHECK(s.answer["ranks"][0]["follows"] == "yes");
+  CHECK(s.ask({{"cmd", "trace-python"}, {"add", {"a:g"}}}).is_null());
+  s.run_for(3);
+  CHECK(s.answer["ok"] == true);
+  CHECK(s.answer["ranks"][0]["follows"] == "pending");
+  CHECK(s.answer["functions"][1]["problem"].is_null());
+  s.ended = true;
+  CHECK(s.ask({{"cmd", "trace-python"}, {"add", {"a:h"}}})["code"] == "ending");
+  CHECK(s.ask({{"cmd", "trace-python"}})["ok"] == true);
 }
