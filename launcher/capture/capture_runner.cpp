@@ -25,7 +25,6 @@ constexpr uint32_t kMostCalls = 100'000;
 constexpr double kMostTraceS = 3;
 // Of a capture that nobody asked for.
 constexpr double kMostSlowActivityS = 3;
-constexpr std::string_view kSlowReason = "slow";
 
 double number_at(const nlohmann::json& j, const char* key, double fallback) {
   const auto found = j.find(key);
@@ -88,11 +87,13 @@ base::Result<std::string> CaptureRunner::start(CaptureRequest request, Done done
 }
 
 // While the job is slow, so that an analysis can say where the time goes.
-void CaptureRunner::job_is_slower(double seconds) {
-  if (seconds > 0 && slow_count_ < kMostSlowCaptures &&
-      start({.seconds = seconds, .reason = std::string(kSlowReason)}, {})) {
-    ++slow_count_;
+bool CaptureRunner::capture_by_itself(double seconds, std::string_view reason) {
+  if (seconds <= 0 || slow_count_ >= kMostSlowCaptures ||
+      !start({.seconds = seconds, .reason = std::string(reason)}, {})) {
+    return false;
   }
+  ++slow_count_;
+  return true;
 }
 
 void CaptureRunner::begin() {

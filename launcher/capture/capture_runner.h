@@ -18,17 +18,21 @@
 #include <optional>
 #include <signal.h>
 #include <string>
+#include <string_view>
 
 namespace xpurun::launcher {
 
 struct CaptureRequest {
   double seconds = 10;
   int rate = 50;         // samples a second of each process
-  std::string reason;    // a word kept in the profile: "slow", "request"
+  std::string reason;    // a word kept in the profile: "slow", "silence", "request"
   model::RankSet ranks;  // whose GPU is captured; empty: all. Python stacks are those of all ranks.
 };
 
 inline constexpr double kLongestCaptureS = 300;
+// Reasons of captures that nobody asked for.
+inline constexpr std::string_view kSlowReason = "slow";
+inline constexpr std::string_view kSilenceReason = "silence";
 
 // {"duration_s":10,"steps":20,"rate":50,"ranks":"0-3"}; all optional, and `steps` goes before `duration_s`.
 // `step_s` is the duration of a step, negative if unknown.
@@ -65,8 +69,9 @@ class CaptureRunner {
   // The directory of the capture. Fails while another one is under way. `done` may be empty; it is called
   // from the loop.
   base::Result<std::string> start(CaptureRequest request, Done done);
-  // The job has become slower: a capture of the first few times, unless one is under way. 0 seconds: none.
-  void job_is_slower(double seconds);
+  // The job has become slower, or silent: a capture of the first few times, unless one is under way. 0
+  // seconds: none. Whether one has begun.
+  bool capture_by_itself(double seconds, std::string_view reason);
   bool busy() const { return current_.has_value() || helper_.pid() > 0 || clocks_.pid() > 0; }
 
   // To be called by the reaper. Returns whether the pid was ours.
@@ -102,7 +107,7 @@ class CaptureRunner {
   HelperProcess clocks_;  // reads the GPUs' clocks
   EventLoop::TimerId deadline_ = 0;
   int count_ = 0;       // of captures in this run
-  int slow_count_ = 0;  // of those because the job had become slower
+  int slow_count_ = 0;  // of those that nobody asked for
 };
 
 }  // namespace xpurun::launcher

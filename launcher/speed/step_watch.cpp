@@ -47,6 +47,14 @@ StepWatch::RankSteps StepWatch::rank(base::Rank rank) const {
   return known == ranks_.end() ? RankSteps{} : known->second.seen;
 }
 
+uint64_t StepWatch::most_steps() const {
+  uint64_t out = 0;
+  for (const auto& [rank, state] : ranks_) {
+    out = std::max(out, state.seen.steps);
+  }
+  return out;
+}
+
 double StepWatch::step_s() const {
   double out = -1;
   for (const auto& [rank, state] : ranks_) {
@@ -106,6 +114,7 @@ void StepWatch::end_step(base::Rank rank, State& state, base::MonoNs end) {
   const base::MonoNs begin = std::exchange(state.last_end, end);
   const int64_t duration = end - begin - std::exchange(state.aside_ns, 0);
   state.worked = false;
+  last_end_ = std::max(last_end_, end);
   if (begin == 0 || duration <= 0) {
     return;
   }

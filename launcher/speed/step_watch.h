@@ -42,6 +42,10 @@ class StepWatch {
   void every_call_timed(bool on, base::MonoNs now);
 
   RankSteps rank(base::Rank rank) const;
+  // When the latest step of any rank ended; 0: no step was seen. The number of steps of the rank that has
+  // made most.
+  base::MonoNs last_end() const { return last_end_; }
+  uint64_t most_steps() const;
   // Of the slowest rank; negative: no step was seen.
   double step_s() const;
   // Median duration of the latest steps that lie between these times, CLOCK_MONOTONIC, of the first rank with
@@ -82,6 +86,7 @@ class StepWatch {
   base::MonoNs timed_from_ = 0;   // each call was timed from then
   base::MonoNs timed_until_ = 0;  // until then
   bool broken_ = false;
+  base::MonoNs last_end_ = 0;
   uint64_t told_ = 0;
   std::map<base::Rank, State> ranks_;
   // All ranks wait for each other, so one of them shows the steps of the job.

@@ -9,6 +9,7 @@
 #include "launcher/spawn/environment.h"
 #include "launcher/supervise/command_start.h"
 #include "launcher/supervise/live_view.h"
+#include "report/speed/wording.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -54,7 +55,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
              [this](const std::string& sentence) {
                say(sentence);
                notifier_.events().slower(sentence);
-               captures_.job_is_slower(options_.slow_capture_s);
+               captures_.capture_by_itself(options_.slow_capture_s, kSlowReason);
              }),
       reaper_({loop, table_, journal_}, reaper_hooks()),
       ending_({loop, storage, table_}, dir_.path, ending_hooks()),
@@ -96,8 +97,26 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       status_line_(loop, STDERR_FILENO, [this](size_t columns) { return status_line(columns); }) {
   notices_.on_text([this](base::Pid pid, std::string_view json) { python_.received(pid, json); });
   python_.on_spans([this](const SpanSource& who, std::span<const model::Span> spans) {
-    speed_.watch().add(who.rank, who.process, spans);
+    speed_.add(who.rank, who.process, spans);
   });
+  if (options_.slow_capture_s > 0) {
+    speed_.watch_silence(
+        {.hang_timeout_s = options_.hang_timeout_s,
+         .recorded =
+             [this] {
+               return timing_.level() != wire::Level::off && !ending_.state().is_ending() &&
+                      std::as_const(journal_).open_incident() == nullptr;
+             },
+         .silent =
+             [this](double seconds) {
+               if (captures_.capture_by_itself(options_.slow_capture_s, kSilenceReason)) {
+                 say(fmt::format("no step has ended for {}, usually {} each; the next {} are captured",
+                                 base::human_duration(seconds),
+                                 report::short_seconds(speed_.watch().step_s()),
+                                 base::human_duration(options_.slow_capture_s)));
+               }
+             }});
+  }
   reports_.set_options(options.source, options.share_with_group);
   reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); },
                         [this](const ReportResult& result) {
