@@ -241,6 +241,12 @@ model::CaptureReport captured_functions(const Profile& profile) {
   return out;
 }
 
+std::string_view capture_reason(std::string_view reason) {
+  return reason == "slow"      ? ", when the job had become slower"
+         : reason == "silence" ? ", when no step had ended for long"
+                               : "";
+}
+
 std::string place_of(const model::CapturedFunction& f) {
   const std::string file(base::base_name(f.file));
   return f.line > 0 ? fmt::format("{} ({}:{})", f.function, file, f.line)

@@ -4,6 +4,8 @@
 #include "common/model/speed/capture_report.h"
 #include "report/profile/profile.h"
 
+#include <string_view>
+
 namespace xpurun::report {
 
 // A rank stands out in a function if its share exceeds the others' median by 5 % of the time, by five
@@ -14,6 +16,8 @@ model::CaptureReport captured_functions(const Profile& profile);
 
 // "train.py:40 (collate)"; "collate (train.py)" without a line.
 std::string place_of(const model::CapturedFunction& f);
+// ", when the job had become slower"; empty if somebody asked for the capture.
+std::string_view capture_reason(std::string_view reason);
 // "spends 43 % of its time in load (data.py:12), the other ranks 2 %"; without the subject.
 std::string excess_words(const model::CapturedFunction& f);
 // The function of the program in which `ranks` spend more of their time than the others; nullptr if none.

@@ -2,7 +2,9 @@
 
 #include "report/speed/pictures.h"
 #include "report/speed/ranks/causes.h"
+#include "report/speed/ranks/launches.h"
 #include "report/speed/ranks/rank_shift.h"
+#include "report/speed/ranks/stage_pauses.h"
 #include "report/speed/statistics.h"
 #include "report/speed/steps/step_records.h"
 #include "report/speed/wording.h"
@@ -25,7 +27,8 @@ constexpr size_t kWarmUp = 3;
 constexpr size_t kLeastWindow = 10;
 constexpr double kLeastWaste = 0.05;  // share of a step that a cause on all ranks may cost
 constexpr double kLeastInput = 0.10;
-constexpr double kOwnFault = 0.5;  // of a change that slow ranks explain
+constexpr double kLeastPause = 0.01;  // of the time, by ranks that need longer for a checkpoint
+constexpr double kOwnFault = 0.5;     // of a change that slow ranks explain
 constexpr double kMostOfIt = 0.8;
 constexpr size_t kLeastAfter = 20;
 
@@ -151,6 +154,8 @@ class Judge {
     if (!blame) {
       add_causes();
     }
+    out_.launches = rank_launches(job_, window_);
+    add_pauses();
     std::stable_sort(out_.findings.begin(), out_.findings.end(), [](const auto& a, const auto& b) {
       return std::tuple(b.severity, a.problem, b.share) < std::tuple(a.severity, b.problem, a.share);
     });
@@ -323,6 +328,30 @@ class Judge {
                             .lost_s = one.share * out_.step_s,
                             .share = one.share};
       f.sentence = cause_sentence(f, compared_);
+      f.next = next_step(f);
+      out_.findings.push_back(std::move(f));
+    }
+  }
+
+  // Pauses are no slowdown. A rank that keeps the others waiting in them is told as a note.
+  void add_pauses() {
+    out_.stage_pauses = stage_pauses(job_, out_.step_s);
+    for (model::StagePause& pause : out_.stage_pauses) {
+      pause.sentence = pause_sentence(pause);
+      const double cost = pause.slow_s > 0 ? pause.share * (1 - pause.others_s / pause.slow_s) : 0;
+      if (pause.slow.empty() || cost < kLeastPause) {
+        continue;
+      }
+      model::SpeedFinding f{
+          .problem = SpeedProblem::cause,
+          .severity = model::SpeedSeverity::note,
+          .cause = pause.stage == model::Stage::checkpoint ? SlowCause::checkpoint : SlowCause::evaluation,
+          .confidence = lower(Confidence::high, out_.confidence),
+          .ranks = pause.slow,
+          .place = pause.place,
+          .lost_s = cost * out_.step_s,
+          .share = cost};
+      f.sentence = slow_pause_sentence(pause);
       f.next = next_step(f);
       out_.findings.push_back(std::move(f));
     }

@@ -13,6 +13,8 @@ namespace {
 using model::SlowCause;
 using model::Stage;
 
+constexpr double kToldPause = 0.01;  // of the time
+
 std::string in_place(const std::string& place) {
   return place.empty() ? "" : fmt::format(" ({})", place);
 }
@@ -32,6 +34,16 @@ std::string stage_words(Stage stage) {
   }
 }
 
+// ", and its GPU waits for work: calls start after 12 us there, after 2.1 ms on the others"
+std::string starved_words(const Cause& cause, bool several) {
+  return cause.launch_s < 0 ? ""
+                            : fmt::format(
+                                  ", and {} for work: calls start on the GPU after {}, on the other "
+                                  "ranks after {}",
+                                  several ? "their GPUs wait" : "its GPU waits",
+                                  brief_seconds(cause.launch_s), brief_seconds(cause.others_launch_s));
+}
+
 // "it waits longer for the next batch (data.py:40)"
 std::string reason(const Cause& cause, const std::string& place, bool several) {
   const std::string they = several ? "they" : "it";
@@ -48,13 +60,16 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
     case SlowCause::memory:
       return fmt::format("{} wait{} for memory pages from disk", they, s);
     case SlowCause::host_issue:
-      return fmt::format("{} need{} longer in {}{}", they, s, stage_words(cause.stage), in_place(place));
+      return fmt::format("{} need{} longer in {}{}{}", they, s, stage_words(cause.stage), in_place(place),
+                         starved_words(cause, several));
     case SlowCause::network:
       return "the collectives take longer after all ranks have arrived";
     case SlowCause::throttling:
       return "the GPU's clock is lowered";
     case SlowCause::checkpoint:
       return fmt::format("{} write{} checkpoints", they, s);
+    case SlowCause::evaluation:
+      return fmt::format("{} evaluate{} the model", they, s);
     case SlowCause::unknown:
       break;
   }
@@ -104,6 +119,10 @@ std::string short_seconds(double seconds) {
          : size < 999.5  ? fmt::format("{:.0f} ms", ms)
          : size < 9995.0 ? fmt::format("{:.2f} s", seconds)
                          : fmt::format("{:.1f} s", seconds);
+}
+
+std::string brief_seconds(double seconds) {
+  return seconds > 0 && seconds < 1e-3 ? fmt::format("{:.3g} us", seconds * 1e6) : short_seconds(seconds);
 }
 
 std::string grouped(int64_t number) {
@@ -156,6 +175,32 @@ std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared com
                            percent(finding.share), short_seconds(finding.lost_s), in_place(finding.place));
 }
 
+std::string pause_sentence(const model::StagePause& pause) {
+  const std::string place = pause.place.substr(0, pause.place.find(" ("));
+  const std::string where =
+      pause.name.empty() || place.empty() ? pause.name + place : fmt::format("{} at {}", pause.name, place);
+  std::string out = fmt::format("{} of {}", name_of(pause.stage), short_seconds(pause.median_s));
+  out += pause.count == 1   ? ", once"
+         : pause.every == 1 ? " in every step"
+                            : fmt::format(" every {} steps", grouped(pause.every));
+  out += in_place(where) + fmt::format(", {} of the time", percent(pause.share));
+  if (!pause.slow.empty()) {
+    out += fmt::format("; rank{} {} need{} {}, the others {}", pause.slow.size() > 1 ? "s" : "",
+                       pause.slow.brief(), pause.slow.size() > 1 ? "" : "s", short_seconds(pause.slow_s),
+                       short_seconds(pause.others_s));
+  }
+  return out;
+}
+
+std::string slow_pause_sentence(const model::StagePause& pause) {
+  const bool several = pause.slow.size() > 1;
+  const std::string place = pause.place.empty() ? "" : " (" + pause.place + ")";
+  return fmt::format("rank{} {} need{} {} for {} {}, the others {}{}", several ? "s" : "", pause.slow.brief(),
+                     several ? "" : "s", short_seconds(pause.slow_s),
+                     pause.stage == Stage::checkpoint ? "a" : "an", name_of(pause.stage),
+                     short_seconds(pause.others_s), place);
+}
+
 std::string next_step(const model::SpeedFinding& finding) {
   switch (finding.cause) {
     case SlowCause::input:
@@ -177,7 +222,10 @@ std::string next_step(const model::SpeedFinding& finding) {
     case SlowCause::throttling:
       return "look at the cooling and at the power limit of the GPU";
     case SlowCause::checkpoint:
-      return "write checkpoints in the background";
+      return finding.ranks.empty() ? "write checkpoints in the background"
+                                   : "compare the storage that these ranks write to with that of the others";
+    case SlowCause::evaluation:
+      return "compare the data that these ranks evaluate with that of the others";
     case SlowCause::unknown:
       break;
   }
@@ -193,7 +241,12 @@ std::string summary_sentence(const model::SpeedReport& report) {
       return finding.sentence;
     }
   }
-  return fmt::format("{} steps of {}; nothing is slow", grouped(report.steps), short_seconds(report.step_s));
+  std::string out =
+      fmt::format("{} steps of {}; nothing is slow", grouped(report.steps), short_seconds(report.step_s));
+  for (const model::StagePause& pause : report.stage_pauses) {
+    out += pause.share >= kToldPause ? "; " + pause.sentence : "";
+  }
+  return out;
 }
 
 }  // namespace xpurun::report

@@ -26,12 +26,18 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
 std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,
                             const Cause& cause, RanksCompared compared);
 std::string cause_sentence(const model::SpeedFinding& finding, RanksCompared compared);
+// "checkpoint of 12.0 s every 500 steps (torch.save at train.py:30), 2 % of the time"
+std::string pause_sentence(const model::StagePause& pause);
+// "rank 3 needs 12.0 s for a checkpoint, the others 3.00 s (train.py:30 (save))"
+std::string slow_pause_sentence(const model::StagePause& pause);
 std::string next_step(const model::SpeedFinding& finding);
 // One sentence about the run.
 std::string summary_sentence(const model::SpeedReport& report);
 
 // "210 ms", "1.25 s", "0"
 std::string short_seconds(double seconds);
+// As short_seconds(), with more digits below a millisecond: "12.3 us"
+std::string brief_seconds(double seconds);
 // "4,120"
 std::string grouped(int64_t number);
 // "18 %"

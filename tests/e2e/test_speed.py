@@ -55,6 +55,36 @@ class Speed(xpurun_test.Case):
         text = self.run_xpurun("analyze", self.out, out=False).stdout
         self.assertIn("captures/1, ", text)
 
+    def test_a_silence_is_captured_once(self):
+        result = self.job("silence", 90, 60, "--slow-capture", "1s")
+        told = [line for line in result.stderr.splitlines() if "no step has ended for" in line]
+        self.assertEqual(len(told), 1, result.stderr)
+        profiles = sorted(self.out.glob("captures/*/profile.json"))
+        self.assertEqual([json.loads(p.read_text())["reason"] for p in profiles].count("silence"), 1)
+        captured = next(c for c in self.analysis()["captures"] if c["reason"] == "silence")
+        self.assertEqual(captured["functions"][0]["function"], "Model.forward", captured["functions"][:3])
+        self.assertIn("when no step had ended for long", " ".join(self.run_xpurun("analyze", self.out,
+                                                                                 out=False).stdout.split()))
+        self.out = self.dir / "off"
+        self.assertNotIn("no step has ended", self.job("silence", 61, 60, "--slow-capture", "off").stderr)
+        self.assertFalse((self.out / "captures").exists())
+
+    def test_checkpoints_are_pauses(self):
+        result = self.job("checkpoint", 200, 25)
+        self.assertNotIn("slower", result.stderr)
+        report = self.analysis()
+        self.assertEqual([f for f in report["findings"] if f["severity"] != "note"], [], report["findings"])
+        self.assertEqual(report["changes"], [])
+        pause, = report["stage_pauses"]
+        self.assertEqual((pause["stage"], pause["ranks"], pause["every"], pause["name"], pause["slow"]),
+                         ("checkpoint", [0], 25, "torch.save", []))
+        self.assertGreaterEqual(pause["count"], 7)
+        self.assertGreater(pause["median_s"], 0.39)
+        self.assertRegex(pause["sentence"], r"^checkpoint of [\d.]+ m?s every 25 steps \(torch\.save at "
+                                            r"slow_loader_job\.py:\d+\), \d+ % of the time$")
+        self.assertLess(report["step_s"], 0.2)
+        self.assertIn(pause["sentence"], " ".join(self.run_xpurun("analyze", self.out, out=False).stdout.split()))
+
     def test_nothing_slow(self):
         result = self.job("none", 160, 0)
         self.assertNotIn("slower", result.stderr)

@@ -61,6 +61,33 @@ void fields(V& visit, C& c) {
   visit("share", c.share);
 }
 
+template <typename V, Self<StagePause> P>
+void fields(V& visit, P& p) {
+  visit("stage", p.stage);
+  visit("count", p.count);
+  visit("every", p.every);
+  visit("median_s", p.median_s);
+  visit("longest_s", p.longest_s);
+  visit("share", p.share);
+  visit("name", p.name);
+  visit("place", p.place);
+  visit("ranks", p.ranks);
+  visit("slow", p.slow);
+  visit("slow_s", p.slow_s);
+  visit("others_s", p.others_s);
+  visit("sentence", p.sentence);
+}
+
+template <typename V, Self<RankLaunches> L>
+void fields(V& visit, L& l) {
+  visit.rank("rank", l.rank);
+  visit("calls", l.calls);
+  visit("mean_s", l.mean_s);
+  visit("median_s", l.median_s);
+  visit("p99_s", l.p99_s);
+  visit("starved", l.starved);
+}
+
 template <typename V, Self<FunctionOfRank> F>
 void fields(V& visit, F& f) {
   visit.rank("rank", f.rank);
@@ -141,6 +168,8 @@ void fields(V& visit, R& r) {
   visit("findings", r.findings);
   visit("changes", r.changes);
   visit("what_if", r.what_if);
+  visit("stage_pauses", r.stage_pauses);
+  visit("launches", r.launches);
   visit("captures", r.captures);
   visit("ranks", r.ranks);
   visit("series", r.series);

@@ -8,6 +8,8 @@
 #include "common/model/rank_set.h"
 #include "common/model/speed/capture_report.h"
 #include "common/model/speed/operations.h"
+#include "common/model/speed/rank_launches.h"
+#include "common/model/speed/stage_pause.h"
 #include "common/model/timing/span.h"
 #include "common/model/vocabulary.h"
 
@@ -54,11 +56,12 @@ enum class SlowCause {
   cpu_contention,  // threads that are ready to run get no CPU
   throttling,      // the GPU's clock is lowered
   checkpoint,
+  evaluation,
 };
 template <>
-inline constexpr std::array<std::string_view, 10> kNames<SlowCause> = {
-    "unknown", "gpu_compute", "host_issue",     "gc",         "input",
-    "network", "memory",      "cpu_contention", "throttling", "checkpoint"};
+inline constexpr std::array<std::string_view, 11> kNames<SlowCause> = {
+    "unknown", "gpu_compute",    "host_issue", "gc",         "input",     "network",
+    "memory",  "cpu_contention", "throttling", "checkpoint", "evaluation"};
 
 enum class SpeedProblem {
   slow_rank,  // one rank, or the ranks of one host, keep the others waiting
@@ -185,7 +188,9 @@ struct SpeedReport {
   std::vector<SpeedFinding> findings;  // most important first
   std::vector<StepChange> changes;
   std::vector<CauseShare> what_if;
-  std::vector<CaptureReport> captures;  // in the order of time
+  std::vector<StagePause> stage_pauses;  // checkpoints and evaluations
+  std::vector<RankLaunches> launches;    // of the ranks of which they were measured
+  std::vector<CaptureReport> captures;   // in the order of time
   std::vector<RankSpeed> ranks;
   std::vector<StepBin> series;
   std::vector<FunctionTimes> functions;  // that --trace-python named; the longest total first

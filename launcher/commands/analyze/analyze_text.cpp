@@ -16,6 +16,7 @@ namespace xpurun::launcher {
 namespace {
 
 using model::Stage;
+using report::brief_seconds;
 using report::grouped;
 using report::percent;
 using report::short_seconds;
@@ -101,11 +102,6 @@ std::string narrow_table(const std::vector<const model::RankSpeed*>& ranks, size
   return out;
 }
 
-// Calls are often shorter than what short_seconds() shows.
-std::string call_seconds(double seconds) {
-  return seconds > 0 && seconds < 1e-3 ? fmt::format("{:.3g} us", seconds * 1e6) : short_seconds(seconds);
-}
-
 // "; rank 3: 45 ms, 3.7 times the others'"
 std::string about_outliers(const model::FunctionTimes& f) {
   if (f.outliers.empty()) {
@@ -113,12 +109,12 @@ std::string about_outliers(const model::FunctionTimes& f) {
   }
   const double times = f.others_mean_s > 0 ? f.slowest_mean_s / f.others_mean_s : 0;
   return fmt::format("; slow on rank{} {}: {}{}", f.outliers.size() == 1 ? "" : "s", f.outliers.text(),
-                     call_seconds(f.slowest_mean_s),
+                     brief_seconds(f.slowest_mean_s),
                      times > 0 ? fmt::format(", {:.1f} times the others'", times) : "");
 }
 
 std::string p99_text(const model::FunctionTimes& f) {
-  return f.p99_s < 0 ? "(short)" : call_seconds(f.p99_s);
+  return f.p99_s < 0 ? "(short)" : brief_seconds(f.p99_s);
 }
 
 std::string function_table(const std::vector<model::FunctionTimes>& functions, size_t columns) {
@@ -136,16 +132,51 @@ std::string function_table(const std::vector<model::FunctionTimes>& functions, s
     out +=
         narrow
             ? definition(grouped(f.calls),
-                         fmt::format("{}; total {}, self {}, mean {}, p99 {}", name, call_seconds(f.total_s),
-                                     call_seconds(f.self_s), call_seconds(f.mean_s), p99_text(f)),
+                         fmt::format("{}; total {}, self {}, mean {}, p99 {}", name, brief_seconds(f.total_s),
+                                     brief_seconds(f.self_s), brief_seconds(f.mean_s), p99_text(f)),
                          columns, kLabelColumn)
-            : fmt::format("{:>9} {:>9} {:>9} {:>9} {:>9} {}\n", grouped(f.calls), call_seconds(f.total_s),
-                          call_seconds(f.self_s), call_seconds(f.mean_s), p99_text(f), name);
+            : fmt::format("{:>9} {:>9} {:>9} {:>9} {:>9} {}\n", grouped(f.calls), brief_seconds(f.total_s),
+                          brief_seconds(f.self_s), brief_seconds(f.mean_s), p99_text(f), name);
   }
   if (functions.size() > kShownFunctions) {
     out += text_block(
         fmt::format("{} of {} functions; --format json has all", kShownFunctions, functions.size()), columns,
         0);
+  }
+  return out;
+}
+
+// Ranks whose GPU waits for work first, then those with the shortest queues.
+std::string launch_table(const std::vector<model::RankLaunches>& launches, size_t columns) {
+  if (launches.empty()) {
+    return "";
+  }
+  std::vector<const model::RankLaunches*> ranks;
+  for (const model::RankLaunches& one : launches) {
+    ranks.push_back(&one);
+  }
+  if (ranks.size() > kShownRanks) {
+    std::stable_sort(ranks.begin(), ranks.end(), [](const auto* a, const auto* b) {
+      return std::pair(!a->starved, a->median_s) < std::pair(!b->starved, b->median_s);
+    });
+    ranks.resize(kShownRanks);
+  }
+  std::string out = '\n' + text_block("from the call to the start on the GPU, of timed calls", columns, 0);
+  out += fmt::format("{:>5} {:>8} {:>8} {:>8} {:>8}\n", "RANK", "CALLS", "MEDIAN", "MEAN", "P99");
+  for (const model::RankLaunches* r : ranks) {
+    out += fmt::format("{:>5} {:>8} {:>8} {:>8} {:>8}\n", r->rank, grouped(r->calls),
+                       brief_seconds(r->median_s), brief_seconds(r->mean_s), brief_seconds(r->p99_s));
+  }
+  model::RankSet starved;
+  for (const model::RankLaunches& one : launches) {
+    if (one.starved) {
+      starved.insert(one.rank);
+    }
+  }
+  if (!starved.empty()) {
+    out += text_block(
+        fmt::format("rank{} {}: the GPU waits for the host", starved.size() > 1 ? "s" : "", starved.text()),
+        columns, 0);
   }
   return out;
 }
@@ -181,6 +212,9 @@ std::string analysis_text(const model::SpeedReport& r, size_t columns) {
   for (const model::StepChange& change : r.changes) {
     out += label("since", about_change(change), columns);
   }
+  for (const model::StagePause& pause : r.stage_pauses) {
+    out += label("pauses", pause.sentence, columns);
+  }
   for (const model::SpeedFinding& f : r.findings) {
     out += '\n' + label(name_of(f.severity), f.sentence, columns);
     out += label("confidence", std::string(name_of(f.confidence)), columns);
@@ -196,7 +230,7 @@ std::string analysis_text(const model::SpeedReport& r, size_t columns) {
     out += text_block(fmt::format("{} of {} ranks; --format json has all", ranks.size(), r.ranks.size()),
                       columns, 0);
   }
-  return out + tables(r, columns);
+  return out + launch_table(r.launches, columns) + tables(r, columns);
 }
 
 }  // namespace xpurun::launcher

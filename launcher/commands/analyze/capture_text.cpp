@@ -54,8 +54,7 @@ std::string capture_text(const model::CaptureReport& capture, size_t rows, size_
       text_block(fmt::format("{}, {} samples of {} in {}{}", base::sanitize(capture.dir), capture.samples,
                              capture.ranks.size() == 1 ? "rank " + capture.ranks.text()
                                                        : fmt::format("{} ranks", capture.ranks.size()),
-                             base::human_duration(capture.seconds),
-                             capture.reason == "slow" ? ", when the job had become slower" : ""),
+                             base::human_duration(capture.seconds), report::capture_reason(capture.reason)),
                  columns, 0);
   if (!capture.sentence.empty()) {
     out += text_block(base::sanitize(capture.sentence), columns, 0);

@@ -124,8 +124,7 @@ data capture_data(const model::CaptureReport& c) {
   data d;
   d.set("dir", c.dir);
   d.set("about", fmt::format("{} samples of ranks {} in {}{}{}{}", grouped(static_cast<int64_t>(c.samples)),
-                             c.ranks.brief(), base::human_duration(c.seconds),
-                             c.reason == "slow" ? ", when the job had become slower" : "",
+                             c.ranks.brief(), base::human_duration(c.seconds), capture_reason(c.reason),
                              c.sentence.empty() ? "." : ". ", capitalized(c.sentence)));
   data functions{data::type::list};
   for (size_t i = 0; i < std::min(c.functions.size(), kMostFunctions); ++i) {
@@ -139,6 +138,30 @@ data capture_data(const model::CaptureReport& c) {
   }
   put_list(d, "work", work);
   return d;
+}
+
+// The ranks whose GPU waits for work first.
+void put_launches(PageData& page, const model::SpeedReport& speed, size_t most) {
+  std::vector<const model::RankLaunches*> ranks;
+  for (const model::RankLaunches& one : speed.launches) {
+    ranks.push_back(&one);
+  }
+  std::stable_partition(ranks.begin(), ranks.end(), [](const auto* r) { return r->starved; });
+  data rows{data::type::list};
+  for (size_t i = 0; i < std::min(ranks.size(), most); ++i) {
+    const model::RankLaunches& r = *ranks[i];
+    data d;
+    d.set("culprit", r.starved);
+    d.set("rank", std::to_string(r.rank));
+    d.set("calls", grouped(r.calls));
+    d.set("median", brief_seconds(r.median_s));
+    d.set("mean", brief_seconds(r.mean_s));
+    d.set("p99", brief_seconds(r.p99_s));
+    d.set("note", r.starved ? "the GPU waits for the host" : "");
+    rows.push_back(d);
+  }
+  put_list(page, "speed_launches", rows);
+  page.set("many_launches", ranks.size() > 20);
 }
 
 void put_captures(PageData& page, const model::SpeedReport& speed) {
@@ -173,6 +196,14 @@ void put_speed(PageData& page, const RunReport& report, const PageLimits& limits
                        name_of(speed.confidence),
                        speed.waits_measured ? "Waits were measured at the collectives."
                                             : "Waits were inferred from stages and CPU time."));
+  data pauses{data::type::list};
+  for (const model::StagePause& pause : speed.stage_pauses) {
+    data one;
+    one.set("text", capitalized(pause.sentence));
+    pauses.push_back(one);
+  }
+  put_list(page, "speed_pauses", pauses);
+  put_launches(page, speed, limits.rows);
   page.set("step_plot", step_plot(speed));
   put_text(page, "heat_picture", heat_picture(speed.heat));
   put_list(page, "heat_levels", levels());

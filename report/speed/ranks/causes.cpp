@@ -1,10 +1,10 @@
 #include "report/speed/ranks/causes.h"
 
+#include "report/speed/ranks/launches.h"
 #include "report/speed/statistics.h"
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 
 namespace xpurun::report {
 
@@ -36,19 +36,16 @@ double median_of(const std::vector<RankMeans>& means, const std::vector<bool>& i
   return quantile(values, 0.5);
 }
 
-// Seconds of the samples in the window. The mean: on a GPU that is shared, most kernels are as fast as ever.
 std::vector<double> within(const std::vector<TimedSample>& samples, const JobSteps& job, size_t rank,
                            StepWindow window) {
-  const StepRecord* first = job.at(rank, window.first);
   std::vector<double> out;
-  for (const TimedSample& one : samples) {
-    if (first != nullptr && one.at_ns >= first->begin_ns) {
-      out.push_back(one.seconds);
-    }
+  for (const TimedSample& one : samples_within(samples, job, rank, window)) {
+    out.push_back(one.seconds);
   }
   return out;
 }
 
+// The mean: on a GPU that is shared, most kernels are as fast as ever.
 double capped_mean(std::vector<double>& values) {
   const double most = kMostOfMedian * quantile(values, 0.5);
   double sum = 0;
@@ -80,6 +77,35 @@ double slower_shapes(const JobSteps& job, const std::vector<bool>& blamed, StepW
     }
   }
   return usual_s > 0 ? slow_s / usual_s - 1 : 0;
+}
+
+// From the call to the start on the GPU, of the blamed ranks and of the others; medians of the ranks'
+// medians.
+struct Delays {
+  double blamed_s = -1;  // negative: not known
+  double others_s = -1;
+  bool starved = false;  // the queues of all blamed ranks are empty, those of the others are not
+};
+
+Delays launch_delays(const JobSteps& job, const std::vector<bool>& blamed, StepWindow window) {
+  std::map<base::Rank, bool> is_blamed;
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    is_blamed[job.rank(r).rank] = blamed[r];
+  }
+  std::vector<double> slow;
+  std::vector<double> others;
+  bool stand_out = true;
+  for (const model::RankLaunches& one : rank_launches(job, window)) {
+    (is_blamed[one.rank] ? slow : others).push_back(one.median_s);
+    stand_out = stand_out && (one.starved || !is_blamed[one.rank]);
+  }
+  if (slow.empty() || others.empty()) {
+    return {};
+  }
+  const double shortest = *std::min_element(slow.begin(), slow.end());
+  Delays out{.blamed_s = quantile(slow, 0.5), .others_s = quantile(others, 0.5)};
+  out.starved = stand_out || (shortest <= kStarved && out.others_s > 2 * kStarved);
+  return out;
 }
 
 // The stage of the model's own work with the largest excess.
@@ -134,26 +160,21 @@ Cause cause_of(const JobSteps& job, const std::vector<RankMeans>& means, const B
     out.kind = SlowCause::memory;
     return out;
   }
-  double slow_delay = std::numeric_limits<double>::max();
-  std::vector<double> usual_delays;
   bool gpu = false;
   for (size_t r = 0; r < job.ranks(); ++r) {
-    std::vector<double> delays = within(job.rank(r).launch_delays, job, r, window);
-    const double one = delays.empty() ? -1 : quantile(delays, 0.5);
     gpu = gpu || (blamed[r] && !job.rank(r).gpu.empty());
-    if (one >= 0 && blamed[r]) {
-      slow_delay = std::min(slow_delay, one);
-    } else if (one >= 0) {
-      usual_delays.push_back(one);
-    }
   }
-  const bool starved = slow_delay <= kStarved && quantile(usual_delays, 0.5) > 2 * kStarved;
+  const Delays delays = launch_delays(job, blamed, window);
   // Without a GPU the host does the work itself; with a GPU, times of the host show the work's issue.
   const bool seen = stage_excess(out.stage) >= kHalf * rest;
   if (!gpu && !seen) {
     out.stage = Stage::backward;  // there the others wait as long
   }
-  out.kind = starved || !gpu || (seen && (out.stage == Stage::other || out.stage == Stage::forward))
+  if (delays.starved) {
+    out.launch_s = delays.blamed_s;
+    out.others_launch_s = delays.others_s;
+  }
+  out.kind = delays.starved || !gpu || (seen && (out.stage == Stage::other || out.stage == Stage::forward))
                  ? SlowCause::host_issue
                  : SlowCause::unknown;
   return out;

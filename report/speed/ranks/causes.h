@@ -12,6 +12,10 @@ struct Cause {
   model::Stage stage = model::Stage::other;  // where most of it is spent
   double excess_s = 0;                       // of a step, compared with the other ranks or with before
   double slowdown = 0;                       // gpu_compute: 0.2: the same matmuls take 20 % longer
+  // host_issue: from the call to the start on the GPU, if the blamed ranks' queues are empty and those of the
+  // others are not; else negative.
+  double launch_s = -1;
+  double others_launch_s = -1;
 };
 
 // Compares the blamed ranks with the others, in the window that the means are of.

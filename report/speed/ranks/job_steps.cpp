@@ -12,7 +12,8 @@ namespace xpurun::report {
 namespace {
 
 constexpr size_t kProbes = 32;
-constexpr double kMostDrift = 1;  // steps
+constexpr double kMostDrift = 1;    // steps
+constexpr double kLongAside = 0.1;  // of a step
 
 std::vector<double> durations(const RankSteps& rank) {
   std::vector<double> out;
@@ -23,12 +24,15 @@ std::vector<double> durations(const RankSteps& rank) {
   return out;
 }
 
+int64_t aside_ns(const StepRecord& step) {
+  return step.stage_ns[static_cast<size_t>(model::Stage::checkpoint)] +
+         step.stage_ns[static_cast<size_t>(model::Stage::evaluation)];
+}
+
 }  // namespace
 
 double working_seconds(const StepRecord& step) {
-  const int64_t aside = step.stage_ns[static_cast<size_t>(model::Stage::checkpoint)] +
-                        step.stage_ns[static_cast<size_t>(model::Stage::evaluation)];
-  return static_cast<double>(std::max<int64_t>(step.duration_ns - aside, 0)) * 1e-9;
+  return static_cast<double>(std::max<int64_t>(step.duration_ns - aside_ns(step), 0)) * 1e-9;
 }
 
 JobSteps::JobSteps(std::vector<RankSteps> ranks) : ranks_(std::move(ranks)) {
@@ -136,12 +140,18 @@ std::vector<double> JobSteps::step_seconds() const {
   std::vector<double> one;
   for (size_t i = 0; i < steps_; ++i) {
     one.clear();
+    const StepRecord* paused = nullptr;
     for (size_t r = 0; r < ranks_.size(); ++r) {
       if (const StepRecord* step = at(r, i)) {
         one.push_back(working_seconds(*step));
+        paused = paused == nullptr || aside_ns(*step) > aside_ns(*paused) ? step : paused;
       }
     }
-    out.push_back(quantile(one, 0.5));
+    // The others may wait for a rank that writes a checkpoint; that rank shows how long the step itself is.
+    const bool waits =
+        synchronous_ && paused != nullptr &&
+        static_cast<double>(aside_ns(*paused)) >= kLongAside * static_cast<double>(paused->duration_ns);
+    out.push_back(waits ? working_seconds(*paused) : quantile(one, 0.5));
   }
   return out;
 }

@@ -21,7 +21,8 @@ class JobSteps {
   StepRecord* at(size_t rank, size_t step);
   // No rank runs ahead of another by more than a step: they wait for each other.
   bool synchronous() const { return synchronous_; }
-  // Median over the ranks of their durations without checkpoints and evaluations, by step; in seconds.
+  // Median over the ranks of their durations without checkpoints and evaluations, by step; in seconds. Of a
+  // step with a long one, the duration of the rank that spends most time there.
   std::vector<double> step_seconds() const;
   // The steps that show how long a step takes: not those in which more calls than usual were timed, unless
   // most steps are such.

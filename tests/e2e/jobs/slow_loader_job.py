@@ -1,9 +1,11 @@
 """One rank of two that train together on CPUs: `slow_loader_job.py FAULT STEPS FROM`.
 
-FAULT: `none`; `input`: the data loader of rank 1 is slow from step FROM on; `all`: the model of all ranks is. A usual
-step mostly sleeps, so that the load of the machine matters little.
+FAULT: `none`; `input`: the data loader of rank 1 is slow from step FROM on; `all`: the model of all ranks is;
+`silence`: the step FROM takes nine seconds; `checkpoint`: rank 0 writes one after each FROM steps. A usual step mostly
+sleeps, so that the load of the machine matters little.
 """
 
+import io
 import os
 import sys
 import time
@@ -28,6 +30,16 @@ class Numbers(Dataset):
         return torch.ones(8), torch.ones(1)
 
 
+class SlowFile(io.BytesIO):
+    def close(self):
+        pass
+
+    def write(self, data):
+        if not self.tell():
+            time.sleep(0.4)
+        return super().write(data)
+
+
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
@@ -36,6 +48,8 @@ class Model(nn.Module):
 
     def forward(self, x):
         time.sleep(0.08 if FAULT == "all" and self.calls >= FROM else 0.02)
+        if FAULT == "silence" and self.calls == FROM:
+            time.sleep(9)
         self.calls += 1
         return self.layer(x)
 
@@ -52,6 +66,8 @@ def main():
         loss.backward()
         dist.all_reduce(loss.detach())
         optimizer.step()
+        if FAULT == "checkpoint" and RANK == 0 and model.module.calls % FROM == 0:
+            torch.save(model.state_dict(), SlowFile())
 
 
 if __name__ == "__main__":

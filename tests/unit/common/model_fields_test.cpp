@@ -201,6 +201,8 @@ TEST_CASE("every field of an analysis of speed survives writing and reading") {
   r.findings.push_back({.ranks = RankSet{1}});
   r.changes.push_back({});
   r.what_if.push_back({});
+  r.stage_pauses.push_back({.ranks = RankSet{1}, .slow = RankSet{1}});
+  r.launches.push_back({.rank = 1});
   r.captures.push_back({.ranks = RankSet{1}, .functions = {{.ranks = RankSet{1}}}, .notes = {"n"}});
   GpuCapture& gpu = r.captures.front().gpu;
   gpu.ranks.push_back({.rank = 1});
@@ -223,6 +225,7 @@ TEST_CASE("every field of an analysis of speed survives writing and reading") {
   j["findings"][0]["severity"] = "note";
   j["findings"][0]["cause"] = "network";
   j["what_if"][0]["cause"] = "gc";
+  j["stage_pauses"][0]["stage"] = "evaluation";
   j["captures"][0]["gpu"]["ranks"][0]["status"] = "lossy";
   j["captures"][0]["gpu"]["work"][0]["kind"] = "memory";
   check_round_trip(j, speed_report_from_json);

@@ -22,7 +22,8 @@ struct StepParts {
   double garbage = 0;  // inside the forward pass
   double delay = 0;    // the forward pass gets no CPU for this time
   double checkpoint = 0;
-  double between = 2;  // outside of all spans
+  double evaluation = 0;  // likewise before the step
+  double between = 2;     // outside of all spans
 };
 
 struct MadeJob {
@@ -78,9 +79,17 @@ inline std::vector<report::RankInput> make_ranks(const MadeJob& job) {
     rank.host = job.ranks_per_host > 0 ? "host" + std::to_string(r / job.ranks_per_host) : "a";
     rank.gpu = job.gpu.empty() ? "" : std::to_string(r);
     rank.spans.resize(1);
-    rank.spans[0].names = {"",         "DataLoader.__next__", "Net",   "backward",
-                           "SGD.step", "all_reduce",          "world", "gc",
-                           "save",     "train.py:40 (main)"};
+    rank.spans[0].names = {"",
+                           "DataLoader.__next__",
+                           "Net",
+                           "backward",
+                           "SGD.step",
+                           "all_reduce",
+                           "world",
+                           "gc",
+                           "save",
+                           "train.py:40 (main)",
+                           "evaluation (inferred)"};
   }
   int64_t now = job.begin_ns;
   for (int i = 0; i < job.steps; ++i) {
@@ -94,7 +103,8 @@ inline std::vector<report::RankInput> make_ranks(const MadeJob& job) {
       for (double* part : {&p.data, &p.forward, &p.backward, &p.optimizer}) {
         *part = noisy(*part);
       }
-      const double before = p.checkpoint + p.between + p.data + p.forward + p.garbage + p.delay + p.backward;
+      const double before =
+          p.checkpoint + p.evaluation + p.between + p.data + p.forward + p.garbage + p.delay + p.backward;
       last = std::max(last, now + ms(before));
       transfer = std::max(transfer, p.transfer);
     }
@@ -117,6 +127,9 @@ inline std::vector<report::RankInput> make_ranks(const MadeJob& job) {
       };
       if (p.checkpoint > 0) {
         add(Stage::checkpoint, 8, p.checkpoint, p.checkpoint);
+      }
+      if (p.evaluation > 0) {
+        add(Stage::evaluation, 10, p.evaluation, p.evaluation);
       }
       t += ms(p.between);
       add(Stage::data, 1, p.data, 0.1 * p.data);
