@@ -305,8 +305,9 @@ constexpr OptionSpec kRun[] = {
      .words = "off",
      .default_text = "10s",
      .group = kTiming,
-     .help = "then, and when no step ends for ten times as long as usual, sample the Python stacks of all ranks "
-             "for this long, at most 60s, three times a run",
+     .help =
+         "then, and when no step ends for ten times as long as usual, sample the Python stacks of all ranks "
+         "for this long, at most 60s, three times a run",
      .scope = Scope::everywhere},
     {.name = "peak",
      .kind = ValueKind::text,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/model/timing/trace_problem.h"
+#include "common/wire/notice.h"
 #include "launcher/collect/python_segments.h"
 #include "launcher/journal/journal.h"
 #include "launcher/options/run_options.h"
@@ -12,11 +13,15 @@
 #include "launcher/storage/storage.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace xpurun::launcher {
+
+// Who asks with this notice for memory for spans; nothing if it asks for none.
+std::optional<SpanWriter> span_writer_of(const wire::Notice& notice);
 
 class PythonReports {
  public:

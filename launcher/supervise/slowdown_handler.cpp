@@ -1,6 +1,10 @@
 #include "launcher/supervise/slowdown_handler.h"
 
+#include "common/base/strings.h"
+#include "launcher/capture/capture_runner.h"
 #include "report/speed/wording.h"
+
+#include <fmt/format.h>
 
 namespace xpurun::launcher {
 
@@ -9,24 +13,24 @@ constexpr size_t kMostSlowdowns = 1000;  // in run.json
 constexpr double kLookS = 1;
 }  // namespace
 
-void SlowdownHandler::watch_silence(Silence silence) {
-  silence_ = std::move(silence);
-  silences_.emplace(silence_.hang_timeout_s);
-}
-
 void SlowdownHandler::add(base::Rank rank, uint64_t process, std::span<const model::Span> spans) {
   watch_.add(rank, process, spans);
-  if (silences_ && timer_ == 0) {
-    timer_ = loop_.after(kLookS, [this] { look(); });
+  if (timer_ == 0 && options_.slow_capture_s > 0) {
+    timer_ = loop_.after(kLookS, [this] { look_for_silence(); });
   }
 }
 
-void SlowdownHandler::look() {
-  timer_ = loop_.after(kLookS, [this] { look(); });
+void SlowdownHandler::look_for_silence() {
+  timer_ = loop_.after(kLookS, [this] { look_for_silence(); });
   const SilenceWatch::Seen seen{
       .steps = watch_.most_steps(), .step_s = watch_.step_s(), .last_end = watch_.last_end()};
-  if (const auto seconds = silences_->look(seen, loop_.now(), silence_.recorded())) {
-    silence_.silent(*seconds);
+  // In a stall there are dumps already.
+  const bool recorded = hooks_.recorded() && std::as_const(journal_).open_incident() == nullptr;
+  const auto silent_s = silences_.look(seen, loop_.now(), recorded);
+  if (silent_s && hooks_.capture(options_.slow_capture_s, kSilenceReason)) {
+    hooks_.say(fmt::format("no step has ended for {}, usually {} each; the next {} are captured",
+                           base::human_duration(*silent_s), report::short_seconds(seen.step_s),
+                           base::human_duration(options_.slow_capture_s)));
   }
 }
 
@@ -42,7 +46,10 @@ void SlowdownHandler::became_slower(model::StepChange change, base::MonoNs begin
                      .share = change.share});
     journal_.changed();
   }
-  tell_(report::slower_sentence({}, change, {}, report::RanksCompared::not_compared));
+  const std::string sentence = report::slower_sentence({}, change, {}, report::RanksCompared::not_compared);
+  hooks_.say(sentence);
+  hooks_.slower(sentence);
+  hooks_.capture(options_.slow_capture_s, kSlowReason);
 }
 
 }  // namespace xpurun::launcher

@@ -9,7 +9,6 @@
 #include "launcher/spawn/environment.h"
 #include "launcher/supervise/command_start.h"
 #include "launcher/supervise/live_view.h"
-#include "report/speed/wording.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -51,12 +50,12 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
                .recorded = [this](const model::PythonException& e) { notifier_.events().raised(e); },
                .ended = [this](base::Pid pid, base::WaitStatus status) { reaper_.process_died(pid, status); },
                .spans_wanted = [this] { return timing_.level() != wire::Level::off; }}),
-      speed_(loop, journal_, options.slow_threshold,
-             [this](const std::string& sentence) {
-               say(sentence);
-               notifier_.events().slower(sentence);
-               captures_.capture_by_itself(options_.slow_capture_s, kSlowReason);
-             }),
+      speed_(
+          loop, journal_, options,
+          {.slower = [this](const std::string& sentence) { notifier_.events().slower(sentence); },
+           .say = [this](const std::string& line) { say(line); },
+           .recorded = [this] { return timing_.level() != wire::Level::off && !ending_.state().is_ending(); },
+           .capture = std::bind_front(&CaptureRunner::capture_by_itself, &captures_)}),
       reaper_({loop, table_, journal_}, reaper_hooks()),
       ending_({loop, storage, table_}, dir_.path, ending_hooks()),
       watcher_({loop, table_, options, journal_.started(), host_}, watch_listener(),
@@ -96,27 +95,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
                  [this](const std::string& line) { say(line); }),
       status_line_(loop, STDERR_FILENO, [this](size_t columns) { return status_line(columns); }) {
   notices_.on_text([this](base::Pid pid, std::string_view json) { python_.received(pid, json); });
-  python_.on_spans([this](const SpanSource& who, std::span<const model::Span> spans) {
-    speed_.add(who.rank, who.process, spans);
-  });
-  if (options_.slow_capture_s > 0) {
-    speed_.watch_silence(
-        {.hang_timeout_s = options_.hang_timeout_s,
-         .recorded =
-             [this] {
-               return timing_.level() != wire::Level::off && !ending_.state().is_ending() &&
-                      std::as_const(journal_).open_incident() == nullptr;
-             },
-         .silent =
-             [this](double seconds) {
-               if (captures_.capture_by_itself(options_.slow_capture_s, kSilenceReason)) {
-                 say(fmt::format("no step has ended for {}, usually {} each; the next {} are captured",
-                                 base::human_duration(seconds),
-                                 report::short_seconds(speed_.watch().step_s()),
-                                 base::human_duration(options_.slow_capture_s)));
-               }
-             }});
-  }
+  python_.on_spans([this](const auto& who, auto spans) { speed_.add(who.rank, who.process, spans); });
   reports_.set_options(options.source, options.share_with_group);
   reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); },
                         [this](const ReportResult& result) {
@@ -456,10 +435,8 @@ void Supervisor::notice(const wire::Notice& n, base::Pid pid, base::Tid tid) {
     crashes_.process_crashed(n, pid, tid);
   } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::attach)) {
     has_ended ? answer(-1) : timing_.attach(pid, answer);
-  } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::python_attach)) {
-    has_ended ? answer(-1) : python_.attach(pid, SpanWriter::python, answer);
-  } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::marks_attach)) {
-    has_ended ? answer(-1) : python_.attach(pid, SpanWriter::marks, answer);
+  } else if (const auto writer = span_writer_of(n)) {
+    has_ended ? answer(-1) : python_.attach(pid, *writer, answer);
   } else if (n.kind == static_cast<uint16_t>(wire::NoticeKind::capture_attach)) {
     activity_.attach(pid, answer);
   } else if (!known && !has_ended) {

@@ -1,8 +1,8 @@
 """Finds the functions that --trace-python or `xpurun ctl trace-python` names, when their module has been executed.
 xpurun_calls.py times the calls.
 
-sitecustomize.py reads this file when there are such functions, or the first span after ctl does. Errors in here are not recorded and have no other
-effect.
+sitecustomize.py reads this file when there are such functions at the start, the first span after ctl otherwise. Errors
+in here are not recorded and have no other effect.
 """
 import sys
 

@@ -115,8 +115,8 @@ class TracePython(xpurun_test.Case):
                        f"while not os.path.exists({str(self.dir / 'end')!r}):\n"
                        "    in_main(i); traced_module.tiny(i); step(); time.sleep(0.01); i += 1\n")
         ranks = "for r in 0 1 2; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=3 \"$@\" & done; wait"
-        process = self.start_xpurun("--no-report", "--trace-python-min", "0", "--", "bash", "-c", ranks, "ranks", PYTHON,
-                                    job, env=self.env())
+        process = self.start_xpurun("--no-report", "--trace-python-min", "0", "--", "bash", "-c", ranks, "ranks",
+                                    PYTHON, job, env=self.env())
 
         def ctl(*words, status=0):
             done = self.run_xpurun("ctl", "--run", self.out, "trace-python", *words, out=False)

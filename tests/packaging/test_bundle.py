@@ -14,6 +14,7 @@ OLDEST_GLIBC = (2, 35)
 GLIBC = re.compile(r"^(linux-vdso|/lib64/ld-linux-x86-64|lib(c|m|dl|pthread|rt|util|resolv))\.so\.\d+$")
 PROMISED = [
     "bin/xpurun",
+    "include/xpurun.h",
     "libexec/xpurun/xpurun-stackdump",
     "libexec/xpurun/xpurun-nodes",
     "lib/xpurun/libnats.so",

@@ -11,6 +11,7 @@ import packages
 GLIBC = re.compile(r"^(linux-vdso|ld-linux-x86-64|lib(c|m|dl|pthread|rt|util|resolv))\.so\.\d+$")
 PLACES = [
     "usr/bin/xpurun",
+    "usr/include/xpurun.h",
     "usr/lib/xpurun/libxpurun_cupti.so",
     "usr/lib/xpurun/libxpurun_preload.so",
     "usr/libexec/xpurun/xpurun-stackdump",

@@ -18,6 +18,7 @@ OLDEST = (3, 8)
 ASK = "import sys, venv, pip; int(pip.__version__.split('.')[0]) > 22 and print(*sys.version_info[:2])"
 PLACES = [
     "bin/xpurun",
+    "include/xpurun.h",
     "lib/xpurun/libxpurun_cupti.so",
     "lib/xpurun/libxpurun_preload.so",
     "libexec/xpurun/xpurun-stackdump",

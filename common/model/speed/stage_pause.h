@@ -3,18 +3,19 @@
 #pragma once
 
 #include "common/model/rank_set.h"
-#include "common/model/timing/span.h"
 
 #include <cstdint>
 #include <string>
 
 namespace xpurun::model {
 
+enum class Stage : uint8_t;  // common/model/timing/span.h
+
 struct StagePause {
-  Stage stage = Stage::checkpoint;  // or evaluation
-  int64_t count = 0;                // steps of the job with such a pause
-  int64_t every = 0;                // steps from one to the next, median; 0: there was one
-  double median_s = 0;              // of the rank that needs longest
+  Stage stage{};        // checkpoint or evaluation
+  int64_t count = 0;    // steps of the job with such a pause
+  int64_t every = 0;    // steps from one to the next, median; 0: there was one
+  double median_s = 0;  // of the rank that needs longest
   double longest_s = 0;
   double share = 0;   // of the time of all steps
   std::string name;   // "torch.save"; empty: inferred
