@@ -115,6 +115,9 @@ void Trace::finish(std::string_view ended) {
   nlohmann::ordered_json j;
   j["schema"] = model::kTraceSchema;
   j["ended"] = ended;
+  if (!request_.timeline.empty()) {
+    j["timeline"] = request_.timeline;
+  }
   j["count"] = request_.count;
   j["start_wall_ns"] = request_.start_wall_ns;
   j["start_mono_ns"] = start_;

@@ -35,6 +35,7 @@ struct TraceRequest {
   uint32_t kinds = kTraceGpu;  // TraceKind
   double timeout_s = 60;       // counted from the start; then the trace ends, even if incomplete
   std::string name;            // last part of the directory's name
+  std::string timeline;        // entry of --timeline that wants the trace; empty: a request
 };
 
 inline constexpr uint32_t kMostTraceEvents = 1'000'000;

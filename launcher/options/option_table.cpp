@@ -309,6 +309,13 @@ constexpr OptionSpec kRun[] = {
          "then, and when no step ends for ten times as long as usual, sample the Python stacks of all ranks "
          "for this long, at most 60s, three times a run",
      .scope = Scope::everywhere},
+    {.name = "timeline",
+     .kind = ValueKind::list,
+     .metavar = "WHEN",
+     .group = kTiming,
+     .help = "trace every timed call of all ranks in the first N steps (first:N), from step A to step B "
+             "(steps:A-B) or for ten steps every 10m (every:10m); several: repeated, or with commas",
+     .scope = Scope::everywhere},
     {.name = "peak",
      .kind = ValueKind::text,
      .metavar = "FLOPS",

@@ -6,6 +6,7 @@
 #include "common/base/ids.h"
 #include "common/model/run_manifest.h"
 #include "common/model/timing/peaks.h"
+#include "launcher/options/timeline_specs.h"
 #include "launcher/spawn/environment.h"
 
 #include <algorithm>
@@ -120,6 +121,8 @@ struct RunOptions {
   double slow_capture_s = 0;   // length of a capture when the job has become slower; 0: none
   model::Peaks peaks;          // what devices can do
   int metrics_port = 0;        // 0: kMetricsPort, once a rank is known; kNoPort: no /metrics at all
+
+  std::vector<TimelineSpec> timelines;  // traces that are made without a request
 
   bool shape_metrics = false;  // the older atorch_* names too, one family a shape
   uint64_t event_bytes = 0;    // of each rank's event files; 0: no event and span files

@@ -4,6 +4,7 @@
 #include "common/base/suggest.h"
 #include "common/model/secrets/redact.h"
 #include "launcher/options/argv_split.h"
+#include "launcher/options/timeline_specs.h"
 #include "launcher/options/traced_functions.h"
 
 #include <fmt/format.h>
@@ -290,6 +291,11 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
         checked = base::fail(names.error());
       }
     }
+    if (checked && o.name == "timeline") {
+      if (const auto specs = timeline_specs(s->value); !specs) {
+        checked = base::fail(specs.error());
+      }
+    }
     if (checked && o.name == "nats") {
       checked = check_nats(s->value);
     }
@@ -344,6 +350,7 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
   if (const std::string peak = read.text("peak"); !peak.empty()) {
     XPURUN_TRY_ASSIGN(out.peaks, model::Peaks::parse(peak));
   }
+  XPURUN_TRY_ASSIGN(out.timelines, timeline_specs(read.text("timeline")));
   out.metrics_port = read.port("metrics-port");
   out.shape_metrics = read.is_on("shape-metrics");
   out.event_bytes = read.size("events", 0);

@@ -106,6 +106,12 @@ base::Status replace(const std::string& path, const std::string& data) {
   return written;
 }
 
+// A file, or a directory that is empty.
+int remove_path(const std::string& path) {
+  const int removed = ::unlink(path.c_str());
+  return removed != 0 && errno == EISDIR ? ::rmdir(path.c_str()) : removed;
+}
+
 base::Status probe(const std::string& path) {
   XPURUN_TRY(write_to(path, O_CREAT | O_TRUNC, "?"));
   ::unlink(path.c_str());
@@ -127,7 +133,7 @@ base::Status perform(const FileOperation& operation) {
     case FileAction::append_or_create:
       return write_to(operation.path, O_APPEND | O_CREAT, operation.data);
     case FileAction::remove:
-      if (::unlink(operation.path.c_str()) != 0 && errno != ENOENT) {
+      if (remove_path(operation.path) != 0 && errno != ENOENT) {
         return base::fail_errno("cannot remove " + operation.path);
       }
       return {};

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <initializer_list>
@@ -47,7 +48,9 @@ TimingService::TimingService(Parts parts, model::RunDir dir, std::string host, H
       level_(default_level()),
       looks_(parts.loop,
              {.step_s = [this] { return hooks_.step_s(); }, .changed = [this] { apply_level(); }}),
-      trace_({parts.loop, parts.storage, parts.table, collector_}, dir_.path(), [this] { apply_level(); }) {
+      trace_({parts.loop, parts.storage, parts.table, collector_}, dir_.path(), [this] { apply_level(); }),
+      timelines_(trace_, parts.storage, dir_.path(), parts.options.timelines,
+                 {.look = [this] { return look_at_steps(); }, .ranks = [this] { return timed_ranks(); }}) {
   collector_.on_events([this](base::Pid pid, const RankTiming& timing, std::span<const wire::Event> events,
                               const wire::Segment& memory) { events_arrived(pid, timing, events, memory); });
   collector_.use_peaks(parts.options.peaks);
@@ -134,8 +137,36 @@ void TimingService::drain() {
   collector_.drain(now);
   event_files_.flush(now);
   trace_.end_if_complete();
+  timelines_.tick();
   parts_.loop.cancel(drain_timer_);
   drain_timer_ = parts_.loop.after(kDrainS, [this] { drain(); });
+}
+
+TimelinePlan::Look TimingService::look_at_steps() {
+  TimelinePlan::Look out{.now = parts_.loop.now(), .wall_ns = base::wall_ns()};
+  const auto timed = collector_.pids();
+  for (const TrackedProcess* p : parts_.table.living_ranks()) {
+    if (std::find(timed.begin(), timed.end(), p->record.pid) == timed.end()) {
+      continue;
+    }
+    const RankProgress progress = hooks_.progress(p->record.pid);
+    out.slowest = out.ranks == 0 ? progress.steps : std::min(out.slowest, progress.steps);
+    out.fastest = std::max(out.fastest, progress.steps);
+    out.step_s = std::max(out.step_s, progress.step_s);
+    ++out.ranks;
+  }
+  return out;
+}
+
+std::set<base::Rank> TimingService::timed_ranks() const {
+  std::set<base::Rank> out;
+  for (const base::Pid pid : collector_.pids()) {
+    if (const TrackedProcess* p = parts_.table.find(pid);
+        p != nullptr && p->record.role == model::ProcessRole::rank) {
+      out.insert(p->record.rank);
+    }
+  }
+  return out;
 }
 
 NodeMetrics TimingService::node_metrics(WhichRanks which) {
@@ -209,6 +240,7 @@ void TimingService::finish() {
   constexpr std::string_view kEnd = "end of the run";
   parts_.loop.cancel(drain_timer_);
   looks_.stop();
+  timelines_.finish(!collector_.empty());
   if (collector_.empty()) {
     trace_.end(kEnd);
     return;

@@ -13,9 +13,11 @@
 #include "launcher/processes/process_table.h"
 #include "launcher/storage/storage.h"
 #include "launcher/timing/collective_looks.h"
+#include "launcher/timing/timelines.h"
 #include "launcher/timing/trace_session.h"
 
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -85,6 +87,8 @@ class TimingService {
 
  private:
   void drain();
+  TimelinePlan::Look look_at_steps();
+  std::set<base::Rank> timed_ranks() const;
   void apply_level();
   void forget_dead_processes();
   std::vector<RankTiming> timing_of_ranks();
@@ -100,6 +104,7 @@ class TimingService {
   wire::Level level_;
   CollectiveLooks looks_;
   TraceSession trace_;
+  Timelines timelines_;
   bool every_call_ = false;
   EventLoop::TimerId drain_timer_ = 0;
 };

@@ -53,16 +53,21 @@ class RankMemory {
 struct Scene : test::JobScene {
   bool dumping = false;
   double step_s = -1;
+  uint64_t steps = 0;
   std::vector<bool> every_call;
   std::optional<TimingService> timing;
 
-  Scene() {
+  explicit Scene(const char* timelines = "") {
     options.timing = Timing::light;
+    options.timelines = *timeline_specs(timelines);
     timing.emplace(TimingService::Parts{loop, storage, table, options}, journal.dir(), "node-a",
                    TimingService::Hooks{.progress =
-                                            [](base::Pid pid) {
+                                            [this](base::Pid pid) {
                                               return TimingService::RankProgress{
-                                                  .still_s = pid == kRank0 ? 3.0 : -1, .hung = pid == kRank0};
+                                                  .still_s = pid == kRank0 ? 3.0 : -1,
+                                                  .hung = pid == kRank0,
+                                                  .steps = steps,
+                                                  .step_s = step_s};
                                             },
                                         .dumps =
                                             [this] {
@@ -231,5 +236,40 @@ TEST_CASE("now and then all collectives are timed for some steps") {
   CHECK(s.attach(kRank1)->every() == wire::Every::collective);
   s.run_for(1);
   CHECK(rank->every() == wire::Every::none);
+  s.timing->finish();
+}
+
+TEST_CASE("--timeline takes a trace of the first steps, and gives way to no request") {
+  Scene s("first:3,steps:900-901");
+  const auto rank0 = s.attach(kRank0);
+  const auto rank1 = s.attach(kRank1);
+  (void)s.told();
+  s.run_for(0.5);
+  TraceSession& trace = s.timing->trace();
+  CHECK(trace.dir() == "traces/1-first-3");
+  CHECK(rank0->every() == wire::Every::call);
+  rank0->call(5);
+  rank1->call(6);
+  s.steps = 2;
+  s.step_s = 0.1;
+  s.run_for(1);
+  CHECK(trace.active());
+  s.steps = 3;
+  s.run_for(1);
+  CHECK_FALSE(trace.active());
+  CHECK(rank0->every() != wire::Every::call);
+  const auto json = s.file("run/traces/1-first-3/trace.json");
+  CHECK(json["ended"] == "complete");
+  CHECK(json["timeline"] == "first:3");
+  CHECK(json["ranks"][0]["events"] == 5);
+  CHECK(json["ranks"][1]["events"] == 6);
+  // A request in the way: the other steps pass.
+  trace.start({.count = 1000}, s.ended());
+  s.steps = 950;
+  s.run_for(2);
+  CHECK(trace.dir() == "traces/2");
+  trace.end("reset");
+  s.run_for(2);
+  CHECK_FALSE(trace.active());
   s.timing->finish();
 }

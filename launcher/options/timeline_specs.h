@@ -1,0 +1,36 @@
+// The traces that --timeline asks for: "first:10", "steps:100-110", "every:10m". Pure.
+#pragma once
+
+#include "common/base/result.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpurun::launcher {
+
+struct TimelineSpec {
+  enum class Kind {
+    steps,  // from the step `first` to the step `last`
+    every,  // a few steps every `every_s` seconds
+  };
+  Kind kind = Kind::steps;
+  uint64_t first = 1;  // from 1; 1 begins when the first rank uses a GPU
+  uint64_t last = 0;
+  double every_s = 0;
+  std::string text;  // as given: "steps:100-110"
+
+  bool operator==(const TimelineSpec&) const = default;
+};
+
+// Of one trace.
+inline constexpr uint64_t kMostTimelineSteps = 10'000;
+// Between two traces of every:T.
+inline constexpr double kShortestEveryS = 10;
+
+// `list` has entries with commas. Steps in order; the trace of every:T last. An error tells the first entry
+// that is wrong. Steps of two entries must not overlap, because there is one trace at a time.
+base::Result<std::vector<TimelineSpec>> timeline_specs(std::string_view list);
+
+}  // namespace xpurun::launcher
