@@ -1,6 +1,7 @@
 #include "report/build/speed_files.h"
 
 #include "report/build/capture_files.h"
+#include "report/build/idle/idle_files.h"
 #include "report/build/rank_files.h"
 #include "report/operations/analysis.h"
 #include "report/profile/captured_functions.h"
@@ -9,6 +10,8 @@
 #include "report/speed/wording.h"
 
 #include <fmt/format.h>
+
+#include <utility>
 
 namespace xpurun::report {
 
@@ -62,15 +65,22 @@ SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   RankFiles files(job, reading.ranks);
   SpeedAnalysis analysis(files.size());
   OperationAnalysis operations;
+  IdleFiles idle(job, reading.ranks);
   files.read(RankFiles::Kinds::all, [&](const RankInput& input) {
     analysis.add(input);
     operations.add(input);
+    idle.add(input);
     ++out.ranks;
   });
   out.notes = files.notes();
   StepTable steps;
   out.report = analysis.finish(reading.series ? &steps : nullptr);
+  std::vector<model::DurationRow> of_steps = std::move(out.report.operations.durations);
   out.report.operations = operations.finish();
+  std::vector<model::DurationRow>& durations = out.report.operations.durations;
+  durations.insert(durations.begin(), of_steps.begin(), of_steps.end());
+  out.report.operations.idle = idle.finish();
+  out.notes.insert(out.notes.end(), idle.notes().begin(), idle.notes().end());
   if (reading.series) {
     out.samples = samples_of(out.report, steps, operations.samples());
   }

@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/model/timing/op_names.h"
 #include "common/model/timing/peaks.h"
+#include "report/speed/duration_rows.h"
 #include "report/speed/statistics.h"
 #include "report/timeline/groups.h"
 
@@ -18,7 +19,9 @@ namespace {
 constexpr uint32_t kMostRows = 20'000;  // while ranks are added
 constexpr size_t kMostOfATable = 1024;
 constexpr size_t kShownRanks = 8;
-constexpr int64_t kLeastCalls = 3;  // of a rank, for its median to count
+constexpr int64_t kLeastCalls = 3;     // of a rank, for its median to count
+constexpr size_t kLeastSpread = 10;    // calls of a rank, for its quantiles to count
+constexpr size_t kMostDurations = 12;  // rows
 
 std::string sources_text(uint32_t sources) {
   std::string out;
@@ -127,6 +130,12 @@ void OperationAnalysis::merge(const OperationRow& from, const RankOperations& of
   to.ranks.push_back({.rank = rank,
                       .count = static_cast<int64_t>(durations.size()),
                       .median_s = quantile(durations, 0.5) * 1e-9});
+  if (from.key.kind == OperationKind::collective && durations.size() >= kLeastSpread) {
+    for (double& one : durations) {
+      one *= 1e-9;
+    }
+    to.spread.push_back(rank_durations(rank, durations));
+  }
 }
 
 void OperationAnalysis::add(const RankInput& rank) {
@@ -274,8 +283,38 @@ void OperationAnalysis::find_families() {
   }
 }
 
+// Of the collectives that take the most time.
+void OperationAnalysis::put_durations() {
+  std::vector<std::pair<double, const OperationKey*>> all;
+  for (const auto& [key, number] : index_) {
+    if (!rows_[number].spread.empty()) {
+      all.emplace_back(time_of(times_of(rows_[number])), &key);
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  all.resize(std::min(all.size(), kMostDurations));
+  for (const auto& [time, key] : all) {
+    Row& row = rows_[index_.at(*key)];
+    keep_unusual(row.spread);
+    const double bytes = mean_of(row.work, row.durations.count());
+    const auto member = communicators_.find({key->identity, key->size});
+    const std::string communicator = member == communicators_.end() ? "" : member->second.name;
+    std::string name =
+        fmt::format("{} of {} {} on {}{} ranks", key->name, base::human_size(static_cast<uint64_t>(bytes)),
+                    key->type, communicator.empty() ? "" : communicator + " of ", key->size);
+    const bool is_known = std::any_of(out_.durations.begin(), out_.durations.end(),
+                                      [&name](const auto& one) { return one.name.starts_with(name); });
+    out_.durations.push_back(
+        {.name = is_known ? fmt::format("{}, communicator {:x}", name, key->identity) : name,
+         .bytes = bytes,
+         .bus_factor = model::bus_factor(key->name, key->size),
+         .ranks = std::move(row.spread)});
+  }
+}
+
 model::OperationTables OperationAnalysis::finish() {
   find_families();
+  put_durations();
   std::map<uint32_t, model::Lateness> lateness = meetings_.lateness(places_);
   for (const auto& [key, number] : index_) {
     put(key, rows_[number], std::move(lateness[number]), out_);

@@ -36,7 +36,8 @@ class OperationAnalysis {
     double peak = -1;  // FLOP/s; 0: unknown, or the ranks differ
     double share = 0;  // sum over the ranks: total time over the time of the rank's spans
     std::vector<model::SlowestRank> ranks;
-    BlockMeans blocks;  // ns
+    std::vector<model::RankDurations> spread;  // of a collective
+    BlockMeans blocks;                         // ns
   };
 
   void merge(const OperationRow& from, const RankOperations& of, base::Rank rank, Row& to);
@@ -44,6 +45,7 @@ class OperationAnalysis {
   model::CallTimes times_of(const Row& row) const;
   void put(const OperationKey& key, const Row& row, model::Lateness lateness, model::OperationTables& out);
   std::string sample_name(const OperationKey& key) const;
+  void put_durations();
   void put_communicator(const OperationKey& key, const Row& row, model::CollectiveRow& to) const;
 
   struct Member {

@@ -1,5 +1,6 @@
 #include "report/operations/text_tables.h"
 
+#include "report/operations/idle/idle_tables.h"
 #include "report/speed/statistics.h"
 #include "report/speed/wording.h"
 
@@ -291,24 +292,18 @@ TextTable breakdown_table(const std::vector<model::RankBreakdown>& all, size_t m
 
 }  // namespace
 
-std::string short_number(double value) {
-  if (value < 0) {
-    return "";
-  }
-  const int decimals = value >= 99.95     ? 0
-                       : value >= 9.995   ? 1
-                       : value >= 0.9995  ? 2
-                       : value >= 0.09995 ? 3
-                                          : 4;
-  return value == 0 ? "0" : fmt::format("{:.{}f}", value, decimals);
-}
-
 std::vector<TextTable> text_tables(const model::OperationTables& operations, size_t most) {
   std::vector<TextTable> out;
+  std::vector<TextTable> tables{breakdown_table(operations.ranks, most)};
+  for (TextTable& table : idle_tables(operations, most)) {
+    tables.push_back(std::move(table));
+  }
   for (TextTable& table : std::vector<TextTable>{
-           breakdown_table(operations.ranks, most), matmul_table(operations.matmuls, most),
-           collective_table(operations.collectives, most), memory_table(operations.memory, most),
-           program_table(operations.program_calls, most)}) {
+           matmul_table(operations.matmuls, most), collective_table(operations.collectives, most),
+           memory_table(operations.memory, most), program_table(operations.program_calls, most)}) {
+    tables.push_back(std::move(table));
+  }
+  for (TextTable& table : tables) {
     if (!table.rows.empty()) {
       out.push_back(std::move(table));
     }
@@ -317,7 +312,8 @@ std::vector<TextTable> text_tables(const model::OperationTables& operations, siz
 }
 
 std::string missing_text(const model::OperationTables& operations) {
-  std::string out;
+  std::string out = missing_idle_text(operations);
+  out += out.empty() ? "" : " ";
   if (operations.left_out > 0) {
     out += fmt::format("{} rows with less time are left out. ", grouped(operations.left_out));
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/model/speed/operations.h"
+#include "report/operations/text_table.h"
 
 #include <cstddef>
 #include <string>
@@ -9,30 +10,10 @@
 
 namespace xpurun::report {
 
-inline constexpr int kNeverLeftOut = 9;  // weight of a column
-
-struct TextColumn {
-  std::string name;
-  bool number = true;  // one unit for the whole column, so that a script can sort
-  int weight = 0;      // where there is no room for all columns, the lowest go first
-};
-
-struct TextTable {
-  std::string id;  // "matmuls"
-  std::string title;
-  std::string about;  // what the numbers rest on
-  std::vector<TextColumn> columns;
-  std::vector<std::vector<std::string>> rows;  // at most as many as wanted
-  size_t all_rows = 0;
-};
-
 // Tables without rows are left out. `most` rows of each.
 std::vector<TextTable> text_tables(const model::OperationTables& operations, size_t most);
 
 // What the tables do not hold: "3 rows with less time are left out. ..."; may be empty.
 std::string missing_text(const model::OperationTables& operations);
-
-// Three or more significant digits: "1234", "12.3", "0.0042"; empty for a negative number.
-std::string short_number(double value);
 
 }  // namespace xpurun::report

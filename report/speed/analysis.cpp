@@ -475,6 +475,7 @@ model::SpeedReport SpeedAnalysis::finish(StepTable* table) {
   put_times(job, out);
   Judge(job, out, seconds, usual, changes).judge();
   out.series = step_bins(seconds);
+  out.operations.durations.push_back(step_durations(job, usual));
   if (table != nullptr) {
     *table = table_of(job, out, seconds);
   }

@@ -1,5 +1,6 @@
 #include "report/speed/pictures.h"
 
+#include "report/speed/duration_rows.h"
 #include "report/speed/statistics.h"
 
 #include <algorithm>
@@ -51,6 +52,23 @@ model::HeatMap heat_map(const JobSteps& job, const OwnTimes& own) {
       out.own_s[i] = static_cast<float>(sums[i] / static_cast<double>(counts[i]));
     }
   }
+  return out;
+}
+
+model::DurationRow step_durations(const JobSteps& job, const std::vector<size_t>& usual) {
+  model::DurationRow out{.name = "step"};
+  for (size_t r = 0; r < job.ranks(); ++r) {
+    std::vector<double> seconds;
+    for (const size_t step : usual) {
+      if (const StepRecord* record = job.at(r, step)) {
+        seconds.push_back(working_seconds(*record));
+      }
+    }
+    if (!seconds.empty()) {
+      out.ranks.push_back(rank_durations(job.rank(r).rank, seconds));
+    }
+  }
+  keep_unusual(out.ranks);
   return out;
 }
 

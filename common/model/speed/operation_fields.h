@@ -106,9 +106,74 @@ void fields(V& visit, R& r) {
   visit("exact", r.exact);
 }
 
+template <typename V, Self<QueueLength> Q>
+void fields(V& visit, Q& q) {
+  visit("mean", q.mean);
+  visit("median", q.median);
+  visit("p99", q.p99);
+  visit("most", q.most);
+}
+
+template <typename V, Self<RankIdle> R>
+void fields(V& visit, R& r) {
+  visit.rank("rank", r.rank);
+  visit("window_s", r.window_s);
+  visit("works", r.works);
+  visit("timed_share", r.timed_share);
+  visit("untraced_share", r.untraced_share);
+  visit("idle_s", r.idle_s);
+  visit("host_wait_s", r.host_wait_s);
+  visit("kernel_wait_s", r.kernel_wait_s);
+  visit("queue", r.queue);
+}
+
+template <typename V, Self<IdleGap> G>
+void fields(V& visit, G& g) {
+  visit.rank("rank", g.rank);
+  visit("wall_ns", g.wall_ns);
+  visit("seconds", g.seconds);
+  visit("kernel_wait_s", g.kernel_wait_s);
+  visit("after", g.after);
+  visit("before", g.before);
+  visit("python", g.python);
+  visit("call", g.call);
+}
+
+template <typename V, Self<IdleTime> I>
+void fields(V& visit, I& i) {
+  visit("dir", i.dir);
+  visit("source", i.source);
+  visit("wall_ns", i.wall_ns);
+  visit("ranks", i.ranks);
+  visit("gaps", i.gaps);
+  visit("notes", i.notes);
+}
+
+template <typename V, Self<RankDurations> R>
+void fields(V& visit, R& r) {
+  visit.rank("rank", r.rank);
+  visit("count", r.count);
+  visit("p5_s", r.p5_s);
+  visit("p25_s", r.p25_s);
+  visit("median_s", r.median_s);
+  visit("p75_s", r.p75_s);
+  visit("p95_s", r.p95_s);
+  visit("p99_s", r.p99_s);
+}
+
+template <typename V, Self<DurationRow> D>
+void fields(V& visit, D& d) {
+  visit("name", d.name);
+  visit("bytes", d.bytes);
+  visit("bus_factor", d.bus_factor);
+  visit("ranks", d.ranks);
+}
+
 template <typename V, Self<OperationTables> O>
 void fields(V& visit, O& o) {
   visit("ranks", o.ranks);
+  visit("idle", o.idle);
+  visit("durations", o.durations);
   visit("matmuls", o.matmuls);
   visit("collectives", o.collectives);
   visit("memory", o.memory);

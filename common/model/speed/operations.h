@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/base/ids.h"
+#include "common/model/speed/idle_time.h"
 
 #include <cstdint>
 #include <string>
@@ -113,8 +114,30 @@ struct RankBreakdown {
   bool exact = false;  // nearly all calls were timed: compute_s and so on are the union of the intervals
 };
 
+// How the durations of one operation are spread on a rank.
+struct RankDurations {
+  base::Rank rank = base::kNoRank;
+  int64_t count = 0;
+  double p5_s = 0;
+  double p25_s = 0;
+  double median_s = 0;
+  double p75_s = 0;
+  double p95_s = 0;
+  double p99_s = 0;
+};
+
+// The steps, and the collectives that take the most time: of many ranks those that differ most.
+struct DurationRow {
+  std::string name;       // "step", "AllReduce of 4 MiB bf16 on dp of 8 ranks"
+  double bytes = 0;       // of a collective, mean; 0: unknown
+  double bus_factor = 0;  // bus bandwidth / algorithm bandwidth; 0: no bandwidth
+  std::vector<RankDurations> ranks;
+};
+
 struct OperationTables {
   std::vector<RankBreakdown> ranks;
+  std::vector<IdleTime> idle;  // of traces and captures, in the order of time
+  std::vector<DurationRow> durations;
   std::vector<MatmulRow> matmuls;  // each table: the most time first
   std::vector<CollectiveRow> collectives;
   std::vector<MemoryRow> memory;
@@ -123,7 +146,8 @@ struct OperationTables {
   int64_t lost = 0;      // events and spans that found no room on the ranks
 
   bool empty() const {
-    return ranks.empty() && matmuls.empty() && collectives.empty() && memory.empty() && program_calls.empty();
+    return ranks.empty() && idle.empty() && matmuls.empty() && collectives.empty() && memory.empty() &&
+           program_calls.empty();
   }
 };
 

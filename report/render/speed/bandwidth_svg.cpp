@@ -40,9 +40,15 @@ bool has_point(const model::CollectiveRow& row) {
   return row.mean_bytes >= 1 && row.transfer_bus_gb_s > 0;
 }
 
+// By the rank's own time, which includes waiting for others; 0: unknown.
+double own_gb_s(const model::DurationRow& row, const model::RankDurations& rank) {
+  return row.bytes >= 1 && rank.median_s > 0 ? row.bytes * row.bus_factor / rank.median_s * 1e-9 : 0;
+}
+
 }  // namespace
 
-std::string bandwidth_plot(const std::vector<model::CollectiveRow>& rows) {
+std::string bandwidth_plot(const std::vector<model::CollectiveRow>& rows,
+                           const std::vector<model::DurationRow>& durations) {
   Axis size;  // powers of 2
   Axis rate;  // powers of 10, GB/s
   size_t points = 0;
@@ -56,13 +62,23 @@ std::string bandwidth_plot(const std::vector<model::CollectiveRow>& rows) {
   if (points < 2) {
     return "";
   }
+  for (const model::DurationRow& row : durations) {
+    for (const model::RankDurations& rank : row.ranks) {
+      if (const double gb_s = own_gb_s(row, rank); gb_s > 0) {
+        size.cover(std::log2(row.bytes));
+        rate.cover(std::log10(gb_s));
+      }
+    }
+  }
   const auto x = [&](double bytes) { return kLeft + size.at(std::log2(bytes)) * (kWidth - kLeft - 40); };
   const auto y = [&](double gb_s) {
     return kTop + (1 - rate.at(std::log10(gb_s))) * (kHeight - kTop - kBottom);
   };
   std::string out = fmt::format(
       "<svg class=\"bandwidth\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Bus bandwidth of {} rows of "
-      "collectives against their size\">\n",
+      "collectives against their size\">\n<desc>Large points: a row of the table, from the last arrival on; "
+      "small "
+      "points: a rank, by its own time.</desc>\n",
       kWidth, kHeight, points);
   for (double power = rate.low; power <= rate.high; ++power) {
     const double at = y(std::pow(10, power));
@@ -73,6 +89,17 @@ std::string bandwidth_plot(const std::vector<model::CollectiveRow>& rows) {
   for (double power = size.low; power <= size.high; power += every) {
     out += label(x(std::exp2(power)), kHeight - 8, "middle",
                  base::human_size(static_cast<uint64_t>(std::exp2(power))));
+  }
+  for (const model::DurationRow& row : durations) {
+    for (const model::RankDurations& rank : row.ranks) {
+      if (const double gb_s = own_gb_s(row, rank); gb_s > 0) {
+        out += fmt::format(
+            "<circle class=\"rank\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\"><title>{}</title></circle>\n",
+            x(row.bytes), y(gb_s),
+            escape_attribute(
+                fmt::format("rank {}: {}: {:.4g} GB/s by its own time", rank.rank, row.name, gb_s)));
+      }
+    }
   }
   for (const model::CollectiveRow& row : rows) {
     if (has_point(row)) {

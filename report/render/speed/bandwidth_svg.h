@@ -8,7 +8,9 @@
 
 namespace xpurun::report {
 
-// Points with both axes logarithmic. Empty for fewer than two rows with a known bandwidth.
-std::string bandwidth_plot(const std::vector<model::CollectiveRow>& rows);
+// Points with both axes logarithmic: of each row from the last arrival on, and small ones of each rank by its
+// own time. Empty for fewer than two rows with a known bandwidth.
+std::string bandwidth_plot(const std::vector<model::CollectiveRow>& rows,
+                           const std::vector<model::DurationRow>& durations = {});
 
 }  // namespace xpurun::report

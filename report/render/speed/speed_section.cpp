@@ -6,6 +6,7 @@
 #include "report/profile/gpu_words.h"
 #include "report/render/speed/bandwidth_svg.h"
 #include "report/render/speed/speed_svg.h"
+#include "report/render/speed/spread_svg.h"
 #include "report/speed/wording.h"
 
 #include <fmt/format.h>
@@ -84,7 +85,8 @@ void put_operations(PageData& page, const model::OperationTables& operations, si
     tables.push_back(table_data(table));
   }
   put_list(page, "operation_tables", tables);
-  put_text(page, "bandwidth_plot", bandwidth_plot(operations.collectives));
+  put_text(page, "bandwidth_plot", bandwidth_plot(operations.collectives, operations.durations));
+  put_text(page, "spread_plot", spread_plot(operations.durations));
   put_text(page, "operations_missing", missing_text(operations));
 }
 

@@ -201,6 +201,8 @@ TEST_CASE("of too many ranks, those that differ from the others are shown") {
   CHECK(text_tables(o, 3)[0].rows[0][0] == "77");
   CHECK(text_tables(o, 100)[0].rows[0][0] == "0");
   CHECK(text_tables(o, 3)[0].all_rows == 100);
+  CHECK(missing_text(o).find("were not measured: needs a trace") != std::string::npos);
+  o.ranks.clear();
   CHECK(missing_text(o).empty());
   o.left_out = 3;
   CHECK(missing_text(o) == "3 rows with less time are left out.");

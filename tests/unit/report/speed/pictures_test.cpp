@@ -1,11 +1,15 @@
 // The pictures of the section "Speed" are bounded and well-formed, whatever the numbers.
 #include "report/speed/pictures.h"
 
+#include "report/render/speed/bandwidth_svg.h"
 #include "report/render/speed/speed_svg.h"
+#include "report/render/speed/spread_svg.h"
+#include "report/speed/duration_rows.h"
 #include "report/speed/wording.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 using namespace xpurun;
@@ -64,6 +68,61 @@ TEST_CASE("a plot of steps without a duration is no plot") {
   CHECK(step_plot({}).empty());
   model::SpeedReport zero{.steps = 5, .series = {{.first = 0, .count = 5}}};
   CHECK(step_plot(zero).empty());
+}
+
+TEST_CASE("durations of a rank become quantiles; of many ranks the unusual ones are kept") {
+  std::vector<double> seconds;
+  for (int i = 100; i >= 0; --i) {
+    seconds.push_back(i);
+  }
+  const model::RankDurations d = rank_durations(7, seconds);
+  CHECK(d.rank == 7);
+  CHECK(d.count == 101);
+  CHECK(d.p5_s == doctest::Approx(5));
+  CHECK(d.p25_s == doctest::Approx(25));
+  CHECK(d.median_s == doctest::Approx(50));
+  CHECK(d.p75_s == doctest::Approx(75));
+  CHECK(d.p95_s == doctest::Approx(95));
+  CHECK(d.p99_s == doctest::Approx(99));
+  std::vector<model::RankDurations> ranks;
+  for (base::Rank r = 0; r < 1000; ++r) {
+    ranks.push_back({.rank = r, .median_s = r == 777 ? 2.0 : 1.0});
+  }
+  keep_unusual(ranks);
+  CHECK(ranks.size() == kMostDurationRanks);
+  CHECK(std::any_of(ranks.begin(), ranks.end(), [](const auto& one) { return one.rank == 777; }));
+  CHECK(std::is_sorted(ranks.begin(), ranks.end(),
+                       [](const auto& a, const auto& b) { return a.rank < b.rank; }));
+}
+
+TEST_CASE("the plot of spreads: a box a rank, names escaped, nothing for nothing") {
+  CHECK(spread_plot({}).empty());
+  CHECK(spread_plot({{.name = "step"}}).empty());
+  model::DurationRow row{.name = "<AllReduce>", .bytes = 1e6, .bus_factor = 1.5};
+  for (int r = 0; r < 3; ++r) {
+    row.ranks.push_back({.rank = r,
+                         .count = 50,
+                         .p5_s = 0.001,
+                         .p25_s = 0.002,
+                         .median_s = 0.003,
+                         .p75_s = 0.004,
+                         .p95_s = 0.005,
+                         .p99_s = 0.006});
+  }
+  const model::DurationRow still{.name = "zero", .ranks = {{.rank = 0, .count = 1}}};
+  const std::string svg = spread_plot({still, row});
+  CHECK(svg.starts_with("<svg class=\"spread\""));
+  CHECK(svg.find("<desc>") != std::string::npos);
+  CHECK(svg.find("&lt;AllReduce&gt;") != std::string::npos);
+  CHECK(svg.find("rank 2: median 3.0 ms, middle half 2.0 ms to 4.0 ms") != std::string::npos);
+  CHECK(svg.find("zero") == std::string::npos);
+  CHECK(svg.find("nan") == std::string::npos);
+  // Each rank is a point of the plot of bandwidths: 1 MB * 1.5 in 3 ms.
+  const std::vector<model::CollectiveRow> rows{{.mean_bytes = 1e6, .transfer_bus_gb_s = 1},
+                                               {.mean_bytes = 2e6, .transfer_bus_gb_s = 2}};
+  const std::string points = bandwidth_plot(rows, {row});
+  CHECK(points.find("rank 1: &lt;AllReduce&gt;: 0.5 GB/s by its own time") != std::string::npos);
+  CHECK(bandwidth_plot({}, {row}).empty());
 }
 
 TEST_CASE("numbers for people") {

@@ -1,0 +1,142 @@
+#include "report/operations/idle/idle_tables.h"
+
+#include "report/speed/wording.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace xpurun::report {
+
+namespace {
+
+using model::IdleGap;
+using model::IdleTime;
+using model::RankIdle;
+
+std::string as_percent(double share) {
+  return share < 0 ? "" : fmt::format("{:.1f}", share * 100);
+}
+
+std::string ms(double seconds) {
+  return short_number(seconds * 1e3);
+}
+
+const IdleTime* newest(const model::OperationTables& operations) {
+  for (auto it = operations.idle.rbegin(); it != operations.idle.rend(); ++it) {
+    if (!it->ranks.empty()) {
+      return &*it;
+    }
+  }
+  return nullptr;
+}
+
+// "99.8% to 100%"
+std::string range(double least, double most) {
+  const std::string a = percent(least);
+  const std::string b = percent(most);
+  return a == b ? a : fmt::format("{} to {}", a, b);
+}
+
+std::string coverage(const IdleTime& idle) {
+  double least = 1;
+  double most = 0;
+  double untraced = 0;
+  bool known = true;
+  for (const RankIdle& r : idle.ranks) {
+    known = known && r.timed_share >= 0;
+    least = std::min(least, r.timed_share);
+    most = std::max(most, r.timed_share);
+    untraced = std::max(untraced, r.untraced_share);
+  }
+  if (!known) {
+    return "It is not known how many calls were not timed.";
+  }
+  return idle.source == "CUPTI"
+             ? fmt::format("{} of the kernels and copies were recorded.", range(least, most))
+             : fmt::format(
+                   "{} of the calls were timed; kernels that belong to no library call are up to {} of "
+                   "a rank's GPU time.",
+                   range(least, most), percent(untraced));
+}
+
+std::string about_notes(const IdleTime& idle) {
+  return idle.notes.empty()
+             ? ""
+             : fmt::format(" Not measured: {}{}.", idle.notes.front(),
+                           idle.notes.size() > 1
+                               ? fmt::format("; {} more notes in the JSON", idle.notes.size() - 1)
+                               : "");
+}
+
+TextTable idle_table(const IdleTime& idle, size_t most) {
+  TextTable out{.id = "idle",
+                .title = "Idle time and queue",
+                .about = fmt::format("From {}, by {}. {} Host wait: idle, nothing was launched; kernel wait: "
+                                     "idle although work was launched. Queue: work launched and not begun, "
+                                     "over time. Waiting inside a collective is not idle.{}",
+                                     idle.dir, idle.source, coverage(idle), about_notes(idle))};
+  out.columns = {{"Rank", true, 9},          {"Seconds", true, 4},    {"Timed %", true, 3},
+                 {"Untraced %", true, 2},    {"Idle %", true, 8},     {"Host wait %", true, 8},
+                 {"Kernel wait %", true, 8}, {"Queue mean", true, 7}, {"Queue p50", true, 6},
+                 {"Queue p99", true, 6},     {"Queue most", true, 1}};
+  std::vector<RankIdle> rows = idle.ranks;
+  if (rows.size() > most) {
+    std::stable_sort(rows.begin(), rows.end(), [](const RankIdle& a, const RankIdle& b) {
+      return a.idle_s / a.window_s > b.idle_s / b.window_s;
+    });
+  }
+  out.all_rows = rows.size();
+  rows.resize(std::min(rows.size(), most));
+  for (const RankIdle& r : rows) {
+    const auto part = [&r](double seconds) { return as_percent(seconds / r.window_s); };
+    out.rows.push_back({fmt::format("{}", r.rank), short_number(r.window_s), as_percent(r.timed_share),
+                        as_percent(r.untraced_share), part(r.idle_s), part(r.host_wait_s),
+                        part(r.kernel_wait_s), short_number(r.queue.mean),
+                        fmt::format("{:.0f}", r.queue.median), fmt::format("{:.0f}", r.queue.p99),
+                        fmt::format("{}", r.queue.most)});
+  }
+  return out;
+}
+
+TextTable gap_table(const IdleTime& idle, size_t most) {
+  TextTable out{.id = "gaps",
+                .title = "Longest gaps",
+                .about = fmt::format("In which a GPU ran nothing, in {}; at: ms after its begin. Python: the "
+                                     "host's innermost span in the middle of the gap.",
+                                     idle.dir)};
+  out.columns = {{"Rank", true, 9},   {"At ms", true, 5},   {"ms", true, 9},      {"Host wait %", true, 6},
+                 {"After", false, 7}, {"Before", false, 7}, {"Python", false, 8}, {"CUDA call", false, 4}};
+  out.all_rows = idle.gaps.size();
+  for (size_t i = 0; i < std::min(most, idle.gaps.size()); ++i) {
+    const IdleGap& g = idle.gaps[i];
+    const double at_ms = static_cast<double>(g.wall_ns - idle.wall_ns) * 1e-6;
+    out.rows.push_back({fmt::format("{}", g.rank), fmt::format("{:.1f}", at_ms), ms(g.seconds),
+                        as_percent(g.seconds > 0 ? 1 - g.kernel_wait_s / g.seconds : 0), g.after, g.before,
+                        g.python, g.call});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<TextTable> idle_tables(const model::OperationTables& operations, size_t most) {
+  const IdleTime* idle = newest(operations);
+  if (idle == nullptr) {
+    return {};
+  }
+  return {idle_table(*idle, most), gap_table(*idle, most)};
+}
+
+std::string missing_idle_text(const model::OperationTables& operations) {
+  if (operations.ranks.empty() || newest(operations) != nullptr) {
+    return "";
+  }
+  const std::string why = operations.idle.empty() || operations.idle.back().notes.empty()
+                              ? "needs a trace (xpurun ctl trace, or --timeline)"
+                              : operations.idle.back().dir + ": " + operations.idle.back().notes.front();
+  return fmt::format("Idle time by cause, queue length and gaps were not measured: {}.", why);
+}
+
+}  // namespace xpurun::report
