@@ -53,7 +53,19 @@ uint32_t Activity::track(TrackKind kind, uint32_t number, std::string_view name)
   return static_cast<uint32_t>(found - tracks.begin());
 }
 
+Counter& Activity::counter(std::string_view name, std::string_view unit) {
+  const auto found =
+      std::find_if(counters.begin(), counters.end(), [&](const Counter& c) { return c.name == name; });
+  return found != counters.end()
+             ? *found
+             : counters.emplace_back(Counter{.name = std::string(name), .unit = std::string(unit)});
+}
+
 void put_in_order(Activity& activity) {
+  for (Counter& counter : activity.counters) {
+    std::stable_sort(counter.samples.begin(), counter.samples.end(),
+                     [](const auto& a, const auto& b) { return a.wall_ns < b.wall_ns; });
+  }
   auto& slices = activity.slices;
   const auto before = [](const Slice& a, const Slice& b) {
     return std::tuple(a.begin_ns, -a.duration_ns, a.track) < std::tuple(b.begin_ns, -b.duration_ns, b.track);

@@ -90,6 +90,17 @@ struct Communicator {
   std::string name;
 };
 
+// A number over time: from each sample on, until the next one.
+struct Counter {
+  struct Sample {
+    int64_t wall_ns = 0;  // as of a slice
+    double value = 0;
+  };
+  std::string name;  // "CPU time"
+  std::string unit;  // "cores"
+  std::vector<Sample> samples;
+};
+
 struct Activity {
   base::Rank rank = base::kNoRank;
   int local_rank = -1;
@@ -102,11 +113,14 @@ struct Activity {
   std::vector<std::vector<Argument>> extras{{}};  // arguments of single slices; index 0: none
   std::vector<Communicator> communicators;
   std::vector<ShortCalls> short_calls;
+  std::vector<Counter> counters;
   uint64_t lost = 0;     // events that found no room
   bool complete = true;  // false if a file was damaged
 
   // Index of the track, which is added if new.
   uint32_t track(TrackKind kind, uint32_t number, std::string_view name = {});
+  // The counter, which is added if new. Valid until the next call.
+  Counter& counter(std::string_view name, std::string_view unit);
 };
 
 // Sorts the slices by begin, the longer first, and removes repetitions: a trace of a run holds events that

@@ -127,6 +127,9 @@ class Writer {
     for (const Slice& slice : activity_.slices) {
       put_slice(slice);
     }
+    for (const Counter& counter : activity_.counters) {
+      put_counter(counter);
+    }
     out_.write("\n]}\n");
   }
 
@@ -184,6 +187,18 @@ class Writer {
         R"({{"ph": "X", "cat": "{}", "name": {}, "pid": {}, "tid": {}, "ts": {}{}.{:03}, "dur": {}.{:03}, "args": {}}})",
         category, name, pid, tid, at < 0 ? "-" : "", std::abs(at) / 1'000, std::abs(at) % 1'000,
         duration_ns / 1'000, duration_ns % 1'000, dump(args)));
+  }
+
+  void put_counter(const Counter& counter) {
+    const std::string name = dump(counter.name);
+    const std::string unit = dump(counter.unit);
+    for (const Counter::Sample& sample : counter.samples) {
+      const int64_t at = sample.wall_ns + shift_ns_;
+      put_line(fmt::format(
+          R"({{"ph": "C", "cat": "counter", "name": {}, "pid": {}, "tid": 0, "ts": {}{}.{:03}, "args": {{{}: {:.6g}}}}})",
+          name, activity_.pid, at < 0 ? "-" : "", std::abs(at) / 1'000, std::abs(at) % 1'000, unit,
+          sample.value));
+    }
   }
 
   void put_slice(const Slice& slice) {

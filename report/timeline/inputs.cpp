@@ -6,6 +6,7 @@
 #include "common/model/run_manifest.h"
 #include "common/model/timing/event_file.h"
 #include "common/model/timing/span_file.h"
+#include "report/timeline/counters/counters.h"
 #include "report/timeline/event_activity.h"
 #include "report/timeline/foreign/torch_profiler.h"
 #include "report/timeline/foreign/xpu_timer_trace.h"
@@ -125,6 +126,7 @@ base::Status add_file(Activity& out, const std::string& path, TraceFormat format
     XPURUN_TRY_ASSIGN(const model::EventFile file, model::load_event_file(path));
     head(file.header);
     add_events(out, file);
+    add_gpu_counters(out, file, path);
   } else {
     XPURUN_TRY_ASSIGN(const model::SpanFile file, model::load_span_file(path));
     head(file.header);

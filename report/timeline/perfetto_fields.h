@@ -31,6 +31,8 @@ inline constexpr int kCorrelation = 52;
 inline constexpr int kSliceBegin = 1;
 inline constexpr int kSliceEnd = 2;
 inline constexpr int kInstant = 3;
+inline constexpr int kCounter = 4;
+inline constexpr int kDoubleValue = 44;
 }  // namespace event
 namespace annotation {
 inline constexpr int kNameIid = 1;
@@ -51,6 +53,8 @@ inline constexpr int kUuid = 1;
 inline constexpr int kName = 2;
 inline constexpr int kProcess = 3;
 inline constexpr int kParent = 5;
+inline constexpr int kCounter = 8;
+inline constexpr int kUnitName = 6;
 inline constexpr int kChildOrdering = 11;
 inline constexpr int kSiblingRank = 12;
 inline constexpr int kExplicit = 3;

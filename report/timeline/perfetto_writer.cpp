@@ -22,7 +22,8 @@ using namespace perfetto;
 using protozero::pbf_writer;
 
 constexpr int kRealtime = 1;
-constexpr int kBoottime = 6;  // the clock of packets without one
+constexpr int kBoottime = 6;                 // the clock of packets without one
+constexpr int32_t kCountersFirst = 900'000;  // in the order of tracks
 constexpr uint64_t kTracksPerProcess = uint64_t{1} << 14;
 
 // Numbers for texts, from 1; 0 is not valid in a trace.
@@ -136,6 +137,9 @@ class PerfettoWriter::Process {
         }
       }
     }
+    for (size_t i = 0; i < activity_.counters.size(); ++i) {
+      put_counter(activity_.counters[i], static_cast<int32_t>(i));
+    }
   }
 
  private:
@@ -237,6 +241,33 @@ class PerfettoWriter::Process {
       d.add_int32(descriptor::kSiblingRank, order);
     }
     put_packet(packet);
+  }
+
+  void put_counter(const Counter& counter, int32_t order) {
+    if (counter.samples.empty()) {
+      return;
+    }
+    const uint64_t uuid = uuid_ + ++tracks_;
+    ++writer_.counts_.tracks;
+    std::string packet;
+    {
+      pbf_writer w(packet);
+      w.add_uint32(packet::kSequenceId, sequence_);
+      pbf_writer d(w, packet::kTrackDescriptor);
+      d.add_uint64(descriptor::kUuid, uuid);
+      d.add_uint64(descriptor::kParent, uuid_);
+      d.add_string(descriptor::kName, counter.name);
+      d.add_int32(descriptor::kSiblingRank, kCountersFirst + order);
+      pbf_writer c(d, descriptor::kCounter);
+      c.add_string(descriptor::kUnitName, counter.unit);
+    }
+    put_packet(packet);
+    for (const Counter::Sample& sample : counter.samples) {
+      begin_event(event::kCounter, uuid);
+      pbf_writer(event_).add_double(event::kDoubleValue, sample.value);
+      put_event(at(sample.wall_ns));
+      ++writer_.counts_.samples;
+    }
   }
 
   uint64_t at(int64_t ns) const { return static_cast<uint64_t>(std::max<int64_t>(0, ns + shift_ns_)); }

@@ -15,6 +15,7 @@ struct TraceCounts {
   uint64_t slices = 0;
   uint64_t flows = 0;  // slices with at least one flow
   uint64_t tracks = 0;
+  uint64_t samples = 0;  // of counters
   uint64_t trimmed = 0;  // slices shown shorter because their track's next one begins up to 2 us earlier
 };
 

@@ -2,6 +2,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/strings.h"
+#include "report/timeline/counters/counters.h"
 #include "report/timeline/event_activity.h"
 
 #include <algorithm>
@@ -78,6 +79,7 @@ void add_spans(Activity& activity, const model::SpanFile& file) {
                                     .thread = calls.thread,
                                     .name = base::sanitize(text_of(file, calls.name))});
   }
+  add_load(activity, file);
   activity.lost += file.lost;
   activity.complete = activity.complete && file.complete;
 }

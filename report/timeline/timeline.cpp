@@ -66,6 +66,14 @@ void cut(Activity& activity, const TimelineOptions& options, const Window& windo
     return s.end_ns() + shift_ns < window.from_ns || s.begin_ns + shift_ns > window.until_ns ||
            (!options.only.empty() && !options.only.contains(category));
   });
+  if (!options.only.empty()) {
+    activity.counters.clear();
+  }
+  for (Counter& counter : activity.counters) {
+    std::erase_if(counter.samples, [&](const Counter::Sample& s) {
+      return s.wall_ns + shift_ns < window.from_ns || s.wall_ns + shift_ns > window.until_ns;
+    });
+  }
 }
 
 std::string title_of(const TraceSource& source, const Activity& activity, const std::string& groups) {

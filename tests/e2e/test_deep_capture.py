@@ -82,6 +82,14 @@ class DeepCapture(xpurun_test.Case):
         self.assertIn("my_kernel&lt;4&gt;", page)
         analysis = json.loads(self.run_xpurun("analyze", "--format", "json", self.out, out=False).stdout)
         self.assertEqual([len(c["gpu"]["ranks"]) for c in analysis["captures"]], [2, 1])
+        idle = analysis["operations"]["idle"][-1]
+        self.assertEqual((idle["dir"], idle["source"], len(idle["ranks"])), ("captures/2", "CUPTI", 1))
+        of_rank = idle["ranks"][0]
+        self.assertEqual(of_rank["rank"], 1)
+        self.assertEqual(of_rank["untraced_share"], 0)
+        self.assertAlmostEqual(of_rank["host_wait_s"] + of_rank["kernel_wait_s"], of_rank["idle_s"], delta=1e-6)
+        self.assertLess(0, of_rank["idle_s"] / of_rank["window_s"])
+        self.assertLess(of_rank["idle_s"] / of_rank["window_s"], 0.5)
         narrow = self.run_xpurun("analyze", self.out, out=False, env=self.env(COLUMNS="60")).stdout
         self.assertRegex(narrow, r"(?m)^ *\d+\.\d% +my_kernel<4>")
         self.assertLessEqual(max(map(len, narrow.splitlines())), 60)
@@ -95,6 +103,7 @@ class DeepCapture(xpurun_test.Case):
         self.assertLessEqual({e["args"]["correlation"] for e in shown}, launches)
         self.run_xpurun("timeline", "-o", self.dir / "t", self.out, out=False)
         self.assertIn(b"captured stream 7", (self.dir / "t").read_bytes())
+        self.assertIn(b"GPU queue (capture)", (self.dir / "t").read_bytes())
 
     def test_what_cupti_cannot_do_is_said_and_the_timed_calls_are_traced(self):
         for mode, said, status in (

@@ -18,6 +18,7 @@ trace = proto.Trace()
 trace.ParseFromString(open(sys.argv[1], "rb").read())
 names, tracks, open_slices = collections.defaultdict(dict), {}, collections.defaultdict(list)
 slices, flows, unknown, arguments = collections.Counter(), collections.Counter(), 0, collections.Counter()
+counters = collections.defaultdict(list)
 for packet in trace.packet:
     mine = names[packet.trusted_packet_sequence_id]
     data = packet.interned_data
@@ -31,9 +32,16 @@ for packet in trace.packet:
         d = packet.track_descriptor
         assert d.uuid not in tracks and (not d.parent_uuid or d.parent_uuid in tracks)
         tracks[d.uuid] = d.process.process_name or d.name
+        if d.HasField("counter"):
+            assert d.counter.unit_name
+            counters[d.name]
     if packet.HasField("track_event"):
         e = packet.track_event
         assert packet.sequence_flags & 2 and e.track_uuid in tracks
+        if e.type == e.TYPE_COUNTER:
+            assert e.HasField("double_counter_value")
+            counters[tracks[e.track_uuid]].append(e.double_counter_value)
+            continue
         if e.type == e.TYPE_SLICE_END:
             assert open_slices[e.track_uuid].pop() <= packet.timestamp
             continue
@@ -45,7 +53,8 @@ for packet in trace.packet:
             value = mine["text", a.string_value_iid] if a.string_value_iid else a.int_value or a.double_value
             arguments[mine["argument", a.name_iid]] += 1
 assert not any(open_slices.values())
-print(json.dumps({"slices": slices, "flows": sorted(flows.values()), "arguments": arguments, "tracks": len(tracks)}))
+print(json.dumps({"slices": slices, "flows": sorted(flows.values()), "arguments": arguments, "tracks": len(tracks),
+                  "counters": counters}))
 """
 
 ANALYSE = """
@@ -102,6 +111,21 @@ class InOtherHands(xpurun_test.Case):
         self.assertEqual(got["arguments"]["algorithm"], 80)
         self.assertEqual(got["arguments"]["shape"], 240)
         self.assertEqual(got["tracks"], 2 * 6)
+        self.assertEqual(got["counters"], {})
+
+    def test_counters_with_perfetto(self):
+        python = self.install("perfetto==0.59.1")
+        trace = self.run_dir / "traces" / "1"
+        trace.mkdir(parents=True)
+        make_events.write_rank(trace / "rank-0.xev", 0, 2, make_events.training_events(20))
+        out = self.dir / "trace"
+        subprocess.run([PROGRAM, "timeline", "--quiet", "-o", out, trace], check=True)
+        counters = json.loads(self.run_python(python, RECOUNT, out))["counters"]
+        self.assertEqual(list(counters), ["GPU queue (trace)"])
+        values = counters["GPU queue (trace)"]
+        # Nine works a step, each launched some microseconds before its begin.
+        self.assertEqual((set(values), values[-1]), ({0, 1}, 0))
+        self.assertAlmostEqual(len(values), 20 * 9 * 2, delta=3)
 
     def test_holistic_trace_analysis(self):
         python = self.install("HolisticTraceAnalysis==0.5.0")

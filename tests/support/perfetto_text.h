@@ -173,6 +173,9 @@ class PerfettoText {
         case 11:
           head = tracks_.at(r.get_uint64()) + ":" + head;
           break;
+        case 44:
+          rest += fmt::format(" {:.6g}", r.get_double());
+          break;
         case 47:
           rest += fmt::format(" flow{}", flow(r.get_fixed64()));
           break;
@@ -183,7 +186,8 @@ class PerfettoText {
           FAIL("unexpected field of an event");
       }
     }
-    text_ += fmt::format("{} {} {}{}\n", at, type == 1 ? "begin" : type == 2 ? "end" : "instant", head, rest);
+    const char* const word = type == 1 ? "begin" : type == 2 ? "end" : type == 4 ? "counter" : "instant";
+    text_ += fmt::format("{} {} {}{}\n", at, word, head, rest);
   }
 
   // Flows are hashes; here they count from 1.

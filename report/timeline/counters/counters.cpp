@@ -1,0 +1,141 @@
+#include "report/timeline/counters/counters.h"
+
+#include "common/base/os/io.h"
+#include "common/base/strings.h"
+#include "common/model/json_fields.h"
+#include "common/model/speed/gpu_capture.h"
+#include "report/gpu_work/queue_length.h"
+#include "report/gpu_work/trace_kinds.h"
+#include "report/timeline/event_activity.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+
+namespace xpurun::report {
+
+namespace {
+
+constexpr size_t kMostQueueSamples = 20'000;
+constexpr size_t kLargestManifest = size_t{16} << 20;
+// A rank has less CPU time than this many seconds in a second; more comes from damage.
+constexpr double kMostCores = 1e5;
+
+void put(Activity& activity, std::string_view name, std::string_view unit, int64_t wall_ns, double value) {
+  if (wall_ns >= 0 && wall_ns <= kLatestNs) {
+    activity.counter(name, unit).samples.push_back({wall_ns, value});
+  }
+}
+
+double rate(int64_t before, int64_t after, double seconds) {
+  return (static_cast<double>(after) - static_cast<double>(before)) / seconds;
+}
+
+}  // namespace
+
+void add_load(Activity& activity, const model::SpanFile& file) {
+  const std::vector<model::EventFile::Clocks> pairs{{file.header.mono_ns, file.header.wall_ns}};
+  WallClock clock(pairs);
+  for (size_t i = 0; i + 1 < file.loads.size(); ++i) {
+    const model::LoadSample& a = file.loads[i];
+    const model::LoadSample& b = file.loads[i + 1];
+    const double seconds = (static_cast<double>(b.at_ns) - static_cast<double>(a.at_ns)) * 1e-9;
+    if (!(seconds > 0)) {
+      continue;
+    }
+    const double cores = rate(a.cpu_ns, b.cpu_ns, seconds) * 1e-9;
+    const double waiting = rate(a.run_delay_ns, b.run_delay_ns, seconds) * 1e-9;
+    const double faults = rate(a.major_faults, b.major_faults, seconds);
+    const auto put_pair = [&](const char* name, const char* unit, double value) {
+      put(activity, name, unit, clock.wall_ns(static_cast<uint64_t>(a.at_ns)), value);
+      if (i + 2 == file.loads.size()) {
+        put(activity, name, unit, clock.wall_ns(static_cast<uint64_t>(b.at_ns)), value);
+      }
+    };
+    if (cores >= 0 && cores < kMostCores) {
+      put_pair("CPU time", "cores", cores);
+    }
+    if (a.run_delay_ns >= 0 && b.run_delay_ns >= 0 && waiting >= 0 && waiting < kMostCores) {
+      put_pair("ready without a CPU", "threads", waiting);
+    }
+    if (faults >= 0 && faults < 1e9) {
+      put_pair("major page faults", "1/s", faults);
+    }
+  }
+}
+
+void add_queue(Activity& activity, const model::EventFile& file) {
+  const RecordedWork work = recorded_work(file);
+  if (!work.problem.empty()) {
+    return;
+  }
+  int64_t end = work.works.front().end;
+  for (const GpuWork& w : work.works) {
+    end = std::max(end, w.end);
+  }
+  WallClock clock(file.clocks);
+  const auto changes = thinned(queue_changes(work, work.works.front().begin, end), kMostQueueSamples);
+  for (const QueueChange& change : changes) {
+    put(activity, work.cupti ? "GPU queue (capture)" : "GPU queue (trace)", "launches",
+        clock.wall_ns(static_cast<uint64_t>(change.at)), static_cast<double>(change.length));
+  }
+}
+
+void add_clocks(Activity& activity, const model::EventFile& file, const std::string& clocks_json) {
+  const auto samples = model::load_clock_samples(clocks_json);
+  if (!samples || file.events.empty() || file.header.gpu_uuid.empty()) {
+    return;
+  }
+  uint64_t from = std::numeric_limits<uint64_t>::max();
+  uint64_t until = 0;
+  for (const model::EventFile::Entry& entry : file.events) {
+    const wire::Event& e = entry.event;
+    if (e.begin_ns <= static_cast<uint64_t>(kLatestNs) &&
+        e.duration_ns <= static_cast<uint64_t>(kLongestNs)) {
+      from = std::min(from, e.begin_ns);
+      until = std::max(until, e.begin_ns + e.duration_ns);
+    }
+  }
+  if (until < from) {
+    return;
+  }
+  WallClock clock(file.clocks);
+  for (const model::GpuClocks& gpu : samples->gpus) {
+    if (gpu.uuid != file.header.gpu_uuid) {
+      continue;
+    }
+    for (const uint64_t at : {from, until}) {
+      const int64_t wall_ns = clock.wall_ns(at);
+      if (gpu.sm_median_mhz >= 0) {
+        put(activity, "SM clock (median)", "MHz", wall_ns, gpu.sm_median_mhz);
+      }
+      if (gpu.power_w >= 0) {
+        put(activity, "power (median)", "W", wall_ns, gpu.power_w);
+      }
+      if (gpu.utilization_percent >= 0) {
+        put(activity, "GPU utilization (median)", "%", wall_ns, gpu.utilization_percent);
+      }
+    }
+  }
+}
+
+void add_gpu_counters(Activity& activity, const model::EventFile& file, const std::string& path) {
+  const std::filesystem::path where(path);
+  if (!where.filename().string().starts_with("rank-")) {
+    return;  // a rank's own file, which holds samples only
+  }
+  const std::filesystem::path dir = where.parent_path();
+  std::error_code ec;
+  if (const std::filesystem::path trace = dir / "trace.json"; std::filesystem::exists(trace, ec)) {
+    const auto text = base::read_regular_file(trace.string(), kLargestManifest);
+    if (!text || !has_all_gpu_work(model::parse_json(*text))) {
+      return;
+    }
+  }
+  add_queue(activity, file);
+  add_clocks(activity, file, (dir / "clocks.json").string());
+}
+
+}  // namespace xpurun::report

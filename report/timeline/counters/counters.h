@@ -1,0 +1,23 @@
+// Counters of a rank beside its slices: load of the process, queue of the GPU, clocks of the GPU.
+#pragma once
+
+#include "common/model/timing/event_file.h"
+#include "common/model/timing/span.h"
+#include "report/timeline/activity.h"
+
+#include <string>
+
+namespace xpurun::report {
+
+// CPU time, time without a CPU and page faults from one sample to the next.
+void add_load(Activity& activity, const model::SpanFile& file);
+// Work that was launched and has not begun. Only for files that hold all work of the GPU.
+void add_queue(Activity& activity, const model::EventFile& file);
+// Medians of clocks.json beside a file of a capture, over the time of the file. Does nothing if there is
+// none.
+void add_clocks(Activity& activity, const model::EventFile& file, const std::string& clocks_json);
+
+// What lies beside the file `path` and is known of it: queue and clocks for the files of traces and captures.
+void add_gpu_counters(Activity& activity, const model::EventFile& file, const std::string& path);
+
+}  // namespace xpurun::report
