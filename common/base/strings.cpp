@@ -1,5 +1,7 @@
 #include "common/base/strings.h"
 
+#include "common/base/line_breaks.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -241,20 +243,24 @@ std::string wrap(std::string_view text, size_t columns, size_t indent) {
     if (word.empty()) {
       continue;
     }
-    const size_t w = display_width(word);
-    if (!first_on_line && used + 1 + w > columns) {
-      out += '\n';
-      out.append(indent, ' ');
-      used = indent;
-      first_on_line = true;
+    bool blank = !first_on_line;
+    for (const std::string_view part : unbreakable_parts(word)) {
+      const size_t w = display_width(part);
+      if (!first_on_line && used + (blank ? 1 : 0) + w > columns) {
+        out += '\n';
+        out.append(indent, ' ');
+        used = indent;
+        blank = false;
+      }
+      if (blank) {
+        out += ' ';
+        ++used;
+      }
+      out += part;
+      used += w;
+      first_on_line = false;
+      blank = false;
     }
-    if (!first_on_line) {
-      out += ' ';
-      ++used;
-    }
-    out += word;
-    used += w;
-    first_on_line = false;
   }
   return out;
 }

@@ -84,6 +84,7 @@ SUBROOMS = {
         "speed": {"."},
         "timing": {".", "speed"},
         "job": {"."},
+        "language": {"."},
     },
     "stackdump": {
         "memory": set(),
@@ -113,7 +114,7 @@ SUBROOMS = {
         "speed": set(),
         "run": {"diagnosis", "flamegraph", "tree"},
         "nodes": {"diagnosis", "run"},
-        "render": {"compare", "flamegraph", "operations", "pipeline", "profile", "run", "speed", "tree"},
+        "render": {"compare", "diagnosis", "flamegraph", "operations", "pipeline", "profile", "run", "speed", "tree"},
         "build": {"compare", "diagnosis", "flamegraph", "flight_recorder", "gpu_work", "import", "nodes", "operations",
                   "pipeline", "profile", "render", "replay", "run", "speed", "timeline", "tree"},
         "formats": {"build", "flamegraph", "import", "render", "tree"},

@@ -1,0 +1,59 @@
+// Translation of the text for people. The English text is the key; po/zh_CN.po has the translations, compiled
+// into the program. What a thread writes is English, unless a renderer for people has opened a scope with the
+// language that the program has chosen at its start:
+//   const Speaking speaking(options.language);
+//   line = tr("all {} ranks", n);
+// No text for machines is made inside such a scope.
+#pragma once
+
+#include "common/base/language.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+namespace xpurun::base {
+
+// Until its end, tr() on this thread translates into `language`. Scopes nest.
+class Speaking {
+ public:
+  explicit Speaking(Language language);
+  ~Speaking();
+  Speaking(const Speaking&) = delete;
+  Speaking& operator=(const Speaking&) = delete;
+
+ private:
+  Language before_;
+};
+
+Language spoken();
+
+// The text itself in English, and where the catalogue has no translation. The result lives as long as
+// `english`.
+std::string_view translation_of(std::string_view english);
+// The same, as a copy.
+std::string tr(std::string_view english);
+
+// In Chinese, without the blanks that joined parts leave behind full-width marks: "rank 1（host a） 停在".
+std::string tidied(std::string text);
+
+// Formats the translation, which may use the arguments in another order: "{1} of {0}". The compiler checks
+// the English text, the compiler of the catalogue (po/catalogue.py) checks the translation against it.
+template <typename First, typename... Rest>
+std::string tr(fmt::format_string<First, Rest...> english, First&& first, Rest&&... rest) {
+  const fmt::string_view text = english;
+  const std::string_view translated = translation_of(std::string_view(text.data(), text.size()));
+  return tidied(fmt::vformat(fmt::string_view(translated.data(), translated.size()),
+                             fmt::make_format_args(first, rest...)));
+}
+
+// Marks a text of a table that is translated where it is shown.
+constexpr std::string_view later(std::string_view english) {
+  return english;
+}
+
+// For a template: each {{#t}}TEXT{{/t}} becomes the translation of TEXT.
+std::string tr_template(std::string_view text);
+
+}  // namespace xpurun::base

@@ -1,0 +1,20 @@
+// The words of a verdict in another language than English, beside the English verdict: member "translation"
+// of what `xpurun report --json` prints. Files have none: who reads them can have the verdict made anew.
+#pragma once
+
+#include "common/base/language.h"
+#include "common/model/verdict.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <optional>
+
+namespace xpurun::model {
+
+// Sentence, headline, evidence and next step of `spoken`.
+nlohmann::ordered_json translation_json(const Verdict& spoken, base::Language language);
+
+// `english` with the words of the member "translation" of `j`; empty without one, or if it is damaged.
+std::optional<Verdict> translated(const Verdict& english, const nlohmann::json& j);
+
+}  // namespace xpurun::model
