@@ -1,19 +1,21 @@
 #include "common/model/verdict_fields.h"
 
+#include "common/base/tr.h"
+
 namespace xpurun::model {
 
 std::string NextStep::line() const {
-  return text.empty() ? command : command.empty() ? text : fmt::format("{}: {}", text, command);
+  return text.empty() ? command : command.empty() ? text : base::tr("{}: {}", text, command);
 }
 
 std::string_view heading_word(const Verdict& v) {
   const bool slow = v.kind == VerdictKind::hang && v.level == VerdictLevel::suspected;
-  return slow ? std::string_view("slow") : name_of(v.kind);
+  return slow ? base::later("slow") : name_of(v.kind);
 }
 
 void say(Verdict& v, std::string headline) {
   v.headline = std::move(headline);
-  v.sentence = fmt::format("{}: {}", heading_word(v), v.headline);
+  v.sentence = base::tr("{}: {}", base::tr(heading_word(v)), v.headline);
 }
 
 nlohmann::ordered_json to_json(const Verdict& v) {

@@ -4,6 +4,7 @@
 #include "common/wire/notice.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
+#include "launcher/options/chosen_language.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "launcher/supervise/run.h"
@@ -102,6 +103,7 @@ int attach_command(const Invocation& call) {
   if (options->on_hang == OnHang::restart && call.words.settings.has("on-hang")) {
     return complain_usage(call, "--on-hang restart needs a job that xpurun started; choose report or kill");
   }
+  options->language = chosen_language(config->settings, config->env);
   limit_to_watching(*options, call.words.settings);
   for (const std::string& word : call.words.operands) {
     const auto pid = watchable(word);

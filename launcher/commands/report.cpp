@@ -5,9 +5,12 @@
 #include "common/base/os/io.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "common/model/language/verdict_translation.h"
 #include "launcher/commands/commands.h"
 #include "launcher/http/page_server.h"
 #include "launcher/http/token.h"
+#include "launcher/options/chosen_language.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
 #include "report/build/build.h"
@@ -54,6 +57,10 @@ report::TerminalLook look_of_stdout() {
   return {.columns = std::min<size_t>(base::terminal_columns(STDOUT_FILENO), 120),
           .ink = base::colour_allowed(STDOUT_FILENO) ? report::Ink::coloured : report::Ink::plain,
           .glyphs = glyphs_of_locale()};
+}
+
+base::Language language_of(const Invocation& call) {
+  return chosen_language(call.words.settings, process_environment());
 }
 
 enum class Format { text, json, markdown };
@@ -114,6 +121,7 @@ int from_page(const Invocation& call, const std::string& path) {
   if (!json) {
     return complain(json.error(), kExitFailure);
   }
+  const base::Speaking speaking(language_of(call));
   const auto text = report::terminal_text(*json, look_of_stdout());
   if (!text || call.words.settings.has("quiet")) {
     return text ? 0 : complain(text.error(), kExitFailure);
@@ -134,19 +142,34 @@ int show(const Invocation& call, const model::RunDir& dir, const report::BuildRe
     using Json = nlohmann::ordered_json;
     return print(to_json(built.verdict).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
-  const auto json = base::read_regular_file(dir.report_json());
+  const auto json = built.spoken_report.empty() ? base::read_regular_file(dir.report_json())
+                                                : base::Result<std::string>(built.spoken_report);
   if (!json) {
     return complain(json.error(), kExitFailure);
   }
+  const base::Speaking speaking(language_of(call));
   return format == Format::markdown
              ? print_text(report::markdown_text(*json))
              : print_text(report::terminal_text(*json, look_of_stdout()),
-                          fmt::format("\nopen {}\n", base::shell_quote(dir.report_html())));
+                          base::tr("\nopen {}\n", base::shell_quote(dir.report_html())));
 }
 
-void print_verdict(const model::Verdict& verdict) {
+// For the supervisor, which tells the verdict in the language of its terminal.
+void print_verdict(const model::Verdict& english, const model::Verdict& spoken, base::Language language) {
   using Json = nlohmann::ordered_json;
-  (void)print(to_json(verdict).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  Json j = to_json(english);
+  if (language != base::Language::english) {
+    j["translation"] = translation_json(spoken, language);
+  }
+  (void)print(j.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void print_verdict_first(const Invocation& call, report::BuildOptions& options) {
+  if (call.words.settings.has("quiet") && call.words.settings.has("json")) {
+    options.on_verdict = [language = options.language](const auto& english, const auto& spoken) {
+      print_verdict(english, spoken, language);
+    };
+  }
 }
 
 // The directory of runs is ours if it holds the link to the latest one.
@@ -187,12 +210,9 @@ int finish(const Invocation& call, const model::RunDir& dir, const report::Build
 
 // PyTorch's Flight Recorder dumps, copied together from the nodes of a job.
 int flight_report(const Invocation& call, const std::string& dumps, const Setting* out) {
-  const bool quiet = call.words.settings.has("quiet");
   const model::RunDir dir(out != nullptr ? out->value : dumps + "/xpurun-report");
-  report::BuildOptions options;
-  if (quiet && call.words.settings.has("json")) {
-    options.on_verdict = print_verdict;
-  }
+  report::BuildOptions options{.language = language_of(call)};
+  print_verdict_first(call, options);
   const auto built = report::build_flight_report(dumps, dir.path(), options);
   if (!built) {
     base::Error error = built.error();
@@ -205,13 +225,11 @@ int flight_report(const Invocation& call, const std::string& dumps, const Settin
 }
 
 report::BuildOptions options_of(const Invocation& call) {
-  report::BuildOptions options;
+  report::BuildOptions options{.language = language_of(call)};
   if (const Setting* source = call.words.settings.find("source")) {
     options.source = source->value == "off" ? report::SourceLines::none : report::SourceLines::read;
   }
-  if (call.words.settings.has("quiet") && call.words.settings.has("json")) {
-    options.on_verdict = print_verdict;
-  }
+  print_verdict_first(call, options);
   return options;
 }
 

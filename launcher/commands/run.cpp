@@ -6,6 +6,7 @@
 #include "common/base/strings.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
+#include "launcher/options/chosen_language.h"
 #include "launcher/options/command_advice.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/options/run_settings.h"
@@ -73,6 +74,7 @@ int run_command(const Invocation& call) {
                      .hint = "leave --preload-library out, or write --no-preload"},
                     call.command.usage_status);
   }
+  options->language = chosen_language(config->settings, config->env);
   options->command = call.child;
   return run_job(*options);
 }

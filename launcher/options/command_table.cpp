@@ -148,7 +148,7 @@ std::vector<CommandSpec> make_table() {
        .summary = "explain a command",
        .synopsis = {"xpurun help [COMMAND]"},
        .description = "Prints the overview, or all options of COMMAND.",
-       .options = plain_options(),
+       .options = help_options(),
        .operands = Operands::commands,
        .examples = {{"xpurun help run", "all options"}},
        .manual = "xpurun(1)"},

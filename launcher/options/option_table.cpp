@@ -224,6 +224,15 @@ constexpr OptionSpec kRun[] = {
      .help =
          "show a status line at the bottom of the terminal; auto: for jobs of several ranks; never in a pipe",
      .scope = Scope::everywhere},
+    {.name = "lang",
+     .kind = ValueKind::choice,
+     .metavar = "LANGUAGE",
+     .words = "auto en zh",
+     .default_text = "auto",
+     .group = kOutput,
+     .help = "language of the verdict, the report page and the help; auto: Chinese if the locale "
+             "(LC_ALL, LC_MESSAGES, LANG) begins with zh",
+     .scope = Scope::environment},
     {.name = "quiet",
      .short_name = 'q',
      .kind = ValueKind::on_off,
@@ -466,6 +475,15 @@ constexpr OptionSpec kRun[] = {
 };
 
 constexpr OptionSpec kPlain[] = {kHelp};
+constexpr OptionSpec kForHelp[] = {{.name = "lang",
+                                    .kind = ValueKind::choice,
+                                    .metavar = "LANGUAGE",
+                                    .words = "auto en zh",
+                                    .default_text = "auto",
+                                    .group = kGeneral,
+                                    .help = "language of the help; auto: Chinese if the locale "
+                                            "(LC_ALL, LC_MESSAGES, LANG) begins with zh"},
+                                   kHelp};
 
 }  // namespace
 
@@ -474,6 +492,9 @@ std::span<const OptionSpec> run_options() {
 }
 std::span<const OptionSpec> plain_options() {
   return kPlain;
+}
+std::span<const OptionSpec> help_options() {
+  return kForHelp;
 }
 
 const OptionSpec* find_option(std::span<const OptionSpec> table, std::string_view name) {

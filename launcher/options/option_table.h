@@ -67,7 +67,8 @@ std::span<const OptionSpec> diff_options();
 std::span<const OptionSpec> timeline_options();
 std::span<const OptionSpec> replay_options();
 std::span<const OptionSpec> version_options();
-// -h and nothing else: help, completions.
+std::span<const OptionSpec> help_options();
+// -h and nothing else: completions.
 std::span<const OptionSpec> plain_options();
 
 const OptionSpec* find_option(std::span<const OptionSpec> table, std::string_view name);

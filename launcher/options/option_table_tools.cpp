@@ -175,6 +175,14 @@ constexpr OptionSpec kReport[] = {
      .help = "what is printed: text; json: verdict.json (with --from: report.json); markdown: for an issue "
              "or a chat"},
     {.name = "json", .group = kOutput, .help = "the same as --format json"},
+    {.name = "lang",
+     .kind = ValueKind::choice,
+     .metavar = "LANGUAGE",
+     .words = "auto en zh",
+     .default_text = "auto",
+     .group = kOutput,
+     .help = "language of the verdict and the report page; auto: Chinese if the locale "
+             "(LC_ALL, LC_MESSAGES, LANG) begins with zh"},
     {.name = "share",
      .kind = ValueKind::choice,
      .metavar = "WITH",
@@ -482,6 +490,7 @@ std::span<const OptionSpec> attach_options() {
                                            "source",
                                            "share",
                                            "status",
+                                           "lang",
                                            "quiet",
                                            "verbose",
                                            "metrics-port",

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/base/ids.h"
+#include "common/base/language.h"
 #include "common/model/run_manifest.h"
 #include "common/model/timing/peaks.h"
 #include "launcher/options/timeline_specs.h"
@@ -104,7 +105,8 @@ struct RunOptions {
   bool logs = false;    // ranks write to ranks/<rank>/stdout.log and stderr.log, which we repeat
   bool prefix = false;  // put the rank in front of repeated lines; implies logs
   ShowStatus status = ShowStatus::automatic;
-  int verbosity = 0;  // -1 quiet (errors only), 0, 1 (-v), 2 (-vv)
+  base::Language language = base::Language::english;  // of what people read
+  int verbosity = 0;                                  // -1 quiet (errors only), 0, 1 (-v), 2 (-vv)
 
   // The library in the training processes
   bool preload = false;

@@ -2,6 +2,7 @@
 
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/output/message_text.h"
 
 #include <fmt/format.h>
@@ -103,7 +104,7 @@ void Messages::say(std::string_view line, std::optional<Ink::Colour> colour) {
 void Messages::say_file(std::string_view label, std::string_view host, const std::string& path) {
   const std::string safe = base::sanitize(path);
   const std::string shown = is_terminal_ && ink_.is_on() && safe == path ? link_text(host, path) : safe;
-  write(fmt::format("xpurun: {}: {}\n", label, shown));
+  write(fmt::format("xpurun: {}\n", base::tr("{}: {}", label, shown)));
 }
 
 void Messages::flush(double patience_s) {

@@ -1,5 +1,6 @@
 #include "launcher/processes/death_ledger.h"
 
+#include "common/base/tr.h"
 #include "launcher/os/signals.h"
 
 #include <fmt/format.h>
@@ -25,7 +26,7 @@ model::Death DeathLedger::record(base::Pid pid, double at_s, base::WaitStatus st
   }
   if (ended_by_us(pid)) {
     d.follower = true;
-    d.cause_hint = "ended by xpurun";
+    d.cause_hint = base::later("ended by xpurun");
   } else if (term != terminations_.end() && (signal == SIGTERM || signal == SIGKILL) && term->by_launcher) {
     d.follower = true;
     d.cause_hint = fmt::format("ended by the launcher (SIGTERM from pid {})", term->sender);

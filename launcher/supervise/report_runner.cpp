@@ -2,6 +2,7 @@
 
 #include "common/base/output/log.h"
 #include "common/model/json_fields.h"
+#include "common/model/language/verdict_translation.h"
 #include "report/run/collect.h"
 
 #include <fmt/format.h>
@@ -23,13 +24,15 @@ constexpr double kPatienceS = 2;
 constexpr size_t kLongestVerdict = size_t{4} << 20;
 
 // One line of JSON, the first thing that the process says.
-std::optional<model::Verdict> verdict_in(const std::string& output) {
+void read_verdict(const std::string& output, ReportResult& result) {
   const auto j = model::parse_json(output.substr(0, output.find('\n')));
   if (!j.is_object()) {
-    return std::nullopt;
+    return;
   }
-  auto verdict = model::verdict_from_json(j);
-  return verdict ? std::optional(std::move(*verdict)) : std::nullopt;
+  if (auto verdict = model::verdict_from_json(j)) {
+    result.spoken = model::translated(*verdict, j);
+    result.verdict = std::move(*verdict);
+  }
 }
 
 }  // namespace
@@ -84,8 +87,9 @@ void ReportRunner::start() {
   output_.clear();
   complaints_.forget_last_line();
   auto helper = HelperProcess::start(
-      {program_, "report", run_dir_, "--quiet", "--json", source_ ? "--source" : "--no-source",
-       shared_ ? "--share=group" : "--share=private"},
+      {program_, "report", run_dir_, "--quiet", "--json", options_.source ? "--source" : "--no-source",
+       options_.shared ? "--share=group" : "--share=private",
+       fmt::format("--lang={}", base::name_of(options_.language))},
       mask_, complaints_.fd());
   if (!helper) {
     finish(base::to_line(helper.error()));
@@ -151,7 +155,9 @@ void ReportRunner::finish(std::string problem) {
   if (!problem.empty()) {
     base::log_info("no report: {}", problem);
   }
-  ended_({.verdict = verdict_in(std::exchange(output_, {})), .problem = std::move(problem)});
+  ReportResult result{.problem = std::move(problem)};
+  read_verdict(std::exchange(output_, {}), result);
+  ended_(result);
   if (again_) {
     request();
   } else if (!busy()) {

@@ -4,6 +4,7 @@
 // the report, not our time: then the handler is told so at once.
 #pragma once
 
+#include "common/base/language.h"
 #include "common/base/os/wait_status.h"
 #include "common/model/verdict.h"
 #include "launcher/os/event_loop.h"
@@ -20,6 +21,7 @@ namespace xpurun::launcher {
 
 struct ReportResult {
   std::optional<model::Verdict> verdict;  // known even where the report could not be written
+  std::optional<model::Verdict> spoken;   // the verdict in the language of the run, if not English
   std::string problem;                    // why there is no report; empty if there is one
   std::string place;                      // where the report is, in words, if not in the run directory
 };
@@ -43,11 +45,12 @@ class ReportRunner {
                     std::function<void()> done);
   // For tests: what is run in the place of our own program; the other words follow.
   void set_program(std::string path) { program_ = std::move(path); }
-  // Whether the report shows source lines, and whether the group of the files may read it.
-  void set_options(bool source, bool shared) {
-    source_ = source;
-    shared_ = shared;
-  }
+  struct Options {
+    bool source = true;   // the report shows source lines
+    bool shared = false;  // the group of the files may read it
+    base::Language language = base::Language::english;
+  };
+  void set_options(Options options) { options_ = options; }
   void request();
   bool busy() const { return waiting_ || helper_.pid() > 0; }
   // Ends what is under way, as failed. A process in uninterruptible sleep is left behind.
@@ -69,8 +72,7 @@ class ReportRunner {
   sigset_t mask_;
   // The link, not what it points to: xpurun may have been installed anew since this run began.
   std::string program_ = "/proc/self/exe";
-  bool source_ = true;
-  bool shared_ = false;
+  Options options_;
   HelperProcess helper_;
   bool reading_ = false;
   std::string output_;

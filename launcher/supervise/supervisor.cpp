@@ -2,6 +2,7 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/ending/job_result.h"
 #include "launcher/journal/run_description.h"
 #include "launcher/output/status_text.h"
@@ -96,7 +97,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
       status_line_(loop, STDERR_FILENO, [this](size_t columns) { return status_line(columns); }) {
   notices_.on_text([this](base::Pid pid, std::string_view json) { python_.received(pid, json); });
   python_.on_spans([this](const auto& who, auto spans) { speed_.add(who.rank, who.process, spans); });
-  reports_.set_options(options.source, options.share_with_group);
+  reports_.set_options({options.source, options.share_with_group, options.language});
   reports_.set_handlers([this](base::Pid pid) { table_.ignore(pid); },
                         [this](const ReportResult& result) {
                           if (const auto taken = nodes_.take(result)) {
@@ -281,7 +282,9 @@ VerdictHandler::Hooks Supervisor::verdict_hooks() {
           .told = [this] { nodes_.verdict_told(); },
           .say_sentence = [this](const model::Verdict& v) { messages_.say(v.sentence, colour_of(v)); },
           .say_report =
-              [this] { messages_.say_file("report", host_, model::RunDir(dir_.absolute).report_html()); },
+              [this] {
+                messages_.say_file(base::tr("report"), host_, model::RunDir(dir_.absolute).report_html());
+              },
           .say = [this](const std::string& line) { say(line); }};
 }
 

@@ -1,6 +1,7 @@
 #include "launcher/supervise/verdict_handler.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/output/journald.h"
 #include "launcher/output/termination_message.h"
 #include "report/diagnosis/diagnose.h"
@@ -12,6 +13,8 @@
 #include <unistd.h>
 
 namespace xpurun::launcher {
+
+using base::tr;
 
 namespace {
 
@@ -31,11 +34,30 @@ void VerdictHandler::take(const ReportResult& result) {
   no_report_ = result.problem;
   place_ = result.place;
   const model::Verdict verdict = result.verdict ? *result.verdict : hooks_.diagnose();
+  if (parts_.options.language != base::Language::english) {
+    const base::Speaking speaking(parts_.options.language);
+    spoken_for_ = result.verdict && !result.spoken ? std::string() : verdict.sentence;
+    spoken_ = result.spoken ? *result.spoken : result.verdict ? model::Verdict() : hooks_.diagnose();
+  }
   parts_.journal.manifest().verdict = verdict;
   if (verdict.kind == model::VerdictKind::hang) {
     take_hang(verdict);
   }
   parts_.journal.save_now();
+}
+
+// A verdict of another node comes in English, with its fields.
+model::Verdict VerdictHandler::spoken(const model::Verdict& verdict) const {
+  if (parts_.options.language == base::Language::english) {
+    return verdict;
+  }
+  if (verdict.sentence == spoken_for_) {
+    return spoken_;
+  }
+  const base::Speaking speaking(parts_.options.language);
+  model::Verdict out = verdict;
+  out.sentence = report::sentence_of(verdict);
+  return out;
 }
 
 // Meanwhile the ranks may have moved again, or the job may have ended: it is the verdict on that stall all
@@ -111,8 +133,11 @@ void VerdictHandler::ranks_restarted() {
   run.verdict = {};
   run.verdict.kind = model::VerdictKind::running;
   parts_.journal.save_now();
-  hooks_.say(fmt::format("the launcher has started the ranks again ({} after the stall was found)",
-                         base::human_duration(incident.restarted_s - incident.at_s)));
+  {
+    const base::Speaking speaking(parts_.options.language);
+    hooks_.say(tr("the launcher has started the ranks again ({} after the stall was found)",
+                  base::human_duration(incident.restarted_s - incident.at_s)));
+  }
   announced_.clear();
   hooks_.hang_passed(incident);
 }
@@ -122,7 +147,8 @@ void VerdictHandler::say_progress_again(const model::Incident& incident) {
     return;
   }
   const double still_s = incident.cleared_s - incident.at_s + parts_.options.hang_timeout_s;
-  hooks_.say(fmt::format("progress again after {}", base::human_duration(still_s)));
+  const base::Speaking speaking(parts_.options.language);
+  hooks_.say(tr("progress again after {}", base::human_duration(still_s)));
   announced_.clear();
 }
 
@@ -138,14 +164,15 @@ void VerdictHandler::tell(const model::Verdict& verdict) {
     return;
   }
   announced_ = verdict.sentence;
-  hooks_.say_sentence(verdict);
+  hooks_.say_sentence(spoken(verdict));
   say_place();
   hooks_.told();
 }
 
 void VerdictHandler::say_place() {
+  const base::Speaking speaking(parts_.options.language);
   if (!no_report_.empty()) {
-    hooks_.say(fmt::format("no report: {}", no_report_));
+    hooks_.say(tr("no report: {}", no_report_));
   } else if (!place_.empty()) {
     hooks_.say(place_);
   } else {
@@ -161,11 +188,12 @@ bool VerdictHandler::must_act(const model::Incident& incident) const {
 void VerdictHandler::act(model::Incident& incident, const model::Verdict& verdict) {
   if (parts_.options.on_hang != OnHang::restart) {
     // The evidence follows as the last lines, behind whatever the dying job prints.
-    hooks_.say_sentence(verdict);
+    hooks_.say_sentence(spoken(verdict));
     end_the_job(incident);
   } else if (const std::string refused = restart_refused(); !refused.empty()) {
-    hooks_.say_sentence(verdict);
-    hooks_.say(fmt::format("warning: the ranks are not restarted: {}", refused));
+    hooks_.say_sentence(spoken(verdict));
+    const base::Speaking speaking(parts_.options.language);
+    hooks_.say(tr("warning: the ranks are not restarted: {}", refused));
     end_the_job(incident);
   } else {
     announce(verdict);
@@ -182,15 +210,18 @@ std::string VerdictHandler::restart_refused() const {
 
 std::string VerdictHandler::how_processes_end() const {
   const double grace_s = parts_.options.grace_s;
-  return grace_s >= kForever ? std::string("TERM, and no KILL (--grace none)")
-                             : fmt::format("TERM, {} grace, KILL", base::human_duration(grace_s));
+  return grace_s >= kForever ? tr("TERM, and no KILL (--grace none)")
+                             : tr("TERM, {} grace, KILL", base::human_duration(grace_s));
 }
 
 void VerdictHandler::restart(model::Incident& incident) {
-  hooks_.say(fmt::format(
-      "ending the ranks, for the launcher to start them again (--on-hang restart, hang {} "
-      "of at most {}): {}",
-      model::confirmed_hangs(parts_.journal.manifest()), parts_.options.max_hangs, how_processes_end()));
+  {
+    const base::Speaking speaking(parts_.options.language);
+    hooks_.say(
+        tr("ending the ranks, for the launcher to start them again (--on-hang restart, hang {} "
+           "of at most {}): {}",
+           model::confirmed_hangs(parts_.journal.manifest()), parts_.options.max_hangs, how_processes_end()));
+  }
   incident.action = model::HangAction::restart;
   hooks_.restart_the_ranks();
 }
@@ -202,9 +233,11 @@ void VerdictHandler::end_the_job() {
 }
 
 void VerdictHandler::end_the_job(model::Incident& incident) {
-  hooks_.say(fmt::format("ending the job (--on-hang {}): {}",
-                         parts_.options.on_hang == OnHang::restart ? "restart" : "kill",
-                         how_processes_end()));
+  {
+    const base::Speaking speaking(parts_.options.language);
+    hooks_.say(tr("ending the job (--on-hang {}): {}",
+                  parts_.options.on_hang == OnHang::restart ? "restart" : "kill", how_processes_end()));
+  }
   incident.action = model::HangAction::kill;
   parts_.journal.manifest().outcome = model::RunOutcome::hang;
   hooks_.end_the_job();
@@ -221,7 +254,9 @@ void VerdictHandler::print_end() {
     return;
   }
   tell(run.verdict);
-  for (const std::string& line : report::evidence_lines(run.verdict)) {
+  const model::Verdict words = spoken(run.verdict);
+  const base::Speaking speaking(parts_.options.language);
+  for (const std::string& line : report::evidence_lines(words)) {
     hooks_.say("  " + line);
   }
 }

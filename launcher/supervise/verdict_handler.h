@@ -63,6 +63,8 @@ class VerdictHandler {
   void tell(const model::Verdict& verdict);
   void say_place();
   void publish(const model::Verdict& verdict);
+  // The verdict in the language of the run.
+  model::Verdict spoken(const model::Verdict& verdict) const;
   void say_progress_again(const model::Incident& incident);
   bool must_act(const model::Incident& incident) const;
   void act(model::Incident& incident, const model::Verdict& verdict);
@@ -74,6 +76,8 @@ class VerdictHandler {
   Parts parts_;
   Hooks hooks_;
   std::string published_;
+  std::string spoken_for_;  // the sentence of the verdict that `spoken_` translates
+  model::Verdict spoken_;
   std::string announced_;  // the last sentence printed
   std::string no_report_;  // why the last report could not be written
   std::string place_;      // of the last report; empty: the run directory

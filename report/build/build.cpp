@@ -3,6 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/output/progress.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/secrets/kept_environment.h"
 #include "common/model/secrets/redact.h"
 #include "report/build/dump_evidence.h"
@@ -202,9 +203,10 @@ struct Judged {
   Collected collected;
   Facts facts;
   std::optional<model::DumpManifest> manifest;  // of the shown dump, even if it is no evidence
+  model::Verdict spoken;                        // the verdict in the language of the page
 };
 
-Judged judge(JobRuns runs, BuildResult& result) {
+Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
   Judged out{.job = std::move(runs)};
   // Files elsewhere than in the run directory can be read on this node only.
   add_error_files(model::RunDir(out.job.nodes.front().path), out.job.nodes.front().run);
@@ -225,11 +227,17 @@ Judged judge(JobRuns runs, BuildResult& result) {
     read_dump_evidence(job, out.dump, owners, out.facts, result.notes);
   }
   result.verdict = diagnose(out.facts);
+  out.spoken = diagnose_in(language, out.facts, result.verdict);
   std::vector<std::string> directories;
   for (const NodeRun& node : job.nodes) {
     directories.push_back(node.path);
   }
-  add_log_tail(result.verdict, read_log_tail(directories, out.facts.run, result.verdict));
+  const TailOfRank tail = read_log_tail(directories, out.facts.run, result.verdict);
+  add_log_tail(result.verdict, tail);
+  {
+    const base::Speaking speaking(language);
+    add_log_tail(out.spoken, tail);
+  }
   add_some(out.collected.notes, result.notes);
   return out;
 }
@@ -270,12 +278,38 @@ void add_picture(RunReport& report, const JobRuns& job) {
   report.picture = {std::move(timeline.about), std::move(timeline.json), std::move(timeline.svg)};
 }
 
+// The parts of a report that are words, apart from its findings.
+struct Words {
+  std::vector<RankRow> ranks;
+  std::vector<NodeRow> nodes;
+  std::vector<CallRow> calls;
+  std::string calls_about;
+};
+
+Words words_of(const Judged& judged, const model::Verdict& verdict) {
+  Words out{.ranks = rank_rows(judged.facts.run, verdict, judged.manifest, judged.collected)};
+  out.nodes = node_rows(judged.facts.run, out.ranks);
+  out.calls = call_rows(verdict);
+  out.calls_about = about_calls(verdict.collective);
+  return out;
+}
+
+void put_words(RunReport& report, Words words, model::Verdict verdict) {
+  report.verdict = std::move(verdict);
+  report.nodes = std::move(words.nodes);
+  report.ranks = std::move(words.ranks);
+  report.calls = std::move(words.calls);
+  report.calls_about = std::move(words.calls_about);
+  report.tracebacks = tracebacks_of(report.run, report.verdict);
+  report.findings = find_findings(report);
+}
+
 base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const BuildOptions& options) {
   BuildResult result;
-  Judged judged = judge(std::move(runs), result);
+  Judged judged = judge(std::move(runs), options.language, result);
   const std::string& picked = judged.dump.shown;
   if (options.on_verdict) {
-    options.on_verdict(result.verdict);
+    options.on_verdict(result.verdict, judged.spoken);
   }
   const model::RunDir here(judged.job.nodes.front().path);
   Collected& collected = judged.collected;
@@ -291,7 +325,12 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
                             {.title = ranks_title(collected), .subtitle = about}, options));
   }
   std::vector<DumpSummary> dumps = summarise_dumps(here, judged.dump, judged.manifest, collected);
-  std::vector<RankRow> rows = rank_rows(run, result.verdict, judged.manifest, collected);
+  Words english = words_of(judged, result.verdict);
+  Words spoken;
+  if (options.language != base::Language::english) {
+    const base::Speaking speaking(options.language);
+    spoken = words_of(judged, judged.spoken);
+  }
   std::vector<StackClass> classes = collected.classes.classes();
   std::stable_partition(classes.begin(), classes.end(), [&result](const StackClass& c) {
     return !result.verdict.ranks.empty() && result.verdict.ranks.contains(c.ranks);
@@ -306,10 +345,6 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
                    .verdict = result.verdict,
                    .dump = picked,
                    .classes = std::move(classes),
-                   .nodes = node_rows(run, rows),
-                   .ranks = std::move(rows),
-                   .calls = call_rows(result.verdict),
-                   .calls_about = about_calls(result.verdict.collective),
                    .forest = std::move(collected.forest),
                    .others = judged.job.several() ? std::vector<OtherDump>() : other_dumps(here, picked),
                    .dumps = std::move(dumps),
@@ -326,8 +361,7 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
     report.speed = std::move(speed.report);
     add_pipeline(report, judged.job);
   }
-  report.tracebacks = tracebacks_of(report.run, report.verdict);
-  report.findings = find_findings(report);
+  put_words(report, std::move(english), result.verdict);
   base::Progress progress("writing the report", 3);
   if (options.source != SourceLines::none) {
     XPURUN_TRY(add_source(report, judged.job, out, options.source));
@@ -335,6 +369,11 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
   progress.advance();
   XPURUN_TRY(writer.write(out.report_json(), report_json(report, JsonLayout::indented)));
   progress.advance();
+  const base::Speaking speaking(options.language);
+  if (options.language != base::Language::english) {
+    put_words(report, std::move(spoken), judged.spoken);
+    result.spoken_report = report_json(report, JsonLayout::one_line);
+  }
   if (options.write_html) {
     XPURUN_TRY(writer.write(out.report_html(), report_html(report)));
   }

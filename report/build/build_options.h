@@ -1,6 +1,7 @@
 // What a build writes, and the result of a build.
 #pragma once
 
+#include "common/base/language.h"
 #include "common/model/verdict.h"
 
 #include <functional>
@@ -19,14 +20,17 @@ struct BuildOptions {
   bool write_html = true;
   bool write_stacks = true;
   SourceLines source = SourceLines::kept;
-  // Told the verdict before anything is written: a full disk does not keep it back.
-  std::function<void(const model::Verdict&)> on_verdict = {};
+  base::Language language = base::Language::english;  // of the page; the other files are English
+  // Told the verdict before anything is written: a full disk does not keep it back. The second verdict is the
+  // first in `language`.
+  std::function<void(const model::Verdict& english, const model::Verdict& spoken)> on_verdict = {};
   size_t max_boxes = 2000;  // per picture; the rest is folded into "(other, n frames)"
 };
 
 struct BuildResult {
   model::Verdict verdict;          // build_stacks: empty
   std::vector<std::string> notes;  // files that could not be read, with the reason
+  std::string spoken_report;       // report.json in the language of the options; empty: English
   std::vector<std::string> files;  // written, absolute or as the directory was given
 };
 

@@ -2,6 +2,7 @@
 
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/run_dir.h"
 #include "report/diagnosis/diagnose.h"
 #include "report/flight_recorder/dump_files.h"
@@ -14,6 +15,8 @@
 #include <nlohmann/json.hpp>
 
 namespace xpurun::report {
+
+using base::tr;
 
 namespace {
 
@@ -39,6 +42,12 @@ model::RankSet silent_ranks(const FlightFacts& flight) {
 // Few missing dumps are evidence; many were just not copied here.
 bool accuses_silence(const FlightFacts& flight) {
   return flight.silent.size() * 4 <= flight.facts.ranks.size() + flight.silent.size();
+}
+
+std::string without_dump(const model::RankSet& silent) {
+  return silent.size() == 1
+             ? tr("rank {} left no readable dump: dead, or without a Flight Recorder", silent.brief())
+             : tr("ranks {} left no readable dump: dead, or without a Flight Recorder", silent.brief());
 }
 
 base::Error nothing_readable(const std::string& dir, const FlightFacts& flight) {
@@ -70,17 +79,18 @@ base::Result<BuildResult> build_flight_report(const std::string& dir, const std:
   }
   Facts facts{.run = manifest_of(dir, flight), .collectives = std::move(flight.facts)};
   result.verdict = diagnose(facts);
+  model::Verdict spoken = diagnose_in(options.language, facts, result.verdict);
   if (!silent.empty()) {
-    const std::string line = fmt::format("{} {} left no readable dump: dead, or without a Flight Recorder",
-                                         silent.size() == 1 ? "rank" : "ranks", silent.brief());
-    result.verdict.evidence.insert(result.verdict.evidence.begin(), line);
+    result.verdict.evidence.insert(result.verdict.evidence.begin(), without_dump(silent));
+    const base::Speaking speaking(options.language);
+    spoken.evidence.insert(spoken.evidence.begin(), without_dump(silent));
     const bool accused = result.verdict.ranks.minus(silent).size() < result.verdict.ranks.size();
     if (accused && result.verdict.confidence == model::Confidence::high) {
-      result.verdict.confidence = model::Confidence::medium;
+      result.verdict.confidence = spoken.confidence = model::Confidence::medium;
     }
   }
   if (options.on_verdict) {
-    options.on_verdict(result.verdict);
+    options.on_verdict(result.verdict, spoken);
   }
   const model::RunDir out(out_dir);
   XPURUN_TRY(base::make_own_dir(out_dir));
@@ -97,6 +107,13 @@ base::Result<BuildResult> build_flight_report(const std::string& dir, const std:
   report.ranks = rank_rows(report.run, result.verdict, std::nullopt, {});
   report.findings = find_findings(report);
   XPURUN_TRY(write(out.report_json(), report_json(report, JsonLayout::indented)));
+  const base::Speaking speaking(options.language);
+  if (options.language != base::Language::english) {
+    report.verdict = spoken;
+    report.ranks = rank_rows(report.run, spoken, std::nullopt, {});
+    report.findings = find_findings(report);
+    result.spoken_report = report_json(report, JsonLayout::one_line);
+  }
   if (options.write_html) {
     XPURUN_TRY(write(out.report_html(), report_html(report)));
   }

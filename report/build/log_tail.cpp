@@ -1,6 +1,7 @@
 #include "report/build/log_tail.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/secrets/redact.h"
 #include "report/build/job_file.h"
 
@@ -10,6 +11,8 @@
 
 namespace xpurun::report {
 
+using base::later;
+using base::tr;
 using model::LogTail;
 using model::ProcessRecord;
 using model::StreamKind;
@@ -50,17 +53,17 @@ model::RankSet sharing(const model::RunManifest& run, const ProcessRecord& proce
 std::string why_none(StreamKind kind) {
   switch (kind) {
     case StreamKind::pipe:
-      return "standard error was a pipe: only --logs keeps what went through it";
+      return std::string(later("standard error was a pipe: only --logs keeps what went through it"));
     case StreamKind::terminal:
-      return "standard error was a terminal: only --logs keeps what was written to it";
+      return std::string(later("standard error was a terminal: only --logs keeps what was written to it"));
     case StreamKind::file:
-      return "the file of standard error cannot be read, or was changed after the run";
+      return std::string(later("the file of standard error cannot be read, or was changed after the run"));
     case StreamKind::other:
-      return "standard error was discarded";
+      return std::string(later("standard error was discarded"));
     case StreamKind::unknown:
       break;
   }
-  return "the process ended before its standard error was looked at";
+  return std::string(later("the process ended before its standard error was looked at"));
 }
 
 }  // namespace
@@ -122,9 +125,8 @@ void add_log_tail(Verdict& verdict, TailOfRank of) {
   // Of an exception the traceback is told already.
   if (!tail.lines.empty() && verdict.kind != VerdictKind::exception && !verdict.ranks.empty()) {
     std::vector<std::string> told{
-        tail.shared.empty()
-            ? fmt::format("the standard error of rank {} ended with:", of.rank)
-            : fmt::format("the standard error that ranks {} share ended with:", tail.shared.text())};
+        tail.shared.empty() ? tr("the standard error of rank {} ended with:", of.rank)
+                            : tr("the standard error that ranks {} share ended with:", tail.shared.text())};
     const size_t first = tail.lines.size() - std::min(tail.lines.size(), kInEvidence);
     told.insert(told.end(), tail.lines.begin() + static_cast<ptrdiff_t>(first), tail.lines.end());
     verdict.evidence.insert(verdict.evidence.begin(), told.begin(), told.end());

@@ -1,6 +1,7 @@
 #include "report/diagnosis/blame.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/rank_exceptions.h"
 #include "report/diagnosis/vocabulary.h"
@@ -15,6 +16,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::Confidence;
 using model::RankSet;
 using model::Verdict;
@@ -45,7 +47,7 @@ base::WaitStatus status_of(const RankView& v) {
 
 std::string death_words(const Scene& scene, const RankView& v) {
   if (exited_cleanly(scene, v)) {
-    return "left early (exit status 0)";
+    return tr("left early (exit status 0)");
   }
   if (const Ending* e = scene.ending_of(v)) {
     return how_it_ended(*e);
@@ -63,8 +65,8 @@ constexpr size_t kMostLockWaits = 2;
 std::string gil_words(const RankView& v) {
   const std::string function = innermost_native(v.gil_holder->frames);
   const std::string caller = place(place_of(v.gil_holder->frames));
-  return fmt::format("{} holds the GIL in {}", thread_words(*v.gil_holder),
-                     function.empty() ? caller : fmt::format("{}, called by {}", function, caller));
+  return tr("{} holds the GIL in {}", thread_words(*v.gil_holder),
+            function.empty() ? caller : tr("{}, called by {}", function, caller));
 }
 
 // Two threads of a process that both wait for a lock: ": thread 100 (MainThread) waits in a (x.py:3:
@@ -76,10 +78,10 @@ std::string lock_words(const RankView& v) {
   std::string out;
   for (size_t i = 0; i < kMostLockWaits; ++i) {
     const model::ThreadStack& t = *v.in_acquire[i];
-    out += fmt::format("{}{} {} {}", i == 0 ? ": " : ", ", thread_words(t),
-                       i == 0 ? "waits for a lock in" : "in", place(place_of(t.frames)));
+    out += fmt::format("{}{} {} {}", i == 0 ? tr(": ") : tr(", "), thread_words(t),
+                       i == 0 ? tr("waits for a lock in") : tr("in"), place(place_of(t.frames)));
   }
-  return out + ", each perhaps for a lock that the other holds";
+  return out + tr(", each perhaps for a lock that the other holds");
 }
 
 std::string main_place(const model::ProcessStacks& p) {
@@ -93,13 +95,13 @@ std::string pipe_words(const RankView& v) {
     return {};
   }
   if (v.full_pipe == v.stacks) {
-    return fmt::format(
+    return tr(
         ": it cannot write to a full pipe while its parent (pid {}) waits for its end in {} and does "
         "not read",
         v.pipe_reader->pid, main_place(*v.pipe_reader));
   }
-  return fmt::format(": its child (pid {}) cannot write to a full pipe in {}, and the rank does not read",
-                     v.full_pipe->pid, main_place(*v.full_pipe));
+  return tr(": its child (pid {}) cannot write to a full pipe in {}, and the rank does not read",
+            v.full_pipe->pid, main_place(*v.full_pipe));
 }
 
 // The target of a wait inside the rank: a full pipe, locks of two threads, or else the position of the rank's
@@ -119,65 +121,61 @@ std::string predicate(const Scene& scene, const Group& group, double waited) {
   const std::string at = place(v.where);
   const std::string how_long = seconds_words(longest(group.views));
   if (v.gil_holder != nullptr && (group.state == RankState::stuck || group.state == RankState::busy)) {
-    return fmt::format(
+    return tr(
         "{} not run Python for {}: {}", pick({"has", "have"}, n),
         group.state == RankState::busy ? seconds_words(std::max(waited, longest(group.views))) : how_long,
         gil_words(v));
   }
   switch (group.state) {
     case RankState::dead:
-      return fmt::format("{} {} ago", death_words(scene, v), how_long);
+      return tr("{} {} ago", death_words(scene, v), how_long);
     case RankState::stopped:
-      return v.debugged
-                 ? fmt::format("{} held by a debugger in {} for {}", pick({"is", "are"}, n), at, how_long)
-                 : fmt::format("{} stopped (SIGSTOP) in {} for {}", pick({"is", "are"}, n), at, how_long);
+      return v.debugged ? tr("{} held by a debugger in {} for {}", pick({"is", "are"}, n), at, how_long)
+                        : tr("{} stopped (SIGSTOP) in {} for {}", pick({"is", "are"}, n), at, how_long);
     case RankState::uninterruptible:
-      return fmt::format("{} been blocked in the kernel (uninterruptible) in {} for {}",
-                         pick({"has", "have"}, n), at, how_long);
+      return tr("{} been blocked in the kernel (uninterruptible) in {} for {}", pick({"has", "have"}, n), at,
+                how_long);
     case RankState::silent:
-      return fmt::format("{} no sign of life: {}", pick({"gives", "give"}, n),
-                         v.silent_reason.empty()
-                             ? std::string("no stack could be read")
-                             : fmt::format("no stack could be read ({})", base::sanitize(v.silent_reason)));
+      return tr("{} no sign of life: {}", pick({"gives", "give"}, n),
+                v.silent_reason.empty() ? tr("no stack could be read")
+                                        : tr("no stack could be read ({})", base::sanitize(v.silent_reason)));
     case RankState::busy:
       if (escalated(scene)) {
-        return fmt::format("{} been busy in {} for {}", pick({"has", "have"}, n), at, seconds_words(waited));
+        return tr("{} been busy in {} for {}", pick({"has", "have"}, n), at, seconds_words(waited));
       }
-      return fmt::format("{} still working in {} after {}", pick({"is", "are"}, n), at,
-                         seconds_words(waited));
+      return tr("{} still working in {} after {}", pick({"is", "are"}, n), at, seconds_words(waited));
     case RankState::stuck:
     case RankState::waiting:
     case RankState::none:
       break;
   }
   if (v.wait) {
-    return fmt::format("{} been waiting for a {} in {} for {}{}{}", pick({"has", "have"}, n), v.wait->what,
-                       at, how_long, exception_clause(scene, v), own_wait_words(scene, v));
+    return tr("{} been waiting for a {} in {} for {}{}{}", pick({"has", "have"}, n), tr(v.wait->what), at,
+              how_long, exception_clause(scene, v), own_wait_words(scene, v));
   }
-  return fmt::format("{} been in {} for {}{}{}", pick({"has", "have"}, n), at, how_long,
-                     exception_clause(scene, v), pipe_words(v));
+  return tr("{} been in {} for {}{}{}", pick({"has", "have"}, n), at, how_long, exception_clause(scene, v),
+            pipe_words(v));
 }
 
 void say_culprits(const Scene& scene, Verdict& v, const std::vector<Group>& groups, double waited) {
   const std::string waits = waiting_clause(v.waiting, v.ranks.size());
-  say(v, culprit_clauses(scene, groups, waited) + (waits.empty() ? "" : "; " + waits));
+  say(v, culprit_clauses(scene, groups, waited) + (waits.empty() ? "" : tr("; ") + waits));
 }
 
 model::NextStep advice(const Scene& scene, const Group& group) {
   const RankView& v = *group.views.front();
   switch (group.state) {
     case RankState::dead:
-      return {.text = fmt::format("read the end of rank {}'s log: why did it leave?", v.rank)};
+      return {.text = tr("read the end of rank {}'s log: why did it leave?", v.rank)};
     case RankState::stopped:
-      return v.debugged ? model::NextStep{.text = fmt::format("let the debugger of pid {} go on", v.pid)}
+      return v.debugged ? model::NextStep{.text = tr("let the debugger of pid {} go on", v.pid)}
                         : model::NextStep{.command = fmt::format("kill -CONT {}", v.pid)};
     case RankState::uninterruptible:
-      return {.text = fmt::format("check the file system or device that rank {} uses", v.rank),
+      return {.text = tr("check the file system or device that rank {} uses", v.rank),
               .command = "dmesg | tail"};
     case RankState::silent:
       if (v.pid == 0) {
-        return {.text = fmt::format("look at host {}: is it up, and does its xpurun run?",
-                                    base::sanitize(v.host))};
+        return {.text = tr("look at host {}: is it up, and does its xpurun run?", base::sanitize(v.host))};
       }
       return {.command = fmt::format("gdb -p {} -batch -ex 'thread apply all bt'", v.pid)};
     case RankState::busy:
@@ -191,19 +189,18 @@ model::NextStep advice(const Scene& scene, const Group& group) {
       break;
   }
   if (v.gil_holder != nullptr) {
-    return {.text =
-                fmt::format("release the GIL around the C call in {} on rank {}, or find out why it does not "
-                            "return",
-                            place(v.where), v.rank)};
+    return {.text = tr("release the GIL around the C call in {} on rank {}, or find out why it does not "
+                       "return",
+                       place(v.where), v.rank)};
   }
   if (v.full_pipe != nullptr) {
-    return {.text =
-                "read the child's output before waiting for its end: subprocess's communicate() does both"};
+    return {.text = tr(
+                "read the child's output before waiting for its end: subprocess's communicate() does both")};
   }
   if (v.in_acquire.size() > 1) {
-    return {.text = "take the locks in the same order in all threads"};
+    return {.text = tr("take the locks in the same order in all threads")};
   }
-  return {.text = fmt::format("find out why {} does not return on rank {}", place(v.where), v.rank)};
+  return {.text = tr("find out why {} does not return on rank {}", place(v.where), v.rank)};
 }
 
 Finding finding_of(const Scene& scene, const Group& worst, size_t waiting) {
@@ -270,10 +267,10 @@ std::string culprit_clauses(const Scene& scene, const std::vector<Group>& groups
       rest.insert(ranks_of(groups[i].views));
       continue;
     }
-    out += fmt::format("{}{} {}", i == 0 ? "" : ", and ", who(groups[i].views),
-                       predicate(scene, groups[i], waited));
+    out +=
+        tr("{}{} {}", i == 0 ? "" : tr(", and "), who(groups[i].views), predicate(scene, groups[i], waited));
   }
-  return rest.empty() ? out : fmt::format("{}, and so {} elsewhere", out, rank_words(rest));
+  return rest.empty() ? out : tr("{}, and so {} elsewhere", out, rank_words(rest));
 }
 
 Verdict begin_hang(const Scene& scene, const Finding& finding, const std::vector<Group>& groups,

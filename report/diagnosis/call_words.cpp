@@ -1,6 +1,7 @@
 #include "report/diagnosis/call_words.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/diagnosis/wording.h"
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::CalledBy;
 using model::RankSet;
 using model::VerdictCollective;
@@ -22,7 +24,7 @@ bool is_message(const CalledBy& row) {
 }
 
 std::string quoted(const std::string& name) {
-  return fmt::format("group \"{}\"", base::sanitize(name));
+  return tr("group \"{}\"", base::sanitize(name));
 }
 
 // "rank 1 called X where ranks 0,2-3 called Y and rank 4 called Z". Ranks that have not entered the call are
@@ -39,14 +41,14 @@ std::string sides(const std::vector<CalledBy>& rows, std::string_view joint, con
       rest.insert(row.ranks);
       continue;
     }
-    out += fmt::format("{}{} called {}",
-                       shown == 0   ? ""
-                       : shown == 1 ? joint
-                                    : " and ",
-                       names(row.ranks), call_at_line(row));
+    out += tr("{}{} called {}",
+              shown == 0   ? ""
+              : shown == 1 ? std::string(joint)
+                           : tr(" and "),
+              names(row.ranks), call_at_line(row));
     ++shown;
   }
-  return rest.empty() ? out : fmt::format("{} and {} others", out, rank_words(rest));
+  return rest.empty() ? out : tr("{} and {} others", out, rank_words(rest));
 }
 
 // The rows of one sequence number. Of the two rows of a swapped pair only the first counts.
@@ -57,41 +59,41 @@ std::vector<CalledBy> rows_of(const VerdictCollective& c, uint64_t sequence) {
   return out;
 }
 
-std::string_view what_differs(CallFault fault) {
+std::string what_differs(CallFault fault) {
   switch (fault) {
     case CallFault::root:
-      return "different roots";
+      return tr("different roots");
     case CallFault::type:
-      return "different data types";
+      return tr("different data types");
     case CallFault::size:
-      return "different sizes";
+      return tr("different sizes");
     default:
-      return "different operations";
+      return tr("different operations");
   }
 }
 
 std::string mismatch_text(const CallFinding& f, const RankNamer& names) {
   const VerdictCollective& c = f.collective;
-  return f.tie ? fmt::format("ranks wait for each other in {}, called with {}: {}", call_number(c),
-                             what_differs(f.fault), sides(c.calls, ", ", names))
-               : fmt::format("{}, {}", sides(c.calls, " where ", names), call_number(c));
+  return f.tie ? tr("ranks wait for each other in {}, called with {}: {}", call_number(c),
+                    what_differs(f.fault), sides(c.calls, tr(", "), names))
+               : tr("{}, {}", sides(c.calls, tr(" where "), names), call_number(c));
 }
 
 std::string swapped_text(const CallFinding& f, const RankNamer& names) {
   const VerdictCollective& c = f.collective;
-  const std::string calls = fmt::format("calls {} and {} of {}", c.sequence, c.sequence + 1, group_text(c));
+  const std::string calls = tr("calls {} and {} of {}", c.sequence, c.sequence + 1, group_text(c));
   const std::vector<CalledBy> first = rows_of(c, c.sequence);
-  return fmt::format("ranks made {} in opposite order: {} first", calls, sides(first, ", ", names));
+  return tr("ranks made {} in opposite order: {} first", calls, sides(first, tr(", "), names));
 }
 
 std::string order_text(const CallFinding& f, const RankNamer& names) {
   std::string out;
   for (size_t i = 0; i < f.collective.calls.size() && i < kMostRows; ++i) {
     const CalledBy& row = f.collective.calls[i];
-    out += fmt::format("{}{} called {} on {} first", i == 0 ? "" : ", ", names(row.ranks), call_at_line(row),
-                       quoted(row.communicator));
+    out += tr("{}{} called {} on {} first", i == 0 ? "" : tr(", "), names(row.ranks), call_at_line(row),
+              quoted(row.communicator));
   }
-  return fmt::format("ranks use communicators in opposite order and wait for each other: {}", out);
+  return tr("ranks use communicators in opposite order and wait for each other: {}", out);
 }
 
 std::string message_text(const CallFinding& f, const RankNamer& names) {
@@ -100,54 +102,54 @@ std::string message_text(const CallFinding& f, const RankNamer& names) {
   std::string others;
   for (const CalledBy& row : rows) {
     if (is_message(row)) {
-      met += fmt::format("{}{} {} {}", met.empty() ? "" : ", ", names(row.ranks),
-                         f.fault == CallFault::message ? "called" : "waits in", call_at_line(row));
+      met += fmt::format("{}{} {} {}", met.empty() ? "" : tr(", "), names(row.ranks),
+                         f.fault == CallFault::message ? tr("called") : tr("waits in"), call_at_line(row));
     } else if (row.entered()) {
-      others += fmt::format("; {} {} in {}", names(row.ranks), pick({"is", "are"}, row.ranks.size()),
-                            call_at_line(row));
+      others +=
+          tr("; {} {} in {}", names(row.ranks), pick({"is", "are"}, row.ranks.size()), call_at_line(row));
     }
   }
   if (f.fault == CallFault::message) {
-    return fmt::format("a send and its recv differ: {}", met);
+    return tr("a send and its recv differ: {}", met);
   }
   const std::string_view call = f.fault == CallFault::not_sent ? "send" : "recv";
   if (f.accused.empty()) {
-    return fmt::format("ranks wait for each other in messages that nobody answers: {}{}", met, others);
+    return tr("ranks wait for each other in messages that nobody answers: {}{}", met, others);
   }
-  return fmt::format("{} {} not called the {} that another rank waits for: {}{}", names(f.accused),
-                     pick({"has", "have"}, f.accused.size()), call, met, others);
+  return tr("{} {} not called the {} that another rank waits for: {}{}", names(f.accused),
+            pick({"has", "have"}, f.accused.size()), call, met, others);
 }
 
 // "all_reduce of 4096 float32 (train.py:33), call 29 of group "default""
 std::string common_call(const VerdictCollective& c) {
   const auto row = std::find_if(c.calls.rbegin(), c.calls.rend(),
                                 [&](const CalledBy& r) { return r.entered() && r.op == c.op; });
-  return row == c.calls.rend() ? call_number(c) : fmt::format("{}, {}", call_at_line(*row), call_number(c));
+  return row == c.calls.rend() ? call_number(c) : tr("{}, {}", call_at_line(*row), call_number(c));
 }
 
 std::string wait_for(const CallFinding& f) {
   return f.waiting.empty()
              ? std::string()
-             : fmt::format("; {} {} for {}", rank_words(f.waiting), pick({"waits", "wait"}, f.waiting.size()),
-                           pick({"it", "them"}, f.accused.size()));
+             : tr("; {} {} for {}", rank_words(f.waiting), pick({"waits", "wait"}, f.waiting.size()),
+                  pick({"it", "them"}, f.accused.size()));
 }
 
 }  // namespace
 
 std::string call_text(const CalledBy& row) {
   if (row.op.empty()) {
-    return "an unknown call";
+    return tr("an unknown call");
   }
   std::string out = base::sanitize(row.op);
   if (row.count > 0) {
-    out += fmt::format(" of {} {}", row.count, row.dtype.empty() ? "elements" : base::sanitize(row.dtype));
+    out += tr(" of {} {}", row.count, row.dtype.empty() ? tr("elements") : base::sanitize(row.dtype));
   }
   if (row.root >= 0) {
     const bool collects = row.op == "reduce" || row.op == "gather";
-    out += fmt::format(" {} root {}", collects ? "to" : "from", row.root);
+    out += tr(" {} root {}", collects ? "to" : "from", row.root);
   }
   if (row.peer >= 0) {
-    out += fmt::format(" {} rank {}", row.op == "send" ? "to" : "from", row.peer);
+    out += tr(" {} rank {}", row.op == "send" ? "to" : "from", row.peer);
   }
   return out;
 }
@@ -161,30 +163,28 @@ std::string group_text(const VerdictCollective& c) {
   if (!c.name.empty()) {
     return quoted(c.name);
   }
-  return c.ranks.empty() ? fmt::format("communicator {}", base::sanitize(c.id))
-                         : fmt::format("the communicator of {}", rank_words(c.ranks));
+  return c.ranks.empty() ? tr("communicator {}", base::sanitize(c.id))
+                         : tr("the communicator of {}", rank_words(c.ranks));
 }
 
 std::string call_number(const VerdictCollective& c) {
-  return fmt::format("call {} of {}", c.sequence, group_text(c));
+  return tr("call {} of {}", c.sequence, group_text(c));
 }
 
 std::vector<std::string> call_evidence(const VerdictCollective& c) {
   std::vector<std::string> out;
   for (const CalledBy& row : c.calls) {
     if (out.size() == kMostRows) {
-      out.push_back(fmt::format("and {} more calls", c.calls.size() - kMostRows));
+      out.push_back(tr("and {} more calls", c.calls.size() - kMostRows));
       break;
     }
     const bool elsewhere =
         !row.communicator.empty() && row.communicator != c.name && row.communicator != c.id;
-    const std::string number = elsewhere
-                                   ? fmt::format("call {} of {}", row.sequence, quoted(row.communicator))
-                                   : fmt::format("call {}", row.sequence);
-    out.push_back(row.entered()
-                      ? fmt::format("{} called {} as {}", rank_words(row.ranks), call_at_line(row), number)
-                      : fmt::format("{} {} not entered {}", rank_words(row.ranks),
-                                    pick({"has", "have"}, row.ranks.size()), call_number(c)));
+    const std::string number =
+        elsewhere ? tr("call {} of {}", row.sequence, quoted(row.communicator)) : tr("call {}", row.sequence);
+    out.push_back(row.entered() ? tr("{} called {} as {}", rank_words(row.ranks), call_at_line(row), number)
+                                : tr("{} {} not entered {}", rank_words(row.ranks),
+                                     pick({"has", "have"}, row.ranks.size()), call_number(c)));
   }
   return out;
 }
@@ -208,26 +208,25 @@ std::string fault_text(const CallFinding& f, const RankNamer& names) {
     case CallFault::not_received:
       return message_text(f, names);
     case CallFault::not_entered:
-      return fmt::format("{} {} not entered {}{}", who, has, common_call(c), wait_for(f));
+      return tr("{} {} not entered {}{}", who, has, common_call(c), wait_for(f));
     case CallFault::not_launched:
-      return f.accused.empty() ? fmt::format("all ranks have entered {}, and none has launched it on its GPU",
-                                             common_call(c))
-                               : fmt::format("{} {} entered {}, and not launched it on the GPU{}", who, has,
-                                             common_call(c), wait_for(f));
+      return f.accused.empty()
+                 ? tr("all ranks have entered {}, and none has launched it on its GPU", common_call(c))
+                 : tr("{} {} entered {}, and not launched it on the GPU{}", who, has, common_call(c),
+                      wait_for(f));
     case CallFault::queued:
-      return fmt::format("the GPU of {} has not started {}: earlier work keeps it{}", who, common_call(c),
-                         wait_for(f));
+      return tr("the GPU of {} has not started {}: earlier work keeps it{}", who, common_call(c),
+                wait_for(f));
     case CallFault::not_finished:
-      return fmt::format("{} {} not finished {}, which other ranks have", who, has, common_call(c));
+      return tr("{} {} not finished {}, which other ranks have", who, has, common_call(c));
     case CallFault::all_entered:
       break;
   }
-  return f.complete ? fmt::format(
-                          "all {} ranks have entered {}, and none has finished it, which points to the "
-                          "network or a GPU",
-                          c.size, common_call(c))
-                    : fmt::format("all ranks seen here have entered {}; {} of its {} ranks are not seen here",
-                                  common_call(c), c.size - static_cast<int>(f.waiting.size()), c.size);
+  return f.complete ? tr("all {} ranks have entered {}, and none has finished it, which points to the "
+                         "network or a GPU",
+                         c.size, common_call(c))
+                    : tr("all ranks seen here have entered {}; {} of its {} ranks are not seen here",
+                         common_call(c), c.size - static_cast<int>(f.waiting.size()), c.size);
 }
 
 }  // namespace xpurun::report

@@ -1,6 +1,9 @@
 #include "report/diagnosis/diagnose.h"
 
+#include "common/base/line_breaks.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "common/model/language/vocabulary_words.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/several_nodes.h"
 
@@ -8,8 +11,10 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::RunManifest;
 using model::Verdict;
+using model::word_of;
 
 namespace {
 
@@ -36,10 +41,13 @@ constexpr size_t kLongestLine = 432;  // columns; about four lines of a wide ter
 std::string shortened(std::string_view text) {
   std::string line;
   for (const std::string_view word : base::split(text, ' ')) {
-    line += (line.empty() ? "" : " ") + base::elide_middle(word, kLongestWord);
+    line += line.empty() ? "" : " ";
+    for (const std::string_view part : base::unbreakable_parts(word)) {
+      line += base::elide_middle(part, kLongestWord);
+    }
   }
   while (base::display_width(line) > kLongestLine) {
-    const size_t clause = line.rfind("; ");
+    const size_t clause = line.rfind(tr("; "));
     if (clause == std::string::npos) {
       break;
     }
@@ -64,6 +72,21 @@ Verdict diagnose(const Facts& facts) {
   name_hosts(scene, verdict);
   add_evidence(scene, verdict);
   return verdict;
+}
+
+Verdict diagnose_in(base::Language language, const Facts& facts, const Verdict& english) {
+  if (language == base::Language::english) {
+    return english;
+  }
+  const base::Speaking speaking(language);
+  Verdict out = diagnose(facts);
+  // Words decide some ties between groups of ranks, so that another language may come to another verdict.
+  if (out.id != english.id || !(out.ranks == english.ranks)) {
+    out = english;
+    out.sentence = sentence_of(english);
+    out.headline.clear();
+  }
+  return out;
 }
 
 std::string dump_that_matters(const RunManifest& run) {
@@ -101,9 +124,34 @@ std::vector<std::string> evidence_lines(const Verdict& verdict) {
     lines.push_back(shortened(base::sanitize(evidence)));
   }
   if (!verdict.next.empty()) {
-    lines.push_back("next: " + shortened(base::sanitize(verdict.next.line())));
+    lines.push_back(tr("next: {}", shortened(base::sanitize(verdict.next.line()))));
   }
   return lines;
+}
+
+std::string sentence_of(const Verdict& v) {
+  if (base::spoken() == base::Language::english || v.kind == model::VerdictKind::none ||
+      v.kind == model::VerdictKind::running || v.sentence.empty()) {
+    return v.sentence;
+  }
+  std::string out = v.ranks.empty() ? tr("the job") : rank_words(v.ranks);
+  if (v.signal != 0) {
+    out += tr(" ended by {}", signal_name(v.signal));
+  } else if (v.exit_code >= 0) {
+    out += tr(" exited with status {}", v.exit_code);
+  } else if (v.state != RankState::none) {
+    out += tr(" {}", word_of(v.state));
+  }
+  if (!v.where.function.empty()) {
+    out += tr(", in {}", place(v.where));
+  }
+  if (v.kind == model::VerdictKind::hang) {
+    out += tr(" for {}", seconds_words(v.seconds));
+  }
+  if (!v.waiting.empty()) {
+    out += tr("; ") + waiting_clause(v.waiting, v.ranks.size());
+  }
+  return tr("{}: {}", tr(heading_word(v)), out);
 }
 
 }  // namespace xpurun::report

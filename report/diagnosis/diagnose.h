@@ -3,6 +3,7 @@
 // match decides (rule.h). The words of a verdict are a closed vocabulary (vocabulary.h, docs/verdicts.md).
 #pragma once
 
+#include "common/base/language.h"
 #include "common/model/verdict.h"
 #include "report/diagnosis/facts.h"
 
@@ -12,6 +13,9 @@
 namespace xpurun::report {
 
 model::Verdict diagnose(const Facts& facts);
+// The same verdict in another language: the rules are applied again to the same facts. `english` itself, if
+// that is the language.
+model::Verdict diagnose_in(base::Language language, const Facts& facts, const model::Verdict& english);
 
 // The dump that the run's verdict rests on, relative to the run directory; empty if none.
 std::string dump_that_matters(const model::RunManifest& run);
@@ -19,5 +23,9 @@ std::string dump_that_matters(const model::RunManifest& run);
 // What the terminal shows below the sentence: at most ten lines of evidence, then "next: " and the advice.
 // Not wrapped, safe for terminals; a line that is too long has lost whole clauses.
 std::vector<std::string> evidence_lines(const model::Verdict& verdict);
+
+// The sentence of a verdict whose facts are not at hand, in the language of this thread (common/base/tr.h):
+// in English as it is, else made anew from the verdict's fields, with less detail.
+std::string sentence_of(const model::Verdict& verdict);
 
 }  // namespace xpurun::report

@@ -1,5 +1,7 @@
 // The evidence lines: the state of every rank, the endings, the quality of the dump.
 #include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "common/model/language/vocabulary_words.h"
 #include "report/diagnosis/call_words.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rank_exceptions.h"
@@ -17,9 +19,11 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::RankSet;
 using model::Verdict;
 using model::VerdictKind;
+using model::word_of;
 
 namespace {
 
@@ -32,17 +36,17 @@ constexpr double kNoCpu = 0.1;      // of one core
 std::string doing(const RankView& v) {
   switch (v.state) {
     case RankState::dead:
-      return v.crashed ? "crashed in " + place(v.where) : "gone";
+      return v.crashed ? tr("crashed in {}", place(v.where)) : tr("gone");
     case RankState::silent:
-      return v.silent_reason.empty() ? std::string("nothing readable")
-                                     : fmt::format("nothing readable: {}", base::sanitize(v.silent_reason));
+      return v.silent_reason.empty() ? tr("nothing readable")
+                                     : tr("nothing readable: {}", base::sanitize(v.silent_reason));
     case RankState::waiting:
-      return "in " + waiting_place(v.wait->what, v.wait->where);
+      return tr("in {}", waiting_place(v.wait->what, v.wait->where));
     default:
       break;
   }
-  const std::string at = "in " + place(v.where);
-  return v.wait ? fmt::format("{}, waiting for a {}", at, v.wait->what) : at;
+  const std::string at = tr("in {}", place(v.where));
+  return v.wait ? tr("{}, waiting for a {}", at, tr(v.wait->what)) : at;
 }
 
 // "stuck: rank 2 (1 of 4) in load_batch (train.py:31: time.sleep) for 10 s, using 0 % CPU"
@@ -68,18 +72,18 @@ void add_classes(const Scene& scene, std::vector<std::string>& out) {
   size_t shown = 0;
   for (const auto& [key, c] : sorted) {
     if (shown++ == kMostClasses) {
-      out.push_back(fmt::format("and {} more groups of ranks", sorted.size() - kMostClasses));
+      out.push_back(tr("and {} more groups of ranks", sorted.size() - kMostClasses));
       break;
     }
-    std::string line = fmt::format("{}: {} ({} of {}) {}", name_of(key.first), rank_words(c.ranks),
-                                   c.ranks.size(), scene.ranks.size(), key.second);
+    std::string line = tr("{}: {} ({} of {}) {}", word_of(key.first), rank_words(c.ranks), c.ranks.size(),
+                          scene.ranks.size(), key.second);
     if (c.first->seen != nullptr && key.first != RankState::dead) {
       // A rank can be busy only because it moved a moment ago.
       const bool moved = key.first == RankState::busy && c.cpu < kNoCpu;
-      line += fmt::format("{}, using {:.0f} % CPU",
-                          moved ? fmt::format(", moved {} ago", seconds_words(c.seconds))
-                                : " for " + seconds_words(c.seconds),
-                          c.cpu * 100);
+      line +=
+          tr("{}, using {:.0f} % CPU",
+             moved ? tr(", moved {} ago", seconds_words(c.seconds)) : tr(" for {}", seconds_words(c.seconds)),
+             c.cpu * 100);
     }
     out.push_back(std::move(line));
   }
@@ -100,8 +104,8 @@ void add_native_frame(const Scene& scene, const Verdict& verdict, std::vector<st
       // A crashed thread sleeps in the preload library's handler; its kernel function says nothing about the
       // crash.
       const bool kernel = !t.crashed && !t.wchan.empty() && t.wchan != "0";
-      out.push_back(fmt::format("innermost C function of rank {}: {}{}", v.rank, native,
-                                kernel ? fmt::format(", in kernel {}", t.wchan) : std::string()));
+      out.push_back(tr("innermost C function of rank {}: {}{}", v.rank, native,
+                       kernel ? tr(", in kernel {}", t.wchan) : std::string()));
       return;
     }
   }
@@ -115,20 +119,18 @@ void add_threads(const Scene& scene, const Verdict& verdict, std::vector<std::st
     }
     if (v.gil_holder != nullptr) {
       const model::ThreadStack* main = v.stacks->main_thread();
-      out.push_back(fmt::format("rank {}: {} waits for the GIL in {}, {} holds it", v.rank,
-                                thread_words(*main), place(place_of(main->frames)),
-                                thread_words(*v.gil_holder)));
+      out.push_back(tr("rank {}: {} waits for the GIL in {}, {} holds it", v.rank, thread_words(*main),
+                       place(place_of(main->frames)), thread_words(*v.gil_holder)));
     }
     if (v.in_acquire.size() > 1) {
       for (const model::ThreadStack* t : v.in_acquire) {
-        out.push_back(fmt::format("rank {}: {} waits for a lock in {}", v.rank, thread_words(*t),
-                                  place(place_of(t->frames))));
+        out.push_back(
+            tr("rank {}: {} waits for a lock in {}", v.rank, thread_words(*t), place(place_of(t->frames))));
       }
     }
     if (v.full_pipe != nullptr) {
-      out.push_back(
-          fmt::format("rank {}: pid {} waits for the end of pid {}, which cannot write to a full pipe",
-                      v.rank, v.pipe_reader->pid, v.full_pipe->pid));
+      out.push_back(tr("rank {}: pid {} waits for the end of pid {}, which cannot write to a full pipe",
+                       v.rank, v.pipe_reader->pid, v.full_pipe->pid));
     }
   }
 }
@@ -146,7 +148,7 @@ void add_helpers(const Scene& scene, const Verdict& verdict, std::vector<std::st
     if (where.function.empty() || shown++ == kMostHelpers) {
       continue;
     }
-    out.push_back(fmt::format("{} of rank {} (pid {}) in {}", name_of(s.role), s.rank, s.pid, place(where)));
+    out.push_back(tr("{} of rank {} (pid {}) in {}", word_of(s.role), s.rank, s.pid, place(where)));
   }
 }
 
@@ -167,16 +169,16 @@ void add_exceptions(const Scene& scene, const Verdict& verdict, std::vector<std:
     const bool concerns =
         x.rank != base::kNoRank ? verdict.ranks.contains(x.rank) : is_culprit(x.pid, x.node);
     if (concerns && x.kind == model::ExceptionKind::thread && shown++ < kMostThreads) {
-      out.push_back(fmt::format(
-          "{}: thread {} of {} {}", moment_words(run, x.at_s, 2), base::sanitize(x.thread),
-          x.rank != base::kNoRank ? rank_words({x.rank}) : fmt::format("pid {}", x.pid), raised_words(x)));
+      out.push_back(tr("{}: thread {} of {} {}", moment_words(run, x.at_s, 2), base::sanitize(x.thread),
+                       x.rank != base::kNoRank ? rank_words({x.rank}) : tr("pid {}", x.pid),
+                       raised_words(x)));
     }
   }
 }
 
 std::string how_with_cause(const Ending& e, size_t processes) {
   const std::string how = how_it_ended(e, processes);
-  return e.cause.empty() ? how : fmt::format("{} ({})", how, e.cause);
+  return e.cause.empty() ? how : tr("{} ({})", how, tr(e.cause));
 }
 
 void add_endings(const Scene& scene, std::vector<std::string>& out) {
@@ -200,9 +202,9 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
     std::string how = how_with_cause(e, 1);
     const model::RunManifest& run = scene.facts.run;
     const std::string host =
-        run.nodes.empty() ? "" : fmt::format("host {}, ", base::sanitize(host_of(run, e.process->node)));
+        run.nodes.empty() ? "" : tr("host {}, ", base::sanitize(host_of(run, e.process->node)));
     const std::string name =
-        launcher ? fmt::format("{} ({}pid {})", base::sanitize(e.process->comm), host, e.process->pid) : "";
+        launcher ? tr("{} ({}pid {})", base::sanitize(e.process->comm), host, e.process->pid) : "";
     if (!lines.empty() && lines.back().how == how && lines.back().who.empty() && name.empty()) {
       lines.back().ranks.insert(e.process->rank);
       continue;
@@ -214,13 +216,13 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
   }
   for (size_t i = 0; i < lines.size(); ++i) {
     if (i == kMostEndings) {
-      out.push_back(fmt::format("and {} later endings: see run.json", lines.size() - i));
+      out.push_back(tr("and {} later endings: see run.json", lines.size() - i));
       break;
     }
     const Line& l = lines[i];
-    out.push_back(fmt::format("{}: {} {}", moment_words(scene.facts.run, l.first->at_s, 2),
-                              l.who.empty() ? scene.names(l.ranks) : l.who,
-                              how_with_cause(*l.first, std::max<size_t>(l.ranks.size(), 1))));
+    out.push_back(tr("{}: {} {}", moment_words(scene.facts.run, l.first->at_s, 2),
+                     l.who.empty() ? scene.names(l.ranks) : l.who,
+                     how_with_cause(*l.first, std::max<size_t>(l.ranks.size(), 1))));
   }
 }
 
@@ -240,11 +242,11 @@ void add_dump(const Scene& scene, std::vector<std::string>& out) {
     }
   }
   for (const auto& [reason, ranks] : bad) {
-    out.push_back(fmt::format("no stacks of {}: {}", rank_words(ranks), base::sanitize(reason)));
+    out.push_back(tr("no stacks of {}: {}", rank_words(ranks), tr(base::sanitize(reason))));
   }
   if (good > 0 && good < dump.processes.size()) {
-    out.push_back(fmt::format("{} has the stacks of {} of {} processes", scene.facts.dump_dir, good,
-                              dump.processes.size()));
+    out.push_back(
+        tr("{} has the stacks of {} of {} processes", scene.facts.dump_dir, good, dump.processes.size()));
   }
 }
 
@@ -260,11 +262,11 @@ void add_past_incidents(const Scene& scene, std::vector<std::string>& out) {
     const double before = std::min(scene.facts.run.hang_timeout_s, i.at_s);
     const double length = std::max(0.0, i.cleared_s - i.at_s) + before;
     const std::string subject = i.verdict.ranks.empty()
-                                    ? std::string("the job stalled")
-                                    : fmt::format("{} stalled the job", rank_words(i.verdict.ranks));
-    out.push_back(fmt::format("{}: {} for about {}, then {}", moment_words(scene.facts.run, i.at_s), subject,
-                              seconds_words(length),
-                              i.restarted_s >= 0 ? "xpurun had the ranks restarted" : "the job continued"));
+                                    ? tr("the job stalled")
+                                    : tr("{} stalled the job", rank_words(i.verdict.ranks));
+    out.push_back(tr("{}: {} for about {}, then {}", moment_words(scene.facts.run, i.at_s), subject,
+                     seconds_words(length),
+                     i.restarted_s >= 0 ? tr("xpurun had the ranks restarted") : tr("the job continued")));
   }
 }
 
@@ -273,8 +275,8 @@ void add_earlier_attempts(const Scene& scene, std::vector<std::string>& out) {
   for (const Ending& e : scene.endings) {
     const bool latest = std::find(current.begin(), current.end(), e.process) != current.end();
     if (e.process->role == model::ProcessRole::rank && !latest && !e.follower && e.failed()) {
-      out.push_back(fmt::format("{}, before a restart: rank {} {}", moment_words(scene.facts.run, e.at_s, 2),
-                                e.process->rank, how_it_ended(e)));
+      out.push_back(tr("{}, before a restart: rank {} {}", moment_words(scene.facts.run, e.at_s, 2),
+                       e.process->rank, how_it_ended(e)));
       return;
     }
   }

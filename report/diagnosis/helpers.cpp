@@ -1,6 +1,7 @@
 #include "report/diagnosis/helpers.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/diagnosis/waits/code_place.h"
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::HelperLife;
 using model::HelperObservation;
 using model::OutsideWait;
@@ -44,7 +46,7 @@ std::string helper_by_stacks(const Scene& scene, const RankView& v, std::string_
       continue;
     }
     if (const auto where = place_of(main->frames); !where.function.empty()) {
-      return fmt::format("; its {} pid {} is in {}", name, s.pid, place(where));
+      return tr("; its {} pid {} is in {}", name, s.pid, place(where));
     }
   }
   return {};
@@ -65,17 +67,15 @@ std::string helper_clause(const Scene& scene, const RankView& v) {
   if (v.state != RankState::stuck || v.seen == nullptr || !v.waits_locally()) {
     return {};
   }
-  const std::string_view name =
-      v.wait->kind == WaitKind::helper ? std::string_view(v.wait->what) : std::string_view("process");
+  const std::string name = v.wait->kind == WaitKind::helper ? tr(v.wait->what) : tr("process");
   for (const HelperObservation& h : v.seen->helpers) {
     const auto where = place_of_helper(scene, v, h);
     if (!where.function.empty()) {
-      return fmt::format("; its {} pid {} has been in {} for {}", name, h.pid, place(where),
-                         seconds_words(h.still_s));
+      return tr("; its {} pid {} has been in {} for {}", name, h.pid, place(where), seconds_words(h.still_s));
     }
     if (h.awaited && !h.python && !h.name.empty()) {
-      return fmt::format("; its {} {} (pid {}) has not moved for {}", name, base::sanitize(h.name), h.pid,
-                         seconds_words(h.still_s));
+      return tr("; its {} {} (pid {}) has not moved for {}", name, base::sanitize(h.name), h.pid,
+                seconds_words(h.still_s));
     }
   }
   return v.seen->helpers.empty() ? helper_by_stacks(scene, v, name) : std::string();
@@ -107,9 +107,8 @@ void doubt_idle(const Scene& scene, model::Verdict& verdict) {
   if (!verdict.headline.empty()) {
     say(verdict, verdict.headline);
   }
-  verdict.next.text = doubted_idle
-                          ? std::string("if it should not wait for the outside, run with --hang-idle")
-                          : raise_timeout_words(scene.facts.run.hang_timeout_s);
+  verdict.next.text = doubted_idle ? tr("if it should not wait for the outside, run with --hang-idle")
+                                   : raise_timeout_words(scene.facts.run.hang_timeout_s);
 }
 
 }  // namespace xpurun::report

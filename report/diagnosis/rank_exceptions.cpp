@@ -1,6 +1,7 @@
 #include "report/diagnosis/rank_exceptions.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/waits/code_place.h"
 
@@ -11,6 +12,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::ExceptionKind;
 using model::ExceptionLink;
 using model::PythonException;
@@ -43,14 +45,14 @@ std::string exception_clause(const Scene& scene, const RankView& v) {
     return {};
   }
   if (const PythonException* raised = last_of(scene, v, ExceptionKind::raised)) {
-    return " after it " + raised_words(*raised);
+    return tr(" after it {}", raised_words(*raised));
   }
   const ExceptionLink* handled = handled_by(v);
   if (handled != nullptr && std::find(kOrdinary.begin(), kOrdinary.end(), handled->type) == kOrdinary.end()) {
-    return " while handling " + words_of(*handled);
+    return tr(" while handling {}", words_of(*handled));
   }
   if (const PythonException* thread = last_of(scene, v, ExceptionKind::thread)) {
-    return fmt::format("; its thread {} {}", base::sanitize(thread->thread), raised_words(*thread));
+    return tr("; its thread {} {}", base::sanitize(thread->thread), raised_words(*thread));
   }
   return {};
 }
@@ -63,12 +65,12 @@ void add_handled(const Scene& scene, const model::Verdict& verdict, std::vector<
     if (handled == nullptr || in_sentence || !verdict.ranks.contains(v.rank)) {
       continue;
     }
-    out.push_back(fmt::format("rank {} is handling {}", v.rank, words_of(*handled)));
+    out.push_back(tr("rank {} is handling {}", v.rank, words_of(*handled)));
     // The outermost frame is the function that caught the exception.
     if (!handled->frames.empty()) {
       const model::PythonFrame& f = handled->frames.front();
-      out.back() += fmt::format(", caught in {} ({})", base::sanitize(f.function),
-                                base::sanitize(base::base_name(f.file)));
+      out.back() +=
+          tr(", caught in {} ({})", base::sanitize(f.function), base::sanitize(base::base_name(f.file)));
     }
     return;
   }

@@ -1,4 +1,5 @@
 // Verdicts that rest on the recorded calls of the ranks.
+#include "common/base/tr.h"
 #include "report/diagnosis/blame.h"
 #include "report/diagnosis/call_words.h"
 #include "report/diagnosis/collectives/analysis.h"
@@ -12,6 +13,8 @@
 
 namespace xpurun::report {
 
+using base::later;
+using base::tr;
 using model::Confidence;
 using model::RankSet;
 using model::Verdict;
@@ -24,46 +27,48 @@ struct FaultNames {
   std::string_view advice;
 };
 
-constexpr std::string_view kSameCalls =
-    "make all ranks call the same collectives in the same order; look for a branch on the rank or the data";
-constexpr std::string_view kMatchMessages = "match every send with a recv: peers, order, sizes and tags";
+constexpr std::string_view kSameCalls = later(
+    "make all ranks call the same collectives in the same order; look for a branch on the rank or the data");
+constexpr std::string_view kMatchMessages =
+    later("match every send with a recv: peers, order, sizes and tags");
 
 FaultNames names_of(CallFault fault) {
   switch (fault) {
     case CallFault::operation:
       return {kHangMismatch, Confidence::high, kSameCalls};
     case CallFault::root:
-      return {kHangMismatchRoot, Confidence::high, "give all ranks the same root"};
+      return {kHangMismatchRoot, Confidence::high, later("give all ranks the same root")};
     case CallFault::type:
-      return {kHangMismatchType, Confidence::high, "give all ranks tensors of the same type"};
+      return {kHangMismatchType, Confidence::high, later("give all ranks tensors of the same type")};
     case CallFault::size:
       return {kHangMismatchSize, Confidence::high,
-              "give all ranks tensors of the same size; look for uneven batches or parameters"};
+              later("give all ranks tensors of the same size; look for uneven batches or parameters")};
     case CallFault::swapped:
       return {kHangOrder, Confidence::high, kSameCalls};
     case CallFault::order:
       return {kHangOrder, Confidence::medium,
-              "use the groups in the same order on all ranks, or wait for one before the next"};
+              later("use the groups in the same order on all ranks, or wait for one before the next")};
     case CallFault::message:
       return {kHangP2p, Confidence::medium, kMatchMessages};
     case CallFault::not_sent:
     case CallFault::not_received:
       return {kHangP2p, Confidence::medium, kMatchMessages};
     case CallFault::not_entered:
-      return {
-          kHangNotEntered, Confidence::high,
-          "look for a branch, an early end of the data or an exception that keeps the rank from the call"};
+      return {kHangNotEntered, Confidence::high,
+              later("look for a branch, an early end of the data or an exception that keeps the rank from "
+                    "the call")};
     case CallFault::not_launched:
       return {kHangNotLaunched, Confidence::high,
-              "see the C++ stack of the rank: what keeps NCCL from the launch?"};
+              later("see the C++ stack of the rank: what keeps NCCL from the launch?")};
     case CallFault::queued:
-      return {kHangQueued, Confidence::medium, "look for a kernel or a copy that does not end on that GPU"};
+      return {kHangQueued, Confidence::medium,
+              later("look for a kernel or a copy that does not end on that GPU")};
     case CallFault::not_finished:
-      return {kHangNotFinished, Confidence::medium, "check the GPU and the links of the rank"};
+      return {kHangNotFinished, Confidence::medium, later("check the GPU and the links of the rank")};
     case CallFault::all_entered:
       break;
   }
-  return {kHangNetwork, Confidence::medium, "check network and GPUs"};
+  return {kHangNetwork, Confidence::medium, later("check network and GPUs")};
 }
 
 // Ranks outside any call. Their position says more than the call that they have not entered.
@@ -109,7 +114,7 @@ std::vector<RankView> waiting_for_own_work(const Scene& scene, const CallFinding
     RankView& own = out.emplace_back(*v);
     own.state = RankState::stuck;
     own.wait->kind = WaitKind::kernel;
-    own.wait->what = "kernel of its own";
+    own.wait->what = later("kernel of its own");
   }
   return out;
 }
@@ -128,9 +133,9 @@ std::string where_the_absent_wait(const Views& accused) {
   if (groups.empty()) {
     return {};
   }
-  return fmt::format("; {} {} in {}", rank_words(groups.front().ranks),
-                     pick({"waits", "wait"}, groups.front().ranks.size()),
-                     waiting_place(groups.front().what, groups.front().where));
+  return tr("; {} {} in {}", rank_words(groups.front().ranks),
+            pick({"waits", "wait"}, groups.front().ranks.size()),
+            waiting_place(groups.front().what, groups.front().where));
 }
 
 std::vector<model::Waiting> waiting_in_calls(const CallFinding& f) {
@@ -165,13 +170,13 @@ std::optional<Verdict> entered_by_all(const Scene& scene, const CallFinding& f, 
   }
   v.id = kHangAllWaiting;
   v.confidence = Confidence::low;
-  v.next = {.text = "look at the other hosts' runs: one of their ranks is missing in this call"};
+  v.next = {.text = tr("look at the other hosts' runs: one of their ranks is missing in this call")};
   const auto known = std::count_if(scene.ranks.begin(), scene.ranks.end(), [](const RankView& r) {
     return r.seen != nullptr || r.stacks != nullptr;
   });
   const bool others = scene.unheard().empty() && scene.facts.run.world_size > static_cast<int>(known);
   if (scene.facts.run.nodes.size() > 1) {
-    v.next.text = "make the report from the run directories of all nodes: xpurun report DIR1 DIR2 ...";
+    v.next.text = tr("make the report from the run directories of all nodes: xpurun report DIR1 DIR2 ...");
   }
   return others ? std::optional(v) : std::nullopt;
 }
@@ -226,7 +231,7 @@ std::optional<Verdict> called_wrongly(const Scene& scene) {
   const std::string extra =
       f.fault == CallFault::not_entered ? where_the_absent_wait(accused) : std::string();
   say(v, fault_text(f, names_in(scene)) + extra);
-  v.next.text = names.advice;
+  v.next.text = tr(names.advice);
   if (f.fault == CallFault::all_entered) {
     v.next.command = "nvidia-smi; dmesg | tail";
     return entered_by_all(scene, f, std::move(v));
@@ -262,10 +267,9 @@ std::optional<Verdict> failed_by_mismatch(const Scene& scene) {
     v.pid = accused.front()->pid;
     v.host = accused.front()->host;
   }
-  say(v, fmt::format("{}; {} {} in it after {}", fault_text(*f, names_in(scene)),
-                     scene.names({failure->process->rank}), how_it_ended(*failure),
-                     seconds_words(failure->at_s)));
-  v.next.text = names_of(f->fault).advice;
+  say(v, tr("{}; {} {} in it after {}", fault_text(*f, names_in(scene)),
+            scene.names({failure->process->rank}), how_it_ended(*failure), seconds_words(failure->at_s)));
+  v.next.text = tr(names_of(f->fault).advice);
   return v;
 }
 

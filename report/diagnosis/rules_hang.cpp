@@ -1,6 +1,8 @@
 // Verdicts of kind hang: the rank that keeps the others waiting. Cheap certainties come first (dead,
 // stopped), then ranks that did not enter a call, then findings that need a comparison of all ranks.
+#include "common/base/tr.h"
 #include "report/diagnosis/blame.h"
+#include "report/diagnosis/diagnose.h"
 #include "report/diagnosis/helpers.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
@@ -12,6 +14,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::Confidence;
 using model::RankSet;
 using model::Verdict;
@@ -161,31 +164,31 @@ std::optional<Verdict> mismatch(const Scene& scene) {
     std::string parts;
     for (size_t i = 0; i < calls.sites.size() && i < kMostClauses; ++i) {
       const model::Waiting& site = calls.sites[i];
-      parts += fmt::format("{}{} in {}", i == 0 ? "" : ", ", rank_words(site.ranks),
-                           waiting_place(site.what, site.where));
+      parts += tr("{}{} in {}", i == 0 ? "" : tr(", "), rank_words(site.ranks),
+                  waiting_place(site.what, site.where));
     }
-    say(v, fmt::format("ranks have waited for each other in different calls for {}: {}",
-                       seconds_words(longest(waiting)), parts));
+    say(v, tr("ranks have waited for each other in different calls for {}: {}",
+              seconds_words(longest(waiting)), parts));
   } else {
     const auto odd = waiting_groups(minority);
     const auto most = waiting_groups(majority);
-    say(v, fmt::format("{} {} in {} for {} while {} {} in {}", who(minority),
-                       pick({"has waited", "have waited"}, minority.size()),
-                       waiting_place(odd.front().what, odd.front().where), seconds_words(longest(minority)),
-                       rank_words(ranks_of(majority)), pick({"waits", "wait"}, majority.size()),
-                       waiting_place(most.front().what, most.front().where)));
+    say(v, tr("{} {} in {} for {} while {} {} in {}", who(minority),
+              pick({"has waited", "have waited"}, minority.size()),
+              waiting_place(odd.front().what, odd.front().where), seconds_words(longest(minority)),
+              rank_words(ranks_of(majority)), pick({"waits", "wait"}, majority.size()),
+              waiting_place(most.front().what, most.front().where)));
   }
   v.next.text =
       calls.some_point_to_point
-          ? "make every rank enter the collective, and match every send with a recv; look for a branch on "
-            "the rank or the data"
-          : "make all ranks call the same collectives in the same order; look for a branch on the rank or "
-            "the data";
+          ? tr("make every rank enter the collective, and match every send with a recv; look for a branch on "
+               "the rank or the data")
+          : tr("make all ranks call the same collectives in the same order; look for a branch on the rank or "
+               "the data");
   return v;
 }
 
 std::string all_ranks(size_t n, std::string_view after) {
-  return n == 1 ? fmt::format("the one rank{}", after) : fmt::format("all {} ranks{}", n, after);
+  return n == 1 ? tr("the one rank{}", after) : tr("all {} ranks{}", n, after);
 }
 
 std::optional<Verdict> all_wait(const Scene& scene) {
@@ -201,26 +204,24 @@ std::optional<Verdict> all_wait(const Scene& scene) {
   const auto& first = v.waiting.front();
   // Several calls remain here only if all are sends and receives; whether they match is unknown.
   const bool one_call = v.waiting.size() == 1;
-  const std::string elsewhere = one_call ? "" : " and other calls";
+  const std::string elsewhere = one_call ? "" : tr(" and other calls");
   const std::string why =
       others && several
-          ? fmt::format("of the others of {} nothing is known at that moment", scene.facts.run.world_size)
-      : others
-          ? fmt::format("the others of {} are not on this host or never started", scene.facts.run.world_size)
-      : one_call ? std::string(
-                       "none is missing; whether they called it with the same size, type and root, or "
-                       "stand before the network or a GPU, was not recorded")
-                 : std::string("none is missing, so a send or recv may lack its counterpart");
+          ? tr("of the others of {} nothing is known at that moment", scene.facts.run.world_size)
+      : others   ? tr("the others of {} are not on this host or never started", scene.facts.run.world_size)
+      : one_call ? tr("none is missing; whether they called it with the same size, type and root, or "
+                      "stand before the network or a GPU, was not recorded")
+                 : tr("none is missing, so a send or recv may lack its counterpart");
   const size_t n = waiting.size();
-  say(v, fmt::format("{} {} in {}{} for {}; {}", all_ranks(n, others ? " seen here" : ""),
-                     pick({"has waited", "have waited"}, n), waiting_place(first.what, first.where),
-                     elsewhere, seconds_words(longest(waiting)), why));
+  say(v, tr("{} {} in {}{} for {}; {}", all_ranks(n, others ? tr(" seen here") : ""),
+            pick({"has waited", "have waited"}, n), waiting_place(first.what, first.where), elsewhere,
+            seconds_words(longest(waiting)), why));
   v.next.text = others && several
-                    ? "make the report from the run directories of all nodes: xpurun report DIR1 DIR2 ..."
-                : others   ? "look at the other hosts' runs: one of their ranks is missing in this call"
-                : one_call ? "compare what each rank passes to this call, then check network and GPUs: "
-                             "NCCL_DEBUG=INFO, nvidia-smi, dmesg | tail"
-                           : "compare which rank each send and recv names, and their order and tags";
+                    ? tr("make the report from the run directories of all nodes: xpurun report DIR1 DIR2 ...")
+                : others   ? tr("look at the other hosts' runs: one of their ranks is missing in this call")
+                : one_call ? tr("compare what each rank passes to this call, then check network and GPUs: "
+                                "NCCL_DEBUG=INFO, nvidia-smi, dmesg | tail")
+                           : tr("compare which rank each send and recv names, and their order and tags");
   return v;
 }
 
@@ -269,8 +270,8 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
       Verdict v = blame(scene, odd, {});
       v.level = VerdictLevel::suspected;
       v.confidence = Confidence::low;
-      say(v, fmt::format("{}; {} {} in {}", culprit_clauses(scene, group_culprits(scene, odd), 0),
-                         rank_words(ranks_of(largest->second)), pick({"is", "are"}, most), largest->first));
+      say(v, tr("{}; {} {} in {}", culprit_clauses(scene, group_culprits(scene, odd), 0),
+                rank_words(ranks_of(largest->second)), pick({"is", "are"}, most), largest->first));
       return v;
     }
   }
@@ -280,8 +281,7 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
     Verdict v = blame(scene, still, {});
     v.level = VerdictLevel::suspected;
     v.confidence = Confidence::low;
-    say(v, fmt::format("{}; no rank waits for another",
-                       culprit_clauses(scene, group_culprits(scene, still), 0)));
+    say(v, tr("{}; no rank waits for another", culprit_clauses(scene, group_culprits(scene, still), 0)));
     return v;
   }
   const RankState state = some_work ? RankState::busy : RankState::stuck;
@@ -291,9 +291,9 @@ std::optional<Verdict> nobody_waits(const Scene& scene) {
                           .confidence = Confidence::low},
                          {{.state = state, .views = living}}, {});
   v.state = state;
-  say(v, fmt::format("{} have been in {} for {}{}; no rank waits for another", all_ranks(living.size(), ""),
-                     most == living.size() ? largest->first : "different places",
-                     seconds_words(longest(living)), some_work ? " and are working" : ""));
+  say(v, tr("{} have been in {} for {}{}; no rank waits for another", all_ranks(living.size(), ""),
+            most == living.size() ? largest->first : tr("different places"), seconds_words(longest(living)),
+            some_work ? tr(" and are working") : ""));
   v.next.text = raise_timeout_words(scene.facts.run.hang_timeout_s);
   return v;
 }
@@ -304,12 +304,17 @@ std::optional<Verdict> recorded(const Scene& scene) {
   if (incident != nullptr && incident->verdict.kind == model::VerdictKind::hang) {
     Verdict v = incident->verdict;
     v.evidence.clear();
+    if (base::spoken() != base::Language::english) {
+      v.sentence = sentence_of(v);
+      v.headline.clear();
+      v.next.text.clear();  // English prose
+    }
     return v;
   }
   Verdict v = begin_hang(scene, {.id = kHangUnknown, .confidence = Confidence::low}, {}, {});
   v.dump = incident != nullptr ? incident->dump : scene.facts.dump_dir;
-  say(v, "no progress for the timeout, and no stack could be read that tells why");
-  v.next = {.text = "see xpurun.log in the run directory for why the dump failed",
+  say(v, tr("no progress for the timeout, and no stack could be read that tells why"));
+  v.next = {.text = tr("see xpurun.log in the run directory for why the dump failed"),
             .command = "xpurun doctor"};
   return v;
 }

@@ -1,4 +1,5 @@
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/diagnosis/rule.h"
 
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::Incident;
 using model::RunManifest;
 
@@ -139,7 +141,7 @@ std::string Scene::names(const model::RankSet& some) const {
     }
     host = &v.host;
   }
-  return host == nullptr || host->empty() ? words : fmt::format("{} (host {})", words, base::sanitize(*host));
+  return host == nullptr || host->empty() ? words : tr("{} (host {})", words, base::sanitize(*host));
 }
 
 std::vector<const model::RunNode*> Scene::gaps() const {

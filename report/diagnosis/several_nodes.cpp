@@ -1,6 +1,7 @@
 #include "report/diagnosis/several_nodes.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/diagnosis/ends/exceptions.h"
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::Confidence;
 using model::RankSet;
 using model::RunNode;
@@ -60,12 +62,10 @@ void tell_tie(const Scene& scene, const Ending& root, Verdict& verdict) {
   const bool compared =
       run.nodes[first.process->node].clock_known && run.nodes[root.process->node].clock_known;
   const std::string clocks =
-      compared ? fmt::format("agree only to {}", base::human_duration(order_uncertainty_s(run, first, root)))
-               : std::string("were not compared");
-  const std::string others =
-      rivals.size() > 1 ? fmt::format(", like {} more", rivals.size() - 1) : std::string();
-  say(verdict,
-      fmt::format("{}; {} {}{} at about the same time, and the clocks of the hosts {}: which failed "
+      compared ? tr("agree only to {}", base::human_duration(order_uncertainty_s(run, first, root)))
+               : tr("were not compared");
+  const std::string others = rivals.size() > 1 ? tr(", like {} more", rivals.size() - 1) : std::string();
+  say(verdict, tr("{}; {} {}{} at about the same time, and the clocks of the hosts {}: which failed "
                   "first is not known",
                   verdict.headline, scene.names({first.process->rank}), how_it_ended(first), others, clocks));
 }
@@ -74,17 +74,16 @@ void add_gaps(const Scene& scene, std::vector<std::string>& out) {
   const auto gaps = scene.gaps();
   for (size_t i = 0; i < std::min(gaps.size(), kMostGaps); ++i) {
     const RunNode& node = *gaps[i];
-    out.push_back(node.ranks.empty()
-                      ? base::sanitize(node.gap)
-                      : fmt::format("{}: {}", base::sanitize(node.gap), rank_words(node.ranks)));
+    out.push_back(node.ranks.empty() ? base::sanitize(node.gap)
+                                     : tr("{}: {}", base::sanitize(node.gap), rank_words(node.ranks)));
   }
   if (gaps.size() > kMostGaps) {
     RankSet ranks;
     for (size_t i = kMostGaps; i < gaps.size(); ++i) {
       ranks.insert(gaps[i]->ranks);
     }
-    out.push_back(fmt::format("and the data of {} more nodes is missing: {}", gaps.size() - kMostGaps,
-                              ranks.empty() ? std::string("ranks unknown") : rank_words(ranks)));
+    out.push_back(tr("and the data of {} more nodes is missing: {}", gaps.size() - kMostGaps,
+                     ranks.empty() ? tr("ranks unknown") : rank_words(ranks)));
   }
 }
 
@@ -117,7 +116,7 @@ void name_hosts(const Scene& scene, Verdict& verdict) {
                    [](const auto& a, const auto& b) { return a.ranks.lowest() < b.ranks.lowest(); });
   model::NextStep& next = verdict.next;
   if (!next.command.empty() && !verdict.host.empty() && verdict.host != scene.facts.run.host) {
-    next.text += fmt::format("{}on host {}", next.text.empty() ? "" : ", ", base::sanitize(verdict.host));
+    next.text += tr("{}on host {}", next.text.empty() ? "" : tr(", "), base::sanitize(verdict.host));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "report/diagnosis/surroundings.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +10,8 @@
 
 namespace xpurun::report {
 
+using base::later;
+using base::tr;
 using model::GpuDevice;
 using model::KernelEvent;
 using model::KernelEventKind;
@@ -26,53 +29,53 @@ constexpr double kXidAfterDeathS = 1;
 // From NVIDIA's "XID Errors": errors that end a process, or that report a failure of a GPU, its memory or its
 // links.
 constexpr std::pair<int, std::string_view> kXids[] = {
-    {13, "exception in a kernel"},
-    {31, "invalid access to GPU memory"},
-    {32, "corrupted command stream"},
-    {43, "the GPU stopped a process's work"},
-    {45, "the driver removed a process's work"},
-    {48, "uncorrectable memory error"},
-    {61, "internal error of the GPU"},
-    {62, "internal error of the GPU"},
-    {63, "a row of GPU memory is being replaced"},
-    {64, "a row of GPU memory could not be replaced"},
-    {69, "exception in the graphics engine"},
-    {74, "NVLink error"},
-    {79, "GPU has fallen off the bus"},
-    {92, "many correctable memory errors"},
-    {94, "contained memory error"},
-    {95, "uncontained memory error"},
-    {109, "context switch timeout"},
-    {119, "the GPU's firmware does not answer"},
-    {120, "error of the GPU's firmware"},
-    {140, "uncorrectable memory error"},
-    {154, "the GPU needs a reset"},
+    {13, later("exception in a kernel")},
+    {31, later("invalid access to GPU memory")},
+    {32, later("corrupted command stream")},
+    {43, later("the GPU stopped a process's work")},
+    {45, later("the driver removed a process's work")},
+    {48, later("uncorrectable memory error")},
+    {61, later("internal error of the GPU")},
+    {62, later("internal error of the GPU")},
+    {63, later("a row of GPU memory is being replaced")},
+    {64, later("a row of GPU memory could not be replaced")},
+    {69, later("exception in the graphics engine")},
+    {74, later("NVLink error")},
+    {79, later("GPU has fallen off the bus")},
+    {92, later("many correctable memory errors")},
+    {94, later("contained memory error")},
+    {95, later("uncontained memory error")},
+    {109, later("context switch timeout")},
+    {119, later("the GPU's firmware does not answer")},
+    {120, later("error of the GPU's firmware")},
+    {140, later("uncorrectable memory error")},
+    {154, later("the GPU needs a reset")},
 };
 
 std::string xid_words(const KernelEvent& e) {
   const std::string_view meaning = xid_meaning(e.xid);
-  return fmt::format("Xid {}{}", e.xid, meaning.empty() ? "" : fmt::format(" ({})", meaning));
+  return meaning.empty() ? tr("Xid {}", e.xid) : tr("Xid {} ({})", e.xid, tr(meaning));
 }
 
 std::string process_words(const KernelEvent& e) {
-  const std::string name = e.comm.empty() ? "a process" : base::sanitize(e.comm);
-  return e.pid > 0 ? fmt::format("{} (pid {})", name, e.pid) : name;
+  const std::string name = e.comm.empty() ? tr("a process") : base::sanitize(e.comm);
+  return e.pid > 0 ? tr("{} (pid {})", name, e.pid) : name;
 }
 
 std::string kernel_line(const model::RunManifest& run, const KernelEvent& e) {
   const std::string when = moment_words(run, e.at_s);
   switch (e.kind) {
     case KernelEventKind::xid:
-      return fmt::format("{}: the kernel reported {} of GPU {}{}", when, xid_words(e), base::sanitize(e.pci),
-                         e.pid > 0 ? ", in " + process_words(e) : "");
+      return tr("{}: the kernel reported {} of GPU {}{}", when, xid_words(e), base::sanitize(e.pci),
+                e.pid > 0 ? tr(", in {}", process_words(e)) : "");
     case KernelEventKind::oom_kill:
-      return fmt::format("{}: the kernel killed {}: the host or the container was out of memory", when,
-                         process_words(e));
+      return tr("{}: the kernel killed {}: the host or the container was out of memory", when,
+                process_words(e));
     case KernelEventKind::hung_task:
       break;
   }
-  return fmt::format("{}: the kernel reported that {} has been in uninterruptible sleep for minutes", when,
-                     process_words(e));
+  return tr("{}: the kernel reported that {} has been in uninterruptible sleep for minutes", when,
+            process_words(e));
 }
 
 bool throttled_by(const GpuDevice& d, ThrottleReason reason) {
@@ -82,7 +85,7 @@ bool throttled_by(const GpuDevice& d, ThrottleReason reason) {
 
 std::string clock_words(const GpuDevice& d) {
   return d.sm_clock_mhz >= 0 && d.sm_clock_max_mhz > 0
-             ? fmt::format(", {} of {} MHz", d.sm_clock_mhz, d.sm_clock_max_mhz)
+             ? tr(", {} of {} MHz", d.sm_clock_mhz, d.sm_clock_max_mhz)
              : std::string();
 }
 
@@ -97,29 +100,27 @@ std::vector<std::string> complaints(const GpuDevice& d) {
     out.push_back(base::sanitize(d.problem));
   }
   if (d.ecc_uncorrected > 0) {
-    out.push_back(
-        fmt::format("{} uncorrectable memory errors since the driver was loaded", d.ecc_uncorrected));
+    out.push_back(tr("{} uncorrectable memory errors since the driver was loaded", d.ecc_uncorrected));
   }
   if (d.remap_failed) {
-    out.push_back("broken memory that could not be replaced");
+    out.push_back(tr("broken memory that could not be replaced"));
   } else if (d.remap_pending) {
-    out.push_back("broken memory that is replaced at the next reset");
+    out.push_back(tr("broken memory that is replaced at the next reset"));
   }
   if (throttled_by(d, ThrottleReason::thermal) || throttled_by(d, ThrottleReason::hardware_thermal)) {
-    out.push_back(fmt::format("slowed down by heat ({} °C{})", d.temperature_c, clock_words(d)));
+    out.push_back(tr("slowed down by heat ({} °C{})", d.temperature_c, clock_words(d)));
   } else if (throttled_by(d, ThrottleReason::power_brake)) {
-    out.push_back(fmt::format("slowed down by the host's power supply{}", clock_words(d)));
+    out.push_back(tr("slowed down by the host's power supply{}", clock_words(d)));
   } else if (throttled_by(d, ThrottleReason::hardware_slowdown)) {
-    out.push_back(fmt::format("slowed down by the hardware{}", clock_words(d)));
+    out.push_back(tr("slowed down by the hardware{}", clock_words(d)));
   }
   if (d.memory_total_bytes > 0 && d.memory_used_bytes >= 0 &&
       static_cast<double>(d.memory_used_bytes) >= kFullMemory * static_cast<double>(d.memory_total_bytes)) {
-    out.push_back(
-        fmt::format("memory is full ({} of {} GiB)", gib(d.memory_used_bytes), gib(d.memory_total_bytes)));
+    out.push_back(tr("memory is full ({} of {} GiB)", gib(d.memory_used_bytes), gib(d.memory_total_bytes)));
   }
   for (const model::NvLinkErrors& link : d.nvlink) {
     if (link.recoveries > 0) {
-      out.push_back(fmt::format("NVLink {} had to recover {} times", link.link, link.recoveries));
+      out.push_back(tr("NVLink {} had to recover {} times", link.link, link.recoveries));
     }
   }
   return out;
@@ -128,7 +129,7 @@ std::vector<std::string> complaints(const GpuDevice& d) {
 // "host b: " where the job has several.
 std::string on_host(const Scene& scene, size_t node) {
   const model::RunManifest& run = scene.facts.run;
-  return run.nodes.size() > 1 ? fmt::format("host {}: ", base::sanitize(host_of(run, node))) : std::string();
+  return run.nodes.size() > 1 ? tr("host {}: ", base::sanitize(host_of(run, node))) : std::string();
 }
 
 }  // namespace
@@ -154,8 +155,8 @@ void name_gpu_error(const Scene& scene, model::Verdict& verdict) {
       const bool near = k.at_s >= e.at_s - kXidBeforeDeathS && k.at_s <= e.at_s + kXidAfterDeathS;
       if (k.kind == KernelEventKind::xid && near && k.node == e.process->node &&
           (k.pid == 0 || k.pid == e.process->pid)) {
-        say(verdict, fmt::format("{}; the kernel reported {} of GPU {}", verdict.headline, xid_words(k),
-                                 base::sanitize(k.pci)));
+        say(verdict, tr("{}; the kernel reported {} of GPU {}", verdict.headline, xid_words(k),
+                        base::sanitize(k.pci)));
         return;
       }
     }
@@ -168,19 +169,18 @@ void add_surroundings(const Scene& scene, std::vector<std::string>& out) {
     out.push_back(on_host(scene, events[i].node) + kernel_line(scene.facts.run, events[i]));
   }
   if (events.size() > kMostKernelLines) {
-    out.push_back(
-        fmt::format("and {} later events of the kernel: see kernel.json", events.size() - kMostKernelLines));
+    out.push_back(tr("and {} later events of the kernel: see kernel.json", events.size() - kMostKernelLines));
   }
   size_t shown = 0;
   for (const GpuDevice& d : scene.facts.gpus.devices) {
     const auto wrong = complaints(d);
     if (!wrong.empty() && shown++ < kMostGpuLines) {
-      out.push_back(fmt::format("{}GPU {}{}: {}", on_host(scene, d.node), d.index,
-                                d.name.empty() ? "" : fmt::format(" ({})", d.name), base::join(wrong, "; ")));
+      out.push_back(tr("{}GPU {}{}: {}", on_host(scene, d.node), d.index,
+                       d.name.empty() ? "" : fmt::format(" ({})", d.name), base::join(wrong, tr("; "))));
     }
   }
   if (shown > kMostGpuLines) {
-    out.push_back(fmt::format("and {} more GPUs that are not well: see gpu.json", shown - kMostGpuLines));
+    out.push_back(tr("and {} more GPUs that are not well: see gpu.json", shown - kMostGpuLines));
   }
 }
 

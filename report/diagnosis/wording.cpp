@@ -2,6 +2,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::CodeLocation;
 using model::RankSet;
 using model::Waiting;
@@ -33,18 +35,19 @@ RankSet ranks_of(const Views& views) {
 }
 
 std::string rank_words(const RankSet& ranks) {
-  return fmt::format("{} {}", pick({"rank", "ranks"}, ranks.size()), ranks.brief());
+  return ranks.size() == 1 ? tr("rank {}", ranks.brief()) : tr("ranks {}", ranks.brief());
 }
 
 std::string who(const RankSet& ranks, std::string_view host, const std::vector<base::Pid>& pids) {
   std::string out = rank_words(ranks);
-  std::string inside = host.empty() ? std::string() : fmt::format("host {}", base::sanitize(host));
+  std::string inside = host.empty() ? std::string() : tr("host {}", base::sanitize(host));
   const bool known = std::all_of(pids.begin(), pids.end(), [](base::Pid pid) { return pid > 0; });
   if (!pids.empty() && pids.size() <= kMostPids && known) {
-    inside += fmt::format("{}{} {}", inside.empty() ? "" : ", ", pick({"pid", "pids"}, pids.size()),
-                          fmt::join(pids, ", "));
+    const std::string list = fmt::format("{}", fmt::join(pids, ", "));
+    inside +=
+        (inside.empty() ? "" : tr(", ")) + (pids.size() == 1 ? tr("pid {}", list) : tr("pids {}", list));
   }
-  return inside.empty() ? out : fmt::format("{} ({})", out, inside);
+  return inside.empty() ? out : tr("{} ({})", out, inside);
 }
 
 std::string who(const Views& views) {
@@ -60,9 +63,9 @@ std::string who(const Views& views) {
     return who(ranks_of(views), hosts.empty() ? std::string() : hosts.front(), pids);
   }
   const std::string where = hosts.size() > kMostHosts
-                                ? fmt::format("on {} hosts", hosts.size())
-                                : fmt::format("hosts {}", base::sanitize(base::join(hosts, ", ")));
-  return fmt::format("{} ({})", rank_words(ranks_of(views)), where);
+                                ? tr("on {} hosts", hosts.size())
+                                : tr("hosts {}", base::sanitize(base::join(hosts, ", ")));
+  return tr("{} ({})", rank_words(ranks_of(views)), where);
 }
 
 std::string short_place(const CodeLocation& where) {
@@ -75,7 +78,7 @@ std::string short_place(const CodeLocation& where) {
 
 std::string place(const CodeLocation& where) {
   if (where.function.empty()) {
-    return "an unknown place";
+    return tr("an unknown place");
   }
   std::string function = base::sanitize(where.function);
   const std::string at = short_place(where);
@@ -88,10 +91,11 @@ std::string place(const CodeLocation& where) {
 
 std::string waiting_place(std::string_view what, const CodeLocation& where) {
   const std::string at = short_place(where);
+  const std::string words = tr(what);
   if (at.empty()) {
-    return std::string(what);
+    return words;
   }
-  return what.ends_with(')') ? fmt::format("{} at {}", what, at) : fmt::format("{} ({})", what, at);
+  return what.ends_with(')') ? tr("{} at {}", words, at) : fmt::format("{} ({})", words, at);
 }
 
 std::string_view pick(Verb verb, size_t n) {
@@ -104,15 +108,14 @@ std::string moment_words(const model::RunManifest& run, double at_s, int decimal
   constexpr double kLongestRunS = 1e9;
   constexpr int64_t kLatestNs = int64_t{1} << 62;
   if (run.started_wall_ns <= 0 || run.started_wall_ns > kLatestNs || !(at_s >= 0 && at_s < kLongestRunS)) {
-    return fmt::format("at {:.{}f} s", at_s, decimals);
+    return tr("at {:.{}f} s", at_s, decimals);
   }
   const int64_t wall_ns = run.started_wall_ns + base::s_to_ns(at_s);
   const std::string clock = base::utc_iso8601(wall_ns);  // 2026-11-21T02:15:00Z
   const std::string date = at_s < kSameDayS ? "" : clock.substr(0, 10) + ' ';
   const std::string fraction =
       decimals > 0 ? fmt::format(".{:03}", wall_ns / 1'000'000 % 1000).substr(0, 1 + size_t(decimals)) : "";
-  return fmt::format("at {}{}{} UTC ({} in)", date, clock.substr(11, 8), fraction,
-                     base::human_duration(at_s));
+  return tr("at {}{}{} UTC ({} in)", date, clock.substr(11, 8), fraction, base::human_duration(at_s));
 }
 
 std::string seconds_words(double seconds) {
@@ -125,9 +128,8 @@ std::string seconds_words(double seconds) {
 }
 
 std::string raise_timeout_words(double timeout_s) {
-  const std::string now =
-      timeout_s > 0 ? fmt::format(" (now {})", base::human_duration(timeout_s)) : std::string();
-  return fmt::format("if this step is expected to take this long, raise --hang-timeout{}", now);
+  const std::string now = timeout_s > 0 ? tr(" (now {})", base::human_duration(timeout_s)) : std::string();
+  return tr("if this step is expected to take this long, raise --hang-timeout{}", now);
 }
 
 std::vector<Waiting> waiting_groups(const Views& waiting) {
@@ -180,14 +182,13 @@ std::string waiting_clause(const std::vector<Waiting>& groups, size_t culprits) 
       continue;
     }
     const std::string at = waiting_place(group.what, group.where);
-    out += shown == 0
-               ? fmt::format("{} {} for {} in {}", rank_words(group.ranks),
-                             pick({"waits", "wait"}, group.ranks.size()), pick({"it", "them"}, culprits), at)
-               : fmt::format(", {} in {}", rank_words(group.ranks), at);
+    out += shown == 0 ? tr("{} {} for {} in {}", rank_words(group.ranks),
+                           pick({"waits", "wait"}, group.ranks.size()), pick({"it", "them"}, culprits), at)
+                      : tr(", {} in {}", rank_words(group.ranks), at);
     ++shown;
   }
   if (!rest.empty()) {
-    out += fmt::format(", {} elsewhere", rank_words(rest));
+    out += tr(", {} elsewhere", rank_words(rest));
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #include "report/flamegraph/palette.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 
 #include <fmt/format.h>
 
@@ -8,6 +9,8 @@
 #include <iterator>
 
 namespace xpurun::report {
+
+using base::tr;
 
 namespace {
 
@@ -51,13 +54,13 @@ bool mostly(const model::RankSet& set, const model::RankSet& other) {
 
 std::string ranks_text(const model::RankSet& ranks) {
   if (ranks.empty()) {
-    return "no rank";
+    return tr("no rank");
   }
   std::string text = ranks.text();
   if (constexpr size_t kLongest = 40; text.size() > kLongest) {
     text = text.substr(0, text.rfind(',', kLongest)) + ",…";
   }
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", text);
+  return ranks.size() == 1 ? tr("rank {}", text) : tr("ranks {}", text);
 }
 
 Palette::Palette(const Layout& layout, const model::RankSet& all, const model::RankSet& culprits) {
@@ -82,16 +85,16 @@ Palette::Palette(const Layout& layout, const model::RankSet& all, const model::R
     css_[small[i]] = own ? fmt::format("s{}", i + 1) : "sx";
     if (own) {
       legend_.push_back({.css = css_[small[i]],
-                         .text = fmt::format("{}: {} of {}{}", ranks_text(small[i]), small[i].size(),
-                                             all.size(), small[i] == culprits ? ", the culprit" : "")});
+                         .text = tr("{}: {} of {}{}", ranks_text(small[i]), small[i].size(), all.size(),
+                                    small[i] == culprits ? tr(", the culprit") : "")});
     }
   }
   if (small.size() > static_cast<size_t>(kSetColors)) {
-    legend_.push_back({.css = "sx", .text = "other small sets"});
+    legend_.push_back({.css = "sx", .text = tr("other small sets")});
   }
   if (!quiet.empty()) {
     legend_.push_back(
-        {.css = "sq", .text = quiet.size() == 1 ? ranks_text(quiet[0]) : "some of the other ranks"});
+        {.css = "sq", .text = quiet.size() == 1 ? ranks_text(quiet[0]) : tr("some of the other ranks")});
   }
   std::vector<model::RankSet> large;
   bool all_seen = false;
@@ -107,13 +110,13 @@ Palette::Palette(const Layout& layout, const model::RankSet& all, const model::R
   }
   if (!large.empty()) {
     legend_.push_back({.css = "sm",
-                       .text = large.size() == 1 ? fmt::format("{}: {} of {}", ranks_text(large[0]),
-                                                               large[0].size(), all.size())
-                                                 : fmt::format("most ranks ({} sets)", large.size())});
+                       .text = large.size() == 1
+                                   ? tr("{}: {} of {}", ranks_text(large[0]), large[0].size(), all.size())
+                                   : tr("most ranks ({} sets)", large.size())});
   }
   if (all_seen) {
     legend_.push_back(
-        {.css = "sa", .text = all.size() == 1 ? ranks_text(all) : fmt::format("all {} ranks", all.size())});
+        {.css = "sa", .text = all.size() == 1 ? ranks_text(all) : tr("all {} ranks", all.size())});
   }
 }
 

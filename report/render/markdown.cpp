@@ -1,6 +1,7 @@
 #include "report/render/markdown.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/rank_set.h"
 #include "report/flamegraph/palette.h"
 #include "report/render/json.h"
@@ -12,6 +13,8 @@
 #include <algorithm>
 
 namespace xpurun::report {
+
+using base::tr;
 
 namespace {
 
@@ -76,7 +79,8 @@ std::string source(const json& report) {
       text += fmt::format("{} {:>4}  {}\n", number == marked ? ">" : " ", number, text_of(l, "text"));
     }
     const std::string function = text_of(e, "function");
-    out += code(place_of(e)) + (function.empty() ? "" : " in " + code(function)) + "\n\n" + block(text, "");
+    out +=
+        code(place_of(e)) + (function.empty() ? "" : tr(" in {}", code(function))) + "\n\n" + block(text, "");
   }
   return out;
 }
@@ -93,11 +97,12 @@ std::string waiting(const json& verdict) {
       }
     }
     const auto set = model::RankSet::parse(base::join(ranks, ","));
-    out +=
-        fmt::format("- {} in {}{}\n", set ? ranks_text(*set) : "ranks", prose(text_of(w, "what")),
-                    function.empty() ? "" : ": " + code(fmt::format("{} ({})", function, place_of(where))));
+    out += "- " +
+           tr("{} in {}{}", set ? ranks_text(*set) : tr("ranks"), prose(tr(text_of(w, "what"))),
+              function.empty() ? "" : tr(": ") + code(fmt::format("{} ({})", function, place_of(where)))) +
+           "\n";
   }
-  return out.empty() ? out : "**The others wait:**\n\n" + out + "\n";
+  return out.empty() ? out : "**" + tr("The others wait:") + "**\n\n" + out + "\n";
 }
 
 std::string evidence(const json& verdict) {
@@ -107,7 +112,8 @@ std::string evidence(const json& verdict) {
       out += "- " + prose(base::sanitize(e.get_ref<const std::string&>())) + "\n";
     }
   }
-  return out.empty() ? out : "<details><summary>Evidence</summary>\n\n" + out + "\n</details>\n\n";
+  return out.empty() ? out
+                     : "<details><summary>" + tr("Evidence") + "</summary>\n\n" + out + "\n</details>\n\n";
 }
 
 }  // namespace
@@ -117,30 +123,33 @@ base::Result<std::string> markdown_text(std::string_view report_json) {
   const json& verdict = object_of(report, "verdict");
   const json& environment = object_of(report, "environment");
   const std::string sentence = text_of(verdict, "sentence");
-  std::string out = fmt::format("**{}**\n\n", prose(sentence.empty() ? "no verdict" : sentence));
+  std::string out = fmt::format("**{}**\n\n", prose(sentence.empty() ? tr("no verdict") : sentence));
   out += source(report);
   for (const json& t : list_of(report, "tracebacks")) {
     const auto text = t.is_object() ? t.find("text") : t.end();
     if (t.is_object() && text != t.end() && text->is_string()) {
-      out += prose(text_of(t, "title")) + ":\n\n" +
+      out += tr("{}:", prose(text_of(t, "title"))) + "\n\n" +
              block(base::sanitize_lines(text->get_ref<const std::string&>()), "");
     }
   }
   if (const std::string tail = lines_of(list_of(object_of(verdict, "log_tail"), "lines")); !tail.empty()) {
-    out += "Last lines of standard error:\n\n" + block(tail, "");
+    out += tr("Last lines of standard error:") + "\n\n" + block(tail, "");
   }
   out += waiting(verdict);
   if (const json& findings = list_of(report, "findings"); !findings.empty()) {
     const std::string next = text_of(findings.front(), "next");
     const std::string command = text_of(findings.front(), "command");
     if (!next.empty() || !command.empty()) {
-      out += "**Next:** " + prose(next) + "\n\n" + (command.empty() ? "" : block(command, "sh"));
+      out +=
+          "**" + tr("Next:") + "** " + prose(next) + "\n\n" + (command.empty() ? "" : block(command, "sh"));
     }
   }
   out += evidence(verdict);
   const std::string host = text_of(environment, "host");
-  return out + fmt::format("Run {}{}, xpurun {}.\n", code(text_of(report, "id")),
-                           host.empty() ? "" : " on " + code(host), prose(text_of(report, "version")));
+  return out +
+         tr("Run {}{}, xpurun {}.", code(text_of(report, "id")), host.empty() ? "" : tr(" on {}", code(host)),
+            prose(text_of(report, "version"))) +
+         "\n";
 }
 
 }  // namespace xpurun::report

@@ -1,6 +1,7 @@
 #include "report/render/terminal.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/json_fields.h"
 #include "common/model/rank_set.h"
 #include "report/flamegraph/palette.h"
@@ -15,6 +16,8 @@
 #include <tuple>
 
 namespace xpurun::report {
+
+using base::tr;
 
 namespace {
 
@@ -81,13 +84,13 @@ void put_findings(Writer& w, const json& report) {
   if (list_of(report, "findings").empty()) {
     return;
   }
-  w.heading("Findings");
+  w.heading(tr("Findings"));
   for (const json& f : list_of(report, "findings")) {
     const std::string severity = text_of(f, "severity");
     const SeverityLook look = look_of(severity);
     w.line(2,
-           fmt::format("{} {}: {} [{}]", w.pick(look.icon, look.ascii), severity, text_of(f, "title"),
-                       text_of(f, "id")),
+           tr("{} {}: {} [{}]", w.pick(look.icon, look.ascii), tr(severity), text_of(f, "title"),
+              text_of(f, "id")),
            look.style);
     for (const json& e : list_of(f, "evidence")) {
       if (e.is_string()) {
@@ -95,7 +98,7 @@ void put_findings(Writer& w, const json& report) {
       }
     }
     if (const std::string next = text_of(f, "next"); !next.empty()) {
-      w.line(4, "next: " + next, "", 6);
+      w.line(4, tr("next: {}", next), "", 6);
     }
     if (const std::string command = text_of(f, "command"); !command.empty()) {
       w.unbroken(4, "$ " + command);
@@ -115,10 +118,10 @@ void put_nodes(Writer& w, const json& report) {
   if (nodes.empty()) {
     return;
   }
-  w.heading(fmt::format("Nodes ({})", nodes.size()));
+  w.heading(tr("Nodes ({})", nodes.size()));
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (i == kMostNodes) {
-      w.line(2, fmt::format("and {} more nodes", nodes.size() - kMostNodes));
+      w.line(2, tr("and {} more nodes", nodes.size() - kMostNodes));
       break;
     }
     const json& n = nodes[i];
@@ -126,13 +129,14 @@ void put_nodes(Writer& w, const json& report) {
     const std::string name = text_of(n, "node");
     const std::string host = text_of(n, "host");
     std::string text = fmt::format("{} {}{}", culprit ? w.pick("▶", ">") : " ", name,
-                                   host == name || host.empty() ? "" : fmt::format(" (host {})", host));
+                                   host == name || host.empty() ? "" : tr(" (host {})", host));
     const auto ranks = model::RankSet::parse(text_of(n, "ranks"));
-    text += ranks && !ranks->empty() ? ": " + ranks_text(*ranks) : "";
+    text += ranks && !ranks->empty() ? tr(": ") + ranks_text(*ranks) : "";
     const std::string clock = text_of(n, "clock");
-    for (const std::string& part : {text_of(n, "states"), text_of(n, "gap"),
-                                    clock.empty() || clock == "this node" ? clock : "clock " + clock}) {
-      text += part.empty() ? "" : "; " + part;
+    for (const std::string& part :
+         {text_of(n, "states"), text_of(n, "gap"),
+          clock.empty() || clock == tr("this node") ? clock : tr("clock {}", clock)}) {
+      text += part.empty() ? "" : tr("; ") + part;
     }
     w.line(culprit ? 2 : 4, text, culprit ? "1;31" : "", culprit ? 4 : 2);
   }
@@ -172,23 +176,21 @@ void put_ranks(Writer& w, const json& report) {
            std::tuple(std::get<0>(b.first), b.second.ranks.size(), b.second.ranks.lowest());
   });
   const bool several = list_of(report, "nodes").size() > 1;
-  w.heading(fmt::format("Ranks ({})", ranks.size()));
+  w.heading(tr("Ranks ({})", ranks.size()));
   for (size_t i = 0; i < sorted.size(); ++i) {
     if (i == kMostGroups) {
-      w.line(2, fmt::format("and {} more groups of ranks", sorted.size() - kMostGroups));
+      w.line(2, tr("and {} more groups of ranks", sorted.size() - kMostGroups));
       break;
     }
     const auto& [key, g] = sorted[i];
     const auto& [innocent, state, where, progress, ending] = key;
     std::string text = fmt::format("{} {}", innocent ? " " : w.pick("▶", ">"), ranks_text(g.ranks));
-    for (const auto& [before, part] : {std::pair<const char*, const std::string&>{": ", state},
-                                       {" in ", where},
-                                       {", last progress ", progress},
-                                       {", ", ending}}) {
-      text += part.empty() ? "" : before + part;
-    }
+    text += state.empty() ? "" : tr(": {}", state);
+    text += where.empty() ? "" : tr(" in {}", where);
+    text += progress.empty() ? "" : tr(", last progress {}", progress);
+    text += ending.empty() ? "" : tr(", {}", ending);
     if (g.ranks.size() == 1) {
-      text += g.host.empty() ? fmt::format(" [pid {}]", g.pid) : fmt::format(" [{}, pid {}]", g.host, g.pid);
+      text += g.host.empty() ? tr(" [pid {}]", g.pid) : tr(" [{}, pid {}]", g.host, g.pid);
     } else if (several && g.one_host && !g.host.empty()) {
       text += fmt::format(" [{}]", g.host);
     }
@@ -202,18 +204,18 @@ void put_classes(Writer& w, const json& report) {
   if (classes.empty()) {
     return;
   }
-  w.heading("Ranks by where they are, smallest group first");
+  w.heading(tr("Ranks by where they are, smallest group first"));
   size_t shown = 0;
   for (const json& c : classes) {
     if (shown++ == kMostClasses) {
-      w.line(2, fmt::format("and {} more groups", classes.size() - kMostClasses));
+      w.line(2, tr("and {} more groups", classes.size() - kMostClasses));
       break;
     }
     const auto ranks = model::RankSet::parse(text_of(c, "ranks"));
-    w.line(2, fmt::format("{} ({} of {})", ranks_text(ranks.value_or(model::RankSet())),
-                          number_of(c, "count", 0), list_of(report, "ranks").size()));
+    w.line(2, tr("{} ({} of {})", ranks_text(ranks.value_or(model::RankSet())), number_of(c, "count", 0),
+                 list_of(report, "ranks").size()));
     if (const std::string missing = text_of(c, "missing"); !missing.empty()) {
-      w.line(4, "no stacks: " + missing);
+      w.line(4, tr("no stacks: {}", tr(missing)));
     }
     size_t left = kFramesShown;
     for (const json& i : list_of(c, "telling")) {
@@ -233,11 +235,11 @@ void put_environment(Writer& w, const json& report) {
     command +=
         word.is_string() ? " " + base::shell_quote(base::sanitize(word.get_ref<const std::string&>())) : "";
   }
-  w.heading("Environment");
+  w.heading(tr("Environment"));
   const std::string host = text_of(environment, "host");
-  w.line(2, fmt::format("run {}{}, xpurun {}", text_of(report, "id"), host.empty() ? "" : " on host " + host,
-                        text_of(report, "version")));
-  w.line(2, "command" + command);
+  w.line(2, tr("run {}{}, xpurun {}", text_of(report, "id"), host.empty() ? "" : tr(" on host {}", host),
+               text_of(report, "version")));
+  w.line(2, tr("command{}", command));
 }
 
 }  // namespace
@@ -247,7 +249,7 @@ base::Result<std::string> terminal_text(std::string_view report_json, const Term
   Writer w(look);
   const json& verdict = object_of(report, "verdict");
   const std::string sentence = text_of(verdict, "sentence");
-  w.line(0, sentence.empty() ? "no verdict" : sentence, "1");
+  w.line(0, sentence.empty() ? tr("no verdict") : sentence, "1");
   put_source(w, report);
   put_findings(w, report);
   put_nodes(w, report);

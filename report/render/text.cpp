@@ -1,6 +1,7 @@
 #include "report/render/text.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/frame_text.h"
 #include "report/flamegraph/palette.h"
 
@@ -8,11 +9,14 @@
 
 namespace xpurun::report {
 
+using base::tr;
+
 namespace {
 
 std::string who_text(const Crowd& who) {
   if (who.ranks.empty()) {
-    return fmt::format("{} process{}", who.unranked.size(), who.unranked.size() == 1 ? "" : "es");
+    return who.unranked.size() == 1 ? tr("{} process", who.unranked.size())
+                                    : tr("{} processes", who.unranked.size());
   }
   return ranks_text(who.ranks);
 }
@@ -28,7 +32,7 @@ class TreeWriter {
       chain(id, "", "");
     }
     if (left_out_ > 0) {
-      out_ += fmt::format("({} more frames)\n", left_out_);
+      out_ += tr("({} more frames)\n", left_out_);
     }
     return std::move(out_);
   }
@@ -76,7 +80,7 @@ class TreeWriter {
 
 std::string class_title(const StackClass& c) {
   std::string who = ranks_text(c.ranks);
-  who[0] = 'R';
+  who[0] = who[0] == 'r' ? 'R' : who[0];
   return who;
 }
 
@@ -86,11 +90,11 @@ std::string tree_text(const FrameTree& tree, const FrameTable& frames, size_t ma
 
 std::string stacks_text(const std::string& title, const StackForest& forest,
                         const std::vector<StackClass>& classes, Layer layer) {
-  std::string out = title + "\n\nRanks by where their main thread is, smallest group first\n";
+  std::string out = title + "\n\n" + tr("Ranks by where their main thread is, smallest group first") + "\n";
   for (const StackClass& c : classes) {
-    out += fmt::format("\n{} ({} of {})\n", class_title(c), c.ranks.size(), forest.ranks().size());
+    out += tr("\n{} ({} of {})\n", class_title(c), c.ranks.size(), forest.ranks().size());
     if (!c.missing.empty()) {
-      out += fmt::format("  no stacks: {}\n", base::sanitize(c.missing));
+      out += tr("  no stacks: {}\n", tr(base::sanitize(c.missing)));
     }
     for (const model::Frame& f : c.frames) {
       if (f.kind == model::FrameKind::marker || layer == Layer::merged ||
@@ -101,8 +105,8 @@ std::string stacks_text(const std::string& title, const StackForest& forest,
   }
   for (const RoleTree* role : forest.roles()) {
     if (const FrameTree& tree = role->tree(layer); !tree.empty()) {
-      out += fmt::format("\n{}: {}, outermost frame first\n{}", name_of(role->process), role->thread,
-                         tree_text(tree, forest.frames()));
+      out += tr("\n{}: {}, outermost frame first\n{}", name_of(role->process), role->thread,
+                tree_text(tree, forest.frames()));
     }
   }
   return out;

@@ -3,6 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/output/progress.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/run/stack_file_stream.h"
 #include "report/tree/roles.h"
 
@@ -176,7 +177,7 @@ class Collector {
       if ((known != nullptr || rank != base::kNoRank) && counts(rank)) {
         add(absent(rank, known != nullptr ? known->pid : 0, manifest ? manifest->host : "",
                    known != nullptr ? known->role : model::ProcessRole::rank,
-                   "the stacks file cannot be read"),
+                   std::string(base::later("the stacks file cannot be read"))),
             model::DumpStatus::failed);
       }
       return;
@@ -204,7 +205,7 @@ class Collector {
       }
       const bool claimed = p.status == model::DumpStatus::ok;
       const std::string reason = !p.reason.empty() ? p.reason
-                                 : claimed         ? "its stacks file is missing"
+                                 : claimed         ? std::string(base::later("its stacks file is missing"))
                                                    : std::string(name_of(p.status));
       add(absent(p.rank, p.pid, manifest.host, p.role, reason),
           claimed ? model::DumpStatus::failed : p.status);
@@ -212,7 +213,7 @@ class Collector {
     for (const model::RankObservation& o : manifest.ranks) {
       if (!ranks_.contains(o.rank) && o.rank >= 0 && o.rank < kHighestRank && counts(o.rank)) {
         add(absent(o.rank, o.pid, o.host.empty() ? manifest.host : o.host, model::ProcessRole::rank,
-                   o.alive ? "it was not dumped" : o.wait_status.text()),
+                   o.alive ? std::string(base::later("it was not dumped")) : o.wait_status.text()),
             o.alive ? model::DumpStatus::failed : model::DumpStatus::dead);
       }
     }

@@ -1,6 +1,9 @@
 #include "report/run/findings.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "common/model/language/vocabulary_words.h"
+#include "report/diagnosis/diagnose.h"
 #include "report/flamegraph/palette.h"
 #include "report/run/next_command.h"
 
@@ -11,9 +14,13 @@
 
 namespace xpurun::report {
 
+using base::later;
+using base::tr;
+
 namespace {
 
 using model::VerdictKind;
+using model::word_of;
 
 constexpr size_t kMostReasons = 4;
 
@@ -28,12 +35,20 @@ Finding from_verdict(const RunReport& report) {
             .evidence = v.evidence,
             .next = v.next.text,
             .command = verdict_command(report)};
-  f.title = quiet ? (v.kind == VerdictKind::none ? "Nothing went wrong" : "The run goes on") : "Root cause";
+  f.title = quiet ? (v.kind == VerdictKind::none ? tr("Nothing went wrong") : tr("The run goes on"))
+                  : tr("Root cause");
   if (!quiet && !v.ranks.empty()) {
-    f.title += fmt::format(": {}{}", ranks_text(v.ranks),
-                           v.state == model::RankState::none ? "" : fmt::format(" {}", name_of(v.state)));
+    f.title += tr(": {}{}", ranks_text(v.ranks),
+                  v.state == model::RankState::none ? "" : tr(" {}", word_of(v.state)));
   }
   return f;
+}
+
+// The verdict's own words, where it is the verdict on this stall.
+std::string stall_sentence(const RunReport& report, const model::Incident& i) {
+  const bool same = base::spoken() != base::Language::english && i.dump == report.verdict.dump &&
+                    i.verdict.id == report.verdict.id;
+  return same ? report.verdict.sentence : sentence_of(i.verdict);
 }
 
 void add_incidents(const RunReport& report, std::vector<Finding>& out) {
@@ -42,17 +57,17 @@ void add_incidents(const RunReport& report, std::vector<Finding>& out) {
     if (report.verdict.kind == VerdictKind::hang && (i.cleared_s < 0 || i.dump == report.verdict.dump)) {
       continue;
     }
-    out.push_back({.severity = i.cleared_s < 0 ? Severity::warning : Severity::note,
-                   .id = fmt::format("incident.{}", i.n),
-                   .title = i.cleared_s < 0
-                                ? fmt::format("A stall at {} was not cleared", base::human_duration(i.at_s))
-                                : fmt::format("A stall at {} {} after {}", base::human_duration(i.at_s),
-                                              i.restarted_s >= 0 ? "was ended by a restart of the ranks"
-                                                                 : "cleared by itself",
-                                              base::human_duration(i.cleared_s - i.at_s)),
-                   .evidence = i.verdict.sentence.empty() ? std::vector<std::string>()
-                                                          : std::vector<std::string>{i.verdict.sentence},
-                   .command = dump_command(report, i.dump)});
+    out.push_back(
+        {.severity = i.cleared_s < 0 ? Severity::warning : Severity::note,
+         .id = fmt::format("incident.{}", i.n),
+         .title = i.cleared_s < 0 ? tr("A stall at {} was not cleared", base::human_duration(i.at_s))
+                                  : tr("A stall at {} {} after {}", base::human_duration(i.at_s),
+                                       i.restarted_s >= 0 ? tr("was ended by a restart of the ranks")
+                                                          : tr("cleared by itself"),
+                                       base::human_duration(i.cleared_s - i.at_s)),
+         .evidence = i.verdict.sentence.empty() ? std::vector<std::string>()
+                                                : std::vector<std::string>{stall_sentence(report, i)},
+         .command = dump_command(report, i.dump)});
   }
 }
 
@@ -67,8 +82,8 @@ std::vector<std::string> reasons(const std::vector<ProcessLine>& processes) {
     if (p.status == model::DumpStatus::ok) {
       continue;
     }
-    Who& who = by_reason[fmt::format("{}: {}", name_of(p.status),
-                                     p.reason.empty() ? "no reason was given" : p.reason)];
+    Who& who = by_reason[tr("{}: {}", word_of(p.status),
+                            p.reason.empty() ? tr("no reason was given") : tr(p.reason))];
     if (p.role == model::ProcessRole::rank && p.rank >= 0) {
       who.ranks.insert(p.rank);
     } else {
@@ -79,14 +94,14 @@ std::vector<std::string> reasons(const std::vector<ProcessLine>& processes) {
   for (const auto& [reason, who] : by_reason) {
     std::string names = who.ranks.empty() ? "" : ranks_text(who.ranks);
     if (who.others > 0) {
-      names += fmt::format("{}{} other process{}", names.empty() ? "" : ", ", who.others,
-                           who.others == 1 ? "" : "es");
+      names += names.empty() ? "" : tr(", ");
+      names += who.others == 1 ? tr("{} other process", who.others) : tr("{} other processes", who.others);
     }
     if (out.size() == kMostReasons) {
-      out.push_back(fmt::format("and {} more reasons", by_reason.size() - kMostReasons));
+      out.push_back(tr("and {} more reasons", by_reason.size() - kMostReasons));
       break;
     }
-    out.push_back(fmt::format("{}, {}", names, reason));
+    out.push_back(tr("{}, {}", names, reason));
   }
   return out;
 }
@@ -102,10 +117,10 @@ void add_dump_gaps(const RunReport& report, std::vector<Finding>& out) {
     if (bad > 0) {
       out.push_back({.severity = Severity::warning,
                      .id = "dump.incomplete",
-                     .title = fmt::format("{} of {} processes {} not dumped whole", bad, d.processes.size(),
-                                          bad == 1 ? "was" : "were"),
+                     .title = tr("{} of {} processes {} not dumped whole", bad, d.processes.size(),
+                                 bad == 1 ? "was" : "were"),
                      .evidence = reasons(d.processes),
-                     .next = "the groups and pictures show what is known of the others",
+                     .next = tr("the groups and pictures show what is known of the others"),
                      .command = "xpurun doctor"});
     }
   }
@@ -118,29 +133,27 @@ void add_node_gaps(const RunReport& report, std::vector<Finding>& out) {
   for (const model::RunNode& node : report.run.nodes) {
     clocks += node.answered && !node.clock_known ? 1 : 0;
     if (!node.gap.empty() && ++gaps <= kMostReasons) {
-      lines.push_back(node.ranks.empty() ? node.gap
-                                         : fmt::format("{}: {}", node.gap, ranks_text(node.ranks)));
+      lines.push_back(node.ranks.empty() ? node.gap : tr("{}: {}", node.gap, ranks_text(node.ranks)));
     }
   }
   if (gaps > kMostReasons) {
-    lines.push_back(fmt::format("and {} more nodes", gaps - kMostReasons));
+    lines.push_back(tr("and {} more nodes", gaps - kMostReasons));
   }
   if (gaps > 0) {
     out.push_back(
         {.severity = Severity::warning,
          .id = "nodes.incomplete",
-         .title = fmt::format("The data of {} of {} nodes is missing or incomplete", gaps,
-                              report.run.nodes.size()),
+         .title = tr("The data of {} of {} nodes is missing or incomplete", gaps, report.run.nodes.size()),
          .evidence = std::move(lines),
-         .next = "of their ranks nothing is known, or not all; the verdict is less certain for it"});
+         .next = tr("of their ranks nothing is known, or not all; the verdict is less certain for it")});
   }
   if (clocks > 0) {
     out.push_back(
         {.severity = Severity::note,
          .id = "nodes.clocks",
-         .title = fmt::format("The clocks of {} of {} nodes were not compared with the clock of this node",
-                              clocks, report.run.nodes.size()),
-         .evidence = {"the order of events on different nodes is taken as unknown within 1 s"}});
+         .title = tr("The clocks of {} of {} nodes were not compared with the clock of this node", clocks,
+                     report.run.nodes.size()),
+         .evidence = {tr("the order of events on different nodes is taken as unknown within 1 s")}});
   }
 }
 
@@ -149,15 +162,15 @@ void add_node_gaps(const RunReport& report, std::vector<Finding>& out) {
 std::string_view name_of(Severity severity) {
   switch (severity) {
     case Severity::error:
-      return "error";
+      return later("error");
     case Severity::warning:
-      return "warning";
+      return later("warning");
     case Severity::good:
-      return "good";
+      return later("good");
     case Severity::note:
       break;
   }
-  return "note";
+  return later("note");
 }
 
 std::vector<Finding> find_findings(const RunReport& report) {
@@ -168,16 +181,16 @@ std::vector<Finding> find_findings(const RunReport& report) {
   if (!report.notes.empty()) {
     out.push_back({.severity = Severity::warning,
                    .id = "input.unreadable",
-                   .title = "Not everything could be read",
+                   .title = tr("Not everything could be read"),
                    .evidence = report.notes});
   }
   add_incidents(report, out);
   if (!report.run.preload_reason.empty()) {
     out.push_back({.severity = Severity::note,
                    .id = "preload.off",
-                   .title = "The library in the training processes was not in use",
+                   .title = tr("The library in the training processes was not in use"),
                    .evidence = {report.run.preload_reason},
-                   .next = "without it the stack of a crash is read after the fact or not at all",
+                   .next = tr("without it the stack of a crash is read after the fact or not at all"),
                    .command = doctor_command(report)});
   }
   return out;

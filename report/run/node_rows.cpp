@@ -1,4 +1,5 @@
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/run/run_report.h"
 
 #include <fmt/format.h>
@@ -7,6 +8,8 @@
 #include <map>
 
 namespace xpurun::report {
+
+using base::tr;
 
 namespace {
 
@@ -17,9 +20,9 @@ std::string clock_words(const model::RunNode& node) {
     return {};
   }
   if (!node.clock_known) {
-    return "not compared";
+    return tr("not compared");
   }
-  return fmt::format("{:+.1f} ms, known to {:.1f} ms", node.offset_s * 1e3, node.uncertainty_s * 1e3);
+  return tr("{:+.1f} ms, known to {:.1f} ms", node.offset_s * 1e3, node.uncertainty_s * 1e3);
 }
 
 std::string tally_words(const std::map<std::string, size_t>& tally) {
@@ -31,7 +34,7 @@ std::string tally_words(const std::map<std::string, size_t>& tally) {
   for (size_t i = 0; i < std::min(sorted.size(), kMostStates); ++i) {
     parts.push_back(fmt::format("{} {}", sorted[i].second, sorted[i].first));
   }
-  return base::join(parts, ", ") + (sorted.size() > kMostStates ? ", ..." : "");
+  return base::join(parts, tr(", ")) + (sorted.size() > kMostStates ? tr(", ") + "..." : "");
 }
 
 }  // namespace
@@ -51,11 +54,11 @@ std::vector<NodeRow> node_rows(const model::RunManifest& run, const std::vector<
                    .ranks = node.ranks,
                    .status = node.status,
                    .gap = node.gap,
-                   .clock = out.empty() ? "this node" : clock_words(node)});
+                   .clock = out.empty() ? tr("this node") : clock_words(node)});
   }
   for (const RankRow& r : ranks) {
     if (const auto it = node_of.find(r.rank); it != node_of.end()) {
-      ++tallies[it->second][r.state.empty() ? "unknown" : r.state];
+      ++tallies[it->second][r.state.empty() ? tr("unknown") : r.state];
       out[it->second].culprit = out[it->second].culprit || r.culprit;
     }
   }

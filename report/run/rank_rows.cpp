@@ -1,4 +1,6 @@
 #include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "common/model/language/vocabulary_words.h"
 #include "report/diagnosis/rank_view.h"
 #include "report/run/run_report.h"
 
@@ -9,11 +11,15 @@
 
 namespace xpurun::report {
 
+using base::later;
+using base::tr;
+using model::word_of;
+
 namespace {
 
 using Rows = std::map<base::Rank, RankRow>;
 
-constexpr std::string_view kAtTheDump = "at the dump";
+constexpr std::string_view kAtTheDump = later("at the dump");
 
 RankRow& row(Rows& rows, base::Rank rank) {
   RankRow& r = rows[rank];
@@ -36,14 +42,14 @@ void add_run(Rows& rows, const model::RunManifest& run) {
     r.function = p.function;
     r.place = place_text(p.file, p.line);
     if (p.last_progress_s > 0) {
-      r.progress = fmt::format("at {}", base::human_duration(p.last_progress_s));
+      r.progress = tr("at {}", base::human_duration(p.last_progress_s));
     }
-    r.state = "running";
+    r.state = tr("running");
     if (p.death.happened) {
-      r.state = "ended";
+      r.state = tr("ended");
       r.ending = p.death.wait_status.text();
       if (!p.death.cause_hint.empty()) {
-        r.ending += fmt::format(" ({})", p.death.cause_hint);
+        r.ending += tr(" ({})", tr(p.death.cause_hint));
       }
     }
   }
@@ -51,18 +57,18 @@ void add_run(Rows& rows, const model::RunManifest& run) {
 
 std::string observed_state(const model::RankObservation& o) {
   if (!o.alive) {
-    return o.wait_status.succeeded() ? "exited" : "dead";
+    return o.wait_status.succeeded() ? tr("exited") : tr("dead");
   }
   switch (o.state) {
     case 'T':
     case 't':
-      return "stopped";
+      return tr("stopped");
     case 'D':
-      return "uninterruptible";
+      return tr("uninterruptible");
     case 'Z':
-      return "dead";
+      return tr("dead");
     default:
-      return "running";
+      return tr("running");
   }
 }
 
@@ -81,8 +87,7 @@ void add_observations(Rows& rows, const model::DumpManifest& dump) {
       r.place = place_text(o.file, o.line);
     }
     if (o.alive && (o.has_python || o.still_s > 0)) {
-      r.progress = o.still_s < 1 ? std::string(kAtTheDump)
-                                 : fmt::format("{} before the dump", base::human_duration(o.still_s));
+      r.progress = o.still_s < 1 ? tr(kAtTheDump) : tr("{} before the dump", base::human_duration(o.still_s));
     }
     if (!o.alive && r.ending.empty()) {
       r.ending = o.wait_status.text();
@@ -94,7 +99,7 @@ void add_verdict(Rows& rows, const model::Verdict& verdict) {
   for (auto& [rank, r] : rows) {
     for (const model::Waiting& w : verdict.waiting) {
       if (w.ranks.contains(rank)) {
-        r.state = w.what.empty() ? "waiting" : fmt::format("waiting: {}", w.what);
+        r.state = w.what.empty() ? tr("waiting") : tr("waiting: {}", tr(w.what));
         if (!w.where.function.empty() || !w.where.file.empty()) {
           r.function = w.where.function;
           r.place = place_text(w.where.file, w.where.line);
@@ -103,10 +108,10 @@ void add_verdict(Rows& rows, const model::Verdict& verdict) {
     }
     if (verdict.ranks.contains(rank)) {
       r.culprit = true;
-      r.state = verdict.state == RankState::none ? r.state : std::string(name_of(verdict.state));
+      r.state = verdict.state == RankState::none ? r.state : word_of(verdict.state);
       // A stuck rank does not move. If the watch began late, or xpurun itself stopped the rank, the
       // observation may say otherwise.
-      if (verdict.state == RankState::stuck && r.progress == kAtTheDump) {
+      if (verdict.state == RankState::stuck && r.progress == tr(kAtTheDump)) {
         r.progress.clear();
       }
       if (verdict.ranks.lowest() == rank && !verdict.where.function.empty()) {
@@ -128,7 +133,7 @@ std::vector<RankRow> rank_rows(const model::RunManifest& run, const model::Verdi
       RankRow& r = row(rows, p.rank);
       r.host = r.host.empty() ? p.host : r.host;
       r.pid = r.pid == 0 ? p.pid : r.pid;
-      r.state = r.state.empty() ? std::string(name_of(RankState::silent)) : r.state;
+      r.state = r.state.empty() ? word_of(RankState::silent) : r.state;
     }
   }
   if (dump) {

@@ -1,11 +1,15 @@
 #include "report/run/tracebacks.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/diagnosis/wording.h"
 
 #include <fmt/format.h>
 
 namespace xpurun::report {
+
+using base::later;
+using base::tr;
 
 namespace {
 
@@ -14,15 +18,15 @@ constexpr size_t kMostTracebacks = 8;
 std::string_view title_of(model::ExceptionKind kind) {
   switch (kind) {
     case model::ExceptionKind::raised:
-      return "exception";
+      return later("exception");
     case model::ExceptionKind::thread:
-      return "exception that ended a thread";
+      return later("exception that ended a thread");
     case model::ExceptionKind::unraisable:
-      return "exception that could only be printed";
+      return later("exception that could only be printed");
     case model::ExceptionKind::sys_exit:
-      return "call of sys.exit";
+      return later("call of sys.exit");
     case model::ExceptionKind::os_exit:
-      return "call of os._exit";
+      return later("call of os._exit");
   }
   return "";
 }
@@ -47,13 +51,11 @@ Tracebacks tracebacks_of(const model::RunManifest& run, const model::Verdict& ve
       ++out.left_out;
       continue;
     }
-    const std::string who =
-        x.rank != base::kNoRank ? fmt::format("Rank {}", x.rank) : fmt::format("Process {}", x.pid);
-    const std::string host =
-        run.nodes.empty() ? "" : fmt::format(" on host {}", base::sanitize(host_of(run, x.node)));
-    out.shown.push_back({.title = fmt::format("{}{}, thread {}, {}", who, host, base::sanitize(x.thread),
-                                              moment_words(run, x.at_s, 2)),
-                         .word = std::string(title_of(x.kind)),
+    const std::string who = x.rank != base::kNoRank ? tr("Rank {}", x.rank) : tr("Process {}", x.pid);
+    const std::string host = run.nodes.empty() ? "" : tr(" on host {}", base::sanitize(host_of(run, x.node)));
+    out.shown.push_back({.title = tr("{}{}, thread {}, {}", who, host, base::sanitize(x.thread),
+                                     moment_words(run, x.at_s, 2)),
+                         .word = tr(title_of(x.kind)),
                          .text = base::sanitize_lines(model::traceback_text(x))});
   }
   return out;

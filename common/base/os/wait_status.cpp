@@ -1,5 +1,7 @@
 #include "common/base/os/wait_status.h"
 
+#include "common/base/tr.h"
+
 #include <fmt/format.h>
 
 #include <cstring>
@@ -8,14 +10,13 @@ namespace xpurun::base {
 
 std::string WaitStatus::text() const {
   if (exited()) {
-    return fmt::format("exited with status {}", exit_code());
+    return tr("exited with status {}", exit_code());
   }
   if (signaled()) {
     const char* name = ::sigabbrev_np(signal());
-    return name != nullptr ? fmt::format("killed by SIG{}", name)
-                           : fmt::format("killed by signal {}", signal());
+    return name != nullptr ? tr("killed by SIG{}", name) : tr("killed by signal {}", signal());
   }
-  return "ended";
+  return tr("ended");
 }
 
 }  // namespace xpurun::base

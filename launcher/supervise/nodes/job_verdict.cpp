@@ -61,6 +61,7 @@ std::optional<ReportResult> JobVerdict::take(ReportResult result) {
   }
   if (verdict_) {
     result.verdict = verdict_;
+    result.spoken.reset();  // the words of another verdict
     result.place = place_;
     return result;
   }
@@ -68,6 +69,9 @@ std::optional<ReportResult> JobVerdict::take(ReportResult result) {
   if (!why.empty() && result.verdict && result.verdict->kind != model::VerdictKind::none &&
       result.verdict->kind != model::VerdictKind::running) {
     result.verdict->evidence.push_back(fmt::format("this node only: {}", why));
+    if (result.spoken) {
+      result.spoken->evidence.push_back(result.verdict->evidence.back());
+    }
   }
   return result;
 }

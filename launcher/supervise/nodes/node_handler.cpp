@@ -1,10 +1,12 @@
 #include "launcher/supervise/nodes/node_handler.h"
 
 #include "common/base/output/log.h"
+#include "common/base/tr.h"
 #include "launcher/nodes/joining.h"
 #include "launcher/nodes/node_limits.h"
 #include "launcher/spawn/install_paths.h"
 #include "launcher/supervise/live_view.h"
+#include "report/diagnosis/diagnose.h"
 
 #include <fmt/format.h>
 
@@ -277,7 +279,8 @@ void NodeHandler::decided(const model::Verdict& verdict, const std::string& node
   verdict_.put_in_force(verdict, dump_.directory(),
                         node.empty() ? "" : fmt::format("the report of all nodes is on {}", host_of(node)));
   if (verdict_.is_failure() && !ending) {
-    hooks_.say(verdict.sentence);
+    const base::Speaking speaking(parts_.options.language);
+    hooks_.say(report::sentence_of(verdict));
   }
   const bool doubt =
       verdict.kind == model::VerdictKind::hang && verdict.level != model::VerdictLevel::confirmed;

@@ -1,5 +1,6 @@
 #include "report/diagnosis/ends/endings.h"
 
+#include "common/base/tr.h"
 #include "report/diagnosis/ends/exceptions.h"
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::CrashNotice;
 using model::ProcessRecord;
 using model::RunManifest;
@@ -75,10 +77,10 @@ base::Pid supervisor_of(const RunManifest& run, size_t node) {
 std::string sender_text(const RunManifest& run, size_t node, base::Pid sender) {
   const ProcessRecord* p = find_process(run, node, sender);
   if (sender == supervisor_of(run, node)) {
-    return "sent by xpurun";
+    return tr("sent by xpurun");
   }
-  return p != nullptr && !p->comm.empty() ? fmt::format("sent by pid {} ({})", sender, p->comm)
-                                          : fmt::format("sent by pid {}", sender);
+  return p != nullptr && !p->comm.empty() ? tr("sent by pid {} ({})", sender, p->comm)
+                                          : tr("sent by pid {}", sender);
 }
 
 Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const RunManifest& run) {
@@ -145,7 +147,7 @@ void put_silent_deaths_first(const RunManifest& run, std::vector<Ending>& ending
 
 std::string signal_name(int signal) {
   const char* name = sigabbrev_np(signal);
-  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+  return name != nullptr ? fmt::format("SIG{}", name) : tr("signal {}", signal);
 }
 
 std::string how_it_ended(const Ending& e, size_t processes) {
@@ -153,15 +155,15 @@ std::string how_it_ended(const Ending& e, size_t processes) {
     return raised_words(*e.exception);
   }
   if (!e.known) {
-    return "ended (its status could not be read)";
+    return tr("ended (its status could not be read)");
   }
   if (e.signal == 0) {
-    return fmt::format("exited with status {}", e.exit_code);
+    return tr("exited with status {}", e.exit_code);
   }
   if (is_synchronous(e.signal)) {
-    return fmt::format("died of {}", signal_name(e.signal));
+    return tr("died of {}", signal_name(e.signal));
   }
-  return fmt::format("{} killed by {}", processes == 1 ? "was" : "were", signal_name(e.signal));
+  return tr("{} killed by {}", processes == 1 ? "was" : "were", signal_name(e.signal));
 }
 
 bool is_launcher(const ProcessRecord& p, const RunManifest& run) {

@@ -1,6 +1,7 @@
 #include "report/diagnosis/ends/exceptions.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/wait_patterns.h"
 
@@ -11,6 +12,8 @@
 
 namespace xpurun::report {
 
+using base::later;
+using base::tr;
 using model::ExceptionKind;
 using model::ExceptionLink;
 using model::PythonException;
@@ -67,27 +70,27 @@ std::string at_place(const model::CodeLocation& where) {
     return "";
   }
   const std::string file = base::sanitize(base::base_name(where.file));
-  return fmt::format(" at {}:{} (in {})", file, where.line, base::sanitize(where.function));
+  return tr(" at {}:{} (in {})", file, where.line, base::sanitize(where.function));
 }
 
 std::string memory_words(const model::OutOfMemory& o) {
   std::vector<std::string> parts;
   const auto add = [&](const std::optional<uint64_t>& bytes, std::string_view what) {
     if (bytes) {
-      parts.push_back(fmt::format("{} {}", base::human_size(*bytes), what));
+      parts.push_back(tr("{} {}", base::human_size(*bytes), tr(what)));
     }
   };
-  add(o.asked, "asked for");
-  add(o.free, "free");
-  add(o.total, "in all");
-  add(o.allocated, "allocated by PyTorch");
-  add(o.reserved, "reserved and unused");
-  return base::join(parts, ", ");
+  add(o.asked, later("asked for"));
+  add(o.free, later("free"));
+  add(o.total, later("in all"));
+  add(o.allocated, later("allocated by PyTorch"));
+  add(o.reserved, later("reserved and unused"));
+  return base::join(parts, tr(", "));
 }
 
 std::string short_headline(const ExceptionLink& link) {
   if (const auto memory = model::out_of_memory(link)) {
-    return fmt::format("{}: CUDA out of memory ({})", base::sanitize(link.type), memory_words(*memory));
+    return tr("{}: CUDA out of memory ({})", base::sanitize(link.type), memory_words(*memory));
   }
   return base::elide_middle(model::headline(link), kHeadlineColumns);
 }
@@ -120,7 +123,7 @@ std::string words_of(const ExceptionLink& link) {
 }
 
 std::string raised_words(const PythonException& exception) {
-  return "raised " + words_of(exception.chain.front());
+  return tr("raised {}", words_of(exception.chain.front()));
 }
 
 std::string exit_words(const PythonException& exception) {
@@ -129,11 +132,10 @@ std::string exit_words(const PythonException& exception) {
       base::sanitize(base::trim(call.message.substr(0, call.message.find('\n')))), kHeadlineColumns);
   const std::string argument =
       call.message.empty() ? std::to_string(exception.code) : fmt::format("'{}'", text);
-  std::string out =
-      fmt::format("called {}({}){}", exception.kind == ExceptionKind::os_exit ? "os._exit" : "sys.exit",
-                  argument, at_place(place_of(exception)));
+  std::string out = tr("called {}({}){}", exception.kind == ExceptionKind::os_exit ? "os._exit" : "sys.exit",
+                       argument, at_place(place_of(exception)));
   if (exception.chain.size() > 1) {
-    out += " while handling " + words_of(exception.chain[1]);
+    out += tr(" while handling {}", words_of(exception.chain[1]));
   }
   return out;
 }
@@ -142,15 +144,16 @@ std::string advice_on(const PythonException& exception) {
   const ExceptionLink& link = exception.chain.front();
   if (const auto memory = model::out_of_memory(link)) {
     const bool fragmented = memory->reserved && memory->asked && *memory->reserved >= *memory->asked;
-    return fragmented
-               ? "the unused reserved memory would do: try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-               : "use smaller batches, recompute activations, or share the model among more GPUs";
+    return fragmented ? tr("the unused reserved memory would do: try "
+                           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
+                      : tr("use smaller batches, recompute activations, or share the model among more GPUs");
   }
   if (link.message.starts_with(kDeviceAssert)) {
-    return "a kernel's assertion failed earlier: run again with CUDA_LAUNCH_BLOCKING=1 for the call that did "
-           "it";
+    return tr(
+        "a kernel's assertion failed earlier: run again with CUDA_LAUNCH_BLOCKING=1 for the call that did "
+        "it");
   }
-  return "read the whole traceback in report.html or run.json";
+  return tr("read the whole traceback in report.html or run.json");
 }
 
 void add_traceback(const PythonException& exception, std::vector<std::string>& out) {
@@ -168,9 +171,8 @@ void add_traceback(const PythonException& exception, std::vector<std::string>& o
   }
   for (const ExceptionLink& link : exception.chain) {
     if (link.relation == model::Relation::cause || link.relation == model::Relation::context) {
-      out.push_back(fmt::format("{} {}",
-                                link.relation == model::Relation::cause ? "raised from" : "while handling",
-                                words_of(link)));
+      out.push_back(link.relation == model::Relation::cause ? tr("raised from {}", words_of(link))
+                                                            : tr("while handling {}", words_of(link)));
       break;
     }
   }

@@ -1,6 +1,7 @@
 // Verdicts of kind crash and exit: the first failure. Its results (the launcher's SIGTERMs, peers with broken
 // connections) are reported as consequences.
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/several_nodes.h"
@@ -15,6 +16,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::CodeLocation;
 using model::Confidence;
 using model::CrashNotice;
@@ -88,11 +90,10 @@ RankSet ended_after(const Scene& scene, const Ending& root) {
 std::string consequence(const Scene& scene, const Ending& root, Verdict& v) {
   const RankSet after = ended_after(scene, root);
   if (!after.empty()) {
-    return fmt::format("; {} {} after it", rank_words(after),
-                       pick({"was ended", "were ended"}, after.size()));
+    return tr("; {} {} after it", rank_words(after), pick({"was ended", "were ended"}, after.size()));
   }
   const std::string waits = waiting_clause(v.waiting, 1);
-  return waits.empty() ? std::string() : "; " + waits;
+  return waits.empty() ? std::string() : tr("; ") + waits;
 }
 
 Views waiting_views(const Scene& scene) {
@@ -134,13 +135,14 @@ std::string subject(const Scene& scene, const Ending& e) {
     return who({e.process->rank}, host, {e.process->pid});
   }
   const std::string name = e.process->comm.empty() ? "" : " " + base::sanitize(e.process->comm);
-  const std::string_view noun = e.process->role == model::ProcessRole::agent ? "the launcher" : "the command";
-  return fmt::format("{}{} (host {}, pid {})", noun, name, base::sanitize(host), e.process->pid);
+  const std::string noun =
+      e.process->role == model::ProcessRole::agent ? tr("the launcher") : tr("the command");
+  return tr("{}{} (host {}, pid {})", noun, name, base::sanitize(host), e.process->pid);
 }
 
 // " in boom (train.py:20)" or nothing.
 std::string in_place(const CodeLocation& where) {
-  return where.function.empty() ? std::string() : " in " + place(where);
+  return where.function.empty() ? std::string() : tr(" in {}", place(where));
 }
 
 // The id for a rank, or for a command without ranks.
@@ -162,33 +164,34 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   std::string how = how_it_ended(e);
   const ThreadStack* crashed = crashed_thread(scene, e);
   if (crashed != nullptr && !crashed->cpp_exception.empty() && e.signal == SIGABRT) {
-    how += fmt::format(" ({})", words_of(crashed->cpp_exception));
+    how += tr(" ({})", words_of(crashed->cpp_exception));
   } else if (e.notice != nullptr && carries_address(e.signal)) {
-    how += fmt::format(" (address {:#x})", e.notice->address);
+    how += tr(" (address {:#x})", e.notice->address);
   } else if (!e.cause.empty()) {
-    how += fmt::format(" ({})", e.cause);
+    how += tr(" ({})", tr(e.cause));
   }
-  say(v, fmt::format("{} {}{} after {}{}", subject(scene, e), how, in_place(v.where), seconds_words(e.at_s),
-                     consequence(scene, e, v)));
+  say(v, tr("{} {}{} after {}{}", subject(scene, e), how, in_place(v.where), seconds_words(e.at_s),
+            consequence(scene, e, v)));
   if (e.signal == SIGKILL) {
-    v.next = {.text = "if nobody killed it, the kernel ran out of memory",
+    v.next = {.text = tr("if nobody killed it, the kernel ran out of memory"),
               .command = "journalctl -k | grep -i 'killed process'"};
   } else if (is_fault(e.signal) && crashed != nullptr) {
-    v.next.text = fmt::format("see the C++ stack of the crashed thread in {}", v.dump);
+    v.next.text = tr("see the C++ stack of the crashed thread in {}", v.dump);
   } else if (is_fault(e.signal)) {
     // No handler held the process for a dump, because it had no preload library (static binary, another libc,
     // no rank).
-    v.next = {.text = "no stack of the crash was taken: run again with core files, for xpurun stacks --core",
-              .command = "ulimit -c unlimited"};
+    v.next = {
+        .text = tr("no stack of the crash was taken: run again with core files, for xpurun stacks --core"),
+        .command = "ulimit -c unlimited"};
   } else {
-    v.next.text = "find out who sent the signal: the scheduler's log, the cluster's limits";
+    v.next.text = tr("find out who sent the signal: the scheduler's log, the cluster's limits");
   }
 }
 
 void say_exception(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank ? id_alone(e) : kExitLauncher;
-  say(v, fmt::format("{} {} after {}{}", subject(scene, e), how_it_ended(e), seconds_words(e.at_s),
-                     consequence(scene, e, v)));
+  say(v, tr("{} {} after {}{}", subject(scene, e), how_it_ended(e), seconds_words(e.at_s),
+            consequence(scene, e, v)));
   v.next.text = advice_on(*e.exception);
 }
 
@@ -197,11 +200,10 @@ void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
   v.confidence = e.known ? Confidence::high : Confidence::low;
   // The call that ended the process says more than its status.
   const std::string how = e.exception != nullptr ? exit_words(*e.exception) : how_it_ended(e);
-  say(v, fmt::format("{} {} after {}{}", subject(scene, e), how, seconds_words(e.at_s),
-                     consequence(scene, e, v)));
+  say(v, tr("{} {} after {}{}", subject(scene, e), how, seconds_words(e.at_s), consequence(scene, e, v)));
   v.next.text = e.process->role == model::ProcessRole::rank
-                    ? fmt::format("read the end of rank {}'s log for the first error", e.process->rank)
-                    : std::string("read the launcher's own messages: no rank had failed before it");
+                    ? tr("read the end of rank {}'s log for the first error", e.process->rank)
+                    : tr("read the launcher's own messages: no rank had failed before it");
 }
 
 Verdict verdict_of(const Scene& scene, const Ending& e) {
@@ -272,20 +274,17 @@ std::optional<Verdict> left_early(const Scene& scene) {
   v.exit_code = 0;
   const bool at_once = failure->at_s - first->at_s <= 1;
   v.confidence = at_once ? Confidence::medium : Confidence::low;
-  std::string headline =
-      fmt::format("{} left early (exit status 0) after {}; {} {} {} later",
-                  scene.facts.run.nodes.size() > 1 ? scene.names(left) : who(left, v.host, pids),
-                  seconds_words(first->at_s), scene.names({failure->process->rank}), how_it_ended(*failure),
-                  base::human_duration(failure->at_s - first->at_s));
+  std::string headline = tr("{} left early (exit status 0) after {}; {} {} {} later",
+                            scene.facts.run.nodes.size() > 1 ? scene.names(left) : who(left, v.host, pids),
+                            seconds_words(first->at_s), scene.names({failure->process->rank}),
+                            how_it_ended(*failure), base::human_duration(failure->at_s - first->at_s));
   RankSet others = ended_after(scene, *failure);
   if (!others.empty()) {
-    headline +=
-        fmt::format(", then {} {}", rank_words(others), pick({"was ended", "were ended"}, others.size()));
+    headline += tr(", then {} {}", rank_words(others), pick({"was ended", "were ended"}, others.size()));
   }
   say(v, std::move(headline));
-  v.next.text =
-      fmt::format("find out why rank {} had nothing left to do: uneven data, an early return, sys.exit(0)",
-                  first->process->rank);
+  v.next.text = tr("find out why rank {} had nothing left to do: uneven data, an early return, sys.exit(0)",
+                   first->process->rank);
   return v;
 }
 
@@ -301,7 +300,7 @@ std::optional<Verdict> launcher_ended(const Scene& scene) {
     return std::nullopt;
   }
   Verdict v = verdict_of(scene, *launcher);
-  say(v, v.headline + "; no rank had failed before it");
+  say(v, v.headline + tr("; no rank had failed before it"));
   return v;
 }
 
@@ -315,8 +314,8 @@ std::optional<Verdict> rank_failed(const Scene& scene) {
   if (together.size() > 1 && root->known) {
     const bool all = together.size() == current_ranks(scene.facts.run).size();
     v.confidence = all ? Confidence::low : Confidence::medium;
-    v.evidence.push_back(fmt::format("{} {} within {:.0f} ms: probably the same error in each",
-                                     rank_words(together), how_it_ended(*root), kSameMomentSeconds * 1000));
+    v.evidence.push_back(tr("{} {} within {:.0f} ms: probably the same error in each", rank_words(together),
+                            how_it_ended(*root), kSameMomentSeconds * 1000));
   }
   tell_tie(scene, *root, v);
   return v;
@@ -338,7 +337,7 @@ std::optional<Verdict> command_failed(const Scene& scene) {
         v.id = id_alone(e);
         v.confidence = Confidence::high;
         v.state = RankState::dead;
-        v.next.text = "read the command's own messages";
+        v.next.text = tr("read the command's own messages");
       }
       return v;
     }
@@ -353,7 +352,7 @@ std::optional<Verdict> command_failed(const Scene& scene) {
   if (current_ranks(run).empty()) {
     v.ranks = {0};
     v.id = id_alone(e);
-    v.next.text = "read the command's own messages";
+    v.next.text = tr("read the command's own messages");
   }
   return v;
 }

@@ -1,5 +1,6 @@
 // Verdicts of runs without a culprit: finished, interrupted, not started, still running.
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/vocabulary.h"
 
@@ -11,6 +12,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::Confidence;
 using model::RunManifest;
 using model::Verdict;
@@ -20,9 +22,7 @@ namespace {
 
 std::string count_of_ranks(const RunManifest& run) {
   const size_t n = current_ranks(run).size();
-  return n == 0   ? std::string("the command")
-         : n == 1 ? std::string("the one rank")
-                  : fmt::format("all {} ranks", n);
+  return n == 0 ? tr("the command") : n == 1 ? tr("the one rank") : tr("all {} ranks", n);
 }
 
 // The node with this outcome; this node if no other has it.
@@ -50,10 +50,10 @@ std::optional<Verdict> not_started(const Scene& scene) {
   Verdict v{.id = std::string(kExitNotStarted), .kind = VerdictKind::exit, .confidence = Confidence::high};
   v.exit_code = run.exit_status;
   v.host = host_with(run, run.outcome);
-  const std::string where = run.nodes.size() > 1 ? " on host " + base::sanitize(v.host) : "";
-  say(v, fmt::format("the command could not be started{}: {}", where,
-                     run.command.empty() ? std::string("it is empty") : base::sanitize(run.command.front())));
-  v.next.text = "check the command's name, PATH and permissions";
+  const std::string where = run.nodes.size() > 1 ? tr(" on host {}", base::sanitize(v.host)) : "";
+  say(v, tr("the command could not be started{}: {}", where,
+            run.command.empty() ? tr("it is empty") : base::sanitize(run.command.front())));
+  v.next.text = tr("check the command's name, PATH and permissions");
   return v;
 }
 
@@ -63,14 +63,14 @@ std::optional<Verdict> interrupted(const Scene& scene) {
     return std::nullopt;
   }
   const int signal = ending_signal(run);
-  const std::string by = signal == 0 ? std::string("by the user") : fmt::format("by {}", signal_name(signal));
+  const std::string by = signal == 0 ? tr("by the user") : tr("by {}", signal_name(signal));
   const std::string after = seconds_words(run.elapsed_s);
   if (auto hang = hung(scene)) {
     Verdict v = *hang;
     v.id = kInterruptedHung;
     v.kind = VerdictKind::interrupted;
     v.signal = signal;
-    say(v, fmt::format("{} after {}, during a {}", by, after, hang->sentence));
+    say(v, tr("{} after {}, during a {}", by, after, hang->sentence));
     return v;
   }
   Verdict v{
@@ -78,7 +78,7 @@ std::optional<Verdict> interrupted(const Scene& scene) {
   v.host = host_with(run, run.outcome);
   v.signal = signal;
   v.seconds = run.elapsed_s;
-  say(v, fmt::format("{} after {}", by, after));
+  say(v, tr("{} after {}", by, after));
   return v;
 }
 
@@ -96,7 +96,7 @@ std::optional<Verdict> finished(const Scene& scene) {
   Verdict v{.id = std::string(kNoneFinished), .kind = VerdictKind::none, .confidence = Confidence::high};
   v.host = run.host;
   v.seconds = run.elapsed_s;
-  say(v, fmt::format("{} finished normally in {}", count_of_ranks(run), base::human_duration(run.elapsed_s)));
+  say(v, tr("{} finished normally in {}", count_of_ranks(run), base::human_duration(run.elapsed_s)));
   return v;
 }
 
@@ -111,8 +111,7 @@ std::optional<Verdict> watch_ended(const Scene& scene) {
         .id = std::string(kRunningDetached), .kind = VerdictKind::running, .confidence = Confidence::low};
     v.host = run.host;
     v.seconds = run.elapsed_s;
-    say(v, fmt::format("{} when xpurun stopped watching after {}, nothing wrong seen", count_of_ranks(run),
-                       after));
+    say(v, tr("{} when xpurun stopped watching after {}, nothing wrong seen", count_of_ranks(run), after));
     return v;
   }
   if (run.outcome == model::RunOutcome::exit && !run.child_status.known()) {
@@ -120,9 +119,9 @@ std::optional<Verdict> watch_ended(const Scene& scene) {
         .id = std::string(kNoneUnknownStatus), .kind = VerdictKind::none, .confidence = Confidence::low};
     v.host = run.host;
     v.seconds = run.elapsed_s;
-    say(v, fmt::format("{} ended after {} of watching, nothing wrong seen; only their parent knows the exit "
-                       "status",
-                       count_of_ranks(run), after));
+    say(v, tr("{} ended after {} of watching, nothing wrong seen; only their parent knows the exit "
+              "status",
+              count_of_ranks(run), after));
     return v;
   }
   return std::nullopt;
@@ -133,9 +132,9 @@ std::optional<Verdict> still_running(const Scene& scene) {
   Verdict v{.id = std::string(kRunning), .kind = VerdictKind::running, .confidence = Confidence::low};
   v.host = run.host;
   v.seconds = run.elapsed_s;
-  say(v, fmt::format("{} for {} when this was written, nothing wrong seen", count_of_ranks(run),
-                     base::human_duration(run.elapsed_s)));
-  v.next.text = "if nothing runs any more, xpurun itself was killed and the end was not seen";
+  say(v, tr("{} for {} when this was written, nothing wrong seen", count_of_ranks(run),
+            base::human_duration(run.elapsed_s)));
+  v.next.text = tr("if nothing runs any more, xpurun itself was killed and the end was not seen");
   return v;
 }
 

@@ -1,6 +1,7 @@
 #include "report/diagnosis/waits/thread_waits.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/diagnosis/waits/code_place.h"
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using model::Frame;
 using model::FrameKind;
 using model::GilState;
@@ -79,8 +81,7 @@ bool writes_to_full_pipe(const ThreadStack& thread) {
 
 std::string thread_words(const ThreadStack& thread) {
   const std::string& name = thread.python_name.empty() ? thread.comm : thread.python_name;
-  return name.empty() ? fmt::format("thread {}", thread.tid)
-                      : fmt::format("thread {} ({})", thread.tid, base::sanitize(name));
+  return name.empty() ? tr("thread {}", thread.tid) : tr("thread {} ({})", thread.tid, base::sanitize(name));
 }
 
 }  // namespace xpurun::report

@@ -1,5 +1,6 @@
 #include "report/diagnosis/waits/wait_patterns.h"
 
+#include "common/base/tr.h"
 #include "report/diagnosis/waits/code_place.h"
 #include "report/diagnosis/waits/operation_words.h"
 
@@ -11,6 +12,7 @@
 
 namespace xpurun::report {
 
+using base::later;
 using model::Frame;
 using model::FrameKind;
 
@@ -51,7 +53,7 @@ constexpr PythonPattern kPython[] = {
      "new_group new_subgroups* split_group _new_process_group_helper _store_based_barrier "
      "destroy_process_group",
      WaitKind::store, ""},
-    {"torch/distributed/rendezvous.py", "*", WaitKind::store, "rendezvous"},
+    {"torch/distributed/rendezvous.py", "*", WaitKind::store, later("rendezvous")},
     {"torch/distributed/elastic/utils/store.py", "*", WaitKind::store, "store"},
     {"torch/distributed/_functional_collectives.py", "*", WaitKind::collective, ""},
     {"torch/distributed/nn/functional.py", "*", WaitKind::collective, ""},
@@ -67,10 +69,10 @@ constexpr PythonPattern kPython[] = {
     {"torch/nn/modules/batchnorm.py", "forward", WaitKind::collective, "SyncBatchNorm", true},
     {"torch/autograd/", "backward grad _engine_run_backward", WaitKind::collective, "backward", true},
     {"torch/_tensor.py", "backward", WaitKind::collective, "backward", true},
-    {"torch/cuda/", "synchronize", WaitKind::gpu, "GPU synchronize"},
-    {"torch/xpu/", "synchronize", WaitKind::gpu, "GPU synchronize"},
+    {"torch/cuda/", "synchronize", WaitKind::gpu, later("GPU synchronize")},
+    {"torch/xpu/", "synchronize", WaitKind::gpu, later("GPU synchronize")},
     // Waits between processes, unlike threading's.
-    {"multiprocessing/synchronize.py", "wait wait_for", WaitKind::collective, "multiprocessing wait"},
+    {"multiprocessing/synchronize.py", "wait wait_for", WaitKind::collective, later("multiprocessing wait")},
     // jax
     {"jax/experimental/multihost_utils.py", "*", WaitKind::collective, ""},
     {"jax/_src/distributed.py", "*", WaitKind::store, "jax.distributed"},
@@ -95,20 +97,20 @@ constexpr PythonPattern kPython[] = {
     {"paddle/distributed/communication/", "send recv", WaitKind::point_to_point, ""},
     // Helper processes come before the locks that they are built from.
     {"torch/utils/data/dataloader.py", "_try_get_data _get_data _shutdown_workers", WaitKind::helper,
-     "dataloader worker"},
+     later("dataloader worker")},
     {"/subprocess.py", "wait _wait communicate _communicate run call check_call check_output",
-     WaitKind::helper, "child process"},
-    {"/multiprocessing/popen_fork.py", "wait poll", WaitKind::helper, "child process"},
-    {"/multiprocessing/process.py", "join", WaitKind::helper, "child process"},
+     WaitKind::helper, later("child process")},
+    {"/multiprocessing/popen_fork.py", "wait poll", WaitKind::helper, later("child process")},
+    {"/multiprocessing/process.py", "join", WaitKind::helper, later("child process")},
     // locks of the process itself
-    {"/threading.py", "join _wait_for_tstate_lock", WaitKind::lock, "thread"},
-    {"/threading.py", "wait wait_for acquire __enter__", WaitKind::lock, "lock"},
-    {"/queue.py", "get put join", WaitKind::lock, "queue"},
-    {"/multiprocessing/queues.py", "get put", WaitKind::lock, "queue"},
-    {"/multiprocessing/connection.py", "wait", WaitKind::lock, "pipe"},
-    {"/multiprocessing/synchronize.py", "*", WaitKind::lock, "lock"},
-    {"/multiprocessing/pool.py", "get wait join", WaitKind::lock, "pool"},
-    {"/concurrent/futures/", "result wait exception as_completed shutdown", WaitKind::lock, "future"},
+    {"/threading.py", "join _wait_for_tstate_lock", WaitKind::lock, later("thread")},
+    {"/threading.py", "wait wait_for acquire __enter__", WaitKind::lock, later("lock")},
+    {"/queue.py", "get put join", WaitKind::lock, later("queue")},
+    {"/multiprocessing/queues.py", "get put", WaitKind::lock, later("queue")},
+    {"/multiprocessing/connection.py", "wait", WaitKind::lock, later("pipe")},
+    {"/multiprocessing/synchronize.py", "*", WaitKind::lock, later("lock")},
+    {"/multiprocessing/pool.py", "get wait join", WaitKind::lock, later("pool")},
+    {"/concurrent/futures/", "result wait exception as_completed shutdown", WaitKind::lock, later("future")},
 };
 
 constexpr NativePattern kNative[] = {
@@ -129,7 +131,7 @@ constexpr NativePattern kNative[] = {
     {"c10d::", WaitKind::collective, ""},
     {"gloo::", WaitKind::collective, ""},
     {"ncclGroupEnd", WaitKind::collective, ""},
-    {"ncclCommInit", WaitKind::store, "NCCL start"},
+    {"ncclCommInit", WaitKind::store, later("NCCL start")},
     {"ncclCommAbort", WaitKind::collective, ""},
     {"ncclCommDestroy", WaitKind::collective, ""},
     {"ncclSend", WaitKind::point_to_point, "send"},
@@ -148,23 +150,23 @@ constexpr NativePattern kNative[] = {
     {"ucp_", WaitKind::collective, ""},
     {"uct_", WaitKind::collective, ""},
     {"ucs_", WaitKind::collective, ""},
-    {"cudaStreamSynchronize", WaitKind::gpu, "GPU synchronize"},
-    {"cudaDeviceSynchronize", WaitKind::gpu, "GPU synchronize"},
-    {"cudaEventSynchronize", WaitKind::gpu, "GPU synchronize"},
-    {"cudaMemcpy", WaitKind::gpu, "GPU copy"},
-    {"cuStreamSynchronize", WaitKind::gpu, "GPU synchronize"},
-    {"cuEventSynchronize", WaitKind::gpu, "GPU synchronize"},
-    {"cuCtxSynchronize", WaitKind::gpu, "GPU synchronize"},
-    {"cuMemcpy", WaitKind::gpu, "GPU copy"},
-    {"hipStreamSynchronize", WaitKind::gpu, "GPU synchronize"},
-    {"hipDeviceSynchronize", WaitKind::gpu, "GPU synchronize"},
-    {"hipEventSynchronize", WaitKind::gpu, "GPU synchronize"},
-    {"hipMemcpy", WaitKind::gpu, "GPU copy"},
-    {"PyThread_acquire_lock", WaitKind::lock, "lock"},
-    {"lock_PyThread_acquire_lock", WaitKind::lock, "lock"},
-    {"rlock_acquire", WaitKind::lock, "lock"},
-    {"PyMutex_Lock", WaitKind::lock, "lock"},
-    {"_PyMutex_Lock", WaitKind::lock, "lock"},
+    {"cudaStreamSynchronize", WaitKind::gpu, later("GPU synchronize")},
+    {"cudaDeviceSynchronize", WaitKind::gpu, later("GPU synchronize")},
+    {"cudaEventSynchronize", WaitKind::gpu, later("GPU synchronize")},
+    {"cudaMemcpy", WaitKind::gpu, later("GPU copy")},
+    {"cuStreamSynchronize", WaitKind::gpu, later("GPU synchronize")},
+    {"cuEventSynchronize", WaitKind::gpu, later("GPU synchronize")},
+    {"cuCtxSynchronize", WaitKind::gpu, later("GPU synchronize")},
+    {"cuMemcpy", WaitKind::gpu, later("GPU copy")},
+    {"hipStreamSynchronize", WaitKind::gpu, later("GPU synchronize")},
+    {"hipDeviceSynchronize", WaitKind::gpu, later("GPU synchronize")},
+    {"hipEventSynchronize", WaitKind::gpu, later("GPU synchronize")},
+    {"hipMemcpy", WaitKind::gpu, later("GPU copy")},
+    {"PyThread_acquire_lock", WaitKind::lock, later("lock")},
+    {"lock_PyThread_acquire_lock", WaitKind::lock, later("lock")},
+    {"rlock_acquire", WaitKind::lock, later("lock")},
+    {"PyMutex_Lock", WaitKind::lock, later("lock")},
+    {"_PyMutex_Lock", WaitKind::lock, later("lock")},
 };
 
 // Modules whose mere presence is enough, for stripped libraries ("libgloo.so.0+0x1f").

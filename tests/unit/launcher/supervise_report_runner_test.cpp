@@ -72,3 +72,15 @@ TEST_CASE("no report is made of an outdated directory") {
   CHECK_FALSE(result.verdict);
   CHECK(result.problem.find("reporter/run.json") != std::string::npos);
 }
+
+TEST_CASE("the verdict's words in another language come with it") {
+  const auto result = report_by(
+      R"(echo '{"schema":"xpurun.verdict/1","kind":"hang","sentence":"hang: x","translation":{"language":"zh",)"
+      R"("sentence":"挂起：x","headline":"x","evidence":["甲"],"next_text":"","next_command":""}}')"
+      "\n");
+  REQUIRE(result.verdict);
+  CHECK(result.verdict->sentence == "hang: x");
+  REQUIRE(result.spoken);
+  CHECK(result.spoken->sentence == "挂起：x");
+  CHECK(result.spoken->kind == model::VerdictKind::hang);
+}

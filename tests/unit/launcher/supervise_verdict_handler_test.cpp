@@ -210,3 +210,29 @@ TEST_CASE("the end is published even if nothing is printed, but a success is not
   CHECK(s.told().empty());
   CHECK(s.published == Told{"crash: rank 2"});
 }
+
+TEST_CASE("in a Chinese run the terminal gets the verdict's Chinese words, programs the English ones") {
+  Scene s;
+  s.options.language = base::Language::chinese;
+  s.open_stall();
+  model::Verdict spoken = Scene::hang();
+  spoken.sentence = "挂起：rank 1";
+  s.verdicts.take({.verdict = Scene::hang(), .spoken = spoken});
+  CHECK(s.told() == Told{"挂起：rank 1", "report"});
+  CHECK(s.published == std::vector<std::string>{"hang: rank 1"});
+  CHECK(s.journal.manifest().verdict.sentence == "hang: rank 1");
+  s.run_for(25);
+  CHECK(s.verdicts.stall_cleared());
+  CHECK(s.told() == Told{"25 s 后又有进展"});
+}
+
+TEST_CASE("in a Chinese run a verdict without Chinese words is said from its fields") {
+  Scene s;
+  s.options.language = base::Language::chinese;
+  s.open_stall();
+  model::Verdict foreign = Scene::hang();
+  foreign.ranks = {1};
+  foreign.state = model::RankState::stuck;
+  foreign.seconds = 12;
+  CHECK(s.take(foreign) == Told{"挂起：rank 1 卡住 已 12 s", "report"});
+}

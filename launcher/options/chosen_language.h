@@ -1,0 +1,15 @@
+// The language of the text for people, chosen once at the start of the program.
+#pragma once
+
+#include "common/base/language.h"
+#include "launcher/options/settings.h"
+
+#include <map>
+#include <string>
+
+namespace xpurun::launcher {
+
+// --lang, else XPURUN_LANG, else the locale.
+base::Language chosen_language(const Settings& settings, const std::map<std::string, std::string>& env);
+
+}  // namespace xpurun::launcher
