@@ -4,8 +4,8 @@
   "use strict";
   var xpurun = window.xpurun, MOST = 200;
   var byId = function (id) { return document.getElementById(id); };
-  var COLUMNS = [["label", "Function"], ["selfRanks", "Self, ranks"], ["selfThreads", "Self, threads"],
-    ["totalRanks", "Total, ranks"], ["totalThreads", "Total, threads"], ["ranks", "Which ranks"]];
+  var COLUMNS = [["label", xpurun.t("Function")], ["selfRanks", xpurun.t("Self, ranks")], ["selfThreads", xpurun.t("Self, threads")],
+    ["totalRanks", xpurun.t("Total, ranks")], ["totalThreads", xpurun.t("Total, threads")], ["ranks", xpurun.t("Which ranks")]];
   var order = { key: "selfRanks", down: true }, rows = [], holder = byId("functions");
   if (!holder) return;
 
@@ -36,7 +36,7 @@
       return (order.down ? -by : by) || b.totalRanks - a.totalRanks || (a.label < b.label ? -1 : 1);
     });
     byId("functions-body").replaceChildren.apply(byId("functions-body"), rows.slice(0, MOST).map(line));
-    byId("functions-cut").textContent = rows.length > MOST ? rows.length - MOST + " more; the search above narrows the table." : "";
+    byId("functions-cut").textContent = rows.length > MOST ? xpurun.t("{0} more; the search above narrows the table.", rows.length - MOST) : "";
     Array.prototype.forEach.call(byId("functions-head").cells, function (th, i) {
       if (COLUMNS[i][0] === key) th.setAttribute("aria-sort", order.down ? "descending" : "ascending");
       else th.removeAttribute("aria-sort");

@@ -58,7 +58,7 @@
       var by = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
       return (order.down ? -by : by) || a.rank - b.rank;
     });
-    document.getElementById("rank-count").textContent = shown.length + " of " + all.length + " ranks";
+    document.getElementById("rank-count").textContent = xpurun.t("{0} of {1} ranks", shown.length, all.length);
     scroll.scrollTop = 0;
     draw();
   }

@@ -46,7 +46,7 @@
       var copied = document.execCommand("copy");
       area.remove();
       if (before) before.focus();
-      if (copied) done(); else window.prompt("To be copied", text);
+      if (copied) done(); else window.prompt(xpurun.t("To be copied"), text);
     }
     if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, otherwise); else otherwise();
   };
@@ -57,7 +57,7 @@
     button.after(said);
     button.hidden = false;
     if (button.closest(".copies")) button.closest(".copies").hidden = false;
-    button.addEventListener("click", function () { xpurun.copy(byId(button.dataset.copy).textContent, "copied", said); });
+    button.addEventListener("click", function () { xpurun.copy(byId(button.dataset.copy).textContent, xpurun.t("copied"), said); });
   });
 
   // --- what lies beside the page in the run directory, out of the page itself

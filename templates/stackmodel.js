@@ -7,9 +7,9 @@
   // Text of a data block: plain, or gzip in base64.
   xpurun.unpack = function (id) {
     var at = document.getElementById(id);
-    if (!at) return Promise.reject(new Error("no data"));
+    if (!at) return Promise.reject(new Error(xpurun.t("no data")));
     if (!at.hasAttribute("data-encoding")) return Promise.resolve(at.textContent);
-    if (!window.DecompressionStream) return Promise.reject(new Error("this browser cannot unpack the page's data"));
+    if (!window.DecompressionStream) return Promise.reject(new Error(xpurun.t("this browser cannot unpack the page's data")));
     var bytes = Uint8Array.from(atob(at.textContent), function (c) { return c.charCodeAt(0); });
     var stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Response(stream).text();
@@ -130,7 +130,7 @@
     if (!text) return "";
     var one = /^\d+$/.test(text);
     if (text.length > 40) text = text.slice(0, text.lastIndexOf(",", 40)) + ",…";
-    return (one ? "rank " : "ranks ") + text;
+    return one ? xpurun.t("rank {0}", text) : xpurun.t("ranks {0}", text);
   };
 
   // --- trees
@@ -217,8 +217,9 @@
     return !view.state || (view.state.length > 1 ? state.slice(1) === view.state.slice(1) : state[0] === view.state);
   }
   xpurun.passesView = passesView;
-  var TITLES = ["Main threads of the ranks", "Other threads of the ranks", "Dataloader workers", "Launcher and other processes"];
-  var NOTHING = { python: "[no Python frames]", native: "[no native frames]", merged: "[no frames]" };
+  var TITLES = [xpurun.t("Main threads of the ranks"), xpurun.t("Other threads of the ranks"), xpurun.t("Dataloader workers"),
+    xpurun.t("Launcher and other processes")];
+  var NOTHING = { python: xpurun.t("[no Python frames]"), native: xpurun.t("[no native frames]"), merged: xpurun.t("[no frames]") };
 
   function hash(seed, text) {
     var h = seed ^ 0x811c9dc5;
@@ -246,10 +247,10 @@
   Model.prototype.build = function (view) {
     var data = this.data, s = data.stacks, self = this, words = this.universe.words;
     var filter = view.ranks ? xpurun.parseFilter(view.ranks) : null;
-    var error = view.ranks && !filter ? "ranks: write 0-7,!3" : "", group = {};
+    var error = view.ranks && !filter ? xpurun.t("{0}: write 0-7,!3", "ranks") : "", group = {};
     ["group", "against"].forEach(function (key) {
       var wanted = view[key] ? xpurun.parseFilter(view[key]) : null, bits = new Uint32Array(words);
-      if (view[key] && !wanted && view.compare === "ranks") error = key + ": write 0-7,!3";
+      if (view[key] && !wanted && view.compare === "ranks") error = xpurun.t("{0}: write 0-7,!3", key);
       self.universe.ranks.forEach(function (r, n) {
         var other = !view.against && !(group.subject && group.subject[n >>> 5] >>> (n & 31) & 1);
         if (wanted ? xpurun.passes(wanted, r) : key === "against" && other) bits[n >>> 5] |= 1 << (n & 31);
@@ -257,9 +258,9 @@
       group[key === "group" ? "subject" : "reference"] = bits;
     });
     var compared = view.compare !== "";
-    var titles = view.fn ? ["What " + view.fn + " calls", "Callers of " + view.fn + ", nearest first"] : TITLES;
+    var titles = view.fn ? [xpurun.t("What {0} calls", view.fn), xpurun.t("Callers of {0}, nearest first", view.fn)] : TITLES;
     var panels = titles.map(function (title, at) {
-      return { title: title, roles: at !== 0 && !view.fn, others: at === 3, root: new Node(null, -1, title, words, compared ? 2 : 1), depth: 0 };
+      return { title: title, main: at === 0 && !view.fn, roles: at !== 0 && !view.fn, others: at === 3, root: new Node(null, -1, title, words, compared ? 2 : 1), depth: 0 };
     });
     var paths = new Map();
     for (var i = 0; i < s.path.length; i++) {
@@ -417,16 +418,16 @@
       var quiet = small.filter(function (set) { return 2 * common(model.universe.of(parseSet(set.ranks)), model.culprits) < set.n; });
       small = small.filter(function (set) { return quiet.indexOf(set) < 0; });
       quiet.forEach(function (set) { css.set(set.ranks, "sq"); });
-      if (quiet.length) legend.push(["sq", quiet.length === 1 ? xpurun.ranksText(quiet[0].ranks) : "some of the other ranks"]);
+      if (quiet.length) legend.push(["sq", quiet.length === 1 ? xpurun.ranksText(quiet[0].ranks) : xpurun.t("some of the other ranks")]);
     }
     small.forEach(function (set, i) {
       css.set(set.ranks, i < COLORS ? "s" + (i + 1) : "sx");
-      if (i < COLORS) legend.push([css.get(set.ranks), xpurun.ranksText(set.ranks) + ": " + set.n + " of " + total + (set.ranks === culprits ? ", the culprit" : "")]);
+      if (i < COLORS) legend.push([css.get(set.ranks), xpurun.t("{0}: {1} of {2}", xpurun.ranksText(set.ranks), set.n, total) + (set.ranks === culprits ? xpurun.t(", the culprit") : "")]);
     });
-    if (small.length > COLORS) legend.push(["sx", "other small sets"]);
+    if (small.length > COLORS) legend.push(["sx", xpurun.t("other small sets")]);
     large.forEach(function (ranks) { css.set(ranks, "sm"); });
-    if (large.length) legend.push(["sm", large.length === 1 ? xpurun.ranksText(large[0]) : "most ranks (" + large.length + " sets)"]);
-    if (allSeen && all) legend.push(["sa", total === 1 ? xpurun.ranksText(all) : "all " + total + " ranks"]);
+    if (large.length) legend.push(["sm", large.length === 1 ? xpurun.ranksText(large[0]) : xpurun.t("most ranks ({0} sets)", large.length)]);
+    if (allSeen && all) legend.push(["sa", total === 1 ? xpurun.ranksText(all) : xpurun.t("all {0} ranks", total)]);
     legend.sort(function (a, b) { return (b[0] === "s1") - (a[0] === "s1"); });
     this.legend = legend;
     this.of = function (node) { return node.ranks === "" ? "sn" : css.get(node.ranks) || "sx"; };

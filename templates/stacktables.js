@@ -47,18 +47,18 @@
       }
     }
     var a = way(0), b = way(1), alike = 0;
-    if (!a.length || !b.length) return names[a.length ? 1 : 0] + ": no stacks in this view.";
+    if (!a.length || !b.length) return xpurun.t("{0}: no stacks in this view.", names[a.length ? 1 : 0]);
     while (alike < a.length && alike < b.length && a[alike] === b[alike]) alike++;
-    var start = alike ? "Alike up to " + a[alike - 1].label + ". " : "";
-    if (alike === a.length && alike === b.length) return "No difference: both are in " + a[alike - 1].label + ".";
+    var start = alike ? xpurun.t("Alike up to {0}. ", a[alike - 1].label) : "";
+    if (alike === a.length && alike === b.length) return xpurun.t("No difference: both are in {0}.", a[alike - 1].label);
     var then = function (list, side) {
       var rest = list.slice(alike), kinds = this.data.kinds;
       // The innermost Python frame says more than the C function below it.
       var python = rest.filter(function (node) { return kinds[node.frame] === "p"; }), last = (python.length ? python : rest).slice(-1)[0];
-      if (!rest.length) return names[side] + " stays there";
-      var most = rest[0].n[side] < panel.totals[side] ? " (" + rest[0].n[side] + " of " + panel.totals[side] + ")" : "";
+      if (!rest.length) return xpurun.t("{0} stays there", names[side]);
+      var most = rest[0].n[side] < panel.totals[side] ? " (" + xpurun.t("{0} of {1}", rest[0].n[side], panel.totals[side]) + ")" : "";
       return names[side] + most + ": " + rest[0].label + (last !== rest[0] ? " … " + last.label : "");
     }.bind(this);
-    return start + (alike ? "From there, " : "") + then(a, 0) + "; " + then(b, 1) + ".";
+    return start + (alike ? xpurun.t("From there, ") : "") + then(a, 0) + "; " + then(b, 1) + ".";
   };
 })();

@@ -14,7 +14,7 @@
     colors: "ranks", q: "", zoom: "", fn: "", diff: false, reverse: false, flame: false, others: false, text: false
   };
   var CHOICES = { layer: ["merged", "python", "native"], code: ["own", "calls", "all"], width: ["ranks", "threads"], colors: ["ranks", "frames"] };
-  var GIL = { h: "holding the GIL", w: "waiting for the GIL", d: "giving up the GIL" };
+  var GIL = { h: xpurun.t("holding the GIL"), w: xpurun.t("waiting for the GIL"), d: xpurun.t("giving up the GIL") };
   var view = Object.assign({ moment: 0 }, DEFAULTS), unknown = "", model, built, palette, focused = null, pattern = null, badPattern = false;
 
   // --- URL
@@ -24,25 +24,26 @@
       new URLSearchParams(location.hash.slice(at + 1)).forEach(function (value, key) {
         // Names of an earlier version.
         if (key === "nolib" || key === "nointerp") { if (value === "1") next.code = key === "nolib" ? "own" : "calls"; return; }
-        if (!(key in DEFAULTS)) { wrong.push(key + ": no such setting"); return; }
+        if (!(key in DEFAULTS)) { wrong.push(xpurun.t("{0}: no such setting", key)); return; }
         next[key] = typeof DEFAULTS[key] === "boolean" ? value === "1" : value;
       });
     }
     Object.keys(CHOICES).forEach(function (key) {
       if (CHOICES[key].indexOf(next[key]) >= 0) return;
-      wrong.push(key + "=" + next[key] + ": there are " + CHOICES[key].join(", "));
+      wrong.push(xpurun.t("{0}={1}: there are {2}", key, next[key], CHOICES[key].join(", ")));
       next[key] = DEFAULTS[key];
     });
     var dumps = model.data.moments.length;
     if (next.compare !== "" && next.compare !== "ranks" && !(/^\d+$/.test(next.compare) && +next.compare > 0 && +next.compare < dumps)) {
-      wrong.push("compare=" + next.compare + ": this page has no such dump; there are ranks" + (dumps > 1 ? " and 1-" + (dumps - 1) : ""));
+      wrong.push(dumps > 1 ? xpurun.t("compare={0}: this page has no such dump; there are ranks and 1-{1}", next.compare, dumps - 1)
+        : xpurun.t("compare={0}: this page has no such dump; there are ranks", next.compare));
       next.compare = "";
     }
     if (next.fn && model.data.labels.indexOf(next.fn) < 0) {
-      wrong.push("fn=" + next.fn + ": no such function here");
+      wrong.push(xpurun.t("fn={0}: no such function here", next.fn));
       next.fn = "";
     }
-    unknown = wrong.length ? "In the address: " + wrong.join("; ") + "." : "";
+    unknown = wrong.length ? xpurun.t("In the address: {0}.", wrong.join("; ")) : "";
     return next;
   }
   function hash() {
@@ -77,15 +78,17 @@
     if (built.compared) return Math.abs(node.delta) > 0.005 ? signed(node.delta) : "";
     return node.diverges ? xpurun.ranksText(node.ranks) : "";
   }
-  function unit(n) { return n + (view.width === "threads" ? " thread" : " process") + (n === 1 ? "" : view.width === "threads" ? "s" : "es"); }
-  function count(n) { return n + (n === 1 ? " rank" : " ranks"); }
+  function processes(n) { return n === 1 ? xpurun.t("{0} process", n) : xpurun.t("{0} processes", n); }
+  function unit(n) { return view.width !== "threads" ? processes(n) : n === 1 ? xpurun.t("{0} thread", n) : xpurun.t("{0} threads", n); }
+  function count(n) { return n === 1 ? xpurun.t("{0} rank", n) : xpurun.t("{0} ranks", n); }
   function stateText(states) {
-    var words = { R: "running", S: "sleeping", I: "sleeping", D: "uninterruptible", T: "stopped", t: "stopped" }, sums = {};
+    var words = { R: xpurun.t("running"), S: xpurun.t("sleeping"), I: xpurun.t("sleeping"), D: xpurun.t("uninterruptible"),
+      T: xpurun.t("stopped"), t: xpurun.t("stopped") }, sums = {};
     Object.keys(states).forEach(function (key) {
-      var word = words[key[0]] || "in an unknown state";
+      var word = words[key[0]] || xpurun.t("in an unknown state");
       sums[word] = (sums[word] || 0) + states[key];
       if (key[1]) {
-        word = GIL[key[1]] || "in an unknown state";
+        word = GIL[key[1]] || xpurun.t("in an unknown state");
         sums[word] = (sums[word] || 0) + states[key];
       }
     });
@@ -95,20 +98,21 @@
     var share = Math.round(100 * node.weight / (panel.total || 1)), who;
     if (built.compared) {
       var what = view.width === "threads" ? node.threads : node.n;
-      who = sideName(0) + ": " + what[0] + " of " + panel.totals[0] + "; " + sideName(1) + ": " + what[1] + " of " + panel.totals[1] + " (" + signed(node.delta) + ")";
+      who = xpurun.t("{0}: {1} of {2}", sideName(0), what[0], panel.totals[0]) + "; " +
+        xpurun.t("{0}: {1} of {2}", sideName(1), what[1], panel.totals[1]) + " (" + signed(node.delta) + ")";
     } else if (view.width === "threads") {
-      who = (node.ranks ? xpurun.ranksText(node.ranks) + ", " : "") + unit(node.weight) + ", " + share + " % of this panel";
+      who = (node.ranks ? xpurun.ranksText(node.ranks) + ", " : "") + unit(node.weight) + ", " + xpurun.t("{0} % of this panel", share);
     } else {
-      who = node.ranks ? xpurun.ranksText(node.ranks) + (/^\d+$/.test(node.ranks) ? "" : " (" + count(node.weight) + ")") + ", " + share + " % of this panel"
-        : node.weight + (node.weight === 1 ? " process" : " processes");
+      who = node.ranks ? xpurun.ranksText(node.ranks) + (/^\d+$/.test(node.ranks) ? "" : " (" + count(node.weight) + ")") + ", " + xpurun.t("{0} % of this panel", share)
+        : processes(node.weight);
     }
     var states = stateText(node.states), detail = node.frame < 0 ? "" : model.data.details[node.frame];
-    return node.label + "\n" + who + (states ? "\nThreads: " + states : "") + (detail ? "\n" + detail : "");
+    return node.label + "\n" + who + (states ? "\n" + xpurun.t("Threads: {0}", states) : "") + (detail ? "\n" + detail : "");
   }
   function sideName(side) {
     if (view.compare !== "ranks") return model.data.moments[side ? +view.compare : view.moment].name;
-    if (side) return view.against ? xpurun.ranksText(view.against) : "the others";
-    return view.group ? xpurun.ranksText(view.group) : "no group";
+    if (side) return view.against ? xpurun.ranksText(view.against) : xpurun.t("the others");
+    return view.group ? xpurun.ranksText(view.group) : xpurun.t("no group");
   }
   function look(node) {
     var kind = node.frame < 0 ? "m" : model.data.kinds[node.frame], css;
@@ -145,7 +149,7 @@
     // Drawn in units of a 16 px page; large screens and large type scale it.
     var scale = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1;
     var width = Math.max(stage.clientWidth / scale, 300), inner = width - 2 * PAD * 2, left = 2 * PAD, top = 4;
-    var target = zoomTarget(), svg = make("svg", { "class": "fg", role: "group", "aria-label": "Merged stacks, width is " + view.width, "data-colors": view.colors });
+    var target = zoomTarget(), svg = make("svg", { "class": "fg", role: "group", "aria-label": view.width === "ranks" ? xpurun.t("Merged stacks, width is ranks") : xpurun.t("Merged stacks, width is threads"), "data-colors": view.colors });
     var refocus = null, hidden = 0;
     svg.classList.toggle("searching", !!pattern);
     built.panels.forEach(function (panel) {
@@ -181,7 +185,7 @@
       top += HEAD + depth * ROW + GAP;
     });
     if (!built.panels.length) {
-      svg.append(make("text", { "class": "ph", x: left, y: 24 }, view.diff ? "No stack differs in this view." : "No stacks in this view."));
+      svg.append(make("text", { "class": "ph", x: left, y: 24 }, view.diff ? xpurun.t("No stack differs in this view.") : xpurun.t("No stacks in this view.")));
       top = 44;
     }
     svg.setAttribute("viewBox", "0 0 " + width + " " + top);
@@ -189,7 +193,7 @@
     svg.setAttribute("height", top * scale);
     stage.replaceChildren(svg);
     if (refocus) { refocus.setAttribute("tabindex", "0"); refocus.focus({ preventScroll: true }); }
-    byId("too-small").textContent = hidden > 0 ? hidden + " frames are too narrow to draw here; zoom in to see them." : "";
+    byId("too-small").textContent = hidden > 0 ? xpurun.t("{0} frames are too narrow to draw here; zoom in to see them.", hidden) : "";
   }
   function isFolded(panel) { return panel.others && !view.others && built.panels.length > 1; }
   function foldButton(panel, x, y) {
@@ -199,11 +203,11 @@
     return g;
   }
   function title(panel) {
-    if (built.compared) return panel.title + ": " + sideName(0) + " compared with " + sideName(1);
+    if (built.compared) return xpurun.t("{0}: {1} compared with {2}", panel.title, sideName(0), sideName(1));
     if (view.fn) return panel.title;
     var n = panel.root.n[0];
-    if (panel.title.indexOf("Main") !== 0) return panel.title;
-    return n === 1 ? "Main thread of the rank" : "Main threads of " + n + " ranks";
+    if (!panel.main) return panel.title;
+    return n === 1 ? xpurun.t("Main thread of the rank") : xpurun.t("Main threads of {0} ranks", n);
   }
 
   xpurun.viewText = function () { drawText(); return byId("as-text").textContent; };
@@ -228,10 +232,10 @@
 
   function showLegend() {
     var list = byId("legend"), entries = palette.legend;
-    if (view.colors === "frames") entries = [["kp", "Python"], ["kn", "native"], ["kk", "kernel"], ["kg", "GPU"], ["km", "other"]];
+    if (view.colors === "frames") entries = [["kp", "Python"], ["kn", xpurun.t("native")], ["kk", xpurun.t("kernel")], ["kg", "GPU"], ["km", xpurun.t("other")]];
     else if (built.compared) {
       var more = built.inverted ? ["dn3", "up3"] : ["up3", "dn3"];
-      entries = [[more[0], "more in " + sideName(0)], [more[1], "more in " + sideName(1)], ["sa", "the same share in both"]];
+      entries = [[more[0], xpurun.t("more in {0}", sideName(0))], [more[1], xpurun.t("more in {0}", sideName(1))], ["sa", xpurun.t("the same share in both")]];
     }
     list.replaceChildren.apply(list, entries.map(function (e) {
       var li = document.createElement("li"), svg = make("svg", { "class": "fg", viewBox: "0 0 22 14", width: 22, height: 14, "aria-hidden": "true", "data-colors": view.colors });
@@ -245,7 +249,7 @@
 
   function showFound() {
     var out = byId("found"), hits = 0, shared = null, panel = built.panels[0], n = 0;
-    if (badPattern) { out.textContent = "not a regular expression"; return; }
+    if (badPattern) { out.textContent = xpurun.t("not a regular expression"); return; }
     if (!pattern || !panel) { out.textContent = ""; return; }
     built.panels.forEach(function (p) {
       p.nodes.forEach(function (node) { if (pattern.test(node.label)) hits++; });
@@ -260,8 +264,9 @@
       });
     })(panel.root);
     if (view.width !== "threads") n = shared ? shared.reduce(function (sum, bits) { return sum + xpurun.count(bits); }, 0) : 0;
-    out.textContent = hits + (hits === 1 ? " frame matches, " : " frames match, ") + Math.round(100 * n / (panel.total || 1)) +
-      " % of " + (panel.title.indexOf("Main") === 0 ? "the main threads" : panel.title.toLowerCase());
+    var share = Math.round(100 * n / (panel.total || 1)), of = panel.main ? xpurun.t("the main threads") : panel.title.toLowerCase();
+    out.textContent = hits === 1 ? xpurun.t("{0} frame matches, {1} % of {2}", hits, share, of)
+      : xpurun.t("{0} frames match, {1} % of {2}", hits, share, of);
   }
 
   // --- one place that brings the page up to date
@@ -294,7 +299,7 @@
     byId("sandwich").hidden = !view.fn;
     byId("sandwich-of").textContent = view.fn;
     var changed = ["ranks", "thread", "process", "state", "compare", "diff", "reverse", "flame"].filter(function (key) { return view[key] !== DEFAULTS[key]; });
-    byId("more-count").textContent = changed.length ? " · " + changed.length + " in use" : "";
+    byId("more-count").textContent = changed.length ? " · " + xpurun.t("{0} in use", changed.length) : "";
     byId("unzoom").hidden = !zoomTarget();
   }
   function set(key, value, push) {
@@ -314,7 +319,8 @@
   }
   function unique(list) { return Array.from(new Set(list)); }
   function fillControls() {
-    var data = model.data, states = { R: "running", S: "sleeping", D: "uninterruptible", T: "stopped", t: "traced", Z: "dead" };
+    var data = model.data, states = { R: xpurun.t("running"), S: xpurun.t("sleeping"), D: xpurun.t("uninterruptible"), T: xpurun.t("stopped"),
+      t: xpurun.t("traced"), Z: xpurun.t("dead") };
     fill(form.elements.thread, unique(data.roles.map(function (r) { return r[1]; })).sort().map(function (t) { return [t, t]; }));
     fill(form.elements.process, unique(data.roles.map(function (r) { return r[0]; })).map(function (p) { return [p, p]; }));
     var seen = unique((data.stacks.state || []).map(function (s) { return s[0]; })).filter(function (s) { return states[s]; }).map(function (s) { return [s, states[s]]; });
@@ -322,15 +328,15 @@
       if (data.stacks.state.some(function (s) { return s[1] === letter; })) seen.push(["*" + letter, GIL[letter]]);
     });
     fill(form.elements.state, seen);
-    var others = data.moments.map(function (m, i) { return ["" + i, "with " + m.name]; }).slice(1);
-    fill(form.elements.compare, [["ranks", "ranks with other ranks"]].concat(others), true);
+    var others = data.moments.map(function (m, i) { return ["" + i, xpurun.t("with {0}", m.name)]; }).slice(1);
+    fill(form.elements.compare, [["ranks", xpurun.t("ranks with other ranks")]].concat(others), true);
   }
 
   function copyLink() {
     remember(false);
     // Where the file lies here means nothing to who gets the page by mail: only the view is copied.
     var mailed = location.protocol === "file:";
-    xpurun.copy(mailed ? hash() || "#stacks" : location.href, mailed ? "copied; to be added to the page's address" : "copied", byId("copied"));
+    xpurun.copy(mailed ? hash() || "#stacks" : location.href, mailed ? xpurun.t("copied; to be added to the page's address") : xpurun.t("copied"), byId("copied"));
   }
 
   // Callers and callees of a function, in the place of the whole picture.
@@ -437,6 +443,6 @@
     if (hash()) byId("stacks").scrollIntoView();
     return model;
   }, function (error) {
-    byId("view-error").textContent = "Only the static picture can be shown: " + error.message;
+    byId("view-error").textContent = xpurun.t("Only the static picture can be shown: {0}", error.message);
   });
 })();

@@ -11,6 +11,7 @@ extern const std::string_view kComparisonMustache;
 extern const std::string_view kReportMustache;
 extern const std::string_view kReportCss;
 extern const std::string_view kReportJs;
+extern const std::string_view kWordsJs;
 extern const std::string_view kFlamegraphCss;
 extern const std::string_view kFlamegraphJs;
 extern const std::string_view kStackmodelJs;

@@ -65,7 +65,7 @@
         g.beginPath();
         g.rect(left, y, right - left - 3, ROW);
         g.clip();
-        g.fillText(data.names[row.n[at]] + (row.c[at] > 1 ? " and " + (row.c[at] - 1) + " more" : ""), left + 3, y + 10);
+        g.fillText(data.names[row.n[at]] + (row.c[at] > 1 ? xpurun.t(" and {0} more", row.c[at] - 1) : ""), left + 3, y + 10);
         g.restore();
       }
       edge = Math.max(edge, Math.ceil(left));
@@ -123,9 +123,10 @@
     later();
   }
   function tell(pick) {
-    info.textContent = pick ? "rank " + pick.row.rank + ", " + pick.row.kind + ": " + data.names[pick.row.n[pick.at]]
-      + (pick.row.c[pick.at] > 1 ? " and " + (pick.row.c[pick.at] - 1) + " more calls" : "") + ", at " + seconds(pick.row.b[pick.at])
-      + ", " + seconds(pick.row.d[pick.at]) + (pick.row.m[pick.at] ? "; the line joins this collective on all ranks" : "") : "";
+    info.textContent = pick ? xpurun.t("rank {0}, {1}: {2}", pick.row.rank, pick.row.kind, data.names[pick.row.n[pick.at]])
+      + (pick.row.c[pick.at] > 1 ? xpurun.t(" and {0} more calls", pick.row.c[pick.at] - 1) : "")
+      + xpurun.t(", at {0}", seconds(pick.row.b[pick.at])) + ", " + seconds(pick.row.d[pick.at])
+      + (pick.row.m[pick.at] ? xpurun.t("; the line joins this collective on all ranks") : "") : "";
   }
   function choose(row, at) {
     selected = { row: row, at: at, m: row.m[at] };
@@ -208,7 +209,7 @@
     var words = query.value.trim().toLowerCase(), calls = 0;
     hits = words ? data.names.map(function (name) { return name.toLowerCase().indexOf(words) >= 0; }) : null;
     if (hits) rows.forEach(function (row) { row.n.forEach(function (name, i) { calls += hits[name] ? row.c[i] : 0; }); });
-    found.textContent = hits ? calls + " calls" : "";
+    found.textContent = hits ? xpurun.t("{0} calls", calls) : "";
     later();
   }
   xpurun.timeline = {

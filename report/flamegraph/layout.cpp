@@ -1,5 +1,7 @@
 #include "report/flamegraph/layout.h"
 
+#include "common/base/tr.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -233,7 +235,8 @@ std::vector<Plan> plan_panels(const StackForest& forest, Layer layer) {
     plan.frames += tree.size() + 1;
   }
   if (const size_t n = plans[0].panel.total; n > 0) {
-    plans[0].panel.title = n == 1 ? "Main thread of the rank" : fmt::format("Main threads of {} ranks", n);
+    plans[0].panel.title =
+        n == 1 ? base::tr("Main thread of the rank") : base::tr("Main threads of {} ranks", n);
   }
   std::erase_if(plans, [](const Plan& p) { return p.roots.empty(); });
   return plans;

@@ -1,6 +1,7 @@
 #include "report/flamegraph/svg.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/flamegraph/escape.h"
 #include "templates/templates.h"
 
@@ -9,6 +10,8 @@
 #include <algorithm>
 
 namespace xpurun::report {
+
+using base::tr;
 
 namespace {
 
@@ -71,15 +74,16 @@ std::string tooltip_of(const Panel& panel, const Box& box) {
   const double share =
       100.0 * static_cast<double>(box.n) / static_cast<double>(std::max<size_t>(panel.total, 1));
   if (panel.unit == "samples") {
-    out += fmt::format("\n{} samples, {:.1f} % of this panel", box.n, share);
+    out += tr("\n{} samples, {:.1f} % of this panel", box.n, share);
     out += box.ranks.empty() ? "" : ", " + ranks_text(box.ranks);
     return out + (box.detail.empty() ? "" : "\n" + box.detail);
   }
   out += box.ranks.empty()
-             ? fmt::format("\n{} process{}", box.n, box.n == 1 ? "" : "es")
-             : fmt::format("\n{}, {} in number, {:.0f} % of this panel", ranks_text(box.ranks), box.n, share);
+             ? "\n" + (box.n == 1 ? tr("{} process", box.n) : tr("{} processes", box.n))
+             : tr("\n{}, {} in number, {:.0f} % of this panel", ranks_text(box.ranks), box.n, share);
   if (box.threads > 0) {
-    out += fmt::format("\n{} thread{}: {}", box.threads, box.threads == 1 ? "" : "s", box.states);
+    out += "\n" + (box.threads == 1 ? tr("{} thread: {}", box.threads, box.states)
+                                    : tr("{} threads: {}", box.threads, box.states));
   }
   if (!box.detail.empty()) {
     out += "\n" + box.detail;
@@ -116,7 +120,7 @@ int panels_height(const Layout& layout) {
 
 void put_panels(std::string& out, const Layout& layout, const Palette& palette, int top) {
   for (const Panel& panel : layout.panels) {
-    const std::string& heading = panel.title;
+    const std::string heading = tr(panel.title);
     fmt::format_to(
         std::back_inserter(out),
         R"(<g class="panel"><text class="ph" x="{}" y="{}">{}</text><g class="boxes" role="group" aria-label="{}">)"
@@ -158,13 +162,13 @@ int put_legend(std::string& out, const Palette& palette, int top) {
 std::string_view layer_words(Layer layer) {
   switch (layer) {
     case Layer::python:
-      return "Python frames";
+      return base::later("Python frames");
     case Layer::native:
-      return "native frames";
+      return base::later("native frames");
     case Layer::merged:
       break;
   }
-  return "Python and native frames";
+  return base::later("Python and native frames");
 }
 
 std::string opening(const SvgText& text, int height) {
@@ -173,7 +177,7 @@ std::string opening(const SvgText& text, int height) {
       "\n",
       name_of(text.layer), kWidth, height,
       escape_attribute(
-          fmt::format("{}, {}, width is {}", text.title, layer_words(text.layer), text.width_is)));
+          tr("{}, {}, width is {}", text.title, tr(layer_words(text.layer)), tr(text.width_is))));
 }
 
 }  // namespace
@@ -211,8 +215,8 @@ std::string svg_file(const Layout& layout, const Palette& palette, const SvgText
       "<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n<text class=\"h\" x=\"{0}\" "
       "y=\"28\">{1}</text>\n<text class=\"sub\" x=\"{0}\" "
       "y=\"47\">{2}</text>\n<text class=\"found\" x=\"{3}\" y=\"47\" aria-live=\"polite\"></text>\n",
-      kMargin, escape_text(fmt::format("{}: {}", text.title, layer_words(text.layer))),
-      escape_text(text.subtitle), kWidth - kMargin);
+      kMargin, escape_text(tr("{}: {}", text.title, tr(layer_words(text.layer)))), escape_text(text.subtitle),
+      kWidth - kMargin);
   out += "<g class=\"tools\"></g>\n";
   out += body;
   out += fmt::format("<script><![CDATA[\n{}]]></script>\n</svg>\n", templates::kFlamegraphJs);

@@ -1,5 +1,6 @@
 #include "report/operations/text_tables.h"
 
+#include "common/base/tr.h"
 #include "report/operations/idle/idle_tables.h"
 #include "report/speed/statistics.h"
 #include "report/speed/wording.h"
@@ -272,7 +273,7 @@ TextTable breakdown_table(const std::vector<model::RankBreakdown>& all, size_t m
                  {"Untraced %", true, 3},
                  {"Compute %", true, 8},
                  {"Communication %", true, 8},
-                 {exact ? "Exposed %" : "Exposed at most %", true, 7},
+                 {std::string(exact ? base::later("Exposed %") : base::later("Exposed at most %")), true, 7},
                  {"Memory %", true, 6},
                  {"Idle %", true, 6}};
   put_rows(out, ranks, most, [](const model::RankBreakdown& r) -> std::vector<std::string> {

@@ -1,9 +1,11 @@
 #include "report/render/embed.h"
 
 #include "common/base/packing.h"
+#include "common/base/tr.h"
 #include "report/flamegraph/escape.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace xpurun::report {
 
@@ -61,6 +63,24 @@ base::Result<std::string> read_data_block(std::string_view page, std::string_vie
                                 .id = "E-NO-DATA",
                                 .cause = "it was not written by xpurun, or only a part of it arrived",
                                 .hint = "ask for the whole file report.html"});
+}
+
+std::string script_words(std::string_view scripts) {
+  constexpr std::string_view kCall = "xpurun.t(\"";
+  if (base::spoken() == base::Language::english) {
+    return {};
+  }
+  nlohmann::json words = nlohmann::json::object();
+  for (size_t at = scripts.find(kCall); at != std::string_view::npos; at = scripts.find(kCall, at)) {
+    at += kCall.size();
+    std::string english;
+    for (; at < scripts.size() && scripts[at] != '"'; ++at) {
+      at += scripts[at] == '\\' ? 1 : 0;
+      english += at < scripts.size() ? std::string(1, scripts[at]) : std::string();
+    }
+    words[english] = base::tr(english);
+  }
+  return fmt::format("window.xpurunWords = {};\n", escape_script_json(words.dump()));
 }
 
 }  // namespace xpurun::report

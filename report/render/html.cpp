@@ -1,6 +1,8 @@
 #include "report/render/html.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "common/model/language/vocabulary_words.h"
 #include "report/flamegraph/escape.h"
 #include "report/flamegraph/svg.h"
 #include "report/render/embed.h"
@@ -24,6 +26,9 @@
 
 namespace xpurun::report {
 
+using base::tr;
+using model::word_of;
+
 namespace {
 
 using kainjow::mustache::data;
@@ -32,10 +37,10 @@ using model::VerdictKind;
 
 std::string kind_word(const RunReport& report) {
   if (report.subject == Subject::stacks) {
-    return "Stacks";
+    return tr("Stacks");
   }
   const model::Verdict& v = report.verdict;
-  return v.kind == VerdictKind::none ? "Finished" : capitalized(std::string(name_of(v.kind)));
+  return v.kind == VerdictKind::none ? tr("Finished") : capitalized(word_of(v.kind));
 }
 
 // Shape as well as colour: nothing is told by colour alone.
@@ -56,7 +61,7 @@ std::string kind_icon(const RunReport& report) {
 // The kind stands beside it. A run directory of an older version has the sentence only.
 std::string headline(const model::Verdict& v) {
   const std::string& text = v.headline.empty() ? v.sentence : v.headline;
-  return text.empty() ? "No verdict." : capitalized(text);
+  return text.empty() ? tr("No verdict.") : capitalized(text);
 }
 
 data environment(const model::RunManifest& run) {
@@ -66,16 +71,16 @@ data environment(const model::RunManifest& run) {
       out.push_back(pair_data(key, value));
     }
   };
-  put("Host", run.host);
-  put("Working directory", run.cwd);
-  put("Started", run.started_wall_ns > 0 ? base::utc_iso8601(run.started_wall_ns) + " (UTC)" : "");
-  put("Elapsed", base::human_duration(run.elapsed_s));
-  put("Outcome", std::string(name_of(run.outcome)));
-  put("Command", run.child_status.known() ? run.child_status.text() : "");
-  put("xpurun's exit status", run.exit_status >= 0 ? fmt::format("{}", run.exit_status) : "");
-  put("Ranks", run.world_size > 0 ? fmt::format("{}", run.world_size) : "");
-  put("Hang timeout", run.hang_timeout_s > 0 ? base::human_duration(run.hang_timeout_s) : "off");
-  put("Preload library", run.preload_reason.empty() ? run.preload_path : run.preload_reason);
+  put(tr("Host"), run.host);
+  put(tr("Working directory"), run.cwd);
+  put(tr("Started"), run.started_wall_ns > 0 ? base::utc_iso8601(run.started_wall_ns) + " (UTC)" : "");
+  put(tr("Elapsed"), base::human_duration(run.elapsed_s));
+  put(tr("Outcome"), word_of(run.outcome));
+  put(tr("Command"), run.child_status.known() ? run.child_status.text() : "");
+  put(tr("xpurun's exit status"), run.exit_status >= 0 ? fmt::format("{}", run.exit_status) : "");
+  put(tr("Ranks"), run.world_size > 0 ? fmt::format("{}", run.world_size) : "");
+  put(tr("Hang timeout"), run.hang_timeout_s > 0 ? base::human_duration(run.hang_timeout_s) : tr("off"));
+  put(tr("Preload library"), run.preload_reason.empty() ? run.preload_path : run.preload_reason);
   return out;
 }
 
@@ -87,7 +92,7 @@ data trees(const RunReport& report, const PageLimits& limits) {
       continue;
     }
     data d;
-    d.set("role", fmt::format("{}: {}", name_of(role->process), role->thread));
+    d.set("role", tr("{}: {}", word_of(role->process), role->thread));
     d.set("text", tree_text(tree, report.forest.frames(), limits.tree_lines));
     out.push_back(d);
   }
@@ -108,11 +113,11 @@ void put_stacks(data& page, const RunReport& report, const PageLimits& limits) {
   const bool any = !layout.panels.empty();
   page.set("has_stacks", any);
   page.set("svg",
-           any ? svg_fragment(layout, palette, {.layer = Layer::merged, .title = "Merged stacks"}) : "");
+           any ? svg_fragment(layout, palette, {.layer = Layer::merged, .title = tr("Merged stacks")}) : "");
   put_text(page, "folded",
-           layout.folded > 0 ? fmt::format("{} frames are folded into “(other)” in this picture; the "
-                                           "text below and the files have them.",
-                                           layout.folded)
+           layout.folded > 0 ? tr("{} frames are folded into “(other)” in this picture; the "
+                                  "text below and the files have them.",
+                                  layout.folded)
                              : "");
   put_list(page, "trees", trees(report, limits));
   page.set("patterns", std::string(svg_patterns()));
@@ -125,13 +130,11 @@ void put_stacks(data& page, const RunReport& report, const PageLimits& limits) {
   }
   const StackData stacks = stack_data(moments, report.verdict.ranks, limits.nodes);
   page.set("stack_data", any ? data_block(kStackDataId, stacks.json, Packing::always) : "");
-  put_text(
-      page, "left_out",
-      stacks.left_out > 0
-          ? fmt::format(
-                "The stacks of {} threads did not fit into this page; stacks/merged.folded has them all.",
-                stacks.left_out)
-          : "");
+  put_text(page, "left_out",
+           stacks.left_out > 0
+               ? tr("The stacks of {} threads did not fit into this page; stacks/merged.folded has them all.",
+                    stacks.left_out)
+               : "");
 }
 
 void put_timeline(data& page, const CallsPicture& picture, const PageLimits& limits) {
@@ -156,12 +159,13 @@ void put_verdict(data& page, const RunReport& report) {
                        ? std::string(name_of(v.kind))
                    : v.level == model::VerdictLevel::suspected ? "suspected"
                                                                : "bad");
+  page.set("lang", base::spoken() == base::Language::chinese ? "zh-CN" : "en");
   page.set("icon", kind_icon(report));
   page.set("headline", headline(v));
   page.set("sentence", v.sentence);
-  page.set("confidence", std::string(name_of(v.confidence)));
+  page.set("confidence", word_of(v.confidence));
   page.set("has_confidence", v.confidence != model::Confidence::none);
-  page.set("level", std::string(name_of(v.level)));
+  page.set("level", word_of(v.level));
   page.set("has_level", v.level != model::VerdictLevel::none);
   put_text(page, "verdict_id", v.id);
   page.set("is_running", report.run.outcome == model::RunOutcome::running);
@@ -208,17 +212,17 @@ std::string render(const RunReport& report, const std::string& json, const PageL
                       (report.picture.about.empty() ? "" : std::string(templates::kTimelineCss)));
   std::string scripts;
   for (const std::string_view script :
-       {templates::kReportJs, templates::kStackmodelJs, templates::kStacktablesJs,
+       {templates::kWordsJs, templates::kReportJs, templates::kStackmodelJs, templates::kStacktablesJs,
         templates::kFunctiontableJs, templates::kStackviewJs, templates::kRanktableJs}) {
     scripts += script;
   }
   if (!report.picture.about.empty()) {
     scripts += templates::kTimelineJs;
   }
-  page.set("scripts", scripts);
+  page.set("scripts", script_words(scripts) + scripts);
   page.set("report_data",
            report.subject == Subject::run ? data_block(kReportDataId, json, Packing::automatic) : "");
-  mustache page_template{std::string(templates::kReportMustache)};
+  mustache page_template{base::tr_template(templates::kReportMustache)};
   page_template.set_custom_escape([](const std::string& text) { return escape_attribute(text); });
   return page_template.render(page);
 }
@@ -243,12 +247,11 @@ std::string report_html(const RunReport& report, size_t max_bytes) {
     limits = halved(limits);
     // Without its data the page can still be read by people; report.json lies beside it.
     const bool keep_data = round < kMostRounds / 2;
-    page = render(
-        report, keep_data ? json : std::string("{}"), limits,
-        fmt::format("To keep this page below {} MB it holds at most {} ranks, {} groups, {} frames of each "
-                    "and {} lines of each text{}. report.json and stacks/ have everything.",
-                    max_bytes >> 20, limits.rows, limits.classes, limits.frames, limits.tree_lines,
-                    keep_data ? "" : ", and not the data of report.json"));
+    page = render(report, keep_data ? json : std::string("{}"), limits,
+                  tr("To keep this page below {} MB it holds at most {} ranks, {} groups, {} frames of each "
+                     "and {} lines of each text{}. report.json and stacks/ have everything.",
+                     max_bytes >> 20, limits.rows, limits.classes, limits.frames, limits.tree_lines,
+                     keep_data ? "" : tr(", and not the data of report.json")));
   }
   return page;
 }

@@ -1,6 +1,7 @@
 #include "report/render/opening.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/frame_text.h"
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using kainjow::mustache::data;
 
 namespace {
@@ -56,9 +58,8 @@ void put_tracebacks(data& page, const Tracebacks& tracebacks) {
     list.push_back(d);
   }
   put_list(page, "tracebacks", list);
-  put_text(
-      page, "tracebacks_cut",
-      tracebacks.left_out > 0 ? fmt::format("{} more are in run.json.", tracebacks.left_out) : std::string());
+  put_text(page, "tracebacks_cut",
+           tracebacks.left_out > 0 ? tr("{} more are in run.json.", tracebacks.left_out) : std::string());
 }
 
 void put_log_tail(data& page, const model::Verdict& verdict) {
@@ -69,15 +70,14 @@ void put_log_tail(data& page, const model::Verdict& verdict) {
   }
   page.set("has_log_tail", !tail.empty());
   put_text(page, "log_tail", text);
-  const std::string of =
-      verdict.ranks.empty() ? "The command" : fmt::format("Rank {}", verdict.ranks.lowest());
+  const std::string of = verdict.ranks.empty() ? tr("The command") : tr("Rank {}", verdict.ranks.lowest());
   page.set("log_tail_about",
            tail.lines.empty()
-               ? fmt::format("{}: {}.", of,
-                             tail.reason.empty() ? "nothing was written" : base::sanitize(tail.reason))
+               ? tr("{}: {}.", of,
+                    tail.reason.empty() ? tr("nothing was written") : tr(base::sanitize(tail.reason)))
            : tail.shared.empty()
-               ? fmt::format("{}, {}.", of, base::sanitize(tail.file))
-               : fmt::format("{}; ranks {} share {}.", of, tail.shared.text(), base::sanitize(tail.file)));
+               ? tr("{}, {}.", of, base::sanitize(tail.file))
+               : tr("{}; ranks {} share {}.", of, tail.shared.text(), base::sanitize(tail.file)));
 }
 
 // The table of calls has the same, and more.
@@ -89,7 +89,7 @@ void put_waiting(data& page, const RunReport& report) {
     }
     data d;
     d.set("ranks", spaced_ranks(w.ranks));
-    d.set("what", w.what.empty() ? "a wait" : w.what);
+    d.set("what", w.what.empty() ? tr("a wait") : tr(w.what));
     put_text(d, "function", w.where.function);
     d.set("place", place_of(w.where.file, w.where.line));
     list.push_back(d);
@@ -124,13 +124,13 @@ void put_next(data& page, const RunReport& report) {
                          !report.tracebacks.shown.empty();
   const std::string next = any && !read_here ? capitalized(report.findings.front().next) : "";
   page.set("has_next_step", !next.empty() || !command.empty());
-  put_text(page, "next_step", next.empty() || next.back() == '.' ? next : next + ".");
+  put_text(page, "next_step", next.empty() || next.ends_with(tr(".")) ? next : next + tr("."));
   put_text(page, "next_step_command", command);
   put_text(page, "typed_in",
            command.empty() || report.run.cwd.empty()
                ? std::string()
-               : fmt::format("To be typed in {}{}", report.run.cwd,
-                             report.run.host.empty() ? "" : fmt::format(" on host {}", report.run.host)));
+               : tr("To be typed in {}{}", report.run.cwd,
+                    report.run.host.empty() ? "" : tr(" on host {}", report.run.host)));
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "report/render/page_parts.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/frame_text.h"
+#include "common/model/language/vocabulary_words.h"
 #include "report/flamegraph/palette.h"
 #include "report/render/text.h"
 #include "report/run/collect.h"
@@ -15,7 +17,9 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using kainjow::mustache::data;
+using model::word_of;
 
 namespace {
 
@@ -36,7 +40,7 @@ std::string spaced(const std::string& ranks) {
 }
 
 std::string more(size_t all, size_t shown, std::string_view what) {
-  return all > shown ? fmt::format("{} more {} are in report.json.", all - shown, what) : std::string();
+  return all > shown ? tr("{} more {} are in report.json.", all - shown, what) : std::string();
 }
 
 data cell(const std::string& text, bool number) {
@@ -97,25 +101,25 @@ data class_data(const StackClass& c, const RunReport& report, const PageLimits& 
   // A long list of ranks is no title.
   const std::string who = class_title(c);
   const bool listed = who.size() <= kLongestTitle;
-  d.set("title", listed ? who : fmt::format("{} ranks", c.ranks.size()));
+  d.set("title", listed ? who : tr("{} ranks", c.ranks.size()));
   put_text(d, "rank_list", listed ? std::string() : spaced(ranks_text(c.ranks)));
-  d.set("share", listed ? fmt::format("{} of {}", c.ranks.size(), all) : fmt::format("of {}", all));
+  d.set("share", listed ? tr("{} of {}", c.ranks.size(), all) : tr("of {}", all));
   d.set("culprit", culprit);
-  d.set("tag", culprit ? (v.state == model::RankState::none ? std::string("culprit")
-                                                            : fmt::format("culprit: {}", name_of(v.state)))
-                       : (waiting != nullptr
-                              ? fmt::format("waits in {}", waiting->what.empty() ? "a wait" : waiting->what)
-                              : std::string()));
+  d.set("tag", culprit
+                   ? (v.state == model::RankState::none ? tr("culprit") : tr("culprit: {}", word_of(v.state)))
+                   : (waiting != nullptr
+                          ? tr("waits in {}", waiting->what.empty() ? tr("a wait") : tr(waiting->what))
+                          : std::string()));
   d.set("has_tag", culprit || waiting != nullptr);
-  d.set("missing", c.missing);
+  d.set("missing", tr(c.missing));
   d.set("is_missing", !c.missing.empty());
   put_text(d, "states", c.states.text());
   const std::string callee = callee_of(c);
   d.set("callee", callee);
   d.set("has_callee", !callee.empty());
-  d.set("who",
-        fmt::format("{}{}pid {}{}", c.host.empty() ? "" : "host " + c.host, c.host.empty() ? "" : ", ", c.pid,
-                    c.ranks.size() > 1 ? fmt::format(", shown for rank {}", c.representative) : ""));
+  d.set("who", fmt::format("{}{}pid {}{}", c.host.empty() ? "" : tr("host {}", c.host),
+                           c.host.empty() ? "" : tr(", "), c.pid,
+                           c.ranks.size() > 1 ? tr(", shown for rank {}", c.representative) : ""));
   put_list(d, "short", short_stack(c));
   data frames{data::type::list};
   for (size_t i = 0; i < std::min(c.frames.size(), limits.frames); ++i) {
@@ -134,7 +138,7 @@ data node_data(const NodeRow& n) {
   d.set("ranks", spaced(n.ranks.text()));
   d.set("states", n.states);
   d.set("good", n.status == model::NodeStatus::complete);
-  d.set("status", n.gap.empty() ? std::string(name_of(n.status)) : n.gap);
+  d.set("status", n.gap.empty() ? word_of(n.status) : n.gap);
   d.set("clock", n.clock);
   return d;
 }
@@ -145,22 +149,21 @@ void put_nodes(data& page, const RunReport& report, const PageLimits& limits) {
     nodes.push_back(node_data(report.nodes[i]));
   }
   put_list(page, "nodes", nodes);
-  page.set("node_count", fmt::format("{} nodes", report.nodes.size()));
+  page.set("node_count", tr("{} nodes", report.nodes.size()));
   page.set("many_nodes", report.nodes.size() > 20);
-  put_text(page, "nodes_cut", more(report.nodes.size(), limits.rows, "nodes"));
+  put_text(page, "nodes_cut", more(report.nodes.size(), limits.rows, tr("nodes")));
 }
 
 data process_data(const ProcessLine& p) {
   data d;
   d.set("who", p.role == model::ProcessRole::rank
-                   ? fmt::format("rank {}", p.rank)
-                   : (p.rank >= 0 ? fmt::format("{} of rank {}", name_of(p.role), p.rank)
-                                  : std::string(name_of(p.role))));
+                   ? tr("rank {}", p.rank)
+                   : (p.rank >= 0 ? tr("{} of rank {}", word_of(p.role), p.rank) : word_of(p.role)));
   d.set("pid", fmt::format("{}", p.pid));
   put_text(d, "host", p.host);
-  d.set("status", std::string(name_of(p.status)));
+  d.set("status", word_of(p.status));
   d.set("good", p.status == model::DumpStatus::ok);
-  d.set("reason", p.reason);
+  d.set("reason", tr(p.reason));
   d.set("pause", p.pause_ns > 0 ? fmt::format("{:.2f} ms", static_cast<double>(p.pause_ns) * 1e-6) : "");
   d.set("threads", p.threads > 0 ? fmt::format("{}", p.threads) : "");
   return d;
@@ -172,15 +175,15 @@ data dump_data(const DumpSummary& dump, const RunReport& report, const PageLimit
   d.set("shown", dump.dir == report.dump);
   d.set("about", "");
   if (dump.manifest) {
-    d.set("about", fmt::format("{} at {}, all within {:.1f} ms", name_of(dump.manifest->why),
-                               base::human_duration(dump.manifest->at_s),
-                               static_cast<double>(dump.manifest->spread_ns) * 1e-6));
+    d.set("about", tr("{} at {}, all within {:.1f} ms", word_of(dump.manifest->why),
+                      base::human_duration(dump.manifest->at_s),
+                      static_cast<double>(dump.manifest->spread_ns) * 1e-6));
   }
   const auto bad = static_cast<size_t>(
       std::count_if(dump.processes.begin(), dump.processes.end(),
                     [](const ProcessLine& p) { return p.status != model::DumpStatus::ok; }));
-  d.set("tally", bad == 0 ? fmt::format("{} processes, all complete", dump.processes.size())
-                          : fmt::format("{} processes, {} incomplete", dump.processes.size(), bad));
+  d.set("tally", bad == 0 ? tr("{} processes, all complete", dump.processes.size())
+                          : tr("{} processes, {} incomplete", dump.processes.size(), bad));
   data processes{data::type::list};
   const bool all = dump.processes.size() <= kListAll;
   size_t listed = 0;
@@ -192,19 +195,19 @@ data dump_data(const DumpSummary& dump, const RunReport& report, const PageLimit
   }
   put_list(d, "processes", processes);
   put_text(d, "unlisted",
-           more(dump.processes.size(), listed, bad > listed ? "processes" : "complete processes"));
+           more(dump.processes.size(), listed, bad > listed ? tr("processes") : tr("complete processes")));
   return d;
 }
 
 data finding_data(const Finding& f) {
   struct Look {
     const char* icon;
-    const char* word;
+    std::string word;
   };
-  const Look look = f.severity == Severity::error     ? Look{"!", "Error"}
-                    : f.severity == Severity::warning ? Look{"▲", "Warning"}
-                    : f.severity == Severity::good    ? Look{"✓", "Good"}
-                                                      : Look{"i", "Note"};
+  const Look look = f.severity == Severity::error     ? Look{"!", tr("Error")}
+                    : f.severity == Severity::warning ? Look{"▲", tr("Warning")}
+                    : f.severity == Severity::good    ? Look{"✓", tr("Good")}
+                                                      : Look{"i", tr("Note")};
   data d;
   d.set("severity", std::string(name_of(f.severity)));
   d.set("icon", look.icon);
@@ -244,12 +247,12 @@ void put_calls(data& page, const RunReport& report, const PageLimits& limits) {
 
 PageData table_data(const TextTable& table) {
   data d;
-  d.set("title", table.title);
+  d.set("title", tr(table.title));
   d.set("about", table.about);
   d.set("tall", table.rows.size() > 20);
   data columns{data::type::list};
   for (const TextColumn& column : table.columns) {
-    columns.push_back(cell(column.name, column.number));
+    columns.push_back(cell(tr(column.name), column.number));
   }
   data rows{data::type::list};
   for (const std::vector<std::string>& row : table.rows) {
@@ -266,7 +269,7 @@ PageData table_data(const TextTable& table) {
   d.set("rows", rows);
   put_text(d, "cut",
            table.rows.size() < table.all_rows
-               ? fmt::format("{} more rows are in report.json.", table.all_rows - table.rows.size())
+               ? tr("{} more rows are in report.json.", table.all_rows - table.rows.size())
                : "");
   return d;
 }
@@ -321,7 +324,7 @@ void put_tables(data& page, const RunReport& report, const PageLimits& limits) {
     classes.push_back(class_data(report.classes[i], report, limits));
   }
   put_list(page, "classes", classes);
-  put_text(page, "classes_cut", more(report.classes.size(), limits.classes, "groups"));
+  put_text(page, "classes_cut", more(report.classes.size(), limits.classes, tr("groups")));
   data dumps{data::type::list};
   for (const DumpSummary& d : report.dumps) {
     dumps.push_back(dump_data(d, report, limits));

@@ -1,5 +1,6 @@
 #include "report/render/rank_parts.h"
 
+#include "common/base/tr.h"
 #include "report/flamegraph/palette.h"
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 
 namespace xpurun::report {
 
+using base::tr;
 using kainjow::mustache::data;
 
 namespace {
@@ -73,13 +75,13 @@ void put_strip(data& page, const RunReport& report) {
   for (const auto& [state, count] : states) {
     const std::string look = state.first ? "culprit" : fmt::format("look{}", std::min(++next, kLooks));
     looks[state] = look;
-    const std::string word = fmt::format("{}{}", state.second, state.first ? ", culprit" : "");
+    const std::string word = state.first ? tr("{}, culprit", state.second) : state.second;
     data d;
     d.set("look", look);
     d.set("state", word);
     d.set("count", fmt::format("{}", count));
     legend.push_back(d);
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, word);
+    text += fmt::format("{}{} {}", text.empty() ? "" : tr(", "), count, word);
   }
   data strip{data::type::list};
   std::vector<Piece> pieces =
@@ -110,12 +112,12 @@ void put_ranks(data& page, const RunReport& report, const PageLimits& limits) {
     ranks.push_back(rank_data(report.ranks[i]));
   }
   put_list(page, "ranks", ranks);
-  page.set("rank_count", fmt::format("{} rank{}{}", all, all == 1 ? "" : "s",
-                                     report.verdict.ranks.empty() ? "" : ", culprits first"));
+  page.set("rank_count", (all == 1 ? tr("{} rank", all) : tr("{} ranks", all)) +
+                             (report.verdict.ranks.empty() ? "" : tr(", culprits first")));
   page.set("many_ranks", all > kTallTable);
   put_text(page, "virtual_ranks", all > most ? fmt::format("{}", all) : std::string());
   put_text(page, "ranks_cut",
-           all > most ? fmt::format("{} more ranks are in report.json.", all - most) : std::string());
+           all > most ? tr("{} more ranks are in report.json.", all - most) : std::string());
   put_strip(page, report);
 }
 

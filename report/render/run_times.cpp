@@ -1,6 +1,8 @@
 #include "report/render/run_times.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "report/diagnosis/diagnose.h"
 
 #include <fmt/format.h>
 #include <kainjow/mustache.hpp>
@@ -13,6 +15,8 @@
 
 namespace xpurun::report {
 
+using base::later;
+using base::tr;
 using kainjow::mustache::data;
 
 namespace {
@@ -51,8 +55,8 @@ class Axis {
   }
   // "14:03:12, 41 s in"
   std::string moment(double s) const {
-    return started_ <= 0 ? base::human_duration(s) + " in"
-                         : fmt::format("{}, {} in", time(s), base::human_duration(s));
+    return started_ <= 0 ? tr("{} in", base::human_duration(s))
+                         : tr("{}, {} in", time(s), base::human_duration(s));
   }
 
  private:
@@ -159,18 +163,18 @@ class Marks {
 
 std::string end_of_stall(const model::Incident& i, const RunReport& report, const Axis& axis) {
   if (i.cleared_s < 0) {
-    return "was not cleared";
+    return tr("was not cleared");
   }
   const bool killed = report.verdict.kind == model::VerdictKind::hang && i.dump == report.verdict.dump;
-  return killed               ? fmt::format("ended with the job at {}", axis.time(i.cleared_s))
-         : i.restarted_s >= 0 ? fmt::format("ended by a restart of the ranks at {}", axis.time(i.cleared_s))
-                              : fmt::format("cleared by itself at {}", axis.time(i.cleared_s));
+  return killed               ? tr("ended with the job at {}", axis.time(i.cleared_s))
+         : i.restarted_s >= 0 ? tr("ended by a restart of the ranks at {}", axis.time(i.cleared_s))
+                              : tr("cleared by itself at {}", axis.time(i.cleared_s));
 }
 
-data event_data(const Axis& axis, double at, const char* kind, const std::string& what) {
+data event_data(const Axis& axis, double at, std::string_view kind, const std::string& what) {
   data d;
   d.set("at", axis.moment(at));
-  d.set("kind", kind);
+  d.set("kind", tr(kind));
   d.set("what", what);
   return d;
 }
@@ -178,32 +182,32 @@ data event_data(const Axis& axis, double at, const char* kind, const std::string
 void put_events(data& page, const RunReport& report, const Axis& axis) {
   struct Event {
     double at_s;
-    const char* kind;
+    std::string_view kind;
     std::string what;
   };
   std::vector<Event> events;
   // Without an axis there is no time line either.
   const model::RunManifest run = axis.empty() ? model::RunManifest() : report.run;
   for (const model::Incident& i : run.incidents) {
-    events.push_back({i.at_s, "stall",
+    events.push_back({i.at_s, later("stall"),
                       fmt::format("{}{}", end_of_stall(i, report, axis),
                                   i.verdict.sentence.empty() || i.dump == report.verdict.dump
                                       ? std::string()
-                                      : "; " + i.verdict.sentence)});
+                                      : tr("; ") + sentence_of(i.verdict))});
   }
   for (const model::DumpRecord& d : run.dumps) {
-    events.push_back({d.at_s, "dump", fmt::format("stacks of all ranks, {}", d.dir)});
+    events.push_back({d.at_s, later("dump"), tr("stacks of all ranks, {}", d.dir)});
   }
   for (const model::PythonException& x : run.exceptions) {
     if (is_exception(x.kind) && x.rank != base::kNoRank && !x.chain.empty()) {
-      events.push_back({x.at_s, "exception", fmt::format("rank {}: {}", x.rank, x.chain.front().type)});
+      events.push_back({x.at_s, later("exception"), tr("rank {}: {}", x.rank, x.chain.front().type)});
     }
   }
   for (const model::CrashNotice& c : run.crashes) {
     // SIGTERM is how launchers, and xpurun, end the other ranks: no crash, unless the verdict says so.
     const bool is_cleanup = c.signal == SIGTERM && !report.verdict.ranks.contains(c.rank);
     if (c.rank != base::kNoRank && !is_cleanup) {
-      events.push_back({c.at_s, "crash", fmt::format("rank {}, signal {}", c.rank, c.signal)});
+      events.push_back({c.at_s, later("crash"), tr("rank {}, signal {}", c.rank, c.signal)});
     }
   }
   std::stable_sort(events.begin(), events.end(),
@@ -225,9 +229,9 @@ void put_times(data& page, const RunReport& report) {
     list.push_back(row_data(rows[i], axis));
   }
   put_list(page, "times", list);
-  put_text(page, "times_cut",
-           rows.size() > kMostRows ? fmt::format("{} more rows are left out.", rows.size() - kMostRows)
-                                   : std::string());
+  put_text(
+      page, "times_cut",
+      rows.size() > kMostRows ? tr("{} more rows are left out.", rows.size() - kMostRows) : std::string());
   Marks marks(axis);
   data ticks{data::type::list};
   if (!rows.empty()) {

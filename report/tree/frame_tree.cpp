@@ -1,6 +1,7 @@
 #include "report/tree/frame_tree.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/frame_text.h"
 
 #include <fmt/format.h>
@@ -102,21 +103,22 @@ void StateTally::add(const StateTally& t) {
 }
 
 std::string StateTally::text() const {
+  using base::later;
   std::vector<std::string> parts;
-  const auto put = [&parts](uint32_t n, const char* what) {
+  const auto put = [&parts](uint32_t n, std::string_view what) {
     if (n > 0) {
-      parts.push_back(fmt::format("{} {}", n, what));
+      parts.push_back(fmt::format("{} {}", n, base::tr(what)));
     }
   };
-  put(running, "running");
-  put(sleeping, "sleeping");
-  put(uninterruptible, "uninterruptible");
-  put(stopped, "stopped");
-  put(other, "in an unknown state");
-  put(gil_holder, "holding the GIL");
-  put(gil_waiting, "waiting for the GIL");
-  put(gil_dropping, "giving up the GIL");
-  return base::join(parts, ", ");
+  put(running, later("running"));
+  put(sleeping, later("sleeping"));
+  put(uninterruptible, later("uninterruptible"));
+  put(stopped, later("stopped"));
+  put(other, later("in an unknown state"));
+  put(gil_holder, later("holding the GIL"));
+  put(gil_waiting, later("waiting for the GIL"));
+  put(gil_dropping, later("giving up the GIL"));
+  return base::join(parts, base::tr(", "));
 }
 
 void Crowd::add(const Crowd& other) {

@@ -50,12 +50,12 @@ class PageTests(unittest.TestCase):
         cls.page = cls.browser.page(width=1000)
 
     @classmethod
-    def make(cls, name, *flags):
+    def make(cls, name, *flags, language="en"):
         """The address of the page of a made run."""
         run = cls.folder / name
         if not run.exists():
             subprocess.run([sys.executable, cls.make_run, run, *flags], check=True)
-            subprocess.run([cls.tool, "report", run], check=True)
+            subprocess.run([cls.tool, "report", run, language], check=True)
         return (run / "report.html").as_uri()
 
     def open(self, url, **look):

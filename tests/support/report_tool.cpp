@@ -1,7 +1,7 @@
-// Test program: `report_tool report DIR` and `report_tool stacks DIR OUT` call the report library as the
-// product does and print the notes. Tests of the content of the files are written in Python. `report_tool
-// page DIR` prints the page of stacks without a run. `report_tool forest DIR` prints the data of the page
-// and, for each layer, the boxes of the static picture as JSON.
+// Test program: `report_tool report DIR [LANGUAGE]` and `report_tool stacks DIR OUT` call the report library
+// as the product does and print the notes. Tests of the content of the files are written in Python.
+// `report_tool page DIR` prints the page of stacks without a run. `report_tool forest DIR` prints the data of
+// the page and, for each layer, the boxes of the static picture as JSON.
 #include "report/build/build.h"
 #include "report/build/stack_set.h"
 #include "report/flamegraph/layout.h"
@@ -73,13 +73,18 @@ int main(int argc, char** argv) {
   if (what == "page" && argc == 3) {
     return print_page(argv[2]);
   }
-  if (!(what == "report" && argc == 3) && !(what == "stacks" && argc == 4)) {
-    std::fprintf(stderr,
-                 "usage: report_tool report DIR | report_tool stacks DIR OUT | report_tool forest DIR | "
-                 "report_tool page DIR\n");
+  if (!(what == "report" && (argc == 3 || argc == 4)) && !(what == "stacks" && argc == 4)) {
+    std::fprintf(
+        stderr,
+        "usage: report_tool report DIR [LANGUAGE] | report_tool stacks DIR OUT | report_tool forest DIR | "
+        "report_tool page DIR\n");
     return 2;
   }
-  const auto built = what == "report" ? report::build_report(model::RunDir(argv[2]), {})
+  report::BuildOptions options;
+  if (what == "report" && argc == 4) {
+    options.language = base::language_named(argv[3]).value_or(base::Language::english);
+  }
+  const auto built = what == "report" ? report::build_report(model::RunDir(argv[2]), options)
                                       : report::build_stacks(argv[2], argv[3], {});
   if (!built) {
     std::fprintf(stderr, "%s", base::to_text(built.error()).c_str());

@@ -70,6 +70,11 @@ class Accessibility(page_tests.PageTests):
                 with self.subTest(kind=kind, scheme=scheme):
                     self.check(kind, scheme, "")
 
+    def test_a_chinese_page(self):
+        for scheme in ("light", "dark"):
+            with self.subTest(scheme=scheme):
+                self.check_page(self.make("chinese", *KINDS["hang"], language="zh"), scheme)
+
     def test_the_page_of_stacks_without_a_run(self):
         self.make("hang", *KINDS["hang"])
         page = self.folder / "stacks.html"

@@ -9,6 +9,14 @@ import sys
 
 import page_tests
 
+# The names of controls and of parts of the page.
+NAMES = """
+Array.from(document.querySelectorAll("button, summary, label, legend, th[scope=col], h2, option, [aria-label], input"))
+  .filter(el => !el.closest("svg, .card, #dumps, #functions tbody, select[name=thread], select[name=process]"))
+  .map(el => el.getAttribute("aria-label") || el.getAttribute("placeholder") || el.textContent.trim())
+"""
+# Names that stay: of programs, of units, of roles in the data.
+SAME_NAMES = {"Python", "PID", "CPU", "Rank", "MiB", "TFLOP/s", "GB/s"}
 # The most common regressions: contrast of text and controls, names of controls, size of targets, order of headings.
 RULES = """
 (() => {
@@ -60,6 +68,26 @@ class InChromium(page_tests.PageTests):
 
     def open(self, view="", url=None, **look):
         super().open((url or self.url) + view, **look)
+
+    def test_every_control_of_a_chinese_page_has_a_chinese_name(self):
+        flags = ("--source", "--earlier", "--calls", "3")
+        pages = {}
+        for language in ("en", "zh"):
+            self.open(url=self.make(f"named-{language}", *flags, language=language))
+            self.js("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+            self.assertEqual(self.js(RULES), [])
+            self.assertEqual(self.js("document.documentElement.lang"), {"en": "en", "zh": "zh-CN"}[language])
+            pages[language] = self.js(NAMES)
+        self.assertEqual(len(pages["en"]), len(pages["zh"]))
+        self.assertGreater(len(pages["en"]), 80)
+        same = {a for a, b in zip(pages["en"], pages["zh"]) if a == b}
+        self.assertEqual({name for name in same if re.search("[A-Za-z]{2,}", name)} - SAME_NAMES, set())
+        # What scripts say.
+        self.js("t.put('q', 'train')")
+        self.assertRegex(self.text("#found"), r"个栈帧匹配，占主线程的 \d+ %")
+        self.js("t.put('q', '(')")
+        self.assertEqual(self.text("#found"), "不是正则表达式")
+        self.assertRegex(self.js("t.text('legend')"), "罪魁祸首")
 
     def test_zoom_is_in_the_link(self):
         self.open()

@@ -2,10 +2,12 @@
 // usage: node forest.js stackmodel.js < forest.json
 "use strict";
 const fs = require("fs");
+const path = require("path");
 const vm = require("vm");
 
 const window = {};
-vm.runInNewContext(fs.readFileSync(process.argv[2], "utf8"), { window, document: {} });
+const scripts = ["words.js", "stackmodel.js"].map((name) => fs.readFileSync(path.join(path.dirname(process.argv[2]), name), "utf8"));
+vm.runInNewContext(scripts.join("\n"), { window, document: {} });
 const forest = JSON.parse(fs.readFileSync(0, "utf8"));
 const xpurun = window.xpurun;
 const out = {};
