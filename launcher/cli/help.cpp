@@ -1,11 +1,14 @@
 #include "launcher/cli/help.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/output/text_block.h"
 
 #include <fmt/format.h>
 
 namespace xpurun::launcher {
+
+using base::tr;
 
 namespace {
 
@@ -14,9 +17,9 @@ constexpr size_t kCommandColumn = 16;
 constexpr size_t kLongChoices = 30;
 
 std::string option_help(const OptionSpec& o) {
-  std::string out(o.help);
+  std::string out = tr(o.help);
   if (!o.default_text.empty() && takes_value(o)) {
-    out += fmt::format(" (default: {})", o.default_text);
+    out += tr(" (default: {})", o.default_text);
   }
   if (o.kind == ValueKind::choice) {
     // Long lists can be broken at a blank.
@@ -27,10 +30,10 @@ std::string option_help(const OptionSpec& o) {
 }
 
 std::string examples(const CommandSpec& command, size_t columns) {
-  std::string out = "Examples:\n";
+  std::string out = tr("Examples:") + '\n';
   for (const Example& e : command.examples) {
     out += fmt::format("  {}\n", e.command);
-    out += text_block(e.what, columns, 6);
+    out += text_block(tr(e.what), columns, 6);
   }
   return out;
 }
@@ -46,7 +49,7 @@ std::string options(const CommandSpec& command, size_t columns, Which which) {
     }
     if (which == Which::all && o.group != group) {
       group = o.group;
-      out += fmt::format("\n{}:\n", group);
+      out += fmt::format("\n{}\n", tr("{}:", tr(group)));
     }
     out += definition(option_term(o), option_help(o), columns, kOptionColumn);
   }
@@ -67,42 +70,43 @@ std::string option_term(const OptionSpec& o) {
 std::string overview_help(size_t columns) {
   const CommandSpec& run = *find_command("run");
   std::string out = text_block(
-      "xpurun runs a distributed training command and tells you which rank is to blame when it hangs or "
-      "crashes, and where.",
+      tr("xpurun runs a distributed training command and tells you which rank is to blame when it hangs or "
+         "crashes, and where."),
       columns, 0);
-  out += "\nUsage:\n  xpurun [OPTION]... [--] COMMAND...\n\n";
+  out += fmt::format("\n{}\n  xpurun [OPTION]... [--] COMMAND...\n\n", tr("Usage:"));
   out += examples(run, columns);
   std::string_view group;
   for (const CommandSpec& c : command_table()) {
     if (c.group != group) {
       group = c.group;
-      out += fmt::format("\n{}:\n", group);
+      out += fmt::format("\n{}\n", tr("{}:", tr(group)));
     }
-    out += definition(c.name, c.summary, columns, kCommandColumn);
+    out += definition(c.name, tr(c.summary), columns, kCommandColumn);
   }
-  out += "\nCommon options of run:\n" + options(run, columns, Which::common);
-  out += "\nMore: xpurun help run, man xpurun\n";
+  out += fmt::format("\n{}\n", tr("Common options of run:")) + options(run, columns, Which::common);
+  out += fmt::format("\n{}\n", tr("More: {}", "xpurun help run, man xpurun"));
   return out;
 }
 
 std::string command_help(const CommandSpec& command, size_t columns) {
-  std::string out = "Usage:\n";
+  std::string out = tr("Usage:") + '\n';
   for (std::string_view line : command.synopsis) {
     out += text_block(line, columns, 2);
   }
-  out += '\n' + text_block(command.description, columns, 0);
+  out += '\n' + text_block(tr(command.description), columns, 0);
   out += '\n' + examples(command, columns);
   out += options(command, columns, Which::all);
   if (command.name == "run") {
-    out += '\n' + text_block(
-                      "A switch --X can be taken back with --no-X. Every option but those under General and "
+    out +=
+        '\n' +
+        text_block(tr("A switch --X can be taken back with --no-X. Every option but those under General and "
                       "--print-config can also be set in the environment (--hang-timeout: "
                       "XPURUN_HANG_TIMEOUT) and, but for --preload-library, in ./xpurun.conf or "
                       "~/.config/xpurun/xpurun.conf (hang-timeout = 5m); the first of these that sets it "
-                      "counts.",
-                      columns, 0);
+                      "counts."),
+                   columns, 0);
   }
-  out += fmt::format("\nMore: {}\n", command.manual);
+  out += fmt::format("\n{}\n", tr("More: {}", command.manual));
   return out;
 }
 

@@ -2,11 +2,13 @@
 
 #include "common/base/output/progress.h"
 #include "common/base/output/terminal.h"
+#include "common/base/tr.h"
 #include "launcher/cli/help.h"
 #include "launcher/commands/commands.h"
 #include "launcher/evidence/clock_helper.h"
 #include "launcher/evidence/evidence_helper.h"
 #include "launcher/evidence/evidence_request.h"
+#include "launcher/options/chosen_language.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/output/text_block.h"
 
@@ -71,6 +73,7 @@ int dispatch_or_throw(const std::vector<std::string>& words) {
     return complain(split.error().error, split.error().command->usage_status);
   }
   if (split->command == nullptr) {
+    const base::Speaking speaking(chosen_language({}, process_environment()));
     return print(overview_help(help_columns(STDOUT_FILENO)));
   }
   const CommandSpec& command = *split->command;
@@ -80,6 +83,7 @@ int dispatch_or_throw(const std::vector<std::string>& words) {
   }
   const Invocation call{command, std::move(*parsed), std::move(split->child)};
   if (call.words.settings.has("help")) {
+    const base::Speaking speaking(chosen_language(call.words.settings, process_environment()));
     const size_t columns = help_columns(STDOUT_FILENO);
     const bool overview = command.name == "run" && !names_command(words, command);
     return print(overview ? overview_help(columns) : command_help(command, columns));

@@ -3,8 +3,11 @@
 
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
+#include "common/base/tr.h"
 #include "launcher/cli/completion.h"
 #include "launcher/commands/commands.h"
+#include "launcher/options/chosen_language.h"
+#include "launcher/options/run_settings.h"
 #include "launcher/output/text_block.h"
 
 #include <fmt/format.h>
@@ -14,6 +17,12 @@
 namespace xpurun::launcher {
 
 int help_command(const Invocation& call) {
+  if (const Setting* lang = call.words.settings.find("lang")) {
+    if (const auto checked = check_value(*find_option(call.command.options, "lang"), lang->value); !checked) {
+      return complain_usage(call, fmt::format("--lang: {}", checked.error().what));
+    }
+  }
+  const base::Speaking speaking(chosen_language(call.words.settings, process_environment()));
   const size_t columns = help_columns(STDOUT_FILENO);
   const auto& names = call.words.operands;
   if (names.empty()) {

@@ -1,4 +1,5 @@
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/cli/help.h"
 #include "launcher/output/text_block.h"
 #include "tests/support/golden.h"
@@ -29,6 +30,33 @@ TEST_CASE("help fits the terminal") {
       if (!line.starts_with("  xpurun ")) {
         CAPTURE(line);
         CHECK(xpurun::base::display_width(line) <= columns);
+      }
+    }
+  }
+}
+
+TEST_CASE("Chinese help fits the terminal and has no English sentence") {
+  const xpurun::base::Speaking speaking(xpurun::base::Language::chinese);
+  CHECK(overview_help(80).find("用法：") != std::string::npos);
+  for (const CommandSpec& command : command_table()) {
+    CAPTURE(command.name);
+    CHECK(xpurun::base::tr(command.description) != command.description);
+    CHECK(xpurun::base::tr(command.summary) != command.summary);
+    for (const OptionSpec& o : command.options) {
+      CAPTURE(o.name);
+      CHECK(xpurun::base::tr(o.help) != o.help);
+      CHECK(xpurun::base::tr(o.group) != o.group);
+    }
+    for (const Example& e : command.examples) {
+      CAPTURE(e.what);
+      CHECK(xpurun::base::tr(e.what) != e.what);
+    }
+    for (size_t columns : {40, 80}) {
+      for (std::string_view line : xpurun::base::split(command_help(command, columns), '\n')) {
+        if (!line.starts_with("  xpurun ") && line.find("XPURUN_") == std::string::npos) {
+          CAPTURE(line);
+          CHECK(xpurun::base::display_width(line) <= columns);
+        }
       }
     }
   }
