@@ -14,7 +14,7 @@ std::string_view heading_word(const Verdict& v) {
 }
 
 void say(Verdict& v, std::string headline) {
-  v.headline = std::move(headline);
+  v.headline = base::tidied(std::move(headline));
   v.sentence = base::tr("{}: {}", base::tr(heading_word(v)), v.headline);
 }
 

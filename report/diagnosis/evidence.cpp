@@ -314,6 +314,9 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   }
   add_earlier_attempts(scene, out);
   add_past_incidents(scene, out);
+  for (std::string& line : out) {
+    line = base::tidied(std::move(line));
+  }
 }
 
 }  // namespace xpurun::report

@@ -52,6 +52,8 @@ std::optional<ReportResult> JobVerdict::take(ReportResult result) {
     merging_ = false;
     if (parts_.decision.is_open()) {
       no_report_ = result.problem;
+      made_here_ = result.verdict ? result.verdict->sentence : std::string();
+      spoken_ = std::move(result.spoken);
       parts_.decision.merged(result.verdict);
       return std::nullopt;
     }
@@ -61,7 +63,7 @@ std::optional<ReportResult> JobVerdict::take(ReportResult result) {
   }
   if (verdict_) {
     result.verdict = verdict_;
-    result.spoken.reset();  // the words of another verdict
+    result.spoken = spoken();
     result.place = place_;
     return result;
   }
@@ -104,10 +106,14 @@ void JobVerdict::judge_again() {
 // If the verdict ends the job here, and it was made here, the job ends everywhere.
 void JobVerdict::judge() {
   const bool ending = parts_.job.is_ending();
-  hooks_.judged({.verdict = verdict_, .problem = no_report_, .place = place_});
+  hooks_.judged({.verdict = verdict_, .spoken = spoken(), .problem = no_report_, .place = place_});
   if (!ending && parts_.job.is_ending() && place_.empty()) {
     hooks_.act({.action = JobAction::kill, .exit_status = kExitHangEnded, .reason = verdict_->sentence});
   }
+}
+
+std::optional<model::Verdict> JobVerdict::spoken() const {
+  return verdict_ && verdict_->sentence == made_here_ ? spoken_ : std::nullopt;
 }
 
 void JobVerdict::stay_alone(const std::string& why) {

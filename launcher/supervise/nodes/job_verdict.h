@@ -64,10 +64,14 @@ class JobVerdict {
 
  private:
   void judge();
+  // Of the verdict in force, in the language of the run, if this node has made it.
+  std::optional<model::Verdict> spoken() const;
 
   Parts parts_;
   Hooks hooks_;
   std::optional<model::Verdict> verdict_;
+  std::string made_here_;  // the sentence of the verdict that this node has made for all
+  std::optional<model::Verdict> spoken_;
   std::string place_;      // of the job's report, if another node has it
   std::string no_report_;  // why the report over all nodes could not be written
   std::string why_alone_;  // the verdict that comes is this node's only

@@ -52,7 +52,8 @@ TEST_CASE("Chinese help fits the terminal and has no English sentence") {
       CHECK(xpurun::base::tr(e.what) != e.what);
     }
     for (size_t columns : {40, 80}) {
-      for (std::string_view line : xpurun::base::split(command_help(command, columns), '\n')) {
+      const std::string help = command_help(command, columns);
+      for (std::string_view line : xpurun::base::split(help, '\n')) {
         if (!line.starts_with("  xpurun ") && line.find("XPURUN_") == std::string::npos) {
           CAPTURE(line);
           CHECK(xpurun::base::display_width(line) <= columns);

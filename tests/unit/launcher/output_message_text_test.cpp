@@ -61,3 +61,30 @@ TEST_CASE("a path is a link, encoded as a URL") {
         "\x1b]8;;file://vm/runs/a%20b%25/report.html\x1b\\/runs/a b%/report.html\x1b]8;;\x1b\\");
   CHECK(link_text("vm", "").empty());
 }
+
+TEST_CASE("Chinese messages fill the width in columns, two for each character") {
+  constexpr std::string_view kChinese =
+      "挂起：rank 2（主机 vm，pid 1557）停在 read_shard (data.py:12: time.sleep) 已 5 s；rank 0-1,3 在 "
+      "engine.py:28 的 "
+      "backward (all_reduce) 中等待它";
+  for (const size_t columns : {30, 40, 80}) {
+    CAPTURE(columns);
+    const std::string wrapped = text(kChinese, columns);
+    std::string whole;
+    for (const std::string_view line : base::split(wrapped, '\n')) {
+      CHECK(base::display_width(line) <= columns);
+      // No line begins with a mark that closes.
+      for (const std::string_view mark : {"，", "；", "：", "）", "。"}) {
+        CHECK_FALSE(base::trim(line).starts_with(mark));
+      }
+      for (const char c : line) {
+        whole += c == ' ' ? "" : std::string(1, c);
+      }
+    }
+    std::string expected = "xpurun:";
+    for (const char c : kChinese) {
+      expected += c == ' ' ? "" : std::string(1, c);
+    }
+    CHECK(whole == expected);
+  }
+}
