@@ -35,11 +35,6 @@ int64_t floor_second(int64_t wall_ns) {
   return wall_ns / kSecondNs * kSecondNs;
 }
 
-// The first full second that a trace can still begin with.
-int64_t next_second(int64_t wall_ns) {
-  return floor_second(wall_ns + kLeastAheadNs + kSecondNs - 1);
-}
-
 bool is_periodic(const TimelineSpec& spec) {
   return spec.kind == TimelineSpec::Kind::every;
 }
@@ -80,7 +75,8 @@ bool TimelinePlan::is_over(const Look& look) {
     running_->done = all || some ? look.now : 0;
   }
   const double settle_s = std::clamp(look.step_s, kLeastSettleS, kMostSettleS);
-  return running_->done > 0 && look.now - running_->done >= base::s_to_ns(settle_s);
+  return running_->done > 0 &&
+         look.now - std::max(running_->done, running_->begins) >= base::s_to_ns(settle_s);
 }
 
 std::optional<int64_t> TimelinePlan::steps_due(const Look& look) const {
@@ -89,8 +85,7 @@ std::optional<int64_t> TimelinePlan::steps_due(const Look& look) const {
   }
   const TimelineSpec& spec = specs_[next_];
   if (look.fastest + 1 >= spec.first) {
-    // Nothing of the first steps may be missing, and ranks of different nodes begin at different times.
-    return look.fastest == 0 ? kAtOnce : next_second(look.wall_ns);
+    return kAtOnce;  // the steps have begun
   }
   if (look.step_s < 0) {
     return std::nullopt;
@@ -105,7 +100,8 @@ std::optional<int64_t> TimelinePlan::steps_due(const Look& look) const {
   if (at - look.wall_ns > kMostAheadNs) {
     return std::nullopt;
   }
-  return std::max(at, next_second(look.wall_ns));
+  // Steps that begin before the next full second are worth more than a common begin.
+  return at >= look.wall_ns + kLeastAheadNs ? at : kAtOnce;
 }
 
 std::optional<int64_t> TimelinePlan::period_due(const Look& look) const {
@@ -125,6 +121,7 @@ std::optional<int64_t> TimelinePlan::period_due(const Look& look) const {
 TimelinePlan::Action TimelinePlan::start(const TimelineSpec& spec, int64_t at_wall_ns, const Look& look) {
   Action out{.kind = Kind::start, .spec = spec, .start_wall_ns = at_wall_ns};
   running_ = Running{.spec = spec};
+  running_->begins = look.now + (at_wall_ns == kAtOnce ? kLeastAheadNs : at_wall_ns - look.wall_ns);
   if (is_periodic(spec)) {
     const double length_s = period_trace_s(spec, look.step_s);
     last_period_ = at_wall_ns;

@@ -54,6 +54,7 @@ class TimelinePlan {
  private:
   struct Running {
     TimelineSpec spec;
+    base::MonoNs begins = 0;
     base::MonoNs reached = 0;  // the fastest rank has ended the last step; 0: not yet
     base::MonoNs done = 0;     // the last step was counted, or the time is over; 0: not yet
     base::MonoNs until = 0;    // of every:T; 0: ends by steps

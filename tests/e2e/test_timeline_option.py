@@ -29,12 +29,13 @@ class TimelineOption(xpurun_test.Case):
         return json.loads((directory / "trace.json").read_text()), directory
 
     def test_first_and_later_steps(self):
-        done = self.run_job("--timeline", "first:5", "--timeline", "steps:50-55,steps:5000-5001")
+        done = self.run_job("--timeline", "first:20", "--timeline", "steps:60-65,steps:5000-5001",
+                            steps=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"--timeline steps:5000-5001 was not taken: step \d+ was the last one")
         names = sorted(d.name for d in (self.out / "traces").iterdir())
-        self.assertEqual(names, ["1-first-5", "2-steps-50-55"])
-        for name, spec in zip(names, ("first:5", "steps:50-55")):
+        self.assertEqual(names, ["1-first-20", "2-steps-60-65"])
+        for name, spec in zip(names, ("first:20", "steps:60-65")):
             told, directory = self.trace(name)
             self.assertEqual((told["timeline"], told["ended"]), (spec, "complete"), told)
             if spec.startswith("steps"):  # all ranks begin with a full second of UTC
@@ -42,7 +43,7 @@ class TimelineOption(xpurun_test.Case):
             self.assertEqual([r["rank"] for r in told["ranks"]], [0, 1])
             for rank in told["ranks"]:
                 file = event_file.load(directory / rank["file"])
-                self.assertGreater(rank["events"], 100)
+                self.assertGreater(rank["events"], 100, told)
                 self.assertEqual(len(file["events"]), rank["events"])
                 self.assertTrue(all(e["begin_ns"] >= told["start_mono_ns"] for e in file["events"]))
         shown = subprocess.run([PROGRAM, "timeline", "-o", self.dir / "t", self.out / "traces" / names[1]],

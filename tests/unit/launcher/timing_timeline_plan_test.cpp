@@ -104,7 +104,7 @@ TEST_CASE("plan: long steps; a step that comes too early is not missed as a whol
   late.run_until(40);
   late.step_s = 20;
   late.run_until(63);
-  CHECK(late.told == Told{"40.2 steps:3-3 from 41"});
+  CHECK(late.told == Told{"40.2 steps:3-3 at once"});
 }
 
 TEST_CASE("plan: the slowest rank ends the trace, but not one that stands still") {
@@ -142,7 +142,7 @@ TEST_CASE("plan: a trace that somebody asked for goes on") {
   CHECK(job.told.empty());
   job.foreign = false;
   job.run_until(9.2);  // the rest of the steps
-  CHECK(job.told == Told{"8.0 steps:10-20 from 9"});
+  CHECK(job.told == Told{"8.0 steps:10-20 at once"});
   job.run_until(12);
   job.told.clear();
   job.foreign = true;
