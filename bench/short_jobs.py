@@ -31,7 +31,8 @@ WORK = {
               "worker = threading.Thread(target=work); worker.start(); worker.join()",
     "files": "while time.monotonic() < end:\n    with open(f'file-{os.getpid()}', 'w+b') as file:\n"
              "        file.write(b'x' * 1000000); file.seek(0); file.read()",
-    "rank-0-alone": "while time.monotonic() < end: sum(range(20000)) if os.environ['RANK'] == '0' else time.sleep(0.01)",
+    "rank-0-alone": "while time.monotonic() < end:\n"
+                    "    sum(range(20000)) if os.environ['RANK'] == '0' else time.sleep(0.01)",
 }
 HEAD = "import os, subprocess, sys, threading, time\nend = time.monotonic() + %f\n"
 MEET = """

@@ -3,8 +3,8 @@
 
 usage: docs/screenshots.py [--build DIR] [--run DIR] [--out DIR] [--narrow] [--recorded]
 
-The reports are that of the demo, which is run first, and those of runs recorded on GPUs (tests/data/gpu_runs). --recorded
-leaves the demo out.
+The reports are that of the demo, which is run first, and those of runs recorded on GPUs (tests/data/gpu_runs).
+--recorded leaves the demo out.
 
 --run takes a run directory that there is already instead of running the demo. What the pictures show is what the demo
 gave, but for names: host, home, checkout and temporary directory of whoever runs this are replaced by neutral ones
