@@ -2,11 +2,11 @@
 
 usage: short_jobs.py [--build DIR] [--jobs 200] [--ranks 4] [--seed 1] [--hang-timeout 1] [--torch]
 
-Each job has RANKS processes and ends by itself after 0 to 3 s. Its ranks compute, sleep, wait for a child, wait for a thread, write
-and read files, or rank 0 works alone while the others sleep. The hang timeout is short, so that jobs live longer than the
-timeout; a stall may then be told and its stacks may be taken. Right is: exit status 0, the last verdict is "none", and the word
-"hang" is never printed. Prints one line for each false alarm; the exit status is 1 if there was one. --torch makes all ranks
-meet in collectives of gloo too.
+Each job has RANKS processes and ends by itself after 0 to 3 s. Its ranks compute, sleep, wait for a child, wait for a
+thread, write and read files, or rank 0 works alone while the others sleep. The hang timeout is short, so that jobs live
+longer than the timeout; a stall may then be told and its stacks may be taken. Right is: exit status 0, the last verdict
+is "none", and the word "hang" is never printed. Prints one line for each false alarm; the exit status is 1 if there was
+one. --torch makes all ranks meet in collectives of gloo too.
 """
 
 import json

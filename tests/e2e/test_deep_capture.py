@@ -137,7 +137,8 @@ class DeepCapture(xpurun_test.Case):
 
     def test_nothing_is_loaded_before(self):
         process = self.start()
-        for pid in self.rank_pids():
+        ranks = self.wait_for(lambda: len(self.rank_pids()) == 2 and self.rank_pids(), "two ranks")
+        for pid in ranks.values():
             with open(f"/proc/{pid}/maps") as maps:
                 self.assertNotRegex(maps.read(), "libxpurun_cupti|libcupti")
         self.end(process)
