@@ -162,9 +162,9 @@ std::string launch_table(const std::vector<model::RankLaunches>& launches, size_
     ranks.resize(kShownRanks);
   }
   std::string out = '\n' + text_block("from the call to the start on the GPU, of timed calls", columns, 0);
-  out += fmt::format("{:>5} {:>8} {:>8} {:>8} {:>8}\n", "RANK", "CALLS", "MEDIAN", "MEAN", "P99");
+  out += fmt::format("{:>4} {:>8} {:>8} {:>8} {:>8}\n", "RANK", "CALLS", "MEDIAN", "MEAN", "P99");
   for (const model::RankLaunches* r : ranks) {
-    out += fmt::format("{:>5} {:>8} {:>8} {:>8} {:>8}\n", r->rank, grouped(r->calls),
+    out += fmt::format("{:>4} {:>8} {:>8} {:>8} {:>8}\n", r->rank, grouped(r->calls),
                        brief_seconds(r->median_s), brief_seconds(r->mean_s), brief_seconds(r->p99_s));
   }
   model::RankSet starved;
