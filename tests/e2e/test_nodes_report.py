@@ -45,8 +45,8 @@ class Nodes(xpurun_test.Case):
             env = self.env(WORLD_SIZE=str(NODES * LOCAL), LOCAL_WORLD_SIZE=str(LOCAL), GROUP_RANK=str(n),
                            MASTER_ADDR="127.0.0.1", MASTER_PORT=port, GLOO_SOCKET_IFNAME="lo")
             out = self.dir / f"node{n}"
-            nodes.append(self.start_xpurun("--out", out, "--hang-timeout", 4, "--on-hang", "kill", "--grace", grace, "--",
-                                           PYTHON, JOB, "--fault", fault, "--guilty", guilty, out=False, env=env))
+            nodes.append(self.start_xpurun("--out", out, "--hang-timeout", 4, "--on-hang", "kill", "--grace", grace,
+                                           "--", PYTHON, JOB, "--fault", fault, "--guilty", guilty, out=False, env=env))
         for node in nodes:
             node.communicate(timeout=90)
         for path in (self.dir / "node1").rglob("*.json"):
