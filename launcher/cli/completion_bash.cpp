@@ -11,7 +11,7 @@ namespace xpurun::launcher {
 namespace {
 
 // bash splits words at "=" too, so --grace=5 arrives as three words.
-constexpr std::string_view kHead = R"(# bash completion for xpurun, made from its option table
+constexpr std::string_view kBashHead = R"(# bash completion for xpurun, made from its option table
 _xpurun_words() {
   mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur")
 }
@@ -81,7 +81,7 @@ constexpr std::string_view kTail = R"(_xpurun() {
 complete -F _xpurun xpurun
 )";
 
-std::string value_action(const OptionSpec& o) {
+std::string bash_value_action(const OptionSpec& o) {
   switch (o.kind) {
     case ValueKind::directory:
       return o.words.empty() ? "_xpurun_paths -d" : "_xpurun_runs";
@@ -93,7 +93,7 @@ std::string value_action(const OptionSpec& o) {
 }
 
 // The lines of a case statement over "command:first operand".
-std::string operands(const CommandSpec& c, const std::string& commands) {
+std::string bash_operands(const CommandSpec& c, const std::string& commands) {
   switch (c.operands) {
     case Operands::directories:
       return fmt::format("    {}:*) _xpurun_runs ;;\n", c.name);
@@ -150,13 +150,13 @@ std::string bash_completion() {
       words.push_back(flag(o));
       if (takes_value(o)) {
         takes += fmt::format("    {}) ;;\n", pattern(c, o));
-        values += fmt::format("    {}) {} ;;\n", pattern(c, o), value_action(o));
+        values += fmt::format("    {}) {} ;;\n", pattern(c, o), bash_value_action(o));
       }
     }
     flags += fmt::format("    {}) _xpurun_words '{}' ;;\n", c.name, base::join(words, " "));
-    rest += operands(c, commands);
+    rest += bash_operands(c, commands);
   }
-  std::string out(kHead);
+  std::string out(kBashHead);
   out += fmt::format("_xpurun_commands='{}'\n", commands);
   out += "_xpurun_is_command() {\n  [[ \" $_xpurun_commands \" == *\" $1 \"* ]]\n}\n";
   out += fmt::format("_xpurun_starts() {{\n  [[ \" {} \" == *\" $1 \"* ]]\n}}\n", base::join(starters, " "));

@@ -11,7 +11,7 @@ namespace xpurun::launcher {
 namespace {
 
 // __xpurun_state prints the subcommand that options belong to, or "child" and then the child's words so far.
-constexpr std::string_view kHead = R"(# fish completion for xpurun, made from its option table
+constexpr std::string_view kFishHead = R"(# fish completion for xpurun, made from its option table
 function __xpurun_state
     set -l words (commandline -opc)
     set -e words[1]
@@ -67,7 +67,7 @@ complete -c xpurun -f
 complete -c xpurun -n '__xpurun_in child' -a '(__xpurun_child)'
 )";
 
-std::string quoted(std::string_view text) {
+std::string fish_quoted(std::string_view text) {
   std::string out = "'";
   for (char c : text) {
     if (c == '\'' || c == '\\') {
@@ -78,7 +78,7 @@ std::string quoted(std::string_view text) {
   return out + "'";
 }
 
-std::string value_action(const OptionSpec& o) {
+std::string fish_value_action(const OptionSpec& o) {
   switch (o.kind) {
     case ValueKind::directory:
       return fmt::format(" -x -a '({})'", o.words.empty() ? "__fish_complete_directories" : "__xpurun_runs");
@@ -89,7 +89,7 @@ std::string value_action(const OptionSpec& o) {
   }
 }
 
-std::string operands(const CommandSpec& c, const std::string& commands) {
+std::string fish_operands(const CommandSpec& c, const std::string& commands) {
   switch (c.operands) {
     case Operands::directories:
       return "(__xpurun_runs)";
@@ -134,7 +134,8 @@ std::string fish_completion() {
     if (c.operands == Operands::program) {
       starters.emplace_back(c.name);
     }
-    lines += fmt::format("complete -c xpurun -n __xpurun_first -a {} -d {}\n", c.name, quoted(c.summary));
+    lines +=
+        fmt::format("complete -c xpurun -n __xpurun_first -a {} -d {}\n", c.name, fish_quoted(c.summary));
   }
   for (const CommandSpec& c : command_table()) {
     const std::string condition = fmt::format("complete -c xpurun -n '__xpurun_in {}'", c.name);
@@ -147,10 +148,10 @@ std::string fish_completion() {
       }
       lines += fmt::format("{} -l {}{}{} -d {}\n", condition, flag(o).substr(2),
                            o.short_name != 0 ? fmt::format(" -s {}", o.short_name) : std::string(),
-                           takes_value(o) ? value_action(o) : std::string(), quoted(o.help));
+                           takes_value(o) ? fish_value_action(o) : std::string(), fish_quoted(o.help));
     }
-    if (const std::string words = operands(c, base::join(names, " ")); !words.empty()) {
-      lines += fmt::format("{} -a {}\n", condition, quoted(words));
+    if (const std::string words = fish_operands(c, base::join(names, " ")); !words.empty()) {
+      lines += fmt::format("{} -a {}\n", condition, fish_quoted(words));
     }
     if (c.operands == Operands::actions) {
       lines += action_lines(c);
@@ -159,7 +160,7 @@ std::string fish_completion() {
   return fmt::format(
              "set -g __xpurun_commands {}\nset -g __xpurun_starters {}\nset -g __xpurun_takes_value {}\n",
              base::join(names, " "), base::join(starters, " "), base::join(takes, " "))
-             .insert(0, kHead) +
+             .insert(0, kFishHead) +
          lines;
 }
 

@@ -24,7 +24,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-std::string value_action(const OptionSpec& o) {
+std::string zsh_value_action(const OptionSpec& o) {
   switch (o.kind) {
     case ValueKind::directory:
       return o.words.empty() ? "_files -/" : "_xpurun_runs";
@@ -40,7 +40,7 @@ std::string option_specs(const CommandSpec& c) {
   for (const OptionSpec& o : c.options) {
     const std::string what = escaped(o.help);
     const std::string value =
-        takes_value(o) ? fmt::format(":{}:{}", o.metavar, value_action(o)) : std::string();
+        takes_value(o) ? fmt::format(":{}:{}", o.metavar, zsh_value_action(o)) : std::string();
     const std::string eq = takes_value(o) ? "=" : "";
     const std::string_view repeat = o.kind == ValueKind::repeated ? "*" : "";
     out += fmt::format("    '{}{}{}[{}]{}'\n", repeat, flag(o), eq, what, value);
@@ -52,7 +52,7 @@ std::string option_specs(const CommandSpec& c) {
   return out;
 }
 
-std::string operands(const CommandSpec& c) {
+std::string zsh_operands(const CommandSpec& c) {
   switch (c.operands) {
     case Operands::directories:
       return " '*:run:_xpurun_runs'";
@@ -103,8 +103,8 @@ std::string zsh_completion() {
     }
     // -A: what follows the first operand of run is not ours.
     const std::string_view ours = c.operands == Operands::program ? " -A '-*'" : "";
-    rest +=
-        fmt::format("    {0}) _arguments -s -S{1} $_xpurun_options_{0}{2} ;;\n", c.name, ours, operands(c));
+    rest += fmt::format("    {0}) _arguments -s -S{1} $_xpurun_options_{0}{2} ;;\n", c.name, ours,
+                        zsh_operands(c));
   }
   out +=
       "_xpurun_commands() {\n  local -a commands=(\n" + commands + "  )\n  _describe command commands\n}\n";

@@ -6,7 +6,7 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr std::array<std::pair<wire::OpClass, std::string_view>, 5> kKinds = {
+constexpr std::array<std::pair<wire::OpClass, std::string_view>, 5> kGpuTimeKinds = {
     {{wire::OpClass::matmul, "matmul"},
      {wire::OpClass::collective, "collective"},
      {wire::OpClass::memory, "memory"},
@@ -67,8 +67,8 @@ uint64_t GpuTime::samples() const {
 
 GpuTime estimate_gpu_time(const std::vector<OpTotals>& ops) {
   GpuTime out;
-  for (size_t i = 0; i < kKinds.size(); ++i) {
-    const auto& [op_class, name] = kKinds[i];
+  for (size_t i = 0; i < kGpuTimeKinds.size(); ++i) {
+    const auto& [op_class, name] = kGpuTimeKinds[i];
     const auto counts = [wanted = op_class](const OpTotals& op) {
       return op.key.op_class == static_cast<uint8_t>(wanted) && works_on_stream(op.key);
     };

@@ -13,17 +13,18 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, uint32_t>, 4> kKinds = {{{"matmul", kTraceMatmul},
-                                                                          {"collective", kTraceCollective},
-                                                                          {"memory", kTraceMemory},
-                                                                          {"host", kTraceHost}}};
+constexpr std::array<std::pair<std::string_view, uint32_t>, 4> kTraceKinds = {
+    {{"matmul", kTraceMatmul},
+     {"collective", kTraceCollective},
+     {"memory", kTraceMemory},
+     {"host", kTraceHost}}};
 
 }  // namespace
 
 uint32_t trace_kind(std::string_view word) {
-  const auto* found =
-      std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& kind) { return kind.first == word; });
-  return found == kKinds.end() ? 0 : found->second;
+  const auto* found = std::find_if(kTraceKinds.begin(), kTraceKinds.end(),
+                                   [&](const auto& kind) { return kind.first == word; });
+  return found == kTraceKinds.end() ? 0 : found->second;
 }
 
 bool Trace::wanted(const wire::Event& event, const wire::Segment& memory) const {
@@ -122,7 +123,7 @@ void Trace::finish(std::string_view ended) {
   j["start_wall_ns"] = request_.start_wall_ns;
   j["start_mono_ns"] = start_;
   auto& kinds = j["kinds"] = nlohmann::ordered_json::array();
-  for (const auto& [word, bit] : kKinds) {
+  for (const auto& [word, bit] : kTraceKinds) {
     if ((request_.kinds & bit) != 0) {
       kinds.push_back(word);
     }

@@ -122,7 +122,7 @@ class Reader {
   KernelLog log_;
 };
 
-KernelLog problem(EvidenceStatus status, std::string reason) {
+KernelLog no_kernel_log(EvidenceStatus status, std::string reason) {
   return {.status = status, .reason = std::move(reason), .events = {}};
 }
 
@@ -131,15 +131,15 @@ KernelLog read_syslog(uint64_t since_us, int device_errno) {
   const int size = ::klogctl(kSizeBuffer, nullptr, 0);
   if (size <= 0) {
     const bool denied = errno == EPERM || device_errno == EPERM || device_errno == EACCES;
-    return problem(
+    return no_kernel_log(
         denied ? EvidenceStatus::denied : EvidenceStatus::absent,
         denied ? "the kernel's log may not be read (kernel.dmesg_restrict)" : "there is no kernel log");
   }
   std::vector<char> buffer(static_cast<size_t>(size));
   const int n = ::klogctl(kReadAll, buffer.data(), size);
   if (n < 0) {
-    return problem(EvidenceStatus::denied,
-                   fmt::format("the kernel's log may not be read: {}", std::strerror(errno)));
+    return no_kernel_log(EvidenceStatus::denied,
+                         fmt::format("the kernel's log may not be read: {}", std::strerror(errno)));
   }
   Reader reader(since_us);
   for (const std::string_view line : base::split({buffer.data(), static_cast<size_t>(n)}, '\n')) {

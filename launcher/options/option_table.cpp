@@ -1,5 +1,7 @@
 #include "launcher/options/option_table.h"
 
+#include "launcher/options/option_groups.h"
+
 namespace xpurun::launcher {
 
 namespace {
@@ -8,13 +10,9 @@ constexpr std::string_view kWatching = "Watching";
 constexpr std::string_view kDumps = "Dumps and ends";
 constexpr std::string_view kPrograms = "Programs of yours";
 constexpr std::string_view kDirectory = "Run directory";
-constexpr std::string_view kOutput = "Output";
 constexpr std::string_view kPreload = "Library in the training processes";
 constexpr std::string_view kTiming = "Timing, metrics and control";
 constexpr std::string_view kNodes = "Several nodes";
-constexpr std::string_view kGeneral = "General";
-
-constexpr OptionSpec kHelp{.name = "help", .short_name = 'h', .group = kGeneral, .help = "print this help"};
 
 constexpr OptionSpec kRun[] = {
     {.name = "hang-timeout",

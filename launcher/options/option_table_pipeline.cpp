@@ -1,4 +1,5 @@
 // The options of `xpurun pipeline`.
+#include "launcher/options/option_groups.h"
 #include "launcher/options/option_table.h"
 
 namespace xpurun::launcher {
@@ -6,7 +7,6 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr std::string_view kStages = "Stages and jobs";
-constexpr std::string_view kOutput = "Output";
 
 constexpr OptionSpec kPipeline[] = {
     {.name = "groups",

@@ -1,16 +1,14 @@
 // The options of `xpurun stacks`.
+#include "launcher/options/option_groups.h"
 #include "launcher/options/option_table.h"
 
 namespace xpurun::launcher {
 
 namespace {
 
-constexpr std::string_view kOutput = "Output";
 constexpr std::string_view kSource = "Source";
 constexpr std::string_view kDumping = "Dumping live processes";
 constexpr std::string_view kNaming = "Unwinding and naming";
-
-constexpr OptionSpec kHelp{.name = "help", .short_name = 'h', .group = "General", .help = "print this help"};
 
 constexpr OptionSpec kStacks[] = {
     {.name = "run",

@@ -1,5 +1,6 @@
 // Options of the commands that look after runs and hosts: report, top, ctl, runs, events, analyze, doctor,
 // selftest, env, version.
+#include "launcher/options/option_groups.h"
 #include "launcher/options/option_table.h"
 
 #include <vector>
@@ -10,9 +11,7 @@ namespace {
 
 constexpr std::string_view kWhich = "Which runs";
 constexpr std::string_view kRemoving = "Removing (prune)";
-constexpr std::string_view kOutput = "Output";
 
-constexpr OptionSpec kHelp{.name = "help", .short_name = 'h', .group = "General", .help = "print this help"};
 constexpr OptionSpec kJson{.name = "json", .group = kOutput, .help = "print one JSON document"};
 
 constexpr std::string_view kServing = "Browser on another machine";
@@ -296,7 +295,7 @@ constexpr OptionSpec kRuns[] = {
     kHelp,
 };
 
-constexpr OptionSpec kNodes[] = {kJson, kHelp};
+constexpr OptionSpec kNodesOptions[] = {kJson, kHelp};
 constexpr OptionSpec kDoctor[] = {kJson, kHelp};
 
 constexpr std::string_view kWhichFaults = "Which faults";
@@ -531,7 +530,7 @@ std::span<const OptionSpec> ctl_options() {
   return kCtl;
 }
 std::span<const OptionSpec> nodes_options() {
-  return kNodes;
+  return kNodesOptions;
 }
 std::span<const OptionSpec> runs_options() {
   return kRuns;

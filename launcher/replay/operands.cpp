@@ -11,7 +11,6 @@ namespace xpurun::launcher {
 namespace {
 
 using namespace model::cuda_types;
-constexpr int kR32I = 10;
 
 template <typename T>
 void put(Scalar& to, T value) {

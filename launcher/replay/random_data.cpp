@@ -13,7 +13,6 @@ namespace xpurun::launcher {
 namespace {
 
 using namespace model::cuda_types;
-constexpr int kR32I = 10;
 
 template <typename T, typename Convert>
 std::vector<std::byte> converted(size_t count, Convert&& convert) {

@@ -9,7 +9,7 @@
 namespace xpurun::launcher {
 
 namespace {
-constexpr size_t kMostNames = 200;
+constexpr size_t kMostTraced = 200;
 constexpr size_t kMostProblems = 400;
 }  // namespace
 
@@ -28,8 +28,8 @@ base::Status TracedNames::add(const std::vector<std::string>& names) {
       all.push_back(name);
     }
   }
-  if (all.size() > kMostNames) {
-    return base::fail(fmt::format("more than {} functions", kMostNames));
+  if (all.size() > kMostTraced) {
+    return base::fail(fmt::format("more than {} functions", kMostTraced));
   }
   for (const std::string& name : names) {
     problems_.erase(name);  // the ranks look again

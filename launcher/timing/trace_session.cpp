@@ -16,7 +16,7 @@ namespace {
 // milliseconds.
 constexpr double kRaiseS = 0.1;
 // Time limit for the disk; then the requester is answered all the same.
-constexpr double kPatienceS = 2;
+constexpr double kWritingPatienceS = 2;
 
 }  // namespace
 
@@ -105,10 +105,10 @@ void TraceSession::end(std::string_view how) {
   done->trace.flush();
   // trace.json is written second: it says which events are not on disk.
   Storage& storage = parts_.storage;
-  storage.when_written(kPatienceS, [&storage, done, why = std::string(how)](Written) {
+  storage.when_written(kWritingPatienceS, [&storage, done, why = std::string(how)](Written) {
     done->trace.finish(why);
     base::log_info("trace {} ended: {}", done->dir, why);
-    storage.when_written(kPatienceS, [done, why](Written) {
+    storage.when_written(kWritingPatienceS, [done, why](Written) {
       if (done->ended) {
         done->ended(done->dir, why);
       }

@@ -25,7 +25,7 @@ constexpr int64_t kLargestOffsetNs =
 constexpr size_t kLargestFile = size_t{256} << 20;
 
 // Event files of an analysis; each may have half a million events.
-constexpr size_t kMostFiles = 256;
+constexpr size_t kMostProfiles = 256;
 
 struct Found {
   const NodeRun* node;
@@ -69,7 +69,7 @@ class GpuPart {
   void read(const std::string& directory, model::RankActivity& rank) {
     if (files_ == 0) {
       if (!said_) {
-        notes_.push_back(fmt::format("only {} files of GPU activity were read", kMostFiles));
+        notes_.push_back(fmt::format("only {} files of GPU activity were read", kMostProfiles));
         said_ = true;
       }
       return;
@@ -165,7 +165,7 @@ Captures read_captures(const JobRuns& job) {
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Found& a, const Found& b) { return a.profile.wall_ns < b.profile.wall_ns; });
-  size_t files = kMostFiles;
+  size_t files = kMostProfiles;
   for (size_t first = 0; first < found.size();) {
     std::vector<Profile> parts;
     GpuPart gpu(files);
@@ -188,7 +188,7 @@ Captures read_captures(const JobRuns& job) {
 base::Result<model::CaptureReport> read_capture(const std::string& path) {
   XPURUN_TRY_ASSIGN(const Profile profile, read_profile(path));
   model::CaptureReport out = captured_functions(profile);
-  size_t files = kMostFiles;
+  size_t files = kMostProfiles;
   GpuPart gpu(files);
   gpu.add(fs::path(path).parent_path().string());
   gpu.finish(out);

@@ -14,8 +14,8 @@ namespace {
 
 using model::ProcessRecord;
 
-constexpr size_t kMostBytes = size_t{1} << 20;
-constexpr size_t kMostFiles = 64;
+constexpr size_t kMostErrorBytes = size_t{1} << 20;
+constexpr size_t kMostErrorFiles = 64;
 // The file's time has whole seconds, too coarse to order failures by. It counts where the rank died this much
 // later than it raised.
 constexpr double kCoarseS = 2;
@@ -33,13 +33,13 @@ void add_error_files(const model::RunDir& dir, model::RunManifest& run) {
   for (const ProcessRecord& p : run.processes) {
     const bool failed = p.role == model::ProcessRole::rank && p.death.happened && !p.death.follower &&
                         !p.death.wait_status.succeeded();
-    if (!failed || p.error_file.empty() || has_told(run, p) || ++read > kMostFiles) {
+    if (!failed || p.error_file.empty() || has_told(run, p) || ++read > kMostErrorFiles) {
       continue;
     }
     const auto text = read_job_file(dir, run,
                                     {.path = p.error_file,
                                      .kept = fmt::format("ranks/{}/error-{}.json", p.rank, p.pid),
-                                     .most = kMostBytes});
+                                     .most = kMostErrorBytes});
     auto file = text ? model::parse_error_file(*text) : std::nullopt;
     if (!file) {
       continue;

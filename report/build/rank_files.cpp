@@ -14,7 +14,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kEvents = "events-";
-constexpr base::Rank kHighestRank = 1 << 24;
 
 // Files of one kind in the order of their numbers.
 std::vector<std::string> numbered(const std::string& dir, std::string_view prefix, std::string_view suffix) {
@@ -46,7 +45,7 @@ RankFiles::RankFiles(const JobRuns& job, const model::RankSet& ranks) {
          it.increment(ec)) {
       const int64_t rank = base::parse_int(it->path().filename().string()).value_or(-1);
       std::error_code other;
-      if (rank >= 0 && rank < kHighestRank && it->is_directory(other) &&
+      if (rank >= 0 && rank < base::kHighestRank && it->is_directory(other) &&
           (ranks.empty() || ranks.contains(static_cast<base::Rank>(rank)))) {
         dirs_[static_cast<base::Rank>(rank)].push_back({it->path().string(), &node});
       }

@@ -203,7 +203,7 @@ model::NextStep advice(const Scene& scene, const Group& group) {
   return {.text = tr("find out why {} does not return on rank {}", place(v.where), v.rank)};
 }
 
-Finding finding_of(const Scene& scene, const Group& worst, size_t waiting) {
+Blamed finding_of(const Scene& scene, const Group& worst, size_t waiting) {
   const RankView& v = *worst.views.front();
   const Confidence by_stacks = v.stacks != nullptr ? Confidence::high : Confidence::medium;
   switch (worst.state) {
@@ -273,7 +273,7 @@ std::string culprit_clauses(const Scene& scene, const std::vector<Group>& groups
   return rest.empty() ? out : tr("{}, and so {} elsewhere", out, rank_words(rest));
 }
 
-Verdict begin_hang(const Scene& scene, const Finding& finding, const std::vector<Group>& groups,
+Verdict begin_hang(const Scene& scene, const Blamed& finding, const std::vector<Group>& groups,
                    const Views& waiting) {
   Verdict v;
   v.id = finding.id;

@@ -16,7 +16,7 @@ struct Group {
   Views views;
 };
 
-struct Finding {
+struct Blamed {
   std::string_view id;
   model::VerdictLevel level = model::VerdictLevel::confirmed;
   model::Confidence confidence = model::Confidence::high;
@@ -35,7 +35,7 @@ std::vector<Group> group_culprits(const Scene& scene, const Views& culprits);
 std::string culprit_clauses(const Scene& scene, const std::vector<Group>& groups, double waited);
 
 // A hang verdict without its sentence and its next step.
-model::Verdict begin_hang(const Scene& scene, const Finding& finding, const std::vector<Group>& groups,
+model::Verdict begin_hang(const Scene& scene, const Blamed& finding, const std::vector<Group>& groups,
                           const Views& waiting);
 // The whole verdict where the state of the culprits suffices. `culprits` is not empty.
 model::Verdict blame(const Scene& scene, const Views& culprits, const Views& waiting);

@@ -27,7 +27,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kLargestFile = size_t{256} << 20;
-constexpr base::Rank kHighestRank = 1 << 24;
 constexpr unsigned kMostThreads = 8;
 constexpr size_t kFilesForAThread = 8;
 constexpr size_t kMostNotes = 20;
@@ -46,7 +45,7 @@ Named name_parts(std::string_view name) {
   const size_t last = name.find_last_not_of("0123456789");
   const std::string_view digits = name.substr(last == std::string_view::npos ? 0 : last + 1);
   const auto rank = digits.empty() || digits.size() > 8 ? std::nullopt : base::parse_int(digits);
-  if (!rank || *rank >= kHighestRank) {
+  if (!rank || *rank >= base::kHighestRank) {
     return {};
   }
   return {.prefix = std::string(name.substr(0, name.size() - digits.size())),

@@ -12,7 +12,6 @@ namespace xpurun::report {
 
 namespace {
 
-constexpr int32_t kHighestRank = 1 << 24;
 constexpr size_t kMostGroups = 100'000;
 // Later times (after the year 2200) mean a damaged file.
 constexpr int64_t kLatestNs = 7'258'118'400'000'000'000;
@@ -112,7 +111,7 @@ class Reader {
   std::vector<int32_t> ranks_in(const PlainValue* value) const {
     std::vector<int32_t> out;
     const auto add = [&out](std::optional<int64_t> rank) {
-      const bool good = rank && *rank >= 0 && *rank < kHighestRank;
+      const bool good = rank && *rank >= 0 && *rank < base::kHighestRank;
       out.push_back(good ? static_cast<int32_t>(*rank) : -1);
     };
     if (value == nullptr) {

@@ -95,7 +95,7 @@ bool is_p2p(const FlightEntry& e) {
 }
 
 // All operations of one process group.
-struct Group {
+struct CallGroup {
   std::vector<FlightEntry> collectives;  // one per sequence number, ordered by it
   std::vector<FlightEntry> transfers;    // in the order of the calls
   int64_t pg_id = -1;
@@ -126,7 +126,7 @@ class Converter {
   // group's state; the earlier entries have sizes but no state.
   void sort_entries() {
     for (const FlightEntry& e : dump_.entries) {
-      Group& group = groups_[e.group];
+      CallGroup& group = groups_[e.group];
       group.pg_id = e.pg_id >= 0 ? e.pg_id : group.pg_id;
       if (e.op == kCoalesced) {
         settle(group, e);
@@ -143,7 +143,7 @@ class Converter {
     }
   }
 
-  static void settle(Group& group, const FlightEntry& coalesced) {
+  static void settle(CallGroup& group, const FlightEntry& coalesced) {
     const auto settle_one = [&](FlightEntry& e) {
       if (e.state == FlightState::scheduled) {
         e.state = coalesced.state;
@@ -162,7 +162,7 @@ class Converter {
   }
 
   // Format 1 counts collectives and transfers together, so ranks may disagree on the number.
-  void number(Group& group) {
+  void number(CallGroup& group) {
     if (dump_.major >= 2 || group.transfers.empty()) {
       return;
     }
@@ -172,7 +172,7 @@ class Converter {
     }
   }
 
-  void add_communicator(std::string_view name, const Group& group) {
+  void add_communicator(std::string_view name, const CallGroup& group) {
     const FlightGroup* config = dump_.group(name);
     const FlightStatus* status = dump_.status_of(group.pg_id);
     Communicator c{.source = model::CallSource::torch};
@@ -200,7 +200,7 @@ class Converter {
     out_.collectives.communicators.push_back(std::move(c));
   }
 
-  void count(Communicator& c, const Group& group, const FlightStatus* status) const {
+  void count(Communicator& c, const CallGroup& group, const FlightStatus* status) const {
     const auto last = [](int64_t n) { return static_cast<uint64_t>(std::max<int64_t>(n, 0)); };
     const uint64_t by_status = status == nullptr ? 0 : last(status->last_enqueued);
     const uint64_t done_by_status = status == nullptr ? 0 : last(status->last_completed);
@@ -227,7 +227,7 @@ class Converter {
     c.comparable = !nothing_left && !(renumbered && wrapped_);
   }
 
-  void add_calls(Communicator& c, const Group& group, const FlightStatus* status) const {
+  void add_calls(Communicator& c, const CallGroup& group, const FlightStatus* status) const {
     const auto& all = group.collectives;
     size_t first = 0;
     while (first < all.size() && all[first].state == FlightState::completed) {
@@ -244,7 +244,7 @@ class Converter {
     }
   }
 
-  void add_transfers(Communicator& c, const Group& group) {
+  void add_transfers(Communicator& c, const CallGroup& group) {
     std::map<std::pair<bool, int>, PairProgress> pairs;
     std::map<std::pair<bool, int>, uint64_t> waiting;
     for (const FlightEntry& e : group.transfers) {
@@ -304,7 +304,7 @@ class Converter {
   base::Rank rank_;
   int64_t taken_ns_;
   bool wrapped_ = false;  // the oldest entries have left the buffer
-  std::map<std::string_view, Group> groups_;
+  std::map<std::string_view, CallGroup> groups_;
   RankFacts out_;
 };
 

@@ -114,13 +114,13 @@ std::string name_of_thread(const model::ThreadStack& t) {
                                         : fmt::format("\"{}\" ({})", python, comm);
 }
 
-struct Group {
+struct ThreadGroup {
   std::vector<const model::ThreadStack*> threads;
   std::string key;
   std::string frames;
 };
 
-std::string group_heading(const Group& g) {
+std::string group_heading(const ThreadGroup& g) {
   const model::ThreadStack& first = *g.threads.front();
   std::string who;
   for (size_t i = 0; i < std::min(g.threads.size(), kMaxTids); ++i) {
@@ -149,7 +149,7 @@ std::string frames_text(const model::ThreadStack& t, View view) {
 
 std::string process_text(const model::ProcessStacks& p, View view) {
   std::string out = process_heading(p);
-  std::vector<Group> groups;
+  std::vector<ThreadGroup> groups;
   size_t without = 0;
   for (const model::ThreadStack& t : p.threads) {
     std::string frames = frames_text(t, view);
@@ -160,7 +160,7 @@ std::string process_text(const model::ProcessStacks& p, View view) {
     std::string key =
         fmt::format("{}{}|{}|{}|{}", t.main, thread_role(t), name_of_thread(t), marks_of(t), frames);
     bool found = false;
-    for (Group& g : groups) {
+    for (ThreadGroup& g : groups) {
       if (g.key == key) {
         g.threads.push_back(&t);
         found = true;
@@ -171,7 +171,7 @@ std::string process_text(const model::ProcessStacks& p, View view) {
       groups.push_back({.threads = {&t}, .key = std::move(key), .frames = std::move(frames)});
     }
   }
-  for (const Group& g : groups) {
+  for (const ThreadGroup& g : groups) {
     out += '\n' + group_heading(g) + (g.frames.empty() ? "    (no frames)\n" : g.frames);
   }
   if (without > 0) {

@@ -36,14 +36,14 @@ size_t closing(std::string_view text, size_t open) {
   return std::string_view::npos;
 }
 
-struct Call {
+struct GdbCall {
   std::string_view func;
   std::string_view place;  // " at x.c:12", " from /lib/y.so", or empty
 };
 
 // Splits "name (args) at place". Names may contain parentheses and blanks, as in "std::function<void
 // ()>::operator()() const": the arguments are the group that is followed by a place or by the end.
-std::optional<Call> split_call(std::string_view text) {
+std::optional<GdbCall> split_call(std::string_view text) {
   size_t tried = 0;
   for (size_t at = text.find(" ("); at != std::string_view::npos && tried < kMostCandidates;
        at = text.find(" (", at), ++tried) {
@@ -54,13 +54,13 @@ std::optional<Call> split_call(std::string_view text) {
     }
     const std::string_view rest = text.substr(end + 1);
     if (rest.empty() || rest.starts_with(" at ") || rest.starts_with(" from ")) {
-      return Call{base::trim(text.substr(0, at)), rest};
+      return GdbCall{base::trim(text.substr(0, at)), rest};
     }
   }
   return std::nullopt;
 }
 
-void set_place(model::Frame& f, std::string_view place) {
+void set_gdb_place(model::Frame& f, std::string_view place) {
   if (place.starts_with(" from ")) {
     f.module = base::sanitize(base::base_name(place.substr(6)));
   } else if (place.starts_with(" at ")) {
@@ -106,11 +106,11 @@ std::optional<model::Frame> frame_line(std::string_view line) {
     }
     const size_t end = std::min(text.find(' '), text.size());
     f.func = base::sanitize(text.substr(0, end));
-    set_place(f, end < text.size() ? fmt::format(" at {}", base::trim(text.substr(end))) : std::string());
+    set_gdb_place(f, end < text.size() ? fmt::format(" at {}", base::trim(text.substr(end))) : std::string());
     return f;
   }
   f.func = base::sanitize(call->func);
-  set_place(f, call->place);
+  set_gdb_place(f, call->place);
   return f;
 }
 
@@ -128,7 +128,7 @@ std::optional<int64_t> number_after(std::string_view text, std::string_view word
 }
 
 // 'Thread 4 (Thread 0x7f (LWP 9824) "python"):', "Thread 1 (process 12):", "TID 9820:"
-std::optional<model::ThreadStack> thread_header(std::string_view line) {
+std::optional<model::ThreadStack> gdb_thread_header(std::string_view line) {
   const auto lwp = number_after(line, "(LWP ");
   const auto process = number_after(line, "(process ");
   const auto tid =
@@ -170,7 +170,7 @@ base::Result<Imported> read_gdb_text(std::string_view text, const ImportHint& hi
   for (const std::string& line : whole_lines(text)) {
     ++line_number;
     if (line.starts_with("Thread ") || line.starts_with("TID ")) {
-      if (auto header = thread_header(line)) {
+      if (auto header = gdb_thread_header(line)) {
         process.threads.push_back(std::move(*header));
       } else {
         notes.add(line_number, "no thread id");

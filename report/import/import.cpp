@@ -20,7 +20,6 @@ namespace {
 constexpr size_t kLargestFile = size_t{256} << 20;
 constexpr size_t kMostFiles = 100'000;
 constexpr size_t kSniffed = 8192;
-constexpr base::Rank kHighestRank = 1 << 24;
 
 constexpr std::array<std::string_view, 7> kNames = {"unknown",        "folded stacks", "py-spy JSON",
                                                     "py-spy text",    "pystack text",  "gdb or pstack text",
@@ -36,7 +35,7 @@ base::Rank leading_number(std::string_view text) {
     ++n;
   }
   const auto value = base::parse_int(text.substr(0, n));
-  return value && *value < kHighestRank ? static_cast<base::Rank>(*value) : base::kNoRank;
+  return value && *value < base::kHighestRank ? static_cast<base::Rank>(*value) : base::kNoRank;
 }
 
 bool is_xpu_timer_name(std::string_view name) {

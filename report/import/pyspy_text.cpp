@@ -11,7 +11,7 @@ namespace xpurun::report {
 namespace {
 
 // 'Thread 9822 (idle): "Wörker"', 'Thread 0x7F2E (active+gil)'
-std::optional<model::ThreadStack> thread_header(std::string_view line) {
+std::optional<model::ThreadStack> pyspy_thread_header(std::string_view line) {
   line.remove_prefix(std::string_view("Thread ").size());
   const size_t open = line.find(" (");
   if (open == std::string_view::npos) {
@@ -70,7 +70,7 @@ base::Result<Imported> read_pyspy_text(std::string_view text, const ImportHint& 
       const size_t end = std::min(line.find(' ', 8), line.size());
       out.processes.back().python_version = base::sanitize(line.substr(8, end - 8));
     } else if (line.starts_with("Thread ")) {
-      auto header = thread_header(line);
+      auto header = pyspy_thread_header(line);
       if (!header) {
         notes.add(line_number, "not understood");
         thread = nullptr;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kThread = "Traceback for thread ";
 
 // "9824 (python) [Has the GIL,Garbage collecting] (most recent call last):"
-std::optional<model::ThreadStack> thread_header(std::string_view line) {
+std::optional<model::ThreadStack> pystack_thread_header(std::string_view line) {
   line.remove_prefix(line.find(kThread) + kThread.size());
   const size_t end = std::min(line.find(' '), line.size());
   const auto tid = base::parse_int(line.substr(0, end));
@@ -80,7 +80,7 @@ base::Result<Imported> read_pystack_text(std::string_view text, const ImportHint
     ++line_number;
     const std::string_view words = base::trim(line);
     if (words.starts_with(kThread)) {
-      auto header = thread_header(words);
+      auto header = pystack_thread_header(words);
       in_thread = header.has_value();
       if (header) {
         process.threads.push_back(std::move(*header));

@@ -22,7 +22,6 @@ namespace {
 constexpr size_t kMostNodes = 100'000;
 constexpr size_t kMostReaders = 4;
 // Larger rank numbers are not believed.
-constexpr base::Rank kHighestRank = 1 << 24;
 // By these a scheduler or launcher tells its jobs apart.
 constexpr std::string_view kRunIds[] = {"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PBS_JOBID",
                                         "LSB_JOBID"};
@@ -80,7 +79,7 @@ void tell_troubles(JobRuns& job) {
 }
 
 model::RankSet believable(const model::RankSet& ranks) {
-  return ranks.minus(ranks.minus(model::RankSet::range(0, kHighestRank - 1)));
+  return ranks.minus(ranks.minus(model::RankSet::range(0, base::kHighestRank - 1)));
 }
 
 void add_entries(JobRuns& job, const model::RunDir& dir, model::Nodes listed) {
@@ -205,7 +204,7 @@ RankOwners::RankOwners(const JobRuns& job, const std::vector<double>& shifts_s) 
   std::map<base::Rank, std::vector<Life>> lives;
   for (size_t n = 0; n < job.nodes.size(); ++n) {
     for (const model::ProcessRecord* p : current_ranks(job.nodes[n].run)) {
-      if (p->rank >= kHighestRank) {
+      if (p->rank >= base::kHighestRank) {
         notes_.push_back(fmt::format("node {}: rank {} is not believable",
                                      base::sanitize(job.nodes[n].entry.node), p->rank));
         continue;
@@ -243,11 +242,11 @@ bool RankOwners::owns(size_t node, base::Rank rank) const {
     return true;
   }
   const auto it = owners_.find(rank);
-  return rank < kHighestRank && (it == owners_.end() || it->second == node);
+  return rank < base::kHighestRank && (it == owners_.end() || it->second == node);
 }
 
 bool RankOwners::disputed(size_t node, base::Rank rank) const {
-  return rank >= kHighestRank || (disputes_.contains(rank) && !owns(node, rank));
+  return rank >= base::kHighestRank || (disputes_.contains(rank) && !owns(node, rank));
 }
 
 }  // namespace xpurun::report

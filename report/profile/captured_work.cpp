@@ -15,10 +15,10 @@ using model::WorkKind;
 
 namespace {
 
-constexpr double kLeastShare = 0.01;
-constexpr double kLeastExcess = 0.02;
+constexpr double kLeastWorkShare = 0.01;
+constexpr double kLeastWorkExcess = 0.02;
 constexpr double kLeastRelative = 0.1;
-constexpr double kSpreads = 4;
+constexpr double kWorkSpreads = 4;
 constexpr size_t kMostWork = 200;
 constexpr size_t kKinds = model::kNames<WorkKind>.size();
 
@@ -88,7 +88,8 @@ bool stands_out(const std::vector<RankShare>& shares, size_t i, bool below) {
   }
   const double usual = median(others);
   const double excess = below ? usual - shares[i].share : shares[i].share - usual;
-  return excess > std::max({kLeastExcess, kLeastRelative * usual, kSpreads * robust_spread(others, usual)});
+  return excess >
+         std::max({kLeastWorkExcess, kLeastRelative * usual, kWorkSpreads * robust_spread(others, usual)});
 }
 
 }  // namespace
@@ -207,7 +208,7 @@ std::vector<CapturedWork> CapturedWorkTable::work() const {
   std::set<Key> keys;
   for (const Rank& rank : ranks_) {
     for (const auto& [key, sum] : rank.sums) {
-      if (sum.total_s >= kLeastShare * rank.seconds) {
+      if (sum.total_s >= kLeastWorkShare * rank.seconds) {
         keys.insert(key);
       }
     }

@@ -202,7 +202,7 @@ ordered_json stacks_json(const StackForest& forest) {
 }
 
 template <typename T, typename F>
-void put_list(ordered_json& to, const std::vector<T>& from, F&& one) {
+void put_json_list(ordered_json& to, const std::vector<T>& from, F&& one) {
   to = ordered_json::array();
   for (const T& item : from) {
     to.push_back(one(item));
@@ -217,24 +217,24 @@ std::string report_json(const RunReport& report, JsonLayout layout) {
   j["id"] = report.run.id;
   j["version"] = report.run.version;
   j["verdict"] = to_json(report.verdict);
-  put_list(j["source"], report.source, excerpt_json);
-  put_list(j["tracebacks"], report.tracebacks.shown, traceback_json);
-  put_list(j["findings"], report.findings, finding_json);
+  put_json_list(j["source"], report.source, excerpt_json);
+  put_json_list(j["tracebacks"], report.tracebacks.shown, traceback_json);
+  put_json_list(j["findings"], report.findings, finding_json);
   if (!report.nodes.empty()) {
-    put_list(j["nodes"], report.nodes, node_json);
+    put_json_list(j["nodes"], report.nodes, node_json);
   }
-  put_list(j["ranks"], report.ranks, rank_json);
+  put_json_list(j["ranks"], report.ranks, rank_json);
   if (report.speed) {
     j["speed"] = to_json(*report.speed);
   }
   if (report.pipeline) {
     j["pipeline"] = to_json(*report.pipeline);
   }
-  put_list(j["classes"], report.classes, class_json);
+  put_json_list(j["classes"], report.classes, class_json);
   j["dump"] = report.dump;
   j["stacks"] = stacks_json(report.forest);
-  put_list(j["dumps"], report.dumps, dump_json);
-  put_list(j["incidents"], report.run.incidents, incident_json);
+  put_json_list(j["dumps"], report.dumps, dump_json);
+  put_json_list(j["incidents"], report.run.incidents, incident_json);
   j["environment"] = environment_json(report.run);
   j["notes"] = report.notes;
   return dump(j, layout);

@@ -21,7 +21,7 @@ using kainjow::mustache::data;
 
 namespace {
 
-constexpr size_t kMostRows = 40;
+constexpr size_t kMostRankRows = 40;
 constexpr size_t kMostMarks = 60;  // of one kind
 constexpr int kSteps = 400;        // ranks whose times differ by less share a row
 constexpr int kTicks = 4;
@@ -29,9 +29,9 @@ constexpr double kDayS = 86400;
 constexpr double kLongestS = 1e9;                               // a file may hold any number
 constexpr int64_t kLatestStart = INT64_C(8000000000000000000);  // in nanoseconds since the epoch
 
-class Axis {
+class RunAxis {
  public:
-  explicit Axis(const model::RunManifest& run)
+  explicit RunAxis(const model::RunManifest& run)
       : started_(run.started_wall_ns < kLatestStart ? run.started_wall_ns : 0), end_s_(run.elapsed_s) {
     for (const model::ProcessRecord& p : run.processes) {
       end_s_ = std::max({end_s_, p.last_progress_s, p.death.happened ? p.death.at_s : 0});
@@ -79,7 +79,7 @@ struct Row {
   std::vector<Life> lives;
 };
 
-std::vector<Row> rows_of(const RunReport& report, const Axis& axis) {
+std::vector<Row> rows_of(const RunReport& report, const RunAxis& axis) {
   std::map<base::Rank, std::vector<Life>> by_rank;
   for (const model::ProcessRecord& p : report.run.processes) {
     if (p.role != model::ProcessRole::rank || p.rank < 0) {
@@ -117,7 +117,7 @@ std::vector<Row> rows_of(const RunReport& report, const Axis& axis) {
   return out;
 }
 
-data bar(const Axis& axis, const char* look, double from, double to) {
+data bar(const RunAxis& axis, const char* look, double from, double to) {
   data d;
   d.set("look", look);
   d.set("left", axis.percent(from));
@@ -125,7 +125,7 @@ data bar(const Axis& axis, const char* look, double from, double to) {
   return d;
 }
 
-data row_data(const Row& row, const Axis& axis) {
+data row_data(const Row& row, const RunAxis& axis) {
   data d;
   d.set("ranks", spaced_ranks(row.ranks));
   d.set("culprit", row.culprit);
@@ -147,7 +147,7 @@ data row_data(const Row& row, const Axis& axis) {
 // Vertical marks over all rows.
 class Marks {
  public:
-  explicit Marks(const Axis& axis) : axis_(axis) {}
+  explicit Marks(const RunAxis& axis) : axis_(axis) {}
   void add(const char* look, double from, double to) {
     if (++counts_[look] <= kMostMarks) {
       list_.push_back(bar(axis_, look, from, to));
@@ -156,12 +156,12 @@ class Marks {
   const data& list() const { return list_; }
 
  private:
-  const Axis& axis_;
+  const RunAxis& axis_;
   std::map<std::string, size_t> counts_;
   data list_{data::type::list};
 };
 
-std::string end_of_stall(const model::Incident& i, const RunReport& report, const Axis& axis) {
+std::string end_of_stall(const model::Incident& i, const RunReport& report, const RunAxis& axis) {
   if (i.cleared_s < 0) {
     return tr("was not cleared");
   }
@@ -171,7 +171,7 @@ std::string end_of_stall(const model::Incident& i, const RunReport& report, cons
                               : tr("cleared by itself at {}", axis.time(i.cleared_s));
 }
 
-data event_data(const Axis& axis, double at, std::string_view kind, const std::string& what) {
+data event_data(const RunAxis& axis, double at, std::string_view kind, const std::string& what) {
   data d;
   d.set("at", axis.moment(at));
   d.set("kind", tr(kind));
@@ -179,7 +179,7 @@ data event_data(const Axis& axis, double at, std::string_view kind, const std::s
   return d;
 }
 
-void put_events(data& page, const RunReport& report, const Axis& axis) {
+void put_events(data& page, const RunReport& report, const RunAxis& axis) {
   struct Event {
     double at_s;
     std::string_view kind;
@@ -222,16 +222,16 @@ void put_events(data& page, const RunReport& report, const Axis& axis) {
 }  // namespace
 
 void put_times(data& page, const RunReport& report) {
-  const Axis axis(report.run);
+  const RunAxis axis(report.run);
   const std::vector<Row> rows = axis.empty() ? std::vector<Row>() : rows_of(report, axis);
   data list{data::type::list};
-  for (size_t i = 0; i < std::min(rows.size(), kMostRows); ++i) {
+  for (size_t i = 0; i < std::min(rows.size(), kMostRankRows); ++i) {
     list.push_back(row_data(rows[i], axis));
   }
   put_list(page, "times", list);
-  put_text(
-      page, "times_cut",
-      rows.size() > kMostRows ? tr("{} more rows are left out.", rows.size() - kMostRows) : std::string());
+  put_text(page, "times_cut",
+           rows.size() > kMostRankRows ? tr("{} more rows are left out.", rows.size() - kMostRankRows)
+                                       : std::string());
   Marks marks(axis);
   data ticks{data::type::list};
   if (!rows.empty()) {

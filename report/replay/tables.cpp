@@ -14,7 +14,7 @@ std::string percent_of(double ratio) {
   return ratio < 0 ? "" : fmt::format("{:.1f}", 100 * ratio);
 }
 
-std::string ms(double seconds) {
+std::string ms_text(double seconds) {
   return seconds < 0 ? "" : short_number(seconds * 1e3);
 }
 
@@ -48,8 +48,8 @@ TextTable matmul_table(const model::Replay& replay) {
   for (const model::ReplayedMatmul& m : replay.matmuls) {
     out.rows.push_back({base::sanitize(m.shape), m.types, with_epilogue(m), percent_of(m.share),
                         fmt::format("{}", m.count), short_number(m.tflops), short_number(m.replay_tflops),
-                        percent_of(m.of_replay), ms(m.median_s), ms(m.replay.median_s), slow_ranks(m),
-                        mhz(m.replay.sm_clock_mhz)});
+                        percent_of(m.of_replay), ms_text(m.median_s), ms_text(m.replay.median_s),
+                        slow_ranks(m), mhz(m.replay.sm_clock_mhz)});
   }
   return out;
 }
@@ -91,7 +91,7 @@ TextTable collective_table(const model::Replay& replay) {
     out.rows.push_back({c.operation, c.type, short_number(static_cast<double>(c.bytes) / (1 << 20)),
                         fmt::format("{}", c.size), fmt::format("{}", c.devices), percent_of(c.share),
                         fmt::format("{}", c.count), short_number(c.bus_gb_s), short_number(c.replay_bus_gb_s),
-                        percent_of(c.of_replay), ms(c.transfer_s), ms(c.replay.median_s)});
+                        percent_of(c.of_replay), ms_text(c.transfer_s), ms_text(c.replay.median_s)});
   }
   return out;
 }

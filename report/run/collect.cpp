@@ -25,7 +25,6 @@ namespace {
 // Above this number of frames, threads that the diagnosis does not need are dropped after merging.
 constexpr size_t kFramesForDiagnosis = 300'000;
 // Larger rank numbers are rejected: a damaged file must not create a set of billions of ranks.
-constexpr base::Rank kHighestRank = 1 << 24;
 
 // Runs of digits compare as numbers.
 bool natural_less(std::string_view a, std::string_view b) {
@@ -67,7 +66,7 @@ base::Rank rank_in_key(const std::string& key) {
     return base::kNoRank;
   }
   const int64_t n = base::parse_int(std::string_view(key).substr(5)).value_or(-1);
-  return n >= 0 && n < kHighestRank ? static_cast<base::Rank>(n) : base::kNoRank;
+  return n >= 0 && n < base::kHighestRank ? static_cast<base::Rank>(n) : base::kNoRank;
 }
 
 // The time of the first readable file of a directory.
@@ -83,7 +82,7 @@ int64_t taken_at(const std::string& dir) {
 // An expected process without stacks.
 model::ProcessStacks absent(base::Rank rank, base::Pid pid, const std::string& host, model::ProcessRole role,
                             const std::string& reason) {
-  const bool believable = rank >= base::kNoRank && rank < kHighestRank;
+  const bool believable = rank >= base::kNoRank && rank < base::kHighestRank;
   model::ProcessStacks p;
   p.rank = believable ? rank : base::kNoRank;
   p.pid = pid;
@@ -183,7 +182,7 @@ class Collector {
       return;
     }
     model::ProcessStacks& p = loaded->process;
-    if (p.rank < base::kNoRank || p.rank >= kHighestRank) {
+    if (p.rank < base::kNoRank || p.rank >= base::kHighestRank) {
       out_.notes.push_back(fmt::format("{}: rank {} is not believable", path, p.rank));
       p.rank = base::kNoRank;
       p.role = p.role == model::ProcessRole::rank ? model::ProcessRole::other : p.role;
@@ -211,7 +210,7 @@ class Collector {
           claimed ? model::DumpStatus::failed : p.status);
     }
     for (const model::RankObservation& o : manifest.ranks) {
-      if (!ranks_.contains(o.rank) && o.rank >= 0 && o.rank < kHighestRank && counts(o.rank)) {
+      if (!ranks_.contains(o.rank) && o.rank >= 0 && o.rank < base::kHighestRank && counts(o.rank)) {
         add(absent(o.rank, o.pid, o.host.empty() ? manifest.host : o.host, model::ProcessRole::rank,
                    o.alive ? std::string(base::later("it was not dumped")) : o.wait_status.text()),
             o.alive ? model::DumpStatus::failed : model::DumpStatus::dead);

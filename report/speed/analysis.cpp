@@ -23,14 +23,14 @@ using model::Confidence;
 using model::SlowCause;
 using model::SpeedProblem;
 
-constexpr size_t kWarmUp = 3;
+constexpr size_t kWarmUpSteps = 3;
 constexpr size_t kLeastWindow = 10;
 constexpr double kLeastWaste = 0.05;  // share of a step that a cause on all ranks may cost
 constexpr double kLeastInput = 0.10;
 constexpr double kLeastPause = 0.01;  // of the time, by ranks that need longer for a checkpoint
 constexpr double kOwnFault = 0.5;     // of a change that slow ranks explain
 constexpr double kMostOfIt = 0.8;
-constexpr size_t kLeastAfter = 20;
+constexpr size_t kLeastStepsAfter = 20;
 
 Confidence lower(Confidence a, Confidence b) {
   return std::min(a, b);
@@ -59,7 +59,7 @@ void put_source(const JobSteps& job, model::SpeedReport& out) {
 
 // The steps since the latest change, without those in which the program warms up.
 StepWindow current_window(const model::SpeedReport& report, size_t steps) {
-  const size_t warm = steps > kWarmUp + kLeastWindow ? kWarmUp : 0;
+  const size_t warm = steps > kWarmUpSteps + kLeastWindow ? kWarmUpSteps : 0;
   if (!report.changes.empty()) {
     const auto since = static_cast<size_t>(report.changes.back().step);
     if (since + kLeastWindow <= steps) {
@@ -87,7 +87,7 @@ std::optional<Slowdown> slowdown_of(const std::vector<model::StepChange>& change
   if (now / changes[fastest].before_s - 1 < least) {
     return {};
   }
-  const auto begin = fastest == 0 ? kWarmUp : static_cast<size_t>(changes[fastest - 1].step);
+  const auto begin = fastest == 0 ? kWarmUpSteps : static_cast<size_t>(changes[fastest - 1].step);
   Slowdown out{.before = {begin, static_cast<size_t>(changes[fastest].step)}, .change = changes[fastest]};
   out.change.after_s = now;
   out.change.share = now / out.change.before_s - 1;
@@ -205,7 +205,7 @@ class Judge {
   // there from now on.
   std::optional<Blame> blame_now(int64_t& since) {
     auto blame = find_blame(own_, hosts_, window_);
-    const size_t least_after = std::max(kLeastAfter, settings_.least_after);
+    const size_t least_after = std::max(kLeastStepsAfter, settings_.least_after);
     // They may have become slow too late for the mean of the window.
     const StepWindow recent{window_.last - std::min(least_after, window_.size()), window_.last};
     const auto suspects = blame ? blame : find_blame(own_, hosts_, recent);
@@ -406,7 +406,7 @@ StepTable table_of(const JobSteps& job, const model::SpeedReport& report,
                    const std::vector<double>& seconds) {
   StepTable out = without_steps(job);
   const OwnTimes own(job, report.waits_measured);
-  for (size_t i = seconds.size() > kWarmUp + kLeastWindow ? kWarmUp : 0; i < seconds.size(); ++i) {
+  for (size_t i = seconds.size() > kWarmUpSteps + kLeastWindow ? kWarmUpSteps : 0; i < seconds.size(); ++i) {
     std::array<double, model::kStepStages> stages{};
     double own_s = 0;
     double ranks = 0;

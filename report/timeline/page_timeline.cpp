@@ -20,7 +20,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int64_t kTick = 100;  // ns; unit of the data
-constexpr size_t kKinds = model::kNames<TrackKind>.size();
+constexpr size_t kTrackKinds = model::kNames<TrackKind>.size();
 constexpr int kRowHeight = 14;
 constexpr int kLabelWidth = 90;
 constexpr int kColumnWidth = 6;
@@ -46,7 +46,7 @@ class Builder {
       last = std::max(last, s.end_ns());
     }
     const int64_t from = last - base::s_to_ns(limits_.seconds);
-    std::array<std::vector<PageBlock>, kKinds> by_kind;
+    std::array<std::vector<PageBlock>, kTrackKinds> by_kind;
     for (const Slice& s : a.slices) {
       if (s.end_ns() >= from) {
         const std::string& name = a.calls[s.call].name;
@@ -55,7 +55,7 @@ class Builder {
             {s.begin_ns, s.end_ns(), known->second, 1, s.meeting});
       }
     }
-    for (size_t kind = 0; kind < kKinds; ++kind) {
+    for (size_t kind = 0; kind < kTrackKinds; ++kind) {
       if (!by_kind[kind].empty()) {
         rows_.push_back({a.rank, a.host, static_cast<TrackKind>(kind), std::move(by_kind[kind])});
       }
@@ -170,7 +170,7 @@ class Builder {
     std::string body;
     size_t line = 0;
     for (size_t i = 0; i < rows_.size() && line < limits_.still_ranks; ++line) {
-      std::vector<std::array<int64_t, kKinds>> time(columns);
+      std::vector<std::array<int64_t, kTrackKinds>> time(columns);
       const base::Rank rank = rows_[i].rank;
       for (; i < rows_.size() && rows_[i].rank == rank; ++i) {
         add_times(rows_[i], time);
@@ -184,7 +184,7 @@ class Builder {
         width, height, escape_attribute(about()), body);
   }
 
-  void add_times(const Row& row, std::vector<std::array<int64_t, kKinds>>& time) const {
+  void add_times(const Row& row, std::vector<std::array<int64_t, kTrackKinds>>& time) const {
     const double scale = static_cast<double>(time.size()) / static_cast<double>(end_ns_ - begin_ns_);
     for (const PageBlock& b : row.blocks) {
       const auto column = [&](int64_t at) {
@@ -201,7 +201,7 @@ class Builder {
   }
 
   static std::string still_line(size_t line, base::Rank rank,
-                                const std::vector<std::array<int64_t, kKinds>>& time) {
+                                const std::vector<std::array<int64_t, kTrackKinds>>& time) {
     const auto y = static_cast<int>(line) * kRowHeight + 2;
     std::string out = fmt::format(R"(<text x="0" y="{}">rank {}</text>)", y + 10, rank);
     // GPU work hides what the host does at the same time.
@@ -209,7 +209,7 @@ class Builder {
       const auto& t = time[c];
       const auto gpu = std::max_element(t.begin() + static_cast<long>(TrackKind::compute), t.end());
       const auto all = *gpu > 0 ? gpu : std::max_element(t.begin(), t.end());
-      return *all > 0 ? static_cast<size_t>(all - t.begin()) : kKinds;
+      return *all > 0 ? static_cast<size_t>(all - t.begin()) : kTrackKinds;
     };
     for (size_t c = 0; c < time.size();) {
       const size_t kind = kind_of(c);
@@ -217,7 +217,7 @@ class Builder {
       while (end < time.size() && kind_of(end) == kind) {
         ++end;
       }
-      if (kind < kKinds) {
+      if (kind < kTrackKinds) {
         out += fmt::format(R"(<rect class="tl-{}" x="{}" y="{}" width="{}" height="{}"/>)",
                            model::name_of(static_cast<TrackKind>(kind)),
                            kLabelWidth + static_cast<int>(c) * kColumnWidth, y,

@@ -11,7 +11,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kMaxThreads = 65536;
+constexpr size_t kMaxCoreThreads = 65536;
 constexpr size_t kMaxFiles = 262144;  // four times vm.max_map_count
 constexpr uint64_t kMaxNote = uint64_t{256} << 20;
 constexpr uint64_t kMaxPage = uint64_t{1} << 30;  // of NT_FILE's unit
@@ -36,7 +36,7 @@ uint64_t ms_of(const auto& t) {
 
 void add_thread(std::span<const std::byte> bytes, CoreNotes& notes) {
   const auto status = head<elf_prstatus>(bytes);
-  if (!status || notes.threads.size() == kMaxThreads) {
+  if (!status || notes.threads.size() == kMaxCoreThreads) {
     return;
   }
   user_regs_struct registers{};

@@ -1,5 +1,7 @@
 #include "stackdump/cpython/frames.h"
 
+#include "stackdump/cpython/object.h"
+
 #include <array>
 #include <memory_resource>
 #include <unordered_set>
@@ -12,7 +14,6 @@ namespace {
 constexpr size_t kMaxThreads = 16384;
 constexpr size_t kMaxInterpreters = 256;
 constexpr uint8_t kFirstShimOwner = 3;  // FRAME_OWNED_BY_CSTACK and later kinds: frames without Python code
-constexpr uint64_t kTagBits = 3;        // tag bits of references in frames, >= 3.14
 
 // Follows the frame chain of one thread. The chain may be garbage: the walk is bounded, and a frame seen
 // twice ends it.

@@ -3,6 +3,7 @@
 #include "common/model/secrets/redact.h"
 #include "stackdump/cpython/dict.h"
 #include "stackdump/cpython/locals.h"
+#include "stackdump/cpython/object.h"
 
 #include <fmt/format.h>
 
@@ -10,9 +11,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr uint64_t kUnicode = uint64_t{1} << 28;    // Py_TPFLAGS_UNICODE_SUBCLASS
 constexpr uint64_t kException = uint64_t{1} << 30;  // Py_TPFLAGS_BASE_EXC_SUBCLASS
-constexpr uint64_t kTagBits = 3;                    // tag bits of references in frames, >= 3.14
 constexpr size_t kMaxMessage = 4096;                // a longer message is left out: cut, it may evade masking
 constexpr size_t kMaxArguments = 8;
 constexpr int kMaxHandlers = 256;   // entries of the stack of handled exceptions: generators have their own

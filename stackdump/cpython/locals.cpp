@@ -2,6 +2,7 @@
 
 #include "common/model/secrets/redact.h"
 #include "stackdump/cpython/dict.h"
+#include "stackdump/cpython/object.h"
 
 #include <fmt/format.h>
 
@@ -13,8 +14,8 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kMaxName = 100;  // bytes shown of a variable's name
-constexpr size_t kMaxText = 80;   // bytes shown of a str or bytes
+constexpr size_t kMaxVariableName = 100;  // bytes shown of a variable's name
+constexpr size_t kMaxText = 80;           // bytes shown of a str or bytes
 constexpr size_t kMaxRead =
     4096;  // only the size of longer texts is shown: a cut text may evade the masking of secrets
 constexpr size_t kMaxTotal = 20'000;  // variables of one process
@@ -24,11 +25,9 @@ constexpr uint64_t kLong = uint64_t{1} << 24;
 constexpr uint64_t kList = uint64_t{1} << 25;
 constexpr uint64_t kTuple = uint64_t{1} << 26;
 constexpr uint64_t kBytes = uint64_t{1} << 27;
-constexpr uint64_t kUnicode = uint64_t{1} << 28;
 constexpr uint64_t kDict = uint64_t{1} << 29;
 
 constexpr uint8_t kCellOrFree = 0x40 | 0x80;  // CO_FAST_CELL, CO_FAST_FREE
-constexpr uint64_t kTagBits = 3;              // tag bits of references in frames, >= 3.14
 
 bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
@@ -153,7 +152,7 @@ std::vector<model::Local> read_frame_locals(RemoteMemory& memory, const RawFrame
     if (o.frame_tagged) {
       value &= ~kTagBits;
     }
-    auto name = read_unicode(memory, slots.names[i], o, kMaxName);
+    auto name = read_unicode(memory, slots.names[i], o, kMaxVariableName);
     if (value == 0 || !name) {
       continue;  // unbound, or not a variable
     }

@@ -10,6 +10,11 @@
 
 namespace xpurun::stackdump {
 
+// Py_TPFLAGS_UNICODE_SUBCLASS
+inline constexpr uint64_t kUnicode = uint64_t{1} << 28;
+// Tag bits of references in frames, from 3.14 on.
+inline constexpr uint64_t kTagBits = 3;
+
 // A str as UTF-8 (all kinds, compact or legacy); lone surrogates become U+FFFD.
 std::optional<std::string> read_unicode(RemoteMemory& memory, Addr object, const Offsets& offsets,
                                         size_t limit = 4096);

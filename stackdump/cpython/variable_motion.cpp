@@ -16,7 +16,6 @@ constexpr size_t kMaxGlobals = 400;    // variables of scripts, the newest first
 constexpr uint32_t kMaxSlots = 64;     // of one frame
 constexpr size_t kMaxKnown = 4096;     // code objects and types
 constexpr size_t kMaxTypeName = 16;    // longer than any name searched for
-constexpr uint64_t kTagBits = 3;       // tag bits of references in frames, >= 3.14
 
 constexpr std::array<std::string_view, 3> kWaiting = {"/torch/utils/data/", "/torch/distributed/",
                                                       "/torch/multiprocessing/"};

@@ -13,12 +13,12 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr char kMagic[8] = {'X', 'P', 'U', 'R', 'U', 'N', 'S', 'N'};
+constexpr char kSnapshotMagic[8] = {'X', 'P', 'U', 'R', 'U', 'N', 'S', 'N'};
 constexpr uint32_t kCompressed = 1;  // flag: the content is one zstd frame
 constexpr int kLevel = 1;
 constexpr size_t kPage = SnapshotMemory::kPageSize;
 
-struct Header {
+struct SnapshotHeader {
   char magic[8];
   uint32_t version;
   uint32_t flags;
@@ -65,8 +65,8 @@ std::string encode_snapshot(const SnapshotContent& content, SnapshotStorage stor
     raw.append(page, 0, kPage);
     raw.append(kPage - std::min(page.size(), kPage), '\0');
   }
-  Header h{};
-  std::memcpy(h.magic, kMagic, sizeof kMagic);
+  SnapshotHeader h{};
+  std::memcpy(h.magic, kSnapshotMagic, sizeof kSnapshotMagic);
   h.version = kSnapshotVersion;
   h.size = raw.size();
   std::string stored;
@@ -87,8 +87,8 @@ std::string encode_snapshot(const SnapshotContent& content, SnapshotStorage stor
 }
 
 base::Result<SnapshotContent> decode_snapshot(std::string_view file, size_t max_size) {
-  Header h{};
-  if (!base::take_bytes(file, h) || std::memcmp(h.magic, kMagic, sizeof kMagic) != 0) {
+  SnapshotHeader h{};
+  if (!base::take_bytes(file, h) || std::memcmp(h.magic, kSnapshotMagic, sizeof kSnapshotMagic) != 0) {
     return base::fail("not an xpurun snapshot");
   }
   if (h.version != kSnapshotVersion) {

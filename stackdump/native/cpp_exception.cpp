@@ -51,9 +51,9 @@ bool is_text(std::string_view text) {
   });
 }
 
-class Reader {
+class ExceptionReader {
  public:
-  explicit Reader(RemoteMemory& memory) : memory_(memory) {}
+  explicit ExceptionReader(RemoteMemory& memory) : memory_(memory) {}
 
   std::optional<CppException> at(Addr header) {
     const uint64_t language = memory_.value<uint64_t>(header).value_or(0);
@@ -231,7 +231,7 @@ std::optional<CppException> find_cpp_exception(RemoteMemory& memory, AddrRange s
   if (!words) {
     return std::nullopt;
   }
-  Reader reader(memory);
+  ExceptionReader reader(memory);
   std::unordered_set<Addr> seen;
   for (uint64_t at = 0; at < size; at += 8) {
     Addr word = 0;

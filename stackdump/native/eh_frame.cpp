@@ -15,9 +15,9 @@ constexpr uint8_t kPcrelSdata4 = 0x1b;
 constexpr uint8_t kDatarelSdata4 = 0x3b;
 
 // A cursor over bytes loaded at a known virtual address.
-class Reader {
+class FrameInfoReader {
  public:
-  Reader(std::span<const std::byte> data, uint64_t vaddr) : data_(data), vaddr_(vaddr) {}
+  FrameInfoReader(std::span<const std::byte> data, uint64_t vaddr) : data_(data), vaddr_(vaddr) {}
 
   size_t at = 0;
   bool ok = true;
@@ -84,7 +84,7 @@ class Reader {
 };
 
 // Encoding of code addresses in the FDEs of a CIE (augmentation 'R'); kOmit for an implausible CIE.
-uint8_t code_encoding(Reader r) {
+uint8_t code_encoding(FrameInfoReader r) {
   const auto version = r.take<uint8_t>();
   std::string augmentation;
   while (r.ok) {
@@ -141,7 +141,7 @@ std::optional<EhFrameSpan> eh_frame_of(const ElfImage& image, std::optional<uint
 std::vector<FdeEntry> index_eh_frame(std::span<const std::byte> eh_frame, uint64_t vaddr) {
   std::vector<FdeEntry> out;
   std::map<size_t, uint8_t> cie_encoding;  // by the offset of the CIE's content
-  Reader r(eh_frame, vaddr);
+  FrameInfoReader r(eh_frame, vaddr);
   while (r.ok && r.at < eh_frame.size()) {
     const size_t start = r.at;
     const auto length = r.take<uint32_t>();
@@ -154,11 +154,11 @@ std::vector<FdeEntry> index_eh_frame(std::span<const std::byte> eh_frame, uint64
       const size_t cie = content - cie_distance;
       auto it = cie_encoding.find(cie);
       if (it == cie_encoding.end()) {
-        Reader at_cie = r;
+        FrameInfoReader at_cie = r;
         at_cie.at = cie + 8;
         it = cie_encoding.emplace(cie, code_encoding(at_cie)).first;
       }
-      Reader fde = r;
+      FrameInfoReader fde = r;
       const uint64_t begin = it->second == kOmit ? 0 : fde.pointer(it->second);
       if (fde.ok && begin != 0) {
         out.push_back(
@@ -175,7 +175,7 @@ std::optional<UnwindTable> find_unwind_table(const ElfImage& image) {
   std::optional<uint64_t> eh_frame_vaddr;
   if (const auto segment = image.segment_of_type(PT_GNU_EH_FRAME)) {
     const auto header = image.at_vaddr(segment->p_vaddr);
-    Reader r(header, segment->p_vaddr);
+    FrameInfoReader r(header, segment->p_vaddr);
     const auto version = r.take<uint8_t>();
     const auto frame_encoding = r.take<uint8_t>();
     const auto count_encoding = r.take<uint8_t>();

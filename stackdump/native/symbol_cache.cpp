@@ -20,13 +20,13 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr char kMagic[8] = {'X', 'P', 'S', 'Y', 'M', '0', '1', '\n'};
+constexpr char kCacheMagic[8] = {'X', 'P', 'S', 'Y', 'M', '0', '1', '\n'};
 constexpr size_t kMaxFile = size_t{32} << 20;
 constexpr size_t kMaxName = SymbolCache::kMaxName;
 constexpr time_t kTouchAfterS = 24 * 3600;  // keeps files in use from being the oldest
 constexpr std::string_view kSuffix = ".sym";
 
-struct Header {
+struct CacheHeader {
   char magic[8];
   uint64_t checksum;  // XXH3 of everything after the header
   uint32_t count;
@@ -58,8 +58,8 @@ std::string encode_symbols(const std::vector<SymbolRange>& ranges, const std::st
     base::append_bytes(body, static_cast<uint32_t>(name.size()));
     body += name;
   }
-  Header h{};
-  std::memcpy(h.magic, kMagic, sizeof kMagic);
+  CacheHeader h{};
+  std::memcpy(h.magic, kCacheMagic, sizeof kCacheMagic);
   h.checksum = base::hash_text(body);
   h.count = static_cast<uint32_t>(ranges.size());
   h.id_size = static_cast<uint32_t>(build_id.size());
@@ -70,8 +70,8 @@ std::string encode_symbols(const std::vector<SymbolRange>& ranges, const std::st
 
 std::vector<SymbolRange> decode_symbols(const std::string& content, const std::string& build_id) {
   std::string_view in = content;
-  Header h{};
-  if (!base::take_bytes(in, h) || std::memcmp(h.magic, kMagic, sizeof kMagic) != 0 ||
+  CacheHeader h{};
+  if (!base::take_bytes(in, h) || std::memcmp(h.magic, kCacheMagic, sizeof kCacheMagic) != 0 ||
       h.checksum != base::hash_text(in) || h.id_size != build_id.size() || !in.starts_with(build_id)) {
     return {};
   }

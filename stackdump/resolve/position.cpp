@@ -16,14 +16,14 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kMaxPages = 1024;  // 4 MiB per read
-constexpr size_t kMaxThreads = 4096;
+constexpr size_t kMaxPositionPages = 1024;  // 4 MiB per read
+constexpr size_t kMaxPositionThreads = 4096;
 constexpr uint64_t kChunkPrefetch = uint64_t{64} << 10;
 
 }  // namespace
 
 struct PositionReader::State {
-  State(base::Pid p, base::Pid inner) : pid(p), inner_pid(inner), live(p), memory(live, kMaxPages) {}
+  State(base::Pid p, base::Pid inner) : pid(p), inner_pid(inner), live(p), memory(live, kMaxPositionPages) {}
 
   base::Pid pid;
   base::Pid inner_pid;  // in the process's own PID namespace
@@ -78,7 +78,7 @@ std::optional<Addr> PositionReader::State::find_main() {
   // right one. In versions without thread ids: the last state of all.
   Addr found = 0;
   Addr thread = memory.value<uint64_t>(*interp + o.interp_threads).value_or(0);
-  for (size_t i = 0; thread != 0 && i < kMaxThreads; ++i) {
+  for (size_t i = 0; thread != 0 && i < kMaxPositionThreads; ++i) {
     if (is_main(thread, *interp)) {
       found = thread;
     }
@@ -166,7 +166,7 @@ base::Result<std::vector<ThreadPosition>> PositionReader::other_threads(size_t m
   std::vector<ThreadPosition> out;
   const auto interp = s.memory.value<uint64_t>(s.runtime.address + o.runtime_interpreters).value_or(0);
   Addr thread = s.memory.value<uint64_t>(interp + o.interp_threads).value_or(0);
-  for (size_t i = 0; thread != 0 && i < kMaxThreads && out.size() < most; ++i) {
+  for (size_t i = 0; thread != 0 && i < kMaxPositionThreads && out.size() < most; ++i) {
     const auto raw = s.memory.bytes(thread, o.thread_size);
     if (!raw) {
       break;

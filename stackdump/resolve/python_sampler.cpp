@@ -20,7 +20,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kMaxPages = 4096;  // 16 MiB per sample
+constexpr size_t kMaxSamplePages = 4096;  // 16 MiB per sample
 constexpr int64_t kSampleLimitNs = 100'000'000;
 constexpr int kNamesEvery = 100;        // samples between two reads of the thread names
 constexpr size_t kMaxFrames = 1 << 20;  // different ones of a whole recording
@@ -28,7 +28,7 @@ constexpr size_t kMaxFrames = 1 << 20;  // different ones of a whole recording
 }  // namespace
 
 struct PythonSampler::State {
-  State(base::Pid p, base::Pid inner) : pid(p), inner_pid(inner), live(p), memory(live, kMaxPages) {}
+  State(base::Pid p, base::Pid inner) : pid(p), inner_pid(inner), live(p), memory(live, kMaxSamplePages) {}
 
   base::Pid pid;
   base::Pid inner_pid;  // in the process's own PID namespace

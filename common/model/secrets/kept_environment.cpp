@@ -9,7 +9,7 @@ namespace xpurun::model {
 
 namespace {
 
-constexpr auto kNames = std::to_array<std::string_view>({
+constexpr auto kKeptNames = std::to_array<std::string_view>({
     // ranks
     "RANK",
     "WORLD_SIZE",
@@ -92,7 +92,7 @@ constexpr auto kBeginnings = std::to_array<std::string_view>({
 }  // namespace
 
 bool is_kept_variable(std::string_view name) {
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
+  return std::find(kKeptNames.begin(), kKeptNames.end(), name) != kKeptNames.end() ||
          std::any_of(kBeginnings.begin(), kBeginnings.end(),
                      [name](std::string_view beginning) { return name.starts_with(beginning); });
 }

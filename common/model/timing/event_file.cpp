@@ -18,9 +18,9 @@ uint16_t api_of(std::string_view function) {
   return static_cast<uint16_t>(found - std::begin(wire::kApis));
 }
 
-class Parser {
+class EventFileParser {
  public:
-  explicit Parser(EventFile& out) : out_(out) {}
+  explicit EventFileParser(EventFile& out) : out_(out) {}
 
   // False if the record is damaged.
   bool record(uint8_t tag, Fields in) {
@@ -166,7 +166,7 @@ base::Result<EventFile> parse_event_file(std::string_view bytes) {
   EventFile out;
   XPURUN_TRY_ASSIGN(out.header, records::take_header(bytes, kEventsSchema));
   out.clocks.push_back({out.header.mono_ns, out.header.wall_ns});
-  Parser parser(out);
+  EventFileParser parser(out);
   out.complete =
       records::each_record(bytes, [&](uint8_t tag, Fields body) { return parser.record(tag, body); });
   return out;

@@ -12,9 +12,9 @@ namespace {
 using records::Fields;
 using records::kSpanTimeLimit;
 
-class Parser {
+class SpanFileParser {
  public:
-  explicit Parser(SpanFile& out) : out_(out) {}
+  explicit SpanFileParser(SpanFile& out) : out_(out) {}
 
   // False if the record is damaged.
   bool record(uint8_t tag, Fields in) {
@@ -118,7 +118,7 @@ class Parser {
 base::Result<SpanFile> parse_span_file(std::string_view bytes) {
   SpanFile out;
   XPURUN_TRY_ASSIGN(out.header, records::take_header(bytes, kSpansSchema));
-  Parser parser(out);
+  SpanFileParser parser(out);
   out.complete =
       records::each_record(bytes, [&](uint8_t tag, Fields body) { return parser.record(tag, body); });
   return out;

@@ -11,8 +11,8 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr size_t kLabelColumn = 9;
-constexpr size_t kShownRows = 24;
+constexpr size_t kSideColumn = 9;
+constexpr size_t kShownDifferences = 24;
 constexpr size_t kShownNames = 8;
 
 std::string only_in(std::string_view side, const std::vector<std::string>& names, size_t columns) {
@@ -23,17 +23,17 @@ std::string only_in(std::string_view side, const std::vector<std::string>& names
   if (names.size() > kShownNames) {
     list += fmt::format("; {} more", names.size() - kShownNames);
   }
-  return names.empty() ? "" : definition(fmt::format("only {}", side), list, columns, kLabelColumn);
+  return names.empty() ? "" : definition(fmt::format("only {}", side), list, columns, kSideColumn);
 }
 
 }  // namespace
 
 std::string comparison_text(const model::Comparison& c, size_t columns) {
   std::string out = text_block(base::sanitize(c.sentence), columns, 0);
-  out += '\n' + definition("A", report::side_words(c.a), columns, kLabelColumn);
-  out += definition("B", report::side_words(c.b), columns, kLabelColumn);
+  out += '\n' + definition("A", report::side_words(c.a), columns, kSideColumn);
+  out += definition("B", report::side_words(c.b), columns, kSideColumn);
   out += only_in("A", c.only_a, columns) + only_in("B", c.only_b, columns);
-  const report::TextTable table = report::comparison_table(c, kShownRows);
+  const report::TextTable table = report::comparison_table(c, kShownDifferences);
   return table.rows.empty() ? out : out + '\n' + table_text(table, columns);
 }
 

@@ -12,27 +12,28 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr size_t kNumbers = 62;      // columns before the name
-constexpr size_t kShareColumn = 10;  // on a narrow terminal
-constexpr size_t kNarrowest = 16;    // of the name
-constexpr size_t kWidestRanks = 9;
+constexpr size_t kGpuNumbers = 62;      // columns before the name
+constexpr size_t kGpuShareColumn = 10;  // on a narrow terminal
+constexpr size_t kNarrowestName = 16;   // of the name
+constexpr size_t kWidestGpuRanks = 9;
 
-std::string share(double part) {
+std::string share_of_time(double part) {
   return fmt::format("{:.1f}%", 100 * part);
 }
 
 std::string row(const model::CapturedWork& w, size_t columns) {
-  if (columns < kNumbers + kNarrowest) {
+  if (columns < kGpuNumbers + kNarrowestName) {
     const std::string who = w.ranks.empty() ? ""
                                             : fmt::format(": rank{} {} {}", w.ranks.size() == 1 ? "" : "s",
-                                                          w.ranks.brief(), share(w.ranks_share));
-    return definition(share(w.path), base::sanitize(w.name) + who, columns, kShareColumn);
+                                                          w.ranks.brief(), share_of_time(w.ranks_share));
+    return definition(share_of_time(w.path), base::sanitize(w.name) + who, columns, kGpuShareColumn);
   }
-  return fmt::format("{:>6} {:>6} {:>7} {:>9} {:>9} {:>{}} {:>6} {:<2}{}\n", share(w.path), share(w.share),
-                     w.count, report::work_duration(w.mean_s), report::work_duration(w.spread_s),
-                     w.ranks.empty() ? "" : base::elide_middle(w.ranks.text(), kWidestRanks), kWidestRanks,
-                     w.ranks.empty() ? "" : share(w.ranks_share), "",
-                     base::elide_middle(base::sanitize(w.name), columns - kNumbers));
+  return fmt::format("{:>6} {:>6} {:>7} {:>9} {:>9} {:>{}} {:>6} {:<2}{}\n", share_of_time(w.path),
+                     share_of_time(w.share), w.count, report::work_duration(w.mean_s),
+                     report::work_duration(w.spread_s),
+                     w.ranks.empty() ? "" : base::elide_middle(w.ranks.text(), kWidestGpuRanks),
+                     kWidestGpuRanks, w.ranks.empty() ? "" : share_of_time(w.ranks_share), "",
+                     base::elide_middle(base::sanitize(w.name), columns - kGpuNumbers));
 }
 
 }  // namespace
@@ -45,10 +46,10 @@ std::string gpu_capture_text(const model::GpuCapture& capture, size_t rows, size
   if (capture.work.empty()) {
     return out;
   }
-  out += columns < kNumbers + kNarrowest
+  out += columns < kGpuNumbers + kNarrowestName
              ? std::string("\n")
              : fmt::format("\n{:>6} {:>6} {:>7} {:>9} {:>9} {:>{}} {:>6} {:<2}{}\n", "PATH", "TOTAL", "COUNT",
-                           "MEAN", "SPREAD", "BUT RANKS", kWidestRanks, "SPEND", "", "KERNEL, COPY, CALL");
+                           "MEAN", "SPREAD", "BUT RANKS", kWidestGpuRanks, "SPEND", "", "KERNEL, COPY, CALL");
   for (size_t i = 0; i < std::min(rows, capture.work.size()); ++i) {
     out += row(capture.work[i], columns);
   }

@@ -21,7 +21,7 @@ namespace xpurun::launcher {
 namespace {
 
 constexpr double kLongestS = 400;  // the longest capture, and the time to write it
-constexpr size_t kShownFunctions = 30;
+constexpr size_t kShownOfCapture = 30;
 
 base::Result<nlohmann::ordered_json> request_from(const Settings& settings) {
   for (const auto& [name, s] : settings.all()) {
@@ -100,7 +100,7 @@ int capture_command(const Invocation& call) {
     return print(to_json(*result).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
                  "\n");
   }
-  return print(capture_text(*result, kShownFunctions, help_columns(STDOUT_FILENO)));
+  return print(capture_text(*result, kShownOfCapture, help_columns(STDOUT_FILENO)));
 }
 
 }  // namespace xpurun::launcher

@@ -27,10 +27,9 @@ using nlohmann::json;
 
 constexpr size_t kMostRecords = 4;
 // Each may have a million events.
-constexpr size_t kMostFiles = 512;
+constexpr size_t kMostEventFiles = 512;
 constexpr size_t kLargestManifest = size_t{16} << 20;
-constexpr base::Rank kHighestRank = 1 << 24;
-constexpr int64_t kLargestOffsetNs = int64_t{86'400'000} * 1'000'000'000;  // 1,000 days
+constexpr int64_t kLargestClockOffsetNs = int64_t{86'400'000} * 1'000'000'000;  // 1,000 days
 // Nodes begin a trace with the same second, or one later.
 constexpr int64_t kTogetherNs = 1'500'000'000;
 
@@ -76,10 +75,11 @@ void IdleFiles::find(const NodeRun& node, const char* kind) {
 
 void IdleFiles::find_files(const NodeRun& node, const std::string& dir) {
   const std::string path = node.path + "/" + dir;
-  const int64_t offset = std::clamp(node.entry.offset_ns, -kLargestOffsetNs, kLargestOffsetNs);
+  const int64_t offset = std::clamp(node.entry.offset_ns, -kLargestClockOffsetNs, kLargestClockOffsetNs);
   Record out{.dir = dir, .nodes = {{&node, true}}};
   const auto put = [&](base::Rank rank, const std::string& file, bool open_end) {
-    if (rank >= 0 && rank < kHighestRank && !file.empty() && (ranks_.empty() || ranks_.contains(rank))) {
+    if (rank >= 0 && rank < base::kHighestRank && !file.empty() &&
+        (ranks_.empty() || ranks_.contains(rank))) {
       out.files[rank] = {path + "/" + std::string(base::base_name(file)), open_end, &node};
     }
   };
@@ -143,14 +143,14 @@ void IdleFiles::keep_newest() {
   size_t kept = 0;
   for (auto it = records_.rbegin(); it != records_.rend() && kept < kMostRecords; ++it) {
     files += it->files.size();
-    if (files > kMostFiles && kept > 0) {
+    if (files > kMostEventFiles && kept > 0) {
       break;
     }
     ++kept;
   }
   records_.erase(records_.begin(), records_.end() - static_cast<std::ptrdiff_t>(kept));
   for (Record& record : records_) {
-    while (record.files.size() > kMostFiles) {
+    while (record.files.size() > kMostEventFiles) {
       record.files.erase(std::prev(record.files.end()));
     }
   }
@@ -165,7 +165,7 @@ void IdleFiles::read(size_t record, const RankInput& rank, const File& file) {
   if (rank.host.empty()) {
     RankInput other{.rank = rank.rank};
     other.offset_ns = events->header.wall_ns - events->header.mono_ns -
-                      std::clamp(file.node->entry.offset_ns, -kLargestOffsetNs, kLargestOffsetNs);
+                      std::clamp(file.node->entry.offset_ns, -kLargestClockOffsetNs, kLargestClockOffsetNs);
     analyses_[record].add(std::move(*events), other, file.open_end);
   } else {
     analyses_[record].add(std::move(*events), rank, file.open_end);

@@ -43,7 +43,7 @@ CalledBy row_of_absent(const RankSet& ranks) {
 
 namespace {
 
-void add_row(std::vector<CalledBy>& rows, CalledBy row, bool by_stage) {
+void add_row_of_stage(std::vector<CalledBy>& rows, CalledBy row, bool by_stage) {
   const auto key = [](const CalledBy& r) {
     return std::tie(r.communicator, r.sequence, r.op, r.count, r.dtype, r.root, r.peer, r.where.file,
                     r.where.line, r.where.function);
@@ -62,7 +62,7 @@ void add_row(std::vector<CalledBy>& rows, CalledBy row, bool by_stage) {
 }  // namespace
 
 void add_row(std::vector<CalledBy>& rows, CalledBy row) {
-  add_row(rows, std::move(row), false);
+  add_row_of_stage(rows, std::move(row), false);
 }
 
 std::vector<CalledBy> rows_at(const CallGroup& group, uint64_t sequence, bool by_stage) {
@@ -70,7 +70,7 @@ std::vector<CalledBy> rows_at(const CallGroup& group, uint64_t sequence, bool by
   RankSet absent;
   for (const Member& m : group.members) {
     if (const model::CollectiveCall* call = call_at(m, sequence)) {
-      add_row(rows, row_of(group, m.rank, *call), by_stage);
+      add_row_of_stage(rows, row_of(group, m.rank, *call), by_stage);
     } else if (m.called() < sequence) {
       absent.insert(m.rank);
     }

@@ -21,7 +21,7 @@ constexpr size_t kMostGaps = 200;
 constexpr int64_t kLongestTailNs = 50'000'000;
 constexpr int64_t kTailPart = 20;
 
-double seconds(int64_t ns) {
+double seconds_of(int64_t ns) {
   return static_cast<double>(ns) * 1e-9;
 }
 
@@ -92,11 +92,11 @@ void IdleAnalysis::add(model::EventFile file, const RankInput& rank, bool open_e
   }
   const auto queue = queue_times(queue_changes(work, gaps.begin, gaps.end), gaps.end);
   model::RankIdle row{.rank = rank.rank,
-                      .window_s = seconds(gaps.end - gaps.begin),
+                      .window_s = seconds_of(gaps.end - gaps.begin),
                       .works = static_cast<int64_t>(gaps.works),
-                      .idle_s = seconds(gaps.idle),
-                      .host_wait_s = seconds(gaps.host_wait()),
-                      .kernel_wait_s = seconds(gaps.kernel_wait),
+                      .idle_s = seconds_of(gaps.idle),
+                      .host_wait_s = seconds_of(gaps.host_wait()),
+                      .kernel_wait_s = seconds_of(gaps.kernel_wait),
                       .queue = {.mean = queue.mean,
                                 .median = static_cast<double>(queue.median),
                                 .p99 = static_cast<double>(queue.p99),
@@ -105,8 +105,8 @@ void IdleAnalysis::add(model::EventFile file, const RankInput& rank, bool open_e
     const int64_t middle = gap.begin + gap.length() / 2;
     out_.gaps.push_back({.rank = rank.rank,
                          .wall_ns = gap.begin + rank.offset_ns,
-                         .seconds = seconds(gap.length()),
-                         .kernel_wait_s = seconds(gap.kernel_wait),
+                         .seconds = seconds_of(gap.length()),
+                         .kernel_wait_s = seconds_of(gap.kernel_wait),
                          .after = work.names[gap.after],
                          .before = work.names[gap.before],
                          .python = span_at(rank, middle),

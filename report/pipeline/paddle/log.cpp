@@ -27,7 +27,7 @@ constexpr size_t kLongestType = 64;
 constexpr size_t kMostJobs = 4'000'000;
 constexpr int64_t kLatestMs = 4'000'000'000'000;  // in the year 2096: ns fit into 63 bits
 constexpr int64_t kNsPerMs = 1'000'000;
-constexpr size_t kChunk = size_t{1} << 18;
+constexpr size_t kReadBytes = size_t{1} << 18;
 
 // Takes parts of a line from its front; after the first failure, nothing more.
 class Cursor {
@@ -175,7 +175,7 @@ base::Result<PaddleLog> load_paddle_log(const std::string& path) {
     return base::fail_errno(path);
   }
   PaddleLogReader reader;
-  std::vector<char> buffer(kChunk);
+  std::vector<char> buffer(kReadBytes);
   for (;;) {
     const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) {

@@ -21,9 +21,9 @@ using kainjow::mustache::mustache;
 
 namespace {
 
-constexpr size_t kMostRows = 2000;
+constexpr size_t kMostDifferences = 2000;
 constexpr size_t kMostBars = 24;
-constexpr double kWidth = 1000;
+constexpr double kForestWidth = 1000;
 constexpr double kText = 420;  // of the names
 constexpr double kRow = 26;
 constexpr double kMostEffect = 1;  // longer bars are cut
@@ -81,14 +81,14 @@ std::string effect_plot(const model::Comparison& comparison) {
   for (const model::ComparedMetric* m : shown) {
     most = std::max(most, std::min(std::abs(m->effect), kMostEffect));
   }
-  const double middle = kText + (kWidth - kText - 60) / 2;
-  const double unit = (kWidth - kText - 180) / 2 / most;
+  const double middle = kText + (kForestWidth - kText - 60) / 2;
+  const double unit = (kForestWidth - kText - 180) / 2 / most;
   const double height = static_cast<double>(shown.size()) * kRow + 8;
   std::string out = fmt::format(
       "<svg class=\"effects\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Change from A to B of {} "
       "metrics\">\n"
       "<path class=\"rule\" d=\"M{:.1f} 0V{}\"/>\n",
-      kWidth, height, shown.size(), middle, height);
+      kForestWidth, height, shown.size(), middle, height);
   for (size_t i = 0; i < shown.size(); ++i) {
     const model::ComparedMetric& m = *shown[i];
     const double y = static_cast<double>(i) * kRow + 6;
@@ -129,7 +129,7 @@ std::string comparison_page(const model::Comparison& comparison) {
   }
   put_list(page, "only", only);
   put_text(page, "plot", effect_plot(comparison));
-  const TextTable table = comparison_table(comparison, kMostRows);
+  const TextTable table = comparison_table(comparison, kMostDifferences);
   page.set("about", table.about);
   data columns{data::type::list};
   for (const TextColumn& column : table.columns) {

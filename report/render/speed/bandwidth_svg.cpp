@@ -13,14 +13,14 @@ namespace xpurun::report {
 
 namespace {
 
-constexpr double kWidth = 1000;
-constexpr double kHeight = 260;
-constexpr double kLeft = 90;
-constexpr double kTop = 12;
-constexpr double kBottom = 30;
+constexpr double kBandwidthWidth = 1000;
+constexpr double kBandwidthHeight = 260;
+constexpr double kBandwidthLeft = 90;
+constexpr double kBandwidthTop = 12;
+constexpr double kBandwidthBottom = 30;
 
 // From the logarithm of the value to [0, 1], with whole steps at both ends.
-struct Axis {
+struct LogAxis {
   double low = std::numeric_limits<double>::max();
   double high = std::numeric_limits<double>::lowest();
 
@@ -49,8 +49,8 @@ double own_gb_s(const model::DurationRow& row, const model::RankDurations& rank)
 
 std::string bandwidth_plot(const std::vector<model::CollectiveRow>& rows,
                            const std::vector<model::DurationRow>& durations) {
-  Axis size;  // powers of 2
-  Axis rate;  // powers of 10, GB/s
+  LogAxis size;  // powers of 2
+  LogAxis rate;  // powers of 10, GB/s
   size_t points = 0;
   for (const model::CollectiveRow& row : rows) {
     if (has_point(row)) {
@@ -70,24 +70,28 @@ std::string bandwidth_plot(const std::vector<model::CollectiveRow>& rows,
       }
     }
   }
-  const auto x = [&](double bytes) { return kLeft + size.at(std::log2(bytes)) * (kWidth - kLeft - 40); };
+  const auto x = [&](double bytes) {
+    return kBandwidthLeft + size.at(std::log2(bytes)) * (kBandwidthWidth - kBandwidthLeft - 40);
+  };
   const auto y = [&](double gb_s) {
-    return kTop + (1 - rate.at(std::log10(gb_s))) * (kHeight - kTop - kBottom);
+    return kBandwidthTop +
+           (1 - rate.at(std::log10(gb_s))) * (kBandwidthHeight - kBandwidthTop - kBandwidthBottom);
   };
   std::string out = fmt::format(
       "<svg class=\"bandwidth\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Bus bandwidth of {} rows of "
       "collectives against their size\">\n<desc>Large points: a row of the table, from the last arrival on; "
       "small "
       "points: a rank, by its own time.</desc>\n",
-      kWidth, kHeight, points);
+      kBandwidthWidth, kBandwidthHeight, points);
   for (double power = rate.low; power <= rate.high; ++power) {
     const double at = y(std::pow(10, power));
-    out += fmt::format("<path class=\"rule\" d=\"M{} {:.1f}H{}\"/>\n", kLeft, at, kWidth - 40);
-    out += label(kLeft - 8, at + 5, "end", fmt::format("{:g} GB/s", std::pow(10, power)));
+    out +=
+        fmt::format("<path class=\"rule\" d=\"M{} {:.1f}H{}\"/>\n", kBandwidthLeft, at, kBandwidthWidth - 40);
+    out += label(kBandwidthLeft - 8, at + 5, "end", fmt::format("{:g} GB/s", std::pow(10, power)));
   }
   const double every = std::max(1.0, std::ceil((size.high - size.low) / 8));
   for (double power = size.low; power <= size.high; power += every) {
-    out += label(x(std::exp2(power)), kHeight - 8, "middle",
+    out += label(x(std::exp2(power)), kBandwidthHeight - 8, "middle",
                  base::human_size(static_cast<uint64_t>(std::exp2(power))));
   }
   for (const model::DurationRow& row : durations) {

@@ -11,26 +11,26 @@ namespace xpurun::report {
 
 namespace {
 
-constexpr double kWidth = 1000;
-constexpr double kLeft = 90;
+constexpr double kSpreadWidth = 1000;
+constexpr double kSpreadLeft = 90;
 constexpr double kRight = 40;
 constexpr double kHead = 26;  // of a row: its name
 constexpr double kLine = 18;  // of a rank
 constexpr double kFoot = 24;  // the axis
 constexpr double kBox = 5;    // half of its height
-constexpr size_t kMostRows = 7;
+constexpr size_t kMostSpreads = 7;
 
 // From seconds to the place on the axis of a row. It begins at 0: small differences look small.
-class Axis {
+class DurationAxis {
  public:
-  explicit Axis(const model::DurationRow& row) {
+  explicit DurationAxis(const model::DurationRow& row) {
     for (const model::RankDurations& r : row.ranks) {
       high_ = std::max(high_, r.p95_s * 1.05);
     }
   }
   bool is_empty() const { return !(high_ > 0); }
   double x(double seconds) const {
-    return kLeft + std::clamp(seconds / high_, 0.0, 1.0) * (kWidth - kLeft - kRight);
+    return kSpreadLeft + std::clamp(seconds / high_, 0.0, 1.0) * (kSpreadWidth - kSpreadLeft - kRight);
   }
   double at(double share) const { return share * high_; }
 
@@ -43,7 +43,7 @@ std::string duration(double seconds) {
   return seconds > 0 && seconds < 1e-3 ? fmt::format("{:.3g} us", seconds * 1e6) : short_seconds(seconds);
 }
 
-std::string text(double x, double y, const char* anchor, const std::string& words) {
+std::string label_at(double x, double y, const char* anchor, const std::string& words) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
                      escape_attribute(words));
 }
@@ -54,7 +54,7 @@ std::string about(const model::RankDurations& r) {
                      duration(r.p95_s), duration(r.p99_s), grouped(r.count));
 }
 
-std::string box(const Axis& axis, const model::RankDurations& r, double y) {
+std::string box(const DurationAxis& axis, const model::RankDurations& r, double y) {
   const double from = axis.x(r.p25_s);
   const double to = std::max(axis.x(r.p75_s), from + 1);
   return fmt::format(
@@ -65,7 +65,7 @@ std::string box(const Axis& axis, const model::RankDurations& r, double y) {
       axis.x(r.median_s), y - kBox - 2, y + kBox + 2);
 }
 
-std::string row_picture(const model::DurationRow& row, const Axis& axis, double top) {
+std::string row_picture(const model::DurationRow& row, const DurationAxis& axis, double top) {
   const double first = top + kHead;
   const double bottom = first + kLine * static_cast<double>(row.ranks.size());
   std::string out = fmt::format("<text class=\"name\" x=\"0\" y=\"{:.1f}\">{}</text>\n", top + 16,
@@ -73,11 +73,11 @@ std::string row_picture(const model::DurationRow& row, const Axis& axis, double 
   for (int tick = 0; tick <= 4; ++tick) {
     const double x = axis.x(axis.at(tick / 4.0));
     out += fmt::format("<path class=\"rule\" d=\"M{:.1f} {:.1f}V{:.1f}\"/>\n", x, first, bottom);
-    out += text(x, bottom + 14, tick == 4 ? "end" : "middle", duration(axis.at(tick / 4.0)));
+    out += label_at(x, bottom + 14, tick == 4 ? "end" : "middle", duration(axis.at(tick / 4.0)));
   }
   for (size_t i = 0; i < row.ranks.size(); ++i) {
     const double y = first + kLine * (static_cast<double>(i) + 0.5);
-    out += text(kLeft - 8, y + 4, "end", fmt::format("rank {}", row.ranks[i].rank));
+    out += label_at(kSpreadLeft - 8, y + 4, "end", fmt::format("rank {}", row.ranks[i].rank));
     out += box(axis, row.ranks[i], y);
   }
   return out;
@@ -90,8 +90,8 @@ std::string spread_plot(const std::vector<model::DurationRow>& rows) {
   double top = 0;
   size_t shown = 0;
   for (const model::DurationRow& row : rows) {
-    const Axis axis(row);
-    if (row.ranks.empty() || axis.is_empty() || shown == kMostRows) {
+    const DurationAxis axis(row);
+    if (row.ranks.empty() || axis.is_empty() || shown == kMostSpreads) {
       continue;
     }
     body += row_picture(row, axis, top);
@@ -107,7 +107,7 @@ std::string spread_plot(const std::vector<model::DurationRow>& rows) {
       "rows\">\n<desc>One box a rank: from the 25th to the 75th percentile, with the median; the line "
       "reaches "
       "from the 5th to the 95th.</desc>\n{}</svg>\n",
-      kWidth, top, shown, body);
+      kSpreadWidth, top, shown, body);
 }
 
 }  // namespace xpurun::report

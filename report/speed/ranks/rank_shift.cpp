@@ -9,9 +9,9 @@ namespace xpurun::report {
 
 namespace {
 
-constexpr double kOutlier = 4;     // standard deviations; values are cut off there
-constexpr double kCertain = 6;     // standard errors of the difference of two means
-constexpr double kBetterFit = 12;  // by which a rise explains more than a slope, in residual variances
+constexpr double kShiftOutlier = 4;  // standard deviations; values are cut off there
+constexpr double kCertainShift = 6;  // standard errors of the difference of two means
+constexpr double kBetterFit = 12;    // by which a rise explains more than a slope, in residual variances
 
 std::vector<double> cut_off(std::span<const double> values) {
   std::vector<double> out(values.begin(), values.end());
@@ -21,8 +21,8 @@ std::vector<double> cut_off(std::span<const double> values) {
   }
   const double spread = robust_spread(steps, 0) / std::sqrt(2.0);
   std::vector<double> sorted = out;
-  const double low = quantile(sorted, 0.1) - kOutlier * spread;
-  const double high = quantile(sorted, 0.9) + kOutlier * spread;
+  const double low = quantile(sorted, 0.1) - kShiftOutlier * spread;
+  const double high = quantile(sorted, 0.9) + kShiftOutlier * spread;
   for (double& value : out) {
     value = std::clamp(value, low, high);
   }
@@ -79,7 +79,7 @@ std::optional<size_t> lasting_rise(std::span<const double> values, size_t least_
   // The rise is still there in the last third of the later part.
   const size_t last = std::max(least_after / 2, (x.size() - split) / 3);
   const bool lasts = mean(all.last(last)) > (before + after) / 2;
-  return after - before > kCertain * error && most - by_slope > kBetterFit * variance && lasts
+  return after - before > kCertainShift * error && most - by_slope > kBetterFit * variance && lasts
              ? std::optional(split)
              : std::nullopt;
 }

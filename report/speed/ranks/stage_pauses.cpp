@@ -16,8 +16,8 @@ constexpr double kShortestS = 1e-3;
 constexpr double kShortest = 0.05;     // of a usual step; shorter pauses do not count
 constexpr double kLeastShare = 0.005;  // of the time, unless a pause is longer than a step
 constexpr size_t kLeastCompared = 3;   // pauses of a rank
-constexpr double kLeastRatio = 1.3;
-constexpr double kLeastErrors = 5;  // standard errors of the mean logarithm
+constexpr double kLeastPauseRatio = 1.3;
+constexpr double kLeastPauseErrors = 5;  // standard errors of the mean logarithm
 
 // The time of each rank in the stage, by step that has a pause.
 struct Pauses {
@@ -102,8 +102,8 @@ std::vector<size_t> slow_ranks(const Pauses& pauses, size_t ranks) {
   std::vector<size_t> out;
   for (size_t r = 0; r < ranks; ++r) {
     const double error = spread / std::sqrt(static_cast<double>(std::max<size_t>(all[r].count, 1)));
-    if (all[r].count >= kLeastCompared && all[r].mean >= std::log(kLeastRatio) &&
-        all[r].mean >= kLeastErrors * error) {
+    if (all[r].count >= kLeastCompared && all[r].mean >= std::log(kLeastPauseRatio) &&
+        all[r].mean >= kLeastPauseErrors * error) {
       out.push_back(r);
     }
   }

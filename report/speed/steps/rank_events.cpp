@@ -25,21 +25,22 @@ void keep(std::vector<TimedSample>& samples, const TimedSample& sample, size_t m
 }
 
 // A collective of one communicator.
-struct Call {
+struct RecordedCall {
   uint64_t sequence = 0;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };
 
-using Calls = std::map<uint64_t, std::vector<Call>>;  // by communicator
+using Calls = std::map<uint64_t, std::vector<RecordedCall>>;  // by communicator
 
 // A trace and the rank's own file may hold the same call.
-void put_in_order(std::vector<Call>& calls) {
+void put_in_order(std::vector<RecordedCall>& calls) {
   std::stable_sort(calls.begin(), calls.end(),
-                   [](const Call& x, const Call& y) { return x.sequence < y.sequence; });
-  calls.erase(std::unique(calls.begin(), calls.end(),
-                          [](const Call& x, const Call& y) { return x.sequence == y.sequence; }),
-              calls.end());
+                   [](const RecordedCall& x, const RecordedCall& y) { return x.sequence < y.sequence; });
+  calls.erase(
+      std::unique(calls.begin(), calls.end(),
+                  [](const RecordedCall& x, const RecordedCall& y) { return x.sequence == y.sequence; }),
+      calls.end());
 }
 
 // The times in which a communicator had so many timed collectives one after the other that all collectives
@@ -141,7 +142,7 @@ void add_events(const RankInput& rank, size_t steps, RankSteps& out) {
   }
   for (auto& [identity, of] : calls) {
     put_in_order(of);
-    for (const Call& call : of) {
+    for (const RecordedCall& call : of) {
       out.arrivals.push_back({collective_key(identity, call.sequence), call.begin_ns, call.end_ns});
     }
   }

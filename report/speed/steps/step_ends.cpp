@@ -213,17 +213,18 @@ StepEnds from_data(const RankSpans& all) {
   return out;
 }
 
-struct Call {
+struct StepCall {
   int64_t begin_ns;
   int64_t end_ns;
   uint64_t token;
 };
 
-StepEnds from_calls(std::vector<Call> calls, uint32_t thread) {
+StepEnds from_calls(std::vector<StepCall> calls, uint32_t thread) {
   StepEnds out{.thread = thread};
-  std::sort(calls.begin(), calls.end(), [](const Call& a, const Call& b) { return a.begin_ns < b.begin_ns; });
+  std::sort(calls.begin(), calls.end(),
+            [](const StepCall& a, const StepCall& b) { return a.begin_ns < b.begin_ns; });
   std::vector<uint64_t> tokens;
-  for (const Call& call : calls) {
+  for (const StepCall& call : calls) {
     tokens.push_back(call.token);
   }
   const TokenPeriod period = find_period(tokens);
@@ -260,8 +261,8 @@ StepEnds from_calls(std::vector<Call> calls, uint32_t thread) {
   return out;
 }
 
-std::vector<Call> called(const RankSpans& all, uint32_t thread) {
-  std::vector<Call> out;
+std::vector<StepCall> called(const RankSpans& all, uint32_t thread) {
+  std::vector<StepCall> out;
   for (const Span& span : all.spans) {
     if (span.stage == Stage::communication && span.thread == thread) {
       const auto hash = [&all](uint32_t name) { return std::hash<std::string>()(all.names[name]); };
@@ -272,8 +273,8 @@ std::vector<Call> called(const RankSpans& all, uint32_t thread) {
   return out;
 }
 
-std::vector<Call> timed(const RankInput& rank) {
-  std::vector<Call> out;
+std::vector<StepCall> timed(const RankInput& rank) {
+  std::vector<StepCall> out;
   for (const model::EventFile& file : rank.events) {
     for (const auto& entry : file.events) {
       const auto op = file.ops.find(entry.event.op);

@@ -19,7 +19,7 @@ namespace xpurun::report {
 
 namespace {
 
-constexpr size_t kLargestFile = size_t{1} << 30;
+constexpr size_t kLargestTorchTrace = size_t{1} << 30;
 constexpr size_t kLargestText = size_t{4} << 30;
 // Where HolisticTraceAnalysis looks, too: before the events.
 constexpr size_t kHead = size_t{64} << 10;
@@ -31,15 +31,15 @@ struct Kind {
   Category category;
   TrackKind track;
 };
-constexpr std::array<Kind, 9> kKinds{{{"kernel", Category::kernel, TrackKind::compute},
-                                      {"gpu_memcpy", Category::memory, TrackKind::memory},
-                                      {"gpu_memset", Category::memory, TrackKind::memory},
-                                      {"cuda_runtime", Category::host, TrackKind::host},
-                                      {"cuda_driver", Category::host, TrackKind::host},
-                                      {"cpu_op", Category::host, TrackKind::host},
-                                      {"user_annotation", Category::python, TrackKind::host},
-                                      {"python_function", Category::python, TrackKind::host},
-                                      {"overhead", Category::host, TrackKind::host}}};
+constexpr std::array<Kind, 9> kTorchKinds{{{"kernel", Category::kernel, TrackKind::compute},
+                                           {"gpu_memcpy", Category::memory, TrackKind::memory},
+                                           {"gpu_memset", Category::memory, TrackKind::memory},
+                                           {"cuda_runtime", Category::host, TrackKind::host},
+                                           {"cuda_driver", Category::host, TrackKind::host},
+                                           {"cpu_op", Category::host, TrackKind::host},
+                                           {"user_annotation", Category::python, TrackKind::host},
+                                           {"python_function", Category::python, TrackKind::host},
+                                           {"overhead", Category::host, TrackKind::host}}};
 // Arguments that are kept.
 constexpr std::array<std::string_view, 9> kKept{
     "Collective name",    "In msg nelems", "Out msg nelems",          "Group size", "dtype",
@@ -156,8 +156,8 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
 
   static const Kind* kind_of(std::string_view name) {
     const auto* found =
-        std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& k) { return k.name == name; });
-    return found == kKinds.end() ? nullptr : found;
+        std::find_if(kTorchKinds.begin(), kTorchKinds.end(), [&](const Kind& k) { return k.name == name; });
+    return found == kTorchKinds.end() ? nullptr : found;
   }
 
   void set_time(std::optional<int64_t> ns) {
@@ -243,7 +243,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
 };
 
 base::Result<std::string> read_text(const std::string& path) {
-  XPURUN_TRY_ASSIGN(std::string bytes, base::read_regular_file(path, kLargestFile));
+  XPURUN_TRY_ASSIGN(std::string bytes, base::read_regular_file(path, kLargestTorchTrace));
   if (!path.ends_with(".gz")) {
     return bytes;
   }

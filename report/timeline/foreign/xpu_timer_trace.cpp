@@ -18,7 +18,7 @@ namespace {
 using protozero::pbf_reader;
 constexpr auto kVarint = protozero::pbf_wire_type::varint;
 constexpr auto kBytes = protozero::pbf_wire_type::length_delimited;
-constexpr size_t kLargestFile = size_t{1} << 30;
+constexpr size_t kLargestTimeline = size_t{1} << 30;
 constexpr uint64_t kMatmul = 0;
 constexpr uint64_t kCollective = 1;
 // Kernels without an entry in the meta file are of the kind of their number.
@@ -315,8 +315,8 @@ bool parse_xpu_timer_trace(Activity& out, std::string_view timeline, std::string
 }
 
 base::Status add_xpu_timer_trace(Activity& out, const std::string& path) {
-  XPURUN_TRY_ASSIGN(const std::string timeline, base::read_regular_file(path, kLargestFile));
-  const auto meta = base::read_regular_file(path + ".meta", kLargestFile);
+  XPURUN_TRY_ASSIGN(const std::string timeline, base::read_regular_file(path, kLargestTimeline));
+  const auto meta = base::read_regular_file(path + ".meta", kLargestTimeline);
   if (!parse_xpu_timer_trace(out, timeline, meta ? *meta : std::string())) {
     out.complete = false;
   }

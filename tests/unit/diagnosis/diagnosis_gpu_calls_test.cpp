@@ -17,8 +17,8 @@ using model::Verdict;
 
 namespace {
 
-const Group kTwo{.members = {0, 1}};
-const Group kNccl{.members = {0, 1, 2, 3}, .source = CallSource::nccl};
+const Group kTwoRanks{.members = {0, 1}};
+const Group kGpuNccl{.members = {0, 1, 2, 3}, .source = CallSource::nccl};
 
 // A hang in which every rank waits in all_reduce by its stack.
 Verdict hang(const Calls& calls, int ranks) {
@@ -40,10 +40,10 @@ TEST_CASE("without GPU frames: a rank whose calls have all ended waits for a ker
   };
   const auto others_wait = [] {
     Calls calls;
-    calls.past(kNccl, 3).enter({0, 1, 3}, kNccl, all_reduce());
-    for (const base::Rank r : kNccl.members) {
-      calls.comm(r, kNccl).done_known = true;
-      calls.reaches(r, kNccl, r == 2 ? CallStage::done : CallStage::launched);
+    calls.past(kGpuNccl, 3).enter({0, 1, 3}, kGpuNccl, all_reduce());
+    for (const base::Rank r : kGpuNccl.members) {
+      calls.comm(r, kGpuNccl).done_known = true;
+      calls.reaches(r, kGpuNccl, r == 2 ? CallStage::done : CallStage::launched);
     }
     return calls;
   };
@@ -53,8 +53,8 @@ TEST_CASE("without GPU frames: a rank whose calls have all ended waits for a ker
   CHECK(v.where.line == 44);
   CHECK(v.sentence.find("waiting for a kernel of its own in step (train.py:44)") != std::string::npos);
   Calls in_message = others_wait();
-  in_message.comm(2, kNccl).messages = 5;
-  in_message.comm(2, kNccl).messages_done = 4;
+  in_message.comm(2, kGpuNccl).messages = 5;
+  in_message.comm(2, kGpuNccl).messages_done = 4;
   v = judged(in_message);
   CHECK(v.id == "hang.not_entered");
 }
@@ -66,13 +66,13 @@ TEST_CASE("NCCL messages: the record of launched calls shows which send is missi
   };
   const auto judged = [&](uint64_t sent, uint64_t sends_known) {
     Calls calls;
-    calls.past(kTwo, 3).enters(1, kTwo, all_reduce());
+    calls.past(kTwoRanks, 3).enters(1, kTwoRanks, all_reduce());
     for (uint64_t n = sent + 1 - sends_known; n <= sent; ++n) {
-      calls.message(1, kTwo, launched(send(0, n)));
+      calls.message(1, kTwoRanks, launched(send(0, n)));
     }
-    calls.comm(1, kTwo).messages = sent;
-    calls.message(0, kTwo, launched(recv(1, 19))).message(0, kTwo, launched(recv(1, 20)));
-    calls.comm(0, kTwo).messages = 20;
+    calls.comm(1, kTwoRanks).messages = sent;
+    calls.message(0, kTwoRanks, launched(recv(1, 19))).message(0, kTwoRanks, launched(recv(1, 20)));
+    calls.comm(0, kTwoRanks).messages = 20;
     return hang(calls, 2);
   };
   Verdict v = judged(19, 16);
@@ -88,13 +88,13 @@ TEST_CASE("NCCL messages that have all ended still match the other rank's") {
   const Stack sync = {native("cudaStreamSynchronize", "libcudart.so"), py("step", "/home/u/train.py", 44)};
   const Group nccl{.name = "pair", .members = {0, 1}, .source = CallSource::nccl};
   Calls calls;
-  calls.past(kTwo, 3).past(nccl, 0);
+  calls.past(kTwoRanks, 3).past(nccl, 0);
   for (const auto& [rank, call] :
        {std::pair(1, send(0, 1)), std::pair(0, recv(1, 1)), std::pair(0, recv(1, 2))}) {
     model::CollectiveCall launched = call;
     launched.stage = CallStage::launched;
-    calls.message(rank, kTwo, launched);
-    ++calls.comm(rank, kTwo).messages;
+    calls.message(rank, kTwoRanks, launched);
+    ++calls.comm(rank, kTwoRanks).messages;
     ++calls.comm(rank, nccl).messages;
     calls.comm(rank, nccl).messages_done = 1;
   }

@@ -22,7 +22,7 @@ model::KernelEvent xid(int number, double at_s, base::Pid pid = 0) {
           .text = "x"};
 }
 
-bool says(const Verdict& v, std::string_view line) {
+bool says_of_surroundings(const Verdict& v, std::string_view line) {
   return std::find(v.evidence.begin(), v.evidence.end(), line) != v.evidence.end();
 }
 
@@ -73,14 +73,17 @@ TEST_CASE("the kernel's other events are listed with their time") {
       xid(99999, 8, 9999),
       xid(79, 9, 9999)};
   const Verdict v = diagnose(job.facts);
-  CHECK(says(v, "at 5 s: the kernel killed python3 (pid 77): the host or the container was out of memory"));
-  CHECK(says(v,
-             "at 6 s: the kernel reported that nfsd (pid 78) has been in uninterruptible sleep for minutes"));
-  CHECK(says(v,
-             "at 7 s: the kernel reported Xid 13 (exception in a kernel) of GPU 0000:3b:00, in a process "
-             "(pid 9999)"));
-  CHECK(says(v, "at 8 s: the kernel reported Xid 99999 of GPU 0000:3b:00, in a process (pid 9999)"));
-  CHECK(says(v, "and 1 later events of the kernel: see kernel.json"));
+  CHECK(says_of_surroundings(
+      v, "at 5 s: the kernel killed python3 (pid 77): the host or the container was out of memory"));
+  CHECK(says_of_surroundings(
+      v, "at 6 s: the kernel reported that nfsd (pid 78) has been in uninterruptible sleep for minutes"));
+  CHECK(says_of_surroundings(
+      v,
+      "at 7 s: the kernel reported Xid 13 (exception in a kernel) of GPU 0000:3b:00, in a process "
+      "(pid 9999)"));
+  CHECK(says_of_surroundings(
+      v, "at 8 s: the kernel reported Xid 99999 of GPU 0000:3b:00, in a process (pid 9999)"));
+  CHECK(says_of_surroundings(v, "and 1 later events of the kernel: see kernel.json"));
 }
 
 TEST_CASE("unhealthy GPUs are listed, healthy ones are not") {
@@ -107,13 +110,13 @@ TEST_CASE("unhealthy GPUs are listed, healthy ones are not") {
                             {.index = 3, .problem = "GPU is lost"}};
   const Verdict v = diagnose(job.facts);
   CHECK(v.kind == model::VerdictKind::hang);
-  CHECK(says(v, "GPU 0 (H100): slowed down by heat (92 °C, 345 of 1980 MHz)"));
+  CHECK(says_of_surroundings(v, "GPU 0 (H100): slowed down by heat (92 °C, 345 of 1980 MHz)"));
   CHECK_FALSE(speaks_of(v, "GPU 1"));
-  CHECK(says(
+  CHECK(says_of_surroundings(
       v,
       "GPU 2: 2 uncorrectable memory errors since the driver was loaded; broken memory that is replaced at "
       "the next reset; memory is full (80.0 of 80.0 GiB); NVLink 4 had to recover 3 times"));
-  CHECK(says(v, "GPU 3: GPU is lost"));
+  CHECK(says_of_surroundings(v, "GPU 3: GPU is lost"));
 }
 
 TEST_CASE("a run without trouble does not mention its surroundings") {

@@ -55,7 +55,7 @@ class RankEnd {
   wire::CaptureSegment* memory_;
 };
 
-struct Scene : test::JobScene {
+struct ActivitySessionScene : test::JobScene {
   Collector collector{wire::Level::light, 1000};
   ActivitySession session{
       {loop, storage, table, collector}, "node-a", {.step_s = [](base::MonoNs from, base::MonoNs) {
@@ -64,7 +64,7 @@ struct Scene : test::JobScene {
   std::optional<model::GpuCapture> result;
   std::string directory;
 
-  explicit Scene(std::string place) : directory("run/captures/" + std::move(place)) {
+  explicit ActivitySessionScene(std::string place) : directory("run/captures/" + std::move(place)) {
     for (const base::Pid pid : {kRank0, kRank1}) {
       REQUIRE(collector.attach(pid));
       collector.sent(pid);
@@ -88,7 +88,7 @@ wire::CapturedRecord record_of(wire::CapturedKind kind, uint32_t name, uint64_t 
 }  // namespace
 
 TEST_CASE("activity: what a rank records becomes an event file, and gpu.json says so") {
-  Scene s("activity-1");
+  ActivitySessionScene s("activity-1");
   s.start();
   CHECK(s.session.active());
   const base::UniqueFd fd(s.attach(kRank0));
@@ -134,7 +134,7 @@ TEST_CASE("activity: what a rank records becomes an event file, and gpu.json say
 }
 
 TEST_CASE("activity: chosen ranks, and why there is nothing") {
-  Scene s("activity-2");
+  ActivitySessionScene s("activity-2");
   s.start({1});
   CHECK(s.attach(kRank0) == -1);
   const base::UniqueFd fd(s.attach(kRank1));
@@ -149,7 +149,7 @@ TEST_CASE("activity: chosen ranks, and why there is nothing") {
 }
 
 TEST_CASE("activity: nonsense of a rank is bounded") {
-  Scene s("activity-3");
+  ActivitySessionScene s("activity-3");
   s.start({0});
   const base::UniqueFd fd(s.attach(kRank0));
   RankEnd rank(fd.get());
@@ -170,7 +170,7 @@ TEST_CASE("activity: nonsense of a rank is bounded") {
 }
 
 TEST_CASE("activity: more kinds of work than entries") {
-  Scene s("activity-4");
+  ActivitySessionScene s("activity-4");
   s.start({0});
   const base::UniqueFd fd(s.attach(kRank0));
   RankEnd rank(fd.get());

@@ -14,24 +14,24 @@ using test::Told;
 namespace {
 
 // Answers nothing until told to.
-struct StalledStorage final : Storage {
+struct CoordinatorStorage final : Storage {
   void submit(FileOperation, Done done) override { pending.push_back(std::move(done)); }
   void when_written(double, std::function<void(Written)> then) override { then(Written::stalled); }
   std::string problem() const override { return "stalled"; }
   std::vector<Done> pending;
 };
 
-struct Scene : test::JobScene {
+struct CoordinatorScene : test::JobScene {
   FakeDump* dump = nullptr;  // the newest
   int made = 0;
   bool may_go_on = true;
   bool has_program = true;
   std::string begun_in;  // number and directory of the last dump that has begun
-  StalledStorage stalled;
+  CoordinatorStorage stalled;
   std::string calls_in;  // where the calls of the last dump went
   DumpCoordinator dumps;
 
-  explicit Scene(bool disk_stalls = false)
+  explicit CoordinatorScene(bool disk_stalls = false)
       : dumps({loop, disk_stalls ? static_cast<Storage&>(stalled) : storage, journal, table, options},
               {.host = "node-a"},
               {.discover = [] {},
@@ -87,7 +87,7 @@ struct Scene : test::JobScene {
 }  // namespace
 
 TEST_CASE("requests that arrive during a dump are served together by one more dump") {
-  Scene s;
+  CoordinatorScene s;
   s.dumps.request(s.wanted(model::DumpReason::request, "a"));
   CHECK(s.dumps.busy());
   s.run_for(0.001);
@@ -118,7 +118,7 @@ TEST_CASE("requests that arrive during a dump are served together by one more du
 }
 
 TEST_CASE("after the end of the command, waiting requests are not served") {
-  Scene s;
+  CoordinatorScene s;
   s.dumps.request(s.wanted(model::DumpReason::request));
   s.dumps.request(s.wanted(model::DumpReason::request));
   s.may_go_on = false;
@@ -130,7 +130,7 @@ TEST_CASE("after the end of the command, waiting requests are not served") {
 }
 
 TEST_CASE("a crashed process is held until its dump is done") {
-  Scene s;
+  CoordinatorScene s;
   s.journal.manifest().crashes.push_back({.pid = kRank1});
   CHECK_FALSE(s.dumps.request_for_crash({.pid = kRank1, .tid = 9, .ucontext = 0x10},
                                         s.wanted(model::DumpReason::crash)));
@@ -188,7 +188,7 @@ TEST_CASE("a crashed process is held until its dump is done") {
 }
 
 TEST_CASE("a dump whose directory is not created within a second is not started") {
-  Scene s(/*disk_stalls=*/true);
+  CoordinatorScene s(/*disk_stalls=*/true);
   (void)s.dumps.request_for_crash({.pid = kRank1}, s.wanted(model::DumpReason::crash, "a"));
   s.run_for(0.9);
   CHECK(s.told().empty());
@@ -204,7 +204,7 @@ TEST_CASE("a dump whose directory is not created within a second is not started"
 }
 
 TEST_CASE("a dump without its helper program has no targets, and ends") {
-  Scene s;
+  CoordinatorScene s;
   s.has_program = false;
   s.dumps.request(s.wanted(model::DumpReason::request));
   CHECK(s.dump->plan.targets.empty());
@@ -215,7 +215,7 @@ TEST_CASE("a dump without its helper program has no targets, and ends") {
 }
 
 TEST_CASE("the dump of a stall belongs to the stall, and is judged again when the stall escalates") {
-  Scene s;
+  CoordinatorScene s;
   s.journal.manifest().incidents.push_back({.n = 1});
   s.dumps.request(s.wanted(model::DumpReason::hang));
   s.run_for(0.001);
@@ -240,7 +240,7 @@ TEST_CASE("the dump of a stall belongs to the stall, and is judged again when th
 }
 
 TEST_CASE("a recent dump counts for the given time") {
-  Scene s;
+  CoordinatorScene s;
   CHECK_FALSE(s.dumps.dumped_within(3));
   s.dumps.request(s.wanted(model::DumpReason::request));
   CHECK(s.dumps.dumped_within(3));
@@ -253,7 +253,7 @@ TEST_CASE("a recent dump counts for the given time") {
 }
 
 TEST_CASE("a dump in progress, or a recent one, serves a request that may share it") {
-  Scene s;
+  CoordinatorScene s;
   s.dumps.request_or_share(s.wanted(model::DumpReason::death, "a"), 3);
   s.dumps.request_or_share(s.wanted(model::DumpReason::death, "b"), 3);
   s.run_for(0.001);
@@ -271,7 +271,7 @@ TEST_CASE("a dump in progress, or a recent one, serves a request that may share 
 }
 
 TEST_CASE("a dump of a stall that has outlasted --busy-timeouts says so from the start") {
-  Scene s;
+  CoordinatorScene s;
   DumpRequest request = s.wanted(model::DumpReason::hang);
   request.escalated = true;
   s.dumps.request(std::move(request));

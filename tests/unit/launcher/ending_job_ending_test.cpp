@@ -9,7 +9,7 @@ using test::Told;
 
 namespace {
 
-struct Scene : test::JobScene {
+struct EndingScene : test::JobScene {
   bool dumping = false;
   bool reporting = false;
   bool wants_report = true;
@@ -67,7 +67,7 @@ struct Scene : test::JobScene {
 }  // namespace
 
 TEST_CASE("a job ends phase by phase") {
-  Scene s;
+  EndingScene s;
   CHECK_FALSE(s.ending.state().is_ending());
   s.ending.command_ended(base::WaitStatus(3 << 8));
   CHECK(s.told() == Told{"command ended"});
@@ -92,7 +92,7 @@ TEST_CASE("a job ends phase by phase") {
 }
 
 TEST_CASE("the programs of the user are awaited after the verdict has been printed") {
-  Scene s;
+  EndingScene s;
   s.has_relay = false;
   s.has_programs = true;
   s.wants_report = true;
@@ -119,7 +119,7 @@ TEST_CASE("the programs of the user are awaited after the verdict has been print
 }
 
 TEST_CASE("without relay and report the job ends at once") {
-  Scene s;
+  EndingScene s;
   s.has_relay = false;
   s.wants_report = false;
   s.ending.command_ended(base::WaitStatus(0));
@@ -129,7 +129,7 @@ TEST_CASE("without relay and report the job ends at once") {
 }
 
 TEST_CASE("a dump in progress at the end is awaited") {
-  Scene s;
+  EndingScene s;
   s.dumping = true;
   s.ending.command_ended(base::WaitStatus(9));
   SUBCASE("before the output of the ranks is drained") {
@@ -161,7 +161,7 @@ TEST_CASE("a dump in progress at the end is awaited") {
 }
 
 TEST_CASE("the end of a dump has no effect while the command lives") {
-  Scene s;
+  EndingScene s;
   s.ending.proceed();
   s.ending.report_done();
   CHECK(s.phase() == JobPhase::running);
@@ -169,7 +169,7 @@ TEST_CASE("the end of a dump has no effect while the command lives") {
 }
 
 TEST_CASE("processes that xpurun is ending are awaited after the command, and killed after the grace time") {
-  Scene s;
+  EndingScene s;
   s.ending.terminate(5);
   CHECK(s.ending.state().ended_by_us);
   CHECK_FALSE(s.ending.state().has_ended());

@@ -16,7 +16,7 @@ namespace {
 constexpr base::Pid kWorker = kCommand + 3;
 constexpr base::Pid kNewRank0 = kCommand + 4;
 
-struct Scene : test::JobScene {
+struct RestartScene : test::JobScene {
   DeathLedger ledger;
   RankRestart restart{{loop, table, ledger}, fake.proc()};
 
@@ -35,7 +35,7 @@ struct Scene : test::JobScene {
 }  // namespace
 
 TEST_CASE("restart: possible only below a torchelastic agent with restarts left") {
-  Scene s;
+  RestartScene s;
   CHECK(s.restart.obstacle() == "no launcher that restarts ranks has started rank 0");
   s.start_ranks("TORCHELASTIC_MAX_RESTARTS=2 TORCHELASTIC_RESTART_COUNT=1");
   CHECK(s.restart.obstacle().empty());
@@ -58,7 +58,7 @@ TEST_CASE("restart: possible only below a torchelastic agent with restarts left"
 }
 
 TEST_CASE("restart: deaths of the ranks and their helpers are its consequences until ranks are found again") {
-  Scene s;
+  RestartScene s;
   s.fake.add(kWorker, kRank0, "python3", "RANK=0 LOCAL_RANK=0 WORLD_SIZE=2");
   s.table.refresh();
   CHECK_FALSE(s.restart.started_again());

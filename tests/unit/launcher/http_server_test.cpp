@@ -14,13 +14,13 @@ using test::SocketClient;
 
 namespace {
 
-struct Scene {
+struct ServerScene {
   EventLoop loop = std::move(*EventLoop::create_simulated(0));
   std::vector<std::string> paths;
   std::vector<HttpServer::Reply> late;  // replies to /late
   std::optional<HttpServer> server;
 
-  Scene() {
+  ServerScene() {
     server.emplace(loop, [this](const HttpRequest& request, const HttpServer::Reply& reply) {
       paths.push_back(request.path);
       if (request.path == "/late") {
@@ -42,7 +42,7 @@ struct Scene {
 }  // namespace
 
 TEST_CASE("one request per connection, in pieces if need be") {
-  Scene s;
+  ServerScene s;
   const SocketClient client = s.client();
   client.say("GET /a HTTP/1.1\r\nHo");
   s.step();
@@ -60,7 +60,7 @@ TEST_CASE("one request per connection, in pieces if need be") {
 }
 
 TEST_CASE("malformed requests are refused") {
-  Scene s;
+  ServerScene s;
   const SocketClient client = s.client();
   client.say("hello\r\n\r\n");
   s.step();
@@ -71,7 +71,7 @@ TEST_CASE("malformed requests are refused") {
 }
 
 TEST_CASE("a slow client is dropped, a slow reply is not") {
-  Scene s;
+  ServerScene s;
   const SocketClient slow = s.client();
   slow.say("GET /a HTTP/1.1\r\n");
   const SocketClient patient = s.client();
@@ -90,7 +90,7 @@ TEST_CASE("a slow client is dropped, a slow reply is not") {
 }
 
 TEST_CASE("a reply to a disconnected client, or after the server's end, is dropped") {
-  Scene s;
+  ServerScene s;
   SocketClient gone = s.client();
   gone.say("GET /late HTTP/1.1\r\n\r\n");
   s.step();
@@ -108,7 +108,7 @@ TEST_CASE("a reply to a disconnected client, or after the server's end, is dropp
 }
 
 TEST_CASE("clients beyond the limit are told to retry") {
-  Scene s;
+  ServerScene s;
   std::vector<std::unique_ptr<SocketClient>> crowd;
   for (int i = 0; i < 65; ++i) {
     crowd.push_back(std::make_unique<SocketClient>(s.server->port()));

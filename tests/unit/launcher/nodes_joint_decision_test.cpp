@@ -11,7 +11,7 @@ namespace {
 
 using Told = std::vector<std::string>;
 
-struct Scene {
+struct DecisionScene {
   EventLoop loop = std::move(*EventLoop::create_simulated(1'000'000'000'000));
   Told events;
   JointDecision decision{
@@ -25,7 +25,7 @@ struct Scene {
        .act = [this](const ActMessage& m) { tell(std::string(model::name_of(m.action))); },
        .judge_alone = [this](const std::string& why) { tell("alone: " + why); }}};
 
-  Scene() { decision.set_node("0-a"); }
+  DecisionScene() { decision.set_node("0-a"); }
 
   void tell(const std::string& event) { events.push_back(event); }
   void sent(const ToHelper& message) {
@@ -60,7 +60,7 @@ struct Scene {
 }  // namespace
 
 TEST_CASE("joint: without other nodes a claim is refused, and nothing is sent") {
-  Scene s;
+  DecisionScene s;
   CHECK_FALSE(s.decision.claim(ClaimReason::hang, {0}));
   s.join(1);
   CHECK_FALSE(s.decision.claim(ClaimReason::hang, {0}));
@@ -73,18 +73,18 @@ TEST_CASE("joint: without other nodes a claim is refused, and nothing is sent") 
 }
 
 TEST_CASE("joint: from the claim to the verdict of this node over all nodes") {
-  Scene s;
+  DecisionScene s;
   s.join();
   CHECK(s.decision.claim(ClaimReason::hang, {3}));
   CHECK(s.decision.is_open());
   CHECK(s.told() == Told{"say stalled 1"});
-  s.decision.ordered(Scene::order("r1"));
+  s.decision.ordered(DecisionScene::order("r1"));
   s.run_for(5);
   CHECK(s.told() == Told{"dump for 'r1'"});
   s.decision.dumped("r1", "dumps/1-hang");
   s.decision.gathered({.request = "r1"});
   CHECK(s.told() == Told{"say r1 dumped in dumps/1-hang", "merge r1"});
-  s.decision.merged(Scene::verdict("hang: rank 5"));
+  s.decision.merged(DecisionScene::verdict("hang: rank 5"));
   CHECK(s.told() == Told{"say verdict of r1", "hang: rank 5 by ''"});
   CHECK_FALSE(s.decision.is_open());
   s.run_for(100);
@@ -92,9 +92,9 @@ TEST_CASE("joint: from the claim to the verdict of this node over all nodes") {
 }
 
 TEST_CASE("joint: another node's claim and verdict") {
-  Scene s;
+  DecisionScene s;
   s.join();
-  s.decision.ordered(Scene::order("r1"));
+  s.decision.ordered(DecisionScene::order("r1"));
   CHECK(s.decision.is_open());
   s.run_for(1);
   CHECK(s.told() == Told{"dump for 'r1'"});
@@ -102,16 +102,18 @@ TEST_CASE("joint: another node's claim and verdict") {
   CHECK(s.decision.claim(ClaimReason::hang, {0}));
   s.run_for(5);
   CHECK(s.told() == Told{"say stalled 1"});
-  s.decision.verdict_came({.request = "r1", .node = "1-b", .verdict = Scene::verdict("hang: rank 5")});
+  s.decision.verdict_came(
+      {.request = "r1", .node = "1-b", .verdict = DecisionScene::verdict("hang: rank 5")});
   CHECK(s.told() == Told{"hang: rank 5 by '1-b'"});
-  s.decision.verdict_came({.request = "r1", .node = "0-a", .verdict = Scene::verdict("its own echo")});
+  s.decision.verdict_came(
+      {.request = "r1", .node = "0-a", .verdict = DecisionScene::verdict("its own echo")});
   CHECK(s.told().empty());
   s.decision.act_came({.action = JobAction::kill});
   CHECK(s.told() == Told{"kill"});
 }
 
 TEST_CASE("joint: this node dumps by itself if no order comes, and judges alone if no verdict comes") {
-  Scene s;
+  DecisionScene s;
   s.join();
   REQUIRE(s.decision.claim(ClaimReason::hang, {0}));
   s.run_for(0.9);
@@ -124,17 +126,18 @@ TEST_CASE("joint: this node dumps by itself if no order comes, and judges alone 
   s.run_for(1);
   CHECK(s.told() == Told{"alone: no verdict of the job within 35 s"});
   // A late verdict rests on more than this node's own.
-  s.decision.verdict_came({.request = "r1", .node = "1-b", .verdict = Scene::verdict("hang: rank 5")});
+  s.decision.verdict_came(
+      {.request = "r1", .node = "1-b", .verdict = DecisionScene::verdict("hang: rank 5")});
   CHECK(s.told() == Told{"hang: rank 5 by '1-b'"});
 }
 
 TEST_CASE("joint: each order starts the time limit again, and the end of the job shortens it") {
-  Scene s;
+  DecisionScene s;
   s.join();
   REQUIRE(s.decision.claim(ClaimReason::death, {0}));
   s.run_for(30);
-  CHECK(s.told() == Told{"say stalled 1"});  // a death has its own dump: none without an order
-  s.decision.ordered(Scene::order("r2"));    // of the next elected node
+  CHECK(s.told() == Told{"say stalled 1"});        // a death has its own dump: none without an order
+  s.decision.ordered(DecisionScene::order("r2"));  // of the next elected node
   s.run_for(30);
   CHECK(s.told() == Told{"dump for 'r2'"});
   CHECK(s.decision.is_open());
@@ -144,7 +147,7 @@ TEST_CASE("joint: each order starts the time limit again, and the end of the job
 }
 
 TEST_CASE("joint: cut off, a node judges alone at once, and claims are refused until it has joined again") {
-  Scene s;
+  DecisionScene s;
   s.join();
   REQUIRE(s.decision.claim(ClaimReason::hang, {0}));
   s.told();
@@ -162,9 +165,9 @@ TEST_CASE("joint: cut off, a node judges alone at once, and claims are refused u
 }
 
 TEST_CASE("joint: a report over all nodes that fails leaves this node to itself") {
-  Scene s;
+  DecisionScene s;
   s.join();
-  s.decision.merged(Scene::verdict("of nothing"));
+  s.decision.merged(DecisionScene::verdict("of nothing"));
   CHECK(s.told().empty());
   s.decision.gathered({.request = "r1"});
   s.decision.merged(std::nullopt);
@@ -172,9 +175,9 @@ TEST_CASE("joint: a report over all nodes that fails leaves this node to itself"
 }
 
 TEST_CASE("joint: a moment in the far future is now") {
-  Scene s;
+  DecisionScene s;
   s.join();
-  DumpMessage order = Scene::order("r1");
+  DumpMessage order = DecisionScene::order("r1");
   order.at_wall_ns = base::wall_ns() + base::s_to_ns(600);
   s.decision.ordered(order);
   s.run_for(0.001);
@@ -182,7 +185,7 @@ TEST_CASE("joint: a moment in the far future is now") {
 }
 
 TEST_CASE("joint: the stalls of others") {
-  Scene s;
+  DecisionScene s;
   s.see(NodePhase::stalled);
   CHECK_FALSE(s.decision.others_stalled());  // not joined: stale
   s.join();

@@ -14,7 +14,7 @@ using namespace xpurun::launcher;
 namespace {
 
 // A shell script instead of xpurun-nodes; the socket is its descriptor 3.
-struct Scene {
+struct LinkScene {
   EventLoop loop;
   std::vector<std::string> events;
   NodeLink link{{.loop = loop, .signal_mask = empty_mask()},
@@ -27,7 +27,7 @@ struct Scene {
                        loop.stop();
                      }}};
 
-  explicit Scene(EventLoop made) : loop(std::move(made)) {}
+  explicit LinkScene(EventLoop made) : loop(std::move(made)) {}
 
   static sigset_t empty_mask() {
     sigset_t mask;
@@ -55,12 +55,12 @@ struct Scene {
   }
 };
 
-using Told = std::vector<std::string>;
+using LinkTold = std::vector<std::string>;
 
 }  // namespace
 
 TEST_CASE("link: lines go both ways, and what is malformed is dropped") {
-  Scene s(std::move(*EventLoop::create()));
+  LinkScene s(std::move(*EventLoop::create()));
   s.start(R"sh(
 read -r start <&3
 case $start in *'"type":"start"'*'"token":"geheim"'*) ok=yes ;; esac
@@ -73,7 +73,7 @@ printf '"reason":"bye"}\n' >&3
 )sh");
   s.link.send(StateMessage{.phase = NodePhase::running});
   s.run();
-  CHECK(s.events == Told{"up", "joined yes", "alone bye", "lost"});
+  CHECK(s.events == LinkTold{"up", "joined yes", "alone bye", "lost"});
   CHECK_FALSE(s.link.running());
   int status = 0;
   const base::Pid pid = s.link.pid();
@@ -84,17 +84,17 @@ printf '"reason":"bye"}\n' >&3
 
 TEST_CASE("link: the helper knows nothing from its arguments and its environment") {
   ::setenv("XPURUN_NATS_TOKEN", "geheim", 1);
-  Scene s(std::move(*EventLoop::create()));
+  LinkScene s(std::move(*EventLoop::create()));
   s.start(R"sh(
 echo '{"type":"alone","reason":"'$#${XPURUN_NATS_TOKEN:-none}'"}' >&3
 )sh");
   s.run();
   ::unsetenv("XPURUN_NATS_TOKEN");
-  CHECK(s.events == Told{"up", "alone 0none", "lost"});
+  CHECK(s.events == LinkTold{"up", "alone 0none", "lost"});
 }
 
 TEST_CASE("link: a helper that cannot live is started again, ever more slowly") {
-  Scene s(std::move(*EventLoop::create_simulated(1'000'000'000'000)));
+  LinkScene s(std::move(*EventLoop::create_simulated(1'000'000'000'000)));
   s.link.start("./there-is-no-such-helper", {});
   std::vector<long> waits;
   base::MonoNs last = s.loop.now();
@@ -108,7 +108,7 @@ TEST_CASE("link: a helper that cannot live is started again, ever more slowly") 
 }
 
 TEST_CASE("link: a helper that is started again has the next number of the same supervisor") {
-  Scene s(std::move(*EventLoop::create()));
+  LinkScene s(std::move(*EventLoop::create()));
   s.start(R"sh(
 read -r start <&3
 instance=${start#*'"instance":'}
@@ -121,7 +121,7 @@ echo "${instance%%,*}" >> instances
     int status = 0;
     REQUIRE(::waitpid(pids.back(), &status, 0) == pids.back());
   }
-  CHECK(s.events == Told{"up", "lost", "up", "lost"});
+  CHECK(s.events == LinkTold{"up", "lost", "up", "lost"});
   const auto text = base::read_file("instances", 1000);
   REQUIRE(text);
   size_t used = 0;
@@ -131,7 +131,7 @@ echo "${instance%%,*}" >> instances
 }
 
 TEST_CASE("link: a helper that asks for the user is not started again") {
-  Scene s(std::move(*EventLoop::create()));
+  LinkScene s(std::move(*EventLoop::create()));
   s.start(R"sh(
 echo '{"type":"failed","reason":"wrong token"}' >&3
 )sh");
@@ -140,12 +140,12 @@ echo '{"type":"failed","reason":"wrong token"}' >&3
   int status = 0;
   REQUIRE(::waitpid(pid, &status, 0) == pid);
   CHECK(s.link.helper_ended(pid, base::WaitStatus(status)));
-  CHECK(s.events == Told{"up"});
+  CHECK(s.events == LinkTold{"up"});
   CHECK_FALSE(s.link.running());
 }
 
 TEST_CASE("link: a helper that reads nothing costs states only, and no time") {
-  Scene s(std::move(*EventLoop::create()));
+  LinkScene s(std::move(*EventLoop::create()));
   s.start("exec sleep 1000\n");
   StateMessage state;
   for (int i = 0; i < 1000; ++i) {
@@ -163,7 +163,7 @@ TEST_CASE("link: a helper that reads nothing costs states only, and no time") {
 }
 
 TEST_CASE("link: last words are passed on before the end") {
-  Scene s(std::move(*EventLoop::create()));
+  LinkScene s(std::move(*EventLoop::create()));
   s.start(R"sh(
 while read -r line <&3; do
   case $line in *'"type":"end"'*) echo "$line" > last-words; exit 0 ;; esac

@@ -14,7 +14,7 @@ using test::Told;
 
 namespace {
 
-struct Scene : test::JobScene {
+struct JobEventsScene : test::JobScene {
   DeathLedger ledger;
   model::JobEvent last;
   JobEvents jobs{{loop, table, ledger, journal, options}, "/runs/r", [this](const model::JobEvent& event) {
@@ -44,7 +44,7 @@ struct Scene : test::JobScene {
 }  // namespace
 
 TEST_CASE("job events: a confirmed hang is reported once, then its recovery") {
-  Scene s;
+  JobEventsScene s;
   s.jobs.hang(s.stall(model::VerdictLevel::suspected));
   model::Incident& i = s.journal.manifest().incidents[0];
   i.cleared_s = 5;
@@ -74,7 +74,7 @@ TEST_CASE("job events: a confirmed hang is reported once, then its recovery") {
 }
 
 TEST_CASE("job events: the first of a series of failures is reported") {
-  Scene s;
+  JobEventsScene s;
   s.die(kRank1, SIGSEGV);
   CHECK(s.told() == Told{"crash"});
   CHECK(s.last.sentence.starts_with("crash: rank 1 (pid "));
@@ -94,7 +94,7 @@ TEST_CASE("job events: the first of a series of failures is reported") {
 }
 
 TEST_CASE("job events: only failures of ranks are reported") {
-  Scene s;
+  JobEventsScene s;
   SUBCASE("the command's own death") {
     s.die(test::kCommand, SIGKILL);
   }
@@ -116,7 +116,7 @@ TEST_CASE("job events: only failures of ranks are reported") {
 }
 
 TEST_CASE("job events: the signal of another process's child is known from its notice") {
-  Scene s;
+  JobEventsScene s;
   s.journal.manifest().crashes.push_back({.pid = kRank0, .rank = 0, .signal = SIGABRT});
   s.jobs.died(*s.table.find(kRank0), base::WaitStatus());
   CHECK(s.told() == Told{"crash"});
@@ -124,7 +124,7 @@ TEST_CASE("job events: the signal of another process's child is known from its n
 }
 
 TEST_CASE("job events: a slowdown is reported with its sentence") {
-  Scene s;
+  JobEventsScene s;
   s.jobs.slower("the job is 23 % slower since step 4,120");
   CHECK(s.told() == Told{"slow"});
   CHECK(s.last.sentence == "the job is 23 % slower since step 4,120");
@@ -133,7 +133,7 @@ TEST_CASE("job events: a slowdown is reported with its sentence") {
 }
 
 TEST_CASE("job events: only the chosen kinds are reported") {
-  Scene s;
+  JobEventsScene s;
   s.options.on_event_kinds = {JobEventKind::end};
   s.options.report = false;
   s.jobs.hang(s.stall(model::VerdictLevel::confirmed));

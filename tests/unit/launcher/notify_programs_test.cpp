@@ -24,7 +24,7 @@ using model::ProgramStatus;
 
 namespace {
 
-struct Scene {
+struct ProgramsScene {
   base::TemporaryDirectory place = *base::TemporaryDirectory::create("xpurun-notify");
   EventLoop loop = std::move(*EventLoop::create());
   DirectStorage storage{&loop};
@@ -113,7 +113,7 @@ bool goes_away(const std::string& text) {
 }  // namespace
 
 TEST_CASE("notify: the command of --on-event reads one JSON document") {
-  Scene s;
+  ProgramsScene s;
   s.options.on_event = fmt::format("cat > {}; echo said", s.path("told.json"));
   s.options.on_event_kinds = {JobEventKind::end};
   s.journal.manifest().id = "run-1";
@@ -129,7 +129,7 @@ TEST_CASE("notify: the command of --on-event reads one JSON document") {
 }
 
 TEST_CASE("notify: failures are recorded and have no other effect") {
-  Scene s;
+  ProgramsScene s;
   s.options.on_event_kinds = {JobEventKind::end};
   std::string reason;
   SUBCASE("a status") {
@@ -151,7 +151,7 @@ TEST_CASE("notify: failures are recorded and have no other effect") {
 }
 
 TEST_CASE("notify: a command that does not end is killed at the limit, with all of its descendants") {
-  Scene s;
+  ProgramsScene s;
   s.options.on_event = fmt::format("sleep 1000 & echo $! > {}; cat > /dev/null; wait", s.path("pid"));
   s.options.on_event_kinds = {JobEventKind::end};
   s.options.event_limit_s = 0.3;
@@ -162,7 +162,7 @@ TEST_CASE("notify: a command that does not end is killed at the limit, with all 
 }
 
 TEST_CASE("notify: processes that a command leaves behind end with the command") {
-  Scene s;
+  ProgramsScene s;
   s.options.on_event = fmt::format("sleep 1000 & echo $! > {}", s.path("pid"));
   s.options.on_event_kinds = {JobEventKind::end};
   s.end();
@@ -171,7 +171,7 @@ TEST_CASE("notify: processes that a command leaves behind end with the command")
 }
 
 TEST_CASE("notify: a few commands run at a time, a few wait, and the rest is recorded as not run") {
-  Scene s;
+  ProgramsScene s;
   s.options.on_event = fmt::format("echo x >> {}", s.path("count"));
   for (int n = 1; n <= 24; ++n) {
     s.hang(n);
@@ -187,7 +187,7 @@ TEST_CASE("notify: a few commands run at a time, a few wait, and the rest is rec
 }
 
 TEST_CASE("notify: an interrupt ends the wait for commands and drops the waiting ones") {
-  Scene s;
+  ProgramsScene s;
   s.options.on_event = "sleep 1000";
   for (int n = 1; n <= 6; ++n) {
     s.hang(n);
@@ -202,7 +202,7 @@ TEST_CASE("notify: an interrupt ends the wait for commands and drops the waiting
 }
 
 TEST_CASE("notify: nothing runs unless requested") {
-  Scene s;
+  ProgramsScene s;
   s.hang(1);
   s.end(model::RunOutcome::hang);
   CHECK(s.most_running == 0);
@@ -213,7 +213,7 @@ TEST_CASE("notify: nothing runs unless requested") {
 TEST_CASE("notify: the programs have no preload library and no variables of an outer xpurun") {
   ::setenv("LD_PRELOAD", "/x/libxpurun_preload.so", 1);
   ::setenv("XPURUN_RUN", "1:2:3:x", 1);
-  Scene s;
+  ProgramsScene s;
   s.options.on_event = fmt::format("env > {}", s.path("env"));
   s.options.on_event_kinds = {JobEventKind::end};
   s.end();
@@ -232,7 +232,7 @@ TEST_CASE("notify: plug-in files come from the option and from xpu_timer's varia
 
 TEST_CASE(
     "notify: plug-ins run after a failure, each in a process of its own, and their failures stay there") {
-  Scene s;
+  ProgramsScene s;
   s.options.event_limit_s = 20;
   const auto file = [&](const std::string& name, const std::string& text) {
     REQUIRE(base::write_file_atomic(s.path(name), text));
@@ -288,7 +288,7 @@ TEST_CASE(
 }
 
 TEST_CASE("notify: run.json keeps the newest commands") {
-  Scene s;
+  ProgramsScene s;
   s.options.on_event = "true";
   for (int n = 1; n <= 1100; ++n) {
     s.hang(n);

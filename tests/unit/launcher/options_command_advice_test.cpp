@@ -18,21 +18,21 @@ using Words = std::vector<std::string>;
 namespace fs = std::filesystem;
 
 // A working directory with one program in PATH.
-class Scene {
+class CommandAdviceScene {
  public:
-  Scene() : before_(fs::current_path()), path_(std::getenv("PATH")) {
+  CommandAdviceScene() : before_(fs::current_path()), path_(std::getenv("PATH")) {
     fs::current_path(dir_.path());
     fs::create_directory("bin");
     std::ofstream("bin/torchrun") << "#!/bin/sh\n";
     fs::permissions("bin/torchrun", fs::perms::owner_all);
     ::setenv("PATH", (dir_.path() + "/bin").c_str(), 1);
   }
-  ~Scene() {
+  ~CommandAdviceScene() {
     ::setenv("PATH", path_.c_str(), 1);
     fs::current_path(before_);
   }
-  Scene(const Scene&) = delete;
-  Scene& operator=(const Scene&) = delete;
+  CommandAdviceScene(const CommandAdviceScene&) = delete;
+  CommandAdviceScene& operator=(const CommandAdviceScene&) = delete;
 
  private:
   base::TemporaryDirectory dir_ = *base::TemporaryDirectory::create("xpurun-advice");
@@ -47,7 +47,7 @@ base::Error advice(const Words& argv, const char* id = "E-NOT-FOUND") {
 }  // namespace
 
 TEST_CASE("a command that cannot be run is explained") {
-  const Scene scene;
+  const CommandAdviceScene scene;
   SUBCASE("a misspelt program") {
     const base::Error e = advice({"trochrun", "train.py", "a b"});
     CHECK(e.cause == "there is no such program; did you mean torchrun?");

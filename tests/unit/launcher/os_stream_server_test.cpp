@@ -20,7 +20,7 @@ namespace {
 int servers = 0;
 
 // Answers every line with the line in brackets.
-struct Scene {
+struct StreamServerScene {
   std::string path = fmt::format("stream-{}", ++servers);
   EventLoop loop = std::move(*EventLoop::create_simulated(0));
   std::string ended_with = "-";
@@ -29,7 +29,7 @@ struct Scene {
   bool drops_on_end = true;
   std::unique_ptr<StreamServer> server;
 
-  explicit Scene(StreamServer::Limits limits = {}) {
+  explicit StreamServerScene(StreamServer::Limits limits = {}) {
     server = std::make_unique<StreamServer>(
         loop, std::move(limits),
         StreamServer::Handlers{
@@ -68,7 +68,7 @@ struct Scene {
 }  // namespace
 
 TEST_CASE("a message in pieces arrives whole") {
-  Scene s;
+  StreamServerScene s;
   const SocketClient client(s.path);
   client.say("he");
   s.step();
@@ -82,7 +82,7 @@ TEST_CASE("a message in pieces arrives whole") {
 }
 
 TEST_CASE("a client that sends nothing, or an incomplete message, is dropped after the time limit") {
-  Scene s({.request_s = 10});
+  StreamServerScene s({.request_s = 10});
   const SocketClient silent(s.path);
   const SocketClient half(s.path);
   half.say("half");
@@ -96,7 +96,7 @@ TEST_CASE("a client that sends nothing, or an incomplete message, is dropped aft
 }
 
 TEST_CASE("the owner moves the time limit") {
-  Scene s({.request_s = 10});
+  StreamServerScene s({.request_s = 10});
   const SocketClient client(s.path);
   client.say("a\n");
   s.step();
@@ -114,7 +114,7 @@ TEST_CASE("the owner moves the time limit") {
 }
 
 TEST_CASE("too many clients are refused; disconnected clients make room") {
-  Scene s({.most_clients = 2, .too_many = "no room"});
+  StreamServerScene s({.most_clients = 2, .too_many = "no room"});
   auto first = std::make_unique<SocketClient>(s.path);
   const SocketClient second(s.path);
   const SocketClient third(s.path);
@@ -133,7 +133,7 @@ TEST_CASE("too many clients are refused; disconnected clients make room") {
 TEST_CASE("a client that does not read is dropped once more is unsent than the limit") {
   const std::string large(4 << 20, 'x');
   SUBCASE("without a buffer: immediately") {
-    Scene s({.most_unsent = 0});
+    StreamServerScene s({.most_unsent = 0});
     const SocketClient client(s.path);
     client.say("a\n");
     s.step();
@@ -141,7 +141,7 @@ TEST_CASE("a client that does not read is dropped once more is unsent than the l
     CHECK(s.closed == 1);
   }
   SUBCASE("with a buffer: it receives everything while it reads") {
-    Scene s({.most_unsent = large.size()});
+    StreamServerScene s({.most_unsent = large.size()});
     const SocketClient client(s.path);
     client.say("a\n");
     s.step();
@@ -158,7 +158,7 @@ TEST_CASE("a client that does not read is dropped once more is unsent than the l
     CHECK(client.is_closed());
   }
   SUBCASE("a client that disconnects during a send loses only its connection") {
-    Scene s({.most_unsent = large.size()});
+    StreamServerScene s({.most_unsent = large.size()});
     SocketClient client(s.path);
     client.say("a\n");
     s.step();
@@ -170,7 +170,7 @@ TEST_CASE("a client that does not read is dropped once more is unsent than the l
 }
 
 TEST_CASE("the end of the input, with the remaining bytes") {
-  Scene s;
+  StreamServerScene s;
   SocketClient client(s.path);
   client.say("a\nrest");
   client.stop_sending();
@@ -197,7 +197,7 @@ TEST_CASE("the end of the input, with the remaining bytes") {
 }
 
 TEST_CASE("a handler may drop its client") {
-  Scene s;
+  StreamServerScene s;
   const SocketClient client(s.path);
   client.say("a\ndrop me\nb\n");
   s.step();
@@ -207,7 +207,7 @@ TEST_CASE("a handler may drop its client") {
 }
 
 TEST_CASE("without a free descriptor the listener pauses, then accepts the waiting client") {
-  Scene s;
+  StreamServerScene s;
   const SocketClient client(s.path);
   client.say("hi\n");
   rlimit before{};

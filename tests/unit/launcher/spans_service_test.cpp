@@ -45,7 +45,7 @@ class PythonMemory {
   uint64_t written_ = 0;
 };
 
-struct Scene : test::JobScene {
+struct ServiceScene : test::JobScene {
   base::TemporaryDirectory dir = *base::TemporaryDirectory::create("spans-service");
   PythonSegments segments;
   bool wanted = true;
@@ -56,7 +56,7 @@ struct Scene : test::JobScene {
                     [this] { return wanted; }};
   std::vector<std::pair<base::Rank, size_t>> drained;  // rank and number of spans of each call
 
-  Scene() {
+  ServiceScene() {
     spans.on_spans([this](const SpanSource& who, std::span<const model::Span> found) {
       drained.emplace_back(who.rank, found.size());
     });
@@ -82,7 +82,7 @@ using Drained = std::vector<std::pair<base::Rank, size_t>>;
 }  // namespace
 
 TEST_CASE("spans are taken ten times a second and written by a flush") {
-  Scene s;
+  ServiceScene s;
   const auto python = s.attach(kRank0);
   python->write(1);
   python->write(2);
@@ -96,7 +96,7 @@ TEST_CASE("spans are taken ten times a second and written by a flush") {
 }
 
 TEST_CASE("the process is told whether spans are wanted") {
-  Scene s;
+  ServiceScene s;
   s.wanted = false;
   const auto python = s.attach(kRank0);
   CHECK_FALSE(python->is_asked());
@@ -106,7 +106,7 @@ TEST_CASE("the process is told whether spans are wanted") {
 }
 
 TEST_CASE("what an ended rank left is read once, and then nothing runs") {
-  Scene s;
+  ServiceScene s;
   const auto python = s.attach(kRank0);
   s.run_for(0.15);
   python->write(1);
@@ -121,7 +121,7 @@ TEST_CASE("what an ended rank left is read once, and then nothing runs") {
 }
 
 TEST_CASE("a process without a rank has no spans, and a new process of a rank a new file") {
-  Scene s;
+  ServiceScene s;
   const auto other = s.attach(test::kCommand);
   other->write(1);
   const auto first = s.attach(kRank0);
@@ -138,7 +138,7 @@ TEST_CASE("a process without a rank has no spans, and a new process of a rank a 
 }
 
 TEST_CASE("calls of traced functions go to files of their own, and not to the consumer") {
-  Scene s;
+  ServiceScene s;
   const auto python = s.attach(kRank0);
   python->write(1);
   python->write(2, model::Stage::function);
@@ -159,7 +159,7 @@ TEST_CASE("calls of traced functions go to files of their own, and not to the co
 }
 
 TEST_CASE("a span that was lost is counted once") {
-  Scene s;
+  ServiceScene s;
   const auto python = s.attach(kRank0);
   for (uint64_t i = 0; i < wire::kPythonSpans + 10; ++i) {
     python->write(1 + i, i % 2 == 0 ? model::Stage::data : model::Stage::function);
@@ -174,7 +174,7 @@ TEST_CASE("a span that was lost is counted once") {
 }
 
 TEST_CASE("marks of a library go with the spans of Python, in one file, in the order of their ends") {
-  Scene s;
+  ServiceScene s;
   std::vector<int64_t> begins;
   s.spans.on_spans([&](const SpanSource&, std::span<const model::Span> found) {
     for (const model::Span& span : found) {
@@ -203,7 +203,7 @@ TEST_CASE("marks of a library go with the spans of Python, in one file, in the o
 }
 
 TEST_CASE("Python processes learn of a change of the traced functions, later ones too") {
-  Scene s;
+  ServiceScene s;
   const auto early = s.attach(kRank0);
   const auto marks = s.attach(kRank0, SpanWriter::marks);
   CHECK(s.segments.follows_list(kRank0));

@@ -11,7 +11,7 @@ using namespace xpurun::launcher;
 namespace {
 
 // A job whose steps are given; the watch looks once a second.
-struct Scene {
+struct SilenceWatchScene {
   SilenceWatch watch;
   SilenceWatch::Seen seen;
   double now = 1000;
@@ -19,7 +19,7 @@ struct Scene {
   bool recorded = true;
   std::vector<double> told{};
 
-  explicit Scene(double hang_timeout_s = 600) : watch(hang_timeout_s) {}
+  explicit SilenceWatchScene(double hang_timeout_s = 600) : watch(hang_timeout_s) {}
 
   void wait(double seconds) {
     const double until = now + seconds;
@@ -48,7 +48,7 @@ TEST_CASE("a silence is told once, after ten usual steps and five seconds at lea
     double told_after_s;
   };
   for (const Case one : {Case{0.01, 5}, Case{0.3, 5}, Case{0.9, 9}, Case{7, 70}}) {
-    Scene s;
+    SilenceWatchScene s;
     s.steps(50, one.step_s);
     CHECK(s.told.empty());
     s.wait(one.told_after_s - 2);
@@ -62,7 +62,7 @@ TEST_CASE("a silence is told once, after ten usual steps and five seconds at lea
 }
 
 TEST_CASE("the next silence is told again only if it is far longer than pauses before") {
-  Scene s;
+  SilenceWatchScene s;
   s.steps(50, 0.5);
   s.wait(12);
   s.steps(50, 0.5);
@@ -77,7 +77,7 @@ TEST_CASE("the next silence is told again only if it is far longer than pauses b
 }
 
 TEST_CASE("no silence before steps are known, and none that the hang timeout comes before") {
-  Scene warm;
+  SilenceWatchScene warm;
   warm.steps(10, 0.1);
   warm.wait(300);
   CHECK(warm.told.empty());
@@ -85,12 +85,12 @@ TEST_CASE("no silence before steps are known, and none that the hang timeout com
   warm.wait(8);
   CHECK(warm.told.size() == 1);
 
-  Scene none;
+  SilenceWatchScene none;
   none.wait(1000);
   CHECK(none.told.empty());
 
   for (const double timeout : {30.0, 0.0}) {
-    Scene slow(timeout);
+    SilenceWatchScene slow(timeout);
     slow.steps(50, 4);
     slow.wait(100);
     CHECK(slow.told.size() == (timeout > 0 ? 0 : 1));
@@ -98,7 +98,7 @@ TEST_CASE("no silence before steps are known, and none that the hang timeout com
 }
 
 TEST_CASE("time in which steps are not seen is no silence") {
-  Scene s;
+  SilenceWatchScene s;
   s.steps(50, 0.2);
   s.recorded = false;
   s.wait(100);

@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 
 // A rank whose steps consist of a forward pass, a backward pass and the optimizer.
-struct Scene {
+struct StepWatchScene {
   std::vector<model::StepChange> told;
   std::vector<base::MonoNs> begins;
   StepWatch watch{0.2, [this](const model::StepChange& change, base::MonoNs begin) {
@@ -57,7 +57,7 @@ struct Scene {
 
 TEST_CASE("step watch: a slowdown is told once, with its step") {
   for (const bool gpu : {false, true}) {
-    Scene s;
+    StepWatchScene s;
     if (gpu) {
       s.watch.gpu_used();
     }
@@ -83,7 +83,7 @@ TEST_CASE("step watch: a slowdown is told once, with its step") {
 }
 
 TEST_CASE("step watch: small changes, checkpoints and long pauses are not told") {
-  Scene s;
+  StepWatchScene s;
   s.steps(200, 100);
   s.steps(200, 112);
   s.steps(300, 112, {0}, 1, 40);
@@ -95,7 +95,7 @@ TEST_CASE("step watch: small changes, checkpoints and long pauses are not told")
 }
 
 TEST_CASE("step watch: two changes that are slow together are told with the level before both") {
-  Scene s;
+  StepWatchScene s;
   s.steps(200, 100);
   s.steps(200, 113);
   CHECK(s.told.empty());
@@ -106,7 +106,7 @@ TEST_CASE("step watch: two changes that are slow together are told with the leve
 }
 
 TEST_CASE("step watch: a threshold of 0 only counts") {
-  Scene s;
+  StepWatchScene s;
   s.watch = StepWatch(0, [](const model::StepChange&, base::MonoNs) { FAIL("told"); });
   s.steps(200, 100);
   s.steps(200, 300);
@@ -117,7 +117,7 @@ TEST_CASE("step watch: a threshold of 0 only counts") {
 }
 
 TEST_CASE("step watch: the gap of a restarted process is no step, and counts go on") {
-  Scene s;
+  StepWatchScene s;
   s.steps(100, 100);
   s.now += 60'000 * kMs;
   s.steps(100, 100, {0}, 2);
@@ -127,7 +127,7 @@ TEST_CASE("step watch: the gap of a restarted process is no step, and counts go 
 }
 
 TEST_CASE("step watch: another rank takes the place of one that makes no more steps") {
-  Scene s;
+  StepWatchScene s;
   s.steps(100, 100, {0, 1});
   s.steps(300, 100, {1});
   s.steps(100, 150, {1});
@@ -136,13 +136,13 @@ TEST_CASE("step watch: another rank takes the place of one that makes no more st
 }
 
 TEST_CASE("step watch: marks count instead of optimizers, and very short steps are summed up") {
-  Scene s;
+  StepWatchScene s;
   const auto run = [&s](int count, int64_t step) {
     std::vector<Span> spans;
     for (int i = 0; i < count; ++i) {
-      spans.push_back(Scene::span(Stage::optimizer, s.now + step / 2, step / 4));
+      spans.push_back(StepWatchScene::span(Stage::optimizer, s.now + step / 2, step / 4));
       s.now += step;
-      spans.push_back(Scene::span(Stage::mark, s.now, 0));
+      spans.push_back(StepWatchScene::span(Stage::mark, s.now, 0));
     }
     s.watch.add(0, 1, spans);
   };
@@ -155,7 +155,7 @@ TEST_CASE("step watch: marks count instead of optimizers, and very short steps a
 }
 
 TEST_CASE("step watch: an error ends the watch only") {
-  Scene s;
+  StepWatchScene s;
   s.watch = StepWatch(0.2, [](const model::StepChange&, base::MonoNs) { throw std::runtime_error("x"); });
   s.steps(200, 100);
   s.steps(100, 200);
@@ -165,7 +165,7 @@ TEST_CASE("step watch: an error ends the watch only") {
 }
 
 TEST_CASE("step watch: what a trace costs is no slowdown of the job") {
-  Scene s;
+  StepWatchScene s;
   s.watch.gpu_used();
   s.steps(200, 100);
   s.watch.every_call_timed(true, s.now);

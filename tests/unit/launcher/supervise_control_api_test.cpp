@@ -10,7 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-struct Scene : test::JobScene {
+struct ControlApiScene : test::JobScene {
   bool ended = false;
   bool ending = false;
   DirectStorage at_once;  // reports results without the loop, for the token
@@ -86,13 +86,13 @@ struct Scene : test::JobScene {
 }  // namespace
 
 TEST_CASE("status and unknown requests") {
-  Scene s;
+  ControlApiScene s;
   CHECK(s.ask({{"cmd", "status"}})["run"] == "the-run");
   CHECK(s.ask({{"cmd", "reboot"}})["code"] == "bad_request");
 }
 
 TEST_CASE("requests go to other nodes, and their replies are combined") {
-  Scene s;
+  ControlApiScene s;
   CHECK(s.ask({{"cmd", "nodes"}})["node"] == "0-a");
   CHECK(s.ask({{"cmd", "status"}, {"node", "0-a"}})["run"] == "the-run");
   CHECK(s.asked.empty());
@@ -112,7 +112,7 @@ TEST_CASE("requests go to other nodes, and their replies are combined") {
 }
 
 TEST_CASE("the status of the whole job comes from the node that hears all") {
-  Scene s;
+  ControlApiScene s;
   const json job = {{"cmd", "status"}, {"job", true}};
   CHECK_FALSE(s.ask({{"cmd", "status"}}).contains("gaps"));
   CHECK(s.ask(job)["gaps"] == json{"known here"});
@@ -141,7 +141,7 @@ TEST_CASE("the status of the whole job comes from the node that hears all") {
 }
 
 TEST_CASE("a request from another node is answered here, whatever node it names") {
-  Scene s;
+  ControlApiScene s;
   std::string said;
   const auto note = [&said](const std::string& text) { said = text; };
   s.control.handle_text(R"({"cmd":"status","node":"all"})", note);
@@ -154,7 +154,7 @@ TEST_CASE("a request from another node is answered here, whatever node it names"
 }
 
 TEST_CASE("a dump request is answered when the dump is complete, and refused when the job is ending") {
-  Scene s;
+  ControlApiScene s;
   CHECK(s.ask({{"cmd", "dump"}}).is_null());
   s.dumped("dumps/1-request");
   CHECK(s.answer == json{{"ok", true}, {"dir", "dumps/1-request"}});
@@ -163,7 +163,7 @@ TEST_CASE("a dump request is answered when the dump is complete, and refused whe
 }
 
 TEST_CASE("the level of timing is set and reset") {
-  Scene s;
+  ControlApiScene s;
   CHECK(s.ask({{"cmd", "timing"}, {"level", "full"}})["level"] == "full");
   CHECK(s.timing.level() == wire::Level::full);
   CHECK(s.ask({{"cmd", "timing"}, {"level", "fast"}})["code"] == "bad_request");
@@ -173,7 +173,7 @@ TEST_CASE("the level of timing is set and reset") {
 }
 
 TEST_CASE("one trace at a time") {
-  Scene s;
+  ControlApiScene s;
   const json first = s.ask({{"cmd", "trace"}, {"count", 5U}, {"name", "a"}});
   CHECK(first["dir"] == "traces/1-a");
   CHECK(first["start_wall_ns"].get<int64_t>() > 0);
@@ -189,7 +189,7 @@ TEST_CASE("one trace at a time") {
 }
 
 TEST_CASE("xpu_timer's request gets xpu_timer's replies") {
-  Scene s;
+  ControlApiScene s;
   const json start = {{"cmd", "DumpKernelTrace"}, {"dump_path", "/data/timeline/"}};
   CHECK(s.ask(start) == json{{"node", "node-a"}, {"msg", "Starting dumping"}, {"dir", "traces/1-timeline"}});
   CHECK(s.ask(start)["msg"] == "The process is dumping, skip");
@@ -199,7 +199,7 @@ TEST_CASE("xpu_timer's request gets xpu_timer's replies") {
 }
 
 TEST_CASE("HTTP needs the token from the run directory") {
-  Scene s;
+  ControlApiScene s;
   s.options.control_port = 0;
   REQUIRE(s.control.listen_http());
   CHECK(s.control.url().starts_with("http://127.0.0.1:"));
@@ -218,7 +218,7 @@ TEST_CASE("HTTP needs the token from the run directory") {
 }
 
 TEST_CASE("a capture is answered when it has ended, or at once") {
-  Scene s;
+  ControlApiScene s;
   CHECK(s.ask({{"cmd", "capture"}, {"duration_s", 3}, {"rate", 20}}) == json());
   REQUIRE(s.capturing);
   CHECK(s.capturing->seconds == 3);
@@ -240,7 +240,7 @@ TEST_CASE("a capture is answered when it has ended, or at once") {
 }
 
 TEST_CASE("the length of a capture in steps needs the duration of a step") {
-  Scene s;
+  ControlApiScene s;
   CHECK(s.ask({{"cmd", "capture"}, {"steps", 20}})["error"] ==
         "no step of this job was seen yet; give a duration instead of steps");
   s.step_s = 0.25;
@@ -259,7 +259,7 @@ TEST_CASE("the length of a capture in steps needs the duration of a step") {
 }
 
 TEST_CASE("a change of the traced functions is answered once the ranks follow, or after two seconds") {
-  Scene s;
+  ControlApiScene s;
   CHECK(s.ask({{"cmd", "trace-python"}})["functions"].empty());
   CHECK(s.ask({{"cmd", "trace-python"}, {"add", "a:f"}})["code"] == "bad_request");
   CHECK(s.ask({{"cmd", "trace-python"}, {"add", {1}}})["code"] == "bad_request");

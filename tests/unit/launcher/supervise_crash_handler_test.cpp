@@ -14,7 +14,7 @@ using test::Told;
 
 namespace {
 
-struct Scene : test::JobScene {
+struct CrashHandlerScene : test::JobScene {
   DeathLedger ledger;
   JobState job;
   bool interrupted = false;
@@ -53,7 +53,7 @@ struct Scene : test::JobScene {
 }  // namespace
 
 TEST_CASE("a rank that crashes is held for a dump") {
-  Scene s;
+  CrashHandlerScene s;
   s.crash(kRank1, SIGSEGV);
   CHECK(s.told().empty());
   REQUIRE(s.dump != nullptr);
@@ -73,7 +73,7 @@ TEST_CASE("a rank that crashes is held for a dump") {
 }
 
 TEST_CASE("a termination gets a dump unless it has another cause") {
-  Scene s;
+  CrashHandlerScene s;
   SUBCASE("a SIGTERM without a known cause") {
     s.crash(kRank0, SIGTERM, 1);
     CHECK(s.journal.manifest().dumps.at(0).why == model::DumpReason::terminated);
@@ -101,14 +101,14 @@ TEST_CASE("a termination gets a dump unless it has another cause") {
 }
 
 TEST_CASE("processes that take no part in the job may die at once") {
-  Scene s;
+  CrashHandlerScene s;
   s.crash(5000999, SIGSEGV);
   CHECK(s.told().size() == 1);
   CHECK(s.dump == nullptr);
 }
 
 TEST_CASE("a rank that xpurun ends for a restart is not held") {
-  Scene s;
+  CrashHandlerScene s;
   s.ledger.we_are_ending(kRank1);
   s.crash(kRank1, SIGTERM, test::kSupervisor);
   CHECK(s.told() == Told{"release 2"});

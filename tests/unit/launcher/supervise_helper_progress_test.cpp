@@ -12,7 +12,7 @@ using model::HelperLife;
 
 namespace {
 
-constexpr base::MonoNs kS = 1'000'000'000;
+constexpr base::MonoNs kSecondNs = 1'000'000'000;
 
 // The sample of one helper at second t.
 using At = std::function<HelperSample(int t)>;
@@ -24,7 +24,7 @@ HelperLife life_of(HelperBond bond, const At& at) {
     HelperSample s = at(t);
     s.key = {.pid = 7};
     s.bond = bond;
-    progress.update(t * kS, std::vector{s});
+    progress.update(t * kSecondNs, std::vector{s});
   }
   return progress.life();
 }
@@ -101,7 +101,7 @@ TEST_CASE("a stopped helper is still after some samples, and its last progress i
   const auto look = [&](int t, uint64_t position) {
     const HelperSample s{
         .key = {.pid = 7}, .bond = HelperBond::pool, .has_position = true, .position = position};
-    progress.update(t * kS, std::vector{s});
+    progress.update(t * kSecondNs, std::vector{s});
   };
   for (int t = 0; t < 5; ++t) {
     look(t, place(t));
@@ -111,14 +111,14 @@ TEST_CASE("a stopped helper is still after some samples, and its last progress i
     look(t, place(4));
   }
   CHECK(progress.life() == HelperLife::still);
-  CHECK(progress.helpers().at({.pid = 7}).last_motion == 4 * kS);
+  CHECK(progress.helpers().at({.pid = 7}).last_motion == 4 * kSecondNs);
 }
 
 TEST_CASE("the first sample proves nothing, and a new process is a new helper") {
   HelperProgress progress;
   const auto look = [&](base::Pid pid, int t) {
     const HelperSample s{.key = {.pid = pid}, .bond = HelperBond::awaited, .cpu_s = 100.0 * pid};
-    progress.update(t * kS, std::vector{s});
+    progress.update(t * kSecondNs, std::vector{s});
   };
   look(7, 0);
   CHECK(progress.life() == HelperLife::still);
@@ -134,7 +134,7 @@ TEST_CASE("the most active helper decides") {
     stuck.key = {.pid = 1};
     HelperSample works = computes(t);
     works.key = {.pid = 2};
-    progress.update(t * kS, std::vector{stuck, works});
+    progress.update(t * kSecondNs, std::vector{stuck, works});
   }
   CHECK(progress.life() == HelperLife::working);
   CHECK(progress.helpers().at({.pid = 1}).life == HelperLife::still);

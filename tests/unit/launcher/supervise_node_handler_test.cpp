@@ -6,7 +6,7 @@
 using namespace xpurun;
 using namespace xpurun::launcher;
 using test::Told;
-using Scene = test::NodeScene;
+using NodeHandlerScene = test::NodeScene;
 
 namespace {
 
@@ -15,7 +15,7 @@ constexpr int kFailed = 1 << 8;
 }  // namespace
 
 TEST_CASE("node handler: joins once, and tells its state every two seconds") {
-  Scene s;
+  NodeHandlerScene s;
   s.nodes->rank_found();
   REQUIRE(s.link->started);
   CHECK(s.link->started->node == "0-h0");
@@ -29,7 +29,7 @@ TEST_CASE("node handler: joins once, and tells its state every two seconds") {
 }
 
 TEST_CASE("node handler: a stall of this node is a claim, and one verdict of this node over all nodes") {
-  Scene s;
+  NodeHandlerScene s;
   s.join();
   s.journal.manifest().incidents.push_back({.n = 1});
   CHECK(s.nodes->stall_raised());
@@ -50,18 +50,19 @@ TEST_CASE("node handler: a stall of this node is a claim, and one verdict of thi
   s.hear(GatheredMessage{.request = "r1", .nodes = {{.node = "0-h0"}, {.node = "1-h1", .node_rank = 1}}});
   CHECK(s.told() == Told{"report"});
   CHECK(model::load_nodes(s.journal.dir().file(model::kNodesFile))->nodes.size() == 2);
-  const auto hang = Scene::verdict(model::VerdictKind::hang, "hang: rank 2");
+  const auto hang = NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: rank 2");
   CHECK_FALSE(s.nodes->take({.verdict = hang}));
   CHECK(s.sent<VerdictMessage>().size() == 1);
   CHECK(s.told() == Told{"judged hang: rank 2 "});
   // Reports that follow have the verdict of all nodes.
-  const auto own = s.nodes->take({.verdict = Scene::verdict(model::VerdictKind::hang, "hang: all wait")});
+  const auto own =
+      s.nodes->take({.verdict = NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: all wait")});
   REQUIRE(own);
   CHECK(own->verdict->sentence == "hang: rank 2");
 }
 
 TEST_CASE("node handler: after a failure the archive waits for the failures of the other ranks") {
-  Scene s;
+  NodeHandlerScene s;
   s.join();
   s.order(ClaimReason::death);
   s.end_dump();
@@ -94,7 +95,7 @@ TEST_CASE("node handler: after a failure the archive waits for the failures of t
 }
 
 TEST_CASE("node handler: the first failed rank is a claim, those in a round on a failure are not") {
-  Scene s;
+  NodeHandlerScene s;
   s.join();
   SUBCASE("of this node") {
     s.nodes->rank_failed(1);
@@ -109,7 +110,7 @@ TEST_CASE("node handler: the first failed rank is a claim, those in a round on a
     s.order(ClaimReason::death);
     s.nodes->rank_failed(0);
     CHECK(s.sent<StalledMessage>().empty());
-    s.other_judges(Scene::verdict(model::VerdictKind::crash, "crash: rank 2"));
+    s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::crash, "crash: rank 2"));
     CHECK(s.told() == Told{"judged crash: rank 2 the report of all nodes is on h1", "say crash: rank 2",
                            "report", "idle"});
     s.nodes->rank_failed(1);
@@ -127,7 +128,7 @@ TEST_CASE("node handler: the first failed rank is a claim, those in a round on a
 }
 
 TEST_CASE("node handler: a node whose command has ended takes part until its last words") {
-  Scene s;
+  NodeHandlerScene s;
   s.join();
   SUBCASE("its failure is a claim") {
     s.end_command(kFailed);
@@ -145,7 +146,8 @@ TEST_CASE("node handler: a node whose command has ended takes part until its las
     s.run_for(0.2);
     CHECK_FALSE(s.nodes->busy());
     CHECK(s.told() == Told{"report", "idle"});
-    const auto own = s.nodes->take({.verdict = Scene::verdict(model::VerdictKind::exit, "exit: rank 0")});
+    const auto own =
+        s.nodes->take({.verdict = NodeHandlerScene::verdict(model::VerdictKind::exit, "exit: rank 0")});
     REQUIRE(own);
     CHECK(own->verdict->evidence.back() == "this node only: no verdict of the job within 15 s");
   }
@@ -156,7 +158,7 @@ TEST_CASE("node handler: a node whose command has ended takes part until its las
   }
   SUBCASE("not after a verdict") {
     s.order(ClaimReason::death);
-    s.other_judges(Scene::verdict(model::VerdictKind::crash, "crash: rank 2"));
+    s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::crash, "crash: rank 2"));
     s.link->sent.clear();
     s.end_command(kFailed);
     CHECK_FALSE(s.nodes->busy());
@@ -165,7 +167,7 @@ TEST_CASE("node handler: a node whose command has ended takes part until its las
 }
 
 TEST_CASE("node handler: a node that ends well while others work stays for a moment") {
-  Scene s;
+  NodeHandlerScene s;
   s.join();
   SUBCASE("three seconds at most") {
     s.end_command(0);
@@ -193,7 +195,7 @@ TEST_CASE("node handler: a node that ends well while others work stays for a mom
     s.order(ClaimReason::death);
     s.run_for(3.1);
     CHECK(s.nodes->busy());
-    s.other_judges(Scene::verdict(model::VerdictKind::exit, "exit: rank 0 left early"));
+    s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::exit, "exit: rank 0 left early"));
     CHECK_FALSE(s.nodes->busy());
   }
   SUBCASE("not without a connection") {
@@ -204,13 +206,13 @@ TEST_CASE("node handler: a node that ends well while others work stays for a mom
 }
 
 TEST_CASE("node handler: a stall that others have claimed is opened here, and ends with theirs") {
-  Scene s;
+  NodeHandlerScene s;
   s.join();
   s.order(ClaimReason::hang);
   REQUIRE(s.journal.open_incident() != nullptr);
   s.end_dump();
   s.see(NodePhase::stalled);
-  s.other_judges(Scene::verdict(model::VerdictKind::hang, "hang: rank 2"));
+  s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: rank 2"));
   s.told();
   s.run_for(5);
   s.see(NodePhase::stalled);
@@ -227,7 +229,7 @@ TEST_CASE("node handler: a stall that others have claimed is opened here, and en
 }
 
 TEST_CASE("node handler: cut off, this node judges alone, and open questions are answered") {
-  Scene s;
+  NodeHandlerScene s;
   s.join();
   bool answered = false;
   s.nodes->ask("", "status", "{}", [&](const auto& answers) { answered = answers.empty(); });
@@ -247,13 +249,14 @@ TEST_CASE("node handler: cut off, this node judges alone, and open questions are
   CHECK(answered);
   CHECK_FALSE(s.nodes->leads());
   CHECK(s.nodes->list().server.empty());
-  const auto own = s.nodes->take({.verdict = Scene::verdict(model::VerdictKind::crash, "crash: rank 1")});
+  const auto own =
+      s.nodes->take({.verdict = NodeHandlerScene::verdict(model::VerdictKind::crash, "crash: rank 1")});
   REQUIRE(own);
   CHECK(own->verdict->evidence.back().starts_with("this node only: "));
 }
 
 TEST_CASE("node handler: what the elected node decides is done, and requests are answered") {
-  Scene s;
+  NodeHandlerScene s;
   s.join();
   s.hear(RequestMessage{.id = 7, .node = "1-h1", .verb = "status", .arguments = "{}"});
   const auto answers = s.sent<AnswerMessage>();
@@ -268,7 +271,7 @@ TEST_CASE("node handler: what the elected node decides is done, and requests are
 }
 
 TEST_CASE("node handler: the ranks of all nodes in one status") {
-  Scene s;
+  NodeHandlerScene s;
   s.join();
   s.hear(NodesMessage{
       .nodes = {{.node = "0-h0", .host = "h0", .elected = true},

@@ -20,11 +20,11 @@ std::string rank_env(int rank) {
   return fmt::format("RANK={0} LOCAL_RANK={0} WORLD_SIZE=2", rank);
 }
 
-struct Scene {
+struct ProcessTableScene {
   FakeProc fake;
   ProcessTable table{kSupervisor, 0, fake.proc()};
 
-  Scene() { table.set_main(kCommand); }
+  ProcessTableScene() { table.set_main(kCommand); }
   std::string role(base::Pid pid) const {
     const model::ProcessRecord& r = table.find(pid)->record;
     return r.rank >= 0 ? fmt::format("{} {}", name_of(r.role), r.rank) : std::string(name_of(r.role));
@@ -38,7 +38,7 @@ struct Scene {
 }  // namespace
 
 TEST_CASE("torchrun, its ranks and their child processes") {
-  Scene s;
+  ProcessTableScene s;
   s.fake.add(kCommand, kSupervisor, "python3");
   s.fake.add(5000020, kCommand, "python3", rank_env(0));
   s.fake.add(5000021, kCommand, "python3", rank_env(1));
@@ -89,7 +89,7 @@ TEST_CASE("torchrun, its ranks and their child processes") {
 }
 
 TEST_CASE("a program that Python starts is not Python, even if the walk saw its fork") {
-  Scene s;
+  ProcessTableScene s;
   s.fake.add(kCommand, kSupervisor, "python3", rank_env(0));
   s.fake.add(5000020, kCommand, "python3", rank_env(0));
   s.table.refresh();
@@ -100,7 +100,7 @@ TEST_CASE("a program that Python starts is not Python, even if the walk saw its 
 }
 
 TEST_CASE("a process that exits keeps its data from /proc and from its preload library") {
-  Scene s;
+  ProcessTableScene s;
   s.fake.add(kCommand, kSupervisor, "xpurun");
   s.table.refresh();
   s.table.note_python(kCommand);
@@ -113,7 +113,7 @@ TEST_CASE("a process that exits keeps its data from /proc and from its preload l
 }
 
 TEST_CASE("a shell in front of each rank is not a rank, even if it is seen first") {
-  Scene s;
+  ProcessTableScene s;
   s.fake.add(kCommand, kSupervisor, "srun");
   s.fake.add(5000020, kCommand, "bash", rank_env(0));
   s.table.refresh();
@@ -125,7 +125,7 @@ TEST_CASE("a shell in front of each rank is not a rank, even if it is seen first
 }
 
 TEST_CASE("without a launcher's variables the topmost Python process is the rank, unless it only waits") {
-  Scene s;
+  ProcessTableScene s;
   s.fake.add(kCommand, kSupervisor, "python3");
   s.fake.add(5000020, kCommand, "python3");
   s.fake.add(5000021, kCommand, "python3");
@@ -140,7 +140,7 @@ TEST_CASE("without a launcher's variables the topmost Python process is the rank
 }
 
 TEST_CASE("a rank that ended before it was found is added from its own report") {
-  Scene s;
+  ProcessTableScene s;
   s.fake.add(kCommand, kSupervisor, "python3");
   s.fake.add(5000020, kCommand, "python3", rank_env(0));
   s.table.refresh();
@@ -162,7 +162,7 @@ TEST_CASE("a rank that ended before it was found is added from its own report") 
 }
 
 TEST_CASE("standard error: its file and position, from the process or from one that shares the file") {
-  Scene s;
+  ProcessTableScene s;
   s.fake.add(kCommand, kSupervisor, "python3");
   for (const base::Pid pid : {5000020, 5000021}) {
     s.fake.add(pid, kCommand, "python3", rank_env(pid - 5000020) + " TORCHELASTIC_ERROR_FILE=/tmp/e.json");
@@ -199,7 +199,7 @@ TEST_CASE("standard error: its file and position, from the process or from one t
 }
 
 TEST_CASE("a foreign job: roots, orphans and the end") {
-  Scene s;
+  ProcessTableScene s;
   s.fake.add(5000020, 1, "python3");
   s.fake.add(5000021, 5000020, "python3", rank_env(0));
   s.fake.add(5000022, 5000020, "python3", rank_env(1));

@@ -14,7 +14,7 @@ namespace {
 constexpr int kFromProcess = SI_USER;
 constexpr int kFromTerminal = SI_KERNEL;
 
-struct Scene : test::JobScene {
+struct SignalHandlerScene : test::JobScene {
   DeathLedger ledger;
   JobState job;
   bool relay = true;
@@ -44,7 +44,7 @@ struct Scene : test::JobScene {
 }  // namespace
 
 TEST_CASE("signals with a meaning for the supervisor") {
-  Scene s;
+  SignalHandlerScene s;
   s.options.dump_signal = SIGUSR2;
   CHECK(s.on(SIGCHLD, CLD_EXITED) == Told{"child"});
   CHECK(s.on(SIGUSR2, kFromProcess) == Told{"dump"});
@@ -53,14 +53,14 @@ TEST_CASE("signals with a meaning for the supervisor") {
 }
 
 TEST_CASE("an interrupt ends the wait for the user's programs") {
-  Scene s;
+  SignalHandlerScene s;
   s.job.phase = JobPhase::telling;
   CHECK(s.on(SIGTERM, kFromProcess) == Told{"stop telling"});
   CHECK(s.on(SIGINT, kFromTerminal) == Told{"stop telling"});
 }
 
 TEST_CASE("the first interrupt goes to the command, the second within the grace time kills") {
-  Scene s;
+  SignalHandlerScene s;
   s.options.grace_s = 30;
   CHECK(s.on(SIGINT, kFromTerminal) == Told{"interrupted;"});
   CHECK(s.signals.was_interrupted());
@@ -85,7 +85,7 @@ TEST_CASE("the first interrupt goes to the command, the second within the grace 
 }
 
 TEST_CASE("at the end an interrupt gives up an unresponsive reader of the output") {
-  Scene s;
+  SignalHandlerScene s;
   s.job.phase = JobPhase::draining;
   CHECK(s.on(SIGINT, kFromProcess) == Told{"give up logs"});
   CHECK_FALSE(s.signals.was_interrupted());
@@ -97,7 +97,7 @@ TEST_CASE("at the end an interrupt gives up an unresponsive reader of the output
 }
 
 TEST_CASE("a hang-up that nohup ignores stays ignored") {
-  Scene s;
+  SignalHandlerScene s;
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   struct sigaction before {};
@@ -110,7 +110,7 @@ TEST_CASE("a hang-up that nohup ignores stays ignored") {
 }
 
 TEST_CASE("signals do not reach a job that xpurun has not started") {
-  Scene s;
+  SignalHandlerScene s;
   s.table.set_roots({test::kCommand});
   CHECK(s.on(SIGUSR1, kFromProcess).empty());
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {

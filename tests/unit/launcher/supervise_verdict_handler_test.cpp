@@ -9,7 +9,7 @@ using test::Told;
 
 namespace {
 
-struct Scene : test::JobScene {
+struct VerdictHandlerScene : test::JobScene {
   JobState job;
   bool several_ranks = true;
   bool collecting = false;
@@ -54,12 +54,12 @@ const Told kAnnounced = {"hang: rank 1", "report"};
 }  // namespace
 
 TEST_CASE("a hang is announced once and recorded with its stall, and progress is reported") {
-  Scene s;
+  VerdictHandlerScene s;
   s.open_stall();
-  CHECK(s.take(Scene::hang()) == kAnnounced);
+  CHECK(s.take(VerdictHandlerScene::hang()) == kAnnounced);
   CHECK(s.journal.manifest().verdict.kind == model::VerdictKind::hang);
   CHECK(s.journal.manifest().incidents[0].verdict.kind == model::VerdictKind::hang);
-  CHECK(s.take(Scene::hang()).empty());
+  CHECK(s.take(VerdictHandlerScene::hang()).empty());
   CHECK(s.published.front() == "hang: rank 1");
   s.run_for(25);
   CHECK(s.verdicts.stall_cleared());
@@ -69,69 +69,70 @@ TEST_CASE("a hang is announced once and recorded with its stall, and progress is
 }
 
 TEST_CASE("a verdict after the stall was cleared is reported with the progress") {
-  Scene s;
+  VerdictHandlerScene s;
   s.open_stall();
   s.run_for(25);
   CHECK(s.verdicts.stall_cleared());
   CHECK(s.told().empty());
   Told expected = kAnnounced;
   expected.push_back("progress again after 25 s");
-  CHECK(s.take(Scene::hang()) == expected);
+  CHECK(s.take(VerdictHandlerScene::hang()) == expected);
 }
 
 TEST_CASE("a hang is announced while evidence is collected, and ends the job after it") {
-  Scene s;
+  VerdictHandlerScene s;
   s.open_stall();
   s.options.on_hang = OnHang::kill;
   s.options.grace_s = 30;
   s.collecting = true;
-  CHECK(s.take(Scene::hang()) == kAnnounced);
+  CHECK(s.take(VerdictHandlerScene::hang()) == kAnnounced);
   CHECK(s.journal.manifest().outcome == model::RunOutcome::running);
   s.collecting = false;
-  CHECK(s.take(Scene::hang()) ==
+  CHECK(s.take(VerdictHandlerScene::hang()) ==
         Told{"hang: rank 1", "ending the job (--on-hang kill): TERM, 30 s grace, KILL", "END"});
 }
 
 TEST_CASE("only a confirmed hang ends the job, once") {
-  Scene s;
+  VerdictHandlerScene s;
   s.open_stall();
   s.options.on_hang = OnHang::kill;
   s.options.grace_s = 30;
-  CHECK(s.take(Scene::hang(model::VerdictLevel::suspected)).front() == "hang: rank 1");
+  CHECK(s.take(VerdictHandlerScene::hang(model::VerdictLevel::suspected)).front() == "hang: rank 1");
   CHECK(s.journal.manifest().outcome == model::RunOutcome::running);
-  CHECK(s.take(Scene::hang()) ==
+  CHECK(s.take(VerdictHandlerScene::hang()) ==
         Told{"hang: rank 1", "ending the job (--on-hang kill): TERM, 30 s grace, KILL", "END"});
   CHECK(s.journal.manifest().outcome == model::RunOutcome::hang);
   s.job.ended_by_us = true;
-  CHECK(s.take(Scene::hang()).empty());
+  CHECK(s.take(VerdictHandlerScene::hang()).empty());
 }
 
 TEST_CASE("a report that comes while the job is being ended is told at the end of the run") {
-  Scene s;
+  VerdictHandlerScene s;
   s.open_stall();
   s.options.on_hang = OnHang::kill;
   s.options.grace_s = 30;
-  CHECK(s.take(Scene::hang()).back() == "END");
+  CHECK(s.take(VerdictHandlerScene::hang()).back() == "END");
   s.job.ended_by_us = true;
-  CHECK(s.take(Scene::hang()).empty());
+  CHECK(s.take(VerdictHandlerScene::hang()).empty());
   s.verdicts.print_end();
   CHECK(s.told() == kAnnounced);
 }
 
 TEST_CASE("a confirmed hang restarts the ranks, and is over after the restart") {
-  Scene s;
+  VerdictHandlerScene s;
   s.open_stall();
   s.options.on_hang = OnHang::restart;
   s.options.grace_s = 30;
   s.collecting = true;
-  CHECK(s.take(Scene::hang()) == kAnnounced);
+  CHECK(s.take(VerdictHandlerScene::hang()) == kAnnounced);
   s.collecting = false;
-  CHECK(s.take(Scene::hang()) == Told{"ending the ranks, for the launcher to start them again (--on-hang "
-                                      "restart, hang 1 of at most 3): TERM, 30 s grace, KILL",
-                                      "RESTART"});
+  CHECK(s.take(VerdictHandlerScene::hang()) ==
+        Told{"ending the ranks, for the launcher to start them again (--on-hang "
+             "restart, hang 1 of at most 3): TERM, 30 s grace, KILL",
+             "RESTART"});
   model::RunManifest& run = s.journal.manifest();
   CHECK(run.incidents[0].action == model::HangAction::restart);
-  CHECK(s.take(Scene::hang()).empty());
+  CHECK(s.take(VerdictHandlerScene::hang()).empty());
   s.run_for(12);
   CHECK_FALSE(s.verdicts.stall_cleared());  // the ranks have died
   CHECK(s.told().empty());
@@ -149,7 +150,7 @@ TEST_CASE("a confirmed hang restarts the ranks, and is over after the restart") 
 }
 
 TEST_CASE("the job is ended if no launcher would restart the ranks, or they hang too often") {
-  Scene s;
+  VerdictHandlerScene s;
   s.options.on_hang = OnHang::restart;
   s.options.grace_s = 30;
   std::string why;
@@ -159,27 +160,28 @@ TEST_CASE("the job is ended if no launcher would restart the ranks, or they hang
   SUBCASE("too many hangs") {
     s.options.max_hangs = 1;
     model::Incident past{.n = 1, .cleared_s = 5, .dump = "dumps/0-hang"};
-    past.verdict = Scene::hang();
+    past.verdict = VerdictHandlerScene::hang();
     s.journal.manifest().incidents.push_back(past);
     why = "this is hang 2 of the run (--max-hangs 1)";
   }
   s.open_stall();
-  CHECK(s.take(Scene::hang()) == Told{"hang: rank 1", "warning: the ranks are not restarted: " + why,
-                                      "ending the job (--on-hang restart): TERM, 30 s grace, KILL", "END"});
+  CHECK(s.take(VerdictHandlerScene::hang()) ==
+        Told{"hang: rank 1", "warning: the ranks are not restarted: " + why,
+             "ending the job (--on-hang restart): TERM, 30 s grace, KILL", "END"});
   CHECK(s.journal.manifest().outcome == model::RunOutcome::hang);
   CHECK(s.journal.manifest().incidents.back().action == model::HangAction::kill);
 }
 
 TEST_CASE("without a report the verdict comes from memory, with the reason") {
-  Scene s;
+  VerdictHandlerScene s;
   s.open_stall();
-  s.from_memory = Scene::hang();
+  s.from_memory = VerdictHandlerScene::hang();
   s.verdicts.take({.verdict = std::nullopt, .problem = "the disk is full"});
   CHECK(s.told().back() == "no report: the disk is full");
 }
 
 TEST_CASE("the end repeats a verdict that matters") {
-  Scene s;
+  VerdictHandlerScene s;
   model::Verdict exit;
   exit.kind = model::VerdictKind::exit;
   exit.sentence = "exit: rank 1 exited with status 3";
@@ -199,7 +201,7 @@ TEST_CASE("the end repeats a verdict that matters") {
 }
 
 TEST_CASE("the end is published even if nothing is printed, but a success is not") {
-  Scene s;
+  VerdictHandlerScene s;
   s.options.verbosity = -1;
   s.journal.manifest().verdict.kind = model::VerdictKind::none;
   s.verdicts.print_end();
@@ -212,12 +214,12 @@ TEST_CASE("the end is published even if nothing is printed, but a success is not
 }
 
 TEST_CASE("in a Chinese run the terminal gets the verdict's Chinese words, programs the English ones") {
-  Scene s;
+  VerdictHandlerScene s;
   s.options.language = base::Language::chinese;
   s.open_stall();
-  model::Verdict spoken = Scene::hang();
+  model::Verdict spoken = VerdictHandlerScene::hang();
   spoken.sentence = "挂起：rank 1";
-  s.verdicts.take({.verdict = Scene::hang(), .spoken = spoken});
+  s.verdicts.take({.verdict = VerdictHandlerScene::hang(), .spoken = spoken});
   CHECK(s.told() == Told{"挂起：rank 1", "report"});
   CHECK(s.published == std::vector<std::string>{"hang: rank 1"});
   CHECK(s.journal.manifest().verdict.sentence == "hang: rank 1");
@@ -227,10 +229,10 @@ TEST_CASE("in a Chinese run the terminal gets the verdict's Chinese words, progr
 }
 
 TEST_CASE("in a Chinese run a verdict without Chinese words is said from its fields") {
-  Scene s;
+  VerdictHandlerScene s;
   s.options.language = base::Language::chinese;
   s.open_stall();
-  model::Verdict foreign = Scene::hang();
+  model::Verdict foreign = VerdictHandlerScene::hang();
   foreign.ranks = {1};
   foreign.state = model::RankState::stuck;
   foreign.seconds = 12;

@@ -13,7 +13,7 @@ constexpr base::MonoNs kStart = 1'000'000'000'000;
 constexpr int64_t kSecond = 1'000'000'000;
 
 // Wall time is 30 s after a full minute at the start.
-struct Scene {
+struct LooksScene {
   EventLoop loop = std::move(EventLoop::create_simulated(kStart).value());
   double step_s = -1;
   std::vector<double> changes;  // seconds since the start
@@ -31,7 +31,7 @@ struct Scene {
 }  // namespace
 
 TEST_CASE("looks: one when steps are known, then one at each minute of UTC") {
-  Scene s;
+  LooksScene s;
   s.looks.start();
   s.looks.start();
   s.run_for(4.5);
@@ -54,7 +54,7 @@ TEST_CASE("looks: one when steps are known, then one at each minute of UTC") {
 }
 
 TEST_CASE("looks: a job without known steps is looked at too") {
-  Scene s;
+  LooksScene s;
   s.looks.start();
   s.run_for(59.5);
   CHECK(s.changes.empty());

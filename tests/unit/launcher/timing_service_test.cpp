@@ -50,14 +50,14 @@ class RankMemory {
   wire::Segment* memory_;
 };
 
-struct Scene : test::JobScene {
+struct TimingServiceScene : test::JobScene {
   bool dumping = false;
   double step_s = -1;
   uint64_t steps = 0;
   std::vector<bool> every_call;
   std::optional<TimingService> timing;
 
-  explicit Scene(const char* timelines = "") {
+  explicit TimingServiceScene(const char* timelines = "") {
     options.timing = Timing::light;
     options.timelines = *timeline_specs(timelines);
     timing.emplace(TimingService::Parts{loop, storage, table, options}, journal.dir(), "node-a",
@@ -98,7 +98,7 @@ struct Scene : test::JobScene {
 }  // namespace
 
 TEST_CASE("a process that uses a GPU is drained from then on") {
-  Scene s;
+  TimingServiceScene s;
   const auto rank = s.attach(kRank0);
   CHECK(s.told() == Told{"first use"});
   CHECK(rank->level() == wire::Level::light);
@@ -115,7 +115,7 @@ TEST_CASE("a process that uses a GPU is drained from then on") {
 }
 
 TEST_CASE("the data of a scrape") {
-  Scene s;
+  TimingServiceScene s;
   const auto rank = s.attach(kRank0);
   s.dumping = true;
   NodeMetrics node = s.timing->node_metrics(TimingService::WhichRanks::living);
@@ -136,7 +136,7 @@ TEST_CASE("the data of a scrape") {
 }
 
 TEST_CASE("the end of the job writes timing.json and metrics.prom, and ends the trace") {
-  Scene s;
+  TimingServiceScene s;
   const auto rank = s.attach(kRank0);
   s.timing->trace().start({}, s.ended());
   rank->call(3);
@@ -150,14 +150,14 @@ TEST_CASE("the end of the job writes timing.json and metrics.prom, and ends the 
 }
 
 TEST_CASE("without a GPU call there is no timing.json") {
-  Scene s;
+  TimingServiceScene s;
   s.timing->save("nothing");
   CHECK(s.timing->calls().empty());
   CHECK_FALSE(base::read_file("nothing/timing.json"));
 }
 
 TEST_CASE("a trace raises the level while it runs and ends when all ranks have delivered") {
-  Scene s;
+  TimingServiceScene s;
   const auto rank0 = s.attach(kRank0);
   const auto rank1 = s.attach(kRank1);
   (void)s.told();
@@ -190,7 +190,7 @@ TEST_CASE("a trace raises the level while it runs and ends when all ranks have d
 }
 
 TEST_CASE("a rank that has died does not keep a trace from ending") {
-  Scene s;
+  TimingServiceScene s;
   const auto rank0 = s.attach(kRank0);
   const auto rank1 = s.attach(kRank1);
   (void)s.told();
@@ -204,7 +204,7 @@ TEST_CASE("a rank that has died does not keep a trace from ending") {
 }
 
 TEST_CASE("a trace ends by its time limit, by a reset, or for lack of ranks with a GPU") {
-  Scene s;
+  TimingServiceScene s;
   TraceSession& trace = s.timing->trace();
   trace.start({.count = 4}, s.ended());
   s.run_for(0.2);
@@ -226,7 +226,7 @@ TEST_CASE("a trace ends by its time limit, by a reset, or for lack of ranks with
 }
 
 TEST_CASE("now and then all collectives are timed for some steps") {
-  Scene s;
+  TimingServiceScene s;
   s.step_s = 0.1;
   const auto rank = s.attach(kRank0);
   CHECK(rank->every() == wire::Every::none);
@@ -240,7 +240,7 @@ TEST_CASE("now and then all collectives are timed for some steps") {
 }
 
 TEST_CASE("--timeline takes a trace of the first steps, and gives way to no request") {
-  Scene s("first:3,steps:900-901");
+  TimingServiceScene s("first:3,steps:900-901");
   const auto rank0 = s.attach(kRank0);
   const auto rank1 = s.attach(kRank1);
   (void)s.told();

@@ -15,9 +15,9 @@ namespace {
 
 using Kind = TimelinePlan::Action::Kind;
 
-constexpr int64_t kSecond = 1'000'000'000;
-constexpr int64_t kWall = 1'700'000'000 * kSecond;  // a multiple of 10 s, not of a minute
-constexpr base::MonoNs kStart = 5'000 * kSecond;
+constexpr int64_t kPlanSecond = 1'000'000'000;
+constexpr int64_t kWall = 1'700'000'000 * kPlanSecond;  // a multiple of 10 s, not of a minute
+constexpr base::MonoNs kPlanStart = 5'000 * kPlanSecond;
 
 // A job of two ranks that makes steps of equal length. Looks every tenth of a second, as the supervisor does.
 struct Job {
@@ -37,10 +37,10 @@ struct Job {
   double steps(double at) const { return at < steps_from_s ? 0 : std::floor((at - steps_from_s) / step_s); }
   void run_until(double until_s) {
     for (; at_s < until_s - 1e-9; at_s += 0.1) {
-      const auto ns = static_cast<int64_t>(at_s * 10 + 0.5) * (kSecond / 10);
+      const auto ns = static_cast<int64_t>(at_s * 10 + 0.5) * (kPlanSecond / 10);
       const double fast = steps(at_s + 1e-6);
       const double slow = std::min(steps(at_s + 1e-6 - lag_s), stands_at);
-      const auto action = plan.look({.now = kStart + ns,
+      const auto action = plan.look({.now = kPlanStart + ns,
                                      .wall_ns = kWall + ns,
                                      .ranks = at_s >= gpu_from_s ? size_t{2} : size_t{0},
                                      .slowest = static_cast<uint64_t>(slow),
@@ -49,12 +49,12 @@ struct Job {
                                      .tracing = foreign || ours});
       if (action.kind == Kind::start) {
         const int64_t start = action.start_wall_ns;
-        REQUIRE(start % kSecond == 0);
-        REQUIRE((start == 0 || start >= kWall + ns + kSecond / 10));
+        REQUIRE(start % kPlanSecond == 0);
+        REQUIRE((start == 0 || start >= kWall + ns + kPlanSecond / 10));
         ours = true;
         told.push_back(
             fmt::format("{:.1f} {} {}", at_s, action.spec.text,
-                        start == 0 ? "at once" : fmt::format("from {}", (start - kWall) / kSecond)));
+                        start == 0 ? "at once" : fmt::format("from {}", (start - kWall) / kPlanSecond)));
         CHECK(action.limit_s > 0);
         CHECK(action.limit_s <= 3600);
         CHECK(action.count > 0);

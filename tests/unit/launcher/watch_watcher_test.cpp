@@ -46,7 +46,7 @@ struct FakeProbe final : RankProbe {
   stackdump::Position where{.fingerprint = 1, .function = "step", .file = "train.py", .line = 7};
 };
 
-struct Scene : test::JobScene {
+struct WatcherScene : test::JobScene {
   std::map<base::Rank, Rank> ranks;
   bool held = false;
   std::optional<Watcher> watcher;
@@ -74,7 +74,7 @@ struct Scene : test::JobScene {
 }  // namespace
 
 TEST_CASE("a stall is raised, escalates and is cleared") {
-  Scene s;
+  WatcherScene s;
   s.options.busy_timeouts = 3;
   s.start();
   CHECK(s.told() == Told{"found", "found"});
@@ -96,7 +96,7 @@ TEST_CASE("a stall is raised, escalates and is cleared") {
 }
 
 TEST_CASE("without further timeouts for busy ranks nothing escalates") {
-  Scene s;
+  WatcherScene s;
   s.options.busy_timeouts = 1;
   s.start();
   s.ranks[0].moves = false;
@@ -106,7 +106,7 @@ TEST_CASE("without further timeouts for busy ranks nothing escalates") {
 }
 
 TEST_CASE("ranks are not polled while a dump holds them, and that time does not count") {
-  Scene s;
+  WatcherScene s;
   s.start();
   (void)s.told();
   s.ranks[0].moves = false;
@@ -126,7 +126,7 @@ TEST_CASE("ranks are not polled while a dump holds them, and that time does not 
 }
 
 TEST_CASE("a suspension of xpurun is forgiven") {
-  Scene s;
+  WatcherScene s;
   s.start();
   (void)s.told();
   s.ranks[0].moves = false;
@@ -142,7 +142,7 @@ TEST_CASE("a suspension of xpurun is forgiven") {
 }
 
 TEST_CASE("the last observation of a dead rank is kept, and an unwatched rank is kept too") {
-  Scene s;
+  WatcherScene s;
   s.start();
   s.run_for(3);
   CHECK(s.watcher->still_s(kRank1));
@@ -170,7 +170,7 @@ TEST_CASE("the last observation of a dead rank is kept, and an unwatched rank is
 }
 
 TEST_CASE("a rank that appears later is found") {
-  Scene s;
+  WatcherScene s;
   s.start();
   (void)s.told();
   s.run_for(30);
@@ -181,7 +181,7 @@ TEST_CASE("a rank that appears later is found") {
 }
 
 TEST_CASE("stop() ends the polls") {
-  Scene s;
+  WatcherScene s;
   s.start();
   s.run_for(1);
   s.watcher->stop();

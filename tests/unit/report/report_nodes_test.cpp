@@ -98,7 +98,7 @@ bool mentions(const std::vector<std::string>& lines, const std::string& text) {
                      [&](const std::string& line) { return line.find(text) != std::string::npos; });
 }
 
-void put(const std::string& path, const std::string& text) {
+void put_file(const std::string& path, const std::string& text) {
   REQUIRE(base::make_dirs(fs::path(path).parent_path()));
   REQUIRE(base::write_file_atomic(path, text));
 }
@@ -123,19 +123,19 @@ void put_hung(const std::string& dir, model::RunManifest run, std::map<base::Ran
     p.host = run.host;
     p.pid = rank_of(run, rank).pid;
     const std::string file = "rank-" + std::to_string(rank) + ".stacks.json";
-    put(dir + "/dumps/1-hang/" + file, to_json(p).dump());
+    put_file(dir + "/dumps/1-hang/" + file, to_json(p).dump());
     dump.processes.push_back({.pid = p.pid, .rank = rank, .role = model::ProcessRole::rank, .file = file});
     dump.ranks.push_back({.rank = rank, .pid = p.pid, .host = run.host, .state = 'S', .still_s = 12});
   }
-  put(dir + "/dumps/1-hang/dump.json", to_json(dump).dump());
-  put(dir + "/run.json", to_json(run).dump());
+  put_file(dir + "/dumps/1-hang/dump.json", to_json(dump).dump());
+  put_file(dir + "/run.json", to_json(run).dump());
 }
 
 void put_nodes(const std::string& dir, std::vector<model::NodeEntry> others) {
   model::Nodes nodes{.request = "1", .this_node = "a", .elected = "a"};
   nodes.nodes.push_back({.node = "a", .host = "a", .node_rank = 0, .ranks = {0, 1}, .dump = "dumps/1-hang"});
   std::ranges::move(others, std::back_inserter(nodes.nodes));
-  put(dir + "/nodes.json", to_json(nodes).dump());
+  put_file(dir + "/nodes.json", to_json(nodes).dump());
 }
 
 model::NodeEntry node_b() {
@@ -356,7 +356,7 @@ TEST_CASE("a node that answered and has no dump of that moment is not accused") 
   put_hung("nodump", run_on("a", 0), {{0, Doing::waits}, {1, Doing::waits}});
   auto b = run_on("b", 2);
   b.outcome = model::RunOutcome::running;
-  put("nodump/nodes/b/run.json", to_json(b).dump());
+  put_file("nodump/nodes/b/run.json", to_json(b).dump());
   put_nodes("nodump", {node_b()});
   const auto built = build_report(model::RunDir("nodump"), {});
   REQUIRE(built);
@@ -365,7 +365,7 @@ TEST_CASE("a node that answered and has no dump of that moment is not accused") 
   CHECK(mentions(built->verdict.evidence, "no stacks of ranks 2-3: host b has no dump of that moment"));
   // A rank that had died before that moment is known to be dead.
   dies(b, 3, kKilled, 12);
-  put("nodump/nodes/b/run.json", to_json(b).dump());
+  put_file("nodump/nodes/b/run.json", to_json(b).dump());
   const auto dead = build_report(model::RunDir("nodump"), {});
   REQUIRE(dead);
   CHECK(dead->verdict.id == "hang.dead");
@@ -390,8 +390,8 @@ TEST_CASE("recorded calls of two nodes are compared") {
                                                   .launched = 7,
                                                   .calls = {call}});
     }
-    put(std::string("calls2/") + (node == 0 ? "" : "nodes/b/") + "dumps/1-hang/collectives.json",
-        to_json(facts).dump());
+    put_file(std::string("calls2/") + (node == 0 ? "" : "nodes/b/") + "dumps/1-hang/collectives.json",
+             to_json(facts).dump());
   }
   const auto built = build_report(model::RunDir("calls2"), {});
   REQUIRE(built);
@@ -416,10 +416,10 @@ TEST_CASE("members of a communicator that spans nodes are kept once") {
 
 TEST_CASE("damaged and hostile content below nodes/ is named and left out") {
   put_hung("bad", run_on("a", 0), {{0, Doing::waits}, {1, Doing::sleeps}});
-  put("bad/nodes/cut/run.json", R"({"schema":"xpurun.run/1","processes":[{"pid")");
-  put("bad/nodes/types/run.json", R"({"schema":"xpurun.run/1","processes":7,"host":[]})");
+  put_file("bad/nodes/cut/run.json", R"({"schema":"xpurun.run/1","processes":[{"pid")");
+  put_file("bad/nodes/types/run.json", R"({"schema":"xpurun.run/1","processes":7,"host":[]})");
   put_hung("bad/nodes/twin", run_on("b", 1), {{1, Doing::waits}, {2, Doing::waits}});
-  put("elsewhere/run.json", to_json(run_on("e", 2)).dump());
+  put_file("elsewhere/run.json", to_json(run_on("e", 2)).dump());
   fs::create_directory_symlink(fs::absolute("elsewhere"), "bad/nodes/link");
   std::vector<model::NodeEntry> entries;
   for (const char* name : {"cut", "types", "twin", "link", "gone", "../../elsewhere", ".."}) {
@@ -438,7 +438,7 @@ TEST_CASE("damaged and hostile content below nodes/ is named and left out") {
     CHECK(mentions(built->notes, what));
   }
   for (const char* text : {"", "[]", R"({"schema":"xpurun.nodes/1","nodes":[{"ranks":"all"}]})"}) {
-    put("bad/nodes.json", text);
+    put_file("bad/nodes.json", text);
     const auto alone = build_report(model::RunDir("bad"), {});
     REQUIRE(alone);
     CHECK(mentions(alone->notes, "nodes.json"));
@@ -460,13 +460,13 @@ TEST_CASE("run directories side by side need no nodes.json") {
 
   auto other = run_on("c", 2);
   other.world_size = 8;
-  put("side/c/run.json", to_json(other).dump());
+  put_file("side/c/run.json", to_json(other).dump());
   other = run_on("d", 2);
   other.env["SLURM_JOB_ID"] = "2";
-  put("side/d/run.json", to_json(other).dump());
+  put_file("side/d/run.json", to_json(other).dump());
   auto first = run_on("a", 0);
   first.env["SLURM_JOB_ID"] = "1";
-  put("side/e/run.json", to_json(first).dump());
+  put_file("side/e/run.json", to_json(first).dump());
   struct Row {
     const char* a;
     const char* b;

@@ -20,7 +20,7 @@ Profile sample() {
   return p;
 }
 
-bool has(const std::string& text, std::string_view part) {
+bool profile_has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -48,17 +48,17 @@ TEST_CASE("a profile as text") {
   Profile p = sample();
   p.torn = 3;
   const std::string text = profile_text(p, {1}, 80);
-  CHECK(has(text, "Profile of 2 ranks: 200 samples in 2.0 s, 100 a second, 3 torn and left out."));
-  CHECK(has(text, "  75.0%   75.0%  step (train.py)\n"));
-  CHECK(has(text, "Ranks 1 compared with ranks 0, by self time:"));
-  CHECK(has(text, " +50.0%   50.0%    0.0%  load (data.py)\n"));
-  CHECK(has(text, " -50.0%   50.0%  100.0%  step (train.py)\n"));
-  CHECK_FALSE(has(profile_text(p, {}, 80), "compared"));
-  CHECK(has(profile_text(Profile{.about = "pid 1"}, {}, 80), "Profile of pid 1: 0 samples"));
+  CHECK(profile_has(text, "Profile of 2 ranks: 200 samples in 2.0 s, 100 a second, 3 torn and left out."));
+  CHECK(profile_has(text, "  75.0%   75.0%  step (train.py)\n"));
+  CHECK(profile_has(text, "Ranks 1 compared with ranks 0, by self time:"));
+  CHECK(profile_has(text, " +50.0%   50.0%    0.0%  load (data.py)\n"));
+  CHECK(profile_has(text, " -50.0%   50.0%  100.0%  step (train.py)\n"));
+  CHECK_FALSE(profile_has(profile_text(p, {}, 80), "compared"));
+  CHECK(profile_has(profile_text(Profile{.about = "pid 1"}, {}, 80), "Profile of pid 1: 0 samples"));
 }
 
 TEST_CASE("lines of one function are one frame in folded stacks, separate frames for speedscope") {
-  CHECK(has(profile_folded(sample()), "rank 0 / MainThread;main (train.py);step (train.py) 100\n"));
+  CHECK(profile_has(profile_folded(sample()), "rank 0 / MainThread;main (train.py);step (train.py) 100\n"));
   const auto scope = nlohmann::json::parse(profile_speedscope(sample()));
   CHECK(scope["profiles"].size() == 2);
   CHECK(scope["profiles"][0]["weights"].size() == 2);
@@ -68,7 +68,7 @@ TEST_CASE("lines of one function are one frame in folded stacks, separate frames
 
 TEST_CASE("the flame graph of a profile") {
   const std::string svg = profile_svg(sample());
-  CHECK(has(svg, "width is samples"));
-  CHECK(has(svg, "load (data.py)\n50 samples, 25.0 % of this panel, rank 1"));
-  CHECK(has(profile_svg(Profile{.about = "<pid>"}), "&lt;pid&gt;"));
+  CHECK(profile_has(svg, "width is samples"));
+  CHECK(profile_has(svg, "load (data.py)\n50 samples, 25.0 % of this panel, rank 1"));
+  CHECK(profile_has(profile_svg(Profile{.about = "<pid>"}), "&lt;pid&gt;"));
 }

@@ -13,7 +13,7 @@ using namespace xpurun::stackdump;
 
 namespace {
 
-constexpr Addr kRuntime = 0x100000;
+constexpr Addr kFreeThreadedRuntime = 0x100000;
 
 // _Py_DebugOffsets of CPython 3.14.10 from its third word on, compiled from its own headers with
 // Py_GIL_DISABLED.
@@ -26,11 +26,11 @@ constexpr uint64_t kTable314t[] = {
 };
 
 void put_table(FakeMemory& memory, uint64_t version) {
-  memory.add(kRuntime, 4096);
-  memory.put<uint64_t>(kRuntime, 0x7970677562656478);  // "xdebugpy"
-  memory.put<uint64_t>(kRuntime + 8, version);
-  memory.put<uint64_t>(kRuntime + 16, 1);
-  Addr at = kRuntime + 24;
+  memory.add(kFreeThreadedRuntime, 4096);
+  memory.put<uint64_t>(kFreeThreadedRuntime, 0x7970677562656478);  // "xdebugpy"
+  memory.put<uint64_t>(kFreeThreadedRuntime + 8, version);
+  memory.put<uint64_t>(kFreeThreadedRuntime + 16, 1);
+  Addr at = kFreeThreadedRuntime + 24;
   for (const uint64_t value : kTable314t) {
     memory.put<uint64_t>(at, value);
     at += 8;
@@ -38,10 +38,10 @@ void put_table(FakeMemory& memory, uint64_t version) {
 }
 
 Offsets offsets_of(FakeMemory& memory) {
-  const auto about = read_self_description(memory, kRuntime);
+  const auto about = read_self_description(memory, kFreeThreadedRuntime);
   REQUIRE(about);
   CHECK(about->free_threaded);
-  const auto o = read_debug_offsets(memory, kRuntime, *about);
+  const auto o = read_debug_offsets(memory, kFreeThreadedRuntime, *about);
   REQUIRE(o);
   return *o;
 }
@@ -78,12 +78,12 @@ TEST_CASE("offsets missing in the table are shifted by the larger object header"
 
 TEST_CASE("3.13 without GIL has the string flags of 3.13 and one copy of the instructions") {
   FakeMemory memory;
-  memory.add(kRuntime, 4096);
-  memory.put<uint64_t>(kRuntime, 0x7970677562656478);
-  memory.put<uint64_t>(kRuntime + 8, 0x030d00f0);
-  memory.put<uint64_t>(kRuntime + 16, 1);
+  memory.add(kFreeThreadedRuntime, 4096);
+  memory.put<uint64_t>(kFreeThreadedRuntime, 0x7970677562656478);
+  memory.put<uint64_t>(kFreeThreadedRuntime + 8, 0x030d00f0);
+  memory.put<uint64_t>(kFreeThreadedRuntime + 16, 1);
   for (const Addr size : {19, 28, 43}) {  // of a thread state, a frame, a code object
-    memory.put<uint64_t>(kRuntime + size * 8, 200);
+    memory.put<uint64_t>(kFreeThreadedRuntime + size * 8, 200);
   }
   const Offsets o = offsets_of(memory);
   CHECK(o.unicode_kind_shift == 2);
@@ -96,19 +96,19 @@ TEST_CASE("3.13 without GIL has the string flags of 3.13 and one copy of the ins
 TEST_CASE("unknown versions and inconsistent tables are refused") {
   FakeMemory memory;
   put_table(memory, 0x031000f0);
-  auto about = read_self_description(memory, kRuntime);
+  auto about = read_self_description(memory, kFreeThreadedRuntime);
   REQUIRE(about);
-  CHECK_FALSE(read_debug_offsets(memory, kRuntime, *about));
-  memory.put<uint64_t>(kRuntime + 8, 0x030e00f0);
-  about = read_self_description(memory, kRuntime);
-  CHECK(read_debug_offsets(memory, kRuntime, *about));
+  CHECK_FALSE(read_debug_offsets(memory, kFreeThreadedRuntime, *about));
+  memory.put<uint64_t>(kFreeThreadedRuntime + 8, 0x030e00f0);
+  about = read_self_description(memory, kFreeThreadedRuntime);
+  CHECK(read_debug_offsets(memory, kFreeThreadedRuntime, *about));
   for (const uint64_t size_of_thread : {uint64_t{1} << 40, uint64_t{0}}) {
-    memory.put<uint64_t>(kRuntime + 22 * 8, size_of_thread);
-    about = read_self_description(memory, kRuntime);
-    CHECK_FALSE(read_debug_offsets(memory, kRuntime, *about));
+    memory.put<uint64_t>(kFreeThreadedRuntime + 22 * 8, size_of_thread);
+    about = read_self_description(memory, kFreeThreadedRuntime);
+    CHECK_FALSE(read_debug_offsets(memory, kFreeThreadedRuntime, *about));
   }
-  memory.put<uint64_t>(kRuntime, 0);
-  CHECK_FALSE(read_self_description(memory, kRuntime));
+  memory.put<uint64_t>(kFreeThreadedRuntime, 0);
+  CHECK_FALSE(read_self_description(memory, kFreeThreadedRuntime));
 }
 
 TEST_CASE("a frame's instruction is relative to the copy that its thread runs") {
