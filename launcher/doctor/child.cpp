@@ -25,7 +25,7 @@ int exit_status_of(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-Told tell(base::Result<DoctorChild> child, double timeout_s) {
+ProgramOutput tell(base::Result<DoctorChild> child, double timeout_s) {
   if (!child) {
     return {};
   }
@@ -141,11 +141,11 @@ void DoctorChild::kill() {
   }
 }
 
-Told run_program(const std::vector<std::string>& argv, double timeout_s) {
+ProgramOutput run_program(const std::vector<std::string>& argv, double timeout_s) {
   return tell(DoctorChild::start(argv, current_environment()), timeout_s);
 }
 
-Told run_function(const std::function<int()>& body, double timeout_s) {
+ProgramOutput run_function(const std::function<int()>& body, double timeout_s) {
   return tell(DoctorChild::fork(body), timeout_s);
 }
 

@@ -44,12 +44,12 @@ class DoctorChild {
   size_t taken_ = 0;    // bytes of output_ already returned as lines
 };
 
-struct Told {
+struct ProgramOutput {
   int status = -1;  // exit status; 128+N for a signal; -1: not started, or killed at its time limit
   std::string output;
 };
-Told run_program(const std::vector<std::string>& argv, double timeout_s);
-Told run_function(const std::function<int()>& body, double timeout_s);
+ProgramOutput run_program(const std::vector<std::string>& argv, double timeout_s);
+ProgramOutput run_function(const std::function<int()>& body, double timeout_s);
 
 // The file that `name` means on PATH; empty if there is none.
 std::string find_program(const std::string& name);

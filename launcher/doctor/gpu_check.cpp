@@ -71,7 +71,7 @@ std::string driver_version() {
 
 Finding driver() {
   const std::string module = driver_version();
-  const Told told = run_function(ask_driver, kDriverLimitS);
+  const ProgramOutput told = run_function(ask_driver, kDriverLimitS);
   std::vector<int64_t> numbers;
   for (std::string_view word : base::split(base::trim(told.output), ' ')) {
     numbers.push_back(base::parse_int(word).value_or(-1));
@@ -114,18 +114,19 @@ TorchPlaces find_torch(const DoctorContext& context) {
   if (python.empty()) {
     return {};
   }
-  const Told told = run_program({python, "-c",
-                                 "import importlib.util as u\n"
-                                 "def at(name):\n"
-                                 "    try:\n"
-                                 "        s = u.find_spec(name)\n"
-                                 "        return list(s.submodule_search_locations)[0] if s else ''\n"
-                                 "    except Exception:\n"
-                                 "        return ''\n"
-                                 "print(at('torch'))\n"
-                                 "print(at('nvidia.nccl'))\n"
-                                 "print(at('triton'))\n"},
-                                kPythonLimitS);
+  const ProgramOutput told =
+      run_program({python, "-c",
+                   "import importlib.util as u\n"
+                   "def at(name):\n"
+                   "    try:\n"
+                   "        s = u.find_spec(name)\n"
+                   "        return list(s.submodule_search_locations)[0] if s else ''\n"
+                   "    except Exception:\n"
+                   "        return ''\n"
+                   "print(at('torch'))\n"
+                   "print(at('nvidia.nccl'))\n"
+                   "print(at('triton'))\n"},
+                  kPythonLimitS);
   const auto lines = base::split(told.output, '\n');
   if (told.status != 0 || lines.size() < 3) {
     return {};
@@ -140,7 +141,7 @@ Finding nccl(const TorchPlaces& places, const std::vector<std::string>& linked) 
   }
   tries.emplace_back("libnccl.so.2");
   for (const std::string& library : tries) {
-    const Told told = run_function([&] { return ask_nccl(library); }, kLibraryLimitS);
+    const ProgramOutput told = run_function([&] { return ask_nccl(library); }, kLibraryLimitS);
     const auto words = base::split(base::trim(told.output), ' ');
     const auto code = base::parse_int(words.front());
     if (told.status == 0 && words.size() == 2 && code) {

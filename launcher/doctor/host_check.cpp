@@ -116,7 +116,7 @@ Finding debugger(const std::string& name, Grade absent, std::string lost) {
             .lost = absent == Grade::ok ? "" : std::move(lost),
             .remedy = absent == Grade::ok ? "" : fmt::format("install {}", name)};
   }
-  const Told told = run_program({path, "--version"}, kDebuggerLimitS);
+  const ProgramOutput told = run_program({path, "--version"}, kDebuggerLimitS);
   const std::string version = base::sanitize(told.output.substr(0, told.output.find('\n')));
   if (told.status != 0) {
     return {.check = name,

@@ -110,7 +110,7 @@ base::Result<double> dump(base::Pid pid) {
   XPURUN_TRY_ASSIGN(const std::string program, stackdump_program());
   XPURUN_TRY_ASSIGN(const auto directory, base::TemporaryDirectory::create("xpurun-doctor"));
   const std::string file = directory.path() + "/stacks.json";
-  const Told told = run_program(
+  const ProgramOutput told = run_program(
       {program, "--pid", fmt::format("{}", pid), "--out", file, "--deadline-ms", "1000"}, kDumpLimitS);
   const auto stacks = model::load_process_stacks(file);
   if (told.status != 0 || !stacks) {

@@ -21,7 +21,7 @@ const Group kTwoRanks{.members = {0, 1}};
 const Group kGpuNccl{.members = {0, 1, 2, 3}, .source = CallSource::nccl};
 
 // A hang in which every rank waits in all_reduce by its stack.
-Verdict hang(const Calls& calls, int ranks) {
+Verdict gpu_hang(const Calls& calls, int ranks) {
   Job job(ranks);
   job.all(in_all_reduce()).hang_dump();
   job.facts.collectives = calls.facts;
@@ -73,7 +73,7 @@ TEST_CASE("NCCL messages: the record of launched calls shows which send is missi
     calls.comm(1, kTwoRanks).messages = sent;
     calls.message(0, kTwoRanks, launched(recv(1, 19))).message(0, kTwoRanks, launched(recv(1, 20)));
     calls.comm(0, kTwoRanks).messages = 20;
-    return hang(calls, 2);
+    return gpu_hang(calls, 2);
   };
   Verdict v = judged(19, 16);
   CHECK(v.id == "hang.p2p");

@@ -16,9 +16,9 @@ namespace {
 
 constexpr base::MonoNs kNow = 10'000'000'000;
 
-class Written {
+class WrittenSegment {
  public:
-  Written() : memory_(std::make_unique<wire::PythonSegment>()) {
+  WrittenSegment() : memory_(std::make_unique<wire::PythonSegment>()) {
     std::memset(memory_.get(), 0, sizeof *memory_);
     memory_->groups = 1;
     wire::TorchGroup& g = group();
@@ -77,7 +77,7 @@ class Written {
 }  // namespace
 
 TEST_CASE("a gloo group and its latest calls") {
-  Written w;
+  WrittenSegment w;
   for (uint64_t s = 1; s <= 20; ++s) {
     w.collective(s, "all_reduce", true);
   }
@@ -103,7 +103,7 @@ TEST_CASE("a gloo group and its latest calls") {
 }
 
 TEST_CASE("an NCCL call that has returned is launched, not done") {
-  Written w;
+  WrittenSegment w;
   w.group().backend = w.text("nccl");
   w.collective(1, "all_reduce", true);
   const auto read = w.read();
@@ -113,7 +113,7 @@ TEST_CASE("an NCCL call that has returned is launched, not done") {
 }
 
 TEST_CASE("asynchronous gloo calls are not known to have ended") {
-  Written w;
+  WrittenSegment w;
   w.group().has_async = 1;
   w.collective(1, "all_reduce", true);
   w.group().collectives[1].flags = wire::kTorchAsync;
@@ -123,7 +123,7 @@ TEST_CASE("asynchronous gloo calls are not known to have ended") {
 }
 
 TEST_CASE("point-to-point calls: calls in progress, and asynchronous calls without a later call") {
-  Written w;
+  WrittenSegment w;
   w.point_to_point("send", 0, true, wire::kTorchAsync);
   w.point_to_point("recv", 0, true, 0);
   w.point_to_point("send", 1, true, wire::kTorchAsync);
@@ -136,7 +136,7 @@ TEST_CASE("point-to-point calls: calls in progress, and asynchronous calls witho
 }
 
 TEST_CASE("a destroyed group is removed") {
-  Written w;
+  WrittenSegment w;
   w.group().state = 2;
   CHECK(w.read().empty());
 }
@@ -144,7 +144,7 @@ TEST_CASE("a destroyed group is removed") {
 TEST_CASE("any bytes are read without harm") {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
-    Written w;
+    WrittenSegment w;
     auto* bytes = reinterpret_cast<unsigned char*>(&w.memory());
     const size_t head = offsetof(wire::PythonSegment, group) + 3 * sizeof(wire::TorchGroup);
     for (size_t i = 16; i < head; ++i) {

@@ -27,7 +27,7 @@ void write_program(const std::string& path, const std::string& text) {
 }  // namespace
 
 TEST_CASE("children of the doctor") {
-  const Told told = run_function(
+  const ProgramOutput told = run_function(
       [] {
         (void)!::write(STDOUT_FILENO, "hello\n", 6);
         return 7;
@@ -36,7 +36,7 @@ TEST_CASE("children of the doctor") {
   CHECK(told.status == 7);
   CHECK(told.output == "hello\n");
   SUBCASE("a child that never ends is killed at its time limit") {
-    const Told stuck = run_function(
+    const ProgramOutput stuck = run_function(
         [] {
           ::alarm(60);
           for (;;) {
@@ -48,7 +48,7 @@ TEST_CASE("children of the doctor") {
     CHECK(stuck.status == -1);
   }
   SUBCASE("a grandchild that keeps the pipe open does not block the doctor") {
-    const Told left = run_program({"sh", "-c", "sleep 60 & echo started"}, 0.3);
+    const ProgramOutput left = run_program({"sh", "-c", "sleep 60 & echo started"}, 0.3);
     CHECK(left.output == "started\n");
   }
   CHECK(run_program({"xpurun-no-such-program"}, 1).status == -1);

@@ -1,15 +1,16 @@
 #include "launcher/nodes/agent/protocol/clock_offset.h"
 
+#include "tests/unit/nodes/simulated_network.h"
+
 #include <doctest/doctest.h>
 
 #include <cstdlib>
 
 using xpurun::nodes::ClockOffset;
+using xpurun::nodes::kMs;
+using xpurun::nodes::kWall;
 
 namespace {
-
-constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kWall = 1'700'000'000'000'000'000;
 
 // A trip of there + back; the other clock is `ahead` of ours.
 void trip(ClockOffset& clock, int64_t there, int64_t back, int64_t ahead) {
