@@ -1,7 +1,7 @@
 """The texts of the sources that are to be translated, and the files that have them:
 
   C++         tr("..."), later("...")
-  options     the texts of launcher/options/option_table*.cpp and command_table*.cpp
+  options     the texts of launcher/options/option_table* and command_table*.cpp
   tables      columns and titles of the tables of the report page
   templates   {{#t}}...{{/t}}
   JavaScript  t("...")
@@ -39,7 +39,7 @@ def in_cpp(path, text):
     if path.match("report/operations/*") or path.match("report/pipeline/*/*"):
         yield from map(joined, COLUMN.findall(text))
         yield from map(joined, TITLE.findall(text))
-    if path.match("launcher/options/option_table*.cpp") or path.match("launcher/options/command_table*.cpp"):
+    if path.match("launcher/options/option_table*") or path.match("launcher/options/command_table*.cpp"):
         yield from map(joined, OPTION_TEXT.findall(text))
         yield from map(joined, GROUP.findall(text))
         for block in EXAMPLES.findall(text):

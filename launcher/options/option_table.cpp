@@ -1,7 +1,5 @@
 #include "launcher/options/option_table.h"
 
-#include "launcher/options/option_groups.h"
-
 namespace xpurun::launcher {
 
 namespace {

@@ -44,6 +44,12 @@ struct OptionSpec {
   bool common = false;  // shown in the overview
 };
 
+// What several tables have.
+inline constexpr std::string_view kOutput = "Output";
+inline constexpr std::string_view kGeneral = "General";
+inline constexpr OptionSpec kHelp{
+    .name = "help", .short_name = 'h', .group = kGeneral, .help = "print this help"};
+
 std::span<const OptionSpec> run_options();
 std::span<const OptionSpec> stacks_options();    // option_table_stacks.cpp
 std::span<const OptionSpec> pipeline_options();  // option_table_pipeline.cpp

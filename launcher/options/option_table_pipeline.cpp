@@ -1,6 +1,4 @@
-// The options of `xpurun pipeline`.
-#include "launcher/options/option_groups.h"
-#include "launcher/options/option_table.h"
+// The options of `xpurun pipeline`.#include "launcher/options/option_table.h"
 
 namespace xpurun::launcher {
 

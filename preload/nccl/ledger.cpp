@@ -4,6 +4,7 @@
 #include "preload/core/resolve.h"
 #include "preload/core/state.h"
 
+#include <initializer_list>
 #include <string.h>
 
 namespace xpurun::preload {

@@ -2,6 +2,7 @@
 
 #include "preload/core/state.h"
 
+#include <initializer_list>
 #include <string.h>
 
 namespace xpurun::preload {

@@ -1,6 +1,7 @@
 #include "preload/record/counts.h"
 
 #include <errno.h>
+#include <initializer_list>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -126,7 +126,7 @@ WIRE_SYSTEM = {"stdint.h", "stddef.h", "atomic"}
 # The preload has no C++ standard library to call; these are headers without code in one.
 PRELOAD_SYSTEM = re.compile(
     r"^([a-z0-9_]+|sys/[a-z_]+|linux/[a-z_]+|asm/[a-z_]+)\.h$|"
-    r"^(atomic|type_traits|cstdint|cstddef)$|^(cuda|cublas|nccl)"
+    r"^(atomic|initializer_list|type_traits|cstdint|cstddef)$|^(cuda|cublas|nccl)"
 )
 # Templates over JSON, for the .cpp files of their own room.
 IMPLEMENTATION_HEADERS = {"common/model/exception_fields.h", "common/model/json_visitors.h",

@@ -3,6 +3,7 @@
 
 #include "common/base/result.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
