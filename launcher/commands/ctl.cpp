@@ -29,14 +29,14 @@ namespace {
 using nlohmann::ordered_json;
 
 // Other nodes are given ten seconds for their answer.
-constexpr double kAnswerLimitS = 12;
+constexpr double kCtlLimitS = 12;
 // In addition to the time limit of the dump or trace itself.
 constexpr double kDumpLimitS = 300;
-constexpr size_t kWidest = 200;
+constexpr size_t kWidestCtl = 200;
 
 struct Question {
   ordered_json request;
-  double limit_s = kAnswerLimitS;
+  double limit_s = kCtlLimitS;
 };
 
 // "1763721600", or "+30s": from now.
@@ -178,7 +178,7 @@ std::string text_of(const std::string& action, const std::string& reply, const m
       return base::to_text(status.error());
     }
     const std::string trace = status->trace.empty() ? "" : ", not finished: " + base::sanitize(status->trace);
-    return live_table(*status, std::min(base::terminal_columns(STDOUT_FILENO), kWidest), 0,
+    return live_table(*status, std::min(base::terminal_columns(STDOUT_FILENO), kWidestCtl), 0,
                       Ink::for_stream(STDOUT_FILENO)) +
            fmt::format("timing {}{}\n", base::sanitize(status->timing), trace);
   }
@@ -270,7 +270,7 @@ int nodes_command(const Invocation& call) {
   if (!dir) {
     return complain(dir.error(), kExitFailure);
   }
-  const auto reply = ask(*dir, {{"cmd", "nodes"}}, kAnswerLimitS);
+  const auto reply = ask(*dir, {{"cmd", "nodes"}}, kCtlLimitS);
   if (!reply) {
     return complain(reply.error(), kExitFailure);
   }
@@ -281,7 +281,7 @@ int nodes_command(const Invocation& call) {
   if (!list) {
     return complain(list.error(), kExitFailure);
   }
-  return print(node_table(*list, std::min(base::terminal_columns(STDOUT_FILENO), kWidest),
+  return print(node_table(*list, std::min(base::terminal_columns(STDOUT_FILENO), kWidestCtl),
                           Ink::for_stream(STDOUT_FILENO)));
 }
 

@@ -27,16 +27,16 @@ namespace {
 
 constexpr size_t kShownStages = 64;
 constexpr size_t kShownSteps = 8;
-constexpr size_t kMostProblems = 20;
+constexpr size_t kMostPipelineProblems = 20;
 
-std::string value_of(const Invocation& call, std::string_view name) {
+std::string pipeline_value_of(const Invocation& call, std::string_view name) {
   const Setting* setting = call.words.settings.find(name);
   return setting == nullptr ? std::string() : setting->value;
 }
 
 std::vector<std::string> list_of(const Invocation& call, std::string_view name) {
   std::vector<std::string> out;
-  for (const std::string_view word : base::split(value_of(call, name), ',')) {
+  for (const std::string_view word : base::split(pipeline_value_of(call, name), ',')) {
     if (!word.empty()) {
       out.emplace_back(word);
     }
@@ -44,7 +44,7 @@ std::vector<std::string> list_of(const Invocation& call, std::string_view name) 
   return out;
 }
 
-base::Result<report::PipelineOptions> read_options(const Invocation& call) {
+base::Result<report::PipelineOptions> read_pipeline_options(const Invocation& call) {
   for (const auto& [name, s] : call.words.settings.all()) {
     if (const auto checked = check_value(*find_option(pipeline_options(), name), s.value); !checked) {
       return base::fail(fmt::format("--{}: {}", name, checked.error().what));
@@ -53,7 +53,7 @@ base::Result<report::PipelineOptions> read_options(const Invocation& call) {
   report::PipelineOptions out{
       .functions = {.forward = list_of(call, "forward"), .backward = list_of(call, "backward")},
       .evidence = report::Evidence::not_needed};
-  if (const std::string groups = value_of(call, "groups"); !groups.empty()) {
+  if (const std::string groups = pipeline_value_of(call, "groups"); !groups.empty()) {
     XPURUN_TRY_ASSIGN(out.groups, report::GroupOrder::parse(groups));
     if (!out.groups->has("pp")) {
       return base::fail("--groups: there is no type pp");
@@ -134,7 +134,7 @@ base::Status write_paddle(const model::PipelineReport& report, const std::string
 }
 
 int tell_problems(const std::vector<base::Error>& problems) {
-  for (size_t i = 0; i < problems.size() && i < kMostProblems; ++i) {
+  for (size_t i = 0; i < problems.size() && i < kMostPipelineProblems; ++i) {
     (void)complain(problems[i], kExitFailure);
   }
   return problems.empty() ? 0 : kExitFailure;
@@ -155,15 +155,15 @@ base::Error no_pipeline(const report::PipelineOfRun& run) {
 }  // namespace
 
 int pipeline_command(const Invocation& call) {
-  const auto options = read_options(call);
+  const auto options = read_pipeline_options(call);
   if (!options) {
     return complain_usage(call, options.error().what);
   }
-  const auto steps = read_steps(value_of(call, "steps"));
+  const auto steps = read_steps(pipeline_value_of(call, "steps"));
   if (!steps) {
     return complain_usage(call, steps.error().what);
   }
-  const std::string format = value_of(call, "format");
+  const std::string format = pipeline_value_of(call, "format");
   if (*steps && format != "svg") {
     return complain_usage(call, "--steps needs --format svg");
   }
@@ -173,7 +173,7 @@ int pipeline_command(const Invocation& call) {
   if (!run.report) {
     return complain(no_pipeline(run), kExitFailure);
   }
-  const std::string out = value_of(call, "out");
+  const std::string out = pipeline_value_of(call, "out");
   if (format == "paddle") {
     const std::string directory = out.empty() ? operands.front() : out;
     const auto written = write_paddle(*run.report, directory);

@@ -22,7 +22,7 @@ namespace xpurun::launcher {
 namespace {
 
 // A wider table is harder to read.
-constexpr size_t kWidest = 160;
+constexpr size_t kWidestRuns = 160;
 
 int list(const Invocation& call, const std::string& runs_dir) {
   const auto runs = list_runs(runs_dir);
@@ -35,7 +35,7 @@ int list(const Invocation& call, const std::string& runs_dir) {
   if (runs->empty()) {
     return print(fmt::format("no runs in {}\n", base::sanitize(runs_dir)));
   }
-  return print(runs_table(*runs, std::min(base::terminal_columns(STDOUT_FILENO), kWidest)));
+  return print(runs_table(*runs, std::min(base::terminal_columns(STDOUT_FILENO), kWidestRuns)));
 }
 
 // An id or `latest` below the runs directory, or any run directory.
@@ -58,7 +58,7 @@ int show(const Invocation& call, const std::string& runs_dir, const std::string&
     return text ? print(*text + "\n") : complain(text.error(), kExitFailure);
   }
   const auto run = read_run(dir->path());
-  return run ? print(run_details(*run, std::min(base::terminal_columns(STDOUT_FILENO), kWidest)))
+  return run ? print(run_details(*run, std::min(base::terminal_columns(STDOUT_FILENO), kWidestRuns)))
              : complain(run.error(), kExitFailure);
 }
 

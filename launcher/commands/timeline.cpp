@@ -61,7 +61,7 @@ base::Status read_only(const std::string& text, report::TimelineOptions& options
   return {};
 }
 
-base::Result<report::TimelineOptions> read_options(const Invocation& call) {
+base::Result<report::TimelineOptions> read_timeline_options(const Invocation& call) {
   for (const OptionSpec& option : timeline_options()) {
     const Setting* setting = call.words.settings.find(option.name);
     if (const auto checked = setting == nullptr ? base::Status() : check_value(option, setting->value);
@@ -164,7 +164,7 @@ std::string summary(const report::TimelineResult& result) {
 
 int timeline_command(const Invocation& call) {
   const std::vector<std::string> operands = run_paths(call.words.operands);
-  auto options = read_options(call);
+  auto options = read_timeline_options(call);
   if (!options) {
     return complain_usage(call, options.error().what);
   }

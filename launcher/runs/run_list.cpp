@@ -56,8 +56,7 @@ bool main_lives(const model::RunManifest& run, const base::ProcFs& proc) {
   }
   const double age_s = base::ns_to_s(base::wall_ns()) - base::ns_to_s(run.started_wall_ns);
   const double booted_s = base::ns_to_s(base::read_clock_ns(CLOCK_BOOTTIME));
-  const double started_s =
-      static_cast<double>(stat->start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const double started_s = base::ticks_to_s(stat->start_ticks);
   return std::abs(booted_s - age_s - started_s) < kSlackS;
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 // statfs(2) f_type of file systems whose server is another process or another host. Some values are in
 // linux/magic.h; the others belong to out-of-tree file systems or are missing there.
-constexpr std::array<unsigned long, 11> kServed = {
+constexpr std::array<unsigned long, 11> kServedFileSystems = {
     0x65735546,  // FUSE
     0x6969,      // NFS
     0xFF534D42,  // CIFS
@@ -32,7 +32,7 @@ bool is_local(const std::string& path) {
     return false;
   }
   const auto type = static_cast<unsigned long>(st.f_type) & 0xFFFFFFFFUL;
-  return std::find(kServed.begin(), kServed.end(), type) == kServed.end();
+  return std::find(kServedFileSystems.begin(), kServedFileSystems.end(), type) == kServedFileSystems.end();
 }
 
 std::string absolute(const std::string& path) {

@@ -8,7 +8,7 @@ using model::HelperLife;
 
 namespace {
 
-constexpr size_t kWindow = 8;               // samples over which rates are taken
+constexpr size_t kRateWindow = 8;           // samples over which rates are taken
 constexpr size_t kLeastPoints = 3;          // a rate needs at least this many samples
 constexpr double kWorkShare = 0.1;          // of a core: a working thread or process
 constexpr double kSomeShare = 0.02;         // above the cost of waking up to check the time
@@ -67,7 +67,7 @@ void HelperProgress::update(base::MonoNs now, std::span<const HelperSample> samp
     track.has_position = s.has_position;
     track.position = s.position;
     track.points.push_back({.at = now, .cpu_s = s.cpu_s, .io_bytes = s.io_bytes, .moved = moved});
-    if (track.points.size() > kWindow) {
+    if (track.points.size() > kRateWindow) {
       track.points.pop_front();
     }
     judge(track);

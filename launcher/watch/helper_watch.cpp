@@ -19,11 +19,6 @@ constexpr base::MonoNs kOpenAgain = 2'000'000'000;
 constexpr base::MonoNs kPipesKept = 5'000'000'000;
 constexpr int kWakes = 2;
 
-double ticks_to_s(uint64_t ticks) {
-  static const auto per_second = static_cast<double>(::sysconf(_SC_CLK_TCK));
-  return static_cast<double>(ticks) / per_second;
-}
-
 bool is_below(const std::vector<Descendant>& processes, base::Pid pid, const std::set<base::Pid>& roots) {
   for (size_t depth = 0; depth < processes.size() + 1; ++depth) {
     if (roots.contains(pid)) {
@@ -118,7 +113,7 @@ void HelperWatch::sample_threads(stackdump::PositionReader& reader, std::vector<
       // unknown and the thread can only raise doubt.
       s.key.tid = -1 - static_cast<base::Tid>(out.size());
     } else {
-      s.cpu_s = ticks_to_s(stat->utime_ticks + stat->stime_ticks);
+      s.cpu_s = base::ticks_to_s(stat->utime_ticks + stat->stime_ticks);
     }
     out.push_back(s);
   }
@@ -179,7 +174,7 @@ void HelperWatch::sample_processes(base::MonoNs now, const KernelWait& wait,
                    .bond = bond,
                    .has_position = child.position.has_python,
                    .position = child.position.fingerprint,
-                   .cpu_s = ticks_to_s(stat->utime_ticks + stat->stime_ticks + stat->children_ticks),
+                   .cpu_s = base::ticks_to_s(stat->utime_ticks + stat->stime_ticks + stat->children_ticks),
                    .io_bytes = io.read_chars + io.write_chars});
   }
   outside_ = !roots.empty() && all_quiet(roots, processes) ? OutsideWait::child : outside_;

@@ -18,11 +18,6 @@ constexpr double kIoProgressBytesPerS = 1 << 20;
 constexpr double kFaultProgressPerS = 50;
 constexpr double kMaxOpenBackoffS = 5;
 
-double ticks_to_s(uint64_t ticks) {
-  static const auto per_second = static_cast<double>(::sysconf(_SC_CLK_TCK));
-  return static_cast<double>(ticks) / per_second;
-}
-
 // "0 0x0 ..." is read(0); "270 0x1 ..." is pselect6 on descriptor 0 alone, in which line editors sleep
 // (x86-64 numbers).
 bool reads_standard_input(const std::string& syscall) {
@@ -48,8 +43,8 @@ void RankWatch::sample_usage(base::MonoNs now) {
   state_ = main->state;
   const base::ProcIo io = proc_.io(pid_);
   usage_.push_back({.at = now,
-                    .cpu_s = ticks_to_s(process->utime_ticks + process->stime_ticks),
-                    .main_cpu_s = ticks_to_s(main->utime_ticks + main->stime_ticks),
+                    .cpu_s = base::ticks_to_s(process->utime_ticks + process->stime_ticks),
+                    .main_cpu_s = base::ticks_to_s(main->utime_ticks + main->stime_ticks),
                     .main_queue_s = base::ns_to_s(static_cast<base::MonoNs>(proc_.main_queue_ns(pid_))),
                     .io_bytes = io.read_chars + io.write_chars,
                     .page_faults = main->minor_faults + main->major_faults});

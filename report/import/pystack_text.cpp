@@ -38,7 +38,7 @@ std::optional<model::ThreadStack> pystack_thread_header(std::string_view line) {
 }
 
 // '(C) File "a.c", line 442, in start_thread (/usr/lib/libc.so.6)'
-std::optional<model::Frame> frame_line(std::string_view line) {
+std::optional<model::Frame> pystack_frame_line(std::string_view line) {
   constexpr std::string_view kFile = "File \"";
   constexpr std::string_view kLine = "\", line ";
   constexpr std::string_view kIn = ", in ";
@@ -88,7 +88,7 @@ base::Result<Imported> read_pystack_text(std::string_view text, const ImportHint
         notes.add(line_number, "no thread id");
       }
     } else if (in_thread && (words.starts_with("(Python)") || words.starts_with("(C)"))) {
-      if (auto f = frame_line(words)) {
+      if (auto f = pystack_frame_line(words)) {
         process.threads.back().frames.push_back(std::move(*f));
       } else {
         notes.add(line_number, "not understood (truncated?)");

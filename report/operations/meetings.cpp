@@ -15,7 +15,7 @@ using Gathering = std::span<RankArrival>;
 
 constexpr size_t kLeastForClock = 20;  // collectives
 constexpr size_t kMostForClock = 16384;
-constexpr size_t kShownRanks = 8;
+constexpr size_t kShownLateRanks = 8;
 
 int64_t last_end(Gathering all) {
   return std::max_element(all.begin(), all.end(),
@@ -143,7 +143,7 @@ std::map<uint32_t, model::Lateness> Meetings::lateness(const std::vector<RankPla
     }
     std::stable_sort(row.out.ranks.begin(), row.out.ranks.end(),
                      [](const auto& a, const auto& b) { return a.cost_s > b.cost_s; });
-    row.out.ranks.resize(std::min(row.out.ranks.size(), kShownRanks));
+    row.out.ranks.resize(std::min(row.out.ranks.size(), kShownLateRanks));
     out.emplace(number, std::move(row.out));
   }
   return out;

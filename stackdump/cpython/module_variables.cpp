@@ -6,7 +6,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kMaxKnown = 1024;      // code objects, few of which belong to a module
+constexpr size_t kMaxKnownCode = 1024;  // code objects, few of which belong to a module
 constexpr size_t kMaxFunctions = 2048;  // code objects of one module, including classes and functions
 constexpr size_t kMaxItems = 4096;      // items of one tuple
 
@@ -41,7 +41,7 @@ const ModuleVariables::Names* ModuleVariables::names_in_functions(RemoteMemory& 
                                                                   const Offsets& o) {
   auto known = known_.find(code);
   if (known == known_.end()) {
-    if (known_.size() >= kMaxKnown) {
+    if (known_.size() >= kMaxKnownCode) {
       known_.clear();
     }
     const auto name = read_unicode(memory, memory.value<uint64_t>(code + o.code_name).value_or(0), o);

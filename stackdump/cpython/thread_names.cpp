@@ -7,8 +7,8 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kMaxInterpreters = 256;
-constexpr size_t kMaxName = 200;
+constexpr size_t kMaxNamedInterpreters = 256;
+constexpr size_t kMaxThreadName = 200;
 
 }  // namespace
 
@@ -17,7 +17,7 @@ std::vector<Addr> find_thread_tables(RemoteMemory& memory, const PythonRuntime& 
   const auto pointer = [&memory](Addr a) { return memory.value<uint64_t>(a).value_or(0); };
   std::vector<Addr> out;
   Addr interp = pointer(runtime.address + o.runtime_interpreters);
-  for (size_t i = 0; interp != 0 && i < kMaxInterpreters; ++i) {
+  for (size_t i = 0; interp != 0 && i < kMaxNamedInterpreters; ++i) {
     const Addr module = dict_value(memory, pointer(interp + o.interp_modules), "threading", o);
     const Addr table = module == 0 ? 0 : dict_value(memory, pointer(module + o.module_dict), "_active", o);
     if (table != 0) {
@@ -36,7 +36,7 @@ ThreadNames read_thread_names(RemoteMemory& memory, const Offsets& o, const std:
       if (!ident) {
         continue;
       }
-      if (auto name = read_unicode(memory, attribute(memory, item.value, "_name", o), o, kMaxName)) {
+      if (auto name = read_unicode(memory, attribute(memory, item.value, "_name", o), o, kMaxThreadName)) {
         // The main interpreter comes last so that its names win: every subinterpreter calls the thread that
         // entered it "MainThread".
         out[static_cast<uint64_t>(*ident)] = std::move(*name);

@@ -22,7 +22,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr int kPollMs = 20;
+constexpr int kGuardPollMs = 20;
 constexpr int64_t kSleepCheckNs = 100'000'000;
 constexpr int64_t kLongestSleepNs = 500'000'000;
 constexpr int64_t kPatienceNs = 2'000'000'000;  // patience with a killed debugger that does not end
@@ -143,7 +143,7 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
       report.end = ToolEnd::asleep;
       return report;
     }
-    if (::poll(&owner, 1, kPollMs) > 0) {
+    if (::poll(&owner, 1, kGuardPollMs) > 0) {
       return report;  // no reader remains
     }
   }

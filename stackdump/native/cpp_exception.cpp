@@ -31,7 +31,7 @@ constexpr int32_t kMostReferences = 1024;
 
 constexpr uint64_t kMostStack = 64 << 10;  // abort(), terminate() and __cxa_throw() need less
 constexpr int32_t kMostHandlers = 64;
-constexpr size_t kMaxName = 1024;
+constexpr size_t kMaxTypeName = 1024;
 constexpr size_t kMaxText = 16 << 10;
 constexpr int kMostBases = 16;
 constexpr uint64_t kMostObject = 128;  // bytes of an exception to search for a string
@@ -87,7 +87,7 @@ class ExceptionReader {
 
   // The mangled name in a std::type_info; empty if none. '*' marks a name that is compared by address.
   std::string name_of(Addr type) {
-    std::string name = memory_.c_string(pointer(type + 8), kMaxName).value_or("");
+    std::string name = memory_.c_string(pointer(type + 8), kMaxTypeName).value_or("");
     if (name.starts_with('*')) {
       name.erase(0, 1);
     }

@@ -22,7 +22,7 @@ namespace {
 
 constexpr char kCacheMagic[8] = {'X', 'P', 'S', 'Y', 'M', '0', '1', '\n'};
 constexpr size_t kMaxFile = size_t{32} << 20;
-constexpr size_t kMaxName = SymbolCache::kMaxName;
+constexpr size_t kMaxCachedName = SymbolCache::kMaxName;
 constexpr time_t kTouchAfterS = 24 * 3600;  // keeps files in use from being the oldest
 constexpr std::string_view kSuffix = ".sym";
 
@@ -52,7 +52,7 @@ std::vector<SymbolRange> merge(std::vector<SymbolRange> a, const std::vector<Sym
 std::string encode_symbols(const std::vector<SymbolRange>& ranges, const std::string& build_id) {
   std::string body = build_id;
   for (const SymbolRange& r : ranges) {
-    const std::string_view name = std::string_view(r.name).substr(0, kMaxName);
+    const std::string_view name = std::string_view(r.name).substr(0, kMaxCachedName);
     base::append_bytes(body, r.lo);
     base::append_bytes(body, r.hi);
     base::append_bytes(body, static_cast<uint32_t>(name.size()));
@@ -81,7 +81,7 @@ std::vector<SymbolRange> decode_symbols(const std::string& content, const std::s
     SymbolRange r;
     uint32_t size = 0;
     if (!base::take_bytes(in, r.lo) || !base::take_bytes(in, r.hi) || !base::take_bytes(in, size) ||
-        size > in.size() || size > kMaxName || r.lo >= r.hi || (!out.empty() && r.lo < out.back().hi)) {
+        size > in.size() || size > kMaxCachedName || r.lo >= r.hi || (!out.empty() && r.lo < out.back().hi)) {
       return {};
     }
     r.name = std::string(in.substr(0, size));

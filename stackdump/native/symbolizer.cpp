@@ -14,7 +14,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr size_t kMaxName = 4096;
+constexpr size_t kMaxSymbolName = 4096;
 
 // A still unnamed address of one image.
 struct Candidate {
@@ -83,7 +83,7 @@ std::vector<SymbolRange> read_symbols(const Module& module, ModuleList& modules,
   std::vector<SymbolRange> out;
   for (const Candidate& c : sorted) {
     if (out.empty() || out.back().lo != c.lo) {
-      out.push_back({c.lo, c.hi, c.found ? std::string(c.symbol.name().substr(0, kMaxName)) : ""});
+      out.push_back({c.lo, c.hi, c.found ? std::string(c.symbol.name().substr(0, kMaxSymbolName)) : ""});
     }
   }
   module.image->forget_pages();

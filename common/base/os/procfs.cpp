@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <memory>
+#include <unistd.h>
 
 namespace xpurun::base {
 
@@ -100,6 +101,11 @@ Result<ProcStat> parse_proc_stat(std::string_view text) {
 
 std::string ProcFs::path(Pid pid, std::string_view name) const {
   return fmt::format("{}/{}/{}", root_, pid, name);
+}
+
+double ticks_to_s(uint64_t ticks) {
+  static const auto per_second = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return static_cast<double>(ticks) / per_second;
 }
 
 Result<ProcStat> ProcFs::stat(Pid pid) const {

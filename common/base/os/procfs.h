@@ -32,6 +32,9 @@ struct ProcStat {
   int exit_code = 0;  // wait status; readable only for a zombie and with ptrace read permission
 };
 
+// Clock ticks in seconds.
+double ticks_to_s(uint64_t ticks);
+
 // The used fields of /proc/PID/status.
 struct ProcStatus {
   std::vector<Pid> ns_pid;  // NSpid: pid in each namespace, outermost first

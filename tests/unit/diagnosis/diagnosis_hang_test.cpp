@@ -389,14 +389,15 @@ TEST_CASE("all ranks in the same collective: arguments are unknown, or ranks are
 
 namespace {
 
-constexpr const char* kC10d = "/opt/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py";
+constexpr const char* kDistributed =
+    "/opt/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py";
 
 Stack in_recv(int line = 20) {
-  return {py("recv", kC10d, 1200, "work.wait"), py("stage", "/home/u/train.py", line)};
+  return {py("recv", kDistributed, 1200, "work.wait"), py("stage", "/home/u/train.py", line)};
 }
 
 Stack in_send(int line = 24) {
-  return {py("send", kC10d, 1100, "work.wait"), py("stage", "/home/u/train.py", line)};
+  return {py("send", kDistributed, 1100, "work.wait"), py("stage", "/home/u/train.py", line)};
 }
 
 // work = dist.irecv(...); work.wait(): no Python frame of torch shows the operation.

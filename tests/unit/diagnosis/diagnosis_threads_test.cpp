@@ -16,7 +16,7 @@ using model::Verdict;
 
 namespace {
 
-constexpr const char* kTrain = "/home/u/train.py";
+constexpr const char* kTrainFile = "/home/u/train.py";
 
 ThreadStack& add_thread(Job& job, base::Rank r, base::Tid tid, const std::string& name, const Stack& frames) {
   ThreadStack t;
@@ -28,19 +28,19 @@ ThreadStack& add_thread(Job& job, base::Rank r, base::Tid tid, const std::string
   return job.stacks_of(r).threads.back();
 }
 
-bool says(const Verdict& v, std::string_view words) {
+bool says_of_threads(const Verdict& v, std::string_view words) {
   return std::any_of(v.evidence.begin(), v.evidence.end(),
                      [&](const std::string& e) { return e.find(words) != std::string::npos; });
 }
 
 Stack wants_gil() {
   return {native("pthread_cond_timedwait", "libc.so.6"), native("take_gil", "python3.11"),
-          py("train", kTrain, 40, "time.sleep"), py("<module>", kTrain, 90)};
+          py("train", kTrainFile, 40, "time.sleep"), py("<module>", kTrainFile, 90)};
 }
 
 Stack holds_gil() {
   return {native("clock_nanosleep", "libc.so.6"), native("usleep", "libc.so.6"),
-          native("ffi_call", "libffi.so.8"), py("hold", kTrain, 9, "lib.usleep")};
+          native("ffi_call", "libffi.so.8"), py("hold", kTrainFile, 9, "lib.usleep")};
 }
 
 Job& with_gil_held(Job& job, base::Rank r) {
@@ -52,7 +52,7 @@ Job& with_gil_held(Job& job, base::Rank r) {
 
 Stack acquires(const char* function, int line, const char* callee) {
   return {native("sem_wait", "libc.so.6"), native("PyThread_acquire_lock_timed", "python3.11"),
-          py(function, kTrain, line, callee), py("<module>", kTrain, 90)};
+          py(function, kTrainFile, line, callee), py("<module>", kTrainFile, 90)};
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ TEST_CASE("the thread that holds the GIL in C is the culprit, not the thread tha
         "clock_nanosleep (libc.so.6), called by hold (train.py:9: lib.usleep); ranks 0,2 wait for it in "
         "all_reduce (train.py:44)");
   CHECK(v.next.text.find("hold (train.py:9: lib.usleep)") != std::string::npos);
-  CHECK(says(
+  CHECK(says_of_threads(
       v, "thread 101 waits for the GIL in train (train.py:40: time.sleep), thread 105 (poller) holds it"));
 
   // A C function that computes may return.
@@ -82,7 +82,8 @@ TEST_CASE("the thread that holds the GIL in C is the culprit, not the thread tha
 }
 
 TEST_CASE(
-    "the interpreter names the holder where no thread says so; without a holder nobody is blamed for it") {
+    "the interpreter names the holder where no thread says_of_threads so; without a holder nobody is blamed "
+    "for it") {
   Job job(1);
   with_gil_held(job, 0).hang_dump();
   model::ProcessStacks& stacks = job.stacks_of(0);
@@ -117,8 +118,9 @@ TEST_CASE("two threads that each wait for a lock are both named, with their line
         "flush (train.py:80: save_lock.acquire), each perhaps for a lock that the other holds; rank 0 waits "
         "for "
         "it in barrier (train.py:51)");
-  CHECK(says(v, "rank 1: thread 105 (Thread-1) waits for a lock in flush (train.py:80: save_lock.acquire)"));
-  CHECK_FALSE(says(v, "thread 106"));
+  CHECK(says_of_threads(
+      v, "rank 1: thread 105 (Thread-1) waits for a lock in flush (train.py:80: save_lock.acquire)"));
+  CHECK_FALSE(says_of_threads(v, "thread 106"));
   CHECK(v.next.text == "take the locks in the same order in all threads");
 }
 
@@ -141,11 +143,12 @@ TEST_CASE("frames that count as acquiring a lock") {
     bool acquires;
   } cases[] = {
       {in_lock(), true},
-      {{py("f", kTrain, 3, "lock.acquire")}, true},  // without native frames
-      {{native_acquire, py("f", kTrain, 3)}, true},  // with lock:
-      {{native_acquire, py("Condition.__enter__", threading, 264), py("f", kTrain, 3)}, true},
-      {{native_acquire, py("Condition.wait", threading, 320, "waiter.acquire"), py("f", kTrain, 3)}, false},
-      {{native_acquire, py("Thread._wait_for_tstate_lock", threading, 1112), py("f", kTrain, 3)}, false},
+      {{py("f", kTrainFile, 3, "lock.acquire")}, true},  // without native frames
+      {{native_acquire, py("f", kTrainFile, 3)}, true},  // with lock:
+      {{native_acquire, py("Condition.__enter__", threading, 264), py("f", kTrainFile, 3)}, true},
+      {{native_acquire, py("Condition.wait", threading, 320, "waiter.acquire"), py("f", kTrainFile, 3)},
+       false},
+      {{native_acquire, py("Thread._wait_for_tstate_lock", threading, 1112), py("f", kTrainFile, 3)}, false},
       {in_queue(), false},
       {in_sleep(), false},
       {{native_acquire}, false},
@@ -162,7 +165,7 @@ namespace {
 
 Stack waits_for_child() {
   return {native("wait4", "libc.so.6"), py("Popen._wait", "/usr/lib/python3.11/subprocess.py", 1950),
-          py("Popen.wait", "/usr/lib/python3.11/subprocess.py", 1262), py("build", kTrain, 15)};
+          py("Popen.wait", "/usr/lib/python3.11/subprocess.py", 1262), py("build", kTrainFile, 15)};
 }
 
 Stack prints() {
@@ -192,7 +195,8 @@ TEST_CASE("a child with a full pipe: the parent that does not read is named, wit
         "for 10 s: its child (pid 901) cannot write to a full pipe in main (child.py:2: print), and the rank "
         "does "
         "not read; rank 0 waits for it in barrier (train.py:51)");
-  CHECK(says(v, "rank 1: pid 101 waits for the end of pid 901, which cannot write to a full pipe"));
+  CHECK(
+      says_of_threads(v, "rank 1: pid 101 waits for the end of pid 901, which cannot write to a full pipe"));
   CHECK(v.next.text.find("communicate()") != std::string::npos);
   child.syscall_file = "/home/u/out.txt";
   CHECK(diagnose(job.facts).sentence.find("pipe") == std::string::npos);

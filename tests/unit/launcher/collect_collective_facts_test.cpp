@@ -16,7 +16,7 @@ constexpr auto kAllReduce = static_cast<uint16_t>(wire::Api::ncclAllReduce);
 constexpr auto kAllGather = static_cast<uint16_t>(wire::Api::ncclAllGather);
 constexpr auto kBroadcast = static_cast<uint16_t>(wire::Api::ncclBroadcast);
 constexpr uint8_t kBfloat16 = 9;
-constexpr base::MonoNs kNow = 60'000'000'000;
+constexpr base::MonoNs kFactsTime = 60'000'000'000;
 constexpr uint64_t kCalled = 50'000'000'000;
 
 constexpr uint64_t kLaunched = UINT64_MAX;
@@ -57,7 +57,7 @@ std::vector<RankTiming> ranks(const std::vector<State>& states, uint64_t identit
 }
 
 auto fault_of(const std::vector<RankTiming>& timing) {
-  return find_call_fault(collective_facts(timing, kNow));
+  return find_call_fault(collective_facts(timing, kFactsTime));
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ TEST_CASE("the words of a call are torch's") {
   auto timing = ranks({{9, 9, 8, kBroadcast}, {9, 8, 8}});
   timing[0].comms[0].name = "tp";
   timing[0].comms[0].started = 9;
-  const model::CollectiveFacts facts = collective_facts(timing, kNow);
+  const model::CollectiveFacts facts = collective_facts(timing, kFactsTime);
   REQUIRE(facts.ranks.size() == 2);
   const model::Communicator& c = facts.ranks[0].communicators.at(0);
   CHECK(c.source == model::CallSource::nccl);
@@ -95,7 +95,7 @@ TEST_CASE("ranks without communicators, and processes that are no ranks, are omi
   auto timing = ranks({{1, 1, 1}, {1, 1, 1}, {1, 1, 1}});
   timing[0].comms[0].state = static_cast<uint32_t>(wire::CommState::destroyed);
   timing[1].rank = base::kNoRank;
-  const model::CollectiveFacts facts = collective_facts(timing, kNow);
+  const model::CollectiveFacts facts = collective_facts(timing, kFactsTime);
   REQUIRE(facts.ranks.size() == 1);
   CHECK(facts.ranks[0].rank == 2);
   CHECK(facts.ranks[0].communicators[0].members.empty());  // not all are known

@@ -22,7 +22,7 @@ wire::OpKey key_of(wire::Api api, uint32_t comm = wire::kNoComm) {
 }
 
 // A matmul, a collective on a communicator with a hostile name, and a copy.
-model::EventFile sample() {
+model::EventFile event_sample() {
   model::EventEncoder encoder;
   encoder.define({.slot = 2, .identity = 0x11, .rank = 3, .nranks = 8, .name = "tp\x1b[31m"});
   encoder.define(0, key_of(wire::Api::cublasGemmEx), 1000);
@@ -45,7 +45,7 @@ model::EventFile sample() {
 }  // namespace
 
 TEST_CASE("events as lines for people") {
-  const model::EventFile file = sample();
+  const model::EventFile file = event_sample();
   REQUIRE(file.events.size() == 3);
   const std::string head = event_file_text(file, "x.xev");
   CHECK(head.find("x.xev: rank 5, pid 7, a, H200; 3 events, 3 lost, the end is missing or damaged\n") == 0);
@@ -59,7 +59,7 @@ TEST_CASE("events as lines for people") {
 }
 
 TEST_CASE("events as JSON") {
-  const model::EventFile file = sample();
+  const model::EventFile file = event_sample();
   const auto head = nlohmann::json::parse(event_file_json(file, "x.xev"));
   CHECK(head["schema"] == "xpurun.events/2");
   CHECK(head["complete"] == false);

@@ -16,7 +16,7 @@ namespace model = xpurun::model;
 
 namespace {
 
-DirectStorage disk;
+DirectStorage span_disk;
 const std::vector<std::string> kTexts{"", "all_reduce", "train.py:40 (train)", "abc.0"};
 
 SpanSource source(uint64_t process, base::Rank rank = 5) {
@@ -59,7 +59,7 @@ class Directory {
 
 TEST_CASE("spans and loads reach the rank's file, with their names and what was lost") {
   const Directory dir;
-  SpanFiles files(disk, dir.path(), 1 << 20);
+  SpanFiles files(span_disk, dir.path(), 1 << 20);
   files.add(source(1), model::LoadSample{.at_ns = 1});  // before the first span: not a rank of Python
   files.add(source(1), spans(1, 3), 0);
   files.add(source(1), model::LoadSample{.at_ns = 9, .cpu_ns = 8, .run_delay_ns = -1});
@@ -80,7 +80,7 @@ TEST_CASE("spans and loads reach the rank's file, with their names and what was 
 
 TEST_CASE("a new process of a rank gets a new file, and its own count of lost spans") {
   const Directory dir;
-  SpanFiles files(disk, dir.path(), 1 << 20);
+  SpanFiles files(span_disk, dir.path(), 1 << 20);
   files.add(source(1), spans(1, 3), 50);
   files.add(source(2), spans(1, 2), 0);
   files.add(source(1), model::LoadSample{.at_ns = 1});  // of the old process
@@ -94,7 +94,7 @@ TEST_CASE("a new process of a rank gets a new file, and its own count of lost sp
 TEST_CASE("span files stay within their limit, and the newest spans are kept") {
   const Directory dir;
   constexpr uint64_t kLimit = 128 << 10;
-  SpanFiles files(disk, dir.path(), kLimit);
+  SpanFiles files(span_disk, dir.path(), kLimit);
   constexpr int64_t kCount = 40'000;
   for (int64_t i = 0; i < kCount; i += 100) {
     files.add(source(1), spans(i, 100), 0);
@@ -117,7 +117,7 @@ TEST_CASE("span files stay within their limit, and the newest spans are kept") {
 
 TEST_CASE("no limit means no files") {
   const Directory dir;
-  SpanFiles files(disk, dir.path(), 0);
+  SpanFiles files(span_disk, dir.path(), 0);
   files.add(source(1), spans(1, 3), 0);
   files.flush_all();
   CHECK(std::filesystem::is_empty(dir.path()));

@@ -19,12 +19,12 @@ std::string helper(const std::string& body) {
   return "./helper";
 }
 
-struct Outcome {
+struct JobOutcome {
   StackDumpOutcome dump;
   double seconds = 0;
 };
 
-Outcome take(DumpPlan request) {
+JobOutcome take(DumpPlan request) {
   auto loop = EventLoop::create();
   REQUIRE(loop);
   sigset_t chld;
@@ -32,7 +32,7 @@ Outcome take(DumpPlan request) {
   request.directory = ".";
   request.host = "h";
   sigemptyset(&request.signal_mask);
-  Outcome out;
+  JobOutcome out;
   std::set<base::Pid> helpers;
   const base::MonoNs start = base::mono_ns();
   DumpJob job(

@@ -9,7 +9,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int64_t kNow = 1'763'721'600'000'000'000;
+constexpr int64_t kRequestTime = 1'763'721'600'000'000'000;
 
 HttpRequest request(std::string method, std::string path, std::string body,
                     std::vector<std::pair<std::string, std::string>> headers) {
@@ -27,7 +27,7 @@ int status_of(const ControlCall& call) {
 }  // namespace
 
 TEST_CASE("requests for a trace") {
-  const auto plain = trace_request_from(json::parse(R"({"cmd":"trace"})"), kNow);
+  const auto plain = trace_request_from(json::parse(R"({"cmd":"trace"})"), kRequestTime);
   REQUIRE(plain);
   CHECK(plain->count == 1000);
   CHECK(plain->start_wall_ns == 0);
@@ -35,13 +35,13 @@ TEST_CASE("requests for a trace") {
   const auto full = trace_request_from(
       json::parse(
           R"({"count":7,"at":1763721660,"kinds":["memory","host"],"timeout_s":2.5,"name":"x-1","wait":true})"),
-      kNow);
+      kRequestTime);
   REQUIRE(full);
-  CHECK(full->start_wall_ns == kNow + 60'000'000'000);
+  CHECK(full->start_wall_ns == kRequestTime + 60'000'000'000);
   CHECK(full->kinds == (kTraceMemory | kTraceHost));
   CHECK(full->timeout_s == 2.5);
   CHECK(full->name == "x-1");
-  CHECK(trace_request_from(json::parse(R"({"at":1763721500})"), kNow)->start_wall_ns == 0);
+  CHECK(trace_request_from(json::parse(R"({"at":1763721500})"), kRequestTime)->start_wall_ns == 0);
   for (const char* bad : {R"({"count":0})",
                           R"({"count":-1})",
                           R"({"count":1000001})",
@@ -66,7 +66,7 @@ TEST_CASE("requests for a trace") {
                           R"({"wait":1})",
                           R"({"cuont":7})"}) {
     CAPTURE(bad);
-    CHECK_FALSE(trace_request_from(json::parse(bad), kNow));
+    CHECK_FALSE(trace_request_from(json::parse(bad), kRequestTime));
   }
 }
 
@@ -74,15 +74,16 @@ TEST_CASE("xpu_timer's request") {
   const auto all = kernel_trace_request_from(
       json::parse(R"({"dump_path":"/data/timeline/","dump_count":20,"dump_time":1763721605,"reset":false,
                       "dump_kernel_type":3,"oss_args":{"oss_ak":"","oss_path":""}})"),
-      kNow);
+      kRequestTime);
   REQUIRE(all);
   CHECK(all->trace.name == "timeline");
   CHECK(all->trace.count == 20);
-  CHECK(all->trace.start_wall_ns == kNow + 5'000'000'000);
+  CHECK(all->trace.start_wall_ns == kRequestTime + 5'000'000'000);
   CHECK(all->trace.kinds == (kTraceMatmul | kTraceCollective));
   CHECK_FALSE(all->reset);
-  CHECK(kernel_trace_request_from(json::parse(R"({"reset":true})"), kNow)->reset);
-  CHECK(kernel_trace_request_from(json::parse(R"({"dump_kernel_type":0})"), kNow)->trace.kinds == kTraceGpu);
+  CHECK(kernel_trace_request_from(json::parse(R"({"reset":true})"), kRequestTime)->reset);
+  CHECK(kernel_trace_request_from(json::parse(R"({"dump_kernel_type":0})"), kRequestTime)->trace.kinds ==
+        kTraceGpu);
   for (const char* bad :
        {R"({"dump_path":"/a/../../etc/cron.d"})", R"({"dump_path":".."})", R"({"dump_path":3})",
         R"({"dump_path":"a b"})", R"({"dump_path":"a\u0000b"})", R"({"dump_count":0})",
@@ -90,7 +91,7 @@ TEST_CASE("xpu_timer's request") {
         R"({"dump_kernel_type":-1})", R"({"reset":1})", R"({"oss_args":{"oss_path":"s3://x"}})",
         R"({"oss_args":7})", R"({"count":7})"}) {
     CAPTURE(bad);
-    CHECK_FALSE(kernel_trace_request_from(json::parse(bad), kNow));
+    CHECK_FALSE(kernel_trace_request_from(json::parse(bad), kRequestTime));
   }
 }
 

@@ -68,7 +68,7 @@ struct Job {
   }
 };
 
-using Told = std::vector<std::string>;
+using PlanMessages = std::vector<std::string>;
 
 }  // namespace
 
@@ -78,7 +78,7 @@ TEST_CASE("plan: the first steps begin with the first use of a GPU") {
   job.steps_from_s = 6;
   job.run_until(60);
   // Four steps have ended at 8 s; what they left on the GPU takes half a second more.
-  CHECK(job.told == Told{"2.3 first:4 at once", "8.5 first:4 ends"});
+  CHECK(job.told == PlanMessages{"2.3 first:4 at once", "8.5 first:4 ends"});
   CHECK(job.plan.not_begun().empty());
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("plan: steps begin with the last full second before them") {
   job.steps_from_s = 3.3;
   job.run_until(100);
   // Step 100 lasts from 52.8 s to 53.3 s, step 110 ends at 58.3 s.
-  CHECK(job.told == Told{"51.3 steps:100-110 from 52", "58.8 steps:100-110 ends"});
+  CHECK(job.told == PlanMessages{"51.3 steps:100-110 from 52", "58.8 steps:100-110 ends"});
 }
 
 TEST_CASE("plan: long steps; a step that comes too early is not missed as a whole") {
@@ -96,7 +96,7 @@ TEST_CASE("plan: long steps; a step that comes too early is not missed as a whol
   job.step_s = 30;
   job.steps_from_s = 0.2;
   job.run_until(61);
-  CHECK(job.told == Told{"53.3 steps:3-3 from 54"});
+  CHECK(job.told == PlanMessages{"53.3 steps:3-3 from 54"});
   // Step 2 was shorter than expected: the third one has begun already.
   Job late("steps:3-3");
   late.step_s = 30;
@@ -104,35 +104,35 @@ TEST_CASE("plan: long steps; a step that comes too early is not missed as a whol
   late.run_until(40);
   late.step_s = 20;
   late.run_until(63);
-  CHECK(late.told == Told{"40.2 steps:3-3 at once"});
+  CHECK(late.told == PlanMessages{"40.2 steps:3-3 at once"});
 }
 
 TEST_CASE("plan: the slowest rank ends the trace, but not one that stands still") {
   Job job("first:10");
   job.lag_s = 0.4;
   job.run_until(30);
-  CHECK(job.told == Told{"0.0 first:10 at once", "5.9 first:10 ends"});
+  CHECK(job.told == PlanMessages{"0.0 first:10 at once", "5.9 first:10 ends"});
   Job still("first:10");
   still.stands_at = 7;
   still.run_until(60);
   // The other one ends step 10 at 5 s; the wait for this one lasts 5 s.
-  CHECK(still.told == Told{"0.0 first:10 at once", "10.5 first:10 ends"});
+  CHECK(still.told == PlanMessages{"0.0 first:10 at once", "10.5 first:10 ends"});
 }
 
 TEST_CASE("plan: every ten minutes of UTC, for ten steps") {
   Job job("every:1m");
   job.run_until(200);
   // kWall is 20 s after a full minute.
-  CHECK(job.told == Told{"39.3 every:1m from 40", "45.0 every:1m ends", "99.3 every:1m from 100",
-                         "105.0 every:1m ends", "159.3 every:1m from 160", "165.0 every:1m ends"});
+  CHECK(job.told == PlanMessages{"39.3 every:1m from 40", "45.0 every:1m ends", "99.3 every:1m from 100",
+                                 "105.0 every:1m ends", "159.3 every:1m from 160", "165.0 every:1m ends"});
   CHECK(job.plan.not_begun().empty());
 }
 
 TEST_CASE("plan: a periodic trace gives way to chosen steps") {
   Job job("every:1m,steps:85-86");
   job.run_until(60);
-  CHECK(job.told == Told{"39.3 every:1m from 40", "40.3 every:1m ends", "40.4 steps:85-86 from 41",
-                         "43.5 steps:85-86 ends"});
+  CHECK(job.told == PlanMessages{"39.3 every:1m from 40", "40.3 every:1m ends", "40.4 steps:85-86 from 41",
+                                 "43.5 steps:85-86 ends"});
 }
 
 TEST_CASE("plan: a trace that somebody asked for goes on") {
@@ -142,12 +142,12 @@ TEST_CASE("plan: a trace that somebody asked for goes on") {
   CHECK(job.told.empty());
   job.foreign = false;
   job.run_until(9.2);  // the rest of the steps
-  CHECK(job.told == Told{"8.0 steps:10-20 at once"});
+  CHECK(job.told == PlanMessages{"8.0 steps:10-20 at once"});
   job.run_until(12);
   job.told.clear();
   job.foreign = true;
   job.run_until(31);
-  CHECK(job.told == Told{"30.5 steps:60-61 missed"});
+  CHECK(job.told == PlanMessages{"30.5 steps:60-61 missed"});
   CHECK(job.plan.not_begun().size() == 1);
   CHECK(job.plan.not_begun()[0].text == "every:30s");
 }
@@ -164,6 +164,6 @@ TEST_CASE("plan: what has not begun is known, and a trace that ended otherwise i
   other.ours = false;
   other.plan.trace_ended();  // by its limit of calls
   other.run_until(80);
-  CHECK(other.told == Told{"0.0 first:100 at once"});
+  CHECK(other.told == PlanMessages{"0.0 first:100 at once"});
   CHECK(TimelinePlan({}).empty());
 }

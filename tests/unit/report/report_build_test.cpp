@@ -16,14 +16,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void put(const std::string& path, const std::string& text) {
+void put_report(const std::string& path, const std::string& text) {
   REQUIRE(base::make_dirs(fs::path(path).parent_path()));
   REQUIRE(base::write_file_atomic(path, text));
 }
 
 void put_stacks(const std::string& dir, model::ProcessStacks p, int64_t wall_ns) {
   p.wall_ns = wall_ns;
-  put(dir + "/rank-" + std::to_string(p.rank) + ".stacks.json", model::stacks_file(p));
+  put_report(dir + "/rank-" + std::to_string(p.rank) + ".stacks.json", model::stacks_file(p));
 }
 
 std::string read(const std::string& path) {
@@ -32,7 +32,7 @@ std::string read(const std::string& path) {
   return *text;
 }
 
-bool mentions(const std::vector<std::string>& notes, const std::string& text) {
+bool report_mentions(const std::vector<std::string>& notes, const std::string& text) {
   for (const std::string& note : notes) {
     if (note.find(text) != std::string::npos) {
       return true;
@@ -63,22 +63,22 @@ TEST_CASE("the latest of several dumps of the same processes is shown") {
   put_stacks("again/2-hang", testing::sample_rank(1), 2'000);
   const auto built = build_stacks("again", "again-out", {});
   REQUIRE(built);
-  CHECK(mentions(built->notes, "1-hang: left out"));
+  CHECK(report_mentions(built->notes, "1-hang: left out"));
   CHECK(read("again-out/python.folded").ends_with(" 1\n"));
 }
 
 TEST_CASE("unreadable files are named, and the others are shown") {
   put_stacks("broken", testing::sample_rank(0), 1);
-  put("broken/rank-1.stacks.json", R"({"schema":"xpurun.stacks/1","thr)");
-  put("broken/rank-2.stacks.json", "");
-  put("broken/rank-3.stacks.json", R"({"schema":"xpurun.stacks/1","rank":2000000000,"role":"rank"})");
-  put("broken/dump.json", R"({"schema":"xpurun.dump/1","processes":[
+  put_report("broken/rank-1.stacks.json", R"({"schema":"xpurun.stacks/1","thr)");
+  put_report("broken/rank-2.stacks.json", "");
+  put_report("broken/rank-3.stacks.json", R"({"schema":"xpurun.stacks/1","rank":2000000000,"role":"rank"})");
+  put_report("broken/dump.json", R"({"schema":"xpurun.dump/1","processes":[
       {"pid":7,"rank":2147483647,"role":"rank","status":"timeout"}]})");
   const auto built = build_stacks("broken", "broken-out", {});
   REQUIRE(built);
-  CHECK(mentions(built->notes, "rank-1.stacks.json"));
-  CHECK(mentions(built->notes, "rank-2.stacks.json"));
-  CHECK(mentions(built->notes, "2000000000 is not believable"));
+  CHECK(report_mentions(built->notes, "rank-1.stacks.json"));
+  CHECK(report_mentions(built->notes, "rank-2.stacks.json"));
+  CHECK(report_mentions(built->notes, "2000000000 is not believable"));
   const std::string folded = read("broken-out/merged.folded");
   CHECK(folded.find("all_reduce") != std::string::npos);
   CHECK(folded.find("rank/main;[no stacks: the stacks file cannot be read] 2\n") != std::string::npos);
@@ -95,7 +95,8 @@ TEST_CASE("a directory without stacks is an error that names the expected files"
 }
 
 TEST_CASE("a run whose supervisor was killed, without any dump, still has a report") {
-  put("killed/run.json", R"({"schema":"xpurun.run/1","id":"killed","outcome":"running","elapsed_s":12})");
+  put_report("killed/run.json",
+             R"({"schema":"xpurun.run/1","id":"killed","outcome":"running","elapsed_s":12})");
   const auto built = build_report(model::RunDir("killed"), {});
   REQUIRE(built);
   CHECK(built->verdict.kind == model::VerdictKind::running);
@@ -105,15 +106,16 @@ TEST_CASE("a run whose supervisor was killed, without any dump, still has a repo
 }
 
 TEST_CASE("a truncated run.json and an unrecorded dump still give stacks") {
-  put("cut/run.json", R"({"schema":"xpurun.run/1","id":"c)");
+  put_report("cut/run.json", R"({"schema":"xpurun.run/1","id":"c)");
   put_stacks("cut/dumps/1-hang", testing::sample_rank(0), 1);
-  put("cut/dumps/1-hang/dump.json", R"({"schema":"xpurun.dump/1","n":1,"why":"hang","host":"a","processes":[
+  put_report("cut/dumps/1-hang/dump.json",
+             R"({"schema":"xpurun.dump/1","n":1,"why":"hang","host":"a","processes":[
       {"pid":100,"rank":0,"role":"rank","status":"ok","file":"rank-0.stacks.json"},
       {"pid":101,"rank":1,"role":"rank","status":"timeout","reason":"no answer in 100 ms"}],
       "ranks":[{"rank":2,"pid":102,"alive":false,"wait_status":9}]})");
   const auto built = build_report(model::RunDir("cut"), {});
   REQUIRE(built);
-  CHECK(mentions(built->notes, "run.json"));
+  CHECK(report_mentions(built->notes, "run.json"));
   const auto j = nlohmann::json::parse(read("cut/report.json"));
   CHECK(j["dump"] == "dumps/1-hang");
   CHECK(j["ranks"].size() == 3);
@@ -124,7 +126,7 @@ TEST_CASE("a truncated run.json and an unrecorded dump still give stacks") {
 }
 
 TEST_CASE("a requested dump is shown, but does not decide the verdict of a run that ended cleanly") {
-  put("asked/run.json", R"({"schema":"xpurun.run/1","id":"asked","outcome":"exit","child_status":0,
+  put_report("asked/run.json", R"({"schema":"xpurun.run/1","id":"asked","outcome":"exit","child_status":0,
       "dumps":[{"n":1,"why":"request","dir":"dumps/1-request","at_s":3}]})");
   put_stacks("asked/dumps/1-request", testing::sample_rank(0), 1);
   const auto built = build_report(model::RunDir("asked"), {});
@@ -135,9 +137,10 @@ TEST_CASE("a requested dump is shown, but does not decide the verdict of a run t
 }
 
 TEST_CASE("the calls recorded at a dump decide, and a damaged record is noted") {
-  put("calls/run.json", R"({"schema":"xpurun.run/1","id":"calls","outcome":"hang","world_size":2,
+  put_report("calls/run.json", R"({"schema":"xpurun.run/1","id":"calls","outcome":"hang","world_size":2,
       "incidents":[{"n":1,"at_s":20,"dump":"dumps/1-hang"}]})");
-  put("calls/dumps/1-hang/dump.json", R"({"schema":"xpurun.dump/1","n":1,"why":"hang","host":"a","ranks":[
+  put_report("calls/dumps/1-hang/dump.json",
+             R"({"schema":"xpurun.dump/1","n":1,"why":"hang","host":"a","ranks":[
       {"rank":0,"pid":100,"state":"S","still_s":9},{"rank":1,"pid":101,"state":"S","still_s":9}]})");
   model::CollectiveFacts facts;
   for (int rank = 0; rank < 2; ++rank) {
@@ -154,7 +157,7 @@ TEST_CASE("the calls recorded at a dump decide, and a damaged record is noted") 
                                                 .done_known = true,
                                                 .calls = {call}});
   }
-  put("calls/dumps/1-hang/collectives.json", to_json(facts).dump());
+  put_report("calls/dumps/1-hang/collectives.json", to_json(facts).dump());
   auto built = build_report(model::RunDir("calls"), {});
   REQUIRE(built);
   CHECK(built->verdict.id == "hang.mismatch");
@@ -162,10 +165,11 @@ TEST_CASE("the calls recorded at a dump decide, and a damaged record is noted") 
   const std::string page = read("calls/report.html");
   CHECK(page.find("What each rank called") != std::string::npos);
   CHECK(page.find("<td>barrier</td>") != std::string::npos);
-  put("calls/dumps/1-hang/collectives.json", R"({"schema":"xpurun.collectives/1","ranks":[{"rank":"x"}]})");
+  put_report("calls/dumps/1-hang/collectives.json",
+             R"({"schema":"xpurun.collectives/1","ranks":[{"rank":"x"}]})");
   built = build_report(model::RunDir("calls"), {});
   REQUIRE(built);
-  CHECK(mentions(built->notes, "collectives.json"));
+  CHECK(report_mentions(built->notes, "collectives.json"));
 }
 
 TEST_CASE("files are read in the order of their ranks") {

@@ -10,7 +10,7 @@ using namespace xpurun::stackdump;
 
 namespace {
 
-SnapshotContent sample() {
+SnapshotContent snapshot_sample() {
   SnapshotContent out;
   out.meta = R"({"pid": 1})";
   out.pages[0x1000] = std::string(4096, 'a');
@@ -21,25 +21,25 @@ SnapshotContent sample() {
 }  // namespace
 
 TEST_CASE("a snapshot file survives writing and reading; any changed byte is detected") {
-  const std::string file = encode_snapshot(sample());
+  const std::string file = encode_snapshot(snapshot_sample());
   CHECK(file.size() < 1000);
   const auto again = decode_snapshot(file);
   REQUIRE(again);
-  CHECK(again->meta == sample().meta);
-  CHECK(again->pages == sample().pages);
+  CHECK(again->meta == snapshot_sample().meta);
+  CHECK(again->pages == snapshot_sample().pages);
   for (size_t i = 0; i < file.size(); ++i) {
     CHECK_FALSE(decode_snapshot(file.substr(0, i)));
     std::string damaged = file;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x20);
     // Only the unused bits of the flags may differ without harm.
     const auto result = decode_snapshot(damaged);
-    CHECK((!result || result->pages == sample().pages));
+    CHECK((!result || result->pages == snapshot_sample().pages));
   }
   CHECK_FALSE(decode_snapshot(file, 4096));
 }
 
 TEST_CASE("a snapshot of an unknown version is named as such") {
-  std::string file = encode_snapshot(sample());
+  std::string file = encode_snapshot(snapshot_sample());
   file[8] = 9;
   const auto result = decode_snapshot(file);
   REQUIRE_FALSE(result);
@@ -51,7 +51,7 @@ TEST_CASE("an invalid description is refused") {
       const char* meta :
       {"", "{", "{}", "[]", R"({"pid": "x", "stacks": {}})",
        R"({"pid": 1, "maps": "", "modules": [], "threads": [{}], "stacks": {"schema": "xpurun.stacks/1"}})"}) {
-    SnapshotContent content = sample();
+    SnapshotContent content = snapshot_sample();
     content.meta = meta;
     CHECK_FALSE(ProcessDump::load(encode_snapshot(content), {}));
   }
