@@ -37,7 +37,7 @@ std::string ranks_text(const model::RankSet& ranks) {
   return ranks.empty() ? "no rank" : fmt::format("rank{} {}", ranks.size() > 1 ? "s" : "", ranks.text());
 }
 
-std::string short_text(std::string_view kind, const model::RankSet& ranks, std::string_view function) {
+std::string brief_text(std::string_view kind, const model::RankSet& ranks, std::string_view function) {
   std::string out(kind);
   if (!ranks.empty()) {
     out += fmt::format(", {}", ranks_text(ranks));
@@ -95,13 +95,13 @@ std::vector<std::string> differences(const Expected& expected, const model::Verd
   return out;
 }
 
-std::string short_text(const Expected& expected) {
-  return short_text(kind_of(expected.ids.front()), expected.ranks,
+std::string brief_text(const Expected& expected) {
+  return brief_text(kind_of(expected.ids.front()), expected.ranks,
                     expected.places.empty() ? std::string_view() : expected.places.front().function);
 }
 
-std::string short_text(const model::Verdict& given) {
-  return short_text(kind_of(given.id), given.ranks, given.where.function);
+std::string brief_text(const model::Verdict& given) {
+  return brief_text(kind_of(given.id), given.ranks, given.where.function);
 }
 
 }  // namespace xpurun::launcher

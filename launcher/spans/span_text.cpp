@@ -22,7 +22,7 @@ ordered_json rank_of(const model::SpanFile& file) {
   return file.header.rank == base::kNoRank ? ordered_json() : ordered_json(file.header.rank);
 }
 
-std::string dump(const ordered_json& j) {
+std::string dump_line(const ordered_json& j) {
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -82,7 +82,7 @@ std::string span_file_json(const model::SpanFile& file, std::string_view path) {
   j["short_calls"] = file.short_calls.size();
   j["lost"] = file.lost;
   j["complete"] = file.complete;
-  return dump(j);
+  return dump_line(j);
 }
 
 std::string span_json(const model::SpanFile& file, size_t index) {
@@ -102,7 +102,7 @@ std::string span_json(const model::SpanFile& file, size_t index) {
     j["sequence"] = span.sequence;
     j["bytes"] = span.bytes;
   }
-  return dump(j);
+  return dump_line(j);
 }
 
 std::string short_calls_text(const model::SpanFile& file, size_t index) {
@@ -126,7 +126,7 @@ std::string short_calls_json(const model::SpanFile& file, size_t index) {
   j["thread"] = calls.thread;
   j["short_calls"] = calls.calls;
   j["total_ns"] = calls.total_ns;
-  return dump(j);
+  return dump_line(j);
 }
 
 std::string load_json(const model::SpanFile& file, size_t index) {
@@ -138,7 +138,7 @@ std::string load_json(const model::SpanFile& file, size_t index) {
   j["cpu_ns"] = load.cpu_ns;
   j["run_delay_ns"] = load.run_delay_ns < 0 ? ordered_json() : ordered_json(load.run_delay_ns);
   j["major_faults"] = load.major_faults;
-  return dump(j);
+  return dump_line(j);
 }
 
 }  // namespace xpurun::launcher

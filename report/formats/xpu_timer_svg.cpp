@@ -19,7 +19,7 @@ constexpr double kSmallest = 0.1;   // narrower boxes are left out
 constexpr double kPerLetter = 6.6;  // pixels, at 11 px font size
 constexpr size_t kMaxDepth = 2000;
 
-struct Box {
+struct SvgBox {
   std::string_view name;
   size_t first = 0;  // in units of one stack
   size_t count = 0;
@@ -62,8 +62,8 @@ std::string_view colour_class(std::string_view name) {
 }
 
 // Neighbouring lines share their common frames.
-std::vector<Box> boxes_of(const std::vector<std::vector<std::string_view>>& stacks) {
-  std::vector<Box> out;
+std::vector<SvgBox> boxes_of(const std::vector<std::vector<std::string_view>>& stacks) {
+  std::vector<SvgBox> out;
   std::vector<size_t> open;  // boxes of the current stack, outermost first
   for (size_t i = 0; i < stacks.size(); ++i) {
     size_t same = 0;
@@ -92,9 +92,9 @@ std::string xpu_timer_svg(const std::string& folded, const std::string& title) {
     }
   }
   std::sort(stacks.begin(), stacks.end());
-  const std::vector<Box> boxes = boxes_of(stacks);
+  const std::vector<SvgBox> boxes = boxes_of(stacks);
   size_t depth = 0;
-  for (const Box& b : boxes) {
+  for (const SvgBox& b : boxes) {
     depth = std::max(depth, b.depth + 1);
   }
   const double height = kTop + static_cast<double>(depth) * kRow + kPadding;
@@ -107,7 +107,7 @@ std::string xpu_timer_svg(const std::string& folded, const std::string& title) {
       "<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n"
       "<text x=\"{2}\" y=\"24\" text-anchor=\"middle\" font-size=\"17\">{3}</text>\n",
       kWidth, height, kWidth / 2, escape_text(title));
-  for (const Box& b : boxes) {
+  for (const SvgBox& b : boxes) {
     const double width = static_cast<double>(b.count) * unit;
     if (width < kSmallest) {
       continue;

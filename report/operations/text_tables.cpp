@@ -42,7 +42,7 @@ double all_seconds(const model::CallTimes& t) {
   return t.count > 0 ? t.total_s / static_cast<double>(t.count) * all_calls(t) : 0;
 }
 
-std::string slowest(const std::vector<model::SlowestRank>& ranks) {
+std::string slowest_text(const std::vector<model::SlowestRank>& ranks) {
   return ranks.empty() || ranks.front().excess < kWorthNaming
              ? ""
              : fmt::format("{} (+{})", ranks.front().rank, percent(ranks.front().excess));
@@ -114,7 +114,7 @@ TextTable matmul_table(const std::vector<model::MatmulRow>& rows, size_t most) {
             short_number(all_seconds(r.times)),
             short_number(r.tflops),
             as_percent(r.peak_share),
-            slowest(r.slowest)};
+            slowest_text(r.slowest)};
   });
   return out;
 }
@@ -211,7 +211,7 @@ TextTable memory_table(const std::vector<model::MemoryRow>& rows, size_t most) {
             ms(r.times.p99_s),
             short_number(all_seconds(r.times)),
             short_number(r.gb_s),
-            slowest(r.slowest)};
+            slowest_text(r.slowest)};
   });
   return out;
 }
