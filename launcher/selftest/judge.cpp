@@ -95,12 +95,12 @@ std::vector<std::string> differences(const Expected& expected, const model::Verd
   return out;
 }
 
-std::string brief_text(const Expected& expected) {
+std::string short_text(const Expected& expected) {
   return brief_text(kind_of(expected.ids.front()), expected.ranks,
                     expected.places.empty() ? std::string_view() : expected.places.front().function);
 }
 
-std::string brief_text(const model::Verdict& given) {
+std::string short_text(const model::Verdict& given) {
   return brief_text(kind_of(given.id), given.ranks, given.where.function);
 }
 
