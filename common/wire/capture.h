@@ -1,8 +1,8 @@
 // The memory in which a rank puts the activity of its GPU during a capture: one record for each kernel, copy
-// and call that CUPTI reports. The supervisor creates a memfd, seals its size, and sends it when the rank
-// asks for it. The rank appends records and names, the supervisor reads behind it. Readers trust nothing:
-// sizes and offsets are the constants here, indices are checked. Freestanding: shared by preload/ and
-// launcher/. Bump kCaptureVersion on any change of layout or meaning.
+// and call that CUPTI reports, and samples of hardware counters. The supervisor creates a memfd, seals its
+// size, and sends it when the rank asks for it. The rank appends records and names, the supervisor reads
+// behind it. Readers trust nothing: sizes and offsets are the constants here, indices are checked.
+// Freestanding: shared by preload/ and launcher/. Bump kCaptureVersion on any change of layout or meaning.
 #pragma once
 
 #include <atomic>
@@ -12,11 +12,13 @@
 namespace xpurun::wire {
 
 inline constexpr uint64_t kCaptureMagic = 0x3150'4143'4e52'5058;  // "XPRNCAP1"
-inline constexpr uint32_t kCaptureVersion = 1;
+inline constexpr uint32_t kCaptureVersion = 2;
 
 inline constexpr uint32_t kCaptureRecords = 1u << 19;
 inline constexpr uint32_t kCaptureNames = 800;
 inline constexpr uint32_t kCaptureText = 1u << 20;  // bytes of all names
+inline constexpr uint32_t kResourceSamples = 1u << 18;
+inline constexpr uint32_t kMetricText = 192;  // bytes of the metrics of a resource, with the ending 0
 
 enum class CaptureState : uint32_t {
   none,
@@ -52,9 +54,79 @@ struct CapturedRecord {
   uint8_t reserved[5];
 };
 
+// What hardware counters tell of a GPU. Shares of the peak, 0 to 1, or bytes a second.
+enum class Resource : uint8_t {
+  sm,          // share of the multiprocessors' cycles with a warp
+  tensor,      // share of the tensor pipes' cycles
+  dram,        // share of the memory's peak throughput
+  nvlink_rx,   // bytes/s
+  nvlink_tx,   // bytes/s
+  pcie,        // share of the peak throughput
+  pcie_read,   // bytes/s
+  pcie_write,  // bytes/s
+};
+inline constexpr uint32_t kResources = 8;
+
+// Why there are no samples, or why they end early.
+enum class SamplingProblem : uint32_t {
+  none,
+  off,            // switched off by kSamplingEnv
+  no_functions,   // CUPTI older than that of CUDA 12.6
+  no_permission,  // the driver lets the superuser only
+  busy,           // another process samples this GPU
+  not_supported,  // by this GPU, by virtualisation, MIG
+  no_metrics,     // the chip gives none of those that are wanted
+  refused,        // CUPTI returned `error` at `step`
+  no_memory,
+  clock,  // CUPTI's clock was changed meanwhile: the times of the samples are unknown
+};
+
+// The call that failed.
+enum class SamplingStep : uint32_t {
+  none,
+  initialize,    // cuptiProfilerInitialize
+  chip,          // cuptiDeviceGetChipName
+  availability,  // cuptiPmSamplingGetCounterAvailability
+  host,          // cuptiProfilerHostInitialize
+  metrics,       // cuptiProfilerHostConfigAddMetrics
+  config,        // cuptiProfilerHostGetConfigImage
+  enable,        // cuptiPmSamplingEnable
+  set_config,    // cuptiPmSamplingSetConfig
+  image,         // cuptiPmSamplingGetCounterDataSize, cuptiPmSamplingCounterDataImageInitialize
+  start,         // cuptiPmSamplingStart
+  decode,        // cuptiPmSamplingDecodeData
+  evaluate,      // cuptiProfilerHostEvaluateToGpuValues
+};
+
+// "0" in the environment of a rank: captures without samples.
+inline constexpr char kSamplingEnv[] = "XPURUN_PM_SAMPLING";
+
+struct ResourceSample {
+  uint64_t begin_ns;  // CLOCK_MONOTONIC of the host
+  uint32_t duration_ns;
+  uint32_t reserved;
+  float values[kResources];
+};
+
 struct CapturedName {
   uint32_t offset;  // into `text`
   uint32_t length;
+};
+
+// Written by the rank.
+struct SamplingHeader {
+  std::atomic<uint32_t> problem;          // SamplingProblem
+  std::atomic<uint32_t> step;             // SamplingStep
+  std::atomic<int32_t> error;             // CUptiResult
+  std::atomic<uint32_t> resources;        // one bit for each Resource that is sampled
+  std::atomic<uint64_t> asked_ns;         // interval that was asked for
+  std::atomic<uint64_t> overflows;        // times that the hardware's buffer was found full
+  std::atomic<uint64_t> lost;             // samples without a known begin, and those that found no room here
+  std::atomic<uint64_t> setup_ns;         // before the capture
+  std::atomic<uint64_t> handling_ns;      // to decode and evaluate samples
+  std::atomic<uint64_t> stop_ns;          // after the capture
+  char metrics[kResources][kMetricText];  // CUPTI's names, joined by " + "; written before `resources`
+  alignas(64) std::atomic<uint64_t> samples;  // written last, after the sample
 };
 
 struct CaptureHeader {
@@ -79,6 +151,7 @@ struct CaptureHeader {
   std::atomic<uint64_t> teardown_ns;  // from the end of the capture until CUPTI recorded no more
   std::atomic<uint32_t> names;
   alignas(64) std::atomic<uint64_t> records;  // written last, after the record and its name
+  alignas(64) SamplingHeader sampling;
 };
 
 struct CaptureSegment {
@@ -86,6 +159,7 @@ struct CaptureSegment {
   alignas(4096) CapturedName names[kCaptureNames];
   alignas(4096) char text[kCaptureText];
   alignas(4096) CapturedRecord records[kCaptureRecords];
+  alignas(4096) ResourceSample samples[kResourceSamples];
 };
 
 static_assert(sizeof(CapturedRecord) == 48 && offsetof(CapturedRecord, kind) == 36, "wire layout");
@@ -93,5 +167,9 @@ static_assert(offsetof(CaptureHeader, state) == 64 && offsetof(CaptureHeader, re
 static_assert(offsetof(CaptureSegment, names) == 4096 && offsetof(CaptureSegment, text) == 12288,
               "wire layout");
 static_assert(offsetof(CaptureSegment, records) == 12288 + kCaptureText, "wire layout");
+static_assert(offsetof(SamplingHeader, samples) == 1600, "wire layout");
+static_assert(sizeof(ResourceSample) == 48 && offsetof(CaptureHeader, sampling) == 256, "wire layout");
+static_assert(offsetof(CaptureSegment, samples) == 12288 + kCaptureText + 48ull * kCaptureRecords,
+              "wire layout");
 
 }  // namespace xpurun::wire

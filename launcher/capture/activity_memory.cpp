@@ -1,7 +1,10 @@
 #include "launcher/capture/activity_memory.h"
 
+#include "common/base/strings.h"
+
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -41,6 +44,28 @@ std::span<const wire::CapturedRecord> ActivityMemory::take(size_t most) {
   const uint64_t end = std::min<uint64_t>(records(), taken_ + most);
   const uint64_t begin = std::exchange(taken_, std::max(taken_, end));
   return {memory_->records + begin, static_cast<size_t>(taken_ - begin)};
+}
+
+uint64_t ActivityMemory::samples() const {
+  return std::min<uint64_t>(memory_->header.sampling.samples.load(std::memory_order_acquire),
+                            wire::kResourceSamples);
+}
+
+std::span<const wire::ResourceSample> ActivityMemory::take_samples(size_t most) {
+  const uint64_t end = std::min<uint64_t>(samples(), samples_taken_ + most);
+  const uint64_t begin = std::exchange(samples_taken_, std::max(samples_taken_, end));
+  return {memory_->samples + begin, static_cast<size_t>(samples_taken_ - begin)};
+}
+
+bool ActivityMemory::has_resource(wire::Resource resource) const {
+  return (memory_->header.sampling.resources.load(std::memory_order_acquire) >>
+              static_cast<uint32_t>(resource) &
+          1) != 0;
+}
+
+std::string ActivityMemory::metric(wire::Resource resource) const {
+  const char* text = memory_->header.sampling.metrics[static_cast<size_t>(resource)];
+  return base::sanitize(std::string(text, ::strnlen(text, wire::kMetricText)));
 }
 
 std::string_view ActivityMemory::name(uint32_t index) const {

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace xpurun::launcher {
@@ -27,8 +28,14 @@ class ActivityMemory {
   const wire::CaptureHeader& header() const { return memory_->header; }
   // At most `most` records since the last call. Valid until this object is destroyed.
   std::span<const wire::CapturedRecord> take(size_t most);
-  // Whether take() has returned all records that are there.
-  bool is_drained() const { return taken_ >= records(); }
+  // The same for the samples of hardware counters.
+  std::span<const wire::ResourceSample> take_samples(size_t most);
+  // Whether all records and samples that are there were taken.
+  bool is_drained() const { return taken_ >= records() && samples_taken_ >= samples(); }
+  bool has_samples() const { return samples() > 0; }
+  bool has_resource(wire::Resource resource) const;
+  // CUPTI's names of what is sampled for the resource; printable.
+  std::string metric(wire::Resource resource) const;
   // Empty if the number is not valid.
   std::string_view name(uint32_t index) const;
 
@@ -38,10 +45,12 @@ class ActivityMemory {
   };
   ActivityMemory(base::UniqueFd fd, wire::CaptureSegment* memory) : fd_(std::move(fd)), memory_(memory) {}
   uint64_t records() const;
+  uint64_t samples() const;
 
   base::UniqueFd fd_;
   std::unique_ptr<wire::CaptureSegment, Unmap> memory_;
   uint64_t taken_ = 0;
+  uint64_t samples_taken_ = 0;
 };
 
 }  // namespace xpurun::launcher

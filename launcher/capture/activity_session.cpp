@@ -101,18 +101,27 @@ void ActivitySession::attach(base::Pid pid, const std::function<void(int descrip
   rank.late_at = parts_.loop.now() + base::s_to_ns(current_->order.seconds + kTimeToEndS);
 }
 
-void ActivitySession::open(base::Pid pid, RankPart& rank) {
+model::EventFileHeader ActivitySession::file_header(base::Pid pid, const RankPart& rank) {
   const RankTiming* timing =
       parts_.collector.read({.pid = pid, .rank = rank.rank, .local_rank = rank.local_rank});
+  return {.rank = rank.rank,
+          .local_rank = rank.local_rank,
+          .pid = pid,
+          .host = host_,
+          .gpu = timing == nullptr ? "" : timing->device_name,
+          .gpu_uuid = timing == nullptr ? "" : timing->device_uuid,
+          .mono_ns = base::mono_ns(),
+          .wall_ns = base::wall_ns()};
+}
+
+void ActivitySession::open(base::Pid pid, RankPart& rank) {
   rank.file.emplace(parts_.storage, current_->order.directory, fmt::format("rank-{}.xev", rank.rank),
-                    model::EventFileHeader{.rank = rank.rank,
-                                           .local_rank = rank.local_rank,
-                                           .pid = pid,
-                                           .host = host_,
-                                           .gpu = timing == nullptr ? "" : timing->device_name,
-                                           .gpu_uuid = timing == nullptr ? "" : timing->device_uuid,
-                                           .mono_ns = base::mono_ns(),
-                                           .wall_ns = base::wall_ns()});
+                    file_header(pid, rank));
+}
+
+void ActivitySession::open_samples(base::Pid pid, RankPart& rank) {
+  rank.samples.emplace(parts_.storage, current_->order.directory, fmt::format("rank-{}.xrs", rank.rank),
+                       file_header(pid, rank));
 }
 
 void ActivitySession::poll(base::Pid pid, RankPart& rank) {
@@ -129,6 +138,12 @@ void ActivitySession::poll(base::Pid pid, RankPart& rank) {
   }
   if (rank.file) {
     rank.file->take(*rank.memory, kRecordsAtOnce);
+  }
+  if (!rank.samples && rank.memory->has_samples()) {
+    open_samples(pid, rank);
+  }
+  if (rank.samples) {
+    rank.samples->take(*rank.memory, kRecordsAtOnce);
   }
   if (over && rank.memory->is_drained()) {
     rank.memory->stop();
@@ -188,6 +203,7 @@ model::RankActivity ActivitySession::result_of(base::Pid pid, const RankPart& ra
   if (out.status == ActivityStatus::complete && out.lost > 0) {
     out.status = ActivityStatus::lossy;
   }
+  out.sampling = rank.samples ? rank.samples->result(*rank.memory) : sampling_of(*rank.memory);
   return out;
 }
 

@@ -1,10 +1,12 @@
 // ActivitySession: the recording of the GPU's activity by CUPTI in the ranks of this node, one at a time. It
 // asks the ranks, gives each its memory, writes what they record into rank-<n>.xev of the capture's
-// directory, and says in gpu.json what became of it. Event loop's thread only.
+// directory, samples of hardware counters into rank-<n>.xrs, and says in gpu.json what became of it. Event
+// loop's thread only.
 #pragma once
 
 #include "common/model/speed/gpu_capture.h"
 #include "launcher/capture/activity_file.h"
+#include "launcher/capture/resource_writer.h"
 #include "launcher/collect/collector.h"
 #include "launcher/os/event_loop.h"
 #include "launcher/processes/process_table.h"
@@ -56,6 +58,7 @@ class ActivitySession {
     int local_rank = -1;
     std::optional<ActivityMemory> memory;
     std::optional<ActivityFile> file;
+    std::optional<ResourceWriter> samples;
     base::MonoNs late_at = 0;  // no answer by then
     bool ended = false;
   };
@@ -69,6 +72,8 @@ class ActivitySession {
   void poll();
   void poll(base::Pid pid, RankPart& rank);
   void open(base::Pid pid, RankPart& rank);
+  void open_samples(base::Pid pid, RankPart& rank);
+  model::EventFileHeader file_header(base::Pid pid, const RankPart& rank);
   model::RankActivity result_of(base::Pid pid, const RankPart& rank);
   void finish();
 

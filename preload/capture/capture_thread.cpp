@@ -2,6 +2,7 @@
 
 #include "common/wire/capture.h"
 #include "preload/core/clock.h"
+#include "preload/core/state.h"
 #include "preload/process/crash_handler.h"
 #include "preload/process/shared_memory.h"
 
@@ -28,6 +29,7 @@ constinit std::atomic<bool> g_running{false};
 constinit std::atomic<uint32_t> g_stop{0};
 uint32_t g_followed = 0;
 int32_t g_poller = 0;
+int32_t g_device = -1;
 
 // The object beside this library.
 void* open_object() {
@@ -54,7 +56,7 @@ void give_up(wire::CaptureHeader& header, wire::CaptureProblem problem) {
 void capture(wire::CaptureSegment* memory) {
   memory->header.state.store(static_cast<uint32_t>(wire::CaptureState::starting));
   void* object = open_object();
-  using Entry = int(wire::CaptureSegment*, const std::atomic<uint32_t>* stop, int32_t poller);
+  using Entry = int(wire::CaptureSegment*, const std::atomic<uint32_t>* stop, int32_t poller, int32_t device);
   auto* entry =
       object == nullptr ? nullptr : reinterpret_cast<Entry*>(dlsym(object, "xpurun_capture_by_cupti"));
   if (entry == nullptr) {
@@ -62,7 +64,7 @@ void capture(wire::CaptureSegment* memory) {
     give_up(memory->header, wire::CaptureProblem::no_object);
     return;
   }
-  if (entry(memory, &g_stop, g_poller) == 0) {
+  if (entry(memory, &g_stop, g_poller, g_device) == 0) {
     dlclose(object);
   }
 }
@@ -112,6 +114,8 @@ void follow_capture(uint32_t wanted) {
     return;
   }
   g_poller = static_cast<int32_t>(syscall(SYS_gettid));
+  const wire::Segment* own = segment();
+  g_device = own == nullptr ? -1 : own->header.device.load();
   g_running.store(true);
   if (!start_thread()) {
     g_running.store(false);

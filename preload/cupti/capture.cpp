@@ -5,6 +5,7 @@
 #include "preload/cupti/activity_buffers.h"
 #include "preload/cupti/cupti_abi.h"
 #include "preload/cupti/cupti_library.h"
+#include "preload/cupti/resource_sampler.h"
 
 namespace xpurun::preload::cupti {
 
@@ -21,8 +22,8 @@ void ignore_callback(void*, uint32_t, uint32_t, const void*) {}
 
 class Capture {
  public:
-  Capture(wire::CaptureSegment& memory, const std::atomic<uint32_t>& stop, int32_t poller)
-      : memory_(memory), header_(memory.header), stop_(stop), poller_(poller) {}
+  Capture(wire::CaptureSegment& memory, const std::atomic<uint32_t>& stop, int32_t poller, int32_t device)
+      : memory_(memory), header_(memory.header), stop_(stop), poller_(poller), sampler_(memory, device) {}
 
   void run();
   // CUPTI may still call functions of this object.
@@ -34,7 +35,8 @@ class Capture {
   int64_t to_host_ns() const;
   bool enable();
   void set_driver_launches(bool on) const;
-  void wait() const;
+  void wait();
+  bool is_clock_sound() const;
   void end();
   void fail(CaptureProblem problem, Result error = kSuccess);
 
@@ -48,6 +50,8 @@ class Capture {
   uint64_t requested_ns_ = now_ns();
   uint32_t thread_ids_ = 0;
   bool registered_ = false;
+  int64_t to_host_ns_ = 0;
+  ResourceSampler sampler_;
 };
 
 constinit Functions Capture::cupti_{};
@@ -124,7 +128,8 @@ void Capture::set_driver_launches(bool on) const {
 }
 
 bool Capture::enable() {
-  if (!open_buffers(memory_, cupti_, to_host_ns(), poller_)) {
+  to_host_ns_ = to_host_ns();
+  if (!open_buffers(memory_, cupti_, to_host_ns_, poller_)) {
     fail(CaptureProblem::no_memory);
     return false;
   }
@@ -151,13 +156,28 @@ bool Capture::enable() {
   return true;
 }
 
-void Capture::wait() const {
+void Capture::wait() {
   const uint64_t until =
       header_.begin_ns.load() + header_.duration_ms.load(std::memory_order_relaxed) * kNsPerMs;
+  uint64_t next_take = header_.begin_ns.load() + ResourceSampler::kTakeEveryNs;
   for (uint64_t now = now_ns();
        now < until && stop_.load() == 0 && header_.stop.load() == 0 && !are_records_full(); now = now_ns()) {
+    if (now >= next_take) {
+      sampler_.take();
+      next_take = now_ns() + ResourceSampler::kTakeEveryNs;
+      continue;
+    }
     sleep_until(now + kRoundNs < until ? now + kRoundNs : until);
   }
+}
+
+// A client that comes may give CUPTI a clock of its own, with other units (torch.profiler's counts cycles of
+// the CPU).
+bool Capture::is_clock_sound() const {
+  const uint64_t elapsed = now_ns() - header_.begin_ns.load();
+  const int64_t moved = to_host_ns() - to_host_ns_;
+  const uint64_t distance = static_cast<uint64_t>(moved < 0 ? -moved : moved);
+  return distance <= kNsPerMs + elapsed / 100;
 }
 
 // CUPTI learns a little later than the program that a kernel has ended. The records are taken before the
@@ -166,6 +186,7 @@ void Capture::wait() const {
 void Capture::end() {
   sleep_until(now_ns() + kLateRecordsNs);
   cupti_.flush_all(kForcedFlush);
+  sampler_.end();  // before the test: CUPTI may count the sampling as a client
   if (is_another_client_there()) {
     header_.problem.store(static_cast<uint32_t>(CaptureProblem::client_came));
   } else {
@@ -182,18 +203,25 @@ void Capture::end() {
 }
 
 void Capture::run() {
-  if (!prepare() || !enable()) {
+  if (!prepare()) {
     return;
   }
+  // The counters take half a second to set up, so they come first: the capture is not shorter for them.
+  sampler_.prepare();
+  if (!enable()) {
+    return;
+  }
+  sampler_.start(to_host_ns_);
   const uint64_t begin = now_ns();
-  header_.setup_ns.store(begin - requested_ns_);
+  header_.setup_ns.store(begin - requested_ns_ - header_.sampling.setup_ns.load());
   header_.begin_ns.store(begin);
   header_.state.store(static_cast<uint32_t>(CaptureState::running));
   wait();
   const uint64_t over = now_ns();
   header_.end_ns.store(over);
+  sampler_.stop(is_clock_sound());
   end();
-  header_.teardown_ns.store(now_ns() - over);
+  header_.teardown_ns.store(now_ns() - over - header_.sampling.stop_ns.load());
   header_.state.store(static_cast<uint32_t>(CaptureState::done));
 }
 
@@ -201,10 +229,11 @@ void Capture::run() {
 
 }  // namespace xpurun::preload::cupti
 
-// Records until the time is over or `*stop` is not 0. Returns 1 if the object must not be unloaded.
+// Records until the time is over or `*stop` is not 0. `device`: CUDA's number of the rank's GPU, -1 if
+// unknown. Returns 1 if the object must not be unloaded.
 extern "C" __attribute__((visibility("default"))) int xpurun_capture_by_cupti(
-    xpurun::wire::CaptureSegment* memory, const std::atomic<uint32_t>* stop, int32_t poller) {
-  xpurun::preload::cupti::Capture capture(*memory, *stop, poller);
+    xpurun::wire::CaptureSegment* memory, const std::atomic<uint32_t>* stop, int32_t poller, int32_t device) {
+  xpurun::preload::cupti::Capture capture(*memory, *stop, poller, device);
   capture.run();
   return capture.must_stay() ? 1 : 0;
 }

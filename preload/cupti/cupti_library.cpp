@@ -107,4 +107,31 @@ bool load_functions(Functions& out) {
   return complete;
 }
 
+bool load_sampling_functions(SamplingFunctions& out) {
+  Library library;
+  const bool complete = library.open() && library.find(out.initialize, "cuptiProfilerInitialize") &&
+                        library.find(out.deinitialize, "cuptiProfilerDeInitialize") &&
+                        library.find(out.chip_name, "cuptiDeviceGetChipName") &&
+                        library.find(out.availability, "cuptiPmSamplingGetCounterAvailability") &&
+                        library.find(out.host_initialize, "cuptiProfilerHostInitialize") &&
+                        library.find(out.host_deinitialize, "cuptiProfilerHostDeinitialize") &&
+                        library.find(out.add_metrics, "cuptiProfilerHostConfigAddMetrics") &&
+                        library.find(out.config_size, "cuptiProfilerHostGetConfigImageSize") &&
+                        library.find(out.config_image, "cuptiProfilerHostGetConfigImage") &&
+                        library.find(out.passes, "cuptiProfilerHostGetNumOfPasses") &&
+                        library.find(out.evaluate, "cuptiProfilerHostEvaluateToGpuValues") &&
+                        library.find(out.enable, "cuptiPmSamplingEnable") &&
+                        library.find(out.disable, "cuptiPmSamplingDisable") &&
+                        library.find(out.set_config, "cuptiPmSamplingSetConfig") &&
+                        library.find(out.start, "cuptiPmSamplingStart") &&
+                        library.find(out.stop, "cuptiPmSamplingStop") &&
+                        library.find(out.image_size, "cuptiPmSamplingGetCounterDataSize") &&
+                        library.find(out.image_initialize, "cuptiPmSamplingCounterDataImageInitialize") &&
+                        library.find(out.decode, "cuptiPmSamplingDecodeData") &&
+                        library.find(out.image_info, "cuptiPmSamplingGetCounterDataInfo") &&
+                        library.find(out.sample_info, "cuptiPmSamplingCounterDataGetSampleInfo");
+  dlerror();
+  return complete;
+}
+
 }  // namespace xpurun::preload::cupti

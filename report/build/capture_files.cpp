@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 
 namespace xpurun::report {
@@ -76,11 +77,27 @@ class GpuPart {
     }
     --files_;
     const std::string path = directory + "/" + std::string(base::base_name(rank.file));
-    if (const auto file = model::load_event_file(path)) {
-      table_.add(rank, *file);
-    } else {
+    const auto file = model::load_event_file(path);
+    if (!file) {
       notes_.push_back(base::to_line(file.error()));
+      return;
     }
+    const auto samples = read_samples(directory, rank.sampling);
+    table_.add(rank, *file, samples ? &*samples : nullptr);
+  }
+
+  // Samples without kernels beside them say nothing, so they are read with the event file only.
+  std::optional<model::ResourceFile> read_samples(const std::string& directory,
+                                                  const model::ResourceSampling& sampling) {
+    if (sampling.file.empty()) {
+      return std::nullopt;
+    }
+    auto file = model::load_resource_file(directory + "/" + std::string(base::base_name(sampling.file)));
+    if (!file) {
+      notes_.push_back(base::to_line(file.error()));
+      return std::nullopt;
+    }
+    return std::move(*file);
   }
 
   void add_clocks(const std::string& directory, const std::vector<model::RankActivity>& ranks) {

@@ -71,6 +71,18 @@ WorkKind kind_of(const model::EventFile::Op& op) {
   }
 }
 
+// Means of the whole rank, which know CUPTI's names already.
+void set_uses(model::ResourceSampling& sampling, const std::vector<model::ResourceUse>& uses) {
+  for (const model::ResourceUse& use : uses) {
+    const auto known = std::find_if(sampling.resources.begin(), sampling.resources.end(),
+                                    [&](const auto& r) { return r.resource == use.resource; });
+    if (known != sampling.resources.end()) {
+      known->mean = use.mean;
+      known->spread = use.spread;
+    }
+  }
+}
+
 struct RankShare {
   base::Rank rank;
   double share;
@@ -94,7 +106,8 @@ bool stands_out(const std::vector<RankShare>& shares, size_t i, bool below) {
 
 }  // namespace
 
-void CapturedWorkTable::add(model::RankActivity& activity, const model::EventFile& file) {
+void CapturedWorkTable::add(model::RankActivity& activity, const model::EventFile& file,
+                            const model::ResourceFile* samples) {
   const int64_t from = activity.begin_mono_ns;
   const int64_t until = from + base::s_to_ns(activity.seconds);
   if (activity.seconds <= 0) {
@@ -156,6 +169,20 @@ void CapturedWorkTable::add(model::RankActivity& activity, const model::EventFil
     }
     cover = joined(cover, intervals);
   }
+  if (samples != nullptr) {
+    set_uses(activity.sampling, sums_between(*samples, from, until).uses());
+    std::vector<TimeParts> parts(keys.size());
+    for (const auto& intervals : by_kind) {
+      for (const Interval& i : intervals) {
+        parts[i.key].emplace_back(i.begin, i.end);
+      }
+    }
+    for (size_t k = 0; k < keys.size(); ++k) {
+      if (keys[k].first != WorkKind::call) {
+        sums[k].resources = sums_while(*samples, std::move(parts[k]));
+      }
+    }
+  }
   for (size_t k = 0; k < keys.size(); ++k) {
     rank.sums[keys[k]] = sums[k];
   }
@@ -169,6 +196,7 @@ CapturedWork CapturedWorkTable::summary(const Key& key) const {
   double total = 0;
   double durations = 0;
   double squares = 0;
+  RunningSums resources;
   for (const Rank& rank : ranks_) {
     const auto found = rank.sums.find(key);
     const Sum own = found == rank.sums.end() ? Sum{} : found->second;
@@ -176,6 +204,7 @@ CapturedWork CapturedWorkTable::summary(const Key& key) const {
     total += own.total_s;
     durations += own.duration_s;
     squares += own.squares;
+    resources.add(own.resources);
     shares.push_back({rank.rank, own.total_s / rank.seconds});
     paths.push_back(own.path_s / rank.seconds);
   }
@@ -201,6 +230,9 @@ CapturedWork CapturedWorkTable::summary(const Key& key) const {
   out.total_s = total / all;
   out.mean_s = calls > 0 ? durations / calls : 0;
   out.spread_s = calls > 1 ? std::sqrt(std::max(0.0, (squares - durations * out.mean_s) / (calls - 1))) : 0;
+  out.resources = resources.uses();
+  out.resource = fitting_resource(out.kind, out.name, out.resources);
+  out.filled = resources.filled();
   return out;
 }
 

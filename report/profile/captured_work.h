@@ -1,8 +1,10 @@
 // Sums of the kernels, memory operations and calls that CUPTI recorded during a capture, by name. Pure.
 #pragma once
 
+#include "common/model/resources/resource_file.h"
 #include "common/model/speed/gpu_capture.h"
 #include "common/model/timing/event_file.h"
+#include "report/profile/resource_sums.h"
 
 #include <map>
 #include <string>
@@ -13,8 +15,10 @@ namespace xpurun::report {
 
 class CapturedWorkTable {
  public:
-  // Sets `rank.busy_share`. Events outside of the rank's time are left out.
-  void add(model::RankActivity& rank, const model::EventFile& file);
+  // Sets `rank.busy_share`, and with samples the means of `rank.sampling`. Events and samples outside of the
+  // rank's time are left out. `samples` may be nullptr.
+  void add(model::RankActivity& rank, const model::EventFile& file,
+           const model::ResourceFile* samples = nullptr);
 
   // Work with 1 % of the time of some rank, by its part on the critical path, the largest first. A rank
   // stands out if its share is above the others' median (in collectives, where ranks wait for late ones:
@@ -29,6 +33,7 @@ class CapturedWorkTable {
     double duration_s = 0;  // with what lies outside of it
     double squares = 0;     // of the durations, s^2
     double path_s = 0;
+    RunningSums resources;
   };
   using Key = std::pair<model::WorkKind, std::string>;
   struct Rank {

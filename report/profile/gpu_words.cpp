@@ -1,12 +1,14 @@
 #include "report/profile/gpu_words.h"
 
 #include "common/base/strings.h"
+#include "report/profile/resource_words.h"
 #include "report/speed/statistics.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -124,13 +126,6 @@ std::string clocks_of(const model::GpuClocks& c) {
 
 }  // namespace
 
-std::string work_duration(double seconds) {
-  const double us = seconds * 1e6;
-  return us < 1000  ? fmt::format("{:.1f} us", us)
-         : us < 1e6 ? fmt::format("{:.2f} ms", us / 1e3)
-                    : fmt::format("{:.2f} s", us / 1e6);
-}
-
 std::vector<std::string> gpu_sentences(const model::GpuCapture& capture) {
   std::vector<std::string> out;
   for (std::string sentence : {recorded(capture), cost(capture)}) {
@@ -149,6 +144,8 @@ std::vector<std::string> gpu_sentences(const model::GpuCapture& capture) {
     who.front() = 'R';
     out.push_back(fmt::format("{}: {}.", who, why(problem.first, problem.second)));
   }
+  std::vector<std::string> resources = resource_sentences(capture);
+  std::move(resources.begin(), resources.end(), std::back_inserter(out));
   for (const model::GpuClocks& c : capture.clocks) {
     out.push_back(clocks_of(c));
   }

@@ -35,6 +35,7 @@ CREATE TABLE short_calls(rank INTEGER, name TEXT, calls INTEGER, seconds REAL, b
   thread INTEGER);
 CREATE TABLE steps(rank INTEGER, step INTEGER, begin_s REAL, seconds REAL, wait_s REAL, data_s REAL, forward_s REAL,
   backward_s REAL, optimizer_s REAL, communication_s REAL, checkpoint_s REAL, evaluation_s REAL, garbage_s REAL);
+CREATE TABLE counters(rank INTEGER, name TEXT, unit TEXT, at_s REAL, value REAL);
 BEGIN;
 )";
 
@@ -77,6 +78,7 @@ class Loader {
         calls_(out.database.inserter("calls", 15)),
         spans_(out.database.inserter("spans", 11)),
         short_calls_(out.database.inserter("short_calls", 7)),
+        counters_(out.database.inserter("counters", 5)),
         steps_(out.database.inserter("steps", 13)) {}
 
   void add(const Activity& a, int64_t shift_ns) {
@@ -87,6 +89,13 @@ class Loader {
       short_calls_.add({rank_value(a.rank), one.name, static_cast<int64_t>(one.calls),
                         seconds_of(one.total_ns), begin_s, begin_s + seconds_of(one.duration_ns),
                         int64_t{one.thread}});
+    }
+    for (const Counter& counter : a.counters) {
+      for (const Counter::Sample& sample : counter.samples) {
+        ++out_.rows;
+        counters_.add({rank_value(a.rank), counter.name, counter.unit,
+                       seconds_of(sample.wall_ns + shift_ns - began_ns_), sample.value});
+      }
     }
     const Nesting nesting(a);
     for (size_t i = 0; i < a.slices.size(); ++i) {
@@ -144,6 +153,7 @@ class Loader {
   Inserter calls_;
   Inserter spans_;
   Inserter short_calls_;
+  Inserter counters_;
   Inserter steps_;
 };
 

@@ -58,6 +58,13 @@ class DeepCapture(xpurun_test.Case):
         self.assertTrue(0.35 < rank["seconds"] < 20, rank)
         self.assertAlmostEqual(rank["overhead_s"], 0.001)
         self.assertGreater(rank["busy_share"], 0.5)
+        self.check_hardware_counters(rank)
+        self.assertRegex(flat, r"Hardware counters: \d+ samples of ranks 0-1, 100\.0 us each; reading them took \d+ % "
+                               r"of a thread of the rank, \d+\.\d\d ms to begin \(before the recording\)")
+        self.assertRegex(flat, r"Rank 1: SM active \d\d\.\d % \(spread \d\d\.\d %\), tensor pipe \d\d\.\d % .* NVLink "
+                               r"received \d\d\.\d GB/s .*, PCIe 0\.5 % \(spread 0\.0 %\)\.")
+        self.assertRegex(text, r"(?m)^tensor pipe +97\.0 % +0\.0 % +100\.0 % +100 %  my_kernel<4>$")
+        self.assertRegex(text, r"(?m)^NVLink received +100\.0 GB/s +0\.0 MB/s +100\.0 % +100 %  ncclDevKernel")
         self.end(process)
 
         work = {w["name"]: w for w in gpu["work"]}
@@ -80,6 +87,11 @@ class DeepCapture(xpurun_test.Case):
         self.check_time_line(file, kernels)
         page = (self.out / "report.html").read_text()
         self.assertIn("my_kernel&lt;4&gt;", page)
+        self.assertIn("tensor pipe 97.0 % (spread 0.0 %)", page)
+        by_kernel = {r["resource"]: r for r in kernel["resources"]}
+        self.assertEqual((kernel["resource"], kernel["filled"], nccl["resource"]), ("tensor", 1, "nvlink_rx"))
+        self.assertAlmostEqual(by_kernel["dram"]["mean"], 0.2)
+        self.assertEqual((work["cudaLaunchKernel"].get("resource"), by_kernel["sm"]["unit"]), (None, "share"))
         analysis = json.loads(self.run_xpurun("analyze", "--format", "json", self.out, out=False).stdout)
         self.assertEqual([len(c["gpu"]["ranks"]) for c in analysis["captures"]], [2, 1])
         idle = analysis["operations"]["idle"][-1]
@@ -94,6 +106,69 @@ class DeepCapture(xpurun_test.Case):
         self.assertRegex(narrow, r"(?m)^ *\d+\.\d% +my_kernel<4>")
         self.assertLessEqual(max(map(len, narrow.splitlines())), 60)
 
+    def check_hardware_counters(self, rank):
+        """The samples of captures/2/rank-1.xrs: 100 us each, without gaps, within the capture."""
+        told = rank["sampling"]
+        self.assertEqual((told["status"], told["file"], told["reason"], told["overflows"]),
+                         ("complete", "rank-1.xrs", "", 0))
+        self.assertEqual([r["resource"] for r in told["resources"]], ["sm", "tensor", "dram", "nvlink_rx", "pcie"])
+        self.assertIn(" + ", told["resources"][3]["metric"])  # request and response
+        self.assertEqual(told["resources"][4]["metric"], "pcie__throughput.avg.pct_of_peak_sustained_elapsed")
+        self.assertAlmostEqual(told["asked_s"], 100e-6)
+        self.assertAlmostEqual(told["interval_s"], 100e-6)
+        self.assertGreater(told["setup_s"], 0.06)
+        self.assertGreaterEqual(told["begin_mono_ns"], rank["begin_mono_ns"] - 50e6)
+        self.assertAlmostEqual(told["seconds"], rank["seconds"], delta=0.2)
+        means = {r["resource"]: (r["mean"], r["spread"]) for r in told["resources"]}
+        self.assertAlmostEqual(means["sm"][0], 0.8, delta=0.01)
+        self.assertAlmostEqual(means["tensor"][0], 0.97 * 0.6, delta=0.01)
+        self.assertAlmostEqual(means["nvlink_rx"][0], 1e11 * 0.3, delta=1e9)
+        self.assertGreater(means["tensor"][1], 0.4)
+        samples = event_file.resources(self.out / "captures/2/rank-1.xrs")["samples"]
+        self.assertEqual(len(samples), told["samples"])
+        self.assertTrue(all(b["begin_ns"] == a["begin_ns"] + a["duration_ns"] for a, b in zip(samples, samples[1:])))
+        self.assertEqual({s["duration_ns"] for s in samples}, {100_000})
+
+    def test_problems_of_the_hardware_counters_are_said_and_spoil_nothing(self):
+        for mode, status, said in (
+            ("busy", "busy", "no hardware counters: another process reads those of this GPU"),
+            ("privileges", "no_permission", "no hardware counters: the driver allows them to the superuser only"),
+            ("mig", "not_supported", "no hardware counters: CUPTI does not sample this GPU here (CUPTI error 43 of "
+                                     "cuptiPmSamplingGetCounterAvailability)"),
+            ("metrics", "no_metrics", "no hardware counters: this GPU gives none of the known ones"),
+            ("config", "refused", "no hardware counters: CUPTI error 999 of cuptiPmSamplingSetConfig"),
+            ("start", "refused", "no hardware counters: CUPTI error 7 of cuptiPmSamplingStart"),
+            ("decode", "refused", "the hardware counters end early: CUPTI error 999 of cuptiPmSamplingDecodeData"),
+            ("overflow", "overflow", "the buffer of the hardware counters was full at times"),
+            ("clock", "failed", "no hardware counters: another CUPTI client changed CUPTI's clock"),
+            ("off", "off", "no hardware counters: switched off by XPURUN_PM_SAMPLING=0"),
+            ("old", "no_functions", "no hardware counters: this CUPTI is older than that of CUDA 12.6"),
+        ):
+            with self.subTest(mode):
+                self.out = self.dir / mode
+                env = {"FAKE_PM": mode}
+                if mode == "off":
+                    env["XPURUN_PM_SAMPLING"] = "0"
+                elif mode == "old":
+                    place = self.dir / "without"
+                    place.mkdir()
+                    (place / "libcupti.so.13").symlink_to(f"{BUILD}/tests/fakes/libcupti_before_12_6.so")
+                    env["LD_LIBRARY_PATH"] = f"{place}:{os.environ['LD_LIBRARY_PATH']}"
+                process = self.start(**env)
+                text = self.capture("--duration", "500ms", columns="250")
+                self.assertIn(f"Ranks 0-1: {said}", text)
+                self.assertRegex(text, r"(?m)^ *\d+\.\d% +\d+\.\d% +\d+ +600\.0 us .* my_kernel<4>$")
+                gpu = json.loads((self.out / "captures/1/gpu.json").read_text())
+                self.assertEqual([(r["status"], r["sampling"]["status"]) for r in gpu["ranks"]],
+                                 [("complete", status)] * 2)
+                self.assertTrue(all(r["seconds"] > 0.45 for r in gpu["ranks"]))
+                if mode in ("decode", "overflow"):
+                    self.assertRegex(text, r"(?m)^tensor pipe +97\.0 %")
+                else:
+                    self.assertNotIn("RESOURCE", text)
+                self.end(process)
+                (self.dir / "end").unlink()
+
     def check_time_line(self, file, kernels):
         self.run_xpurun("timeline", "--format", "chrome", "-o", self.dir / "json", self.out / "captures/2", out=False)
         trace = json.loads((self.dir / "json/rank-1.json").read_text())["traceEvents"]
@@ -104,6 +179,14 @@ class DeepCapture(xpurun_test.Case):
         self.run_xpurun("timeline", "-o", self.dir / "t", self.out, out=False)
         self.assertIn(b"captured stream 7", (self.dir / "t").read_bytes())
         self.assertIn(b"GPU queue (capture)", (self.dir / "t").read_bytes())
+        tensor = [e["args"] for e in trace if e.get("ph") == "C" and e.get("name") == "tensor pipe"]
+        self.assertAlmostEqual(max(v for args in tensor for v in args.values()), 97, delta=0.01)
+        asked = self.run_xpurun("query", "--format", "json",
+                                "SELECT count(*) AS n, max(value) AS most FROM counters WHERE name = 'NVLink received'",
+                                self.out, out=False)
+        told = json.loads(asked.stdout)
+        self.assertGreater(told["n"], 1000)
+        self.assertAlmostEqual(told["most"], 100, delta=0.01)
 
     def test_what_cupti_cannot_do_is_said_and_the_timed_calls_are_traced(self):
         for mode, said, status in (

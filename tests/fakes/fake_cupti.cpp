@@ -3,6 +3,8 @@
 // launch; each tenth a copy; all on stream 7. FAKE_CUPTI says how it misbehaves: "busy": another client has
 // subscribed; "comes": another client subscribes during the capture; "old": a version without known records;
 // "refuses": cuptiActivityEnable fails; "drops": records are dropped.
+#include "tests/fakes/fake_cupti.h"
+
 #include "preload/cupti/cupti_abi.h"
 
 #include <algorithm>
@@ -16,11 +18,11 @@
 
 using namespace xpurun::preload;
 using namespace xpurun::preload::cupti;
+using namespace xpurun::fakes;
 
 namespace {
 
-constexpr Result kRefused = 35;  // CUPTI_ERROR_INSUFFICIENT_PRIVILEGES
-constexpr uint64_t kMs = 1'000'000;
+constexpr Result kRefused = 35;                  // CUPTI_ERROR_INSUFFICIENT_PRIVILEGES
 constexpr uint64_t kOrigin = uint64_t{1} << 60;  // of CUPTI's clock, which is not the host's
 constexpr uint32_t kLaunchCallback = 211;        // cudaLaunchKernel
 constexpr uint32_t kCopyCallback = 41;           // cudaMemcpyAsync
@@ -29,6 +31,7 @@ std::mutex g_mutex;
 BufferRequested g_requested = nullptr;
 BufferCompleted g_completed = nullptr;
 uint64_t g_since = 0;
+uint64_t g_first = 0;  // of the capture
 uint32_t g_correlation = 0;
 int g_subscriptions = 0;
 bool g_told_overhead = false;
@@ -43,6 +46,15 @@ uint64_t now() {
   timespec t{};
   clock_gettime(CLOCK_MONOTONIC, &t);
   return kOrigin + static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
+}
+
+// "clock" of FAKE_PM: from 0.1 s after the begin of the records on, CUPTI's clock counts half nanoseconds.
+uint64_t told_time() {
+  const char* pm = std::getenv("FAKE_PM");
+  const uint64_t at = now();
+  const bool changed =
+      pm != nullptr && std::string_view(pm) == "clock" && g_first != 0 && at > g_first + 100 * kMs;
+  return changed ? 2 * at : at;
 }
 
 struct Buffer {
@@ -141,9 +153,9 @@ void deliver() {
   }
   uint64_t at = g_since;
   for (uint64_t i = 0; at + kMs <= end; at += kMs, ++i) {
-    put_kernel(buffer, "_Z9my_kernelILi4EEvPfi", at + 50'000, at + 650'000);
+    put_kernel(buffer, "_Z9my_kernelILi4EEvPfi", at + kKernelBegin, at + kKernelEnd);
     put_kernel(buffer, "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE",
-               at + 550'000, at + 850'000);
+               at + kCollectiveBegin, at + kCollectiveEnd);
     if (i % 10 == 0) {
       put_copy(buffer, at + 900'000);
     }
@@ -157,6 +169,18 @@ void deliver() {
 
 }  // namespace
 
+namespace xpurun::fakes {
+
+uint64_t cupti_now() {
+  return now();
+}
+
+uint64_t phase_ns() {
+  return g_since;
+}
+
+}  // namespace xpurun::fakes
+
 extern "C" {
 
 Result cuptiGetVersion(uint32_t* version) {
@@ -164,7 +188,7 @@ Result cuptiGetVersion(uint32_t* version) {
   return kSuccess;
 }
 Result cuptiGetTimestamp(uint64_t* timestamp) {
-  *timestamp = now();
+  *timestamp = told_time();
   return kSuccess;
 }
 Result cuptiSubscribe(void** subscriber, Callback, void*) {
@@ -185,6 +209,7 @@ Result cuptiActivityRegisterCallbacks(BufferRequested requested, BufferCompleted
 }
 Result cuptiActivityEnable(uint32_t kind) {
   g_since = now();
+  g_first = g_since;
   g_enabled[kind] = true;
   return mode() == "refuses" ? kRefused : kSuccess;
 }

@@ -83,6 +83,7 @@ SUBROOMS = {
         "stacks": {".", "secrets"},
         "speed": {"."},
         "timing": {".", "speed"},
+        "resources": {".", "speed", "timing"},
         "job": {"."},
         "language": {"."},
     },

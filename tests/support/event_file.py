@@ -102,3 +102,20 @@ def load(path):
         elif tag == 0x83:
             body.take(16)
     return out
+
+
+def resources(path):
+    """A file of hardware counters, by docs/speed.md alone."""
+    out = {"resources": {}, "samples": []}
+    end, order = 0, []
+    for tag, body in frame(path, "xpurun.resources/1", out):
+        if tag == 1:
+            order.append(body.varint())
+            out["resources"][order[-1]] = body.text()
+        elif tag == 2:
+            begin = end + body.signed()
+            duration = body.varint()
+            values = {number: struct.unpack("<f", body.take(4))[0] for number in order}
+            out["samples"].append({"begin_ns": begin, "duration_ns": duration, "values": values})
+            end = begin + duration
+    return out

@@ -8,6 +8,7 @@
 #include "common/base/result.h"
 #include "common/model/names.h"
 #include "common/model/rank_set.h"
+#include "common/model/speed/resource_use.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -54,6 +55,7 @@ struct RankActivity {
   std::string file;       // in the directory of the capture; empty: none
   std::string gpu_uuid;
   double busy_share = -1;  // of the time in which a kernel or a memory operation was running
+  ResourceSampling sampling;
   bool has_records() const { return !file.empty(); }
 };
 
@@ -73,6 +75,10 @@ struct CapturedWork {
   double spread_s = 0;  // standard deviation of one
   RankSet ranks;        // that differ from the others: longer, or shorter in a collective
   double ranks_share = 0;
+  // What hardware counters told while the work was running.
+  std::string resource;                // the one that fits the work: "tensor"; empty: no samples
+  double filled = 0;                   // part of the time of these samples in which the work was running
+  std::vector<ResourceUse> resources;  // all
 };
 
 // NVML's readings of one GPU during a capture. Negative: the driver does not tell.

@@ -6,6 +6,33 @@
 
 namespace xpurun::model {
 
+template <typename V, Self<ResourceUse> U>
+void fields(V& visit, U& u) {
+  visit("resource", u.resource);
+  visit.derived("unit", is_share(u.resource) ? "share" : "bytes/s");
+  visit("mean", u.mean);
+  visit("spread", u.spread);
+  visit("metric", u.metric, WhenEmpty::omit);
+}
+
+template <typename V, Self<ResourceSampling> S>
+void fields(V& visit, S& s) {
+  visit("status", s.status);
+  visit("reason", s.reason);
+  visit("asked_s", s.asked_s);
+  visit("interval_s", s.interval_s);
+  visit("begin_mono_ns", s.begin_mono_ns);
+  visit("seconds", s.seconds);
+  visit("samples", s.samples);
+  visit("lost", s.lost);
+  visit("overflows", s.overflows);
+  visit("setup_s", s.setup_s);
+  visit("handling_s", s.handling_s);
+  visit("stop_s", s.stop_s);
+  visit("file", s.file);
+  visit("resources", s.resources);
+}
+
 template <typename V, Self<RankActivity> R>
 void fields(V& visit, R& r) {
   visit.rank("rank", r.rank);
@@ -23,6 +50,7 @@ void fields(V& visit, R& r) {
   visit("file", r.file);
   visit("gpu_uuid", r.gpu_uuid);
   visit("busy_share", r.busy_share);
+  visit("sampling", r.sampling, WhenEmpty::omit);
 }
 
 template <typename V, Self<CapturedWork> W>
@@ -37,6 +65,9 @@ void fields(V& visit, W& w) {
   visit("spread_s", w.spread_s);
   visit("ranks", w.ranks);
   visit("ranks_share", w.ranks_share);
+  visit("resource", w.resource, WhenEmpty::omit);
+  visit("filled", w.filled, WhenEmpty::omit);
+  visit("resources", w.resources, WhenEmpty::omit);
 }
 
 template <typename V, Self<GpuClocks> C>

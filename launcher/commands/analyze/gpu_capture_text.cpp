@@ -3,6 +3,8 @@
 #include "common/base/strings.h"
 #include "launcher/output/text_block.h"
 #include "report/profile/gpu_words.h"
+#include "report/profile/resource_sums.h"
+#include "report/profile/resource_words.h"
 
 #include <fmt/format.h>
 
@@ -16,6 +18,8 @@ constexpr size_t kGpuNumbers = 62;      // columns before the name
 constexpr size_t kGpuShareColumn = 10;  // on a narrow terminal
 constexpr size_t kNarrowestName = 16;   // of the name
 constexpr size_t kWidestGpuRanks = 9;
+constexpr size_t kResourceNumbers = 55;  // columns before the name
+constexpr size_t kResourceColumn = 12;   // on a narrow terminal
 
 std::string share_of_time(double part) {
   return fmt::format("{:.1f}%", 100 * part);
@@ -36,6 +40,40 @@ std::string row(const model::CapturedWork& w, size_t columns) {
                      base::elide_middle(base::sanitize(w.name), columns - kGpuNumbers));
 }
 
+std::string resource_row(const model::CapturedWork& w, const model::ResourceUse& use, size_t columns) {
+  const std::string mean = report::resource_amount(use.resource, use.mean);
+  const std::string name = base::sanitize(w.name);
+  if (columns < kResourceNumbers + kNarrowestName) {
+    return definition(mean, fmt::format("{}: {}", model::title_of(use.resource), name), columns,
+                      kResourceColumn);
+  }
+  const model::ResourceUse* sm = report::find_use(w.resources, "sm");
+  return fmt::format("{:<15} {:>10} {:>10} {:>7} {:>7}  {}\n", model::title_of(use.resource), mean,
+                     report::resource_amount(use.resource, use.spread),
+                     sm == nullptr ? "" : report::resource_amount(sm->resource, sm->mean),
+                     fmt::format("{:.0f} %", 100 * w.filled),
+                     base::elide_middle(name, columns - kResourceNumbers));
+}
+
+// Hardware counters while each kernel or copy was running.
+std::string resource_table(const model::GpuCapture& capture, size_t rows, size_t columns) {
+  std::string out;
+  for (size_t i = 0; i < std::min(rows, capture.work.size()); ++i) {
+    const model::CapturedWork& w = capture.work[i];
+    if (const model::ResourceUse* use = report::find_use(w.resources, w.resource)) {
+      out += resource_row(w, *use, columns);
+    }
+  }
+  if (out.empty()) {
+    return out;
+  }
+  return (columns < kResourceNumbers + kNarrowestName
+              ? std::string("\n")
+              : fmt::format("\n{:<15} {:>10} {:>10} {:>7} {:>7}  {}\n", "RESOURCE", "MEAN", "SPREAD", "SM",
+                            "FILLED", "WHILE THIS RAN")) +
+         out;
+}
+
 }  // namespace
 
 std::string gpu_capture_text(const model::GpuCapture& capture, size_t rows, size_t columns) {
@@ -53,7 +91,7 @@ std::string gpu_capture_text(const model::GpuCapture& capture, size_t rows, size
   for (size_t i = 0; i < std::min(rows, capture.work.size()); ++i) {
     out += row(capture.work[i], columns);
   }
-  return out;
+  return out + resource_table(capture, rows, columns);
 }
 
 }  // namespace xpurun::launcher

@@ -4,6 +4,7 @@
 #include "report/operations/text_tables.h"
 #include "report/profile/captured_functions.h"
 #include "report/profile/gpu_words.h"
+#include "report/profile/resource_words.h"
 #include "report/render/speed/bandwidth_svg.h"
 #include "report/render/speed/speed_svg.h"
 #include "report/render/speed/spread_svg.h"
@@ -119,6 +120,10 @@ data work_data(const model::CapturedWork& w) {
   d.set("spread", work_duration(w.spread_s));
   d.set("ranks", w.ranks.brief());
   d.set("ranks_total", w.ranks.empty() ? "" : share(w.ranks_share));
+  put_text(d, "resource", fitting_words(w));
+  if (!w.resource.empty()) {
+    d.set("filled", fmt::format("{:.0f} %", 100 * w.filled));
+  }
   return d;
 }
 
@@ -139,6 +144,8 @@ data capture_data(const model::CaptureReport& c) {
     work.push_back(work_data(c.gpu.work[i]));
   }
   put_list(d, "work", work);
+  d.set("sampled", std::any_of(c.gpu.work.begin(), c.gpu.work.end(),
+                               [](const model::CapturedWork& w) { return !w.resource.empty(); }));
   return d;
 }
 

@@ -3,7 +3,9 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/model/json_fields.h"
+#include "common/model/resources/resource_file.h"
 #include "common/model/speed/gpu_capture.h"
+#include "common/model/speed/resource_use.h"
 #include "report/gpu_work/queue_length.h"
 #include "report/gpu_work/trace_kinds.h"
 #include "report/timeline/event_activity.h"
@@ -19,6 +21,7 @@ namespace xpurun::report {
 namespace {
 
 constexpr size_t kMostQueueSamples = 20'000;
+constexpr size_t kMostResourceSamples = 20'000;  // of each resource
 constexpr size_t kLargestManifest = size_t{16} << 20;
 // A rank has less CPU time than this many seconds in a second; more comes from damage.
 constexpr double kMostCores = 1e5;
@@ -121,6 +124,31 @@ void add_clocks(Activity& activity, const model::EventFile& file, const std::str
   }
 }
 
+void add_resources(Activity& activity, const std::string& resource_file) {
+  const auto file = model::load_resource_file(resource_file);
+  if (!file || file->samples.empty()) {
+    return;
+  }
+  const std::vector<model::EventFile::Clocks> pairs{{file->header.mono_ns, file->header.wall_ns}};
+  const size_t together = (file->samples.size() + kMostResourceSamples - 1) / kMostResourceSamples;
+  for (const auto& [resource, metrics] : file->metrics) {
+    const bool share = model::is_share(resource);
+    const std::string_view unit = share ? "%" : "GB/s";
+    WallClock clock(pairs);
+    for (size_t first = 0; first < file->samples.size(); first += together) {
+      const size_t end = std::min(first + together, file->samples.size());
+      double sum = 0;
+      for (size_t i = first; i < end; ++i) {
+        sum += file->samples[i].values[static_cast<size_t>(resource)];
+      }
+      const double mean = sum / static_cast<double>(end - first);
+      put(activity, model::title_of(resource), unit,
+          clock.wall_ns(static_cast<uint64_t>(file->samples[first].begin_ns)),
+          share ? 100 * mean : mean / 1e9);
+    }
+  }
+}
+
 void add_gpu_counters(Activity& activity, const model::EventFile& file, const std::string& path) {
   const std::filesystem::path where(path);
   if (!where.filename().string().starts_with("rank-")) {
@@ -136,6 +164,10 @@ void add_gpu_counters(Activity& activity, const model::EventFile& file, const st
   }
   add_queue(activity, file);
   add_clocks(activity, file, (dir / "clocks.json").string());
+  if (const auto samples = std::filesystem::path(path).replace_extension(model::kResourceFileSuffix);
+      std::filesystem::exists(samples, ec)) {
+    add_resources(activity, samples.string());
+  }
 }
 
 }  // namespace xpurun::report

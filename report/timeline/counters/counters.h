@@ -17,7 +17,11 @@ void add_queue(Activity& activity, const model::EventFile& file);
 // none.
 void add_clocks(Activity& activity, const model::EventFile& file, const std::string& clocks_json);
 
-// What lies beside the file `path` and is known of it: queue and clocks for the files of traces and captures.
+// Samples of hardware counters, thinned to the means of neighbours. The file lies beside one of a capture.
+void add_resources(Activity& activity, const std::string& resource_file);
+
+// What lies beside the file `path` and is known of it: queue, clocks and hardware counters for the files of
+// traces and captures.
 void add_gpu_counters(Activity& activity, const model::EventFile& file, const std::string& path);
 
 }  // namespace xpurun::report

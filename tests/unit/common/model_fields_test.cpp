@@ -206,7 +206,8 @@ TEST_CASE("every field of an analysis of speed survives writing and reading") {
   r.captures.push_back({.ranks = RankSet{1}, .functions = {{.ranks = RankSet{1}}}, .notes = {"n"}});
   GpuCapture& gpu = r.captures.front().gpu;
   gpu.ranks.push_back({.rank = 1});
-  gpu.work.push_back({.ranks = RankSet{1}});
+  gpu.ranks.front().sampling = {.status = SamplingStatus::busy, .resources = {{.metric = "x"}}};
+  gpu.work.push_back({.ranks = RankSet{1}, .resource = "sm", .filled = 1, .resources = {{}}});
   gpu.clocks.push_back({.rank = 1, .throttle_reasons = {"x"}, .throttle_shares = {0.5}});
   r.ranks.push_back({.rank = 1});
   r.series.push_back({});
@@ -228,14 +229,26 @@ TEST_CASE("every field of an analysis of speed survives writing and reading") {
   j["stage_pauses"][0]["stage"] = "evaluation";
   j["captures"][0]["gpu"]["ranks"][0]["status"] = "lossy";
   j["captures"][0]["gpu"]["work"][0]["kind"] = "memory";
+  const auto name_resource = [](json& use) {
+    use["resource"] = "nvlink_tx";
+    use["unit"] = "bytes/s";
+  };
+  name_resource(j["captures"][0]["gpu"]["work"][0]["resources"][0]);
+  json& sampling = j["captures"][0]["gpu"]["ranks"][0]["sampling"];
+  sampling["status"] = "no_metrics";
+  name_resource(sampling["resources"][0]);
   check_round_trip(j, speed_report_from_json);
 }
 
 TEST_CASE("every field of the files of a GPU capture survives writing and reading") {
   GpuCapture c;
-  c.ranks.push_back({.rank = 1});
+  c.ranks.push_back(
+      {.rank = 1, .sampling = {.status = SamplingStatus::busy, .resources = {{.metric = "x"}}}});
   json j = filled(c);
   j["ranks"][0]["status"] = "no_answer";
+  j["ranks"][0]["sampling"]["status"] = "no_metrics";
+  j["ranks"][0]["sampling"]["resources"][0]["resource"] = "dram";
+  j["ranks"][0]["sampling"]["resources"][0]["unit"] = "share";
   check_round_trip(j, gpu_capture_from_json);
   ClockSamples s;
   s.gpus.push_back({.rank = 1, .throttle_reasons = {"x"}, .throttle_shares = {0.5}});

@@ -1,10 +1,12 @@
 #include "launcher/capture/activity_session.h"
 
+#include "common/model/resources/resource_file.h"
 #include "common/model/timing/event_file.h"
 #include "tests/unit/launcher/job_scene.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -42,6 +44,18 @@ class RankEnd {
     r.duration_ns = 500;
     memory_->records[header().records] = r;
     ++header().records;
+  }
+  void metric(wire::Resource resource, const std::string& name) {
+    const size_t length = std::min<size_t>(name.size(), wire::kMetricText);
+    std::memcpy(header().sampling.metrics[static_cast<size_t>(resource)], name.data(), length);
+    header().sampling.resources |= 1U << static_cast<uint32_t>(resource);
+  }
+  void sample(uint64_t begin_ns, float value) {
+    wire::ResourceSample& s = memory_->samples[header().sampling.samples];
+    s.begin_ns = begin_ns;
+    s.duration_ns = 100'000;
+    std::fill(std::begin(s.values), std::end(s.values), value);
+    ++header().sampling.samples;
   }
   void end(wire::CaptureProblem problem = wire::CaptureProblem::none) {
     header().begin_ns = test::kStart;
@@ -183,4 +197,76 @@ TEST_CASE("activity: more kinds of work than entries") {
   REQUIRE(s.result);
   CHECK(s.result->ranks[0].records == 3000);
   CHECK(model::load_event_file(s.directory + "/rank-0.xev")->events.size() == 3000);
+}
+
+TEST_CASE("activity: samples of hardware counters become a resource file") {
+  ActivitySessionScene s("activity-5");
+  s.start();
+  const base::UniqueFd fd(s.attach(kRank0));
+  const base::UniqueFd other(s.attach(kRank1));
+  RankEnd rank(fd.get());
+  RankEnd without(other.get());
+  rank.record(record_of(wire::CapturedKind::kernel, rank.name(0, "gemm")));
+  rank.metric(wire::Resource::dram, "dram__throughput");
+  rank.header().sampling.asked_ns = 100'000;
+  rank.header().sampling.setup_ns = 500'000'000;
+  rank.sample(test::kStart, 0.5F);
+  s.run_for(0.3);
+  rank.sample(test::kStart + 100'000, 0.25F);
+  rank.sample(test::kStart + 300'000, 0.125F);
+  rank.end();
+  without.record(record_of(wire::CapturedKind::kernel, without.name(0, "gemm")));
+  without.header().sampling.problem = static_cast<uint32_t>(wire::SamplingProblem::refused);
+  without.header().sampling.step = static_cast<uint32_t>(wire::SamplingStep::set_config);
+  without.header().sampling.error = 27;
+  without.end();
+  s.run_for(1);
+  REQUIRE(s.result);
+  const model::ResourceSampling& told = s.result->ranks[0].sampling;
+  CHECK(told.status == model::SamplingStatus::complete);
+  CHECK(told.file == "rank-0.xrs");
+  CHECK(told.samples == 3);
+  CHECK(told.interval_s == doctest::Approx(1e-4));
+  CHECK(told.seconds == doctest::Approx(4e-4));
+  CHECK(told.setup_s == doctest::Approx(0.5));
+  CHECK(told.begin_mono_ns == test::kStart);
+  REQUIRE(told.resources.size() == 1);
+  CHECK(told.resources[0].metric == "dram__throughput");
+  const auto file = model::load_resource_file(s.directory + "/rank-0.xrs");
+  REQUIRE(file);
+  REQUIRE(file->samples.size() == 3);
+  CHECK(file->samples[2].values[static_cast<size_t>(wire::Resource::dram)] == 0.125F);
+  CHECK(s.result->ranks[0].status == ActivityStatus::complete);
+  const model::ResourceSampling& refused = s.result->ranks[1].sampling;
+  CHECK(refused.status == model::SamplingStatus::refused);
+  CHECK(refused.reason == "CUPTI error 27 of cuptiPmSamplingSetConfig");
+  CHECK(refused.file.empty());
+  CHECK(s.result->ranks[1].status == ActivityStatus::complete);
+}
+
+TEST_CASE("activity: nonsense about hardware counters is bounded") {
+  ActivitySessionScene s("activity-6");
+  s.start({0});
+  const base::UniqueFd fd(s.attach(kRank0));
+  RankEnd rank(fd.get());
+  rank.metric(wire::Resource::sm, std::string(500, 'x') + "\n");
+  rank.metric(wire::Resource::tensor, "a\x1b[31m\n");
+  rank.header().sampling.resources = ~0U;
+  rank.header().sampling.samples = ~uint64_t{0};
+  rank.header().sampling.problem = 4711;
+  rank.header().sampling.step = 4711;
+  rank.header().sampling.setup_ns = ~uint64_t{0};
+  rank.end();
+  s.run_for(30);
+  REQUIRE(s.result);
+  const model::ResourceSampling& told = s.result->ranks[0].sampling;
+  CHECK(told.status == model::SamplingStatus::failed);
+  CHECK(told.samples == wire::kResourceSamples);
+  REQUIRE(told.resources.size() == wire::kResources);
+  CHECK(told.resources[0].metric.size() == wire::kMetricText);
+  CHECK(told.resources[1].metric.find('\x1b') == std::string::npos);
+  const auto file = model::load_resource_file(s.directory + "/rank-0.xrs");
+  REQUIRE(file);
+  CHECK(file->samples.empty());  // none has a duration
+  CHECK(file->bad == wire::kResourceSamples);
 }
