@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from stackdump_live import Target, on_every_python
+from stackdump_live import Target
 
 PROGRAM = os.environ["XPURUN_PROGRAM"]
 
@@ -435,41 +435,6 @@ class Refused(unittest.TestCase):
     def test_wrong_usage(self):
         for args in (["--pid", "x"], ["--pid", "0"], ["--pid-file", "/nonexistent"], ["--pid", "1", "."]):
             self.assertEqual(xpurun(*args).returncode, 2, args)
-
-
-class PySpy(unittest.TestCase):
-    """Against a real py-spy: $XPURUN_TEST_PYSPY, or the one on the PATH."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.pyspy = os.environ.get("XPURUN_TEST_PYSPY") or shutil.which("py-spy")
-        if not cls.pyspy:
-            raise unittest.SkipTest("py-spy is not installed")
-
-    def compare(self, ours, theirs):
-        self.assertEqual([list(t) for t in ours], [list(t) for t in theirs])
-        self.assertEqual([t["os_thread_id"] for t in ours], [t["os_thread_id"] for t in theirs])
-        for mine, other in zip(ours, theirs):
-            for key in ("pid", "thread_id", "os_thread_id", "process_info"):
-                self.assertEqual(mine[key], other[key], key)
-            self.assertIn(mine["thread_name"], (other["thread_name"], None))
-            for key in ("active", "owns_gil"):
-                self.assertIs(type(mine[key]), bool)
-            if other["thread_name"] == "spin":
-                continue  # moves between the two dumps
-            self.assertEqual(mine["owns_gil"], other["owns_gil"])
-            self.assertEqual(json.dumps(mine["frames"], indent=2), json.dumps(other["frames"], indent=2))
-
-    @on_every_python
-    def test_same_json(self, _version, python):
-        with Target(CODE, python=python) as target:
-            theirs = subprocess.run([self.pyspy, "dump", "-j", "-p", str(target.pid)], capture_output=True, timeout=60)
-            self.assertEqual(theirs.returncode, 0, theirs.stderr)
-            ours = xpurun("--pid", target.pid, "--format", "pyspy")
-            self.compare(json.loads(ours.stdout), json.loads(theirs.stdout))
-            # Equal byte for byte except for moving threads.
-            first = ours.stdout.decode().splitlines()
-            self.assertEqual(first[:3], theirs.stdout.decode().splitlines()[:3])
 
 
 if __name__ == "__main__":
