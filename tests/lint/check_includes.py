@@ -84,7 +84,7 @@ SUBROOMS = {
         "speed": {"."},
         "timing": {".", "speed"},
         "job": {"."},
-        "language": {"."},
+        "language": {".", "speed", "timing"},
     },
     "stackdump": {
         "memory": set(),
