@@ -593,6 +593,7 @@ LiveStatus Supervisor::live_status() {
 }
 
 std::string Supervisor::status_line(size_t columns) {
+  const base::Speaking speaking(options_.language);
   const bool wanted = options_.status == ShowStatus::always || table_.multi_process();
   return wanted ? status_line_text(live_status(), columns) : std::string();
 }

@@ -109,8 +109,7 @@ class StatusLine(TerminalCase):
             with self.subTest(columns=columns):
                 self.out = self.dir / f"run{columns}"
                 session = self.job("--no-report", rows=12, columns=columns)
-                moving = "last progress: all within" if columns == 80 else "2 ranks | all moving"
-                session.until(lambda s=session, m=moving: m in s.terminal.lines()[-1], "status line")
+                session.until(lambda s=session: "2 ranks | all active" in s.terminal.lines()[-1], "status line")
                 self.assertEqual(session.finish(), 0)
                 # Every line of the ranks is intact, and no text of xpurun is left between or below them.
                 printed = [line for line in session.terminal.text().split("\n") if line]

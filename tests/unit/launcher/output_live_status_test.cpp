@@ -1,4 +1,5 @@
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/output/live_status.h"
 #include "launcher/output/status_text.h"
 #include "launcher/output/text_block.h"
@@ -32,20 +33,32 @@ LiveStatus eight_ranks() {
 
 TEST_CASE("the status line of a job that moves") {
   LiveStatus s = eight_ranks();
-  CHECK(status_line_text(s, 90) ==
-        "xpurun 12m04s | 8 ranks | last progress: rank 3 41 s ago, others within 1.0 s ago");
-  CHECK(status_line_text(s, 40) == "12m04s | 8 ranks | rank 3 still 41 s");
-  CHECK(status_line_text(s, 20) == "12m04s | 8 ranks ...");
+  CHECK(status_line_text(s, 90) == "xpurun 12m04s | 8 ranks | rank 3: no progress for 41 s");
+  CHECK(status_line_text(s, 40) == "12m04s | rank 3: no progress for 41 s");
+  CHECK(status_line_text(s, 20) == "12m04s | rank 3: ...");
   s.ranks[3].still_s = 0;
-  CHECK(status_line_text(s, 40) == "12m04s | 8 ranks | all moving");
+  CHECK(status_line_text(s, 40) == "12m04s | 8 ranks | all active");
   s.ranks[7].alive = false;
-  CHECK(status_line_text(s, 120) == "xpurun 12m04s | 7 of 8 ranks | last progress: all within 1.0 s ago");
+  CHECK(status_line_text(s, 120) == "xpurun 12m04s | 7 of 8 ranks | all active");
   for (LiveRank& r : s.ranks) {
     r.alive = false;
   }
   CHECK(status_line_text(s, 120) == "xpurun 12m04s | 0 of 8 ranks | all ranks have ended");
   s.ranks.clear();
   CHECK(status_line_text(s, 120) == "xpurun 12m04s | 0 of 8 ranks | starting");
+}
+
+TEST_CASE("the status line in Chinese") {
+  const xpurun::base::Speaking speaking(xpurun::base::Language::chinese);
+  LiveStatus s = eight_ranks();
+  CHECK(status_line_text(s, 90) == "xpurun 12m04s | 8 个 rank | rank 3：41 s 没有进展");
+  for (LiveRank& r : s.ranks) {
+    r.still_s = 12;
+  }
+  s.culprits = {5};
+  CHECK(status_line_text(s, 90) ==
+        "xpurun 12m04s | 8 个 rank | 停滞 12 s / 60 s，在等 rank 5（train.py:12）");
+  CHECK(status_line_text(s, 30) == "停滞 12 s / 60 s，在等 rank 5");
 }
 
 TEST_CASE("the status line of a stall names who is waited for, never who waits") {
