@@ -285,7 +285,8 @@ VerdictHandler::Hooks Supervisor::verdict_hooks() {
               [this] {
                 messages_.say_file(base::tr("report"), host_, model::RunDir(dir_.absolute).report_html());
               },
-          .say = [this](const std::string& line) { say(line); }};
+          .say = [this](const std::string& line) { say(line); },
+          .directory = [this] { return dir_.absolute; }};
 }
 
 SignalHandler::Hooks Supervisor::signal_hooks() {
