@@ -218,6 +218,21 @@ class Live(unittest.TestCase):
         folded = text_of(xpurun("-p", self.pid, "--format", "folded", "--view", "python"))
         self.assertRegex(folded, r"(?m)^other/[^;]+;.*callback \(target.py:\d+\);(Worker\.)?serve \(target.py:\d+\) 1$")
 
+    def test_a_process_that_is_no_job(self):
+        tree = text_of(xpurun("--pid", self.pid, "--format", "tree"))
+        self.assertTrue(tree.startswith(f"Stacks of process {self.pid}: "), tree[:100])
+        self.assertRegex(tree, r"\A[^\n]*\n\nmain, outermost frame first\n1 process\n")
+        for word in ("Ranks by", "other: "):
+            self.assertNotIn(word, tree)
+        svg = text_of(xpurun("--pid", self.pid, "--format", "svg"))
+        self.assertIn('data-colors="frames"', svg)
+        self.assertIn(">Threads of the process<", svg)
+        self.assertNotIn("Launcher", svg)
+        self.assertLess(svg.index(">main<"), svg.index(">spin<"))
+        page = text_of(xpurun("--pid", self.pid, "--format", "html"))
+        self.assertIn("colour says Python or native", page)
+        self.assertIn("1 process, complete", page)
+
     def test_snapshots_are_resolved_again(self):
         out = self.dir / "snapshots"
         self.assertEqual(xpurun("-p", self.pid, "-o", out, "--snapshots", "-q").returncode, 0)
