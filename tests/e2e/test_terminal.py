@@ -252,6 +252,13 @@ class Top(TerminalCase):
                 session = self.on_terminal("top", "--interval", "0.2", str(self.out), rows=10, columns=columns)
                 session.until(lambda s=session: "in_the_l" in s.terminal.text(), "table")
                 self.assertTrue(session.terminal.cursor_hidden)
+                self.assertIn("q quit  s sort (by rank)  d dump now", session.terminal.text())
+                session.type("s")
+                session.until(lambda s=session: "s sort (no progress first)" in s.terminal.text(), "another order")
+                if columns == 80:
+                    session.type("d")
+                    session.until(lambda s=session: "xpurun stacks /" in s.terminal.text(), "the dump")
+                    self.assertTrue(list(self.out.glob("dumps/*-request/*.stacks.json")))
                 session.type("q")
                 self.assertEqual(session.finish(), 0)
                 self.assertFalse(session.terminal.cursor_hidden)

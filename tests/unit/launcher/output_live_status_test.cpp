@@ -108,11 +108,40 @@ TEST_CASE("the table of top") {
     }
   }
   const std::string all = live_table(s, 80, 24, Ink::plain());
-  CHECK(all.find("   0     100  sleeping    0.5 s   100%  step (train.py:12)\n") != std::string::npos);
+  CHECK(all.find("   0     100  moving      0.5 s   100%  step (train.py:12)\n") != std::string::npos);
   const std::string few = live_table(s, 80, 6, Ink::plain());
   CHECK(xpurun::base::split(few, '\n').size() == 7);
   CHECK(few.find("   3     103") != std::string::npos);
   CHECK(few.find("... and 6 more\n") != std::string::npos);
+}
+
+TEST_CASE("states in the table of top are those of a verdict, and its order can be chosen") {
+  LiveStatus s = eight_ranks();
+  for (LiveRank& r : s.ranks) {
+    r.still_s = 12;
+    r.cpu_share = 0.01 * r.rank;
+  }
+  s.ranks[1].state = 'D';
+  s.ranks[2].state = 'T';
+  s.ranks[4].still_s = 1;
+  s.ranks[6].cpu_share = 0.9;
+  s.ranks[7].alive = false;
+  const auto states = [&s](TableOrder order = TableOrder::fitting) {
+    std::string out;
+    for (std::string_view line : xpurun::base::split(live_table(s, 80, 0, Ink::plain(), order), '\n')) {
+      if (line.starts_with("   ")) {
+        out += std::string(line.substr(3, 2)) + std::string(line.substr(14, 7)) + ";";
+      }
+    }
+    return out;
+  };
+  CHECK(states() == "0 still  ;1 blocked;2 stopped;3 still  ;4 moving ;5 still  ;6 busy   ;7 ended  ;");
+  s.culprits = {5};
+  CHECK(states() == "0 waiting;1 blocked;2 stopped;3 waiting;4 moving ;5!stuck  ;6 waiting;7 ended  ;");
+  s.ranks[5].cpu_share = 1;
+  CHECK(states(TableOrder::cpu).starts_with("5!busy   ;6 waiting;7 ended  ;4 moving "));
+  CHECK(states(TableOrder::still).ends_with("4 moving ;"));
+  CHECK(states(TableOrder::rank) == states());
 }
 
 TEST_CASE("the table of top with timing") {
@@ -167,9 +196,9 @@ TEST_CASE("the table of top with ranks of other nodes") {
   CHECK(table == live_table(s, 90, 0, Ink::plain()));
   CHECK(table.find("no word from host c for 20 s: ranks 16-23\n") != std::string::npos);
   CHECK(table.find("RANK  HOST                 PID  STATE       STILL    CPU  WHERE\n") != std::string::npos);
-  CHECK(table.find("   0  h                    100  sleeping    0.5 s   100%  step (train.py:12)\n") !=
+  CHECK(table.find("   0  h                    100  moving      0.5 s   100%  step (train.py:12)\n") !=
         std::string::npos);
-  CHECK(table.find("   8  b                      -  sleeping     41 s      -  f (a.py:3)\n") !=
+  CHECK(table.find("   8  b                      -  still        41 s      -  f (a.py:3)\n") !=
         std::string::npos);
   CHECK(live_table(*back, 50, 0, Ink::plain()).find("HOST") == std::string::npos);
 }
