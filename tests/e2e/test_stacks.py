@@ -153,6 +153,7 @@ class Live(unittest.TestCase):
         for frame in frames:
             self.assertIsInstance(frame["name"], str)
             self.assertLessEqual(set(frame), {"name", "file", "line", "col"})
+            self.assertNotRegex(frame["name"], r" \(\S+:\d+\)$")
         for profile in data["profiles"]:
             self.assertEqual(profile["type"], "sampled")
             self.assertEqual(set(profile), {"type", "name", "unit", "startValue", "endValue", "samples", "weights"})
@@ -174,6 +175,20 @@ class Live(unittest.TestCase):
         for location in map(proto_fields, profile[4]):
             line = proto_fields(location[4][0])
             locations[location[1][0]] = (functions[line[1][0]], line.get(2, [0])[0])
+        # The place is in fields of its own, so that a function adds up. pprof demangles a name that equals the system's.
+        for function in map(proto_fields, profile[5]):
+            name = strings[function[2][0]]
+            self.assertNotRegex(name, r" \(\S+\)$")
+            self.assertNotEqual(strings[function.get(3, [0])[0]], name)
+        pairs = [(strings[f[2][0]], f.get(4)) for f in map(proto_fields, profile[5])]
+        self.assertEqual(len(pairs), len(set(map(str, pairs))))
+        mappings = {m[1][0]: strings[m[5][0]] for m in map(proto_fields, profile[3])}
+        self.assertIn("libc.so.6", [path.rsplit("/", 1)[-1] for path in mappings.values()])
+        used = [location for location in map(proto_fields, profile[4]) if 2 in location]
+        self.assertTrue(used)
+        for location in used:
+            self.assertIn(location[2][0], mappings)
+            self.assertGreater(location[3][0], 0)
         self.assertEqual(len(profile[2]), 4)
         stacks, labels = [], []
         for sample in map(proto_fields, profile[2]):
