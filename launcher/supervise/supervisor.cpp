@@ -594,9 +594,12 @@ LiveStatus Supervisor::live_status() {
 }
 
 std::string Supervisor::status_line(size_t columns) {
+  if (options_.status != ShowStatus::always && !table_.multi_process()) {
+    return {};
+  }
+  const LiveStatus status = live_status();
   const base::Speaking speaking(options_.language);
-  const bool wanted = options_.status == ShowStatus::always || table_.multi_process();
-  return wanted ? status_line_text(live_status(), columns) : std::string();
+  return status_line_text(status, columns);
 }
 
 }  // namespace xpurun::launcher
