@@ -25,7 +25,7 @@ namespace {
 
 // The node that knows all ranks may be another one, which is given ten seconds.
 constexpr double kAnswerLimitS = 12;
-constexpr double kDumpLimitS = 60;
+constexpr double kTopDumpLimitS = 60;
 constexpr size_t kWidest = 200;
 
 base::Result<LiveStatus> ask(const std::string& control) {
@@ -65,7 +65,7 @@ TableOrder next_order(TableOrder order) {
 
 // What a dump on request has to say.
 std::string dump_now(const model::RunDir& dir, const std::string& control) {
-  const auto dumped = ControlClient(control).dump(kDumpLimitS);
+  const auto dumped = ControlClient(control).dump(kTopDumpLimitS);
   return dumped ? fmt::format("xpurun stacks {}", base::shell_quote(dir.path() + "/" + *dumped))
                 : "no dump: " + base::to_line(dumped.error());
 }

@@ -22,8 +22,8 @@ constexpr size_t kWideEnoughForRates = 100;
 // Lines on nodes that are missing, where the ranks have to fit too.
 constexpr size_t kMostGaps = 3;
 
-constexpr double kBusyShare = 0.1;  // of one core
-constexpr double kQuietS = 5;       // a shorter time without progress is that between two polls
+constexpr double kTopBusyShare = 0.1;  // of one core
+constexpr double kTopQuietS = 5;       // a shorter time without progress is that between two polls
 
 // As a verdict would say.
 std::string_view state_word(const LiveRank& r, const LiveStatus& s) {
@@ -33,11 +33,11 @@ std::string_view state_word(const LiveRank& r, const LiveStatus& s) {
   if (r.state == 'T' || r.state == 't') {
     return "stopped";
   }
-  const bool busy = r.cpu_share >= kBusyShare;
+  const bool busy = r.cpu_share >= kTopBusyShare;
   if (s.culprits.contains(r.rank)) {
     return busy ? "busy" : "stuck";
   }
-  const double quiet_s = s.hang_timeout_s > 0 ? std::min(kQuietS, s.hang_timeout_s / 2) : kQuietS;
+  const double quiet_s = s.hang_timeout_s > 0 ? std::min(kTopQuietS, s.hang_timeout_s / 2) : kTopQuietS;
   if (r.still_s < quiet_s) {
     return "moving";
   }

@@ -57,7 +57,7 @@ std::string since_words(const Scene& scene, double seconds) {
   if (dump == run.dumps.end() || !knows_clock(run, dump->at_s) || !(seconds >= 1 && seconds <= dump->at_s)) {
     return "";
   }
-  return tr(" (since {})", clock_words(run, dump->at_s - seconds));
+  return tr(" (since {})", utc_words(run, dump->at_s - seconds));
 }
 
 // "stuck: rank 2 (1 of 4) in load_batch (train.py:31: time.sleep) for 10 s (since 14:03:12 UTC), using 0 %

@@ -109,7 +109,7 @@ bool knows_clock(const model::RunManifest& run, double at_s) {
   return run.started_wall_ns > 0 && run.started_wall_ns <= kLatestNs && at_s >= 0 && at_s < kLongestRunS;
 }
 
-std::string clock_words(const model::RunManifest& run, double at_s, int decimals) {
+std::string utc_words(const model::RunManifest& run, double at_s, int decimals) {
   constexpr double kSameDayS = 12 * 3600;
   const int64_t wall_ns = run.started_wall_ns + base::s_to_ns(at_s);
   const std::string clock = base::utc_iso8601(wall_ns);  // 2026-11-21T02:15:00Z
@@ -123,7 +123,7 @@ std::string moment_words(const model::RunManifest& run, double at_s, int decimal
   if (!knows_clock(run, at_s)) {
     return tr("at {:.{}f} s", at_s, decimals);
   }
-  return tr("at {} ({} in)", clock_words(run, at_s, decimals), base::human_duration(at_s));
+  return tr("at {} ({} in)", utc_words(run, at_s, decimals), base::human_duration(at_s));
 }
 
 std::string seconds_words(double seconds) {
