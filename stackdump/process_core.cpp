@@ -1,7 +1,7 @@
 // ProcessDump of a core file.
 #include "common/base/strings.h"
 #include "stackdump/cpython/handled_exception.h"
-#include "stackdump/cpython/locals.h"
+#include "stackdump/cpython/locals/locals.h"
 #include "stackdump/process_dump.h"
 #include "stackdump/ptrace/stack_bounds.h"
 

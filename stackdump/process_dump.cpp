@@ -3,7 +3,7 @@
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
 #include "stackdump/cpython/handled_exception.h"
-#include "stackdump/cpython/locals.h"
+#include "stackdump/cpython/locals/locals.h"
 #include "stackdump/memory/urgency.h"
 #include "stackdump/ptrace/access.h"
 #include "stackdump/ptrace/stack_bounds.h"
@@ -430,6 +430,8 @@ model::ProcessStacks ProcessDump::resolve(const ResolveSettings& settings) {
     }
   }
   out.threads = std::move(threads);
+  out.module_paths = resolver.module_paths();
+  out.with_locals = py_.with_locals;
   out.interpreters = interpreters();
   out.status = status_;
   out.reason = reason_;

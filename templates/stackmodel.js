@@ -164,6 +164,8 @@
   function Model(data) {
     this.data = data;
     this.universe = new Universe(data);
+    // Processes that are no job.
+    this.alone = data.roles.length > 0 && data.roles.every(function (role) { return role[0] === "other"; });
     this.paths = new Map();
     this.culprits = this.universe.of(parseSet(data.culprits) || []);
   }
@@ -259,8 +261,9 @@
     });
     var compared = view.compare !== "";
     var titles = view.fn ? [xpurun.t("What {0} calls", view.fn), xpurun.t("Callers of {0}, nearest first", view.fn)] : TITLES;
+    if (this.alone && !view.fn) titles = titles.slice(0, 3).concat(this.universe.size === 1 ? xpurun.t("Threads of the process") : xpurun.t("Threads of {0} processes", this.universe.size));
     var panels = titles.map(function (title, at) {
-      return { title: title, main: at === 0 && !view.fn, roles: at !== 0 && !view.fn, others: at === 3, root: new Node(null, -1, title, words, compared ? 2 : 1), depth: 0 };
+      return { title: title, main: at === 0 && !view.fn, roles: at !== 0 && !view.fn, others: at === 3 && !self.alone, root: new Node(null, -1, title, words, compared ? 2 : 1), depth: 0 };
     });
     var paths = new Map();
     for (var i = 0; i < s.path.length; i++) {
@@ -282,7 +285,7 @@
         var node = panels[at].root, n = s.threads[i] * count(side[1]);
         node.add(side[0], side[1], n, state);
         if (at !== 0) {
-          node = node.child(-1, at === 3 ? role[0] + ": " + role[1] : role[1]);
+          node = node.child(-1, at === 3 && !self.alone ? role[0] + ": " + role[1] : role[1]);
           node.add(side[0], side[1], n, state);
         }
         if (path === null) {
@@ -348,6 +351,7 @@
         });
       }
       // Thread roles stay in the order of the data.
+      if (self.alone && !node.parent) node.kids.sort(function (a, b) { return (b.label === "main") - (a.label === "main"); });
       if (node.parent || !panel.roles) node.kids.sort(function (a, b) {
         return a.weight - b.weight || a.lowest - b.lowest || (a.label < b.label ? -1 : a.label > b.label ? 1 : 0);
       });

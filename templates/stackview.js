@@ -149,7 +149,7 @@
     // Drawn in units of a 16 px page; large screens and large type scale it.
     var scale = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1;
     var width = Math.max(stage.clientWidth / scale, 300), inner = width - 2 * PAD * 2, left = 2 * PAD, top = 4;
-    var target = zoomTarget(), svg = make("svg", { "class": "fg", role: "group", "aria-label": view.width === "ranks" ? xpurun.t("Merged stacks, width is ranks") : xpurun.t("Merged stacks, width is threads"), "data-colors": view.colors });
+    var target = zoomTarget(), svg = make("svg", { "class": "fg", role: "group", "aria-label": view.width === "ranks" ? model.alone ? xpurun.t("Merged stacks, width is processes") : xpurun.t("Merged stacks, width is ranks") : xpurun.t("Merged stacks, width is threads"), "data-colors": view.colors });
     var refocus = null, hidden = 0;
     svg.classList.toggle("searching", !!pattern);
     built.panels.forEach(function (panel) {
@@ -329,7 +329,7 @@
     });
     fill(form.elements.state, seen);
     var others = data.moments.map(function (m, i) { return ["" + i, xpurun.t("with {0}", m.name)]; }).slice(1);
-    fill(form.elements.compare, [["ranks", xpurun.t("ranks with other ranks")]].concat(others), true);
+    fill(form.elements.compare, (model.alone ? [] : [["ranks", xpurun.t("ranks with other ranks")]]).concat(others), !model.alone || others.length > 0);
   }
 
   function copyLink() {
@@ -431,6 +431,12 @@
 
   xpurun.ready = xpurun.unpack("stack-data").then(function (text) {
     model = new xpurun.Model(JSON.parse(text));
+    if (model.alone) {
+      DEFAULTS.colors = "frames";
+      document.querySelector("label[for=width-ranks]").textContent = xpurun.t("processes");
+      byId("width-ranks").closest("fieldset").hidden = model.universe.size === 1;
+      ["ranks", "colors", "diff"].forEach(function (name) { form.elements[name].closest("label").hidden = true; });
+    }
     fillControls();
     form.hidden = false;
     byId("info").hidden = false;

@@ -7,6 +7,7 @@
 #include "common/model/vocabulary.h"
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,10 @@ inline constexpr std::array<std::string_view, 5> kNames<FrameKind> = {"python", 
 
 struct Local {
   std::string name;
-  std::string value;  // short: 3, 'text', <list of 7>, <torch.Tensor>; "****" if the name looks secret
+  std::string value;      // short: 3, 'text', <list of 7>, <torch.Tensor>; "****" if the name looks secret
+  std::string pyspy;      // as py-spy writes it: "text", [1, 2], <Thread at 0x7f00>; empty: like `value`
+  uint64_t address = 0;   // of the object; of the cell, if inner functions use the variable
+  bool argument = false;  // one of the function's arguments, without keyword-only ones, *args and **kwargs
 
   bool operator==(const Local&) const = default;
 };
@@ -131,6 +135,7 @@ struct ProcessStacks {
   std::string comm;
   std::vector<std::string> cmdline;  // redacted
   std::string python_version;        // "3.11.2"; empty if the process runs no Python
+  bool with_locals = false;          // local variables were requested
   int64_t wall_ns = 0;               // UTC time of the stop
   int64_t mono_ns = 0;               // CLOCK_MONOTONIC at the stop, comparable between processes of one host
   int64_t pause_ns = 0;              // from the first thread's stop to the last thread's resume
@@ -142,6 +147,7 @@ struct ProcessStacks {
   std::vector<Interpreter> interpreters;  // empty if the process runs no supported Python
   std::vector<ThreadStack> threads;
   std::vector<GpuKernel> gpu_kernels;
+  std::map<std::string, std::string> module_paths;  // by Frame::module, where known
 
   const ThreadStack* main_thread() const;
 };

@@ -39,10 +39,12 @@ int help_command(const Invocation& call) {
     known.emplace_back(c.name);
   }
   std::string what = fmt::format("there is no command {}", base::sanitize(names.front()));
+  base::Error error = usage_error(std::move(what), call.command);
   if (const auto near = base::closest(names.front(), known)) {
-    what += fmt::format("; did you mean {}?", *near);
+    error.what += fmt::format("; did you mean {}?", *near);
+    error.hint = fmt::format("xpurun help {}", *near);
   }
-  return complain_usage(call, std::move(what));
+  return complain(error, call.command.usage_status);
 }
 
 int completions_command(const Invocation& call) {

@@ -23,6 +23,8 @@ namespace {
 
 // A wider table is harder to read.
 constexpr size_t kWidestRuns = 160;
+// In a pipe a run is a line with its whole verdict.
+constexpr size_t kPipe = 100'000;
 
 int list(const Invocation& call, const std::string& runs_dir) {
   const auto runs = list_runs(runs_dir);
@@ -35,7 +37,8 @@ int list(const Invocation& call, const std::string& runs_dir) {
   if (runs->empty()) {
     return print(fmt::format("no runs in {}\n", base::sanitize(runs_dir)));
   }
-  return print(runs_table(*runs, std::min(base::terminal_columns(STDOUT_FILENO), kWidestRuns)));
+  const size_t columns = base::terminal_columns(STDOUT_FILENO, kPipe);
+  return print(runs_table(*runs, columns == kPipe ? kPipe : std::min(columns, kWidestRuns)));
 }
 
 // An id or `latest` below the runs directory, or any run directory.

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kNarrow = 70;  // below it, a run takes several lines
 constexpr size_t kLabelColumn = 13;
-constexpr size_t kShortestVerdict = 16;
+constexpr size_t kShortestVerdict = 48;  // with less room, the verdict takes a line of its own
 constexpr size_t kShownProcesses = 12;
 
 std::string verdict_of(const RunEntry& run) {
@@ -73,18 +73,24 @@ std::string runs_table(const std::vector<RunEntry>& runs, size_t columns) {
     return out;
   }
   const size_t name = width_of_names(runs);
-  out =
-      fmt::format("{}  {:<12} {:>8} {:>10}  {}\n", pad("RUN", name), "OUTCOME", "LASTED", "SIZE", "VERDICT");
+  out = fmt::format("{}  {:<12} {:>8} {:>10}", pad("RUN", name), "OUTCOME", "LASTED", "SIZE");
+  const size_t before = base::display_width(out) + 1;
+  const bool beside = before + kShortestVerdict <= columns;
+  out += beside ? "  VERDICT\n" : "\n";
   for (const RunEntry& run : runs) {
     std::string line =
         fmt::format("{}  {:<12} {:>8} {:>10}  ", pad(base::sanitize(run.name), name), outcome_text(run),
                     base::human_duration(run.manifest.elapsed_s), base::human_size(run.bytes));
+    const std::string verdict = verdict_of(run);
     const size_t used = base::display_width(line);
-    if (used + kShortestVerdict < columns) {
-      line += cut_end(verdict_of(run), columns - used);
+    if (beside) {
+      line += cut_end(verdict, columns > used ? columns - used : 0);
     }
     line.resize(line.find_last_not_of(' ') + 1);
     out += line + '\n';
+    if (!beside && !verdict.empty()) {
+      out += "  " + cut_end(verdict, columns - 2) + '\n';
+    }
   }
   return out;
 }

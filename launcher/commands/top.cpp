@@ -12,6 +12,7 @@
 #include "launcher/options/run_settings.h"
 #include "launcher/output/live_status.h"
 #include "launcher/output/screen.h"
+#include "launcher/output/text_block.h"
 
 #include <fmt/format.h>
 
@@ -24,6 +25,7 @@ namespace {
 
 // The node that knows all ranks may be another one, which is given ten seconds.
 constexpr double kAnswerLimitS = 12;
+constexpr double kTopDumpLimitS = 60;
 constexpr size_t kWidest = 200;
 
 base::Result<LiveStatus> ask(const std::string& control) {
@@ -42,21 +44,68 @@ int ended(const model::RunDir& dir) {
   return print(fmt::format("the run has ended: {}\n", base::sanitize(run->verdict.sentence)));
 }
 
+std::string_view order_word(TableOrder order) {
+  switch (order) {
+    case TableOrder::still:
+      return "no progress first";
+    case TableOrder::cpu:
+      return "most CPU first";
+    case TableOrder::fitting:
+    case TableOrder::rank:
+      break;
+  }
+  return "by rank";
+}
+
+TableOrder next_order(TableOrder order) {
+  return order == TableOrder::still ? TableOrder::cpu
+         : order == TableOrder::cpu ? TableOrder::rank
+                                    : TableOrder::still;
+}
+
+// What a dump on request has to say.
+std::string dump_now(const model::RunDir& dir, const std::string& control) {
+  const auto dumped = ControlClient(control).dump(kTopDumpLimitS);
+  return dumped ? fmt::format("xpurun stacks {}", base::shell_quote(dir.path() + "/" + *dumped))
+                : "no dump: " + base::to_line(dumped.error());
+}
+
 int watch(const model::RunDir& dir, const std::string& control, double interval_s) {
   auto screen = Screen::open();
   if (!screen) {
     return complain(screen.error(), kExitFailure);
   }
+  TableOrder order = TableOrder::fitting;
+  std::string said;  // the answer to the last key
   for (;;) {
     const auto status = ask(control);
     if (!status) {
       screen->close();
       return ended(dir);
     }
-    screen->show(live_table(*status, screen->columns(), screen->rows(), Ink::for_stream(STDOUT_FILENO)));
+    const Ink ink = Ink::for_stream(STDOUT_FILENO);
+    const auto show = [&] {
+      const size_t columns = screen->columns();
+      const size_t below = said.empty() ? 1 : 2;
+      std::string text =
+          live_table(*status, columns, std::max<size_t>(screen->rows(), below + 2) - below, ink, order);
+      text += said.empty() ? "" : cut_end(base::sanitize(said), columns) + '\n';
+      const std::string keys = fmt::format("q quit  s sort ({})  d dump now", order_word(order));
+      screen->show(text + ink.paint(Ink::Colour::faint, cut_end(keys, columns)));
+    };
+    show();
     switch (screen->wait(interval_s)) {
       case Screen::Event::time:
       case Screen::Event::redraw:
+        break;
+      case Screen::Event::key:
+        if (screen->key() == 's') {
+          order = next_order(order);
+        } else if (screen->key() == 'd') {
+          said = "taking the stacks of all ranks ...";
+          show();
+          said = dump_now(dir, control);
+        }
         break;
       case Screen::Event::quit:
         return 0;

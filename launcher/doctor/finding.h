@@ -9,6 +9,7 @@ namespace xpurun::launcher {
 
 enum class Grade {
   ok,
+  none,  // there is nothing to check here, and nothing is lost
   warn,  // a feature is lost
   fail,  // xpurun cannot do its main work here
 };
@@ -17,7 +18,7 @@ struct Finding {
   std::string check;  // "ptrace"
   Grade grade = Grade::ok;
   std::string text;    // the observation, one sentence without final full stop
-  std::string lost;    // empty if ok
+  std::string lost;    // empty unless warn or fail
   std::string remedy;  // one command or change; empty if there is none
 };
 

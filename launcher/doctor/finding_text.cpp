@@ -17,6 +17,7 @@ constexpr size_t kTextColumn = 18;
 
 Ink::Colour colour_of(Grade grade) {
   return grade == Grade::ok     ? Ink::Colour::good
+         : grade == Grade::none ? Ink::Colour::faint
          : grade == Grade::warn ? Ink::Colour::doubtful
                                 : Ink::Colour::bad;
 }
@@ -29,7 +30,7 @@ size_t count(const Findings& findings, Grade grade) {
 }  // namespace
 
 std::string_view name_of(Grade grade) {
-  return grade == Grade::ok ? "ok" : grade == Grade::warn ? "warn" : "fail";
+  return grade == Grade::ok ? "ok" : grade == Grade::none ? "n/a" : grade == Grade::warn ? "warn" : "fail";
 }
 
 std::string finding_text(const Finding& f, size_t columns, const Ink& ink) {
@@ -52,8 +53,11 @@ std::string finding_text(const Finding& f, size_t columns, const Ink& ink) {
 std::string findings_summary(const Findings& findings, size_t columns, const Ink& ink) {
   std::string out = "\n";
   std::string sep;
-  for (const Grade grade : {Grade::ok, Grade::warn, Grade::fail}) {
+  for (const Grade grade : {Grade::ok, Grade::none, Grade::warn, Grade::fail}) {
     const size_t n = count(findings, grade);
+    if (grade == Grade::none && n == 0) {
+      continue;
+    }
     const std::string part = fmt::format("{} {}", n, name_of(grade));
     out += sep + (n != 0 ? ink.paint(colour_of(grade), part) : part);
     sep = ", ";

@@ -81,7 +81,9 @@ Finding driver() {
   const int64_t devices = answered ? numbers[1] : 0;
   const int64_t started = answered ? numbers[2] : 0;
   if (!answered && module.empty() && told.status == 2) {
-    return {.check = "cuda", .text = "no NVIDIA driver on this host; hangs and crashes are still found"};
+    return {.check = "cuda",
+            .grade = Grade::none,
+            .text = "no NVIDIA driver on this host; hangs and crashes are still found"};
   }
   if (!answered || started != 0) {
     return {
@@ -157,15 +159,19 @@ Finding nccl(const TorchPlaces& places, const std::vector<std::string>& linked) 
             .lost = "collectives cannot be distinguished; hangs and crashes are still found",
             .remedy = "use a torch that links libnccl.so.2 (as the PyPI packages do)"};
   }
-  return {.check = "nccl", .text = "no NCCL found; gloo and MPI jobs do not need one"};
+  return {.check = "nccl", .grade = Grade::none, .text = "no NCCL found; gloo and MPI jobs do not need one"};
 }
 
 Finding cublas(const TorchPlaces& places, const std::vector<std::string>& linked) {
   if (places.torch.empty()) {
-    return {.check = "cublas", .text = "no torch found"};
+    return {.check = "cublas",
+            .grade = Grade::none,
+            .text = "no torch found; name the command to look at its Python: xpurun doctor -- COMMAND"};
   }
   if (linked.empty()) {
-    return {.check = "cublas", .text = fmt::format("torch at {} is built without CUDA", places.torch)};
+    return {.check = "cublas",
+            .grade = Grade::none,
+            .text = fmt::format("torch at {} is built without CUDA", places.torch)};
   }
   const bool dynamic = std::any_of(linked.begin(), linked.end(),
                                    [](const std::string& name) { return name.starts_with("libcublas"); });

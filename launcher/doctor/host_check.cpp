@@ -112,9 +112,9 @@ Finding debugger(const std::string& name, Grade absent, std::string lost) {
   if (path.empty()) {
     return {.check = name,
             .grade = absent,
-            .text = "not found",
-            .lost = absent == Grade::ok ? "" : std::move(lost),
-            .remedy = absent == Grade::ok ? "" : fmt::format("install {}", name)};
+            .text = absent == Grade::none ? "not found, and not needed without an NVIDIA GPU" : "not found",
+            .lost = absent == Grade::none ? "" : std::move(lost),
+            .remedy = absent == Grade::none ? "" : fmt::format("install {}", name)};
   }
   const ProgramOutput told = run_program({path, "--version"}, kDebuggerLimitS);
   const std::string version = base::sanitize(told.output.substr(0, told.output.find('\n')));
@@ -138,7 +138,7 @@ Findings check_host(const DoctorContext& /*context*/) {
           locked_memory(),
           core_files(),
           debugger("gdb", Grade::warn, "the fallback when a process cannot be unwound by xpurun itself"),
-          debugger("cuda-gdb", gpu ? Grade::warn : Grade::ok, "which kernel a GPU that hangs is running")};
+          debugger("cuda-gdb", gpu ? Grade::warn : Grade::none, "which kernel a GPU that hangs is running")};
 }
 
 }  // namespace xpurun::launcher

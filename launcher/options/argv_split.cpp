@@ -1,10 +1,12 @@
 #include "launcher/options/argv_split.h"
 
+#include "common/base/strings.h"
 #include "common/base/suggest.h"
 #include "launcher/options/command_advice.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 namespace xpurun::launcher {
@@ -22,12 +24,30 @@ std::vector<std::string> spellings(const CommandSpec& command) {
   return out;
 }
 
+// "--kill-on-hang" has all words of --on-hang.
+std::optional<std::string> with_words_of(std::string_view word, const CommandSpec& command) {
+  const auto typed = base::split(word.substr(0, word.find('=')), '-');
+  for (const OptionSpec& o : command.options) {
+    const auto words = base::split(o.name, '-');
+    const bool has_all = std::all_of(words.begin(), words.end(), [&](std::string_view one) {
+      return std::find(typed.begin(), typed.end(), one) != typed.end();
+    });
+    if (words.size() > 1 && has_all) {
+      return fmt::format("--{}", o.name);
+    }
+  }
+  return std::nullopt;
+}
+
 std::string unknown_option(std::string_view word, const CommandSpec& command) {
   std::string what = fmt::format("unknown option {}", word);
   if (is_torchrun_option(word)) {
     return what + fmt::format(": it belongs to torchrun; write xpurun -- torchrun {} …", word);
   }
   if (const auto near = base::closest(word, spellings(command))) {
+    return what + fmt::format("; did you mean {}?", *near);
+  }
+  if (const auto near = with_words_of(word, command)) {
     return what + fmt::format("; did you mean {}?", *near);
   }
   for (const CommandSpec& other : command_table()) {

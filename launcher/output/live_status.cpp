@@ -22,26 +22,39 @@ constexpr size_t kWideEnoughForRates = 100;
 // Lines on nodes that are missing, where the ranks have to fit too.
 constexpr size_t kMostGaps = 3;
 
-std::string_view state_word(const LiveRank& r) {
-  if (!r.alive) {
+constexpr double kTopBusyShare = 0.1;  // of one core
+constexpr double kTopQuietS = 5;       // a shorter time without progress is that between two polls
+
+// As a verdict would say.
+std::string_view state_word(const LiveRank& r, const LiveStatus& s) {
+  if (!r.alive || r.state == 'Z') {
     return "ended";
   }
-  switch (r.state) {
-    case 'R':
-      return "running";
-    case 'S':
-      return "sleeping";
-    case 'D':
-      return "disk";
-    case 'T':
-      return "stopped";
-    case 't':
-      return "traced";
-    case 'Z':
-      return "zombie";
-    default:
-      return "?";
+  if (r.state == 'T' || r.state == 't') {
+    return "stopped";
   }
+  const bool busy = r.cpu_share >= kTopBusyShare;
+  if (s.culprits.contains(r.rank)) {
+    return busy ? "busy" : "stuck";
+  }
+  const double quiet_s = s.hang_timeout_s > 0 ? std::min(kTopQuietS, s.hang_timeout_s / 2) : kTopQuietS;
+  if (r.still_s < quiet_s) {
+    return "moving";
+  }
+  return r.state == 'D' ? "blocked" : !s.culprits.empty() ? "waiting" : busy ? "busy" : "still";
+}
+
+bool comes_first(const LiveRank& a, const LiveRank& b, TableOrder order) {
+  switch (order) {
+    case TableOrder::still:
+      return std::pair(b.still_s, a.rank) < std::pair(a.still_s, b.rank);
+    case TableOrder::cpu:
+      return std::pair(b.cpu_share, a.rank) < std::pair(a.cpu_share, b.rank);
+    case TableOrder::fitting:
+    case TableOrder::rank:
+      break;
+  }
+  return std::pair(a.rank, a.pid) < std::pair(b.rank, b.pid);
 }
 
 std::string place_of(const LiveRank& r) {
@@ -65,10 +78,6 @@ std::string rates_of(const LiveRank& r) {
   const std::string untraced = r.untraced_share < 0 ? "-" : fmt::format("{:.0f}%", r.untraced_share * 100);
   return fmt::format("{:>7.1f} {:>7.0f}  {:>8}  {:<20}  ", r.flops_per_s / 1e12, r.collectives_per_s,
                      untraced, cut_end(base::sanitize(r.last_collective), 20));
-}
-
-bool stiller(const LiveRank& a, const LiveRank& b) {
-  return std::pair(b.still_s, a.rank) < std::pair(a.still_s, b.rank);
 }
 
 ordered_json to_json(const LiveRank& r) {
@@ -195,7 +204,7 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
   }
 }
 
-std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const Ink& ink) {
+std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const Ink& ink, TableOrder order) {
   const bool wide = columns >= kWideEnoughForPid;
   std::string out =
       cut_end(fmt::format("{} on {}, {}, {} rank{}, hang timeout {}", base::sanitize(s.run),
@@ -230,7 +239,7 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
   const bool all_fit = rows == 0 || ranks.size() + used <= rows;
   const size_t shown = all_fit ? ranks.size() : rows > used + 1 ? rows - used - 1 : 0;
   std::sort(ranks.begin(), ranks.end(), [&](const LiveRank& a, const LiveRank& b) {
-    return all_fit ? std::pair(a.rank, a.pid) < std::pair(b.rank, b.pid) : stiller(a, b);
+    return comes_first(a, b, order == TableOrder::fitting && !all_fit ? TableOrder::still : order);
   });
   for (size_t i = 0; i < shown; ++i) {
     const LiveRank& r = ranks[i];
@@ -240,10 +249,10 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
     const std::string line =
         wide ? fmt::format("{:>4}{}{}{:>7}  {:<8} {:>8} {:>6}  {}{}", r.rank, mark,
                            hosts ? host_column(r) : "", r.pid == 0 ? "-" : std::to_string(r.pid),
-                           state_word(r), still,
+                           state_word(r, s), still,
                            r.cpu_share < 0 ? "-" : fmt::format("{:.0f}%", r.cpu_share * 100),
                            rates ? rates_of(r) : "", place_of(r))
-             : fmt::format("{:>4}{}{:<8} {:>8}  {}", r.rank, mark, state_word(r), still, place_of(r));
+             : fmt::format("{:>4}{}{:<8} {:>8}  {}", r.rank, mark, state_word(r, s), still, place_of(r));
     const bool late = r.alive && s.hang_timeout_s > 0 && r.still_s >= s.hang_timeout_s / 2;
     const std::string cut = cut_end(line, columns);
     out += s.culprits.contains(r.rank) ? ink.paint(Ink::Colour::bad, cut)

@@ -60,8 +60,15 @@ void add_other_ranks(const LiveStatus& other, LiveStatus& own);
 nlohmann::ordered_json to_json(const LiveStatus& s);
 base::Result<LiveStatus> live_status_from_json(std::string_view text);
 
-// A header and one line per rank. At most `rows` lines; if they do not fit, the ranks with the oldest
-// progress come first. 0: all.
-std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const Ink& ink);
+enum class TableOrder {
+  fitting,  // by rank; if not all fit, the oldest progress first
+  still,
+  cpu,
+  rank,
+};
+
+// A header and one line per rank. At most `rows` lines; 0: all.
+std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const Ink& ink,
+                       TableOrder order = TableOrder::fitting);
 
 }  // namespace xpurun::launcher

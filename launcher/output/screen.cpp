@@ -139,7 +139,8 @@ Screen::Event Screen::wait(double seconds) {
       if (gone || key == 'q' || key == 'Q' || key == kCtrlD) {
         return Event::quit;
       }
-      return Event::redraw;
+      key_ = key;
+      return Event::key;
     }
     if (ready == 0) {
       return Event::time;

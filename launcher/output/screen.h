@@ -13,7 +13,7 @@ namespace xpurun::launcher {
 
 class Screen {
  public:
-  enum class Event { time, redraw, quit, signal };
+  enum class Event { time, redraw, key, quit, signal };
 
   // Standard input and output must be terminals.
   static base::Result<Screen> open();
@@ -26,9 +26,10 @@ class Screen {
   size_t columns() const;
   size_t rows() const;
   void show(const std::string& text);
-  // Returns after `seconds`, on a changed size, on q or Ctrl-D, or on a terminating signal.
+  // Returns after `seconds`, on a changed size, on a key (quit: q or Ctrl-D), or on a terminating signal.
   Event wait(double seconds);
   int signal() const { return signal_; }
+  char key() const { return key_; }
   void close();
 
  private:
@@ -39,6 +40,7 @@ class Screen {
 
   bool open_ = false;
   int signal_ = 0;
+  char key_ = 0;
   termios saved_{};
   sigset_t old_mask_{};
   base::UniqueFd signals_;

@@ -1,6 +1,7 @@
 #include "launcher/output/status_text.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/output/text_block.h"
 
 #include <fmt/format.h>
@@ -11,6 +12,8 @@
 namespace xpurun::launcher {
 
 namespace {
+
+using base::tr;
 
 // A shorter time only means that the next poll is not due yet.
 constexpr double kFreshS = 5;
@@ -27,58 +30,44 @@ std::vector<LiveRank> living(const LiveStatus& s) {
   return out;
 }
 
-std::string nobody(const LiveStatus& s) {
-  return s.ranks.empty() ? "starting" : "all ranks have ended";
-}
-
-std::string moving_text(const LiveStatus& s) {
-  const auto ranks = living(s);
-  if (ranks.empty()) {
-    return nobody(s);
-  }
+// Ranks without progress for some time, at most `most` of them.
+std::string quiet_text(const std::vector<LiveRank>& ranks, size_t most) {
   std::string out;
-  size_t named = 0;
-  for (; named < ranks.size() && named < kNamedRanks && ranks[named].still_s >= kFreshS; ++named) {
-    out += fmt::format("{}rank {} {} ago", named == 0 ? "" : ", ", ranks[named].rank,
-                       base::human_duration(ranks[named].still_s));
+  for (size_t i = 0; i < std::min(ranks.size(), most) && ranks[i].still_s >= kFreshS; ++i) {
+    out += (i == 0 ? "" : tr(", ")) +
+           tr("rank {}: no progress for {}", ranks[i].rank, base::human_duration(ranks[i].still_s));
   }
-  if (named == ranks.size()) {
-    return "last progress: " + out;
-  }
-  const double next = std::max(ranks[named].still_s, 1.0);
-  return fmt::format("last progress: {}{} {} ago", out, named == 0 ? "all within" : ", others within",
-                     base::human_duration(next));
+  return out;
 }
 
-// For narrow terminals.
-std::string short_moving_text(const LiveStatus& s) {
+// Without a stall of the whole job.
+std::string moving_text(const LiveStatus& s, size_t most) {
   const auto ranks = living(s);
   if (ranks.empty()) {
-    return nobody(s);
+    return s.ranks.empty() ? tr("starting") : tr("all ranks have ended");
   }
-  return ranks.front().still_s < kFreshS ? "all moving"
-                                         : fmt::format("rank {} still {}", ranks.front().rank,
-                                                       base::human_duration(ranks.front().still_s));
+  const std::string quiet = quiet_text(ranks, most);
+  return quiet.empty() ? tr("all active") : quiet;
 }
 
 // "rank 2 (data.py:12)", "ranks 0-3"
 std::string culprit_text(const LiveStatus& s, bool with_place) {
   const bool one = s.culprits.size() == 1;
-  std::string out = fmt::format("rank{} {}", one ? "" : "s", s.culprits.brief());
+  std::string out = one ? tr("rank {}", s.culprits.brief()) : tr("ranks {}", s.culprits.brief());
   const auto rank = std::find_if(s.ranks.begin(), s.ranks.end(),
                                  [&](const LiveRank& r) { return s.culprits.contains(r.rank); });
   if (one && with_place && rank != s.ranks.end() && !rank->file.empty()) {
-    out += base::sanitize(fmt::format(" ({}:{})", base::base_name(rank->file), rank->line));
+    out += base::sanitize(tr(" ({}:{})", base::base_name(rank->file), rank->line));
   }
   return out;
 }
 
 std::string stall_text(const LiveStatus& s, double stalled, bool with_place) {
-  std::string out = fmt::format("stalled {}", base::human_duration(stalled));
-  if (s.hang_timeout_s > stalled) {
-    out += fmt::format(" of {}", base::human_duration(s.hang_timeout_s));
-  }
-  return s.culprits.empty() ? out : fmt::format("{}, waiting for {}", out, culprit_text(s, with_place));
+  const std::string since = base::human_duration(stalled);
+  const std::string out = s.hang_timeout_s > stalled
+                              ? tr("stalled {} of {}", since, base::human_duration(s.hang_timeout_s))
+                              : tr("stalled {}", since);
+  return s.culprits.empty() ? out : tr("{}, waiting for {}", out, culprit_text(s, with_place));
 }
 
 }  // namespace
@@ -91,15 +80,17 @@ double stalled_s(const LiveStatus& s) {
 
 std::string status_line_text(const LiveStatus& s, size_t columns) {
   const size_t alive = living(s).size();
-  const std::string ranks = s.world_size > static_cast<int>(alive)
-                                ? fmt::format("{} of {} ranks", alive, s.world_size)
-                                : fmt::format("{} rank{}", alive, alive == 1 ? "" : "s");
+  const std::string ranks = s.world_size > static_cast<int>(alive) ? tr("{} of {} ranks", alive, s.world_size)
+                            : alive == 1                           ? tr("{} rank", alive)
+                                                                   : tr("{} ranks", alive);
   const std::string elapsed = base::human_duration(s.elapsed_s);
   const double stalled = stalled_s(s);
-  const std::string text = stalled > 0 ? stall_text(s, stalled, true) : moving_text(s);
+  const std::string text = stalled > 0 ? stall_text(s, stalled, true) : moving_text(s, kNamedRanks);
   std::string out = fmt::format("xpurun {} | {} | {}", elapsed, ranks, text);
   if (base::display_width(out) > columns) {
-    out = fmt::format("{} | {}", elapsed, stalled > 0 ? text : ranks + " | " + short_moving_text(s));
+    const bool quiet = !quiet_text(living(s), 1).empty();
+    out = stalled > 0 || quiet ? fmt::format("{} | {}", elapsed, stalled > 0 ? text : moving_text(s, 1))
+                               : fmt::format("{} | {} | {}", elapsed, ranks, text);
   }
   if (stalled > 0 && base::display_width(out) > columns) {
     out = stall_text(s, stalled, false);

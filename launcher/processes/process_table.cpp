@@ -401,7 +401,16 @@ void ProcessTable::mark_dead(Pid pid) {
     return;
   }
   it->second.alive = false;
-  if (it->second.record.role != model::ProcessRole::rank) {
+  model::ProcessRecord& record = it->second.record;
+  if (record.role != model::ProcessRole::rank) {
+    return;
+  }
+  // It counted as the rank for as long as it had started none.
+  if (starts_ranks(record.cmdline)) {
+    record.role = model::ProcessRole::agent;
+    record.rank = base::kNoRank;
+    record.local_rank = -1;
+    record.identity.clear();
     return;
   }
   // A process that a dead rank started does not become the rank, whatever its variables are.

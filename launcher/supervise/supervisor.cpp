@@ -285,7 +285,8 @@ VerdictHandler::Hooks Supervisor::verdict_hooks() {
               [this] {
                 messages_.say_file(base::tr("report"), host_, model::RunDir(dir_.absolute).report_html());
               },
-          .say = [this](const std::string& line) { say(line); }};
+          .say = [this](const std::string& line) { say(line); },
+          .directory = [this] { return dir_.absolute; }};
 }
 
 SignalHandler::Hooks Supervisor::signal_hooks() {
@@ -593,8 +594,12 @@ LiveStatus Supervisor::live_status() {
 }
 
 std::string Supervisor::status_line(size_t columns) {
-  const bool wanted = options_.status == ShowStatus::always || table_.multi_process();
-  return wanted ? status_line_text(live_status(), columns) : std::string();
+  if (options_.status != ShowStatus::always && !table_.multi_process()) {
+    return {};
+  }
+  const LiveStatus status = live_status();
+  const base::Speaking speaking(options_.language);
+  return status_line_text(status, columns);
 }
 
 }  // namespace xpurun::launcher

@@ -243,6 +243,16 @@ void VerdictHandler::end_the_job(model::Incident& incident) {
   hooks_.end_the_job();
 }
 
+// Shows the dump of a crash, from any directory; empty if there is another next step.
+std::string VerdictHandler::stacks_command(const model::Verdict& verdict) const {
+  const bool of_dump = verdict.kind == model::VerdictKind::crash && !verdict.dump.empty() &&
+                       !verdict.next.text.empty() && verdict.next.command.empty() &&
+                       verdict.next.text.ends_with(verdict.dump);
+  return of_dump && hooks_.directory
+             ? "xpurun stacks " + base::shell_quote(fmt::format("{}/{}", hooks_.directory(), verdict.dump))
+             : "";
+}
+
 void VerdictHandler::print_end() {
   const model::RunManifest& run = parts_.journal.manifest();
   if (run.verdict.kind != model::VerdictKind::none && run.verdict.kind != model::VerdictKind::running) {
@@ -254,10 +264,17 @@ void VerdictHandler::print_end() {
     return;
   }
   tell(run.verdict);
-  const model::Verdict words = spoken(run.verdict);
+  model::Verdict words = spoken(run.verdict);
   const base::Speaking speaking(parts_.options.language);
+  const std::string stacks = stacks_command(run.verdict);
+  if (!stacks.empty()) {
+    words.next = {};
+  }
   for (const std::string& line : report::evidence_lines(words)) {
     hooks_.say("  " + line);
+  }
+  if (!stacks.empty()) {
+    hooks_.say("  " + tr("next: {}", tr("see the C++ stack of the crashed thread: {}", stacks)));
   }
 }
 

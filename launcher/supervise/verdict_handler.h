@@ -40,6 +40,7 @@ class VerdictHandler {
     std::function<void(const model::Verdict&)> say_sentence;
     std::function<void()> say_report;  // where the page of the run is
     std::function<void(const std::string&)> say;
+    std::function<std::string()> directory;  // of the run, absolute
   };
 
   VerdictHandler(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}
@@ -65,6 +66,7 @@ class VerdictHandler {
   void publish(const model::Verdict& verdict);
   // The verdict in the language of the run.
   model::Verdict spoken(const model::Verdict& verdict) const;
+  std::string stacks_command(const model::Verdict& verdict) const;
   void say_progress_again(const model::Incident& incident);
   bool must_act(const model::Incident& incident) const;
   void act(model::Incident& incident, const model::Verdict& verdict);

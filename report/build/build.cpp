@@ -19,6 +19,7 @@
 #include "report/nodes/merged_run.h"
 #include "report/render/html.h"
 #include "report/render/json.h"
+#include "report/render/speed/spoken_speed.h"
 #include "report/render/text.h"
 #include "report/run/collect.h"
 #include "report/run/findings.h"
@@ -356,10 +357,10 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
     add_picture(report, judged.job);
   }
   report.run = std::move(run);
-  if (SpeedOfRun speed = read_speed(judged.job); speed.ranks > 0) {
+  if (SpeedOfRun speed = read_speed(judged.job, {.language = options.language}); speed.ranks > 0) {
     add_some(speed.notes, report.notes);
     report.speed = std::move(speed.report);
-    add_pipeline(report, judged.job);
+    add_pipeline(report, judged.job, options.language);
   }
   put_words(report, std::move(english), result.verdict);
   base::Progress progress("writing the report", 3);
@@ -372,6 +373,7 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
   const base::Speaking speaking(options.language);
   if (options.language != base::Language::english) {
     put_words(report, std::move(spoken), judged.spoken);
+    translate_speed(report);
     result.spoken_report = report_json(report, JsonLayout::one_line);
   }
   if (options.write_html) {

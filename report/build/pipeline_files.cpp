@@ -1,5 +1,6 @@
 #include "report/build/pipeline_files.h"
 
+#include "common/base/tr.h"
 #include "report/pipeline/files.h"
 #include "report/pipeline/view/gantt.h"
 
@@ -14,7 +15,7 @@ constexpr size_t kMostSteps = 500;
 
 }  // namespace
 
-void add_pipeline(RunReport& report, const JobRuns& job) {
+void add_pipeline(RunReport& report, const JobRuns& job, base::Language language) {
   std::vector<std::string> directories;
   for (const NodeRun& node : job.nodes) {
     if (!node.path.empty()) {
@@ -31,6 +32,7 @@ void add_pipeline(RunReport& report, const JobRuns& job) {
   for (size_t i = 0; i < pipelines.size(); ++i) {
     model::Pipeline& pipeline = pipelines[i];
     if (i < kMostPictures) {
+      const base::Speaking speaking(language);
       report.pipeline_svgs.push_back(gantt_svg(pipeline, shown_steps(pipeline), GanttUse::page));
     }
     for (model::PipelineStage& stage : pipeline.stages) {

@@ -1,5 +1,6 @@
 #include "report/build/speed_files.h"
 
+#include "common/base/tr.h"
 #include "report/build/capture_files.h"
 #include "report/build/idle/idle_files.h"
 #include "report/build/rank_files.h"
@@ -17,8 +18,12 @@ namespace xpurun::report {
 
 namespace {
 
+std::string in_capture(const model::CapturedFunction& f) {
+  return base::tr("; in a capture, ") + ranks_excess(f);
+}
+
 // What the blamed ranks do more than the others, from the newest capture that shows it.
-void name_functions(model::SpeedReport& report) {
+void name_functions(model::SpeedReport& report, base::Language language) {
   for (model::SpeedFinding& finding : report.findings) {
     if (finding.problem != model::SpeedProblem::slow_rank) {
       continue;
@@ -26,8 +31,9 @@ void name_functions(model::SpeedReport& report) {
     for (auto c = report.captures.rbegin(); c != report.captures.rend(); ++c) {
       if (const model::CapturedFunction* f = blamed_function(*c, finding.ranks)) {
         finding.function = place_of(*f);
-        finding.sentence += fmt::format("; in a capture, {} {} {}", f->ranks.size() == 1 ? "rank" : "ranks",
-                                        f->ranks.text(), excess_words(*f));
+        finding.sentence += in_capture(*f);
+        const base::Speaking speaking(language);
+        finding.spoken += in_capture(*f);
         break;
       }
     }
@@ -35,7 +41,7 @@ void name_functions(model::SpeedReport& report) {
 }
 
 // Clocks that are lower than the others' explain why the same work takes longer.
-void name_throttling(model::SpeedReport& report) {
+void name_throttling(model::SpeedReport& report, base::Language language) {
   for (model::SpeedFinding& finding : report.findings) {
     const bool may_be =
         finding.cause == model::SlowCause::gpu_compute || finding.cause == model::SlowCause::unknown;
@@ -51,8 +57,10 @@ void name_throttling(model::SpeedReport& report) {
         share.cause = share.cause == finding.cause ? model::SlowCause::throttling : share.cause;
       }
       finding.cause = model::SlowCause::throttling;
-      finding.sentence += "; in a capture, " + words;
       finding.next = next_step(finding);
+      finding.sentence += "; in a capture, " + words;
+      const base::Speaking speaking(language);
+      finding.spoken += base::tr("; in a capture, ") + throttling_words(c->gpu, finding.ranks);
       break;
     }
   }
@@ -63,7 +71,7 @@ void name_throttling(model::SpeedReport& report) {
 SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   SpeedOfRun out;
   RankFiles files(job, reading.ranks);
-  SpeedAnalysis analysis(files.size());
+  SpeedAnalysis analysis(files.size(), {.language = reading.language});
   OperationAnalysis operations;
   IdleFiles idle(job, reading.ranks);
   files.read(RankFiles::Kinds::all, [&](const RankInput& input) {
@@ -87,8 +95,8 @@ SpeedOfRun read_speed(const JobRuns& job, const SpeedReading& reading) {
   Captures captures = read_captures(job);
   out.notes.insert(out.notes.end(), captures.notes.begin(), captures.notes.end());
   out.report.captures = std::move(captures.reports);
-  name_throttling(out.report);
-  name_functions(out.report);
+  name_throttling(out.report, reading.language);
+  name_functions(out.report, reading.language);
   return out;
 }
 

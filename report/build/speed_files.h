@@ -2,6 +2,7 @@
 // at a time.
 #pragma once
 
+#include "common/base/language.h"
 #include "common/model/timing/speed_report.h"
 #include "report/compare/run_samples.h"
 #include "report/nodes/job_runs.h"
@@ -12,8 +13,9 @@
 namespace xpurun::report {
 
 struct SpeedReading {
-  model::RankSet ranks;  // only these; empty: all
-  bool series = false;   // also what a comparison needs
+  model::RankSet ranks;                               // only these; empty: all
+  base::Language language = base::Language::english;  // of SpeedFinding::spoken
+  bool series = false;                                // also what a comparison needs
 };
 
 struct SpeedOfRun {

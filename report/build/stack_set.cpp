@@ -103,6 +103,13 @@ std::string ranks_title(const Collected& stacks) {
     return fmt::format("Stacks of {} rank{}", n, n == 1 ? "" : "s");
   }
   const size_t processes = stacks.processes.size();
+  if (processes == 1 && stacks.processes.front().pid > 0) {
+    constexpr size_t kLongestCommand = 80;
+    const std::string command =
+        stacks.stacks.empty() ? "" : base::sanitize(base::join(stacks.stacks.front().cmdline, " "));
+    return fmt::format("Stacks of process {}{}{}", stacks.processes.front().pid, command.empty() ? "" : ": ",
+                       base::elide_middle(command, kLongestCommand));
+  }
   return fmt::format("Stacks of {} process{}", processes, processes == 1 ? "" : "es");
 }
 

@@ -31,7 +31,7 @@ StackSet make_stack_set(std::vector<model::ProcessStacks> processes, std::string
 base::Result<BuildResult> write_stack_set(const StackSet& set, const std::string& out_dir,
                                           const BuildOptions& options);
 
-// "Stacks of 4 ranks"
+// "Stacks of 4 ranks", "Stacks of process 4711: python3 train.py"
 std::string ranks_title(const Collected& stacks);
 
 }  // namespace xpurun::report

@@ -49,8 +49,20 @@ std::string doing(const RankView& v) {
   return v.wait ? tr("{}, waiting for a {}", at, tr(v.wait->what)) : at;
 }
 
-// "stuck: rank 2 (1 of 4) in load_batch (train.py:31: time.sleep) for 10 s, using 0 % CPU"
-void add_classes(const Scene& scene, std::vector<std::string>& out) {
+// " (since 14:03:12 UTC)"; empty if the time of day is not known, or if the duration is no stall.
+std::string since_words(const Scene& scene, double seconds) {
+  const model::RunManifest& run = scene.facts.run;
+  const auto dump = std::find_if(run.dumps.begin(), run.dumps.end(),
+                                 [&](const model::DumpRecord& d) { return d.dir == scene.facts.dump_dir; });
+  if (dump == run.dumps.end() || !knows_clock(run, dump->at_s) || !(seconds >= 1 && seconds <= dump->at_s)) {
+    return "";
+  }
+  return tr(" (since {})", utc_words(run, dump->at_s - seconds));
+}
+
+// "stuck: rank 2 (1 of 4) in load_batch (train.py:31: time.sleep) for 10 s (since 14:03:12 UTC), using 0 %
+// CPU"
+void add_classes(const Scene& scene, const Verdict& verdict, std::vector<std::string>& out) {
   struct Class {
     RankSet ranks;
     const RankView* first = nullptr;
@@ -80,10 +92,11 @@ void add_classes(const Scene& scene, std::vector<std::string>& out) {
     if (c.first->seen != nullptr && key.first != RankState::dead) {
       // A rank can be busy only because it moved a moment ago.
       const bool moved = key.first == RankState::busy && c.cpu < kNoCpu;
-      line +=
-          tr("{}, using {:.0f} % CPU",
-             moved ? tr(", moved {} ago", seconds_words(c.seconds)) : tr(" for {}", seconds_words(c.seconds)),
-             c.cpu * 100);
+      const bool accused = verdict.kind == VerdictKind::hang && verdict.ranks.contains(c.first->rank);
+      const std::string still =
+          tr(" for {}", seconds_words(c.seconds)) + (accused ? since_words(scene, c.seconds) : "");
+      line += tr("{}, using {:.0f} % CPU", moved ? tr(", moved {} ago", seconds_words(c.seconds)) : still,
+                 c.cpu * 100);
     }
     out.push_back(std::move(line));
   }
@@ -305,7 +318,7 @@ void add_evidence(const Scene& scene, Verdict& verdict) {
   if (scene.facts.dump && verdict.kind != VerdictKind::none) {
     add_native_frame(scene, verdict, out);
     add_threads(scene, verdict, out);
-    add_classes(scene, out);
+    add_classes(scene, verdict, out);
     add_helpers(scene, verdict, out);
     add_dump(scene, out);
   }

@@ -102,20 +102,28 @@ std::string_view pick(Verb verb, size_t n) {
   return n == 1 ? verb.one : verb.many;
 }
 
-std::string moment_words(const model::RunManifest& run, double at_s, int decimals) {
-  constexpr double kSameDayS = 12 * 3600;
+bool knows_clock(const model::RunManifest& run, double at_s) {
   // A damaged file says more.
   constexpr double kLongestRunS = 1e9;
   constexpr int64_t kLatestNs = int64_t{1} << 62;
-  if (run.started_wall_ns <= 0 || run.started_wall_ns > kLatestNs || !(at_s >= 0 && at_s < kLongestRunS)) {
-    return tr("at {:.{}f} s", at_s, decimals);
-  }
+  return run.started_wall_ns > 0 && run.started_wall_ns <= kLatestNs && at_s >= 0 && at_s < kLongestRunS;
+}
+
+std::string utc_words(const model::RunManifest& run, double at_s, int decimals) {
+  constexpr double kSameDayS = 12 * 3600;
   const int64_t wall_ns = run.started_wall_ns + base::s_to_ns(at_s);
   const std::string clock = base::utc_iso8601(wall_ns);  // 2026-11-21T02:15:00Z
   const std::string date = at_s < kSameDayS ? "" : clock.substr(0, 10) + ' ';
   const std::string fraction =
       decimals > 0 ? fmt::format(".{:03}", wall_ns / 1'000'000 % 1000).substr(0, 1 + size_t(decimals)) : "";
-  return tr("at {}{}{} UTC ({} in)", date, clock.substr(11, 8), fraction, base::human_duration(at_s));
+  return fmt::format("{}{}{} UTC", date, clock.substr(11, 8), fraction);
+}
+
+std::string moment_words(const model::RunManifest& run, double at_s, int decimals) {
+  if (!knows_clock(run, at_s)) {
+    return tr("at {:.{}f} s", at_s, decimals);
+  }
+  return tr("at {} ({} in)", utc_words(run, at_s, decimals), base::human_duration(at_s));
 }
 
 std::string seconds_words(double seconds) {

@@ -40,6 +40,10 @@ struct Verb {
 };
 std::string_view pick(Verb verb, size_t n);
 
+// Whether the time of day of that moment is known.
+bool knows_clock(const model::RunManifest& run, double at_s);
+// "14:03:12 UTC", with the date where the run lasts long; the time of its start must be known.
+std::string utc_words(const model::RunManifest& run, double at_s, int decimals = 0);
 // "at 14:03:12.97 UTC (29 s in)"; with the date half a day after the start or later; "at 28.97 s" if the run
 // does not know its start. `at_s`: seconds since the start.
 std::string moment_words(const model::RunManifest& run, double at_s, int decimals = 0);

@@ -209,13 +209,29 @@ struct Plan {
   size_t frames = 0;
 };
 
+// The threads of processes that are no job: the main thread first.
+void put_alone(Plan& plan) {
+  std::stable_partition(plan.roots.begin(), plan.roots.end(),
+                        [](const Root& r) { return r.label == "main"; });
+  size_t processes = 0;
+  for (const Root& r : plan.roots) {
+    processes = std::max(processes, r.tree->root().total.unranked.size());
+  }
+  plan.panel.title = processes == 1 ? std::string(base::later("Threads of the process"))
+                                    : base::tr("Threads of {} processes", processes);
+}
+
 std::vector<Plan> plan_panels(const StackForest& forest, Layer layer) {
+  const auto roles = forest.roles();
+  const bool alone = std::all_of(roles.begin(), roles.end(), [](const RoleTree* role) {
+    return role->process == model::ProcessRole::other;
+  });
   std::vector<Plan> plans(4);
   plans[0].panel = {.title = "Main threads of the ranks", .unit = "ranks"};
   plans[1].panel = {.title = "Other threads of the ranks", .unit = "ranks"};
   plans[2].panel = {.title = "Dataloader workers", .unit = "ranks"};
   plans[3].panel = {.title = "Launcher and other processes", .unit = "processes"};
-  for (const RoleTree* role : forest.roles()) {
+  for (const RoleTree* role : roles) {
     const FrameTree& tree = role->tree(layer);
     if (tree.empty()) {
       continue;
@@ -226,7 +242,7 @@ std::vector<Plan> plan_panels(const StackForest& forest, Layer layer) {
                        : role->process == model::ProcessRole::worker ? 2
                                                                      : 3];
     const bool named =
-        role->process == model::ProcessRole::agent || role->process == model::ProcessRole::other;
+        role->process == model::ProcessRole::agent || (role->process == model::ProcessRole::other && !alone);
     plan.roots.push_back(
         {&tree, main_of_rank
                     ? ""
@@ -237,6 +253,9 @@ std::vector<Plan> plan_panels(const StackForest& forest, Layer layer) {
   if (const size_t n = plans[0].panel.total; n > 0) {
     plans[0].panel.title =
         n == 1 ? base::tr("Main thread of the rank") : base::tr("Main threads of {} ranks", n);
+  }
+  if (alone && !plans[3].roots.empty()) {
+    put_alone(plans[3]);
   }
   std::erase_if(plans, [](const Plan& p) { return p.roots.empty(); });
   return plans;

@@ -171,13 +171,24 @@ std::string_view layer_words(Layer layer) {
   return base::later("Python and native frames");
 }
 
-std::string opening(const SvgText& text, int height) {
+// No process of the picture is a rank.
+bool is_alone(const Layout& layout) {
+  return !layout.panels.empty() && std::all_of(layout.panels.begin(), layout.panels.end(),
+                                               [](const Panel& p) { return p.unit == "processes"; });
+}
+
+std::string_view width_words(const Layout& layout, const SvgText& text) {
+  return is_alone(layout) ? base::later("processes") : std::string_view(text.width_is);
+}
+
+std::string opening(const Layout& layout, const SvgText& text, int height) {
   return fmt::format(
-      R"(<svg xmlns="http://www.w3.org/2000/svg" class="fg" id="fg-{0}" data-layer="{0}" data-colors="ranks" viewBox="0 0 {1} {2}" width="{1}" height="{2}" role="group" aria-label="{3}">)"
+      R"(<svg xmlns="http://www.w3.org/2000/svg" class="fg" id="fg-{0}" data-layer="{0}" data-colors="{4}" viewBox="0 0 {1} {2}" width="{1}" height="{2}" role="group" aria-label="{3}">)"
       "\n",
       name_of(text.layer), kWidth, height,
       escape_attribute(
-          tr("{}, {}, width is {}", text.title, tr(layer_words(text.layer)), tr(text.width_is))));
+          tr("{}, {}, width is {}", text.title, tr(layer_words(text.layer)), tr(width_words(layout, text)))),
+      is_alone(layout) ? "frames" : "ranks");
 }
 
 }  // namespace
@@ -194,7 +205,7 @@ std::string_view svg_patterns() {
 }
 
 std::string svg_fragment(const Layout& layout, const Palette& palette, const SvgText& text) {
-  std::string out = opening(text, panels_height(layout));
+  std::string out = opening(layout, text, panels_height(layout));
   put_panels(out, layout, palette, 0);
   out += "</svg>\n";
   return out;
@@ -205,10 +216,10 @@ std::string svg_file(const Layout& layout, const Palette& palette, const SvgText
   const int top = put_legend(body, palette, 62);
   put_panels(body, layout, palette, top + 4);
   std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
-  out += opening(text, top + 4 + std::max(panels_height(layout), 40));
+  out += opening(layout, text, top + 4 + std::max(panels_height(layout), 40));
   out += fmt::format(
       "<title>{}: {}</title>\n<desc>Width is the number of {}; outermost frames are on top.</desc>\n",
-      escape_text(text.title), layer_words(text.layer), text.width_is);
+      escape_text(text.title), layer_words(text.layer), width_words(layout, text));
   out += fmt::format("<style><![CDATA[\n{}]]></style>\n<defs>\n{}</defs>\n", templates::kFlamegraphCss,
                      svg_patterns());
   out += fmt::format(

@@ -1,7 +1,6 @@
 // pprof's profile.proto, gzipped. Field numbers are those of github.com/google/pprof/proto/profile.proto.
 #include "common/base/packing.h"
 #include "common/base/strings.h"
-#include "common/model/frame_text.h"
 #include "report/formats/formats.h"
 
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 #include <array>
 #include <map>
 #include <protozero/pbf_writer.hpp>
+#include <tuple>
 #include <utility>
 
 namespace xpurun::report {
@@ -40,7 +40,7 @@ class ProfileBuilder {
   void add(const model::ProcessStacks& p, const model::ThreadStack& t) {
     std::vector<uint64_t> locations;
     for (const model::Frame* f : frames_in(t, view_)) {
-      locations.push_back(location(*f));
+      locations.push_back(location(p, *f));
     }
     if (locations.empty()) {
       return;
@@ -73,7 +73,7 @@ class ProfileBuilder {
       type.add_int64(2, strings_.id("count"));
     }
     const std::array<int64_t, 1> about = {strings_.id(comment)};
-    out += samples_ + locations_ + functions_;
+    out += samples_ + mappings_ + locations_ + functions_;
     for (const std::string& s : strings_.list()) {
       profile.add_string(6, s);
     }
@@ -92,8 +92,7 @@ class ProfileBuilder {
   }
 
   uint64_t function(const model::Frame& f) {
-    const std::string name =
-        f.kind == model::FrameKind::python ? base::sanitize(f.func) : model::frame_label(f);
+    const std::string name = f.func.empty() ? "?" : base::sanitize(f.func);
     const std::string file = base::sanitize(f.file.empty() ? f.module : f.file);
     const auto [it, is_new] = function_ids_.emplace(std::pair(name, file), function_ids_.size() + 1);
     if (is_new) {
@@ -101,19 +100,49 @@ class ProfileBuilder {
       protozero::pbf_writer w(functions, 5);
       w.add_uint64(1, it->second);
       w.add_int64(2, strings_.id(name));
-      w.add_int64(3, strings_.id(f.full_func.empty() ? name : base::sanitize(f.full_func)));
+      // A name that equals the system's name would be demangled by pprof, which makes nothing of "<module>".
+      if (!f.full_func.empty()) {
+        w.add_int64(3, strings_.id(base::sanitize(f.full_func)));
+      }
       w.add_int64(4, strings_.id(file));
     }
     return it->second;
   }
 
-  uint64_t location(const model::Frame& f) {
+  // The mapped file; 0 for a frame without one.
+  uint64_t mapping(const model::ProcessStacks& p, const model::Frame& f) {
+    if (f.module.empty()) {
+      return 0;
+    }
+    const auto path = p.module_paths.find(f.module);
+    const std::string file = base::sanitize(path == p.module_paths.end() ? f.module : path->second);
+    const auto [it, is_new] = mapping_ids_.emplace(std::pair(file, f.build_id), mapping_ids_.size() + 1);
+    if (is_new) {
+      protozero::pbf_writer mappings(mappings_);
+      protozero::pbf_writer w(mappings, 3);
+      w.add_uint64(1, it->second);
+      w.add_int64(5, strings_.id(file));
+      w.add_int64(6, strings_.id(f.build_id));
+      for (const uint32_t known : {7, 8, 9}) {  // functions, files, lines: pprof need not look for them
+        w.add_bool(known, true);
+      }
+    }
+    return it->second;
+  }
+
+  uint64_t location(const model::ProcessStacks& p, const model::Frame& f) {
     const uint64_t fn = function(f);
-    const auto [it, is_new] = location_ids_.emplace(std::pair(fn, f.line), location_ids_.size() + 1);
+    const uint64_t where = mapping(p, f);
+    const auto [it, is_new] =
+        location_ids_.emplace(std::tuple(fn, f.line, where, f.pc), location_ids_.size() + 1);
     if (is_new) {
       protozero::pbf_writer locations(locations_);
       protozero::pbf_writer w(locations, 4);
       w.add_uint64(1, it->second);
+      if (where != 0) {
+        w.add_uint64(2, where);
+        w.add_uint64(3, f.pc);
+      }
       protozero::pbf_writer line(w, 4);
       line.add_uint64(1, fn);
       line.add_int64(2, f.line);
@@ -124,8 +153,10 @@ class ProfileBuilder {
   View view_;
   StringTable strings_;
   std::map<std::pair<std::string, std::string>, uint64_t> function_ids_;
-  std::map<std::pair<uint64_t, int>, uint64_t> location_ids_;
+  std::map<std::pair<std::string, std::string>, uint64_t> mapping_ids_;
+  std::map<std::tuple<uint64_t, int, uint64_t, uint64_t>, uint64_t> location_ids_;
   std::string samples_;
+  std::string mappings_;
   std::string locations_;
   std::string functions_;
   int64_t first_wall_ns_ = 0;

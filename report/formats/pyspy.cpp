@@ -6,8 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
+#include <set>
+#include <string_view>
 
 namespace xpurun::report {
 
@@ -73,12 +76,65 @@ EntryStyle entry_style(const std::string& version) {
                                    : (minor == 11 ? EntryStyle::flag : EntryStyle::every_frame);
 }
 
-Json native_frame(const model::Frame& f) {
-  const std::string file = f.line > 0 && !f.file.empty() ? f.file : f.module;
+// Which native frames py-spy shows. Of the interpreter's own, these are the functions of some modules and of
+// locks; all others only run the Python frames beside them.
+class NativeFrames {
+ public:
+  explicit NativeFrames(const model::ProcessStacks& p) : paths_(p.module_paths) {
+    for (const model::ThreadStack& t : p.threads) {
+      for (const model::Frame& f : t.frames) {
+        if (f.eval) {
+          interpreters_.insert(f.module);
+        }
+      }
+    }
+  }
+
+  bool shows(const model::Frame& f) const {
+    if (f.kind != model::FrameKind::native || f.eval) {
+      return false;
+    }
+    if (is_interpreter(f.module)) {
+      return !f.inlined && is_builtin(f.func);
+    }
+    const bool is_libc = f.module.starts_with("libc.") || f.module.starts_with("libc-");
+    return !(is_libc && (f.func == "__libc_start_main" || f.func == "__clone")) &&
+           !(f.module.starts_with("libpthread") && f.func == "start_thread");
+  }
+
+  std::string path_of(const std::string& module) const {
+    const auto it = paths_.find(module);
+    return it == paths_.end() ? module : it->second;
+  }
+
+ private:
+  bool is_interpreter(const std::string& module) const {
+    return interpreters_.contains(module) || module.starts_with("libpython") || module == "python" ||
+           module.starts_with("python3");
+  }
+
+  // By the first part of the name: time_sleep, os_read, lock_PyThread_acquire_lock.
+  static bool is_builtin(std::string_view function) {
+    constexpr std::array<std::string_view, 11> kShown = {
+        "time", "sys", "gc", "os", "unicode", "thread", "stringio", "sre", "PyGilState", "PyThread", "lock"};
+    const size_t begin = std::min(function.find_first_not_of("_."), function.size());
+    const std::string_view part = function.substr(begin, function.find_first_of("_.", begin) - begin);
+    return std::find(kShown.begin(), kShown.end(), part) != kShown.end();
+  }
+
+  const std::map<std::string, std::string>& paths_;
+  std::set<std::string> interpreters_;
+};
+
+Json native_frame(const model::Frame& f, const NativeFrames& all) {
+  const std::string path = all.path_of(f.module);
+  const std::string file = f.line > 0 && !f.file.empty() ? f.file : path.empty() ? "?" : path;
+  const bool is_unnamed = f.func.empty() || f.func == fmt::format("{}+{:#x}", f.module, f.offset) ||
+                          (f.module.empty() && f.func == "[unknown code]");
   Json j;
-  j["name"] = f.func;
+  j["name"] = is_unnamed ? fmt::format("{:#x}", f.pc) : f.func;
   j["filename"] = file;
-  j["module"] = f.module.empty() ? Json() : Json(f.module);
+  j["module"] = path.empty() ? Json() : Json(path);
   j["short_filename"] = base::base_name(file);
   j["line"] = f.line;
   j["locals"] = nullptr;
@@ -87,38 +143,45 @@ Json native_frame(const model::Frame& f) {
   return j;
 }
 
-// Null if locals were not requested. Addresses are not kept.
-Json locals_of(const model::Frame& f) {
-  if (f.locals.empty()) {
+// Null if local variables were not requested.
+Json locals_of(const model::Frame& f, bool requested) {
+  if (f.locals.empty() && !requested) {
     return nullptr;
   }
   Json out = Json::array();
   for (const model::Local& local : f.locals) {
     Json j;
     j["name"] = local.name;
-    j["addr"] = 0;
-    j["arg"] = false;
-    j["repr"] = local.value;
+    j["addr"] = local.address;
+    j["arg"] = local.argument;
+    j["repr"] = local.pyspy.empty() ? local.value : local.pyspy;
     out.push_back(std::move(j));
   }
   return out;
 }
 
-Json python_frame(const model::Frame& f, EntryStyle style, bool outermost, ShortNames& names) {
+struct PythonFrames {
+  EntryStyle style;
+  bool with_locals;
+};
+
+Json python_frame(const model::Frame& f, PythonFrames process, bool outermost, ShortNames& names) {
+  const EntryStyle style = process.style;
   Json j;
   j["name"] = f.func;
   j["filename"] = f.file;
   j["module"] = nullptr;
   j["short_filename"] = names.of(f.file);
   j["line"] = f.line;
-  j["locals"] = locals_of(f);
+  j["locals"] = locals_of(f, process.with_locals);
   j["is_entry"] = style == EntryStyle::every_frame || (style == EntryStyle::flag && f.entry);
   j["is_shim_entry"] = outermost || (style == EntryStyle::shim && f.entry);
   return j;
 }
 
-Json thread_json(const model::ProcessStacks& p, const model::ThreadStack& t, View view, ShortNames& names) {
-  const EntryStyle style = entry_style(p.python_version);
+Json thread_json(const model::ProcessStacks& p, const model::ThreadStack& t, View view,
+                 const NativeFrames& native, ShortNames& names) {
+  const PythonFrames process{.style = entry_style(p.python_version), .with_locals = p.with_locals};
   const bool with_native = view != View::python;
   const model::Frame* outermost = nullptr;
   for (const model::Frame& f : t.frames) {
@@ -135,9 +198,9 @@ Json thread_json(const model::ProcessStacks& p, const model::ThreadStack& t, Vie
   Json& frames = j["frames"] = Json::array();
   for (const model::Frame& f : t.frames) {
     if (f.kind == model::FrameKind::python) {
-      frames.push_back(python_frame(f, style, &f == outermost, names));
-    } else if (with_native && f.kind != model::FrameKind::marker && !f.eval) {
-      frames.push_back(native_frame(f));
+      frames.push_back(python_frame(f, process, &f == outermost, names));
+    } else if (with_native && native.shows(f)) {
+      frames.push_back(native_frame(f, native));
     }
   }
   j["process_info"] = nullptr;
@@ -165,8 +228,9 @@ std::string pyspy_json(const StackSet& set, View view) {
     std::stable_sort(threads.begin(), threads.end(), [](const auto* a, const auto* b) {
       return a->main != b->main ? b->main : a->tid > b->tid;
     });
+    const NativeFrames native(p);
     for (const model::ThreadStack* t : threads) {
-      out.push_back(thread_json(p, *t, view, names));
+      out.push_back(thread_json(p, *t, view, native, names));
     }
   }
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';

@@ -1,6 +1,5 @@
 // speedscope.app's file format: a shared frame table, and per thread a sampled profile with one sample.
 #include "common/base/strings.h"
-#include "common/model/frame_text.h"
 #include "report/formats/formats.h"
 
 #include <fmt/format.h>
@@ -21,7 +20,7 @@ class Frames {
     const auto [it, is_new] = known_.emplace(key, list_.size());
     if (is_new) {
       Json j;
-      j["name"] = f.kind == model::FrameKind::python ? base::sanitize(f.func) : model::frame_label(f);
+      j["name"] = base::sanitize(f.func);
       if (const std::string& file = f.file.empty() ? f.module : f.file; !file.empty()) {
         j["file"] = file;
       }

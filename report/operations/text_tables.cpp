@@ -75,18 +75,18 @@ std::string about_calls(const std::vector<R>& rows) {
       sources.push_back(row.times.sources);
     }
   }
-  std::string out = fmt::format("{} calls were timed", grouped(std::llround(timed)));
+  std::string out = base::tr("{} calls were timed", grouped(std::llround(timed)));
   if (!known) {
-    out += ", the number of all calls is not known of every row";
+    out += base::tr(", the number of all calls is not known of every row");
   } else if (timed < 0.995 * calls) {
-    out += fmt::format(" of about {}; total time is scaled up to all", grouped(std::llround(calls)));
+    out += base::tr(" of about {}; total time is scaled up to all", grouped(std::llround(calls)));
   }
   if (sources.size() == 1) {
-    out += fmt::format("; measured by {}", sources.front());
+    out += base::tr("; measured by {}", sources.front());
   } else if (!sources.empty()) {
-    out += "; measured by several methods, which the JSON names";
+    out += base::tr("; measured by several methods, which the JSON names");
   }
-  return out + ".";
+  return out + base::tr(".");
 }
 
 template <typename R, typename F>
@@ -120,7 +120,7 @@ TextTable matmul_table(const std::vector<model::MatmulRow>& rows, size_t most) {
 }
 
 std::string communicator(const model::CollectiveRow& r) {
-  const std::string ranks = r.group == "all ranks" ? r.group : fmt::format("ranks {}", r.members);
+  const std::string ranks = r.group == "all ranks" ? base::tr("all ranks") : base::tr("ranks {}", r.members);
   return r.communicator.empty() ? ranks : fmt::format("{} ({})", r.communicator, ranks);
 }
 
@@ -128,9 +128,9 @@ TextTable collective_table(const std::vector<model::CollectiveRow>& rows, size_t
   TextTable out{.id = "collectives",
                 .title = "Collectives",
                 .about = about_calls(rows) +
-                         " A rank's own time includes waiting for others; transfer is from the last arrival "
-                         "to the last end. The last rank is the one that kept the others waiting most, "
-                         "with its share of their waiting time."};
+                         base::tr(" A rank's own time includes waiting for others; transfer is from the last "
+                                  "arrival to the last end. The last rank is the one that kept the others "
+                                  "waiting most, with its share of their waiting time.")};
   out.columns = {{"Communicator", false, 9},
                  {"Groups", false, 0},
                  {"Operation", false, 8},
@@ -171,13 +171,13 @@ TextTable collective_table(const std::vector<model::CollectiveRow>& rows, size_t
 }
 
 TextTable program_table(const std::vector<model::ProgramCallRow>& rows, size_t most) {
-  TextTable out{.id = "calls",
-                .title = "Calls of torch.distributed",
-                .about =
-                    "As the program saw them, until the call returned; a call inside another one counts "
-                    "in both rows. Share is of a rank's time from its first span to its last one. The "
-                    "last rank is the one that kept the others waiting most, with its share of their "
-                    "waiting time."};
+  TextTable out{
+      .id = "calls",
+      .title = "Calls of torch.distributed",
+      .about = base::tr("As the program saw them, until the call returned; a call inside another one counts "
+                        "in both rows. Share is of a rank's time from its first span to its last one. The "
+                        "last rank is the one that kept the others waiting most, with its share of their "
+                        "waiting time.")};
   out.columns = {{"Function", false, 9}, {"Place", false, 8},    {"Ranks", false, 2},    {"MiB", true, 1},
                  {"Calls", true, 3},     {"Median ms", true, 7}, {"p99 ms", true, 4},    {"Total s", true, 5},
                  {"Share %", true, 6},   {"Waits s", true, 4},   {"Last rank", false, 5}};
@@ -229,18 +229,18 @@ std::string about_breakdown(const std::vector<model::RankBreakdown>& ranks) {
     untraced = std::max(untraced, r.untraced_share);
     exact = exact && r.exact;
   }
-  std::string out = !known
-                        ? "It is not known how many calls were not timed."
-                        : fmt::format(
-                              "{}{} of the calls were timed; kernels that belong to no library call "
-                              "are up to {} of a rank's GPU time.",
-                              percent(least), percent(most) == percent(least) ? "" : " to " + percent(most),
-                              percent(untraced));
+  std::string out =
+      !known ? base::tr("It is not known how many calls were not timed.")
+             : base::tr(
+                   "{}{} of the calls were timed; kernels that belong to no library call "
+                   "are up to {} of a rank's GPU time.",
+                   percent(least), percent(most) == percent(least) ? "" : base::tr(" to {}", percent(most)),
+                   percent(untraced));
   if (!exact) {
-    out +=
+    out += base::tr(
         " Compute, communication and memory are estimates from the timed calls; time on several streams "
         "counts on each. Exposed communication is the most that it can be: calls that were not timed may "
-        "hide more.";
+        "hide more.");
   }
   return out;
 }
@@ -316,11 +316,11 @@ std::string missing_text(const model::OperationTables& operations) {
   std::string out = missing_idle_text(operations);
   out += out.empty() ? "" : " ";
   if (operations.left_out > 0) {
-    out += fmt::format("{} rows with less time are left out. ", grouped(operations.left_out));
+    out += base::tr("{} rows with less time are left out. ", grouped(operations.left_out));
   }
   if (operations.lost > 0) {
-    out += fmt::format("{} events and spans are missing: they found no room on the ranks. ",
-                       grouped(operations.lost));
+    out += base::tr("{} events and spans are missing: they found no room on the ranks. ",
+                    grouped(operations.lost));
   }
   return out.substr(0, out.find_last_not_of(' ') + 1);
 }

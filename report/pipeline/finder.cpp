@@ -207,12 +207,7 @@ std::optional<model::PipelineReport> PipelineFinder::finish(const ClockOffset& o
   if (out.pipelines.empty()) {
     return std::nullopt;
   }
-  const auto slowest = std::max_element(out.pipelines.begin(), out.pipelines.end(),
-                                        [](const auto& a, const auto& b) { return a.step_s < b.step_s; });
-  out.sentence = out.pipelines.size() == 1
-                     ? slowest->sentence
-                     : fmt::format("{} pipelines; the slowest, {}: {}", out.pipelines.size(), slowest->name,
-                                   slowest->sentence);
+  out.sentence = pipelines_sentence(out);
   if (out.pipelines.size() == 1 && !ordered) {
     out.pipelines.front().name.clear();
   }

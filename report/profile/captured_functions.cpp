@@ -1,6 +1,7 @@
 #include "report/profile/captured_functions.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/speed/statistics.h"
 #include "report/tree/roles.h"
 
@@ -195,22 +196,23 @@ double excess(const model::CapturedFunction& f) {
   return f.ranks.empty() ? 0 : f.ranks_own - f.own;
 }
 
+}  // namespace
+
 // Ranks that wait for a slow one stand out too: the function in which they wait.
-std::string sentence_of(const model::CaptureReport& c) {
+std::string capture_sentence(const model::CaptureReport& c) {
   std::string out;
   std::vector<model::RankSet> named;
   for (const model::CapturedFunction& f : c.functions) {
     if (excess(f) >= kLeastExcess && named.size() < 2 &&
         std::find(named.begin(), named.end(), f.ranks) == named.end()) {
       named.push_back(f.ranks);
-      out += fmt::format("{}{} {} {}", out.empty() ? "" : "; ", f.ranks.size() == 1 ? "rank" : "ranks",
-                         f.ranks.text(), excess_words(f));
+      out += (out.empty() ? "" : base::tr("; ")) + ranks_excess(f);
     }
   }
-  return out.empty() && c.ranks.size() > 1 ? "no rank differs from the others in where its time goes" : out;
+  return out.empty() && c.ranks.size() > 1
+             ? base::tr("no rank differs from the others in where its time goes")
+             : out;
 }
-
-}  // namespace
 
 model::CaptureReport captured_functions(const Profile& profile) {
   model::CaptureReport out{.reason = profile.reason,
@@ -237,13 +239,13 @@ model::CaptureReport captured_functions(const Profile& profile) {
   if (out.functions.size() > kMostFunctions) {
     out.functions.resize(kMostFunctions);
   }
-  out.sentence = sentence_of(out);
+  out.sentence = capture_sentence(out);
   return out;
 }
 
 std::string_view capture_reason(std::string_view reason) {
-  return reason == "slow"      ? ", when the job had become slower"
-         : reason == "silence" ? ", when no step had ended for long"
+  return reason == "slow"      ? base::later(", when the job had become slower")
+         : reason == "silence" ? base::later(", when no step had ended for long")
                                : "";
 }
 
@@ -256,13 +258,22 @@ std::string place_of(const model::CapturedFunction& f) {
 std::string excess_words(const model::CapturedFunction& f) {
   const bool one = f.ranks.size() == 1;
   const auto percent = [](double share) { return std::lround(100 * share); };
-  return fmt::format("{} {} % of {} time{} in {}, the others {} %",
-                     f.waits ? (one ? "waits or computes gradients" : "wait or compute gradients")
-                     : one   ? "spends"
-                             : "spend",
-                     percent(f.ranks_own), one ? "its" : "their",
-                     f.worker ? (one ? " (that of its workers)" : " (that of their workers)") : "",
-                     place_of(f), percent(f.own));
+  return base::tr(
+      "{} {} % of {} time{} in {}, the others {} %",
+      f.waits ? (one ? base::tr("waits or computes gradients") : base::tr("wait or compute gradients"))
+      : one   ? base::tr("spends")
+              : base::tr("spend"),
+      percent(f.ranks_own), one ? "its" : "their",
+      !f.worker ? ""
+      : one     ? base::tr(" (that of its workers)")
+                : base::tr(" (that of their workers)"),
+      place_of(f), percent(f.own));
+}
+
+std::string ranks_excess(const model::CapturedFunction& f) {
+  const bool one = f.ranks.size() == 1;
+  const std::string ranks = f.ranks.text();
+  return (one ? base::tr("rank {}", ranks) : base::tr("ranks {}", ranks)) + " " + excess_words(f);
 }
 
 const model::CapturedFunction* blamed_function(const model::CaptureReport& capture,

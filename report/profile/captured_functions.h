@@ -20,6 +20,10 @@ std::string place_of(const model::CapturedFunction& f);
 std::string_view capture_reason(std::string_view reason);
 // "spends 43 % of its time in load (data.py:12), the other ranks 2 %"; without the subject.
 std::string excess_words(const model::CapturedFunction& f);
+// "rank 2 spends 40 % of its time in ..."
+std::string ranks_excess(const model::CapturedFunction& f);
+// CaptureReport::sentence
+std::string capture_sentence(const model::CaptureReport& capture);
 // The function of the program in which `ranks` spend more of their time than the others; nullptr if none.
 const model::CapturedFunction* blamed_function(const model::CaptureReport& capture,
                                                const model::RankSet& ranks);

@@ -1,6 +1,7 @@
 #include "report/profile/gpu_words.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/profile/resource_words.h"
 #include "report/speed/statistics.h"
 
@@ -23,7 +24,7 @@ namespace {
 constexpr double kLeastThrottled = 0.01;
 
 std::string ranks_text(const model::RankSet& ranks) {
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", ranks.brief());
+  return ranks.size() == 1 ? base::tr("rank {}", ranks.brief()) : base::tr("ranks {}", ranks.brief());
 }
 
 std::string percent(double share) {
@@ -35,23 +36,27 @@ std::string why(ActivityStatus status, const std::string& reason) {
     case ActivityStatus::complete:
       return "";
     case ActivityStatus::lossy:
-      return "records were dropped, because there was no room for them";
+      return base::tr("records were dropped, because there was no room for them");
     case ActivityStatus::client_came:
-      return "another CUPTI client, such as torch.profiler, began during the recording, which may be "
-             "incomplete";
+      return base::tr(
+          "another CUPTI client, such as torch.profiler, began during the recording, which may be "
+          "incomplete");
     case ActivityStatus::other_client:
-      return "not recorded: another CUPTI client (torch.profiler, Nsight Systems) is active; use its own "
-             "trace";
+      return base::tr(
+          "not recorded: another CUPTI client (torch.profiler, Nsight Systems) is active; use its own "
+          "trace");
     case ActivityStatus::no_library:
-      return "not recorded: libcupti.so was not found; it is a part of the CUDA toolkit and of torch for "
-             "CUDA";
+      return base::tr(
+          "not recorded: libcupti.so was not found; it is a part of the CUDA toolkit and of torch for "
+          "CUDA");
     case ActivityStatus::unknown_version:
-      return "not recorded: this CUPTI is older than that of CUDA 12.0, or newer than that of CUDA 13";
+      return base::tr(
+          "not recorded: this CUPTI is older than that of CUDA 12.0, or newer than that of CUDA 13");
     case ActivityStatus::refused:
     case ActivityStatus::failed:
-      return "not recorded: " + base::sanitize(reason);
+      return base::tr("not recorded: {}", base::sanitize(reason));
     case ActivityStatus::no_answer:
-      return "not recorded: the process has not answered in time, or has ended";
+      return base::tr("not recorded: the process has not answered in time, or has ended");
   }
   return "";
 }
@@ -74,9 +79,9 @@ std::string recorded(const model::GpuCapture& capture) {
   if (ranks.empty()) {
     return "";
   }
-  return fmt::format("CUPTI recorded {} kernels, copies and calls of {} in {}{}.", records, ranks_text(ranks),
-                     base::human_duration(seconds),
-                     busy.empty() ? "" : fmt::format("; the GPU was busy for {:.1f} %", 100 * median(busy)));
+  return base::tr("CUPTI recorded {} kernels, copies and calls of {} in {}{}.", records, ranks_text(ranks),
+                  base::human_duration(seconds),
+                  busy.empty() ? "" : base::tr("; the GPU was busy for {:.1f} %", 100 * median(busy)));
 }
 
 std::string cost(const model::GpuCapture& capture) {
@@ -95,21 +100,21 @@ std::string cost(const model::GpuCapture& capture) {
   if (own.empty()) {
     return "";
   }
-  std::string out = "Cost: ";
+  std::string out = base::tr("Cost: ");
   if (capture.step_before_s > 0 && capture.step_during_s > 0) {
-    out += fmt::format("a step took {} during the recording and {} before it ({:+.1f} %); ",
-                       work_duration(capture.step_during_s), work_duration(capture.step_before_s),
-                       100 * (capture.step_during_s / capture.step_before_s - 1));
+    out += base::tr("a step took {} during the recording and {} before it ({:+.1f} %); ",
+                    work_duration(capture.step_during_s), work_duration(capture.step_before_s),
+                    100 * (capture.step_during_s / capture.step_before_s - 1));
   }
-  return out + fmt::format("CUPTI's own time is {} a rank ({}), {} to begin and {} to end.",
-                           work_duration(median(own)), percent(median(shares)), work_duration(median(setup)),
-                           work_duration(median(teardown)));
+  return out + base::tr("CUPTI's own time is {} a rank ({}), {} to begin and {} to end.",
+                        work_duration(median(own)), percent(median(shares)), work_duration(median(setup)),
+                        work_duration(median(teardown)));
 }
 
 std::string clocks_of(const model::GpuClocks& c) {
   std::string out =
-      fmt::format("Rank {}: SM clock {} MHz (lowest {}{})", c.rank, c.sm_median_mhz, c.sm_lowest_mhz,
-                  c.sm_limit_mhz > 0 ? fmt::format(", limit {}", c.sm_limit_mhz) : "");
+      base::tr("Rank {}: SM clock {} MHz (lowest {}{})", c.rank, c.sm_median_mhz, c.sm_lowest_mhz,
+               c.sm_limit_mhz > 0 ? base::tr(", limit {}", c.sm_limit_mhz) : "");
   if (c.power_w >= 0) {
     out += fmt::format(", {:.0f} W", c.power_w);
   }
@@ -141,7 +146,7 @@ std::vector<std::string> gpu_sentences(const model::GpuCapture& capture) {
   }
   for (const auto& [problem, ranks] : problems) {
     std::string who = ranks_text(ranks);
-    who.front() = 'R';
+    who.front() = who.front() == 'r' && base::spoken() == base::Language::english ? 'R' : who.front();
     out.push_back(fmt::format("{}: {}.", who, why(problem.first, problem.second)));
   }
   std::vector<std::string> resources = resource_sentences(capture);

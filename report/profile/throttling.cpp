@@ -1,5 +1,6 @@
 #include "report/profile/throttling.h"
 
+#include "common/base/tr.h"
 #include "common/model/evidence/gpu_state.h"
 #include "report/speed/statistics.h"
 
@@ -77,9 +78,9 @@ std::string throttling_words(const model::GpuCapture& capture, const model::Rank
     return a->sm_median_mhz < b->sm_median_mhz;
   });
   const Throttled why = throttled(worst);
-  return fmt::format("the SM clock of rank {} was {} MHz{}, that of the others {:.0f} MHz", worst.rank,
-                     worst.sm_median_mhz,
-                     why.share > 0 ? fmt::format(" ({} {:.0f} %)", why.reason, 100 * why.share) : "", usual);
+  return base::tr("the SM clock of rank {} was {} MHz{}, that of the others {:.0f} MHz", worst.rank,
+                  worst.sm_median_mhz,
+                  why.share > 0 ? fmt::format(" ({} {:.0f} %)", why.reason, 100 * why.share) : "", usual);
 }
 
 }  // namespace xpurun::report

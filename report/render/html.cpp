@@ -112,6 +112,7 @@ void put_stacks(data& page, const RunReport& report, const PageLimits& limits) {
   put_list(page, "legend", legend);
   const bool any = !layout.panels.empty();
   page.set("has_stacks", any);
+  page.set("stacks_of_ranks", !report.forest.ranks().empty());
   page.set("svg",
            any ? svg_fragment(layout, palette, {.layer = Layer::merged, .title = tr("Merged stacks")}) : "");
   put_text(page, "folded",

@@ -182,8 +182,9 @@ data dump_data(const DumpSummary& dump, const RunReport& report, const PageLimit
   const auto bad = static_cast<size_t>(
       std::count_if(dump.processes.begin(), dump.processes.end(),
                     [](const ProcessLine& p) { return p.status != model::DumpStatus::ok; }));
-  d.set("tally", bad == 0 ? tr("{} processes, all complete", dump.processes.size())
-                          : tr("{} processes, {} incomplete", dump.processes.size(), bad));
+  d.set("tally", bad == 0 && dump.processes.size() == 1 ? tr("1 process, complete")
+                 : bad == 0 ? tr("{} processes, all complete", dump.processes.size())
+                            : tr("{} processes, {} incomplete", dump.processes.size(), bad));
   data processes{data::type::list};
   const bool all = dump.processes.size() <= kListAll;
   size_t listed = 0;

@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace xpurun::report {
 
 using base::tr;
@@ -90,7 +93,11 @@ std::string tree_text(const FrameTree& tree, const FrameTable& frames, size_t ma
 
 std::string stacks_text(const std::string& title, const StackForest& forest,
                         const std::vector<StackClass>& classes, Layer layer) {
-  std::string out = title + "\n\n" + tr("Ranks by where their main thread is, smallest group first") + "\n";
+  std::string out = title + "\n";
+  if (!classes.empty()) {
+    out +=
+        "\n" + tr("Ranks by where their main thread is, innermost frame first, smallest group first") + "\n";
+  }
   for (const StackClass& c : classes) {
     out += tr("\n{} ({} of {})\n", class_title(c), c.ranks.size(), forest.ranks().size());
     if (!c.missing.empty()) {
@@ -103,10 +110,20 @@ std::string stacks_text(const std::string& title, const StackForest& forest,
       }
     }
   }
-  for (const RoleTree* role : forest.roles()) {
+  std::vector<const RoleTree*> roles = forest.roles();
+  // Processes that are no job: the main thread first.
+  const bool alone = std::all_of(roles.begin(), roles.end(), [](const RoleTree* role) {
+    return role->process == model::ProcessRole::other;
+  });
+  if (alone) {
+    std::stable_partition(roles.begin(), roles.end(),
+                          [](const RoleTree* role) { return role->thread == "main"; });
+  }
+  for (const RoleTree* role : roles) {
     if (const FrameTree& tree = role->tree(layer); !tree.empty()) {
-      out += tr("\n{}: {}, outermost frame first\n{}", name_of(role->process), role->thread,
-                tree_text(tree, forest.frames()));
+      const std::string frames = tree_text(tree, forest.frames());
+      out += alone ? tr("\n{}, outermost frame first\n{}", role->thread, frames)
+                   : tr("\n{}: {}, outermost frame first\n{}", name_of(role->process), role->thread, frames);
     }
   }
   return out;

@@ -1,5 +1,6 @@
 #include "report/speed/analysis.h"
 
+#include "common/base/tr.h"
 #include "report/speed/pictures.h"
 #include "report/speed/ranks/causes.h"
 #include "report/speed/ranks/launches.h"
@@ -53,7 +54,7 @@ void put_source(const JobSteps& job, model::SpeedReport& out) {
     first = false;
   }
   if (job.ranks() == 0) {
-    out.why = "no rank has spans or timed calls";
+    out.why = base::later("no rank has spans or timed calls");
   }
 }
 
@@ -114,13 +115,14 @@ model::RankSet set_of(const JobSteps& job, const std::vector<size_t>& ranks) {
 class Judge {
  public:
   Judge(JobSteps& job, model::SpeedReport& out, const std::vector<double>& seconds,
-        const std::vector<size_t>& usual, const ChangeSettings& settings)
+        const std::vector<size_t>& usual, const ChangeSettings& settings, base::Language language)
       : job_(job),
         out_(out),
         seconds_(seconds),
         usual_(usual),
         own_(job, out.waits_measured),
-        settings_(settings) {
+        settings_(settings),
+        language_(language) {
     for (size_t r = 0; r < job.ranks(); ++r) {
       hosts_.push_back(job.rank(r).host);
     }
@@ -230,6 +232,13 @@ class Judge {
     f.lost_s = f.share * out_.step_s;
   }
 
+  template <typename F>
+  void put_sentence(model::SpeedFinding& f, F&& sentence) const {
+    f.sentence = sentence();
+    const base::Speaking speaking(language_);
+    f.spoken = sentence();
+  }
+
   void put_what_if(const model::SpeedFinding& f) {
     if (f.cause == SlowCause::unknown) {
       return;
@@ -259,12 +268,14 @@ class Judge {
                           .place = worst.places[static_cast<size_t>(cause.stage)],
                           .since = since};
     put_loss(f, blame.lost_s);
-    f.sentence = slow_rank_sentence(f, {.cause = cause,
-                                        .only_part = cause.excess_s < kMostOfIt * blame.lost_s,
-                                        .host = worst.host,
-                                        .gpu = blame.ranks.size() == 1 ? worst.gpu : "",
-                                        .whole_host = blame.host,
-                                        .others_wait_in = waiting_place(blame)});
+    put_sentence(f, [&] {
+      return slow_rank_sentence(f, {.cause = cause,
+                                    .only_part = cause.excess_s < kMostOfIt * blame.lost_s,
+                                    .host = worst.host,
+                                    .gpu = blame.ranks.size() == 1 ? worst.gpu : "",
+                                    .whole_host = blame.host,
+                                    .others_wait_in = waiting_place(blame)});
+    });
     f.next = next_step(f);
     put_what_if(f);
     out_.findings.push_back(std::move(f));
@@ -280,7 +291,7 @@ class Judge {
       const auto calls = static_cast<size_t>(model::Stage::communication);
       const bool in_calls = means_[r].stages[model::Stage::communication] >= means_[r].wait_s / 2;
       return out_.waits_measured && in_calls ? rank.names[calls]
-             : rank.gpu.empty()              ? "the backward pass"
+             : rank.gpu.empty()              ? base::tr("the backward pass")
                                              : "";
     }
     return "";
@@ -305,7 +316,7 @@ class Judge {
       f.cause = cause.kind;
       f.place = job_.rank(0).places[static_cast<size_t>(cause.stage)];
     }
-    f.sentence = slower_sentence(f, change, cause, compared_);
+    put_sentence(f, [&] { return slower_sentence(f, change, cause, compared_); });
     f.next = next_step(f);
     out_.findings.push_back(std::move(f));
   }
@@ -327,7 +338,7 @@ class Judge {
                             .place = job_.rank(0).places[stage],
                             .lost_s = one.share * out_.step_s,
                             .share = one.share};
-      f.sentence = cause_sentence(f, compared_);
+      put_sentence(f, [&] { return cause_sentence(f, compared_); });
       f.next = next_step(f);
       out_.findings.push_back(std::move(f));
     }
@@ -351,7 +362,7 @@ class Judge {
           .place = pause.place,
           .lost_s = cost * out_.step_s,
           .share = cost};
-      f.sentence = slow_pause_sentence(pause);
+      put_sentence(f, [&] { return slow_pause_sentence(pause); });
       f.next = next_step(f);
       out_.findings.push_back(std::move(f));
     }
@@ -387,6 +398,7 @@ class Judge {
   const std::vector<size_t>& usual_;  // JobSteps::usual_steps()
   OwnTimes own_;
   const ChangeSettings& settings_;
+  base::Language language_;
   StepWindow window_;
   RanksCompared compared_ = RanksCompared::none_slow;
   double mean_step_s_ = 0;  // of the window
@@ -473,7 +485,7 @@ model::SpeedReport SpeedAnalysis::finish(StepTable* table) {
   out.spikes = static_cast<int64_t>(detector.spikes());
   out.pauses = static_cast<int64_t>(detector.pauses());
   put_times(job, out);
-  Judge(job, out, seconds, usual, changes).judge();
+  Judge(job, out, seconds, usual, changes, settings_.language).judge();
   out.series = step_bins(seconds);
   out.operations.durations.push_back(step_durations(job, usual));
   if (table != nullptr) {

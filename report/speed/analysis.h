@@ -3,6 +3,7 @@
 // memory.
 #pragma once
 
+#include "common/base/language.h"
 #include "report/speed/changes/change_points.h"
 #include "report/speed/functions/function_times.h"
 #include "report/speed/rank_input.h"
@@ -16,7 +17,8 @@ namespace xpurun::report {
 struct SpeedSettings {
   ChangeSettings on_gpus;
   ChangeSettings on_cpus = ChangeSettings::for_shared_cpus();
-  size_t most_arrivals = size_t{16} << 20;  // at collectives, of all ranks together
+  base::Language language = base::Language::english;  // of SpeedFinding::spoken
+  size_t most_arrivals = size_t{16} << 20;            // at collectives, of all ranks together
 };
 
 class SpeedAnalysis {

@@ -1,5 +1,6 @@
 #include "report/speed/pictures.h"
 
+#include "common/base/tr.h"
 #include "report/speed/duration_rows.h"
 #include "report/speed/statistics.h"
 
@@ -56,7 +57,7 @@ model::HeatMap heat_map(const JobSteps& job, const OwnTimes& own) {
 }
 
 model::DurationRow step_durations(const JobSteps& job, const std::vector<size_t>& usual) {
-  model::DurationRow out{.name = "step"};
+  model::DurationRow out{.name = std::string(base::later("step"))};
   for (size_t r = 0; r < job.ranks(); ++r) {
     std::vector<double> seconds;
     for (const size_t step : usual) {

@@ -7,7 +7,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kCorePage = 4096;
 
 // Number of bytes from `addr` on that are in the core file, at most `limit`.
 uint64_t dumped_from(const CoreSegment* segment, Addr addr, uint64_t limit) {
@@ -49,7 +49,7 @@ bool CoreMemory::read_file_page(Addr addr, std::span<std::byte> into) {
   }
   const auto file = module->image->file();
   const uint64_t offset = mapping->offset + (addr - mapping->lo);
-  if (offset - offset % kPage >= file.size()) {
+  if (offset - offset % kCorePage >= file.size()) {
     return false;
   }
   // The rest of a file's last page is zero in memory.
@@ -73,7 +73,7 @@ bool CoreMemory::read(Addr addr, std::span<std::byte> into) {
         return false;
       }
     } else {
-      n = std::min<uint64_t>(kPage - addr % kPage, into.size());
+      n = std::min<uint64_t>(kCorePage - addr % kCorePage, into.size());
       if (!read_file_page(addr, into.first(n))) {
         return false;
       }

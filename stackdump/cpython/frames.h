@@ -63,6 +63,7 @@ struct PySnapshot {
   std::vector<PyThread> threads;
   std::unordered_map<Addr, CodeObject> code;                   // unreadable code objects are missing
   std::unordered_map<Addr, std::vector<model::Local>> locals;  // by RawFrame::address, on request
+  bool with_locals = false;                                    // they were requested
   bool complete = true;                                        // false: the deadline passed first
 };
 

@@ -2,7 +2,7 @@
 
 #include "common/model/secrets/redact.h"
 #include "stackdump/cpython/dict.h"
-#include "stackdump/cpython/locals.h"
+#include "stackdump/cpython/locals/locals.h"
 #include "stackdump/cpython/object.h"
 
 #include <fmt/format.h>

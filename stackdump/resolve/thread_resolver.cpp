@@ -135,7 +135,9 @@ model::Frame ThreadResolver::python_frame(const RawFrame& frame) const {
   if (const auto locals = python_.locals.find(frame.address); locals != python_.locals.end()) {
     f.locals = locals->second;
     for (model::Local& l : f.locals) {
-      l = {.name = base::sanitize(l.name), .value = base::sanitize(l.value)};
+      for (std::string* text : {&l.name, &l.value, &l.pyspy}) {
+        *text = base::sanitize(*text);
+      }
     }
   }
   return f;
@@ -305,6 +307,11 @@ std::vector<model::ThreadStack> ThreadResolver::resolve() {
     sources_ = std::move(sources.places);
     if (!sources.note.empty()) {
       notes_.push_back(std::move(sources.note));
+    }
+  }
+  for (const auto& [address, name] : names) {
+    if (name.module != nullptr) {
+      module_paths_[base::sanitize(name.module->name)] = base::sanitize(name.module->path);
     }
   }
   std::vector<model::ThreadStack> out;

@@ -9,6 +9,8 @@
 #include "stackdump/resolve/resolve_settings.h"
 #include "stackdump/resolve/thread_copy.h"
 
+#include <map>
+#include <string>
 #include <vector>
 
 namespace xpurun::stackdump {
@@ -25,6 +27,8 @@ class ThreadResolver {
   std::vector<model::ThreadStack> resolve();
   // Notes on requested work that failed.
   const std::vector<std::string>& notes() const { return notes_; }
+  // Of the modules that frames lie in, by file name; complete after resolve().
+  const std::map<std::string, std::string>& module_paths() const { return module_paths_; }
 
  private:
   struct Pending {
@@ -51,6 +55,7 @@ class ThreadResolver {
   std::unique_ptr<Unwinder> unwinder_;
   SourcePlaces sources_;
   std::vector<std::string> notes_;
+  std::map<std::string, std::string> module_paths_;
   std::vector<Pending> pending_;
 };
 

@@ -1,5 +1,6 @@
 """xpurun's exit status equals that of the same command without xpurun."""
 
+import json
 import subprocess
 import unittest
 
@@ -50,6 +51,15 @@ class ExitStatus(xpurun_test.Case):
         result = self.run_xpurun("--out", self.dir / "file" / "sub", "--", "true", out=False)
         self.assertEqual(result.returncode, 125)
         self.assertIn("E-OUT-DIR", result.stderr)
+
+    def test_a_launcher_that_starts_no_rank_is_none(self):
+        script = self.dir / "torchrun"
+        script.write_text("import sys\nsys.exit(2)\n")
+        result = self.run_xpurun("--", PYTHON, script)
+        self.assertEqual(result.returncode, 2)
+        verdict = json.loads((self.out / "verdict.json").read_text())
+        self.assertEqual((verdict["id"], verdict["ranks"]), ("exit.launcher", []), verdict)
+        self.assertIn("the launcher", verdict["sentence"])
 
     def test_missing_program_says_what_to_try(self):
         result = self.run_xpurun("--", "no-such-program")

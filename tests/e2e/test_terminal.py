@@ -109,8 +109,7 @@ class StatusLine(TerminalCase):
             with self.subTest(columns=columns):
                 self.out = self.dir / f"run{columns}"
                 session = self.job("--no-report", rows=12, columns=columns)
-                moving = "last progress: all within" if columns == 80 else "2 ranks | all moving"
-                session.until(lambda s=session, m=moving: m in s.terminal.lines()[-1], "status line")
+                session.until(lambda s=session: "2 ranks | all active" in s.terminal.lines()[-1], "status line")
                 self.assertEqual(session.finish(), 0)
                 # Every line of the ranks is intact, and no text of xpurun is left between or below them.
                 printed = [line for line in session.terminal.text().split("\n") if line]
@@ -253,6 +252,13 @@ class Top(TerminalCase):
                 session = self.on_terminal("top", "--interval", "0.2", str(self.out), rows=10, columns=columns)
                 session.until(lambda s=session: "in_the_l" in s.terminal.text(), "table")
                 self.assertTrue(session.terminal.cursor_hidden)
+                self.assertIn("q quit  s sort (by rank)  d dump now", session.terminal.text())
+                session.type("s")
+                session.until(lambda s=session: "s sort (no progress first)" in s.terminal.text(), "another order")
+                if columns == 80:
+                    session.type("d")
+                    session.until(lambda s=session: "xpurun stacks /" in s.terminal.text(), "the dump")
+                    self.assertTrue(list(self.out.glob("dumps/*-request/*.stacks.json")))
                 session.type("q")
                 self.assertEqual(session.finish(), 0)
                 self.assertFalse(session.terminal.cursor_hidden)

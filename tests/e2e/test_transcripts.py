@@ -65,6 +65,7 @@ def without_details(text):
     """Without what differs from run to run."""
     for pattern, word in ((r"pid \d+", "pid N"), (r"\d\d:\d\d:\d\d(\.\d+)? [A-Z]+", "TIME"),
                           (rf"host {re.escape(socket.gethostname())}", "host H"), (r"/\S+/report\.html", "REPORT"),
+                          (r"/\S+/dumps/", "RUN/dumps/"),
                           (re.escape(str(SOURCE)), "SOURCE"),
                           (r"\d+(\.\d+)? s\b", "N s"), (r"using \d+ %", "using N %"),
                           (r"(innermost C function of rank 1:) .*", r"\1 F"), (r"address 0x\w+", "address A"),
@@ -100,7 +101,8 @@ class Transcripts(xpurun_test.Case):
                 # xpurun wraps its own lines. Only a path, which people copy, and a word wider than the terminal are
                 # left to the terminal.
                 for line in lines:
-                    if "report.html" not in line and max(map(len, line.split())) + 2 < columns:
+                    has_path = "report.html" in line or "/dumps/" in line
+                    if not has_path and max(map(len, line.split())) + 2 < columns:
                         self.assertIn(line.rstrip(), as_seen.splitlines())
 
     def test_stopped(self):

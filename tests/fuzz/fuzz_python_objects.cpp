@@ -3,7 +3,7 @@
 // Every kind of object is read at every aligned address of a small sample.
 #include "common/base/clock.h"
 #include "stackdump/cpython/dict.h"
-#include "stackdump/cpython/locals.h"
+#include "stackdump/cpython/locals/locals.h"
 #include "stackdump/cpython/object.h"
 #include "stackdump/cpython/offsets/debug_offsets.h"
 #include "stackdump/cpython/variable_motion.h"

@@ -85,7 +85,7 @@ SUBROOMS = {
         "timing": {".", "speed"},
         "resources": {".", "speed", "timing"},
         "job": {"."},
-        "language": {"."},
+        "language": {".", "speed", "timing"},
     },
     "stackdump": {
         "memory": set(),

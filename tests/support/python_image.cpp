@@ -2,7 +2,7 @@
 
 #include "common/base/strings.h"
 #include "stackdump/cpython/line_table.h"
-#include "stackdump/cpython/locals.h"
+#include "stackdump/cpython/locals/locals.h"
 #include "stackdump/cpython/thread_names.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,10 @@
 #include "common/model/language/vocabulary_words.h"
 
+#include "common/model/speed/gpu_capture.h"
+#include "common/model/speed/pipeline.h"
+#include "common/model/timing/span.h"
+#include "common/model/timing/speed_report.h"
+
 #include <algorithm>
 #include <array>
 
@@ -10,15 +15,63 @@ using base::later;
 namespace {
 
 constexpr std::array kWords = {
-    later("other"),       later("rank"),      later("worker"),  later("agent"),  later("child"),
-    later("running"),     later("exit"),      later("signal"),  later("hang"),   later("spawn_failed"),
-    later("interrupted"), later("detached"),  later("request"), later("crash"),  later("death"),
-    later("terminated"),  later("ok"),        later("partial"), later("failed"), later("timeout"),
-    later("dead"),        later("stuck"),     later("moving"),  later("none"),   later("exception"),
-    later("suspected"),   later("confirmed"), later("low"),     later("medium"), later("high"),
-    later("stopped"),     later("busy"),      later("waiting"), later("silent"), later("uninterruptible"),
-    later("called"),      later("launched"),  later("started"), later("done"),   later("complete"),
+    later("other"),
+    later("rank"),
+    later("worker"),
+    later("agent"),
+    later("child"),
+    later("running"),
+    later("exit"),
+    later("signal"),
+    later("hang"),
+    later("spawn_failed"),
+    later("interrupted"),
+    later("detached"),
+    later("request"),
+    later("crash"),
+    later("death"),
+    later("terminated"),
+    later("ok"),
+    later("partial"),
+    later("failed"),
+    later("timeout"),
+    later("dead"),
+    later("stuck"),
+    later("moving"),
+    later("none"),
+    later("exception"),
+    later("suspected"),
+    later("confirmed"),
+    later("low"),
+    later("medium"),
+    later("high"),
+    later("stopped"),
+    later("busy"),
+    later("waiting"),
+    later("silent"),
+    later("uninterruptible"),
+    later("called"),
+    later("launched"),
+    later("started"),
+    later("done"),
+    later("complete"),
     later("cut_off"),
+    later("data"),
+    later("forward"),
+    later("backward"),
+    later("optimizer"),
+    later("communication"),
+    later("checkpoint"),
+    later("evaluation"),
+    later("garbage"),
+    later("function"),
+    later("mark"),
+    later("collectives"),
+    later("weight"),
+    later("kernel"),
+    later("collective"),
+    later("memory"),
+    later("call"),
 };
 
 // A name that is added to a vocabulary is added here, and so to the catalogue.
@@ -40,6 +93,10 @@ static_assert(all_marked<Confidence>());
 static_assert(all_marked<RankState>());
 static_assert(all_marked<CallStage>());
 static_assert(all_marked<NodeStatus>());
+static_assert(all_marked<Stage>());
+static_assert(all_marked<StepSource>());
+static_assert(all_marked<JobKind>());
+static_assert(all_marked<WorkKind>());
 
 }  // namespace
 

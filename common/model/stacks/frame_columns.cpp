@@ -207,7 +207,7 @@ size_t text_size(const Frame& f) {
   size_t out = sizeof(Frame) + f.locals.size() * sizeof(Local) + f.func.size() + f.full_func.size() +
                f.file.size() + f.callee.size() + f.module.size() + f.build_id.size();
   for (const Local& l : f.locals) {
-    out += l.name.size() + l.value.size();
+    out += l.name.size() + l.value.size() + l.pyspy.size();
   }
   return out;
 }

@@ -13,6 +13,9 @@ template <typename V, Self<Local> L>
 void fields(V& visit, L& l) {
   visit("name", l.name);
   visit("value", l.value);
+  visit("pyspy", l.pyspy, WhenEmpty::omit);
+  visit.hex("address", l.address, WhenEmpty::omit);
+  visit("argument", l.argument, WhenEmpty::omit);
 }
 
 template <typename V, Self<Frame> F>
@@ -99,6 +102,7 @@ void fields(V& visit, P& p) {
   visit("comm", p.comm);
   visit("cmdline", p.cmdline);
   visit("python_version", p.python_version);
+  visit("with_locals", p.with_locals, WhenEmpty::omit);
   visit("wall_ns", p.wall_ns);
   visit("mono_ns", p.mono_ns);
   visit("pause_ns", p.pause_ns);
@@ -110,6 +114,7 @@ void fields(V& visit, P& p) {
   visit("interpreters", p.interpreters, WhenEmpty::omit);
   visit("threads", p.threads);
   visit("gpu_kernels", p.gpu_kernels, WhenEmpty::omit);
+  visit("module_paths", p.module_paths, WhenEmpty::omit);
 }
 
 }  // namespace xpurun::model

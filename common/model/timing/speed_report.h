@@ -121,6 +121,7 @@ struct SpeedFinding {
   double share = 0;      // of a step: what would be won without these ranks or this cause
   std::string sentence;
   std::string next;
+  std::string spoken;  // the sentence in the language of the page; not in the file
 };
 
 // A step without this cause.

@@ -132,7 +132,8 @@ int stacks_command(const Invocation& call) {
     } else if (kind_of(path) == PathKind::nothing) {
       return complain({.what = fmt::format("there is no {}", base::sanitize(path)),
                        .id = "E-NO-STACKS",
-                       .hint = base::parse_int(path) ? fmt::format("xpurun stacks --pid {}", path) : ""},
+                       .hint = base::parse_int(path) ? fmt::format("xpurun stacks --pid {}", path)
+                                                     : "xpurun runs, or ls"},
                       kExitFailure);
     } else if (kind_of(path) == PathKind::file && is_core_file(path)) {
       return complain({.what = fmt::format("{} is a core file", base::sanitize(path)),

@@ -1,5 +1,6 @@
 #include "report/operations/idle/idle_tables.h"
 
+#include "common/base/tr.h"
 #include "report/speed/wording.h"
 
 #include <fmt/format.h>
@@ -36,7 +37,7 @@ const IdleTime* newest(const model::OperationTables& operations) {
 std::string range(double least, double most) {
   const std::string a = percent(least);
   const std::string b = percent(most);
-  return a == b ? a : fmt::format("{} to {}", a, b);
+  return a == b ? a : base::tr("{} to {}", a, b);
 }
 
 std::string coverage(const IdleTime& idle) {
@@ -51,11 +52,11 @@ std::string coverage(const IdleTime& idle) {
     untraced = std::max(untraced, r.untraced_share);
   }
   if (!known) {
-    return "It is not known how many calls were not timed.";
+    return base::tr("It is not known how many calls were not timed.");
   }
   return idle.source == "CUPTI"
-             ? fmt::format("{} of the kernels and copies were recorded.", range(least, most))
-             : fmt::format(
+             ? base::tr("{} of the kernels and copies were recorded.", range(least, most))
+             : base::tr(
                    "{} of the calls were timed; kernels that belong to no library call are up to {} of "
                    "a rank's GPU time.",
                    range(least, most), percent(untraced));
@@ -64,19 +65,18 @@ std::string coverage(const IdleTime& idle) {
 std::string about_notes(const IdleTime& idle) {
   return idle.notes.empty()
              ? ""
-             : fmt::format(" Not measured: {}{}.", idle.notes.front(),
-                           idle.notes.size() > 1
-                               ? fmt::format("; {} more notes in the JSON", idle.notes.size() - 1)
-                               : "");
+             : base::tr(" Not measured: {}{}.", idle.notes.front(),
+                        idle.notes.size() > 1 ? base::tr("; {} more notes in the JSON", idle.notes.size() - 1)
+                                              : "");
 }
 
 TextTable idle_table(const IdleTime& idle, size_t most) {
   TextTable out{.id = "idle",
                 .title = "Idle time and queue",
-                .about = fmt::format("From {}, by {}. {} Host wait: idle, nothing was launched; kernel wait: "
-                                     "idle although work was launched. Queue: work launched and not begun, "
-                                     "over time. Waiting inside a collective is not idle.{}",
-                                     idle.dir, idle.source, coverage(idle), about_notes(idle))};
+                .about = base::tr("From {}, by {}. {} Host wait: idle, nothing was launched; kernel wait: "
+                                  "idle although work was launched. Queue: work launched and not begun, "
+                                  "over time. Waiting inside a collective is not idle.{}",
+                                  idle.dir, idle.source, coverage(idle), about_notes(idle))};
   out.columns = {{"Rank", true, 9},          {"Seconds", true, 4},    {"Timed %", true, 3},
                  {"Untraced %", true, 2},    {"Idle %", true, 8},     {"Host wait %", true, 8},
                  {"Kernel wait %", true, 8}, {"Queue mean", true, 7}, {"Queue p50", true, 6},
@@ -103,9 +103,9 @@ TextTable idle_table(const IdleTime& idle, size_t most) {
 TextTable gap_table(const IdleTime& idle, size_t most) {
   TextTable out{.id = "gaps",
                 .title = "Longest gaps",
-                .about = fmt::format("In which a GPU ran nothing, in {}; at: ms after its begin. Python: the "
-                                     "host's innermost span in the middle of the gap.",
-                                     idle.dir)};
+                .about = base::tr("In which a GPU ran nothing, in {}; at: ms after its begin. Python: the "
+                                  "host's innermost span in the middle of the gap.",
+                                  idle.dir)};
   out.columns = {{"Rank", true, 9},   {"At ms", true, 5},   {"ms", true, 9},      {"Host wait %", true, 6},
                  {"After", false, 7}, {"Before", false, 7}, {"Python", false, 8}, {"CUDA call", false, 4}};
   out.all_rows = idle.gaps.size();
@@ -134,9 +134,9 @@ std::string missing_idle_text(const model::OperationTables& operations) {
     return "";
   }
   const std::string why = operations.idle.empty() || operations.idle.back().notes.empty()
-                              ? "needs a trace (xpurun ctl trace, or --timeline)"
+                              ? base::tr("needs a trace (xpurun ctl trace, or --timeline)")
                               : operations.idle.back().dir + ": " + operations.idle.back().notes.front();
-  return fmt::format("Idle time by cause, queue length and gaps were not measured: {}.", why);
+  return base::tr("Idle time by cause, queue length and gaps were not measured: {}.", why);
 }
 
 }  // namespace xpurun::report

@@ -1,5 +1,7 @@
 #include "report/pipeline/view/gantt.h"
 
+#include "common/base/tr.h"
+#include "common/model/language/vocabulary_words.h"
 #include "report/flamegraph/escape.h"
 #include "report/pipeline/view/wording.h"
 #include "report/speed/wording.h"
@@ -98,11 +100,11 @@ class Picture {
         use == GanttUse::file ? " xmlns=\"http://www.w3.org/2000/svg\" preserveAspectRatio=\"xMidYMin\"" : "",
         kWidth, height,
         escape_attribute(
-            fmt::format("Jobs of {} stages over {}", pipeline_.stages.size(),
-                        short_seconds(static_cast<double>(window_.end_ns - window_.begin_ns) / 1e9))));
+            base::tr("Jobs of {} stages over {}", pipeline_.stages.size(),
+                     short_seconds(static_cast<double>(window_.end_ns - window_.begin_ns) / 1e9))));
     out += use == GanttUse::file ? kStyle : "";
     out += time_axis(axis) + step_heads(axis);
-    out += text(kWidth - 8, kHead - 8, "end", "", "bubble");
+    out += text(kWidth - 8, kHead - 8, "end", "", base::tr("bubble"));
     for (size_t s = 0; s < rows_; ++s) {
       out += row(s);
     }
@@ -157,8 +159,8 @@ class Picture {
       out +=
           fmt::format("<rect class=\"job job-other\" x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"6\"/>\n",
                       begin, kHead - 18, std::max(0.0, end - begin));
-      std::string words = fmt::format("step {}: {}", step.number, short_seconds(step.duration_s));
-      words += step.complete ? fmt::format(", bubble {}", percent(step.bubble)) : ", incomplete";
+      std::string words = base::tr("step {}: {}", step.number, short_seconds(step.duration_s));
+      words += step.complete ? base::tr(", bubble {}", percent(step.bubble)) : base::tr(", incomplete");
       if (static_cast<double>(words.size()) * kLetter <= end - begin) {
         out += text((begin + end) / 2, kHead - 26, "middle", "", words);
       }
@@ -244,11 +246,11 @@ class Picture {
   }
 
   std::string title_of(const PipelineJob& job) const {
-    return fmt::format("{}{}{}, {}, step {}", model::name_of(job.kind),
-                       job.micro_batch < 0 ? "" : fmt::format(" of micro-batch {}", job.micro_batch),
-                       job.chunk < 0 ? "" : fmt::format(", chunk {}", job.chunk),
-                       short_seconds(static_cast<double>(job.duration_ns) / 1e9),
-                       pipeline_.steps[static_cast<size_t>(job.step)].number);
+    return base::tr("{}{}{}, {}, step {}", model::word_of(job.kind),
+                    job.micro_batch < 0 ? "" : base::tr(" of micro-batch {}", job.micro_batch),
+                    job.chunk < 0 ? "" : base::tr(", chunk {}", job.chunk),
+                    short_seconds(static_cast<double>(job.duration_ns) / 1e9),
+                    pipeline_.steps[static_cast<size_t>(job.step)].number);
   }
 
   const Pipeline& pipeline_;

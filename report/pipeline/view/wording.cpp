@@ -1,6 +1,7 @@
 #include "report/pipeline/view/wording.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/speed/wording.h"
 
 #include <fmt/format.h>
@@ -32,22 +33,22 @@ int jobs_of_step(const model::Pipeline& pipeline) {
 std::string_view words_of(model::JobSource source) {
   switch (source) {
     case model::JobSource::calls:
-      return "from point-to-point operations and backward passes";
+      return base::later("from point-to-point operations and backward passes");
     case model::JobSource::functions:
-      return "from traced functions";
+      return base::later("from traced functions");
     case model::JobSource::marks:
-      return "as the program marked them";
+      return base::later("as the program marked them");
     case model::JobSource::log:
       break;
   }
-  return "from a log of Paddle";
+  return base::later("from a log of Paddle");
 }
 
 }  // namespace
 
 std::string place_words(const model::PipelineStage& stage) {
   if (stage.source != model::JobSource::log) {
-    return fmt::format("rank {}", stage.rank);
+    return base::tr("rank {}", stage.rank);
   }
   return stage.machine < 0 ? fmt::format("GPU{}", stage.device)
                            : fmt::format("GPU{}(machine:{})", stage.device, stage.machine);
@@ -55,44 +56,53 @@ std::string place_words(const model::PipelineStage& stage) {
 
 std::string pipeline_sentence(const model::Pipeline& pipeline) {
   if (pipeline.step_s <= 0) {
-    return "no complete step was recorded: its bubbles are not known";
+    return base::tr("no complete step was recorded: its bubbles are not known");
   }
   const int jobs = jobs_of_step(pipeline);
-  std::string out = fmt::format(
+  std::string out = base::tr(
       "the stages are idle {} of a step of {}; with {} equal stages and {} {} a step the schedule alone "
       "costs {}",
       percent(pipeline.bubble), short_seconds(pipeline.step_s), pipeline.stages.size(), jobs,
-      jobs == 1 ? "forward job" : "forward jobs", percent(pipeline.schedule));
+      jobs == 1 ? base::tr("forward job") : base::tr("forward jobs"), percent(pipeline.schedule));
   if (pipeline.critical < 0) {
-    return out + "; no stage stands out as the busiest";
+    return out + base::tr("; no stage stands out as the busiest");
   }
   const model::PipelineStage& stage = pipeline.stages[static_cast<size_t>(pipeline.critical)];
-  return out + fmt::format(
+  return out + base::tr(
                    "; stage {} ({}) is critical: it works {} a step, and a step would be up to {} ({}) "
                    "shorter if it worked as long as the next busiest",
                    stage.stage, place_words(stage), short_seconds(stage.busy_s),
                    short_seconds(pipeline.saving_s), percent(pipeline.saving_s / pipeline.step_s));
 }
 
+std::string pipelines_sentence(const model::PipelineReport& report) {
+  const auto slowest = std::max_element(report.pipelines.begin(), report.pipelines.end(),
+                                        [](const auto& a, const auto& b) { return a.step_s < b.step_s; });
+  return slowest == report.pipelines.end() ? ""
+         : report.pipelines.size() == 1    ? slowest->sentence
+                                           : base::tr("{} pipelines; the slowest, {}: {}",
+                                                      report.pipelines.size(), slowest->name, slowest->sentence);
+}
+
 std::string source_words(const model::Pipeline& pipeline) {
-  std::string out = "Jobs ";
+  std::string out = base::tr("Jobs ");
   std::vector<model::JobSource> seen;
   size_t gpu = 0;
   for (const model::PipelineStage& stage : pipeline.stages) {
     if (std::find(seen.begin(), seen.end(), stage.source) == seen.end()) {
-      out += fmt::format("{}{}", seen.empty() ? "" : " or ", words_of(stage.source));
+      out += (seen.empty() ? "" : base::tr(" or ")) + base::tr(words_of(stage.source));
       seen.push_back(stage.source);
     }
     gpu += stage.gpu_share >= kMostlyGpu ? 1 : 0;
   }
-  return out + (gpu == pipeline.stages.size() ? ", in GPU time."
-                : gpu > 0                     ? ", in GPU or host time."
-                                              : ", in host time.");
+  return out + (gpu == pipeline.stages.size() ? base::tr(", in GPU time.")
+                : gpu > 0                     ? base::tr(", in GPU or host time.")
+                                              : base::tr(", in host time."));
 }
 
 TextTable stage_table(const model::Pipeline& pipeline, size_t most) {
   TextTable out{.id = "stages",
-                .title = pipeline.name.empty() ? "stages" : fmt::format("stages, {}", pipeline.name),
+                .title = pipeline.name.empty() ? base::tr("stages") : base::tr("stages, {}", pipeline.name),
                 .about = source_words(pipeline),
                 .columns = {{"stage", false, kNeverLeftOut},
                             {"rank", false, 6},
@@ -106,7 +116,7 @@ TextTable stage_table(const model::Pipeline& pipeline, size_t most) {
   for (size_t i = 0; i < pipeline.stages.size() && i < most; ++i) {
     const model::PipelineStage& s = pipeline.stages[i];
     const bool critical = static_cast<int>(i) == pipeline.critical;
-    out.rows.push_back({fmt::format("{}{}", s.stage, critical ? " (critical)" : ""), place_words(s),
+    out.rows.push_back({fmt::format("{}{}", s.stage, critical ? base::tr(" (critical)") : ""), place_words(s),
                         base::sanitize(s.host), ms(s.busy_s), share(s.bubble), ms(s.forward_s),
                         ms(s.backward_s), share(s.gpu_share)});
   }
@@ -115,8 +125,8 @@ TextTable stage_table(const model::Pipeline& pipeline, size_t most) {
 
 TextTable step_table(const model::Pipeline& pipeline, size_t most) {
   TextTable out{.id = "steps",
-                .title = pipeline.name.empty() ? "steps" : fmt::format("steps, {}", pipeline.name),
-                .about = "From the first forward to the last backward of all stages.",
+                .title = pipeline.name.empty() ? base::tr("steps") : base::tr("steps, {}", pipeline.name),
+                .about = base::tr("From the first forward to the last backward of all stages."),
                 .columns = {{"step", false, kNeverLeftOut},
                             {"ms", true, 8},
                             {"forward jobs", true, 5},
@@ -127,13 +137,13 @@ TextTable step_table(const model::Pipeline& pipeline, size_t most) {
   for (size_t i = first; i < pipeline.steps.size(); ++i) {
     const model::PipelineStep& s = pipeline.steps[i];
     out.rows.push_back(
-        {fmt::format("{}{}", s.number, s.complete ? "" : " (incomplete)"), ms(s.duration_s),
+        {fmt::format("{}{}", s.number, s.complete ? "" : base::tr(" (incomplete)")), ms(s.duration_s),
          fmt::format("{}", s.jobs), s.complete ? share(s.bubble) : "",
          s.critical < 0 ? "" : fmt::format("{}", pipeline.stages[static_cast<size_t>(s.critical)].stage)});
   }
   for (size_t i = 0; i < pipeline.stages.size() && i < kMostStageColumns; ++i) {
     const model::PipelineStage& stage = pipeline.stages[i];
-    out.columns.push_back({fmt::format("stage {} bubble %", stage.stage), true, 3});
+    out.columns.push_back({base::tr("stage {} bubble %", stage.stage), true, 3});
     for (size_t row = 0; row < out.rows.size(); ++row) {
       const model::PipelineStep& step = pipeline.steps[first + row];
       out.rows[row].push_back(step.complete ? share(step.idle[i]) : "");

@@ -11,6 +11,8 @@ namespace xpurun::report {
 // "the stages are idle 27 % of a step of 120 ms; equal stages would be 27 % with 8 micro-batches; stage 1
 // (rank 1) sets the pace: ..."
 std::string pipeline_sentence(const model::Pipeline& pipeline);
+// That of the slowest, when all have theirs.
+std::string pipelines_sentence(const model::PipelineReport& report);
 
 // "rank 3", "GPU0", "GPU0(machine:1)" for a log of Paddle.
 std::string place_words(const model::PipelineStage& stage);

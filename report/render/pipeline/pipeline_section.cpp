@@ -1,5 +1,6 @@
 #include "report/render/pipeline/pipeline_section.h"
 
+#include "common/base/tr.h"
 #include "common/model/names.h"
 #include "report/pipeline/view/wording.h"
 
@@ -18,8 +19,8 @@ constexpr size_t kShownSteps = 100;
 data pipeline_data(const model::Pipeline& pipeline, const std::string& svg, const PageLimits& limits) {
   data d;
   put_text(d, "name", pipeline.name);
-  d.set("label", pipeline.name.empty() ? "Jobs of the stages over time"
-                                       : "Jobs of the stages over time, " + pipeline.name);
+  d.set("label", pipeline.name.empty() ? base::tr("Jobs of the stages over time")
+                                       : base::tr("Jobs of the stages over time, {}", pipeline.name));
   put_text(d, "sentence", pipeline.name.empty() ? "" : capitalized(pipeline.sentence));
   put_text(d, "svg", svg);
   data tables{data::type::list};
@@ -42,7 +43,10 @@ void put_pipeline(PageData& page, const RunReport& report, const PageLimits& lim
   page.set("pipeline_sentence", capitalized(report.pipeline->sentence));
   data kinds{data::type::list};
   for (const std::string_view kind : model::kNames<model::JobKind>) {
-    kinds.push_back(std::string(kind));
+    data one;
+    one.set("kind", std::string(kind));
+    one.set("word", base::tr(kind));
+    kinds.push_back(one);
   }
   page.set("pipeline_kinds", kinds);
   put_list(page, "pipeline_notes", string_list(report.pipeline->notes));
@@ -54,7 +58,7 @@ void put_pipeline(PageData& page, const RunReport& report, const PageLimits& lim
   const size_t shown = report.pipeline_svgs.size();
   const size_t all = report.pipeline->pipelines.size();
   put_text(page, "pipelines_cut",
-           shown < all ? std::to_string(all - shown) + " more pipelines are in report.json." : "");
+           shown < all ? base::tr("{} more pipelines are in report.json.", all - shown) : "");
 }
 
 }  // namespace xpurun::report

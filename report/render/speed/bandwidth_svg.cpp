@@ -1,6 +1,7 @@
 #include "report/render/speed/bandwidth_svg.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "report/flamegraph/escape.h"
 
 #include <fmt/format.h>
@@ -78,11 +79,11 @@ std::string bandwidth_plot(const std::vector<model::CollectiveRow>& rows,
            (1 - rate.at(std::log10(gb_s))) * (kBandwidthHeight - kBandwidthTop - kBandwidthBottom);
   };
   std::string out = fmt::format(
-      "<svg class=\"bandwidth\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Bus bandwidth of {} rows of "
-      "collectives against their size\">\n<desc>Large points: a row of the table, from the last arrival on; "
-      "small "
-      "points: a rank, by its own time.</desc>\n",
-      kBandwidthWidth, kBandwidthHeight, points);
+      "<svg class=\"bandwidth\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n<desc>{}</desc>\n",
+      kBandwidthWidth, kBandwidthHeight,
+      escape_attribute(base::tr("Bus bandwidth of {} rows of collectives against their size", points)),
+      base::tr("Large points: a row of the table, from the last arrival on; small points: a rank, by its own "
+               "time."));
   for (double power = rate.low; power <= rate.high; ++power) {
     const double at = y(std::pow(10, power));
     out +=
@@ -101,7 +102,7 @@ std::string bandwidth_plot(const std::vector<model::CollectiveRow>& rows,
             "<circle class=\"rank\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\"><title>{}</title></circle>\n",
             x(row.bytes), y(gb_s),
             escape_attribute(
-                fmt::format("rank {}: {}: {:.4g} GB/s by its own time", rank.rank, row.name, gb_s)));
+                base::tr("rank {}: {}: {:.4g} GB/s by its own time", rank.rank, row.name, gb_s)));
       }
     }
   }
@@ -109,9 +110,9 @@ std::string bandwidth_plot(const std::vector<model::CollectiveRow>& rows,
     if (has_point(row)) {
       out += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\"><title>{}</title></circle>\n",
                          x(row.mean_bytes), y(row.transfer_bus_gb_s),
-                         escape_attribute(fmt::format("{} {}, ranks {}: {:.4g} GB/s", row.operation,
-                                                      base::human_size(static_cast<uint64_t>(row.mean_bytes)),
-                                                      row.members, row.transfer_bus_gb_s)));
+                         escape_attribute(base::tr("{} {}, ranks {}: {:.4g} GB/s", row.operation,
+                                                   base::human_size(static_cast<uint64_t>(row.mean_bytes)),
+                                                   row.members, row.transfer_bus_gb_s)));
     }
   }
   return out + "</svg>\n";

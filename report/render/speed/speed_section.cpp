@@ -1,6 +1,8 @@
 #include "report/render/speed/speed_section.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "common/model/language/vocabulary_words.h"
 #include "report/operations/text_tables.h"
 #include "report/profile/captured_functions.h"
 #include "report/profile/gpu_words.h"
@@ -21,7 +23,9 @@ using kainjow::mustache::data;
 
 namespace {
 
+using base::tr;
 using model::Stage;
+using model::word_of;
 
 constexpr size_t kMostFunctions = 30;  // of a capture
 
@@ -29,12 +33,12 @@ data finding_data(const model::SpeedFinding& f) {
   const bool warning = f.severity == model::SpeedSeverity::warning;
   data d;
   d.set("severity", std::string(name_of(f.severity)));
-  d.set("word", warning ? "Warning" : "Note");
+  d.set("word", warning ? tr("Warning") : tr("Note"));
   d.set("icon", warning ? "!" : "i");
   d.set("id", fmt::format("speed.{}.{}", name_of(f.problem), name_of(f.cause)));
   d.set("title", capitalized(f.sentence));
-  d.set("about", fmt::format("{} of a step ({}), confidence {}", percent(f.share), short_seconds(f.lost_s),
-                             name_of(f.confidence)));
+  d.set("about", tr("{} of a step ({}), confidence {}", percent(f.share), short_seconds(f.lost_s),
+                    word_of(f.confidence)));
   put_text(d, "next", f.next);
   return d;
 }
@@ -63,7 +67,7 @@ data stage_names() {
   data out{data::type::list};
   for (size_t s = 1; s <= model::kStepStages; ++s) {
     data one;
-    one.set("name", capitalized(std::string(model::kNames<Stage>[s % model::kStepStages])));
+    one.set("name", capitalized(word_of(static_cast<Stage>(s % model::kStepStages))));
     out.push_back(one);
   }
   return out;
@@ -99,7 +103,7 @@ data function_data(const model::CapturedFunction& f) {
   const bool stands_out = !f.ranks.empty();
   data d;
   d.set("culprit", stands_out && !f.waits && f.ranks_own > f.own);
-  d.set("name", (f.worker ? "worker: " : "") + place_of(f));
+  d.set("name", (f.worker ? tr("worker: ") : "") + place_of(f));
   d.set("own", share(f.own));
   d.set("total", share(f.total));
   d.set("ranks", f.ranks.brief());
@@ -112,7 +116,7 @@ data work_data(const model::CapturedWork& w) {
   data d;
   d.set("culprit", !w.ranks.empty());
   d.set("name", base::sanitize(w.name));
-  d.set("kind", std::string(name_of(w.kind)));
+  d.set("kind", word_of(w.kind));
   d.set("path", share(w.path));
   d.set("total", share(w.share));
   d.set("count", grouped(static_cast<int64_t>(w.count)));
@@ -130,9 +134,9 @@ data work_data(const model::CapturedWork& w) {
 data capture_data(const model::CaptureReport& c) {
   data d;
   d.set("dir", c.dir);
-  d.set("about", fmt::format("{} samples of ranks {} in {}{}{}{}", grouped(static_cast<int64_t>(c.samples)),
-                             c.ranks.brief(), base::human_duration(c.seconds), capture_reason(c.reason),
-                             c.sentence.empty() ? "." : ". ", capitalized(c.sentence)));
+  d.set("about", tr("{} samples of ranks {} in {}{}{}{}", grouped(static_cast<int64_t>(c.samples)),
+                    c.ranks.brief(), base::human_duration(c.seconds), tr(capture_reason(c.reason)),
+                    c.sentence.empty() ? tr(".") : tr(". "), capitalized(c.sentence)));
   data functions{data::type::list};
   for (size_t i = 0; i < std::min(c.functions.size(), kMostFunctions); ++i) {
     functions.push_back(function_data(c.functions[i]));
@@ -166,7 +170,7 @@ void put_launches(PageData& page, const model::SpeedReport& speed, size_t most) 
     d.set("median", brief_seconds(r.median_s));
     d.set("mean", brief_seconds(r.mean_s));
     d.set("p99", brief_seconds(r.p99_s));
-    d.set("note", r.starved ? "the GPU waits for the host" : "");
+    d.set("note", r.starved ? tr("the GPU waits for the host") : "");
     rows.push_back(d);
   }
   put_list(page, "speed_launches", rows);
@@ -199,12 +203,11 @@ void put_speed(PageData& page, const RunReport& report, const PageLimits& limits
     page.set("speed_about", "");
     return;
   }
-  page.set("speed_about",
-           fmt::format("{} steps, told by {} (confidence {}). {}", grouped(speed.steps),
-                       speed.source == model::StepSource::mark ? "marks" : name_of(speed.source),
-                       name_of(speed.confidence),
-                       speed.waits_measured ? "Waits were measured at the collectives."
-                                            : "Waits were inferred from stages and CPU time."));
+  page.set("speed_about", tr("{} steps, told by {} (confidence {}). {}", grouped(speed.steps),
+                             speed.source == model::StepSource::mark ? tr("marks") : word_of(speed.source),
+                             word_of(speed.confidence),
+                             speed.waits_measured ? tr("Waits were measured at the collectives.")
+                                                  : tr("Waits were inferred from stages and CPU time.")));
   data pauses{data::type::list};
   for (const model::StagePause& pause : speed.stage_pauses) {
     data one;
@@ -239,9 +242,8 @@ void put_speed(PageData& page, const RunReport& report, const PageLimits& limits
   }
   put_list(page, "speed_ranks", rows);
   page.set("many_speed_ranks", shown > 20);
-  put_text(
-      page, "speed_cut",
-      shown < ranks.size() ? fmt::format("{} more ranks are in report.json.", ranks.size() - shown) : "");
+  put_text(page, "speed_cut",
+           shown < ranks.size() ? tr("{} more ranks are in report.json.", ranks.size() - shown) : "");
 }
 
 }  // namespace xpurun::report

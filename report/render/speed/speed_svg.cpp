@@ -1,5 +1,6 @@
 #include "report/render/speed/speed_svg.h"
 
+#include "common/base/tr.h"
 #include "report/flamegraph/escape.h"
 #include "report/speed/statistics.h"
 #include "report/speed/wording.h"
@@ -71,9 +72,9 @@ std::string step_plot(const model::SpeedReport& speed) {
     return "";
   }
   std::string out = fmt::format(
-      "<svg class=\"steps\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Time of a step over {} steps, "
-      "median {}\">\n",
-      kWidth, kHeight, speed.steps, short_seconds(speed.step_s));
+      "<svg class=\"steps\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", kWidth, kHeight,
+      escape_attribute(
+          base::tr("Time of a step over {} steps, median {}", speed.steps, short_seconds(speed.step_s))));
   for (int tick = 0; tick <= 2; ++tick) {
     const double seconds = plot.top() / 1.1 * tick / 2;
     out += fmt::format("<path class=\"rule\" d=\"M{} {:.1f}H{}\"/>\n", kLeft, plot.y(seconds), kWidth - 8);
@@ -90,8 +91,9 @@ std::string step_plot(const model::SpeedReport& speed) {
     out += fmt::format("<path class=\"change\" d=\"M{:.1f} {}V{}\"/>\n", x, kTop, kHeight - kBottom);
     const bool right = x < kWidth * 0.75;
     out += text(right ? x + 6 : x - 6, kTop + 6, right ? "start" : "end",
-                fmt::format("step {}: {} {}", grouped(change.step), percent(std::abs(change.share)),
-                            change.share > 0 ? "slower" : "faster"));
+                change.share > 0
+                    ? base::tr("step {}: {} slower", grouped(change.step), percent(std::abs(change.share)))
+                    : base::tr("step {}: {} faster", grouped(change.step), percent(std::abs(change.share))));
   }
   return out + "</svg>\n";
 }
@@ -101,8 +103,8 @@ size_t heat_level(double share) {
 }
 
 std::string heat_level_text(size_t level) {
-  return level < kBounds.size() ? fmt::format("up to {} more", percent(kBounds[level]))
-                                : fmt::format("over {} more", percent(kBounds.back()));
+  return level < kBounds.size() ? base::tr("up to {} more", percent(kBounds[level]))
+                                : base::tr("over {} more", percent(kBounds.back()));
 }
 
 std::string heat_picture(const model::HeatMap& heat) {
@@ -145,10 +147,9 @@ std::string heat_picture(const model::HeatMap& heat) {
   }
   const double bottom = kTop + rows * row;
   std::string out = fmt::format(
-      "<svg class=\"heat\" viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"Own time of {} rows of ranks "
-      "over {} "
-      "steps\">\n",
-      kWidth, bottom + kBottom, heat.rows.size(), heat.steps);
+      "<svg class=\"heat\" viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"{}\">\n", kWidth,
+      bottom + kBottom,
+      escape_attribute(base::tr("Own time of {} rows of ranks over {} steps", heat.rows.size(), heat.steps)));
   for (size_t level = 0; level < kHeatLevels; ++level) {
     out += fmt::format("<path class=\"h{}\" stroke-width=\"{:.2f}\" d=\"{}\"/>\n", level, row, paths[level]);
   }
@@ -157,7 +158,7 @@ std::string heat_picture(const model::HeatMap& heat) {
     out += text(kLeft - 8, kTop + (static_cast<double>(r) + 0.5) * row + 5, "end", heat.rows[r].brief());
   }
   out += text(kLeft, bottom + 20, "middle", "0");
-  out += text(kWidth - 8, bottom + 20, "end", fmt::format("step {}", grouped(heat.steps - 1)));
+  out += text(kWidth - 8, bottom + 20, "end", base::tr("step {}", grouped(heat.steps - 1)));
   return out + "</svg>\n";
 }
 

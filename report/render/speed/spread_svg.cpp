@@ -1,5 +1,6 @@
 #include "report/render/speed/spread_svg.h"
 
+#include "common/base/tr.h"
 #include "report/flamegraph/escape.h"
 #include "report/speed/wording.h"
 
@@ -49,9 +50,9 @@ std::string label_at(double x, double y, const char* anchor, const std::string& 
 }
 
 std::string about(const model::RankDurations& r) {
-  return fmt::format("rank {}: median {}, middle half {} to {}, 5 % to 95 % {} to {}, p99 {}, of {} calls",
-                     r.rank, duration(r.median_s), duration(r.p25_s), duration(r.p75_s), duration(r.p5_s),
-                     duration(r.p95_s), duration(r.p99_s), grouped(r.count));
+  return base::tr("rank {}: median {}, middle half {} to {}, 5 % to 95 % {} to {}, p99 {}, of {} calls",
+                  r.rank, duration(r.median_s), duration(r.p25_s), duration(r.p75_s), duration(r.p5_s),
+                  duration(r.p95_s), duration(r.p99_s), grouped(r.count));
 }
 
 std::string box(const DurationAxis& axis, const model::RankDurations& r, double y) {
@@ -69,7 +70,7 @@ std::string row_picture(const model::DurationRow& row, const DurationAxis& axis,
   const double first = top + kHead;
   const double bottom = first + kLine * static_cast<double>(row.ranks.size());
   std::string out = fmt::format("<text class=\"name\" x=\"0\" y=\"{:.1f}\">{}</text>\n", top + 16,
-                                escape_attribute(row.name));
+                                escape_attribute(base::tr(row.name)));
   for (int tick = 0; tick <= 4; ++tick) {
     const double x = axis.x(axis.at(tick / 4.0));
     out += fmt::format("<path class=\"rule\" d=\"M{:.1f} {:.1f}V{:.1f}\"/>\n", x, first, bottom);
@@ -77,7 +78,7 @@ std::string row_picture(const model::DurationRow& row, const DurationAxis& axis,
   }
   for (size_t i = 0; i < row.ranks.size(); ++i) {
     const double y = first + kLine * (static_cast<double>(i) + 0.5);
-    out += label_at(kSpreadLeft - 8, y + 4, "end", fmt::format("rank {}", row.ranks[i].rank));
+    out += label_at(kSpreadLeft - 8, y + 4, "end", base::tr("rank {}", row.ranks[i].rank));
     out += box(axis, row.ranks[i], y);
   }
   return out;
@@ -102,12 +103,13 @@ std::string spread_plot(const std::vector<model::DurationRow>& rows) {
     return "";
   }
   return fmt::format(
-      "<svg class=\"spread\" viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"How durations are spread: "
-      "{} "
-      "rows\">\n<desc>One box a rank: from the 25th to the 75th percentile, with the median; the line "
-      "reaches "
-      "from the 5th to the 95th.</desc>\n{}</svg>\n",
-      kSpreadWidth, top, shown, body);
+      "<svg class=\"spread\" viewBox=\"0 0 {} {:.0f}\" role=\"img\" "
+      "aria-label=\"{}\">\n<desc>{}</desc>\n{}</svg>\n",
+      kSpreadWidth, top, escape_attribute(base::tr("How durations are spread: {} rows", shown)),
+      base::tr("One box a rank: from the 25th to the 75th percentile, with the median; the line reaches from "
+               "the 5th to "
+               "the 95th."),
+      body);
 }
 
 }  // namespace xpurun::report

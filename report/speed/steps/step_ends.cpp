@@ -1,5 +1,6 @@
 #include "report/speed/steps/step_ends.h"
 
+#include "common/base/tr.h"
 #include "report/speed/statistics.h"
 #include "report/speed/steps/token_period.h"
 
@@ -229,9 +230,10 @@ StepEnds from_calls(std::vector<StepCall> calls, uint32_t thread) {
   }
   const TokenPeriod period = find_period(tokens);
   if (period.length < 2) {
-    out.why = calls.empty()        ? "neither an optimizer, a data loader nor collectives were seen"
-              : period.length == 1 ? "no optimizer was seen, and all collectives are alike"
-                                   : "no optimizer was seen, and the sequence of collectives does not repeat";
+    out.why = calls.empty() ? base::later("neither an optimizer, a data loader nor collectives were seen")
+              : period.length == 1
+                  ? base::later("no optimizer was seen, and all collectives are alike")
+                  : base::later("no optimizer was seen, and the sequence of collectives does not repeat");
     return out;
   }
   // The boundary lies in the longest pause of the period.
@@ -252,7 +254,7 @@ StepEnds from_calls(std::vector<StepCall> calls, uint32_t thread) {
     out.boundaries.push_back(calls[i].end_ns);
   }
   if (out.boundaries.size() <= kLeastSteps) {
-    out.why = "the sequence of collectives repeats too few times";
+    out.why = base::later("the sequence of collectives repeats too few times");
     return out;
   }
   out.source = StepSource::collectives;

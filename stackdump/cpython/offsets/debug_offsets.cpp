@@ -23,8 +23,8 @@ struct TableLayout {
   size_t thread_size, thread_next, thread_interp, thread_current_frame, thread_id, thread_native_id,
       thread_chunk;
   size_t frame_size, frame_previous, frame_executable, frame_instr, frame_locals, frame_owner, frame_tlbc;
-  size_t code_filename, code_qualname, code_linetable, code_firstlineno, code_local_names, code_local_kinds,
-      code_adaptive, code_tlbc;
+  size_t code_filename, code_qualname, code_linetable, code_firstlineno, code_argcount, code_local_names,
+      code_local_kinds, code_adaptive, code_tlbc;
   size_t object_type, type_name, type_flags, tuple_items, list_items, dict_keys, dict_values, float_value,
       long_tag, long_digits;
   size_t bytes_size, bytes_data, unicode_state, unicode_length, unicode_ascii_size, gc_collecting;
@@ -62,6 +62,7 @@ constexpr TableLayout kLayouts[] = {
      .code_qualname = 37,
      .code_linetable = 38,
      .code_firstlineno = 39,
+     .code_argcount = 40,
      .code_local_names = 41,
      .code_local_kinds = 42,
      .code_adaptive = 43,
@@ -113,6 +114,7 @@ constexpr TableLayout kLayouts[] = {
      .code_qualname = 42,
      .code_linetable = 43,
      .code_firstlineno = 44,
+     .code_argcount = 45,
      .code_local_names = 46,
      .code_local_kinds = 47,
      .code_adaptive = 48,
@@ -164,6 +166,7 @@ constexpr TableLayout kLayouts[] = {
      .code_qualname = 50,
      .code_linetable = 51,
      .code_firstlineno = 52,
+     .code_argcount = 53,
      .code_local_names = 54,
      .code_local_kinds = 55,
      .code_adaptive = 56,
@@ -249,6 +252,7 @@ base::Result<Offsets> read_debug_offsets(RemoteMemory& memory, Addr runtime, con
   o.code_filename = at(layout->code_filename);
   o.code_name = at(layout->code_qualname);
   o.code_linetable = at(layout->code_linetable);
+  o.code_argument_count = at(layout->code_argcount);
   o.code_local_names = at(layout->code_local_names);
   o.code_local_kinds = at(layout->code_local_kinds);
   o.code_instructions = at(layout->code_adaptive);

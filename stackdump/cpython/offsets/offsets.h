@@ -75,11 +75,12 @@ struct Offsets {
   uint32_t code_filename = kAbsent;
   uint32_t code_name = kAbsent;  // co_qualname where there is one
   uint32_t code_linetable = kAbsent;
-  uint32_t code_instructions = kAbsent;  // co_code_adaptive, >= 3.11
-  uint32_t code_tlbc = kAbsent;          // copies of the instructions for single threads, see frame_tlbc
-  uint32_t code_size = 208;              // number of bytes to read
-  uint32_t code_constants = 24;          // tuple, includes the code objects of inner functions
-  uint32_t code_names = 32;              // tuple of names of globals and attributes
+  uint32_t code_instructions = kAbsent;    // co_code_adaptive, >= 3.11
+  uint32_t code_tlbc = kAbsent;            // copies of the instructions for single threads, see frame_tlbc
+  uint32_t code_argument_count = kAbsent;  // co_argcount, int
+  uint32_t code_size = 208;                // number of bytes to read
+  uint32_t code_constants = 24;            // tuple, includes the code objects of inner functions
+  uint32_t code_names = 32;                // tuple of names of globals and attributes
   uint32_t code_local_names =
       kAbsent;  // tuple of names: all local variables, or (<= 3.10) those that are not cells
   uint32_t code_local_kinds = kAbsent;  // bytes, one per name, >= 3.11

@@ -33,6 +33,7 @@ const Offsets kOffsets311 = {
     .code_name = 128,
     .code_linetable = 136,
     .code_instructions = 184,
+    .code_argument_count = 56,
     .code_size = 192,
     .code_local_names = 96,
     .code_local_kinds = 104,

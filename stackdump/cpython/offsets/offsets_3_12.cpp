@@ -35,6 +35,7 @@ const Offsets kOffsets312 = {
     .code_name = 128,
     .code_linetable = 136,
     .code_instructions = 192,
+    .code_argument_count = 52,
     .code_size = 200,
     .code_local_names = 96,
     .code_local_kinds = 104,

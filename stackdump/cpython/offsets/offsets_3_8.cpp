@@ -28,6 +28,7 @@ const Offsets kOffsets38 = {
     .code_filename = 104,
     .code_name = 112,
     .code_linetable = 120,
+    .code_argument_count = 16,
     .code_size = 128,
     .code_constants = 56,
     .code_names = 64,

@@ -352,6 +352,8 @@ TEST_CASE("every field of a stacks file survives writing and reading") {
   p.reason = "x";
   p.notes = {"x"};
   p.fatal_signal = {.signal = 11, .has_address = true, .address = 1, .sender = 1};
+  p.with_locals = true;
+  p.module_paths = {{"libx.so", "/x/libx.so"}};
   p.interpreters.push_back({.id = 1, .gil_holder = 1, .gc = true});
   p.gpu_kernels.push_back({.full_name = "x", .status = "x"});
   p.threads.push_back({.thread_id = 1,
@@ -366,21 +368,22 @@ TEST_CASE("every field of a stacks file survives writing and reading") {
                        .handling = {.type = "x", .frames = {{.source = "x"}}, .left_out = 1},
                        .cpp_exception = {.type = "x", .frames = {{.source = "x"}}, .left_out = 1},
                        .motion = Motion::moving});
-  p.threads[0].frames.push_back({.full_func = "x",
-                                 .file = "x",
-                                 .line = 1,
-                                 .column = 1,
-                                 .end_line = 1,
-                                 .end_column = 1,
-                                 .callee = "x",
-                                 .module = "x",
-                                 .build_id = "x",
-                                 .pc = 1,
-                                 .offset = 1,
-                                 .locals = {{.name = "x", .value = "y"}},
-                                 .eval = true,
-                                 .inlined = true,
-                                 .entry = true});
+  p.threads[0].frames.push_back(
+      {.full_func = "x",
+       .file = "x",
+       .line = 1,
+       .column = 1,
+       .end_line = 1,
+       .end_column = 1,
+       .callee = "x",
+       .module = "x",
+       .build_id = "x",
+       .pc = 1,
+       .offset = 1,
+       .locals = {{.name = "x", .value = "y", .pyspy = "z", .address = 1, .argument = true}},
+       .eval = true,
+       .inlined = true,
+       .entry = true});
   json j = filled(p);
   // A flag that is not set is omitted.
   j["threads"][0]["crashed"] = true;

@@ -24,7 +24,7 @@ TEST_CASE("a run that ended with status 0 has no culprit") {
   CHECK(v.id == "none.finished");
   CHECK(v.kind == model::VerdictKind::none);
   CHECK(v.level == model::VerdictLevel::none);
-  CHECK(v.sentence == "none: all 4 ranks finished normally in 60 s");
+  CHECK(v.sentence == "all 4 ranks finished normally in 60 s");
   CHECK(dump_that_matters(job.facts.run).empty());
 }
 

@@ -74,6 +74,7 @@ TEST_CASE("the first operand may name a subcommand") {
 TEST_CASE("errors name the wrong word") {
   CHECK(wrong({"--hang-timout", "3"}) == "unknown option --hang-timout; did you mean --hang-timeout?");
   CHECK(wrong({"--no-repport", "x"}) == "unknown option --no-repport; did you mean --no-report?");
+  CHECK(wrong({"--kill-on-hang", "x"}) == "unknown option --kill-on-hang; did you mean --on-hang?");
   CHECK(wrong({"--json", "x"}) == "unknown option --json: it belongs to xpurun report");
   CHECK(wrong({"-z", "x"}) == "unknown option -z");
   CHECK(wrong({"-qz", "x"}) == "unknown option -z in -qz");

@@ -1,4 +1,5 @@
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/output/live_status.h"
 #include "launcher/output/status_text.h"
 #include "launcher/output/text_block.h"
@@ -32,20 +33,32 @@ LiveStatus eight_ranks() {
 
 TEST_CASE("the status line of a job that moves") {
   LiveStatus s = eight_ranks();
-  CHECK(status_line_text(s, 90) ==
-        "xpurun 12m04s | 8 ranks | last progress: rank 3 41 s ago, others within 1.0 s ago");
-  CHECK(status_line_text(s, 40) == "12m04s | 8 ranks | rank 3 still 41 s");
-  CHECK(status_line_text(s, 20) == "12m04s | 8 ranks ...");
+  CHECK(status_line_text(s, 90) == "xpurun 12m04s | 8 ranks | rank 3: no progress for 41 s");
+  CHECK(status_line_text(s, 40) == "12m04s | rank 3: no progress for 41 s");
+  CHECK(status_line_text(s, 20) == "12m04s | rank 3: ...");
   s.ranks[3].still_s = 0;
-  CHECK(status_line_text(s, 40) == "12m04s | 8 ranks | all moving");
+  CHECK(status_line_text(s, 40) == "12m04s | 8 ranks | all active");
   s.ranks[7].alive = false;
-  CHECK(status_line_text(s, 120) == "xpurun 12m04s | 7 of 8 ranks | last progress: all within 1.0 s ago");
+  CHECK(status_line_text(s, 120) == "xpurun 12m04s | 7 of 8 ranks | all active");
   for (LiveRank& r : s.ranks) {
     r.alive = false;
   }
   CHECK(status_line_text(s, 120) == "xpurun 12m04s | 0 of 8 ranks | all ranks have ended");
   s.ranks.clear();
   CHECK(status_line_text(s, 120) == "xpurun 12m04s | 0 of 8 ranks | starting");
+}
+
+TEST_CASE("the status line in Chinese") {
+  const xpurun::base::Speaking speaking(xpurun::base::Language::chinese);
+  LiveStatus s = eight_ranks();
+  CHECK(status_line_text(s, 90) == "xpurun 12m04s | 8 个 rank | rank 3：41 s 没有进展");
+  for (LiveRank& r : s.ranks) {
+    r.still_s = 12;
+  }
+  s.culprits = {5};
+  CHECK(status_line_text(s, 90) ==
+        "xpurun 12m04s | 8 个 rank | 停滞 12 s / 60 s，在等 rank 5（train.py:12）");
+  CHECK(status_line_text(s, 30) == "停滞 12 s / 60 s，在等 rank 5");
 }
 
 TEST_CASE("the status line of a stall names who is waited for, never who waits") {
@@ -95,11 +108,40 @@ TEST_CASE("the table of top") {
     }
   }
   const std::string all = live_table(s, 80, 24, Ink::plain());
-  CHECK(all.find("   0     100  sleeping    0.5 s   100%  step (train.py:12)\n") != std::string::npos);
+  CHECK(all.find("   0     100  moving      0.5 s   100%  step (train.py:12)\n") != std::string::npos);
   const std::string few = live_table(s, 80, 6, Ink::plain());
   CHECK(xpurun::base::split(few, '\n').size() == 7);
   CHECK(few.find("   3     103") != std::string::npos);
   CHECK(few.find("... and 6 more\n") != std::string::npos);
+}
+
+TEST_CASE("states in the table of top are those of a verdict, and its order can be chosen") {
+  LiveStatus s = eight_ranks();
+  for (LiveRank& r : s.ranks) {
+    r.still_s = 12;
+    r.cpu_share = 0.01 * r.rank;
+  }
+  s.ranks[1].state = 'D';
+  s.ranks[2].state = 'T';
+  s.ranks[4].still_s = 1;
+  s.ranks[6].cpu_share = 0.9;
+  s.ranks[7].alive = false;
+  const auto states = [&s](TableOrder order = TableOrder::fitting) {
+    std::string out;
+    for (std::string_view line : xpurun::base::split(live_table(s, 80, 0, Ink::plain(), order), '\n')) {
+      if (line.starts_with("   ")) {
+        out += std::string(line.substr(3, 2)) + std::string(line.substr(14, 7)) + ";";
+      }
+    }
+    return out;
+  };
+  CHECK(states() == "0 still  ;1 blocked;2 stopped;3 still  ;4 moving ;5 still  ;6 busy   ;7 ended  ;");
+  s.culprits = {5};
+  CHECK(states() == "0 waiting;1 blocked;2 stopped;3 waiting;4 moving ;5!stuck  ;6 waiting;7 ended  ;");
+  s.ranks[5].cpu_share = 1;
+  CHECK(states(TableOrder::cpu).starts_with("5!busy   ;6 waiting;7 ended  ;4 moving "));
+  CHECK(states(TableOrder::still).ends_with("4 moving ;"));
+  CHECK(states(TableOrder::rank) == states());
 }
 
 TEST_CASE("the table of top with timing") {
@@ -154,9 +196,9 @@ TEST_CASE("the table of top with ranks of other nodes") {
   CHECK(table == live_table(s, 90, 0, Ink::plain()));
   CHECK(table.find("no word from host c for 20 s: ranks 16-23\n") != std::string::npos);
   CHECK(table.find("RANK  HOST                 PID  STATE       STILL    CPU  WHERE\n") != std::string::npos);
-  CHECK(table.find("   0  h                    100  sleeping    0.5 s   100%  step (train.py:12)\n") !=
+  CHECK(table.find("   0  h                    100  moving      0.5 s   100%  step (train.py:12)\n") !=
         std::string::npos);
-  CHECK(table.find("   8  b                      -  sleeping     41 s      -  f (a.py:3)\n") !=
+  CHECK(table.find("   8  b                      -  still        41 s      -  f (a.py:3)\n") !=
         std::string::npos);
   CHECK(live_table(*back, 50, 0, Ink::plain()).find("HOST") == std::string::npos);
 }

@@ -122,6 +122,50 @@ TEST_CASE("py-spy's keys, order and nulls") {
   CHECK(pyspy_json(make_stack_set({}, "x", {}), View::python) == "[]\n");
 }
 
+TEST_CASE("local variables as py-spy writes them") {
+  auto p = testing::process(0, testing::thread({testing::py("f", 3), testing::py("g", 4)}));
+  p.threads[0].frames[0].locals = {
+      {.name = "x", .value = "'a'", .pyspy = "\"a\"", .address = 0x10, .argument = true},
+      {.name = "n", .value = "3", .address = 0x20}};
+  const auto locals = [&](size_t frame) {
+    const auto j = nlohmann::json::parse(pyspy_json(make_stack_set({p}, "x", {}), View::python));
+    return j[0]["frames"][frame]["locals"];
+  };
+  CHECK(locals(1).is_null());
+  p.with_locals = true;
+  CHECK(locals(1) == nlohmann::json::array());
+  CHECK(locals(0)[0] == nlohmann::json({{"name", "x"}, {"addr", 16}, {"arg", true}, {"repr", "\"a\""}}));
+  CHECK(locals(0)[1] == nlohmann::json({{"name", "n"}, {"addr", 32}, {"arg", false}, {"repr", "3"}}));
+}
+
+TEST_CASE("native frames that py-spy shows") {
+  auto p = testing::process(
+      0,
+      testing::thread(
+          {testing::native("[poll]", ""), testing::native("clock_nanosleep", "libc.so.6"),
+           testing::native("pysleep", "app"), testing::native("time_sleep", "app"),
+           testing::native("_PyObject_Call", "app"), testing::py("f", 3),
+           testing::native("_PyEval_EvalFrameDefault", "app"), testing::native("thread_run.cold", "app"),
+           testing::native("timer", "app"), testing::native("libx.so+0x12", "libx.so"),
+           testing::native("start_thread", "libc.so.6"), testing::native("start_thread", "libpthread.so.0"),
+           testing::native("__libc_start_main", "libc.so.6"), testing::native("_start", "python3.11")}));
+  auto& frames = p.threads[0].frames;
+  frames[0].kind = model::FrameKind::kernel;
+  frames[3].inlined = false;
+  frames[6].eval = true;
+  frames[9].pc = 0x7f12;
+  frames[9].offset = 0x12;
+  p.module_paths = {{"libc.so.6", "/lib/libc.so.6"}, {"libx.so", "/opt/libx.so"}};
+  const auto j = nlohmann::json::parse(pyspy_json(make_stack_set({p}, "x", {}), View::merged));
+  std::string shown;
+  for (const auto& f : j[0]["frames"]) {
+    shown += f["name"].get<std::string>() + " " + f["filename"].get<std::string>() + "\n";
+  }
+  CHECK(shown == "clock_nanosleep /lib/libc.so.6\ntime_sleep app\nf " +
+                     j[0]["frames"][2]["filename"].get<std::string>() +
+                     "\nthread_run.cold app\n0x7f12 /opt/libx.so\nstart_thread /lib/libc.so.6\n");
+}
+
 TEST_CASE("short names of files on another host") {
   auto p = testing::process(
       0, testing::thread({testing::py("a", 1, "/no/where/lib/python3.11/site-packages/torch/nn/m.py"),

@@ -1,6 +1,8 @@
 // Who costs the others time, and why: made jobs with a known fault.
 #include "report/speed/analysis.h"
 
+#include "common/base/tr.h"
+#include "report/speed/wording.h"
 #include "tests/unit/report/speed/made_job.h"
 
 #include <doctest/doctest.h>
@@ -74,6 +76,22 @@ TEST_CASE("a slow data loader of one rank") {
       CHECK(report.waits_measured == calls);
     }
   }
+}
+
+TEST_CASE("a finding is told in the language of the page as well") {
+  MadeJob job{.ranks = 3, .steps = 120, .visible_calls = true, .seed = 3};
+  job.change = [](int rank, int, StepParts& p) { p.data += rank == 1 ? 25 : 0; };
+  const auto report = analyse_speed(tests::make_ranks(job), {.language = base::Language::chinese});
+  REQUIRE(report.findings.size() == 1);
+  const model::SpeedFinding& f = report.findings[0];
+  CHECK(f.sentence.starts_with("rank 1 (host "));
+  CHECK(f.spoken.starts_with("rank 1（主机 "));
+  CHECK(f.spoken.find("使每一步多花 ") != std::string::npos);
+  CHECK(f.spoken.find("等待下一个批次的时间更长") != std::string::npos);
+  CHECK(f.next.starts_with("give the data loader"));
+  const base::Speaking speaking(base::Language::chinese);
+  CHECK(next_step(f).starts_with("给数据加载器"));
+  CHECK(analyse(job).findings[0].spoken == analyse(job).findings[0].sentence);
 }
 
 TEST_CASE("the order of the ranks and the clock of a host do not matter") {

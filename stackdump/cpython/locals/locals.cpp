@@ -1,7 +1,9 @@
-#include "stackdump/cpython/locals.h"
+#include "stackdump/cpython/locals/locals.h"
 
 #include "common/model/secrets/redact.h"
 #include "stackdump/cpython/dict.h"
+#include "stackdump/cpython/locals/pyspy_repr.h"
+#include "stackdump/cpython/locals/type_flags.h"
 #include "stackdump/cpython/object.h"
 
 #include <fmt/format.h>
@@ -19,13 +21,6 @@ constexpr size_t kMaxText = 80;           // bytes shown of a str or bytes
 constexpr size_t kMaxRead =
     4096;  // only the size of longer texts is shown: a cut text may evade the masking of secrets
 constexpr size_t kMaxTotal = 20'000;  // variables of one process
-
-// Py_TPFLAGS_*_SUBCLASS
-constexpr uint64_t kLong = uint64_t{1} << 24;
-constexpr uint64_t kList = uint64_t{1} << 25;
-constexpr uint64_t kTuple = uint64_t{1} << 26;
-constexpr uint64_t kBytes = uint64_t{1} << 27;
-constexpr uint64_t kDict = uint64_t{1} << 29;
 
 constexpr uint8_t kCellOrFree = 0x40 | 0x80;  // CO_FAST_CELL, CO_FAST_FREE
 
@@ -147,6 +142,7 @@ std::string short_repr(RemoteMemory& memory, Addr object, const Offsets& o) {
 std::vector<model::Local> read_frame_locals(RemoteMemory& memory, const RawFrame& frame, const Offsets& o) {
   std::vector<model::Local> out;
   const Slots slots = slots_of(memory, frame.code, o);
+  const auto arguments = memory.value<int32_t>(frame.code + o.code_argument_count).value_or(0);
   for (size_t i = 0; i < slots.names.size() && out.size() < kMaxLocals; ++i) {
     Addr value = memory.value<uint64_t>(frame.address + o.frame_locals + i * 8).value_or(0);
     if (o.frame_tagged) {
@@ -156,6 +152,10 @@ std::vector<model::Local> read_frame_locals(RemoteMemory& memory, const RawFrame
     if (value == 0 || !name) {
       continue;  // unbound, or not a variable
     }
+    model::Local local{.name = std::move(*name),
+                       .value = std::string(model::kMask),
+                       .address = value,
+                       .argument = static_cast<int64_t>(i) < arguments};
     if (slots.cells[i]) {
       const auto type = type_of(memory, value, o);
       if (type &&
@@ -166,9 +166,12 @@ std::vector<model::Local> read_frame_locals(RemoteMemory& memory, const RawFrame
         continue;
       }
     }
-    model::Local local{.name = std::move(*name), .value = std::string(model::kMask)};
     if (!model::is_secret_name(local.name)) {
       local.value = short_repr(memory, value, o);
+      local.pyspy = pyspy_repr(memory, value, o);
+      if (local.pyspy == local.value) {
+        local.pyspy.clear();
+      }
     }
     out.push_back(std::move(local));
   }
@@ -177,6 +180,7 @@ std::vector<model::Local> read_frame_locals(RemoteMemory& memory, const RawFrame
 
 bool read_locals(RemoteMemory& memory, const Offsets& o, PySnapshot& snapshot, base::MonoNs deadline) {
   size_t total = 0;
+  snapshot.with_locals = true;
   for (const PyThread& t : snapshot.threads) {
     size_t frames = 0;
     for (const FrameGroup& group : t.groups) {

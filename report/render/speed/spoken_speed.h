@@ -1,0 +1,11 @@
+// The sections "Speed" and "Pipeline" in the language that the thread speaks (common/base/tr.h).
+#pragma once
+
+#include "report/run/run_report.h"
+
+namespace xpurun::report {
+
+// Words the sentences of both sections again. For people only: files for programs are written before.
+void translate_speed(RunReport& report);
+
+}  // namespace xpurun::report
