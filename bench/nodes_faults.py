@@ -53,8 +53,8 @@ def mismatch(hang, function, *words):
     return Expected((hang, "crash.mismatch", "exit.mismatch"), function, words)
 
 
-# As in launcher/selftest/injections.cpp, without those of GPUs and of slow jobs, and without nested-groups, which is for
-# four ranks.
+# As in launcher/selftest/injections.cpp, without those of GPUs and of slow jobs, and without nested-groups, which is
+# for four ranks.
 EXPECTED = {
     "healthy": Expected(("none.finished",), recovers=True),
     "late-enters": Expected(("none.finished",), recovers=True),
@@ -160,8 +160,8 @@ def trial(name, network, directory, options):
             n, bench_support.program_of(options), "--out", directory / f"node{n}", "--hang-timeout",
             options.hang_timeout, "--busy-timeouts", "1", "--dump-deadline", "3s", "--on-hang",
             "report" if expected.recovers else "kill", "--grace", "2s", "--name", name, "--nats",
-            f"nats://{namespaces.SWITCH_ADDRESS}:{PORT}", "--metrics-port", "off", "--", bench_support.PYTHON, __file__, "launch", network.address(0),
-            options.nodes, n, options.ranks, culprit, name, directory, options.hang_timeout, "cpu")
+            f"nats://{namespaces.SWITCH_ADDRESS}:{PORT}", "--metrics-port", "off", "--", bench_support.PYTHON, __file__,
+            "launch", network.address(0), options.nodes, n, options.ranks, culprit, name, directory, options.hang_timeout, "cpu")
         with open(directory / f"said{n}", "w") as said:
             nodes.append(subprocess.Popen(command, stdout=said, stderr=said))
     try:

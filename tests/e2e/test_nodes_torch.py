@@ -17,7 +17,8 @@ class Case(hosts_test.Case):
             self.start_node(
                 n, [PYTHON, "-m", "torch.distributed.run", "--nnodes", nodes, "--node_rank", n, "--master_addr",
                     self.network.address(0), "--master_port", 29500, "--nproc_per_node", per_node,
-                    "--max_restarts", restarts, "--monitor_interval", 1, "-r", 1, "-t", 1, "--log_dir", self.dir / f"logs{n}", JOB, *job_args],
+                    "--max_restarts", restarts, "--monitor_interval", 1, "-r", 1, "-t", 1, "--log_dir",
+                    self.dir / f"logs{n}", JOB, *job_args],
                 "--name", "job", "--nats", URL, *options, env=env, timeout=timeout) for n in range(nodes)]
 
 
