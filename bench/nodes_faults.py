@@ -161,7 +161,8 @@ def trial(name, network, directory, options):
             options.hang_timeout, "--busy-timeouts", "1", "--dump-deadline", "3s", "--on-hang",
             "report" if expected.recovers else "kill", "--grace", "2s", "--name", name, "--nats",
             f"nats://{namespaces.SWITCH_ADDRESS}:{PORT}", "--metrics-port", "off", "--", bench_support.PYTHON, __file__,
-            "launch", network.address(0), options.nodes, n, options.ranks, culprit, name, directory, options.hang_timeout, "cpu")
+            "launch", network.address(0), options.nodes, n, options.ranks, culprit, name, directory,
+            options.hang_timeout, "cpu")
         with open(directory / f"said{n}", "w") as said:
             nodes.append(subprocess.Popen(command, stdout=said, stderr=said))
     try:
