@@ -165,6 +165,25 @@ class Failure(hosts_test.Case):
         self.finish({1: 1})
 
 
+    def test_a_node_that_is_killed_with_all_its_processes(self):
+        self.serve()
+        job, nodes = self.start_job(3, 1)
+        self.wait_all_live(nodes)
+        job.pause()
+        nodes[1].kill_all()
+        job.break_connections([0, 2])
+        others = nodes[::2]
+        for node in others:
+            self.assertEqual(node.process.wait(LONG_S), 1, node.said())
+        # Those who are left saw only the ends of their connections.
+        verdict = nodes[0].verdict()
+        self.assertIn("nothing is known of rank 1 (host h1), which may have failed first", verdict["sentence"])
+        self.assertIn(1, verdict["ranks"])
+        self.assertEqual(verdict["confidence"], "low")
+        self.assertEqual(nodes[2].verdict()["sentence"], verdict["sentence"])
+        self.finish({0: 1, 1: -signal.SIGKILL, 2: 1})
+
+
 class Link(hosts_test.Case):
     def cut_off(self, node):
         self.wait_for(lambda: "cut off from the other nodes" in node.log(), "word of the cut link", LONG_S)

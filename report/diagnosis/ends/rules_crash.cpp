@@ -318,6 +318,7 @@ std::optional<Verdict> rank_failed(const Scene& scene) {
                             how_it_ended(*root), kSameMomentSeconds * 1000));
   }
   tell_tie(scene, *root, v);
+  tell_unheard(scene, *root, v);
   return v;
 }
 
