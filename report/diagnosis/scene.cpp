@@ -185,8 +185,8 @@ const Incident* incident_that_matters(const RunManifest& run) {
     return &last;
   }
   if (failure->at_s < last.at_s) {
-    // A rank had died and the others wait: a hang while it lasts, then a crash.
-    return run.outcome == model::RunOutcome::running ? &last : nullptr;
+    // A rank had died and the others wait: a hang while it lasts, once it has been looked at, then a crash.
+    return run.outcome == model::RunOutcome::running && !last.dump.empty() ? &last : nullptr;
   }
   // The stall never ended. If a waiting rank fails, the job's own timeout ended it; if a culprit fails, that
   // failure is the verdict.

@@ -311,6 +311,19 @@ TEST_CASE("one stall seen by two nodes is one, and stalls apart are two") {
   CHECK(run.incidents[1].verdict.ranks == model::RankSet{3});
 }
 
+TEST_CASE("ranks that wait for a failed one are no hang of the job before they have been looked at") {
+  auto a = run_on("a", 0);
+  a.outcome = model::RunOutcome::running;
+  a.incidents = {{.n = 1, .at_s = 7}};
+  auto b = run_on("b", 2);
+  raises(b, 2, 5, false);
+  const auto failure = verdict_on(job_of({a, b}));
+  CHECK(failure.id == "exit.exception");
+  CHECK(failure.ranks == model::RankSet{2});
+  a.incidents[0].dump = "dumps/1-hang";
+  CHECK(verdict_on(job_of({a, b})).kind == model::VerdictKind::hang);
+}
+
 TEST_CASE("outcomes of the nodes as that of the job") {
   using O = model::RunOutcome;
   struct Row {
