@@ -114,7 +114,7 @@ TEST_CASE("archives come whole however many messages are lost") {
 
 TEST_CASE("a bounded number of archives is under way at a time") {
   Bench b;
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 300; ++i) {
     b.add("n" + std::to_string(i), content(20 * kChunk, 1));
   }
   for (int i = 0; i < 100 && !b.gather.finished(b.now); ++i) {
@@ -122,7 +122,22 @@ TEST_CASE("a bounded number of archives is under way at a time") {
     b.now -= s_to_ns(0.24);
   }
   CHECK(b.most_coming == launcher::kMostDownloads);
-  CHECK(b.here.size() == 100);
+  CHECK(b.here.size() == 300);
+}
+
+TEST_CASE("of large archives fewer come at a time") {
+  const base::MonoNs now = s_to_ns(100);
+  Gather gather(call(), 20, now);
+  for (int i = 0; i < 40; ++i) {
+    const std::string node = "n" + std::to_string(i);
+    gather.expect({.node = node}, true);
+    REQUIRE(gather.offered(node, Offer{.request = "r1", .size = 4 << 20, .chunk = launcher::kChunkBytes}));
+  }
+  const auto wants = gather.wants(now);
+  CHECK(wants.size() == 16);
+  for (const auto& [node, want] : wants) {
+    CHECK(want.numbers.size() == launcher::kChunksOnTheWay);
+  }
 }
 
 TEST_CASE("a transfer that was interrupted goes on with the chunks that are missing") {

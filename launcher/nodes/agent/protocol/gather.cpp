@@ -18,6 +18,11 @@ namespace {
 
 constexpr int kMostBroken = 2;
 
+// Of one archive.
+int64_t most_on_the_way(const Offer& offer) {
+  return static_cast<int64_t>(std::min<uint64_t>(offer.size, kChunksOnTheWay * offer.chunk));
+}
+
 }  // namespace
 
 Gather::Gather(DumpCall call, double timeout_s, MonoNs now)
@@ -29,6 +34,7 @@ void Gather::count(const Node& n, int sign) {
   open_ += n.stage != Stage::done && (n.waits || n.stage == Stage::unpacking) ? sign : 0;
   under_way_ += here ? sign : 0;
   under_way_bytes_ += here ? sign * static_cast<int64_t>(n.offer.size) : 0;
+  on_the_way_bytes_ += n.stage == Stage::coming ? sign * most_on_the_way(n.offer) : 0;
 }
 
 void Gather::set_stage(Node& n, Stage stage) {
@@ -128,7 +134,9 @@ void Gather::start_downloads() {
   for (auto next = offered_.begin(); next != offered_.end() && under_way_ < kMost;) {
     Node& n = nodes_[*next];
     const int64_t bytes = under_way_bytes_ + static_cast<int64_t>(n.offer.size);
-    if (under_way_ > 0 && bytes > static_cast<int64_t>(kMostDownloadBytes)) {
+    const bool too_much = bytes > static_cast<int64_t>(kMostDownloadBytes) ||
+                          on_the_way_bytes_ + most_on_the_way(n.offer) > int64_t{kMostOnTheWayBytes};
+    if (under_way_ > 0 && too_much) {
       ++next;
       continue;
     }

@@ -97,6 +97,7 @@ class Gather {
   int64_t open_ = 0;                 // nodes that are waited for
   int64_t under_way_ = 0;            // archives that come or are being unpacked, ...
   int64_t under_way_bytes_ = 0;      // ... and their size
+  int64_t on_the_way_bytes_ = 0;     // of chunks that may have been asked for
   std::vector<launcher::GatheredNode> never_seen_;
 };
 
