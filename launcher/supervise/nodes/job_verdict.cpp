@@ -87,6 +87,9 @@ std::optional<ReportResult> JobVerdict::take(ReportResult result) {
 void JobVerdict::put_in_force(const model::Verdict& verdict, const std::string& dump,
                               const std::string& place) {
   verdict_ = verdict;
+  if (is_failure()) {
+    parts_.loop.cancel(std::exchange(forgetting_, 0));  // that was for the hang before
+  }
   why_alone_.clear();
   // The stall of this node goes with the dump of this node.
   verdict_->dump = dump;

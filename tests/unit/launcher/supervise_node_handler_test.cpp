@@ -180,6 +180,22 @@ TEST_CASE("node handler: ranks that wait for a failed one are no hang, unless no
   }
 }
 
+TEST_CASE("node handler: the end of a hang does not make a later failure forgotten") {
+  NodeHandlerScene s;
+  s.join();
+  s.journal.manifest().incidents.push_back({.n = 1});
+  CHECK(s.nodes->stall_raised());
+  s.order(ClaimReason::hang);
+  s.end_dump();
+  s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: rank 2"));
+  CHECK_FALSE(s.nodes->stall_cleared());
+  s.run_for(5);
+  s.order(ClaimReason::death, "r2");
+  s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::crash, "crash: rank 2"), "r2");
+  s.run_for(20);
+  CHECK(s.nodes->leads());
+}
+
 TEST_CASE("node handler: a stall long after a failure is claimed at once") {
   NodeHandlerScene s;
   s.join();
