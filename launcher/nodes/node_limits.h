@@ -32,7 +32,10 @@ inline constexpr size_t kChunkBytes = 192 << 10;
 inline constexpr size_t kMostArchiveBytes = 256 << 20;  // packed
 inline constexpr size_t kMostUnpackedBytes = size_t{2} << 30;
 inline constexpr size_t kMostArchiveFiles = 20'000;
-inline constexpr size_t kMostDownloads = 16;  // archives on their way to the elected node at a time
+inline constexpr size_t kMostDownloads = 256;  // archives on their way to the elected node at a time
+// Chunks of all archives that have been asked for: of 16 large archives, or of many small ones. The time of
+// an answer passes once for all of them.
+inline constexpr size_t kMostOnTheWayBytes = 24 << 20;
 inline constexpr size_t kMostDownloadBytes = 256
                                              << 20;  // of those archives together, unless there is only one
 inline constexpr size_t kChunksOnTheWay = 8;         // of one archive

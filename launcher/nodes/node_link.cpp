@@ -191,8 +191,9 @@ bool NodeLink::read_some() {
   char buf[16384];
   const ssize_t n = ::recv(socket_.get(), buf, sizeof buf, MSG_DONTWAIT);
   if (n > 0) {
+    const size_t before = incoming_.size();
     incoming_.append(buf, static_cast<size_t>(n));
-    take_lines();
+    take_lines(before);
     return socket_.valid();
   }
   if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -201,9 +202,10 @@ bool NodeLink::read_some() {
   return false;
 }
 
-void NodeLink::take_lines() {
+void NodeLink::take_lines(size_t unsearched) {
   size_t begin = 0;
-  for (size_t end = 0; (end = incoming_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+  for (size_t end = incoming_.find('\n', unsearched); end != std::string::npos;
+       begin = end + 1, end = incoming_.find('\n', begin)) {
     auto message = from_helper_from_line(std::string_view(incoming_).substr(begin, end - begin));
     if (message) {
       hooks_.received(std::move(*message));

@@ -50,7 +50,8 @@ class NodeLink final : public NodeChannel {
   void watch();
   // Whether there may be more to read.
   bool read_some();
-  void take_lines();
+  // The list of a thousand nodes comes in a hundred parts: each byte is looked at once.
+  void take_lines(size_t unsearched);
 
   Parts parts_;
   Hooks hooks_;

@@ -311,6 +311,10 @@ std::vector<RankView> rank_views(const Facts& facts) {
     timeout_s = facts.dump->hang_timeout_s > 0 ? facts.dump->hang_timeout_s : timeout_s;
     host = known_or(facts.dump->host, host);
   }
+  std::map<base::Rank, std::vector<const model::RankCollectives*>> calls;
+  for (const model::RankCollectives& r : facts.collectives.ranks) {
+    calls[r.rank].push_back(&r);
+  }
   std::vector<RankView> out;
   out.reserve(views.size());
   for (auto& [rank, v] : views) {
@@ -328,7 +332,7 @@ std::vector<RankView> rank_views(const Facts& facts) {
       v.host = known_or(v.seen->host, v.host);
     }
     classify(v, timeout_s);
-    if (const model::CollectiveCall* call = call_of_host(facts.collectives, rank)) {
+    if (const model::CollectiveCall* call = call_of_host(calls[rank])) {
       stand_in_call(v, *call);
     }
     find_full_pipe(v, facts);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace xpurun::report {
 
@@ -17,11 +18,14 @@ namespace {
 // Messages that a rank has launched block the rank only where it waits. NCCL may know that all of them have
 // ended.
 model::CollectiveFacts waited_for(model::CollectiveFacts calls, const std::vector<RankView>& ranks) {
+  std::set<base::Rank> waiting;
+  for (const RankView& v : ranks) {
+    if (v.state == RankState::waiting) {
+      waiting.insert(v.rank);
+    }
+  }
   for (model::RankCollectives& r : calls.ranks) {
-    const bool waits = std::any_of(ranks.begin(), ranks.end(), [&](const RankView& v) {
-      return v.rank == r.rank && v.state == RankState::waiting;
-    });
-    if (waits && !all_messages_ended(r)) {
+    if (waiting.count(r.rank) != 0 && !all_messages_ended(r)) {
       continue;
     }
     for (model::Communicator& c : r.communicators) {
@@ -181,8 +185,8 @@ const Incident* incident_that_matters(const RunManifest& run) {
     return &last;
   }
   if (failure->at_s < last.at_s) {
-    // A rank had died and the others wait: a hang while it lasts, then a crash.
-    return run.outcome == model::RunOutcome::running ? &last : nullptr;
+    // A rank had died and the others wait: a hang while it lasts, once it has been looked at, then a crash.
+    return run.outcome == model::RunOutcome::running && !last.dump.empty() ? &last : nullptr;
   }
   // The stall never ended. If a waiting rank fails, the job's own timeout ended it; if a culprit fails, that
   // failure is the verdict.

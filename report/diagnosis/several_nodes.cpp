@@ -70,6 +70,31 @@ void tell_tie(const Scene& scene, const Ending& root, Verdict& verdict) {
                   verdict.headline, scene.names({first.process->rank}), how_it_ended(first), others, clocks));
 }
 
+void tell_unheard(const Scene& scene, const Ending& root, Verdict& verdict) {
+  if (!root.in_wait) {
+    return;
+  }
+  RankSet ranks;
+  std::vector<const RunNode*> nodes;
+  for (const RunNode& node : scene.facts.run.nodes) {
+    if (!node.answered && !node.ranks.empty()) {
+      ranks.insert(node.ranks);
+      nodes.push_back(&node);
+    }
+  }
+  if (nodes.empty()) {
+    return;
+  }
+  const std::string words = nodes.size() == 1
+                                ? tr("{} (host {})", rank_words(ranks), base::sanitize(nodes.front()->host))
+                                : rank_words(ranks);
+  verdict.ranks.insert(ranks);
+  verdict.confidence = Confidence::low;
+  say(verdict, tr("{}; nothing is known of {}, which may have failed first", verdict.headline, words));
+  verdict.next = {};
+  verdict.next.text = tr("find out why nothing came from {}", words);
+}
+
 void add_gaps(const Scene& scene, std::vector<std::string>& out) {
   const auto gaps = scene.gaps();
   for (size_t i = 0; i < std::min(gaps.size(), kMostGaps); ++i) {

@@ -14,6 +14,9 @@ namespace xpurun::report {
 std::vector<const Ending*> rivals_of(const Scene& scene, const Ending& root);
 // Adds the rivals to the verdict on `root` and makes it a tie.
 void tell_tie(const Scene& scene, const Ending& root, model::Verdict& verdict);
+// If `root` left a call that waits for other ranks, ranks of nodes that did not answer may be its reason: a
+// node whose processes were all killed says nothing. They are named too, and the confidence is low.
+void tell_unheard(const Scene& scene, const Ending& root, model::Verdict& verdict);
 
 // Adds evidence lines for the nodes whose data is missing.
 void add_gaps(const Scene& scene, std::vector<std::string>& out);

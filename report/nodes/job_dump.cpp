@@ -13,6 +13,8 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 namespace xpurun::report {
 
@@ -24,19 +26,28 @@ namespace {
 // A dump of another node within this time shows the same moment, unless both are of one stall.
 constexpr double kSameMomentS = 5;
 
+using DumpTimes = std::unordered_map<std::string_view, double>;
+
+// By name.
+DumpTimes dump_times(const RunManifest& run) {
+  DumpTimes out;
+  for (const model::DumpRecord& d : run.dumps) {
+    out.emplace(d.dir, d.at_s);
+  }
+  return out;
+}
+
 // Every dump on the disk of the node, with its time where run.json or dump.json knows it.
-std::vector<DumpPart> dumps_of(const JobRuns& job, size_t n, const RunManifest& run) {
+std::vector<DumpPart> dumps_of(const JobRuns& job, size_t n, double shift_s, const DumpTimes& times) {
   const NodeRun& node = job.nodes[n];
   std::vector<DumpPart> out;
   for (const std::string& path : model::RunDir(node.path).dumps()) {
     DumpPart part{
         .node = n, .name = fmt::format("{}dumps/{}", node.label, base::base_name(path)), .path = path};
-    const auto record = std::find_if(run.dumps.begin(), run.dumps.end(),
-                                     [&](const model::DumpRecord& d) { return d.dir == part.name; });
-    if (record != run.dumps.end()) {
-      part.at_s = record->at_s;
+    if (const auto known = times.find(part.name); known != times.end()) {
+      part.at_s = known->second;
     } else if (const auto manifest = model::load_dump_manifest(path + "/dump.json")) {
-      part.at_s = manifest->at_s + shifts_of(job)[n];
+      part.at_s = manifest->at_s + shift_s;
     } else {
       continue;
     }
@@ -155,8 +166,11 @@ JobDump pick_job_dump(const JobRuns& job, const RunManifest& run) {
   const NodeRun& here = job.nodes.front();
   JobDump out;
   std::vector<std::vector<DumpPart>> dumps;
+  const DumpTimes times = dump_times(run);
+  const std::vector<double> shifts = shifts_of(job);
   for (size_t n = 0; n < job.nodes.size(); ++n) {
-    dumps.push_back(job.several() && job.nodes[n].answered ? dumps_of(job, n, run) : std::vector<DumpPart>());
+    dumps.push_back(job.several() && job.nodes[n].answered ? dumps_of(job, n, shifts[n], times)
+                                                           : std::vector<DumpPart>());
   }
   const model::RunDir dir(here.path);
   if (!job.several()) {

@@ -144,6 +144,46 @@ class Elected(hosts_test.Case):
         self.finish({0: -signal.SIGKILL})
 
 
+class Failure(hosts_test.Case):
+    def test_a_failure_stays_the_verdict_and_ranks_that_wait_for_ever_are_a_hang_later(self):
+        self.serve()
+        job, nodes = self.start_job(3, 1)
+        self.wait_all_live(nodes)
+        job.fail(1)
+        # The command of that node ends, the ranks of the others wait.
+        self.assertEqual(nodes[1].process.wait(LONG_S), 1, nodes[1].said())
+        self.wait_for(lambda: all("KeyError: 'label'" in n.said() for n in nodes), "word of the failure", LONG_S)
+        waiting = nodes[::2]
+        verdicts = self.wait_hang(waiting)
+        self.assertEqual([v["ranks"] for v in verdicts], [[1], [1]], verdicts)
+        self.assertEqual({v["sentence"] for v in verdicts}, {verdicts[0]["sentence"]})
+        self.assertIn("KeyError: 'label'", verdicts[0]["sentence"])
+        gone = nodes[0].nodes_json()[1]
+        self.assertEqual((gone["status"], gone["directory"]), ("partial", "nodes/1-h1"))
+        self.assertIn("ended before with exit status 1", gone["reason"])
+        job.end([0, 2])
+        self.finish({1: 1})
+
+
+    def test_a_node_that_is_killed_with_all_its_processes(self):
+        self.serve()
+        job, nodes = self.start_job(3, 1)
+        self.wait_all_live(nodes)
+        job.pause()
+        nodes[1].kill_all()
+        job.break_connections([0, 2])
+        others = nodes[::2]
+        for node in others:
+            self.assertEqual(node.process.wait(LONG_S), 1, node.said())
+        # Those who are left saw only the ends of their connections.
+        verdict = nodes[0].verdict()
+        self.assertIn("nothing is known of rank 1 (host h1), which may have failed first", verdict["sentence"])
+        self.assertIn(1, verdict["ranks"])
+        self.assertEqual(verdict["confidence"], "low")
+        self.assertEqual(nodes[2].verdict()["sentence"], verdict["sentence"])
+        self.finish({0: 1, 1: -signal.SIGKILL, 2: 1})
+
+
 class Link(hosts_test.Case):
     def cut_off(self, node):
         self.wait_for(lambda: "cut off from the other nodes" in node.log(), "word of the cut link", LONG_S)

@@ -9,19 +9,22 @@ from hosts_test import LONG_S, URL, long
 from xpurun_test import JOB, PYTHON
 
 
-@unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
-class Torch(hosts_test.Case):
-    hosts = 2
-
-    def torchrun(self, nodes, per_node, *job_args, options=(), timeout=hosts_test.TIMEOUT):
+class Case(hosts_test.Case):
+    def torchrun(self, nodes, per_node, *job_args, options=(), timeout=hosts_test.TIMEOUT, restarts=0):
         # Names of hosts mean nothing here, so gloo is given its interface and torchrun an address.
         env = self.env(XPURUN_NATS_TOKEN=hosts_test.TOKEN, GLOO_SOCKET_IFNAME="eth0", OMP_NUM_THREADS="1")
         return [
             self.start_node(
                 n, [PYTHON, "-m", "torch.distributed.run", "--nnodes", nodes, "--node_rank", n, "--master_addr",
-                    self.network.address(0), "--master_port", 29500, "--nproc_per_node", per_node, "--max_restarts", 0,
-                    "--monitor_interval", 1, "-r", 1, "-t", 1, "--log_dir", self.dir / f"logs{n}", JOB, *job_args],
+                    self.network.address(0), "--master_port", 29500, "--nproc_per_node", per_node,
+                    "--max_restarts", restarts, "--monitor_interval", 1, "-r", 1, "-t", 1, "--log_dir",
+                    self.dir / f"logs{n}", JOB, *job_args],
                 "--name", "job", "--nats", URL, *options, env=env, timeout=timeout) for n in range(nodes)]
+
+
+@unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+class TwoNodes(Case):
+    hosts = 2
 
     def test_torchrun_and_a_server_that_restarts_during_the_dump(self):
         server = self.serve()
@@ -40,6 +43,20 @@ class Torch(hosts_test.Case):
         for node in nodes:
             self.check_whole(node)
 
+    def test_the_ranks_of_all_nodes_are_started_again(self):
+        self.serve()
+        nodes = self.torchrun(2, 1, "--guilty", 1, "--fault", "sleep", "--steps", 40, "--faulty-starts", 1,
+                              options=("--on-hang", "restart", "--grace", "5s"), timeout=5, restarts=2)
+        for node in nodes:
+            self.assertEqual(node.process.wait(LONG_S), 0, node.said())
+            # On a loaded host, healthy ranks may be suspected too.
+            hangs = [i for i in node.incidents() if i["verdict"]["level"] == "confirmed"]
+            self.assertEqual([(i["action"], i["verdict"]["ranks"]) for i in hangs], [("restart", [1])], node.said())
+            self.assertIn("the launcher has started the ranks again", node.said())
+            self.check_whole(node)
+        self.assertEqual(*[[i["verdict"]["sentence"] for i in n.incidents() if i["action"] == "restart"]
+                           for n in nodes])
+
     @long
     def test_a_link_that_goes_down_while_training(self):
         steps = 200
@@ -56,6 +73,23 @@ class Torch(hosts_test.Case):
             self.check_whole(node)
         done = [line for line in nodes[0].text("out").splitlines() if "step" in line]
         self.assertEqual(len(done), steps)
+
+
+@unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
+class FourNodes(Case):
+    hosts = 4
+
+    @long
+    def test_torchrun_and_one_rank_of_eight_that_hangs(self):
+        self.serve()
+        nodes = self.torchrun(4, 2, "--guilty", 5, "--fault", "sleep", "--steps", 10000, options=("--on-hang", "kill"),
+                              timeout=8)
+        for node in nodes:
+            self.assertEqual(node.process.wait(LONG_S), 124, node.said())
+            self.check_whole(node)
+        self.assertEqual((nodes[0].verdict()["ranks"], nodes[0].verdict()["host"]), ([5], "h2"), nodes[0].said())
+        self.assertEqual({n.verdict()["sentence"] for n in nodes}, {nodes[0].verdict()["sentence"]})
+        self.assertEqual([n["status"] for n in nodes[0].nodes_json()], ["complete"] * 4)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -78,6 +79,14 @@ class Node:
 
     def nodes_json(self):
         return json.loads((self.out / "nodes.json").read_text())["nodes"]
+
+    def kill_all(self):
+        """All processes of the node at once, as at the end of a container."""
+        pids = [self.process.pid]
+        for pid in pids:
+            pids += children(pid)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
 
     def helper(self):
         """Process id of its xpurun-nodes; 0: there is none."""

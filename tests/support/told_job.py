@@ -70,6 +70,10 @@ class ToldJob:
         self.pause()
         self.tell("raise", [rank], answer=False)
 
+    def break_connections(self, ranks):
+        """As when a rank has died: the others see the ends of their connections."""
+        self.tell("break", ranks, answer=False)
+
     def end(self, ranks=None):
         self.pause()
         self.tell("end", ranks, answer=False)

@@ -3,6 +3,7 @@
 #include "common/base/output/log.h"
 #include "launcher/nodes/agent/agent.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -11,6 +12,8 @@ using namespace xpurun;
 int main() {
   constexpr int kSocket = 3;
   constexpr int kUsage = 2;
+  // Threads of libnats wait for the network: heaps of their own would only cost memory on every node.
+  ::mallopt(M_ARENA_MAX, 1);
   // The terminal's signals are for the job. A supervisor that ends closes the socket.
   for (const int number : {SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) {
     ::signal(number, SIG_IGN);

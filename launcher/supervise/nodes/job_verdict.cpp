@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <map>
+#include <string_view>
 #include <utility>
 
 namespace xpurun::launcher {
@@ -30,11 +32,15 @@ void JobVerdict::merge(const GatheredMessage& message) {
     elected = n.elected ? n.node : elected;
   }
   model::Nodes nodes = nodes_file(message, parts_.decision.node(), elected);
+  std::map<std::string_view, double> seen_s;
+  for (const NodeInfo& n : parts_.decision.nodes()) {
+    seen_s.emplace(n.node, n.seen_s);
+  }
   for (model::NodeEntry& entry : nodes.nodes) {
-    for (const NodeInfo& n : parts_.decision.nodes()) {
-      const bool missing =
-          entry.status == model::NodeStatus::silent || entry.status == model::NodeStatus::cut_off;
-      entry.silent_s = missing && n.node == entry.node ? n.seen_s : entry.silent_s;
+    const bool missing =
+        entry.status == model::NodeStatus::silent || entry.status == model::NodeStatus::cut_off;
+    if (const auto found = seen_s.find(entry.node); missing && found != seen_s.end()) {
+      entry.silent_s = found->second;
     }
   }
   parts_.storage.replace(parts_.journal.dir().file(model::kNodesFile), to_json(nodes).dump(1) + "\n");
@@ -81,6 +87,9 @@ std::optional<ReportResult> JobVerdict::take(ReportResult result) {
 void JobVerdict::put_in_force(const model::Verdict& verdict, const std::string& dump,
                               const std::string& place) {
   verdict_ = verdict;
+  if (is_failure()) {
+    parts_.loop.cancel(std::exchange(forgetting_, 0));  // that was for the hang before
+  }
   why_alone_.clear();
   // The stall of this node goes with the dump of this node.
   verdict_->dump = dump;
@@ -132,6 +141,9 @@ void JobVerdict::forget() {
 }
 
 void JobVerdict::forget_soon() {
+  if (is_failure()) {
+    return;  // ranks that waited for the failed one move again, or are ended
+  }
   parts_.loop.cancel(forgetting_);
   forgetting_ = parts_.loop.after(kEndOfRanksS, [this] {
     if (!parts_.job.is_ending()) {

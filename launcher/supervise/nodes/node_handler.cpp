@@ -23,6 +23,9 @@ constexpr double kVerdictAfterTheEndS = 15;
 // Between the last word of a stalled node and the end of a stall that other nodes have claimed: their states
 // come every two seconds.
 constexpr double kForeignStallS = 3 * kStateIntervalS;
+// After a verdict on a failure: ranks that wait for the failed one are ended within this time, or nobody ends
+// them.
+constexpr double kAftermathS = 10;
 
 }  // namespace
 
@@ -168,6 +171,31 @@ std::vector<base::Rank> NodeHandler::still_ranks() const {
   return out;
 }
 
+// Whether a stall is to wait, because it only shows that ranks wait for one that has failed: the verdict on
+// the failure stays. If they still wait after that time, the stall is claimed.
+bool NodeHandler::in_aftermath() {
+  parts_.loop.cancel(std::exchange(aftermath_, 0));
+  const base::MonoNs end = failed_at_ + base::s_to_ns(kAftermathS);
+  if (!verdict_.is_failure() || parts_.loop.now() >= end) {
+    return false;
+  }
+  aftermath_ = parts_.loop.at(end, [this] {
+    aftermath_ = 0;
+    if (!state_.stalled() || parts_.job.is_ending() || decision_.is_open()) {
+      return;
+    }
+    if (!claim_stall()) {
+      judge_alone("the other nodes are gone");
+    }
+  });
+  return true;
+}
+
+bool NodeHandler::claim_stall() {
+  verdict_.forget();
+  return decision_.claim(ClaimReason::hang, still_ranks());
+}
+
 bool NodeHandler::stall_raised() {
   state_.set_stalled(true);
   state_.tell();
@@ -179,13 +207,12 @@ bool NodeHandler::stall_raised() {
     judge_again();  // it may have come before this node had a stall
     return true;
   }
-  verdict_.forget();
-  return decision_.claim(ClaimReason::hang, still_ranks());
+  return in_aftermath() || claim_stall();
 }
 
 bool NodeHandler::stall_escalated() {
   escalated_ = true;
-  if (verdict_.is_confirmed_hang()) {
+  if (verdict_.is_confirmed_hang() || in_aftermath()) {
     return true;
   }
   // The verdict of a round that is under way may not know yet that the doubt is over.
@@ -199,6 +226,7 @@ bool NodeHandler::stall_escalated() {
 
 bool NodeHandler::stall_cleared() {
   state_.set_stalled(false);
+  parts_.loop.cancel(std::exchange(aftermath_, 0));
   escalated_ = false;
   claim_again_ = false;
   state_.tell();
@@ -276,6 +304,7 @@ void NodeHandler::decided(const model::Verdict& verdict, const std::string& node
     return;
   }
   const bool ending = parts_.job.is_ending();
+  failed_at_ = parts_.loop.now();
   verdict_.put_in_force(verdict, dump_.directory(),
                         node.empty() ? "" : fmt::format("the report of all nodes is on {}", host_of(node)));
   if (verdict_.is_failure() && !ending) {
@@ -289,6 +318,9 @@ void NodeHandler::decided(const model::Verdict& verdict, const std::string& node
   }
   if (!node.empty() && !parts_.job.is_ending()) {
     hooks_.request_report();  // this node's own pages
+  }
+  if (state_.stalled() && !ending) {
+    (void)in_aftermath();
   }
   state_.tell();
   parts_.loop.after(0, [this] { hooks_.idle(); });

@@ -72,6 +72,7 @@ class NodeHandler {
 
   NodeHandler(Parts parts, Setup setup, Hooks hooks);
   NodeHandler(Parts parts, Setup setup, Hooks hooks, const Backend& backend);
+  ~NodeHandler() { parts_.loop.cancel(aftermath_); }
   NodeHandler(const NodeHandler&) = delete;
   NodeHandler& operator=(const NodeHandler&) = delete;
 
@@ -126,6 +127,8 @@ class NodeHandler {
   NodeChannel::Hooks link_hooks();
   void received(FromHelper message);
   void notice_stalls();
+  bool claim_stall();
+  bool in_aftermath();
   void take_dump(const DumpMessage& order);
   void decided(const model::Verdict& verdict, const std::string& node);
   void act(const ActMessage& message);
@@ -148,6 +151,8 @@ class NodeHandler {
   NodeQuestions questions_;
   bool cut_off_told_ = false;
 
+  base::MonoNs failed_at_ = 0;  // when a verdict on a failure came in force
+  EventLoop::TimerId aftermath_ = 0;
   bool escalated_ = false;     // the own stall has outlasted --busy-timeouts
   bool claim_again_ = false;   // it has, during a round
   bool failure_told_ = false;  // other nodes know of a failed rank of this node

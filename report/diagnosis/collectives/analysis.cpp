@@ -85,13 +85,20 @@ std::optional<CallFinding> find_call_fault(const CollectiveFacts& facts) {
 }
 
 const CollectiveCall* call_of_host(const CollectiveFacts& facts, base::Rank rank) {
+  std::vector<const model::RankCollectives*> of_rank;
+  for (const model::RankCollectives& r : facts.ranks) {
+    if (r.rank == rank) {
+      of_rank.push_back(&r);
+    }
+  }
+  return call_of_host(of_rank);
+}
+
+const CollectiveCall* call_of_host(const std::vector<const model::RankCollectives*>& of_rank) {
   const CollectiveCall* found = nullptr;
   bool found_torch = false;
-  for (const model::RankCollectives& r : facts.ranks) {
-    if (r.rank != rank) {
-      continue;
-    }
-    for (const Communicator& c : r.communicators) {
+  for (const model::RankCollectives* r : of_rank) {
+    for (const Communicator& c : r->communicators) {
       if (found_torch && c.source != CallSource::torch) {
         continue;
       }
@@ -110,8 +117,11 @@ const CollectiveCall* call_of_host(const CollectiveFacts& facts, base::Rank rank
 bool gpu_has_finished_calls(const CollectiveFacts& facts, base::Rank rank) {
   bool any = false;
   for (const model::RankCollectives& r : facts.ranks) {
+    if (r.rank != rank) {
+      continue;
+    }
     for (const Communicator& c : r.communicators) {
-      if (r.rank != rank || c.source != CallSource::nccl) {
+      if (c.source != CallSource::nccl) {
         continue;
       }
       if (!c.done_known || c.done < c.called || c.messages_done < c.messages) {

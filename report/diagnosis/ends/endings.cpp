@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <sys/wait.h>
+#include <utility>
 
 namespace xpurun::report {
 
@@ -64,26 +66,56 @@ bool announces(const CrashNotice& n, const ProcessRecord& p) {
   return status.signal() == n.signal || status.exit_code() - 128 == n.signal;
 }
 
-const ProcessRecord* find_process(const RunManifest& run, size_t node, base::Pid pid) {
-  const auto it = std::find_if(run.processes.rbegin(), run.processes.rend(),
-                               [&](const ProcessRecord& p) { return p.pid == pid && p.node == node; });
-  return it == run.processes.rend() ? nullptr : &*it;
-}
+// By node and pid, in the order of the record: a job of thousands of ranks that is ended has as many of each.
+template <typename T>
+class ByProcess {
+ public:
+  explicit ByProcess(const std::vector<T>& all) {
+    for (const T& one : all) {
+      found_[{one.node, one.pid}].push_back(&one);
+    }
+  }
+
+  const std::vector<const T*>& of(size_t node, base::Pid pid) const {
+    const auto it = found_.find({node, pid});
+    return it == found_.end() ? none_ : it->second;
+  }
+
+ private:
+  std::map<std::pair<size_t, base::Pid>, std::vector<const T*>> found_;
+  std::vector<const T*> none_;
+};
+
+struct Records {
+  explicit Records(const RunManifest& r)
+      : run(r), processes(r.processes), notices(r.crashes), exceptions(r.exceptions) {}
+
+  const ProcessRecord* latest(size_t node, base::Pid pid) const {
+    const auto& found = processes.of(node, pid);
+    return found.empty() ? nullptr : found.back();
+  }
+
+  const RunManifest& run;
+  ByProcess<ProcessRecord> processes;
+  ByProcess<CrashNotice> notices;
+  ByProcess<model::PythonException> exceptions;
+};
 
 base::Pid supervisor_of(const RunManifest& run, size_t node) {
   return node < run.nodes.size() ? run.nodes[node].supervisor_pid : run.supervisor_pid;
 }
 
-std::string sender_text(const RunManifest& run, size_t node, base::Pid sender) {
-  const ProcessRecord* p = find_process(run, node, sender);
-  if (sender == supervisor_of(run, node)) {
+std::string sender_text(const Records& records, size_t node, base::Pid sender) {
+  const ProcessRecord* p = records.latest(node, sender);
+  if (sender == supervisor_of(records.run, node)) {
     return tr("sent by xpurun");
   }
   return p != nullptr && !p->comm.empty() ? tr("sent by pid {} ({})", sender, p->comm)
                                           : tr("sent by pid {}", sender);
 }
 
-Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const RunManifest& run) {
+Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const Records& records) {
+  const RunManifest& run = records.run;
   Ending e{.process = &p, .notice = notice, .at_s = p.death.at_s, .dead = p.death.happened};
   const base::WaitStatus status = p.death.happened ? p.death.wait_status : base::WaitStatus();
   if (notice != nullptr) {
@@ -91,8 +123,8 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const RunMan
     e.known = true;
     e.signal = notice->signal;
     if (notice->sender > 0 && notice->sender != p.pid) {
-      e.cause = sender_text(run, p.node, notice->sender);
-      const ProcessRecord* sender = find_process(run, p.node, notice->sender);
+      e.cause = sender_text(records, p.node, notice->sender);
+      const ProcessRecord* sender = records.latest(p.node, notice->sender);
       e.follower =
           notice->sender == supervisor_of(run, p.node) || (sender != nullptr && is_launcher(*sender, run));
     }
@@ -110,7 +142,7 @@ Ending ending_of(const ProcessRecord& p, const CrashNotice* notice, const RunMan
   if (e.cause.empty() || p.death.follower) {
     e.cause = p.death.cause_hint;
   }
-  e.exception = last_word(run, p);
+  e.exception = last_word(records.exceptions.of(p.node, p.pid), p);
   if (e.exception != nullptr) {
     e.at_s = p.death.happened ? std::min(e.at_s, told_at(*e.exception, run)) : told_at(*e.exception, run);
   }
@@ -181,15 +213,16 @@ double order_uncertainty_s(const RunManifest& run, const Ending& a, const Ending
 
 std::vector<Ending> endings_of(const RunManifest& run) {
   std::vector<Ending> out;
+  const Records records(run);
   for (const ProcessRecord& p : run.processes) {
     const CrashNotice* notice = nullptr;
-    for (const CrashNotice& n : run.crashes) {
-      if (announces(n, p) && (notice == nullptr || n.at_s < notice->at_s)) {
-        notice = &n;
+    for (const CrashNotice* n : records.notices.of(p.node, p.pid)) {
+      if (announces(*n, p) && (notice == nullptr || n->at_s < notice->at_s)) {
+        notice = n;
       }
     }
     if (p.death.happened || notice != nullptr) {
-      out.push_back(ending_of(p, notice, run));
+      out.push_back(ending_of(p, notice, records));
     }
   }
   put_silent_deaths_first(run, out);

@@ -97,17 +97,18 @@ std::string short_headline(const ExceptionLink& link) {
 
 }  // namespace
 
-const PythonException* last_word(const model::RunManifest& run, const model::ProcessRecord& process) {
+const PythonException* last_word(const std::vector<const PythonException*>& of_pid,
+                                 const model::ProcessRecord& process) {
   const PythonException* call = nullptr;
   const PythonException* raised = nullptr;
-  for (const PythonException& x : run.exceptions) {
-    if (x.chain.empty() || !is_of(x, process) || is_consequence(x)) {
+  for (const PythonException* x : of_pid) {
+    if (x->chain.empty() || !is_of(*x, process) || is_consequence(*x)) {
       continue;
     }
-    if (x.kind == ExceptionKind::raised) {
-      raised = &x;
-    } else if (gave_the_status(x, process)) {
-      call = &x;
+    if (x->kind == ExceptionKind::raised) {
+      raised = x;
+    } else if (gave_the_status(*x, process)) {
+      call = x;
     }
   }
   const bool ended_well = process.death.happened && process.death.wait_status.succeeded();

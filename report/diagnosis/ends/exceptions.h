@@ -8,9 +8,10 @@
 
 namespace xpurun::report {
 
-// The record that explains the process's end: the exception that ended the main thread, else the call whose
-// code is the process's exit status. Null if there is none.
-const model::PythonException* last_word(const model::RunManifest& run, const model::ProcessRecord& process);
+// Of the records of the process's pid, the one that explains its end: the exception that ended the main
+// thread, else the call whose code is the process's exit status. Null if there is none.
+const model::PythonException* last_word(const std::vector<const model::PythonException*>& of_pid,
+                                        const model::ProcessRecord& process);
 
 // The innermost line of the user's code among the frames; empty function if none.
 model::CodeLocation place_of(const model::PythonException& exception);

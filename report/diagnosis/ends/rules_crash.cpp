@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <set>
 #include <sys/wait.h>
 
 namespace xpurun::report {
@@ -76,12 +77,12 @@ CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
 // Ranks whose current process failed after this one.
 RankSet ended_after(const Scene& scene, const Ending& root) {
   RankSet out;
-  for (const ProcessRecord* p : current_ranks(scene.facts.run)) {
-    const auto e = std::find_if(scene.endings.begin(), scene.endings.end(),
-                                [&](const Ending& x) { return x.process == p; });
-    if (e != scene.endings.end() && e->process != root.process && e->dead && e->failed() &&
-        (e->at_s >= root.at_s || e->follower)) {
-      out.insert(p->rank);
+  const auto current = current_ranks(scene.facts.run);
+  const std::set<const ProcessRecord*> latest(current.begin(), current.end());
+  for (const Ending& e : scene.endings) {
+    if (latest.count(e.process) != 0 && e.process != root.process && e.dead && e.failed() &&
+        (e.at_s >= root.at_s || e.follower)) {
+      out.insert(e.process->rank);
     }
   }
   return out;
@@ -318,6 +319,7 @@ std::optional<Verdict> rank_failed(const Scene& scene) {
                             how_it_ended(*root), kSameMomentSeconds * 1000));
   }
   tell_tie(scene, *root, v);
+  tell_unheard(scene, *root, v);
   return v;
 }
 

@@ -127,6 +127,88 @@ TEST_CASE("node handler: the first failed rank is a claim, those in a round on a
   }
 }
 
+TEST_CASE("node handler: ranks that wait for a failed one are no hang, unless nobody ends them") {
+  NodeHandlerScene s;
+  s.join();
+  s.order(ClaimReason::death);
+  s.end_dump();
+  s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::crash, "crash: rank 2"));
+  s.told();
+  s.run_for(5);
+  s.journal.manifest().incidents.push_back({.n = 1});
+  s.link->sent.clear();
+  CHECK(s.nodes->stall_raised());
+  CHECK(s.nodes->stall_escalated());
+  CHECK(s.sent<StalledMessage>().empty());
+  const auto verdict_now = [&] {
+    const auto own =
+        s.nodes->take({.verdict = NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: all wait")});
+    return own ? own->verdict->sentence : "none";
+  };
+  CHECK(verdict_now() == "crash: rank 2");
+  SUBCASE("they move again, or are ended") {
+    CHECK_FALSE(s.nodes->stall_cleared());
+    s.run_for(20);
+    CHECK(s.sent<StalledMessage>().empty());
+    CHECK(verdict_now() == "crash: rank 2");
+  }
+  SUBCASE("the job ends") {
+    s.job.phase = JobPhase::settling;
+    s.run_for(20);
+    CHECK(s.sent<StalledMessage>().empty());
+    CHECK(verdict_now() == "crash: rank 2");
+  }
+  SUBCASE("they still wait") {
+    s.run_for(4.9);
+    CHECK(s.sent<StalledMessage>().empty());
+    s.run_for(0.2);
+    const auto claims = s.sent<StalledMessage>();
+    REQUIRE(claims.size() == 1);
+    CHECK(claims[0].why == ClaimReason::hang);
+    CHECK(verdict_now() == "none");
+    s.order(ClaimReason::hang, "r2");
+    s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: rank 2 is dead"), "r2");
+    CHECK(verdict_now() == "hang: rank 2 is dead");
+  }
+  SUBCASE("they still wait, and nobody is there to be asked") {
+    s.hear(AloneMessage{.reason = "the server is gone"});
+    s.told();
+    s.run_for(5.1);
+    CHECK(s.sent<StalledMessage>().empty());
+    CHECK(s.told() == Told{"idle"});
+    REQUIRE(s.dump != nullptr);
+  }
+}
+
+TEST_CASE("node handler: the end of a hang does not make a later failure forgotten") {
+  NodeHandlerScene s;
+  s.join();
+  s.journal.manifest().incidents.push_back({.n = 1});
+  CHECK(s.nodes->stall_raised());
+  s.order(ClaimReason::hang);
+  s.end_dump();
+  s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: rank 2"));
+  CHECK_FALSE(s.nodes->stall_cleared());
+  s.run_for(5);
+  s.order(ClaimReason::death, "r2");
+  s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::crash, "crash: rank 2"), "r2");
+  s.run_for(20);
+  CHECK(s.nodes->leads());
+}
+
+TEST_CASE("node handler: a stall long after a failure is claimed at once") {
+  NodeHandlerScene s;
+  s.join();
+  s.order(ClaimReason::death);
+  s.end_dump();
+  s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::crash, "crash: rank 2"));
+  s.run_for(30);
+  s.journal.manifest().incidents.push_back({.n = 1});
+  s.link->sent.clear();
+  CHECK(s.nodes->stall_raised());
+  CHECK(s.sent<StalledMessage>().size() == 1);
+}
+
 TEST_CASE("node handler: a node whose command has ended takes part until its last words") {
   NodeHandlerScene s;
   s.join();

@@ -114,7 +114,7 @@ TEST_CASE("archives come whole however many messages are lost") {
 
 TEST_CASE("a bounded number of archives is under way at a time") {
   Bench b;
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 300; ++i) {
     b.add("n" + std::to_string(i), content(20 * kChunk, 1));
   }
   for (int i = 0; i < 100 && !b.gather.finished(b.now); ++i) {
@@ -122,7 +122,22 @@ TEST_CASE("a bounded number of archives is under way at a time") {
     b.now -= s_to_ns(0.24);
   }
   CHECK(b.most_coming == launcher::kMostDownloads);
-  CHECK(b.here.size() == 100);
+  CHECK(b.here.size() == 300);
+}
+
+TEST_CASE("of large archives fewer come at a time") {
+  const base::MonoNs now = s_to_ns(100);
+  Gather gather(call(), 20, now);
+  for (int i = 0; i < 40; ++i) {
+    const std::string node = "n" + std::to_string(i);
+    gather.expect({.node = node}, true);
+    REQUIRE(gather.offered(node, Offer{.request = "r1", .size = 4 << 20, .chunk = launcher::kChunkBytes}));
+  }
+  const auto wants = gather.wants(now);
+  CHECK(wants.size() == 16);
+  for (const auto& [node, want] : wants) {
+    CHECK(want.numbers.size() == launcher::kChunksOnTheWay);
+  }
 }
 
 TEST_CASE("a transfer that was interrupted goes on with the chunks that are missing") {
@@ -210,6 +225,49 @@ TEST_CASE("nobody is waited for who is dead, and nobody longer than the time lim
   CHECK(nodes[2].reason == "no word for 30 s");
   CHECK(nodes[3].status == NodeStatus::cut_off);
   CHECK(nodes[3].node.empty());
+}
+
+TEST_CASE("a node that has ended is not waited for, and its archive of an earlier request counts") {
+  const base::MonoNs now = s_to_ns(100);
+  Gather gather(call(), 20, now);
+  gather.expect_own({.node = "me"});
+  gather.expect_ended({.node = "n1",
+                       .node_rank = 1,
+                       .reason = "ended before with exit status 137",
+                       .directory = "nodes/n1",
+                       .dump = "dumps/1-death"});
+  CHECK_FALSE(gather.lacks_offers());
+  gather.own_dumped({.request = "r1", .directory = "dumps/2-hang"});
+  CHECK(gather.finished(now));
+  const auto nodes = gather.result().nodes;
+  REQUIRE(nodes.size() == 2);
+  CHECK(nodes[1].status == NodeStatus::partial);
+  CHECK(nodes[1].reason == "ended before with exit status 137");
+  CHECK(nodes[1].directory == "nodes/n1");
+  CHECK(nodes[1].dump == "dumps/1-death");
+}
+
+TEST_CASE("a large archive waits for room, smaller ones pass it") {
+  const base::MonoNs now = s_to_ns(100);
+  Gather gather(call(), 20, now);
+  constexpr uint64_t kPart = 4 << 20;
+  const auto offer = [&](const std::string& node, uint64_t size) {
+    gather.expect({.node = node}, true);
+    REQUIRE(gather.offered(node, Offer{.request = "r1", .size = size, .chunk = kPart}));
+  };
+  offer("n1", 100 << 20);
+  offer("n2", 200 << 20);
+  offer("n3", 100 << 20);
+  std::set<std::string> coming;
+  for (const auto& [node, want] : gather.wants(now)) {
+    coming.insert(node);
+  }
+  CHECK(coming == std::set<std::string>{"n1", "n3"});
+  gather.unpacked("n1", "", "no space left on device");
+  CHECK(gather.wants(now).empty());
+  gather.unpacked("n3", "", "no space left on device");
+  REQUIRE(gather.wants(now).size() == 1);
+  CHECK_FALSE(gather.finished(now));
 }
 
 TEST_CASE("a node whose dump failed, or whose archive cannot be written, is partial") {

@@ -360,3 +360,29 @@ TEST_CASE("all watchers die: a node of a high rank takes over") {
     CHECK(net.elected_by(i) == "n8");
   }
 }
+
+TEST_CASE("a node that has ended after a failure is part of the next round with its archive") {
+  Network net(3);
+  net.run(5);
+  net.logic(1).from_supervisor(StalledMessage{.stall = 1, .why = ClaimReason::death, .ranks = {1}});
+  net.run(1);
+  const auto first = complete_round(net, 3, 0);
+  REQUIRE(first.size() == 1);
+  net.logic(0).from_supervisor(VerdictMessage{.request = first[0].request, .verdict = verdict()});
+  net.run(1);
+  net.logic(1).from_supervisor(EndMessage{.exit_status = 137});
+  net.at(1).running = false;
+  net.run(1);
+  net.logic(2).from_supervisor(StateMessage{.phase = NodePhase::stalled});
+  net.logic(2).from_supervisor(StalledMessage{.stall = 2, .ranks = {2}});
+  net.run(1);
+  const auto second = complete_round(net, 3, 0);
+  REQUIRE(second.size() == 1);
+  REQUIRE(second[0].nodes.size() == 3);
+  CHECK(second[0].nodes[2].status == NodeStatus::complete);
+  const GatheredNode& ended = second[0].nodes[1];
+  CHECK(ended.status == NodeStatus::partial);
+  CHECK(ended.reason == "ended before with exit status 137");
+  CHECK(ended.directory == "nodes/n1");
+  CHECK(ended.dump == "dumps/1-hang");
+}

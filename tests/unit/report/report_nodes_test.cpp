@@ -215,6 +215,41 @@ TEST_CASE("failures that the clocks cannot order") {
   }
 }
 
+TEST_CASE("a node that said nothing may be the reason for a failure in a call that waits for it") {
+  struct Row {
+    const char* about;
+    bool waits;
+    bool answered;
+    std::vector<base::Rank> ranks;
+  };
+  const Row rows[] = {
+      {"in all_reduce, and host b is silent", true, false, {0, 2, 3}},
+      {"in the program's own code", false, false, {0}},
+      {"in all_reduce, and host b has answered", true, true, {0}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.about);
+    auto a = run_on("a", 0);
+    raises(a, 0, 5, row.waits);
+    JobRuns job = job_of({a, run_on("b", 2)});
+    if (!row.answered) {
+      job.nodes[1].answered = false;
+      job.nodes[1].run = {};
+      job.nodes[1].entry.status = model::NodeStatus::cut_off;
+      job.nodes[1].entry.ranks = {2, 3};
+    }
+    const auto verdict = verdict_on(job);
+    CHECK(verdict.id == "exit.exception");
+    CHECK(verdict.ranks.ranks() == row.ranks);
+    const bool told =
+        verdict.sentence.find("; nothing is known of ranks 2-3 (host b), which may have failed first") !=
+        std::string::npos;
+    CHECK(told == (row.ranks.size() > 1));
+    CHECK((verdict.confidence == model::Confidence::low) == told);
+    CHECK((verdict.next.text == "find out why nothing came from ranks 2-3 (host b)") == told);
+  }
+}
+
 TEST_CASE("the same process number on two hosts is two processes") {
   auto a = run_on("a", 0);
   auto b = run_on("b", 2);
@@ -274,6 +309,19 @@ TEST_CASE("one stall seen by two nodes is one, and stalls apart are two") {
   CHECK(run.incidents[1].at_s == 49);
   CHECK(run.incidents[1].dump == "dumps/2-hang");
   CHECK(run.incidents[1].verdict.ranks == model::RankSet{3});
+}
+
+TEST_CASE("ranks that wait for a failed one are no hang of the job before they have been looked at") {
+  auto a = run_on("a", 0);
+  a.outcome = model::RunOutcome::running;
+  a.incidents = {{.n = 1, .at_s = 7}};
+  auto b = run_on("b", 2);
+  raises(b, 2, 5, false);
+  const auto failure = verdict_on(job_of({a, b}));
+  CHECK(failure.id == "exit.exception");
+  CHECK(failure.ranks == model::RankSet{2});
+  a.incidents[0].dump = "dumps/1-hang";
+  CHECK(verdict_on(job_of({a, b})).kind == model::VerdictKind::hang);
 }
 
 TEST_CASE("outcomes of the nodes as that of the job") {

@@ -18,10 +18,36 @@ namespace {
 
 constexpr int kMostBroken = 2;
 
+// Of one archive.
+int64_t most_on_the_way(const Offer& offer) {
+  return static_cast<int64_t>(std::min<uint64_t>(offer.size, kChunksOnTheWay * offer.chunk));
+}
+
 }  // namespace
 
 Gather::Gather(DumpCall call, double timeout_s, MonoNs now)
     : call_(std::move(call)), deadline_(now + s_to_ns(timeout_s)), timeout_s_(timeout_s) {}
+
+void Gather::count(const Node& n, int sign) {
+  const bool here = n.stage == Stage::coming || n.stage == Stage::unpacking;
+  lacking_ += !n.own && n.waits && n.stage == Stage::owed ? sign : 0;
+  open_ += n.stage != Stage::done && (n.waits || n.stage == Stage::unpacking) ? sign : 0;
+  under_way_ += here ? sign : 0;
+  under_way_bytes_ += here ? sign * static_cast<int64_t>(n.offer.size) : 0;
+  on_the_way_bytes_ += n.stage == Stage::coming ? sign * most_on_the_way(n.offer) : 0;
+}
+
+void Gather::set_stage(Node& n, Stage stage) {
+  count(n, -1);
+  n.stage = stage;
+  count(n, 1);
+}
+
+void Gather::set_waits(Node& n, bool waits) {
+  count(n, -1);
+  n.waits = waits;
+  count(n, 1);
+}
 
 void Gather::expect(GatheredNode node, bool waits) {
   node.status = waits ? NodeStatus::silent : NodeStatus::cut_off;
@@ -32,6 +58,16 @@ void Gather::expect(GatheredNode node, bool waits) {
   Node& n = nodes_[node.node];
   n.out = std::move(node);
   n.waits = waits;
+  count(n, 1);
+}
+
+void Gather::expect_ended(GatheredNode node) {
+  Node& n = nodes_[node.node];
+  n.out = std::move(node);
+  n.out.status = NodeStatus::partial;
+  n.waits = false;
+  n.stage = Stage::done;
+  count(n, 1);
 }
 
 void Gather::expect_own(GatheredNode node) {
@@ -40,12 +76,13 @@ void Gather::expect_own(GatheredNode node) {
   n.out.status = NodeStatus::silent;
   n.out.reason = "its own dump is not done";
   n.own = true;
+  count(n, 1);
 }
 
 void Gather::own_dumped(const DumpedMessage& dumped) {
   for (auto& [name, n] : nodes_) {
     if (n.own) {
-      n.stage = Stage::done;
+      set_stage(n, Stage::done);
       n.out.status = dumped.status == DumpOutcome::complete ? NodeStatus::complete : NodeStatus::partial;
       n.out.reason = dumped.reason;
       n.out.dump = dumped.directory;
@@ -56,7 +93,7 @@ void Gather::own_dumped(const DumpedMessage& dumped) {
 void Gather::set_alive(const std::string& node, bool alive) {
   const auto found = nodes_.find(node);
   if (found != nodes_.end() && !found->second.own) {
-    found->second.waits = alive;
+    set_waits(found->second, alive);
   }
 }
 
@@ -73,13 +110,14 @@ bool Gather::offered(const std::string& node, const Offer& offer) {
     return false;
   }
   Node& n = found->second;
-  n.waits = true;
+  set_waits(n, true);
   if (n.stage != Stage::owed) {
     return true;
   }
-  n.stage = Stage::offered;
+  set_stage(n, Stage::offered);
   n.offer = offer;
   n.out.dump = offer.directory;
+  offered_.push_back(node);
   return true;
 }
 
@@ -92,22 +130,20 @@ void Gather::start_over(Node& n) {
 }
 
 void Gather::start_downloads() {
-  size_t coming = 0;
-  size_t bytes = 0;
-  for (const auto& [name, n] : nodes_) {
-    if (n.stage == Stage::coming || n.stage == Stage::unpacking) {
-      ++coming;
-      bytes += n.offer.size;
+  constexpr auto kMost = static_cast<int64_t>(kMostDownloads);
+  for (auto next = offered_.begin(); next != offered_.end() && under_way_ < kMost;) {
+    Node& n = nodes_[*next];
+    const int64_t bytes = under_way_bytes_ + static_cast<int64_t>(n.offer.size);
+    const bool too_much = bytes > static_cast<int64_t>(kMostDownloadBytes) ||
+                          on_the_way_bytes_ + most_on_the_way(n.offer) > int64_t{kMostOnTheWayBytes};
+    if (under_way_ > 0 && too_much) {
+      ++next;
+      continue;
     }
-  }
-  for (auto& [name, n] : nodes_) {
-    const bool room = coming == 0 || (coming < kMostDownloads && bytes + n.offer.size <= kMostDownloadBytes);
-    if (n.stage == Stage::offered && room) {
-      n.stage = Stage::coming;
-      start_over(n);
-      ++coming;
-      bytes += n.offer.size;
-    }
+    set_stage(n, Stage::coming);
+    start_over(n);
+    coming_.insert(*next);
+    next = offered_.erase(next);
   }
 }
 
@@ -131,11 +167,9 @@ Want Gather::want_of(Node& n, MonoNs now) {
 std::vector<std::pair<std::string, Want>> Gather::wants(MonoNs now) {
   start_downloads();
   std::vector<std::pair<std::string, Want>> out;
-  for (auto& [name, n] : nodes_) {
-    if (n.stage == Stage::coming) {
-      if (Want want = want_of(n, now); !want.numbers.empty()) {
-        out.emplace_back(name, std::move(want));
-      }
+  for (const std::string& name : coming_) {
+    if (Want want = want_of(nodes_[name], now); !want.numbers.empty()) {
+      out.emplace_back(name, std::move(want));
     }
   }
   return out;
@@ -171,12 +205,15 @@ bool Gather::received(const std::string& node, const Part& part, MonoNs /*now*/)
 }
 
 std::optional<Gather::Archive> Gather::take_complete() {
-  for (auto& [name, n] : nodes_) {
-    if (n.stage != Stage::coming || n.missing > 0) {
+  for (auto next = coming_.begin(); next != coming_.end();) {
+    const std::string name = *next++;
+    Node& n = nodes_[name];
+    if (n.missing > 0) {
       continue;
     }
     if (base::hash_text(n.bytes) == n.offer.hash) {
-      n.stage = Stage::unpacking;
+      set_stage(n, Stage::unpacking);
+      coming_.erase(name);
       return Archive{.node = name, .bytes = std::move(n.bytes)};
     }
     if (++n.broken < kMostBroken) {
@@ -194,18 +231,13 @@ void Gather::unpacked(const std::string& node, const std::string& directory, con
     return;
   }
   Node& n = found->second;
-  n.stage = Stage::done;
+  set_stage(n, Stage::done);
+  coming_.erase(node);
   n.bytes = std::string();
   n.out.directory = directory;
   const bool whole = error.empty() && n.offer.status == DumpOutcome::complete;
   n.out.status = whole ? NodeStatus::complete : NodeStatus::partial;
   n.out.reason = error.empty() ? n.offer.reason : error;
-}
-
-bool Gather::lacks_offers() const {
-  return std::any_of(nodes_.begin(), nodes_.end(), [](const auto& n) {
-    return !n.second.own && n.second.waits && n.second.stage == Stage::owed;
-  });
 }
 
 bool Gather::done_with(const std::string& node) const {
@@ -214,10 +246,9 @@ bool Gather::done_with(const std::string& node) const {
          found->second.stage == Stage::done;
 }
 
-bool Gather::finished(MonoNs now) const {
-  return now >= deadline_ || std::all_of(nodes_.begin(), nodes_.end(), [](const auto& n) {
-           return n.second.stage == Stage::done || (!n.second.waits && n.second.stage != Stage::unpacking);
-         });
+std::string Gather::dump_of(const std::string& node) const {
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() ? std::string() : found->second.out.dump;
 }
 
 GatheredMessage Gather::result() const {

@@ -1,6 +1,8 @@
 // Gather: the elected node's side of one request for a dump: which nodes owe an archive, which chunks are
 // here, what is asked for next, and when waiting ends. Pure: the times are the caller's. A bounded number of
 // archives is under way at a time, and a bounded number of chunks of each; a lost chunk is asked for again.
+// No call looks at all nodes but set-up, own_dumped() and result(): a round of a thousand nodes has thousands
+// of steps.
 #pragma once
 
 #include "common/base/clock.h"
@@ -8,8 +10,10 @@
 #include "launcher/nodes/node_messages.h"
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +29,8 @@ class Gather {
 
   // A node of the job. `waits`: it lives, so its archive is waited for.
   void expect(launcher::GatheredNode node, bool waits);
+  // A node that has ended, whose archive of an earlier request is here.
+  void expect_ended(launcher::GatheredNode node);
   // This node itself: no archive, only the end of its own dump.
   void expect_own(launcher::GatheredNode node);
   void own_dumped(const launcher::DumpedMessage& dumped);
@@ -48,11 +54,13 @@ class Gather {
   // An archive that has come completely; each is returned once.
   std::optional<Archive> take_complete();
   // Nodes that have not offered an archive yet and are waited for.
-  bool lacks_offers() const;
+  bool lacks_offers() const { return lacking_ > 0; }
   // The node's archive is no longer needed.
   bool done_with(const std::string& node) const;
+  // The node's own directory of the dump, as offered.
+  std::string dump_of(const std::string& node) const;
 
-  bool finished(base::MonoNs now) const;
+  bool finished(base::MonoNs now) const { return now >= deadline_ || open_ == 0; }
   launcher::GatheredMessage result() const;
 
  private:
@@ -71,6 +79,10 @@ class Gather {
     std::map<uint64_t, base::MonoNs> asked;  // chunks on their way, and when they were asked for
   };
 
+  // Every change of `stage` or `waits` goes through these: they keep the counts below.
+  void set_stage(Node& n, Stage stage);
+  void set_waits(Node& n, bool waits);
+  void count(const Node& n, int sign);
   Want want_of(Node& n, base::MonoNs now);
   static void start_over(Node& n);
   void start_downloads();
@@ -79,6 +91,13 @@ class Gather {
   base::MonoNs deadline_;
   double timeout_s_;
   std::map<std::string, Node> nodes_;
+  std::deque<std::string> offered_;  // stage offered, in the order of the offers
+  std::set<std::string> coming_;     // stage coming
+  int64_t lacking_ = 0;              // nodes whose offer is waited for
+  int64_t open_ = 0;                 // nodes that are waited for
+  int64_t under_way_ = 0;            // archives that come or are being unpacked, ...
+  int64_t under_way_bytes_ = 0;      // ... and their size
+  int64_t on_the_way_bytes_ = 0;     // of chunks that may have been asked for
   std::vector<launcher::GatheredNode> never_seen_;
 };
 

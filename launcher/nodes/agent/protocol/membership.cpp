@@ -183,6 +183,22 @@ bool Membership::others_train(MonoNs now) const {
   });
 }
 
+namespace {
+
+// The supervisor shows ranks, and asks for calls with the dumps: of a thousand nodes these are most of the
+// list.
+std::vector<RankOnNode> told_ranks(const StateMessage& s) {
+  std::vector<RankOnNode> out;
+  out.reserve(s.ranks.size());
+  for (const RankOnNode& r : s.ranks) {
+    out.push_back(
+        {.rank = r.rank, .state = r.state, .alive = r.alive, .still_s = r.still_s, .where = r.where});
+  }
+  return out;
+}
+
+}  // namespace
+
 NodeInfo Membership::info(const Member& m, const Member* chosen, MonoNs now) const {
   const StateMessage& s = m.state.state;
   const bool own = &m == &own_;
@@ -199,7 +215,7 @@ NodeInfo Membership::info(const Member& m, const Member* chosen, MonoNs now) con
           .elected = chosen == &m,
           .exit_status = s.exit_status,
           .expected = m.state.expected,
-          .ranks = s.ranks};
+          .ranks = told_ranks(s)};
 }
 
 std::vector<NodeInfo> Membership::infos(MonoNs now) const {

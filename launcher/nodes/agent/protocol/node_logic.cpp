@@ -156,8 +156,8 @@ void NodeLogic::from_server(std::string_view bytes, MonoNs at, int64_t wall_ns) 
     ++dropped_;
     return;
   }
-  const auto* state = std::get_if<NodeState>(&message->body);
-  step_wanted_ = step_wanted_ || state == nullptr || state->claim.present();
+  // dispatch() decides on states: most of them bring nothing new.
+  step_wanted_ = step_wanted_ || !std::holds_alternative<NodeState>(message->body);
 }
 
 void NodeLogic::after_messages() {
@@ -168,7 +168,9 @@ void NodeLogic::after_messages() {
 
 bool NodeLogic::dispatch(const Message& message, MonoNs at, int64_t wall_ns) {
   if (const auto* state = std::get_if<NodeState>(&message.body)) {
-    const bool known = members_.find(message.from) != nullptr;
+    const Member* before = members_.find(message.from);
+    const bool known = before != nullptr;
+    const bool claims = state->claim.present() && (!known || before->state.claim.stall != state->claim.stall);
     if (!members_.take(message.from, message.instance, *state, now())) {
       return false;
     }
@@ -177,6 +179,7 @@ bool NodeLogic::dispatch(const Message& message, MonoNs at, int64_t wall_ns) {
       next_state_ = std::min(next_state_, now() + s_to_ns(kRepeatS / 2));
       next_nodes_ = std::min(next_nodes_, now() + s_to_ns(kRepeatS / 2));
     }
+    step_wanted_ = step_wanted_ || claims;
     return true;
   }
   Member* from = members_.hear(message.from, message.instance, now());
@@ -315,7 +318,7 @@ void NodeLogic::tick() {
   }
   // "joined" comes before the first request of a dump.
   tell_supervisor();
-  rounds_.advance();
+  rounds_.tick();
 }
 
 bool NodeLogic::others_work() const {

@@ -24,6 +24,11 @@ constexpr size_t kMostJudged = 1000;
 // A moment of a dump further away is an error of some clock.
 constexpr int64_t kFarthestDumpNs = 2'000'000'000;
 
+// Of another node, below the run directory.
+std::string directory_of(const std::string& node) {
+  return "nodes/" + node;
+}
+
 }  // namespace
 
 Rounds::Rounds(const StartMessage& start, uint64_t instance, Membership& members, const Outlet& outlet)
@@ -269,13 +274,20 @@ void Rounds::expect_nodes() {
   for (const auto& [name, m] : members_.others()) {
     const bool waits = members_.alive(m, now());
     GatheredNode node = described(m);
+    ranks.insert(m.state.node_rank);
     if (m.ended) {
       node.reason = fmt::format("ended before with exit status {}", m.state.state.exit_status);
     } else if (!waits) {
       node.reason = fmt::format("no word for {:.0f} s", base::ns_to_s(now() - m.last_word));
     }
-    gather_->expect(std::move(node), waits);
-    ranks.insert(m.state.node_rank);
+    // Its failure may be the reason for what the others do now.
+    if (const auto before = archived_.find(name); m.ended && before != archived_.end()) {
+      node.directory = directory_of(name);
+      node.dump = before->second;
+      gather_->expect_ended(std::move(node));
+    } else {
+      gather_->expect(std::move(node), waits);
+    }
     handled_[m.instance] = m.state.claim.stall;
   }
   for (int rank = 0; rank < std::min(start_.nodes, kMostNodes); ++rank) {
@@ -286,12 +298,16 @@ void Rounds::expect_nodes() {
 }
 
 void Rounds::unpack(Gather::Archive archive) {
-  const std::string directory = "nodes/" + archive.node;
+  const std::string directory = directory_of(archive.node);
   const std::string request = gather_->call().request;
   outlet_.to_node(archive.node, Taken{.request = request});
   outlet_.unpack(start_.directory + "/" + directory, std::move(archive.bytes),
                  [this, request, directory, node = archive.node](const base::Status& status) {
+                   archived_.erase(node);
                    if (gather_ && gather_->call().request == request) {
+                     if (status) {
+                       archived_[node] = gather_->dump_of(node);
+                     }
                      gather_->unpacked(node, status ? directory : "", status ? "" : to_line(status.error()));
                      advance();
                    }
@@ -299,10 +315,6 @@ void Rounds::unpack(Gather::Archive archive) {
 }
 
 void Rounds::advance_gather() {
-  for (const auto& [name, m] : members_.others()) {
-    gather_->set_alive(name, members_.alive(m, now()));
-    gather_->set_clock(name, m.clock.offset_ns(), m.clock.uncertainty_ns());
-  }
   if (now() >= next_call_ && gather_->lacks_offers()) {
     next_call_ = now() + s_to_ns(kRepeatS);
     outlet_.to_all(gather_->call());
@@ -319,9 +331,21 @@ void Rounds::advance_gather() {
 }
 
 void Rounds::finish_gather() {
+  for (const auto& [name, m] : members_.others()) {
+    gather_->set_clock(name, m.clock.offset_ns(), m.clock.uncertainty_ns());
+  }
   GatheredMessage result = gather_->result();
   gather_.reset();
   outlet_.to_supervisor(std::move(result));
+}
+
+void Rounds::tick() {
+  if (gather_) {
+    for (const auto& [name, m] : members_.others()) {
+      gather_->set_alive(name, members_.alive(m, now()));
+    }
+  }
+  advance();
 }
 
 void Rounds::advance() {

@@ -37,8 +37,10 @@ class Rounds {
   bool taken(const Member& from, const Taken& taken);
   bool verdict(const Member& from, const launcher::VerdictMessage& message);
 
-  // After every message, and every 0.25 s.
+  // After messages. Does not look at all nodes, unless there may be a claim to answer.
   void advance();
+  // Every 0.25 s.
+  void tick();
 
   // This node's open claim, part of its state.
   Claim claim() const { return claimed_ == 0 ? Claim() : claim_; }
@@ -89,6 +91,8 @@ class Rounds {
   std::unique_ptr<Gather> gather_;
   base::MonoNs next_call_ = 0;
   std::map<uint64_t, int> handled_;  // by helper: the newest claim that a request of ours covers
+  // By node: the dump whose archive, from an earlier request, lies in nodes/<node>.
+  std::map<std::string, std::string> archived_;
   int requests_ = 0;
   struct Judgement {
     launcher::VerdictMessage message;
