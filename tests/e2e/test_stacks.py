@@ -175,7 +175,8 @@ class Live(unittest.TestCase):
         for location in map(proto_fields, profile[4]):
             line = proto_fields(location[4][0])
             locations[location[1][0]] = (functions[line[1][0]], line.get(2, [0])[0])
-        # The place is in fields of its own, so that a function adds up. pprof demangles a name that equals the system's.
+        # The place is in fields of its own, so that a function adds up. pprof demangles a name that equals the
+        # system's.
         for function in map(proto_fields, profile[5]):
             name = strings[function[2][0]]
             self.assertNotRegex(name, r" \(\S+\)$")

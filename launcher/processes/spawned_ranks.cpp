@@ -1,0 +1,148 @@
+// Ranks without variables of a launcher: processes that one process started, numbered in order of their
+// start.
+#include "launcher/processes/process_table.h"
+
+#include <algorithm>
+
+namespace xpurun::launcher {
+
+using base::Pid;
+
+// Processes forked by a fork server have the server's arguments.
+bool ProcessTable::is_helper(const TrackedProcess& p) const {
+  const TrackedProcess* parent = find(p.record.ppid);
+  switch (multiprocessing_part(p.record.cmdline)) {
+    case MultiprocessingPart::none:
+      return false;
+    case MultiprocessingPart::fork_server:
+      return parent == nullptr ||
+             multiprocessing_part(parent->record.cmdline) != MultiprocessingPart::fork_server;
+    case MultiprocessingPart::resource_tracker:
+      break;
+  }
+  return true;
+}
+
+std::vector<TrackedProcess*> ProcessTable::started_by(base::Pid ancestor) {
+  std::vector<TrackedProcess*> out;
+  for (auto& [pid, p] : processes_) {
+    // A child that failed before its parent was seen waiting counts as well.
+    const bool failed = !p.alive && p.record.death.happened && !p.record.death.wait_status.succeeded();
+    if (!(p.alive || failed) || !p.record.python || !descends_from(p, ancestor) || is_helper(p)) {
+      continue;
+    }
+    const TrackedProcess* between = find(p.record.ppid);
+    while (between != nullptr && between->record.pid != ancestor &&
+           (!between->record.python || is_helper(*between))) {
+      between = find(between->record.ppid);
+    }
+    if (between != nullptr && between->record.pid == ancestor) {
+      out.push_back(&p);
+    }
+  }
+  return out;
+}
+
+void ProcessTable::find_spawned(TrackedProcess& p, std::vector<TrackedProcess*>& ranks) {
+  if (spawners_.count(p.record.pid) == 0) {
+    ranks.push_back(&p);
+    return;
+  }
+  p.spawned = false;
+  const std::vector<TrackedProcess*> children = started_by(p.record.pid);
+  for (TrackedProcess* child : children) {
+    // A process that ended before the others began is not a rank: it may have tested an import.
+    const bool belongs =
+        child->alive || std::any_of(children.begin(), children.end(), [&](const auto* other) {
+          return other->alive && other->record.seen_s <= child->record.death.at_s;
+        });
+    if (belongs) {
+      child->spawned = true;
+      find_spawned(*child, ranks);
+    }
+  }
+}
+
+// Numbered in start order; dead ranks keep their numbers.
+void ProcessTable::number_spawned() {
+  std::vector<TrackedProcess*> all;
+  for (TrackedProcess& p : dead_) {
+    all.push_back(&p);
+  }
+  for (auto& [pid, p] : processes_) {
+    all.push_back(&p);
+  }
+  std::erase_if(all, [](const TrackedProcess* p) { return !p->spawned; });
+  std::sort(all.begin(), all.end(), [](const TrackedProcess* a, const TrackedProcess* b) {
+    return std::pair(a->record.start_ticks, a->record.pid) < std::pair(b->record.start_ticks, b->record.pid);
+  });
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i]->record.rank = static_cast<base::Rank>(i);
+    all[i]->record.local_rank = static_cast<int>(i);
+  }
+}
+
+// For jobs without a launcher's variables: rank 0 is the topmost Python process; or, if that process only
+// waits for others, the ranks are those others; without Python, the command itself.
+void ProcessTable::assign_by_parents() {
+  std::vector<TrackedProcess*> ranks;
+  if (const TrackedProcess* top = topmost_python()) {
+    find_spawned(*find(top->record.pid), ranks);
+  } else if (TrackedProcess* command = find(main_); command != nullptr && command->alive) {
+    ranks.push_back(command);
+  }
+  // A process whose parent has ended keeps its role.
+  for (auto& [pid, p] : processes_) {
+    const auto above = [&, found = &p](const TrackedProcess* rank) {
+      return rank == found || descends_from(*found, rank->record.pid);
+    };
+    if (p.alive && p.spawned && spawners_.count(p.record.pid) == 0 &&
+        std::none_of(ranks.begin(), ranks.end(), above)) {
+      ranks.push_back(&p);
+    }
+  }
+  for (auto& [pid, p] : processes_) {
+    if (p.alive) {
+      p.record.role = spawners_.count(pid) != 0 ? model::ProcessRole::agent : model::ProcessRole::other;
+      p.record.rank = base::kNoRank;
+      p.record.local_rank = -1;
+      p.record.identity.clear();
+    }
+  }
+  for (TrackedProcess* rank : ranks) {
+    rank->record.role = model::ProcessRole::rank;
+    rank->record.identity = rank->spawned ? "spawned" : "single";
+    rank->record.rank = 0;
+    rank->record.local_rank = 0;
+  }
+  number_spawned();
+  for (auto& [pid, p] : processes_) {
+    for (const TrackedProcess* rank : ranks) {
+      if (p.alive && descends_from(p, rank->record.pid)) {
+        p.record.role = p.record.python ? model::ProcessRole::worker : model::ProcessRole::child;
+        p.record.rank = rank->record.rank;
+      }
+    }
+  }
+}
+
+bool ProcessTable::has_python_below(Pid ancestor) const {
+  return std::any_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
+    const TrackedProcess& p = entry.second;
+    return p.alive && p.record.python && descends_from(p, ancestor);
+  });
+}
+
+std::vector<base::Pid> ProcessTable::possible_spawners() const {
+  std::vector<base::Pid> out;
+  for (const auto& [pid, p] : processes_) {
+    const bool is_one = spawners_.count(pid) != 0;
+    const bool could_be = !kind_ && p.record.role == model::ProcessRole::rank && p.record.python;
+    if (p.alive && (is_one || (could_be && has_python_below(pid)))) {
+      out.push_back(pid);
+    }
+  }
+  return out;
+}
+
+}  // namespace xpurun::launcher
