@@ -2,6 +2,7 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/ending/job_result.h"
 #include "launcher/journal/run_description.h"
 #include "launcher/output/status_text.h"
