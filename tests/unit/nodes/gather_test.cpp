@@ -250,10 +250,9 @@ TEST_CASE("a node that has ended is not waited for, and its archive of an earlie
 TEST_CASE("a large archive waits for room, smaller ones pass it") {
   const base::MonoNs now = s_to_ns(100);
   Gather gather(call(), 20, now);
-  constexpr uint64_t kPart = 4 << 20;
   const auto offer = [&](const std::string& node, uint64_t size) {
     gather.expect({.node = node}, true);
-    REQUIRE(gather.offered(node, Offer{.request = "r1", .size = size, .chunk = kPart}));
+    REQUIRE(gather.offered(node, Offer{.request = "r1", .size = size, .chunk = launcher::kChunkBytes}));
   };
   offer("n1", 100 << 20);
   offer("n2", 200 << 20);
