@@ -16,8 +16,8 @@ std::string_view heading_word(const Verdict& v) {
 void say(Verdict& v, std::string headline) {
   v.headline = base::tidied(std::move(headline));
   // That nothing happened needs no heading.
-  v.sentence = v.kind == VerdictKind::none ? v.headline
-                                           : base::tr("{}: {}", base::tr(heading_word(v)), v.headline);
+  v.sentence =
+      v.kind == VerdictKind::none ? v.headline : base::tr("{}: {}", base::tr(heading_word(v)), v.headline);
 }
 
 nlohmann::ordered_json to_json(const Verdict& v) {

@@ -13,10 +13,12 @@
 #include "launcher/output/live_status.h"
 #include "launcher/output/screen.h"
 #include "launcher/output/text_block.h"
+#include "report/run/next_command.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -66,8 +68,13 @@ TableOrder next_order(TableOrder order) {
 // What a dump on request has to say.
 std::string dump_now(const model::RunDir& dir, const std::string& control) {
   const auto dumped = ControlClient(control).dump(kTopDumpLimitS);
-  return dumped ? fmt::format("xpurun stacks {}", base::shell_quote(dir.path() + "/" + *dumped))
-                : "no dump: " + base::to_line(dumped.error());
+  if (!dumped) {
+    return "no dump: " + base::to_line(dumped.error());
+  }
+  std::error_code ec;
+  const std::string here = std::filesystem::current_path(ec).string();
+  return fmt::format("xpurun stacks {}",
+                     base::shell_quote(report::typed_path(dir.path() + "/" + *dumped, here)));
 }
 
 int watch(const model::RunDir& dir, const std::string& control, double interval_s) {

@@ -78,7 +78,8 @@ double stalled_s(const LiveStatus& s) {
   return ranks.empty() || ranks.back().still_s < least ? 0 : ranks.back().still_s;
 }
 
-std::string status_line_text(const LiveStatus& s, size_t columns) {
+std::string status_line_text(const LiveStatus& s, size_t columns, base::Language language) {
+  const base::Speaking speaking(language);
   const size_t alive = living(s).size();
   const std::string ranks = s.world_size > static_cast<int>(alive) ? tr("{} of {} ranks", alive, s.world_size)
                             : alive == 1                           ? tr("{} rank", alive)

@@ -1,6 +1,7 @@
 // The text of the status line. Pure.
 #pragma once
 
+#include "common/base/language.h"
 #include "launcher/output/live_status.h"
 
 #include <string>
@@ -12,6 +13,7 @@ double stalled_s(const LiveStatus& s);
 
 // At most `columns` wide. While the job moves: which rank moved last. In a stall: for how long, and the ranks
 // that all others wait for, if they are known; a rank that only waits is not named.
-std::string status_line_text(const LiveStatus& s, size_t columns);
+std::string status_line_text(const LiveStatus& s, size_t columns,
+                             base::Language language = base::Language::english);
 
 }  // namespace xpurun::launcher

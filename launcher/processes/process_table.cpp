@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/model/secrets/redact.h"
 #include "launcher/processes/error_stream.h"
+#include "launcher/processes/late_launcher.h"
 
 #include <algorithm>
 #include <signal.h>
@@ -264,16 +265,8 @@ void ProcessTable::mark_dead(Pid pid) {
     return;
   }
   it->second.alive = false;
-  model::ProcessRecord& record = it->second.record;
-  if (record.role != model::ProcessRole::rank) {
-    return;
-  }
-  // It counted as the rank for as long as it had started none.
-  if (starts_ranks(record.cmdline)) {
-    record.role = model::ProcessRole::agent;
-    record.rank = base::kNoRank;
-    record.local_rank = -1;
-    record.identity.clear();
+  // A launcher counted as the rank for as long as it had started none.
+  if (it->second.record.role != model::ProcessRole::rank || becomes_launcher(it->second.record)) {
     return;
   }
   // A process that a dead rank started does not become the rank, whatever its variables are.

@@ -2,7 +2,6 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
-#include "common/base/tr.h"
 #include "launcher/ending/job_result.h"
 #include "launcher/journal/run_description.h"
 #include "launcher/output/status_text.h"
@@ -369,12 +368,8 @@ LiveStatus Supervisor::live_status() {
 }
 
 std::string Supervisor::status_line(size_t columns) {
-  if (options_.status != ShowStatus::always && !table_.multi_process()) {
-    return {};
-  }
-  const LiveStatus status = live_status();
-  const base::Speaking speaking(options_.language);
-  return status_line_text(status, columns);
+  const bool wanted = options_.status == ShowStatus::always || table_.multi_process();
+  return wanted ? status_line_text(live_status(), columns, options_.language) : std::string();
 }
 
 }  // namespace xpurun::launcher

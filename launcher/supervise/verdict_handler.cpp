@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <unistd.h>
 
 namespace xpurun::launcher {
@@ -248,9 +249,12 @@ std::string VerdictHandler::stacks_command(const model::Verdict& verdict) const 
   const bool of_dump = verdict.kind == model::VerdictKind::crash && !verdict.dump.empty() &&
                        !verdict.next.text.empty() && verdict.next.command.empty() &&
                        verdict.next.text.ends_with(verdict.dump);
-  return of_dump && hooks_.directory
-             ? "xpurun stacks " + base::shell_quote(fmt::format("{}/{}", hooks_.directory(), verdict.dump))
-             : "";
+  if (!of_dump) {
+    return "";
+  }
+  std::error_code ec;
+  const auto dir = std::filesystem::absolute(parts_.journal.dir().path(), ec);
+  return "xpurun stacks " + base::shell_quote((dir / verdict.dump).string());
 }
 
 void VerdictHandler::print_end() {

@@ -40,7 +40,6 @@ class VerdictHandler {
     std::function<void(const model::Verdict&)> say_sentence;
     std::function<void()> say_report;  // where the page of the run is
     std::function<void(const std::string&)> say;
-    std::function<std::string()> directory;  // of the run, absolute
   };
 
   VerdictHandler(Parts parts, Hooks hooks) : parts_(parts), hooks_(std::move(hooks)) {}

@@ -188,8 +188,7 @@ VerdictHandler::Hooks Supervisor::verdict_hooks() {
               [this] {
                 messages_.say_file(base::tr("report"), host_, model::RunDir(dir_.absolute).report_html());
               },
-          .say = [this](const std::string& line) { say(line); },
-          .directory = [this] { return dir_.absolute; }};
+          .say = [this](const std::string& line) { say(line); }};
 }
 
 SignalHandler::Hooks Supervisor::signal_hooks() {

@@ -33,7 +33,7 @@ def noargs():
     time.sleep(1000)
 
 class Worker:
-    def serve(self, shared, batch=17, *rest, key="it's", api_token="do-not-show-this", **more):
+    def serve(self, shared, batch=17, *rest, mode="it's", api_token="do-not-show-this", **more):
         numbers = [0, -5, 2 ** 40, 2 ** 59, -2 ** 65, 2 ** 70, True, False, None, Named(3)]
         floats = (1.0, 0.5, -0.0, 1e20, 1e-7, 3.14159, float("inf"), float("nan"), 1.7976931348623157e308)
         text, line, long_text, too_long = "é'ß", "a\\nb", "x" * 300, "y" * 5000
@@ -47,7 +47,7 @@ class Worker:
         for _ in range(100):
             deep = [deep]
         del _
-        others = [Unknown(), Unknown, noargs, range(3), 2j, b"bytes", {1, 2}]
+        others = [Unknown(), noargs, range(3), 2j, b"bytes", {1, 2}]
         like = NumpyLike()
         like.x = 5
         deleted = {i: i for i in range(8)}

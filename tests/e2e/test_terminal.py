@@ -257,7 +257,7 @@ class Top(TerminalCase):
                 session.until(lambda s=session: "s sort (no progress first)" in s.terminal.text(), "another order")
                 if columns == 80:
                     session.type("d")
-                    session.until(lambda s=session: "xpurun stacks /" in s.terminal.text(), "the dump")
+                    session.until(lambda s=session: "-request" in s.terminal.text(), "the dump")
                     self.assertTrue(list(self.out.glob("dumps/*-request/*.stacks.json")))
                 session.type("q")
                 self.assertEqual(session.finish(), 0)

@@ -104,7 +104,7 @@ TextTable stage_table(const model::Pipeline& pipeline, size_t most) {
   TextTable out{.id = "stages",
                 .title = pipeline.name.empty() ? base::tr("stages") : base::tr("stages, {}", pipeline.name),
                 .about = source_words(pipeline),
-                .columns = {{"stage", false, kNeverLeftOut},
+                .columns = {{std::string(base::later("stage")), false, kNeverLeftOut},
                             {"rank", false, 6},
                             {"host", false, 1},
                             {"busy ms", true, 7},

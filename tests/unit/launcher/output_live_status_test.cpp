@@ -49,16 +49,16 @@ TEST_CASE("the status line of a job that moves") {
 }
 
 TEST_CASE("the status line in Chinese") {
-  const xpurun::base::Speaking speaking(xpurun::base::Language::chinese);
+  constexpr auto kChinese = xpurun::base::Language::chinese;
   LiveStatus s = eight_ranks();
-  CHECK(status_line_text(s, 90) == "xpurun 12m04s | 8 个 rank | rank 3：41 s 没有进展");
+  CHECK(status_line_text(s, 90, kChinese) == "xpurun 12m04s | 8 个 rank | rank 3：41 s 没有进展");
   for (LiveRank& r : s.ranks) {
     r.still_s = 12;
   }
   s.culprits = {5};
-  CHECK(status_line_text(s, 90) ==
+  CHECK(status_line_text(s, 90, kChinese) ==
         "xpurun 12m04s | 8 个 rank | 停滞 12 s / 60 s，在等 rank 5（train.py:12）");
-  CHECK(status_line_text(s, 30) == "停滞 12 s / 60 s，在等 rank 5");
+  CHECK(status_line_text(s, 30, kChinese) == "停滞 12 s / 60 s，在等 rank 5");
 }
 
 TEST_CASE("the status line of a stall names who is waited for, never who waits") {

@@ -1,0 +1,21 @@
+// A launcher that has not started a rank yet counts as the rank.
+#pragma once
+
+#include "common/model/run_manifest.h"
+#include "launcher/processes/identity.h"
+
+namespace xpurun::launcher {
+
+// When it ends before it has started one, it was none. False if `record` is another process.
+inline bool becomes_launcher(model::ProcessRecord& record) {
+  if (!starts_ranks(record.cmdline)) {
+    return false;
+  }
+  record.role = model::ProcessRole::agent;
+  record.rank = base::kNoRank;
+  record.local_rank = -1;
+  record.identity.clear();
+  return true;
+}
+
+}  // namespace xpurun::launcher
