@@ -72,7 +72,7 @@ class CommandLine(xpurun_test.Case):
                          "  try:  xpurun help report")
         self.check_error(self.xpurun("help", "repot"), 2,
                          "xpurun: error: there is no command repot; did you mean report? [E-USAGE]",
-                         "  try:  xpurun help help")
+                         "  try:  xpurun help report")
         for args in (["report", "--nope", "a"], ["stacks"], ["stacks", "--run", "a", "b"],
                      ["stacks", "a", "b"], ["stacks", "--format", "x", "a"], ["completions"], ["completions", "tcsh"],
                      ["version", "x"], ["help", "run", "report"]):

@@ -172,8 +172,10 @@ class Monitoring(xpurun_test.Case):
         self.start_xpurun("--metrics-port", port, "--", "sleep", "60", stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL)
         address = self.wait_for(lambda: self.metrics_of(self.out), "address of /metrics")
+        # Other tests' jobs may serve metrics at the default ports.
         config = self.text_of("prometheus-static.yml", target=('"127.0.0.1:18889"', f'"{address}"'),
-                              other=("127.0.0.1:18890", f"127.0.0.1:{free_port()}"))
+                              **{str(port): (f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}")
+                                 for port in (18890, 18891, 18892)})
         server = Prometheus(self, "static", config)
         self.wait_for(lambda: server.query(f'up{{instance="{address}"}} == 1'), "scrape of the job")
         self.wait_for(lambda: len(server.query('up{discovery="static"} == 0')) == 3, "targets without a job")

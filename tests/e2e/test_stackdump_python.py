@@ -348,7 +348,8 @@ class Locals(unittest.TestCase):
             "pair": "<tuple of 2>", "table": "<dict of 1>", "nothing": "None", "api_token": "****",
             "url": "'https://****@host/path'", "dom": "<Дом>", "closure": "<function>", "unique": "<set of 2>"})
         main = python_frames(d.main)
-        self.assertEqual(main[0]["locals"][0], {"name": "self", "value": "<Дом>"})
+        first = main[0]["locals"][0]
+        self.assertEqual((first["name"], first["value"], first["argument"]), ("self", "<Дом>", True))
         self.assertEqual({x["name"]: x["value"] for x in main[0]["locals"]}["café"], "'naïve'")
 
 

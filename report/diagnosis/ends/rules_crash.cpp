@@ -333,7 +333,9 @@ std::optional<Verdict> command_failed(const Scene& scene) {
     if (e.failed() && (e.process->role == model::ProcessRole::rank || is_launcher(*e.process, run))) {
       Verdict v = verdict_of(scene, e);
       v.confidence = Confidence::low;
-      if (e.process->role != model::ProcessRole::rank && current_ranks(run).empty()) {
+      if (e.process->role == model::ProcessRole::agent && current_ranks(run).empty()) {
+        v.confidence = Confidence::high;
+      } else if (e.process->role != model::ProcessRole::rank && current_ranks(run).empty()) {
         // Without ranks the command counts as rank 0.
         v.ranks = {0};
         v.id = id_alone(e);

@@ -392,6 +392,8 @@ TEST_CASE("every field of a stacks file survives writing and reading") {
   for (const char* flag : {"eval", "inlined", "entry"}) {
     j["threads"][0]["frames"][0][flag] = true;
   }
+  j["threads"][0]["frames"][0]["locals"][0]["argument"] = true;
+  j["with_locals"] = true;
   check_round_trip(j, process_stacks_from_json);
   // The same in the file's form, where the frames are a table.
   const auto full = process_stacks_from_json(j);

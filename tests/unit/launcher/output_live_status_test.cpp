@@ -37,7 +37,8 @@ TEST_CASE("the status line of a job that moves") {
   CHECK(status_line_text(s, 40) == "12m04s | rank 3: no progress for 41 s");
   CHECK(status_line_text(s, 20) == "12m04s | rank 3: ...");
   s.ranks[3].still_s = 0;
-  CHECK(status_line_text(s, 40) == "12m04s | 8 ranks | all active");
+  CHECK(status_line_text(s, 40) == "xpurun 12m04s | 8 ranks | all active");
+  CHECK(status_line_text(s, 35) == "12m04s | 8 ranks | all active");
   s.ranks[7].alive = false;
   CHECK(status_line_text(s, 120) == "xpurun 12m04s | 7 of 8 ranks | all active");
   for (LiveRank& r : s.ranks) {
