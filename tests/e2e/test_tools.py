@@ -153,7 +153,7 @@ class Doctor(Tools):
         self.assertEqual(result.returncode, 1)
         self.assertIn("fail  settings\n", result.stdout)
         self.assertIn("did you mean grace?", result.stdout)
-        self.assertRegex(result.stdout, r"\n\d+ ok, \d+ warn, [1-9] fail\n")
+        self.assertRegex(result.stdout, r"\n\d+ ok, (\d+ n/a, )?\d+ warn, [1-9] fail\n")
 
 
 class Source(Tools):
@@ -184,7 +184,7 @@ class Runs(Tools):
             self.xpurun("--name", f"job{code}", "--grace", "7", "--", "sh", "-c", f"exit {code}")
         ids = self.ids()
         self.assertEqual([run.split("-")[1] for run in ids], ["job2", "job1", "job0"])
-        table = self.xpurun("runs").stdout.splitlines()
+        table = self.xpurun("runs", COLUMNS="160").stdout.splitlines()
         self.assertEqual(len(table), 4)
         self.assertIn("exit 2", table[1])
         self.assertIn("VERDICT", table[0])
