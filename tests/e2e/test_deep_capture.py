@@ -153,7 +153,7 @@ class DeepCapture(xpurun_test.Case):
                     place = self.dir / "without"
                     place.mkdir()
                     (place / "libcupti.so.13").symlink_to(f"{BUILD}/tests/fakes/libcupti_before_12_6.so")
-                    env["LD_LIBRARY_PATH"] = f"{place}:{os.environ['LD_LIBRARY_PATH']}"
+                    env["LD_PRELOAD"] = str(place / "libcupti.so.13")
                 process = self.start(**env)
                 text = self.capture("--duration", "500ms", columns="250")
                 self.assertIn(f"Ranks 0-1: {said}", " ".join(text.split()))
