@@ -191,7 +191,7 @@ class Runs(Tools):
         narrow = self.xpurun("runs", COLUMNS="80").stdout.splitlines()
         self.assertEqual(len(narrow), 7)
         self.assertTrue(all(len(line) <= 80 for line in narrow))
-        self.assertEqual([line[:6] for line in narrow[2::2]], ["  exit"] * 3, narrow)
+        self.assertEqual([line[:6] for line in narrow[2::2]], ["  exit", "  exit", "  the "], narrow)
         shown = self.xpurun("runs", "show", ids[1]).stdout
         self.assertIn("option     grace = 7 (command line)", shown)
         self.assertIn("sh -c 'exit 1'", shown)
