@@ -129,7 +129,8 @@ TEST_CASE("states in the table of top are those of a verdict, and its order can 
   s.ranks[7].alive = false;
   const auto states = [&s](TableOrder order = TableOrder::fitting) {
     std::string out;
-    for (std::string_view line : xpurun::base::split(live_table(s, 80, 0, Ink::plain(), order), '\n')) {
+    const std::string table = live_table(s, 80, 0, Ink::plain(), order);
+    for (std::string_view line : xpurun::base::split(table, '\n')) {
       if (line.starts_with("   ")) {
         out += std::string(line.substr(3, 2)) + std::string(line.substr(14, 7)) + ";";
       }
