@@ -36,7 +36,8 @@ std::string pipeline_value_of(const Invocation& call, std::string_view name) {
 
 std::vector<std::string> list_of(const Invocation& call, std::string_view name) {
   std::vector<std::string> out;
-  for (const std::string_view word : base::split(pipeline_value_of(call, name), ',')) {
+  const std::string value = pipeline_value_of(call, name);
+  for (const std::string_view word : base::split(value, ',')) {
     if (!word.empty()) {
       out.emplace_back(word);
     }
