@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 
@@ -454,48 +453,60 @@ class Timing(unittest.TestCase):
         self.assertEqual(len(shared.drain()) + health["ring_dropped"], health["completed"])
 
     def test_budget(self):
+        """Where counting alone costs more than a thousandth of the time, nearly nothing is left to time."""
         shared = Segment(LIGHT, 1000)
-        longest, ended = [0], threading.Event()
+        supervisor = FakeSupervisor(self.directory.name, lambda: shared)
+        with self.busy_program(supervisor) as process:
+            first = shared.state()[3]
+            self.wait_for(lambda: shared.state()[3] > first)
+            calls, samples = shared.health()["hooked_calls"], shared.health()["samples"]
+            self.wait_for(lambda: shared.health()["hooked_calls"] > calls + 100_000)
+            self.assertLess(shared.health()["samples"] - samples, 2_000)
+            self.let_go(process)
+            process.stdout.read()
+        supervisor.close()
+        os.unlink(supervisor.path)
+        self.assertEqual(process.returncode, 0)
 
-        def watch():
-            while not ended.wait(0.02):
-                longest[0] = max(longest[0], shared.state()[3])
+    def busy_program(self, supervisor, *scenes):
+        """A program that calls cuBLAS until it is let go, then plays the scenes; it waits in its first scene."""
+        process = subprocess.Popen(
+            [VICTIM, f"{BUILD}/tests/preload/libtiming_body13.so", "global", "memory", "settle", "busy", "wait", "idle",
+             *scenes], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable(), "FAKE_GPU_WORK_US": "1"})
+        self.wait_for_program(process)
+        return process
 
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        try:
-            self.play("memory", "settle", *["million"] * 4, segments=lambda: shared, FAKE_GPU_WORK_US="1")
-        finally:
-            ended.set()
-            watcher.join()
-        # Counting alone costs more than a thousandth of such a program: nearly nothing is left to time.
-        self.assertGreaterEqual(longest[0], 64)
-        self.assertLess(shared.health()["samples"], 100_000)
+    @staticmethod
+    def wait_for_program(process):
+        while process.stdout.readline() not in ("waiting\n", ""):
+            pass
+
+    @staticmethod
+    def let_go(process):
+        process.stdin.write("\n")
+        process.stdin.flush()
 
     def timed_calls(self, every, level):
-        """Timed matmuls and collectives of a program whose first million calls have used up its budget."""
+        """Timed matmuls and collectives of a program whose earlier calls have used up its budget."""
         supervisor = FakeSupervisor(self.directory.name, lambda: Segment(LIGHT, 1))
-        scenes = ("memory", "settle", "million", "wait", "matmuls", "collectives", "wait")
-        process = subprocess.Popen(
-            [VICTIM, f"{BUILD}/tests/preload/libtiming_body13.so", "global", *scenes], text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            env={**os.environ, "LD_PRELOAD": PRELOAD, "XPURUN_RUN": supervisor.variable(), "FAKE_GPU_WORK_US": "1"})
-        with process:
-            shared = None
-            for number in range(2):
-                while process.stdout.readline() not in ("waiting\n", ""):
-                    pass
-                shared, = supervisor.segments.values()
+        with self.busy_program(supervisor, "wait", "matmuls", "collectives", "wait") as process:
+            shared, = supervisor.segments.values()
+            # The program calls on: the period grows until the budget is kept.
+            self.wait_for(lambda: shared.state()[3] >= 256)
+            shared.set_every(every)
+            shared.set_level(level)
+            self.wait_for(lambda: shared.state()[2] == level)
+            polls = shared.health()["polls"]
+            self.wait_for(lambda: shared.health()["polls"] >= polls + 2)
+            self.let_go(process)
+            self.wait_for_program(process)
+            if every:  # else no pause, in which the period would shrink again
                 self.wait_for(lambda: self.nothing_is_in_flight(shared.health()))
-                if number == 0:
-                    self.assertGreaterEqual(shared.state()[3], 64)
-                    shared.set_every(every)
-                    shared.set_level(level)
-                    self.wait_for(lambda: shared.state()[2] == level)
-                    polls = shared.health()["polls"]
-                    self.wait_for(lambda: shared.health()["polls"] >= polls + 2)
-                process.stdin.write("\n")
-                process.stdin.flush()
+            self.let_go(process)
+            self.wait_for_program(process)
+            self.wait_for(lambda: self.nothing_is_in_flight(shared.health()))
+            self.let_go(process)
             process.stdout.read()
         supervisor.close()
         os.unlink(supervisor.path)

@@ -452,6 +452,28 @@ void wait_for_line() {
   }
 }
 
+// Calls until `idle`, whatever the time this takes.
+pthread_t g_caller;
+bool g_busy;
+
+void* many_calls(void*) {
+  while (__atomic_load_n(&g_busy, __ATOMIC_RELAXED)) {
+    cublasSgemm_v2(kStream, 0, 0, 16, 16, 16, kOne, kA, 8, kB, 8, kZero, kC, 8);
+  }
+  return nullptr;
+}
+
+void busy() {
+  g_busy = true;
+  pthread_create(&g_caller, nullptr, many_calls, nullptr);
+}
+
+void idle() {
+  __atomic_store_n(&g_busy, false, __ATOMIC_RELAXED);
+  pthread_join(g_caller, nullptr);
+  cudaStreamSynchronize(kStream);
+}
+
 // A small training job that runs until the file "end" exists: every 20 ms the calls of a step, with no two
 // collectives alike.
 void steps() {
@@ -495,6 +517,8 @@ const Scene kScenes[] = {
     {"fork", after_fork},
     {"threads", threads},
     {"million", million},
+    {"busy", busy},
+    {"idle", idle},
     {"last-error", last_error},
     {"steps", steps},
     {"settle", settle},
