@@ -39,8 +39,8 @@ int doctor_command(const Invocation& call) {
     tell(check(context));
   }
   if (json) {
-    using Json = nlohmann::ordered_json;
-    printed = print(to_json(all).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    printed =
+        print(to_json(all).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   } else {
     printed |= print(findings_summary(all, help_columns(STDOUT_FILENO), Ink::for_stream(STDOUT_FILENO)));
   }

@@ -35,6 +35,8 @@ namespace xpurun::launcher {
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr size_t kLargestPage = size_t{64} << 20;
 constexpr int kReportPort = 18890;
 
@@ -139,7 +141,6 @@ int show(const Invocation& call, const model::RunDir& dir, const report::BuildRe
   }
   const Format format = format_of(call);
   if (format == Format::json) {
-    using Json = nlohmann::ordered_json;
     return print(to_json(built.verdict).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
   const auto json = built.spoken_report.empty() ? base::read_regular_file(dir.report_json())
@@ -156,7 +157,6 @@ int show(const Invocation& call, const model::RunDir& dir, const report::BuildRe
 
 // For the supervisor, which tells the verdict in the language of its terminal.
 void print_verdict(const model::Verdict& english, const model::Verdict& spoken, base::Language language) {
-  using Json = nlohmann::ordered_json;
   Json j = to_json(english);
   if (language != base::Language::english) {
     j["translation"] = translation_json(spoken, language);

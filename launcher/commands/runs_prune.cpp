@@ -15,6 +15,8 @@ namespace xpurun::launcher {
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 PruneRules read_rules(const Settings& settings) {
   PruneRules out;
   if (const Setting* keep = settings.find("keep")) {
@@ -49,7 +51,6 @@ bool agreed(const std::string& question) {
 }
 
 std::string as_json(const std::vector<PruneChoice>& choices, std::string_view done) {
-  using Json = nlohmann::ordered_json;
   Json j;
   j["schema"] = "xpurun.prune/1";
   auto& runs = j[std::string(done)] = Json::array();

@@ -16,18 +16,11 @@ namespace xpurun::launcher {
 using model::EvidenceStatus;
 using model::GpuDevice;
 
-namespace {
-
-constexpr unsigned kMostDevices = 256;
-constexpr unsigned kMostProcesses = 1024;
-
-// nvml.h, nvmlClocksEventReason*: the bit of each model::ThrottleReason.
-constexpr uint64_t kThrottleBits[] = {0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40, 0x80, 0x100};
-
-struct Closer {
+// Named, because a field of GpuSpeeds::State has this type.
+struct NvmlCloser {
   void operator()(void* handle) const { ::dlclose(handle); }
 };
-using Library = std::unique_ptr<void, Closer>;
+using NvmlLibrary = std::unique_ptr<void, NvmlCloser>;
 
 class Nvml {
  public:
@@ -46,6 +39,14 @@ class Nvml {
  private:
   void* library_;
 };
+
+namespace {
+
+constexpr unsigned kMostDevices = 256;
+constexpr unsigned kMostProcesses = 1024;
+
+// nvml.h, nvmlClocksEventReason*: the bit of each model::ThrottleReason.
+constexpr uint64_t kThrottleBits[] = {0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40, 0x80, 0x100};
 
 template <typename T>
 int64_t bounded(T value) {
@@ -207,7 +208,7 @@ GpuReading problem(EvidenceStatus status, std::string reason) {
 }  // namespace
 
 GpuReading read_gpus(const std::string& library) {
-  const Library handle(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
+  const NvmlLibrary handle(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (handle == nullptr) {
     return problem(EvidenceStatus::absent, fmt::format("{} is not installed", library));
   }
@@ -257,11 +258,11 @@ GpuReading read_gpus(const std::string& library) {
 }
 
 struct GpuSpeeds::State {
-  Library handle;
+  NvmlLibrary handle;
   Nvml nvml;
   std::vector<std::pair<nvml::Device, std::string>> devices;  // with UUIDs
 
-  explicit State(Library library) : handle(std::move(library)), nvml(handle.get()) {}
+  explicit State(NvmlLibrary library) : handle(std::move(library)), nvml(handle.get()) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
@@ -277,7 +278,7 @@ GpuSpeeds& GpuSpeeds::operator=(GpuSpeeds&&) noexcept = default;
 GpuSpeeds::~GpuSpeeds() = default;
 
 base::Result<GpuSpeeds> GpuSpeeds::open(const std::string& library) {
-  Library handle(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
+  NvmlLibrary handle(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (handle == nullptr) {
     return base::fail(fmt::format("{} is not installed", library));
   }

@@ -16,18 +16,8 @@
 
 namespace xpurun::report {
 
-namespace {
-
-using namespace perfetto;
-using protozero::pbf_writer;
-
-constexpr int kRealtime = 1;
-constexpr int kBoottime = 6;                 // the clock of packets without one
-constexpr int32_t kCountersFirst = 900'000;  // in the order of tracks
-constexpr uint64_t kTracksPerProcess = uint64_t{1} << 14;
-
-// Numbers for texts, from 1; 0 is not valid in a trace.
-class Interner {
+// Numbers for texts, from 1; 0 is not valid in a trace. Named, because fields of Process have this type.
+class PerfettoInterner {
  public:
   uint64_t iid(const std::string& text) {
     const auto [at, is_new] = known_.emplace(text, known_.size() + 1);
@@ -36,9 +26,9 @@ class Interner {
     }
     return at->second;
   }
-  void put(pbf_writer& data, int tag) const {
+  void put(protozero::pbf_writer& data, int tag) const {
     for (size_t i = 0; i < order_.size(); ++i) {
-      pbf_writer entry(data, static_cast<protozero::pbf_tag_type>(tag));
+      protozero::pbf_writer entry(data, static_cast<protozero::pbf_tag_type>(tag));
       entry.add_uint64(1, i + 1);
       entry.add_string(2, *order_[i]);
     }
@@ -48,6 +38,16 @@ class Interner {
   std::unordered_map<std::string, uint64_t> known_;
   std::vector<const std::string*> order_;
 };
+
+namespace {
+
+using namespace perfetto;
+using protozero::pbf_writer;
+
+constexpr int kRealtime = 1;
+constexpr int kBoottime = 6;                 // the clock of packets without one
+constexpr int32_t kCountersFirst = 900'000;  // in the order of tracks
+constexpr uint64_t kTracksPerProcess = uint64_t{1} << 14;
 
 // For what every event has: protozero's writer adds varints byte by byte, which took half of all time.
 void put_varint(std::string& out, uint64_t n) {
@@ -385,10 +385,10 @@ class PerfettoWriter::Process {
   uint32_t sequence_;
   uint64_t uuid_;
   uint64_t tracks_ = 0;
-  Interner categories_;
-  Interner names_;
-  Interner names_of_arguments_;
-  Interner strings_;
+  PerfettoInterner categories_;
+  PerfettoInterner names_;
+  PerfettoInterner names_of_arguments_;
+  PerfettoInterner strings_;
   const std::string packetTag_ = tag(trace::kPacket, kBytes);
   const std::string timestampTag_ = tag(packet::kTimestamp, kVarint);
   const std::string eventTag_ = tag(packet::kTrackEvent, kBytes);

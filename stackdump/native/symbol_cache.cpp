@@ -20,7 +20,7 @@ namespace xpurun::stackdump {
 
 namespace {
 
-constexpr char kCacheMagic[8] = {'X', 'P', 'S', 'Y', 'M', '0', '1', '\n'};
+constexpr char kCacheMagic[8] = {'X', 'P', 'S', 'Y', 'M', '0', '2', '\n'};
 constexpr size_t kMaxFile = size_t{32} << 20;
 constexpr size_t kMaxCachedName = SymbolCache::kMaxName;
 constexpr time_t kTouchAfterS = 24 * 3600;  // keeps files in use from being the oldest

@@ -27,11 +27,22 @@ struct Candidate {
   ElfSymbol symbol{};  // the best match so far
 };
 
-bool better(const ElfSymbol& a, const ElfSymbol& b) {
-  return a.value != b.value ? a.value > b.value : a.binding != STB_LOCAL && b.binding == STB_LOCAL;
+size_t leading_underscores(std::string_view name) {
+  return std::min(name.find_first_not_of('_'), name.size());
 }
 
-// Finds the innermost symbol around each candidate; between equal ranges a global symbol wins.
+// Between names of one address: a name that other modules see, then the name with fewer underscores in front
+// (`select`, not `__select`), which is the documented name.
+bool better(const ElfSymbol& a, const ElfSymbol& b) {
+  if (a.value != b.value) {
+    return a.value > b.value;
+  }
+  const bool local = a.binding == STB_LOCAL;
+  return local != (b.binding == STB_LOCAL) ? !local
+                                           : leading_underscores(a.name()) < leading_underscores(b.name());
+}
+
+// Finds the innermost symbol around each candidate.
 void look_up(const ElfImage& image, std::vector<Candidate>& sorted) {
   const auto first_from = [&sorted](uint64_t v) {
     return std::lower_bound(sorted.begin(), sorted.end(), v,

@@ -169,9 +169,8 @@ class PySpy(unittest.TestCase):
             if module is None:
                 self.assertEqual(mine, reference, what)
                 continue
-            # Names of one address, such as select and __select, are equal.
-            names = [f["name"].lstrip("_") for f in mine]
-            told = [f["name"].lstrip("_") for f in reference if not f["name"].startswith("0x")]
+            names = [f["name"] for f in mine]
+            told = [f["name"] for f in reference if not f["name"].startswith("0x")]
             if len(told) == len(reference):
                 self.assertEqual(names, told, what)
             else:

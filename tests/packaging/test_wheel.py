@@ -99,6 +99,7 @@ class WheelTest(packages.Case):
         pip = [python, "-B", "-m", "pip", "--python", env / "bin/python", "--disable-pip-version-check",
                "--no-cache-dir"]
         before = packages.files_below(env)
+        empty = {name for name in before if not any(path.is_file() for path in [env / name, *(env / name).rglob("*")])}
         self.succeed(*pip, "install", "--no-index", "--quiet", self.wheel)
         self.assertEqual([name for name in PLACES if not (env / name).is_file()], [])
         self.assertEqual(self.succeed(*pip, "check"), "No broken requirements found.\n")
@@ -108,9 +109,11 @@ class WheelTest(packages.Case):
         path = {**self.env, "PATH": f"{env / 'bin'}:{self.env['PATH']}"}
         self.assertIn(self.version, self.succeed("xpurun", "--version", env=path))
         self.succeed(*pip, "uninstall", "--yes", "--quiet", "xpurun")
-        # pip leaves empty folders that a package may share with others: share/man and the like.
-        left = packages.files_below(env) ^ before
-        self.assertEqual({name for name in left if "xpurun" in name or not (env / name).is_dir()}, set())
+        after = packages.files_below(env)
+        # pip leaves empty folders that a package may share with others: share/man and the like. pip also removes the
+        # folder of headers if there are no others.
+        self.assertEqual({name for name in after - before if "xpurun" in name or not (env / name).is_dir()}, set())
+        self.assertEqual(before - after - empty, set())
 
 
 if __name__ == "__main__":

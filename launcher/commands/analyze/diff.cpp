@@ -19,6 +19,8 @@ namespace xpurun::launcher {
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 // The ranks of an option, all if it was not given; nothing if it is no list of ranks.
 std::optional<model::RankSet> ranks_of(const Settings& settings, std::string_view option) {
   const Setting* s = settings.find(option);
@@ -31,7 +33,6 @@ std::optional<model::RankSet> ranks_of(const Settings& settings, std::string_vie
 
 std::string text_of(const model::Comparison& comparison, const std::string& format) {
   if (format == "json") {
-    using Json = nlohmann::ordered_json;
     return to_json(comparison).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   }
   return format == "html" ? report::comparison_page(comparison)

@@ -24,6 +24,8 @@ namespace xpurun::launcher {
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct ReplayOptions {
   model::RankSet ranks;
   size_t top = 10;
@@ -181,7 +183,6 @@ int replay_command(const Invocation& call) {
   if (!result) {
     return complain(result.error(), kExitFailure);
   }
-  using Json = nlohmann::ordered_json;
   const int printed =
       print(options->json ? to_json(*result).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
                           : replay_text(*result, help_columns(STDOUT_FILENO)));
