@@ -7,24 +7,24 @@ using namespace xpurun;
 using namespace xpurun::launcher;
 
 TEST_CASE("ranks are identified by their launcher's variables, in order of precedence") {
-  using Env = std::map<std::string, std::string>;
+  using EnvMap = std::map<std::string, std::string>;
   const auto torchrun =
-      identity_from(Env{{"RANK", "5"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "8"}, {"SLURM_PROCID", "0"}});
+      identity_from(EnvMap{{"RANK", "5"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "8"}, {"SLURM_PROCID", "0"}});
   REQUIRE(torchrun);
   CHECK(*torchrun == Identity{.kind = IdentityKind::torchrun, .rank = 5, .local_rank = 1, .world_size = 8});
-  CHECK(identity_from(Env{{"SLURM_PROCID", "3"}, {"SLURM_LOCALID", "1"}, {"OMPI_COMM_WORLD_RANK", "9"}})
+  CHECK(identity_from(EnvMap{{"SLURM_PROCID", "3"}, {"SLURM_LOCALID", "1"}, {"OMPI_COMM_WORLD_RANK", "9"}})
             ->kind == IdentityKind::slurm);
-  CHECK(identity_from(Env{{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}})->rank == 2);
-  CHECK(identity_from(Env{{"PMI_RANK", "2"}})->kind == IdentityKind::pmi);
+  CHECK(identity_from(EnvMap{{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}})->rank == 2);
+  CHECK(identity_from(EnvMap{{"PMI_RANK", "2"}})->kind == IdentityKind::pmi);
   SUBCASE("the RANK of a pod, without LOCAL_RANK, is weaker than torchrun's") {
-    CHECK(identity_from(Env{{"RANK", "1"}, {"WORLD_SIZE", "2"}})->kind == IdentityKind::plain);
+    CHECK(identity_from(EnvMap{{"RANK", "1"}, {"WORLD_SIZE", "2"}})->kind == IdentityKind::plain);
     CHECK(IdentityKind::torchrun < IdentityKind::plain);
   }
   SUBCASE("invalid values give no identity") {
-    CHECK_FALSE(identity_from(Env{{"RANK", "x"}, {"LOCAL_RANK", "0"}, {"WORLD_SIZE", "1"}}));
-    CHECK_FALSE(identity_from(Env{{"RANK", "-1"}, {"WORLD_SIZE", "1"}}));
-    CHECK_FALSE(identity_from(Env{{"RANK", "1"}}));
-    CHECK_FALSE(identity_from(Env{}));
+    CHECK_FALSE(identity_from(EnvMap{{"RANK", "x"}, {"LOCAL_RANK", "0"}, {"WORLD_SIZE", "1"}}));
+    CHECK_FALSE(identity_from(EnvMap{{"RANK", "-1"}, {"WORLD_SIZE", "1"}}));
+    CHECK_FALSE(identity_from(EnvMap{{"RANK", "1"}}));
+    CHECK_FALSE(identity_from(EnvMap{}));
   }
 }
 

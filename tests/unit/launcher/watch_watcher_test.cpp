@@ -20,7 +20,7 @@ struct Rank {
 };
 
 struct FakeProbe final : RankProbe {
-  FakeProbe(base::Rank rank, base::MonoNs now, Rank& says) : number(rank), progress(now), says(says) {}
+  FakeProbe(base::Rank rank, base::MonoNs now, Rank& it) : number(rank), progress(now), says(it) {}
   void sample(base::MonoNs now, const std::function<std::vector<Descendant>()>&) override {
     ++says.samples;
     progress = says.moves ? now : progress;

@@ -1,0 +1,115 @@
+// What a slowdown and a silence of the steps cause: a line, an event, an entry in run.json, a capture.
+#include "launcher/capture/capture_runner.h"
+#include "launcher/supervise/slowdown_handler.h"
+#include "tests/unit/launcher/job_scene.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <array>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+using model::Span;
+using model::Stage;
+
+namespace {
+
+// Two ranks that make the same steps by the clock of the loop.
+struct SlowdownScene : test::JobScene {
+  std::vector<std::string> lines;
+  std::vector<std::string> captures;
+  bool recorded = true;
+  bool capture_begins = true;
+  std::optional<SlowdownHandler> handler;
+
+  explicit SlowdownScene(double capture_s = 10) {
+    options.slow_threshold = 0.2;
+    options.slow_capture_s = capture_s;
+    options.hang_timeout_s = 600;
+    handler.emplace(
+        loop, journal, options,
+        SlowdownHandler::Hooks{.slower = [this](const std::string& s) { tell(s); },
+                               .say = [this](const std::string& s) { lines.push_back(s); },
+                               .recorded = [this] { return recorded; },
+                               .capture =
+                                   [this](double seconds, std::string_view reason) {
+                                     captures.push_back(fmt::format("{} {:.0f}", reason, seconds));
+                                     return capture_begins;
+                                   }});
+    handler->watch().gpu_used();
+  }
+  void steps(int count, double step_s) {
+    for (int i = 0; i < count; ++i) {
+      const base::MonoNs begin = loop.now();
+      run_for(step_s);
+      const int64_t third = (loop.now() - begin) / 3;
+      const std::array spans{
+          Span{.begin_ns = begin, .duration_ns = third, .stage = Stage::forward, .thread = 5},
+          Span{.begin_ns = begin + third, .duration_ns = third, .stage = Stage::backward, .thread = 5},
+          Span{.begin_ns = begin + 2 * third, .duration_ns = third, .stage = Stage::optimizer, .thread = 5}};
+      handler->add(0, 1, spans);
+      handler->add(1, 1, spans);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("slowdown handler: a slowdown is told, recorded and captured once") {
+  SlowdownScene s;
+  s.steps(200, 0.1);
+  CHECK(s.lines.empty());
+  const double slow_since = s.now_s();
+  s.steps(100, 0.13);
+  REQUIRE(s.lines.size() == 1);
+  CHECK(s.lines[0].find("30 % slower") != std::string::npos);
+  CHECK(s.told() == s.lines);
+  REQUIRE(s.captures.size() == 1);
+  CHECK(s.captures[0] == fmt::format("{} 10", kSlowReason));
+  const auto& known = s.journal.manifest().slowdowns;
+  REQUIRE(known.size() == 1);
+  CHECK(known[0].share == doctest::Approx(0.3).epsilon(0.1));
+  CHECK(known[0].at_s > slow_since);
+  CHECK(known[0].at_s < slow_since + 20 * 0.13);
+  // The clock time of the first slow step, not of its detection.
+  CHECK(known[0].wall_ns < base::wall_ns());
+}
+
+TEST_CASE("slowdown handler: a silence is captured, and told if the capture has begun") {
+  SlowdownScene s;
+  s.steps(100, 0.1);
+  s.run_for(8);
+  REQUIRE(s.captures.size() == 1);
+  CHECK(s.captures[0] == fmt::format("{} 10", kSilenceReason));
+  REQUIRE(s.lines.size() == 1);
+  CHECK(s.lines[0] == "no step has ended for 5.1 s, usually 100 ms each; the next 10 s are captured");
+  CHECK(s.told().empty());
+  CHECK(s.journal.manifest().slowdowns.empty());
+
+  SlowdownScene busy;
+  busy.capture_begins = false;
+  busy.steps(100, 0.1);
+  busy.run_for(8);
+  CHECK(busy.captures.size() == 1);
+  CHECK(busy.lines.empty());
+}
+
+TEST_CASE("slowdown handler: no silence while steps are not seen, during a stall or without captures") {
+  SlowdownScene blind;
+  blind.steps(100, 0.1);
+  blind.recorded = false;
+  blind.run_for(30);
+  CHECK(blind.captures.empty());
+
+  SlowdownScene stalled;
+  stalled.steps(100, 0.1);
+  stalled.journal.manifest().incidents.emplace_back();
+  stalled.run_for(30);
+  CHECK(stalled.captures.empty());
+
+  SlowdownScene off(0);
+  off.steps(100, 0.1);
+  off.run_for(30);
+  CHECK(off.captures.empty());
+}
