@@ -129,6 +129,8 @@ class NodeHandler {
   void notice_stalls();
   bool claim_stall();
   bool in_aftermath();
+  bool has_ended_well() const;
+  void forget_passed_hang();
   void take_dump(const DumpMessage& order);
   void decided(const model::Verdict& verdict, const std::string& node);
   void act(const ActMessage& message);
