@@ -77,7 +77,7 @@ JointDecision::Hooks NodeHandler::decision_hooks() {
   return {.send = [this](const ToHelper& message) { link_->send(message); },
           .dump = [this](const DumpMessage& order) { take_dump(order); },
           .merge = [this](const GatheredMessage& message) { verdict_.merge(message); },
-          .decided = [this](const model::Verdict& v, const std::string& node) { decided(v, node); },
+          .decided = [this](const VerdictMessage& message) { decided(message); },
           .act = [this](const ActMessage& message) { act(message); },
           .judge_alone = [this](const std::string& why) { judge_alone(why); }};
 }
@@ -324,7 +324,9 @@ std::string NodeHandler::host_of(const std::string& node) const {
   return node;
 }
 
-void NodeHandler::decided(const model::Verdict& verdict, const std::string& node) {
+void NodeHandler::decided(const VerdictMessage& message) {
+  const model::Verdict& verdict = message.verdict;
+  const bool made_here = message.node.empty();
   if (verdict.kind == model::VerdictKind::none || verdict.kind == model::VerdictKind::running) {
     judge_alone("all nodes together showed nothing wrong when they were asked");
     return;
@@ -336,8 +338,9 @@ void NodeHandler::decided(const model::Verdict& verdict, const std::string& node
   }
   const bool ending = parts_.job.is_ending();
   failed_at_ = parts_.loop.now();
-  verdict_.put_in_force(verdict, dump_.directory(),
-                        node.empty() ? "" : fmt::format("the report of all nodes is on {}", host_of(node)));
+  verdict_.put_in_force(
+      verdict, dump_.directory(),
+      made_here ? JobVerdict::Judge{} : JobVerdict::Judge{host_of(message.node), message.directory});
   if (verdict_.is_failure() && !ending) {
     const base::Speaking speaking(parts_.options.language);
     hooks_.say(report::sentence_of(verdict));
@@ -347,7 +350,7 @@ void NodeHandler::decided(const model::Verdict& verdict, const std::string& node
   if (std::exchange(claim_again_, false) && doubt && state_.stalled() && !parts_.job.is_ending()) {
     (void)decision_.claim(ClaimReason::hang, still_ranks());
   }
-  if (!node.empty() && !parts_.job.is_ending()) {
+  if (!made_here && !parts_.job.is_ending()) {
     hooks_.request_report();  // this node's own pages
   }
   if (state_.stalled() && !ending) {

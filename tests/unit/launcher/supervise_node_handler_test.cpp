@@ -111,12 +111,15 @@ TEST_CASE("node handler: the first failed rank is a claim, those in a round on a
     s.nodes->rank_failed(0);
     CHECK(s.sent<StalledMessage>().empty());
     s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::crash, "crash: rank 2"));
-    CHECK(s.told() == Told{"judged crash: rank 2 the report of all nodes is on h1", "say crash: rank 2",
-                           "report", "idle"});
+    CHECK(s.told() == Told{"judged crash: rank 2 the report of all nodes is on h1: /b/report.html",
+                           "say crash: rank 2", "report", "idle"});
+    CHECK(s.journal.manifest().job_report_host == "h1");
+    CHECK(s.journal.manifest().job_report_dir == "/b");
     s.nodes->rank_failed(1);
     CHECK(s.sent<StalledMessage>().empty());
     // Started again, the ranks may fail anew.
     s.nodes->rank_found();
+    CHECK(s.journal.manifest().job_report_host.empty());
     s.nodes->rank_failed(1);
     CHECK(s.sent<StalledMessage>().size() == 1);
   }
