@@ -143,6 +143,8 @@ void fields(V& visit, R& r) {
   visit("control_url", r.control_url);
   visit("metrics", r.metrics);
   visit("verdict", r.verdict);
+  visit("job_report_host", r.job_report_host, WhenEmpty::omit);
+  visit("job_report_dir", r.job_report_dir, WhenEmpty::omit);
   visit("processes", r.processes);
   visit("crashes", r.crashes);
   visit("exceptions", r.exceptions);

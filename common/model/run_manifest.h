@@ -199,6 +199,10 @@ struct RunManifest {
   std::vector<EventCommand> event_commands;
   std::vector<PluginResult> plugins;
   Verdict verdict;
+  // Where the report of all nodes is, if another node has made it and the verdict: its host, and its run
+  // directory there. Empty: `verdict` is of this run directory.
+  std::string job_report_host;
+  std::string job_report_dir;
   // Only for a job whose runs were combined: its nodes, this node first. Not kept in run.json.
   std::vector<RunNode> nodes;
 };

@@ -175,7 +175,7 @@ void JointDecision::merged(const std::optional<model::Verdict>& verdict) {
   }
   hooks_.send(VerdictMessage{.request = request_, .node = node_, .verdict = *verdict});
   close();
-  hooks_.decided(*verdict, "");
+  hooks_.decided({.verdict = *verdict});
 }
 
 // One that comes after this node has judged alone counts too: it rests on more.
@@ -184,7 +184,7 @@ void JointDecision::verdict_came(const VerdictMessage& message) {
     return;
   }
   close();
-  hooks_.decided(message.verdict, message.node);
+  hooks_.decided(message);
 }
 
 }  // namespace xpurun::launcher

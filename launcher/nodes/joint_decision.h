@@ -28,8 +28,8 @@ class JointDecision {
     std::function<void(const DumpMessage&)> dump;
     // Elected node: make the report over all nodes, and call merged().
     std::function<void(const GatheredMessage&)> merge;
-    // The job's verdict. `node` has judged; empty: this node.
-    std::function<void(const model::Verdict&, const std::string& node)> decided;
+    // The job's verdict. The message names the node that has judged; no name: this node.
+    std::function<void(const VerdictMessage&)> decided;
     std::function<void(const ActMessage&)> act;
     // No verdict of the job will come: this node judges alone.
     std::function<void(const std::string& why)> judge_alone;

@@ -33,6 +33,7 @@ template <typename V, Self<VerdictMessage> M>
 void fields(V& visit, M& m) {
   visit("request", m.request);
   visit("node", m.node);
+  visit("directory", m.directory);
   visit("verdict", m.verdict);
 }
 

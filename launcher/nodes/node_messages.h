@@ -103,7 +103,8 @@ struct DumpedMessage {
 struct VerdictMessage {
   static constexpr std::string_view kType = "verdict";
   std::string request;
-  std::string node;  // who judged; the helper fills it in
+  std::string node;       // who judged; the helper fills it in
+  std::string directory;  // its run directory, on its host; likewise
   model::Verdict verdict;
 };
 

@@ -13,6 +13,7 @@
 #include "report/build/speed_files.h"
 #include "report/build/stack_set.h"
 #include "report/diagnosis/diagnose.h"
+#include "report/diagnosis/several_nodes.h"
 #include "report/flamegraph/svg.h"
 #include "report/nodes/job_dump.h"
 #include "report/nodes/job_runs.h"
@@ -227,8 +228,14 @@ Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
     out.facts.dump_dir = out.dump.shown;
     read_dump_evidence(job, out.dump, owners, out.facts, result.notes);
   }
-  result.verdict = diagnose(out.facts);
-  out.spoken = diagnose_in(language, out.facts, result.verdict);
+  if (const auto of_job = verdict_of_job(out.facts.run)) {
+    result.verdict = out.spoken = *of_job;
+    const base::Speaking speaking(language);
+    out.spoken.sentence = sentence_of(*of_job);
+  } else {
+    result.verdict = diagnose(out.facts);
+    out.spoken = diagnose_in(language, out.facts, result.verdict);
+  }
   std::vector<std::string> directories;
   for (const NodeRun& node : job.nodes) {
     directories.push_back(node.path);
@@ -337,12 +344,13 @@ base::Result<BuildResult> build(JobRuns runs, const model::RunDir& out, const Bu
     return !result.verdict.ranks.empty() && result.verdict.ranks.contains(c.ranks);
   });
   const size_t culprit = node_of_culprit(run, result.verdict);
+  const bool elsewhere = !judged.job.several() && is_culprit_elsewhere(run, result.verdict);
   const auto typed = [&run](const std::string& path) {
     return path.empty() ? path : typed_path(path, run.cwd);
   };
   RunReport report{.dir = typed(here.path()),
                    .culprit_log = typed(culprit_log(judged.job.nodes[culprit], result.verdict)),
-                   .culprit_dump = typed(culprit_dump(judged.dump, culprit)),
+                   .culprit_dump = elsewhere ? "" : typed(culprit_dump(judged.dump, culprit)),
                    .verdict = result.verdict,
                    .dump = picked,
                    .classes = std::move(classes),

@@ -121,6 +121,9 @@ TailOfRank read_log_tail(const std::vector<std::string>& nodes, const model::Run
 }
 
 void add_log_tail(Verdict& verdict, TailOfRank of) {
+  if (!verdict.log_tail.lines.empty()) {
+    return;  // the node that has judged had it
+  }
   LogTail& tail = of.log;
   // Of an exception the traceback is told already.
   if (!tail.lines.empty() && verdict.kind != VerdictKind::exception && !verdict.ranks.empty()) {

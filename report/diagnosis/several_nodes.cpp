@@ -145,4 +145,18 @@ void name_hosts(const Scene& scene, Verdict& verdict) {
   }
 }
 
+std::optional<Verdict> verdict_of_job(const model::RunManifest& run) {
+  const bool is_final =
+      run.verdict.kind != model::VerdictKind::none && run.verdict.kind != model::VerdictKind::running;
+  if (run.nodes.size() > 1 || run.job_report_host.empty() || run.verdict.sentence.empty() || !is_final) {
+    return std::nullopt;
+  }
+  return run.verdict;
+}
+
+bool is_culprit_elsewhere(const model::RunManifest& run, const Verdict& verdict) {
+  const bool several = run.nodes.size() > 1 || !run.job_report_host.empty();
+  return several && !verdict.host.empty() && verdict.host != run.host;
+}
+
 }  // namespace xpurun::report

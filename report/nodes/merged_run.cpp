@@ -271,6 +271,8 @@ RunManifest merge_runs(const JobRuns& job, const RankOwners& owners) {
     return run;
   }
   const std::vector<double> shifts = shifts_of(job);
+  run.job_report_host.clear();
+  run.job_report_dir.clear();
   run.processes.clear();
   run.crashes.clear();
   run.exceptions.clear();

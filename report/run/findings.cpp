@@ -3,7 +3,9 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "common/model/language/vocabulary_words.h"
+#include "common/model/run_dir.h"
 #include "report/diagnosis/diagnose.h"
+#include "report/diagnosis/several_nodes.h"
 #include "report/flamegraph/palette.h"
 #include "report/run/next_command.h"
 
@@ -126,6 +128,33 @@ void add_dump_gaps(const RunReport& report, std::vector<Finding>& out) {
   }
 }
 
+// The verdict is on all nodes, the rest of the report is on this one.
+void add_other_nodes(const RunReport& report, std::vector<Finding>& out) {
+  const model::RunManifest& run = report.run;
+  if (!verdict_of_job(run)) {
+    return;
+  }
+  model::RankSet ranks;
+  for (const RankRow& row : report.ranks) {
+    ranks.insert(row.rank);
+  }
+  const std::string host = base::sanitize(run.job_report_host);
+  const std::string page = run.job_report_dir.empty()
+                               ? std::string()
+                               : base::sanitize(model::RunDir(run.job_report_dir).report_html());
+  Finding f{.severity = Severity::note,
+            .id = "nodes.elsewhere",
+            .title = tr("The verdict is on all nodes; the rest of this report is on this node alone"),
+            .next = page.empty() ? tr("the report on all nodes is on host {}", host)
+                                 : tr("the report on all nodes is on host {}: {}", host, page)};
+  if (!ranks.empty()) {
+    f.evidence.push_back(run.world_size > 0
+                             ? tr("{}: {} of {}", ranks_text(ranks), ranks.size(), run.world_size)
+                             : ranks_text(ranks));
+  }
+  out.push_back(std::move(f));
+}
+
 void add_node_gaps(const RunReport& report, std::vector<Finding>& out) {
   std::vector<std::string> lines;
   size_t gaps = 0;
@@ -176,6 +205,7 @@ std::string_view name_of(Severity severity) {
 std::vector<Finding> find_findings(const RunReport& report) {
   std::vector<Finding> out;
   out.push_back(from_verdict(report));
+  add_other_nodes(report, out);
   add_node_gaps(report, out);
   add_dump_gaps(report, out);
   if (!report.notes.empty()) {

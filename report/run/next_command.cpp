@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/model/run_dir.h"
 #include "common/model/secrets/redact.h"
+#include "report/diagnosis/several_nodes.h"
 #include "report/diagnosis/vocabulary.h"
 
 #include <fmt/format.h>
@@ -28,8 +29,7 @@ std::string in_run(const RunReport& report, std::string_view name) {
 
 // The culprit is on another host, so its pid is meaningless here.
 bool is_elsewhere(const RunReport& report) {
-  return report.run.nodes.size() > 1 && !report.verdict.host.empty() &&
-         report.verdict.host != report.run.host;
+  return is_culprit_elsewhere(report.run, report.verdict);
 }
 
 // Hangs that only a dump of all ranks explains.

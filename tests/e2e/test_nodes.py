@@ -116,7 +116,23 @@ class Nodes(xpurun_test.Case):
         self.assertEqual([(n["host"], n["status"]) for n in nodes["nodes"]], [("h0", "complete"), ("h1", "complete")])
         verdict = json.loads((self.out_of(0) / "verdict.json").read_text())
         self.assertEqual((verdict["ranks"], verdict["host"]), ([5], "h1"))
-        self.assertIn("the report of all nodes is on h0", said[1])
+        page = str(self.out_of(0) / "report.html")
+        self.assertIn(f"the report of all nodes is on h0: {page}", said[1])
+        self.check_report_of_the_other_node(page)
+
+    def check_report_of_the_other_node(self, page):
+        """Made anew, it keeps the verdict on all nodes, which its own ranks cannot give, and says where the rest is."""
+        made = subprocess.run([PROGRAM, "report", str(self.out_of(1))], capture_output=True, text=True, timeout=60)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        for part in (self.sentence(0), "nodes.elsewhere", "ranks 4-7: 4 of 8"):
+            self.assertIn(part, " ".join(made.stdout.split()))
+        verdict = json.loads((self.out_of(1) / "verdict.json").read_text())
+        self.assertEqual((verdict["ranks"], verdict["sentence"]), ([5], self.sentence(0)))
+        report = json.loads((self.out_of(1) / "report.json").read_text())
+        self.assertEqual(sorted(r["rank"] for r in report["ranks"]), [4, 5, 6, 7])
+        note = [f for f in report["findings"] if f["id"] == "nodes.elsewhere"]
+        self.assertEqual([f["next"] for f in note], [f"the report on all nodes is on host h0: {page}"])
+        self.assertIn(page, (self.out_of(1) / "report.html").read_text())
 
     @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
     def test_four_nodes_of_one_rank_and_any_of_them_lists_all(self):

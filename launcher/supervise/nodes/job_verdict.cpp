@@ -1,6 +1,8 @@
 #include "launcher/supervise/nodes/job_verdict.h"
 
+#include "common/base/strings.h"
 #include "common/model/job/nodes.h"
+#include "common/model/run_dir.h"
 #include "launcher/nodes/node_state.h"
 #include "launcher/options/exit_status.h"
 
@@ -84,8 +86,7 @@ std::optional<ReportResult> JobVerdict::take(ReportResult result) {
   return result;
 }
 
-void JobVerdict::put_in_force(const model::Verdict& verdict, const std::string& dump,
-                              const std::string& place) {
+void JobVerdict::put_in_force(const model::Verdict& verdict, const std::string& dump, const Judge& by) {
   verdict_ = verdict;
   if (is_failure()) {
     parts_.loop.cancel(std::exchange(forgetting_, 0));  // that was for the hang before
@@ -93,9 +94,22 @@ void JobVerdict::put_in_force(const model::Verdict& verdict, const std::string& 
   why_alone_.clear();
   // The stall of this node goes with the dump of this node.
   verdict_->dump = dump;
-  place_ = place;
-  no_report_ = place.empty() ? no_report_ : "";
+  note_judge(by);
+  no_report_ = place_.empty() ? no_report_ : "";
   judge();
+}
+
+// A later report on this run directory is to know where that on all nodes is.
+void JobVerdict::note_judge(const Judge& by) {
+  parts_.journal.manifest().job_report_host = by.host;
+  parts_.journal.manifest().job_report_dir = by.directory;
+  if (by.host.empty()) {
+    place_.clear();
+    return;
+  }
+  const std::string page =
+      by.directory.empty() ? "" : ": " + base::sanitize(model::RunDir(by.directory).report_html());
+  place_ = fmt::format("the report of all nodes is on {}{}", base::sanitize(by.host), page);
 }
 
 void JobVerdict::dump_done(const std::string& dump) {
@@ -135,6 +149,10 @@ void JobVerdict::stay_alone(const std::string& why) {
 void JobVerdict::forget() {
   parts_.loop.cancel(std::exchange(forgetting_, 0));
   verdict_.reset();
+  if (!parts_.journal.manifest().job_report_host.empty()) {
+    note_judge({});
+    parts_.journal.save_now();
+  }
   if (std::exchange(has_nodes_file_, false)) {
     parts_.storage.remove(parts_.journal.dir().file(model::kNodesFile));
   }

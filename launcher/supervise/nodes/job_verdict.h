@@ -43,9 +43,13 @@ class JobVerdict {
   // What becomes of a report. Nothing: it has served its purpose.
   std::optional<ReportResult> take(ReportResult result);
 
-  // `dump`: this node's own, empty if it is not done yet. `place` says where the report is, if another node
-  // has it.
-  void put_in_force(const model::Verdict& verdict, const std::string& dump, const std::string& place);
+  // The node that has made the verdict and the report.
+  struct Judge {
+    std::string host;       // empty: this node
+    std::string directory;  // its run directory there
+  };
+  // `dump`: this node's own, empty if it is not done yet.
+  void put_in_force(const model::Verdict& verdict, const std::string& dump, const Judge& by);
   // The dump of this node is done, maybe after the verdict.
   void dump_done(const std::string& dump);
   // Acts on the verdict in force, if it could not be acted on before.
@@ -64,6 +68,7 @@ class JobVerdict {
 
  private:
   void judge();
+  void note_judge(const Judge& by);
   // Of the verdict in force, in the language of the run, if this node has made it.
   std::optional<model::Verdict> spoken() const;
 

@@ -54,7 +54,10 @@ NodeHandler::NodeHandler(Parts parts, Setup setup, Hooks hooks, const Backend& b
             dump_hooks()),
       verdict_({parts_.loop, parts_.storage, parts_.journal, parts_.job, parts_.options, decision_},
                verdict_hooks()),
-      end_wait_(parts_.loop, decision_, [this] { hooks_.idle(); }) {}
+      end_wait_(parts_.loop, decision_, [this] {
+        forget_passed_hang();
+        hooks_.idle();
+      }) {}
 
 NodeChannel::Hooks NodeHandler::link_hooks() {
   return {.started = [this](base::Pid pid) { hooks_.started(pid); },
@@ -74,7 +77,7 @@ JointDecision::Hooks NodeHandler::decision_hooks() {
   return {.send = [this](const ToHelper& message) { link_->send(message); },
           .dump = [this](const DumpMessage& order) { take_dump(order); },
           .merge = [this](const GatheredMessage& message) { verdict_.merge(message); },
-          .decided = [this](const model::Verdict& v, const std::string& node) { decided(v, node); },
+          .decided = [this](const VerdictMessage& message) { decided(message); },
           .act = [this](const ActMessage& message) { act(message); },
           .judge_alone = [this](const std::string& why) { judge_alone(why); }};
 }
@@ -143,6 +146,7 @@ void NodeHandler::received(FromHelper message) {
   } else if (auto* nodes = std::get_if<NodesMessage>(&message)) {
     decision_.nodes_changed(std::move(*nodes));
     notice_stalls();
+    forget_passed_hang();
     end_wait_.look();
   } else if (auto* order = std::get_if<DumpMessage>(&message)) {
     decision_.ordered(*order);
@@ -264,13 +268,35 @@ void NodeHandler::rank_failed(base::Rank rank) {
 void NodeHandler::command_ended() {
   state_.tell();
   decision_.hurry(kVerdictAfterTheEndS);
-  if (parts_.job.ended_by_us || hooks_.was_interrupted() || leads()) {
+  if (parts_.job.ended_by_us || hooks_.was_interrupted()) {
     return;
   }
-  if (parts_.job.command_status.succeeded()) {
+  if (verdict_.about_to_be_forgotten() || !decision_.others_work()) {
+    forget_passed_hang();
+  }
+  // Whether the other nodes of a hang still stand still is known with their next states.
+  const bool hung = verdict_.is_hang() && !decision_.is_open();
+  if (parts_.job.command_status.succeeded() && (hung || !leads())) {
     end_wait_.begin();
-  } else {
+  } else if (!leads()) {
     failure_told_ = decision_.claim(ClaimReason::death, {}) || failure_told_;
+  }
+}
+
+bool NodeHandler::has_ended_well() const {
+  const JobState& job = parts_.job;
+  return job.has_ended() && !job.ended_by_us && !job.detached && !hooks_.was_interrupted() &&
+         job.command_status.succeeded();
+}
+
+// A command that ends well has left the stall behind, even if no look has seen a rank move.
+void NodeHandler::forget_passed_hang() {
+  if (!verdict_.is_hang() || decision_.is_open() || !has_ended_well() || decision_.others_stalled()) {
+    return;
+  }
+  verdict_.forget();
+  if (parts_.options.report && parts_.job.is_recorded()) {
+    hooks_.request_report();  // the last one has been given the verdict that has passed
   }
 }
 
@@ -298,15 +324,23 @@ std::string NodeHandler::host_of(const std::string& node) const {
   return node;
 }
 
-void NodeHandler::decided(const model::Verdict& verdict, const std::string& node) {
+void NodeHandler::decided(const VerdictMessage& message) {
+  const model::Verdict& verdict = message.verdict;
+  const bool made_here = message.node.empty();
   if (verdict.kind == model::VerdictKind::none || verdict.kind == model::VerdictKind::running) {
     judge_alone("all nodes together showed nothing wrong when they were asked");
     return;
   }
+  const bool passed = verdict.kind == model::VerdictKind::hang && has_ended_well();
+  if (passed && !decision_.others_work()) {
+    judge_alone("the stall has passed");
+    return;
+  }
   const bool ending = parts_.job.is_ending();
   failed_at_ = parts_.loop.now();
-  verdict_.put_in_force(verdict, dump_.directory(),
-                        node.empty() ? "" : fmt::format("the report of all nodes is on {}", host_of(node)));
+  verdict_.put_in_force(
+      verdict, dump_.directory(),
+      made_here ? JobVerdict::Judge{} : JobVerdict::Judge{host_of(message.node), message.directory});
   if (verdict_.is_failure() && !ending) {
     const base::Speaking speaking(parts_.options.language);
     hooks_.say(report::sentence_of(verdict));
@@ -316,11 +350,14 @@ void NodeHandler::decided(const model::Verdict& verdict, const std::string& node
   if (std::exchange(claim_again_, false) && doubt && state_.stalled() && !parts_.job.is_ending()) {
     (void)decision_.claim(ClaimReason::hang, still_ranks());
   }
-  if (!node.empty() && !parts_.job.is_ending()) {
+  if (!made_here && !parts_.job.is_ending()) {
     hooks_.request_report();  // this node's own pages
   }
   if (state_.stalled() && !ending) {
     (void)in_aftermath();
+  }
+  if (passed) {
+    end_wait_.begin();
   }
   state_.tell();
   parts_.loop.after(0, [this] { hooks_.idle(); });

@@ -129,8 +129,10 @@ class NodeHandler {
   void notice_stalls();
   bool claim_stall();
   bool in_aftermath();
+  bool has_ended_well() const;
+  void forget_passed_hang();
   void take_dump(const DumpMessage& order);
-  void decided(const model::Verdict& verdict, const std::string& node);
+  void decided(const VerdictMessage& message);
   void act(const ActMessage& message);
   void judge_alone(const std::string& why);
   void cut_off(const std::string& reason);

@@ -30,6 +30,7 @@ using model::Verdict;
 namespace {
 
 constexpr double kSameMomentSeconds = 0.1;
+constexpr double kAtOnceSeconds = 1;
 
 bool carries_address(int signal) {
   return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL;
@@ -241,6 +242,55 @@ const Ending* first_launcher_failure(const Scene& scene) {
   return nullptr;
 }
 
+// Ranks that exited with status 0 before the first failure, and what became of the others.
+struct Leavers {
+  const Ending* first = nullptr;  // null: no rank left
+  RankSet ranks;
+  std::vector<base::Pid> pids;
+  size_t failed = 0;
+  size_t finished_later = 0;  // with status 0, after the failure
+  bool at_once = false;       // the failure came within a second
+};
+
+Leavers leavers_before(const Scene& scene, const Ending& failure) {
+  const auto ranks = current_ranks(scene.facts.run);
+  Leavers out;
+  for (const Ending& e : scene.endings) {
+    if (std::find(ranks.begin(), ranks.end(), e.process) == ranks.end()) {
+      continue;
+    }
+    if (e.failed()) {
+      ++out.failed;
+    } else if (e.at_s < failure.at_s) {
+      out.first = out.first == nullptr ? &e : out.first;
+      out.ranks.insert(e.process->rank);
+      out.pids.push_back(e.process->pid);
+    } else {
+      ++out.finished_later;
+    }
+  }
+  out.at_once = out.first != nullptr && failure.at_s - out.first->at_s <= kAtOnceSeconds;
+  return out;
+}
+
+// Whether the ranks that left are the reason of the failure.
+bool explain(const Leavers& left, const Ending& failure, const RunManifest& run) {
+  const size_t ranks = current_ranks(run).size();
+  // At a normal end most ranks leave; a rank that fails afterwards failed by itself.
+  if (left.ranks.size() * 2 > ranks) {
+    return false;
+  }
+  if (left.ranks.size() + left.failed == ranks) {
+    return true;
+  }
+  // Ranks of other nodes may not have ended yet: their connections break later, and other launchers end them.
+  // The first failure tells enough if a rank that had left caused it: in a call that waits for others, or the
+  // abort of a library that lost its peer. A rank that finishes all the same did not need those that had
+  // left.
+  const bool lost_a_peer = failure.in_wait || (failure.signal == SIGABRT && left.at_once);
+  return run.nodes.size() > 1 && lost_a_peer && left.finished_later == 0;
+}
+
 }  // namespace
 
 // A rank exited with status 0 while the others were still working; their failures are the consequence.
@@ -249,43 +299,27 @@ std::optional<Verdict> left_early(const Scene& scene) {
   if (failure == nullptr || (failure->signal != 0 && failure->signal != SIGABRT && !failure->raised())) {
     return std::nullopt;
   }
-  const auto ranks = current_ranks(scene.facts.run);
-  const Ending* first = nullptr;
-  RankSet left;
-  size_t failed = 0;
-  std::vector<base::Pid> pids;
-  for (const Ending& e : scene.endings) {
-    if (std::find(ranks.begin(), ranks.end(), e.process) == ranks.end()) {
-      continue;
-    }
-    if (e.failed()) {
-      ++failed;
-    } else if (e.at_s < failure->at_s) {
-      first = first == nullptr ? &e : first;
-      left.insert(e.process->rank);
-      pids.push_back(e.process->pid);
-    }
-  }
-  // At a normal end most ranks leave; a rank that fails afterwards failed by itself.
-  if (first == nullptr || left.size() * 2 > ranks.size() || left.size() + failed < ranks.size()) {
+  const Leavers left = leavers_before(scene, *failure);
+  if (left.first == nullptr || !explain(left, *failure, scene.facts.run)) {
     return std::nullopt;
   }
-  Verdict v = begin(scene, *first, kExitLeftEarly);
-  v.ranks = left;
+  const Ending& first = *left.first;
+  Verdict v = begin(scene, first, kExitLeftEarly);
+  v.ranks = left.ranks;
   v.exit_code = 0;
-  const bool at_once = failure->at_s - first->at_s <= 1;
-  v.confidence = at_once ? Confidence::medium : Confidence::low;
-  std::string headline = tr("{} left early (exit status 0) after {}; {} {} {} later",
-                            scene.facts.run.nodes.size() > 1 ? scene.names(left) : who(left, v.host, pids),
-                            seconds_words(first->at_s), scene.names({failure->process->rank}),
-                            how_it_ended(*failure), base::human_duration(failure->at_s - first->at_s));
+  v.confidence = left.at_once ? Confidence::medium : Confidence::low;
+  std::string headline =
+      tr("{} left early (exit status 0) after {}; {} {} {} later",
+         scene.facts.run.nodes.size() > 1 ? scene.names(left.ranks) : who(left.ranks, v.host, left.pids),
+         seconds_words(first.at_s), scene.names({failure->process->rank}), how_it_ended(*failure),
+         base::human_duration(failure->at_s - first.at_s));
   RankSet others = ended_after(scene, *failure);
   if (!others.empty()) {
     headline += tr(", then {} {}", rank_words(others), pick({"was ended", "were ended"}, others.size()));
   }
   say(v, std::move(headline));
   v.next.text = tr("find out why rank {} had nothing left to do: uneven data, an early return, sys.exit(0)",
-                   first->process->rank);
+                   first.process->rank);
   return v;
 }
 

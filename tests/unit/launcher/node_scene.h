@@ -145,7 +145,7 @@ struct NodeScene : JobScene {
     return v;
   }
   void other_judges(const model::Verdict& v, const std::string& request = "r1") {
-    hear(VerdictMessage{.request = request, .node = "1-h1", .verdict = v});
+    hear(VerdictMessage{.request = request, .node = "1-h1", .directory = "/b", .verdict = v});
     run_for(0);
   }
   void end_command(int status) {

@@ -20,8 +20,8 @@ struct DecisionScene {
       {.send = [this](const ToHelper& m) { sent(m); },
        .dump = [this](const DumpMessage& m) { tell(fmt::format("dump for '{}'", m.request)); },
        .merge = [this](const GatheredMessage& m) { tell("merge " + m.request); },
-       .decided = [this](const model::Verdict& v,
-                         const std::string& node) { tell(fmt::format("{} by '{}'", v.sentence, node)); },
+       .decided =
+           [this](const VerdictMessage& m) { tell(fmt::format("{} by '{}'", m.verdict.sentence, m.node)); },
        .act = [this](const ActMessage& m) { tell(std::string(model::name_of(m.action))); },
        .judge_alone = [this](const std::string& why) { tell("alone: " + why); }}};
 

@@ -111,12 +111,15 @@ TEST_CASE("node handler: the first failed rank is a claim, those in a round on a
     s.nodes->rank_failed(0);
     CHECK(s.sent<StalledMessage>().empty());
     s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::crash, "crash: rank 2"));
-    CHECK(s.told() == Told{"judged crash: rank 2 the report of all nodes is on h1", "say crash: rank 2",
-                           "report", "idle"});
+    CHECK(s.told() == Told{"judged crash: rank 2 the report of all nodes is on h1: /b/report.html",
+                           "say crash: rank 2", "report", "idle"});
+    CHECK(s.journal.manifest().job_report_host == "h1");
+    CHECK(s.journal.manifest().job_report_dir == "/b");
     s.nodes->rank_failed(1);
     CHECK(s.sent<StalledMessage>().empty());
     // Started again, the ranks may fail anew.
     s.nodes->rank_found();
+    CHECK(s.journal.manifest().job_report_host.empty());
     s.nodes->rank_failed(1);
     CHECK(s.sent<StalledMessage>().size() == 1);
   }
@@ -284,6 +287,84 @@ TEST_CASE("node handler: a node that ends well while others work stays for a mom
     s.end_command(0);
     s.hear(AloneMessage{.reason = "the server is gone"});
     CHECK_FALSE(s.nodes->busy());
+  }
+}
+
+TEST_CASE("node handler: a command that ends well after a stall has passed it") {
+  NodeHandlerScene s;
+  s.join();
+  s.journal.manifest().incidents.push_back({.n = 1});
+  CHECK(s.nodes->stall_raised());
+  s.order(ClaimReason::hang);
+  s.end_dump();
+  const auto hang = NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: rank 2");
+  SUBCASE("on all nodes") {
+    s.other_judges(hang);
+    CHECK_FALSE(s.nodes->stall_cleared());
+    s.end_command(0);
+    CHECK_FALSE(s.nodes->leads());
+  }
+  SUBCASE("although no look has seen it") {
+    s.other_judges(hang);
+    s.end_command(0);
+    CHECK(s.nodes->leads());  // what is known of the others may be old
+    s.see(NodePhase::running);
+    CHECK_FALSE(s.nodes->leads());
+  }
+  SUBCASE("although no look has seen it, and the others have ended") {
+    s.other_judges(hang);
+    s.see(NodePhase::ending);
+    s.end_command(0);
+    CHECK_FALSE(s.nodes->leads());
+    CHECK_FALSE(s.nodes->busy());
+  }
+  SUBCASE("the others say so only now") {
+    s.other_judges(hang);
+    s.see(NodePhase::stalled);
+    s.end_command(0);
+    CHECK(s.nodes->leads());
+    CHECK(s.nodes->busy());
+    s.told();
+    s.job.phase = JobPhase::reporting;
+    s.see(NodePhase::ending);
+    CHECK_FALSE(s.nodes->leads());
+    s.run_for(0);
+    CHECK(s.told() == Told{"report", "idle"});
+  }
+  SUBCASE("the others still stand still") {
+    s.other_judges(hang);
+    s.see(NodePhase::stalled);
+    s.end_command(0);
+    s.run_for(3.1);
+    CHECK_FALSE(s.nodes->busy());
+    CHECK(s.nodes->leads());
+  }
+  SUBCASE("before the verdict came") {
+    s.end_command(0);
+    CHECK(s.nodes->busy());
+    s.other_judges(hang);
+    CHECK(s.nodes->busy());
+    s.see(NodePhase::running);
+    CHECK_FALSE(s.nodes->leads());
+  }
+  SUBCASE("before the verdict came, on all nodes") {
+    s.end_command(0);
+    s.see(NodePhase::ending);
+    s.other_judges(hang);
+    CHECK_FALSE(s.nodes->leads());
+    CHECK_FALSE(s.nodes->busy());
+  }
+  SUBCASE("not one that fails, or that was ended") {
+    s.other_judges(hang);
+    CHECK_FALSE(s.nodes->stall_cleared());
+    SUBCASE("fails") {
+      s.end_command(kFailed);
+    }
+    SUBCASE("was ended") {
+      s.job.ended_by_us = true;
+      s.end_command(0);
+    }
+    CHECK(s.nodes->leads());
   }
 }
 

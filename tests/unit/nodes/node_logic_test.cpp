@@ -126,7 +126,10 @@ TEST_CASE("several claims make one request, one gathering and one verdict, also 
     net.logic(0).from_supervisor(ActMessage{.action = JobAction::kill, .exit_status = 124});
     net.run(30);
     for (size_t i = 1; i < 5; ++i) {
-      CHECK(net.heard<VerdictMessage>(i).size() == 1);
+      const auto verdicts = net.heard<VerdictMessage>(i);
+      REQUIRE(verdicts.size() == 1);
+      CHECK(verdicts[0].node == "n0");
+      CHECK(verdicts[0].directory == "/run/n0");
       CHECK(net.heard<ActMessage>(i).size() == 1);
     }
     for (size_t i = 0; i < 5; ++i) {

@@ -61,7 +61,7 @@ TEST_CASE("every message survives encoding and decoding") {
       Ask{.id = 3, .verb = "status", .arguments = "{}"},
       Answer{.id = 3, .status = 200, .body = std::string(10'000, 'x')},
       JobAct{.id = 4, .act = {.action = launcher::JobAction::kill, .exit_status = 124, .reason = "x"}},
-      VerdictMessage{.request = "r", .node = "n0", .verdict = verdict}};
+      VerdictMessage{.request = "r", .node = "n0", .directory = "/run/n0", .verdict = verdict}};
   for (const Body& body : bodies) {
     const std::string text = text_of(body);
     CAPTURE(text.substr(0, 200));
@@ -111,6 +111,7 @@ TEST_CASE("claims beyond a limit are refused") {
     return passes(m);
   };
   CHECK(judged([](model::Verdict&) {}));
+  CHECK_FALSE(passes(VerdictMessage{.request = "r", .node = "n0", .directory = std::string(100'000, '/')}));
   CHECK_FALSE(judged([](model::Verdict& v) { v.sentence = std::string(100'000, 'x'); }));
   CHECK_FALSE(judged([](model::Verdict& v) { v.evidence = {std::string(100'000, 'x')}; }));
   CHECK_FALSE(judged([](model::Verdict& v) { v.evidence.resize(launcher::kMostLinesOfVerdict + 1); }));

@@ -19,6 +19,7 @@ namespace {
 constexpr int64_t kStart = 1'795'230'873'000'000'000;
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int kKilled = 9;
+constexpr int kAborted = 6;
 constexpr int kFailed = 1 << 8;
 
 // Two ranks on a host. Process numbers are the same on all hosts, as in containers.
@@ -322,6 +323,44 @@ TEST_CASE("ranks that wait for a failed one are no hang of the job before they h
   CHECK(failure.ranks == model::RankSet{2});
   a.incidents[0].dump = "dumps/1-hang";
   CHECK(verdict_on(job_of({a, b})).kind == model::VerdictKind::hang);
+}
+
+TEST_CASE("a rank that leaves early while ranks of the other node have not ended yet") {
+  enum class Failure { in_wait, in_own_code, abort, killed };
+  struct Row {
+    Failure failure;
+    double after_s;       // from the exit with status 0
+    bool other_finishes;  // a rank of the other node exits with 0 after the failure
+    const char* id;
+    base::Rank culprit;
+  };
+  for (const Row& row :
+       {Row{Failure::in_wait, 0.1, false, "exit.left_early", 1},
+        Row{Failure::in_wait, 30, false, "exit.left_early", 1},
+        Row{Failure::in_wait, 0.1, true, "exit.exception", 0},
+        Row{Failure::in_own_code, 0.1, false, "exit.exception", 0},
+        Row{Failure::abort, 0.1, false, "exit.left_early", 1},
+        Row{Failure::abort, 0.1, true, "crash.signal", 0}, Row{Failure::abort, 30, false, "crash.signal", 0},
+        Row{Failure::killed, 0.1, false, "crash.killed", 0}}) {
+    CAPTURE(static_cast<int>(row.failure));
+    CAPTURE(row.after_s);
+    CAPTURE(row.other_finishes);
+    constexpr double kLeft = 5;
+    auto a = run_on("a", 0);
+    auto b = run_on("b", 2);
+    dies(a, 1, 0, kLeft);
+    if (row.failure == Failure::in_wait || row.failure == Failure::in_own_code) {
+      raises(a, 0, kLeft + row.after_s, row.failure == Failure::in_wait);
+    } else {
+      dies(a, 0, row.failure == Failure::abort ? kAborted : kKilled, kLeft + row.after_s);
+    }
+    if (row.other_finishes) {
+      dies(b, 2, 0, kLeft + row.after_s + 1);
+    }
+    const auto verdict = verdict_on(job_of({a, b}));
+    CHECK(verdict.id == row.id);
+    CHECK(verdict.ranks == model::RankSet{row.culprit});
+  }
 }
 
 TEST_CASE("outcomes of the nodes as that of the job") {

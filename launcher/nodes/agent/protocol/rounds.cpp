@@ -71,6 +71,7 @@ void Rounds::dumped(const DumpedMessage& message) {
 
 void Rounds::judged(VerdictMessage message) {
   message.node = start_.node;
+  message.directory = start_.directory;
   judged_.insert(message.request);
   if (request_ && request_->id == message.request) {
     settle();

@@ -187,7 +187,7 @@ bool sane(const model::Verdict& v) {
          std::all_of(v.waiting.begin(), v.waiting.end(), [](const auto& w) { return sane(w.ranks); });
 }
 bool sane(const VerdictMessage& m) {
-  return short_name(m.request) && short_name(m.node) && sane(m.verdict);
+  return short_name(m.request) && short_name(m.node) && m.directory.size() <= kLongestPath && sane(m.verdict);
 }
 
 template <typename T>
