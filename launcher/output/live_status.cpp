@@ -1,6 +1,7 @@
 #include "launcher/output/live_status.h"
 
 #include "common/base/strings.h"
+#include "common/model/frame_text.h"
 #include "common/model/json_fields.h"
 #include "launcher/output/text_block.h"
 
@@ -61,9 +62,8 @@ std::string place_of(const LiveRank& r) {
   if (!r.where.empty()) {
     return base::sanitize(r.where);
   }
-  return r.function.empty()
-             ? "-"
-             : base::sanitize(fmt::format("{} ({}:{})", r.function, base::base_name(r.file), r.line));
+  const std::string text = model::line_label(r.function, r.file, r.line);
+  return text.empty() ? "-" : base::sanitize(text);
 }
 
 std::string host_column(const LiveRank& r) {

@@ -23,7 +23,7 @@ struct LiveRank {
   double still_s = 0;    // seconds since the last progress
   double step_s = -1;    // mean of the last steps of training; negative: not known
   double cpu_share = 0;  // CPU cores in use; negative: not known
-  std::string function;  // innermost Python frame; empty without Python
+  std::string function;  // innermost line of the user's own code; empty without Python
   std::string file;
   int line = 0;
   std::string where;  // of a rank of another node, in the place of the last three

@@ -81,9 +81,9 @@ LiveRank live_rank(const model::RankObservation& o, bool alive, const RankTiming
   r.alive = alive;
   r.still_s = o.still_s;
   r.cpu_share = o.cpu_share;
-  r.function = o.function;
-  r.file = o.file;
-  r.line = o.line;
+  r.function = o.user_place.function;
+  r.file = o.user_place.file;
+  r.line = o.user_place.line;
   if (timing != nullptr) {
     add_timing(*timing, r);
   }

@@ -109,11 +109,29 @@ TEST_CASE("the table of top") {
     }
   }
   const std::string all = live_table(s, 80, 24, Ink::plain());
-  CHECK(all.find("   0     100  moving      0.5 s   100%  step (train.py:12)\n") != std::string::npos);
+  CHECK(all.find("   0     100  moving      0.5 s   100%  train.py:12 step\n") != std::string::npos);
   const std::string few = live_table(s, 80, 6, Ink::plain());
   CHECK(xpurun::base::split(few, '\n').size() == 7);
   CHECK(few.find("   3     103") != std::string::npos);
   CHECK(few.find("... and 6 more\n") != std::string::npos);
+}
+
+TEST_CASE("the table of top shows the line of a rank first, whatever the width") {
+  LiveStatus s = eight_ranks();
+  s.culprits = {3};
+  s.ranks[3].function = "PrefetchingLoader.fetch_shard_from_remote_store";
+  s.ranks[3].file = "/home/me/project/data_loader.py";
+  s.ranks[3].line = 1234;
+  s.ranks[4].function.clear();
+  const std::string table = live_table(s, 80, 0, Ink::plain());
+  CHECK(table.find("   3!    103  stuck") == std::string::npos);  // busy: 100 % of a core
+  CHECK(table.find("   3!    103  busy          41 s   100%  data_loader.py:1234 PrefetchingLoader...\n") !=
+        std::string::npos);
+  CHECK(table.find("   4     104  moving      0.5 s   100%  -\n") != std::string::npos);
+  const std::string narrow = live_table(s, 44, 0, Ink::plain());
+  CHECK(narrow.find("   3!busy         41 s  data_loader.py:12...\n") != std::string::npos);
+  CHECK(live_table(s, 40, 0, Ink::plain()).find("   2 moving      0.5 s  train.py:12 step\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("states in the table of top are those of a verdict, and its order can be chosen") {
@@ -155,9 +173,9 @@ TEST_CASE("the table of top with timing") {
   s.ranks[1].collectives_per_s = 310;
   const std::string wide = live_table(s, 120, 0, Ink::plain());
   CHECK(wide.find("CPU  TFLOP/S  COLL/S  UNTRACED  LAST COLLECTIVE       WHERE\n") != std::string::npos);
-  CHECK(wide.find("100%    412.5     310       31%  AllReduce 812 of ...  step (train.py:12)\n") !=
+  CHECK(wide.find("100%    412.5     310       31%  AllReduce 812 of ...  train.py:12 step\n") !=
         std::string::npos);
-  CHECK(wide.find("100%      0.0     310         -                        step (train.py:12)\n") !=
+  CHECK(wide.find("100%      0.0     310         -                        train.py:12 step\n") !=
         std::string::npos);
   CHECK(live_table(s, 80, 0, Ink::plain()).find("TFLOP") == std::string::npos);
   CHECK(live_table(eight_ranks(), 120, 0, Ink::plain()).find("TFLOP") == std::string::npos);
@@ -198,9 +216,9 @@ TEST_CASE("the table of top with ranks of other nodes") {
   CHECK(table == live_table(s, 90, 0, Ink::plain()));
   CHECK(table.find("no word from host c for 20 s: ranks 16-23\n") != std::string::npos);
   CHECK(table.find("RANK  HOST                 PID  STATE       STILL    CPU  WHERE\n") != std::string::npos);
-  CHECK(table.find("   0  h                    100  moving      0.5 s   100%  step (train.py:12)\n") !=
+  CHECK(table.find("   0  h                    100  moving      0.5 s   100%  train.py:12 step\n") !=
         std::string::npos);
-  CHECK(table.find("   8  b                      -  still        41 s      -  f (a.py:3)\n") !=
+  CHECK(table.find("   8  b                      -  still        41 s      -  a.py:3 f\n") !=
         std::string::npos);
   CHECK(live_table(*back, 50, 0, Ink::plain()).find("HOST") == std::string::npos);
 }
