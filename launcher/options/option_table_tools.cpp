@@ -494,7 +494,13 @@ std::span<const OptionSpec> attach_options() {
                                            "control-port",
                                            "control-auth",
                                            "help"};
-    std::vector<OptionSpec> out;
+    std::vector<OptionSpec> out{
+        {.name = "slurm-step",
+         .kind = ValueKind::text,
+         .metavar = "JOB[.STEP]",
+         .group = "Job",
+         .help = "instead of PID: the processes of this Slurm step on this node, by their control groups or "
+                 "environment in /proc, else by scontrol; without STEP, of all steps of the job but extern"}};
     for (const std::string_view name : kNames) {
       out.push_back(*find_option(run_options(), name));
       if (name == "on-hang") {
