@@ -200,6 +200,16 @@ constexpr OptionSpec kReport[] = {
     kHelp,
 };
 
+constexpr OptionSpec kLang{.name = "lang",
+                           .kind = ValueKind::choice,
+                           .metavar = "LANGUAGE",
+                           .words = "auto en zh",
+                           .default_text = "auto",
+                           .group = kOutput,
+                           .help =
+                               "language of the output, JSON excepted; auto: Chinese if the locale "
+                               "(LC_ALL, LC_MESSAGES, LANG) begins with zh"};
+
 constexpr OptionSpec kTop[] = {
     {.name = "interval",
      .kind = ValueKind::duration,
@@ -210,6 +220,7 @@ constexpr OptionSpec kTop[] = {
     {.name = "once",
      .group = kOutput,
      .help = "print the table once and exit; the default without a terminal"},
+    kLang,
     kHelp,
 };
 
@@ -290,11 +301,12 @@ constexpr OptionSpec kRuns[] = {
      .help = "only print which runs would be removed"},
     {.name = "yes", .short_name = 'y', .group = kRemoving, .help = "do not ask"},
     kJson,
+    kLang,
     kHelp,
 };
 
 constexpr OptionSpec kNodesOptions[] = {kJson, kHelp};
-constexpr OptionSpec kDoctor[] = {kJson, kHelp};
+constexpr OptionSpec kDoctor[] = {kJson, kLang, kHelp};
 
 constexpr std::string_view kWhichFaults = "Which faults";
 

@@ -188,7 +188,7 @@ class Attach(xpurun_test.Case):
     def test_a_slurm_step_by_scontrol(self):
         tasks = self.start_tasks(lambda rank: {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2}, 2)
         rows = "".join(f"echo '{t.pid}     990042   5        {n}       {n}'\n" for n, t in enumerate(tasks))
-        env = self.fake_scontrol(f"[ \"$*\" = 'listpids 990042.5' ] || exit 1\n"
+        env = self.fake_scontrol(f"[ \"$*\" = 'listpids 990042' ] || exit 1\n"
                                  f"echo 'PID      JOBID    STEPID   LOCALID GLOBALID'\n{rows}")
         watch = self.start_xpurun("attach", "--poll", "200ms", "--out", self.out, "--slurm-step", "990042.5",
                                   out=False, env=env)
@@ -200,10 +200,10 @@ class Attach(xpurun_test.Case):
     def test_no_such_slurm_step(self):
         self.start_step(990042, 3, 1)
         silent = "echo 'PID      JOBID    STEPID   LOCALID GLOBALID'"
-        refused = "echo 'slurm_get_pids: Invalid job id specified' >&2; exit 1"
+        refused = f"{silent}; echo 'There are no steps for job 990043 on node n1.' >&2; exit 1"
         for words, script, text in (
                 (["990042.9"], silent, "scontrol lists no process"),
-                (["990043"], refused, "scontrol: slurm_get_pids: Invalid job id specified"),
+                (["990043"], refused, "scontrol: There are no steps for job 990043 on node n1."),
                 (["990043"], "exit 1", "scontrol lists no process"),
                 (["990042.x"], silent, "'990042.x' is no JOB or JOB.STEP"),
                 (["990042.3", str(os.getpid())], silent, "exclude each other")):

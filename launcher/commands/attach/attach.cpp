@@ -1,6 +1,7 @@
 // xpurun attach: watches processes that run already and were started without xpurun.
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/wire/notice.h"
 #include "launcher/commands/attach/slurm_step.h"
 #include "launcher/commands/commands.h"
@@ -48,15 +49,15 @@ base::Status check_readable(base::Pid pid) {
     }
     refused = memory.last_errno() != 0 ? memory.last_errno() : refused;
   }
-  return base::fail(stackdump::explain_refusal(pid, refused).context("cannot watch the job"));
+  return base::fail(stackdump::explain_refusal(pid, refused).context(base::told("cannot watch the job")));
 }
 
 // No other xpurun watches the process, and this one may.
 base::Status check_unwatched(base::Pid process) {
   if (const base::Pid supervisor = supervisor_of(process); supervisor != 0) {
-    return base::fail(base::Error{.what = fmt::format("process {} is watched already", process),
+    return base::fail(base::Error{.what = base::told("process {} is watched already", process),
                                   .id = "E-BUSY",
-                                  .cause = fmt::format("xpurun (pid {}) started it", supervisor),
+                                  .cause = base::told("xpurun (pid {}) started it", supervisor),
                                   .hint = "xpurun top"});
   }
   return check_readable(process);
@@ -65,14 +66,15 @@ base::Status check_unwatched(base::Pid process) {
 base::Result<base::Pid> watchable(const std::string& word) {
   const auto pid = base::parse_int(word);
   if (!pid || *pid <= 0 || *pid > INT32_MAX) {
-    return base::fail(base::Error{.what = fmt::format("'{}' is no process id", base::sanitize(word)),
+    return base::fail(base::Error{.what = base::told("'{}' is no process id", base::sanitize(word)),
                                   .id = "E-USAGE",
                                   .hint = "xpurun attach $(pgrep -o torchrun)"});
   }
   const auto process = static_cast<base::Pid>(*pid);
   XPURUN_TRY(stackdump::check_alive(process));
   if (process == ::getpid()) {
-    return base::fail(base::Error{.what = "this is the process of xpurun itself", .id = "E-USAGE"});
+    return base::fail(
+        base::Error{.what = base::told("this is the process of xpurun itself"), .id = "E-USAGE"});
   }
   XPURUN_TRY(check_unwatched(process));
   return process;
@@ -115,10 +117,11 @@ void limit_to_watching(RunOptions& options, const Settings& typed) {
 int attach_command(const Invocation& call) {
   const bool by_step = call.words.settings.has("slurm-step");
   if (call.words.operands.empty() && !by_step) {
-    return complain_usage(call, "no process id: give that of torchrun, that of each rank, or --slurm-step");
+    return complain_usage(
+        call, base::told("no process id: give that of torchrun, that of each rank, or --slurm-step"));
   }
   if (!call.words.operands.empty() && by_step) {
-    return complain_usage(call, "process ids and --slurm-step exclude each other");
+    return complain_usage(call, base::told("process ids and --slurm-step exclude each other"));
   }
   const auto config = run_config(call.words.settings);
   if (!config) {
@@ -129,7 +132,8 @@ int attach_command(const Invocation& call) {
     return complain(options.error(), call.command.usage_status);
   }
   if (options->on_hang == OnHang::restart && call.words.settings.has("on-hang")) {
-    return complain_usage(call, "--on-hang restart needs a job that xpurun started; choose report or kill");
+    return complain_usage(
+        call, base::told("--on-hang restart needs a job that xpurun started; choose report or kill"));
   }
   options->language = chosen_language(config->settings, config->env);
   limit_to_watching(*options, call.words.settings);
@@ -142,6 +146,8 @@ int attach_command(const Invocation& call) {
   if (options->command.empty()) {
     options->command = {fmt::format("pid-{}", options->attach_to.front())};
   }
+  // What the supervisor says may be kept in files.
+  base::set_command_language(base::Language::english);
   return run_job(*options);
 }
 

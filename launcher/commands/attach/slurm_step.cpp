@@ -2,6 +2,7 @@
 
 #include "common/base/os/program.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/doctor/child.h"
 
 #include <fmt/format.h>
@@ -70,6 +71,20 @@ bool has_foreign_processes(const base::ProcFs& proc) {
          });
 }
 
+// The last line of what scontrol said that is no line of the table.
+std::string complaint_of(std::string_view output) {
+  const auto lines = base::split(output, '\n');
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    const std::string_view text = base::trim(*line);
+    const bool of_table =
+        text.starts_with("PID ") || text.find_first_not_of("0123456789- ") == std::string::npos;
+    if (!text.empty() && !of_table) {
+      return base::sanitize(text);
+    }
+  }
+  return {};
+}
+
 struct Answer {
   std::vector<base::Pid> processes;
   std::string problem;  // empty: there was an answer with processes
@@ -77,20 +92,20 @@ struct Answer {
 
 Answer ask_scontrol(const SlurmStep& wanted) {
   if (!base::find_program("scontrol")) {
-    return {.processes = {}, .problem = "scontrol is not on PATH"};
+    return {.processes = {}, .problem = base::told("scontrol is not on PATH")};
   }
-  // scontrol tells its errors on standard error.
-  const auto said = run_program(
-      {"/bin/sh", "-c", "exec scontrol listpids \"$1\" 2>&1", "sh", to_text(wanted)}, kScontrolLimitS);
+  // Of the whole job, because scontrol takes no names of steps, such as batch. It prints the heading of its
+  // table in any case, and errors on standard error.
+  const auto said =
+      run_program({"/bin/sh", "-c", "exec scontrol listpids \"$1\" 2>&1", "sh", wanted.job}, kScontrolLimitS);
   if (said.status == -1) {
     return {.processes = {},
-            .problem = fmt::format("scontrol gave no answer within {:.0f} s", kScontrolLimitS)};
+            .problem = base::told("scontrol gave no answer within {:.0f} s", kScontrolLimitS)};
   }
   Answer out{.processes = listed_processes(said.output, wanted), .problem = {}};
   if (out.processes.empty()) {
-    const auto first = base::trim(base::split(base::trim(said.output), '\n').front());
-    out.problem = said.status == 0 || first.empty() ? "scontrol lists no process"
-                                                    : fmt::format("scontrol: {}", base::sanitize(first));
+    const std::string why = complaint_of(said.output);
+    out.problem = why.empty() ? base::told("scontrol lists no process") : fmt::format("scontrol: {}", why);
   }
   return out;
 }
@@ -103,9 +118,9 @@ base::Result<SlurmStep> parse_slurm_step(std::string_view word) {
                       .step = dot == std::string_view::npos ? "" : step_name(word.substr(dot + 1))};
   if (!is_number(out.job) || (dot != std::string_view::npos && !is_step(out.step))) {
     return base::fail(
-        base::Error{.what = fmt::format("--slurm-step: '{}' is no JOB or JOB.STEP", base::sanitize(word)),
+        base::Error{.what = base::told("--slurm-step: '{}' is no JOB or JOB.STEP", base::sanitize(word)),
                     .id = "E-USAGE",
-                    .hint = "squeue --steps lists them: 4242.0, 4242.batch"});
+                    .hint = base::told("squeue --steps lists them: 4242.0, 4242.batch")});
   }
   return out;
 }
@@ -218,14 +233,20 @@ base::Result<std::vector<base::Pid>> processes_of_step(const SlurmStep& wanted, 
     return found;
   }
   const bool hidden = has_foreign_processes(proc);
-  const std::string own = answer.processes.empty() ? answer.problem : "only xpurun and its parents run in it";
+  const std::string own =
+      answer.processes.empty() ? answer.problem : base::told("only xpurun and its parents run in it");
   return base::fail(base::Error{
-      .what = fmt::format("no process of Slurm {} {} is on this node", wanted.step.empty() ? "job" : "step",
-                          to_text(wanted)),
+      .what = wanted.step.empty()
+                  ? base::told("no process of Slurm job {} is on this node", to_text(wanted))
+                  : base::told("no process of Slurm step {} is on this node", to_text(wanted)),
       .id = "E-NO-PROCESS",
-      .cause = fmt::format("no control group or environment in /proc names it{}; {}",
-                           hidden ? ", as far as this user may read them" : "", own),
-      .hint = hidden ? "run xpurun attach as the user of the job, or as root" : "squeue --steps"});
+      .cause = hidden
+                   ? base::told("no control group or environment in /proc names it, as far as this user may "
+                                "read them; {}",
+                                own)
+                   : base::told("no control group or environment in /proc names it; {}", own),
+      .hint =
+          hidden ? base::told("run xpurun attach as the user of the job, or as root") : "squeue --steps"});
 }
 
 }  // namespace xpurun::launcher

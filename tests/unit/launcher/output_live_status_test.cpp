@@ -125,7 +125,7 @@ TEST_CASE("the table of top shows the line of a rank first, whatever the width")
   s.ranks[4].function.clear();
   const std::string table = live_table(s, 80, 0, Ink::plain());
   CHECK(table.find("   3!    103  stuck") == std::string::npos);  // busy: 100 % of a core
-  CHECK(table.find("   3!    103  busy          41 s   100%  data_loader.py:1234 PrefetchingLoader...\n") !=
+  CHECK(table.find("   3!    103  busy         41 s   100%  data_loader.py:1234 PrefetchingLoader...\n") !=
         std::string::npos);
   CHECK(table.find("   4     104  moving      0.5 s   100%  -\n") != std::string::npos);
   const std::string narrow = live_table(s, 44, 0, Ink::plain());
@@ -191,7 +191,7 @@ TEST_CASE("the table of top with steps of training") {
   LiveStatus s = eight_ranks();
   CHECK_FALSE(to_json(s).contains("steps"));
   CHECK_FALSE(to_json(s)["ranks"][2].contains("step_s"));
-  s.steps = "4,120 steps, 171 ms each";
+  s.steps = {.done = 4120, .step_s = 0.171};
   s.ranks[2].step_s = 0.171;
   const auto back = live_status_from_json(to_json(s).dump());
   REQUIRE(back);
@@ -223,6 +223,42 @@ TEST_CASE("the table of top with ranks of other nodes") {
   CHECK(live_table(*back, 50, 0, Ink::plain()).find("HOST") == std::string::npos);
 }
 
+TEST_CASE("the table of top in Chinese keeps its columns") {
+  LiveStatus s = eight_ranks();
+  s.problem = "hang: rank 3 stuck in load (data.py:7) for 41 s";
+  s.verdict.id = "hang.stuck";
+  s.verdict.kind = xpurun::model::VerdictKind::hang;
+  s.verdict.ranks = {3};
+  s.verdict.state = xpurun::model::RankState::stuck;
+  s.verdict.sentence = s.problem;
+  s.verdict.seconds = 41;
+  s.culprits = {3};
+  s.steps = {.done = 4120, .step_s = 0.171, .slower_share = 0.2, .slower_since = 4000};
+  s.ranks[0].host = "h";
+  s.ranks[1].collectives_per_s = 3;
+  const auto back = live_status_from_json(to_json(s).dump());
+  REQUIRE(back);
+  const xpurun::base::Speaking speaking(xpurun::base::Language::chinese);
+  for (const size_t columns : {40, 80, 140}) {
+    const std::string table = live_table(*back, columns, 0, Ink::plain());
+    CAPTURE(table);
+    const auto lines = xpurun::base::split(table, '\n');
+    REQUIRE(lines.size() == 13);  // title, problem, steps, heading, eight ranks, and nothing
+    CHECK(lines[1].starts_with("挂起：rank 3"));
+    CHECK(lines[2].starts_with("4,120 步，每步 171 ms；自第 4,0"));
+    const size_t where = lines[3].find("位置");
+    REQUIRE(where != std::string_view::npos);
+    const size_t column = xpurun::base::display_width(lines[3].substr(0, where));
+    for (size_t i = 4; i < 12; ++i) {
+      const size_t place = lines[i].find("train.py");
+      REQUIRE(place != std::string_view::npos);
+      CHECK(xpurun::base::display_width(lines[i].substr(0, place)) == column);
+      CHECK(xpurun::base::display_width(lines[i]) <= columns);
+    }
+    CHECK(lines[7].substr(0, 5) == "   3!");
+  }
+}
+
 TEST_CASE("a status survives the socket") {
   const LiveStatus s = eight_ranks();
   const auto back = live_status_from_json(to_json(s).dump());
@@ -243,4 +279,12 @@ TEST_CASE("text is cut at its end") {
                 4) == "\xC3\xA4...");
   CHECK(cut_end("abcdef", 2) == "..");
   CHECK(cut_end("abc", 0).empty());
+}
+
+TEST_CASE("text is filled up to a number of columns") {
+  CHECK(pad_end("ab", 4) == "ab  ");
+  CHECK(pad_start("ab", 4) == "  ab");
+  CHECK(pad_end("\u6b65", 4) == "\u6b65  ");
+  CHECK(pad_start("\u6b65", 4) == "  \u6b65");
+  CHECK(pad_end("abc", 2) == "abc");
 }
