@@ -41,6 +41,7 @@ std::vector<CommandSpec> make_table() {
            "stack. An exit status is known only while the parent has not collected it. Needs the right to "
            "trace the processes: as root, or as the same user where kernel.yama.ptrace_scope is 0.",
        .options = attach_options(),
+       .operands = Operands::processes,
        .examples = {{"xpurun attach $(pgrep -o torchrun)", "all ranks of a torchrun job"},
                     {"xpurun attach --hang-timeout 1m 4711 4712", "two ranks without a common parent"},
                     {"xpurun attach --slurm-step 4242.0", "the ranks of a Slurm step on this node"},

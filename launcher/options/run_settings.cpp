@@ -255,6 +255,7 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
     case ValueKind::file:
     case ValueKind::text:
     case ValueKind::list:
+    case ValueKind::processes:
       break;
   }
   return {};

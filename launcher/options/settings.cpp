@@ -21,6 +21,10 @@ namespace po = boost::program_options;
 
 namespace {
 
+bool is_list(const OptionSpec& o) {
+  return o.kind == ValueKind::list || o.kind == ValueKind::processes;
+}
+
 po::options_description describe(const CommandSpec& command) {
   po::options_description out;
   for (const OptionSpec& o : command.options) {
@@ -115,7 +119,7 @@ base::Result<ParsedWords> parse_words(const CommandSpec& command, const std::vec
         last[key.substr(sizeof("no-") - 1)] = "off";
       } else if (spec->kind == ValueKind::repeated) {
         last[key] = fmt::format("{}", ++verbose);
-      } else if (spec->kind == ValueKind::list && last.contains(key) && !option.value.empty()) {
+      } else if (is_list(*spec) && last.contains(key) && !option.value.empty()) {
         last[key] += ',' + option.value.front();
       } else {
         last[key] = takes_value(*spec) && !option.value.empty() ? option.value.front() : "on";
