@@ -1,5 +1,6 @@
 #include "common/base/result.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 
 #include <fmt/format.h>
 
@@ -7,6 +8,36 @@
 #include <cstring>
 
 namespace xpurun::base {
+
+namespace {
+
+// What the C library says of an errno. The usual texts are named for the catalogue.
+std::string error_name(int number) {
+  [[maybe_unused]] static constexpr std::string_view kUsual[] = {later("No such file or directory"),
+                                                                 later("Permission denied"),
+                                                                 later("Operation not permitted"),
+                                                                 later("Not a directory"),
+                                                                 later("Is a directory"),
+                                                                 later("File exists"),
+                                                                 later("No space left on device"),
+                                                                 later("Read-only file system"),
+                                                                 later("Connection refused"),
+                                                                 later("No such process"),
+                                                                 later("Too many open files"),
+                                                                 later("File name too long"),
+                                                                 later("Inappropriate ioctl for device"),
+                                                                 later("Invalid argument"),
+                                                                 later("Input/output error"),
+                                                                 later("Address already in use")};
+  char buf[128];
+  return strerror_r(number, buf, sizeof buf);
+}
+
+std::string to_line(const Error& e, const std::string& reason) {
+  return fmt::format("{}: {}", e.what, reason);
+}
+
+}  // namespace
 
 Error Error::context(std::string_view doing) && {
   what = fmt::format("{}: {}", doing, what);
@@ -26,24 +57,19 @@ tl::unexpected<Error> fail_errno(std::string what, int err) {
 }
 
 std::string to_line(const Error& e) {
-  if (e.sys_errno == 0) {
-    return e.what;
-  }
-  char buf[128];
-  return fmt::format("{}: {}", e.what, strerror_r(e.sys_errno, buf, sizeof buf));
+  return e.sys_errno == 0 ? e.what : to_line(e, error_name(e.sys_errno));
 }
 
 std::string to_text(const Error& e) {
-  std::string out = fmt::format("xpurun: error: {}", sanitize(to_line(e)));
-  if (!e.id.empty()) {
-    out += fmt::format(" [{}]", e.id);
-  }
+  const std::string what = sanitize(e.sys_errno == 0 ? e.what : to_line(e, told(error_name(e.sys_errno))));
+  std::string out =
+      e.id.empty() ? told("xpurun: error: {}", what) : told("xpurun: error: {} [{}]", what, e.id);
   out += '\n';
   if (!e.cause.empty()) {
     out += fmt::format("  {}\n", sanitize(e.cause));
   }
   if (!e.hint.empty()) {
-    out += fmt::format("  try:  {}\n", sanitize(e.hint));
+    out += told("  try:  {}", sanitize(e.hint)) + '\n';
   }
   return out;
 }

@@ -9,6 +9,7 @@ namespace xpurun::base {
 namespace {
 
 thread_local Language t_language = Language::english;
+Language g_command_language = Language::english;
 
 constexpr std::string_view kBegin = "{{#t}}";
 constexpr std::string_view kEnd = "{{/t}}";
@@ -40,6 +41,19 @@ std::string_view translation_of(std::string_view english) {
 
 std::string tr(std::string_view english) {
   return std::string(translation_of(english));
+}
+
+void set_command_language(Language language) {
+  g_command_language = language;
+}
+
+Language command_language() {
+  return g_command_language;
+}
+
+std::string told(std::string_view english) {
+  const Speaking speaking(g_command_language);
+  return tr(english);
 }
 
 std::string tidied(std::string text) {

@@ -12,6 +12,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace xpurun::base {
 
@@ -46,6 +47,19 @@ std::string tr(fmt::format_string<First, Rest...> english, First&& first, Rest&&
   const std::string_view translated = translation_of(std::string_view(text.data(), text.size()));
   return tidied(fmt::vformat(fmt::string_view(translated.data(), translated.size()),
                              fmt::make_format_args(first, rest...)));
+}
+
+// The language of what is told to the person who typed the command line: errors of its options, and of the
+// commands, which no file keeps. Chosen once at the start, before other threads; English before.
+void set_command_language(Language language);
+Language command_language();
+
+// tr() in that language, whatever this thread speaks: an error is made where its cause is known.
+std::string told(std::string_view english);
+template <typename First, typename... Rest>
+std::string told(fmt::format_string<First, Rest...> english, First&& first, Rest&&... rest) {
+  const Speaking speaking(command_language());
+  return tr<First, Rest...>(english, std::forward<First>(first), std::forward<Rest>(rest)...);
 }
 
 // Marks a text of a table that is translated where it is shown.

@@ -6,6 +6,7 @@
 #include "common/base/ids.h"
 #include "common/base/os/wait_status.h"
 #include "common/base/result.h"
+#include "common/model/verdict.h"
 #include "common/model/vocabulary.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -89,6 +90,7 @@ struct RankObservation {
   std::string function;  // innermost Python function of the main thread, if read
   std::string file;
   int line = 0;
+  CodeLocation user_place;  // the line of the user's code that called that function; not in dump.json
   // Set only once the main thread has been still for half the timeout and waits for its helpers.
   HelperLife helper_life = HelperLife::still;  // of the rank's liveliest thread or process
   OutsideWait outside = OutsideWait::none;

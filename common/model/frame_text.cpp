@@ -38,4 +38,12 @@ std::string frame_label(const Frame& f) {
   return fmt::format("[{}]", func);
 }
 
+std::string line_label(std::string_view function, std::string_view file, int line) {
+  if (function.empty() || file.empty()) {
+    return std::string(function);
+  }
+  const std::string_view name = base::base_name(file);
+  return line > 0 ? fmt::format("{}:{} {}", name, line, function) : fmt::format("{} {}", name, function);
+}
+
 }  // namespace xpurun::model

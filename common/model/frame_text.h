@@ -4,6 +4,7 @@
 #include "common/model/stack_snapshot.h"
 
 #include <string>
+#include <string_view>
 
 namespace xpurun::model {
 
@@ -13,5 +14,8 @@ std::string frame_label(const Frame& f);
 
 // "train.py:31", or empty.
 std::string short_location(const Frame& f);
+
+// "train.py:31 load_batch": the line first, so that a narrow column shows it. Empty without a function.
+std::string line_label(std::string_view function, std::string_view file, int line);
 
 }  // namespace xpurun::model

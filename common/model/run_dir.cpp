@@ -3,6 +3,7 @@
 #include "common/base/clock.h"
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 
 #include <fmt/format.h>
 
@@ -110,9 +111,9 @@ base::Result<RunDir> RunDir::find(const std::string& path) {
       return RunDir(ec ? candidate : real.string());
     }
   }
-  return base::fail(base::Error{.what = fmt::format("no run directory at {}", given),
+  return base::fail(base::Error{.what = base::told("no run directory at {}", given),
                                 .id = "E-NO-RUN",
-                                .cause = "a run directory holds a file run.json",
+                                .cause = base::told("a run directory holds a file run.json"),
                                 .hint = "ls -d xpurun-runs/*"});
 }
 

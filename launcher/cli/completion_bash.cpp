@@ -28,6 +28,14 @@ _xpurun_runs() {
     [[ -e xpurun-runs/$run/run.json && $run == "$cur"* ]] && COMPREPLY+=("$run")
   done
 }
+_xpurun_pids() {
+  local dir first
+  COMPREPLY=()
+  for dir in /proc/[1-9]*; do
+    [[ -O $dir ]] && { IFS= read -r -d '' first <"$dir/cmdline"; } 2>/dev/null || continue
+    [[ ${first##*/} == python* && ${dir#/proc/} == "$cur"* ]] && COMPREPLY+=("${dir#/proc/}")
+  done
+}
 _xpurun_child() {
   if declare -F _command_offset >/dev/null || { declare -F _completion_loader >/dev/null &&
     _completion_loader sudo; declare -F _command_offset >/dev/null; }; then
@@ -87,6 +95,8 @@ std::string bash_value_action(const OptionSpec& o) {
       return o.words.empty() ? "_xpurun_paths -d" : "_xpurun_runs";
     case ValueKind::file:
       return "_xpurun_paths -f";
+    case ValueKind::processes:
+      return "_xpurun_pids";
     default:
       return fmt::format("_xpurun_words '{}'", value_words(o));
   }
@@ -99,6 +109,8 @@ std::string bash_operands(const CommandSpec& c, const std::string& commands) {
       return fmt::format("    {}:*) _xpurun_runs ;;\n", c.name);
     case Operands::commands:
       return fmt::format("    {}:) _xpurun_words '{}' ;;\n", c.name, commands);
+    case Operands::processes:
+      return fmt::format("    {}:*) _xpurun_pids ;;\n", c.name);
     case Operands::shells:
       return fmt::format("    {}:) _xpurun_words 'bash zsh fish' ;;\n", c.name);
     case Operands::actions: {

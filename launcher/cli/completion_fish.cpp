@@ -46,6 +46,16 @@ function __xpurun_runs
     end
     __fish_complete_directories
 end
+function __xpurun_pids
+    for file in /proc/*/cmdline
+        set -l dir (string match -r '^/proc/\d+' -- $file)
+        and test -O $dir
+        or continue
+        set -l words (string split0 < $file 2>/dev/null)
+        string match -qr "^(.*/)?python[^/]*\$" -- $words[1]
+        and printf '%s\t%s\n' (string replace /proc/ '' -- $dir) (string join ' ' -- $words)
+    end
+end
 function __xpurun_after
     set -l words (commandline -opc)
     contains -- $argv[1] $words
@@ -84,6 +94,8 @@ std::string fish_value_action(const OptionSpec& o) {
       return fmt::format(" -x -a '({})'", o.words.empty() ? "__fish_complete_directories" : "__xpurun_runs");
     case ValueKind::file:
       return " -r -F";
+    case ValueKind::processes:
+      return " -x -a '(__xpurun_pids)'";
     default:
       return value_words(o).empty() ? " -x" : fmt::format(" -x -a '{}'", value_words(o));
   }
@@ -95,6 +107,8 @@ std::string fish_operands(const CommandSpec& c, const std::string& commands) {
       return "(__xpurun_runs)";
     case Operands::commands:
       return commands;
+    case Operands::processes:
+      return "(__xpurun_pids)";
     case Operands::shells:
       return "bash zsh fish";
     case Operands::actions:

@@ -30,6 +30,8 @@ std::string zsh_value_action(const OptionSpec& o) {
       return o.words.empty() ? "_files -/" : "_xpurun_runs";
     case ValueKind::file:
       return "_files";
+    case ValueKind::processes:
+      return "_xpurun_pids";
     default:
       return value_words(o).empty() ? " " : fmt::format("({})", value_words(o));
   }
@@ -58,6 +60,8 @@ std::string zsh_operands(const CommandSpec& c) {
       return " '*:run:_xpurun_runs'";
     case Operands::commands:
       return " '1:command:_xpurun_commands'";
+    case Operands::processes:
+      return " '*:PID:_xpurun_pids'";
     case Operands::shells:
       return " '1:shell:(bash zsh fish)'";
     case Operands::actions:
@@ -88,6 +92,18 @@ constexpr std::string_view kRuns = R"sh(_xpurun_runs() {
 }
 )sh";
 
+// With the command line of each, as the built-in completion of kill shows it.
+constexpr std::string_view kPids = R"sh(_xpurun_pids() {
+  local dir
+  local -a words pids
+  for dir in /proc/<1->(N/U); do
+    words=("${(@0)$(<$dir/cmdline)}") 2>/dev/null
+    [[ ${words[1]:t} == python* ]] && pids+=("${dir:t}:${(j: :)words}")
+  done
+  _describe -t processes process pids
+}
+)sh";
+
 }  // namespace
 
 std::string zsh_completion() {
@@ -95,6 +111,7 @@ std::string zsh_completion() {
   std::string commands;
   std::string rest;
   out += kRuns;
+  out += kPids;
   for (const CommandSpec& c : command_table()) {
     out += fmt::format("_xpurun_options_{}=(\n{})\n", c.name, option_specs(c));
     commands += fmt::format("    '{}:{}'\n", c.name, escaped(c.summary));

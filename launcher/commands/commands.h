@@ -43,6 +43,8 @@ int completions_command(const Invocation& call);
 int print(std::string_view text);
 // Prints the error to standard error and returns `status`.
 int complain(const base::Error& error, int status);
+// Whether the value of --lang is one of its words. The language itself is base::command_language().
+base::Status check_language(const Invocation& call);
 // Wrong usage of `call`'s command.
 int complain_usage(const Invocation& call, std::string what);
 

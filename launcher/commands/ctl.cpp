@@ -3,6 +3,7 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
+#include "common/base/tr.h"
 #include "common/model/json_fields.h"
 #include "common/model/rank_set.h"
 #include "common/model/run_dir.h"
@@ -59,8 +60,8 @@ base::Result<Question> trace_question(const Settings& set) {
   if (const Setting* at = set.find("at")) {
     const auto when = moment(at->value);
     if (!when) {
-      return base::fail(fmt::format("--at: '{}' is neither seconds since 1970 nor a time from now, +30s",
-                                    base::sanitize(at->value)));
+      return base::fail(base::told("--at: '{}' is neither seconds since 1970 nor a time from now, +30s",
+                                   base::sanitize(at->value)));
     }
     out.request["at"] = *when;
     start_s = std::max(0.0, *when - base::ns_to_s(base::wall_ns()));
@@ -90,18 +91,19 @@ base::Result<Question> traced_question(const std::vector<std::string>& words) {
   if ((verb == "add" || verb == "remove") && !names.empty()) {
     return Question{.request = {{"cmd", "trace-python"}, {verb, names}}};
   }
-  return base::fail("ctl trace-python takes add or remove and names such as train:collate, or list");
+  return base::fail(
+      base::told("ctl trace-python takes add or remove and names such as train:collate, or list"));
 }
 
 base::Result<Question> question(const std::string& action, const std::vector<std::string>& rest,
                                 const Settings& set) {
   if (action == "timing") {
     if (rest.size() != 1) {
-      return base::fail("ctl timing takes one level: off, light or full");
+      return base::fail(base::told("ctl timing takes one level: off, light or full"));
     }
     if (const auto& level = rest.front(); level != "off" && level != "light" && level != "full") {
       return base::fail(
-          fmt::format("'{}' is no timing level; there are off, light and full", base::sanitize(level)));
+          base::told("'{}' is no timing level; there are off, light and full", base::sanitize(level)));
     }
     return Question{.request = {{"cmd", "timing"}, {"level", rest.front()}}};
   }
@@ -109,7 +111,7 @@ base::Result<Question> question(const std::string& action, const std::vector<std
     return traced_question(rest);
   }
   if (!rest.empty()) {
-    return base::fail(fmt::format("ctl {} takes no more words", action));
+    return base::fail(base::told("ctl {} takes no more words", action));
   }
   if (action == "trace") {
     return trace_question(set);
@@ -124,11 +126,11 @@ base::Result<Question> question(const std::string& action, const std::vector<std
   if (action == "reset") {
     return Question{.request = {{"cmd", action}}};
   }
-  std::string what = fmt::format(
-      "ctl can ask for status, timing, dump, trace, trace-python and reset, not {}", base::sanitize(action));
+  std::string what = base::told("ctl can ask for status, timing, dump, trace, trace-python and reset, not {}",
+                                base::sanitize(action));
   if (const auto near =
           base::closest(action, {"status", "timing", "dump", "trace", "trace-python", "reset"})) {
-    what += fmt::format("; did you mean {}?", *near);
+    what += base::told("; did you mean {}?", *near);
   }
   return base::fail(std::move(what));
 }
@@ -219,7 +221,7 @@ std::string text_of_nodes(const std::string& action, const std::string& reply, c
 base::Result<std::string> ask(const model::RunDir& dir, const ordered_json& request, double limit_s) {
   XPURUN_TRY_ASSIGN(const model::RunManifest run, model::load_run_manifest(dir.run_json()));
   if (run.outcome != model::RunOutcome::running) {
-    return base::fail(base::Error{.what = fmt::format("the run in {} has ended", base::sanitize(dir.path())),
+    return base::fail(base::Error{.what = base::told("the run in {} has ended", base::sanitize(dir.path())),
                                   .id = "E-CONTROL",
                                   .hint = "xpurun runs"});
   }
@@ -264,7 +266,7 @@ int ctl_command(const Invocation& call) {
 int nodes_command(const Invocation& call) {
   const auto& words = call.words.operands;
   if (words.size() > 1) {
-    return complain_usage(call, "nodes takes one run directory");
+    return complain_usage(call, base::told("nodes takes one run directory"));
   }
   const auto dir = model::RunDir::find(words.empty() ? "latest" : words.front());
   if (!dir) {

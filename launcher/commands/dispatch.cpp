@@ -10,6 +10,7 @@
 #include "launcher/evidence/evidence_request.h"
 #include "launcher/options/chosen_language.h"
 #include "launcher/options/exit_status.h"
+#include "launcher/options/run_settings.h"
 #include "launcher/output/text_block.h"
 
 #include <fmt/format.h>
@@ -68,6 +69,7 @@ bool names_command(const std::vector<std::string>& words, const CommandSpec& com
 }
 
 int dispatch_or_throw(const std::vector<std::string>& words) {
+  base::set_command_language(chosen_language(typed_language(words), process_environment()));
   auto split = split_argv(words);
   if (!split) {
     return complain(split.error().error, split.error().command->usage_status);
@@ -96,7 +98,7 @@ int dispatch_or_throw(const std::vector<std::string>& words) {
       return entry.run(call);
     }
   }
-  return complain_usage(call, fmt::format("{} cannot be run", command.name));
+  return complain_usage(call, base::told("{} cannot be run", command.name));
 }
 
 }  // namespace
@@ -112,6 +114,18 @@ int print(std::string_view text) {
 int complain(const base::Error& error, int status) {
   base::tell(base::to_text(error));
   return status;
+}
+
+base::Status check_language(const Invocation& call) {
+  const Setting* lang = call.words.settings.find("lang");
+  const OptionSpec* option = find_option(call.command.options, "lang");
+  if (lang == nullptr || option == nullptr) {
+    return {};
+  }
+  if (auto checked = check_value(*option, lang->value); !checked) {
+    return base::fail(fmt::format("--lang: {}", checked.error().what));
+  }
+  return {};
 }
 
 int complain_usage(const Invocation& call, std::string what) {
@@ -130,7 +144,7 @@ int dispatch(const std::vector<std::string>& words) {
     return dispatch_or_throw(words);
   } catch (const std::exception& e) {
     // Out of memory, or a bug: a library's exception that its wrapper let through.
-    return complain({.what = fmt::format("unexpected failure: {}", e.what()),
+    return complain({.what = base::told("unexpected failure: {}", e.what()),
                      .id = "E-INTERNAL",
                      .hint = "report it with the command line and the output of `xpurun version`"},
                     kExitOwnFailure);

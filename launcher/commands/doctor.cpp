@@ -15,6 +15,10 @@ namespace xpurun::launcher {
 
 int doctor_command(const Invocation& call) {
   const bool json = call.words.settings.has("json");
+  if (auto checked = check_language(call); !checked) {
+    return complain_usage(call, checked.error().what);
+  }
+  const base::Speaking speaking(json ? base::Language::english : base::command_language());
   DoctorContext context{.command = call.child, .program = program_of(call.child)};
   Findings all;
   int printed = 0;
@@ -30,7 +34,7 @@ int doctor_command(const Invocation& call) {
     tell({{.check = "settings",
            .grade = Grade::fail,
            .text = base::to_line(config.error()),
-           .lost = "xpurun run refuses to start",
+           .lost = base::tr("xpurun run refuses to start"),
            .remedy = "xpurun env"}});
   } else if (const Setting* dir = config->settings.find("runs-dir")) {
     context.runs_dir = dir->value;

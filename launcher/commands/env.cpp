@@ -1,6 +1,7 @@
 // xpurun env: what `xpurun run` would use here, and why.
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
 #include "launcher/options/exit_status.h"
@@ -52,7 +53,8 @@ std::string for_programs(const RunConfig& config, const std::vector<std::string>
 
 int env_command(const Invocation& call) {
   if (!call.words.operands.empty()) {
-    return complain_usage(call, "env takes no arguments; to run the program env: xpurun -- env ...");
+    return complain_usage(call,
+                          base::told("env takes no arguments; to run the program env: xpurun -- env ..."));
   }
   const auto config = run_config();
   if (!config) {

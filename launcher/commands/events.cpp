@@ -1,5 +1,6 @@
 // xpurun events: prints event files and span files.
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/timing/event_file.h"
 #include "common/model/timing/span_file.h"
 #include "launcher/collect/event_text.h"
@@ -87,17 +88,18 @@ int print_spans(const std::string& path, bool json) {
 
 int events_command(const Invocation& call) {
   if (call.words.operands.empty()) {
-    return complain_usage(call, "events needs event files or run directories");
+    return complain_usage(call, base::told("events needs event files or run directories"));
   }
   const bool json = call.words.settings.has("json");
   int status = 0;
   for (const std::string& operand : call.words.operands) {
     const std::vector<std::string> files = files_of(operand);
     if (files.empty()) {
-      status = complain(
-          {.what = fmt::format("no event file below {}", base::sanitize(operand)),
-           .cause = "event files are written while --timing is on, for ranks that use a GPU or PyTorch"},
-          kExitFailure);
+      status =
+          complain({.what = base::told("no event file below {}", base::sanitize(operand)),
+                    .cause = base::told(
+                        "event files are written while --timing is on, for ranks that use a GPU or PyTorch")},
+                   kExitFailure);
     }
     for (const std::string& path : files) {
       const bool spans = path.ends_with(model::kSpanFileSuffix);

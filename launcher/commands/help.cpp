@@ -17,10 +17,8 @@
 namespace xpurun::launcher {
 
 int help_command(const Invocation& call) {
-  if (const Setting* lang = call.words.settings.find("lang")) {
-    if (const auto checked = check_value(*find_option(call.command.options, "lang"), lang->value); !checked) {
-      return complain_usage(call, fmt::format("--lang: {}", checked.error().what));
-    }
+  if (const auto checked = check_language(call); !checked) {
+    return complain_usage(call, checked.error().what);
   }
   const base::Speaking speaking(chosen_language(call.words.settings, process_environment()));
   const size_t columns = help_columns(STDOUT_FILENO);
@@ -29,7 +27,7 @@ int help_command(const Invocation& call) {
     return print(overview_help(columns));
   }
   if (names.size() > 1) {
-    return complain_usage(call, "help explains one command at a time");
+    return complain_usage(call, base::told("help explains one command at a time"));
   }
   if (const CommandSpec* command = find_command(names.front())) {
     return print(command_help(*command, columns));
@@ -38,10 +36,10 @@ int help_command(const Invocation& call) {
   for (const CommandSpec& c : command_table()) {
     known.emplace_back(c.name);
   }
-  std::string what = fmt::format("there is no command {}", base::sanitize(names.front()));
+  std::string what = base::told("there is no command {}", base::sanitize(names.front()));
   base::Error error = usage_error(std::move(what), call.command);
   if (const auto near = base::closest(names.front(), known)) {
-    error.what += fmt::format("; did you mean {}?", *near);
+    error.what += base::told("; did you mean {}?", *near);
     error.hint = fmt::format("xpurun help {}", *near);
   }
   return complain(error, call.command.usage_status);
@@ -60,7 +58,7 @@ int completions_command(const Invocation& call) {
       return print(completion_script(Shell::fish));
     }
   }
-  return complain_usage(call, "completions needs the name of one shell: bash, zsh or fish");
+  return complain_usage(call, base::told("completions needs the name of one shell: bash, zsh or fish"));
 }
 
 }  // namespace xpurun::launcher

@@ -2,6 +2,7 @@
 #include "common/base/os/io.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/commands/analyze/table_text.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_paths.h"
@@ -57,7 +58,7 @@ base::Result<report::PipelineOptions> read_pipeline_options(const Invocation& ca
   if (const std::string groups = pipeline_value_of(call, "groups"); !groups.empty()) {
     XPURUN_TRY_ASSIGN(out.groups, report::GroupOrder::parse(groups));
     if (!out.groups->has("pp")) {
-      return base::fail("--groups: there is no type pp");
+      return base::fail(base::told("--groups: there is no type pp"));
     }
   }
   return out;
@@ -79,7 +80,7 @@ base::Result<std::optional<WantedSteps>> read_steps(const std::string& text) {
   const auto last = dash == std::string_view::npos ? first : base::parse_int(words.substr(dash + 1));
   if (!first || !last || *first < 0 || *last < *first) {
     return base::fail(
-        fmt::format("--steps: \"{}\" is no range of steps, such as 10-12", base::sanitize(text)));
+        base::told("--steps: \"{}\" is no range of steps, such as 10-12", base::sanitize(text)));
   }
   return std::optional<WantedSteps>({*first, *last});
 }
@@ -98,13 +99,13 @@ base::Result<std::string> svg_text(const model::PipelineReport& report,
     };
     if (before(wanted->first) == before(wanted->last + 1)) {
       return base::fail(all.empty()
-                            ? std::string("no step was recorded")
-                            : fmt::format("the steps are {} to {}", all.front().number, all.back().number));
+                            ? base::told("no step was recorded")
+                            : base::told("the steps are {} to {}", all.front().number, all.back().number));
     }
     steps = {before(wanted->first), before(wanted->last + 1) - 1};
   }
   std::string svg = report::gantt_svg(*slowest, steps, report::GanttUse::file);
-  return svg.empty() ? base::Result<std::string>(base::fail("these steps have no job")) : svg;
+  return svg.empty() ? base::Result<std::string>(base::fail(base::told("these steps have no job"))) : svg;
 }
 
 std::string people_text(const model::PipelineReport& report, size_t columns) {
@@ -142,12 +143,12 @@ int tell_problems(const std::vector<base::Error>& problems) {
 }
 
 base::Error no_pipeline(const report::PipelineOfRun& run) {
-  return {.what = run.ranks == 0 ? "no rank has forward and backward jobs of a pipeline"
-                                 : "no two ranks of one pipeline have forward and backward jobs",
+  return {.what = run.ranks == 0 ? base::told("no rank has forward and backward jobs of a pipeline")
+                                 : base::told("no two ranks of one pipeline have forward and backward jobs"),
           .id = "E-NO-DATA",
-          .cause =
+          .cause = base::told(
               "jobs come from marks of the program, from functions that --trace-python named, or from "
-              "sends and receives of torch.distributed between backward passes",
+              "sends and receives of torch.distributed between backward passes"),
           .hint =
               "name the functions to --trace-python when the job runs; xpurun-pipeline(1) lists those "
               "of known frameworks"};
@@ -166,7 +167,7 @@ int pipeline_command(const Invocation& call) {
   }
   const std::string format = pipeline_value_of(call, "format");
   if (*steps && format != "svg") {
-    return complain_usage(call, "--steps needs --format svg");
+    return complain_usage(call, base::told("--steps needs --format svg"));
   }
   const std::vector<std::string> operands = run_paths(call.words.operands);
   const report::PipelineOfRun run = report::read_pipeline(operands, *options);

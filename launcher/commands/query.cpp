@@ -1,6 +1,7 @@
 // xpurun query: questions in SQL about a run.
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_paths.h"
 #include "launcher/options/exit_status.h"
@@ -174,12 +175,12 @@ int query_command(const Invocation& call) {
         std::find_if(questions.begin(), questions.end(), [&](const auto& q) { return q.name == ask->value; });
     if (it == questions.end()) {
       return complain_usage(
-          call, fmt::format("no ready question \"{}\"; --list names them", base::sanitize(ask->value)));
+          call, base::told("no ready question \"{}\"; --list names them", base::sanitize(ask->value)));
     }
     sql = it->sql;
   } else if (save == nullptr) {
     if (operands.empty()) {
-      return complain_usage(call, "no question: give SQL, --ask NAME, or --list");
+      return complain_usage(call, base::told("no question: give SQL, --ask NAME, or --list"));
     }
     sql = operands.front();
     operands.erase(operands.begin());

@@ -182,12 +182,12 @@ base::Status share_with_group(const model::RunDir& dir, const std::vector<std::s
   }
   for (const std::string& folder : folders) {
     if (::chmod(folder.c_str(), 0750) != 0 && errno != ENOENT) {
-      return base::fail_errno(fmt::format("cannot let the group read {}", folder));
+      return base::fail_errno(base::told("cannot let the group read {}", folder));
     }
   }
   for (const std::string& file : files) {
     if (::chmod(file.c_str(), 0640) != 0) {
-      return base::fail_errno(fmt::format("cannot let the group read {}", file));
+      return base::fail_errno(base::told("cannot let the group read {}", file));
     }
   }
   return {};
@@ -267,21 +267,22 @@ int report_command(const Invocation& call) {
   }
   const auto& operands = call.words.operands;
   if (const Setting* from = call.words.settings.find("from")) {
-    return operands.empty() ? from_page(call, from->value)
-                            : complain_usage(call, "report takes --from or a run directory, not both");
+    return operands.empty()
+               ? from_page(call, from->value)
+               : complain_usage(call, base::told("report takes --from or a run directory, not both"));
   }
   const Setting* out = call.words.settings.find("out");
   if (operands.size() == 1 && report::is_flight_directory(operands.front())) {
     return flight_report(call, operands.front(), out);
   }
   if (operands.empty()) {
-    return complain_usage(call, "report needs a run directory, or latest");
+    return complain_usage(call, base::told("report needs a run directory, or latest"));
   }
   if (operands.size() == 1 && out != nullptr) {
     return complain_usage(
         call,
-        "--out is for a directory of Flight Recorder dumps and for several run directories; a run "
-        "directory holds its report");
+        base::told("--out is for a directory of Flight Recorder dumps and for several run directories; a run "
+                   "directory holds its report"));
   }
   std::vector<model::RunDir> dirs;
   for (const std::string& operand : operands) {

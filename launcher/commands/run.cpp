@@ -4,6 +4,7 @@
 #include "common/base/output/log.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
 #include "launcher/options/chosen_language.h"
@@ -50,7 +51,7 @@ int run_command(const Invocation& call) {
     return print(print_config(config->settings));
   }
   if (call.child.empty()) {
-    return complain_usage(call, "no command to run");
+    return complain_usage(call, base::told("no command to run"));
   }
   if (options->verbosity >= 1) {
     say_origins(*options);
@@ -67,15 +68,17 @@ int run_command(const Invocation& call) {
   }
   if (const std::string& library = options->preload_path;
       !library.empty() && ::access(library.c_str(), R_OK) != 0) {
-    return complain({.what = fmt::format("cannot read {}", base::sanitize(library)),
+    return complain({.what = base::told("cannot read {}", base::sanitize(library)),
                      .sys_errno = errno,
                      .id = "E-USAGE",
-                     .cause = "--preload-library names this file",
+                     .cause = base::told("--preload-library names this file"),
                      .hint = "leave --preload-library out, or write --no-preload"},
                     call.command.usage_status);
   }
   options->language = chosen_language(config->settings, config->env);
   options->command = call.child;
+  // What the supervisor says may be kept in files.
+  base::set_command_language(base::Language::english);
   return run_job(*options);
 }
 

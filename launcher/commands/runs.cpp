@@ -5,6 +5,7 @@
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
+#include "common/base/tr.h"
 #include "common/model/run_dir.h"
 #include "launcher/commands/run_config.h"
 #include "launcher/options/exit_status.h"
@@ -35,7 +36,7 @@ int list(const Invocation& call, const std::string& runs_dir) {
     return print(runs_json(*runs));
   }
   if (runs->empty()) {
-    return print(fmt::format("no runs in {}\n", base::sanitize(runs_dir)));
+    return print(base::tr("no runs in {}", base::sanitize(runs_dir)) + "\n");
   }
   const size_t columns = base::terminal_columns(STDOUT_FILENO, kPipe);
   return print(runs_table(*runs, columns == kPipe ? kPipe : std::min(columns, kWidestRuns)));
@@ -83,6 +84,8 @@ int runs_command(const Invocation& call) {
       return complain_usage(call, fmt::format("--{}: {}", name, checked.error().what));
     }
   }
+  const bool json = call.words.settings.has("json");
+  const base::Speaking speaking(json ? base::Language::english : base::command_language());
   const auto runs_dir = runs_directory(call);
   if (!runs_dir) {
     return complain(runs_dir.error(), kExitFailure);
@@ -99,14 +102,14 @@ int runs_command(const Invocation& call) {
     return prune_runs(call, *runs_dir);
   }
   if (action == "list" || action == "show" || action == "prune") {
-    return complain_usage(call, fmt::format("runs {} got too many words", action));
+    return complain_usage(call, base::told("runs {} got too many words", action));
   }
-  std::string what = fmt::format("runs can list, show and prune, not {}", base::sanitize(action));
+  std::string what = base::told("runs can list, show and prune, not {}", base::sanitize(action));
   const bool removes = action == "rm" || action == "remove" || action == "delete" || action == "clean";
   const std::optional<std::string> near =
       removes ? std::optional<std::string>("prune") : base::closest(action, {"list", "show", "prune"});
   if (near) {
-    what += fmt::format("; did you mean {}?", *near);
+    what += base::told("; did you mean {}?", *near);
   }
   return complain_usage(call, std::move(what));
 }

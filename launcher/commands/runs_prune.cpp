@@ -2,6 +2,7 @@
 #include "common/base/clock.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/commands/runs.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/runs/prune.h"
@@ -34,8 +35,9 @@ PruneRules read_rules(const Settings& settings) {
 std::string plan_text(const std::vector<PruneChoice>& choices) {
   std::string out;
   for (const PruneChoice& choice : choices) {
-    out += fmt::format("{}  {}, {}\n", base::sanitize(choice.run->name), base::human_size(choice.run->bytes),
-                       choice.why);
+    out += base::tr("{}  {}, {}", base::sanitize(choice.run->name), base::human_size(choice.run->bytes),
+                    choice.why) +
+           "\n";
   }
   return out;
 }
@@ -66,7 +68,7 @@ int prune_runs(const Invocation& call, const std::string& runs_dir) {
   const Settings& settings = call.words.settings;
   const PruneRules rules = read_rules(settings);
   if (!rules.any()) {
-    return complain_usage(call, "prune needs a rule: --keep, --older-than or --max-size");
+    return complain_usage(call, base::told("prune needs a rule: --keep, --older-than or --max-size"));
   }
   const auto runs = list_runs(runs_dir);
   if (!runs) {
@@ -81,19 +83,20 @@ int prune_runs(const Invocation& call, const std::string& runs_dir) {
   if (choices.empty() || settings.has("dry-run")) {
     return print(json ? as_json(choices, "would_remove")
                  : choices.empty()
-                     ? "nothing to remove\n"
-                     : plan_text(choices) + fmt::format("would remove {} runs, {}\n", choices.size(),
-                                                        base::human_size(bytes)));
+                     ? base::tr("nothing to remove") + "\n"
+                     : plan_text(choices) +
+                           base::tr("would remove {} runs, {}", choices.size(), base::human_size(bytes)) +
+                           "\n");
   }
   if (!json) {
     (void)print(plan_text(choices));
   }
   if (!settings.has("yes")) {
     if (!base::is_terminal(STDIN_FILENO)) {
-      return complain_usage(call, "prune cannot ask here: give --yes, or --dry-run to only look");
+      return complain_usage(call, base::told("prune cannot ask here: give --yes, or --dry-run to only look"));
     }
-    if (!agreed(fmt::format("remove {} runs, {}? [y/N] ", choices.size(), base::human_size(bytes)))) {
-      (void)print("nothing removed\n");
+    if (!agreed(base::tr("remove {} runs, {}? [y/N] ", choices.size(), base::human_size(bytes)))) {
+      (void)print(base::tr("nothing removed") + "\n");
       return kExitFailure;
     }
   }
@@ -109,7 +112,8 @@ int prune_runs(const Invocation& call, const std::string& runs_dir) {
   if (const auto left = list_runs(runs_dir)) {
     mend_latest(runs_dir, *left);
   }
-  const int printed = print(json ? as_json(gone, "removed") : fmt::format("removed {} runs\n", gone.size()));
+  const int printed =
+      print(json ? as_json(gone, "removed") : base::tr("removed {} runs", gone.size()) + "\n");
   return status != 0 ? status : printed;
 }
 

@@ -1,7 +1,9 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/commands/runs.h"
 #include "launcher/output/text_block.h"
+#include "report/diagnosis/diagnose.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,19 +15,30 @@ namespace xpurun::launcher {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using base::tr;
 
 constexpr size_t kNarrow = 70;  // below it, a run takes several lines
 constexpr size_t kLabelColumn = 13;
 constexpr size_t kShortestVerdict = 48;  // with less room, the verdict takes a line of its own
 constexpr size_t kShownProcesses = 12;
 
-std::string verdict_of(const RunEntry& run) {
-  return base::sanitize(run.manifest.verdict.sentence);
+// What outcome_text() gives besides an exit status and the name of a signal.
+[[maybe_unused]] constexpr std::string_view kOutcomes[] = {
+    base::later("running"), base::later("left alone"),  base::later("killed"),   base::later("unknown"),
+    base::later("hang"),    base::later("interrupted"), base::later("detached"), base::later("not started"),
+    base::later("exit"),    base::later("signal")};
+
+// Of an option. Others are names of variables and files.
+[[maybe_unused]] constexpr std::string_view kTyped = base::later("command line");
+
+std::string spoken_outcome(const RunEntry& run) {
+  const std::string text = outcome_text(run);
+  constexpr std::string_view kExit = "exit ";
+  return text.starts_with(kExit) ? tr("exit {}", text.substr(kExit.size())) : tr(text);
 }
 
-std::string pad(const std::string& text, size_t width) {
-  const size_t used = base::display_width(text);
-  return used < width ? text + std::string(width - used, ' ') : text;
+std::string verdict_of(const RunEntry& run) {
+  return base::sanitize(report::sentence_of(run.manifest));
 }
 
 size_t width_of_names(const std::vector<RunEntry>& runs) {
@@ -37,7 +50,7 @@ size_t width_of_names(const std::vector<RunEntry>& runs) {
 }
 
 std::string label(std::string_view name, std::string_view text, size_t columns) {
-  return text.empty() ? std::string() : definition(name, text, columns, kLabelColumn);
+  return text.empty() ? std::string() : definition(tr(name), text, columns, kLabelColumn);
 }
 
 std::string command_line(const model::RunManifest& m) {
@@ -51,8 +64,13 @@ std::string command_line(const model::RunManifest& m) {
 std::string place(const model::ProcessRecord& p) {
   const std::string where =
       p.function.empty() ? "-" : fmt::format("{} ({}:{})", p.function, base::base_name(p.file), p.line);
-  return fmt::format("rank {}: pid {}, {}{}", p.rank, p.pid, base::sanitize(where),
-                     p.death.happened ? ", ended" : "");
+  return p.death.happened ? tr("rank {}: pid {}, {}, ended", p.rank, p.pid, base::sanitize(where))
+                          : tr("rank {}: pid {}, {}", p.rank, p.pid, base::sanitize(where));
+}
+
+std::string row(const std::string& name, std::string_view outcome, std::string_view lasted,
+                std::string_view size) {
+  return fmt::format("{}  {} {} {}", name, pad_end(outcome, 12), pad_start(lasted, 8), pad_start(size, 10));
 }
 
 }  // namespace
@@ -62,10 +80,9 @@ std::string runs_table(const std::vector<RunEntry>& runs, size_t columns) {
   if (columns < kNarrow) {
     for (const RunEntry& run : runs) {
       out += base::sanitize(run.name) + '\n';
-      out +=
-          text_block(fmt::format("{}, {}, {}", outcome_text(run),
-                                 base::human_duration(run.manifest.elapsed_s), base::human_size(run.bytes)),
-                     columns, 2);
+      out += text_block(tr("{}, {}, {}", spoken_outcome(run), base::human_duration(run.manifest.elapsed_s),
+                           base::human_size(run.bytes)),
+                        columns, 2);
       if (const std::string verdict = verdict_of(run); !verdict.empty()) {
         out += text_block(verdict, columns, 2);
       }
@@ -73,14 +90,14 @@ std::string runs_table(const std::vector<RunEntry>& runs, size_t columns) {
     return out;
   }
   const size_t name = width_of_names(runs);
-  out = fmt::format("{}  {:<12} {:>8} {:>10}", pad("RUN", name), "OUTCOME", "LASTED", "SIZE");
+  out = row(pad_end(tr("RUN"), name), tr("OUTCOME"), tr("LASTED"), tr("SIZE"));
   const size_t before = base::display_width(out) + 1;
   const bool beside = before + kShortestVerdict <= columns;
-  out += beside ? "  VERDICT\n" : "\n";
+  out += beside ? "  " + tr("VERDICT") + "\n" : "\n";
   for (const RunEntry& run : runs) {
-    std::string line =
-        fmt::format("{}  {:<12} {:>8} {:>10}  ", pad(base::sanitize(run.name), name), outcome_text(run),
-                    base::human_duration(run.manifest.elapsed_s), base::human_size(run.bytes));
+    std::string line = row(pad_end(base::sanitize(run.name), name), spoken_outcome(run),
+                           base::human_duration(run.manifest.elapsed_s), base::human_size(run.bytes)) +
+                       "  ";
     const std::string verdict = verdict_of(run);
     const size_t used = base::display_width(line);
     if (beside) {
@@ -121,15 +138,15 @@ std::string runs_json(const std::vector<RunEntry>& runs) {
 std::string run_details(const RunEntry& run, size_t columns) {
   const model::RunManifest& m = run.manifest;
   std::string out = base::sanitize(run.name) + '\n';
-  out += label("command", command_line(m), columns);
-  out += label("outcome", outcome_text(run), columns);
-  out += label("verdict", verdict_of(run), columns);
-  out += label("started",
-               fmt::format("{} on {}, lasted {}", base::utc_iso8601(m.started_wall_ns),
-                           base::sanitize(m.host), base::human_duration(m.elapsed_s)),
+  out += label(base::later("command"), command_line(m), columns);
+  out += label(base::later("outcome"), spoken_outcome(run), columns);
+  out += label(base::later("verdict"), verdict_of(run), columns);
+  out += label(base::later("started"),
+               tr("{} on {}, lasted {}", base::utc_iso8601(m.started_wall_ns), base::sanitize(m.host),
+                  base::human_duration(m.elapsed_s)),
                columns);
-  out += label("directory", base::sanitize(m.cwd), columns);
-  out += label("ranks", m.world_size > 0 ? fmt::format("{}", m.world_size) : "", columns);
+  out += label(base::later("directory"), base::sanitize(m.cwd), columns);
+  out += label(base::later("ranks"), m.world_size > 0 ? fmt::format("{}", m.world_size) : "", columns);
   size_t shown = 0;
   for (const model::ProcessRecord& p : m.processes) {
     if (p.role == model::ProcessRole::rank && shown < kShownProcesses) {
@@ -138,14 +155,15 @@ std::string run_details(const RunEntry& run, size_t columns) {
     }
   }
   for (const model::DumpRecord& dump : m.dumps) {
-    out += label("dump", fmt::format("{} at {}", dump.dir, base::human_duration(dump.at_s)), columns);
+    out += label(base::later("dump"), tr("{} at {}", dump.dir, base::human_duration(dump.at_s)), columns);
   }
   for (const model::OptionOrigin& o : m.options) {
-    out += label("option", base::sanitize(fmt::format("{} = {} ({})", o.name, o.value, o.source)), columns);
+    out += label(base::later("option"), base::sanitize(tr("{} = {} ({})", o.name, o.value, tr(o.source))),
+                 columns);
   }
-  out += label("size", base::human_size(run.bytes), columns);
+  out += label(base::later("size"), base::human_size(run.bytes), columns);
   const std::string page = run.path + "/report.html";
-  return out + label("open", base::file_exists(page) ? base::shell_quote(page) : "", columns);
+  return out + label(base::later("open"), base::file_exists(page) ? base::shell_quote(page) : "", columns);
 }
 
 }  // namespace xpurun::launcher

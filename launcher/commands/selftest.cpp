@@ -4,6 +4,7 @@
 #include "common/base/os/temporary_directory.h"
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
+#include "common/base/tr.h"
 #include "launcher/commands/commands.h"
 #include "launcher/options/exit_status.h"
 #include "launcher/os/interrupt_cleanup.h"
@@ -60,8 +61,8 @@ base::Result<Chosen> choose(const Settings& settings) {
     if (found == nullptr) {
       const auto close = base::closest(name, names_of(injections()));
       return base::fail(
-          base::Error{.what = fmt::format("--inject: there is no injection '{}'{}", base::sanitize(name),
-                                          close ? fmt::format("; did you mean {}?", *close) : std::string()),
+          base::Error{.what = base::told("--inject: there is no injection '{}'{}", base::sanitize(name),
+                                         close ? base::told("; did you mean {}?", *close) : std::string()),
                       .hint = "xpurun selftest --list"});
     }
     out.push_back(found);

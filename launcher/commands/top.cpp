@@ -4,6 +4,7 @@
 #include "common/base/os/io.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
 #include "launcher/commands/commands.h"
@@ -13,6 +14,7 @@
 #include "launcher/output/live_status.h"
 #include "launcher/output/screen.h"
 #include "launcher/output/text_block.h"
+#include "report/diagnosis/diagnose.h"
 #include "report/run/next_command.h"
 
 #include <fmt/format.h>
@@ -30,6 +32,8 @@ constexpr double kAnswerLimitS = 12;
 constexpr double kTopDumpLimitS = 60;
 constexpr size_t kWidest = 200;
 
+using base::tr;
+
 base::Result<LiveStatus> ask(const std::string& control) {
   XPURUN_TRY_ASSIGN(const std::string reply, ControlClient(control).status(kAnswerLimitS));
   return live_status_from_json(reply);
@@ -38,25 +42,25 @@ base::Result<LiveStatus> ask(const std::string& control) {
 int ended(const model::RunDir& dir) {
   const auto run = model::load_run_manifest(dir.run_json());
   if (!run || run->outcome == model::RunOutcome::running) {
-    return complain({.what = "the xpurun of this run is gone",
+    return complain({.what = base::told("the xpurun of this run is gone"),
                      .id = "E-CONTROL",
                      .hint = fmt::format("xpurun report {}", base::shell_quote(dir.path()))},
                     kExitFailure);
   }
-  return print(fmt::format("the run has ended: {}\n", base::sanitize(run->verdict.sentence)));
+  return print(tr("the run has ended: {}", base::sanitize(report::sentence_of(*run))) + "\n");
 }
 
 std::string_view order_word(TableOrder order) {
   switch (order) {
     case TableOrder::still:
-      return "no progress first";
+      return base::later("no progress first");
     case TableOrder::cpu:
-      return "most CPU first";
+      return base::later("most CPU first");
     case TableOrder::fitting:
     case TableOrder::rank:
       break;
   }
-  return "by rank";
+  return base::later("by rank");
 }
 
 TableOrder next_order(TableOrder order) {
@@ -69,7 +73,7 @@ TableOrder next_order(TableOrder order) {
 std::string dump_now(const model::RunDir& dir, const std::string& control) {
   const auto dumped = ControlClient(control).dump(kTopDumpLimitS);
   if (!dumped) {
-    return "no dump: " + base::to_line(dumped.error());
+    return tr("no dump: {}", base::to_line(dumped.error()));
   }
   std::error_code ec;
   const std::string here = std::filesystem::current_path(ec).string();
@@ -97,7 +101,7 @@ int watch(const model::RunDir& dir, const std::string& control, double interval_
       std::string text =
           live_table(*status, columns, std::max<size_t>(screen->rows(), below + 2) - below, ink, order);
       text += said.empty() ? "" : cut_end(base::sanitize(said), columns) + '\n';
-      const std::string keys = fmt::format("q quit  s sort ({})  d dump now", order_word(order));
+      const std::string keys = tr("q quit  s sort ({})  d dump now", tr(order_word(order)));
       screen->show(text + ink.paint(Ink::Colour::faint, cut_end(keys, columns)));
     };
     show();
@@ -109,7 +113,7 @@ int watch(const model::RunDir& dir, const std::string& control, double interval_
         if (screen->key() == 's') {
           order = next_order(order);
         } else if (screen->key() == 'd') {
-          said = "taking the stacks of all ranks ...";
+          said = tr("taking the stacks of all ranks ...");
           show();
           said = dump_now(dir, control);
         }
@@ -127,8 +131,13 @@ int watch(const model::RunDir& dir, const std::string& control, double interval_
 int top_command(const Invocation& call) {
   const auto& words = call.words.operands;
   if (words.size() > 1) {
-    return complain_usage(call, "top takes one run directory; to run the program top: xpurun -- top ...");
+    return complain_usage(
+        call, base::told("top takes one run directory; to run the program top: xpurun -- top ..."));
   }
+  if (auto checked = check_language(call); !checked) {
+    return complain_usage(call, checked.error().what);
+  }
+  const base::Speaking speaking(base::command_language());
   const Setting* interval = call.words.settings.find("interval");
   if (interval != nullptr) {
     if (auto checked = check_value(*find_option(top_options(), "interval"), interval->value); !checked) {

@@ -1,4 +1,5 @@
 // xpurun version: the first line is for programs, the rest for bug reports.
+#include "common/base/tr.h"
 #include "common/model/dump_manifest.h"
 #include "common/model/run_manifest.h"
 #include "common/model/stacks/stack_file.h"
@@ -59,7 +60,7 @@ Facts more() {
 
 int version_command(const Invocation& call) {
   if (!call.words.operands.empty()) {
-    return complain_usage(call, "version takes no arguments");
+    return complain_usage(call, base::told("version takes no arguments"));
   }
   // `xpurun --version` takes the options of run, where --verbose counts.
   const bool own = call.command.name == "version";

@@ -1,5 +1,6 @@
 #include "launcher/doctor/finding_text.h"
 
+#include "common/base/tr.h"
 #include "launcher/output/text_block.h"
 
 #include <fmt/format.h>
@@ -10,6 +11,9 @@
 namespace xpurun::launcher {
 
 namespace {
+
+using base::later;
+using base::tr;
 
 constexpr size_t kNarrow = 60;
 constexpr size_t kGradeWidth = 6;
@@ -30,11 +34,14 @@ size_t count(const Findings& findings, Grade grade) {
 }  // namespace
 
 std::string_view name_of(Grade grade) {
-  return grade == Grade::ok ? "ok" : grade == Grade::none ? "n/a" : grade == Grade::warn ? "warn" : "fail";
+  return grade == Grade::ok     ? later("ok")
+         : grade == Grade::none ? later("n/a")
+         : grade == Grade::warn ? later("warn")
+                                : later("fail");
 }
 
 std::string finding_text(const Finding& f, size_t columns, const Ink& ink) {
-  const std::string grade = fmt::format("{:<{}}", name_of(f.grade), kGradeWidth);
+  const std::string grade = pad_end(tr(name_of(f.grade)), kGradeWidth);
   const bool narrow = columns < kNarrow;
   const size_t indent = narrow ? kGradeWidth : kTextColumn;
   const std::string head =
@@ -42,9 +49,10 @@ std::string finding_text(const Finding& f, size_t columns, const Ink& ink) {
   std::string out = narrow ? ink.paint(colour_of(f.grade), grade) + f.check + '\n' : head;
   const std::string text = text_block(f.text, columns, indent);
   out += narrow ? text : text.substr(std::min(indent, text.size()));
-  for (const auto& [label, words] : {std::pair("lost: ", &f.lost), std::pair("do: ", &f.remedy)}) {
+  for (const auto& [label, words] :
+       {std::pair(later("lost: "), &f.lost), std::pair(later("do: "), &f.remedy)}) {
     if (!words->empty()) {
-      out += text_block(label + *words, columns, indent);
+      out += text_block(tr(label) + *words, columns, indent);
     }
   }
   return out;
@@ -58,15 +66,15 @@ std::string findings_summary(const Findings& findings, size_t columns, const Ink
     if (grade == Grade::none && n == 0) {
       continue;
     }
-    const std::string part = fmt::format("{} {}", n, name_of(grade));
+    const std::string part = tr("{} {}", n, tr(name_of(grade)));
     out += sep + (n != 0 ? ink.paint(colour_of(grade), part) : part);
-    sep = ", ";
+    sep = tr(", ");
   }
   out += '\n';
   if (!any_failed(findings)) {
-    return out + text_block("xpurun can do its work here.", columns, 0);
+    return out + text_block(tr("xpurun can do its work here."), columns, 0);
   }
-  return out + text_block("The lines above name what is lost.", columns, 0);
+  return out + text_block(tr("The lines above name what is lost."), columns, 0);
 }
 
 nlohmann::ordered_json to_json(const Findings& findings) {

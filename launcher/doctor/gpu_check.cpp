@@ -1,6 +1,7 @@
 // Checks driver, NCCL and the linking of torch. GPU libraries are loaded in child processes only.
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/wire/nccl_profiler.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
@@ -20,6 +21,8 @@
 namespace xpurun::launcher {
 
 namespace {
+
+using base::tr;
 
 constexpr double kDriverLimitS = 30;  // a cold driver takes seconds to initialise
 constexpr double kLibraryLimitS = 20;
@@ -83,22 +86,22 @@ Finding driver() {
   if (!answered && module.empty() && told.status == 2) {
     return {.check = "cuda",
             .grade = Grade::none,
-            .text = "no NVIDIA driver on this host; hangs and crashes are still found"};
+            .text = tr("no NVIDIA driver on this host; hangs and crashes are still found")};
   }
   if (!answered || started != 0) {
-    return {
-        .check = "cuda",
-        .grade = Grade::warn,
-        .text = told.status == -1  ? fmt::format("the driver did not answer within {:.0f} s", kDriverLimitS)
-                : answered         ? fmt::format("cuInit fails with error {}", started)
-                : told.status == 2 ? fmt::format("driver {} is loaded, but libcuda.so.1 is not found", module)
-                                   : std::string("libcuda.so.1 exists, but does not answer"),
-        .lost = "GPU times; the training itself will probably fail",
-        .remedy = "nvidia-smi; in a container: start it with --gpus all"};
+    return {.check = "cuda",
+            .grade = Grade::warn,
+            .text = told.status == -1  ? tr("the driver did not answer within {:.0f} s", kDriverLimitS)
+                    : answered         ? tr("cuInit fails with error {}", started)
+                    : told.status == 2 ? tr("driver {} is loaded, but libcuda.so.1 is not found", module)
+                                       : tr("libcuda.so.1 exists, but does not answer"),
+            .lost = tr("GPU times; the training itself will probably fail"),
+            .remedy = tr("nvidia-smi; in a container: start it with --gpus all")};
   }
+  const std::string gpus = devices == 1 ? tr("{} GPU", devices) : tr("{} GPUs", devices);
   return {.check = "cuda",
-          .text = fmt::format("{} GPU{}, CUDA {}.{}{}", devices, devices == 1 ? "" : "s", version / 1000,
-                              version % 1000 / 10, module.empty() ? "" : ", driver " + module)};
+          .text = tr("{}, CUDA {}.{}{}", gpus, version / 1000, version % 1000 / 10,
+                     module.empty() ? std::string() : tr(", driver {}", module))};
 }
 
 // Paths of torch and its NCCL in the command's Python, without importing either.
@@ -155,43 +158,44 @@ Finding nccl(const TorchPlaces& places, const std::vector<std::string>& linked) 
   if (!linked.empty() && !dynamic) {
     return {.check = "nccl",
             .grade = Grade::warn,
-            .text = "torch links NCCL statically",
-            .lost = "collectives cannot be distinguished; hangs and crashes are still found",
-            .remedy = "use a torch that links libnccl.so.2 (as the PyPI packages do)"};
+            .text = tr("torch links NCCL statically"),
+            .lost = tr("collectives cannot be distinguished; hangs and crashes are still found"),
+            .remedy = tr("use a torch that links libnccl.so.2 (as the PyPI packages do)")};
   }
-  return {.check = "nccl", .grade = Grade::none, .text = "no NCCL found; gloo and MPI jobs do not need one"};
+  return {
+      .check = "nccl", .grade = Grade::none, .text = tr("no NCCL found; gloo and MPI jobs do not need one")};
 }
 
 Finding cublas(const TorchPlaces& places, const std::vector<std::string>& linked) {
   if (places.torch.empty()) {
     return {.check = "cublas",
             .grade = Grade::none,
-            .text = "no torch found; name the command to look at its Python: xpurun doctor -- COMMAND"};
+            .text = tr("no torch found; name the command to look at its Python: xpurun doctor -- COMMAND")};
   }
   if (linked.empty()) {
     return {.check = "cublas",
             .grade = Grade::none,
-            .text = fmt::format("torch at {} is built without CUDA", places.torch)};
+            .text = tr("torch at {} is built without CUDA", places.torch)};
   }
   const bool dynamic = std::any_of(linked.begin(), linked.end(),
                                    [](const std::string& name) { return name.starts_with("libcublas"); });
   if (dynamic) {
-    return {.check = "cublas", .text = "torch links cuBLAS dynamically: its calls can be timed"};
+    return {.check = "cublas", .text = tr("torch links cuBLAS dynamically: its calls can be timed")};
   }
   return {.check = "cublas",
           .grade = Grade::warn,
-          .text = "torch links cuBLAS statically",
-          .lost = "times of matrix multiplications",
-          .remedy = "use a torch that links libcublas (as the PyPI packages do)"};
+          .text = tr("torch links cuBLAS statically"),
+          .lost = tr("times of matrix multiplications"),
+          .remedy = tr("use a torch that links libcublas (as the PyPI packages do)")};
 }
 
 // Triton's launcher takes cuLaunchKernelEx from dlsym() on libcuda's handle, which bypasses preloaded
 // symbols.
 Finding triton() {
-  return {.check = "triton",
-          .text =
-              "kernels that Triton launches itself are neither counted nor timed: it takes the driver's "
-              "functions from libcuda's handle; those that torch.compile launches are"};
+  return {
+      .check = "triton",
+      .text = tr("kernels that Triton launches itself are neither counted nor timed: it takes the driver's "
+                 "functions from libcuda's handle; those that torch.compile launches are")};
 }
 
 // NCCL loads one profiler plugin per process.
@@ -203,10 +207,10 @@ std::optional<Finding> own_plugin() {
   const bool none = ::strcasecmp(plugin, "none") == 0;
   return Finding{
       .check = "nccl",
-      .text = fmt::format(
-          "{} is set ({}): {}", wire::kNcclPluginEnv, base::sanitize(plugin),
-          none ? "collectives are timed by events on their streams"
-               : "unless --timing is off, that plugin gets its events through the preload library")};
+      .text =
+          tr("{} is set ({}): {}", wire::kNcclPluginEnv, base::sanitize(plugin),
+             none ? tr("collectives are timed by events on their streams")
+                  : tr("unless --timing is off, that plugin gets its events through the preload library"))};
 }
 
 // With less space the preload library does not ask NCCL for times: NCCL would crash.
@@ -219,10 +223,10 @@ std::optional<Finding> room_for_profiler() {
   return Finding{
       .check = "nccl",
       .grade = Grade::warn,
-      .text = fmt::format("/dev/shm has {} MiB left; NCCL's profiler interface needs {} MiB per rank",
-                          free >> 20, wire::kProfilerShmBytes >> 20),
-      .lost = "times of collectives without events on their streams, if there are too many ranks",
-      .remedy = "give the container more: --shm-size 1g, or --ipc host"};
+      .text = tr("/dev/shm has {} MiB left; NCCL's profiler interface needs {} MiB per rank", free >> 20,
+                 wire::kProfilerShmBytes >> 20),
+      .lost = tr("times of collectives without events on their streams, if there are too many ranks"),
+      .remedy = tr("give the container more: --shm-size 1g, or --ipc host")};
 }
 
 }  // namespace

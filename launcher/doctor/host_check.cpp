@@ -1,6 +1,7 @@
 // Kernel, container, limits, debuggers.
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
 #include "launcher/os/pidfd.h"
@@ -16,6 +17,8 @@ namespace xpurun::launcher {
 
 namespace {
 
+using base::tr;
+
 constexpr rlim_t kFewFiles = 4096;
 constexpr double kDebuggerLimitS = 20;
 // Inode of the first PID namespace, PROC_PID_INIT_INO of the kernel.
@@ -28,11 +31,11 @@ Finding kernel() {
   if (!self) {
     return {.check = "kernel",
             .grade = Grade::fail,
-            .text = fmt::format("Linux {} has no pidfd", name.release),
-            .lost = "deaths are noticed late, and their order is lost",
-            .remedy = "use Linux 5.3 or later, or a sandbox that has pidfd_open"};
+            .text = tr("Linux {} has no pidfd", name.release),
+            .lost = tr("deaths are noticed late, and their order is lost"),
+            .remedy = tr("use Linux 5.3 or later, or a sandbox that has pidfd_open")};
   }
-  return {.check = "kernel", .text = fmt::format("Linux {} {}", name.release, name.machine)};
+  return {.check = "kernel", .text = tr("Linux {} {}", name.release, name.machine)};
 }
 
 std::string container_kind() {
@@ -58,25 +61,27 @@ Finding container() {
       ::stat("/proc/self/ns/pid", &pid_namespace) == 0 && pid_namespace.st_ino != kInitialPidNamespace;
   const std::string kind = container_kind();
   if (kind.empty() && !own_pids) {
-    return {.check = "container", .text = "none"};
+    return {.check = "container", .text = tr("none")};
   }
   return {.check = "container",
-          .text = fmt::format("{}{}", kind.empty() ? "a separate PID namespace" : kind,
-                              !kind.empty() && own_pids ? ", with a separate PID namespace" : "")};
+          .text = kind.empty() ? tr("a separate PID namespace")
+                  : own_pids   ? tr("{}, with a separate PID namespace", kind)
+                               : kind};
 }
 
 std::string limit_text(rlim_t limit) {
-  return limit == RLIM_INFINITY ? "unlimited" : fmt::format("{}", limit);
+  return limit == RLIM_INFINITY ? tr("unlimited") : fmt::format("{}", limit);
 }
 
 Finding open_files() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
-  Finding out{.check = "nofile", .text = fmt::format("{} open files", limit_text(limit.rlim_cur))};
+  Finding out{.check = "nofile", .text = tr("{} open files", limit_text(limit.rlim_cur))};
   if (limit.rlim_cur < kFewFiles) {
     out.grade = Grade::warn;
-    out.lost = "jobs with many ranks and dataloader workers run out of descriptors";
-    out.remedy = fmt::format("ulimit -n {}", limit_text(limit.rlim_max));
+    out.lost = tr("jobs with many ranks and dataloader workers run out of descriptors");
+    out.remedy = limit.rlim_max == RLIM_INFINITY ? std::string("ulimit -n unlimited")
+                                                 : fmt::format("ulimit -n {}", limit.rlim_max);
   }
   return out;
 }
@@ -85,13 +90,13 @@ Finding locked_memory() {
   rlimit limit{};
   ::getrlimit(RLIMIT_MEMLOCK, &limit);
   const bool unlimited = limit.rlim_cur == RLIM_INFINITY;
-  const std::string amount = unlimited ? "unlimited" : base::human_size(limit.rlim_cur);
-  Finding out{.check = "memlock", .text = amount + " of locked memory"};
+  const std::string amount = unlimited ? tr("unlimited") : base::human_size(limit.rlim_cur);
+  Finding out{.check = "memlock", .text = tr("{} of locked memory", amount)};
   if (!unlimited && base::file_exists("/sys/class/infiniband")) {
     out.grade = Grade::warn;
-    out.text += ", and there is InfiniBand";
-    out.lost = "NCCL cannot register memory and falls back to TCP, or fails";
-    out.remedy = "ulimit -l unlimited; in a container: --ulimit memlock=-1";
+    out.text += tr(", and there is InfiniBand");
+    out.lost = tr("NCCL cannot register memory and falls back to TCP, or fails");
+    out.remedy = tr("ulimit -l unlimited; in a container: --ulimit memlock=-1");
   }
   return out;
 }
@@ -102,9 +107,10 @@ Finding core_files() {
   const auto pattern = base::read_file("/proc/sys/kernel/core_pattern", 4096);
   const std::string where = pattern ? base::sanitize(base::trim(*pattern)) : "?";
   if (limit.rlim_cur == 0 && !where.starts_with("|")) {
-    return {.check = "core", .text = "no core files (ulimit -c 0); the stacks of a crash are still taken"};
+    return {.check = "core",
+            .text = tr("no core files (ulimit -c 0); the stacks of a crash are still taken")};
   }
-  return {.check = "core", .text = fmt::format("core files go to {}", where)};
+  return {.check = "core", .text = tr("core files go to {}", where)};
 }
 
 Finding debugger(const std::string& name, Grade absent, std::string lost) {
@@ -112,33 +118,35 @@ Finding debugger(const std::string& name, Grade absent, std::string lost) {
   if (path.empty()) {
     return {.check = name,
             .grade = absent,
-            .text = absent == Grade::none ? "not found, and not needed without an NVIDIA GPU" : "not found",
+            .text = absent == Grade::none ? tr("not found, and not needed without an NVIDIA GPU")
+                                          : tr("not found"),
             .lost = absent == Grade::none ? "" : std::move(lost),
-            .remedy = absent == Grade::none ? "" : fmt::format("install {}", name)};
+            .remedy = absent == Grade::none ? std::string() : tr("install {}", name)};
   }
   const ProgramOutput told = run_program({path, "--version"}, kDebuggerLimitS);
   const std::string version = base::sanitize(told.output.substr(0, told.output.find('\n')));
   if (told.status != 0) {
     return {.check = name,
             .grade = Grade::warn,
-            .text = fmt::format("{} --version fails", path),
+            .text = tr("{} --version fails", path),
             .lost = std::move(lost),
             .remedy = fmt::format("{} --version", path)};
   }
-  return {.check = name, .text = fmt::format("{} at {}", version, path)};
+  return {.check = name, .text = tr("{} at {}", version, path)};
 }
 
 }  // namespace
 
 Findings check_host(const DoctorContext& /*context*/) {
   const bool gpu = base::file_exists("/proc/driver/nvidia/version");
-  return {kernel(),
-          container(),
-          open_files(),
-          locked_memory(),
-          core_files(),
-          debugger("gdb", Grade::warn, "the fallback when a process cannot be unwound by xpurun itself"),
-          debugger("cuda-gdb", gpu ? Grade::warn : Grade::none, "which kernel a GPU that hangs is running")};
+  return {
+      kernel(),
+      container(),
+      open_files(),
+      locked_memory(),
+      core_files(),
+      debugger("gdb", Grade::warn, tr("the fallback when a process cannot be unwound by xpurun itself")),
+      debugger("cuda-gdb", gpu ? Grade::warn : Grade::none, tr("which kernel a GPU that hangs is running"))};
 }
 
 }  // namespace xpurun::launcher

@@ -2,6 +2,7 @@
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/storage/direct_storage.h"
 #include "launcher/storage/socket_place.h"
@@ -21,6 +22,8 @@
 namespace xpurun::launcher {
 
 namespace {
+
+using base::tr;
 
 constexpr uint64_t kLittleDisk = uint64_t{1} << 30;
 constexpr uint64_t kNoDisk = uint64_t{64} << 20;
@@ -52,14 +55,14 @@ Finding sockets(const std::string& dir) {
     return {.check = "sockets",
             .grade = Grade::warn,
             .text = base::to_line(place.error()),
-            .lost = "crash notices, `xpurun stacks --run` and `xpurun top`",
-            .remedy = "--runs-dir on another file system, with a shorter name"};
+            .lost = tr("crash notices, `xpurun stacks --run` and `xpurun top`"),
+            .remedy = tr("--runs-dir on another file system, with a shorter name")};
   }
   place->remove(storage);
   return {.check = "sockets",
           .text = place->in_run_dir()
-                      ? "Unix sockets work in run directories"
-                      : "Unix sockets do not work in run directories; they work in " + place->path("")};
+                      ? tr("Unix sockets work in run directories")
+                      : tr("Unix sockets do not work in run directories; they work in {}", place->path(""))};
 }
 
 Findings disk(const std::string& runs_dir) {
@@ -70,25 +73,25 @@ Findings disk(const std::string& runs_dir) {
     return {{.check = "disk",
              .grade = Grade::fail,
              .text = base::to_line(probe.error()),
-             .lost = "xpurun cannot start without a run directory",
+             .lost = tr("xpurun cannot start without a run directory"),
              .remedy = "xpurun --runs-dir DIR -- COMMAND"}};
   }
-  Finding room{.check = "disk", .text = fmt::format("{} free for {}", base::human_size(free), runs_dir)};
+  Finding room{.check = "disk", .text = tr("{} free for {}", base::human_size(free), runs_dir)};
   if (free < kLittleDisk) {
     room.grade = free < kNoDisk ? Grade::fail : Grade::warn;
-    room.lost = "dumps and reports of large jobs";
-    room.remedy = "xpurun runs prune, or --runs-dir elsewhere";
+    room.lost = tr("dumps and reports of large jobs");
+    room.remedy = tr("xpurun runs prune, or --runs-dir elsewhere");
   }
   return {room, sockets(probe->path())};
 }
 
 Finding shared_memory() {
   const uint64_t free = free_bytes("/dev/shm");
-  Finding out{.check = "shm", .text = fmt::format("{} free in /dev/shm", base::human_size(free))};
+  Finding out{.check = "shm", .text = tr("{} free in /dev/shm", base::human_size(free))};
   if (free < kLittleSharedMemory) {
     out.grade = Grade::warn;
-    out.lost = "NCCL and dataloader workers die of SIGBUS when /dev/shm is full";
-    out.remedy = "docker run --shm-size=16g, or --ipc=host";
+    out.lost = tr("NCCL and dataloader workers die of SIGBUS when /dev/shm is full");
+    out.remedy = tr("docker run --shm-size=16g, or --ipc=host");
   }
   return out;
 }
@@ -100,12 +103,12 @@ Finding port(uint16_t number, std::string_view what) {
   address.sin_port = htons(number);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (fd && ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    return {.check = "ports", .text = fmt::format("{} ({}) is free", number, what)};
+    return {.check = "ports", .text = tr("{} ({}) is free", number, what)};
   }
   return {.check = "ports",
           .grade = Grade::warn,
-          .text = fmt::format("{} ({}) is taken: {}", number, what, std::strerror(errno)),
-          .lost = "only the default port number: another free port is used; run.json has the address",
+          .text = tr("{} ({}) is taken: {}", number, what, tr(std::strerror(errno))),
+          .lost = tr("only the default port number: another free port is used; run.json has the address"),
           .remedy = fmt::format("ss -ltnp 'sport = :{}'", number)};
 }
 
@@ -113,17 +116,17 @@ Finding clock_sync() {
   timex state{};
   const int rc = ::adjtimex(&state);
   if (rc < 0) {
-    return {.check = "clock", .text = "the kernel does not say here whether the clock is synchronised"};
+    return {.check = "clock", .text = tr("the kernel does not say here whether the clock is synchronised")};
   }
   if (rc == TIME_ERROR || (state.status & STA_UNSYNC) != 0) {
     return {.check = "clock",
             .grade = Grade::warn,
-            .text = "the clock is not synchronised",
-            .lost = "comparison of times between hosts; nothing on a single host",
-            .remedy = "timedatectl set-ntp true, or start chronyd"};
+            .text = tr("the clock is not synchronised"),
+            .lost = tr("comparison of times between hosts; nothing on a single host"),
+            .remedy = tr("timedatectl set-ntp true, or start chronyd")};
   }
   return {.check = "clock",
-          .text = fmt::format("synchronised to within {:.1f} ms", static_cast<double>(state.maxerror) / 1e3)};
+          .text = tr("synchronised to within {:.1f} ms", static_cast<double>(state.maxerror) / 1e3)};
 }
 
 }  // namespace
@@ -131,8 +134,8 @@ Finding clock_sync() {
 Findings check_place(const DoctorContext& context) {
   Findings out = disk(context.runs_dir);
   out.push_back(shared_memory());
-  out.push_back(port(kControlPort, "control"));
-  out.push_back(port(kMetricsPort, "metrics"));
+  out.push_back(port(kControlPort, tr("control")));
+  out.push_back(port(kMetricsPort, tr("metrics")));
   out.push_back(clock_sync());
   return out;
 }

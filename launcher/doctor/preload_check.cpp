@@ -2,6 +2,7 @@
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/wire/notice.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
@@ -22,14 +23,17 @@ namespace xpurun::launcher {
 
 namespace {
 
+using base::tr;
+
 constexpr double kHelloLimitS = 10;
-constexpr std::string_view kNoCrashes = "crashes are known only by their exit status, without stacks";
+constexpr std::string_view kNoCrashes =
+    base::later("crashes are known only by their exit status, without stacks");
 
 Finding bad(std::string check, Grade grade, std::string text, std::string remedy) {
   return {.check = std::move(check),
           .grade = grade,
           .text = std::move(text),
-          .lost = std::string(kNoCrashes),
+          .lost = tr(kNoCrashes),
           .remedy = std::move(remedy)};
 }
 
@@ -67,31 +71,31 @@ Finding arrives(const std::string& library) {
   auto child = DoctorChild::start({cat.empty() ? "/bin/cat" : cat, "/proc/self/maps"}, env);
   const bool ended = child && child->finish(kHelloLimitS).has_value();
   if (!ended || child->output().find(base::base_name(library)) == std::string::npos) {
-    return bad("preload", Grade::fail, "the loader did not load the library into a program started with it",
+    return bad("preload", Grade::fail,
+               tr("the loader did not load the library into a program started with it"),
                fmt::format("LD_PRELOAD={} cat /proc/self/maps", base::shell_quote(library)));
   }
-  return {.check = "preload", .text = "programs start with the preload library"};
+  return {.check = "preload", .text = tr("programs start with the preload library")};
 }
 
 // In a Python process the library also contacts its supervisor.
 Finding speaks(const std::string& library) {
   const std::string python = find_program("python3");
   if (python.empty()) {
-    return {.check = "preload", .text = "no python3 on PATH to test the library with"};
+    return {.check = "preload", .text = tr("no python3 on PATH to test the library with")};
   }
   const auto listener = Listener::open();
   if (!listener) {
-    return bad("preload", Grade::fail, base::to_line(listener.error()), "make /tmp writable");
+    return bad("preload", Grade::fail, base::to_line(listener.error()), tr("make /tmp writable"));
   }
   const std::string run = fmt::format("1:{}:0:{}", ::getpid(), listener->path());
   auto env = with_variable(with_preload(current_environment(), library), wire::kRunEnv, run);
   auto child = DoctorChild::start({python, "-c", "pass"}, env);
   if (!child || !listener->heard_hello(kHelloLimitS)) {
-    return bad("preload", Grade::fail,
-               fmt::format("{} was started with the library, which did not report", python),
-               "look for a wrapper around python3 that clears LD_PRELOAD or XPURUN_RUN");
+    return bad("preload", Grade::fail, tr("{} was started with the library, which did not report", python),
+               tr("look for a wrapper around python3 that clears LD_PRELOAD or XPURUN_RUN"));
   }
-  return {.check = "preload", .text = fmt::format("the library reported from {}", python)};
+  return {.check = "preload", .text = tr("the library reported from {}", python)};
 }
 
 std::string remedy_for(PreloadLimit limit) {
@@ -101,9 +105,9 @@ std::string remedy_for(PreloadLimit limit) {
     case PreloadLimit::asan_first:
       return "ASAN_OPTIONS=verify_asan_link_order=0 xpurun ...";
     case PreloadLimit::musl:
-      return "a build of the program for glibc";
+      return tr("a build of the program for glibc");
     default:
-      return "start the Python program itself under xpurun";
+      return tr("start the Python program itself under xpurun");
   }
 }
 
@@ -113,8 +117,8 @@ Finding reaches(const DoctorContext& context) {
   if (program.path.empty()) {
     return {.check = "command",
             .grade = Grade::fail,
-            .text = fmt::format("there is no program {}", shown),
-            .lost = "xpurun would end with status 127",
+            .text = tr("there is no program {}", shown),
+            .lost = tr("xpurun would end with status 127"),
             .remedy = fmt::format("type -a {}", base::shell_quote(shown))};
   }
   for (const std::string& link : program.chain) {
@@ -123,16 +127,15 @@ Finding reaches(const DoctorContext& context) {
     if (reach.limit != PreloadLimit::none) {
       return {.check = "command",
               .grade = Grade::warn,
-              .text = fmt::format("{}: {}", link, reach.fact),
-              .lost = reach.lost,
+              .text = tr("{}: {}", link, tr(reach.fact)),
+              .lost = tr(reach.lost),
               .remedy = remedy_for(reach.limit)};
     }
   }
   return {
       .check = "command",
-      .text = fmt::format(
-          "the library reaches {}{}", program.path,
-          program.chain.size() > 1 ? fmt::format(", a script for {}", program.chain.back()) : std::string())};
+      .text = tr("the library reaches {}{}", program.path,
+                 program.chain.size() > 1 ? tr(", a script for {}", program.chain.back()) : std::string())};
 }
 
 }  // namespace

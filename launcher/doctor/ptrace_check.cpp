@@ -2,6 +2,7 @@
 #include "common/base/clock.h"
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
 #include "stackdump/ptrace/access.h"
@@ -17,11 +18,13 @@ namespace xpurun::launcher {
 
 namespace {
 
+using base::tr;
+
 constexpr double kStopLimitS = 2;
 constexpr int64_t kCapSysPtrace = 19;
 
-constexpr std::string_view kNoStacks = "no stacks: hangs are found, but not explained";
-constexpr std::string_view kNoPositions = "hangs are found late and without their position";
+constexpr std::string_view kNoStacks = base::later("no stacks: hangs are found, but not explained");
+constexpr std::string_view kNoPositions = base::later("hangs are found late and without their position");
 
 std::string status_line(std::string_view key) {
   const auto text = base::read_file("/proc/self/status");
@@ -41,12 +44,12 @@ bool may_trace_everybody() {
 Finding refused(std::string check, const base::Error& e, std::string_view lost) {
   std::string text = base::to_line(e);
   if (!e.cause.empty()) {
-    text += ": " + e.cause;
+    text = tr("{}: {}", text, e.cause);
   }
   return {.check = std::move(check),
           .grade = Grade::fail,
           .text = std::move(text),
-          .lost = std::string(lost),
+          .lost = tr(lost),
           .remedy = e.hint};
 }
 
@@ -63,12 +66,11 @@ Finding try_to_stop(const DoctorChild& child) {
   if (!stopped) {
     return {.check = "ptrace",
             .grade = Grade::fail,
-            .text = "attached to a child, but it did not stop, or its registers could not be read",
-            .lost = std::string(kNoStacks),
-            .remedy = "look for a sandbox that emulates ptrace (gVisor, qemu-user)"};
+            .text = tr("attached to a child, but it did not stop, or its registers could not be read"),
+            .lost = tr(kNoStacks),
+            .remedy = tr("look for a sandbox that emulates ptrace (gVisor, qemu-user)")};
   }
-  return {.check = "ptrace",
-          .text = fmt::format("stopped a child, read its registers and resumed it: {:.1f} ms", ms)};
+  return {.check = "ptrace", .text = tr("stopped a child, read its registers and resumed it: {:.1f} ms", ms)};
 }
 
 Finding try_to_read(const DoctorChild& child) {
@@ -79,59 +81,59 @@ Finding try_to_read(const DoctorChild& child) {
   const iovec there{.iov_base = const_cast<int64_t*>(&kKnown), .iov_len = sizeof kKnown};
   if (::process_vm_readv(child.pid(), &here, 1, &there, 1, 0) != static_cast<ssize_t>(sizeof found)) {
     base::Error e = stackdump::explain_refusal(child.pid(), errno);
-    e.what = "cannot read the memory of a child";
+    e.what = tr("cannot read the memory of a child");
     return refused("memory", e, kNoPositions);
   }
   return {.check = "memory",
           .grade = found == kKnown ? Grade::ok : Grade::fail,
-          .text = found == kKnown ? "read the memory of a running child (process_vm_readv)"
-                                  : "process_vm_readv returned wrong bytes",
-          .lost = found == kKnown ? std::string() : std::string(kNoPositions)};
+          .text = found == kKnown ? tr("read the memory of a running child (process_vm_readv)")
+                                  : tr("process_vm_readv returned wrong bytes"),
+          .lost = found == kKnown ? std::string() : tr(kNoPositions)};
 }
 
 Finding yama() {
   const auto text = base::read_file("/proc/sys/kernel/yama/ptrace_scope", 64);
   const int64_t scope = text ? base::parse_int(base::trim(*text)).value_or(0) : 0;
   if (!text) {
-    return {.check = "yama", .text = "this kernel has no Yama: any process of the same user may be traced"};
+    return {.check = "yama",
+            .text = tr("this kernel has no Yama: any process of the same user may be traced")};
   }
   if (scope == 0) {
-    return {.check = "yama", .text = "ptrace_scope 0: any process of the same user may be traced"};
+    return {.check = "yama", .text = tr("ptrace_scope 0: any process of the same user may be traced")};
   }
   if (scope < 3 && may_trace_everybody()) {
-    return {.check = "yama",
-            .text = fmt::format("ptrace_scope {}, and this process may trace everything", scope)};
+    return {.check = "yama", .text = tr("ptrace_scope {}, and this process may trace everything", scope)};
   }
   if (scope == 1) {
     return {.check = "yama",
-            .text =
+            .text = tr(
                 "ptrace_scope 1: processes that xpurun starts may be traced; `xpurun stacks --pid` of others "
-                "needs root"};
+                "needs root")};
   }
   return {.check = "yama",
           .grade = Grade::fail,
-          .text = fmt::format("ptrace_scope {}: {}", scope,
-                              scope == 2 ? "only root may trace" : "nobody may trace until the next boot"),
-          .lost = std::string(kNoStacks),
-          .remedy = scope == 2 ? "sudo sysctl kernel.yama.ptrace_scope=1"
-                               : "have the administrator boot with kernel.yama.ptrace_scope=1"};
+          .text = tr("ptrace_scope {}: {}", scope,
+                     scope == 2 ? tr("only root may trace") : tr("nobody may trace until the next boot")),
+          .lost = tr(kNoStacks),
+          .remedy = scope == 2 ? std::string("sudo sysctl kernel.yama.ptrace_scope=1")
+                               : tr("have the administrator boot with kernel.yama.ptrace_scope=1")};
 }
 
 Finding seccomp(Grade of_the_try) {
   const std::string mode = status_line("Seccomp:");
   if (mode.empty() || mode == "0") {
-    return {.check = "seccomp", .text = "no seccomp filter on this process"};
+    return {.check = "seccomp", .text = tr("no seccomp filter on this process")};
   }
   if (of_the_try == Grade::ok) {
-    return {.check = "seccomp", .text = "a seccomp filter is active and allows ptrace and process_vm_readv"};
+    return {.check = "seccomp",
+            .text = tr("a seccomp filter is active and allows ptrace and process_vm_readv")};
   }
   return {.check = "seccomp",
           .grade = Grade::fail,
-          .text = "a seccomp filter is active, and the checks above failed under it",
-          .lost = std::string(kNoStacks),
-          .remedy =
-              "docker run --cap-add=SYS_PTRACE, or a seccomp profile that allows ptrace and "
-              "process_vm_readv"};
+          .text = tr("a seccomp filter is active, and the checks above failed under it"),
+          .lost = tr(kNoStacks),
+          .remedy = tr("docker run --cap-add=SYS_PTRACE, or a seccomp profile that allows ptrace and "
+                       "process_vm_readv")};
 }
 
 }  // namespace
@@ -147,7 +149,8 @@ Findings check_ptrace(const DoctorContext& /*context*/) {
     return 0;
   });
   if (!child || !child->line(kStopLimitS)) {
-    return {{.check = "ptrace", .grade = Grade::fail, .text = "cannot start a child process for the test"}};
+    return {
+        {.check = "ptrace", .grade = Grade::fail, .text = tr("cannot start a child process for the test")}};
   }
   Findings out{try_to_stop(*child), try_to_read(*child)};
   const Grade worst = std::max(out[0].grade, out[1].grade);

@@ -3,6 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/stacks/stack_file.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/child.h"
@@ -21,6 +22,8 @@
 namespace xpurun::launcher {
 
 namespace {
+
+using base::tr;
 
 constexpr double kStartLimitS = 20;  // a cold file system, a wrapper such as pyenv's shim
 constexpr double kReadLimitS = 3;
@@ -94,8 +97,8 @@ base::Result<stackdump::Position> read_position(base::Pid pid) {
         return position;
       }
       if (base::mono_ns() >= end) {
-        return position ? base::Result<stackdump::Position>(base::fail(fmt::format(
-                              "the position was read as '{}'", base::sanitize(position->function))))
+        return position ? base::Result<stackdump::Position>(base::fail(
+                              tr("the position was read as '{}'", base::sanitize(position->function))))
                         : position;
       }
     } else if (base::mono_ns() >= end) {
@@ -114,8 +117,8 @@ base::Result<double> dump(base::Pid pid) {
       {program, "--pid", fmt::format("{}", pid), "--out", file, "--deadline-ms", "1000"}, kDumpLimitS);
   const auto stacks = model::load_process_stacks(file);
   if (told.status != 0 || !stacks) {
-    return base::fail(told.status == -1 ? fmt::format("no dump within {:.0f} s", kDumpLimitS)
-                                        : fmt::format("the dump failed: {}", base::trim(told.output)));
+    return base::fail(told.status == -1 ? tr("no dump within {:.0f} s", kDumpLimitS)
+                                        : tr("the dump failed: {}", base::trim(told.output)));
   }
   for (const model::ThreadStack& thread : stacks->threads) {
     for (const model::Frame& frame : thread.frames) {
@@ -124,12 +127,12 @@ base::Result<double> dump(base::Pid pid) {
       }
     }
   }
-  return base::fail("the dump has no Python frames");
+  return base::fail(tr("the dump has no Python frames"));
 }
 
 Finding examine(const Candidate& candidate, std::vector<std::string>& seen) {
   Finding out{.check = "python"};
-  const std::string_view whose = candidate.of_command ? " (the command's)" : "";
+  const std::string whose = candidate.of_command ? tr(" (the command's)") : std::string();
   const Grade trouble = candidate.of_command ? Grade::fail : Grade::warn;
   // -I: ignore the user's modules and the current directory.
   auto child =
@@ -138,8 +141,8 @@ Finding examine(const Candidate& candidate, std::vector<std::string>& seen) {
   const auto words = base::split(line ? std::string_view(*line) : std::string_view(), '\t');
   if (words.size() != 3) {
     out.grade = trouble;
-    out.text = fmt::format("{}{} does not start", candidate.program, whose);
-    out.lost = "unknown: it could not be tested";
+    out.text = tr("{}{} does not start", candidate.program, whose);
+    out.lost = tr("unknown: it could not be tested");
     out.remedy = fmt::format("{} -c pass", base::shell_quote(candidate.program));
     return out;
   }
@@ -148,19 +151,19 @@ Finding examine(const Candidate& candidate, std::vector<std::string>& seen) {
     return {};
   }
   seen.push_back(executable);
-  const std::string name = fmt::format("{} {} at {}{}", words[1] == "cpython" ? "CPython" : words[1],
-                                       words[0], base::sanitize(executable), whose);
+  const std::string name = tr("{} {} at {}{}", words[1] == "cpython" ? "CPython" : words[1], words[0],
+                              base::sanitize(executable), whose);
   const auto position = read_position(child->pid());
   const auto paused_ms = dump(child->pid());
   if (position && paused_ms) {
-    out.text = fmt::format("{}: position read, stacks dumped with a pause of {:.1f} ms", name, *paused_ms);
+    out.text = tr("{}: position read, stacks dumped with a pause of {:.1f} ms", name, *paused_ms);
     return out;
   }
   out.grade = trouble;
   out.text = fmt::format("{}: {}", name, base::to_line(position ? paused_ms.error() : position.error()));
-  out.lost =
-      position ? "no Python stacks in dumps" : "hangs are found late, by system calls and CPU time alone";
-  out.remedy = "use CPython 3.8 or later, not a debug build";
+  out.lost = position ? tr("no Python stacks in dumps")
+                      : tr("hangs are found late, by system calls and CPU time alone");
+  out.remedy = tr("use CPython 3.8 or later, not a debug build");
   return out;
 }
 
@@ -178,8 +181,8 @@ Findings check_python(const DoctorContext& context) {
   if (out.empty()) {
     out.push_back({.check = "python",
                    .grade = Grade::warn,
-                   .text = "no python3 on PATH",
-                   .lost = "nothing, if the command has its own Python",
+                   .text = tr("no python3 on PATH"),
+                   .lost = tr("nothing, if the command has its own Python"),
                    .remedy = "xpurun doctor -- COMMAND"});
   }
   return out;

@@ -1,6 +1,6 @@
 #include "launcher/nodes/node_state.h"
 
-#include "common/base/strings.h"
+#include "common/model/frame_text.h"
 #include "launcher/nodes/node_limits.h"
 
 #include <fmt/format.h>
@@ -15,12 +15,8 @@ namespace {
 constexpr size_t kMostTold = 64;
 
 std::string place_of(const model::RankObservation& o) {
-  if (o.function.empty()) {
-    return "";
-  }
-  const std::string place =
-      o.line > 0 ? fmt::format("{} ({}:{})", o.function, base::base_name(o.file), o.line) : o.function;
-  return place.substr(0, kLongestText);
+  const model::CodeLocation& at = o.user_place;
+  return model::line_label(at.function, at.file, at.line).substr(0, kLongestText);
 }
 
 std::map<std::string, uint64_t> cut(const std::map<std::string, uint64_t>& calls) {

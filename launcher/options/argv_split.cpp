@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
+#include "common/base/tr.h"
 #include "launcher/options/command_advice.h"
 
 #include <fmt/format.h>
@@ -40,19 +41,19 @@ std::optional<std::string> with_words_of(std::string_view word, const CommandSpe
 }
 
 std::string unknown_option(std::string_view word, const CommandSpec& command) {
-  std::string what = fmt::format("unknown option {}", word);
+  std::string what = base::told("unknown option {}", word);
   if (is_torchrun_option(word)) {
-    return what + fmt::format(": it belongs to torchrun; write xpurun -- torchrun {} …", word);
+    return what + base::told(": it belongs to torchrun; write xpurun -- torchrun {} …", word);
   }
   if (const auto near = base::closest(word, spellings(command))) {
-    return what + fmt::format("; did you mean {}?", *near);
+    return what + base::told("; did you mean {}?", *near);
   }
   if (const auto near = with_words_of(word, command)) {
-    return what + fmt::format("; did you mean {}?", *near);
+    return what + base::told("; did you mean {}?", *near);
   }
   for (const CommandSpec& other : command_table()) {
     if (word.starts_with("--") && find_option(other.options, word.substr(2)) != nullptr) {
-      return what + fmt::format(": it belongs to xpurun {}", other.name);
+      return what + base::told(": it belongs to xpurun {}", other.name);
     }
   }
   return what;
@@ -66,7 +67,7 @@ struct OptionWord {
 };
 
 std::string no_value(std::string_view option) {
-  return fmt::format("option {} needs a value", option);
+  return base::told("option {} needs a value", option);
 }
 
 OptionWord long_option(std::string_view word, const CommandSpec& command) {
@@ -85,7 +86,7 @@ OptionWord long_option(std::string_view word, const CommandSpec& command) {
     return takes_value(*o) ? OptionWord{.needs_value = option} : OptionWord{.plain = {option}};
   }
   if (!takes_value(*o)) {
-    return {.problem = fmt::format("option {} takes no value", option)};
+    return {.problem = base::told("option {} takes no value", option)};
   }
   return eq + 1 == word.size() ? OptionWord{.problem = no_value(option)}
                                : OptionWord{.plain = {std::string(word)}};
@@ -96,7 +97,7 @@ OptionWord short_options(std::string_view word, const CommandSpec& command) {
   for (size_t i = 1; i < word.size(); ++i) {
     const OptionSpec* o = find_option(command.options, word[i]);
     if (o == nullptr) {
-      return {.problem = unknown_option(i == 1 ? word : fmt::format("-{} in {}", word[i], word), command)};
+      return {.problem = unknown_option(i == 1 ? word : base::told("-{} in {}", word[i], word), command)};
     }
     const std::string option = fmt::format("--{}", o->name);
     if (!takes_value(*o)) {
@@ -136,8 +137,8 @@ tl::expected<ArgvSplit, UsageError> split_argv(const std::vector<std::string>& w
       if (operand && named == Named::not_yet) {
         if (const CommandSpec* command = find_command(word)) {
           if (command != &run && !out.own.empty()) {
-            return wrong(*command, fmt::format("{} before {} is an option of run; options of {} follow it",
-                                               out.own.front(), word, word));
+            return wrong(*command, base::told("{} before {} is an option of run; options of {} follow it",
+                                              out.own.front(), word, word));
           }
           out.command = command;
           named = Named::yes;

@@ -10,6 +10,10 @@
 namespace xpurun::launcher {
 
 // --lang, else XPURUN_LANG, else the locale.
+// The setting of --lang among the words of a whole command line, which may be wrong otherwise. Does not look
+// at the words of the user's command.
+Settings typed_language(const std::vector<std::string>& words);
+
 base::Language chosen_language(const Settings& settings, const std::map<std::string, std::string>& env);
 
 }  // namespace xpurun::launcher

@@ -3,6 +3,7 @@
 #include "common/base/os/program.h"
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
+#include "common/base/tr.h"
 #include "launcher/options/command_table.h"
 
 #include <fmt/format.h>
@@ -67,7 +68,7 @@ void explain_directory(base::Error& e, const Words& argv) {
   const fs::path directory = argv.front();
   e.sys_errno = 0;
   e.id = "E-NOT-EXECUTABLE";
-  e.cause = "it is a directory, and a program is needed";
+  e.cause = base::told("it is a directory, and a program is needed");
   std::error_code error;
   for (const char* name : {"__main__.py", "train.py", "main.py"}) {
     if (fs::exists(directory / name, error)) {
@@ -92,28 +93,28 @@ void explain_absence(base::Error& e, const Words& argv) {
   std::error_code error;
   if (const size_t blank = name.find(' '); blank != std::string::npos) {
     if (base::find_program(name.substr(0, blank))) {
-      e.cause = "the program and its arguments are quoted as one word";
+      e.cause = base::told("the program and its arguments are quoted as one word");
       e.hint = fmt::format("xpurun -- {}", name);
     }
     return;
   }
   if (is_torchrun_option(name)) {
-    e.cause = fmt::format("{} is an option of torchrun, which is missing before it",
-                          name.substr(0, name.find('=')));
+    e.cause =
+        base::told("{} is an option of torchrun, which is missing before it", name.substr(0, name.find('=')));
     e.hint = fmt::format("xpurun -- torchrun {}", quoted(argv));
     return;
   }
   if (name.find('/') == std::string::npos && fs::is_regular_file(name, error)) {
     const bool python = name.ends_with(".py");
-    e.cause = "the file in this directory is no program of PATH";
+    e.cause = base::told("the file in this directory is no program of PATH");
     e.hint = fmt::format("xpurun -- {}{}", python ? "python3 " : "./", quoted(argv));
     return;
   }
   if (const auto command = base::closest(name, own_commands())) {
-    e.cause = fmt::format("there is no such program; did you mean xpurun {}?", *command);
+    e.cause = base::told("there is no such program; did you mean xpurun {}?", *command);
     e.hint = fmt::format("xpurun help {}", *command);
   } else if (const auto program = near_program(name)) {
-    e.cause = fmt::format("there is no such program; did you mean {}?", *program);
+    e.cause = base::told("there is no such program; did you mean {}?", *program);
     e.hint = with_program(*program, argv);
   }
 }

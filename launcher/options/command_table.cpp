@@ -30,17 +30,21 @@ std::vector<CommandSpec> make_table() {
       {.name = "attach",
        .group = "Running",
        .summary = "watch a job that runs already, without xpurun",
-       .synopsis = {"xpurun attach [OPTION]... PID..."},
+       .synopsis = {"xpurun attach [OPTION]... PID...", "xpurun attach [OPTION]... --slurm-step JOB[.STEP]"},
        .description =
-           "Watches the processes PID and all their descendants as run does, from now on: hangs, deaths, "
+           "Watches the processes PID, or those of a Slurm step on this node, and all their descendants as "
+           "run "
+           "does, from now on: hangs, deaths, "
            "stacks, verdict, report, top and ctl. The job is not changed: nothing is loaded into it, signals "
            "to xpurun do not reach it, and Ctrl-C ends the watch alone. Without the library in the training "
            "processes there are no exceptions, no calls of torch.distributed, no timing, and a crash has no "
            "stack. An exit status is known only while the parent has not collected it. Needs the right to "
            "trace the processes: as root, or as the same user where kernel.yama.ptrace_scope is 0.",
        .options = attach_options(),
+       .operands = Operands::processes,
        .examples = {{"xpurun attach $(pgrep -o torchrun)", "all ranks of a torchrun job"},
                     {"xpurun attach --hang-timeout 1m 4711 4712", "two ranks without a common parent"},
+                    {"xpurun attach --slurm-step 4242.0", "the ranks of a Slurm step on this node"},
                     {"xpurun attach --on-hang kill 4711", "end the job when it hangs (exit status 124)"}},
        .manual = "xpurun-attach(1)",
        .usage_status = 125},

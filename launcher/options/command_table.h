@@ -22,8 +22,9 @@ enum class Operands {
   directories,
   commands,
   shells,
-  actions,  // the words of CommandSpec::actions
-  program,  // a command with its arguments, which are not ours
+  processes,  // ids of processes
+  actions,    // the words of CommandSpec::actions
+  program,    // a command with its arguments, which are not ours
 };
 
 struct CommandSpec {

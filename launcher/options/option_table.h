@@ -19,9 +19,10 @@ enum class ValueKind {
   directory,
   file,
   text,
-  list,   // like text, but may be given several times: the values are joined with commas
-  share,  // 0.1%: more than 0, at most 100
-  port,   // of TCP, or one of `words`
+  list,       // like text, but may be given several times: the values are joined with commas
+  share,      // 0.1%: more than 0, at most 100
+  port,       // of TCP, or one of `words`
+  processes,  // like list: ids of processes
 };
 
 // Where an option may be set besides the command line.

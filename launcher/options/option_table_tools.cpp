@@ -45,7 +45,7 @@ constexpr OptionSpec kRecord[] = {
      .help = "record all ranks of the live run in this run directory"},
     {.name = "pid",
      .short_name = 'p',
-     .kind = ValueKind::list,
+     .kind = ValueKind::processes,
      .metavar = "PID",
      .group = "Source",
      .help = "record this live process; several: repeated, or with commas"},
@@ -200,6 +200,16 @@ constexpr OptionSpec kReport[] = {
     kHelp,
 };
 
+constexpr OptionSpec kLang{.name = "lang",
+                           .kind = ValueKind::choice,
+                           .metavar = "LANGUAGE",
+                           .words = "auto en zh",
+                           .default_text = "auto",
+                           .group = kOutput,
+                           .help =
+                               "language of the output, JSON excepted; auto: Chinese if the locale "
+                               "(LC_ALL, LC_MESSAGES, LANG) begins with zh"};
+
 constexpr OptionSpec kTop[] = {
     {.name = "interval",
      .kind = ValueKind::duration,
@@ -210,6 +220,7 @@ constexpr OptionSpec kTop[] = {
     {.name = "once",
      .group = kOutput,
      .help = "print the table once and exit; the default without a terminal"},
+    kLang,
     kHelp,
 };
 
@@ -290,11 +301,12 @@ constexpr OptionSpec kRuns[] = {
      .help = "only print which runs would be removed"},
     {.name = "yes", .short_name = 'y', .group = kRemoving, .help = "do not ask"},
     kJson,
+    kLang,
     kHelp,
 };
 
 constexpr OptionSpec kNodesOptions[] = {kJson, kHelp};
-constexpr OptionSpec kDoctor[] = {kJson, kHelp};
+constexpr OptionSpec kDoctor[] = {kJson, kLang, kHelp};
 
 constexpr std::string_view kWhichFaults = "Which faults";
 
@@ -494,7 +506,13 @@ std::span<const OptionSpec> attach_options() {
                                            "control-port",
                                            "control-auth",
                                            "help"};
-    std::vector<OptionSpec> out;
+    std::vector<OptionSpec> out{
+        {.name = "slurm-step",
+         .kind = ValueKind::text,
+         .metavar = "JOB[.STEP]",
+         .group = "Job",
+         .help = "instead of PID: the processes of this Slurm step on this node, by their control groups or "
+                 "environment in /proc, else by scontrol; without STEP, of all steps of the job but extern"}};
     for (const std::string_view name : kNames) {
       out.push_back(*find_option(run_options(), name));
       if (name == "on-hang") {

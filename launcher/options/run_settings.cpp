@@ -2,6 +2,7 @@
 
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
+#include "common/base/tr.h"
 #include "common/model/secrets/redact.h"
 #include "launcher/options/argv_split.h"
 #include "launcher/options/timeline_specs.h"
@@ -117,7 +118,7 @@ class Reader {
 
 base::Error bad_value(const OptionSpec& option, const Setting& setting, const base::Error& why) {
   const std::string where =
-      setting.precedence == 0 ? std::string() : fmt::format(" (set in {})", setting.source);
+      setting.precedence == 0 ? std::string() : base::told(" (set in {})", setting.source);
   if (setting.precedence >= static_cast<int>(FileLevel::project)) {
     return {.what = fmt::format("{}: {}: {}", setting.source, option.name, why.what),
             .id = "E-CONFIG",
@@ -182,8 +183,8 @@ base::Status check_nats(const std::string& value) {
   if (word || value.starts_with("nats://") || value.starts_with("tls://")) {
     return {};
   }
-  return base::fail(fmt::format("'{}' is neither nats://HOST:PORT or tls://HOST:PORT nor auto or off",
-                                base::sanitize(model::redact_urls(value))));
+  return base::fail(base::told("'{}' is neither nats://HOST:PORT or tls://HOST:PORT nor auto or off",
+                               base::sanitize(model::redact_urls(value))));
 }
 
 }  // namespace
@@ -195,7 +196,7 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
       break;
     case ValueKind::on_off:
       if (!on_off(value)) {
-        return base::fail(fmt::format("'{}' is neither on nor off", shown));
+        return base::fail(base::told("'{}' is neither on nor off", shown));
       }
       return {};
     case ValueKind::repeated:
@@ -206,7 +207,7 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
       const auto n = base::parse_int(value);
       const int64_t least = o.kind == ValueKind::number ? 1 : 0;
       if (!n || *n < least || *n > kLargestNumber) {
-        return base::fail(fmt::format("'{}' is not a number from {} to {}", shown, least, kLargestNumber));
+        return base::fail(base::told("'{}' is not a number from {} to {}", shown, least, kLargestNumber));
       }
       return {};
     }
@@ -216,37 +217,37 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
       }
       const auto s = base::parse_duration_s(value);
       if (!s) {
-        const std::string or_word = o.words.empty() ? "" : fmt::format(", or {}", o.words);
+        const std::string or_word = o.words.empty() ? "" : base::told(", or {}", o.words);
         return base::fail(
-            fmt::format("'{}' is not a duration; write 90, 90s, 5m, 1.5h, 2d or 250ms{}", shown, or_word));
+            base::told("'{}' is not a duration; write 90, 90s, 5m, 1.5h, 2d or 250ms{}", shown, or_word));
       }
       if (*s > kLongestDuration) {
-        return base::fail(fmt::format("'{}' is longer than three years", shown));
+        return base::fail(base::told("'{}' is longer than three years", shown));
       }
       return {};
     }
     case ValueKind::size:
       if (!base::parse_size(value) && !is_word(o, value)) {
-        return base::fail(fmt::format("'{}' is not a size; write 4096, 64K, 500M or 10G", shown));
+        return base::fail(base::told("'{}' is not a size; write 4096, 64K, 500M or 10G", shown));
       }
       return {};
     case ValueKind::choice:
       if (!is_word(o, value)) {
         const auto near = base::closest(value, words_of(o));
-        return base::fail(fmt::format("'{}' is not one of {}{}", shown, base::join(words_of(o), ", "),
-                                      near ? fmt::format("; did you mean {}?", *near) : ""));
+        return base::fail(base::told("'{}' is not one of {}{}", shown, base::join(words_of(o), ", "),
+                                     near ? base::told("; did you mean {}?", *near) : std::string()));
       }
       return {};
     case ValueKind::share:
       if (!share_of(value) && !is_word(o, value)) {
-        return base::fail(fmt::format("'{}' is not a share from 0.0001% to 100%; write 0.1%", shown));
+        return base::fail(base::told("'{}' is not a share from 0.0001% to 100%; write 0.1%", shown));
       }
       return {};
     case ValueKind::port: {
       const auto n = base::parse_int(value);
       if (!is_word(o, value) && (!n || *n < 1 || *n > 65535)) {
         const auto words = base::join(words_of(o), ", ");
-        return base::fail(fmt::format("'{}' is not a port from 1 to 65535, nor one of {}", shown, words));
+        return base::fail(base::told("'{}' is not a port from 1 to 65535, nor one of {}", shown, words));
       }
       return {};
     }
@@ -254,6 +255,7 @@ base::Status check_value(const OptionSpec& o, const std::string& value) {
     case ValueKind::file:
     case ValueKind::text:
     case ValueKind::list:
+    case ValueKind::processes:
       break;
   }
   return {};
@@ -270,11 +272,11 @@ base::Result<RunOptions> to_run_options(const Settings& settings) {
     const bool must_be_positive =
         o.name == "dump-deadline" || o.name == "poll" || o.name == "on-event-timeout";
     if (checked && must_be_positive && base::parse_duration_s(s->value) == 0.0) {
-      checked = base::fail("must be longer than 0");
+      checked = base::fail(base::told("must be longer than 0"));
     }
     const uint64_t size = o.kind == ValueKind::size ? base::parse_size(s->value).value_or(0) : 0;
     if (checked && size > 0 && size < kSmallestSize) {
-      checked = base::fail("must be 0 or at least 1M");
+      checked = base::fail(base::told("must be 0 or at least 1M"));
     }
     if (checked && o.name == "peak" && !s->value.empty()) {
       if (const auto peaks = model::Peaks::parse(s->value); !peaks) {
@@ -372,7 +374,7 @@ base::Result<JobEventKinds> parse_event_kinds(std::string_view list) {
     const auto kind = model::from_name<model::JobEventKind>(word);
     if (!kind) {
       const auto& names = model::kNames<model::JobEventKind>;
-      return base::fail(fmt::format("'{}' is not one of {}", base::sanitize(word), fmt::join(names, ", ")));
+      return base::fail(base::told("'{}' is not one of {}", base::sanitize(word), fmt::join(names, ", ")));
     }
     out.insert(*kind);
   }

@@ -3,6 +3,7 @@
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
 #include "common/base/suggest.h"
+#include "common/base/tr.h"
 #include "launcher/options/argv_split.h"
 
 #include <boost/program_options.hpp>
@@ -19,6 +20,10 @@ namespace xpurun::launcher {
 namespace po = boost::program_options;
 
 namespace {
+
+bool is_list(const OptionSpec& o) {
+  return o.kind == ValueKind::list || o.kind == ValueKind::processes;
+}
 
 po::options_description describe(const CommandSpec& command) {
   po::options_description out;
@@ -74,7 +79,7 @@ std::string message_of(const po::error& error, bool has_percent, const Again& ag
     std::replace(message.begin(), message.end(), kPercent, '%');
     return message;
   }
-  return "cannot be understood";
+  return base::told("cannot be understood");
 }
 
 // Internal variables of xpurun that are not options.
@@ -114,7 +119,7 @@ base::Result<ParsedWords> parse_words(const CommandSpec& command, const std::vec
         last[key.substr(sizeof("no-") - 1)] = "off";
       } else if (spec->kind == ValueKind::repeated) {
         last[key] = fmt::format("{}", ++verbose);
-      } else if (spec->kind == ValueKind::list && last.contains(key) && !option.value.empty()) {
+      } else if (is_list(*spec) && last.contains(key) && !option.value.empty()) {
         last[key] += ',' + option.value.front();
       } else {
         last[key] = takes_value(*spec) && !option.value.empty() ? option.value.front() : "on";
@@ -213,19 +218,19 @@ base::Status add_config_text(Settings& settings, const CommandSpec& command, con
       const std::string& key = option.string_key;
       if (option.unregistered) {
         const OptionSpec* other = find_option(command.options, key);
-        std::string what =
-            fmt::format("{}: {} {}", path, key,
-                        other != nullptr ? "cannot be set in a configuration file" : "is not an option");
+        std::string what = other != nullptr
+                               ? base::told("{}: {} cannot be set in a configuration file", path, key)
+                               : base::told("{}: {} is not an option", path, key);
         if (const auto near = base::closest(key, names_in_files(command)); near && other == nullptr) {
-          what += fmt::format("; did you mean {}?", *near);
+          what += base::told("; did you mean {}?", *near);
         }
         return base::fail(config_error(std::move(what)));
       }
       if (option.value.empty() || option.value.front().empty()) {
-        return base::fail(config_error(fmt::format("{}: {} has no value", path, key)));
+        return base::fail(config_error(base::told("{}: {} has no value", path, key)));
       }
       if (!values.emplace(key, option.value.front()).second) {
-        return base::fail(config_error(fmt::format("{}: {} is set twice", path, key)));
+        return base::fail(config_error(base::told("{}: {} is set twice", path, key)));
       }
     }
     for (auto& [name, value] : values) {

@@ -1,6 +1,7 @@
 #include "launcher/options/timeline_specs.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 
 #include <fmt/format.h>
 
@@ -24,7 +25,7 @@ std::optional<uint64_t> number(std::string_view text) {
 
 base::Status check_length(uint64_t steps, const std::string& shown) {
   if (steps > kMostTimelineSteps) {
-    return base::fail(fmt::format("'{}' has more than {} steps", shown, kMostTimelineSteps));
+    return base::fail(base::told("'{}' has more than {} steps", shown, kMostTimelineSteps));
   }
   return {};
 }
@@ -32,7 +33,7 @@ base::Status check_length(uint64_t steps, const std::string& shown) {
 base::Result<TimelineSpec> first_steps(std::string_view value, const std::string& shown) {
   const auto last = number(value);
   if (!last) {
-    return base::fail(fmt::format("'{}': after first: comes a number of steps, as in first:10", shown));
+    return base::fail(base::told("'{}': after first: comes a number of steps, as in first:10", shown));
   }
   XPURUN_TRY(check_length(*last, shown));
   return TimelineSpec{.first = 1, .last = *last};
@@ -44,10 +45,10 @@ base::Result<TimelineSpec> some_steps(std::string_view value, const std::string&
   const auto last = dash == std::string_view::npos ? first : number(value.substr(dash + 1));
   if (!first || !last) {
     return base::fail(
-        fmt::format("'{}': after steps: come the first and the last step, as in steps:100-110", shown));
+        base::told("'{}': after steps: come the first and the last step, as in steps:100-110", shown));
   }
   if (*last < *first) {
-    return base::fail(fmt::format("'{}' ends before it begins", shown));
+    return base::fail(base::told("'{}' ends before it begins", shown));
   }
   XPURUN_TRY(check_length(*last - *first + 1, shown));
   return TimelineSpec{.first = *first, .last = *last};
@@ -56,10 +57,10 @@ base::Result<TimelineSpec> some_steps(std::string_view value, const std::string&
 base::Result<TimelineSpec> every(std::string_view value, const std::string& shown) {
   const auto seconds = base::parse_duration_s(value);
   if (!seconds) {
-    return base::fail(fmt::format("'{}': after every: comes a duration, as in every:10m", shown));
+    return base::fail(base::told("'{}': after every: comes a duration, as in every:10m", shown));
   }
   if (*seconds < kShortestEveryS || *seconds > kLongestEveryS) {
-    return base::fail(fmt::format("'{}' is not between 10 s and 7 days", shown));
+    return base::fail(base::told("'{}' is not between 10 s and 7 days", shown));
   }
   return TimelineSpec{.kind = TimelineSpec::Kind::every, .every_s = *seconds};
 }
@@ -78,7 +79,7 @@ base::Result<TimelineSpec> spec_of(std::string_view entry) {
   if (word == "every") {
     return every(value, shown);
   }
-  return base::fail(fmt::format("'{}' is not first:N, steps:A-B or every:DURATION", shown));
+  return base::fail(base::told("'{}' is not first:N, steps:A-B or every:DURATION", shown));
 }
 
 }  // namespace
@@ -97,7 +98,7 @@ base::Result<std::vector<TimelineSpec>> timeline_specs(std::string_view list) {
     }
   }
   if (out.size() > kMostSpecs) {
-    return base::fail(fmt::format("more than {} time lines", kMostSpecs));
+    return base::fail(base::told("more than {} time lines", kMostSpecs));
   }
   std::stable_sort(out.begin(), out.end(), [](const TimelineSpec& a, const TimelineSpec& b) {
     return std::tuple(a.kind, a.first) < std::tuple(b.kind, b.first);
@@ -106,10 +107,10 @@ base::Result<std::vector<TimelineSpec>> timeline_specs(std::string_view list) {
     const TimelineSpec& a = out[i - 1];
     const TimelineSpec& b = out[i];
     if (a.kind == TimelineSpec::Kind::every) {
-      return base::fail(fmt::format("{} and {}: only one time line can be periodic", a.text, b.text));
+      return base::fail(base::told("{} and {}: only one time line can be periodic", a.text, b.text));
     }
     if (b.kind == TimelineSpec::Kind::steps && b.first <= a.last) {
-      return base::fail(fmt::format("{} and {} overlap", a.text, b.text));
+      return base::fail(base::told("{} and {} overlap", a.text, b.text));
     }
   }
   return out;

@@ -1,8 +1,12 @@
 #include "launcher/output/live_status.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
+#include "common/model/frame_text.h"
 #include "common/model/json_fields.h"
 #include "launcher/output/text_block.h"
+#include "report/diagnosis/diagnose.h"
+#include "report/speed/wording.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,6 +18,8 @@ namespace xpurun::launcher {
 
 namespace {
 
+using base::later;
+using base::tr;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
@@ -28,20 +34,23 @@ constexpr double kTopQuietS = 5;       // a shorter time without progress is tha
 // As a verdict would say.
 std::string_view state_word(const LiveRank& r, const LiveStatus& s) {
   if (!r.alive || r.state == 'Z') {
-    return "ended";
+    return later("ended");
   }
   if (r.state == 'T' || r.state == 't') {
-    return "stopped";
+    return later("stopped");
   }
   const bool busy = r.cpu_share >= kTopBusyShare;
   if (s.culprits.contains(r.rank)) {
-    return busy ? "busy" : "stuck";
+    return busy ? later("busy") : later("stuck");
   }
   const double quiet_s = s.hang_timeout_s > 0 ? std::min(kTopQuietS, s.hang_timeout_s / 2) : kTopQuietS;
   if (r.still_s < quiet_s) {
-    return "moving";
+    return later("moving");
   }
-  return r.state == 'D' ? "blocked" : !s.culprits.empty() ? "waiting" : busy ? "busy" : "still";
+  return r.state == 'D'        ? later("blocked")
+         : !s.culprits.empty() ? later("waiting")
+         : busy                ? later("busy")
+                               : later("still");
 }
 
 bool comes_first(const LiveRank& a, const LiveRank& b, TableOrder order) {
@@ -61,23 +70,87 @@ std::string place_of(const LiveRank& r) {
   if (!r.where.empty()) {
     return base::sanitize(r.where);
   }
-  return r.function.empty()
-             ? "-"
-             : base::sanitize(fmt::format("{} ({}:{})", r.function, base::base_name(r.file), r.line));
-}
-
-std::string host_column(const LiveRank& r) {
-  return fmt::format(" {:<16} ", cut_end(base::sanitize(r.host), 16));
+  const std::string text = model::line_label(r.function, r.file, r.line);
+  return text.empty() ? "-" : base::sanitize(text);
 }
 
 bool uses_gpu(const LiveRank& r) {
   return r.flops_per_s > 0 || r.collectives_per_s > 0 || !r.last_collective.empty();
 }
 
-std::string rates_of(const LiveRank& r) {
-  const std::string untraced = r.untraced_share < 0 ? "-" : fmt::format("{:.0f}%", r.untraced_share * 100);
-  return fmt::format("{:>7.1f} {:>7.0f}  {:>8}  {:<20}  ", r.flops_per_s / 1e12, r.collectives_per_s,
-                     untraced, cut_end(base::sanitize(r.last_collective), 20));
+// The columns of one line, or of the heading.
+struct TopCells {
+  std::string rank;
+  char mark = ' ';  // of a culprit, visible without colours
+  std::string host;
+  std::string pid;
+  std::string state;
+  std::string still;
+  std::string cpu;
+  std::string flops;
+  std::string collectives;
+  std::string untraced;
+  std::string last_collective;
+  std::string where;
+};
+
+struct TopColumns {
+  bool pid_and_cpu = false;
+  bool host = false;
+  bool rates = false;
+};
+
+std::string top_line(const TopCells& c, const TopColumns& columns) {
+  std::string out = pad_start(c.rank, 4) + c.mark;
+  if (!columns.pid_and_cpu) {
+    return out + fmt::format("{} {}  {}", pad_end(c.state, 8), pad_start(c.still, 8), c.where);
+  }
+  if (columns.host) {
+    out += fmt::format(" {} ", pad_end(cut_end(c.host, 16), 16));
+  }
+  out += fmt::format("{}  {} {} {}  ", pad_start(c.pid, 7), pad_end(c.state, 8), pad_start(c.still, 8),
+                     pad_start(c.cpu, 6));
+  if (columns.rates) {
+    out += fmt::format("{} {}  {}  {}  ", pad_start(c.flops, 7), pad_start(c.collectives, 7),
+                       pad_start(c.untraced, 8), pad_end(cut_end(c.last_collective, 20), 20));
+  }
+  return out + c.where;
+}
+
+TopCells headings() {
+  return {.rank = tr("RANK"),
+          .host = tr("HOST"),
+          .pid = tr("PID"),
+          .state = tr("STATE"),
+          .still = tr("STILL"),
+          .cpu = tr("CPU"),
+          .flops = tr("TFLOP/S"),
+          .collectives = tr("COLL/S"),
+          .untraced = tr("UNTRACED"),
+          .last_collective = tr("LAST COLLECTIVE"),
+          .where = tr("WHERE")};
+}
+
+TopCells cells_of(const LiveRank& r, const LiveStatus& s) {
+  return {.rank = fmt::format("{}", r.rank),
+          .mark = s.culprits.contains(r.rank) ? '!' : ' ',
+          .host = base::sanitize(r.host),
+          .pid = r.pid == 0 ? "-" : std::to_string(r.pid),
+          .state = tr(state_word(r, s)),
+          .still = r.alive ? base::human_duration(r.still_s) : "-",
+          .cpu = r.cpu_share < 0 ? "-" : fmt::format("{:.0f}%", r.cpu_share * 100),
+          .flops = fmt::format("{:.1f}", r.flops_per_s / 1e12),
+          .collectives = fmt::format("{:.0f}", r.collectives_per_s),
+          .untraced = r.untraced_share < 0 ? "-" : fmt::format("{:.0f}%", r.untraced_share * 100),
+          .last_collective = base::sanitize(r.last_collective),
+          .where = place_of(r)};
+}
+
+std::string title(const LiveStatus& s) {
+  const std::string ranks = s.ranks.size() == 1 ? tr("{} rank", 1) : tr("{} ranks", s.ranks.size());
+  return tr("{} on {}, {}, {}, hang timeout {}", base::sanitize(s.run), base::sanitize(s.host),
+            base::human_duration(s.elapsed_s), ranks,
+            s.hang_timeout_s > 0 ? base::human_duration(s.hang_timeout_s) : tr("off"));
 }
 
 ordered_json to_json(const LiveRank& r) {
@@ -145,8 +218,17 @@ ordered_json to_json(const LiveStatus& s) {
   j["timing"] = s.timing;
   j["trace"] = s.trace;
   j["problem"] = s.problem;
-  if (!s.steps.empty()) {
-    j["steps"] = s.steps;
+  if (!s.verdict.sentence.empty()) {
+    j["verdict"] = model::to_json(s.verdict);
+  }
+  if (s.steps.done > 0) {
+    j["steps"] = steps_line(s.steps);
+    j["steps_done"] = s.steps.done;
+    j["step_s"] = s.steps.step_s;
+  }
+  if (s.steps.slower_share > 0) {
+    j["slower_share"] = s.steps.slower_share;
+    j["slower_since"] = s.steps.slower_since;
   }
   if (!s.gaps.empty()) {
     j["gaps"] = s.gaps;
@@ -173,7 +255,13 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
     s.timing = j.value("timing", "");
     s.trace = j.value("trace", "");
     s.problem = j.value("problem", "");
-    s.steps = j.value("steps", "");
+    if (const auto verdict = model::verdict_from_json(j.value("verdict", json::object()))) {
+      s.verdict = *verdict;
+    }
+    s.steps = {.done = model::integer(j, "steps_done", int64_t{0}),
+               .step_s = j.value("step_s", 0.0),
+               .slower_share = j.value("slower_share", 0.0),
+               .slower_since = model::integer(j, "slower_since", int64_t{0})};
     s.gaps = j.value("gaps", std::vector<std::string>());
     s.culprits = model::RankSet::parse(j.value("culprits", "")).value_or(model::RankSet());
     for (const json& r : j.value("ranks", json::array())) {
@@ -204,37 +292,42 @@ base::Result<LiveStatus> live_status_from_json(std::string_view text) {
   }
 }
 
-std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const Ink& ink, TableOrder order) {
-  const bool wide = columns >= kWideEnoughForPid;
-  std::string out =
-      cut_end(fmt::format("{} on {}, {}, {} rank{}, hang timeout {}", base::sanitize(s.run),
-                          base::sanitize(s.host), base::human_duration(s.elapsed_s), s.ranks.size(),
-                          s.ranks.size() == 1 ? "" : "s",
-                          s.hang_timeout_s > 0 ? base::human_duration(s.hang_timeout_s) : "off"),
-              columns) +
-      '\n';
-  size_t used = 2;
-  if (!s.problem.empty()) {
-    out += ink.paint(Ink::Colour::bad, cut_end(base::sanitize(s.problem), columns)) + '\n';
-    ++used;
+std::string steps_line(const LiveSteps& steps) {
+  if (steps.done <= 0) {
+    return "";
   }
-  if (!s.steps.empty()) {
-    out += cut_end(base::sanitize(s.steps), columns) + '\n';
+  const std::string pace =
+      tr("{} steps, {} each", report::grouped(steps.done), report::short_seconds(steps.step_s));
+  return steps.slower_share <= 0
+             ? pace
+             : tr("{}; {} slower since step {}", pace, report::percent(steps.slower_share),
+                  report::grouped(steps.slower_since));
+}
+
+std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const Ink& ink, TableOrder order) {
+  std::string out = cut_end(title(s), columns) + '\n';
+  size_t used = 2;
+  const auto add = [&](std::string_view line, Ink::Colour colour) {
+    out += ink.paint(colour, cut_end(base::sanitize(line), columns)) + '\n';
+    ++used;
+  };
+  if (!s.problem.empty()) {
+    add(s.verdict.sentence.empty() ? s.problem : report::sentence_of(s.verdict), Ink::Colour::bad);
+  }
+  if (const std::string steps = steps_line(s.steps); !steps.empty()) {
+    out += cut_end(steps, columns) + '\n';
     ++used;
   }
   for (size_t i = 0; i < s.gaps.size() && (rows == 0 || i < kMostGaps); ++i) {
-    out += ink.paint(Ink::Colour::doubtful, cut_end(base::sanitize(s.gaps[i]), columns)) + '\n';
-    ++used;
+    add(s.gaps[i], Ink::Colour::doubtful);
   }
-  const bool hosts =
-      wide && std::any_of(s.ranks.begin(), s.ranks.end(), [](const LiveRank& r) { return !r.host.empty(); });
-  const bool rates = columns >= kWideEnoughForRates && std::any_of(s.ranks.begin(), s.ranks.end(), uses_gpu);
-  const std::string head =
-      !wide ? "RANK STATE       STILL  WHERE"
-            : fmt::format("RANK  {}   PID  STATE       STILL    CPU  {}WHERE",
-                          hosts ? "HOST              " : "",
-                          rates ? "TFLOP/S  COLL/S  UNTRACED  LAST COLLECTIVE       " : "");
-  out += ink.paint(Ink::Colour::strong, cut_end(head, columns)) + '\n';
+  const bool wide = columns >= kWideEnoughForPid;
+  const TopColumns shown_columns{
+      .pid_and_cpu = wide,
+      .host = wide &&
+              std::any_of(s.ranks.begin(), s.ranks.end(), [](const LiveRank& r) { return !r.host.empty(); }),
+      .rates = columns >= kWideEnoughForRates && std::any_of(s.ranks.begin(), s.ranks.end(), uses_gpu)};
+  out += ink.paint(Ink::Colour::strong, cut_end(top_line(headings(), shown_columns), columns)) + '\n';
   std::vector<LiveRank> ranks = s.ranks;
   const bool all_fit = rows == 0 || ranks.size() + used <= rows;
   const size_t shown = all_fit ? ranks.size() : rows > used + 1 ? rows - used - 1 : 0;
@@ -243,25 +336,15 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
   });
   for (size_t i = 0; i < shown; ++i) {
     const LiveRank& r = ranks[i];
-    // Visible without colours, too.
-    const char mark = s.culprits.contains(r.rank) ? '!' : ' ';
-    const std::string still = r.alive ? base::human_duration(r.still_s) : "-";
-    const std::string line =
-        wide ? fmt::format("{:>4}{}{}{:>7}  {:<8} {:>8} {:>6}  {}{}", r.rank, mark,
-                           hosts ? host_column(r) : "", r.pid == 0 ? "-" : std::to_string(r.pid),
-                           state_word(r, s), still,
-                           r.cpu_share < 0 ? "-" : fmt::format("{:.0f}%", r.cpu_share * 100),
-                           rates ? rates_of(r) : "", place_of(r))
-             : fmt::format("{:>4}{}{:<8} {:>8}  {}", r.rank, mark, state_word(r, s), still, place_of(r));
     const bool late = r.alive && s.hang_timeout_s > 0 && r.still_s >= s.hang_timeout_s / 2;
-    const std::string cut = cut_end(line, columns);
+    const std::string cut = cut_end(top_line(cells_of(r, s), shown_columns), columns);
     out += s.culprits.contains(r.rank) ? ink.paint(Ink::Colour::bad, cut)
            : late                      ? ink.paint(Ink::Colour::doubtful, cut)
                                        : cut;
     out += '\n';
   }
   if (shown < ranks.size()) {
-    out += fmt::format("... and {} more\n", ranks.size() - shown);
+    out += tr("... and {} more", ranks.size() - shown) + '\n';
   }
   return out;
 }

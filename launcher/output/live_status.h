@@ -5,6 +5,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/model/rank_set.h"
+#include "common/model/verdict.h"
 #include "launcher/output/ink.h"
 
 #include <nlohmann/json_fwd.hpp>
@@ -23,7 +24,7 @@ struct LiveRank {
   double still_s = 0;    // seconds since the last progress
   double step_s = -1;    // mean of the last steps of training; negative: not known
   double cpu_share = 0;  // CPU cores in use; negative: not known
-  std::string function;  // innermost Python frame; empty without Python
+  std::string function;  // innermost line of the user's own code; empty without Python
   std::string file;
   int line = 0;
   std::string where;  // of a rank of another node, in the place of the last three
@@ -36,6 +37,16 @@ struct LiveRank {
   uint64_t dropped = 0;         // events lost because the ring was full
 };
 
+// Of the training, as far as a rank tells.
+struct LiveSteps {
+  int64_t done = 0;         // 0: unknown
+  double step_s = 0;        // mean of the last steps
+  double slower_share = 0;  // than before; 0: no slower
+  int64_t slower_since = 0;
+};
+// "4,120 steps, 171 ms each"; empty if unknown.
+std::string steps_line(const LiveSteps& steps);
+
 struct LiveStatus {
   std::string run;  // id
   std::string host;
@@ -44,10 +55,11 @@ struct LiveStatus {
   double hang_timeout_s = 0;
   double next_check_s = 0;  // seconds until the next poll
   int world_size = 0;
-  std::string timing;             // level: off, light, full
-  std::string trace;              // directory of the trace under way, else empty
-  std::string problem;            // verdict on the current stall, else empty
-  std::string steps;              // "4,120 steps, 171 ms each"; empty: unknown
+  std::string timing;      // level: off, light, full
+  std::string trace;       // directory of the trace under way, else empty
+  std::string problem;     // verdict on the current stall, else empty
+  model::Verdict verdict;  // the same, in its parts
+  LiveSteps steps;
   std::vector<std::string> gaps;  // nodes whose ranks are not shown, one line each
   // Of the current stall: accused by its verdict, or, before there is one, by the recorded calls.
   model::RankSet culprits;

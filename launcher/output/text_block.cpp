@@ -39,6 +39,16 @@ std::string definition(std::string_view term, std::string_view text, size_t colu
   return out + block.substr(used);
 }
 
+std::string pad_end(std::string_view text, size_t columns) {
+  const size_t used = base::display_width(text);
+  return std::string(text) + std::string(used < columns ? columns - used : 0, ' ');
+}
+
+std::string pad_start(std::string_view text, size_t columns) {
+  const size_t used = base::display_width(text);
+  return std::string(used < columns ? columns - used : 0, ' ') + std::string(text);
+}
+
 std::string cut_end(std::string_view text, size_t columns) {
   constexpr std::string_view kDots = "...";
   if (base::display_width(text) <= columns) {

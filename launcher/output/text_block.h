@@ -14,6 +14,9 @@ std::string text_block(std::string_view text, size_t columns, size_t indent);
 std::string definition(std::string_view term, std::string_view text, size_t columns, size_t column);
 
 // The beginning of `text`, at most `columns` wide, with dots if the text was cut.
+// Blanks up to this number of columns, behind or before the text; wide characters count twice.
+std::string pad_end(std::string_view text, size_t columns);
+std::string pad_start(std::string_view text, size_t columns);
 std::string cut_end(std::string_view text, size_t columns);
 
 // Width for help texts: that of the terminal behind fd, at least 40, at most 100.

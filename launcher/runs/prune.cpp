@@ -4,6 +4,7 @@
 #include "common/base/os/io.h"
 #include "common/base/scope.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/runs/run_lock.h"
 
 #include <fmt/format.h>
@@ -81,11 +82,11 @@ std::vector<PruneChoice> select_runs(const std::vector<RunEntry>& runs, const Pr
     const double age_s = static_cast<double>(now_wall_ns - run.ended_wall_ns) * 1e-9;
     std::string why;
     if (rules.keep && n > *rules.keep) {
-      why = fmt::format("not among the {} newest", *rules.keep);
+      why = base::tr("not among the {} newest", *rules.keep);
     } else if (rules.older_than_s && age_s > *rules.older_than_s) {
-      why = fmt::format("ended {} ago", base::human_duration(age_s));
+      why = base::tr("ended {} ago", base::human_duration(age_s));
     } else if (rules.max_bytes && kept_bytes + run.bytes > *rules.max_bytes) {
-      why = fmt::format("newer runs leave no room for it in {}", base::human_size(*rules.max_bytes));
+      why = base::tr("newer runs leave no room for it in {}", base::human_size(*rules.max_bytes));
     }
     if (!why.empty() && may_be_removed(run.life)) {
       out.push_back({&run, std::move(why)});

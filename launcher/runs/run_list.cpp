@@ -4,6 +4,7 @@
 #include "common/base/os/io.h"
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/run_dir.h"
 #include "launcher/os/signals.h"
 #include "launcher/runs/run_lock.h"
@@ -118,7 +119,7 @@ base::Result<std::vector<RunEntry>> list_runs(const std::string& runs_dir) {
   std::vector<RunEntry> out;
   auto it = fs::directory_iterator(runs_dir, ec);
   if (ec) {
-    base::Error e = base::fail_errno(fmt::format("cannot read {}", runs_dir), ec.value()).value();
+    base::Error e = base::fail_errno(base::told("cannot read {}", runs_dir), ec.value()).value();
     e.id = "E-NO-RUN";
     e.hint = "xpurun runs --runs-dir DIR";
     return base::fail(std::move(e));

@@ -2,6 +2,7 @@
 
 #include "common/base/os/program.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +16,7 @@ base::Result<std::string> resolve_program(const std::string& name) {
     base::Error& e = found.error();
     const bool is_file = e.sys_errno == EACCES;
     e.id = is_file ? "E-NOT-EXECUTABLE" : "E-NOT-FOUND";
-    e.hint = is_file ? fmt::format("chmod +x {0}, or name its interpreter: xpurun -- python {0}", name)
+    e.hint = is_file ? base::told("chmod +x {0}, or name its interpreter: xpurun -- python {0}", name)
                      : fmt::format("command -v {}", base::shell_quote(name));
   }
   return found;

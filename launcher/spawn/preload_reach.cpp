@@ -2,6 +2,7 @@
 
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/spawn/elf_dynamic.h"
 
 #include <algorithm>
@@ -14,13 +15,19 @@ namespace xpurun::launcher {
 
 namespace {
 
-constexpr const char* kNoCrashes = "crashes are known only by their exit status, without stacks";
-constexpr const char* kNothing = "no stacks of crashes, no timing, no logs of single ranks";
-constexpr const char* kNoFaults = "no stacks of memory faults, which AddressSanitizer reports itself";
+constexpr std::string_view kNoCrashes =
+    base::later("crashes are known only by their exit status, without stacks");
+constexpr std::string_view kNothing = base::later("no stacks of crashes, no timing, no logs of single ranks");
+constexpr std::string_view kNoFaults =
+    base::later("no stacks of memory faults, which AddressSanitizer reports itself");
 
 // verify_asan_link_order came with gcc 9; gcc 8 and 9 share libasan.so.5.
 constexpr std::string_view kOldAsans[] = {"libasan.so.0", "libasan.so.1", "libasan.so.2",
                                           "libasan.so.3", "libasan.so.4", "libasan.so.5"};
+
+PreloadReach limited(PreloadLimit limit, std::string_view fact, std::string_view lost) {
+  return {limit, std::string(fact), std::string(lost)};
+}
 
 bool is_asan(std::string_view library) {
   return library.starts_with("libasan.so") || library.starts_with("libclang_rt.asan");
@@ -44,18 +51,20 @@ bool insists_on_being_first(const ElfDynamic& program, std::string_view asan_opt
 PreloadReach reach_of_dynamic(const std::string& path, std::string_view asan_options) {
   const ElfDynamic program = read_elf_dynamic(path);
   if (program.interpreter.empty()) {
-    return {PreloadLimit::no_loader, "statically linked program: there is no loader to preload with",
-            kNoCrashes};
+    return limited(PreloadLimit::no_loader,
+                   base::later("statically linked program: there is no loader to preload with"), kNoCrashes);
   }
   if (base::base_name(program.interpreter).starts_with("ld-musl")) {
-    return {PreloadLimit::musl, "program linked with musl, which is not the preload library's C library",
-            kNothing};
+    return limited(PreloadLimit::musl,
+                   base::later("program linked with musl, which is not the preload library's C library"),
+                   kNothing);
   }
   if (insists_on_being_first(program, asan_options)) {
-    return {PreloadLimit::asan_first, "AddressSanitizer in this program must be the first library", kNothing};
+    return limited(PreloadLimit::asan_first,
+                   base::later("AddressSanitizer in this program must be the first library"), kNothing);
   }
   if (program.mentions("__asan_init")) {
-    return {PreloadLimit::asan, "program with AddressSanitizer", kNoFaults};
+    return limited(PreloadLimit::asan, base::later("program with AddressSanitizer"), kNoFaults);
   }
   return {};
 }
@@ -69,8 +78,9 @@ PreloadReach preload_reach(const std::string& program, std::string_view asan_opt
   }
   if (((st.st_mode & S_ISUID) != 0 && st.st_uid != ::geteuid()) ||
       ((st.st_mode & S_ISGID) != 0 && st.st_gid != ::getegid())) {
-    return {PreloadLimit::set_id, "set-user-id or set-group-id program: the loader ignores LD_PRELOAD",
-            kNoCrashes};
+    return limited(PreloadLimit::set_id,
+                   base::later("set-user-id or set-group-id program: the loader ignores LD_PRELOAD"),
+                   kNoCrashes);
   }
   const auto fd = base::open_read(program);
   Elf64_Ehdr header{};
@@ -79,7 +89,7 @@ PreloadReach preload_reach(const std::string& program, std::string_view asan_opt
     return {};
   }
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64) {
-    return {PreloadLimit::other_machine, "not an x86-64 program", kNoCrashes};
+    return limited(PreloadLimit::other_machine, base::later("not an x86-64 program"), kNoCrashes);
   }
   return reach_of_dynamic(program, asan_options);
 }

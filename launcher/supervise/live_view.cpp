@@ -6,7 +6,6 @@
 #include "launcher/collect/gpu_time.h"
 #include "launcher/output/status_text.h"
 #include "report/diagnosis/collectives/analysis.h"
-#include "report/speed/wording.h"
 
 #include <fmt/format.h>
 
@@ -55,20 +54,19 @@ model::RankSet culprits(const LiveSources& sources, const LiveStatus& status) {
 }
 
 // The ranks wait for each other: the first one that makes steps shows those of the job.
-std::string steps_text(const LiveSources& sources, const std::vector<LiveRank>& ranks) {
+LiveSteps steps_of(const LiveSources& sources, const std::vector<LiveRank>& ranks) {
   for (const LiveRank& r : ranks) {
     if (const auto seen = sources.steps.rank(r.rank); seen.step_s >= 0) {
-      std::string out = fmt::format("{} steps, {} each", report::grouped(static_cast<int64_t>(seen.steps)),
-                                    report::short_seconds(seen.step_s));
+      LiveSteps out{.done = static_cast<int64_t>(seen.steps), .step_s = seen.step_s};
       const auto& slowdowns = sources.journal.manifest().slowdowns;
       if (!slowdowns.empty()) {
-        out += fmt::format("; {} slower since step {}", report::percent(slowdowns.back().share),
-                           report::grouped(slowdowns.back().step));
+        out.slower_share = slowdowns.back().share;
+        out.slower_since = slowdowns.back().step;
       }
       return out;
     }
   }
-  return "";
+  return {};
 }
 
 }  // namespace
@@ -81,9 +79,9 @@ LiveRank live_rank(const model::RankObservation& o, bool alive, const RankTiming
   r.alive = alive;
   r.still_s = o.still_s;
   r.cpu_share = o.cpu_share;
-  r.function = o.function;
-  r.file = o.file;
-  r.line = o.line;
+  r.function = o.user_place.function;
+  r.file = o.user_place.file;
+  r.line = o.user_place.line;
   if (timing != nullptr) {
     add_timing(*timing, r);
   }
@@ -104,6 +102,10 @@ LiveStatus live_status(const LiveSources& sources) {
                  .trace = sources.timing.trace().dir()};
   if (const model::Incident* stall = sources.journal.open_incident()) {
     out.problem = stall->verdict.sentence;
+    out.verdict = stall->verdict;
+    // A status is asked for often.
+    out.verdict.evidence.clear();
+    out.verdict.log_tail = {};
   }
   const auto add = [&](const std::vector<model::RankObservation>& observations, bool alive) {
     for (const model::RankObservation& o : observations) {
@@ -112,7 +114,7 @@ LiveStatus live_status(const LiveSources& sources) {
     }
   };
   add(sources.watcher.living_observations(), true);
-  out.steps = steps_text(sources, out.ranks);
+  out.steps = steps_of(sources, out.ranks);
   add(sources.watcher.last_observations(), false);
   out.culprits = culprits(sources, out);
   return out;

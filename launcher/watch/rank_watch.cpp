@@ -2,6 +2,7 @@
 
 #include "common/base/output/log.h"
 #include "common/base/strings.h"
+#include "report/diagnosis/waits/code_place.h"
 #include "stackdump/native/kernel_view.h"
 
 #include <algorithm>
@@ -22,6 +23,16 @@ constexpr double kMaxOpenBackoffS = 5;
 // (x86-64 numbers).
 bool reads_standard_input(const std::string& syscall) {
   return syscall.starts_with("0 0x0 ") || syscall.starts_with("270 0x1 ");
+}
+
+// As a verdict names it.
+model::CodeLocation user_place(const std::vector<stackdump::CodeLine>& innermost_first) {
+  std::vector<model::Frame> frames;
+  for (const stackdump::CodeLine& line : innermost_first) {
+    frames.push_back(
+        {.kind = model::FrameKind::python, .func = line.function, .file = line.file, .line = line.line});
+  }
+  return report::place_of(frames);
 }
 
 }  // namespace
@@ -78,7 +89,8 @@ bool RankWatch::sample_position(base::MonoNs now) {
   if (!reader_) {
     return sample_without_python();
   }
-  auto position = reader_->read();
+  auto position =
+      reader_->read([](std::string_view file) { return report::owner_of(file) == report::CodeOwner::user; });
   if (!position) {
     // The program has called exec, is ending, or is changing its frames right now.
     base::log_debug("rank {} (pid {}): {}", rank_, pid_, base::to_line(position.error()));
@@ -86,10 +98,14 @@ bool RankWatch::sample_position(base::MonoNs now) {
     // The old position is no longer valid: after exec, or after PR_SET_DUMPABLE made the process unreadable,
     // the thread may be anywhere.
     position_ = {};
+    user_place_ = {};
     return true;
   }
   const bool changed = position->fingerprint != position_.fingerprint;
   position_ = std::move(*position);
+  if (changed) {
+    user_place_ = user_place(position_.lines);
+  }
   return changed;
 }
 
@@ -141,6 +157,7 @@ model::RankObservation RankWatch::observe(base::MonoNs now) const {
   o.function = position_.function;
   o.file = position_.file;
   o.line = position_.line;
+  o.user_place = user_place_;
   o.helper_life = helpers_.life();
   o.outside = helpers_.outside();
   o.helpers = helpers_.observe(now);

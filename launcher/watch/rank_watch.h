@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/os/procfs.h"
 #include "common/model/dump_manifest.h"
+#include "common/model/verdict.h"
 #include "launcher/watch/helper_watch.h"
 #include "launcher/watch/rank_probe.h"
 #include "stackdump/resolve/position.h"
@@ -56,6 +57,7 @@ class RankWatch final : public RankProbe {
   base::MonoNs next_open_ = 0;
   double open_backoff_s_ = 0.2;
   stackdump::Position position_{};
+  model::CodeLocation user_place_;  // of position_
   std::string syscall_;
   base::MonoNs last_progress_;
   base::MonoNs main_moved_;  // last progress of the main thread itself, without its helpers

@@ -129,6 +129,16 @@ std::vector<std::string> evidence_lines(const Verdict& verdict) {
   return lines;
 }
 
+std::string sentence_of(const RunManifest& run) {
+  const base::Language language = base::spoken();
+  if (language == base::Language::english || run.verdict.sentence.empty()) {
+    return run.verdict.sentence;
+  }
+  Facts facts;
+  facts.run = run;
+  return diagnose_in(language, facts, run.verdict).sentence;
+}
+
 std::string sentence_of(const Verdict& v) {
   if (base::spoken() == base::Language::english || v.kind == model::VerdictKind::none ||
       v.kind == model::VerdictKind::running || v.sentence.empty()) {

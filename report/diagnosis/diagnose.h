@@ -27,5 +27,8 @@ std::vector<std::string> evidence_lines(const model::Verdict& verdict);
 // The sentence of a verdict whose facts are not at hand, in the language of this thread (common/base/tr.h):
 // in English as it is, else made anew from the verdict's fields, with less detail.
 std::string sentence_of(const model::Verdict& verdict);
+// The same of a finished run, whose run.json is all that is read: of an end without a fault, the whole
+// sentence.
+std::string sentence_of(const model::RunManifest& run);
 
 }  // namespace xpurun::report

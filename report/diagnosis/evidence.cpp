@@ -212,6 +212,9 @@ void add_endings(const Scene& scene, std::vector<std::string>& out) {
     if (e.process->role != model::ProcessRole::rank && !(launcher && e.failed())) {
       continue;
     }
+    if (is_plain_command(*e.process)) {
+      continue;  // the sentence says the same
+    }
     std::string how = how_with_cause(e, 1);
     const model::RunManifest& run = scene.facts.run;
     const std::string host =

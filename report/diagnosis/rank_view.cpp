@@ -252,6 +252,10 @@ void find_full_pipe(RankView& v, const Facts& facts) {
 
 }  // namespace
 
+bool is_plain_command(const ProcessRecord& process) {
+  return process.role == model::ProcessRole::rank && process.identity == "single" && !process.python;
+}
+
 std::vector<const ProcessRecord*> current_ranks(const model::RunManifest& run) {
   std::map<base::Rank, const ProcessRecord*> latest;
   for (const ProcessRecord& p : run.processes) {

@@ -35,6 +35,9 @@ struct PositionReader::State {
   Position last;  // its names are valid while the fingerprint stays the same
 
   uint64_t fingerprint_of(const PyThread& thread);
+  std::optional<CodeLine> line_of(const RawFrame& frame);
+  std::vector<CodeLine> lines_of(const PyThread& thread,
+                                 const std::function<bool(std::string_view)>& is_user);
   bool is_main(Addr thread, Addr interp);
   std::optional<Addr> find_main();
   base::Result<PyThread> read_main();
@@ -50,6 +53,37 @@ uint64_t PositionReader::State::fingerprint_of(const PyThread& thread) {
   return thread.groups.empty()
              ? out
              : base::hash_words(out, {variables.fingerprint(memory, thread, runtime.offsets)});
+}
+
+std::optional<CodeLine> PositionReader::State::line_of(const RawFrame& frame) {
+  const Offsets& o = runtime.offsets;
+  const auto code = read_code_object(memory, frame.code, o);
+  if (!code) {
+    return std::nullopt;
+  }
+  const int64_t instruction = instruction_index(frame, *code, o);
+  return CodeLine{.function = base::sanitize(code->name),
+                  .file = base::sanitize(code->filename),
+                  .line = source_range(o.lines, code->line_table, code->first_line, instruction).line};
+}
+
+std::vector<CodeLine> PositionReader::State::lines_of(const PyThread& thread,
+                                                      const std::function<bool(std::string_view)>& is_user) {
+  std::vector<CodeLine> out;
+  for (const FrameGroup& group : thread.groups) {
+    for (const RawFrame& f : group.frames) {
+      if (out.size() == Position::kMostLines) {
+        return out;
+      }
+      if (auto line = line_of(f)) {
+        out.push_back(std::move(*line));
+        if (is_user(out.back().file)) {
+          return out;
+        }
+      }
+    }
+  }
+  return out;
 }
 
 bool PositionReader::State::is_main(Addr thread, Addr interp) {
@@ -136,9 +170,8 @@ base::Result<PositionReader> PositionReader::open(base::Pid pid) {
   return PositionReader(std::move(state));
 }
 
-base::Result<Position> PositionReader::read() {
+base::Result<Position> PositionReader::read(const std::function<bool(std::string_view)>& is_user) {
   State& s = *state_;
-  const Offsets& o = s.runtime.offsets;
   XPURUN_TRY_ASSIGN(const PyThread t, s.read_main());
   Position out;
   out.fingerprint = s.fingerprint_of(t);
@@ -147,12 +180,13 @@ base::Result<Position> PositionReader::read() {
     return s.last;
   }
   if (out.has_python) {
-    const RawFrame& f = t.groups.front().frames.front();
-    if (const auto code = read_code_object(s.memory, f.code, o)) {
-      out.function = base::sanitize(code->name);
-      out.file = base::sanitize(code->filename);
-      out.line =
-          source_range(o.lines, code->line_table, code->first_line, instruction_index(f, *code, o)).line;
+    if (const auto innermost = s.line_of(t.groups.front().frames.front())) {
+      out.function = innermost->function;
+      out.file = innermost->file;
+      out.line = innermost->line;
+    }
+    if (is_user) {
+      out.lines = s.lines_of(t, is_user);
     }
   }
   s.last = out;

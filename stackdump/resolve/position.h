@@ -8,11 +8,20 @@
 #include "common/base/result.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace xpurun::stackdump {
+
+// A line that a Python frame executes.
+struct CodeLine {
+  std::string function;
+  std::string file;
+  int line = 0;
+};
 
 struct Position {
   // Fingerprint of every Python frame's code, instruction and variables (except variables of waiting library
@@ -22,6 +31,10 @@ struct Position {
   std::string file;
   int line = 0;
   bool has_python = false;  // the main thread has Python frames
+  // From the innermost frame to the first one of the user's code, at most kMostLines; see read().
+  std::vector<CodeLine> lines;
+
+  static constexpr size_t kMostLines = 64;
 };
 
 // A thread other than the main one.
@@ -45,7 +58,9 @@ class PositionReader {
   ~PositionReader();
 
   // Fails when the process is gone or has since started another program: open() again.
-  base::Result<Position> read();
+  // `is_user`, called with a file, ends the list of lines; without it, the list is empty. Names are cached,
+  // so that every call has to give the same answer.
+  base::Result<Position> read(const std::function<bool(std::string_view file)>& is_user = {});
   // The positions of at most `most` other threads that run Python. Fails like read().
   base::Result<std::vector<ThreadPosition>> other_threads(size_t most);
   // The main thread's innermost Python frames, innermost first, at most `most` of them. Fails like read().

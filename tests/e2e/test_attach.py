@@ -147,6 +147,89 @@ class Attach(xpurun_test.Case):
                 self.assertIn(text, result.stderr)
         self.assertEqual(list((self.dir).glob("xpurun-runs*")), [])
 
+    def start_tasks(self, names_of, count):
+        """Ranks without a launcher, told apart by their environment."""
+        tasks = []
+        for rank in range(count):
+            names = {name: str(value) for name, value in names_of(rank).items()}
+            task = subprocess.Popen([PYTHON, "-c", SLEEPER.format(1000)], env=self.env(**names),
+                                    stdout=subprocess.PIPE, cwd=self.dir, text=True)
+            self.started.append(task)
+            task.stdout.readline()
+            tasks.append(task)
+        return tasks
+
+    def start_step(self, job, step, count):
+        """As slurmstepd starts tasks."""
+        return self.start_tasks(lambda rank: {"SLURM_JOB_ID": job, "SLURM_STEP_ID": step, "SLURM_PROCID": rank,
+                                              "SLURM_LOCALID": rank, "SLURM_NTASKS": count}, count)
+
+    def fake_scontrol(self, script):
+        """The environment of a host whose scontrol is this shell script."""
+        place = self.dir / "bin"
+        place.mkdir(exist_ok=True)
+        (place / "scontrol").write_text("#!/bin/sh\n" + script)
+        (place / "scontrol").chmod(0o755)
+        return self.env(PATH=f"{place}:{os.environ['PATH']}", HOME=str(self.dir))
+
+    def test_a_slurm_step_by_its_environment(self):
+        tasks = self.start_step(990042, 3, 2)
+        self.start_step(990042, 4, 1)
+        tasks[1].send_signal(signal.SIGSTOP)
+        watch = self.attach("--hang-timeout", "2", "--slurm-step", "990042.3")
+        self.wait_for(lambda: (self.out / "verdict.json").exists() and self.verdict()["kind"] == "hang", "verdict")
+        self.assertEqual(self.verdict()["state"], "stopped")
+        self.assertEqual(self.verdict()["ranks"], [1])
+        self.assertEqual(sorted(p["pid"] for p in self.manifest()["processes"]), sorted(t.pid for t in tasks))
+        watch.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(watch)[0], 0)
+        self.assertEqual([state(t.pid) for t in tasks], ["S", "T"])
+
+    def test_a_slurm_step_by_scontrol(self):
+        tasks = self.start_tasks(lambda rank: {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2}, 2)
+        rows = "".join(f"echo '{t.pid}     990042   5        {n}       {n}'\n" for n, t in enumerate(tasks))
+        env = self.fake_scontrol(f"[ \"$*\" = 'listpids 990042' ] || exit 1\n"
+                                 f"echo 'PID      JOBID    STEPID   LOCALID GLOBALID'\n{rows}")
+        watch = self.start_xpurun("attach", "--poll", "200ms", "--out", self.out, "--slurm-step", "990042.5",
+                                  out=False, env=env)
+        self.wait_for(lambda: (self.out / "run.json").exists() and len(self.manifest()["processes"]) == 2, "processes")
+        self.assertEqual(sorted(p["pid"] for p in self.manifest()["processes"]), sorted(t.pid for t in tasks))
+        watch.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(watch)[0], 0)
+
+    def test_no_such_slurm_step(self):
+        self.start_step(990042, 3, 1)
+        silent = "echo 'PID      JOBID    STEPID   LOCALID GLOBALID'"
+        refused = f"{silent}; echo 'There are no steps for job 990043 on node n1.' >&2; exit 1"
+        for words, script, text in (
+                (["990042.9"], silent, "scontrol lists no process"),
+                (["990043"], refused, "scontrol: There are no steps for job 990043 on node n1."),
+                (["990043"], "exit 1", "scontrol lists no process"),
+                (["990042.x"], silent, "'990042.x' is no JOB or JOB.STEP"),
+                (["990042.3", str(os.getpid())], silent, "exclude each other")):
+            with self.subTest(words=words, script=script):
+                result = self.run_xpurun("attach", "--slurm-step", *words, out=False, env=self.fake_scontrol(script))
+                self.assertEqual(result.returncode, 125, result.stderr)
+                self.assertIn(text, result.stderr)
+        missing = self.run_xpurun("attach", "--slurm-step", "990042.9", out=False,
+                                  env=self.env(PATH=str(self.dir), HOME=str(self.dir)))
+        self.assertIn("no process of Slurm step 990042.9 is on this node", missing.stderr)
+        self.assertIn("scontrol is not on PATH", " ".join(missing.stderr.split()))
+        self.assertIn("E-NO-PROCESS", missing.stderr)
+        self.assertEqual(list(self.dir.glob("xpurun-runs*")), [])
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root, to become another user")
+    def test_a_slurm_step_of_another_user(self):
+        """Its environment cannot be read; scontrol names its processes, which may not be traced."""
+        task = self.start_step(990042, 3, 1)[0]
+        self.dir.chmod(0o777)
+        for script, name in ((f"echo '{task.pid} 990042 3 0 0'", "E-PTRACE-PERM"), ("exit 1", "E-NO-PROCESS")):
+            env = self.fake_scontrol(script)
+            result = self.run_xpurun("attach", "--slurm-step", "990042.3", out=False, user=65534, group=65534,
+                                     extra_groups=[], env=env)
+            self.assertEqual(result.returncode, 125, result.stderr)
+            self.assertIn(name, result.stderr)
+
     @unittest.skipIf(os.geteuid() != 0, "needs root, to become another user")
     def test_without_the_right_to_trace(self):
         process = self.start(sys.executable, "-c", SLEEPER.format(1000))

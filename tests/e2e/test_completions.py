@@ -39,6 +39,12 @@ class Completions(xpurun_test.Case):
         path.write_bytes(subprocess.run([PROGRAM, "completions", shell], check=True, capture_output=True).stdout)
         return path
 
+    def python_process(self):
+        """The id of a Python process and of one that is none."""
+        for command in ([sys.executable, "-c", "import time; time.sleep(1000)"], ["sleep", "1000"]):
+            self.started.append(subprocess.Popen(command, env=self.env()))
+        return [process.pid for process in self.started]
+
     def test_bash_with_its_package(self):
         if not BASH_COMPLETION.exists():
             self.skipTest("bash-completion is not installed")
@@ -75,6 +81,12 @@ class Completions(xpurun_test.Case):
         self.assertEqual(offered("xpurun ctl dump "), set())
         self.assertEqual(offered("xpurun --hang-timeout "), {"off", "300s"})
         self.assertEqual(offered("xpurun top --interval 2 su"), {"subdir"})
+        python, other = map(str, self.python_process())
+        for line in ("stacks --pid ", "stacks -p ", "record --pid ", "attach ", "attach 1 "):
+            self.assertIn(python, offered(f"xpurun {line}"))
+            self.assertNotIn(other, offered(f"xpurun {line}"))
+        self.assertIn(python, offered(f"xpurun stacks --pid {python[:-1]}"))
+        self.assertEqual(offered("xpurun stacks --pid x"), set())
 
     def test_zsh(self):
         if shutil.which("zsh") is None:
@@ -118,6 +130,11 @@ class Completions(xpurun_test.Case):
         self.assertEqual(completed("xpurun -- xprogram sp"), "xpurun -- xprogram speed")
         self.assertEqual(completed("xpurun run --name a xprogram sp"), "xpurun run --name a xprogram speed")
         self.assertEqual(completed("xpurun doctor -- xprogram sp"), "xpurun doctor -- xprogram speed")
+        python, other = map(str, self.python_process())
+        self.assertEqual(completed(f"xpurun stacks --pid {python}"), f"xpurun stacks --pid {python}")
+        os.write(master, b"xpurun stacks --pid \t")
+        self.assertNotRegex(read_until(python), rf"\b{other}\b")
+        os.write(master, b"\x15")
 
     def test_fish(self):
         if shutil.which("fish") is None:
@@ -140,6 +157,10 @@ class Completions(xpurun_test.Case):
         self.assertEqual(offered("xpurun doctor -- xprogram sp"), {"speed"})
         self.assertEqual(offered("xpurun top --interval 2 su"), {"subdir/"})
         self.assertIn("doctor", offered("xpurun doc"))
+        python, other = map(str, self.python_process())
+        for line in ("stacks --pid ", "attach "):
+            self.assertIn(python, offered(f"xpurun {line}"))
+            self.assertNotIn(other, offered(f"xpurun {line}"))
 
 
 if __name__ == "__main__":

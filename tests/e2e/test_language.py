@@ -1,7 +1,9 @@
 """Chinese for people, English for programs: --lang, XPURUN_LANG and the locale."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import unittest
 import unicodedata
@@ -11,6 +13,8 @@ from xpurun_test import PROGRAM, PYTHON, SOURCE
 
 JOB = SOURCE / "tests/e2e/jobs/small_launcher.py"
 CHINESE = re.compile("[\u4e00-\u9fff]")
+# Two English words side by side, neither of them a name, an option, a path, a command or a unit.
+SENTENCE = re.compile(r"(?<![\w./=`'-])[a-z]{2,}(?:, | )[a-z]{2,}(?![\w./=-])")
 LOCALE = {"LC_ALL": "", "LC_MESSAGES": "", "LANG": "C.UTF-8"}
 
 
@@ -103,6 +107,114 @@ class Language(xpurun_test.Case):
         self.assertIn("--lang: 'fr' is not one of auto, en, zh", wrong.stderr)
         wrong = self.ask("run", "--lang", "fr", "true")
         self.assertEqual(wrong.returncode, 125)
+
+    def no_english(self, text, *names):
+        """Names are commands and values that stay."""
+        for name in names:
+            text = text.replace(name, "")
+        self.assertEqual(SENTENCE.findall(text), [], text)
+        self.assertTrue(CHINESE.search(text), text)
+
+    def columns_of(self, heading, words):
+        """Where the words begin on the screen."""
+        return [width(heading[:heading.index(word)]) for word in words]
+
+    def test_runs(self):
+        self.out = self.dir / "xpurun-runs" / "failed"
+        self.run_fault("killed")
+        self.run_xpurun("--name", "fine", "--", PYTHON, "-c", "pass", out=False)
+        for columns in (40, 80, 160):
+            with self.subTest(columns=columns):
+                chinese = self.ask("runs", "--lang", "zh", env={"COLUMNS": str(columns)}).stdout
+                self.no_english(chinese)
+                self.assertIn("退出 0", chinese)
+                self.assertRegex(chinese, "正常结束|正常完成|SIGKILL")
+                self.assertEqual([line for line in chinese.splitlines() if width(line) > columns], [])
+        heading, *lines = [line for line in chinese.splitlines() if not line.startswith("  ")]
+        self.assertTrue(heading.startswith("运行"), heading)
+        outcome, = self.columns_of(heading, ["结局"])
+        for line in lines:
+            name, rest = line.split(maxsplit=1)
+            self.assertEqual(width(line[:line.index(rest)]), outcome, chinese)
+        by_locale = self.ask("runs", env={"LANG": "zh_CN.UTF-8", "COLUMNS": "160"}).stdout
+        self.assertEqual(by_locale, chinese)
+        self.assertFalse(CHINESE.search(self.ask("runs", "--json", "--lang", "zh").stdout))
+        self.no_english(self.ask("runs", "show", "latest", "--lang", "zh").stdout)
+        self.no_english(self.ask("runs", "prune", "--keep", "1", "--dry-run", "--lang", "zh").stdout)
+
+    def test_top(self):
+        place = self.dir / "job"
+        place.mkdir()
+        job = self.start_xpurun("--poll", "200ms", "--hang-timeout", "2", "--", PYTHON, JOB, "stopped", place,
+                                env=self.env(**LOCALE))
+        self.wait_for(lambda: (self.out / "verdict.json").exists() and self.verdict()["kind"] == "hang", "verdict")
+        self.wait_for(lambda: "1!" in self.ask("top", "--once", self.out).stdout, "culprit")
+        for columns in (40, 80):
+            with self.subTest(columns=columns):
+                text = self.ask("top", "--once", "--lang", "zh", self.out, env={"COLUMNS": str(columns)}).stdout
+                self.no_english(text)
+                self.assertEqual([line for line in text.splitlines() if width(line) > columns], [])
+        self.assertIn("挂起：rank 1 被停住", text)
+        rows = [line for line in text.splitlines() if re.match(r" +\d+[ !]", line)]
+        heading = next(line for line in text.splitlines() if line.startswith("RANK"))
+        state, where = self.columns_of(heading, ["状态", "位置"])
+        for row in rows:
+            self.assertRegex(row, r"small_launcher\.py:\d+ \w+|-$")
+            word = re.search("被停住|等待", row)
+            self.assertEqual(width(row[:word.start()]), state, text)
+            self.assertEqual(width(row[:re.search(r"small_launcher\.py|-$", row).start()]), where, text)
+        self.assertTrue([row for row in rows if row.startswith("   1!") and "被停住" in row], text)
+        by_locale = self.ask("top", "--once", self.out, env={"LANG": "zh_CN.UTF-8", "COLUMNS": "80"}).stdout
+        self.assertIn("位置", by_locale)
+        self.assertFalse(CHINESE.search(self.ask("top", "--once", self.out).stdout))
+        os.kill(self.rank_pids()[1], signal.SIGKILL)
+        job.communicate(timeout=60)
+        self.no_english(self.ask("top", "--once", "--lang", "zh", self.out).stdout)
+
+    def test_doctor(self):
+        for columns in (40, 80):
+            with self.subTest(columns=columns):
+                text = self.ask("doctor", "--lang", "zh", "--", PYTHON, "-c", "pass",
+                                env={"COLUMNS": str(columns)}).stdout
+                self.no_english(text, "timedatectl set-ntp true", "ulimit", "stacks --run", "xpurun top", "runs prune",
+                                "xpurun doctor", "sudo sysctl", "docker run", "GNU gdb", "xpurun stacks")
+                self.assertIn("正常", text)
+        column = width("正常  ") + 12
+        for line in text.splitlines():
+            if re.match("(正常|警告|失败|无关) +[a-z]", line):
+                # The name of the check stands in its column, the text behind.
+                self.assertRegex(line, r"^\S{2}  [a-z-]+ +\S")
+                head = re.match(r"^\S+ +\S+ +", line)[0]
+                self.assertEqual(width(head), column, text)
+        self.assertFalse(CHINESE.search(self.ask("doctor", "--json", "--lang", "zh").stdout))
+        self.assertFalse(CHINESE.search(self.ask("doctor").stdout))
+
+    def test_errors_of_the_command_line(self):
+        for words, status, text in (
+                (["runs", "--lang", "zh", "--keep", "x"], 2, "'x' 不是 1 到"),
+                (["--lang", "zh", "--grase", "3", "true"], 125, "未知选项 --grase；是否想写 --grace？"),
+                (["top", "--lang=zh", "/no/such"], 1, "/no/such 没有运行目录"),
+                (["doctor", "--lang", "zh", "--jso"], 2, "未知选项 --jso；是否想写 --json？"),
+                (["runs", "--lang", "zh", "remove"], 2, "不能 remove；是否想写 prune？")):
+            with self.subTest(words=words):
+                result = self.ask(*words)
+                self.assertEqual((result.returncode, result.stdout), (status, ""), result.stderr)
+                self.assertIn("xpurun: 错误：", result.stderr)
+                self.assertIn(text, result.stderr)
+                self.no_english(result.stderr, "xpurun help", "ls -d", "xpurun-runs/*")
+        for words, status, text in (
+                (["stacks"], 2, "stacks 需要一个含转储的目录"), (["ctl", "dmp"], 2, "是否想写 dump？"),
+                (["trochrun"], 127, "无法运行 trochrun"), (["--hang-timeout", "5x", "true"], 125, "不是时长"),
+                (["attach", "x"], 125, "'x' 不是进程号"), (["report", "nothing"], 1, "nothing 没有运行目录"),
+                (["nonsense.py"], 127, "没有那个文件或目录"), (["help", "stakcs"], 2, "是否想写 stacks？")):
+            with self.subTest(words=words):
+                result = self.ask(*words, env={"LANG": "zh_CN.UTF-8"})
+                self.assertEqual(result.returncode, status, result.stderr)
+                self.assertIn("xpurun: 错误：", result.stderr)
+                self.assertIn(text, result.stderr)
+        # The words of the user's command are not ours.
+        result = self.ask("--grase", "--", "true", "--lang", "zh")
+        self.assertIn("unknown option --grase; did you mean --grace?", result.stderr)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,26 @@ class Watching(unittest.TestCase):
             rc, lines = self.watch(t.pid)
             self.assertEqual(rc, 0, lines)
             self.assertEqual(len(set(lines[:-1])), 1, lines)
-            self.assertRegex(lines[0], rf"true waits {re.escape(t.script)} 6$")
+            script = re.escape(t.script)
+            self.assertRegex(lines[0], rf"true waits {script} 6 \| waits {script} 6 1$")
+
+    @on_every_python
+    def test_the_users_line_outside_of_the_library(self, version, path):
+        with Target("""
+            import threading
+            class Loader:
+                def fetch(self):
+                    held = threading.Event()
+                    print("ready", flush=True)
+                    held.wait()
+            Loader().fetch()
+        """, path) as t:
+            time.sleep(0.2)
+            rc, lines = self.watch(t.pid)
+            self.assertEqual(rc, 0, lines)
+            script = re.escape(t.script)
+            self.assertRegex(lines[0], rf"true (Condition\.)?wait \S+/threading\.py \d+ \| "
+                                       rf"(Loader\.)?fetch {script} 7 3$")
 
     def test_loops_move(self):
         for body in ("while True: step(1); step(2)", "while True: x += 1"):

@@ -32,11 +32,11 @@ for step in range(60):
     os.write(1, f"rank {rank} step {step} done\\n".encode())  # print() may write the line and its end apart
     time.sleep(0.05)
 """
-WAITS = """
-import time
+WAITS = "import loader; loader.in_the_loader()"
+LOADER = """
+import threading
 def in_the_loader():
-    time.sleep(60)
-in_the_loader()
+    threading.Event().wait(60)
 """
 
 
@@ -94,6 +94,10 @@ class OnTerminal:
 
 
 class TerminalCase(xpurun_test.Case):
+    def setUp(self):
+        super().setUp()
+        (self.dir / "loader.py").write_text(LOADER)
+
     def on_terminal(self, *args, rows=24, columns=80, rank_code=STEPS):
         session = OnTerminal([PROGRAM, *args], rows, columns, self.env(RANK_CODE=rank_code), self.dir)
         self.addCleanup(session.close)
@@ -246,11 +250,12 @@ class Top(TerminalCase):
         lines = once.stdout.splitlines()
         self.assertEqual(lines[1].split(), ["RANK", "PID", "STATE", "STILL", "CPU", "WHERE"])
         self.assertEqual([line.split()[0] for line in lines[2:]], ["0", "1"])
-        self.assertIn("in_the_loader", lines[2])
+        # Not the line in threading.py.
+        self.assertEqual(lines[2][40:], "loader.py:4 in_the_loader")
         for columns in (80, 40):
             with self.subTest(columns=columns):
                 session = self.on_terminal("top", "--interval", "0.2", str(self.out), rows=10, columns=columns)
-                session.until(lambda s=session: "in_the_l" in s.terminal.text(), "table")
+                session.until(lambda s=session: "loader.py:4 " in s.terminal.text(), "table")
                 self.assertTrue(session.terminal.cursor_hidden)
                 self.assertIn("q quit  s sort (by rank)  d dump now", session.terminal.text())
                 session.type("s")

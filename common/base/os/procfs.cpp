@@ -19,20 +19,6 @@ struct DirCloser {
   void operator()(DIR* d) const { ::closedir(d); }
 };
 
-std::vector<Pid> numeric_entries(const std::string& path) {
-  std::vector<Pid> out;
-  std::unique_ptr<DIR, DirCloser> dir(::opendir(path.c_str()));
-  if (!dir) {
-    return out;
-  }
-  while (const dirent* entry = ::readdir(dir.get())) {
-    if (auto n = parse_int(entry->d_name)) {
-      out.push_back(static_cast<Pid>(*n));
-    }
-  }
-  return out;
-}
-
 ProcStatus parse_status(std::string_view text) {
   ProcStatus out;
   for (std::string_view line : split(text, '\n')) {
@@ -108,6 +94,20 @@ double ticks_to_s(uint64_t ticks) {
   return static_cast<double>(ticks) / per_second;
 }
 
+std::vector<Pid> ProcFs::numbers_in(const std::string& path) {
+  std::vector<Pid> out;
+  std::unique_ptr<DIR, DirCloser> dir(::opendir(path.c_str()));
+  if (!dir) {
+    return out;
+  }
+  while (const dirent* entry = ::readdir(dir.get())) {
+    if (auto n = parse_int(entry->d_name)) {
+      out.push_back(static_cast<Pid>(*n));
+    }
+  }
+  return out;
+}
+
 Result<ProcStat> ProcFs::stat(Pid pid) const {
   XPURUN_TRY_ASSIGN(const std::string text, read_file(path(pid, "stat"), kLimit));
   return parse_proc_stat(text);
@@ -151,7 +151,7 @@ uint64_t ProcFs::main_queue_ns(Pid pid) const {
 }
 
 std::vector<Tid> ProcFs::threads(Pid pid) const {
-  return numeric_entries(path(pid, "task"));
+  return numbers_in(path(pid, "task"));
 }
 
 std::vector<Pid> ProcFs::children(Pid pid) const {
@@ -173,7 +173,7 @@ std::vector<Pid> ProcFs::children(Pid pid) const {
     return out;
   }
   // CONFIG_PROC_CHILDREN is off: check the parent of every process.
-  for (Pid candidate : numeric_entries(root_)) {
+  for (Pid candidate : numbers_in(root_)) {
     const auto st = stat(candidate);
     if (st && st->ppid == pid) {
       out.push_back(candidate);

@@ -65,6 +65,8 @@ class ProcFs {
   // /proc/PID/schedstat. 0 if the kernel does not count.
   uint64_t main_queue_ns(Pid pid) const;
   std::vector<Tid> threads(Pid pid) const;
+  // All processes, in no order.
+  std::vector<Pid> processes() const { return numbers_in(root_); }
   // Children of all threads of pid. Uses task/TID/children if the kernel provides it.
   std::vector<Pid> children(Pid pid) const;
   // Arguments split at NUL; empty for kernel threads and zombies.
@@ -82,6 +84,8 @@ class ProcFs {
   std::string path(Pid pid, std::string_view name) const;
 
  private:
+  static std::vector<Pid> numbers_in(const std::string& directory);
+
   std::string root_;
 };
 

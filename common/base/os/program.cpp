@@ -1,6 +1,7 @@
 #include "common/base/os/program.h"
 
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 
 // Without this macro Boost declares its use of vfork but does not define it.
 #define BOOST_POSIX_HAS_VFORK 1
@@ -153,7 +154,7 @@ Result<std::string> find_program(const std::string& name) {
       worst = err == EACCES ? EACCES : worst;
     }
   }
-  return fail_errno(fmt::format("cannot run {}", shell_quote(name)), worst);
+  return fail_errno(told("cannot run {}", shell_quote(name)), worst);
 }
 
 std::vector<char*> c_pointers(const std::vector<std::string>& strings) {

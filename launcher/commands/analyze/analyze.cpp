@@ -1,5 +1,6 @@
 // xpurun analyze DIR...: which rank is slow, since when and why, from the span files and event files of a
 // run.
+#include "common/base/tr.h"
 #include "launcher/commands/analyze/analyze_text.h"
 #include "launcher/commands/analyze/comparison_text.h"
 #include "launcher/commands/analyze/run_speed.h"
@@ -54,7 +55,8 @@ int analyze_command(const Invocation& call) {
   const Setting* baseline = settings.find("baseline");
   const std::string name = format == nullptr ? "text" : format->value;
   if (baseline != nullptr && name == "systrace") {
-    return complain_usage(call, "--format systrace has no place for a comparison; leave out --baseline");
+    return complain_usage(
+        call, base::told("--format systrace has no place for a comparison; leave out --baseline"));
   }
   std::vector<std::string> operands = call.words.operands;
   if (operands.empty()) {

@@ -1,5 +1,6 @@
 // xpurun diff A B: what differs in speed between two runs, or between two groups of ranks of one run.
 #include "common/base/os/io.h"
+#include "common/base/tr.h"
 #include "launcher/commands/analyze/comparison_text.h"
 #include "launcher/commands/analyze/run_speed.h"
 #include "launcher/commands/commands.h"
@@ -51,14 +52,14 @@ int diff_command(const Invocation& call) {
   const auto ranks_a = ranks_of(settings, "ranks-a");
   const auto ranks_b = ranks_of(settings, "ranks-b");
   if (!ranks_a || !ranks_b) {
-    return complain_usage(call, "--ranks-a and --ranks-b take ranks: 0-7,12");
+    return complain_usage(call, base::told("--ranks-a and --ranks-b take ranks: 0-7,12"));
   }
   std::vector<std::string> operands = call.words.operands;
   if (operands.size() == 1 && !ranks_a->empty() && !ranks_b->empty()) {
     operands.push_back(operands.front());
   }
   if (operands.size() != 2) {
-    return complain_usage(call, "give two runs, or one run with --ranks-a and --ranks-b");
+    return complain_usage(call, base::told("give two runs, or one run with --ranks-a and --ranks-b"));
   }
   auto a = read_run_speed({operands[0]}, {.ranks = *ranks_a, .series = true});
   if (!a) {

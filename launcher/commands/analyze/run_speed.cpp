@@ -2,6 +2,7 @@
 
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 
 #include <fmt/format.h>
 
@@ -34,16 +35,17 @@ base::Result<report::SpeedOfRun> read_run_speed(const std::vector<std::string>& 
     return speed;
   }
   if (!reading.ranks.empty()) {
-    return base::fail({.what = fmt::format("no rank of {} has spans or timed calls in {}",
-                                           reading.ranks.brief(), base::sanitize(operands.front())),
+    return base::fail({.what = base::told("no rank of {} has spans or timed calls in {}",
+                                          reading.ranks.brief(), base::sanitize(operands.front())),
                        .id = "E-NO-DATA",
-                       .cause = "the run may have fewer ranks",
+                       .cause = base::told("the run may have fewer ranks"),
                        .hint = "xpurun analyze lists the ranks"});
   }
   return base::fail(
-      {.what = "the run holds no spans and no timed calls",
+      {.what = base::told("the run holds no spans and no timed calls"),
        .id = "E-NO-DATA",
-       .cause = "no rank was a Python process with torch, or xpurun's Python hooks and timing were off",
+       .cause = base::told(
+           "no rank was a Python process with torch, or xpurun's Python hooks and timing were off"),
        .hint = "run the job without --no-python-hooks"});
 }
 

@@ -1,5 +1,6 @@
 // xpurun capture: where do the ranks of a live run spend their time? The supervisor of the run captures.
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/json_fields.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
@@ -36,7 +37,7 @@ base::Result<nlohmann::ordered_json> request_from(const Settings& settings) {
   nlohmann::ordered_json out{{"cmd", "capture"}, {"rate", base::parse_int(text("rate")).value_or(0)}};
   if (settings.has("steps")) {
     if (settings.has("duration")) {
-      return base::fail("give --steps or --duration, not both");
+      return base::fail(base::told("give --steps or --duration, not both"));
     }
     out["steps"] = base::parse_int(text("steps")).value_or(-1);
   } else {
@@ -46,7 +47,7 @@ base::Result<nlohmann::ordered_json> request_from(const Settings& settings) {
     const auto parsed = model::RankSet::parse(ranks->value);
     if (!parsed || parsed->empty()) {
       return base::fail(
-          fmt::format("--ranks: '{}' is no list of ranks, such as 2 or 0-3,7", base::sanitize(ranks->value)));
+          base::told("--ranks: '{}' is no list of ranks, such as 2 or 0-3,7", base::sanitize(ranks->value)));
     }
     out["ranks"] = parsed->text();
   }
@@ -57,7 +58,7 @@ base::Result<nlohmann::ordered_json> request_from(const Settings& settings) {
 base::Result<std::string> capture(const model::RunDir& dir, const nlohmann::ordered_json& request) {
   XPURUN_TRY_ASSIGN(const model::RunManifest run, model::load_run_manifest(dir.run_json()));
   if (run.outcome != model::RunOutcome::running) {
-    return base::fail(base::Error{.what = fmt::format("the run in {} has ended", base::sanitize(dir.path())),
+    return base::fail(base::Error{.what = base::told("the run in {} has ended", base::sanitize(dir.path())),
                                   .id = "E-CONTROL",
                                   .hint = "xpurun analyze"});
   }
@@ -65,7 +66,8 @@ base::Result<std::string> capture(const model::RunDir& dir, const nlohmann::orde
   const auto j = model::parse_json(reply);
   const nlohmann::json* where = j.is_object() ? model::member(j, "dir") : nullptr;
   if (where == nullptr || !where->is_string()) {
-    return base::fail(base::Error{.what = "the supervisor has given no directory", .id = "E-CONTROL"});
+    return base::fail(
+        base::Error{.what = base::told("the supervisor has given no directory"), .id = "E-CONTROL"});
   }
   return where->get<std::string>();
 }
@@ -75,8 +77,8 @@ base::Result<std::string> capture(const model::RunDir& dir, const nlohmann::orde
 int capture_command(const Invocation& call) {
   const Settings& settings = call.words.settings;
   if (!call.words.operands.empty()) {
-    return complain_usage(call, fmt::format("'{}' is no option; --run names a run directory",
-                                            base::sanitize(call.words.operands.front())));
+    return complain_usage(call, base::told("'{}' is no option; --run names a run directory",
+                                           base::sanitize(call.words.operands.front())));
   }
   const auto request = request_from(settings);
   if (!request) {

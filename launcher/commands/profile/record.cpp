@@ -3,6 +3,7 @@
 #include "common/base/os/procfs.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
 #include "launcher/commands/commands.h"
@@ -58,7 +59,7 @@ base::Result<RecordTask> read_task(const Settings& settings) {
   out.order.seconds = base::parse_duration_s(text_of(settings, "duration")).value_or(0);
   out.order.rate = static_cast<double>(base::parse_int(text_of(settings, "rate")).value_or(0));
   if (out.order.seconds <= 0 || out.order.rate < 1 || out.order.rate > 1000) {
-    return base::fail("--duration must be longer than 0, and --rate from 1 to 1000");
+    return base::fail(base::told("--duration must be longer than 0, and --rate from 1 to 1000"));
   }
   const std::string threads = text_of(settings, "threads");
   out.order.threads = threads == "all"   ? RecordThreads::all
@@ -67,8 +68,8 @@ base::Result<RecordTask> read_task(const Settings& settings) {
   if (const Setting* ranks = settings.find("compare")) {
     const auto parsed = model::RankSet::parse(ranks->value);
     if (!parsed || parsed->empty()) {
-      return base::fail(fmt::format("--compare: '{}' is no list of ranks, such as 2 or 0-3,7",
-                                    base::sanitize(ranks->value)));
+      return base::fail(base::told("--compare: '{}' is no list of ranks, such as 2 or 0-3,7",
+                                   base::sanitize(ranks->value)));
     }
     out.compared = *parsed;
   }
@@ -89,7 +90,7 @@ base::Result<std::vector<DumpTarget>> targets_of_run(const std::string& word, bo
     }
   }
   if (run.outcome != model::RunOutcome::running || out.empty()) {
-    return base::fail(base::Error{.what = fmt::format("no rank of {} is alive", base::sanitize(dir.path())),
+    return base::fail(base::Error{.what = base::told("no rank of {} is alive", base::sanitize(dir.path())),
                                   .id = "E-NO-PROCESS",
                                   .hint = "xpurun runs"});
   }
@@ -102,7 +103,8 @@ base::Result<std::vector<DumpTarget>> targets_of(const Settings& settings) {
   }
   const Setting* words = settings.find("pid");
   if (words == nullptr) {
-    return base::fail(base::Error{.what = "nothing to record: give --run DIR or --pid PID", .id = "E-USAGE"});
+    return base::fail(
+        base::Error{.what = base::told("nothing to record: give --run DIR or --pid PID"), .id = "E-USAGE"});
   }
   auto parsed = parse_pids(words->value);
   if (!parsed) {
@@ -137,8 +139,8 @@ std::string written(const report::Profile& profile, const RecordTask& task) {
 int record_command(const Invocation& call) {
   const Settings& settings = call.words.settings;
   if (!call.words.operands.empty()) {
-    return complain_usage(call, fmt::format("'{}' is no option; processes are given by --pid",
-                                            base::sanitize(call.words.operands.front())));
+    return complain_usage(call, base::told("'{}' is no option; processes are given by --pid",
+                                           base::sanitize(call.words.operands.front())));
   }
   const auto task = read_task(settings);
   if (!task) {
@@ -164,7 +166,7 @@ int record_command(const Invocation& call) {
     }
   }
   if (const auto missing = task->compared.minus(profile->ranks()); !missing.empty()) {
-    return complain({.what = fmt::format("--compare: rank {} was not recorded", missing.text())},
+    return complain({.what = base::told("--compare: rank {} was not recorded", missing.text())},
                     kExitFailure);
   }
   const std::string text = written(*profile, *task);

@@ -2,6 +2,7 @@
 #include "common/base/output/progress.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/replay/replay_text.h"
 #include "launcher/options/exit_status.h"
@@ -53,7 +54,7 @@ base::Result<ReplayOptions> read_options(const Settings& settings) {
   if (const Setting* s = settings.find("ranks")) {
     const auto ranks = model::RankSet::parse(s->value);
     if (!ranks || ranks->empty()) {
-      return base::fail("--ranks takes ranks: 0-7,12");
+      return base::fail(base::told("--ranks takes ranks: 0-7,12"));
     }
     out.ranks = *ranks;
   }
@@ -63,14 +64,14 @@ base::Result<ReplayOptions> read_options(const Settings& settings) {
   if (const Setting* s = settings.find("factor")) {
     const auto factor = parse_factor(s->value);
     if (!factor) {
-      return base::fail("--factor takes a number between 0 and 1, such as 0.9");
+      return base::fail(base::told("--factor takes a number between 0 and 1, such as 0.9"));
     }
     out.factor = *factor;
   }
   if (const Setting* s = settings.find("device")) {
     const auto device = base::parse_int(s->value);
     if (!device || *device < 0 || *device > 1023) {
-      return base::fail("--device takes the number of a GPU, from 0");
+      return base::fail(base::told("--device takes the number of a GPU, from 0"));
     }
     out.device = static_cast<int>(*device);
   }
@@ -99,10 +100,11 @@ base::Result<report::OperationsOfRun> read_operations(const std::vector<std::str
   }
   if (out.operations.matmuls.empty() && !(options.collectives && !out.operations.collectives.empty())) {
     const std::string whose = options.ranks.empty() ? "the run holds" : "these ranks of the run hold";
-    return base::fail({.what = whose + " no timed matmuls",
-                       .id = "E-NO-DATA",
-                       .cause = "no rank called cuBLAS or cuBLASLt, or timing or the event files were off",
-                       .hint = "run the job with --timing full, without --events off"});
+    return base::fail(
+        {.what = whose + " no timed matmuls",
+         .id = "E-NO-DATA",
+         .cause = base::told("no rank called cuBLAS or cuBLASLt, or timing or the event files were off"),
+         .hint = "run the job with --timing full, without --events off"});
   }
   return out;
 }

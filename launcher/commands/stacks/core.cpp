@@ -3,6 +3,7 @@
 #include "common/base/os/temporary_directory.h"
 #include "common/base/output/progress.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/stacks/stack_file.h"
 #include "launcher/commands/stacks/task.h"
 #include "launcher/options/exit_status.h"
@@ -63,9 +64,10 @@ base::Result<CoreProcess> read_core(const std::string& program, const StacksTask
   }
   const json facts = told(output, "core");
   if (facts.is_null()) {
-    return base::fail({.what = fmt::format("{} could not be read", base::sanitize(core)),
-                       .id = "E-CORE",
-                       .cause = "the reader of the file ended without a result, or its time limit passed"});
+    return base::fail(
+        {.what = base::told("{} could not be read", base::sanitize(core)),
+         .id = "E-CORE",
+         .cause = base::told("the reader of the file ended without a result, or its time limit passed")});
   }
   CoreProcess result;
   XPURUN_TRY_ASSIGN(result.stacks, model::load_process_stacks(out));

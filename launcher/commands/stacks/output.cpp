@@ -2,6 +2,7 @@
 #include "common/base/os/io.h"
 #include "common/base/output/terminal.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "launcher/commands/stacks/task.h"
 #include "launcher/options/exit_status.h"
 #include "report/formats/xpu_timer_compat.h"
@@ -39,7 +40,7 @@ int show_stacks(report::StackSet set, const StacksTask& task, const std::string&
     return 0;
   }
   if (report::is_binary(format) && base::is_terminal(STDOUT_FILENO)) {
-    return complain({.what = fmt::format("{} is nothing for a terminal", report::name_of(format)),
+    return complain({.what = base::told("{} is nothing for a terminal", report::name_of(format)),
                      .hint = "xpurun stacks ... --out stacks.pb.gz"},
                     kExitFailure);
   }

@@ -2,6 +2,7 @@
 #include "common/base/os/io.h"
 #include "common/base/output/progress.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/stack_snapshot.h"
 #include "launcher/commands/stacks/task.h"
 #include "launcher/spawn/install_paths.h"
@@ -55,7 +56,7 @@ base::Status resolve_one(const std::string& program, const StacksTask& task, con
   XPURUN_TRY(run_resolver(argv, kOneSnapshotS, -1, progress));
   if (::access(out.c_str(), F_OK) != 0) {
     return base::fail(
-        {.what = fmt::format("cannot make stacks of {}", base::sanitize(snapshot)), .id = "E-NO-STACKS"});
+        {.what = base::told("cannot make stacks of {}", base::sanitize(snapshot)), .id = "E-NO-STACKS"});
   }
   return {};
 }
@@ -66,10 +67,11 @@ base::Status resolve_snapshots(const StacksTask& task, const std::string& direct
   XPURUN_TRY_ASSIGN(const std::string program, stackdump_program());
   const auto snapshots = snapshots_below(task.paths);
   if (snapshots.empty()) {
-    return base::fail({.what = fmt::format("there is no snapshot in {}", base::sanitize(task.paths.front())),
-                       .id = "E-NO-STACKS",
-                       .cause = "--symbols, --sysroot and --unwinder make stacks again of *.snapshot files",
-                       .hint = "xpurun stacks without them"});
+    return base::fail(
+        {.what = base::told("there is no snapshot in {}", base::sanitize(task.paths.front())),
+         .id = "E-NO-STACKS",
+         .cause = base::told("--symbols, --sysroot and --unwinder make stacks again of *.snapshot files"),
+         .hint = "xpurun stacks without them"});
   }
   size_t made = 0;
   base::Status last;

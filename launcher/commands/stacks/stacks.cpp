@@ -2,6 +2,7 @@
 #include "common/base/os/io.h"
 #include "common/base/os/temporary_directory.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/run_dir.h"
 #include "common/model/run_manifest.h"
 #include "launcher/commands/stacks/task.h"
@@ -111,7 +112,7 @@ int stacks_command(const Invocation& call) {
     return complain_usage(call, task.error().what);
   }
   if (task->compat_xpu_timer && task->paths.size() != 1) {
-    return complain_usage(call, "--compat takes one directory");
+    return complain_usage(call, base::told("--compat takes one directory"));
   }
   if (!task->cores.empty()) {
     return show_cores(*task);
@@ -130,13 +131,13 @@ int stacks_command(const Invocation& call) {
       }
       path = found->path();
     } else if (kind_of(path) == PathKind::nothing) {
-      return complain({.what = fmt::format("there is no {}", base::sanitize(path)),
+      return complain({.what = base::told("there is no {}", base::sanitize(path)),
                        .id = "E-NO-STACKS",
                        .hint = base::parse_int(path) ? fmt::format("xpurun stacks --pid {}", path)
                                                      : "xpurun runs, or ls"},
                       kExitFailure);
     } else if (kind_of(path) == PathKind::file && is_core_file(path)) {
-      return complain({.what = fmt::format("{} is a core file", base::sanitize(path)),
+      return complain({.what = base::told("{} is a core file", base::sanitize(path)),
                        .id = "E-NO-STACKS",
                        .hint = fmt::format("xpurun stacks --core {}", base::shell_quote(path))},
                       kExitFailure);

@@ -2,6 +2,7 @@
 
 #include "common/base/os/io.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/model/stack_snapshot.h"
 #include "launcher/options/run_settings.h"
 #include "launcher/stacks/live_targets.h"
@@ -94,40 +95,42 @@ base::Status check_source(const StacksTask& task, const Settings& settings) {
   const int sources =
       (task.paths.empty() ? 0 : 1) + (task.run.empty() ? 0 : 1) + (task.live() ? 1 : 0) + (core ? 1 : 0);
   if (sources == 0) {
-    return base::fail("stacks needs a directory with dumps, --run latest, --pid PID or --core FILE");
+    return base::fail(
+        base::told("stacks needs a directory with dumps, --run latest, --pid PID or --core FILE"));
   }
   if (core && !task.paths.empty()) {
-    return base::fail("--core takes at most one program; several core files: --core FILE --core FILE");
+    return base::fail(
+        base::told("--core takes at most one program; several core files: --core FILE --core FILE"));
   }
   if (sources > 1) {
-    return base::fail("stacks takes directories, --run, --pid or --core, not several of them");
+    return base::fail(base::told("stacks takes directories, --run, --pid or --core, not several of them"));
   }
   if (core && task.cores.empty()) {
-    return base::fail("--core needs a file");
+    return base::fail(base::told("--core needs a file"));
   }
   for (const char* name :
        {"children", "deadline", "stop", "samples", "interval", "snapshots", "gpu-stacks"}) {
     if (!task.live() && settings.has(name)) {
-      return base::fail(fmt::format("--{} is for --pid and --pid-file", name));
+      return base::fail(base::told("--{} is for --pid and --pid-file", name));
     }
   }
   if (!task.live() && !core && settings.has("locals")) {
-    return base::fail("--locals is for --pid, --pid-file and --core");
+    return base::fail(base::told("--locals is for --pid, --pid-file and --core"));
   }
   if (task.paths.size() > 1 && task.out_dir.empty() && task.out_file.empty()) {
-    return base::fail("stacks of several directories needs --out");
+    return base::fail(base::told("stacks of several directories needs --out"));
   }
   if (task.keep_snapshots && task.out_dir.empty()) {
-    return base::fail("--snapshots needs --out DIR to keep them in");
+    return base::fail(base::told("--snapshots needs --out DIR to keep them in"));
   }
   if (task.paths.empty() && !core && !task.sysroot.empty()) {
-    return base::fail("--sysroot is for snapshots and core files");
+    return base::fail(base::told("--sysroot is for snapshots and core files"));
   }
   if ((task.resolve_again || core) && task.unwinder == "gdb") {
-    return base::fail("--unwinder gdb is for --pid and --pid-file");
+    return base::fail(base::told("--unwinder gdb is for --pid and --pid-file"));
   }
   if (task.deadline_s <= 0 || task.interval_s < 0) {
-    return base::fail("--deadline must be longer than 0");
+    return base::fail(base::told("--deadline must be longer than 0"));
   }
   return {};
 }

@@ -131,12 +131,18 @@ Verdict begin(const Scene& scene, const Ending& e, std::string_view id) {
   return v;
 }
 
+std::string name_of_command(const RunManifest& run) {
+  return run.command.empty() ? std::string() : std::string(base::base_name(run.command.front()));
+}
+
 std::string subject(const Scene& scene, const Ending& e) {
   const std::string& host = host_of(scene.facts.run, e.process->node);
-  if (e.process->role == model::ProcessRole::rank) {
+  const bool plain = is_plain_command(*e.process);
+  if (e.process->role == model::ProcessRole::rank && !plain) {
     return who({e.process->rank}, host, {e.process->pid});
   }
-  const std::string name = e.process->comm.empty() ? "" : " " + base::sanitize(e.process->comm);
+  const std::string comm = plain ? name_of_command(scene.facts.run) : e.process->comm;
+  const std::string name = comm.empty() ? "" : " " + base::sanitize(comm);
   const std::string noun =
       e.process->role == model::ProcessRole::agent ? tr("the launcher") : tr("the command");
   return tr("{}{} (host {}, pid {})", noun, name, base::sanitize(host), e.process->pid);
@@ -203,7 +209,8 @@ void say_exit(const Scene& scene, const Ending& e, Verdict& v) {
   // The call that ended the process says more than its status.
   const std::string how = e.exception != nullptr ? exit_words(*e.exception) : how_it_ended(e);
   say(v, tr("{} {} after {}{}", subject(scene, e), how, seconds_words(e.at_s), consequence(scene, e, v)));
-  v.next.text = e.process->role == model::ProcessRole::rank
+  v.next.text = is_plain_command(*e.process) ? tr("read the command's own messages")
+                : e.process->role == model::ProcessRole::rank
                     ? tr("read the end of rank {}'s log for the first error", e.process->rank)
                     : tr("read the launcher's own messages: no rank had failed before it");
 }
@@ -381,7 +388,7 @@ std::optional<Verdict> command_failed(const Scene& scene) {
     }
   }
   ProcessRecord command{.pid = run.main_pid, .rank = 0};
-  command.comm = run.command.empty() ? std::string() : std::string(base::base_name(run.command.front()));
+  command.comm = name_of_command(run);
   command.death = {.happened = true, .at_s = run.elapsed_s, .wait_status = run.child_status};
   Ending e{.process = &command, .at_s = run.elapsed_s, .dead = true, .known = run.child_status.known()};
   e.signal = run.child_status.signal();
@@ -390,7 +397,10 @@ std::optional<Verdict> command_failed(const Scene& scene) {
   if (current_ranks(run).empty()) {
     v.ranks = {0};
     v.id = id_alone(e);
-    v.next.text = tr("read the command's own messages");
+    v.state = RankState::dead;
+    if (e.signal == 0) {
+      v.next.text = tr("read the command's own messages");
+    }
   }
   return v;
 }

@@ -21,7 +21,8 @@ using model::VerdictKind;
 namespace {
 
 std::string count_of_ranks(const RunManifest& run) {
-  const size_t n = current_ranks(run).size();
+  const auto ranks = current_ranks(run);
+  const size_t n = ranks.size() == 1 && is_plain_command(*ranks.front()) ? 0 : ranks.size();
   return n == 0 ? tr("the command") : n == 1 ? tr("the one rank") : tr("all {} ranks", n);
 }
 

@@ -238,3 +238,37 @@ TEST_CASE("docs/verdicts.md and the code have the same ids") {
   }
   CHECK(rows == kVerdictIds.size());
 }
+
+TEST_CASE("a short command is told alike, whether it was seen before its end or not") {
+  const auto told = [](bool seen, int status, base::Rank rank = 0) {
+    Job job(0);
+    model::RunManifest& run = job.facts.run;
+    run.processes.clear();
+    run.command = {"/bin/sh", "-c", "exit 3"};
+    run.main_pid = 4711;
+    job.ended(status);
+    run.elapsed_s = 0.2;
+    if (seen) {
+      model::ProcessRecord sh{
+          .pid = 4711, .role = model::ProcessRole::rank, .rank = rank, .identity = "single"};
+      sh.comm = "dash";
+      sh.death = {.happened = true, .at_s = 0.2, .wait_status = run.child_status};
+      run.processes.push_back(sh);
+    }
+    return diagnose(job.facts);
+  };
+  for (const int status : {exited(0), exited(3), kKill, kSegv}) {
+    CAPTURE(status);
+    const Verdict seen = told(true, status);
+    const Verdict unseen = told(false, status);
+    CHECK(seen.sentence == unseen.sentence);
+    CHECK(seen.id == unseen.id);
+    CHECK(seen.ranks == unseen.ranks);
+    CHECK(seen.state == unseen.state);
+    CHECK(seen.confidence == unseen.confidence);
+    CHECK(seen.next.line() == unseen.next.line());
+    CHECK(seen.evidence == unseen.evidence);
+  }
+  CHECK(told(true, exited(3)).sentence.starts_with("exit: the command sh (host "));
+  CHECK(told(true, exited(0)).sentence.starts_with("the command finished normally"));
+}

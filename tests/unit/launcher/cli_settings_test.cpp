@@ -1,3 +1,4 @@
+#include "launcher/options/chosen_language.h"
 #include "launcher/options/settings.h"
 
 #include <doctest/doctest.h>
@@ -134,4 +135,25 @@ TEST_CASE("configuration files") {
           "/h/.config/xpurun/xpurun.conf");
     CHECK(user_config_path({}).empty());
   }
+}
+
+TEST_CASE("the language of a command line, which may be wrong otherwise") {
+  const auto typed = [](const std::vector<std::string>& words) {
+    return value(typed_language(words), "lang");
+  };
+  const std::string chinese = "zh from command line";
+  CHECK(typed({"runs", "--lang", "zh", "--no-such-option"}) == chinese);
+  CHECK(typed({"runs", "--no-such-option", "--lang=zh"}) == chinese);
+  CHECK(typed({"--lang", "zh", "--grase", "3", "true"}) == chinese);
+  CHECK(typed({"--out", "dir", "--lang", "zh", "true"}) == chinese);
+  CHECK(typed({"run", "--lang", "zh"}) == chinese);
+  CHECK(typed({"-o", "dir", "-q", "--lang", "zh"}) == chinese);
+  CHECK(typed({"report", "dir", "--lang", "zh"}) == chinese);
+  CHECK(typed({}) == "-");
+  CHECK(typed({"--lang"}) == "-");
+  // Words of the user's command.
+  CHECK(typed({"train.py", "--lang", "zh"}) == "-");
+  CHECK(typed({"run", "train.py", "--lang", "zh"}) == "-");
+  CHECK(typed({"--", "train", "--lang=zh"}) == "-");
+  CHECK(typed({"doctor", "--", "train", "--lang=zh"}) == "-");
 }

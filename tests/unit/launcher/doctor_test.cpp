@@ -1,3 +1,5 @@
+#include "common/base/tr.h"
+#include "common/wire/nccl_profiler.h"
 #include "launcher/doctor/child.h"
 #include "launcher/doctor/context.h"
 #include "launcher/doctor/finding_text.h"
@@ -115,4 +117,19 @@ TEST_CASE("findings as text and as JSON") {
   CHECK(j["schema"] == "xpurun.doctor/1");
   CHECK(j["ok"] == false);
   CHECK(j["checks"][2]["grade"] == "fail");
+}
+
+TEST_CASE("findings in Chinese keep their columns, and JSON its words") {
+  const xpurun::base::Speaking speaking(xpurun::base::Language::chinese);
+  const Finding bad{.check = "shm", .grade = Grade::warn, .text = "64 MiB", .lost = "a", .remedy = "b"};
+  CHECK(finding_text(bad, 80, Ink::plain()) ==
+        "警告  shm         64 MiB\n"
+        "                  损失：a\n"
+        "                  补救：b\n");
+  CHECK(findings_summary({bad}, 80, Ink::plain()).starts_with("\n"));
+  CHECK(to_json({bad})["checks"][0]["grade"] == "warn");
+  // Their texts are kept in two places.
+  for (const xpurun::wire::BadNccl& release : xpurun::wire::kBadNccl) {
+    CHECK(xpurun::base::tr(release.trouble) != release.trouble);
+  }
 }

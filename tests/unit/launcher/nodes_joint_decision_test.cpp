@@ -9,11 +9,11 @@ using namespace xpurun::launcher;
 
 namespace {
 
-using Messages = std::vector<std::string>;
+using Said = std::vector<std::string>;
 
 struct DecisionScene {
   EventLoop loop = std::move(*EventLoop::create_simulated(1'000'000'000'000));
-  Messages events;
+  Said events;
   JointDecision decision{
       loop,
       {.order_s = 1, .verdict_s = 35},
@@ -37,7 +37,7 @@ struct DecisionScene {
       tell(fmt::format("say verdict of {}", verdict->request));
     }
   }
-  Messages told() { return std::exchange(events, {}); }
+  Said told() { return std::exchange(events, {}); }
   void run_for(double seconds) {
     loop.after(seconds, [this] { loop.stop(); });
     REQUIRE(loop.run());
@@ -77,15 +77,15 @@ TEST_CASE("joint: from the claim to the verdict of this node over all nodes") {
   s.join();
   CHECK(s.decision.claim(ClaimReason::hang, {3}));
   CHECK(s.decision.is_open());
-  CHECK(s.told() == Messages{"say stalled 1"});
+  CHECK(s.told() == Said{"say stalled 1"});
   s.decision.ordered(DecisionScene::order("r1"));
   s.run_for(5);
-  CHECK(s.told() == Messages{"dump for 'r1'"});
+  CHECK(s.told() == Said{"dump for 'r1'"});
   s.decision.dumped("r1", "dumps/1-hang");
   s.decision.gathered({.request = "r1"});
-  CHECK(s.told() == Messages{"say r1 dumped in dumps/1-hang", "merge r1"});
+  CHECK(s.told() == Said{"say r1 dumped in dumps/1-hang", "merge r1"});
   s.decision.merged(DecisionScene::verdict("hang: rank 5"));
-  CHECK(s.told() == Messages{"say verdict of r1", "hang: rank 5 by ''"});
+  CHECK(s.told() == Said{"say verdict of r1", "hang: rank 5 by ''"});
   CHECK_FALSE(s.decision.is_open());
   s.run_for(100);
   CHECK(s.told().empty());
@@ -97,19 +97,19 @@ TEST_CASE("joint: another node's claim and verdict") {
   s.decision.ordered(DecisionScene::order("r1"));
   CHECK(s.decision.is_open());
   s.run_for(1);
-  CHECK(s.told() == Messages{"dump for 'r1'"});
+  CHECK(s.told() == Said{"dump for 'r1'"});
   // This node's own ranks stall a moment later: said, without another dump.
   CHECK(s.decision.claim(ClaimReason::hang, {0}));
   s.run_for(5);
-  CHECK(s.told() == Messages{"say stalled 1"});
+  CHECK(s.told() == Said{"say stalled 1"});
   s.decision.verdict_came(
       {.request = "r1", .node = "1-b", .verdict = DecisionScene::verdict("hang: rank 5")});
-  CHECK(s.told() == Messages{"hang: rank 5 by '1-b'"});
+  CHECK(s.told() == Said{"hang: rank 5 by '1-b'"});
   s.decision.verdict_came(
       {.request = "r1", .node = "0-a", .verdict = DecisionScene::verdict("its own echo")});
   CHECK(s.told().empty());
   s.decision.act_came({.action = JobAction::kill});
-  CHECK(s.told() == Messages{"kill"});
+  CHECK(s.told() == Said{"kill"});
 }
 
 TEST_CASE("joint: this node dumps by itself if no order comes, and judges alone if no verdict comes") {
@@ -117,18 +117,18 @@ TEST_CASE("joint: this node dumps by itself if no order comes, and judges alone 
   s.join();
   REQUIRE(s.decision.claim(ClaimReason::hang, {0}));
   s.run_for(0.9);
-  CHECK(s.told() == Messages{"say stalled 1"});
+  CHECK(s.told() == Said{"say stalled 1"});
   s.run_for(0.2);
-  CHECK(s.told() == Messages{"dump for ''"});
+  CHECK(s.told() == Said{"dump for ''"});
   s.decision.dumped("", "dumps/1-hang");
   s.run_for(33);
   CHECK(s.told().empty());
   s.run_for(1);
-  CHECK(s.told() == Messages{"alone: no verdict of the job within 35 s"});
+  CHECK(s.told() == Said{"alone: no verdict of the job within 35 s"});
   // A late verdict rests on more than this node's own.
   s.decision.verdict_came(
       {.request = "r1", .node = "1-b", .verdict = DecisionScene::verdict("hang: rank 5")});
-  CHECK(s.told() == Messages{"hang: rank 5 by '1-b'"});
+  CHECK(s.told() == Said{"hang: rank 5 by '1-b'"});
 }
 
 TEST_CASE("joint: each order starts the time limit again, and the end of the job shortens it") {
@@ -136,14 +136,14 @@ TEST_CASE("joint: each order starts the time limit again, and the end of the job
   s.join();
   REQUIRE(s.decision.claim(ClaimReason::death, {0}));
   s.run_for(30);
-  CHECK(s.told() == Messages{"say stalled 1"});    // a death has its own dump: none without an order
+  CHECK(s.told() == Said{"say stalled 1"});        // a death has its own dump: none without an order
   s.decision.ordered(DecisionScene::order("r2"));  // of the next elected node
   s.run_for(30);
-  CHECK(s.told() == Messages{"dump for 'r2'"});
+  CHECK(s.told() == Said{"dump for 'r2'"});
   CHECK(s.decision.is_open());
   s.decision.hurry(2);
   s.run_for(2.1);
-  CHECK(s.told() == Messages{"alone: no verdict of the job within 2.0 s"});
+  CHECK(s.told() == Said{"alone: no verdict of the job within 2.0 s"});
 }
 
 TEST_CASE("joint: cut off, a node judges alone at once, and claims are refused until it has joined again") {
@@ -152,16 +152,16 @@ TEST_CASE("joint: cut off, a node judges alone at once, and claims are refused u
   REQUIRE(s.decision.claim(ClaimReason::hang, {0}));
   s.told();
   s.decision.cut_off("no server");
-  CHECK(s.told() == Messages{"alone: no server"});
+  CHECK(s.told() == Said{"alone: no server"});
   CHECK(s.decision.why_alone() == "no server");
   CHECK_FALSE(s.decision.claim(ClaimReason::hang, {0}));
   s.join();
   CHECK(s.decision.why_alone().empty());
   CHECK(s.decision.claim(ClaimReason::hang, {0}));
-  CHECK(s.told() == Messages{"say stalled 2"});
+  CHECK(s.told() == Said{"say stalled 2"});
   // A helper that was started again has forgotten the claim.
   s.decision.repeat_claim();
-  CHECK(s.told() == Messages{"say stalled 2"});
+  CHECK(s.told() == Said{"say stalled 2"});
 }
 
 TEST_CASE("joint: a report over all nodes that fails leaves this node to itself") {
@@ -171,7 +171,7 @@ TEST_CASE("joint: a report over all nodes that fails leaves this node to itself"
   CHECK(s.told().empty());
   s.decision.gathered({.request = "r1"});
   s.decision.merged(std::nullopt);
-  CHECK(s.told() == Messages{"merge r1", "alone: the report over all nodes could not be made"});
+  CHECK(s.told() == Said{"merge r1", "alone: the report over all nodes could not be made"});
 }
 
 TEST_CASE("joint: a moment in the far future is now") {
@@ -181,7 +181,7 @@ TEST_CASE("joint: a moment in the far future is now") {
   order.at_wall_ns = base::wall_ns() + base::s_to_ns(600);
   s.decision.ordered(order);
   s.run_for(0.001);
-  CHECK(s.told() == Messages{"dump for 'r1'"});
+  CHECK(s.told() == Said{"dump for 'r1'"});
 }
 
 TEST_CASE("joint: the stalls of others") {

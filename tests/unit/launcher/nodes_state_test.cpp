@@ -13,9 +13,10 @@ using namespace xpurun::launcher;
 
 TEST_CASE("a node tells its ranks with their places and newest calls") {
   model::RankObservation still{.rank = 4, .state = 'S', .still_s = 12};
-  still.function = "collate";
-  still.file = "/src/data.py";
-  still.line = 7;
+  still.function = "wait";
+  still.file = "/usr/lib/python3.11/threading.py";
+  still.line = 320;
+  still.user_place = {.function = "collate", .file = "/src/data.py", .line = 7};
   model::RankObservation dead{.rank = 5, .alive = false, .still_s = 99};
   model::CollectiveFacts facts;
   facts.ranks.push_back({.rank = 4,
@@ -24,7 +25,7 @@ TEST_CASE("a node tells its ranks with their places and newest calls") {
                                            {.id = "odd", .called = 3, .comparable = false}}});
   const auto ranks = ranks_on_node({still, dead}, newest_calls(facts));
   REQUIRE(ranks.size() == 2);
-  CHECK(ranks[0].where == "collate (data.py:7)");
+  CHECK(ranks[0].where == "data.py:7 collate");
   CHECK(ranks[0].sequence == std::map<std::string, uint64_t>{{"w", 8}});
   CHECK_FALSE(ranks[1].alive);
   CHECK(ranks[1].where.empty());
@@ -34,7 +35,7 @@ TEST_CASE("a node tells its ranks with their places and newest calls") {
 TEST_CASE("what a node tells stays within the limits of the messages") {
   std::vector<model::RankObservation> ranks(kMostRanksOfNode + 5);
   ranks[0].rank = 1;
-  ranks[0].function = std::string(10 * kLongestText, 'f');
+  ranks[0].user_place.function = std::string(10 * kLongestText, 'f');
   NewestCalls calls;
   for (int i = 0; i < 1000; ++i) {
     calls[1][std::to_string(i)] = 1;

@@ -109,11 +109,29 @@ TEST_CASE("the table of top") {
     }
   }
   const std::string all = live_table(s, 80, 24, Ink::plain());
-  CHECK(all.find("   0     100  moving      0.5 s   100%  step (train.py:12)\n") != std::string::npos);
+  CHECK(all.find("   0     100  moving      0.5 s   100%  train.py:12 step\n") != std::string::npos);
   const std::string few = live_table(s, 80, 6, Ink::plain());
   CHECK(xpurun::base::split(few, '\n').size() == 7);
   CHECK(few.find("   3     103") != std::string::npos);
   CHECK(few.find("... and 6 more\n") != std::string::npos);
+}
+
+TEST_CASE("the table of top shows the line of a rank first, whatever the width") {
+  LiveStatus s = eight_ranks();
+  s.culprits = {3};
+  s.ranks[3].function = "PrefetchingLoader.fetch_shard_from_remote_store";
+  s.ranks[3].file = "/home/me/project/data_loader.py";
+  s.ranks[3].line = 1234;
+  s.ranks[4].function.clear();
+  const std::string table = live_table(s, 80, 0, Ink::plain());
+  CHECK(table.find("   3!    103  stuck") == std::string::npos);  // busy: 100 % of a core
+  CHECK(table.find("   3!    103  busy         41 s   100%  data_loader.py:1234 PrefetchingLoader...\n") !=
+        std::string::npos);
+  CHECK(table.find("   4     104  moving      0.5 s   100%  -\n") != std::string::npos);
+  const std::string narrow = live_table(s, 44, 0, Ink::plain());
+  CHECK(narrow.find("   3!busy         41 s  data_loader.py:12...\n") != std::string::npos);
+  CHECK(live_table(s, 40, 0, Ink::plain()).find("   2 moving      0.5 s  train.py:12 step\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("states in the table of top are those of a verdict, and its order can be chosen") {
@@ -155,9 +173,9 @@ TEST_CASE("the table of top with timing") {
   s.ranks[1].collectives_per_s = 310;
   const std::string wide = live_table(s, 120, 0, Ink::plain());
   CHECK(wide.find("CPU  TFLOP/S  COLL/S  UNTRACED  LAST COLLECTIVE       WHERE\n") != std::string::npos);
-  CHECK(wide.find("100%    412.5     310       31%  AllReduce 812 of ...  step (train.py:12)\n") !=
+  CHECK(wide.find("100%    412.5     310       31%  AllReduce 812 of ...  train.py:12 step\n") !=
         std::string::npos);
-  CHECK(wide.find("100%      0.0     310         -                        step (train.py:12)\n") !=
+  CHECK(wide.find("100%      0.0     310         -                        train.py:12 step\n") !=
         std::string::npos);
   CHECK(live_table(s, 80, 0, Ink::plain()).find("TFLOP") == std::string::npos);
   CHECK(live_table(eight_ranks(), 120, 0, Ink::plain()).find("TFLOP") == std::string::npos);
@@ -173,7 +191,7 @@ TEST_CASE("the table of top with steps of training") {
   LiveStatus s = eight_ranks();
   CHECK_FALSE(to_json(s).contains("steps"));
   CHECK_FALSE(to_json(s)["ranks"][2].contains("step_s"));
-  s.steps = "4,120 steps, 171 ms each";
+  s.steps = {.done = 4120, .step_s = 0.171};
   s.ranks[2].step_s = 0.171;
   const auto back = live_status_from_json(to_json(s).dump());
   REQUIRE(back);
@@ -198,11 +216,47 @@ TEST_CASE("the table of top with ranks of other nodes") {
   CHECK(table == live_table(s, 90, 0, Ink::plain()));
   CHECK(table.find("no word from host c for 20 s: ranks 16-23\n") != std::string::npos);
   CHECK(table.find("RANK  HOST                 PID  STATE       STILL    CPU  WHERE\n") != std::string::npos);
-  CHECK(table.find("   0  h                    100  moving      0.5 s   100%  step (train.py:12)\n") !=
+  CHECK(table.find("   0  h                    100  moving      0.5 s   100%  train.py:12 step\n") !=
         std::string::npos);
-  CHECK(table.find("   8  b                      -  still        41 s      -  f (a.py:3)\n") !=
+  CHECK(table.find("   8  b                      -  still        41 s      -  a.py:3 f\n") !=
         std::string::npos);
   CHECK(live_table(*back, 50, 0, Ink::plain()).find("HOST") == std::string::npos);
+}
+
+TEST_CASE("the table of top in Chinese keeps its columns") {
+  LiveStatus s = eight_ranks();
+  s.problem = "hang: rank 3 stuck in load (data.py:7) for 41 s";
+  s.verdict.id = "hang.stuck";
+  s.verdict.kind = xpurun::model::VerdictKind::hang;
+  s.verdict.ranks = {3};
+  s.verdict.state = xpurun::model::RankState::stuck;
+  s.verdict.sentence = s.problem;
+  s.verdict.seconds = 41;
+  s.culprits = {3};
+  s.steps = {.done = 4120, .step_s = 0.171, .slower_share = 0.2, .slower_since = 4000};
+  s.ranks[0].host = "h";
+  s.ranks[1].collectives_per_s = 3;
+  const auto back = live_status_from_json(to_json(s).dump());
+  REQUIRE(back);
+  const xpurun::base::Speaking speaking(xpurun::base::Language::chinese);
+  for (const size_t columns : {40, 80, 140}) {
+    const std::string table = live_table(*back, columns, 0, Ink::plain());
+    CAPTURE(table);
+    const auto lines = xpurun::base::split(table, '\n');
+    REQUIRE(lines.size() == 13);  // title, problem, steps, heading, eight ranks, and nothing
+    CHECK(lines[1].starts_with("挂起：rank 3"));
+    CHECK(lines[2].starts_with("4,120 步，每步 171 ms；自第 4,0"));
+    const size_t where = lines[3].find("位置");
+    REQUIRE(where != std::string_view::npos);
+    const size_t column = xpurun::base::display_width(lines[3].substr(0, where));
+    for (size_t i = 4; i < 12; ++i) {
+      const size_t place = lines[i].find("train.py");
+      REQUIRE(place != std::string_view::npos);
+      CHECK(xpurun::base::display_width(lines[i].substr(0, place)) == column);
+      CHECK(xpurun::base::display_width(lines[i]) <= columns);
+    }
+    CHECK(lines[7].substr(0, 5) == "   3!");
+  }
 }
 
 TEST_CASE("a status survives the socket") {
@@ -225,4 +279,12 @@ TEST_CASE("text is cut at its end") {
                 4) == "\xC3\xA4...");
   CHECK(cut_end("abcdef", 2) == "..");
   CHECK(cut_end("abc", 0).empty());
+}
+
+TEST_CASE("text is filled up to a number of columns") {
+  CHECK(pad_end("ab", 4) == "ab  ");
+  CHECK(pad_start("ab", 4) == "  ab");
+  CHECK(pad_end("\u6b65", 4) == "\u6b65  ");
+  CHECK(pad_start("\u6b65", 4) == "  \u6b65");
+  CHECK(pad_end("abc", 2) == "abc");
 }

@@ -441,14 +441,14 @@ TEST_CASE("node handler: the ranks of all nodes in one status") {
                 {.node = "1-h1",
                  .node_rank = 1,
                  .host = "h1",
-                 .ranks = {{.rank = 2, .state = 'S', .still_s = 5, .where = "step (train.py:3)"}}}}});
+                 .ranks = {{.rank = 2, .state = 'S', .still_s = 5, .where = "train.py:3 step"}}}}});
   CHECK(s.nodes->better_informed().empty());
   LiveStatus status{.host = "h0", .ranks = {{.rank = 0, .pid = 11}}};
   s.nodes->complete(status);
   REQUIRE(status.ranks.size() == 2);
   CHECK(status.ranks[0].host == "h0");
   CHECK(status.ranks[1].host == "h1");
-  CHECK(status.ranks[1].where == "step (train.py:3)");
+  CHECK(status.ranks[1].where == "train.py:3 step");
   CHECK(status.gaps.empty());
   // Nodes that hear the elected node only ask that one.
   s.hear(NodesMessage{.nodes = {{.node = "1-h1", .node_rank = 1, .host = "h1", .elected = true}}});

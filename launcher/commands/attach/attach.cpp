@@ -1,7 +1,9 @@
 // xpurun attach: watches processes that run already and were started without xpurun.
 #include "common/base/os/procfs.h"
 #include "common/base/strings.h"
+#include "common/base/tr.h"
 #include "common/wire/notice.h"
+#include "launcher/commands/attach/slurm_step.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
 #include "launcher/options/chosen_language.h"
@@ -47,29 +49,53 @@ base::Status check_readable(base::Pid pid) {
     }
     refused = memory.last_errno() != 0 ? memory.last_errno() : refused;
   }
-  return base::fail(stackdump::explain_refusal(pid, refused).context("cannot watch the job"));
+  return base::fail(stackdump::explain_refusal(pid, refused).context(base::told("cannot watch the job")));
+}
+
+// No other xpurun watches the process, and this one may.
+base::Status check_unwatched(base::Pid process) {
+  if (const base::Pid supervisor = supervisor_of(process); supervisor != 0) {
+    return base::fail(base::Error{.what = base::told("process {} is watched already", process),
+                                  .id = "E-BUSY",
+                                  .cause = base::told("xpurun (pid {}) started it", supervisor),
+                                  .hint = "xpurun top"});
+  }
+  return check_readable(process);
 }
 
 base::Result<base::Pid> watchable(const std::string& word) {
   const auto pid = base::parse_int(word);
   if (!pid || *pid <= 0 || *pid > INT32_MAX) {
-    return base::fail(base::Error{.what = fmt::format("'{}' is no process id", base::sanitize(word)),
+    return base::fail(base::Error{.what = base::told("'{}' is no process id", base::sanitize(word)),
                                   .id = "E-USAGE",
                                   .hint = "xpurun attach $(pgrep -o torchrun)"});
   }
   const auto process = static_cast<base::Pid>(*pid);
   XPURUN_TRY(stackdump::check_alive(process));
   if (process == ::getpid()) {
-    return base::fail(base::Error{.what = "this is the process of xpurun itself", .id = "E-USAGE"});
+    return base::fail(
+        base::Error{.what = base::told("this is the process of xpurun itself"), .id = "E-USAGE"});
   }
-  if (const base::Pid supervisor = supervisor_of(process); supervisor != 0) {
-    return base::fail(base::Error{.what = fmt::format("process {} is watched already", process),
-                                  .id = "E-BUSY",
-                                  .cause = fmt::format("xpurun (pid {}) started it", supervisor),
-                                  .hint = "xpurun top"});
-  }
-  XPURUN_TRY(check_readable(process));
+  XPURUN_TRY(check_unwatched(process));
   return process;
+}
+
+// The processes to watch, from the operands or from --slurm-step.
+base::Result<std::vector<base::Pid>> targets(const Invocation& call) {
+  std::vector<base::Pid> out;
+  if (const Setting* step = call.words.settings.find("slurm-step")) {
+    XPURUN_TRY_ASSIGN(const SlurmStep wanted, parse_slurm_step(step->value));
+    XPURUN_TRY_ASSIGN(out, processes_of_step(wanted));
+    for (const base::Pid pid : out) {
+      XPURUN_TRY(check_unwatched(pid));
+    }
+    return out;
+  }
+  for (const std::string& word : call.words.operands) {
+    XPURUN_TRY_ASSIGN(const base::Pid pid, watchable(word));
+    out.push_back(pid);
+  }
+  return out;
 }
 
 // Whatever has no meaning for a job that runs already is off, and only the command line may ask for its end.
@@ -89,8 +115,13 @@ void limit_to_watching(RunOptions& options, const Settings& typed) {
 }  // namespace
 
 int attach_command(const Invocation& call) {
-  if (call.words.operands.empty()) {
-    return complain_usage(call, "no process id: give that of torchrun, of srun's step, or of each rank");
+  const bool by_step = call.words.settings.has("slurm-step");
+  if (call.words.operands.empty() && !by_step) {
+    return complain_usage(
+        call, base::told("no process id: give that of torchrun, that of each rank, or --slurm-step"));
+  }
+  if (!call.words.operands.empty() && by_step) {
+    return complain_usage(call, base::told("process ids and --slurm-step exclude each other"));
   }
   const auto config = run_config(call.words.settings);
   if (!config) {
@@ -101,21 +132,22 @@ int attach_command(const Invocation& call) {
     return complain(options.error(), call.command.usage_status);
   }
   if (options->on_hang == OnHang::restart && call.words.settings.has("on-hang")) {
-    return complain_usage(call, "--on-hang restart needs a job that xpurun started; choose report or kill");
+    return complain_usage(
+        call, base::told("--on-hang restart needs a job that xpurun started; choose report or kill"));
   }
   options->language = chosen_language(config->settings, config->env);
   limit_to_watching(*options, call.words.settings);
-  for (const std::string& word : call.words.operands) {
-    const auto pid = watchable(word);
-    if (!pid) {
-      return complain(pid.error(), pid.error().id == "E-USAGE" ? call.command.usage_status : kExitOwnFailure);
-    }
-    options->attach_to.push_back(*pid);
+  auto pids = targets(call);
+  if (!pids) {
+    return complain(pids.error(), pids.error().id == "E-USAGE" ? call.command.usage_status : kExitOwnFailure);
   }
+  options->attach_to = std::move(*pids);
   options->command = base::ProcFs().cmdline(options->attach_to.front());
   if (options->command.empty()) {
     options->command = {fmt::format("pid-{}", options->attach_to.front())};
   }
+  // What the supervisor says may be kept in files.
+  base::set_command_language(base::Language::english);
   return run_job(*options);
 }
 
