@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace xpurun::launcher {
 
@@ -93,6 +94,23 @@ struct TopCells {
   std::string last_collective;
   std::string where;
 };
+
+// "train.py:12 step" in a few columns: the function goes first, then the beginning of the file's name.
+std::string fitted_place(const std::string& place, size_t columns) {
+  constexpr size_t kShortestFunction = 5;  // with a blank and dots
+  if (base::display_width(place) <= columns) {
+    return place;
+  }
+  const std::string line = place.substr(0, place.find(' '));
+  const size_t used = base::display_width(line);
+  if (used <= columns) {
+    return used + kShortestFunction <= columns ? cut_end(place, columns) : line;
+  }
+  constexpr std::string_view kDots = "...";
+  const bool plain = used == line.size();  // a character a byte
+  return plain && columns > kDots.size() ? std::string(kDots) + line.substr(used - (columns - kDots.size()))
+                                         : cut_end(place, columns);
+}
 
 struct TopColumns {
   bool pid_and_cpu = false;
@@ -337,7 +355,11 @@ std::string live_table(const LiveStatus& s, size_t columns, size_t rows, const I
   for (size_t i = 0; i < shown; ++i) {
     const LiveRank& r = ranks[i];
     const bool late = r.alive && s.hang_timeout_s > 0 && r.still_s >= s.hang_timeout_s / 2;
-    const std::string cut = cut_end(top_line(cells_of(r, s), shown_columns), columns);
+    TopCells cells = cells_of(r, s);
+    const std::string place = std::exchange(cells.where, {});
+    const size_t before = base::display_width(top_line(cells, shown_columns));
+    cells.where = fitted_place(place, columns > before ? columns - before : 0);
+    const std::string cut = cut_end(top_line(cells, shown_columns), columns);
     out += s.culprits.contains(r.rank) ? ink.paint(Ink::Colour::bad, cut)
            : late                      ? ink.paint(Ink::Colour::doubtful, cut)
                                        : cut;

@@ -12,8 +12,9 @@ import sys
 import lint_support
 
 SHELLS = ["bash", "zsh", "fish"]
-OPTION_LINE = re.compile(r"^ {2}(?:-(?P<short>\w), | {4})--(?P<name>[a-z-]+)(?: (?P<value>[A-Z]+))?(?= |$)")
-MAN_OPTION = re.compile(r"^\.It (?:Fl (?P<short>\w) , )?Fl -(?P<name>[a-z-]+)(?: Ar (?P<value>[A-Z]+))?$")
+VALUE = r"(?P<value>[A-Z]+(?:\[\.[A-Z]+\])?)"  # "DURATION", "JOB[.STEP]"
+OPTION_LINE = re.compile(rf"^ {{2}}(?:-(?P<short>\w), | {{4}})--(?P<name>[a-z-]+)(?: {VALUE})?(?= |$)")
+MAN_OPTION = re.compile(rf"^\.It (?:Fl (?P<short>\w) , )?Fl -(?P<name>[a-z-]+)(?: Ar {VALUE})?$")
 ERROR_ID = re.compile(r'"(E-[A-Z-]+)"')
 ROOMS = ["common", "launcher", "preload", "report", "stackdump"]
 

@@ -129,7 +129,9 @@ TEST_CASE("the table of top shows the line of a rank first, whatever the width")
         std::string::npos);
   CHECK(table.find("   4     104  moving      0.5 s   100%  -\n") != std::string::npos);
   const std::string narrow = live_table(s, 44, 0, Ink::plain());
-  CHECK(narrow.find("   3!busy         41 s  data_loader.py:12...\n") != std::string::npos);
+  CHECK(narrow.find("   3!busy         41 s  data_loader.py:1234\n") != std::string::npos);
+  CHECK(live_table(s, 36, 0, Ink::plain()).find("   3!busy         41 s  ...r.py:1234\n") !=
+        std::string::npos);
   CHECK(live_table(s, 40, 0, Ink::plain()).find("   2 moving      0.5 s  train.py:12 step\n") !=
         std::string::npos);
 }
