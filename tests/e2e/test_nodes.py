@@ -156,7 +156,7 @@ class Nodes(xpurun_test.Case):
                                timeout=30).stdout
         for n in range(4):
             self.assertRegex(table, rf"(?m)^ +{n}[ !] +h{n} ")
-        self.assertRegex(table, r"(?m)^ +2! +h2 .*read_shard")
+        self.assertRegex(table, r"(?m)^ +2! +h2 .* ddp_job.py:\d+ read_")
         status = subprocess.run([PROGRAM, "ctl", "--json", "--run", str(self.out_of(1)), "status"],
                                 capture_output=True, text=True, timeout=30)
         self.assertEqual({r["rank"]: r["host"] for r in json.loads(status.stdout)["ranks"]},
