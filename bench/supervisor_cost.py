@@ -3,9 +3,10 @@
 
 usage: bench/supervisor_cost.py XPURUN [SECONDS]
 
-The ranks are Python processes with a launcher's environment, some depth of stack and a few threads each, moving
-all the time. Prints the supervisor's CPU time as a share of one core, for the default timeout and for a short
-timeout with the shortest polling interval, and its largest resident size.
+The ranks are Python processes with a launcher's environment, some depth of stack and 16 threads each. Prints the
+supervisor's CPU time as a share of one core and its largest resident size: for the default timeout, for a short
+timeout with the shortest polling interval, and for the same with ranks that stand still and wait for their threads,
+which the supervisor then watches too.
 """
 
 import os
@@ -20,12 +21,14 @@ RANK = r"""
 import threading, time
 for _ in range(15):
     threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()
-def step(depth):
+def step(depth, number):
     if depth:
-        return step(depth - 1)
+        return step(depth - 1, number)
     time.sleep(0.01)
+number = 0
 while True:
-    step(20)
+    number += MOVES
+    step(20, number)
 """
 
 
@@ -41,10 +44,10 @@ def peak_mib(pid):
     return 0.0
 
 
-def measure(xpurun, timeout, seconds):
+def measure(xpurun, timeout, moves, seconds):
     with tempfile.TemporaryDirectory() as work:
         script = "for r in 0 1 2 3 4 5 6 7; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=8 %s -c '%s' & done; wait" % (
-            sys.executable, RANK)
+            sys.executable, RANK.replace("MOVES", str(moves)))
         p = subprocess.Popen([xpurun, "--out", f"{work}/run", "--hang-timeout", timeout, "--", "bash", "-c", script],
                              start_new_session=True, stderr=subprocess.DEVNULL)
         try:
@@ -60,9 +63,10 @@ def measure(xpurun, timeout, seconds):
 
 def main():
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 30
-    for timeout in ("300s", "5s"):
-        share, peak = measure(sys.argv[1], timeout, seconds)
-        print(f"--hang-timeout {timeout}: {100 * share:.2f} % of one core, {peak:.1f} MiB at most")
+    for timeout, moves in (("300s", 1), ("5s", 1), ("5s", 0)):
+        share, peak = measure(sys.argv[1], timeout, moves, seconds)
+        print(f"--hang-timeout {timeout}, {'moving' if moves else 'still'}: {100 * share:.2f} % of one core, "
+              f"{peak:.1f} MiB at most")
 
 
 if __name__ == "__main__":
