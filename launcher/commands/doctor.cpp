@@ -1,5 +1,6 @@
 // xpurun doctor: runs the checks one after the other and prints each result at once.
 #include "common/base/os/io.h"
+#include "common/base/tr.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/run_config.h"
 #include "launcher/doctor/checks.h"

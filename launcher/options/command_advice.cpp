@@ -144,7 +144,7 @@ base::Error explain_failure(base::Error error, const Words& argv) {
 
 std::string misplaced_option(const Words& argv) {
   for (size_t i = 1; i < argv.size() && argv[i] != "--"; ++i) {
-    const std::string name = argv[i].substr(0, argv[i].find('='));
+    std::string name = argv[i].substr(0, argv[i].find('='));
     const bool specific = name.starts_with("--") && name.find('-', 2) != std::string::npos;
     if (specific && !is_torchrun_option(name) && find_option(run_options(), name.substr(2)) != nullptr) {
       return name;

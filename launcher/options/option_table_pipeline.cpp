@@ -1,4 +1,5 @@
-// The options of `xpurun pipeline`.#include "launcher/options/option_table.h"
+// The options of `xpurun pipeline`.
+#include "launcher/options/option_table.h"
 
 namespace xpurun::launcher {
 

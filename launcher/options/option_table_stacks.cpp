@@ -1,4 +1,5 @@
-// The options of `xpurun stacks`.#include "launcher/options/option_table.h"
+// The options of `xpurun stacks`.
+#include "launcher/options/option_table.h"
 
 namespace xpurun::launcher {
 

@@ -1,5 +1,6 @@
 // Options of the commands that look after runs and hosts: report, top, ctl, runs, events, analyze, doctor,
-// selftest, env, version.#include "launcher/options/option_table.h"
+// selftest, env, version.
+#include "launcher/options/option_table.h"
 
 #include <vector>
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace xpurun::report {
 
@@ -189,7 +190,7 @@ class Merger {
   template <typename T>
   void put(std::vector<T>& to, T&& one) {
     if (!owners_.disputed(one.node, one.rank)) {
-      to.push_back(std::move(one));
+      to.push_back(std::forward<T>(one));
     }
   }
 
