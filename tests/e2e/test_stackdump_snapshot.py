@@ -116,7 +116,8 @@ class Snapshots(unittest.TestCase):
             s = Snapshot(self, p.pid)
         with open(s.path, "rb") as f:
             whole = f.read()
-        for damaged in (b"", whole[:30], whole[:-1], whole[:200] + b"X" + whole[201:], b"{}" * 100):
+        flipped = whole[:200] + bytes([whole[200] ^ 1]) + whole[201:]
+        for damaged in (b"", whole[:30], whole[:-1], flipped, b"{}" * 100):
             with open(s.path, "wb") as f:
                 f.write(damaged)
             self.assertIsNone(s.again())
