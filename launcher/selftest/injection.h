@@ -35,7 +35,7 @@ enum class Device { cpu, gpu };
 struct Injection {
   std::string_view name;
   std::string_view summary;  // what happens in the job
-  int ranks = 3;             // on GPUs at most so many, one a GPU
+  int ranks = 3;             // on GPUs fewer, one a GPU, unless there are fewer than least_ranks
   int least_ranks = 2;
   base::Rank culprit = 1;
   bool recovers = false;  // the job goes on by itself and must not be ended
@@ -47,7 +47,10 @@ struct Injection {
   const Expectation& expected_on(Device device) const {
     return device == Device::gpu && expected_on_gpu ? *expected_on_gpu : expected;
   }
-  int ranks_on(Device device, int gpus) const { return device == Device::gpu && gpus < ranks ? gpus : ranks; }
+  // With too few GPUs ranks share a GPU.
+  int ranks_on(Device device, int gpus) const {
+    return device == Device::gpu && gpus >= least_ranks && gpus < ranks ? gpus : ranks;
+  }
 };
 
 model::RankSet blamed(const Injection& injection, const Expectation& expected, int ranks);

@@ -39,7 +39,8 @@ class Job:
         self.ranks = int(os.environ["WORLD_SIZE"])
         self.gpu = gpu
         self.backend = "nccl" if gpu else "gloo"
-        self.device = "cuda:" + os.environ["LOCAL_RANK"] if gpu else "cpu"
+        self.gpus = torch.cuda.device_count() if gpu else 0
+        self.device = "cuda:%d" % (int(os.environ["LOCAL_RANK"]) % self.gpus) if gpu else "cpu"
         # NCCL sends a small message without waiting for its receiver.
         self.elements = 1 << 22 if gpu else 4096
 
@@ -96,6 +97,13 @@ def meet(job):
         time.sleep(0.05)
 
 
+def share_gpus(job):
+    """NCCL refuses two ranks on one GPU of a host; to it each rank is a host of its own, reached by loopback."""
+    os.environ["NCCL_HOSTID"] = "xpurun-selftest-%d" % job.rank
+    os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+    os.environ.setdefault("NCCL_IB_DISABLE", "1")
+
+
 def run(name, job):
     torch.set_num_threads(1)
     meet(job)
@@ -103,6 +111,8 @@ def run(name, job):
         BEFORE_START[name](job)
     if job.gpu:
         torch.cuda.set_device(job.device)
+        if job.ranks > job.gpus:
+            share_gpus(job)
     dist.init_process_group(job.backend)  # at: rendezvous
     try:
         if name in slow_faults.JOBS:

@@ -101,7 +101,9 @@ TEST_CASE("selftest: the reason for skipping an injection") {
   const Injection* four = find_injection("nested-groups");
   REQUIRE(plain != nullptr);
   REQUIRE(kernel != nullptr);
+  const Injection* slow = find_injection("slow-loader");
   REQUIRE(four != nullptr);
+  REQUIRE(slow != nullptr);
   const TestHost cpu{.torch = "2.11.0", .gloo = true};
   const TestHost gpus{.torch = "2.11.0", .gloo = true, .nccl = true, .gpus = 2};
   CHECK(reason_to_skip(*plain, Device::cpu, cpu).empty());
@@ -109,7 +111,11 @@ TEST_CASE("selftest: the reason for skipping an injection") {
   CHECK(reason_to_skip(*plain, Device::gpu, cpu) == "torch has no NCCL");
   CHECK(reason_to_skip(*plain, Device::gpu, gpus).empty());
   CHECK(reason_to_skip(*kernel, Device::gpu, gpus).empty());
-  CHECK(reason_to_skip(*four, Device::gpu, gpus) == "needs 4 GPUs, torch sees 2");
+  CHECK(reason_to_skip(*four, Device::gpu, gpus).empty());
+  const TestHost one{.torch = "2.11.0", .gloo = true, .nccl = true, .gpus = 1};
+  CHECK(reason_to_skip(*plain, Device::gpu, one).empty());
+  CHECK(reason_to_skip(*slow, Device::gpu, one) == "needs 2 GPUs, torch sees 1");
+  CHECK(reason_to_skip(*plain, Device::gpu, {.torch = "2.11.0", .nccl = true}) == "torch sees no GPU");
   CHECK(reason_to_skip(*plain, Device::cpu, {.problem = "ModuleNotFoundError: No module named 'torch'"}) ==
         "no torch: ModuleNotFoundError: No module named 'torch'");
   CHECK(reason_to_skip(*plain, Device::cpu, {.torch = "2.11.0"}) == "torch has no gloo");

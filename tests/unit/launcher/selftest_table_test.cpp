@@ -114,10 +114,11 @@ TEST_CASE("selftest: a tie has no position") {
   CHECK(expected_of(*differs, Device::gpu, 3, *places).places.size() == 2);
 }
 
-TEST_CASE("selftest: on GPUs a job has at most one rank per GPU") {
+TEST_CASE("selftest: a job has one rank per GPU, or all its ranks where there are too few GPUs") {
   const Injection* sleeps = find_injection("never-enters");
   REQUIRE(sleeps != nullptr);
   CHECK(sleeps->ranks_on(Device::cpu, 0) == 3);
   CHECK(sleeps->ranks_on(Device::gpu, 2) == 2);
   CHECK(sleeps->ranks_on(Device::gpu, 8) == 3);
+  CHECK(sleeps->ranks_on(Device::gpu, 1) == 3);
 }
