@@ -36,15 +36,21 @@ PythonReports::PythonReports(Parts parts, const std::string& host, Hooks hooks)
              [this] { return hooks_.spans_wanted(); }),
       names_(traced_at_start(parts.options)) {}
 
+// A walk that finds a process between fork and exec takes the process for a helper of its parent.
+void PythonReports::discover(base::Pid pid) {
+  const TrackedProcess* p = parts_.table.find(pid);
+  if (p == nullptr || p->record.role != model::ProcessRole::rank) {
+    hooks_.discover();
+  }
+}
+
 // The other ranks of a job have the same problem, and processes that are no ranks may lack the module.
 bool PythonReports::take_untraced(base::Pid pid, std::string_view json) {
   const auto function = model::untraced_from_message(json);
   if (!function) {
     return false;
   }
-  if (parts_.table.find(pid) == nullptr) {
-    hooks_.discover();
-  }
+  discover(pid);
   const TrackedProcess* p = parts_.table.find(pid);
   const bool is_rank = p != nullptr && p->record.role == model::ProcessRole::rank;
   if (is_rank && names_.note(*function)) {
@@ -63,9 +69,7 @@ void PythonReports::received(base::Pid pid, std::string_view json) {
     base::log_debug("pid {} reports an exception that is not kept", pid);
     return;
   }
-  if (parts_.table.find(pid) == nullptr) {
-    hooks_.discover();
-  }
+  discover(pid);
   if (parts_.table.find(pid) == nullptr) {
     add_departed(pid, json, exception->code);
   }
@@ -98,11 +102,10 @@ void PythonReports::attach(base::Pid pid, SpanWriter writer, const std::function
   if (!descriptor) {
     base::log_warn("the calls and spans of pid {} are not seen: {}", pid, base::to_line(descriptor.error()));
   }
+  // Before the answer: a process that ends a millisecond later must be known as the rank that it is.
+  discover(pid);
   answer(descriptor ? *descriptor : -1);
   segments_.sent(pid);
-  if (parts_.table.find(pid) == nullptr) {
-    hooks_.discover();
-  }
   spans_.attached();
 }
 

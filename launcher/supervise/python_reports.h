@@ -54,6 +54,7 @@ class PythonReports {
   void on_spans(SpanService::Consumer consumer) { spans_.on_spans(std::move(consumer)); }
 
  private:
+  void discover(base::Pid pid);
   bool take_untraced(base::Pid pid, std::string_view json);
   void add_departed(base::Pid pid, std::string_view json, int code);
 

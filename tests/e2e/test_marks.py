@@ -12,6 +12,14 @@ import xpurun_test
 from xpurun_test import SOURCE
 
 VICTIM = pathlib.Path(os.environ["XPURUN_TEST_BUILD"]) / "tests/preload/marks_victim"
+# xpurun knows the process before it becomes a rank that lives for some milliseconds.
+LATE_RANK = r"""
+(
+  until grep -q "found pid $BASHPID " "$XPURUN_TEST_LOG"; do sleep 0.05; done
+  RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 exec "$@"
+) &
+wait $!
+"""
 RANKS = r"""
 for r in 0 1; do
   RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 "$@" &
@@ -75,6 +83,12 @@ class Marks(xpurun_test.Case):
         self.job("dlsym", 500, "threads")
         self.assertEqual(len(self.spans(0)), 2001)
         self.assertEqual(len({s["thread"] for s in self.spans(0)}), 5)
+
+    def test_a_known_process_becomes_a_rank_and_ends_at_once(self):
+        result = self.run_xpurun("--no-report", "--", "bash", "-c", LATE_RANK, "late", VICTIM, "dlsym", 500, "threads",
+                                 env=self.env(XPURUN_TEST_LOG=str(self.out / "xpurun.log")))
+        self.assertEqual((result.returncode, result.stdout), (0, "with xpurun\n"), result.stderr)
+        self.assertEqual(len(self.spans(0)), 2001)
 
     def test_switched_off(self):
         self.job("weak", 5, options=["--timing=off"])
