@@ -1,7 +1,9 @@
 #include "launcher/dumps/dump_coordinator.h"
 
 #include "common/base/output/log.h"
+#include "launcher/dumps/gpu_question.h"
 #include "launcher/spawn/install_paths.h"
+#include "report/diagnosis/collectives/analysis.h"
 
 #include <nlohmann/json.hpp>
 
@@ -113,12 +115,21 @@ DumpPlan DumpCoordinator::plan(const std::string& directory) {
                 .signal_mask = helpers_.signal_mask,
                 .stderr_fd = helpers_.stderr_fd,
                 .keep_snapshots = true};
-  if (manifest_.why == model::DumpReason::hang && parts_.options.gpu_stacks != "never") {
+  if (manifest_.why == model::DumpReason::hang && ask_gpus(plan.targets)) {
     plan.deadline_s = kDumpWithDebuggersS;
     plan.stacks_written = [this](const StackDumpOutcome& outcome) { stacks_written(outcome); };
-    plan.helper_options = {"--gpu-stacks", parts_.options.gpu_stacks};
   }
   return plan;
+}
+
+// Whether cuda-gdb may be asked for any of the targets.
+bool DumpCoordinator::ask_gpus(std::vector<DumpTarget>& targets) const {
+  const auto fault = report::find_call_fault(calls_);
+  for (DumpTarget& target : targets) {
+    target.gpu_stacks = gpu_question(parts_.options.gpu_stacks, fault, target.rank);
+  }
+  return std::any_of(targets.begin(), targets.end(),
+                     [](const DumpTarget& target) { return target.gpu_stacks != "never"; });
 }
 
 void DumpCoordinator::start() {
@@ -144,10 +155,7 @@ void DumpCoordinator::start() {
                .ranks = hooks_.observations()};
   const std::string directory = parts_.journal.dir().file(dir_);
   run.dumps.push_back({.n = n, .why = why, .dir = dir_, .at_s = manifest_.at_s});
-  dump_ = backend_.make(
-      plan(directory), [this](base::Pid pid) { parts_.table.ignore(pid); },
-      // Deferred to the event loop: the dump must not be destroyed inside its own handler.
-      [this](const StackDumpOutcome& outcome) { parts_.loop.after(0, [this, outcome] { done(outcome); }); });
+  possible_.reset();
   begun_ = false;
   parts_.storage.make_dirs(directory, [this, n](const base::Status& made) {
     if (!made) {
@@ -155,21 +163,33 @@ void DumpCoordinator::start() {
     }
     begin(n, made.has_value());
   });
+  calls_ = hooks_.save_calls(directory);
+  dump_ = backend_.make(
+      plan(directory), [this](base::Pid pid) { parts_.table.ignore(pid); },
+      // Deferred to the event loop: the dump must not be destroyed inside its own handler.
+      [this](const StackDumpOutcome& outcome) { parts_.loop.after(0, [this, outcome] { done(outcome); }); });
   patience_ = parts_.loop.after(kDirectoryS, [this, n] {
     base::log_warn("no stack dump: the file system of {} does not answer", parts_.journal.dir().path());
     begin(n, false);
   });
-  calls_ = hooks_.save_calls(directory);
+  begin_if_ready();  // the storage may have answered at once
 }
 
 // The directory of dump `n` was created, or the dump is impossible. Only the first call counts.
 void DumpCoordinator::begin(int n, bool possible) {
-  if (dump_ == nullptr || manifest_.n != n || begun_) {
+  if (manifest_.n == n && !possible_) {
+    possible_ = possible;
+    begin_if_ready();
+  }
+}
+
+void DumpCoordinator::begin_if_ready() {
+  if (dump_ == nullptr || !possible_ || begun_) {
     return;
   }
   begun_ = true;
   parts_.loop.cancel(patience_);
-  if (possible) {
+  if (*possible_) {
     dump_->start();
     if (hooks_.begun) {
       hooks_.begun(manifest_, parts_.journal.dir().file(dir_));

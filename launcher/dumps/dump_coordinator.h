@@ -109,8 +109,10 @@ class DumpCoordinator {
  private:
   void start();
   DumpPlan plan(const std::string& directory);
+  bool ask_gpus(std::vector<DumpTarget>& targets) const;
   std::vector<DumpTarget> targets() const;
   void begin(int n, bool possible);
+  void begin_if_ready();
   void record(const StackDumpOutcome& outcome);
   void stacks_written(const StackDumpOutcome& outcome);
   void done(const StackDumpOutcome& outcome);
@@ -130,7 +132,8 @@ class DumpCoordinator {
   std::unique_ptr<StackDump> dump_;
   model::DumpManifest manifest_;  // of the current or the last dump
   std::string dir_;               // the same dump's directory, relative to the run directory
-  bool begun_ = false;            // its directory was created, or could not be created
+  std::optional<bool> possible_;  // its directory was created; empty: not known yet
+  bool begun_ = false;
   EventLoop::TimerId patience_ = 0;
   base::MonoNs started_ = 0;
   base::MonoNs ended_ = 0;  // end of the last dump; 0: no dump yet

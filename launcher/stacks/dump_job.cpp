@@ -85,6 +85,9 @@ void DumpJob::start_entry(Entry& e) {
       fmt::to_string(std::max<int64_t>(1, std::llround(request_.pause_limit_s * 1e3))),
       "--barrier"};
   argv.insert(argv.end(), request_.helper_options.begin(), request_.helper_options.end());
+  if (t.gpu_stacks != "never") {
+    argv.insert(argv.end(), {"--gpu-stacks", t.gpu_stacks});
+  }
   if (request_.keep_snapshots) {
     const std::string key = e.result.file.substr(0, e.result.file.size() - model::kStacksSuffix.size());
     argv.insert(argv.end(),

@@ -29,6 +29,7 @@ struct CoordinatorScene : test::JobScene {
   std::string begun_in;  // number and directory of the last dump that has begun
   CoordinatorStorage stalled;
   std::string calls_in;  // where the calls of the last dump went
+  model::CollectiveFacts calls{.ranks = {{.rank = 1}}};
   DumpCoordinator dumps;
 
   explicit CoordinatorScene(bool disk_stalls = false)
@@ -44,7 +45,7 @@ struct CoordinatorScene : test::JobScene {
                .save_calls =
                    [this](const std::string& directory) {
                      calls_in = directory;
-                     return model::CollectiveFacts{.ranks = {{.rank = 1}}};
+                     return calls;
                    },
                .release = [this](base::Pid pid) { tell(fmt::format("release {}", pid - test::kCommand)); },
                .begun =
@@ -115,6 +116,33 @@ TEST_CASE("requests that arrive during a dump are served together by one more du
   CHECK(manifest->trigger_rank == 1);
   CHECK(manifest->ranks.size() == 1);
   CHECK(s.calls_in == "run/dumps/2-signal");
+}
+
+TEST_CASE("on a hang only the rank that has not entered the call of the others is asked for its kernels") {
+  CoordinatorScene s;
+  const auto entered = [](base::Rank rank, uint64_t called) {
+    model::Communicator world{.source = model::CallSource::torch, .id = "1.0", .rank = rank, .size = 2};
+    world.members = {0, 1};
+    world.called = called;
+    for (uint64_t i = 1; i <= called; ++i) {
+      const auto stage = i <= 3 ? model::CallStage::done : model::CallStage::called;
+      world.calls.push_back(
+          {.sequence = i, .op = "all_reduce", .count = 8, .dtype = "float32", .stage = stage});
+    }
+    return model::RankCollectives{.rank = rank, .communicators = {world}};
+  };
+  s.calls.ranks = {entered(0, 4), entered(1, 3)};
+  s.dumps.request(s.wanted(model::DumpReason::hang));
+  REQUIRE(s.dump->plan.targets.size() == 3);
+  CHECK(s.dump->plan.targets[0].gpu_stacks == "never");
+  CHECK(s.dump->plan.targets[1].gpu_stacks == "auto");
+  CHECK(s.dump->plan.stacks_written);
+  s.run_for(0.001);
+  s.dump->end();
+  s.run_for(0.001);
+  s.dumps.request(s.wanted(model::DumpReason::request));
+  CHECK(s.dump->plan.targets[1].gpu_stacks == "never");
+  CHECK_FALSE(s.dump->plan.stacks_written);
 }
 
 TEST_CASE("after the end of the command, waiting requests are not served") {

@@ -1,0 +1,43 @@
+#include "launcher/dumps/gpu_question.h"
+
+namespace xpurun::launcher {
+
+namespace {
+
+// Whether a kernel of the rank can be the cause that the calls do not show.
+bool kernels_may_explain(const report::CallFinding& fault, base::Rank rank) {
+  using enum report::CallFault;
+  switch (fault.fault) {
+    case operation:
+    case root:
+    case type:
+    case size:
+    case swapped:
+    case message:
+    case order:
+      return false;
+    // The accused may wait for a kernel of its own. The others wait for the accused.
+    case not_entered:
+    case not_sent:
+    case not_received:
+      return fault.accused.contains(rank);
+    case not_launched:
+    case queued:
+    case not_finished:
+    case all_entered:
+      return true;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string gpu_question(std::string_view wanted, const std::optional<report::CallFinding>& fault,
+                         base::Rank rank) {
+  if (wanted == "auto" && fault && rank != base::kNoRank && !kernels_may_explain(*fault, rank)) {
+    return "never";
+  }
+  return std::string(wanted);
+}
+
+}  // namespace xpurun::launcher

@@ -1,0 +1,55 @@
+#include "launcher/dumps/gpu_question.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+
+using namespace xpurun;
+using namespace xpurun::launcher;
+using report::CallFault;
+using report::CallFinding;
+
+namespace {
+
+CallFinding fault_of_rank_1(CallFault fault) {
+  CallFinding out;
+  out.fault = fault;
+  out.accused = {1};
+  out.waiting = {0, 2};
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("gpu question: without an explanation by the calls every rank is asked") {
+  CHECK(gpu_question("auto", std::nullopt, 0) == "auto");
+  CHECK(gpu_question("auto", fault_of_rank_1(CallFault::size), base::kNoRank) == "auto");
+}
+
+TEST_CASE("gpu question: different calls need no answer of a GPU") {
+  for (const CallFault fault : {CallFault::operation, CallFault::root, CallFault::type, CallFault::size,
+                                CallFault::swapped, CallFault::message, CallFault::order}) {
+    CHECK(gpu_question("auto", fault_of_rank_1(fault), 0) == "never");
+    CHECK(gpu_question("auto", fault_of_rank_1(fault), 1) == "never");
+  }
+}
+
+TEST_CASE("gpu question: of a missing rank only that rank's kernels matter") {
+  for (const CallFault fault : {CallFault::not_entered, CallFault::not_sent, CallFault::not_received}) {
+    CHECK(gpu_question("auto", fault_of_rank_1(fault), 0) == "never");
+    CHECK(gpu_question("auto", fault_of_rank_1(fault), 1) == "auto");
+  }
+}
+
+TEST_CASE("gpu question: work that the GPUs have not ended needs the kernels of all") {
+  for (const CallFault fault :
+       {CallFault::not_launched, CallFault::queued, CallFault::not_finished, CallFault::all_entered}) {
+    CHECK(gpu_question("auto", fault_of_rank_1(fault), 0) == "auto");
+    CHECK(gpu_question("auto", fault_of_rank_1(fault), 1) == "auto");
+  }
+}
+
+TEST_CASE("gpu question: always and never do not depend on the calls") {
+  CHECK(gpu_question("always", fault_of_rank_1(CallFault::size), 0) == "always");
+  CHECK(gpu_question("never", std::nullopt, 0) == "never");
+}
