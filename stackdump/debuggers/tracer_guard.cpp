@@ -25,6 +25,7 @@ namespace {
 constexpr int kGuardPollMs = 20;
 constexpr int64_t kSleepCheckNs = 100'000'000;
 constexpr int64_t kLongestSleepNs = 500'000'000;
+constexpr int64_t kDetachNs = 2'000'000'000;    // to detach after SIGTERM
 constexpr int64_t kPatienceNs = 2'000'000'000;  // patience with a killed debugger that does not end
 
 // The environment that a debugger needs. Rank variables would make the debugger look like a rank, and
@@ -95,6 +96,18 @@ bool end_children(int64_t patience_ns) {
       return false;
     }
     ::poll(nullptr, 0, pause_ms);
+  }
+}
+
+// At SIGTERM gdb detaches, if it is not blocked: its breakpoints leave the target, and a thread that stands
+// at one goes on. After SIGKILL such a thread dies of SIGTRAP, and with it the target.
+void ask_to_detach(base::Pid tool) {
+  ::kill(tool, SIGTERM);
+  const base::MonoNs deadline = base::mono_ns() + kDetachNs;
+  siginfo_t ended{};
+  while (::waitid(P_PID, static_cast<id_t>(tool), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         ended.si_pid == 0 && base::mono_ns() < deadline) {
+    ::poll(nullptr, 0, kGuardPollMs);
   }
 }
 
@@ -169,6 +182,9 @@ GuardReport watch(const GuardedTool& tool, pid_t child, int lifeline) {
   GuardReport report{.end = ToolEnd::exited, .wait_status = 127 << 8};
   if (child) {
     report = watch(tool, *child, lifeline);
+  }
+  if (report.end == ToolEnd::timed_out) {
+    ask_to_detach(*child);
   }
   const bool left = !base::ProcFs().children(::getpid()).empty();
   const bool clean = report.end == ToolEnd::exited && WIFEXITED(report.wait_status) &&

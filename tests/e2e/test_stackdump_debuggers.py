@@ -309,6 +309,27 @@ class CudaGdb(Tools):
         time.sleep(0.1)
         self.assertEqual(group_members(marker), [])
 
+    def test_breakpoints_of_a_debugger_that_does_not_end_leave_the_process(self):
+        need("gdb")
+        source = os.path.join(self.dir, "ticks.c")
+        with open(source, "w") as f:
+            f.write("#include <stdio.h>\n#include <unistd.h>\n"
+                    "__attribute__((noinline)) void tick(int i) { if (i == 300) { puts(\"still here\"); } }\n"
+                    "int main(void) { puts(\"ready\"); fflush(stdout);\n"
+                    "  for (int i = 1;; ++i) { usleep(10000); tick(i % 301); fflush(stdout); } }\n")
+        program = os.path.join(self.dir, "ticks")
+        subprocess.run(["cc", "-O1", "-o", program, source], check=True)
+        fake = self.script("cuda-gdb", """
+            pid=; for word; do [ "$last" = -p ] && pid=$word; last=$word; done
+            exec gdb -nx -q -batch -p "$pid" -ex 'break tick if 0' -ex continue
+        """)
+        with Program(program) as p:
+            d = Dump(p.pid, "--gpu-stacks", "always", "--cuda-gdb", fake, "--gpu-limit-ms", "3000")
+            self.assertTrue(any("did not finish" in n for n in d.json["notes"]), d.json)
+            # The first line may be older than the end of the debugger.
+            for _ in range(2):
+                self.assertEqual(p.process.stdout.readline().strip(), "still here")
+
 
 if __name__ == "__main__":
     unittest.main()
