@@ -149,6 +149,7 @@ void Watcher::sample_ranks(base::MonoNs now) {
       p->record.function = probe->position().function;
       p->record.file = probe->position().file;
       p->record.line = probe->position().line;
+      p->record.place = probe->user_place();
       p->record.last_progress_s = since_start_s(probe->last_progress());
     }
   }
