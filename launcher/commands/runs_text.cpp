@@ -63,8 +63,9 @@ std::string command_line(const model::RunManifest& m) {
 
 // The user's own line, as `top` and the status line tell it; of an older run, the innermost place.
 std::string place(const model::ProcessRecord& p) {
+  const bool known = !p.place.empty() && (!p.function.empty() || p.death.happened);
   const model::CodeLocation at =
-      p.place.empty() ? model::CodeLocation{.function = p.function, .file = p.file, .line = p.line} : p.place;
+      known ? p.place : model::CodeLocation{.function = p.function, .file = p.file, .line = p.line};
   const std::string where =
       at.empty() ? "-" : fmt::format("{} ({}:{})", at.function, base::base_name(at.file), at.line);
   return p.death.happened ? tr("rank {}: pid {}, {}, ended", p.rank, p.pid, base::sanitize(where))

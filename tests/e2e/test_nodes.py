@@ -119,6 +119,11 @@ class Nodes(xpurun_test.Case):
         self.assertNotIn("the report of all nodes is on", said[1])
         self.check_page_of_the_whole_job(1, {r: f"h{r // 4}" for r in range(8)})
         self.check_page_of_one_node(str(self.out_of(0) / "report.html"))
+        # The rank has ended: the last line of the user's code that was seen, not that in a library.
+        shown = subprocess.run([PROGRAM, "runs", "show", str(self.out_of(1))], capture_output=True, text=True,
+                               timeout=30)
+        self.assertRegex(shown.stdout, r"rank 5: pid \d+, \w+ \(ddp_job.py:\d+\), ended")
+        self.assertRegex(shown.stdout, r"rank 6: pid \d+, \w+ \(ddp_job.py:\d+\), ended")
 
     def check_page_of_the_whole_job(self, node, hosts):
         """A node that has not judged shows all ranks, the stacks of those elsewhere, and the verdict of all."""
@@ -131,7 +136,7 @@ class Nodes(xpurun_test.Case):
             self.assertEqual(report["verdict"]["sentence"], self.sentence(0))
             self.assertEqual(sorted(n["node"] for n in report["nodes"]),
                              sorted(n["node"] for n in self.nodes_json(node)["nodes"]))
-            dumped = {p["rank"] for d in report["dumps"] for p in d["processes"] if p["status"] == "complete"}
+            dumped = {p["rank"] for d in report["dumps"] for p in d["processes"] if p["status"] in ("ok", "partial")}
             self.assertLessEqual(set(hosts), dumped)
         page = (self.out_of(node) / "report.html").read_text()
         for host in set(hosts.values()):
