@@ -136,13 +136,15 @@ class SyntheticNode:
 
 
 def cost(pid):
-    """CPU seconds, of children that have ended too, resident MiB now and at most, threads."""
+    """CPU seconds, of children that have ended too, resident MiB now (and of no other process) and at most, threads."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     status = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
                   if ":\t" in line)
+    memory = dict(line.split(":") for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
+    private = sum(int(memory[kind].split()[0]) for kind in ("Private_Clean", "Private_Dirty"))
     return types.SimpleNamespace(cpu=(int(fields[11]) + int(fields[12])) / TICKS,
                                  children=(int(fields[13]) + int(fields[14])) / TICKS,
-                                 now=int(status["VmRSS"].split()[0]) / 1024,
+                                 now=int(status["VmRSS"].split()[0]) / 1024, private=private / 1024,
                                  most=int(status["VmHWM"].split()[0]) / 1024, threads=int(status["Threads"]))
 
 
@@ -203,8 +205,8 @@ def steady(options, processes, port):
         print(f"  server: {(after[key] - counted[key]) / seconds:.0f} {unit}")
     for name, pid in processes.items():
         now = cost(pid)
-        print(f"  {name}: {100 * (now.cpu - before[name].cpu) / seconds:.2f} % of a core, {now.now:.1f} MiB,"
-              f" {now.threads} threads", flush=True)
+        print(f"  {name}: {100 * (now.cpu - before[name].cpu) / seconds:.2f} % of a core, {now.now:.1f} MiB"
+              f" ({now.private:.1f} private), {now.threads} threads", flush=True)
 
 
 def stall(elected, processes):

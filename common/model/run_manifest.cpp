@@ -42,6 +42,7 @@ void fields(V& visit, P& p) {
   visit("function", p.function);
   visit("file", p.file);
   visit("line", p.line);
+  visit("place", p.place, WhenEmpty::omit);
   visit("last_progress_s", p.last_progress_s);
   visit("error_stream", p.error_stream, WhenEmpty::omit);
   visit("error_file", p.error_file, WhenEmpty::omit);

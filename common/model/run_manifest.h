@@ -103,6 +103,7 @@ struct ProcessRecord {
   std::string function;
   std::string file;
   int line = 0;
+  CodeLocation place;  // the line of the user's code that called that function
   double last_progress_s = 0;
   ErrorStream error_stream;
   std::string error_file;  // torchelastic's error file, which torch writes when the rank's main function

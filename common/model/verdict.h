@@ -23,6 +23,8 @@ struct CodeLocation {
   std::string file;      // as the interpreter has it
   int line = 0;
   std::string callee;  // the function that this line calls, e.g. "time.sleep"; empty if unknown
+
+  bool empty() const { return function.empty(); }
 };
 
 // One group of ranks that wait for the culprit, with the position of the wait.

@@ -61,9 +61,13 @@ std::string command_line(const model::RunManifest& m) {
   return base::join(words, " ");
 }
 
+// The user's own line, as `top` and the status line tell it; of an older run, the innermost place.
 std::string place(const model::ProcessRecord& p) {
+  const bool known = !p.place.empty() && (!p.function.empty() || p.death.happened);
+  const model::CodeLocation at =
+      known ? p.place : model::CodeLocation{.function = p.function, .file = p.file, .line = p.line};
   const std::string where =
-      p.function.empty() ? "-" : fmt::format("{} ({}:{})", p.function, base::base_name(p.file), p.line);
+      at.empty() ? "-" : fmt::format("{} ({}:{})", at.function, base::base_name(at.file), at.line);
   return p.death.happened ? tr("rank {}: pid {}, {}, ended", p.rank, p.pid, base::sanitize(where))
                           : tr("rank {}: pid {}, {}", p.rank, p.pid, base::sanitize(where));
 }

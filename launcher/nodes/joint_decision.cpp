@@ -175,7 +175,7 @@ void JointDecision::merged(const std::optional<model::Verdict>& verdict) {
   }
   hooks_.send(VerdictMessage{.request = request_, .node = node_, .verdict = *verdict});
   close();
-  hooks_.decided({.verdict = *verdict});
+  hooks_.decided({.request = request_, .verdict = *verdict});
 }
 
 // One that comes after this node has judged alone counts too: it rests on more.

@@ -139,6 +139,13 @@ void fields(V& visit, M& m) {
   visit("nodes", m.nodes);
 }
 
+template <typename V, Self<JobFilesMessage> M>
+void fields(V& visit, M& m) {
+  visit("request", m.request);
+  visit("nodes", m.nodes);
+  visit("reason", m.reason);
+}
+
 template <typename V, Self<RequestMessage> M>
 void fields(V& visit, M& m) {
   visit("id", m.id);

@@ -34,6 +34,7 @@ void fields(V& visit, M& m) {
   visit("request", m.request);
   visit("node", m.node);
   visit("directory", m.directory);
+  visit("shared", m.shared);
   visit("verdict", m.verdict);
 }
 

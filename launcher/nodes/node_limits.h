@@ -44,6 +44,12 @@ inline constexpr size_t kMostPendingRequests = 256;
 inline constexpr size_t kMostReceivedBytes = 64 << 20;
 inline constexpr size_t kMostUnsentBytes = 64 << 20;
 
+// What all nodes have sent, handed out after a verdict: packed, to one node and to all of them together; and
+// unpacked. A larger job has its whole page on the node that has judged only.
+inline constexpr size_t kMostJobFilesBytes = 16 << 20;
+inline constexpr size_t kMostHandedOutBytes = 64 << 20;
+inline constexpr size_t kMostUnpackedJobFiles = 64 << 20;
+
 // Nodes of a smaller rank hear the states of all nodes and can be elected at once; the others hear the
 // elected node only, until it is silent.
 inline constexpr int kWatchers = 8;
@@ -59,6 +65,7 @@ inline constexpr double kAloneAfterS = 3;    // without a connection until the s
 inline constexpr double kRepeatS = 1;        // between repetitions of what must arrive
 inline constexpr double kChunkTimeoutS = 2;  // until a chunk is asked for again
 inline constexpr double kClaimS = 60;        // a claim that led to no verdict is forgotten
+inline constexpr double kHandOutS = 30;      // for handing out what all nodes have sent
 inline constexpr double kPingIntervalS = 20;  // between measurements of a clock, after the first ones
 
 }  // namespace xpurun::launcher

@@ -105,6 +105,8 @@ struct VerdictMessage {
   std::string request;
   std::string node;       // who judged; the helper fills it in
   std::string directory;  // its run directory, on its host; likewise
+  // What the verdict rests on is handed out: JobFilesMessage follows on every node. Likewise.
+  bool shared = false;
   model::Verdict verdict;
 };
 
@@ -214,6 +216,15 @@ struct GatheredMessage {
   std::vector<GatheredNode> nodes;  // by node rank; this node included
 };
 
+// What all nodes have sent for a verdict lies in the run directory of this node too, if `nodes` is not empty.
+// If it is empty, it will not come (`reason`), or, on the node that has judged, handing it out is over.
+struct JobFilesMessage {
+  static constexpr std::string_view kType = "job_files";
+  std::string request;
+  std::vector<GatheredNode> nodes;  // as in GatheredMessage, seen from this node
+  std::string reason;
+};
+
 // A control request from another node.
 struct RequestMessage {
   static constexpr std::string_view kType = "request";
@@ -235,8 +246,9 @@ struct AnswersMessage {
 
 using ToHelper = std::variant<StartMessage, StateMessage, StalledMessage, DumpedMessage, VerdictMessage,
                               ActMessage, AnswerMessage, AskMessage, EndMessage>;
-using FromHelper = std::variant<JoinedMessage, AloneMessage, FailedMessage, NodesMessage, DumpMessage,
-                                GatheredMessage, VerdictMessage, ActMessage, RequestMessage, AnswersMessage>;
+using FromHelper =
+    std::variant<JoinedMessage, AloneMessage, FailedMessage, NodesMessage, DumpMessage, GatheredMessage,
+                 JobFilesMessage, VerdictMessage, ActMessage, RequestMessage, AnswersMessage>;
 
 // One line with its line feed.
 std::string to_line(const ToHelper& message);

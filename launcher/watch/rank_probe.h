@@ -28,6 +28,8 @@ class RankProbe {
   virtual base::Rank rank() const = 0;
   virtual base::MonoNs last_progress() const = 0;
   virtual const stackdump::Position& position() const = 0;
+  // The line of the user's code at that position, as a verdict names it.
+  virtual const model::CodeLocation& user_place() const = 0;
   virtual model::RankObservation observe(base::MonoNs now) const = 0;
 
   double still_s(base::MonoNs now) const { return base::ns_to_s(now - last_progress()); }

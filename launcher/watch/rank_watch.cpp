@@ -26,7 +26,7 @@ bool reads_standard_input(const std::string& syscall) {
 }
 
 // As a verdict names it.
-model::CodeLocation user_place(const std::vector<stackdump::CodeLine>& innermost_first) {
+model::CodeLocation place_in_user_code(const std::vector<stackdump::CodeLine>& innermost_first) {
   std::vector<model::Frame> frames;
   for (const stackdump::CodeLine& line : innermost_first) {
     frames.push_back(
@@ -104,7 +104,7 @@ bool RankWatch::sample_position(base::MonoNs now) {
   const bool changed = position->fingerprint != position_.fingerprint;
   position_ = std::move(*position);
   if (changed) {
-    user_place_ = user_place(position_.lines);
+    user_place_ = place_in_user_code(position_.lines);
   }
   return changed;
 }

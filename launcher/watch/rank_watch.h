@@ -33,6 +33,7 @@ class RankWatch final : public RankProbe {
   base::Rank rank() const override { return rank_; }
   base::MonoNs last_progress() const override { return last_progress_; }
   const stackdump::Position& position() const override { return position_; }
+  const model::CodeLocation& user_place() const override { return user_place_; }
   model::RankObservation observe(base::MonoNs now) const override;
 
  private:

@@ -149,6 +149,9 @@ void Watcher::sample_ranks(base::MonoNs now) {
       p->record.function = probe->position().function;
       p->record.file = probe->position().file;
       p->record.line = probe->position().line;
+      if (!probe->user_place().empty()) {
+        p->record.place = probe->user_place();  // of a process that has ended, the last one
+      }
       p->record.last_progress_s = since_start_s(probe->last_progress());
     }
   }

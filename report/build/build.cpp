@@ -36,6 +36,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 
 namespace xpurun::report {
 
@@ -228,13 +229,17 @@ Judged judge(JobRuns runs, base::Language language, BuildResult& result) {
     out.facts.dump_dir = out.dump.shown;
     read_dump_evidence(job, out.dump, owners, out.facts, result.notes);
   }
-  if (const auto of_job = verdict_of_job(out.facts.run)) {
+  const auto of_job =
+      !job.several() || job.handed ? verdict_of_job(job.nodes.front().run) : std::optional<model::Verdict>();
+  if (!of_job || job.several()) {
+    result.verdict = diagnose(out.facts);
+    out.spoken = diagnose_in(language, out.facts, result.verdict);
+  }
+  // Made again from what all nodes have sent, the same verdict names files of this directory.
+  if (of_job && of_job->sentence != result.verdict.sentence) {
     result.verdict = out.spoken = *of_job;
     const base::Speaking speaking(language);
     out.spoken.sentence = sentence_of(*of_job);
-  } else {
-    result.verdict = diagnose(out.facts);
-    out.spoken = diagnose_in(language, out.facts, result.verdict);
   }
   std::vector<std::string> directories;
   for (const NodeRun& node : job.nodes) {

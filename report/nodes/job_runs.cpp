@@ -170,6 +170,7 @@ base::Result<JobRuns> read_job(const model::RunDir& dir) {
     job.notes.push_back(base::to_line(listed.error()));
     return job;
   }
+  job.handed = !here.run.job_report_host.empty();
   add_entries(job, dir, std::move(*listed));
   load_all(job.nodes, 1);
   tell_troubles(job);

@@ -26,6 +26,9 @@ struct NodeRun {
 struct JobRuns {
   std::vector<NodeRun> nodes;  // this node first, then by rank of the node
   std::vector<std::string> notes;
+  // Another node has judged what all nodes have sent, and handed it to this one: its verdict, in run.json,
+  // holds.
+  bool handed = false;
 
   bool several() const { return nodes.size() > 1; }
 };

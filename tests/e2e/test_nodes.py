@@ -116,12 +116,47 @@ class Nodes(xpurun_test.Case):
         self.assertEqual([(n["host"], n["status"]) for n in nodes["nodes"]], [("h0", "complete"), ("h1", "complete")])
         verdict = json.loads((self.out_of(0) / "verdict.json").read_text())
         self.assertEqual((verdict["ranks"], verdict["host"]), ([5], "h1"))
-        page = str(self.out_of(0) / "report.html")
-        self.assertIn(f"the report of all nodes is on h0: {page}", said[1])
-        self.check_report_of_the_other_node(page)
+        self.assertNotIn("the report of all nodes is on", said[1])
+        self.check_page_of_the_whole_job(1, {r: f"h{r // 4}" for r in range(8)})
+        self.check_page_of_one_node(str(self.out_of(0) / "report.html"))
+        # The rank has ended: the last line of the user's code that was seen, not that in a library.
+        shown = subprocess.run([PROGRAM, "runs", "show", str(self.out_of(1))], capture_output=True, text=True,
+                               timeout=30)
+        self.assertRegex(shown.stdout, r"rank 5: pid \d+, \w+ \(ddp_job.py:\d+\), ended")
+        self.assertRegex(shown.stdout, r"rank 6: pid \d+, \w+ \(ddp_job.py:\d+\), ended")
 
-    def check_report_of_the_other_node(self, page):
-        """Made anew, it keeps the verdict on all nodes, which its own ranks cannot give, and says where the rest is."""
+    def check_page_of_the_whole_job(self, node, hosts):
+        """A node that has not judged shows all ranks, the stacks of those elsewhere, and the verdict of all."""
+        before = json.loads((self.out_of(node) / "report.json").read_text())
+        made = subprocess.run([PROGRAM, "report", str(self.out_of(node))], capture_output=True, text=True, timeout=60)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertNotIn("nodes.elsewhere", made.stdout)
+        for report in before, json.loads((self.out_of(node) / "report.json").read_text()):
+            self.assertEqual({r["rank"]: r["host"] for r in report["ranks"]}, hosts)
+            self.assertEqual(report["verdict"]["sentence"], self.sentence(0))
+            self.assertEqual(sorted(n["node"] for n in report["nodes"]),
+                             sorted(n["node"] for n in self.nodes_json(node)["nodes"]))
+            dumped = {p["rank"] for d in report["dumps"] for p in d["processes"] if p["status"] in ("ok", "partial")}
+            self.assertLessEqual(set(hosts), dumped)
+        page = (self.out_of(node) / "report.html").read_text()
+        for host in set(hosts.values()):
+            self.assertIn(host, page)
+        # In which call the ranks of the other nodes wait is known from their stacks only.
+        folded = (self.out_of(node) / "stacks" / "merged.folded").read_text()
+        self.assertEqual(folded, (self.out_of(0) / "stacks" / "merged.folded").read_text())
+
+    def report_json(self, node):
+        try:
+            return json.loads((self.out_of(node) / "report.json").read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def nodes_json(self, node):
+        return json.loads((self.out_of(node) / "nodes.json").read_text())
+
+    def check_page_of_one_node(self, page):
+        """Without what all nodes have sent a node keeps the verdict, which its ranks cannot give."""
+        (self.out_of(1) / "nodes.json").unlink()
         made = subprocess.run([PROGRAM, "report", str(self.out_of(1))], capture_output=True, text=True, timeout=60)
         self.assertEqual(made.returncode, 0, made.stderr)
         for part in (self.sentence(0), "nodes.elsewhere", "ranks 4-7: 4 of 8"):
@@ -140,6 +175,9 @@ class Nodes(xpurun_test.Case):
         self.job(4, 1, "--guilty", 2, "--fault", "sleep", "--steps", 10000, options=("--nats", self.url()))
         self.wait_for(lambda: all((self.out_of(n) / "run.json").exists() and self.run_json(n)["verdict"]["ranks"] == [2]
                                   for n in range(4)), "verdict on all nodes", 90)
+        for n in range(1, 4):
+            self.wait_for(lambda n=n: len(self.report_json(n).get("ranks", [])) == 4, f"whole page on node {n}", 60)
+            self.check_page_of_the_whole_job(n, {r: f"h{r}" for r in range(4)})
         listed = subprocess.run([PROGRAM, "nodes", "--json", str(self.out_of(3))], capture_output=True, text=True,
                                 timeout=30)
         nodes = json.loads(listed.stdout)["nodes"]
@@ -192,8 +230,9 @@ class Nodes(xpurun_test.Case):
         server.kill()
         statuses, said = self.ends()
         self.assertEqual(statuses, [0, 0], said)
-        for text in said:
+        for n, text in enumerate(said):
             self.assertNotIn("hang", text)
+            self.assertIn("the one rank of this node finished normally", self.sentence(n))
 
     @unittest.skipUnless(SERVER and HELPER, "needs nats-server and xpurun-nodes")
     def test_a_wrong_token_is_said_and_the_job_runs(self):

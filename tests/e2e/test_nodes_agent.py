@@ -106,6 +106,61 @@ class NodesAgent(nodes_test.Case):
         agents[1].wait("nodes")
         self.assertEqual(agents[1].heard("verdict") + agents[1].heard("act"), [])
 
+    def check_handed_out(self, agents, request):
+        name = "dumps/1-hang/rank-1.stacks.json"
+        for agent in agents[1:]:
+            self.assertTrue(agent.wait("verdict")["shared"])
+            files = agent.wait("job_files")
+            self.assertEqual((files["request"], files["reason"]), (request, ""))
+            self.assertEqual([n["directory"] for n in files["nodes"]],
+                             ["" if other is agent else f"nodes/{other.node}" for other in agents])
+            for other in agents:
+                copy = agent.directory / "nodes" / other.node
+                if other is agent:
+                    self.assertFalse(copy.exists())
+                else:
+                    self.assertEqual((copy / name).read_bytes(), (other.directory / name).read_bytes())
+                    self.assertEqual(json.loads((copy / "run.json").read_text()), {"node": other.node})
+                    self.assertFalse((copy / "dumps/1-hang/rank-1.snapshot").exists())
+        self.assertEqual(agents[0].wait("job_files"),
+                         {"type": "job_files", "request": request, "nodes": [], "reason": ""})
+
+    def test_what_all_nodes_have_sent_goes_to_every_node(self):
+        self.start_server()
+        agents = self.start_job(3)
+        request = self.gather(agents, size=1 << 20)[0]["request"]
+        agents[0].wait("gathered")
+        agents[0].send("verdict", request=request, verdict=VERDICT)
+        self.check_handed_out(agents, request)
+
+    def test_a_server_that_is_restarted_while_it_is_handed_out(self):
+        server = self.start_server()
+        agents = self.start_job(2)
+        client = self.raw_client()
+        client.subscribe("xpurun.job.to.n1")
+        client.flush()
+        request = self.gather(agents, size=6 << 20)[0]["request"]
+        agents[0].wait("gathered")
+        agents[0].send("verdict", request=request, verdict=VERDICT)
+        parts = 0
+        while parts < 3:
+            parts += b'"type":"part"' in client.message()[1][:100]
+        server.kill()
+        server.wait()
+        self.start_server()
+        self.check_handed_out(agents, request)
+
+    def test_what_is_too_large_stays_where_it_is(self):
+        self.start_server()
+        agents = self.start_job(2)
+        request = self.gather(agents, size=17 << 20)[0]["request"]
+        agents[0].wait("gathered")
+        agents[0].send("verdict", request=request, verdict=VERDICT)
+        self.assertFalse(agents[1].wait("verdict")["shared"])
+        self.assertEqual(agents[0].wait("job_files")["nodes"], [])
+        agents[1].wait("nodes")
+        self.assertFalse((agents[1].directory / "nodes").exists())
+
     def test_a_dead_and_a_silent_node_are_named(self):
         self.start_server()
         agents = self.start_job(3, gather_timeout_s=12)

@@ -252,6 +252,8 @@ class Top(TerminalCase):
         self.assertEqual([line.split()[0] for line in lines[2:]], ["0", "1"])
         # Not the line in threading.py.
         self.assertEqual(lines[2][40:], "loader.py:4 in_the_loader")
+        self.wait_for(lambda: "in_the_loader (loader.py:4)" in subprocess.run(
+            [PROGRAM, "runs", "show", self.out], capture_output=True, text=True, timeout=30).stdout, "the same line")
         for columns in (80, 40):
             with self.subTest(columns=columns):
                 session = self.on_terminal("top", "--interval", "0.2", str(self.out), rows=10, columns=columns)

@@ -51,9 +51,20 @@ void drive(const std::string& bytes) {
           [&later](const ArchiveContent&, const std::function<void(std::string)>& done) {
             later.push_back([done] { done("archive"); });
           },
-      .unpack =
-          [&later](const std::string&, const std::string&, const std::function<void(base::Status)>& done) {
-            later.push_back([done] { done({}); });
+      .unpack = [&later](
+                    const std::string&, const std::string&,
+                    const std::function<void(base::Status)>& done) { later.push_back([done] { done({}); }); },
+      .pack_job =
+          [&later](const JobContent&, const std::function<void(std::string)>& done) {
+            later.push_back([done] { done("archive"); });
+          },
+      .unpack_job =
+          [&later](const std::string& judge, const std::string& archive,
+                   const std::function<void(base::Result<launcher::GatheredMessage>)>& done) {
+            const auto job = read_job({.self = "n1", .judge = judge}, archive);
+            later.push_back([done, job] {
+              done(job ? base::Result<launcher::GatheredMessage>(job->gathered) : base::fail(job.error()));
+            });
           }};
   NodeLogic node({.run = "job", .node = "n1", .node_rank = 1, .nodes = 3, .directory = "/run"}, 2, outlet);
   node.connected("nats://h", 1 << 20);
@@ -94,6 +105,12 @@ void read_archive(const std::string& bytes) {
   }
   const auto again = unpack_files(pack_files(*files));
   require(again && again->size() == files->size());
+  if (const auto job = read_job({.self = "n1", .judge = "n0"}, bytes)) {
+    for (const ArchiveFile& file : job->files) {
+      const std::string node = file.path.substr(0, file.path.find('/'));
+      require(safe_path(file.path) && valid_node_name(node) && node != "n1");
+    }
+  }
 }
 
 void read_line(const std::string& text) {

@@ -226,6 +226,21 @@ Outlet Agent::make_outlet() {
                               done = std::move(done)]() -> Background::Done {
               return [status = unpack_into(directory, archive), done] { done(status); };
             });
+          },
+      .pack_job =
+          [this](JobContent content, std::function<void(std::string)> done) {
+            background_->add([content = std::move(content), done = std::move(done)]() -> Background::Done {
+              return [archive = pack_job(content), done]() mutable { done(std::move(archive)); };
+            });
+          },
+      .unpack_job =
+          [this](std::string judge, std::string archive,
+                 std::function<void(base::Result<GatheredMessage>)> done) {
+            background_->add([reader = JobReader{.self = start_.node, .judge = std::move(judge)},
+                              directory = start_.directory, archive = std::move(archive),
+                              done = std::move(done)]() -> Background::Done {
+              return [result = unpack_job(directory, reader, archive), done] { done(result); };
+            });
           }};
 }
 

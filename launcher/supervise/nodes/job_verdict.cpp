@@ -1,5 +1,6 @@
 #include "launcher/supervise/nodes/job_verdict.h"
 
+#include "common/base/output/log.h"
 #include "common/base/strings.h"
 #include "common/model/job/nodes.h"
 #include "common/model/run_dir.h"
@@ -72,7 +73,7 @@ std::optional<ReportResult> JobVerdict::take(ReportResult result) {
   if (verdict_) {
     result.verdict = verdict_;
     result.spoken = spoken();
-    result.place = place_;
+    result.place = place();
     return result;
   }
   const std::string why = !parts_.decision.is_joined() ? parts_.decision.why_alone() : why_alone_;
@@ -94,6 +95,9 @@ void JobVerdict::put_in_force(const model::Verdict& verdict, const std::string& 
   why_alone_.clear();
   // The stall of this node goes with the dump of this node.
   verdict_->dump = dump;
+  if (!by.host.empty()) {
+    remove_nodes_file();  // of an earlier verdict
+  }
   note_judge(by);
   no_report_ = place_.empty() ? no_report_ : "";
   judge();
@@ -101,6 +105,7 @@ void JobVerdict::put_in_force(const model::Verdict& verdict, const std::string& 
 
 // A later report on this run directory is to know where that on all nodes is.
 void JobVerdict::note_judge(const Judge& by) {
+  judge_ = by;
   parts_.journal.manifest().job_report_host = by.host;
   parts_.journal.manifest().job_report_dir = by.directory;
   if (by.host.empty()) {
@@ -129,7 +134,7 @@ void JobVerdict::judge_again() {
 // If the verdict ends the job here, and it was made here, the job ends everywhere.
 void JobVerdict::judge() {
   const bool ending = parts_.job.is_ending();
-  hooks_.judged({.verdict = verdict_, .spoken = spoken(), .problem = no_report_, .place = place_});
+  hooks_.judged({.verdict = verdict_, .spoken = spoken(), .problem = no_report_, .place = place()});
   if (!ending && parts_.job.is_ending() && place_.empty()) {
     hooks_.act({.action = JobAction::kill, .exit_status = kExitHangEnded, .reason = verdict_->sentence});
   }
@@ -153,8 +158,34 @@ void JobVerdict::forget() {
     note_judge({});
     parts_.journal.save_now();
   }
+  remove_nodes_file();
+}
+
+void JobVerdict::remove_nodes_file() {
+  has_files_ = false;
   if (std::exchange(has_nodes_file_, false)) {
     parts_.storage.remove(parts_.journal.dir().file(model::kNodesFile));
+  }
+}
+
+void JobVerdict::files_came(const JobFilesMessage& message) {
+  if (!message.reason.empty()) {
+    base::log_info("what all nodes have sent: {}", message.reason);
+  }
+  if (!verdict_ || place_.empty() || judge_.request != message.request) {
+    return;
+  }
+  no_files();
+  if (message.nodes.empty()) {
+    return;
+  }
+  const model::Nodes nodes =
+      nodes_file({.request = message.request, .nodes = message.nodes}, parts_.decision.node(), judge_.node);
+  parts_.storage.replace(parts_.journal.dir().file(model::kNodesFile), to_json(nodes).dump(1) + "\n");
+  has_nodes_file_ = true;
+  has_files_ = true;
+  if (parts_.options.report) {
+    hooks_.request_report();
   }
 }
 

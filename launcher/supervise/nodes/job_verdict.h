@@ -47,9 +47,16 @@ class JobVerdict {
   struct Judge {
     std::string host;       // empty: this node
     std::string directory;  // its run directory there
+    std::string node;       // its name
+    std::string request;    // the dump that the verdict rests on
+    bool shared = false;    // what the verdict rests on is on its way to this node
   };
   // `dump`: this node's own, empty if it is not done yet.
   void put_in_force(const model::Verdict& verdict, const std::string& dump, const Judge& by);
+  // What all nodes have sent for the verdict is here: this node's page shows all of them.
+  void files_came(const JobFilesMessage& message);
+  // They will not come.
+  void no_files() { judge_.shared = false; }
   // The dump of this node is done, maybe after the verdict.
   void dump_done(const std::string& dump);
   // Acts on the verdict in force, if it could not be acted on before.
@@ -69,6 +76,9 @@ class JobVerdict {
  private:
   void judge();
   void note_judge(const Judge& by);
+  void remove_nodes_file();
+  // For a reader who finds only this node's ranks in its report.
+  std::string place() const { return has_files_ || judge_.shared ? std::string() : place_; }
   // Of the verdict in force, in the language of the run, if this node has made it.
   std::optional<model::Verdict> spoken() const;
 
@@ -77,10 +87,12 @@ class JobVerdict {
   std::optional<model::Verdict> verdict_;
   std::string made_here_;  // the sentence of the verdict that this node has made for all
   std::optional<model::Verdict> spoken_;
+  Judge judge_;
   std::string place_;      // of the job's report, if another node has it
   std::string no_report_;  // why the report over all nodes could not be written
   std::string why_alone_;  // the verdict that comes is this node's only
   bool has_nodes_file_ = false;
+  bool has_files_ = false;  // of all nodes, from another node that has judged
   bool merging_ = false;
   bool skip_report_ = false;           // the report under way began before nodes.json was there
   EventLoop::TimerId forgetting_ = 0;  // 0: not about to

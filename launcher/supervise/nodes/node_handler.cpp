@@ -54,8 +54,13 @@ NodeHandler::NodeHandler(Parts parts, Setup setup, Hooks hooks, const Backend& b
             dump_hooks()),
       verdict_({parts_.loop, parts_.storage, parts_.journal, parts_.job, parts_.options, decision_},
                verdict_hooks()),
-      end_wait_(parts_.loop, decision_, [this] {
-        forget_passed_hang();
+      end_wait_(parts_.loop, decision_,
+                [this] {
+                  forget_passed_hang();
+                  hooks_.idle();
+                }),
+      hand_out_wait_(parts_.loop, [this] {
+        verdict_.no_files();
         hooks_.idle();
       }) {}
 
@@ -128,6 +133,8 @@ void NodeHandler::cut_off(const std::string& reason) {
   questions_.lost();
   decision_.cut_off(reason);
   end_wait_.look();
+  verdict_.no_files();
+  hand_out_wait_.lost();
 }
 
 void NodeHandler::received(FromHelper message) {
@@ -152,6 +159,9 @@ void NodeHandler::received(FromHelper message) {
     decision_.ordered(*order);
   } else if (auto* gathered = std::get_if<GatheredMessage>(&message)) {
     decision_.gathered(*gathered);
+  } else if (auto* files = std::get_if<JobFilesMessage>(&message)) {
+    verdict_.files_came(*files);
+    hand_out_wait_.done(files->request);
   } else if (auto* verdict = std::get_if<VerdictMessage>(&message)) {
     decision_.verdict_came(*verdict);
   } else if (auto* action = std::get_if<ActMessage>(&message)) {
@@ -267,6 +277,7 @@ void NodeHandler::rank_failed(base::Rank rank) {
 // A launcher that has failed by itself is the first failure of the job, if no rank had failed before.
 void NodeHandler::command_ended() {
   state_.tell();
+  hand_out_wait_.command_ended();
   decision_.hurry(kVerdictAfterTheEndS);
   if (parts_.job.ended_by_us || hooks_.was_interrupted()) {
     return;
@@ -338,9 +349,13 @@ void NodeHandler::decided(const VerdictMessage& message) {
   }
   const bool ending = parts_.job.is_ending();
   failed_at_ = parts_.loop.now();
-  verdict_.put_in_force(
-      verdict, dump_.directory(),
-      made_here ? JobVerdict::Judge{} : JobVerdict::Judge{host_of(message.node), message.directory});
+  verdict_.put_in_force(verdict, dump_.directory(),
+                        made_here ? JobVerdict::Judge{}
+                                  : JobVerdict::Judge{host_of(message.node), message.directory, message.node,
+                                                      message.request, message.shared});
+  if (made_here || message.shared) {
+    hand_out_wait_.expect(message.request);
+  }
   if (verdict_.is_failure() && !ending) {
     const base::Speaking speaking(parts_.options.language);
     hooks_.say(report::sentence_of(verdict));

@@ -17,6 +17,7 @@
 #include "launcher/processes/process_table.h"
 #include "launcher/storage/storage.h"
 #include "launcher/supervise/nodes/end_wait.h"
+#include "launcher/supervise/nodes/hand_out_wait.h"
 #include "launcher/supervise/nodes/job_join.h"
 #include "launcher/supervise/nodes/job_verdict.h"
 #include "launcher/supervise/nodes/ordered_dump.h"
@@ -98,7 +99,7 @@ class NodeHandler {
   // A verdict of all nodes is awaited or has come: a report of this node's own is of no use now.
   bool leads() const { return decision_.is_open() || verdict_.in_force(); }
   // Somebody has to wait for the others before the end.
-  bool busy() const { return decision_.is_open() || end_wait_.active(); }
+  bool busy() const { return decision_.is_open() || end_wait_.active() || hand_out_wait_.active(); }
   // What becomes of a report. Nothing: it has served its purpose.
   std::optional<ReportResult> take(ReportResult result) { return verdict_.take(std::move(result)); }
   // After each verdict that was told: how to join, once, if there are other nodes.
@@ -150,6 +151,7 @@ class NodeHandler {
   OrderedDump dump_;
   JobVerdict verdict_;
   EndWait end_wait_;
+  HandOutWait hand_out_wait_;
   NodeQuestions questions_;
   bool cut_off_told_ = false;
 

@@ -23,6 +23,11 @@ namespace {
 std::string count_of_ranks(const RunManifest& run) {
   const auto ranks = current_ranks(run);
   const size_t n = ranks.size() == 1 && is_plain_command(*ranks.front()) ? 0 : ranks.size();
+  // Of a job of several nodes that has not been put together, this node's are known.
+  const bool others = run.nodes.size() <= 1 && run.world_size > 0 && static_cast<size_t>(run.world_size) > n;
+  if (n > 0 && others) {
+    return n == 1 ? tr("the one rank of this node") : tr("all {} ranks of this node", n);
+  }
   return n == 0 ? tr("the command") : n == 1 ? tr("the one rank") : tr("all {} ranks", n);
 }
 

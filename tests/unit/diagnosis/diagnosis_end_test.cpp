@@ -28,6 +28,30 @@ TEST_CASE("a run that ended with status 0 has no culprit") {
   CHECK(dump_that_matters(job.facts.run).empty());
 }
 
+TEST_CASE("of a job of several nodes a node tells its own ranks") {
+  struct Row {
+    size_t ranks;
+    int world_size;
+    size_t nodes;  // put together
+    const char* sentence;
+  };
+  for (const Row& row : {Row{4, 4, 0, "all 4 ranks finished normally in 60 s"},
+                         Row{4, 16, 0, "all 4 ranks of this node finished normally in 60 s"},
+                         Row{1, 4, 0, "the one rank of this node finished normally in 60 s"},
+                         Row{4, 16, 4, "all 4 ranks finished normally in 60 s"},
+                         Row{4, 0, 0, "all 4 ranks finished normally in 60 s"}}) {
+    CAPTURE(row.sentence);
+    Job job(static_cast<int>(row.ranks));
+    job.facts.run.world_size = row.world_size;
+    job.facts.run.nodes.resize(row.nodes);
+    for (base::Rank r = 0; r < static_cast<base::Rank>(row.ranks); ++r) {
+      job.died(r, exited(0), 58 + r * 0.1);
+    }
+    job.agent_died(0, 59).ended(0);
+    CHECK(diagnose(job.facts).sentence == row.sentence);
+  }
+}
+
 TEST_CASE("past stalls are mentioned after a clean end") {
   Job job(4);
   model::Incident past;

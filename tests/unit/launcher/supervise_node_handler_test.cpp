@@ -461,3 +461,78 @@ TEST_CASE("node handler: the ranks of all nodes in one status") {
   CHECK(silent.ranks.empty());
   CHECK(silent.gaps == Told{"no word from host h1 for 20 s: ranks 2-3"});
 }
+
+TEST_CASE("node handler: what all nodes have sent makes this node's page that of the whole job") {
+  NodeHandlerScene s;
+  s.join();
+  s.order(ClaimReason::death);
+  const auto verdict = NodeHandlerScene::verdict(model::VerdictKind::crash, "crash: rank 2");
+  s.hear(
+      VerdictMessage{.request = "r1", .node = "1-h1", .directory = "/b", .shared = true, .verdict = verdict});
+  s.run_for(0);
+  s.told();
+  const JobFilesMessage files{
+      .request = "r1",
+      .nodes = {
+          {.node = "0-h0", .host = "h0"},
+          {.node = "1-h1", .host = "h1", .node_rank = 1, .directory = "nodes/1-h1", .dump = "dumps/1-x"}}};
+  const auto place_now = [&] { return s.nodes->take({.verdict = verdict})->place; };
+  s.storage.remove(s.journal.dir().file(model::kNodesFile));
+  const auto nodes_file = [&] { return model::load_nodes(s.journal.dir().file(model::kNodesFile)); };
+  SUBCASE("it comes while the job runs: nobody waits for it") {
+    CHECK_FALSE(s.nodes->busy());
+    CHECK(place_now().empty());
+    s.hear(files);
+    s.run_for(0.1);
+    CHECK(s.told() == Told{"report"});
+    CHECK(place_now().empty());
+    const auto written = nodes_file();
+    REQUIRE(written);
+    CHECK(written->this_node == "0-h0");
+    CHECK(written->elected == "1-h1");
+    CHECK(written->nodes[1].directory == "nodes/1-h1");
+    // Who has judged stays known: that verdict holds.
+    CHECK(s.journal.manifest().job_report_host == "h1");
+    // Another verdict rests on other data.
+    s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::crash, "crash: rank 3"), "r2");
+    s.run_for(0.1);
+    CHECK_FALSE(nodes_file());
+    CHECK(place_now() == "the report of all nodes is on h1: /b/report.html");
+  }
+  SUBCASE("of another verdict it is of no use") {
+    s.hear(JobFilesMessage{.request = "r0", .nodes = files.nodes});
+    s.run_for(0.1);
+    CHECK(s.told().empty());
+    CHECK_FALSE(nodes_file());
+  }
+  SUBCASE("after the end of the command this node waits for it") {
+    s.end_command(256);
+    CHECK(s.nodes->busy());
+    s.run_for(1);
+    CHECK(s.told().empty());
+    s.hear(files);
+    CHECK_FALSE(s.nodes->busy());
+    s.run_for(0);
+    CHECK(s.told() == Told{"report", "idle"});
+  }
+  SUBCASE("but not longer than three seconds") {
+    s.end_command(256);
+    s.run_for(2.9);
+    CHECK(s.nodes->busy());
+    s.run_for(0.2);
+    CHECK_FALSE(s.nodes->busy());
+    CHECK(s.told() == Told{"idle"});
+    CHECK(place_now() == "the report of all nodes is on h1: /b/report.html");
+  }
+  SUBCASE("and not when the connection is lost") {
+    s.end_command(256);
+    s.hear(AloneMessage{.reason = "gone"});
+    CHECK_FALSE(s.nodes->busy());
+  }
+  SUBCASE("nor when it will not come") {
+    s.hear(JobFilesMessage{.request = "r1", .reason = "too large"});
+    s.end_command(256);
+    CHECK_FALSE(s.nodes->busy());
+    CHECK_FALSE(place_now().empty());
+  }
+}

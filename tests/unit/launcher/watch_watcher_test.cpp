@@ -32,6 +32,7 @@ struct FakeProbe final : RankProbe {
   base::Rank rank() const override { return number; }
   base::MonoNs last_progress() const override { return progress; }
   const stackdump::Position& position() const override { return where; }
+  const model::CodeLocation& user_place() const override { return place; }
   model::RankObservation observe(base::MonoNs now) const override {
     model::RankObservation o;
     o.rank = number;
@@ -43,7 +44,8 @@ struct FakeProbe final : RankProbe {
   base::Rank number;
   base::MonoNs progress;
   Rank& says;
-  stackdump::Position where{.fingerprint = 1, .function = "step", .file = "train.py", .line = 7};
+  stackdump::Position where{.fingerprint = 1, .function = "all_reduce", .file = "distributed.py", .line = 7};
+  model::CodeLocation place{.function = "step", .file = "train.py", .line = 12};
 };
 
 struct WatcherScene : test::JobScene {
@@ -91,7 +93,9 @@ TEST_CASE("a stall is raised, escalates and is cleared") {
   s.ranks[1].moves = true;
   s.run_for(2);
   CHECK(s.told() == Told{"cleared"});
-  CHECK(s.table.find(kRank1)->record.function == "step");
+  CHECK(s.table.find(kRank1)->record.function == "all_reduce");
+  CHECK(s.table.find(kRank1)->record.place.function == "step");
+  CHECK(s.table.find(kRank1)->record.place.line == 12);
   CHECK(s.table.find(kRank1)->record.last_progress_s > 30);
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <variant>
@@ -122,6 +123,8 @@ class Network {
   }
 
   std::map<std::string, std::string> archives;  // by run directory
+  std::string job_file;                         // before the name of the node, in the copy of each run.json
+  std::optional<std::string> job_archive;       // instead of one with these files
   uint64_t messages = 0;
 
  private:
@@ -169,6 +172,25 @@ class Network {
                               const std::function<void(base::Status)>& done) {
                   node.unpacked[directory] = std::move(archive);
                   later_.push_back([done] { done({}); });
+                },
+            .pack_job =
+                [this](const JobContent& c, const std::function<void(std::string)>& done) {
+                  std::vector<ArchiveFile> files = {{"gathered", to_line(FromHelper(c.gathered))}};
+                  for (const GatheredNode& n : c.gathered.nodes) {
+                    files.push_back({n.node + "/run.json", job_file + n.node});
+                  }
+                  later_.push_back([done, bytes = job_archive.value_or(pack_files(files))] { done(bytes); });
+                },
+            .unpack_job =
+                [this, &node](const std::string& judge, const std::string& archive,
+                              const std::function<void(base::Result<GatheredMessage>)>& done) {
+                  auto job = read_job({.self = node.name, .judge = judge}, archive);
+                  for (const ArchiveFile& file : job ? job->files : std::vector<ArchiveFile>()) {
+                    node.unpacked["nodes/" + file.path] = file.bytes;
+                  }
+                  later_.push_back([done, job = std::move(job)] {
+                    done(job ? base::Result<GatheredMessage>(job->gathered) : base::fail(job.error()));
+                  });
                 }};
   }
 

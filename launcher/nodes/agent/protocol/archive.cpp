@@ -70,7 +70,7 @@ class Packer {
     }
   }
 
-  const std::vector<ArchiveFile>& files() const { return files_; }
+  std::vector<ArchiveFile> take() { return std::move(files_); }
   size_t left_out() const { return left_out_; }
 
  private:
@@ -105,8 +105,8 @@ std::string pack_files(const std::vector<ArchiveFile>& files) {
   return pack(text);
 }
 
-base::Result<std::vector<ArchiveFile>> unpack_files(std::string_view archive) {
-  XPURUN_TRY_ASSIGN(const std::string text, unpack(archive, kMostUnpackedBytes));
+base::Result<std::vector<ArchiveFile>> unpack_files(std::string_view archive, size_t most) {
+  XPURUN_TRY_ASSIGN(const std::string text, unpack(archive, most));
   std::vector<ArchiveFile> out;
   std::string_view rest = text;
   while (!rest.empty()) {
@@ -136,7 +136,7 @@ base::Result<std::vector<ArchiveFile>> unpack_files(std::string_view archive) {
   return out;
 }
 
-std::string pack_dump(const ArchiveContent& content, size_t& left_out) {
+std::vector<ArchiveFile> files_of_dump(const ArchiveContent& content, size_t& left_out) {
   Packer packer(content.run_directory);
   packer.add("run.json");
   // The calls at the end of the job, if it has ended.
@@ -150,11 +150,19 @@ std::string pack_dump(const ArchiveContent& content, size_t& left_out) {
     packer.add_below("ranks", true);
   }
   left_out = packer.left_out();
-  return pack_files(packer.files());
+  return packer.take();
+}
+
+std::string pack_dump(const ArchiveContent& content, size_t& left_out) {
+  return pack_files(files_of_dump(content, left_out));
 }
 
 base::Status unpack_into(const std::string& directory, std::string_view archive) {
   XPURUN_TRY_ASSIGN(const auto files, unpack_files(archive));
+  return write_files(directory, files);
+}
+
+base::Status write_files(const std::string& directory, const std::vector<ArchiveFile>& files) {
   XPURUN_TRY(base::make_dirs(directory));
   for (const ArchiveFile& file : files) {
     std::string parent = directory;

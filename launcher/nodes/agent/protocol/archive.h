@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/base/result.h"
+#include "launcher/nodes/node_limits.h"
 
 #include <cstdint>
 #include <string>
@@ -19,7 +20,9 @@ struct ArchiveFile {
 };
 
 std::string pack_files(const std::vector<ArchiveFile>& files);
-base::Result<std::vector<ArchiveFile>> unpack_files(std::string_view archive);
+// `most`: bytes, unpacked.
+base::Result<std::vector<ArchiveFile>> unpack_files(std::string_view archive,
+                                                    size_t most = launcher::kMostUnpackedBytes);
 // Whether such a path may be written below a directory.
 bool safe_path(std::string_view path);
 
@@ -31,9 +34,11 @@ struct ArchiveContent {
 // run.json and the files of the dump that a report needs. Files that cannot be read, or are beyond a limit,
 // are left out; `left_out` counts them.
 std::string pack_dump(const ArchiveContent& content, size_t& left_out);
+std::vector<ArchiveFile> files_of_dump(const ArchiveContent& content, size_t& left_out);
 
 // Writes the files below `directory`. Files that an earlier archive of the same node has left there are
 // replaced.
 base::Status unpack_into(const std::string& directory, std::string_view archive);
+base::Status write_files(const std::string& directory, const std::vector<ArchiveFile>& files);
 
 }  // namespace xpurun::nodes

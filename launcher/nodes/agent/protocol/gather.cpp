@@ -246,6 +246,14 @@ bool Gather::done_with(const std::string& node) const {
          found->second.stage == Stage::done;
 }
 
+uint64_t Gather::archive_bytes() const {
+  uint64_t out = 0;
+  for (const auto& [name, n] : nodes_) {
+    out += n.out.directory.empty() ? 0 : n.offer.size;
+  }
+  return out;
+}
+
 std::string Gather::dump_of(const std::string& node) const {
   const auto found = nodes_.find(node);
   return found == nodes_.end() ? std::string() : found->second.out.dump;

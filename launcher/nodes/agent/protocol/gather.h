@@ -60,6 +60,9 @@ class Gather {
   // The node's own directory of the dump, as offered.
   std::string dump_of(const std::string& node) const;
 
+  // Of all archives that have come, packed.
+  uint64_t archive_bytes() const;
+
   bool finished(base::MonoNs now) const { return now >= deadline_ || open_ == 0; }
   launcher::GatheredMessage result() const;
 

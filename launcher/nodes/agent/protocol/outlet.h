@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/result.h"
 #include "launcher/nodes/agent/protocol/archive.h"
+#include "launcher/nodes/agent/protocol/job_archive.h"
 #include "launcher/nodes/agent/protocol/wire.h"
 #include "launcher/nodes/node_messages.h"
 
@@ -25,6 +26,11 @@ struct Outlet {
   std::function<void(ArchiveContent, std::function<void(std::string archive)> done)> pack;
   std::function<void(std::string directory, std::string archive, std::function<void(base::Status)> done)>
       unpack;
+  // The same for what all nodes have sent; an empty archive: it could not be packed.
+  std::function<void(JobContent, std::function<void(std::string archive)> done)> pack_job;
+  std::function<void(std::string judge, std::string archive,
+                     std::function<void(base::Result<launcher::GatheredMessage>)> done)>
+      unpack_job;
 };
 
 }  // namespace xpurun::nodes

@@ -32,7 +32,12 @@ std::string directory_of(const std::string& node) {
 }  // namespace
 
 Rounds::Rounds(const StartMessage& start, uint64_t instance, Membership& members, const Outlet& outlet)
-    : start_(start), instance_(instance), members_(members), outlet_(outlet), chunk_(kChunkBytes) {}
+    : start_(start),
+      instance_(instance),
+      members_(members),
+      outlet_(outlet),
+      chunk_(kChunkBytes),
+      copy_(start, members, outlet) {}
 
 void Rounds::stalled(const StalledMessage& message) {
   claim_.stall += 1;
@@ -72,6 +77,10 @@ void Rounds::dumped(const DumpedMessage& message) {
 void Rounds::judged(VerdictMessage message) {
   message.node = start_.node;
   message.directory = start_.directory;
+  message.shared = gathered_.request == message.request && copy_.hand_out(gathered_, gathered_bytes_);
+  if (!message.shared) {
+    outlet_.to_supervisor(JobFilesMessage{.request = message.request});
+  }
   judged_.insert(message.request);
   if (request_ && request_->id == message.request) {
     settle();
@@ -114,6 +123,9 @@ int64_t Rounds::own_time(int64_t their_wall_ns, const Member& owner) const {
 }
 
 bool Rounds::offered(const Member& from, const Offer& offer) {
+  if (JobCopy::is_copy(offer.request)) {
+    return copy_.offered(from, offer);
+  }
   if (!gather_ || gather_->call().request != offer.request) {
     // Of an earlier request, which is over.
     outlet_.to_node(from.node, Taken{.request = offer.request});
@@ -127,6 +139,9 @@ bool Rounds::offered(const Member& from, const Offer& offer) {
 }
 
 bool Rounds::wanted(const Member& from, const Want& want) {
+  if (JobCopy::is_copy(want.request)) {
+    return copy_.wanted(from, want);
+  }
   if (!request_ || request_->owner != from.node) {
     return false;
   }
@@ -139,12 +154,18 @@ bool Rounds::wanted(const Member& from, const Want& want) {
 }
 
 bool Rounds::received(const Member& from, const Part& part) {
+  if (JobCopy::is_copy(part.request)) {
+    return copy_.received(from, part);
+  }
   return gather_ && part.request == gather_->call().request
              ? gather_->received(from.node, part, now())
              : start_.node != from.node && part.request.starts_with(subject_word(start_.node));
 }
 
 bool Rounds::taken(const Member& from, const Taken& taken) {
+  if (JobCopy::is_copy(taken.request)) {
+    return copy_.taken(from, taken);
+  }
   if (!request_ || request_->owner != from.node || request_->id != taken.request) {
     return false;
   }
@@ -168,6 +189,9 @@ bool Rounds::verdict(const Member& from, const VerdictMessage& message) {
   }
   VerdictMessage heard = message;
   heard.node = from.node;
+  if (heard.shared) {
+    copy_.expect(from, heard.request);
+  }
   outlet_.to_supervisor(std::move(heard));
   return true;
 }
@@ -336,6 +360,8 @@ void Rounds::finish_gather() {
     gather_->set_clock(name, m.clock.offset_ns(), m.clock.uncertainty_ns());
   }
   GatheredMessage result = gather_->result();
+  gathered_ = result;
+  gathered_bytes_ = gather_->archive_bytes();
   gather_.reset();
   outlet_.to_supervisor(std::move(result));
 }
@@ -365,6 +391,7 @@ void Rounds::advance() {
       outlet_.to_node(request_->owner, *offer);
     }
   }
+  copy_.advance();
   if (judgement_ && now() >= judgement_->next) {
     judgement_->next = now() + s_to_ns(kStateIntervalS);
     outlet_.to_all(judgement_->message);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "launcher/nodes/agent/protocol/gather.h"
+#include "launcher/nodes/agent/protocol/job_copy.h"
 #include "launcher/nodes/agent/protocol/membership.h"
 #include "launcher/nodes/agent/protocol/outlet.h"
 #include "launcher/nodes/agent/protocol/upload.h"
@@ -44,7 +45,10 @@ class Rounds {
 
   // This node's open claim, part of its state.
   Claim claim() const { return claimed_ == 0 ? Claim() : claim_; }
-  void set_chunk(uint64_t bytes) { chunk_ = bytes; }
+  void set_chunk(uint64_t bytes) {
+    chunk_ = bytes;
+    copy_.set_chunk(bytes);
+  }
 
  private:
   // A request that this node has been given.
@@ -100,6 +104,10 @@ class Rounds {
     base::MonoNs next = 0;
   };
   std::optional<Judgement> judgement_;
+  // What the last report over all nodes rests on, and the size of the archives.
+  launcher::GatheredMessage gathered_;
+  uint64_t gathered_bytes_ = 0;
+  JobCopy copy_;                  // of it, for the other nodes, or of theirs
   std::set<std::string> judged_;  // requests whose verdict the supervisor has heard
 };
 

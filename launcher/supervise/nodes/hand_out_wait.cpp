@@ -1,0 +1,49 @@
+#include "launcher/supervise/nodes/hand_out_wait.h"
+
+#include <utility>
+
+namespace xpurun::launcher {
+
+namespace {
+
+// Somebody waits for the exit status. Most is handed out before, in a fraction of a second.
+constexpr double kHandOutAfterTheEndS = 3;
+
+}  // namespace
+
+void HandOutWait::expect(const std::string& request) {
+  request_ = request;
+  look();
+}
+
+void HandOutWait::command_ended() {
+  ended_ = true;
+  look();
+}
+
+void HandOutWait::look() {
+  if (ended_ && !request_.empty() && timer_ == 0) {
+    timer_ = loop_.after(kHandOutAfterTheEndS, [this] { end(); });
+  }
+}
+
+void HandOutWait::done(const std::string& request) {
+  if (request == request_) {
+    lost();
+  }
+}
+
+void HandOutWait::lost() {
+  request_.clear();
+  if (active()) {
+    end();
+  }
+}
+
+void HandOutWait::end() {
+  request_.clear();
+  loop_.cancel(std::exchange(timer_, 0));
+  loop_.after(0, [over = over_] { over(); });
+}
+
+}  // namespace xpurun::launcher
