@@ -50,14 +50,15 @@ class EventFileParser {
     uint16_t stream = 0;
     uint32_t sequence = 0;
     wire::CollectiveHow how{};
+    bool is_defined = false;  // the entry
+    uint32_t slot = 0;        // of its communicator
   };
 
   bool event(uint8_t tag, Fields in) {
     const auto op = static_cast<uint32_t>(in.below(wire::kOpSlots));
     const auto begin = static_cast<uint64_t>(in.signed_varint());
     const uint64_t duration = in.varint();
-    const auto known = out_.ops.find(op);
-    if (known == out_.ops.end()) {
+    if (op >= wire::kOpSlots || !last_[op].is_defined) {
       return false;
     }
     Last next = last_[op];
@@ -82,8 +83,8 @@ class EventFileParser {
     if ((tag & records::kHostBegin) != 0) {
       entry.event.flags = wire::kEventHostBegin;
     }
-    if (const auto comm = comm_at_.find(known->second.key.comm); comm != comm_at_.end()) {
-      entry.communicator = comm->second;
+    if (next.slot < wire::kCommSlots) {
+      entry.communicator = comm_at_[next.slot];
     }
     out_.events.push_back(entry);
     return true;
@@ -115,7 +116,9 @@ class EventFileParser {
     key.copy = byte();
     key.pinned = byte();
     if (in.ok()) {
-      out_.ops[index] = op;
+      last_[index].is_defined = true;
+      last_[index].slot = key.comm;
+      out_.ops[index] = std::move(op);
     }
     return in.ok();
   }
@@ -155,12 +158,21 @@ class EventFileParser {
   }
 
   EventFile& out_;
-  std::map<uint32_t, Last> last_;
-  std::map<uint32_t, int> comm_at_;  // from slot to the index of its newest definition
+  // By number of the entry.
+  std::vector<Last> last_ = std::vector<Last>(wire::kOpSlots);
+  // From slot to the index of its newest definition; -1: none.
+  std::vector<int> comm_at_ = std::vector<int>(wire::kCommSlots, -1);
   uint64_t begin_ = 0;
 };
 
 }  // namespace
+
+size_t clocks_at(const std::vector<EventFile::Clocks>& clocks, base::MonoNs mono_ns) {
+  const auto after =
+      std::upper_bound(clocks.begin(), clocks.end(), mono_ns,
+                       [](base::MonoNs at, const EventFile::Clocks& pair) { return at < pair.mono_ns; });
+  return after == clocks.begin() ? 0 : static_cast<size_t>(after - clocks.begin()) - 1;
+}
 
 base::Result<EventFile> parse_event_file(std::string_view bytes) {
   EventFile out;
@@ -169,6 +181,8 @@ base::Result<EventFile> parse_event_file(std::string_view bytes) {
   EventFileParser parser(out);
   out.complete =
       records::each_record(bytes, [&](uint8_t tag, Fields body) { return parser.record(tag, body); });
+  std::stable_sort(out.clocks.begin(), out.clocks.end(),
+                   [](const auto& a, const auto& b) { return a.mono_ns < b.mono_ns; });
   return out;
 }
 
