@@ -10,6 +10,9 @@ namespace {
 
 using records::Fields;
 
+constexpr size_t kUsualEvent = 11;  // bytes
+constexpr size_t kMostReserved = size_t{1} << 20;
+
 // kApiCount for a function unknown to this version.
 uint16_t api_of(std::string_view function) {
   const auto* const end = std::end(wire::kApis);
@@ -61,32 +64,35 @@ class EventFileParser {
     if (op >= wire::kOpSlots || !last_[op].is_defined) {
       return false;
     }
-    Last next = last_[op];
-    next.sequence += (tag & records::kNextSequence) != 0 ? 1 : static_cast<uint32_t>(in.signed_varint());
-    if ((tag & records::kSameStream) == 0) {
-      next.stream = static_cast<uint16_t>(in.varint());
-    }
+    Last& last = last_[op];
+    const uint32_t sequence =
+        last.sequence + ((tag & records::kNextSequence) != 0 ? 1 : static_cast<uint32_t>(in.signed_varint()));
+    const uint16_t stream =
+        (tag & records::kSameStream) == 0 ? static_cast<uint16_t>(in.varint()) : last.stream;
     const auto delay = static_cast<uint32_t>(in.varint());
     if (!in.ok()) {
       return false;
     }
-    last_[op] = next;
+    last.sequence = sequence;
+    last.stream = stream;
     begin_ += begin;
-    EventFile::Entry entry{.event = {.begin_ns = begin_,
-                                     .duration_ns = duration,
-                                     .op = op,
-                                     .sequence = next.sequence,
-                                     .delay_us = delay,
-                                     .stream = next.stream,
-                                     .source = static_cast<uint8_t>(tag & records::kSourceMask)}};
-    entry.event.how = next.how;
+    // Filled in its place: an entry that is put together from bytes and then copied makes the processor wait.
+    EventFile::Entry& entry = out_.events.emplace_back();
+    wire::Event& e = entry.event;
+    e.begin_ns = begin_;
+    e.duration_ns = duration;
+    e.op = op;
+    e.sequence = sequence;
+    e.delay_us = delay;
+    e.stream = stream;
+    e.source = static_cast<uint8_t>(tag & records::kSourceMask);
+    e.how = last.how;
     if ((tag & records::kHostBegin) != 0) {
-      entry.event.flags = wire::kEventHostBegin;
+      e.flags = wire::kEventHostBegin;
     }
-    if (next.slot < wire::kCommSlots) {
-      entry.communicator = comm_at_[next.slot];
+    if (last.slot < wire::kCommSlots) {
+      entry.communicator = comm_at_[last.slot];
     }
-    out_.events.push_back(entry);
     return true;
   }
 
@@ -178,6 +184,7 @@ base::Result<EventFile> parse_event_file(std::string_view bytes) {
   EventFile out;
   XPURUN_TRY_ASSIGN(out.header, records::take_header(bytes, kEventsSchema));
   out.clocks.push_back({out.header.mono_ns, out.header.wall_ns});
+  out.events.reserve(std::min(bytes.size() / kUsualEvent, kMostReserved));
   EventFileParser parser(out);
   out.complete =
       records::each_record(bytes, [&](uint8_t tag, Fields body) { return parser.record(tag, body); });
