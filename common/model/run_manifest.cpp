@@ -90,6 +90,8 @@ void fields(V& visit, S& s) {
   visit("before_s", s.before_s);
   visit("after_s", s.after_s);
   visit("share", s.share);
+  visit("cleared_s", s.cleared_s);
+  visit("cleared_step", s.cleared_step);
 }
 
 template <typename V, Self<EventCommand> C>

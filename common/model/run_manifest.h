@@ -157,6 +157,9 @@ struct Slowdown {
   double before_s = 0;  // median step
   double after_s = 0;   // median step
   double share = 0;     // 0.23: 23 % slower
+  // The steps became as fast as before; -1: not seen.
+  double cleared_s = -1;      // when it was certain
+  int64_t cleared_step = -1;  // the first fast step
 };
 
 // One option with a value from outside, and the source of the value.

@@ -15,11 +15,8 @@ using Entry = model::EventFile::Entry;
 
 // Converts CLOCK_MONOTONIC to wall time by the last pair of clock readings that is not later.
 int64_t wall_of(const model::EventFile& file, uint64_t mono_ns) {
-  const auto at = static_cast<base::MonoNs>(mono_ns);
-  model::EventFile::Clocks pair = file.clocks.front();
-  for (const auto& c : file.clocks) {
-    pair = c.mono_ns <= at ? c : pair;
-  }
+  const model::EventFile::Clocks& pair =
+      file.clocks[model::clocks_at(file.clocks, static_cast<base::MonoNs>(mono_ns))];
   // Unsigned, because a damaged file may hold any number.
   return static_cast<int64_t>(static_cast<uint64_t>(pair.wall_ns) + mono_ns -
                               static_cast<uint64_t>(pair.mono_ns));

@@ -174,7 +174,11 @@ void StepWatch::compare(base::Rank rank, const State& state, base::MonoNs begin,
 void StepWatch::judge(const model::StepChange& change) {
   fastest_s_ = fastest_s_ > 0 ? std::min(fastest_s_, change.before_s) : change.before_s;
   if (change.after_s <= fastest_s_ * (1 + kAsFast)) {
+    const bool was_told = told_s_ > 0;
     fastest_s_ = told_s_ = 0;
+    if (was_told && as_fast_) {
+      tell(as_fast_, change);
+    }
     return;
   }
   const double since_told = told_s_ > 0 ? change.after_s / told_s_ - 1 : threshold_;
@@ -183,16 +187,21 @@ void StepWatch::judge(const model::StepChange& change) {
   }
   told_s_ = change.after_s;
   ++told_;
+  model::StepChange told = change;
+  told.before_s = fastest_s_;
+  told.share = change.after_s / fastest_s_ - 1;
+  tell(slower_, told);
+}
+
+// `change` with the numbers of steps, not of values.
+void StepWatch::tell(const Tell& to, model::StepChange change) const {
   const Value& latest = values_[(detector_->steps() - 1) % kKept];
   const auto number = static_cast<size_t>(change.step);
   const bool known = number + kKept > detector_->steps() - 1;
   const Value first = known ? values_[number % kKept] : Value{};
-  model::StepChange told = change;
-  told.step = static_cast<int64_t>(known ? first.step : latest.step);
-  told.found_step = static_cast<int64_t>(latest.step);
-  told.before_s = fastest_s_;
-  told.share = change.after_s / fastest_s_ - 1;
-  tell_(told, first.begin);
+  change.step = static_cast<int64_t>(known ? first.step : latest.step);
+  change.found_step = static_cast<int64_t>(latest.step);
+  to(change, first.begin);
 }
 
 }  // namespace xpurun::launcher

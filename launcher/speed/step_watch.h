@@ -22,7 +22,8 @@ namespace xpurun::launcher {
 class StepWatch {
  public:
   // `begin`: when the first slow step began, CLOCK_MONOTONIC; 0: unknown. The step is counted from the first
-  // one that was seen, wall_ns is not set.
+  // one that was seen, wall_ns is not set. The same for a job that is as fast again as it was before it was
+  // told to be slower.
   using Tell = std::function<void(const model::StepChange& change, base::MonoNs begin)>;
   struct RankSteps {
     uint64_t steps = 0;
@@ -30,7 +31,8 @@ class StepWatch {
   };
 
   // `threshold`: 0.2: tell when a step takes 20 % longer than at the fastest; 0: never.
-  StepWatch(double threshold, Tell tell) : threshold_(threshold), tell_(std::move(tell)) {}
+  StepWatch(double threshold, Tell slower, Tell as_fast = {})
+      : threshold_(threshold), slower_(std::move(slower)), as_fast_(std::move(as_fast)) {}
 
   // `process` tells apart the successive processes of a rank.
   void add(base::Rank rank, uint64_t process, std::span<const model::Span> spans);
@@ -78,10 +80,12 @@ class StepWatch {
   void end_step(base::Rank rank, State& state, base::MonoNs end);
   void compare(base::Rank rank, const State& state, base::MonoNs begin, int64_t duration_ns);
   void judge(const model::StepChange& change);
+  void tell(const Tell& to, model::StepChange change) const;
   void restart(base::Rank reference);
 
   double threshold_;
-  Tell tell_;
+  Tell slower_;
+  Tell as_fast_;
   bool gpu_ = false;
   base::MonoNs timed_from_ = 0;   // each call was timed from then
   base::MonoNs timed_until_ = 0;  // until then

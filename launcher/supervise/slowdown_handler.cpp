@@ -52,4 +52,15 @@ void SlowdownHandler::became_slower(model::StepChange change, base::MonoNs begin
   hooks_.capture(options_.slow_capture_s, kSlowReason);
 }
 
+// Ends all slowdowns that are open: a job may have become slower several times.
+void SlowdownHandler::became_as_fast(const model::StepChange& change) {
+  for (model::Slowdown& known : journal_.manifest().slowdowns) {
+    if (known.cleared_s < 0) {
+      known.cleared_s = journal_.elapsed_s();
+      known.cleared_step = change.step;
+    }
+  }
+  journal_.changed();
+}
+
 }  // namespace xpurun::launcher

@@ -1,6 +1,6 @@
 // SlowdownHandler: the speed of the ranks while they run. When the job becomes slower: a line on the
-// terminal, an event of --on-event and an entry in run.json. The same and a
-// silence of the steps start a capture. Event loop's thread only.
+// terminal, an event of --on-event and an entry in run.json, which is completed when the job is as fast as
+// before. A slowdown and a silence of the steps start a capture. Event loop's thread only.
 #pragma once
 
 #include "launcher/journal/journal.h"
@@ -31,8 +31,10 @@ class SlowdownHandler {
         journal_(journal),
         options_(options),
         hooks_(std::move(hooks)),
-        watch_(options.slow_threshold,
-               [this](const auto& change, base::MonoNs begin) { became_slower(change, begin); }),
+        watch_(
+            options.slow_threshold,
+            [this](const auto& change, base::MonoNs begin) { became_slower(change, begin); },
+            [this](const auto& change, base::MonoNs /*begin*/) { became_as_fast(change); }),
         silences_(options.hang_timeout_s) {}
   ~SlowdownHandler() { loop_.cancel(timer_); }
   SlowdownHandler(const SlowdownHandler&) = delete;
@@ -44,6 +46,7 @@ class SlowdownHandler {
 
  private:
   void became_slower(model::StepChange change, base::MonoNs begin);
+  void became_as_fast(const model::StepChange& change);
   void look_for_silence();
 
   EventLoop& loop_;

@@ -3,6 +3,7 @@
 #include "common/base/strings.h"
 #include "common/base/tr.h"
 #include "report/diagnosis/diagnose.h"
+#include "report/render/speed/slowdowns.h"
 
 #include <fmt/format.h>
 #include <kainjow/mustache.hpp>
@@ -198,6 +199,9 @@ void put_events(data& page, const RunReport& report, const RunAxis& axis) {
   for (const model::DumpRecord& d : run.dumps) {
     events.push_back({d.at_s, later("dump"), tr("stacks of all ranks, {}", d.dir)});
   }
+  for (const model::Slowdown& s : run.slowdowns) {
+    events.push_back({slow_since_s(s, run), later("slow"), slowdown_sentence(s)});
+  }
   for (const model::PythonException& x : run.exceptions) {
     if (is_exception(x.kind) && x.rank != base::kNoRank && !x.chain.empty()) {
       events.push_back({x.at_s, later("exception"), tr("rank {}: {}", x.rank, x.chain.front().type)});
@@ -238,6 +242,9 @@ void put_times(data& page, const RunReport& report) {
     for (const model::Incident& i : report.run.incidents) {
       marks.add("stall", i.at_s, i.cleared_s < 0 ? axis.end() : i.cleared_s);
     }
+    for (const model::Slowdown& s : report.run.slowdowns) {
+      marks.add("slow", slow_since_s(s, report.run), s.cleared_s < 0 ? axis.end() : s.cleared_s);
+    }
     for (const model::DumpRecord& d : report.run.dumps) {
       marks.add("dump", d.at_s, d.at_s);
     }
@@ -253,6 +260,7 @@ void put_times(data& page, const RunReport& report) {
   put_list(page, "ticks", ticks);
   put_events(page, report, axis);
   page.set("has_run_times", !rows.empty());
+  page.set("has_slow_marks", !rows.empty() && !report.run.slowdowns.empty());
 }
 
 }  // namespace xpurun::report

@@ -86,11 +86,6 @@ std::string reason(const Cause& cause, const std::string& place, bool several) {
   return tr("{} arrive{} after the others, the cause is not known", they, s);
 }
 
-std::string time_of_day(int64_t wall_ns) {
-  const std::string text = base::utc_iso8601(wall_ns);  // "2026-11-23T14:03:07Z"
-  return text.size() >= 19 ? text.substr(11, 8) + " UTC" : text;
-}
-
 std::string change_reason(const model::SpeedFinding& finding, const Cause& cause, RanksCompared compared) {
   if (!finding.ranks.empty()) {
     return finding.ranks.size() > 1 ? tr("ranks {} became slow", finding.ranks.brief())
@@ -164,6 +159,11 @@ std::string slow_rank_sentence(const model::SpeedFinding& finding, const SlowRan
     out += tr("; the others wait in {}", words.others_wait_in);
   }
   return out;
+}
+
+std::string time_of_day(int64_t wall_ns) {
+  const std::string text = base::utc_iso8601(wall_ns);  // "2026-11-23T14:03:07Z"
+  return text.size() >= 19 ? text.substr(11, 8) + " UTC" : text;
 }
 
 std::string slower_sentence(const model::SpeedFinding& finding, const model::StepChange& change,

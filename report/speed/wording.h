@@ -34,6 +34,8 @@ std::string next_step(const model::SpeedFinding& finding);
 // One sentence about the run.
 std::string summary_sentence(const model::SpeedReport& report);
 
+// "14:03:07 UTC"
+std::string time_of_day(int64_t wall_ns);
 // "210 ms", "1.25 s", "0"
 std::string short_seconds(double seconds);
 // As short_seconds(), with more digits below a millisecond: "12.3 us"

@@ -18,6 +18,10 @@ bool is_on_host(TrackKind kind) {
 
 // A trace and the rank's own file read the clocks at different moments.
 constexpr int64_t kReadingNs = 1'000;
+// With which a slice is compared; only a damaged file has more within kReadingNs.
+constexpr size_t kMostNeighbours = 256;
+// Calls to pass one by one before a binary search.
+constexpr size_t kNearCalls = 8;
 
 bool is_same(const Activity& a, const Slice& x, const Slice& y) {
   const int64_t apart = std::abs(y.begin_ns - x.begin_ns);
@@ -30,7 +34,8 @@ void drop_repeated(Activity& activity) {
   size_t kept = 0;
   for (const Slice& slice : slices) {
     bool known = false;
-    for (size_t k = kept; k-- > 0 && !known && slices[k].begin_ns + kReadingNs >= slice.begin_ns;) {
+    const size_t first = kept - std::min(kept, kMostNeighbours);
+    for (size_t k = kept; k-- > first && !known && slices[k].begin_ns + kReadingNs >= slice.begin_ns;) {
       known = is_same(activity, slices[k], slice);
     }
     if (!known) {
@@ -106,12 +111,19 @@ void link_launches(Activity& activity) {
     }
     const int64_t called = s.begin_ns - int64_t{s.delay_us} * 1'000;
     const auto begin_of = [&](size_t i) { return activity.slices[(*from.calls)[i]].begin_ns; };
-    // Delays vary, so the search goes back, too.
-    while (from.next < from.calls->size() && begin_of(from.next) <= called + kCallClockNs) {
-      ++from.next;
+    // The first call after this one. Delays vary, so the search goes back, too; mostly by a few calls.
+    const int64_t until = called + kCallClockNs;
+    const auto is_found = [&](size_t at) {
+      return (at == from.calls->size() || begin_of(at) > until) && (at == 0 || begin_of(at - 1) <= until);
+    };
+    for (size_t steps = 0; steps < kNearCalls && !is_found(from.next); ++steps) {
+      from.next += from.next < from.calls->size() && begin_of(from.next) <= until ? size_t{1} : size_t(-1);
     }
-    while (from.next > 0 && begin_of(from.next - 1) > called + kCallClockNs) {
-      --from.next;
+    if (!is_found(from.next)) {
+      from.next = static_cast<size_t>(
+          std::upper_bound(from.calls->begin(), from.calls->end(), until,
+                           [&](int64_t at, size_t i) { return at < activity.slices[i].begin_ns; }) -
+          from.calls->begin());
     }
     if (from.next == 0) {
       continue;

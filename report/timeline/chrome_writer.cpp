@@ -13,6 +13,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// HolisticTraceAnalysis passes over stream 0 where it looks for stragglers; our numbers begin with 0.
+constexpr uint32_t kFirstStream = 1;
 constexpr int64_t kUnknownCallNs = 1'000;  // shown duration of a call whose end is not known
 
 std::string dump(const ordered_json& j) {
@@ -28,6 +30,10 @@ const T* argument(const Call& call, std::string_view name) {
 
 bool is_gpu(const Call& call) {
   return call.category != Category::host && call.category != Category::python;
+}
+
+int64_t stream_of(const Track& track) {
+  return int64_t{track.number} + kFirstStream;
 }
 
 std::string upper(std::string text) {
@@ -156,7 +162,7 @@ class Writer {
       if (track.kind == TrackKind::python || track.kind == TrackKind::host) {
         name("thread_name", activity_.pid, track.number, fmt::format("thread {}", track.number));
       } else {
-        name("thread_name", device_, track.number, fmt::format("stream {}", track.number));
+        name("thread_name", device_, stream_of(track), fmt::format("stream {}", track.number));
       }
     }
   }
@@ -221,7 +227,7 @@ class Writer {
     }
     const uint32_t correlation = slice.launch != 0 ? slice.launch : ++correlations_;
     args["device"] = device_;
-    args["stream"] = track.number;
+    args["stream"] = stream_of(track);
     args["correlation"] = correlation;
     if (slice.sequence != 0) {
       args["sequence"] = slice.sequence;
@@ -240,7 +246,7 @@ class Writer {
     if (slice.launch == 0) {
       put_unknown_call(call, slice, correlation);
     }
-    put_complete(known.name, category_of(call), device_, track.number, slice.begin_ns, slice.duration_ns,
+    put_complete(known.name, category_of(call), device_, stream_of(track), slice.begin_ns, slice.duration_ns,
                  args);
   }
 

@@ -260,11 +260,8 @@ class CallTable {
 
 int64_t WallClock::wall_ns(uint64_t mono_ns) {
   const auto at = static_cast<base::MonoNs>(mono_ns);
-  while (at_ + 1 < pairs_.size() && pairs_[at_ + 1].mono_ns <= at) {
-    ++at_;
-  }
-  while (at_ > 0 && pairs_[at_].mono_ns > at) {
-    --at_;
+  if ((at_ > 0 && pairs_[at_].mono_ns > at) || (at_ + 1 < pairs_.size() && pairs_[at_ + 1].mono_ns <= at)) {
+    at_ = model::clocks_at(pairs_, at);
   }
   return static_cast<int64_t>(static_cast<uint64_t>(pairs_[at_].wall_ns) + mono_ns -
                               static_cast<uint64_t>(pairs_[at_].mono_ns));

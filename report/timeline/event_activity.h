@@ -16,11 +16,11 @@ void add_events(Activity& activity, const model::EventFile& file);
 // Number that is equal for one collective on all ranks, and differs for others; never 0.
 uint64_t meeting_of(uint64_t communicator, int size, uint64_t sequence);
 
-// Converts CLOCK_MONOTONIC to wall time by the last pair of readings that is not later. Fast for times in
-// ascending order. Any number may come from a damaged file: the sums wrap around.
+// Converts CLOCK_MONOTONIC to wall time by the last pair of readings that is not later. Fastest for
+// neighbouring times. Any number may come from a damaged file: the sums wrap around.
 class WallClock {
  public:
-  // At least one pair, in ascending order; outlives this object.
+  // As in an EventFile: at least one pair, in ascending order; outlives this object.
   explicit WallClock(const std::vector<model::EventFile::Clocks>& pairs) : pairs_(pairs) {}
   int64_t wall_ns(uint64_t mono_ns);
 

@@ -8,13 +8,17 @@ LaneKind lanes_of(TrackKind kind) {
   return kind == TrackKind::python || kind == TrackKind::host ? LaneKind::nested : LaneKind::sequential;
 }
 
-bool Lanes::fits(std::vector<int64_t>& open, int64_t begin_ns, int64_t end_ns) {
+bool Lanes::fits(const std::vector<int64_t>& open, int64_t begin_ns, int64_t end_ns) const {
   if (kind_ == LaneKind::sequential) {
     return open.empty() || open.back() <= begin_ns + kTrimmedNs;
   }
-  // The innermost slice that is still open at the begin has to contain the new one.
-  const auto inner = std::find_if(open.rbegin(), open.rend(), [&](int64_t end) { return end > begin_ns; });
-  return inner == open.rend() || *inner >= end_ns;
+  // The innermost slice that is still open at the begin has to contain the new one. Ends go down towards the
+  // innermost, which is mostly the one.
+  const auto after =
+      open.empty() || open.back() > begin_ns
+          ? open.end()
+          : std::partition_point(open.begin(), open.end(), [&](int64_t end) { return end > begin_ns; });
+  return after == open.begin() || *(after - 1) >= end_ns;
 }
 
 Lanes::Place Lanes::put(int64_t begin_ns, int64_t end_ns) {
@@ -24,11 +28,12 @@ Lanes::Place Lanes::put(int64_t begin_ns, int64_t end_ns) {
       open_.emplace_back();
     }
     std::vector<int64_t>& open = open_[lane];
-    if (!fits(open, begin_ns, end_ns)) {
+    const bool fitting = fits(open, begin_ns, end_ns);
+    if (!fitting && lane + 1 < kMostLanes) {
       continue;
     }
     bool trimmed = false;
-    while (!open.empty() && (kind_ == LaneKind::sequential || open.back() <= begin_ns)) {
+    while (!open.empty() && (kind_ == LaneKind::sequential || !fitting || open.back() <= begin_ns)) {
       trimmed = trimmed || open.back() > begin_ns;
       ended_.push_back(std::min(open.back(), begin_ns));
       open.pop_back();

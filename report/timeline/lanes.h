@@ -16,6 +16,10 @@ enum class LaneKind {
 
 LaneKind lanes_of(TrackKind kind);
 
+// Rows of a track. What overlaps on more rows, in a damaged file only, ends earlier slices of the last row
+// early.
+inline constexpr uint32_t kMostLanes = 256;
+
 // An overlap up to this length is an inaccuracy of the clocks: the earlier slice is shown shorter.
 inline constexpr int64_t kTrimmedNs = 2'000;
 
@@ -37,7 +41,7 @@ class Lanes {
   uint32_t size() const { return static_cast<uint32_t>(open_.size()); }
 
  private:
-  bool fits(std::vector<int64_t>& open, int64_t begin_ns, int64_t end_ns);
+  bool fits(const std::vector<int64_t>& open, int64_t begin_ns, int64_t end_ns) const;
 
   LaneKind kind_;
   std::vector<std::vector<int64_t>> open_;  // of each lane, the ends of its open slices, innermost last

@@ -2,7 +2,8 @@
 
 #include "common/base/strings.h"
 #include "report/timeline/lanes.h"
-#include "report/timeline/perfetto_fields.h"
+#include "report/timeline/perfetto/fields.h"
+#include "report/timeline/perfetto/packet_bytes.h"
 
 #include <fmt/format.h>
 
@@ -47,29 +48,28 @@ using protozero::pbf_writer;
 constexpr int kRealtime = 1;
 constexpr int kBoottime = 6;                 // the clock of packets without one
 constexpr int32_t kCountersFirst = 900'000;  // in the order of tracks
-constexpr uint64_t kTracksPerProcess = uint64_t{1} << 14;
 
-// For what every event has: protozero's writer adds varints byte by byte, which took half of all time.
 void put_varint(std::string& out, uint64_t n) {
   std::array<char, protozero::max_varint_length> bytes;
   out.append(bytes.data(), static_cast<size_t>(protozero::write_varint(bytes.data(), n)));
-}
-
-std::string tag(int field, protozero::pbf_wire_type type) {
-  std::string out;
-  put_varint(out, protozero::tag_and_type(static_cast<protozero::pbf_tag_type>(field), type));
-  return out;
 }
 
 constexpr auto kVarint = protozero::pbf_wire_type::varint;
 constexpr auto kBytes = protozero::pbf_wire_type::length_delimited;
 constexpr auto kFixed64 = protozero::pbf_wire_type::fixed64;
 
+// Bytes of an event beside those of its call and of its extra arguments, at most: the frame of the packet,
+// type and track, four annotations of at most 32 bytes, two flows and a correlation.
+constexpr size_t kMostFrame = 64;
+constexpr size_t kMostEvent = 256;
+
 // Begin of an annotation up to its value.
 std::string annotation_head(uint64_t name_iid, int field, protozero::pbf_wire_type type) {
-  std::string out = tag(annotation::kNameIid, kVarint);
+  std::string out;
+  put_varint(out, field_key(annotation::kNameIid, kVarint));
   put_varint(out, name_iid);
-  return out + tag(field, type);
+  put_varint(out, field_key(field, type));
+  return out;
 }
 
 std::string track_title(const Track& track) {
@@ -100,12 +100,13 @@ class PerfettoWriter::Process {
       : writer_(writer),
         activity_(activity),
         shift_ns_(shift_ns),
+        bytes_(writer.out_),
         sequence_(writer.processes_ + 2),
-        uuid_((writer.processes_ + 1) * kTracksPerProcess) {
+        uuid_(++writer.uuids_) {
     for (const Track& track : activity.tracks) {
       lanes_.emplace_back(lanes_of(track.kind));
     }
-    uuids_.resize(activity.tracks.size());
+    rows_.resize(activity.tracks.size());
     const auto head = [&](const char* name, int field, protozero::pbf_wire_type type) {
       return annotation_head(names_of_arguments_.iid(name), field, type);
     };
@@ -133,20 +134,28 @@ class PerfettoWriter::Process {
     for (size_t track = 0; track < lanes_.size(); ++track) {
       for (uint32_t lane = 0; lane < lanes_[track].size(); ++lane) {
         for (const int64_t end : lanes_[track].take_open(lane)) {
-          put_end(end, uuids_[track][lane]);
+          put_end(end, rows_[track][lane]);
         }
       }
     }
     for (size_t i = 0; i < activity_.counters.size(); ++i) {
       put_counter(activity_.counters[i], static_cast<int32_t>(i));
     }
+    bytes_.flush();
   }
 
  private:
+  // A row of the trace: a lane of a track.
+  struct TrackRow {
+    uint64_t uuid = 0;
+    std::string end;  // of every packet that ends a slice, behind its time
+  };
+
   void put_packet(const std::string& packet) {
-    trace_.clear();
-    pbf_writer(trace_).add_message(trace::kPacket, packet);
-    writer_.out_.write(trace_);
+    bytes_.reserve(packet.size() + kMostFrame);
+    bytes_.varint(field_key(trace::kPacket, kBytes));
+    bytes_.varint(packet.size());
+    bytes_.bytes(packet);
   }
 
   // The part of an event that is the same in every slice of the call.
@@ -215,17 +224,30 @@ class PerfettoWriter::Process {
     put_packet(packet);
   }
 
-  uint64_t uuid_of(uint32_t track, uint32_t lane) {
-    std::vector<uint64_t>& known = uuids_[track];
+  const TrackRow& row_of(uint32_t track, uint32_t lane) {
+    std::vector<TrackRow>& known = rows_[track];
     while (known.size() <= lane) {
-      put_track(track, static_cast<uint32_t>(known.size()));
-      known.push_back(uuid_ + ++tracks_);
+      const uint64_t uuid = ++writer_.uuids_;
+      put_track(uuid, track, static_cast<uint32_t>(known.size()));
+      known.push_back({uuid, end_bytes(uuid)});
       ++writer_.counts_.tracks;
     }
     return known[lane];
   }
 
-  void put_track(uint32_t track, uint32_t lane) {
+  std::string end_bytes(uint64_t uuid) const {
+    std::string event;
+    {
+      pbf_writer w(event);
+      w.add_uint64(event::kType, event::kSliceEnd);
+      w.add_uint64(event::kTrack, uuid);
+    }
+    std::string out = constant_;
+    pbf_writer(out).add_message(packet::kTrackEvent, event);
+    return out;
+  }
+
+  void put_track(uint64_t uuid, uint32_t track, uint32_t lane) {
     const Track& t = activity_.tracks[track];
     const std::string title = track_title(t) + (lane == 0 ? "" : fmt::format(" ({})", lane + 1));
     std::string packet;
@@ -233,7 +255,7 @@ class PerfettoWriter::Process {
       pbf_writer w(packet);
       w.add_uint32(packet::kSequenceId, sequence_);
       pbf_writer d(w, packet::kTrackDescriptor);
-      d.add_uint64(descriptor::kUuid, uuid_ + tracks_ + 1);
+      d.add_uint64(descriptor::kUuid, uuid);
       d.add_uint64(descriptor::kParent, uuid_);
       d.add_string(descriptor::kName, title);
       const auto order = static_cast<int32_t>(t.kind) * 100'000 + static_cast<int32_t>(track % 1'000) * 100 +
@@ -247,7 +269,7 @@ class PerfettoWriter::Process {
     if (counter.samples.empty()) {
       return;
     }
-    const uint64_t uuid = uuid_ + ++tracks_;
+    const uint64_t uuid = ++writer_.uuids_;
     ++writer_.counts_.tracks;
     std::string packet;
     {
@@ -263,55 +285,66 @@ class PerfettoWriter::Process {
     }
     put_packet(packet);
     for (const Counter::Sample& sample : counter.samples) {
-      begin_event(event::kCounter, uuid);
-      pbf_writer(event_).add_double(event::kDoubleValue, sample.value);
-      put_event(at(sample.wall_ns));
+      const Event event = begin_event(at(sample.wall_ns), event::kCounter, uuid, 0);
+      bytes_.varint(field_key(event::kDoubleValue, kFixed64));
+      bytes_.fixed64(std::bit_cast<uint64_t>(sample.value));
+      end_event(event);
       ++writer_.counts_.samples;
     }
   }
 
   uint64_t at(int64_t ns) const { return static_cast<uint64_t>(std::max<int64_t>(0, ns + shift_ns_)); }
 
-  void put_event(uint64_t at_ns) {
-    packet_ = timestampTag_;
-    put_varint(packet_, at_ns);
-    packet_ += constant_;
-    packet_ += eventTag_;
-    put_varint(packet_, event_.size());
-    packet_ += event_;
-    trace_ = packetTag_;
-    put_varint(trace_, packet_.size());
-    writer_.out_.write(trace_);
-    writer_.out_.write(packet_);
+  // A packet with an event, both open.
+  struct Event {
+    PacketBytes::Message packet;
+    PacketBytes::Message event;
+  };
+  // `more`: bytes of its call and of its extra arguments.
+  Event begin_event(uint64_t at_ns, int type, uint64_t uuid, size_t more) {
+    const size_t most = kMostEvent + more;
+    bytes_.reserve(most + kMostFrame);
+    bytes_.varint(field_key(trace::kPacket, kBytes));
+    Event out;
+    out.packet = bytes_.begin_message(most + kMostFrame);
+    bytes_.varint(field_key(packet::kTimestamp, kVarint));
+    bytes_.varint(at_ns);
+    bytes_.bytes(constant_);
+    bytes_.varint(field_key(packet::kTrackEvent, kBytes));
+    out.event = bytes_.begin_message(most);
+    bytes_.varint(field_key(event::kType, kVarint));
+    bytes_.varint(static_cast<uint64_t>(type));
+    bytes_.varint(field_key(event::kTrack, kVarint));
+    bytes_.varint(uuid);
+    return out;
+  }
+  void end_event(const Event& event) {
+    bytes_.end_message(event.event);
+    bytes_.end_message(event.packet);
   }
 
-  void begin_event(int type, uint64_t uuid) {
-    event_ = typeTag_;
-    put_varint(event_, static_cast<uint64_t>(type));
-    event_ += trackTag_;
-    put_varint(event_, uuid);
+  void put_end(int64_t end_ns, const TrackRow& row) {
+    bytes_.reserve(kMostFrame + row.end.size());
+    bytes_.varint(field_key(trace::kPacket, kBytes));
+    const PacketBytes::Message packet = bytes_.begin_message(1 + PacketBytes::kVarint + row.end.size());
+    bytes_.varint(field_key(packet::kTimestamp, kVarint));
+    bytes_.varint(at(end_ns));
+    bytes_.bytes(row.end);
+    bytes_.end_message(packet);
   }
 
-  void put_end(int64_t at_ns, uint64_t uuid) {
-    begin_event(event::kSliceEnd, uuid);
-    put_event(at(at_ns));
-  }
-
-  void put_annotation(const std::string& head, std::string_view value) {
-    event_ += annotationTag_;
-    put_varint(event_, head.size() + value.size());
-    event_ += head;
-    event_ += value;
-  }
   void put_count(const std::string& head, uint64_t number) {
-    value_.clear();
-    put_varint(value_, number);
-    put_annotation(head, value_);
+    bytes_.varint(field_key(event::kAnnotations, kBytes));
+    const PacketBytes::Message annotation = bytes_.begin_message(head.size() + PacketBytes::kVarint);
+    bytes_.bytes(head);
+    bytes_.varint(number);
+    bytes_.end_message(annotation);
   }
   void put_rate(const std::string& head, double rate) {
-    const auto bytes = std::bit_cast<std::array<char, sizeof rate>>(rate);
-    static_assert(std::endian::native == std::endian::little);
-    put_annotation(head, {bytes.data(), bytes.size()});
+    bytes_.varint(field_key(event::kAnnotations, kBytes));
+    bytes_.varint(head.size() + sizeof rate);
+    bytes_.bytes(head);
+    bytes_.fixed64(std::bit_cast<uint64_t>(rate));
   }
 
   void put_arguments(const Call& call, const Slice& slice) {
@@ -327,10 +360,15 @@ class PerfettoWriter::Process {
     if (const double rate = bus_gb_per_s(call, slice); rate > 0) {
       put_rate(bus_, rate);
     }
+  }
+
+  // Arguments of this slice alone.
+  void encode_extra(const Slice& slice) {
+    extra_.clear();
     if (slice.extra == 0) {
       return;
     }
-    pbf_writer w(event_);
+    pbf_writer w(extra_);
     for (const Argument& argument : activity_.extras[slice.extra]) {
       pbf_writer a(w, event::kAnnotations);
       a.add_string(annotation::kName, argument.name);
@@ -342,16 +380,20 @@ class PerfettoWriter::Process {
     }
   }
 
+  void put_flow(uint64_t number) {
+    bytes_.varint(field_key(event::kFlows, kFixed64));
+    bytes_.fixed64(number);
+  }
   void put_flows(const Slice& slice) {
-    pbf_writer w(event_);
     if (slice.meeting != 0) {
-      w.add_fixed64(event::kFlows, slice.meeting);
+      put_flow(slice.meeting);
     }
     if (slice.launch != 0) {
-      w.add_fixed64(event::kFlows, uint64_t{sequence_} << 32 | slice.launch);
+      put_flow(uint64_t{sequence_} << 32 | slice.launch);
     }
     if (slice.meeting != 0) {
-      w.add_uint64(event::kCorrelation, slice.meeting);
+      bytes_.varint(field_key(event::kCorrelation, kVarint));
+      bytes_.varint(slice.meeting);
     }
     writer_.counts_.flows += slice.meeting != 0 || slice.launch != 0 ? 1 : 0;
   }
@@ -361,40 +403,38 @@ class PerfettoWriter::Process {
     const Call& call = activity_.calls[slice.call];
     // A mark: the end of a step, as the program said.
     const bool is_instant = call.category == Category::python && slice.duration_ns == 0;
-    uint64_t uuid = 0;
+    const std::string& same = calls_[slice.call];
+    encode_extra(slice);
+    const TrackRow* row = nullptr;
     if (is_instant) {
-      uuid = uuid_of(slice.track, 0);
+      row = &row_of(slice.track, 0);
     } else {
       const Lanes::Place place = lanes_[slice.track].put(slice.begin_ns, slice.end_ns());
-      uuid = uuid_of(slice.track, place.lane);
+      row = &row_of(slice.track, place.lane);
       for (const int64_t end : place.ended) {
-        put_end(end, uuid);
+        put_end(end, *row);
       }
       writer_.counts_.trimmed += place.trimmed ? 1 : 0;
     }
-    begin_event(is_instant ? event::kInstant : event::kSliceBegin, uuid);
-    event_ += calls_[slice.call];
+    const Event event = begin_event(at(slice.begin_ns), is_instant ? event::kInstant : event::kSliceBegin,
+                                    row->uuid, same.size() + extra_.size());
+    bytes_.bytes(same);
     put_arguments(call, slice);
+    bytes_.bytes(extra_);
     put_flows(slice);
-    put_event(at(slice.begin_ns));
+    end_event(event);
   }
 
   PerfettoWriter& writer_;
   const Activity& activity_;
   int64_t shift_ns_;
+  PacketBytes bytes_;
   uint32_t sequence_;
   uint64_t uuid_;
-  uint64_t tracks_ = 0;
   PerfettoInterner categories_;
   PerfettoInterner names_;
   PerfettoInterner names_of_arguments_;
   PerfettoInterner strings_;
-  const std::string packetTag_ = tag(trace::kPacket, kBytes);
-  const std::string timestampTag_ = tag(packet::kTimestamp, kVarint);
-  const std::string eventTag_ = tag(packet::kTrackEvent, kBytes);
-  const std::string typeTag_ = tag(event::kType, kVarint);
-  const std::string trackTag_ = tag(event::kTrack, kVarint);
-  const std::string annotationTag_ = tag(event::kAnnotations, kBytes);
   // Annotations up to their values.
   std::string delay_;
   std::string cpu_;
@@ -403,13 +443,9 @@ class PerfettoWriter::Process {
   std::string bus_;
   std::string constant_;  // of every event's packet
   std::vector<std::string> calls_;
-  std::vector<Lanes> lanes_;                  // by track
-  std::vector<std::vector<uint64_t>> uuids_;  // by track and lane
-  // Reused for every packet.
-  std::string value_;
-  std::string event_;
-  std::string packet_;
-  std::string trace_;
+  std::vector<Lanes> lanes_;                 // by track
+  std::vector<std::vector<TrackRow>> rows_;  // by track and lane
+  std::string extra_;                        // reused for every slice
 };
 
 PerfettoWriter::PerfettoWriter(OutputFile& out, int64_t begin_ns) : out_(out) {

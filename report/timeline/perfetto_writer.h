@@ -35,6 +35,7 @@ class PerfettoWriter {
 
   OutputFile& out_;
   uint32_t processes_ = 0;
+  uint64_t uuids_ = 0;  // the last number of a process or a track
   TraceCounts counts_;
 };
 

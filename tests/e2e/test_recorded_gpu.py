@@ -52,6 +52,18 @@ class RecordedGpuRuns(xpurun_test.Case):
         self.assertEqual(report["findings"], [])
         self.assertEqual([rank["wait_s"] < 0.001 for rank in report["ranks"]], [True, True])
 
+    def test_the_page_shows_what_was_told_while_the_job_ran(self):
+        pages = {}
+        for name in ("busy-core", "nothing-slow"):
+            run = self.unpack(name)
+            self.run_xpurun("report", run, out=False)
+            pages[name] = (run / "report.html").read_text()
+        self.assertIn('<th scope="row">08:38:07 UTC</th><td class="num">250</td><td class="num">107 %</td>'
+                      '<td class="num">18 ms</td><td class="num">37 ms</td>', pages["busy-core"])
+        self.assertIn('class="told slower"', pages["busy-core"])
+        self.assertNotIn("Slower while the job ran", pages["nothing-slow"])
+        self.assertNotIn('class="told', pages["nothing-slow"])
+
     def test_a_call_is_one_row_of_a_query(self):
         run = self.unpack("nothing-slow")
         rows = self.run_xpurun("query", "--format", "json", "SELECT rank, sequence, count(*) AS n FROM calls WHERE "

@@ -1,7 +1,9 @@
 // Runs a fuzz target without libFuzzer: driver SEEDS_DIRECTORY [ROUNDS]. Runs each seed unchanged, then
-// ROUNDS variations of seeds, or variations for $XPURUN_FUZZ_SECONDS. The variations are the same each time
-// unless $XPURUN_FUZZ_SEED (1) differs. A finding ends the process, as a sanitizer or an assertion would
-// under libFuzzer, and leaves the input in a file fuzz-finding-PID of the temporary directory.
+// variations of seeds: ROUNDS (2000), or $XPURUN_FUZZ_RUNS, or for $XPURUN_FUZZ_SECONDS; with both variables
+// until the first of the two ends. The variations are the same each time unless $XPURUN_FUZZ_SEED (1)
+// differs. A finding ends the process, as a sanitizer or an assertion would under libFuzzer, and leaves the
+// input in a file fuzz-finding-PID of the temporary directory. The last line tells the number of executions,
+// and the slowest one.
 #include "common/base/os/io.h"
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <iostream>
 #include <random>
@@ -22,6 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
 namespace {
+
+using Seconds = std::chrono::duration<double>;
 
 const std::string* current_input = nullptr;
 
@@ -78,6 +83,49 @@ std::string varied(std::string s, std::mt19937& random) {
   return s;
 }
 
+struct Limits {
+  long rounds = 0;    // 0: none
+  Seconds seconds{};  // 0: none
+};
+
+Limits limits_of(const char* rounds) {
+  Limits out{.rounds = number_from_environment("XPURUN_FUZZ_RUNS", 0),
+             .seconds = Seconds(static_cast<double>(number_from_environment("XPURUN_FUZZ_SECONDS", 0)))};
+  if (out.rounds <= 0 && out.seconds.count() <= 0) {
+    out.rounds = rounds == nullptr ? 2000 : std::atol(rounds);
+  }
+  return out;
+}
+
+double cpu_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+void vary(const std::vector<std::string>& seeds, const Limits& limits) {
+  std::mt19937 random(static_cast<std::mt19937::result_type>(number_from_environment("XPURUN_FUZZ_SEED", 1)));
+  const auto begun = std::chrono::steady_clock::now();
+  const double begun_cpu = cpu_seconds();
+  double cpu = begun_cpu;
+  double slowest = 0;
+  size_t slowest_bytes = 0;
+  long done = 0;
+  while ((limits.rounds <= 0 || done < limits.rounds) &&
+         (limits.seconds.count() <= 0 || std::chrono::steady_clock::now() - begun < limits.seconds)) {
+    const std::string input = varied(seeds[random() % seeds.size()], random);
+    run(input);
+    ++done;
+    // CPU time, because the machine may have other work.
+    const double before = std::exchange(cpu, cpu_seconds());
+    if (cpu - before > slowest) {
+      slowest = cpu - before;
+      slowest_bytes = input.size();
+    }
+  }
+  std::cout << seeds.size() << " seeds, " << done << " variations in " << cpu - begun_cpu
+            << " s of CPU time; the slowest took " << slowest * 1e3 << " ms (" << slowest_bytes
+            << " bytes)\n";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -107,15 +155,6 @@ int main(int argc, char** argv) {
   for (const std::string& seed : seeds) {
     run(seed);
   }
-  const long seconds = number_from_environment("XPURUN_FUZZ_SECONDS", 0);
-  const long rounds = argc > 2 ? std::atol(argv[2]) : 2000;
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
-  std::mt19937 random(static_cast<std::mt19937::result_type>(number_from_environment("XPURUN_FUZZ_SEED", 1)));
-  long done = 0;
-  while (seconds > 0 ? std::chrono::steady_clock::now() < deadline : done < rounds) {
-    run(varied(seeds[random() % seeds.size()], random));
-    ++done;
-  }
-  std::cout << seeds.size() << " seeds, " << done << " variations\n";
+  vary(seeds, limits_of(argc > 2 ? argv[2] : nullptr));
   return 0;
 }

@@ -10,6 +10,9 @@ namespace {
 
 using records::Fields;
 
+constexpr size_t kUsualEvent = 11;  // bytes
+constexpr size_t kMostReserved = size_t{1} << 20;
+
 // kApiCount for a function unknown to this version.
 uint16_t api_of(std::string_view function) {
   const auto* const end = std::end(wire::kApis);
@@ -50,42 +53,46 @@ class EventFileParser {
     uint16_t stream = 0;
     uint32_t sequence = 0;
     wire::CollectiveHow how{};
+    bool is_defined = false;  // the entry
+    uint32_t slot = 0;        // of its communicator
   };
 
   bool event(uint8_t tag, Fields in) {
     const auto op = static_cast<uint32_t>(in.below(wire::kOpSlots));
     const auto begin = static_cast<uint64_t>(in.signed_varint());
     const uint64_t duration = in.varint();
-    const auto known = out_.ops.find(op);
-    if (known == out_.ops.end()) {
+    if (op >= wire::kOpSlots || !last_[op].is_defined) {
       return false;
     }
-    Last next = last_[op];
-    next.sequence += (tag & records::kNextSequence) != 0 ? 1 : static_cast<uint32_t>(in.signed_varint());
-    if ((tag & records::kSameStream) == 0) {
-      next.stream = static_cast<uint16_t>(in.varint());
-    }
+    Last& last = last_[op];
+    const uint32_t sequence =
+        last.sequence + ((tag & records::kNextSequence) != 0 ? 1 : static_cast<uint32_t>(in.signed_varint()));
+    const uint16_t stream =
+        (tag & records::kSameStream) == 0 ? static_cast<uint16_t>(in.varint()) : last.stream;
     const auto delay = static_cast<uint32_t>(in.varint());
     if (!in.ok()) {
       return false;
     }
-    last_[op] = next;
+    last.sequence = sequence;
+    last.stream = stream;
     begin_ += begin;
-    EventFile::Entry entry{.event = {.begin_ns = begin_,
-                                     .duration_ns = duration,
-                                     .op = op,
-                                     .sequence = next.sequence,
-                                     .delay_us = delay,
-                                     .stream = next.stream,
-                                     .source = static_cast<uint8_t>(tag & records::kSourceMask)}};
-    entry.event.how = next.how;
+    // Filled in its place: an entry that is put together from bytes and then copied makes the processor wait.
+    EventFile::Entry& entry = out_.events.emplace_back();
+    wire::Event& e = entry.event;
+    e.begin_ns = begin_;
+    e.duration_ns = duration;
+    e.op = op;
+    e.sequence = sequence;
+    e.delay_us = delay;
+    e.stream = stream;
+    e.source = static_cast<uint8_t>(tag & records::kSourceMask);
+    e.how = last.how;
     if ((tag & records::kHostBegin) != 0) {
-      entry.event.flags = wire::kEventHostBegin;
+      e.flags = wire::kEventHostBegin;
     }
-    if (const auto comm = comm_at_.find(known->second.key.comm); comm != comm_at_.end()) {
-      entry.communicator = comm->second;
+    if (last.slot < wire::kCommSlots) {
+      entry.communicator = comm_at_[last.slot];
     }
-    out_.events.push_back(entry);
     return true;
   }
 
@@ -115,7 +122,9 @@ class EventFileParser {
     key.copy = byte();
     key.pinned = byte();
     if (in.ok()) {
-      out_.ops[index] = op;
+      last_[index].is_defined = true;
+      last_[index].slot = key.comm;
+      out_.ops[index] = std::move(op);
     }
     return in.ok();
   }
@@ -155,20 +164,32 @@ class EventFileParser {
   }
 
   EventFile& out_;
-  std::map<uint32_t, Last> last_;
-  std::map<uint32_t, int> comm_at_;  // from slot to the index of its newest definition
+  // By number of the entry.
+  std::vector<Last> last_ = std::vector<Last>(wire::kOpSlots);
+  // From slot to the index of its newest definition; -1: none.
+  std::vector<int> comm_at_ = std::vector<int>(wire::kCommSlots, -1);
   uint64_t begin_ = 0;
 };
 
 }  // namespace
 
+size_t clocks_at(const std::vector<EventFile::Clocks>& clocks, base::MonoNs mono_ns) {
+  const auto after =
+      std::upper_bound(clocks.begin(), clocks.end(), mono_ns,
+                       [](base::MonoNs at, const EventFile::Clocks& pair) { return at < pair.mono_ns; });
+  return after == clocks.begin() ? 0 : static_cast<size_t>(after - clocks.begin()) - 1;
+}
+
 base::Result<EventFile> parse_event_file(std::string_view bytes) {
   EventFile out;
   XPURUN_TRY_ASSIGN(out.header, records::take_header(bytes, kEventsSchema));
   out.clocks.push_back({out.header.mono_ns, out.header.wall_ns});
+  out.events.reserve(std::min(bytes.size() / kUsualEvent, kMostReserved));
   EventFileParser parser(out);
   out.complete =
       records::each_record(bytes, [&](uint8_t tag, Fields body) { return parser.record(tag, body); });
+  std::stable_sort(out.clocks.begin(), out.clocks.end(),
+                   [](const auto& a, const auto& b) { return a.mono_ns < b.mono_ns; });
   return out;
 }
 

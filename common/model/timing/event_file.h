@@ -50,12 +50,15 @@ struct EventFile {
   std::map<uint32_t, Op> ops;
   std::vector<EventCommunicator> communicators;
   std::vector<Entry> events;
-  std::vector<Clocks> clocks;  // the header's pair first
+  std::vector<Clocks> clocks;  // the header's pair and others, in ascending order of mono_ns
   uint64_t lost = 0;
   uint64_t unknown = 0;  // number of skipped records of a later version
   // False if the end is missing or damaged. Everything before that is kept.
   bool complete = true;
 };
+
+// Index of the last pair that is not later, or of the first one. At least one pair, in ascending order.
+size_t clocks_at(const std::vector<EventFile::Clocks>& clocks, base::MonoNs mono_ns);
 
 // The bytes are untrusted.
 base::Result<EventFile> parse_event_file(std::string_view bytes);

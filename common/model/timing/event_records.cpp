@@ -31,19 +31,6 @@ void put_text(std::string& out, std::string_view text) {
   out += text;
 }
 
-bool take_varint(std::string_view& in, uint64_t& n) {
-  n = 0;
-  for (unsigned shift = 0; shift < 64 && !in.empty(); shift += 7) {
-    const auto byte = static_cast<uint8_t>(in.front());
-    in.remove_prefix(1);
-    n |= uint64_t{byte & 0x7fu} << shift;
-    if ((byte & 0x80) == 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
 bool take_fixed(std::string_view& in, size_t bytes, uint64_t& n) {
   if (in.size() < bytes) {
     return false;
@@ -54,20 +41,6 @@ bool take_fixed(std::string_view& in, size_t bytes, uint64_t& n) {
   }
   in.remove_prefix(bytes);
   return true;
-}
-
-uint64_t Fields::varint() {
-  uint64_t n = 0;
-  if (rest_.empty()) {
-    return 0;
-  }
-  ok_ = take_varint(rest_, n) && ok_;
-  return n;
-}
-
-int64_t Fields::signed_varint() {
-  const uint64_t n = varint();
-  return static_cast<int64_t>((n >> 1) ^ (0 - (n & 1)));
 }
 
 uint64_t Fields::fixed(size_t bytes) {
@@ -88,12 +61,6 @@ std::string_view Fields::text() {
   const std::string_view out = rest_.substr(0, size);
   rest_.remove_prefix(size);
   return out;
-}
-
-uint64_t Fields::below(uint64_t limit) {
-  const uint64_t n = varint();
-  ok_ = ok_ && n < limit;
-  return n;
 }
 
 }  // namespace xpurun::model::records

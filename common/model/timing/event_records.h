@@ -31,18 +31,45 @@ void put_signed(std::string& out, int64_t n);
 void put_fixed(std::string& out, uint64_t n, size_t bytes);
 void put_text(std::string& out, std::string_view text);
 
+// Takes a varint; false if the text ends inside it.
+inline bool take_varint(std::string_view& in, uint64_t& n) {
+  n = 0;
+  for (unsigned shift = 0; shift < 64 && !in.empty(); shift += 7) {
+    const auto byte = static_cast<uint8_t>(in.front());
+    in.remove_prefix(1);
+    n |= uint64_t{byte & 0x7fu} << shift;
+    if ((byte & 0x80) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Takes numbers from the front of a body. A number behind the end of the body is 0, because an older writer
 // did not know the field. ok() turns false if the body ends inside a number.
 class Fields {
  public:
   explicit Fields(std::string_view body) : rest_(body) {}
 
-  uint64_t varint();
-  int64_t signed_varint();
+  uint64_t varint() {
+    uint64_t n = 0;
+    if (!rest_.empty()) {
+      ok_ = take_varint(rest_, n) && ok_;
+    }
+    return n;
+  }
+  int64_t signed_varint() {
+    const uint64_t n = varint();
+    return static_cast<int64_t>((n >> 1) ^ (0 - (n & 1)));
+  }
   uint64_t fixed(size_t bytes);
   std::string_view text();
   // A varint below `limit`; a larger one counts as damage.
-  uint64_t below(uint64_t limit);
+  uint64_t below(uint64_t limit) {
+    const uint64_t n = varint();
+    ok_ = ok_ && n < limit;
+    return n;
+  }
   bool ok() const { return ok_; }
 
  private:
@@ -50,8 +77,6 @@ class Fields {
   bool ok_ = true;
 };
 
-// Takes a varint; false if the text ends inside it.
-bool take_varint(std::string_view& in, uint64_t& n);
 // False if fewer than `bytes` bytes are left; then nothing is consumed.
 bool take_fixed(std::string_view& in, size_t bytes, uint64_t& n);
 

@@ -8,6 +8,7 @@
 #include "report/profile/gpu_words.h"
 #include "report/profile/resource_words.h"
 #include "report/render/speed/bandwidth_svg.h"
+#include "report/render/speed/slowdowns.h"
 #include "report/render/speed/speed_svg.h"
 #include "report/render/speed/spread_svg.h"
 #include "report/speed/wording.h"
@@ -197,6 +198,7 @@ void put_speed(PageData& page, const RunReport& report, const PageLimits& limits
   const model::SpeedReport& speed = *report.speed;
   put_operations(page, speed.operations, limits.rows);
   put_captures(page, speed);
+  put_slowdowns(page, report.run);
   page.set("speed_sentence", capitalized(speed.sentence));
   page.set("has_steps", speed.steps > 0);
   if (speed.steps == 0) {
@@ -216,7 +218,7 @@ void put_speed(PageData& page, const RunReport& report, const PageLimits& limits
   }
   put_list(page, "speed_pauses", pauses);
   put_launches(page, speed, limits.rows);
-  page.set("step_plot", step_plot(speed));
+  page.set("step_plot", step_plot(speed, report.run.slowdowns));
   put_text(page, "heat_picture", heat_picture(speed.heat));
   put_list(page, "heat_levels", levels());
   model::RankSet named;

@@ -25,6 +25,11 @@ constexpr double kLowestRow = 3;
 constexpr double kHighestRow = 24;
 // Upper bounds of the levels but the last one.
 constexpr std::array<double, kHeatLevels - 1> kBounds = {0.02, 0.05, 0.10, 0.15, 0.20, 0.30};
+constexpr size_t kMostTold = 100;
+// Of a change.
+constexpr double kLabelWidth = 150;
+constexpr double kLabelHeight = 15;
+constexpr int kLabelRows = 4;
 constexpr double kHighestOfUsual = 3;  // times the median; longer steps are cut
 
 class Plot {
@@ -64,9 +69,35 @@ std::string text(double x, double y, const char* anchor, const std::string& word
                      escape_attribute(words));
 }
 
+// A triangle on the upper edge of the plot, whose point is at the step.
+std::string triangle(const Plot& plot, int64_t step, bool slower, const std::string& words) {
+  const double x = plot.x(static_cast<double>(step));
+  return fmt::format(R"(<path class="told {}" d="M{:.1f} {}l-6 {}h12z"><title>{}</title></path>)"
+                     "\n",
+                     slower ? "slower" : "faster", x, slower ? kTop : kTop - 10, slower ? -10 : 10,
+                     escape_attribute(words));
+}
+
+std::string told_marks(const Plot& plot, int64_t steps, const std::vector<model::Slowdown>& told) {
+  std::string out;
+  for (size_t i = 0; i < std::min(told.size(), kMostTold); ++i) {
+    const model::Slowdown& one = told[i];
+    if (one.step >= 0 && one.step < steps) {
+      out += triangle(
+          plot, one.step, true,
+          base::tr("told while the job ran: {} slower since step {}", percent(one.share), grouped(one.step)));
+    }
+    if (one.cleared_step >= 0 && one.cleared_step < steps) {
+      out += triangle(plot, one.cleared_step, false,
+                      base::tr("as fast as before since step {}", grouped(one.cleared_step)));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
-std::string step_plot(const model::SpeedReport& speed) {
+std::string step_plot(const model::SpeedReport& speed, const std::vector<model::Slowdown>& told) {
   const Plot plot(speed);
   if (speed.series.empty() || !(plot.top() > 0)) {
     return "";
@@ -86,16 +117,21 @@ std::string step_plot(const model::SpeedReport& speed) {
   }
   out += line("most", plot, speed.series, &model::StepBin::most_s);
   out += line("usual", plot, speed.series, &model::StepBin::median_s);
+  double last_x = -kLabelWidth;
+  int row = 0;
   for (const model::StepChange& change : speed.changes) {
     const double x = plot.x(static_cast<double>(change.step));
     out += fmt::format("<path class=\"change\" d=\"M{:.1f} {}V{}\"/>\n", x, kTop, kHeight - kBottom);
     const bool right = x < kWidth * 0.75;
-    out += text(right ? x + 6 : x - 6, kTop + 6, right ? "start" : "end",
+    // A label beside one that is near goes below it.
+    row = x - last_x < 2 * kLabelWidth ? (row + 1) % kLabelRows : 0;
+    last_x = x;
+    out += text(right ? x + 6 : x - 6, kTop + 6 + kLabelHeight * row, right ? "start" : "end",
                 change.share > 0
                     ? base::tr("step {}: {} slower", grouped(change.step), percent(std::abs(change.share)))
                     : base::tr("step {}: {} faster", grouped(change.step), percent(std::abs(change.share))));
   }
-  return out + "</svg>\n";
+  return out + told_marks(plot, speed.steps, told) + "</svg>\n";
 }
 
 size_t heat_level(double share) {

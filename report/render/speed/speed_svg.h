@@ -1,14 +1,18 @@
 // Pictures of the section "Speed": inline SVG that needs no script; colours come from report.css.
 #pragma once
 
+#include "common/model/run_manifest.h"
 #include "common/model/timing/speed_report.h"
 
 #include <string>
+#include <vector>
 
 namespace xpurun::report {
 
-// Time of a step over the number of the step, with the changes marked. Empty if there is no series.
-std::string step_plot(const model::SpeedReport& speed);
+// Time of a step over the number of the step, with the changes marked by lines, and what was told while the
+// job ran by triangles: down where the job became slower, up where it was as fast as before. Empty if there
+// is no series.
+std::string step_plot(const model::SpeedReport& speed, const std::vector<model::Slowdown>& told = {});
 
 // Ranks over steps, by the time that a rank did not wait. At most a few hundred kB, whatever the numbers of
 // ranks and steps. Empty for a single rank.

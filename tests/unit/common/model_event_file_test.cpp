@@ -136,6 +136,23 @@ TEST_CASE("communicators, losses and clocks") {
   CHECK(file->clocks[1].wall_ns == -5);
 }
 
+TEST_CASE("clocks are in order, whatever the order in the file, and found by time") {
+  std::string bytes = EventEncoder::header({.rank = 0, .mono_ns = 500, .wall_ns = 1});
+  EventEncoder encoder;
+  for (const base::MonoNs at : {9000, 1000, 3000}) {
+    encoder.clocks(at, 2 * at);
+  }
+  const auto file = parse_event_file(bytes + encoder.take_block());
+  REQUIRE(file);
+  REQUIRE(file->clocks.size() == 4);
+  const auto found = [&](base::MonoNs at) { return file->clocks[clocks_at(file->clocks, at)].mono_ns; };
+  CHECK(found(0) == 500);
+  CHECK(found(999) == 500);
+  CHECK(found(1000) == 1000);
+  CHECK(found(8999) == 3000);
+  CHECK(found(INT64_MAX) == 9000);
+}
+
 TEST_CASE("a file truncated anywhere is readable up to that point") {
   const auto events = training(200);
   const std::string whole = file_of(events, 10);

@@ -20,10 +20,14 @@ constexpr int64_t kMs = 1'000'000;
 struct StepWatchScene {
   std::vector<model::StepChange> told;
   std::vector<base::MonoNs> begins;
-  StepWatch watch{0.2, [this](const model::StepChange& change, base::MonoNs begin) {
-                    told.push_back(change);
-                    begins.push_back(begin);
-                  }};
+  std::vector<model::StepChange> as_fast;
+  StepWatch watch{
+      0.2,
+      [this](const model::StepChange& change, base::MonoNs begin) {
+        told.push_back(change);
+        begins.push_back(begin);
+      },
+      [this](const model::StepChange& change, base::MonoNs /*begin*/) { as_fast.push_back(change); }};
   std::mt19937 random{7};
   std::normal_distribution<double> noise{0, 0.02};
   base::MonoNs now = 1000 * kMs;
@@ -74,8 +78,12 @@ TEST_CASE("step watch: a slowdown is told once, with its step") {
     s.steps(500, 130, {0, 1});
     CHECK(s.told.size() == 1);
     // As fast as before, then slow again.
+    CHECK(s.as_fast.empty());
+    const auto slow_until = static_cast<int64_t>(s.watch.rank(0).steps);
     s.steps(300, 100, {0, 1});
     CHECK(s.told.size() == 1);
+    REQUIRE(s.as_fast.size() == 1);
+    CHECK(std::abs(s.as_fast[0].step - slow_until) <= 2);
     s.steps(100, 150, {0, 1});
     REQUIRE(s.told.size() == 2);
     CHECK(s.told[1].share == doctest::Approx(0.5).epsilon(0.1));
@@ -89,9 +97,12 @@ TEST_CASE("step watch: small changes, checkpoints and long pauses are not told")
   s.steps(300, 112, {0}, 1, 40);
   s.now += 3'600'000 * kMs;
   s.steps(200, 112);
+  // A job that was not told to be slower is not told to be as fast again.
+  s.steps(200, 100);
   CHECK(s.told.empty());
-  CHECK(s.watch.rank(0).steps == 899);
-  CHECK(s.watch.rank(0).step_s == doctest::Approx(0.112).epsilon(0.05));
+  CHECK(s.as_fast.empty());
+  CHECK(s.watch.rank(0).steps == 1099);
+  CHECK(s.watch.rank(0).step_s == doctest::Approx(0.1).epsilon(0.05));
 }
 
 TEST_CASE("step watch: two changes that are slow together are told with the level before both") {

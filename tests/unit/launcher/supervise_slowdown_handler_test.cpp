@@ -74,6 +74,14 @@ TEST_CASE("slowdown handler: a slowdown is told, recorded and captured once") {
   CHECK(known[0].at_s < slow_since + 20 * 0.13);
   // The clock time of the first slow step, not of its detection.
   CHECK(known[0].wall_ns < base::wall_ns());
+  CHECK(known[0].cleared_s == -1);
+  const double fast_since = s.now_s();
+  s.steps(100, 0.1);
+  REQUIRE(known.size() == 1);
+  CHECK(known[0].cleared_s > fast_since);
+  CHECK(known[0].cleared_s < fast_since + 5);
+  CHECK(known[0].cleared_step == doctest::Approx(300).epsilon(0.01));
+  CHECK(s.lines.size() == 1);
 }
 
 TEST_CASE("slowdown handler: a silence is captured, and told if the capture has begun") {

@@ -121,6 +121,63 @@ TEST_CASE("control characters of a mailed page do not reach the terminal") {
   CHECK(text->find('\a') == std::string::npos);
 }
 
+TEST_CASE("what became slower while the job ran is in the section Speed and in the time line of the run") {
+  RunReport r = sample_report();
+  r.run.started_wall_ns = 1'795'230'915'000'000'000;  // 2026-11-21T03:15:15Z
+  r.run.elapsed_s = 2000;
+  for (int rank = 0; rank < 4; ++rank) {
+    r.run.processes.push_back(
+        {.pid = 100 + rank, .role = model::ProcessRole::rank, .rank = rank, .last_progress_s = 2000});
+  }
+  r.speed = model::SpeedReport{
+      .steps = 9000, .step_s = 0.2, .series = {{.first = 0, .count = 9000, .median_s = 0.2, .most_s = 0.3}}};
+  CHECK(report_html(r).find("Slower while the job ran") == std::string::npos);
+  r.run.slowdowns = {{.at_s = 1000,
+                      .step = 4120,
+                      .wall_ns = r.run.started_wall_ns + 990 * INT64_C(1'000'000'000),
+                      .before_s = 0.171,
+                      .after_s = 0.210,
+                      .share = 0.23,
+                      .cleared_s = 1200,
+                      .cleared_step = 5000},
+                     {.at_s = 1900, .step = 8000, .before_s = 0.171, .after_s = 0.3, .share = 0.75}};
+  const std::string page = report_html(r);
+  const auto has = [&](const char* part) {
+    CAPTURE(part);
+    CHECK(page.find(part) != std::string::npos);
+  };
+  has("Slower while the job ran");
+  has(R"(<tr><th scope="row">03:31:45 UTC</th><td class="num">4,120</td><td class="num">23 %</td>)"
+      R"(<td class="num">171 ms</td><td class="num">210 ms</td><td>03:31:55 UTC</td><td>step 5,000, told at 03:35:15 UTC</td></tr>)");
+  // Without the begin of its first step: since it was told.
+  has(R"(<tr><th scope="row">03:46:55 UTC</th><td class="num">8,000</td>)");
+  has("<td>03:46:55 UTC</td><td>not seen</td></tr>");
+  has(R"(class="told slower")");
+  has("the job is 23 % slower since step 4,120 (03:31:45 UTC), 210 ms instead of 171 ms a step; as fast as "
+      "before "
+      "since step 5,000</li>");
+  has(R"(<i class="slow" style="left:49.50%;width:10.50%"></i>)");
+  has(R"(<i class="slow" style="left:95.00%;width:5.00%"></i>)");
+}
+
+TEST_CASE("slowdowns of a damaged run.json give a page") {
+  RunReport r = sample_report();
+  r.run.started_wall_ns = INT64_MAX;
+  r.run.elapsed_s = 5;
+  r.run.processes.push_back(
+      {.pid = 100, .role = model::ProcessRole::rank, .rank = 0, .last_progress_s = 1e300});
+  r.speed = model::SpeedReport{.steps = 9, .series = {{.count = 9, .median_s = 0.2, .most_s = 0.3}}};
+  r.run.slowdowns.resize(50, {.at_s = 1e300,
+                              .step = INT64_MAX,
+                              .wall_ns = INT64_MIN,
+                              .before_s = -1e300,
+                              .after_s = 1e300,
+                              .share = 1e300,
+                              .cleared_s = 1e300,
+                              .cleared_step = INT64_MIN});
+  CHECK(report_html(r).find("10 more are in run.json.") != std::string::npos);
+}
+
 TEST_CASE("a page that would be too large is folded, with a note") {
   const RunReport report = sample_report(300);
   const std::string whole = report_html(report);

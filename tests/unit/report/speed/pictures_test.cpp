@@ -70,6 +70,20 @@ TEST_CASE("a plot of steps without a duration is no plot") {
   CHECK(step_plot(zero).empty());
 }
 
+TEST_CASE("what was told while the job ran is marked at its step, and nothing outside of the plot") {
+  const model::SpeedReport speed{
+      .steps = 100, .step_s = 0.1, .series = {{.first = 0, .count = 100, .median_s = 0.1, .most_s = 0.2}}};
+  const std::string svg =
+      step_plot(speed, {{.step = 50, .share = 0.23, .cleared_step = 75}, {.step = 100}, {.step = -1}});
+  // 70 + step / 100 * 922
+  CHECK(svg.find(R"(<path class="told slower" d="M531.0 16l-6 -10h12z">)") != std::string::npos);
+  CHECK(svg.find("told while the job ran: 23 % slower since step 50") != std::string::npos);
+  CHECK(svg.find(R"(<path class="told faster" d="M761.5 6l-6 10h12z">)") != std::string::npos);
+  CHECK(svg.find("as fast as before since step 75") != std::string::npos);
+  CHECK(svg.find("class=\"told") == svg.find("class=\"told slower"));
+  CHECK(svg.rfind("class=\"told") == svg.rfind("class=\"told faster"));
+}
+
 TEST_CASE("durations of a rank become quantiles; of many ranks the unusual ones are kept") {
   std::vector<double> seconds;
   for (int i = 100; i >= 0; --i) {

@@ -100,6 +100,16 @@ TEST_CASE("wall time follows the pairs of clock readings") {
   CHECK(clock.wall_ns(2'100) == 51'600);
   CHECK(clock.wall_ns(500) == 49'500);
   CHECK(clock.wall_ns(1'999) == 50'999);
+  // Many pairs, and times that jump.
+  std::vector<model::EventFile::Clocks> many;
+  for (int64_t i = 0; i < 1000; ++i) {
+    many.push_back({i * 1'000, 1'000'000 + i * 1'000 + i});
+  }
+  WallClock jumping(many);
+  for (const int64_t at : {0, 999'000, 1'000, 500'500, 500'000, 499'999, 2'000'000, 5}) {
+    CAPTURE(at);
+    CHECK(jumping.wall_ns(static_cast<uint64_t>(at)) == 1'000'000 + at + std::min<int64_t>(at / 1'000, 999));
+  }
 }
 
 TEST_CASE("times that can only come from damage are left out") {
@@ -127,6 +137,62 @@ TEST_CASE("slices of a stream that overlap get another row, unless the clocks ar
   CHECK_FALSE(after.trimmed);
   CHECK(after.ended == std::vector<int64_t>{150'000});
   CHECK(lanes.take_open(1) == std::vector<int64_t>{130'000});
+}
+
+TEST_CASE("the rows of a track are bounded") {
+  for (const LaneKind kind : {LaneKind::sequential, LaneKind::nested}) {
+    Lanes lanes(kind);
+    size_t ended = 0;
+    for (int64_t i = 0; i < 2'000; ++i) {
+      // Each begins before the end of all others and ends after all of them.
+      ended += lanes.put(i * 10'000, 1'000'000'000 + i * 10'000).ended.size();
+    }
+    CHECK(lanes.size() == kMostLanes);
+    for (uint32_t lane = 0; lane < lanes.size(); ++lane) {
+      ended += lanes.take_open(lane).size();
+    }
+    CHECK(ended == 2'000);
+  }
+}
+
+TEST_CASE("a slice is compared with a bounded number of neighbours") {
+  Activity a;
+  a.track(TrackKind::compute, 1);
+  a.calls.resize(1);
+  for (int64_t i = 0; i < 20'000; ++i) {
+    a.slices.push_back({.begin_ns = 7, .duration_ns = 1 + i / 2});  // every slice twice
+  }
+  put_in_order(a);
+  CHECK(a.slices.size() == 10'000);
+}
+
+TEST_CASE("a launch is found although delays jump") {
+  Activity a;
+  const uint32_t host = a.track(TrackKind::host, 7);
+  const uint32_t stream = a.track(TrackKind::compute, 1);
+  a.calls = {{.category = Category::host, .function = "f"}, {.category = Category::matmul, .function = "f"}};
+  constexpr int64_t kUs = 1'000;
+  for (int64_t i = 0; i < 1'000; ++i) {
+    a.slices.push_back({.begin_ns = i * 100 * kUs, .duration_ns = 10 * kUs, .call = 0, .track = host});
+  }
+  // Called at the calls 999, 0, 998, 1, ...
+  for (int64_t i = 0; i < 1'000; ++i) {
+    const int64_t call = i % 2 == 0 ? 999 - i / 2 : i / 2;
+    const int64_t begin = (200'000 + i * 10) * kUs;
+    a.slices.push_back({.begin_ns = begin,
+                        .duration_ns = 5 * kUs,
+                        .call = 1,
+                        .track = stream,
+                        .delay_us = static_cast<uint32_t>(begin / kUs - call * 100)});
+  }
+  put_in_order(a);
+  link_launches(a);
+  for (int64_t i = 0; i < 1'000; ++i) {
+    const int64_t call = i % 2 == 0 ? 999 - i / 2 : i / 2;
+    CAPTURE(i);
+    CHECK(a.slices[static_cast<size_t>(1'000 + i)].launch != 0);
+    CHECK(a.slices[static_cast<size_t>(1'000 + i)].launch == a.slices[static_cast<size_t>(call)].launch);
+  }
 }
 
 TEST_CASE("slices of a thread nest on one row") {

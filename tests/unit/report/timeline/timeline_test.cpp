@@ -218,6 +218,9 @@ TEST_CASE("Chrome's JSON has the fields that other programs need") {
     if (event.value("cat", "") == "kernel") {
       CHECK(runtime.at(event["args"]["correlation"]) == "cudaLaunchKernel");
       CHECK(event["pid"] == 1);
+      // Streams count from 1, also where ours count from 0.
+      CHECK(event["args"]["stream"] >= 2);
+      CHECK(event["tid"] == event["args"]["stream"]);
     }
   }
 }
