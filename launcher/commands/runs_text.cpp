@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <set>
 
 namespace xpurun::launcher {
 
@@ -75,6 +76,22 @@ std::string place(const model::ProcessRecord& p) {
 std::string row(const std::string& name, std::string_view outcome, std::string_view lasted,
                 std::string_view size) {
   return fmt::format("{}  {} {} {}", name, pad_end(outcome, 12), pad_start(lasted, 8), pad_start(size, 10));
+}
+
+// Of a job of several nodes this run directory lists the ranks of one.
+std::string rank_numbers(const model::RunManifest& m) {
+  std::set<base::Rank> here;
+  for (const model::ProcessRecord& p : m.processes) {
+    if (p.role == model::ProcessRole::rank && p.rank != base::kNoRank) {
+      here.insert(p.rank);
+    }
+  }
+  if (m.world_size <= 0) {
+    return "";
+  }
+  return !here.empty() && here.size() < static_cast<size_t>(m.world_size)
+             ? tr("{}, {} of them on this node", m.world_size, here.size())
+             : fmt::format("{}", m.world_size);
 }
 
 }  // namespace
@@ -150,7 +167,7 @@ std::string run_details(const RunEntry& run, size_t columns) {
                   base::human_duration(m.elapsed_s)),
                columns);
   out += label(base::later("directory"), base::sanitize(m.cwd), columns);
-  out += label(base::later("ranks"), m.world_size > 0 ? fmt::format("{}", m.world_size) : "", columns);
+  out += label(base::later("ranks"), rank_numbers(m), columns);
   size_t shown = 0;
   for (const model::ProcessRecord& p : m.processes) {
     if (p.role == model::ProcessRole::rank && shown < kShownProcesses) {

@@ -122,6 +122,7 @@ class Nodes(xpurun_test.Case):
         # The rank has ended: the last line of the user's code that was seen, not that in a library.
         shown = subprocess.run([PROGRAM, "runs", "show", str(self.out_of(1))], capture_output=True, text=True,
                                timeout=30)
+        self.assertRegex(shown.stdout, r"ranks +8, 4 of them on this node\n")
         self.assertRegex(shown.stdout, r"rank 5: pid \d+, \w+ \(ddp_job.py:\d+\), ended")
         self.assertRegex(shown.stdout, r"rank 6: pid \d+, \w+ \(ddp_job.py:\d+\), ended")
 
