@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Prints the ninja targets that the tests of a suite need: test_targets.py BUILD_DIR SUITE."""
+"""Prints ninja targets: targets.py BUILD_DIR product|SUITE.
+
+product: the targets that no folder of tests defines. SUITE: the targets that the tests of the suite need.
+"""
 
 import json
 import pathlib
@@ -20,11 +23,20 @@ def needed(tests, targets, suite):
     return sorted(path for name in wanted for path in files[name])
 
 
+def product(targets, tests):
+    return sorted(path for target in targets for path in target["filename"]
+                  if target["build_by_default"] and tests not in pathlib.Path(target["defined_in"]).parents)
+
+
 def main():
-    build, suite = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
-    paths = needed(introspect(build, "tests"), introspect(build, "targets"), suite)
+    build, what = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+    targets = introspect(build, "targets")
+    if what == "product":
+        paths = product(targets, pathlib.Path(__file__).resolve().parents[1] / "tests")
+    else:
+        paths = needed(introspect(build, "tests"), targets, what)
     if not paths:
-        sys.exit(f"test_targets: no target of suite '{suite}' in {build}")
+        sys.exit(f"targets: none of '{what}' in {build}")
     print("\n".join(str(pathlib.Path(path).relative_to(build)) for path in paths))
 
 
