@@ -41,7 +41,8 @@ TEST_CASE("selftest other work: a child's time is counted when it has ended") {
   REQUIRE(begin);
   const pid_t child = ::fork();
   if (child == 0) {
-    for (volatile long i = 0; i < 60'000'000; i = i + 1) {
+    for (long i = 0; i < 60'000'000; ++i) {
+      asm volatile("" : "+r"(i));  // not to be left out
     }
     ::_exit(0);
   }

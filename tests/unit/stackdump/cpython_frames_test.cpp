@@ -12,7 +12,7 @@ constexpr Addr kInterp = 0x200000;
 constexpr Addr kThread = 0x300000;
 constexpr Addr kFrames = 0x400000;
 constexpr Addr kCframe = 0x500000;
-const Offsets& o = kOffsets312;
+const Offsets& kFrameOffsets = kOffsets312;
 
 Addr frame_at(size_t i) {
   return kFrames + i * 128;
@@ -25,24 +25,24 @@ struct FakePython {
 
   FakePython() {
     runtime.address = kRuntime;
-    runtime.offsets = o;
+    runtime.offsets = kFrameOffsets;
     memory.add(kRuntime, 4096);
     memory.add(kInterp, 4096);
     memory.add(kThread, 4096);
     memory.add(kFrames, 1 << 20);
     memory.add(kCframe, 4096);
-    memory.put<Addr>(kRuntime + o.runtime_interpreters, kInterp);
-    memory.put<Addr>(kInterp + o.interp_threads, kThread);
-    memory.put<Addr>(kThread + o.thread_interp, kInterp);
-    memory.put<uint64_t>(kThread + o.thread_id, 0x7f00);
-    memory.put<Addr>(kThread + o.thread_frame, kCframe);
+    memory.put<Addr>(kRuntime + kFrameOffsets.runtime_interpreters, kInterp);
+    memory.put<Addr>(kInterp + kFrameOffsets.interp_threads, kThread);
+    memory.put<Addr>(kThread + kFrameOffsets.thread_interp, kInterp);
+    memory.put<uint64_t>(kThread + kFrameOffsets.thread_id, 0x7f00);
+    memory.put<Addr>(kThread + kFrameOffsets.thread_frame, kCframe);
   }
   void frame(size_t i, Addr previous, Addr code, uint8_t owner) {
-    memory.put<Addr>(frame_at(i) + o.frame_previous, previous);
-    memory.put<Addr>(frame_at(i) + o.frame_code, code);
-    memory.put<uint8_t>(frame_at(i) + o.frame_boundary, owner);
+    memory.put<Addr>(frame_at(i) + kFrameOffsets.frame_previous, previous);
+    memory.put<Addr>(frame_at(i) + kFrameOffsets.frame_code, code);
+    memory.put<uint8_t>(frame_at(i) + kFrameOffsets.frame_boundary, owner);
   }
-  void current(Addr frame) { memory.put<Addr>(kCframe + o.cframe_current, frame); }
+  void current(Addr frame) { memory.put<Addr>(kCframe + kFrameOffsets.cframe_current, frame); }
   PySnapshot read() { return read_python(memory, runtime, INT64_MAX); }
 };
 
@@ -87,7 +87,7 @@ TEST_CASE("garbage pointers end the walk and keep the earlier frames") {
   auto t = py.read().threads.at(0);
   CHECK(t.cut == "a frame cannot be read");
   CHECK(t.groups.size() == 1);
-  py.memory.put<Addr>(kThread + o.thread_frame, 0x1);
+  py.memory.put<Addr>(kThread + kFrameOffsets.thread_frame, 0x1);
   t = py.read().threads.at(0);
   CHECK(t.groups.empty());
 }
@@ -105,24 +105,24 @@ TEST_CASE("endless chains are bounded") {
 
 TEST_CASE("cycles of threads and interpreters end the walk too") {
   FakePython py;
-  py.memory.put<Addr>(kThread + o.thread_next, kThread);
-  py.memory.put<Addr>(kInterp + o.interp_next, kInterp);
+  py.memory.put<Addr>(kThread + kFrameOffsets.thread_next, kThread);
+  py.memory.put<Addr>(kInterp + kFrameOffsets.interp_next, kInterp);
   CHECK(py.read().threads.size() == 1);
-  py.memory.put<Addr>(kThread + o.thread_next, 0x99);
-  py.memory.put<Addr>(kInterp + o.interp_next, 0x77);
+  py.memory.put<Addr>(kThread + kFrameOffsets.thread_next, 0x99);
+  py.memory.put<Addr>(kInterp + kFrameOffsets.interp_next, 0x77);
   CHECK(py.read().threads.size() == 1);
 }
 
 TEST_CASE("the holder of a locked GIL is known") {
   FakePython py;
-  py.memory.put<Addr>(kInterp + o.interp_gil, kInterp + 2048);
-  py.memory.put<Addr>(kInterp + 2048 + o.gil_holder, kThread);
-  py.memory.put<int32_t>(kInterp + o.interp_gc_collecting, 1);
+  py.memory.put<Addr>(kInterp + kFrameOffsets.interp_gil, kInterp + 2048);
+  py.memory.put<Addr>(kInterp + 2048 + kFrameOffsets.gil_holder, kThread);
+  py.memory.put<int32_t>(kInterp + kFrameOffsets.interp_gc_collecting, 1);
   CHECK_FALSE(py.read().threads.at(0).holds_gil);
-  py.memory.put<int32_t>(kInterp + 2048 + o.gil_locked, 1);
+  py.memory.put<int32_t>(kInterp + 2048 + kFrameOffsets.gil_locked, 1);
   CHECK(py.read().threads.at(0).holds_gil);
   CHECK(py.read().threads.at(0).collecting);
-  py.memory.put<Addr>(kInterp + o.interp_gil, 0x5);
+  py.memory.put<Addr>(kInterp + kFrameOffsets.interp_gil, 0x5);
   CHECK_FALSE(py.read().threads.at(0).holds_gil);
 }
 
