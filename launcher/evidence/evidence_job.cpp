@@ -6,11 +6,6 @@
 
 namespace xpurun::launcher {
 
-namespace {
-// Seconds after the limit. The helper ends itself at its limit.
-constexpr double kAfterTheLimitS = 0.3;
-}  // namespace
-
 EvidenceJob::~EvidenceJob() {
   setup_.loop.cancel(deadline_);
 }
@@ -32,7 +27,7 @@ void EvidenceJob::start(const EvidenceRequest& request, Done done) {
   if (setup_.started) {
     setup_.started(helper_.pid());
   }
-  set_deadline(setup_.loop.now() + base::s_to_ns(request.limit_s + kAfterTheLimitS));
+  set_deadline(setup_.loop.now() + base::s_to_ns(request.limit_s + setup_.kill_after_limit_s));
 }
 
 void EvidenceJob::hurry(double seconds) {

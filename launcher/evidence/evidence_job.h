@@ -23,6 +23,8 @@ class EvidenceJob {
                                              // a process of the job
     std::string program = "/proc/self/exe";  // the link, because xpurun may have been reinstalled in the
                                              // meantime
+    double kill_after_limit_s = 5;           // the helper ends itself at its limit; it is killed this many
+                                             // seconds later, because a busy node starts a process slowly
   };
   using Done = std::function<void()>;
 
@@ -31,8 +33,8 @@ class EvidenceJob {
   EvidenceJob(const EvidenceJob&) = delete;
   EvidenceJob& operator=(const EvidenceJob&) = delete;
 
-  // Calls `done` once, from the event loop: when the helper has ended, or shortly after the limit. Gives up a
-  // job in progress first.
+  // Calls `done` once, from the event loop: when the helper has ended, or `kill_after_limit_s` after the
+  // limit. Gives up a job in progress first.
   void start(const EvidenceRequest& request, Done done);
   bool busy() const { return done_ != nullptr; }
   // Limits the remaining time of the job to `seconds`.

@@ -30,8 +30,12 @@ struct Place {
   std::string dir = directory.path();
 };
 
+// Seconds from the limit to the kill. A helper that ends itself is never killed here, however slow its start.
+constexpr double kNoKillS = 600;
+
 // Runs a job to its end and returns how often it reported.
-int collect(const EvidenceRequest& request, const std::string& program, bool reap_helpers = true) {
+int collect(const EvidenceRequest& request, const std::string& program, double kill_after_limit_s = kNoKillS,
+            bool reap_helpers = true) {
   auto loop = EventLoop::create();
   REQUIRE(loop);
   sigset_t mask;
@@ -41,7 +45,8 @@ int collect(const EvidenceRequest& request, const std::string& program, bool rea
   EvidenceJob job({.loop = *loop,
                    .signal_mask = mask,
                    .started = [&](base::Pid pid) { helper = pid; },
-                   .program = program});
+                   .program = program,
+                   .kill_after_limit_s = kill_after_limit_s});
   job.start(request, [&] {
     ++reported;
     loop->stop();
@@ -118,7 +123,7 @@ TEST_CASE("evidence: a blocked driver loses only its own part, and the limit hol
   ::setenv("FAKE_NVML", "hang", 1);
   CHECK(collect({.directory = place.dir,
                  .ranks = {},
-                 .limit_s = 0.5,
+                 .limit_s = 3,
                  .since_us = 0,
                  .nvml = from_environment("XPURUN_FAKE_NVML")},
                 from_environment("XPURUN_PROGRAM")) == 1);
@@ -144,7 +149,7 @@ TEST_CASE("evidence: a helper that does not end is given up after the limit") {
   const std::string script = place.dir + "/helper";
   REQUIRE(base::write_file_atomic(script, "#!/bin/sh\nexec sleep 1000\n"));
   REQUIRE(::chmod(script.c_str(), 0700) == 0);
-  CHECK(collect({.directory = place.dir, .ranks = {}, .limit_s = 0.1, .since_us = 0, .nvml = ""}, script,
+  CHECK(collect({.directory = place.dir, .ranks = {}, .limit_s = 0.1, .since_us = 0, .nvml = ""}, script, 0.1,
                 false) == 1);
 }
 
