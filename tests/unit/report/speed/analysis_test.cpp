@@ -3,6 +3,7 @@
 
 #include "common/base/tr.h"
 #include "report/speed/wording.h"
+#include "tests/support/rounds.h"
 #include "tests/unit/report/speed/made_job.h"
 
 #include <doctest/doctest.h>
@@ -207,7 +208,7 @@ TEST_CASE("share, time and what-if of a finding are one number") {
 }
 
 TEST_CASE("a rank that becomes slow among noisy steps is told with its step") {
-  for (uint32_t seed = 1; seed <= 10; ++seed) {
+  for (uint32_t seed = 1; seed <= tests::rounds(10); ++seed) {
     for (const int at : {80, 115}) {
       MadeJob job{.ranks = 2, .steps = 160, .visible_calls = true, .seed = seed};
       std::mt19937 random(seed);
@@ -237,7 +238,7 @@ TEST_CASE("a rank that becomes slow among noisy steps is told with its step") {
 }
 
 TEST_CASE("the load of a shared machine is no finding") {
-  for (uint32_t seed = 1; seed <= 20; ++seed) {
+  for (uint32_t seed = 1; seed <= tests::rounds(20); ++seed) {
     for (const int ranks : {2, 4}) {
       MadeJob job{.ranks = ranks, .steps = 400, .visible_calls = seed % 2 == 0, .noise = 0.05, .seed = seed};
       // Of the machine, and of the CPU of each rank.

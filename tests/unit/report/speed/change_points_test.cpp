@@ -1,6 +1,7 @@
 // Changes of step time: found soon where there is one, never found where there is none.
 #include "report/speed/changes/change_points.h"
 
+#include "tests/support/rounds.h"
 #include "tests/unit/report/speed/made_job.h"
 
 #include <doctest/doctest.h>
@@ -44,13 +45,13 @@ std::string text(const std::vector<model::StepChange>& changes) {
 TEST_CASE("steady steps are no change, whatever their noise") {
   const std::pair<double, double> cases[] = {{0.02, 0}, {0.02, 0.5}, {0.1, 0.8}};
   for (const auto& [noise, alike] : cases) {
-    const auto found = find_changes(steps(100'000, noise, alike, 7));
+    const auto found = find_changes(steps(tests::rounds(100'000), noise, alike, 7));
     CHECK_MESSAGE(found.empty(), "noise " << noise << " alike " << alike << ": " << text(found));
   }
 }
 
 TEST_CASE("a shift of 10 % is found within 20 steps") {
-  for (uint32_t seed = 1; seed <= 50; ++seed) {
+  for (uint32_t seed = 1; seed <= tests::rounds(50); ++seed) {
     const size_t at = 100 + 37 * seed;
     const auto found =
         find_changes(steps(at + 20, 0.02, 0, seed, [at](size_t i) { return i < at ? 0.171 : 0.1881; }));
@@ -124,7 +125,7 @@ TEST_CASE("spikes and pauses are counted") {
 
 TEST_CASE("the load of a shared machine is no change") {
   size_t told = 0;
-  for (uint32_t seed = 1; seed <= 100; ++seed) {
+  for (uint32_t seed = 1; seed <= tests::rounds(100); ++seed) {
     const auto found = find_changes(tests::shared_machine(1000, seed), ChangeSettings::for_shared_cpus());
     CHECK_MESSAGE(found.empty(), "seed " << seed << ": " << text(found));
     told += found.size();
@@ -133,7 +134,7 @@ TEST_CASE("the load of a shared machine is no change") {
 }
 
 TEST_CASE("a lasting shift on a shared machine is found") {
-  for (uint32_t seed = 1; seed <= 50; ++seed) {
+  for (uint32_t seed = 1; seed <= tests::rounds(50); ++seed) {
     auto series = tests::shared_machine(400, seed);
     for (size_t i = 200; i < series.size(); ++i) {
       series[i] *= 1.8;

@@ -3,6 +3,7 @@
 //   build/tests/unit/report/speed/unit_speed -tc='detection: *' -s
 #include "report/speed/changes/change_points.h"
 #include "report/speed/statistics.h"
+#include "tests/support/rounds.h"
 
 #include <doctest/doctest.h>
 
@@ -16,7 +17,7 @@ namespace {
 
 constexpr size_t kShiftAt = 300;
 constexpr size_t kSteps = 500;
-constexpr uint32_t kSeeds = 200;
+constexpr uint32_t kSeeds = tests::rounds(200);
 
 std::vector<double> series(uint32_t seed, double noise, double shift) {
   std::mt19937 random(seed);

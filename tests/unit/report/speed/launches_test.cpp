@@ -1,6 +1,8 @@
 // From the call to the start on the GPU: which rank's GPU waits for its host.
 #include "report/speed/ranks/launches.h"
 
+#include "tests/support/rounds.h"
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -87,7 +89,7 @@ TEST_CASE("a rank whose queue is empty stands out") {
 
 TEST_CASE("equal ranks are never accused") {
   int accused = 0;
-  for (uint32_t seed = 0; seed < 300; ++seed) {
+  for (uint32_t seed = 0; seed < tests::rounds(300); ++seed) {
     std::mt19937 random(seed);
     std::normal_distribution<double> normal;
     std::uniform_real_distribution<double> chance;

@@ -1,5 +1,6 @@
 // Checkpoints and evaluations are told as pauses and never as a slowdown.
 #include "report/speed/analysis.h"
+#include "tests/support/rounds.h"
 #include "tests/unit/report/speed/made_job.h"
 
 #include <doctest/doctest.h>
@@ -139,7 +140,7 @@ TEST_CASE("a rank that needs longer for its checkpoints is a note that names the
 
 TEST_CASE("ranks whose checkpoints are alike are never accused") {
   int accused = 0;
-  for (uint32_t seed = 0; seed < 200; ++seed) {
+  for (uint32_t seed = 0; seed < tests::rounds(200); ++seed) {
     std::mt19937 random(seed);
     std::normal_distribution<double> noise(0, 0.1 + 0.4 * (seed % 3));
     MadeJob job{.ranks = 2 + static_cast<int>(seed % 7), .steps = 60, .seed = seed};
