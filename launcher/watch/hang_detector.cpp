@@ -7,6 +7,10 @@ namespace xpurun::launcher {
 HangDetector::HangDetector(double timeout_s, int busy_timeouts)
     : timeout_(base::s_to_ns(timeout_s)), busy_timeouts_(std::max(1, busy_timeouts)) {}
 
+base::MonoNs HangDetector::still_since(const StillRank& rank) const {
+  return rank.last_progress + std::min(rank.starved, timeout_ * kMostStarved);
+}
+
 StallEvents HangDetector::update(base::MonoNs now, const std::vector<StillRank>& ranks) {
   StallEvents events;
   next_deadline_.reset();
@@ -29,22 +33,23 @@ StallEvents HangDetector::update(base::MonoNs now, const std::vector<StillRank>&
   base::MonoNs oldest = now;
   base::MonoNs oldest_member = now;
   for (const StillRank& r : ranks) {
-    const bool due = now - r.last_progress >= timeout_;
-    const bool member = members_.count({r.rank, r.last_progress}) != 0;
+    const base::MonoNs since = still_since(r);
+    const bool due = now - since >= timeout_;
+    const bool member = members_.count({r.rank, r.last_progress, since}) != 0;
     if (due && !member && !open_) {
       events.raised = true;
     }
     if (!due) {
-      next_deadline_ = std::min(next_deadline_.value_or(INT64_MAX), r.last_progress + timeout_);
+      next_deadline_ = std::min(next_deadline_.value_or(INT64_MAX), since + timeout_);
     }
-    if (r.last_progress < oldest || events.longest == base::kNoRank) {
-      oldest = r.last_progress;
+    if (since < oldest || events.longest == base::kNoRank) {
+      oldest = since;
       events.longest = r.rank;
     }
   }
   for (const StillRank& r : ranks) {
-    if ((open_ || events.raised) && now - r.last_progress >= timeout_) {
-      members_.insert({r.rank, r.last_progress});
+    if (const base::MonoNs since = still_since(r); (open_ || events.raised) && now - since >= timeout_) {
+      members_.insert({r.rank, r.last_progress, since});
     }
   }
   if (events.raised) {
@@ -52,7 +57,7 @@ StallEvents HangDetector::update(base::MonoNs now, const std::vector<StillRank>&
     held_up_ = 0;
   }
   for (const Member& m : members_) {
-    oldest_member = std::min(oldest_member, m.last_progress);
+    oldest_member = std::min(oldest_member, m.still_since);
   }
   if (open_ && !escalated_) {
     const base::MonoNs escalation = oldest_member + timeout_ * busy_timeouts_ + held_up_;

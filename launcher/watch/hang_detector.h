@@ -1,5 +1,6 @@
 // HangDetector: turns the still times of the ranks into events. Pure: no clock, no process. A stall is raised
-// when a rank has been still for the timeout. Every rank that is still at that time, or becomes still while
+// when a rank has been still for the timeout. Time without a CPU proves nothing and does not count, up to
+// kMostStarved timeouts. Every rank that is still at that time, or becomes still while
 // the stall is open, belongs to the stall: one stall, one dump. The stall is cleared when all of its ranks
 // have made progress or ended. Only then can a new stall be raised.
 #pragma once
@@ -9,6 +10,7 @@
 
 #include <optional>
 #include <set>
+#include <tuple>
 #include <vector>
 
 namespace xpurun::launcher {
@@ -16,6 +18,7 @@ namespace xpurun::launcher {
 struct StillRank {
   base::Rank rank = base::kNoRank;
   base::MonoNs last_progress = 0;
+  base::MonoNs starved = 0;  // since then: ready to run, but without a CPU
 };
 
 struct StallEvents {
@@ -27,6 +30,9 @@ struct StallEvents {
 
 class HangDetector {
  public:
+  // An endless loop on a node with too few CPUs is told after this many additional timeouts at the latest.
+  static constexpr int kMostStarved = 3;
+
   // timeout_s 0: never raises.
   HangDetector(double timeout_s, int busy_timeouts);
 
@@ -45,8 +51,14 @@ class HangDetector {
   struct Member {
     base::Rank rank;
     base::MonoNs last_progress;  // at the time of joining; later progress ends the membership
-    friend auto operator<=>(const Member&, const Member&) = default;
+    base::MonoNs still_since;    // at the time of joining
+    friend bool operator<(const Member& a, const Member& b) {
+      return std::tie(a.rank, a.last_progress) < std::tie(b.rank, b.last_progress);
+    }
   };
+
+  // The instant from which the stillness of the rank counts.
+  base::MonoNs still_since(const StillRank& rank) const;
 
   base::MonoNs timeout_;
   int busy_timeouts_;

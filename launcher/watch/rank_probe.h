@@ -27,6 +27,8 @@ class RankProbe {
 
   virtual base::Rank rank() const = 0;
   virtual base::MonoNs last_progress() const = 0;
+  // Time since the last progress in which the main thread was ready to run, but had no CPU.
+  virtual base::MonoNs starved() const = 0;
   virtual const stackdump::Position& position() const = 0;
   // The line of the user's code at that position, as a verdict names it.
   virtual const model::CodeLocation& user_place() const = 0;

@@ -119,16 +119,20 @@ void RankWatch::sample(base::MonoNs now, const std::function<std::vector<Descend
     const auto bytes = static_cast<double>(last.io_bytes - std::min(previous.io_bytes, last.io_bytes));
     const auto faults = static_cast<double>(last.page_faults - previous.page_faults);
     progress = progress || bytes >= kIoProgressBytesPerS * seconds || faults >= kFaultProgressPerS * seconds;
+    const double starved_s = last.main_queue_s - previous.main_queue_s;
+    starved_ += base::s_to_ns(std::clamp(starved_s, 0.0, seconds));
   }
   waits_for_terminal_ = !progress && ::isatty(0) == 1 && reads_standard_input(proc_.text(pid_, "syscall"));
   if (progress || waits_for_terminal_) {
     last_progress_ = now;
     main_moved_ = now;
+    starved_ = 0;
     helpers_.forget();
   } else if (now - main_moved_ >= helpers_after_) {
     helpers_.look(now, reader_ ? &*reader_ : nullptr, helpers());
     if (helpers_.life() == model::HelperLife::working) {
       last_progress_ = now;
+      starved_ = 0;
     }
   } else {
     helpers_.watch_sleep(now);

@@ -32,6 +32,7 @@ class RankWatch final : public RankProbe {
 
   base::Rank rank() const override { return rank_; }
   base::MonoNs last_progress() const override { return last_progress_; }
+  base::MonoNs starved() const override { return starved_; }
   const stackdump::Position& position() const override { return position_; }
   const model::CodeLocation& user_place() const override { return user_place_; }
   model::RankObservation observe(base::MonoNs now) const override;
@@ -61,6 +62,7 @@ class RankWatch final : public RankProbe {
   model::CodeLocation user_place_;  // of position_
   std::string syscall_;
   base::MonoNs last_progress_;
+  base::MonoNs starved_ = 0;
   base::MonoNs main_moved_;  // last progress of the main thread itself, without its helpers
   base::MonoNs helpers_after_;
   HelperWatch helpers_;

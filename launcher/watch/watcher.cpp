@@ -144,7 +144,8 @@ void Watcher::sample_ranks(base::MonoNs now) {
   std::vector<StillRank> still;
   for (auto& [pid, probe] : probes_) {
     probe->sample(now, [&, below = pid] { return parts_.table.descendants_of(below); });
-    still.push_back({.rank = probe->rank(), .last_progress = probe->last_progress()});
+    still.push_back(
+        {.rank = probe->rank(), .last_progress = probe->last_progress(), .starved = probe->starved()});
     if (TrackedProcess* p = parts_.table.find(pid)) {
       p->record.function = probe->position().function;
       p->record.file = probe->position().file;

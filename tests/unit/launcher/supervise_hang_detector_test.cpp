@@ -83,3 +83,31 @@ TEST_CASE("ranks with progress never raise a stall") {
     REQUIRE_FALSE(d.update(t * kOneSecond, {{0, (t - t % 9) * kOneSecond}, {1, t * kOneSecond}}).raised);
   }
 }
+
+TEST_CASE("time in which a rank had no CPU does not count as stillness, up to three timeouts") {
+  HangDetector d(10, 3);
+  SUBCASE("a rank that gets no CPU is not still") {
+    CHECK_FALSE(d.update(12 * kOneSecond, {{0, 0, 5 * kOneSecond}}).raised);
+    CHECK(d.next_deadline() == 15 * kOneSecond);
+    CHECK(d.update(15 * kOneSecond, {{0, 0, 5 * kOneSecond}}).raised);
+    CHECK(d.next_deadline() == 35 * kOneSecond);
+    CHECK_FALSE(d.update(34 * kOneSecond, {{0, 0, 9 * kOneSecond}}).escalated);
+    CHECK(d.update(35 * kOneSecond, {{0, 0, 9 * kOneSecond}}).escalated);
+  }
+  SUBCASE("a rank that starves during the stall stays in the stall until it makes progress") {
+    CHECK(d.update(10 * kOneSecond, {{0, 0, 0}}).raised);
+    const auto events = d.update(20 * kOneSecond, {{0, 0, 10 * kOneSecond}});
+    CHECK_FALSE(events.cleared);
+    CHECK_FALSE(events.raised);
+    CHECK(d.update(21 * kOneSecond, {{0, 20 * kOneSecond, 0}}).cleared);
+  }
+  SUBCASE("an endless loop is told at last") {
+    CHECK_FALSE(d.update(39 * kOneSecond, {{0, 0, 38 * kOneSecond}}).raised);
+    CHECK(d.update(40 * kOneSecond, {{0, 0, 39 * kOneSecond}}).raised);
+  }
+  SUBCASE("a waiting rank raises the stall, whatever the others lack") {
+    const auto events = d.update(10 * kOneSecond, {{0, 0, 9 * kOneSecond}, {1, 0, 0}});
+    CHECK(events.raised);
+    CHECK(events.longest == 1);
+  }
+}

@@ -31,6 +31,7 @@ struct FakeProbe final : RankProbe {
   }
   base::Rank rank() const override { return number; }
   base::MonoNs last_progress() const override { return progress; }
+  base::MonoNs starved() const override { return 0; }
   const stackdump::Position& position() const override { return where; }
   const model::CodeLocation& user_place() const override { return place; }
   model::RankObservation observe(base::MonoNs now) const override {
