@@ -26,8 +26,15 @@ void Journal::changed() {
   }
 }
 
+void Journal::positions_changed() {
+  if (loop_.now() - saved_ >= base::s_to_ns(kRefreshS)) {
+    changed();
+  }
+}
+
 void Journal::save_now() {
   scheduled_ = false;
+  saved_ = loop_.now();
   manifest_.elapsed_s = elapsed_s();
   storage_.replace(dir_.run_json(),
                    to_json(manifest_).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace),

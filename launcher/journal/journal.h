@@ -13,6 +13,8 @@ namespace xpurun::launcher {
 
 class Journal {
  public:
+  static constexpr double kRefreshS = 10;
+
   Journal(EventLoop& loop, Storage& storage, model::RunDir dir, base::MonoNs started);
 
   const model::RunDir& dir() const { return dir_; }
@@ -24,6 +26,9 @@ class Journal {
   const model::RunManifest& manifest() const { return manifest_; }
   // Schedules a write; several changes within the delay share one.
   void changed();
+  // The positions of the ranks may have changed. Schedules a write if the last one is kRefreshS old: who
+  // reads run.json, also after xpurun was killed, sees where the ranks were a short time ago.
+  void positions_changed();
   // Passes run.json to the storage without a delay. Does not wait for the disk.
   void save_now();
 
@@ -38,6 +43,7 @@ class Journal {
   Storage& storage_;
   model::RunDir dir_;
   base::MonoNs started_;
+  base::MonoNs saved_ = 0;
   model::RunManifest manifest_;
   bool scheduled_ = false;
   bool complained_ = false;

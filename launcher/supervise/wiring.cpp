@@ -85,6 +85,7 @@ Watcher::Listener Supervisor::watch_listener() {
               [this] {
                 journal_.manifest().processes = table_.records();
                 journal_.manifest().world_size = table_.world_size();
+                journal_.positions_changed();
               },
           .warn = [this](const std::string& warning) { say(warning); }};
 }
