@@ -91,7 +91,8 @@ class DeepCapture(xpurun_test.Case):
         by_kernel = {r["resource"]: r for r in kernel["resources"]}
         self.assertEqual((kernel["resource"], kernel["filled"], nccl["resource"]), ("tensor", 1, "nvlink_rx"))
         self.assertAlmostEqual(by_kernel["dram"]["mean"], 0.2)
-        self.assertEqual((work["cudaLaunchKernel"].get("resource"), by_kernel["sm"]["unit"]), (None, "share"))
+        # On a slow machine the calls are below one per cent, and left out.
+        self.assertEqual((work.get("cudaLaunchKernel", {}).get("resource"), by_kernel["sm"]["unit"]), (None, "share"))
         analysis = json.loads(self.run_xpurun("analyze", "--format", "json", self.out, out=False).stdout)
         self.assertEqual([len(c["gpu"]["ranks"]) for c in analysis["captures"]], [2, 1])
         idle = analysis["operations"]["idle"][-1]

@@ -165,7 +165,7 @@ class GpuStacks(xpurun_test.Case):
 @unittest.skipUnless(xpurun_test.have_torch(), "needs python3-torch")
 class NoFalseAlarm(xpurun_test.Case):
     def job(self, fault, **kwargs):
-        result = self.run_xpurun("--hang-timeout", 3, "--on-hang", "kill", "--busy-timeouts", "10", "--",
+        result = self.run_xpurun("--hang-timeout", 3, "--on-hang", "kill", "--busy-timeouts", "1000", "--",
                                  *xpurun_test.torchrun(self.dir / "log", "--guilty", 2, "--fault", fault, "--steps",
                                                        8, "--seconds", kwargs.get("seconds", 8)))
         self.assertEqual(result.returncode, 0, result.stderr)

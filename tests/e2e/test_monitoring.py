@@ -275,7 +275,7 @@ class Monitoring(xpurun_test.Case):
         def without_data():
             return {where: text for where, text in queries.items() if not server.has_data(text)}
         try:
-            self.wait_for(lambda: not without_data(), "data of every query", seconds=15)
+            self.wait_for(lambda: not without_data(), "data of every query")
         except AssertionError as error:
             raise AssertionError(f"{error}: {without_data()}") from error
         self.assertEqual(server.query('sum(instance:xpurun_hung_ranks:count)')[0]["value"][1], "2")

@@ -100,7 +100,7 @@ class Case(unittest.TestCase):
     def verdict(self):
         return json.loads((self.out / "verdict.json").read_text())
 
-    def wait_for(self, condition, what, seconds=30):
+    def wait_for(self, condition, what, seconds=120):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             value = condition()

@@ -1,5 +1,6 @@
 """The process group of the jobs with several ranks: gloo, over a file."""
 
+import atexit
 import datetime
 import os
 
@@ -12,6 +13,8 @@ SCRATCH = os.environ["XPURUN_JOB_SCRATCH"]
 torch.set_num_threads(1)
 dist.init_process_group("gloo", init_method=f"file://{SCRATCH}/store", rank=RANK,
                         world_size=int(os.environ["WORLD_SIZE"]), timeout=datetime.timedelta(hours=1))
+# Else torch's worker threads of gloo may abort the process while the interpreter ends.
+atexit.register(dist.destroy_process_group)
 
 
 def step():

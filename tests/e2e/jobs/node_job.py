@@ -35,6 +35,8 @@ def train(arguments):
         load_labels()
     dist.all_reduce(torch.ones(1000 if guilty and arguments.fault == "size" else 4096))
     dist.barrier()
+    # Else torch's worker threads of gloo may abort the process while the interpreter ends.
+    dist.destroy_process_group()
 
 
 def start_ranks():

@@ -68,6 +68,8 @@ def main():
         optimizer.step()
         if FAULT == "checkpoint" and RANK == 0 and model.module.calls % FROM == 0:
             torch.save(model.state_dict(), SlowFile())
+    # Else torch's worker threads of gloo may abort the process while the interpreter ends.
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -113,6 +113,8 @@ def main():
     print(gone())
     if sys.argv[1] == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    # Else torch's worker threads of gloo may abort the process while the interpreter ends.
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
