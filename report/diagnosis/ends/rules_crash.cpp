@@ -67,12 +67,36 @@ const ThreadStack* crashed_thread(const Scene& scene, const Ending& e) {
   return nullptr;
 }
 
+// A thread that asks for the interpreter after Py_Finalize has begun is ended by pthread_exit (CPython before
+// 3.14, PyThread_exit_thread), which unwinds its stack; C++ code that must not be unwound then calls
+// std::terminate. Returns the outermost named function of such a thread outside libc and libstdc++; empty for
+// every other end.
+CodeLocation unwound_at_exit(const ThreadStack& t) {
+  const std::vector<model::Frame> frames = crash_frames(t);
+  const auto has = [&](std::string_view function) {
+    return std::any_of(frames.begin(), frames.end(),
+                       [&](const model::Frame& f) { return f.func.starts_with(function); });
+  };
+  if (!has("_Unwind_ForcedUnwind") || !has("PyThread_exit_thread")) {
+    return {};
+  }
+  const auto outermost = std::find_if(frames.rbegin(), frames.rend(), [](const model::Frame& f) {
+    return !f.func.empty() && !f.func.starts_with(f.module) && !f.module.starts_with("libc.so") &&
+           !f.module.starts_with("libstdc++");
+  });
+  return {.function = outermost->func, .file = outermost->module};
+}
+
 CodeLocation where_it_ended(const Scene& scene, const Ending& e) {
   if (e.exception != nullptr) {
     return place_of(*e.exception);
   }
   const ThreadStack* t = crashed_thread(scene, e);
-  return t != nullptr ? place_of(crash_frames(*t)) : CodeLocation{};
+  if (t == nullptr) {
+    return {};
+  }
+  CodeLocation at_exit = unwound_at_exit(*t);
+  return at_exit.empty() ? place_of(crash_frames(*t)) : std::move(at_exit);
 }
 
 // Ranks whose current process failed after this one.
@@ -171,7 +195,10 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank ? id_alone(e) : kCrashLauncher;
   std::string how = how_it_ended(e);
   const ThreadStack* crashed = crashed_thread(scene, e);
-  if (crashed != nullptr && !crashed->cpp_exception.empty() && e.signal == SIGABRT) {
+  const bool at_exit = crashed != nullptr && !unwound_at_exit(*crashed).empty();
+  if (at_exit) {
+    how += tr(" (a C++ thread needed Python, which was ending)");
+  } else if (crashed != nullptr && !crashed->cpp_exception.empty() && e.signal == SIGABRT) {
     how += tr(" ({})", words_of(crashed->cpp_exception));
   } else if (e.notice != nullptr && carries_address(e.signal)) {
     how += tr(" (address {:#x})", e.notice->address);
@@ -183,6 +210,10 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   if (e.signal == SIGKILL) {
     v.next = {.text = tr("if nobody killed it, the kernel ran out of memory"),
               .command = "journalctl -k | grep -i 'killed process'"};
+  } else if (at_exit && v.where.function.starts_with("c10d::")) {
+    v.next.text = tr("call torch.distributed.destroy_process_group() at the end of the program");
+  } else if (at_exit) {
+    v.next.text = tr("end the threads of {} before the program ends", v.where.file);
   } else if (is_fault(e.signal) && crashed != nullptr) {
     v.next.text = tr("see the C++ stack of the crashed thread in {}", v.dump);
   } else if (is_fault(e.signal)) {

@@ -382,3 +382,38 @@ TEST_CASE("an abort because of an uncaught C++ exception names the exception") {
   CHECK(v.sentence.find("died of SIGABRT (c10::DistBackendError: watchdog timed out) in ") !=
         std::string::npos);
 }
+
+TEST_CASE("a C++ thread that needs Python after the end of Python has begun") {
+  Stack frames = {native("gsignal", "libc.so.6"),
+                  native("std::terminate", "libstdc++.so.6"),
+                  native("_Unwind_ForcedUnwind", "libgcc_s.so.1"),
+                  native("pthread_exit", "libc.so.6"),
+                  native("PyThread_exit_thread", "python3.11"),
+                  native("PyEval_AcquireThread", "python3.11"),
+                  native("libtorch_python.so+0x1f", "libtorch_python.so")};
+  const Stack outside = {native("libstdc++.so.6+0xd44a3", "libstdc++.so.6"),
+                         native("start_thread", "libc.so.6"), native("clone3", "libc.so.6")};
+  Job job(2);
+  std::string function = "c10d::ProcessGroupGloo::runLoop";
+  std::string next = "call torch.distributed.destroy_process_group() at the end of the program";
+  SUBCASE("of torch.distributed") {}
+  SUBCASE("of another library") {
+    function = "torch::autograd::Engine::thread_main";
+    next = "end the threads of libtorch_cpu.so before the program ends";
+  }
+  frames.push_back(native(function, "libtorch_cpu.so"));
+  frames.insert(frames.end(), outside.begin(), outside.end());
+  job.notice(1, kAbrt, 12).crash_dump();
+  crash_in_handler(job, 1, frames);
+  job.died(1, kAbrt, 12.5).ended(kAbrt);
+  const Verdict v = diagnose(job.facts);
+  CHECK(v.id == "crash.signal");
+  CHECK(v.where.function == function);
+  CHECK_MESSAGE(v.sentence.find("died of SIGABRT (a C++ thread needed Python, which was ending) in " +
+                                function + " (libtorch_cpu.so) after 12 s") != std::string::npos,
+                v.sentence);
+  CHECK(v.next.text == next);
+  // Without a Python that ends, std::terminate has another reason.
+  job.stacks_of(1).threads.front().frames.erase(job.stacks_of(1).threads.front().frames.begin() + 4);
+  CHECK(diagnose(job.facts).where.function == "std::terminate");
+}
