@@ -25,18 +25,19 @@ def train(arguments):
     import torch.distributed as dist
     dist.init_process_group("gloo")
     guilty = dist.get_rank() == arguments.guilty
+    # A temporary would be freed by a thread of gloo, perhaps while Python ends.
+    tensor = torch.ones(4096)
     for _ in range(5):
-        dist.all_reduce(torch.ones(4096))
+        dist.all_reduce(tensor)
     if guilty and arguments.fault == "absent":
         read_next_shard()
     if guilty and arguments.fault == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if guilty and arguments.fault == "raise":
         load_labels()
-    dist.all_reduce(torch.ones(1000 if guilty and arguments.fault == "size" else 4096))
+    last = torch.ones(1000 if guilty and arguments.fault == "size" else 4096)
+    dist.all_reduce(last)
     dist.barrier()
-    # Else torch's worker threads of gloo may abort the process while the interpreter ends.
-    dist.destroy_process_group()
 
 
 def start_ranks():

@@ -64,12 +64,12 @@ def main():
         optimizer.zero_grad()
         loss = ((model(x) - y) ** 2).mean()
         loss.backward()
-        dist.all_reduce(loss.detach())
+        # A temporary would be freed by a thread of gloo, perhaps while Python ends.
+        total = loss.detach()
+        dist.all_reduce(total)
         optimizer.step()
         if FAULT == "checkpoint" and RANK == 0 and model.module.calls % FROM == 0:
             torch.save(model.state_dict(), SlowFile())
-    # Else torch's worker threads of gloo may abort the process while the interpreter ends.
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

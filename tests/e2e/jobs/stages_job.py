@@ -70,7 +70,8 @@ def train(model, optimizer):
             loss = Exploding.apply(loss)
         optimizer.zero_grad()
         loss.backward()  # backward
-        dist.all_reduce(loss.detach())  # communication
+        total = loss.detach()  # a temporary would be freed by a thread of gloo, perhaps while Python ends
+        dist.all_reduce(total)  # communication
         optimizer.step()  # optimizer
 
 
@@ -113,8 +114,6 @@ def main():
     print(gone())
     if sys.argv[1] == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    # Else torch's worker threads of gloo may abort the process while the interpreter ends.
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
