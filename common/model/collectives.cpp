@@ -118,15 +118,53 @@ const Communicator* same_communicator(const CollectiveFacts& facts, const RankCo
   return nullptr;
 }
 
-}  // namespace
-
-void add_later_calls(CollectiveFacts& facts, const CollectiveFacts& later) {
+// The newest call of any rank, by the id of the communicator.
+std::map<std::string, uint64_t> newest_calls(const CollectiveFacts& facts) {
   std::map<std::string, uint64_t> newest;
   for (const RankCollectives& rank : facts.ranks) {
     for (const Communicator& c : rank.communicators) {
       newest[c.id] = std::max(newest[c.id], c.called);
     }
   }
+  return newest;
+}
+
+// Forgets what the rank did from the end of call `newest` on.
+void turn_back(Communicator& c, uint64_t newest) {
+  std::erase_if(c.calls, [&](const CollectiveCall& call) { return call.sequence > newest; });
+  for (CollectiveCall& call : c.calls) {
+    if (call.sequence == newest && call.stage == CallStage::done) {
+      call.stage = CallStage::called;
+    }
+  }
+  c.called = std::min(c.called, newest);
+  c.launched = std::min(c.launched, newest);
+  c.started = std::min(c.started, newest);
+  c.done = std::min(c.done, newest - std::min<uint64_t>(newest, 1));
+  c.point_to_point.clear();
+}
+
+}  // namespace
+
+void add_unseen_ranks(CollectiveFacts& facts, CollectiveFacts later) {
+  const std::map<std::string, uint64_t> newest = newest_calls(facts);
+  for (RankCollectives& rank : later.ranks) {
+    const bool seen = std::any_of(facts.ranks.begin(), facts.ranks.end(),
+                                  [&](const RankCollectives& known) { return known.rank == rank.rank; });
+    std::erase_if(rank.communicators,
+                  [&](const Communicator& c) { return !c.comparable || !newest.contains(c.id); });
+    if (seen || rank.communicators.empty()) {
+      continue;
+    }
+    for (Communicator& c : rank.communicators) {
+      turn_back(c, newest.at(c.id));
+    }
+    facts.ranks.push_back(std::move(rank));
+  }
+}
+
+void add_later_calls(CollectiveFacts& facts, const CollectiveFacts& later) {
+  std::map<std::string, uint64_t> newest = newest_calls(facts);
   for (RankCollectives& rank : facts.ranks) {
     for (Communicator& c : rank.communicators) {
       const Communicator* end = same_communicator(later, rank, c);

@@ -85,4 +85,10 @@ base::Result<CollectiveFacts> load_collective_facts(const std::string& path);
 // in which the rank died.
 void add_later_calls(CollectiveFacts& facts, const CollectiveFacts& later);
 
+// Adds ranks of which nothing is known at the moment of `facts`, from calls that were recorded `later`: as
+// far as the newest call that any rank of the communicator had made by then. That newest call counts as not
+// finished, because a rank may have left it through the failure that is explained. Communicators that `facts`
+// does not have are left out.
+void add_unseen_ranks(CollectiveFacts& facts, CollectiveFacts later);
+
 }  // namespace xpurun::model

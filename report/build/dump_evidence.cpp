@@ -46,6 +46,27 @@ void add(model::CollectiveFacts& facts, std::vector<model::RankCollectives> more
   }
 }
 
+bool ends_a_job(const Facts& facts) {
+  return facts.dump &&
+         (facts.dump->why == model::DumpReason::crash || facts.dump->why == model::DumpReason::death);
+}
+
+// The last calls of the ranks of nodes that have no part of the dump.
+model::CollectiveFacts calls_at_the_end(const JobRuns& job, const JobDump& dump, const RankOwners& owners,
+                                        std::vector<std::string>& notes) {
+  model::CollectiveFacts all;
+  for (size_t n = 0; n < job.nodes.size(); ++n) {
+    if (std::any_of(dump.parts.begin(), dump.parts.end(), [&](const DumpPart& p) { return p.node == n; })) {
+      continue;
+    }
+    model::CollectiveFacts calls;
+    read(fmt::format("{}/{}", job.nodes[n].path, model::kCollectivesFile), model::load_collective_facts,
+         calls, notes);
+    add_calls_of(std::move(calls), {.node = n}, 0, owners, all);
+  }
+  return all;
+}
+
 }  // namespace
 
 void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwners& owners, Facts& facts,
@@ -58,8 +79,7 @@ void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwner
     read(fmt::format("{}/{}", part.path, model::kCollectivesFile), model::load_collective_facts, calls,
          notes);
     add_calls_of(std::move(calls), part, part.at_s - dump.at_s, owners, facts.collectives);
-    if (facts.dump &&
-        (facts.dump->why == model::DumpReason::crash || facts.dump->why == model::DumpReason::death)) {
+    if (ends_a_job(facts)) {
       // The calls of the next moment, which that node has kept beside run.json.
       model::CollectiveFacts next;
       read(fmt::format("{}/{}", job.nodes[part.node].path, model::kCollectivesFile),
@@ -87,6 +107,9 @@ void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwner
     }
   }
   add_later_calls(facts.collectives, later);
+  if (job.several() && ends_a_job(facts)) {
+    add_unseen_ranks(facts.collectives, calls_at_the_end(job, dump, owners, notes));
+  }
   std::stable_sort(facts.kernel.events.begin(), facts.kernel.events.end(),
                    [](const auto& a, const auto& b) { return a.at_s < b.at_s; });
   if (!knows_torch(facts.collectives) && !flight_files.empty()) {

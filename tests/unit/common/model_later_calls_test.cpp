@@ -1,4 +1,5 @@
-// add_later_calls: completes the dump at a death with calls that the other ranks made a moment later.
+// add_later_calls and add_unseen_ranks: complete the dump at a death with calls that the other ranks made a
+// moment later.
 #include "common/model/collectives.h"
 
 #include <doctest/doctest.h>
@@ -44,4 +45,36 @@ TEST_CASE("calls of another communicator or process, or with a gap, are not adde
   later.ranks[0].communicators[0].calls.erase(later.ranks[0].communicators[0].calls.begin() + 2);
   add_later_calls(facts, later);
   CHECK(facts.ranks[0].communicators[0].calls.size() == 2);
+}
+
+TEST_CASE("ranks that the dump does not have are added up to its newest call, which they have not finished") {
+  CollectiveFacts facts = called({3, 4});
+  CollectiveFacts later = called({9, 9, 6, 2});
+  for (RankCollectives& rank : later.ranks) {
+    Communicator& c = rank.communicators[0];
+    c.launched = c.started = c.done = c.called;
+    for (CollectiveCall& call : c.calls) {
+      call.stage = CallStage::done;
+    }
+  }
+  add_unseen_ranks(facts, later);
+  REQUIRE(facts.ranks.size() == 4);
+  CHECK(facts.ranks[0].communicators[0].called == 3);
+  const Communicator& ahead = facts.ranks[2].communicators[0];
+  CHECK((ahead.called == 4 && ahead.launched == 4 && ahead.started == 4 && ahead.done == 3));
+  REQUIRE(ahead.calls.size() == 4);
+  CHECK((ahead.calls[2].stage == CallStage::done && ahead.calls[3].stage == CallStage::called));
+  CHECK((ahead.calls[3].sequence == 4 && ahead.calls[3].count == 300));
+  const Communicator& behind = facts.ranks[3].communicators[0];
+  CHECK((behind.called == 2 && behind.done == 2 && behind.calls.size() == 2));
+}
+
+TEST_CASE("ranks without a communicator of the dump, or with missed calls, are not added") {
+  CollectiveFacts facts = called({3, 4});
+  CollectiveFacts missed = called({4, 4, 4});
+  missed.ranks[2].communicators[0].comparable = false;
+  for (const CollectiveFacts& later : {called({4, 4, 4}, "other"), missed, CollectiveFacts{}}) {
+    add_unseen_ranks(facts, later);
+    CHECK(facts.ranks.size() == 2);
+  }
 }
