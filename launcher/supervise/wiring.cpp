@@ -159,8 +159,10 @@ NodeHandler::Hooks Supervisor::node_hooks() {
           .stall_cleared = [this] { stall_cleared(); },
           .end_the_job = [this] { verdicts_.end_the_job(); },
           .idle = [this] { reports_done(); },
-          .control = [this](const std::string& request,
-                            std::function<void(std::string)> reply) { control_.handle_text(request, reply); },
+          .control =
+              [this](const std::string& request, const std::function<void(std::string)>& reply) {
+                control_.handle_text(request, reply);
+              },
           .say = [this](const std::string& line) { say(line); }};
 }
 

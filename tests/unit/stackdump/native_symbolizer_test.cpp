@@ -172,7 +172,9 @@ TEST_CASE("damaged ELF data is refused or empty, never fatal") {
     damaged.resize(damaged.size() - step * 1000);
     const auto image = ElfImage::from_bytes(std::move(damaged), 0x1000);
     if (image) {
-      image->for_each_symbol([](const ElfSymbol& s) { CHECK(s.name().size() < (1 << 20)); });
+      size_t longest = 0;
+      image->for_each_symbol([&](const ElfSymbol& s) { longest = std::max(longest, s.name().size()); });
+      CHECK(longest < (1 << 20));
       CHECK(image->build_id().size() <= 128);
       CHECK(image->at_vaddr(~Addr{0}).empty());
       find_unwind_table(*image);
