@@ -102,6 +102,8 @@ class NodeHandler {
   bool busy() const { return decision_.is_open() || end_wait_.active() || hand_out_wait_.active(); }
   // What becomes of a report. Nothing: it has served its purpose.
   std::optional<ReportResult> take(ReportResult result) { return verdict_.take(std::move(result)); }
+  // The verdict of a report that is still being made: the other nodes do not wait for the page.
+  void take_verdict(const ReportResult& result) { verdict_.take_verdict(result); }
   // After each verdict that was told: how to join, once, if there are other nodes.
   void verdict_told();
 
