@@ -87,7 +87,7 @@ class NodeHandler {
   // True: ranks of other nodes are still stuck, and the stall stays open.
   bool stall_cleared();
   // A process of the job has died; then, if so: a rank of this node has failed by itself.
-  void process_died() { dump_.process_died(); }
+  void process_died();
   void rank_failed(base::Rank rank);
   void evidence_collected();
   // Acts on a verdict of all nodes that is in force, if it could not be acted on before.
@@ -131,6 +131,7 @@ class NodeHandler {
   void received(FromHelper message);
   void notice_stalls();
   bool claim_stall();
+  base::MonoNs aftermath_end() const;
   bool in_aftermath();
   bool has_ended_well() const;
   void forget_passed_hang();
@@ -158,6 +159,7 @@ class NodeHandler {
   bool cut_off_told_ = false;
 
   base::MonoNs failed_at_ = 0;  // when a verdict on a failure came in force
+  base::MonoNs last_death_ = 0;
   EventLoop::TimerId aftermath_ = 0;
   bool escalated_ = false;     // the own stall has outlasted --busy-timeouts
   bool claim_again_ = false;   // it has, during a round

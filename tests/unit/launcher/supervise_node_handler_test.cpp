@@ -209,6 +209,29 @@ TEST_CASE("node handler: ranks that wait for a failed one are no hang, unless no
     s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: rank 2 is dead"), "r2");
     CHECK(verdict_now() == "hang: rank 2 is dead");
   }
+  SUBCASE("some of them end meanwhile") {
+    s.run_for(4);
+    s.nodes->process_died();
+    s.run_for(9.9);
+    CHECK(s.sent<StalledMessage>().empty());
+    s.journal.manifest().exceptions.push_back({.at_s = s.journal.elapsed_s()});
+    s.run_for(9.9);
+    CHECK(s.sent<StalledMessage>().empty());
+    s.run_for(0.2);
+    CHECK(s.sent<StalledMessage>().size() == 1);
+  }
+  SUBCASE("processes end for ever") {
+    for (int i = 0; i < 54; ++i) {
+      s.nodes->process_died();
+      s.run_for(1);
+    }
+    CHECK(s.sent<StalledMessage>().empty());
+    for (int i = 0; i < 2; ++i) {
+      s.nodes->process_died();
+      s.run_for(1);
+    }
+    CHECK(s.sent<StalledMessage>().size() == 1);
+  }
   SUBCASE("they still wait, and nobody is there to be asked") {
     s.hear(AloneMessage{.reason = "the server is gone"});
     s.told();
