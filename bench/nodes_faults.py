@@ -10,6 +10,7 @@ busy machine needs a longer hang timeout, because ranks that starve look still. 
 share the machine.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -89,13 +90,25 @@ EXPECTED = {
     "terminate": Expected(("crash.signal",), "", ("std::runtime_error", "tokenizer table is damaged"), hang=False),
     "abort": Expected(("crash.signal",), hang=False),
     "rank-killed": Expected(("crash.killed",), "", ("SIGKILL",), hang=False),
+    # The kernel's log tells of the memory; at a limit of CPU time, where there are no control groups, nothing does.
     "oom-kill": Expected(("crash.killed",), "", ("SIGKILL",), hang=False),
 }
+
+
+def mount_memory_groups():
+    """"ip netns exec" hides the control groups behind a new /sys. Without them, oom-kill has a limit of CPU time."""
+    groups = pathlib.Path("/sys/fs/cgroup")
+    if ":memory:" in pathlib.Path("/proc/self/cgroup").read_text() and not (groups / "memory").exists():
+        subprocess.run(["mount", "-t", "tmpfs", "none", groups])
+        (groups / "memory").mkdir()
+        subprocess.run(["mount", "-t", "cgroup", "-o", "memory", "none", groups / "memory"])
 
 
 def launch(network_address, nodes, node, per_node, culprit, *job):
     """The ranks of one node; the first failure of its own ends them, as with torchrun."""
     ranks = []
+    if job[0] == "oom-kill":
+        mount_memory_groups()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         for local in range(per_node):
@@ -172,6 +185,11 @@ def trial(name, network, directory, options):
         for n in nodes:
             n.kill()
             n.wait()
+        if (directory / "cgroup").exists():  # of oom-kill
+            with contextlib.suppress(OSError):
+                os.rmdir((directory / "cgroup").read_text())
+    if not (directory / "fault").exists():
+        return f"| `{name}` | – | the job ended before the fault | – | {os.getloadavg()[0]:.0f} | |", False
     runs = [json.loads((directory / f"node{n}" / "run.json").read_text()) for n in range(options.nodes)]
     fault = (directory / "fault").stat().st_mtime
     wrong = differences(runs[0]["verdict"], expected, culprit)

@@ -169,7 +169,8 @@ std::string traced_text(const nlohmann::json& j) {
                                             : "no span was seen, so this list does not reach it");
 }
 
-std::string text_of(const std::string& action, const std::string& reply, const model::RunDir& dir) {
+// `dir`: the run directory of the node that has answered.
+std::string text_of(const std::string& action, const std::string& reply, const std::string& dir) {
   const auto j = model::parse_json(reply);
   const auto field = [&](const char* key) {
     return j.contains(key) && j[key].is_string() ? base::sanitize(j[key].get<std::string>()) : std::string();
@@ -191,16 +192,20 @@ std::string text_of(const std::string& action, const std::string& reply, const m
     return traced_text(j);
   }
   const std::string ended = field("ended");
-  return fmt::format("{}/{}{}\n", base::sanitize(dir.path()), field("dir"),
+  return fmt::format("{}/{}{}\n", base::sanitize(dir), field("dir"),
                      ended.empty() || ended == "complete" ? "" : fmt::format(" ({})", ended));
 }
 
 // Every node of the job that was asked, one after the other.
 std::string text_of_nodes(const std::string& action, const std::string& reply, const model::RunDir& dir) {
   const auto j = model::parse_json(reply);
-  if (!j.contains("answers") || !j["answers"].is_array() || j["answers"].empty()) {
+  if (!j.contains("answers")) {
+    return text_of(action, reply, dir.path());  // this node was meant
+  }
+  if (!j["answers"].is_array() || j["answers"].empty()) {
     return "no other node answers\n";
   }
+  constexpr int kNoSuchNode = 404;
   std::string out;
   for (const auto& answer : j["answers"]) {
     const bool is_object = answer.is_object();
@@ -209,7 +214,13 @@ std::string text_of_nodes(const std::string& action, const std::string& reply, c
     const bool answered = said != answer.end() && said->is_object();
     out += fmt::format("node {}:\n", base::sanitize(node));
     if (answered && said->contains("ok") && (*said)["ok"] == true) {
-      out += text_of(action, said->dump(), dir);
+      // In its own run directory, on its host.
+      const auto known = said->find("run_dir");
+      const std::string there =
+          known != said->end() && known->is_string() ? known->get<std::string>() : "<its run directory>";
+      out += text_of(action, said->dump(), there);
+    } else if (is_object && answer.value("status", 0) == kNoSuchNode) {
+      out += "there is no such node: xpurun nodes lists them\n";
     } else {
       const bool why = answered && said->contains("error") && (*said)["error"].is_string();
       out += fmt::format("{}\n", why ? base::sanitize((*said)["error"].get<std::string>()) : "no answer");
@@ -260,7 +271,7 @@ int ctl_command(const Invocation& call) {
   if (call.words.settings.has("json")) {
     return print(*reply + "\n");
   }
-  return print(node != nullptr ? text_of_nodes(action, *reply, *dir) : text_of(action, *reply, *dir));
+  return print(node != nullptr ? text_of_nodes(action, *reply, *dir) : text_of(action, *reply, dir->path()));
 }
 
 int nodes_command(const Invocation& call) {

@@ -128,7 +128,7 @@ class Helper {
   }
 
   Outcome kernel_log() const {
-    const KernelLog log = read_kernel_log(request_.since_us);
+    const KernelLog log = read_kernel_log(on_log_clock(request_.since_us));
     if (log.status == EvidenceStatus::ok) {
       if (const auto written = write_json(request_.directory + "/kernel.json", to_json(log.events));
           !written) {

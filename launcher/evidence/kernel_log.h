@@ -22,7 +22,11 @@ struct KernelLog {
   model::KernelEvents events;
 };
 
-// Events since `since_us` (microseconds of CLOCK_MONOTONIC), with times in seconds after it. Never blocks.
+// A moment of CLOCK_MONOTONIC on the clock of the kernel's log, which NTP does not slew: on a host that has
+// been up for months, the two differ by minutes.
+uint64_t on_log_clock(uint64_t monotonic_us);
+
+// Events since `since_us` (microseconds on the log's clock), with times in seconds after it. Never blocks.
 // `device` is /dev/kmsg except in tests.
 KernelLog read_kernel_log(uint64_t since_us, const std::string& device = "/dev/kmsg");
 

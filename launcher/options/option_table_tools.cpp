@@ -240,7 +240,8 @@ constexpr OptionSpec kCtl[] = {
      .metavar = "NAME",
      .words = "all",
      .group = kWhich,
-     .help = "ask this node of the job, as xpurun nodes --json names it, or all nodes; default: this node"},
+     .help = "ask this node of the job (its number, host or name, see xpurun nodes), or all nodes; default: "
+             "this node"},
     {.name = "count",
      .kind = ValueKind::number,
      .metavar = "N",

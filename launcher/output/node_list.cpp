@@ -21,7 +21,8 @@ std::string clock_text(const ListedNode& n) {
   if (n.uncertainty_ns < 0) {
     return "-";
   }
-  const double ms = static_cast<double>(n.offset_ns) / 1e6;
+  const double exact = static_cast<double>(n.offset_ns) / 1e6;
+  const double ms = std::fabs(exact) < 0.05 ? 0 : exact;  // no "-0.0"
   return std::fabs(ms) < 10'000 ? fmt::format("{:+.1f} ms", ms) : fmt::format("{:+.0f} s", ms / 1000);
 }
 

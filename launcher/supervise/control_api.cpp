@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -117,12 +118,39 @@ void ControlApi::handle_text(const std::string& request, const std::function<voi
     return;
   }
   parsed.erase("node");  // it has arrived
-  handle(parsed, [reply](const ordered_json& answer) {
-    reply(answer.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  handle(parsed, [this, reply](const ordered_json& answer) {
+    reply(with_run_dir(answer).dump(-1, ' ', false, ordered_json::error_handler_t::replace));
   });
 }
 
-void ControlApi::ask_nodes(const nlohmann::json& request, const std::string& node,
+// Who asks another node does not know where its run directory is.
+ordered_json ControlApi::with_run_dir(ordered_json answer) const {
+  if (answer.contains("dir")) {
+    std::error_code ec;
+    answer["run_dir"] = std::filesystem::absolute(run_dir_, ec).lexically_normal().string();
+  }
+  return answer;
+}
+
+// The name of the node that is meant: by its name, its number, or a host that is no other node's. Else the
+// text itself, which another node may understand.
+std::string ControlApi::node_named(const std::string& text) const {
+  const NodeList list = hooks_.nodes();
+  const auto only = [&list](const auto& fits) {
+    const auto n = std::count_if(list.nodes.begin(), list.nodes.end(), fits);
+    return n == 1 ? std::find_if(list.nodes.begin(), list.nodes.end(), fits)->node : std::string();
+  };
+  std::string found = only([&](const ListedNode& n) { return n.node == text; });
+  if (found.empty()) {
+    found = only([&](const ListedNode& n) { return std::to_string(n.node_rank) == text; });
+  }
+  if (found.empty()) {
+    found = only([&](const ListedNode& n) { return n.host == text; });
+  }
+  return found.empty() ? text : found;
+}
+
+void ControlApi::ask_nodes(const nlohmann::json& request, const std::string& whom,
                            const ControlServer::Reply& reply) {
   struct Answers {
     ordered_json list = ordered_json::array();
@@ -131,7 +159,8 @@ void ControlApi::ask_nodes(const nlohmann::json& request, const std::string& nod
   nlohmann::json bare = request;
   bare.erase("node");
   const std::string own = hooks_.nodes().node;
-  const bool all = node == "all";
+  const bool all = whom == "all";
+  const std::string node = all ? whom : node_named(whom);
   if (!all && (node == own || node.empty())) {
     handle(bare, reply);
     return;
@@ -155,8 +184,8 @@ void ControlApi::ask_nodes(const nlohmann::json& request, const std::string& nod
         arrived();
       });
   if (all) {
-    handle(bare, [answers, arrived, own](const ordered_json& answer) {
-      answers->list.push_back({{"node", own}, {"status", 200}, {"reply", answer}});
+    handle(bare, [this, answers, arrived, own](const ordered_json& answer) {
+      answers->list.push_back({{"node", own}, {"status", 200}, {"reply", with_run_dir(answer)}});
       arrived();
     });
   }

@@ -74,7 +74,9 @@ class ControlApi {
   void handle_http(const HttpRequest& request, const HttpServer::Reply& reply);
 
  private:
-  void ask_nodes(const nlohmann::json& request, const std::string& node, const ControlServer::Reply& reply);
+  void ask_nodes(const nlohmann::json& request, const std::string& whom, const ControlServer::Reply& reply);
+  std::string node_named(const std::string& text) const;
+  nlohmann::ordered_json with_run_dir(nlohmann::ordered_json answer) const;
   void tell_status(const nlohmann::json& request, const ControlServer::Reply& reply);
   void set_level(const nlohmann::json& request, const ControlServer::Reply& reply);
   void start_capture(const nlohmann::json& request, const ControlServer::Reply& reply);

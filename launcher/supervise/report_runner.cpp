@@ -85,6 +85,7 @@ void ReportRunner::written(Written how) {
 
 void ReportRunner::start() {
   output_.clear();
+  has_verdict_ = !judged_;
   complaints_.forget_last_line();
   auto helper = HelperProcess::start(
       {program_, "report", run_dir_, "--quiet", "--json", options_.source ? "--source" : "--no-source",
@@ -114,6 +115,20 @@ void ReportRunner::read_output() {
   if (n == 0 && std::exchange(reading_, false)) {
     loop_.remove(helper_.output());
   }
+  tell_verdict();
+}
+
+// Before the end of the process.
+void ReportRunner::tell_verdict() {
+  if (has_verdict_ || output_.find('\n') == std::string::npos) {
+    return;
+  }
+  has_verdict_ = true;
+  ReportResult result{.unfinished = true};
+  read_verdict(output_, result);
+  if (result.verdict) {
+    judged_(result);
+  }
 }
 
 void ReportRunner::expire() {
@@ -135,6 +150,7 @@ bool ReportRunner::helper_ended(base::Pid pid, base::WaitStatus status) {
     return false;
   }
   helper_.forget();
+  has_verdict_ = true;  // it comes with the result
   read_output();
   std::string problem;
   if (!status.succeeded()) {

@@ -24,6 +24,7 @@ struct ReportResult {
   std::optional<model::Verdict> spoken;   // the verdict in the language of the run, if not English
   std::string problem;                    // why there is no report; empty if there is one
   std::string place;                      // where the report is, in words, if not in the run directory
+  bool unfinished = false;                // the verdict comes before the report is written
 };
 
 class ReportRunner {
@@ -43,6 +44,8 @@ class ReportRunner {
   // more are asked for.
   void set_handlers(std::function<void(base::Pid)> started, std::function<void(const ReportResult&)> ended,
                     std::function<void()> done);
+  // Called once a report, as soon as it has a verdict: the page takes longer to be made.
+  void on_verdict(std::function<void(const ReportResult&)> judged) { judged_ = std::move(judged); }
   // For tests: what is run in the place of our own program; the other words follow.
   void set_program(std::string path) { program_ = std::move(path); }
   struct Options {
@@ -62,6 +65,7 @@ class ReportRunner {
   void written(Written how);
   void start();
   void read_output();
+  void tell_verdict();
   void expire();
   void finish(std::string problem);
 
@@ -76,11 +80,13 @@ class ReportRunner {
   HelperProcess helper_;
   bool reading_ = false;
   std::string output_;
-  bool waiting_ = false;  // for the storage
-  uint64_t round_ = 0;    // an answer of the storage to an earlier one is stale
+  bool has_verdict_ = false;  // told to `judged_`
+  bool waiting_ = false;      // for the storage
+  uint64_t round_ = 0;        // an answer of the storage to an earlier one is stale
   bool again_ = false;
   EventLoop::TimerId deadline_ = 0;
   std::function<void(base::Pid)> started_;
+  std::function<void(const ReportResult&)> judged_;
   std::function<void(const ReportResult&)> ended_;
   std::function<void()> done_;
 };

@@ -103,6 +103,7 @@ Supervisor::Supervisor(EventLoop& loop, const RunOptions& options, Storage& stor
                           }
                         },
                         [this] { reports_done(); });
+  reports_.on_verdict([this](const ReportResult& result) { nodes_.take_verdict(result); });
   if (storage_.pid() > 0) {
     table_.ignore(storage_.pid());
   }

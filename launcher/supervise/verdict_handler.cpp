@@ -34,6 +34,7 @@ bool worth_telling(const model::Verdict& v, bool incidents, bool several_ranks) 
 void VerdictHandler::take(const ReportResult& result) {
   no_report_ = result.problem;
   place_ = result.place;
+  unfinished_ = result.unfinished;
   const model::Verdict verdict = result.verdict ? *result.verdict : hooks_.diagnose();
   if (parts_.options.language != base::Language::english) {
     const base::Speaking speaking(parts_.options.language);
@@ -45,6 +46,12 @@ void VerdictHandler::take(const ReportResult& result) {
     take_hang(verdict);
   }
   parts_.journal.save_now();
+  if (owes_place_ && !unfinished_) {
+    owes_place_ = false;
+    if (verdict.sentence == announced_ && !parts_.job.is_ending()) {
+      say_place();
+    }
+  }
 }
 
 // A verdict of another node comes in English, with its fields.
@@ -171,6 +178,10 @@ void VerdictHandler::tell(const model::Verdict& verdict) {
 }
 
 void VerdictHandler::say_place() {
+  owes_place_ = unfinished_;
+  if (unfinished_) {
+    return;  // nobody is sent to a page that is not there yet
+  }
   const base::Speaking speaking(parts_.options.language);
   if (!no_report_.empty()) {
     hooks_.say(tr("no report: {}", no_report_));

@@ -79,9 +79,11 @@ class VerdictHandler {
   std::string published_;
   std::string spoken_for_;  // the sentence of the verdict that `spoken_` translates
   model::Verdict spoken_;
-  std::string announced_;  // the last sentence printed
-  std::string no_report_;  // why the last report could not be written
-  std::string place_;      // of the last report; empty: the run directory
+  std::string announced_;    // the last sentence printed
+  std::string no_report_;    // why the last report could not be written
+  std::string place_;        // of the last report; empty: the run directory
+  bool unfinished_ = false;  // the last report is still being made
+  bool owes_place_ = false;  // of the report with the last sentence printed
 };
 
 // In which a verdict is said.

@@ -7,11 +7,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 namespace xpurun::report {
 
 namespace {
+
+// Between the times of one event in the log of a host, by the clocks of two nodes.
+constexpr double kSameEventS = 2;
 
 template <typename T>
 void read(const std::string& path, base::Result<T> (*load)(const std::string&), T& into,
@@ -67,6 +71,29 @@ model::CollectiveFacts calls_at_the_end(const JobRuns& job, const JobDump& dump,
   return all;
 }
 
+// Nodes that are containers of one host read the same log. What it says of a process belongs to the node of
+// that process, else to the first of them.
+void drop_doubles(const model::RunManifest& run, std::vector<model::KernelEvent>& events) {
+  const auto knows = [&run](const model::KernelEvent& e) {
+    return e.pid > 0 && std::any_of(run.processes.begin(), run.processes.end(),
+                                    [&e](const auto& p) { return p.node == e.node && p.pid == e.pid; });
+  };
+  const auto same = [](const model::KernelEvent& a, const model::KernelEvent& b) {
+    return a.node != b.node && a.text == b.text && std::abs(a.at_s - b.at_s) <= kSameEventS;
+  };
+  std::vector<model::KernelEvent> kept;
+  for (const model::KernelEvent& e : events) {
+    const bool known = knows(e);
+    const bool elsewhere = std::any_of(events.begin(), events.end(), [&](const auto& other) {
+      return same(e, other) && (!known && (knows(other) || other.node < e.node));
+    });
+    if (!elsewhere) {
+      kept.push_back(e);
+    }
+  }
+  events = std::move(kept);
+}
+
 }  // namespace
 
 void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwners& owners, Facts& facts,
@@ -112,6 +139,7 @@ void read_dump_evidence(const JobRuns& job, const JobDump& dump, const RankOwner
   }
   std::stable_sort(facts.kernel.events.begin(), facts.kernel.events.end(),
                    [](const auto& a, const auto& b) { return a.at_s < b.at_s; });
+  drop_doubles(facts.run, facts.kernel.events);
   if (!knows_torch(facts.collectives) && !flight_files.empty()) {
     FlightFacts flight = read_flight_files(flight_files, facts.dump ? facts.dump->wall_ns : 0);
     std::ranges::move(flight.notes, std::back_inserter(notes));

@@ -25,6 +25,10 @@ constexpr double kFullMemory = 0.99;
 // After the driver reports a GPU error, a rank may live on for some seconds until its next call fails.
 constexpr double kXidBeforeDeathS = 60;
 constexpr double kXidAfterDeathS = 1;
+// A process with much memory lives on for a while after the kernel has killed it. Its pid may be another's
+// later.
+constexpr double kOomBeforeDeathS = 60;
+constexpr double kOomAfterDeathS = 2;
 
 // From NVIDIA's "XID Errors": errors that end a process, or that report a failure of a GPU, its memory or its
 // links.
@@ -69,8 +73,10 @@ std::string kernel_line(const model::RunManifest& run, const KernelEvent& e) {
       return tr("{}: the kernel reported {} of GPU {}{}", when, xid_words(e), base::sanitize(e.pci),
                 e.pid > 0 ? tr(", in {}", process_words(e)) : "");
     case KernelEventKind::oom_kill:
-      return tr("{}: the kernel killed {}: the host or the container was out of memory", when,
-                process_words(e));
+      return of_memory_limit(e)
+                 ? tr("{}: the kernel killed {}: the memory limit of its control group was reached", when,
+                      process_words(e))
+                 : tr("{}: the kernel killed {}: the host was out of memory", when, process_words(e));
     case KernelEventKind::hung_task:
       break;
   }
@@ -138,6 +144,19 @@ std::string_view xid_meaning(int xid) {
   const auto* it =
       std::find_if(std::begin(kXids), std::end(kXids), [&](const auto& x) { return x.first == xid; });
   return it == std::end(kXids) ? std::string_view() : it->second;
+}
+
+const KernelEvent* oom_kill_of(const Scene& scene, const Ending& e) {
+  const auto& events = scene.facts.kernel.events;
+  const auto it = std::find_if(events.begin(), events.end(), [&](const KernelEvent& k) {
+    return k.kind == KernelEventKind::oom_kill && k.node == e.process->node && k.pid == e.process->pid &&
+           k.at_s >= e.at_s - kOomBeforeDeathS && k.at_s <= e.at_s + kOomAfterDeathS;
+  });
+  return it == events.end() ? nullptr : &*it;
+}
+
+bool of_memory_limit(const KernelEvent& oom_kill) {
+  return oom_kill.text.starts_with("Memory cgroup out of memory");
 }
 
 void name_gpu_error(const Scene& scene, model::Verdict& verdict) {

@@ -191,6 +191,13 @@ class Nodes(xpurun_test.Case):
                                capture_output=True, text=True, timeout=60)
         answers = json.loads(asked.stdout)["answers"]
         self.assertEqual({a["reply"]["host"] for a in answers}, {"h0", "h1", "h2", "h3"}, asked.stdout)
+        dumped = subprocess.run([PROGRAM, "ctl", "--node", "h2", "--run", str(self.out_of(1)), "dump"],
+                                capture_output=True, text=True, timeout=60)
+        self.assertRegex(dumped.stdout, rf"\Anode 2-h2:\n{re.escape(str(self.out_of(2)))}/dumps/\d+-request\n\Z")
+        for word, said in (("2", r"\Anode 2-h2:\n"), ("h1", r" on h1, "), ("h9", "there is no such node")):
+            one = subprocess.run([PROGRAM, "ctl", "--node", word, "--run", str(self.out_of(1)), "status"],
+                                 capture_output=True, text=True, timeout=30)
+            self.assertRegex(one.stdout, said)
         table = subprocess.run([PROGRAM, "top", "--once", str(self.out_of(3))], capture_output=True, text=True,
                                timeout=30).stdout
         for n in range(4):

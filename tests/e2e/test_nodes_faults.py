@@ -5,9 +5,11 @@ under test. test_nodes_torch.py has real training.
 """
 
 import os
+import pathlib
 import signal
 
 import hosts_test
+import memory_limit
 import xpurun_test
 from hosts_test import LONG_S, TOKEN, long
 
@@ -164,6 +166,31 @@ class Failure(hosts_test.Case):
         job.end([0, 2])
         self.finish({1: 1})
 
+    def test_a_rank_that_the_kernel_kills_at_a_memory_limit(self):
+        if why := memory_limit.missing():
+            self.skipTest(why)
+        self.serve()
+        job, nodes = self.start_job(2, 2)
+        self.wait_all_live(nodes)
+        limit = memory_limit.MemoryLimit(64 << 20)
+        self.addCleanup(limit.close)
+        job.pause()
+        limit.add(job.pids[3])
+        job.tell("grow", [3], answer=False)
+        self.wait_for(lambda: not pathlib.Path(f"/proc/{job.pids[3]}/root").exists(), "end of the rank", LONG_S)
+        job.break_connections([0, 1, 2])
+        for node in nodes:
+            self.assertGreater(node.process.wait(LONG_S), 0, node.said())
+        verdicts = [n.verdict() for n in nodes]
+        for node, verdict in zip(nodes, verdicts, strict=True):
+            self.assertEqual((verdict["id"], verdict["ranks"], verdict["host"]), ("crash.killed", [3], "h1"),
+                             node.said())
+            self.assertIn(f"rank 3 (host h1, pid {job.pids[3]}) was killed by SIGKILL (out of memory: the kernel "
+                          "killed it at the memory limit of its control group)", verdict["sentence"])
+            self.assertIn("give the job more memory", verdict["next"])
+            self.assertIn(verdict["sentence"], node.said())
+        self.assertEqual(verdicts[0]["sentence"], verdicts[1]["sentence"])
+        self.finish({n.number: n.process.returncode for n in nodes})
 
     def test_a_node_that_is_killed_with_all_its_processes(self):
         self.serve()

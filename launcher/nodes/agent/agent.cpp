@@ -180,7 +180,8 @@ void Agent::look_for_secret() {
     connect((*secret)->url, (*secret)->token);
     return;
   } else {
-    logic_->unreachable(fmt::format("the node of rank 0 has not written {} yet", path));
+    logic_->unreachable(fmt::format(
+        "the node of rank 0 has not written {} yet, which all nodes must share (--nats-secret)", path));
   }
   loop_.cancel(secret_timer_);
   secret_timer_ = loop_.after(kSecretS, [this] { look_for_secret(); });

@@ -1,16 +1,19 @@
 #include "launcher/nodes/agent/transport.h"
 
+#include "common/base/strings.h"
 #include "launcher/nodes/node_limits.h"
 
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <nats/nats.h>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -45,10 +48,16 @@ using Subscription = std::unique_ptr<natsSubscription, SubscriptionDeleter>;
 std::string last_error(natsStatus status) {
   const char* text = nats_GetLastError(nullptr);
   std::string out = natsStatus_GetText(status);
-  if (text != nullptr && *text != '\0') {
-    out += std::string(": ") + text;
+  if (text == nullptr || *text == '\0') {
+    return out;
   }
-  return out;
+  // "(conn.c:2088): words": the place is in the library.
+  std::string_view words = text;
+  if (const size_t place = words.find(".c:"); words.starts_with('(') && place != std::string_view::npos) {
+    const size_t end = words.find("): ", place);
+    words.remove_prefix(end == std::string_view::npos ? 0 : end + 3);
+  }
+  return words == out ? out : out + ": " + std::string(words);
 }
 
 // "nats://user:password@host:4222" -> "nats://host:4222".
@@ -232,8 +241,14 @@ class Transport::Impl {
                          status == NATS_SECURE_CONNECTION_REQUIRED ||
                          status == NATS_SECURE_CONNECTION_WANTED || status == NATS_INVALID_ARG ||
                          status == NATS_ADDRESS_MISSING;
-    inbox_.push({.event = refused ? TransportEvent::refused : TransportEvent::unreachable,
-                 .text = last_error(status)});
+    std::string why = last_error(status);
+    if (status == NATS_NO_SERVER) {
+      std::vector<std::string> urls;
+      std::transform(s.urls.begin(), s.urls.end(), std::back_inserter(urls), without_secrets);
+      why = "no NATS server answers at " + base::join(urls, ", ");
+    }
+    inbox_.push(
+        {.event = refused ? TransportEvent::refused : TransportEvent::unreachable, .text = std::move(why)});
     return nullptr;
   }
 

@@ -251,21 +251,33 @@ def rank_killed(job):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def limit_memory(job):
-    """A control group of 64 MiB for this process. Fails where control groups are not ours to make."""
+def memory_groups():
+    """(directory below which a control group can be made, names of its limits of memory and of swap)."""
     with open("/proc/self/cgroup") as lines:
-        own = next((line[3:].strip() for line in lines if line.startswith("0::")), None)
-    if own is None:
-        raise OSError("no control groups of version 2")
-    parent = "/sys/fs/cgroup" + own.rstrip("/")
+        own = [line.rstrip("\n").split(":", 2) for line in lines]
+    for _, controllers, path in own:
+        if "memory" in controllers.split(","):
+            return "/sys/fs/cgroup/memory" + path.rstrip("/"), "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
+    parent = next(("/sys/fs/cgroup" + path.rstrip("/") for number, _, path in own if number == "0"), None)
+    if parent is None:
+        raise OSError("no control groups")
     with open(parent + "/cgroup.subtree_control") as controllers:
         if "memory" not in controllers.read().split():
             raise OSError("no limit of memory below " + parent)
+    return parent, "memory.max", "memory.swap.max"
+
+
+def limit_memory(job):
+    """A control group of 64 MiB for this process. Fails where control groups are not ours to make."""
+    parent, memory, swap = memory_groups()
     group = parent + "/xpurun-selftest-%d" % os.getpid()
     os.mkdir(group)
     with open(job.file("cgroup"), "w") as file:
         file.write(group)
-    for name, value in (("memory.max", 64 << 20), ("memory.swap.max", 0), ("cgroup.procs", os.getpid())):
+    limits = [(memory, 64 << 20)]
+    if os.path.exists(os.path.join(group, swap)):  # the kernel counts swap; version 1 limits the sum
+        limits.append((swap, 64 << 20 if "memsw" in swap else 0))
+    for name, value in limits + [("cgroup.procs", os.getpid())]:
         with open(os.path.join(group, name), "w") as file:
             file.write(str(value))
 

@@ -60,12 +60,12 @@ std::optional<ReportResult> JobVerdict::take(ReportResult result) {
     }
     merging_ = false;
     if (parts_.decision.is_open()) {
-      no_report_ = result.problem;
-      made_here_ = result.verdict ? result.verdict->sentence : std::string();
-      spoken_ = std::move(result.spoken);
-      parts_.decision.merged(result.verdict);
+      merged(result);
       return std::nullopt;
     }
+  }
+  if (std::exchange(page_follows_, false)) {
+    no_report_ = result.problem;
   }
   if (parts_.decision.is_open()) {
     return std::nullopt;
@@ -85,6 +85,21 @@ std::optional<ReportResult> JobVerdict::take(ReportResult result) {
     }
   }
   return result;
+}
+
+void JobVerdict::take_verdict(const ReportResult& result) {
+  if (merging_ && !skip_report_ && parts_.decision.is_open()) {
+    merging_ = false;
+    page_follows_ = true;
+    merged(result);
+  }
+}
+
+void JobVerdict::merged(const ReportResult& result) {
+  no_report_ = result.problem;
+  made_here_ = result.verdict ? result.verdict->sentence : std::string();
+  spoken_ = result.spoken;
+  parts_.decision.merged(result.verdict);
 }
 
 void JobVerdict::put_in_force(const model::Verdict& verdict, const std::string& dump, const Judge& by) {
@@ -134,7 +149,11 @@ void JobVerdict::judge_again() {
 // If the verdict ends the job here, and it was made here, the job ends everywhere.
 void JobVerdict::judge() {
   const bool ending = parts_.job.is_ending();
-  hooks_.judged({.verdict = verdict_, .spoken = spoken(), .problem = no_report_, .place = place()});
+  hooks_.judged({.verdict = verdict_,
+                 .spoken = spoken(),
+                 .problem = no_report_,
+                 .place = place(),
+                 .unfinished = page_follows_});
   if (!ending && parts_.job.is_ending() && place_.empty()) {
     hooks_.act({.action = JobAction::kill, .exit_status = kExitHangEnded, .reason = verdict_->sentence});
   }

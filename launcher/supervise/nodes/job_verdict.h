@@ -42,6 +42,8 @@ class JobVerdict {
   void merge(const GatheredMessage& message);
   // What becomes of a report. Nothing: it has served its purpose.
   std::optional<ReportResult> take(ReportResult result);
+  // The verdict of a report that is still being made.
+  void take_verdict(const ReportResult& result);
 
   // The node that has made the verdict and the report.
   struct Judge {
@@ -75,6 +77,7 @@ class JobVerdict {
 
  private:
   void judge();
+  void merged(const ReportResult& result);
   void note_judge(const Judge& by);
   void remove_nodes_file();
   // For a reader who finds only this node's ranks in its report.
@@ -94,6 +97,7 @@ class JobVerdict {
   bool has_nodes_file_ = false;
   bool has_files_ = false;  // of all nodes, from another node that has judged
   bool merging_ = false;
+  bool page_follows_ = false;          // the report with that verdict is still being made
   bool skip_report_ = false;           // the report under way began before nodes.json was there
   EventLoop::TimerId forgetting_ = 0;  // 0: not about to
 };

@@ -23,9 +23,11 @@ constexpr double kVerdictAfterTheEndS = 15;
 // Between the last word of a stalled node and the end of a stall that other nodes have claimed: their states
 // come every two seconds.
 constexpr double kForeignStallS = 3 * kStateIntervalS;
-// After a verdict on a failure: ranks that wait for the failed one are ended within this time, or nobody ends
-// them.
+// After a verdict on a failure, and after the last sign that ranks end: ranks that wait for the failed one
+// are ended within this time, or nobody ends them.
 constexpr double kAftermathS = 10;
+// A job may start and end processes for ever.
+constexpr double kLongestAftermathS = 60;
 
 }  // namespace
 
@@ -185,17 +187,33 @@ std::vector<base::Rank> NodeHandler::still_ranks() const {
   return out;
 }
 
+void NodeHandler::process_died() {
+  last_death_ = parts_.loop.now();
+  dump_.process_died();
+}
+
+// On a busy host, ranks whose connections broke take long to end.
+base::MonoNs NodeHandler::aftermath_end() const {
+  base::MonoNs sign = std::max(failed_at_, last_death_);
+  for (const model::PythonException& e : std::as_const(parts_.journal).manifest().exceptions) {
+    if (e.kind == model::ExceptionKind::raised) {
+      sign = std::max(sign, parts_.journal.started() + base::s_to_ns(e.at_s));
+    }
+  }
+  return std::min(sign + base::s_to_ns(kAftermathS), failed_at_ + base::s_to_ns(kLongestAftermathS));
+}
+
 // Whether a stall is to wait, because it only shows that ranks wait for one that has failed: the verdict on
 // the failure stays. If they still wait after that time, the stall is claimed.
 bool NodeHandler::in_aftermath() {
   parts_.loop.cancel(std::exchange(aftermath_, 0));
-  const base::MonoNs end = failed_at_ + base::s_to_ns(kAftermathS);
+  const base::MonoNs end = aftermath_end();
   if (!verdict_.is_failure() || parts_.loop.now() >= end) {
     return false;
   }
   aftermath_ = parts_.loop.at(end, [this] {
     aftermath_ = 0;
-    if (!state_.stalled() || parts_.job.is_ending() || decision_.is_open()) {
+    if (!state_.stalled() || parts_.job.is_ending() || decision_.is_open() || in_aftermath()) {
       return;
     }
     if (!claim_stall()) {

@@ -87,7 +87,7 @@ class NodeHandler {
   // True: ranks of other nodes are still stuck, and the stall stays open.
   bool stall_cleared();
   // A process of the job has died; then, if so: a rank of this node has failed by itself.
-  void process_died() { dump_.process_died(); }
+  void process_died();
   void rank_failed(base::Rank rank);
   void evidence_collected();
   // Acts on a verdict of all nodes that is in force, if it could not be acted on before.
@@ -102,6 +102,8 @@ class NodeHandler {
   bool busy() const { return decision_.is_open() || end_wait_.active() || hand_out_wait_.active(); }
   // What becomes of a report. Nothing: it has served its purpose.
   std::optional<ReportResult> take(ReportResult result) { return verdict_.take(std::move(result)); }
+  // The verdict of a report that is still being made: the other nodes do not wait for the page.
+  void take_verdict(const ReportResult& result) { verdict_.take_verdict(result); }
   // After each verdict that was told: how to join, once, if there are other nodes.
   void verdict_told();
 
@@ -129,6 +131,7 @@ class NodeHandler {
   void received(FromHelper message);
   void notice_stalls();
   bool claim_stall();
+  base::MonoNs aftermath_end() const;
   bool in_aftermath();
   bool has_ended_well() const;
   void forget_passed_hang();
@@ -156,6 +159,7 @@ class NodeHandler {
   bool cut_off_told_ = false;
 
   base::MonoNs failed_at_ = 0;  // when a verdict on a failure came in force
+  base::MonoNs last_death_ = 0;
   EventLoop::TimerId aftermath_ = 0;
   bool escalated_ = false;     // the own stall has outlasted --busy-timeouts
   bool claim_again_ = false;   // it has, during a round

@@ -5,6 +5,7 @@
 #include "report/diagnosis/ends/exceptions.h"
 #include "report/diagnosis/rule.h"
 #include "report/diagnosis/several_nodes.h"
+#include "report/diagnosis/surroundings.h"
 #include "report/diagnosis/vocabulary.h"
 #include "report/diagnosis/waits/code_place.h"
 
@@ -191,13 +192,29 @@ std::string_view id_alone(const Ending& e) {
   return is_fault(e.signal) ? kCrashSignal : kCrashKilled;
 }
 
+model::NextStep advice_on_memory(bool limit) {
+  return limit ? model::NextStep{.text = tr("give the job more memory (the limit of the container or of the "
+                                            "scheduler), or make it use less: fewer data loader workers, "
+                                            "smaller batches"),
+                                 .command = ""}
+               : model::NextStep{
+                     .text = tr("find out which processes use the host's memory, or make the job use "
+                                "less: fewer data loader workers, smaller batches"),
+                     .command = ""};
+}
+
 void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   v.id = e.process->role == model::ProcessRole::rank ? id_alone(e) : kCrashLauncher;
   std::string how = how_it_ended(e);
   const ThreadStack* crashed = crashed_thread(scene, e);
   const bool at_exit = crashed != nullptr && !unwound_at_exit(*crashed).empty();
+  const model::KernelEvent* oom = e.signal == SIGKILL ? oom_kill_of(scene, e) : nullptr;
   if (at_exit) {
     how += tr(" (a C++ thread needed Python, which was ending)");
+  } else if (oom != nullptr) {
+    how += of_memory_limit(*oom)
+               ? tr(" (out of memory: the kernel killed it at the memory limit of its control group)")
+               : tr(" (out of memory: the kernel killed it because the host had none left)");
   } else if (crashed != nullptr && !crashed->cpp_exception.empty() && e.signal == SIGABRT) {
     how += tr(" ({})", words_of(crashed->cpp_exception));
   } else if (e.notice != nullptr && carries_address(e.signal)) {
@@ -207,7 +224,9 @@ void say_signal(const Scene& scene, const Ending& e, Verdict& v) {
   }
   say(v, tr("{} {}{} after {}{}", subject(scene, e), how, in_place(v.where), seconds_words(e.at_s),
             consequence(scene, e, v)));
-  if (e.signal == SIGKILL) {
+  if (oom != nullptr) {
+    v.next = advice_on_memory(of_memory_limit(*oom));
+  } else if (e.signal == SIGKILL) {
     v.next = {.text = tr("if nobody killed it, the kernel ran out of memory"),
               .command = "journalctl -k | grep -i 'killed process'"};
   } else if (at_exit && v.where.function.starts_with("c10d::")) {

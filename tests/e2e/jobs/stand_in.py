@@ -39,6 +39,12 @@ def collate(batch):
     return batch["label"]
 
 
+def grow():
+    blocks = []
+    while True:
+        blocks.append(os.urandom(1 << 20))
+
+
 def rank():
     number = int(os.environ["RANK"])
     connection = socket.socket(socket.AF_UNIX)
@@ -50,6 +56,8 @@ def rank():
     while word.strip() != "end":
         if word == "raise\n":
             collate({})
+        if word == "grow\n":
+            grow()
         if word.startswith("step"):
             say(f"rank {number} {word}")
         test.write("done\n")

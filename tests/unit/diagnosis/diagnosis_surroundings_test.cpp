@@ -32,6 +32,21 @@ bool speaks_of(const Verdict& v, std::string_view word) {
                      [&](const std::string& line) { return line.find(word) != std::string::npos; });
 }
 
+model::KernelEvent oom_kill(base::Pid pid, double at_s, std::string_view text) {
+  return {.kind = KernelEventKind::oom_kill,
+          .at_s = at_s,
+          .pid = pid,
+          .comm = "python3",
+          .text = std::string(text)};
+}
+
+Job killed() {
+  Job job(2);
+  job.died(1, kKill, 12.5).died(0, kTerm, 13, "ended by the launcher (SIGTERM from pid 50)");
+  job.agent_died(exited(1), 14).ended(exited(1));
+  return job;
+}
+
 Job aborted() {
   Job job(2);
   job.notice(1, kAbrt, 12).crash_dump();
@@ -64,17 +79,58 @@ TEST_CASE("an XID of another process, or of another time, is evidence but no exp
   }
 }
 
+TEST_CASE("a rank that the kernel killed for want of memory is told so, with what to do") {
+  struct Row {
+    std::string_view text;
+    std::string_view words;
+    std::string_view next;
+  };
+  for (const Row& row :
+       {Row{"Memory cgroup out of memory: Killed process 1 (python3)",
+            "was killed by SIGKILL (out of memory: the kernel killed it at the memory limit of its "
+            "control group) after 12 s",
+            "give the job more memory"},
+        Row{"Out of memory: Killed process 1 (python3)",
+            "was killed by SIGKILL (out of memory: the kernel killed it because the host had none "
+            "left) after 12 s",
+            "which processes use the host's memory"}}) {
+    Job job = killed();
+    job.facts.kernel.events = {oom_kill(Job::pid_of(1), 12.2, row.text)};
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.id == "crash.killed");
+    CHECK_MESSAGE(v.sentence.find(row.words) != std::string::npos, v.sentence);
+    CHECK(v.next.text.find(row.next) != std::string::npos);
+    CHECK(v.next.command.empty());
+    CHECK(speaks_of(v, "the kernel killed python3 (pid"));
+  }
+}
+
+TEST_CASE("an OOM kill of another process, of another time or of another host explains no death") {
+  const std::string_view text = "Out of memory: Killed process 1 (python3)";
+  model::KernelEvent elsewhere = oom_kill(Job::pid_of(1), 12.2, text);
+  elsewhere.node = 1;
+  for (const model::KernelEvent& other :
+       {oom_kill(Job::pid_of(0), 12.2, text), oom_kill(Job::pid_of(1), 40, text),
+        oom_kill(Job::pid_of(1), 12.5 - 61, text), elsewhere}) {
+    Job job = killed();
+    job.facts.kernel.events = {other};
+    const Verdict v = diagnose(job.facts);
+    CHECK(v.sentence.find("memory") == std::string::npos);
+    CHECK(speaks_of(v, "the host was out of memory"));
+    CHECK_FALSE(v.next.command.empty());
+  }
+}
+
 TEST_CASE("the kernel's other events are listed with their time") {
   Job job = aborted();
   job.facts.kernel.events = {
-      {.kind = KernelEventKind::oom_kill, .at_s = 5, .pid = 77, .comm = "python3", .text = "x"},
+      oom_kill(77, 5, "Out of memory: Killed process 77 (python3)"),
       {.kind = KernelEventKind::hung_task, .at_s = 6, .pid = 78, .comm = "nfsd", .text = "x"},
       xid(13, 7, 9999),
       xid(99999, 8, 9999),
       xid(79, 9, 9999)};
   const Verdict v = diagnose(job.facts);
-  CHECK(says_of_surroundings(
-      v, "at 5 s: the kernel killed python3 (pid 77): the host or the container was out of memory"));
+  CHECK(says_of_surroundings(v, "at 5 s: the kernel killed python3 (pid 77): the host was out of memory"));
   CHECK(says_of_surroundings(
       v, "at 6 s: the kernel reported that nfsd (pid 78) has been in uninterruptible sleep for minutes"));
   CHECK(says_of_surroundings(

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <ctime>
 #include <fcntl.h>
 #include <string>
 #include <unistd.h>
@@ -98,4 +99,16 @@ TEST_CASE("kernel log: an empty log is read, a missing one has a reason unless s
   CHECK(device.read(0).events.events.empty());
   const KernelLog log = read_kernel_log(0, "/no/such/device");
   CHECK((log.status == EvidenceStatus::ok) == log.reason.empty());
+}
+
+TEST_CASE("kernel log: a moment is found again on the log's clock") {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+  const auto raw_us =
+      static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const uint64_t us =
+      on_log_clock(static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000);
+  CHECK(us + 1000 >= raw_us);
+  CHECK(us < raw_us + 1'000'000);
 }

@@ -40,6 +40,7 @@ struct NodeScene : JobScene {
   JobState job;
   FakeDump* dump = nullptr;  // the newest
   bool collecting = false;
+  bool reporting = false;
   bool interrupted = false;
   FakeChannel* link = nullptr;
   Watcher watcher{{loop, table, options, kStart, "h0"},
@@ -83,7 +84,7 @@ struct NodeScene : JobScene {
             .calls = [] { return NewestCalls(); },
             .collecting_evidence = [this] { return collecting; },
             .was_interrupted = [this] { return interrupted; },
-            .reporting = [] { return false; },
+            .reporting = [this] { return reporting; },
             .request_report = teller("report"),
             .judged =
                 [this](const ReportResult& r) {

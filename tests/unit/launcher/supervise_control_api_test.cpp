@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
+
 using namespace xpurun;
 using namespace xpurun::launcher;
 using nlohmann::json;
@@ -60,7 +62,7 @@ struct ControlApiScene : test::JobScene {
        },
        .traced = [this] { return traced; },
        .step_s = [this] { return step_s; },
-       .nodes = [] { return NodeList{.node = "0-a", .expected = 2}; },
+       .nodes = [this] { return NodeList{.node = "0-a", .expected = 2, .nodes = listed}; },
        .ask =
            [this](const std::string& node, const std::string& verb, const std::string& request,
                   NodeQuestions::Done done) {
@@ -73,6 +75,7 @@ struct ControlApiScene : test::JobScene {
   double step_s = -1;
   std::string asked;
   std::string informed;  // the node that knows more
+  std::vector<ListedNode> listed;
   NodeQuestions::Done others_answered;
 
   json answer;
@@ -109,6 +112,34 @@ TEST_CASE("requests go to other nodes, and their replies are combined") {
   CHECK(s.asked == R"(1-b|dump|{"cmd":"dump"})");
   s.others_answered({});
   CHECK(s.answer["answers"].empty());
+}
+
+TEST_CASE("a node is meant by its name, its number, or its host if that is no other node's") {
+  ControlApiScene s;
+  s.listed = {{.node = "0-a", .node_rank = 0, .host = "a"},
+              {.node = "1-b", .node_rank = 1, .host = "b"},
+              {.node = "2-b", .node_rank = 2, .host = "b"}};
+  for (const char* own : {"0-a", "0", "a"}) {
+    CHECK(s.ask({{"cmd", "status"}, {"node", own}})["run"] == "the-run");
+  }
+  CHECK(s.asked.empty());
+  for (const auto& [text, node] : {std::pair{"1-b", "1-b"}, {"2", "2-b"}, {"b", "b"}, {"3-c", "3-c"}}) {
+    (void)s.ask({{"cmd", "dump"}, {"node", text}});
+    CHECK(s.asked == std::string(node) + R"(|dump|{"cmd":"dump"})");
+  }
+}
+
+TEST_CASE("who asks another node for files is told in which directory they are") {
+  ControlApiScene s;
+  const std::string here = std::filesystem::absolute("run").string();
+  std::string said;
+  s.control.handle_text(R"({"cmd":"dump"})", [&said](const std::string& text) { said = text; });
+  s.dumped("dumps/1-request");
+  CHECK(json::parse(said) == json{{"ok", true}, {"dir", "dumps/1-request"}, {"run_dir", here}});
+  CHECK(s.ask({{"cmd", "dump"}, {"node", "all"}}).is_null());
+  s.dumped("dumps/2-request");
+  s.others_answered({});
+  CHECK(s.answer["answers"][0]["reply"]["run_dir"] == here);
 }
 
 TEST_CASE("the status of the whole job comes from the node that hears all") {

@@ -61,6 +61,42 @@ TEST_CASE("node handler: a stall of this node is a claim, and one verdict of thi
   CHECK(own->verdict->sentence == "hang: rank 2");
 }
 
+TEST_CASE("node handler: the verdict over all nodes does not wait for the page") {
+  NodeHandlerScene s;
+  s.join();
+  s.journal.manifest().incidents.push_back({.n = 1});
+  CHECK(s.nodes->stall_raised());
+  s.order(ClaimReason::hang);
+  s.end_dump();
+  s.run_for(0.01);
+  s.told();
+  const auto hang = NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: rank 2");
+  s.nodes->take_verdict({.verdict = hang, .unfinished = true});
+  CHECK(s.sent<VerdictMessage>().empty());
+  const GatheredMessage gathered{.request = "r1",
+                                 .nodes = {{.node = "0-h0"}, {.node = "1-h1", .node_rank = 1}}};
+  SUBCASE("of the report over all nodes") {
+    s.hear(gathered);
+    s.told();
+    s.nodes->take_verdict({.verdict = hang, .unfinished = true});
+    CHECK(s.sent<VerdictMessage>().size() == 1);
+    CHECK(s.told() == Told{"judged hang: rank 2 "});
+    const auto page = s.nodes->take({.verdict = hang, .problem = "disk full"});
+    REQUIRE(page);
+    CHECK(page->problem == "disk full");
+    CHECK(s.sent<VerdictMessage>().empty());
+  }
+  SUBCASE("nor is it that of a report which began before the archives were there") {
+    s.reporting = true;
+    s.hear(gathered);
+    s.nodes->take_verdict({.verdict = hang, .unfinished = true});
+    CHECK(s.sent<VerdictMessage>().empty());
+    CHECK_FALSE(s.nodes->take({.verdict = hang}));
+    s.nodes->take_verdict({.verdict = hang, .unfinished = true});
+    CHECK(s.sent<VerdictMessage>().size() == 1);
+  }
+}
+
 TEST_CASE("node handler: after a failure the archive waits for the failures of the other ranks") {
   NodeHandlerScene s;
   s.join();
@@ -172,6 +208,29 @@ TEST_CASE("node handler: ranks that wait for a failed one are no hang, unless no
     s.order(ClaimReason::hang, "r2");
     s.other_judges(NodeHandlerScene::verdict(model::VerdictKind::hang, "hang: rank 2 is dead"), "r2");
     CHECK(verdict_now() == "hang: rank 2 is dead");
+  }
+  SUBCASE("some of them end meanwhile") {
+    s.run_for(4);
+    s.nodes->process_died();
+    s.run_for(9.9);
+    CHECK(s.sent<StalledMessage>().empty());
+    s.journal.manifest().exceptions.push_back({.at_s = s.journal.elapsed_s()});
+    s.run_for(9.9);
+    CHECK(s.sent<StalledMessage>().empty());
+    s.run_for(0.2);
+    CHECK(s.sent<StalledMessage>().size() == 1);
+  }
+  SUBCASE("processes end for ever") {
+    for (int i = 0; i < 54; ++i) {
+      s.nodes->process_died();
+      s.run_for(1);
+    }
+    CHECK(s.sent<StalledMessage>().empty());
+    for (int i = 0; i < 2; ++i) {
+      s.nodes->process_died();
+      s.run_for(1);
+    }
+    CHECK(s.sent<StalledMessage>().size() == 1);
   }
   SUBCASE("they still wait, and nobody is there to be asked") {
     s.hear(AloneMessage{.reason = "the server is gone"});

@@ -13,7 +13,8 @@ using namespace xpurun::launcher;
 namespace {
 
 // A shell script instead of xpurun.
-ReportResult report_by(const std::string& body, const std::function<void(Storage&)>& before = {}) {
+ReportResult report_by(const std::string& body, const std::function<void(Storage&)>& before = {},
+                       const std::function<void(const ReportResult&)>& on_verdict = {}) {
   REQUIRE(base::write_file_atomic("reporter", "#!/bin/sh\n" + body));
   REQUIRE(::chmod("reporter", 0700) == 0);
   auto loop = EventLoop::create();
@@ -27,6 +28,7 @@ ReportResult report_by(const std::string& body, const std::function<void(Storage
   ReportResult out;
   runner.set_handlers([](base::Pid) {}, [&](const ReportResult& result) { out = result; },
                       [&] { loop->stop(); });
+  runner.on_verdict(on_verdict);
   if (before) {
     before(storage);
   }
@@ -83,4 +85,28 @@ TEST_CASE("the verdict's words in another language come with it") {
   REQUIRE(result.spoken);
   CHECK(result.spoken->sentence == "挂起：x");
   CHECK(result.spoken->kind == model::VerdictKind::hang);
+}
+
+TEST_CASE("the verdict is told once, before the report is written, and only if there is one") {
+  std::vector<ReportResult> early;
+  const auto keep = [&early](const ReportResult& result) {
+    early.push_back(result);
+    // The process waits for this.
+    REQUIRE(base::write_file_atomic("told", ""));
+  };
+  const auto result = report_by(std::string(kVerdict) +
+                                    "\nfor i in $(seq 2000); do [ -e told ] && break; sleep 0.01; done\n"
+                                    "[ -e told ] || exit 1\necho more\necho 'no space' >&2\nexit 1\n",
+                                {}, keep);
+  REQUIRE(early.size() == 1);
+  REQUIRE(early[0].verdict);
+  CHECK(early[0].verdict->sentence == "hang: x");
+  CHECK(early[0].unfinished);
+  CHECK(early[0].problem.empty());
+  REQUIRE(result.verdict);
+  CHECK_FALSE(result.unfinished);
+  CHECK(result.problem == "no space");
+  early.clear();
+  (void)report_by("echo nonsense\nsleep 0.1\n", {}, keep);
+  CHECK(early.empty());
 }

@@ -68,6 +68,24 @@ TEST_CASE("a hang is announced once and recorded with its stall, and progress is
   CHECK_FALSE(s.verdicts.stall_cleared());
 }
 
+TEST_CASE("a verdict that comes before its report is announced at once, and the page when it is there") {
+  VerdictHandlerScene s;
+  s.open_stall();
+  s.verdicts.take({.verdict = VerdictHandlerScene::hang(), .unfinished = true});
+  CHECK(s.told() == Told{"hang: rank 1"});
+  SUBCASE("with the report") {
+    CHECK(s.take(VerdictHandlerScene::hang()) == Told{"report"});
+    CHECK(s.take(VerdictHandlerScene::hang()).empty());
+  }
+  SUBCASE("or why there is none") {
+    CHECK(s.take(VerdictHandlerScene::hang(), "disk full") == Told{"no report: disk full"});
+  }
+  SUBCASE("but not while the job ends, whose last words name it") {
+    s.job.phase = JobPhase::settled;
+    CHECK(s.take(VerdictHandlerScene::hang()).empty());
+  }
+}
+
 TEST_CASE("a verdict after the stall was cleared is reported with the progress") {
   VerdictHandlerScene s;
   s.open_stall();

@@ -56,6 +56,11 @@ TEST_CASE("job copy: what is handed out is bounded, for one node and for all tog
     CAPTURE(row.others);
     CHECK(may_hand_out(row.bytes, row.others) == row.handed);
   }
+  // Before all are packed together, by the sum of their sizes.
+  CHECK(may_become_small(14'000 * 130, 129));
+  CHECK_FALSE(may_become_small(14'000 * 1000, 999));
+  CHECK_FALSE(may_become_small(UINT64_MAX, 1));
+  CHECK_FALSE(may_become_small(0, 0));
 }
 
 TEST_CASE("job copy: every node has the files of all others, also over a bad network") {
@@ -93,7 +98,7 @@ TEST_CASE("job copy: every node has the files of all others, also over a bad net
 TEST_CASE("job copy: archives that are too large stay where they are, and nobody waits") {
   Network net(3);
   SUBCASE("known before they are packed") {
-    net.archives["/run/n2"] = std::string(kMostJobFilesBytes, 'x');
+    net.archives["/run/n2"] = std::string(4 * kMostJobFilesBytes, 'x');
     const std::string request = judge(net, 3);
     net.run(2);
     CHECK_FALSE(net.heard<VerdictMessage>(1).at(0).shared);

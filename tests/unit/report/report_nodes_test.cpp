@@ -6,6 +6,7 @@
 #include "tests/unit/report/sample_stacks.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
@@ -568,4 +569,26 @@ TEST_CASE("run directories side by side need no nodes.json") {
     CHECK(refused.error().id == "E-NODES");
     CHECK(refused.error().cause == row.cause);
   }
+}
+
+TEST_CASE("what nodes on one host read in its log is told once, of the node whose process it names") {
+  const auto put_log = [](const std::string& dir, double at_s) {
+    model::KernelEvents log;
+    for (const base::Pid pid : {777, 888}) {  // of no node, and of b
+      log.events.push_back({.at_s = at_s, .pid = pid, .text = fmt::format("Killed process {}", pid)});
+    }
+    put_file(dir + "/dumps/1-hang/kernel.json", to_json(log).dump());
+  };
+  put_hung("one-host", run_on("a", 0), {{0, Doing::waits}, {1, Doing::waits}});
+  auto b = run_on("b", 2);
+  b.processes.push_back({.pid = 888, .role = model::ProcessRole::worker, .seen_s = 1});
+  put_hung("one-host/nodes/b", b, {{2, Doing::sleeps}, {3, Doing::waits}});
+  put_nodes("one-host", {node_b()});
+  put_log("one-host", 19);
+  put_log("one-host/nodes/b", 19.3);
+  auto told = build_report(model::RunDir("one-host"), {})->verdict.evidence;
+  std::erase_if(told, [](const auto& line) { return line.find("the kernel killed") == std::string::npos; });
+  REQUIRE(told.size() == 2);
+  CHECK((told[0].starts_with("host a: ") && told[0].find("(pid 777)") != std::string::npos));
+  CHECK((told[1].starts_with("host b: ") && told[1].find("(pid 888)") != std::string::npos));
 }

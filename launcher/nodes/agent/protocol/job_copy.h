@@ -18,6 +18,9 @@ namespace xpurun::nodes {
 
 // Whether an archive of so many packed bytes goes to so many other nodes.
 bool may_hand_out(uint64_t bytes, size_t others);
+// Whether it is worth while to pack the archives of all nodes together, which have so many bytes by
+// themselves.
+bool may_become_small(uint64_t bytes, size_t others);
 
 class JobCopy {
  public:
